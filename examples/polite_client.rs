@@ -5,7 +5,7 @@ use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 use tokio::{net::TcpListener, task::JoinSet};
 use tollgate::{Quota, RateLimiter};
 
-/// Whoever asks that server for something: one every five milliseconds.
+/// All requests to that server: one every five milliseconds.
 static SERVER: RateLimiter = RateLimiter::new(Quota::per_second(200));
 
 #[tokio::main]

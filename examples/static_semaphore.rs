@@ -4,7 +4,7 @@ use std::{fs, io};
 
 use tollgate::Semaphore;
 
-/// Whoever reads, and wherever in the program: two at once.
+/// All reads, wherever in the program: two at once.
 static DISK: Semaphore = Semaphore::new(2);
 
 async fn lines(path: &'static str) -> io::Result<usize> {

@@ -159,7 +159,7 @@ impl Lines {
             let points = points.map(|(&at, number)| (milliseconds(at), f64::from(number)));
             chart.draw_series(LineSeries::new(points, line.color.stroke_width(2)))?;
         }
-        // Upon the curves, one of which may hide it.
+        // Upon the curves, because a curve may hide it.
         let quota = vec![(0.0, 0.0), (milliseconds(due), most)];
         chart.draw_series([PathElement::new(quota, RED)])?;
         Ok(())

@@ -17,7 +17,7 @@ pub(crate) const START: f64 = 20.0;
 /// Makes a limiter that begins with a limit, by its default settings otherwise.
 pub(crate) type Make = fn(f64) -> Limiter;
 
-/// The controllers, of which the first is the default.
+/// The controllers; the first is the default.
 pub(crate) const CONTROLLERS: [(&str, Make); 5] = [
     ("Gradient", |start| {
         adaptive(Gradient::default().initial_limit(start))
@@ -208,7 +208,7 @@ pub(crate) fn worst(outcomes: &[Outcome]) -> Outcome {
     over(outcomes, least, most)
 }
 
-/// `goodput` chooses among the figures of which more is better, `others` among the others.
+/// `goodput` chooses among the figures for which more is better, `others` among the others.
 fn over(outcomes: &[Outcome], goodput: Choose, others: Choose) -> Outcome {
     let each = |figures: fn(&Outcome) -> &Vec<f64>, choose: Choose| {
         let phases = 0..figures(&outcomes[0]).len();

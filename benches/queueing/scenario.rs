@@ -52,7 +52,7 @@ pub(crate) enum Law {
 pub(crate) enum Discipline {
     /// Each call has a worker; what is more waits in a queue, the first in front.
     Workers,
-    /// `n` calls, of which `c` would run at full speed, each run at
+    /// `n` calls, on a server that runs `c` calls at full speed, each run at
     /// `min(1, c/n) / (1 + kappa·(n − c)⁺/c)`.
     Sharing { kappa: f64 },
     /// Each call has a worker. A call for which none is free is refused, after a tenth of the mean

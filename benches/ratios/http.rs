@@ -1,6 +1,6 @@
 //! A request through the layer over HTTP, beside tower_governor and tower's own limit.
 //!
-//! The request and the answer are made anew each time, which is in all columns, and in `no layer`
+//! The request and the answer are created for each call, which is in all columns, and in `no layer`
 //! alone.
 
 use tollgate_bench::harness::{Entry, Row};

@@ -1,7 +1,7 @@
 //! Waiters in a long line, let through at a rate: what [`tollgate_bench::pacing`] measures, beside
 //! every peer that can be awaited.
 //!
-//! A run takes as long as the line is meant to take, so it is one of a few rounds, in each of which
+//! A run takes as long as the queue is meant to take, so there are only a few rounds. In each round
 //! everybody takes a turn. A figure is the median of the rounds; of the rate there are the least and
 //! the greatest as well. CPU is compared within each round.
 

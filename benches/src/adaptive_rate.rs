@@ -1,6 +1,6 @@
 //! What an adaptive rate costs above the rate limiter that it owns, while nothing is refused.
 //!
-//! Neither is exhausted: both are made anew after fewer calls than their burst, which is the largest
+//! Neither is exhausted: both are replaced after fewer calls than their burst, which is the largest
 //! that an adaptive rate can have.
 
 use std::hint::black_box;

@@ -65,7 +65,7 @@ pub fn gate_check() -> impl Fn(u64) + Send + Sync + 'static {
     }
 }
 
-/// The same, and whoever asks only branches: the answer goes nowhere.
+/// The same, and the caller only branches: the answer goes nowhere.
 pub fn flag_branch() -> impl Fn(u64) + Send + Sync + 'static {
     let flag = Flag::open();
     move |times| {

@@ -26,7 +26,7 @@ pub type Drawn<T = ()> = Result<T, Box<dyn Error>>;
 pub const WIDTH: u32 = 960;
 /// On the right of a frame.
 pub const MARGIN: u32 = 12;
-/// Where a frame begins, left of which its numbers are.
+/// Where a frame begins; its numbers are on the left of that.
 pub const LEFT: u32 = 44;
 
 /// Of titles.

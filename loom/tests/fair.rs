@@ -1,6 +1,6 @@
 //! The fair queue with two or three threads, under every interleaving within the bound of [`model`]:
-//! whoever wakes the entrant, polls it, joins, leaves or closes at the same time, every permit
-//! comes back, and nobody is left in line.
+//! whichever threads wake the entrant, poll it, join, leave or close at the same time, every permit
+//! comes back, and nobody is left in the queue.
 
 #![cfg(tollgate_loom)]
 // The threads of a model are not threads: loom asks for no `Send`.

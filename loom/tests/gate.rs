@@ -32,7 +32,7 @@ fn gate() -> (Gate, ManualClock) {
     let clock = Clock::manual();
     clock.advance(100 * SECOND);
     let gate = Gate::new().clock(&clock);
-    // What is made for those who wait is made by an `OnceLock`, of which loom knows nothing.
+    // What is made for waiters is made by an `OnceLock`, which loom does not know.
     gate.open();
     (gate, clock)
 }
@@ -82,7 +82,7 @@ fn join(gate: &Gate) -> thread::JoinHandle<Option<Waiter>> {
     thread::spawn(move || waiter.is_pending().then_some(waiter))
 }
 
-/// Whoever had to wait has been woken, and goes through.
+/// A waiter has been woken, and goes through.
 fn has_been_let_go(waiter: Option<Waiter>) {
     if let Some(mut waiter) = waiter {
         assert!(waiter.wakes() > 0, "not woken");
@@ -90,9 +90,9 @@ fn has_been_let_go(waiter: Option<Waiter>) {
     }
 }
 
-/// Two find that the time is over; the gate is shut anew meanwhile, for a time that is not.
+/// Two find that the time is over; the gate is shut again meanwhile, for a time that is not.
 #[test]
-fn shut_anew_while_late_checks_reopen_it_it_stays_shut() {
+fn shut_again_while_late_checks_reopen_it_it_stays_shut() {
     model(|| {
         let (gate, clock) = gate();
         gate.block_for(SECOND);

@@ -42,7 +42,7 @@ fn users(max_keys: usize, when_full: WhenFull) -> (Arc<Users>, ManualClock) {
         .when_full(when_full)
         .clock(&clock)
         .hasher(Hashing::default());
-    // It is made at the first use, by an `OnceLock`, of which loom knows nothing.
+    // It is made at the first use, by an `OnceLock`, which loom does not know.
     assert_eq!(users.key(&0).available(), 1);
     (Arc::new(users), clock)
 }

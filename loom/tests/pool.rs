@@ -76,7 +76,7 @@ fn touch(permit: &Permit) {
     permit.guarded.with_mut(|_| ());
 }
 
-/// Whoever has a permit finds an item: a try fails only without one.
+/// A caller that has a permit finds an item: a try fails only without one.
 fn take_what_is_there(pool: Arc<Pool<Item>>) {
     match pool.try_acquire_owned() {
         Ok(permit) => touch(&permit),

@@ -131,7 +131,7 @@ fn who_is_in_line_is_overtaken_by_nobody_who_comes_later() {
     });
 }
 
-/// Either whoever empties it tells, or the driver sees it.
+/// Either the thread that empties it tells, or the driver sees it.
 #[test]
 fn that_it_gets_empty_is_noticed() {
     model(|| {
@@ -188,7 +188,7 @@ fn to_the_end(driver: Option<Turns>) {
     }
 }
 
-/// Whoever polls it, and whoever has it handed over: it is in one place, and comes to its end.
+/// Whichever thread polls it or has it handed over: it is in one place, and comes to its end.
 #[test]
 fn a_driver_is_never_lost_nor_polled_twice_at_a_time() {
     for left in 1..=3 {

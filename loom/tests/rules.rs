@@ -35,7 +35,7 @@ fn limiter(algorithm: Algorithm, count: u64) -> (Arc<RateLimiter>, ManualClock) 
     let limiter = RateLimiter::new(Quota::per_second(count))
         .algorithm(algorithm)
         .clock(&clock);
-    // Its state is made at the first use, by an `OnceLock`, of which loom knows nothing.
+    // Its state is made at the first use, by an `OnceLock`, which loom does not know.
     assert_eq!(limiter.waiting(), 0);
     (Arc::new(limiter), clock)
 }
@@ -139,7 +139,7 @@ fn one_and_several_at_once_share_what_there_is() {
 
 #[test]
 fn a_refund_and_tries_lose_nothing() {
-    // A refund writes every slot anew: at most two preemptions, or it takes minutes. The log itself
+    // A refund writes every slot again: at most two preemptions, or it takes minutes. The log itself
     // has models of its own.
     model_with(2, || {
         let (limiter, _clock) = limiter(Algorithm::SlidingLog, 2);
@@ -159,7 +159,7 @@ fn a_refund_and_tries_lose_nothing() {
 #[test]
 fn no_charge_is_lost_when_the_log_becomes_longer_or_shorter() {
     for (from, to) in [(2, 3), (3, 2), (1, 2)] {
-        // A change writes every slot anew: one preemption, or it takes minutes.
+        // A change writes every slot again: one preemption, or it takes minutes.
         model_with(1, move || {
             let (limiter, _clock) = limiter(Algorithm::SlidingLog, from);
             let other = in_thread(&limiter, |limiter| limiter.try_acquire().is_ok());

@@ -250,7 +250,7 @@ fn growing_lets_a_waiter_go() {
 }
 
 #[test]
-fn shrinking_is_exact_whoever_takes_and_gives_meanwhile() {
+fn shrinking_is_exact_while_others_take_and_give() {
     model(|| {
         let semaphore = Arc::new(Semaphore::new(2));
         let permit = held(&semaphore, 1);
@@ -323,7 +323,7 @@ fn a_permit_that_is_forgotten_lowers_the_limit_once() {
 }
 
 #[test]
-fn idleness_is_noticed_whoever_comes_back_last() {
+fn idleness_is_noticed_whichever_permit_comes_back_last() {
     model(|| {
         let semaphore = Arc::new(Semaphore::new(2));
         let mut one = held(&semaphore, 2);
@@ -450,7 +450,7 @@ fn what_was_done_before_a_close_is_seen_by_who_is_refused() {
     });
 }
 
-/// The permits that are forgotten are those that nobody has, whoever takes and gives meanwhile.
+/// The permits that are forgotten are those that nobody has, whichever threads take and give meanwhile.
 #[test]
 fn forget_permits_takes_only_what_is_free() {
     model(|| {
@@ -494,7 +494,7 @@ fn refusal_is_collected_although_a_later_waiter_was_granted() {
     });
 }
 
-/// Whoever serves it may have seen one of the permits come back without its holder's help.
+/// The thread that serves it may have seen one of the permits come back without its holder's help.
 #[test]
 fn a_waiter_for_two_sees_what_both_holders_did() {
     model(|| {

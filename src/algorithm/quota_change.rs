@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn scaled_keeps_what_each_way_says() {
-        // From 10 tokens of 100 units, of which 4 are spent, to 20 of 50, or 2 of 50.
+        // From 10 tokens of 100 units, with 4 spent, to 20 of 50, or 2 of 50.
         let owed = |how: QuotaChange, burst: u64| how.scaled(400, [1000, burst * 50], [100, 50]);
         assert_eq!(owed(QuotaChange::Proportional, 20), 400);
         assert_eq!(owed(QuotaChange::KeepSpent, 20), 4 * 50);

@@ -3,7 +3,7 @@
 //! One word: the number of held permits above two flags.
 //!
 //! 1. `NOTICE` is set while the class has waiters. It is set and cleared under the lock of the
-//!    queue. Meanwhile permits are granted only under the lock, and whoever returns one takes the
+//!    queue. Meanwhile permits are granted only under the lock, and a caller that returns one takes the
 //!    lock afterwards. The flag and the number share a word, so a release is either seen by a waiter
 //!    that joins, or it sees the flag.
 //! 2. `DETACHED` is set while the class is not in the table of the queue. It is set only while

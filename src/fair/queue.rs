@@ -79,8 +79,8 @@ use crate::time::Clock;
 ///
 /// # Where the throttle is polled
 ///
-/// The queue has no task and needs no runtime. In front of the types of this crate, whoever wakes the
-/// queue polls the entrant on the spot: a caller that drops a permit, or a timer.
+/// The queue has no task and needs no runtime. In front of the types of this crate, the code that wakes
+/// the queue polls the entrant on the spot: a caller that drops a permit, or a timer.
 ///
 /// Other throttles may call wakers under a lock of theirs, where they cannot be polled. In front of
 /// these, which include the semaphores of tokio and async-lock and

@@ -1,10 +1,10 @@
 //! [`Shared`]: the throttle, and the schedule and the entrant under one lock.
 //!
-//! All waiters stand in the [`Schedule`]; one entrant of the queue stands in the throttle's own
-//! line. It is polled by whoever calls [`drive`](Shared::drive), and the queue itself is the waker
-//! that it is polled with, so whoever wakes it polls it.
+//! All waiters stand in the [`Schedule`]; one entrant of the queue waits in the throttle's own
+//! queue. A thread that calls [`drive`](Shared::drive) polls it, and the queue itself is the waker
+//! that it is polled with, so a thread that wakes it polls it.
 //!
-//! 1. While somebody can be served, the entrant is in the throttle's line, for the cost of the waiter
+//! 1. While somebody can be served, the entrant is in the throttle's queue, for the cost of the waiter
 //!    that goes next; or a thread is in `drive`, or is about to call it.
 //! 2. The throttle is used, permits are dropped, and wakers are called, cloned and dropped outside of
 //!    the lock.
@@ -230,8 +230,8 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
         Ok((joined?, other))
     }
 
-    /// Takes what a waiter was given, or ensures that its stored waker is `waker`, of which `fresh`
-    /// is a clone.
+    /// Takes what a waiter was given, or ensures that its stored waker is `waker`; `fresh` is a
+    /// clone of `waker`.
     pub(super) fn look(
         self: &Arc<Self>,
         id: WaiterId,

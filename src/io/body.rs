@@ -1,7 +1,7 @@
 //! Bodies of HTTP messages.
 //!
 //! 1. The size of a frame is known only after it has been polled. What a frame has above its charge
-//!    is the rest: it is given out in pieces, each of which is charged first. `Bytes` are not copied.
+//!    is the rest: it is given out in pieces, and each piece is charged first. `Bytes` are not copied.
 //! 2. The inner body is not polled while there is a rest, so at most one frame is kept.
 //! 3. Trailers and the end of a body are free.
 

@@ -37,7 +37,7 @@ fn never(limiter: &'static RateLimiter) -> &'static RateLimiter {
     limiter
 }
 
-/// Whoever drives them, all share one limiter in a static and go at its rate.
+/// Whichever thread or runtime drives them, all share one limiter in a static and go at its rate.
 #[test]
 fn limiter_in_a_static_is_shared_by_everything_that_waits() {
     type Waits = fn(&'static RateLimiter) -> Vec<Charge>;

@@ -53,7 +53,7 @@ fn a_leaked_permit_lowers_the_limit_by_one_and_no_more() {
 }
 
 /// Permits that are out stay valid and come back. Nobody is let in, not even a waiter that had been
-/// woken for a place before, of which none is lost either.
+/// woken for a place before, and no place is lost either.
 #[test]
 fn permits_come_back_after_close_and_serve_nobody() {
     for make in BOTH {

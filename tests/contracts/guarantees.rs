@@ -110,7 +110,7 @@ fn the_order_of_semaphores_and_pools_is_strict() {
     assert!(order_without_newcomers(&&tokio::sync::Semaphore::new(1)).is_sorted());
 }
 
-/// Even if nobody overtakes. Whoever is let in wakes the next one as well, which finds nothing and
+/// Even if nobody overtakes. An admitted waiter wakes the next one as well, which finds nothing and
 /// then waits again behind all others.
 #[cfg(any(feature = "channel", feature = "async-lock"))]
 #[track_caller]

@@ -4,7 +4,7 @@
 /// A charge: at which tick, and how much.
 pub(crate) type Entry = (u64, u64);
 
-/// How many were charged in the fullest time of a period, the end of which is not part of it.
+/// How many were charged in the fullest time of a period, without its end.
 ///
 /// The fullest ones begin with a charge, so it is enough to look at those: two ends that go on
 /// together.
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn the_estimate_is_that_of_the_window() {
-        // Ten in the first window, of which half count in the middle of the next.
+        // Ten in the first window; half of them count in the middle of the next.
         let mut charges: Vec<Entry> = vec![(30, 10), (150, 5), (160, 1)];
         assert_eq!(estimate(&charges, 10, 100), Ok(()));
         charges[2].0 = 159;

@@ -28,7 +28,7 @@ pub(crate) fn limiter(quota: Quota) -> (ManualClock, RateLimiter) {
     (clock, limiter)
 }
 
-/// A limiter of which the whole burst has been taken.
+/// A limiter whose whole burst has been taken.
 pub(crate) fn spent(quota: Quota) -> (ManualClock, RateLimiter) {
     let (clock, limiter) = limiter(quota);
     limiter.try_acquire_many(quota.max_burst()).unwrap();

@@ -96,7 +96,7 @@ mod tests {
         })
     }
 
-    /// Random charges, of which about half are too many somewhere.
+    /// Random charges; about half of them are too many somewhere.
     #[test]
     fn one_pass_finds_what_every_pair_finds() {
         let mut random = Random::new(1);

@@ -39,7 +39,7 @@ impl Log {
     }
 }
 
-/// What a throttle is told to do with whoever comes.
+/// What a throttle is told to do with each caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Script {
     Admit,

@@ -183,8 +183,8 @@ impl BlockingPeer for BusyFlume {
     }
 }
 
-/// std's `sync_channel`, the busy way. It has one consumer, and whoever gives back consumes; so its
-/// receiver is behind a mutex, and the mutex is part of what is measured.
+/// std's `sync_channel`, the busy way. It has one consumer, and callers that give back consume; so
+/// its receiver is behind a mutex, and the mutex is part of what is measured.
 pub struct SyncChannel {
     enter: mpsc::SyncSender<()>,
     leave: Mutex<mpsc::Receiver<()>>,

@@ -70,7 +70,7 @@ fn every(admitted: &[u64], promise: &str, kept: impl Fn(Counted) -> bool) -> Res
     }
 }
 
-/// Whoever is let through is when it comes.
+/// Each caller that is let through is let through when it comes.
 fn at_once_nothing_waits(calls: &Calls) -> Result<(), String> {
     let waited = |(&arrival, at): (&u64, &Option<u64>)| at.is_some_and(|at| at != arrival);
     if calls.arrivals.iter().zip(&calls.at).any(waited) {

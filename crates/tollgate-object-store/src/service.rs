@@ -149,7 +149,7 @@ async fn read_error_body(mut body: HttpResponseBody) -> HttpResponseBody {
         Ok(None)
     };
     let failed = Waiting::new(reading).timeout(ERROR_BODY_WAIT).await;
-    // The store reads it as UTF-8, so that a character of which a part is missing would hide the rest.
+    // The store reads it as UTF-8, so that an incomplete character would hide the rest.
     if let Err(error) = std::str::from_utf8(&read)
         && error.error_len().is_none()
     {

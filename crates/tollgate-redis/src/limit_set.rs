@@ -43,8 +43,8 @@ use crate::store::{Call, Store};
 /// For limits in several slots use [`all`](tollgate::all) of several
 /// [`RateLimiter`](crate::RateLimiter)s or sets. It waits for the first, then for the second, and
 /// so on. Charges are refunded in the background when a later limit rejects the call, the store
-/// fails, or the wait is cancelled. So a limit may be charged in vain for a while, and deny other
-/// calls meanwhile, which a call that decides at one moment never does.
+/// fails, or the wait is cancelled. So a limit may have a charge for a while that is refunded, and
+/// deny other calls meanwhile, which a call that decides at one moment never does.
 ///
 /// # Examples
 ///

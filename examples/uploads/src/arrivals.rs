@@ -47,7 +47,7 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// An empty log, of which the time begins now.
+    /// An empty log, whose time begins now.
     pub fn new() -> Arc<Arrivals> {
         Arc::new(Arrivals {
             log: Mutex::default(),
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn peak_is_wherever_the_second_begins() {
-        // Two in the first second and two in the next one, of which three are close together.
+        // Two in the first second and two in the next one; three of them are close together.
         let arrivals = at(&[100, 900, 1001, 1100, 2500]);
         assert_eq!(peak(&arrivals, Arrival::request), 3);
         assert_eq!(peak(&arrivals, Arrival::bytes), 900 + 1001 + 1100);

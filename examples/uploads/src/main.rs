@@ -34,7 +34,7 @@ fn main() -> ExitCode {
         }
     };
     let code = runtime.block_on(run_until_killed(&args));
-    // Whoever pressed Ctrl-C twice does not wait for a disk either.
+    // A user who pressed Ctrl-C twice does not wait for a disk either.
     runtime.shutdown_background();
     ExitCode::from(code)
 }

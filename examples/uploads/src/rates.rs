@@ -1,7 +1,7 @@
 //! The limits of the requests: how many at once, how many per second, and how many bytes.
 //!
-//! A request enters the slots first and then the rates: whoever waits for a slot has been charged
-//! nothing. While it waits for the rates it keeps its slot, so that at most as many wait for them
+//! A request enters the slots first and then the rates: a request that waits for a slot has been
+//! charged nothing. While it waits for the rates it keeps its slot, so that at most as many wait for them
 //! as there are slots, and those that are late to arrive are no more than that either.
 
 use std::sync::Arc;

@@ -95,7 +95,7 @@ impl Stores {
             .with_retry(retry(args.retries));
         let connector = Arc::new(ReqwestConnector::default());
         let stores = Stores::build(&builder, connector, limits, counts, token)?;
-        // Once and first: otherwise every file would wait for them in vain.
+        // Once and first: otherwise every file would wait for them before it fails.
         let credentials = stores.sending.credentials().get_credential().await;
         match credentials {
             Ok(_) => Ok(stores),

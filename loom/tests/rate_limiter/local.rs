@@ -3,7 +3,7 @@
 use super::*;
 
 /// Three are there for two handles that buffer two, and somebody who needs all three waits for
-/// them: whatever is buffered comes back to whoever waits, and is neither lost nor there twice.
+/// them: whatever is buffered comes back to the waiter, and is neither lost nor there twice.
 #[test]
 fn two_local_handles_and_a_joiner_share_the_last_ones() {
     // Three threads: at most two preemptions, or it takes minutes.

@@ -2,7 +2,7 @@
 //! [`model`], on a manual clock.
 //!
 //! Time moves only where a model moves it, so each can say exactly what must be admitted by then.
-//! Whoever waits counts its wakes: whoever is due must have been woken, or have found out by
+//! Each waiter counts its wakes: a waiter that is due must have been woken, or have found out by
 //! itself.
 
 #![cfg(tollgate_loom)]
@@ -44,7 +44,7 @@ fn limiter(quota: Quota) -> (Arc<RateLimiter>, ManualClock) {
     let clock = Clock::manual();
     clock.advance(Duration::from_secs(100));
     let limiter = Arc::new(RateLimiter::new(quota).clock(&clock));
-    // Its state is made at the first use, by an `OnceLock`, of which loom knows nothing.
+    // Its state is made at the first use, by an `OnceLock`, which loom does not know.
     assert_eq!(limiter.waiting(), 0);
     (limiter, clock)
 }

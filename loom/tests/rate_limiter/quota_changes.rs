@@ -81,7 +81,7 @@ fn two_reconfigurations_and_a_decision_agree_in_the_end() {
 }
 
 #[test]
-fn a_reconfiguration_times_a_joiner_anew() {
+fn a_reconfiguration_times_a_joiner_again() {
     model(|| {
         let (limiter, clock) = limiter(Quota::per_hour(1));
         limiter.try_acquire().unwrap();

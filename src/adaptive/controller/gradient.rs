@@ -8,7 +8,7 @@
 //! 4. While a probe is under way the limit is not adjusted. A probe ends with the limit that its
 //!    first level implies, so a probe that was misled costs a window and not the limit.
 //! 5. The limit never stays below a level at which there was no queue: either the limit is in use
-//!    and grows, or it has come to half of a higher level in vain, which corrects the baseline.
+//!    and grows, or it has come to half of a higher level without a gain, which corrects the baseline.
 
 use std::f64::consts::SQRT_2;
 
@@ -32,7 +32,7 @@ use super::{Controller, SampleWindow, Target, positive, target};
 ///   that. Each probe that confirms the baseline doubles the time to the next one, up to 4 times.
 /// - A limit that has come to half of what it was is a probe as well: if that did not make the calls
 ///   any faster, they take longer by themselves, and `r` measures the baseline.
-/// - A window of which more than a tenth was overloaded takes a fifth of the limit instead.
+/// - A window with more than a tenth of its calls overloaded takes a fifth of the limit instead.
 ///
 /// - Good at: service times, capacities and laws that are not known and change. In most rows of the
 ///   simulation of this repository, the median of five seeds is 94 % or more of the goodput of the
@@ -112,7 +112,7 @@ const STEP: f64 = 1.0 / 3.0;
 const QUEUE: f64 = 0.3;
 
 /// A limit has less than this elasticity if calls take longer in proportion to the limit, with
-/// noise. A limit just above the capacity, of which the half is far below, has about 0.7.
+/// noise. A limit just above the capacity, whose half is far below it, has about 0.7.
 const ELASTIC: f64 = 0.25;
 
 /// Concurrencies are too close to compare if their binary logarithms differ by less.
@@ -277,7 +277,7 @@ impl Gradient {
     }
 
     /// Compares a level with the highest one since the baseline was measured. Returns a limit if it
-    /// has come to half of that in vain.
+    /// has come to half of that without a gain.
     fn compared(&mut self, level: Level, error: f64) -> Option<f64> {
         let top = match self.state {
             // A latency that has risen since is of another server, so the comparison begins again.

@@ -7,7 +7,7 @@ use super::{Controller, SampleWindow, Target, positive, target};
 /// This is `Gradient2Limit` of Netflix's
 /// [concurrency-limits](https://github.com/Netflix/concurrency-limits): with the exponential mean
 /// `b` of some 600 windows and the mean `r` of the last one, the limit becomes
-/// `L·clamp(tolerance·b/r, 0.5, 1) + 4`, of which a part, `smoothing`, is applied.
+/// `L·clamp(tolerance·b/r, 0.5, 1) + 4`; a part of the change, `smoothing`, is applied.
 ///
 /// - Good at: latencies that drift on their own, because no minimum is remembered.
 /// - Bad at: lasting overload. A latency that is 1.5 × the long-term mean never shrinks the limit,

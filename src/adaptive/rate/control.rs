@@ -2,7 +2,7 @@
 //!
 //! The rule is behind a mutex, which is never held while the limiter is used:
 //!
-//! 1. Whoever changes the rate of the rule applies it to the limiter after unlocking. While one thread
+//! 1. A thread that changes the rate of the rule applies it to the limiter after unlocking. While one thread
 //!    applies a rate, others only leave theirs with the rule, and that thread applies it too. So the
 //!    limiter ends with the last rate of the rule. If applying it panics, as in a runtime without a
 //!    timer, the next step of growth or cut applies the rate of the rule.

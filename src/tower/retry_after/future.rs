@@ -156,7 +156,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers, and is ready after it was polled once in vain.
+    /// Answers, and is ready at the second poll.
     #[derive(Default)]
     struct Slow {
         is_ready: bool,

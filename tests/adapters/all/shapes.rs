@@ -188,7 +188,7 @@ pub(super) fn shapes() -> Vec<Shape> {
             let [a, b, c, d, e] = cloned(parts);
             all((a, all((all((b, c)), d)), e))
         }),
-        // A part that is there, of which there might be none.
+        // A part that is there, and might not be.
         Shape::new("(a (b) c)", |parts| {
             let [a, b, c] = cloned(parts);
             all((a, Some(b), c))

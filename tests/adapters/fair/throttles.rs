@@ -121,7 +121,7 @@ fn acquire_of_a_throttle_that_panics_panics_in_the_waiter_that_is_next() {
     }));
     let [mut first, mut second] = [1, 2].map(|key| Waiter::parked(queue.class(key).acquire()));
     let waker = waker.lock().unwrap().take().unwrap();
-    // Whoever wakes has nothing to do with it.
+    // The code that wakes has nothing to do with it.
     waker.wake();
     let panicked = catch_unwind(AssertUnwindSafe(|| first.poll()));
     let message = panicked.unwrap_err().downcast::<&str>().unwrap();

@@ -8,7 +8,7 @@ use tollgate::{Clock, Gate};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Checks race with its being shut anew: whoever has shut it finds it shut until its time is over.
+/// Checks race with a new closing: the thread that has shut it finds it shut until its time is over.
 #[test]
 fn block_for_holds_although_others_check() {
     let clock = Clock::manual();

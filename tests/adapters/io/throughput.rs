@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use tollgate::io::ThrottleIoExt;
 use tollgate::{Clock, Quota, RateLimiter};
 
-/// A source of which each read returns so many bytes.
+/// A source whose every read returns so many bytes.
 struct Short(usize);
 
 impl AsyncRead for Short {
@@ -28,7 +28,7 @@ fn limiter_of(quota: Quota) -> RateLimiter {
     RateLimiter::new(quota).clock(Clock::tokio())
 }
 
-/// Returns how long it takes to read `total` bytes, of which a read returns `short`.
+/// Returns how long it takes to read `total` bytes, `short` in each read.
 async fn time_of(limiter: &RateLimiter, short: usize, total: usize) -> Duration {
     let mut reader = Short(short).throttled(limiter);
     let mut buffer = vec![0; 1 << 20];

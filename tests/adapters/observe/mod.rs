@@ -118,7 +118,7 @@ fn acquire_that_waits_reports_how_long() {
     let held = observed.try_acquire().unwrap();
     let mut admitted = Waiter::new(observed.acquire());
     clock.advance(SECOND);
-    // It waits from its first poll, and a poll in vain changes nothing.
+    // It waits from its first poll, and a poll without a result changes nothing.
     assert!(admitted.is_pending());
     clock.advance(SECOND);
     let mut refused = Waiter::parked(observed.acquire());

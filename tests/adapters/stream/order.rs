@@ -167,7 +167,7 @@ fn the_item_that_waits_can_be_admitted_while_nobody_polls() {
     let mut other = Waiter::parked(slots.acquire());
     jobs.finish(1);
     assert_eq!(results.next(), Some(Ok(1)));
-    // The permit is with the second item, of which no work has begun.
+    // The permit is with the second item, whose work has not begun.
     assert_eq!((slots.available_permits(), slots.waiting()), (0, 1));
     assert!(!jobs.log.take().contains(&"run 2".to_owned()));
     assert!(other.is_pending());

@@ -22,7 +22,7 @@ fn what_runs_is_finished_and_yielded_before_the_error() {
     slots.close();
     assert_eq!(results.wakes(), seen + 1);
     results.assert_pending();
-    // Whoever was refused is dropped at once, and nobody comes after it.
+    // The refused item is dropped at once, and nobody comes after it.
     assert_eq!(jobs.log.take(), ["drop 3"]);
     let polls = jobs.source_polls();
     assert!(!results.stream.is_terminated());

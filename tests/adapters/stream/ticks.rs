@@ -59,7 +59,7 @@ fn a_burst_is_yielded_at_once_and_missed_ticks_only_as_a_burst() {
             assert_eq!(at(ticks.next()), now);
         }
         assert_due(&clock, &mut ticks, ms(10));
-        // A long pause of whoever reads.
+        // A long pause of the reader.
         clock.advance(ms(5000));
     }
 }

@@ -1,5 +1,5 @@
-//! Whoever has something new wakes the adapter: the stream, the throttle, and each that runs. And
-//! one poll then is enough.
+//! The stream, the throttle and each running item wake the adapter when they have something new. One
+//! poll then is enough.
 
 use std::sync::Arc;
 use std::task::{Context, Waker};

@@ -1,4 +1,4 @@
-//! A semaphore of which each entry asks for a number of its own.
+//! A semaphore whose entries each ask for a number of their own.
 
 use std::sync::Arc;
 

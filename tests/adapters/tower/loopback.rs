@@ -85,7 +85,7 @@ async fn twenty_clients_on_sockets_are_let_in_one_a_second() {
     }
     for _ in 0..STEPS {
         let refused = until_at_rest(&mut sent, &bucket).await;
-        // The queue is full all the time, so whoever is not in it was refused.
+        // The queue is full all the time, so each request that is not in it was refused.
         assert_eq!((sent.len(), refused.len()), (CAPACITY, CLIENTS - CAPACITY));
         clock.advance(STEP);
         for client in refused {

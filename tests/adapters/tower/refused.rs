@@ -15,7 +15,7 @@ use super::setup::{Read, Reader, Setup, call};
 use crate::support::assert_at_rest;
 use crate::support::scripted::{Log, Script};
 
-/// As issue 793 of tower: there, whoever finds no slot has to wait.
+/// As issue 793 of tower: there, a request that finds no slot has to wait.
 #[test]
 fn it_can_refuse_and_not_wait() {
     let slots = Semaphore::new(1);
@@ -54,7 +54,7 @@ impl TryThrottle for Refuses {
 }
 
 /// The status and `Retry-After` of what a layer answers, which is checked to be a refusal for this
-/// reason, of which layers further out know.
+/// reason, which layers further out know.
 #[track_caller]
 fn refusal<T: Throttle>(layer: ThrottleLayer<T>, error: &AcquireError) -> (u16, Option<String>) {
     let log = Log::default();

@@ -48,7 +48,7 @@ pub(crate) enum Idle {
     Woken,
 }
 
-/// A semaphore for whoever reads it.
+/// A semaphore that is easy to read.
 #[derive(Debug)]
 pub(crate) struct Model {
     pub(crate) limit: usize,

@@ -203,7 +203,7 @@ impl<'a> World<'a> {
         self.waiters
             .push((name, Waiter::new(self.semaphore.acquire_many(cost))));
         let at = self.waiters.len() - 1;
-        // Whoever is answered at the first poll is never woken.
+        // A caller that is answered at the first poll is never woken.
         if let Some(answer) = self.model.callers[name].answer {
             let (_, mut waiter) = self.waiters.remove(at);
             let Poll::Ready(result) = waiter.poll() else {

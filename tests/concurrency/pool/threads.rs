@@ -17,7 +17,7 @@ const THREADS: u64 = 5;
 /// An item that notices a second holder.
 struct Exclusive {
     held: AtomicBool,
-    /// Only ever changed by whoever holds it.
+    /// Only its holder changes it.
     uses: usize,
 }
 

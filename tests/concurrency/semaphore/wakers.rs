@@ -216,7 +216,7 @@ fn a_waker_may_close_the_semaphore_in_the_midst_of_a_batch() {
     let mut first = parked_with(semaphore.acquire(), &waker);
     let mut others = [(); 39].map(|()| Waiter::parked(semaphore.acquire()));
     semaphore.add_permits(40);
-    // Whoever was granted before the close has its permit; nobody is left waiting.
+    // A waiter that was granted one before the close has its permit; nobody is left waiting.
     assert!(first.output().is_ok());
     assert!(others.iter().all(|waiter| waiter.wakes() == 1));
     let outcomes = others.each_mut().map(|waiter| waiter.output().is_ok());

@@ -263,7 +263,7 @@ impl Wake for Inline {
     }
 }
 
-/// The timeout of whoever is behind the head is set before the alarm of the limiter is, for the same
+/// The timeout of a waiter behind the head is set before the alarm of the limiter is, for the same
 /// tick.
 #[test]
 fn what_fits_exactly_is_granted_wherever_it_is_polled() {

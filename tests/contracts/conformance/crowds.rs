@@ -54,7 +54,7 @@ impl<S: Subject> Crowd<S> {
         assert!(self.inside.len() <= LIMIT, "too many are inside");
     }
 
-    /// Polls whoever was woken, as an executor does, until nobody is any more. Then nobody may
+    /// Polls woken waiters, as an executor does, until none is woken any more. Then nobody may
     /// wait while there is room.
     fn run_woken(&mut self) {
         let woken = |(waiter, seen): &(Waiter<_>, usize)| waiter.wakes() != *seen;

@@ -38,7 +38,7 @@ pub(crate) fn the_first_waiter_is_woken_first<S: Subject>() {
     throttle.rollback(permit);
     let woken = |waiting: &Waiter<_>| waiting.wakes() > 0;
     assert!(woken(&waiters[0]) && !waiters[1..].iter().any(woken));
-    // Whoever gives up has its turn taken by the next one.
+    // The next waiter takes the turn of one that gives up.
     drop(waiters.remove(0));
     assert!(woken(&waiters[0]) && !waiters[1..].iter().any(woken));
     throttle.rollback(waiters[0].granted());
@@ -171,7 +171,7 @@ pub(crate) fn closing_refuses_everybody<S: Subject>() {
     assert_eq!(Waiter::new(throttle.enter()).refused(), ErrorKind::Closed);
 }
 
-/// Whoever had been woken for a permit either has it or is refused; nobody is left waiting.
+/// A waiter that had been woken for a permit either has it or is refused; nobody is left waiting.
 pub(crate) fn closing_after_a_return_leaves_nobody_waiting<S: Subject>() {
     if !S::GUARANTEES.closes {
         return;

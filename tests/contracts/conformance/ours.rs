@@ -200,7 +200,7 @@ pub(crate) mod channels {
 
     use super::*;
 
-    /// Whoever runs first takes what there is.
+    /// The first to run takes what there is.
     const OF_A_CHANNEL: Guarantees = Guarantees {
         order: false,
         no_overtaking: false,

@@ -140,7 +140,7 @@ impl<S: Subject> Limit for S {
 /// it. A check of what is not guaranteed passes.
 #[derive(Clone, Copy)]
 pub(crate) struct Guarantees {
-    /// Waiters are let in in the order in which they joined, whoever is polled first.
+    /// Waiters are admitted in the order in which they joined, whichever is polled first.
     pub(crate) order: bool,
     /// What was given to a waiter that has not run yet cannot be taken by a newcomer.
     pub(crate) no_overtaking: bool,

@@ -72,7 +72,7 @@ pub(crate) fn a_wait_that_is_polled_again_panics_and_takes_nothing<S: Subject>()
     }
 }
 
-/// Whether the one with that waker runs or leaves, and whoever else is behind or comes later.
+/// Whether the one with that waker runs or leaves, and whichever others are behind or come later.
 pub(crate) fn a_waker_that_panics_loses_nothing<S: Subject>() {
     if !S::GUARANTEES.contains_panics {
         return;

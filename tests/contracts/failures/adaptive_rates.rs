@@ -78,7 +78,7 @@ fn late_answer_shortens_the_pause() {
     assert_eq!(refused.retry_after(), Some(MS));
 }
 
-/// A server, or whoever answers for it, asks for centuries, and the client never makes a request again.
+/// A server, or a proxy that answers for it, asks for centuries, and the client never makes a request again.
 ///
 /// Seen in urllib3#3743, where `Retry-After: 9999999999` reached `sleep` as it was.
 #[test]

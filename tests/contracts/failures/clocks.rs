@@ -122,7 +122,7 @@ mod of_runtimes {
         Arc::new(RateLimiter::new(quota).clock(Clock::tokio()))
     }
 
-    /// Runtimes of which each is ahead of the one before.
+    /// Runtimes; each is ahead of the one before.
     fn runtimes<const N: usize>(apart: Duration) -> [Runtime; N] {
         let mut ahead = Duration::ZERO;
         [(); N].map(|()| {

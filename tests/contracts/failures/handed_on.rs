@@ -86,7 +86,7 @@ fn two_releases_coalesce() {
     assert_at_rest(&semaphore, 2);
 
     // One notification for those who want a permit and those who want all of them to be back: as
-    // in the second, where whoever is woken first has no use for it and tells nobody.
+    // in the second, where the waiter that is woken first has no use for it and tells nobody.
     for taker_comes_first in [false, true] {
         let held = semaphore.try_acquire_many(2).unwrap();
         let mut idle = Waiter::new(semaphore.wait_idle());

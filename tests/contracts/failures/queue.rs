@@ -158,7 +158,7 @@ fn unbounded_queue() {
     stream_of_uploads();
 }
 
-/// A thousand files, of which one waits.
+/// A thousand files, and one of them waits.
 #[cfg(feature = "stream")]
 fn stream_of_uploads() {
     use std::sync::atomic::{AtomicUsize, Ordering};

@@ -51,7 +51,7 @@ fn runtime_that_drove_the_timer_is_gone() {
     assert_eq!(kind(result), ErrorKind::TimedOut);
     assert_eq!(SHARED.waiting(), 0);
 
-    // The same of several in statics, one of which is tokio's.
+    // The same of several in statics; one of them is tokio's.
     static SLOTS: Semaphore = Semaphore::new(1);
     static TOKIOS: tokio::sync::Semaphore = tokio::sync::Semaphore::const_new(0);
     let both = all((&SLOTS, &TOKIOS));

@@ -68,7 +68,7 @@ fn return_unused_gives_back_what_time_has_not_paid_off() {
 }
 
 /// A handle that is dropped, also by a panic, gives the rest back; one that is leaked leaves it to
-/// time. Whoever waits gets it.
+/// time. The waiters get it.
 #[test]
 fn handle_that_goes_gives_the_rest_back() {
     type Go = fn(LocalLimiter);

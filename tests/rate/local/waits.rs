@@ -8,7 +8,7 @@ use tollgate::{ErrorKind, LocalLimiter, RateLimiter};
 use crate::setup::{FIFTY, limiter, ms, spent};
 use crate::support::{Waiter, kind};
 
-/// A handle with seven buffered, of a limiter of which the rest is taken; three are missing for ten.
+/// A handle with seven buffered, of a limiter whose rest is taken; three are missing for ten.
 fn buffered_seven() -> (tollgate::ManualClock, RateLimiter, LocalLimiter) {
     let (clock, limiter) = limiter(FIFTY);
     let mut local = limiter.local(8);

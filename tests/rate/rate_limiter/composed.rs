@@ -32,7 +32,7 @@ fn all_with_a_part_that_refuses_says_when_and_gives_the_charges_back() {
     assert_at_rest(&slots, 2);
 }
 
-/// Whoever waits for an earlier part is due as soon as a later one refuses.
+/// A waiter of an earlier part is due as soon as a later one refuses.
 #[test]
 fn all_with_a_later_part_that_closes_makes_waiters_of_an_earlier_one_due() {
     let (clock, requests) = limiter(TEN);

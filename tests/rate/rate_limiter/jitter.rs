@@ -14,7 +14,7 @@ const RULES: [Algorithm; 4] = [
     Algorithm::SlidingLog,
 ];
 
-/// Ten a second, all of which is taken.
+/// Ten a second, and all are taken.
 fn limiter(algorithm: Algorithm, jitter: Duration) -> (tollgate::ManualClock, RateLimiter) {
     let clock = Clock::manual();
     let limiter = RateLimiter::new(Quota::per_second(10).burst(10))

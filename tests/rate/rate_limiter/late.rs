@@ -17,7 +17,7 @@ use crate::support::foreign::calls_when_woken;
 
 type Owned = Waiter<Waiting<Acquire<Arc<RateLimiter>>>>;
 
-/// A limiter of which the whole burst has been taken.
+/// A limiter whose whole burst has been taken.
 fn spent(quota: Quota, missed: Option<MissedTickBehavior>) -> (ManualClock, Arc<RateLimiter>) {
     let clock = Clock::manual();
     let mut limiter = RateLimiter::new(quota).clock(&clock);

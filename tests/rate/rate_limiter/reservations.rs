@@ -8,7 +8,7 @@ use crate::support::Waiter;
 use crate::support::random::Random;
 
 #[test]
-fn delay_only_shrinks_whoever_comes_and_goes() {
+fn delay_only_shrinks_while_others_come_and_go() {
     let (clock, limiter) = spent(FIFTY);
     let mut random = Random::new(3);
     let mut others = queue(&limiter, &[7; 20]);

@@ -17,7 +17,7 @@ use crate::support::{Waiter, poll_once};
 
 type Wait = Waiting<Acquire<Arc<RateLimiter>>>;
 
-/// A limiter of which everything has been taken, and wakers that call it back.
+/// A limiter that has nothing left, and wakers that call it back.
 struct Scene {
     clock: ManualClock,
     limiter: Arc<RateLimiter>,

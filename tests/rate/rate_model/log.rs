@@ -6,7 +6,7 @@ use super::LAST_TICK;
 /// One that was charged.
 #[derive(Clone, Copy, Debug)]
 struct Unit {
-    /// Of which of the charges.
+    /// The index of its charge.
     charge: usize,
     time: u64,
 }

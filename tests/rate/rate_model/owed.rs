@@ -10,7 +10,7 @@ use super::schedule::Schedule;
 
 pub(crate) struct Owed {
     algorithm: Algorithm,
-    /// Whoever goes late is charged when it goes.
+    /// A waiter that goes late is charged when it goes.
     delays: bool,
     /// One for each quota that it ever had; the last is in force.
     schedules: Vec<Schedule>,

@@ -8,8 +8,8 @@ use super::{LAST_TICK, LAST_UNIT};
 
 /// A quota, and what follows from it.
 ///
-/// Time is counted in units, of which a token takes a whole number, [`interval`](Self::interval),
-/// and of which `interval * count` pass in a period: evenly, or all at its end.
+/// Time is counted in units. A token takes a whole number of them, [`interval`](Self::interval),
+/// and `interval * count` of them pass in a period: evenly, or all at its end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rule {
     count: u64,
@@ -117,7 +117,7 @@ impl Rule {
         }
     }
 
-    /// The same, of which the last may have begun to pass.
+    /// The same, and the last one may have begun to pass.
     pub(crate) fn units_up(&self, tick: u64) -> BigInt {
         if self.batches {
             return self.units(tick);

@@ -135,8 +135,8 @@ impl Schedule {
         Some(self.rule.tick_of(&needed, now))
     }
 
-    /// The promise, over every pair of charges of which the later one was asked whether it fits, by
-    /// what was kept of each.
+    /// The promise, over every pair of charges whose later one was asked whether it fits, by what
+    /// was kept of each.
     pub(crate) fn assert_promise(&self) {
         for first in 0..self.all.len() {
             let mut units = BigInt::default();

@@ -89,7 +89,7 @@ pub(crate) fn changing(quota: impl Strategy<Value = Quota>) -> impl Strategy<Val
     ]
 }
 
-/// Tries, of which some come again at the time they were given.
+/// Tries; some come again at the time they were given.
 pub(crate) fn trying() -> impl Strategy<Value = Step> {
     prop_oneof![
         8 => cost().prop_map(Step::Try),
@@ -107,7 +107,7 @@ pub(crate) fn local() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Steps, after some of which everything is looked at.
+/// Steps; after some of them everything is looked at.
 pub(crate) type Steps = Vec<(Step, bool)>;
 
 pub(crate) fn steps(step: impl Strategy<Value = Step>) -> impl Strategy<Value = Steps> {

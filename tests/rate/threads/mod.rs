@@ -52,7 +52,7 @@ fn at_once(algorithm: Algorithm, quota: Quota) -> u64 {
     }
 }
 
-/// Tries, some of which cost more; what was charged.
+/// Makes tries, some for a higher cost, and returns what was charged.
 fn tries(limiter: &RateLimiter, random: &mut Random, times: usize, most: u64) -> Vec<Entry> {
     let mut charged = Vec::new();
     for _ in 0..times {

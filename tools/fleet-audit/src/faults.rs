@@ -22,7 +22,7 @@ pub(crate) enum Fault {
     Stop,
     /// Every connection ends.
     Cut,
-    /// The server is killed, and begins anew with nothing.
+    /// The server is killed, and begins again with nothing.
     Kill,
     /// A partition: nothing passes, and arrives later.
     BlackHole,
@@ -30,7 +30,7 @@ pub(crate) enum Fault {
     Reset,
     /// A partition: calls are executed, and their answers are lost.
     DropReplies,
-    /// The same, for so long that whoever connects is not answered either.
+    /// The same, for so long that new connections are not answered either.
     DropAll,
     /// A process of the fleet is killed, and another one takes its place.
     Node,

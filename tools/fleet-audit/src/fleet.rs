@@ -34,7 +34,7 @@ struct Node {
 }
 
 impl Fleet {
-    /// So many, all of which are ready.
+    /// So many, and all are ready.
     pub(crate) async fn start(address: String, nodes: usize) -> Result<Self, Box<dyn Error>> {
         let mut fleet = Self {
             address,

@@ -2,8 +2,8 @@
 //!
 //! 1. At no instant more hold one than there are permits. A holder holds from the answer until the
 //!    last look before it gave the lease back by which the lease was not lost. All clocks are one.
-//! 2. Fencing numbers are unique, and rise: of two leases of which one was held before the other
-//!    one was asked for, the later one has the greater number.
+//! 2. Fencing numbers are unique, and rise: if a lease was held before another one was asked for,
+//!    the later one has the greater number.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -184,7 +184,7 @@ mod tests {
         let mut three = two;
         three[2].granted = 19;
         assert!(!Kept::of(&three, 2).is_kept());
-        // Whoever had lost it when there was an answer held nothing.
+        // A process that had lost it when there was an answer held nothing.
         three[2].until = 19;
         assert!(Kept::of(&three, 2).is_kept());
     }
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_killed_holds_until_then() {
+    fn process_that_is_killed_holds_until_then() {
         let id = || "a".to_owned();
         let granted = Report::Held {
             id: id(),

@@ -240,5 +240,5 @@ fn failures(said: &[Said], uptime: &Uptime) -> String {
     } else {
         meanwhile.join(", ")
     };
-    format!("{all} failed, of which while the store could answer {meanwhile}")
+    format!("{all} failed; while the store could answer {meanwhile}")
 }

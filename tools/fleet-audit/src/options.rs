@@ -16,7 +16,7 @@ pub(crate) struct Options {
     /// How many tasks in each of them.
     #[arg(long, default_value_t = 16)]
     pub(crate) tasks: usize,
-    /// For how long, in milliseconds; at least, if there are faults, of which each has its time.
+    /// For how long, in milliseconds; at least, if there are faults; each fault has its time.
     #[arg(long, default_value_t = 1500)]
     pub(crate) millis: u64,
     /// How long a call may take, in milliseconds.
@@ -119,8 +119,8 @@ impl Options {
         held.min(chunk * self.nodes as u64)
     }
 
-    /// How many are asked for in a microsecond at the least, if no more than there are: whoever comes
-    /// back is late by a quarter of that time at most.
+    /// How many are asked for in a microsecond at the least, if no more than there are: a task that
+    /// comes back is late by a quarter of that time at most.
     pub(crate) fn demand(&self) -> f64 {
         if self.think == 0 {
             return f64::INFINITY;

@@ -54,7 +54,7 @@ impl fmt::Display for Kept {
         if self.beyond > 0 {
             write!(f, ", and {} that were taken ahead", self.beyond)?;
         }
-        writeln!(f, "; anew after each of {} losses", self.losses)?;
+        writeln!(f, "; again after each of {} losses", self.losses)?;
         write!(
             f,
             "worst window: {} in {:.6} s, which makes {:.3} of {}: {}",
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_stops_after_a_fault_has_not_used_enough() {
+    fn process_that_stops_after_a_fault_has_not_used_enough() {
         let outage = Outage {
             from: 20_000,
             to: 30_000,

@@ -85,8 +85,8 @@ impl Bound {
         }
     }
 
-    /// The part of a time that is made of whole windows, of which alone it is known how much is let
-    /// go in them.
+    /// The part of a time that is made of whole windows: only for these it is known how much is
+    /// admitted.
     pub(crate) fn whole(&self, from: u64, to: u64) -> (u64, u64) {
         let (from, to) = match *self {
             Self::Even { .. } => (from, to),
@@ -115,7 +115,7 @@ impl Bound {
         }
     }
 
-    /// What part of that must have been let go. A bucket waits for whoever comes late, and a window
+    /// What part of that must have been admitted. A bucket waits for a late process, and a window
     /// is open for all of its time; but where each comes back at an instant of its own, whatever is
     /// not asked for at that instant is gone, and a process comes some milliseconds late.
     pub(crate) fn share(&self) -> f64 {

@@ -133,7 +133,7 @@ fn too_many_are_noticed() {
 }
 
 #[test]
-fn whoever_fails_closed_after_a_fault_is_noticed() {
+fn process_that_fails_closed_after_a_fault_is_noticed() {
     let gives_up = "--gives-up --faults=reset";
     is_noticed(gives_up, "NOT USED");
     is_noticed(&format!("{SEVERAL} {gives_up}"), "NOT USED");

@@ -1,4 +1,4 @@
-//! A server of one's own, on a free port of loopback, which ends with whoever started it; and a
+//! A server of one's own, on a free port of loopback, which ends with the program that started it; and a
 //! [network](proxy) of one's own to it.
 //!
 //! It panics where something goes wrong: it is for tests and measurements.
@@ -152,13 +152,13 @@ impl Drop for Server {
     }
 }
 
-/// A server's process, which is killed when this is dropped, and also if whoever started it ends
-/// without that.
+/// A server's process, which is killed when this is dropped, and also if the program that
+/// started it ends without that.
 #[derive(Debug)]
 struct Process {
     server: Child,
-    /// Waits for the end of its input, which the end of whoever started it is
-    /// too, however that comes.
+    /// Waits for the end of its input, which the end of the program that
+    /// started it is too, however that comes.
     guard: Child,
 }
 

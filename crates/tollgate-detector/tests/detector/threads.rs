@@ -78,7 +78,7 @@ fn gates_that_come_and_go_on_many_threads_leave_nothing() {
 
 /// The last handle that goes takes its key out, unless another one has come meanwhile.
 #[test]
-fn a_handle_that_one_has_is_known_whoever_comes_and_goes() {
+fn a_handle_that_one_has_is_known_while_others_come_and_go() {
     let detector = Detector::new(Quota::per_hour(1)).clock(Clock::manual());
     thread::scope(|scope| {
         for _ in 0..3 {
@@ -95,7 +95,7 @@ fn a_handle_that_one_has_is_known_whoever_comes_and_goes() {
 }
 
 #[test]
-fn whoever_is_shut_out_by_one_thread_is_so_for_all() {
+fn key_shut_out_by_one_thread_is_shut_out_for_all() {
     let detector = Detector::new(Quota::per_hour(100)).clock(Clock::manual());
     let passes = AtomicU64::new(0);
     thread::scope(|scope| {

@@ -224,7 +224,7 @@ async fn get_with_a_short_body_returns_the_permit_for_the_rest() {
     setup.assert_settled(4);
 }
 
-/// Returns the data of an object of which the first half has been read, and the other half is not sent.
+/// Returns the data of an object: the first half has been read, and the other half is not sent.
 async fn stalled(setup: &Setup) -> BoxStream<'static, object_store::Result<Bytes>> {
     let got = setup.store.get(&"a".into()).await.expect("an object");
     let mut data = got.into_stream();

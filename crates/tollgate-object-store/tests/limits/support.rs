@@ -101,7 +101,7 @@ pub(crate) fn retry_after(refusal: u16, seconds: u64) -> Answer {
     Ok(answer)
 }
 
-/// A body of several frames, of which each is data or a failure.
+/// A body of several frames; each is data or a failure.
 pub(crate) fn frames<const N: usize>(
     frames: [Result<&'static str, HttpErrorKind>; N],
 ) -> HttpResponseBody {

@@ -141,7 +141,7 @@ impl Batches {
             return None;
         }
         let hold = u64::try_from(prefetch.hold.as_nanos()).unwrap_or(u64::MAX);
-        // Before the tokens: whoever takes one finds the time of its batch, or of a later one.
+        // Before the tokens: a caller that takes one finds the time of its batch, or of a later one.
         prefetch.at.store(reply.at().as_nanos(), Ordering::Relaxed);
         let (first, count) = (prefetch.cache.end(), prefetch.cache.put(reply.done));
         let batch = Batch {

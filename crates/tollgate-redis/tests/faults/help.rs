@@ -97,7 +97,7 @@ pub(super) async fn crowd(limiter: &RateLimiter, callers: usize) -> Tally {
     tally
 }
 
-/// Until the server decides again, for which it is asked anew and anew.
+/// Until the server decides again; it is asked again and again.
 pub(super) async fn recovers(limiter: &RateLimiter) {
     until(async || limiter.peek(0).await.is_ok()).await;
 }

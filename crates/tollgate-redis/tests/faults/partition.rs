@@ -147,7 +147,7 @@ fn acquire_by_ten_thousand_waiters_in_a_partition_ends() {
     on_server(async |server| {
         let proxy = Proxy::start(server.port()).await;
         let store = proxy.store().deadline(DEADLINE);
-        // One call after another, none of which ends before its deadline.
+        // One call after another, and no call ends before its deadline.
         let store = store.breaker(1000, Duration::ZERO, Duration::ZERO);
         let limiter = RateLimiter::new(&store, "k", slow(100_000)).coalesce(false);
         recovers(&limiter).await;

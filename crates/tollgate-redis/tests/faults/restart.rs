@@ -14,7 +14,7 @@ use crate::support::on_server;
 fn acquire_through_a_restart_admits_one_more_burst_at_most() {
     on_server(async |server| {
         let store = server.store();
-        // One that is made anew knows of no denial, as if each caller were another process.
+        // A new one knows of no denial, as if each caller were another process.
         let fresh = move || RateLimiter::new(&store, "k", slow(100));
         let stop = Arc::new(AtomicBool::new(false));
         let load: Vec<_> = (0..4)

@@ -42,7 +42,7 @@ fn acquire_after_a_loss_of_data_waits_until_leases_are_asserted() {
             let address = server.address();
             tokio::spawn(async move {
                 let lease = newcomer.acquire().await.unwrap();
-                // Whoever may still hold one has said so.
+                // Each process that may still hold one has said so.
                 let client = redis::Client::open(address).unwrap();
                 let mut connection = client.get_connection().unwrap();
                 for id in ids {

@@ -1,4 +1,4 @@
-//! What holds between processes, of which stores of their own stand for two.
+//! What holds between processes; two stores stand for two processes.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

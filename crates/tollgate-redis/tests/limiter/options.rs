@@ -93,7 +93,7 @@ fn acquire_after_the_recheck_time_asks_again() {
         let waits = tokio::spawn(limiter.acquire());
         until(async || limiter.waiting() == 1).await;
         limiter.try_acquire().await.unwrap_err();
-        // By another process, of which this one hears nothing.
+        // By another process; this one hears nothing of it.
         other.refund(charge).await.unwrap();
         waits.await.unwrap().unwrap();
         until(async || limiter.try_acquire().await.is_ok()).await;

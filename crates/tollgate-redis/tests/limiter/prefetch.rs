@@ -84,7 +84,7 @@ fn prefetch_beyond_the_hold_time_goes_back() {
         let look = RateLimiter::new(&server.store(), "k", slow(100));
         for used in 1..=3 {
             limiter.acquire().await.unwrap();
-            // One for whoever asks first, one that takes ahead, and one that gives back.
+            // One for the first caller, one that takes ahead, and one that gives back.
             until(async || store.calls() >= 3 * used).await;
             until(async || look.peek(0).await.unwrap().remaining == 100 - used).await;
         }

@@ -43,7 +43,7 @@ pub(crate) fn ask<T: redis::FromRedisValue>(server: &server::Server, words: &[&s
         .unwrap_or_else(|error| panic!("{words:?}: {error}"))
 }
 
-/// One of each kind, of which a quota with a count of 3 or more is enough.
+/// One of each kind; a quota with a count of 3 or more is enough for each.
 pub(crate) const ALGORITHMS: [Algorithm; 6] = [
     Algorithm::Gcra,
     Algorithm::TokenBucket,

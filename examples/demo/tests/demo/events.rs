@@ -14,7 +14,7 @@ fn keys(value: &Value) -> String {
     keys.into_iter().collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the identifiers of the rows, each of which has these keys.
+/// Returns the identifiers of the rows, and checks that each row has these keys.
 fn rows(rows: &Value, expected: &str) -> Vec<String> {
     let rows = rows.as_array().expect("rows");
     assert!(rows.iter().all(|row| keys(row) == expected), "{rows:?}");

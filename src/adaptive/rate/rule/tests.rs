@@ -10,7 +10,7 @@ fn at(seconds: f64) -> Tick {
     Tick::from_nanos((seconds * 1e9) as u64)
 }
 
-/// Requests at the rate of the rule from one time to another, all of which succeed.
+/// Requests at the rate of the rule from one time to another; all of them succeed.
 fn all_succeed(rule: &mut RateRule, from: f64, to: f64, succeeded: &mut u64) {
     let mut now = from;
     while now < to {
@@ -66,7 +66,7 @@ fn refuse_of_everything_cuts_to_half_each_time() {
 fn refuse_by_a_slower_server_cuts_to_what_went_through() {
     let mut rule = RateRule::new(LIMITS, 1_000.0);
     rule.refuse(at(0.0), at(0.0), 0);
-    // 850 per second, of which 500 go through.
+    // 850 per second; 500 of them go through.
     for ms in 1..=200_u32 {
         rule.grow(at(f64::from(ms) / 1e3), u64::from(ms) / 2);
     }
@@ -110,7 +110,7 @@ fn follow_clock_of_a_clock_that_was_set_back_goes_on() {
 }
 
 /// The rule in the most obvious way: it keeps all that has happened since the last cut, and computes
-/// everything anew each time.
+/// everything again each time.
 struct Naive {
     rate: f64,
     steps: Vec<(Tick, u64)>,

@@ -48,7 +48,7 @@ fn last_of<T: Throttle>(layer: &ThrottleLayer<T>, calls: usize) -> Answered<T> {
     ask(layer, "/")
 }
 
-/// What is told of a quota after some calls, the last of which may be a rejection.
+/// What is told of a quota after some calls; the last one may be a rejection.
 #[test]
 fn draft11_quotas_are_in_windows_of_whole_seconds() {
     let table = [

@@ -14,7 +14,7 @@ use crate::time::now;
 /// How often a holder looks whether it holds.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// Whoever has lost a lease is told so before that.
+/// A holder that has lost a lease is told so before that.
 const TOLD: Duration = Duration::from_secs(5);
 
 pub(super) async fn run(
@@ -95,7 +95,7 @@ async fn hold_on(
     loop {
         let looked = now();
         if lease.is_lost() {
-            // Whoever does not look is told.
+            // A holder that does not look is told.
             let told = tokio::time::timeout(TOLD, lease.token().cancelled()).await;
             let told = told.map_err(|_| format!("of lease {id} nobody said that it is lost"));
             let lost = true;
