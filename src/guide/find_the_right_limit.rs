@@ -19,7 +19,7 @@
 //!
 //! use tokio::time::sleep;
 //! use tollgate::adaptive::AdaptiveSemaphore;
-//! use tollgate::{AcquireError, Clock, Semaphore};
+//! use tollgate::{AcquireError, Clock, ErrorKind, Semaphore};
 //!
 //! /// In place of a database: its workers take 20 ms for a call, and other calls queue there.
 //! async fn query(workers: &Semaphore) -> Result<(), AcquireError> {
@@ -38,8 +38,9 @@
 //!         tokio::spawn(async move {
 //!             while let Ok(permit) = limit.acquire().await {
 //!                 match query(&workers).await {
-//!                     Ok(()) => drop(permit), // Its latency is a sample.
-//!                     Err(_) => permit.overloaded(), // Refused or timed out: too much.
+//!                     Err(error) if error.kind() == ErrorKind::TimedOut => permit.overloaded(),
+//!                     // Its latency is a sample, also with an error such as "no such row".
+//!                     _ => drop(permit),
 //!                 }
 //!             }
 //!         });

@@ -35,11 +35,12 @@
 //!             let limits = all((&self.slots, &self.limiter));
 //!             let permits = limits.acquire().timeout(Duration::from_secs(30)).await?;
 //!             let answer = self.send().await;
-//!             drop(permits); // The slot is free during the pause.
-//!             match answer {
-//!                 Ok(()) => return Ok(()),
-//!                 // No task is admitted until then.
-//!                 Err(retry_after) => self.limiter.pause_for(retry_after.min(LONGEST_PAUSE)),
+//!             drop(permits); // Not held while this call waits again.
+//!             let Err(retry_after) = answer else { return Ok(()) };
+//!             // No task is admitted until then.
+//!             self.limiter.pause_for(retry_after.min(LONGEST_PAUSE));
+//!             if retry_after > LONGEST_PAUSE {
+//!                 return Err(format!("the server asks for a pause of {retry_after:?}").into());
 //!             }
 //!         }
 //!         Err("three requests were answered with 429".into())

@@ -21,6 +21,7 @@
 //!
 //! fn main() -> Result<(), Box<dyn std::error::Error>> {
 //!     // First the recorder: what is created before it reports nothing.
+//!     // A server also calls `recorder.run_upkeep()` every few seconds.
 //!     let recorder = PrometheusBuilder::new().install_recorder()?;
 //!     let clock = Clock::manual(); // Leave it out in a program that is no test.
 //!     let metrics = Metrics::new("connections").clock(&clock);
@@ -75,6 +76,8 @@
 //!
 //! # Traps
 //!
+//! - `install_recorder` starts no upkeep: without `run_upkeep()`, the samples of histograms accumulate while
+//!   nobody renders the page. `install()` starts upkeep, and serves the page with the feature `http-listener`.
 //! - Entries of adapters and compositions are reported with the line that created the `Observed`, see
 //!   [places](crate::observe::Observed#places).
 //! - A timeout or a token around a wait ends it as abandoned, not as refused. Only a limiter that knows in
