@@ -217,18 +217,12 @@ impl Semaphore {
     ///
     /// # Examples
     ///
-    /// Waiting until three other tasks are ready, each of which adds a permit:
-    ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), tollgate::AcquireError> {
-    /// let ready = tollgate::Semaphore::new(0);
-    /// let all = ready.acquire_many(3);
-    /// let each = async { (0..3).for_each(|_| ready.add_permits(1)) };
-    /// let (all, ()) = tokio::join!(all, each);
-    /// assert_eq!(all?.count(), 3);
-    /// # Ok(())
-    /// # }
+    /// let semaphore = tollgate::Semaphore::new(1);
+    /// let _held = semaphore.try_acquire()?;
+    /// semaphore.add_permits(2);
+    /// assert_eq!((semaphore.permits(), semaphore.available_permits()), (3, 2));
+    /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     #[track_caller]
     pub fn add_permits(&self, permits: usize) {
