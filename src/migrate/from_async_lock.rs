@@ -22,13 +22,14 @@
 //!   [`close`](crate::Semaphore::close). A semaphore that nobody closes, and whose requests are for 1
 //!   permit, never fails, so `expect` is right there.
 //! - **Newcomers never overtake.** async-lock's wakes a waiter when a permit comes back, and the
-//!   first to poll takes it; a waiter that was woken for nothing goes to the end of the line. Here a permit is
+//!   first to poll takes it; a waiter that was woken for nothing goes to the end of the queue. Here a permit is
 //!   granted to the first waiter. A task that takes a permit again and again may have profited from
 //!   that, and now takes its turn.
 //! - **A granted permit is held until the waiter runs or is dropped.** A future that was polled and is
 //!   then set aside blocks the queue, as with all fair semaphores; drop futures that are not polled.
-//! - **Each permit that returns wakes a waiter.** Of two permits that return at once, async-lock's wakes
-//!   the second waiter when the first has run.
+//! - **Each permit that returns wakes a waiter.** In async-lock, a permit that returns wakes nobody while
+//!   a waiter that was woken has not yet run. So of two permits that return at once, the second stays
+//!   free while the second waiter sleeps, until another permit returns.
 //! - **`acquire()` is `Unpin`** and allocates nothing for a wait.
 //!
 //! # Before and after

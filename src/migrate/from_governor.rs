@@ -21,7 +21,7 @@
 //! | `InsufficientCapacity` | [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity), with [`capacity`](crate::AcquireError::capacity) |
 //! | `with_middleware`, `StateInformationMiddleware`, `StateSnapshot`: `quota`, `remaining_burst_capacity` | [`decision(&charge)`](crate::RateLimiter::decision), [`peek`](crate::RateLimiter::peek), [`snapshot`](crate::RateLimiter::snapshot) |
 //! | `RateLimitingMiddleware`: `allow`, `disallow`; `NoOpMiddleware` | an [observer](crate::observe), around any throttle |
-//! | `StreamRateLimitExt`, `RatelimitedStream`: `ratelimit_stream(&limiter)`, `ratelimit_stream_with_jitter` | `stream.map(std::future::ready).buffer_limited(&limiter)`, of `stream::LimitStreamExt` |
+//! | `StreamRateLimitExt`, `RatelimitedStream`: `ratelimit_stream(&limiter)`, `ratelimit_stream_with_jitter` | `stream.map(std::future::ready).buffer_limited(&limiter)`, of `stream::LimitStreamExt`; items become `Result<T, AcquireError>` |
 //! | `SinkRateLimitExt`, `RatelimitedSink`: `ratelimit_sink(&limiter)`, `ratelimit_sink_with_jitter` | `sink.limited(&limiter, cost)`, of `stream::LimitSinkExt` |
 //! | of these: `get_ref`, `get_mut`, `into_inner` | the same of a sink; of a stream – |
 //! | `FakeRelativeClock`: `advance` | [`Clock::manual`](crate::Clock::manual), [`advance`](crate::ManualClock::advance) |
@@ -29,7 +29,7 @@
 //! | `QuantaUpkeepClock`: `from_interval`, `from_builder`; `SystemClock` | – |
 //! | `Clock`, `ReasonablyRealtime`, `Reference`: `now`, `reference_point`, `duration_since`, `saturating_sub` | [`Clock::now`](crate::Clock::now), [`Tick::saturating_since`](crate::Tick::saturating_since); clocks of one's own – |
 //! | `Nanos`: `new`, `as_u64`, `saturating_sub` | `Duration` |
-//! | `InMemoryState`, `NotKeyed`, `DirectStateStore` | – of a [`RateLimiter`](crate::RateLimiter), which has no type parameters |
+//! | `InMemoryState`, `NotKeyed` and its `NonKey`, `DirectStateStore` | – of a [`RateLimiter`](crate::RateLimiter), which has no type parameters |
 //! | `DefaultKeyedStateStore`, `DashMapStateStore`, `HashMapStateStore`, `KeyedStateStore`, `ShrinkableKeyedStateStore`, `DefaultHasher` | the map of a [`Keyed`](crate::Keyed), whose parameters are the key, the kind of limit and the [hasher](crate::Keyed::hasher) |
 //! | `RateLimiter::new(quota, state, clock)`, `clock`, `into_state_store`, `StateStore`: `measure_and_replace` | a store elsewhere is a [`Throttle`](crate::Throttle) of its own, such as those of the crate tollgate-redis |
 //!
@@ -40,7 +40,7 @@
 //!   old behavior.
 //! - **Waiting is first-in first-out.** governor's futures sleep and check again, each on its own timer;
 //!   the first to check is admitted, and a large request may starve among small ones. Here one queue
-//!   is served in order, so jitter against a herd is not needed.
+//!   is served in order.
 //! - **Waiting can fail**, with [`Closed`](crate::ErrorKind::Closed) or with
 //!   [`QueueFull`](crate::ErrorKind::QueueFull), and more than the burst with
 //!   [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity). A limiter that nobody closes, without

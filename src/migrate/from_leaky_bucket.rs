@@ -3,6 +3,7 @@
 //! | leaky-bucket | here |
 //! |---|---|
 //! | `RateLimiter::builder`, `Builder::build` | [`RateLimiter::new(quota)`](crate::RateLimiter::new), which is `const` |
+//! | the defaults of the builder | `Quota::new(1, Duration::from_millis(100)).burst(10)`, and an empty bucket |
 //! | builder: `refill(n)`, `interval(d)` | [`Quota::new(n, d)`](crate::Quota::new) |
 //! | builder: `max(n)` | [`.burst(n)`](crate::Quota::burst) of the quota |
 //! | builder: `initial(n)` | the whole burst is free at first; [`charge(burst - n)`](crate::RateLimiter::charge) takes the rest |

@@ -7,7 +7,7 @@
 //! | methods of `ObjectStore` on it | the same |
 //! | `Display`: `LimitStore(n, inner)` | `Throttled(inner)` |
 //! | `LimitUpload::new(upload, n)` | a `Throttled` of its own for that upload: parts pass the throttle of their store |
-//! | `ThrottledStore` with `ThrottleConfig`: `config`, `config_mut`; it imitates a slow store in tests | – |
+//! | `ThrottledStore`, which imitates a slow store in tests: `config`, `config_mut`, `ThrottleConfig` with `wait_get_per_call`, `wait_get_per_byte`, `wait_put_per_call`, `wait_delete_per_call`, `wait_list_per_call`, `wait_list_per_entry`, `wait_list_with_delimiter_per_call`, `wait_list_with_delimiter_per_entry` | – |
 //!
 //! The throttle is any [`Throttle`](crate::Throttle): a [`Semaphore`](crate::Semaphore), tokio's, a
 //! [`RateLimiter`](crate::RateLimiter), an adaptive limit, or [`all`](crate::all) of several.

@@ -35,6 +35,10 @@
 //!   is refused meanwhile. To pass a permit on, move an [`OwnedPermit`](crate::OwnedPermit) to the place
 //!   that returns it; to wait until all work is done, use [`wait_idle`](crate::Semaphore::wait_idle).
 //!   `std::mem::forget` takes a permit away for good, and does not lower the limit.
+//! - **A latch of permits that are added fails**: `Semaphore::new(0)`, `add_permits(1)` by each of N tasks,
+//!   and `acquire_many(N)`. After the first `add_permits` the limit is 1, and a new request for N is
+//!   refused. Begin with N permits, have each task hold one until it is ready, and await
+//!   [`wait_idle()`](crate::Semaphore::wait_idle).
 //! - **Free permits stay in the semaphore** while they gather for a large request, and in tokio's they
 //!   gather in the request: [`available_permits`](crate::Semaphore::available_permits) may be above 0
 //!   while callers wait. Newcomers are behind them in both.

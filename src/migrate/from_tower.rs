@@ -5,10 +5,10 @@
 //! | `ServiceBuilder::concurrency_limit(n)`, `ConcurrencyLimitLayer::new(n)` | `ThrottleLayer::new(Arc::new(Semaphore::new(n)))` |
 //! | `GlobalConcurrencyLimitLayer::new(n)` | the same: all services of a layer share its throttle |
 //! | `GlobalConcurrencyLimitLayer::with_semaphore(s)`, `ConcurrencyLimit::with_semaphore` | `ThrottleLayer::new(s)`, also with tokio's semaphore |
-//! | `ServiceBuilder::rate_limit(n, d)`, `RateLimitLayer::new(n, d)` | `ThrottleLayer::new(Arc::new(RateLimiter::new(Quota::new(n, d))))` |
-//! | `Rate::new(n, d)` | [`Quota::new(n, d)`](crate::Quota::new) |
+//! | `ServiceBuilder::rate_limit(n, d)`, `RateLimitLayer::new(n, d)` | `ThrottleLayer::new(Arc::new(RateLimiter::new(Quota::new(n, d).burst(n))))` |
+//! | `Rate::new(n, d)` | [`Quota::new(n, d)`](crate::Quota::new)[`.burst(n)`](crate::Quota::burst) |
 //! | `ServiceBuilder::load_shed()`, `LoadShedLayer::new` around a limit | `ThrottleLayer::refusing(..)` in place of `new` |
-//! | `Overloaded` and its `new` | a response of 429 or 503; with `.errors()` an [`AcquireError`](crate::AcquireError) |
+//! | `Overloaded` and its `new` | a response of 429 or 503, with a `Retry-After` if the throttle knows one; with `.errors()` an [`AcquireError`](crate::AcquireError) |
 //! | `ConcurrencyLimit::new`, `RateLimit::new`, `LoadShed::new` | `layer.layer(service)` |
 //! | `get_ref`, `get_mut`, `into_inner` | –; keep an `Arc` of the throttle to look at it |
 //! | `tower::buffer` around a limit that is not `Clone` | not needed: services are cloned with their limit |
@@ -27,8 +27,6 @@
 //!   the beginning of the next. [`Quota::new(n, d)`](crate::Quota::new) spaces calls evenly, with a burst
 //!   of 1; `.burst(n)` admits `n` at once, and then one each `d / n`. The old behavior without its double
 //!   burst is [`Algorithm::SlidingLog`](crate::Algorithm::SlidingLog). A `RateLimit` is not `Clone`.
-//! - **Refusals are responses** for services that speak HTTP, with a `Retry-After` if the throttle knows
-//!   one; those of `LoadShed` are errors.
 //! - **Order**: tower's limit is as fair as tokio's semaphore; `RateLimit` has one caller at a time.
 //!
 //! # Before and after
@@ -49,12 +47,14 @@
 //! //     .concurrency_limit(64)
 //! //     .rate_limit(100, Duration::from_secs(1))
 //! let slots = Arc::new(Semaphore::new(64));
-//! let rate = Arc::new(RateLimiter::new(Quota::new(100, Duration::from_secs(1))));
+//! let quota = Quota::new(100, Duration::from_secs(1)).burst(100);
+//! let rate = Arc::new(RateLimiter::new(quota));
 //! // This service does not speak HTTP, so rejections are errors.
 //! let layer = ThrottleLayer::refusing(all((Arc::clone(&slots), rate))).errors();
 //!
 //! let mut double = layer.layer(service_fn(async |n: u32| Ok::<_, tower::BoxError>(2 * n)));
 //! assert_eq!(double.ready().await?.call(21).await?, 42);
+//! assert_eq!(double.ready().await?.call(22).await?, 44);
 //! slots.set_permits(0);
 //! assert!(double.ready().await?.call(21).await.is_err());
 //! # Ok(())

@@ -14,11 +14,12 @@
 //! | `SmartIpKeyExtractor` | `ClientIp::peer(..)` with `.behind(n)` or `.trusting(networks)`, and `.header(..)` |
 //! | `GlobalKeyExtractor` | `ThrottleLayer::refusing(Arc<RateLimiter>)` |
 //! | `use_headers()` | `.headers(RateLimitHeaders::Legacy)`, or the fields of the IETF's draft |
-//! | `error_handler(f)`, `GovernorError`: `into_response` | `.answer(Answer::ProblemJson)`, `.status(..)`; or a layer outside, which finds the [`AcquireError`](crate::AcquireError) in the extensions of a rejection |
+//! | `error_handler(f)`, `GovernorError::into_response` | `.answer(Answer::ProblemJson)`, `.status(..)`; or a layer outside, which finds the [`AcquireError`](crate::AcquireError) in the extensions of a rejection |
+//! | `GovernorError::TooManyRequests`, `UnableToExtractKey`, `Other` | the kind [`RateLimited`](crate::ErrorKind::RateLimited); – for the others, because the closure returns no errors |
 //! | `Response::from(error)` of tonic | `.answer(Answer::Grpc)` |
 //! | `GovernorConfig`: `limiter`; `SharedRateLimiter` | your own `Arc<Keyed<..>>` |
 //! | `limiter().retain_recent()` in a thread | not needed |
-//! | `Governor::new(service, &config)` | `layer.layer(service)` |
+//! | `Governor::new(service, &config)`; its fields `key_extractor`, `limiter`, `methods`, `inner` | `layer.layer(service)`; – |
 //!
 //! # What is different
 //!
@@ -28,7 +29,8 @@
 //! - **Clients cannot choose their address.** `SmartIpKeyExtractor` believes the first address in
 //!   `X-Forwarded-For`, which the client can write. `ClientIp` counts trusted proxies from the right, and
 //!   counts an IPv6 client by its network of 64 bits.
-//! - **A request without an address** gets a 500 there. Here all of them share one key.
+//! - **A request without an address** gets a 500 there. Here all of them share one key, so a server without
+//!   `into_make_service_with_connect_info` silently has one limit for all clients.
 //! - **Memory is bounded**, by [`max_keys`](crate::Keyed::max_keys).
 //! - **`Retry-After` is rounded up**, at least 1; there it is rounded down, and may be 0.
 //! - **Fields**: each refusal there has `x-ratelimit-after`, a copy of `Retry-After`, which nothing here
@@ -50,7 +52,7 @@
 //! use axum::http::{Extensions, Request};
 //! use tollgate::tower::{ClientIp, RateLimitHeaders, ThrottleLayer};
 //! use tollgate::{Keyed, Quota};
-//! # use tower::ServiceExt;
+//! # use tower::{Service, ServiceExt};
 //!
 //! fn peer(extensions: &Extensions) -> Option<SocketAddr> {
 //!     Some(extensions.get::<ConnectInfo<SocketAddr>>()?.0)
@@ -66,10 +68,14 @@
 //!     Arc::clone(&clients).key_owned(address.of(head))
 //! });
 //! let app: Router = Router::new().layer(layer.headers(RateLimitHeaders::Legacy));
+//! let mut server = app.into_make_service_with_connect_info::<SocketAddr>(); // For `axum::serve`.
+//! # let mut connect = async |address| server.call(SocketAddr::new(address, 1234)).await;
+//! # let (ann, ben) = (connect([192, 0, 2, 1].into()).await?, connect([192, 0, 2, 2].into()).await?);
 //! # for expected in [404, 404, 404, 404, 404, 429] {
-//! #     let answer = app.clone().oneshot(Request::new(Body::empty())).await?;
+//! #     let answer = ann.clone().oneshot(Request::new(Body::empty())).await?;
 //! #     assert_eq!(answer.status(), expected);
 //! # }
+//! # assert_eq!(ben.oneshot(Request::new(Body::empty())).await?.status(), 404);
 //! # Ok(())
 //! # }
 //! ```

@@ -10,10 +10,9 @@
 //! | tower's `ConcurrencyLimit`, `RateLimit`, `LoadShed` | `ThrottleLayer` | [`from_tower`] |
 //! | object_store's `LimitStore` | `Throttled` of tollgate-object-store | [`from_object_store`] |
 //!
-//! Each page names every public type and method of the old files, in the version that it was written for,
-//! and a script of the repository compares it with their source. A dash means that nothing here does that.
-//! The search of these pages finds the new item by the old name of a type, or of a method that most
-//! programs call.
+//! Each page names every public type, method, variant and field of the old files, in the version that it
+//! was written for, and a script of the repository compares it with their source. A dash means that nothing
+//! here does that. The search of these pages also finds many of the new items by their old names.
 //!
 //! Code may move step by step: the semaphores of tokio and async-lock are [throttles](crate::Throttle),
 //! so a part that is not moved yet can use [`all`](crate::all), tokens, timeouts and layers with the
