@@ -325,6 +325,7 @@ impl Quota {
     #[must_use]
     #[doc(alias = "allow_burst")]
     #[doc(alias = "burst_size")]
+    #[doc(alias = "max")]
     pub const fn burst(self, burst: u64) -> Self {
         if self.is_unlimited() && burst > 0 {
             return self;

@@ -51,6 +51,7 @@ pub struct Acquire<S: Deref<Target: Queued>> {
 }
 
 /// An [`Acquire`] that shares the semaphore, so it can move into a task.
+#[doc(alias = "AcquireArc")]
 pub type AcquireOwned = Acquire<Arc<Semaphore>>;
 
 /// What was taken, and the semaphore or pool that it belongs to.

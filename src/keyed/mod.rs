@@ -66,8 +66,8 @@ const DEFAULT_KEYS: usize = 100_000;
 /// - for a semaphore, about 250 bytes for each key;
 /// - for a rate, about 2,000 bytes for each key that has its own limiter, because a caller had to
 ///   wait, has [reserved](Key::reserve), or has refunded a charge other than the last one. The
-///   limiter is dropped when all charges are paid off: by later calls that wait or insert a key,
-///   each of which checks two such limiters in turn, or by [`shrink`](Self::shrink).
+///   limiter is dropped when all charges are paid off: by later calls that wait or insert a key
+///   (each checks two such limiters in turn), or by [`shrink`](Self::shrink).
 ///
 /// # Hashing
 ///
@@ -147,6 +147,7 @@ const DEFAULT_KEYS: usize = 100_000;
 /// [`hashbrown`]: https://docs.rs/hashbrown
 #[doc(alias = "per_user")]
 #[doc(alias = "DefaultKeyedRateLimiter")]
+#[doc(alias = "SharedRateLimiter")]
 pub struct Keyed<K, T: Kind, S = RandomState> {
     options: T::Options<K>,
     max_keys: usize,

@@ -214,6 +214,7 @@ impl RateLimiter {
     /// limiter.charge(50);
     /// assert_eq!(limiter.peek().retry_after, Duration::from_secs(5));
     /// ```
+    #[doc(alias = "initial")]
     pub fn charge(&self, n: u64) -> Charge {
         self.shared().lock_on_time().charge(n)
     }
