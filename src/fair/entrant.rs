@@ -1,4 +1,4 @@
-//! The entrant: the waiter of the queue in the line of its throttle, and [`drive`](Shared::drive),
+//! The entrant: the waiter of the fair queue in the queue of its throttle, and [`drive`](Shared::drive),
 //! which polls it and hands over what it gets.
 //!
 //! 1. One thread at a time is in `drive`, between setting and clearing `polling`. Another call sets
@@ -36,7 +36,7 @@ const POLLS: u32 = 32;
 /// The future in the throttle's line. Its memory is reused.
 pub(super) struct Entrant<T: Throttle> {
     enter: Pin<Box<Option<Waiting<T::Enter>>>>,
-    /// The queue. It is kept only while the entrant is in line, since it keeps the queue alive.
+    /// The queue. It is kept only while the entrant waits, since it keeps the queue alive.
     waker: Option<Waker>,
 }
 
@@ -53,7 +53,7 @@ impl<T: Throttle> Entrant<T> {
         catch_waker_panic(|| self.enter.set(None));
     }
 
-    /// Polls the entrant, which enters for a cost if it is not in line.
+    /// Polls the entrant, which enters for a cost if it does not wait yet.
     fn poll<K>(
         &mut self,
         queue: &Arc<Shared<T, K>>,

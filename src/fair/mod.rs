@@ -1,6 +1,6 @@
 //! [`FairQueue`]: priorities and fair shares in front of any throttle.
 //!
-//! The queues of this crate are first-in first-out. Where there is too little, the first in line is
+//! The queues of this crate are first-in first-out. Where there is too little, the first waiter is
 //! not always the one who matters: one tenant sends ten times as many requests as another, a batch
 //! job delays a person, a large transfer a small one. A `FairQueue` holds all waiters, and decides
 //! who gets a permit when one is there.

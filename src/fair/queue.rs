@@ -17,7 +17,7 @@ use crate::time::Clock;
 ///
 /// The throttle can be any [`Throttle`](crate::Throttle) that a task can own, such as an
 /// `Arc<Semaphore>`, an `Arc<RateLimiter>` or a composition. All waiters stand in this queue, and one
-/// entrant of the queue stands in the throttle's own line. When the throttle admits the entrant, the
+/// entrant of the queue waits in the queue of the throttle. When the throttle admits the entrant, the
 /// permit goes to the waiter that is chosen then, and not to one that was chosen when it came.
 /// Callers that use the throttle directly share it with the entrant, first-in first-out.
 ///

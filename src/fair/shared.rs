@@ -61,7 +61,7 @@ pub(super) struct State<T: Throttle, K> {
     pub(super) schedule: Schedule<K, EnterFn<T>, T::Permit>,
     /// The entrant, unless a thread polls it.
     pub(super) entrant: Option<Entrant<T>>,
-    /// The cost for which the entrant is in line.
+    /// The cost for which the entrant waits.
     pub(super) in_line: Option<u64>,
     pub(super) polling: bool,
     pub(super) woken_again: bool,
@@ -92,7 +92,7 @@ impl<T: Throttle, K: Eq> DerefMut for Locked<'_, T, K> {
 impl<T: Throttle, K: Eq> Drop for Locked<'_, T, K> {
     fn drop(&mut self) {
         let contended = usize::from(self.state.schedule.is_contended());
-        // Relaxed: a newcomer that misses a change meets the throttle's own line.
+        // Relaxed: a newcomer that misses a change meets the throttle's own queue.
         if self.contended.load(Ordering::Relaxed) != contended {
             self.contended.store(contended, Ordering::Relaxed);
         }

@@ -59,7 +59,7 @@ fn waiters_are_served_in_the_order_in_which_they_joined() {
         match leave(&mut line, ticket) {
             Left::Kept(told) => assert_eq!((told, cost % 3), (cost, 0)),
             Left::Granted => assert_ne!(cost % 3, 0),
-            Left::Slot => panic!("still in line"),
+            Left::Slot => panic!("still in the queue"),
         }
     }
     assert!(!line.has_kept());
