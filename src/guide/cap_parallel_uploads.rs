@@ -58,10 +58,11 @@
 //!
 //! - *Shared by the whole program*: `static SLOTS: Semaphore = Semaphore::new(8);` needs no `Arc`, and
 //!   [`acquire`](crate::Semaphore::acquire) borrows it.
-//! - *Large uploads count more*: [`acquire_many(n)`](crate::Semaphore::acquire_many) takes `n` permits, all
-//!   or none. For slots and memory together: `all((&slots, memory.cost(kilobytes)))`, see
-//!   [`all`](crate::all).
-//! - *A stream of files*: `files.buffer_limited(&slots, upload)` of the feature `stream`.
+//! - *Large uploads count more*: [`acquire_many_owned(n)`](crate::Semaphore::acquire_many_owned) takes `n`
+//!   permits, all or none. For slots and memory together, [`all`](crate::all):
+//!   `all((Arc::clone(&slots), Arc::clone(&memory).cost_owned(kilobytes)))`.
+//! - *A stream of files*: `files.map(upload).buffer_limited(&slots)` of the feature `stream` yields a `Result`
+//!   of the limiter around what each `upload` returns.
 //! - *Threads*: [`acquire().wait()`](crate::Waiting::wait) blocks the thread.
 //! - *Another cap while it runs*: [`set_permits`](crate::Semaphore::set_permits), up or down; 0 pauses. A cap
 //!   that nobody knows [finds itself](super::find_the_right_limit).
@@ -74,7 +75,8 @@
 //!
 //! - `?` in these loops drops the `JoinSet`, which aborts what runs. To stop and drain, `break` on
 //!   [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled), then join; see
-//!   [cancel and shut down](super::cancel_and_shut_down).
+//!   [cancel and shut down](super::cancel_and_shut_down). The loop sees an error only with its next permit:
+//!   to stop at once, let the task that fails cancel a token that the `acquire` of the loop has.
 //! - `let _ = slots.acquire().await?;` returns the permit at once. Name it: `let _permit`.
 //! - A task that acquires a second permit of the same semaphore while it holds one can deadlock with
 //!   others that do the same. Take both at once with `acquire_many(2)`.

@@ -89,6 +89,7 @@
 //! - An unchecked API key must not be a key of a limit: a client who makes keys up gets a limit for each.
 //! - Routes that are added after the layer are not behind it. A permit is held until the body has been sent,
 //!   so without `client_slots` a client that reads slowly can take all slots.
+//! - A refusal by slots has no `Retry-After`: nobody knows when one is free.
 //! - A cost above the burst is answered with 503. In the fields, `r` (what is left) includes the burst, `q` does not.
 //! - Each map has [100,000 keys](crate::Keyed::max_keys) at most; a full one answers with 503. A client with
 //!   IPv6 is a [whole network](crate::tower::ClientIp::prefixes).

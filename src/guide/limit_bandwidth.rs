@@ -72,7 +72,7 @@
 //!   clients.
 //! - *Messages of a sink* (feature `stream`): `sink.limited(&limiter, |message| message.len() as u64)`.
 //! - *Live*: [`set_quota`](crate::RateLimiter::set_quota) applies to streams that wait;
-//!   [`Quota::UNLIMITED`](crate::Quota::UNLIMITED) lifts the limit.
+//!   [`Quota::UNLIMITED`](crate::Quota::UNLIMITED), or `unlimited` in a configuration, lifts the limit.
 //!
 //! # Traps
 //!

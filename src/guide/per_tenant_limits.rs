@@ -63,19 +63,24 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use tollgate::fair::{FairQueue, Share};
+//! use tollgate::fair::{Class, FairQueue, Share};
 //! use tollgate::{Keyed, Quota, RateLimiter, all};
 //!
 //! # fn main() -> Result<(), tollgate::AcquireError> {
 //! let slots = Keyed::<String, _>::semaphores(4);
 //! let rates = Keyed::<String, _>::rate_limiters(Quota::per_second(10).burst(20));
 //! let total = Arc::new(RateLimiter::new(Quota::per_second(100)));
-//! let queue = FairQueue::new(total).share(Share::ByCost); // A class for each key.
+//! let queue = FairQueue::new(total) // A class for each key.
+//!     .share(Share::ByCost)
+//!     .classes(|tenant: &&str| Class::new().weight(if *tenant == "acme" { 3 } else { 1 }));
 //! let limits = all((slots.key("acme"), rates.key("acme"), queue.class("acme")));
 //! let _permit = limits.acquire().wait()?; // Hold it for the slot; without slots, drop it at once.
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! For a call that costs more, `rates.key("acme").cost(5)` and `queue.class("acme").cost(5)`. In tests, the
+//! map, the total and the queue need the same clock.
 //!
 //! # Traps
 //!

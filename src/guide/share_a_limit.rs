@@ -54,6 +54,8 @@
 //!   [`set_quota`](crate::RateLimiter::set_quota) with the new part.
 //! - *A server* costs a round trip for a decision, or less with `prefetch`. Its README says what holds when
 //!   the server fails, and how each limit falls back.
+//! - *In a layer*, a limit on a server can only be waited for: `ThrottleLayer::by` with a `timeout` of more than
+//!   a round trip.
 //! - *The limit of a backend that all of them load*: each process [finds its
 //!   part](super::find_the_right_limit) with no number at all.
 //! - *One process, many threads*: share one limiter; threads need no parts. For millions of decisions a
@@ -61,7 +63,8 @@
 //!
 //! # Traps
 //!
-//! - A burst smaller than the number of nodes is rounded up to 1 for each.
+//! - A burst smaller than the number of nodes is rounded up to 1 for each. A part has the same count and a
+//!   longer period, so it does not equal a quota of the smaller count.
 //! - With windows and logs every part admits the whole count at once; divide the count instead, see
 //!   [`split`](crate::Quota::split).
 //! - A holder whose whole process is paused for longer than the ttl notices the loss of its lease late,

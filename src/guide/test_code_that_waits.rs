@@ -72,7 +72,8 @@
 //!
 //! # Choices
 //!
-//! - *A manual clock*: `advance` only wakes; the task runs when its executor does. Nothing ends unless the
+//! - *A manual clock*: `advance` only wakes; the task runs when its executor does, so step and yield as above:
+//!   a wait that begins after a large step begins there. Nothing ends unless the
 //!   clock is advanced, timeouts included; in `all`, the clock is that of the part first waited for.
 //! - *Tokio's time* suits code that also sleeps. Waits end at the next whole millisecond.
 //! - *Limiters that the test cannot reach*: with the feature `test-util` for the tests, a limiter without an
@@ -85,6 +86,7 @@
 //! - **A limiter on the system clock waits in real time even while tokio's time is paused.** Paused time
 //!   then jumps ahead, and `tokio::time::timeout` around such a wait elapses [at
 //!   once](crate::Clock#in-tests-with-paused-time).
-//! - An [`AdaptiveSemaphore`](crate::adaptive::AdaptiveSemaphore) and a [`FairQueue`](crate::fair::FairQueue)
-//!   measure with a clock, too. Without one of these, no time seems to pass for them in paused time.
+//! - An [`AdaptiveSemaphore`](crate::adaptive::AdaptiveSemaphore), a [`FairQueue`](crate::fair::FairQueue), a
+//!   [`Gate`](crate::Gate), and [`Observed`](crate::observe::Observed) with its observers have a clock, too.
+//!   Without one of these, no time seems to pass for them in paused time.
 //! - With `test-util`, a limiter in a `static` starts afresh in each runtime: parallel tests reset it.

@@ -72,7 +72,9 @@
 //!
 //! # Traps
 //!
-//! - Bind the permit of a semaphore: `let _permit`. In front of a rate it may be dropped at once.
+//! - Bind the permit of a semaphore: `let _permit`. In front of a rate, `drop` it at once.
+//! - The settings of a class are read when it is first used, and again when the queue has forgotten it. For a
+//!   weight that changes, put the plan into the key: `queue.class((tenant, plan))`.
 //! - Callers that use the throttle directly compete with the whole queue as with one waiter.
 //! - A permit that is held is not taken back: a priority shortens the wait, not the work ahead of it.
 //! - A class for each of millions of keys is bounded by
