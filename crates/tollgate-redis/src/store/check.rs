@@ -1,6 +1,7 @@
 //! [`Store::check`]: whether a server is configured so that limits on it hold.
 
 use std::collections::HashMap;
+use std::fmt;
 
 use redis::{Value, cmd};
 
@@ -31,6 +32,18 @@ pub enum Warning {
     Hidden,
 }
 
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Eviction => "it evicts keys when its memory is full, and with them what limits have charged",
+            Self::NotPersistent => "it stores nothing on a disk, so that each limit has its whole burst after a restart",
+            Self::Replicated => "a replica that takes over admits once more what it has not received",
+            Self::Replica => "it is a replica and takes no writes",
+            Self::Hidden => "it hides its configuration, so that it cannot be checked",
+        })
+    }
+}
+
 impl Store {
     /// Checks whether the server, or every node of the cluster, is configured so that limits hold.
     /// Call it once when a process starts, and log the warnings. Makes three calls, each within the
@@ -54,7 +67,7 @@ impl Store {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let store = Store::new("redis://127.0.0.1/")?;
     /// for warning in store.check().await? {
-    ///     eprintln!("the limits on this server: {warning:?}");
+    ///     eprintln!("limits on this server: {warning}");
     /// }
     /// assert!(!store.check().await?.contains(&Warning::Eviction));
     /// # Ok(())
