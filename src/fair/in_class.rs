@@ -12,7 +12,7 @@ use super::{ClassKey, Queueable};
 use crate::adaptive::Feedback;
 use crate::error::{AcquireError, ErrorKind};
 use crate::limit_status::LimitStatus;
-use crate::throttle::{Adaptive, Inspect, Throttle, TryThrottle, TryWeighted, Weighted};
+use crate::throttle::{Adaptive, Cost, Inspect, Throttle, TryThrottle, TryWeighted, Weighted};
 use crate::wait::Waiting;
 
 /// A class of callers of a [`FairQueue`](super::FairQueue): a throttle whose waiters are served as
@@ -163,6 +163,34 @@ impl<T: Queueable, K: ClassKey> InClass<T, K> {
         T: TryWeighted,
     {
         self.try_with(|throttle| throttle.try_enter_many(n))
+    }
+
+    /// Returns this class as a [`Throttle`] whose entries take `n` units each, all at once, for
+    /// [`all`](crate::all) and adapters, which cannot pass a cost.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tollgate::fair::{FairQueue, Share};
+    /// use tollgate::{Clock, Quota, RateLimiter, Semaphore, all};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tollgate::AcquireError> {
+    /// let bytes = RateLimiter::new(Quota::per_second(1000).burst(1000)).clock(Clock::manual());
+    /// let (slots, bytes) = (Semaphore::new(8), Arc::new(bytes));
+    /// let queue = FairQueue::new(Arc::clone(&bytes)).share(Share::ByCost);
+    /// let (_slot, _charge) = all((&slots, queue.class("alice").cost(600))).acquire().await?;
+    /// assert_eq!(bytes.available(), 400);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    pub fn cost(&self, n: u64) -> Cost<Self>
+    where
+        T: Weighted,
+    {
+        Cost::new(self.clone(), n)
     }
 
     /// Returns the throttle of the queue.

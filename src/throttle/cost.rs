@@ -1,5 +1,5 @@
-//! A semaphore, a rate limiter or a key of either as a throttle with a fixed cost per entry other
-//! than 1.
+//! A semaphore, a rate limiter, a key of either or a class of a fair queue as a throttle with a fixed
+//! cost per entry other than 1.
 
 use std::sync::Arc;
 
@@ -13,8 +13,9 @@ use crate::wait::Waiting;
 /// this much. It is for [`all`](super::all), streams and other generic code, which cannot pass a
 /// cost.
 ///
-/// `T` is a reference to one of these, or an `Arc`, or a [`Key`](crate::keyed::Key). Created by
-/// [`Semaphore::cost`], [`RateLimiter::cost`] and [`Key::cost`](crate::keyed::Key::cost), and, to
+/// `T` is a reference to one of these, or an `Arc`, or a [`Key`](crate::keyed::Key), or a
+/// [class](crate::fair::InClass). Created by [`Semaphore::cost`], [`RateLimiter::cost`],
+/// [`Key::cost`](crate::keyed::Key::cost) and [`InClass::cost`](crate::fair::InClass::cost), and, to
 /// move into a task, by `cost_owned`.
 ///
 /// # Examples
@@ -166,7 +167,7 @@ impl<T: Weighted> Cost<T> {
 }
 
 impl<T> Cost<T> {
-    pub(super) fn new(throttle: T, cost: u64) -> Self {
+    pub(crate) fn new(throttle: T, cost: u64) -> Self {
         Self { throttle, cost }
     }
 

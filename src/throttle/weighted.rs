@@ -13,8 +13,8 @@ use crate::wait::Waiting;
 /// A throttle that admits a caller for several units at once, and takes unused units back.
 ///
 /// It is implemented for references and `Arc`s of [`RateLimiter`] and [`Semaphore`], for a
-/// [`Key`] of either, for `Option`, whose `None` admits any number, for these
-/// [observed](crate::observe::Observed), and for references and `Arc`s of all of these. A
+/// [`Key`] of either, for a [class](crate::fair::InClass) of a fair queue in front of one, for `Option`,
+/// whose `None` admits any number, for these [observed](crate::observe::Observed), and for references and `Arc`s of all of these. A
 /// [`Cost`](super::Cost) is one of these with a fixed number.
 ///
 /// # Examples

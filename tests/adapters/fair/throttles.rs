@@ -318,6 +318,26 @@ fn drop_of_a_granted_wait_of_a_rate_limiter_passes_the_charge_on_or_refunds_it()
 }
 
 #[test]
+fn cost_of_a_class_charges_it_and_is_rolled_back_by_a_later_part() {
+    let rate = RateLimiter::new(Quota::per_hour(1).burst(10)).clock(Clock::manual());
+    let (queue, slots) = (FairQueue::new(Arc::new(rate)), Semaphore::new(1));
+    let limits = all((queue.class(1).cost(4), &slots));
+    let (charge, slot) = limits.try_acquire().unwrap();
+    assert_eq!((charge.cost(), queue.throttle().available()), (4, 6));
+    let error = limits.try_acquire().unwrap_err();
+    assert_eq!(
+        (error.kind(), error.part()),
+        (ErrorKind::NoPermits, Some(1))
+    );
+    assert_eq!(queue.throttle().available(), 6);
+    drop(slot);
+    assert!(limits.acquire().wait().is_ok());
+    let mut third = Waiter::parked(limits.acquire());
+    queue.throttle().close();
+    assert_eq!(third.refused(), ErrorKind::Closed);
+}
+
+#[test]
 fn rollback_refunds_the_throttle_and_the_share() {
     let clock = Clock::manual();
     let rate = RateLimiter::new(Quota::per_second(1).burst(4)).clock(&clock);
