@@ -8,7 +8,8 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::http::Request;
-use futures::{FutureExt, TryStreamExt};
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt, StreamExt, TryStreamExt};
 use governor::clock::{Clock as _, FakeRelativeClock};
 use object_store::limit::LimitStore;
 use object_store::memory::InMemory;
@@ -25,6 +26,8 @@ use tower_governor::key_extractor::GlobalKeyExtractor;
 
 const FIFTY: NonZeroU32 = NonZeroU32::new(50).unwrap();
 const SECOND: Duration = Duration::from_secs(1);
+/// Longer than any test takes.
+const HOUR: Duration = Duration::from_secs(3600);
 
 fn runtime() -> tokio::runtime::Runtime {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
@@ -67,11 +70,11 @@ fn per_second_of_governor_rounds_the_interval_down() {
 #[test]
 fn per_second_of_tower_governor_is_an_interval() {
     let mut builder = GovernorConfigBuilder::default();
-    let config = builder.per_second(2).burst_size(5).finish().unwrap();
+    let config = builder.per_second(7200).burst_size(5).finish().unwrap();
     let address = "1.2.3.4".parse().unwrap();
     assert!((0..5).all(|_| config.limiter().check_key(&address).is_ok()));
     let quota = config.limiter().check_key(&address).unwrap_err().quota();
-    assert_eq!(quota.replenish_interval(), 2 * SECOND);
+    assert_eq!(quota.replenish_interval(), 2 * HOUR);
 }
 
 #[test]
@@ -96,7 +99,8 @@ fn refusal_of_tower_governor_has_a_copy_of_retry_after() {
 #[test]
 fn leaky_bucket_starts_empty_and_holds_ten_refills() {
     runtime().block_on(async {
-        let old = leaky_bucket::RateLimiter::builder().refill(3).build();
+        let mut old = leaky_bucket::RateLimiter::builder();
+        let old = old.refill(3).interval(HOUR).build();
         assert!(!old.try_acquire(1));
         assert_eq!((old.max(), old.balance()), (30, 0));
     });
@@ -159,8 +163,31 @@ fn newcomers_overtake_at_async_lock() {
 }
 
 #[test]
+fn second_of_two_permits_of_async_lock_wakes_its_waiter_after_the_first() {
+    let (old, new) = (async_lock::Semaphore::new(2), Semaphore::new(2));
+    let guards = (old.try_acquire(), old.try_acquire());
+    // Each polls its future only when that was woken, and drops it when it is ready.
+    let mut first = FuturesUnordered::from_iter([old.acquire()]);
+    let mut second = FuturesUnordered::from_iter([old.acquire()]);
+    assert!(first.next().now_or_never().is_none());
+    assert!(second.next().now_or_never().is_none());
+    drop(guards);
+    assert!(second.next().now_or_never().is_none());
+    let _first = first.next().now_or_never().unwrap();
+    assert!(second.next().now_or_never().is_some());
+
+    let permits = new.try_acquire_many(2);
+    let mut first = FuturesUnordered::from_iter([new.acquire()]);
+    let mut second = FuturesUnordered::from_iter([new.acquire()]);
+    assert!(first.next().now_or_never().is_none());
+    assert!(second.next().now_or_never().is_none());
+    drop(permits);
+    assert!(second.next().now_or_never().is_some());
+}
+
+#[test]
 fn leaky_bucket_and_rate_limit_of_tower_need_tokio() {
-    let old = leaky_bucket::RateLimiter::builder().build();
+    let old = leaky_bucket::RateLimiter::builder().interval(HOUR).build();
     assert!(catch_unwind(AssertUnwindSafe(|| old.acquire(1).now_or_never())).is_err());
     let layer = RateLimitLayer::new(1, SECOND);
     assert!(catch_unwind(|| drop(layer.layer(service()))).is_err());

@@ -27,9 +27,8 @@
 //!   that, and now takes its turn.
 //! - **A granted permit is held until the waiter runs or is dropped.** A future that was polled and is
 //!   then set aside blocks the queue, as with all fair semaphores; drop futures that are not polled.
-//! - **Each permit that returns wakes a waiter.** In async-lock, a permit that returns wakes nobody while
-//!   a waiter that was woken has not yet run. So of two permits that return at once, the second stays
-//!   free while the second waiter sleeps, until another permit returns.
+//! - **Each permit that returns wakes a waiter.** Of two permits that return at once, async-lock's wakes
+//!   the second waiter when the first has run, and its future is dropped.
 //! - **`acquire()` is `Unpin`** and allocates nothing for a wait.
 //!
 //! # Before and after
