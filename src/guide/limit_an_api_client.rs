@@ -77,8 +77,9 @@
 //! - *Not at all rather than late*: [`try_acquire`](crate::RateLimiter::try_acquire) returns an error whose
 //!   [`retry_after`](crate::AcquireError::retry_after) is exact.
 //! - *A rate that the server does not tell*: [`AdaptiveRate`](crate::adaptive::AdaptiveRate) finds it.
-//! - *Clients of hyper and tower*: `tower::RetryAfterLayer` (feature `tower`) waits as long as
-//!   the server's `Retry-After` or `RateLimit` fields ask for. Put a semaphore outside, the rate inside:
+//! - *Clients of hyper, tower and reqwest*: `tower::RetryAfterLayer` (feature `tower`) waits as long as
+//!   the server's `Retry-After` or `RateLimit` fields ask for, up to its `max_wait`, a minute by default, and
+//!   repeats what is idempotent and has no body. Put a semaphore outside, the rate inside:
 //!   `let client = RetryAfterLayer::new().layer(ThrottleLayer::new(rate).errors().layer(client));`
 //!   `let client = ThrottleLayer::new(slots).errors().layer(client);` Without the semaphore, every
 //!   request that waits for the inner rate is sent during the pause.

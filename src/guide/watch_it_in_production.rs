@@ -63,8 +63,9 @@
 //! - *Keys*: `snapshot()` of a key, and [`keys`](crate::Keyed::keys) for those in use. All keys share one
 //!   `Metrics`.
 //! - *Classes*: [`snapshot`](crate::fair::FairQueue::snapshot) of a fair queue lists who holds and who waits.
-//! - *Adaptive limits*: their [snapshot](crate::adaptive::AdaptiveSemaphore::snapshot) has the limit and
-//!   its last window.
+//! - *Adaptive limits*: their [snapshot](crate::adaptive::AdaptiveSemaphore::snapshot) has the limit, its last
+//!   window, and for `record` the `permits`. An observed permit becomes the inner one, which says how the call
+//!   ended, by [`into_inner`](crate::observe::ObservedPermit::into_inner).
 //!
 //! # What to watch
 //!
@@ -76,6 +77,7 @@
 //!
 //! # Traps
 //!
+//! - Gauges change only by `record`: call it for each page, or every few seconds.
 //! - `install_recorder` starts no upkeep: without `run_upkeep()`, the samples of histograms accumulate while
 //!   nobody renders the page. `install()` starts upkeep, and serves the page with the feature `http-listener`.
 //! - Entries of adapters and compositions are reported with the line that created the `Observed`, see

@@ -11,7 +11,7 @@
 //! | `until_ready`, `until_n_ready` | [`acquire`](crate::RateLimiter::acquire), [`acquire_many`](crate::RateLimiter::acquire_many) |
 //! | `until_ready_with_jitter`, `until_n_ready_with_jitter`, and for keys `until_key_ready_with_jitter`, `until_key_n_ready_with_jitter` | the same without jitter: waiters are released one by one |
 //! | `Jitter::up_to(d)`, `Jitter::new(min, d)` | [`.jitter(d)`](crate::RateLimiter::jitter), added to the `retry_after` of rejections; no minimum |
-//! | `RateLimiter::keyed`, `dashmap`, `hashmap`, `DefaultKeyedRateLimiter` | [`Keyed::rate_limiters`](crate::Keyed::rate_limiters) |
+//! | `RateLimiter::keyed`, `dashmap`, `hashmap`, `DefaultKeyedRateLimiter` | [`Keyed::rate_limiters`](crate::Keyed::rate_limiters), a `Keyed<K, RateLimiter>` |
 //! | `dashmap_with_clock`, `hashmap_with_clock`, `dashmap_with_hasher`, `hashmap_with_hasher`, `dashmap_with_clock_and_hasher`, `hashmap_with_clock_and_hasher` | [`.clock(..)`](crate::Keyed::clock), [`.hasher(..)`](crate::Keyed::hasher) |
 //! | `check_key`, `check_key_n` | [`key(&k)`](crate::Keyed::key)[`.try_acquire()`](crate::keyed::Key::try_acquire), [`.try_acquire_many(n)`](crate::keyed::Key::try_acquire_many) |
 //! | `until_key_ready`, `until_key_n_ready` | [`key(&k)`](crate::Keyed::key)[`.acquire()`](crate::keyed::Key::acquire), [`.acquire_many(n)`](crate::keyed::Key::acquire_many) |
@@ -44,7 +44,8 @@
 //! - **Waiting can fail**, with [`Closed`](crate::ErrorKind::Closed) or with
 //!   [`QueueFull`](crate::ErrorKind::QueueFull), and more than the burst with
 //!   [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity). A limiter that nobody closes, without
-//!   [`max_waiters`](crate::RateLimiter::max_waiters), never refuses calls of cost 1.
+//!   [`max_waiters`](crate::RateLimiter::max_waiters), never refuses calls of cost 1; a full map of keys, see
+//!   below, refuses new ones.
 //! - **Dropping a wait** is harmless in both. Here the waiters behind it are due earlier at once.
 //! - **Keys are bounded**: a [`Keyed`](crate::Keyed) keeps 100,000 keys, or
 //!   [another number](crate::Keyed::max_keys), and rejects a new key with

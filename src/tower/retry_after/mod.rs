@@ -77,7 +77,7 @@ use crate::time::Clock;
 ///     let http = http.clone();
 ///     async move { http.execute(request.try_into()?).await.map(http::Response::<reqwest::Body>::from) }
 /// });
-/// let client = RetryAfterLayer::copying(|_| None).layer(client);
+/// let client = RetryAfterLayer::<reqwest::Body>::new().layer(client);
 /// ```
 ///
 /// `RateLimit` is that of draft-ietf-httpapi-ratelimit-headers-11.
