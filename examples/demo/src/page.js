@@ -3,6 +3,7 @@
 // counters. Texts are HTML elements with `data-series`, charts are canvases.
 
 const SPAN = 20;            // seconds that charts over time show
+const PATIENCE = 1000;      // milliseconds after which a tenant's call gives up: what was longer is not known
 const STALE = 2000;         // milliseconds without an event after which the page says so
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -62,7 +63,8 @@ const key = name => { const span = make("span", { class: "key", "data-key": name
 
 const format = (name, value) => {
   if (value === null || value === undefined) return "–";
-  return name.endsWith("_ms") && value < 100
+  if (/^tenants.*p99/.test(name) && value >= PATIENCE) return "≥ " + PATIENCE.toLocaleString("en-US");
+  return /_m?s$/.test(name) && value < 100
     ? value.toFixed(1)
     : Math.round(value).toLocaleString("en-US");
 };
@@ -77,7 +79,11 @@ const valueOf = (event, name) => {
   return at;
 };
 let outputs = [];
-const collectOutputs = () => { outputs = [...document.querySelectorAll("[data-series]")]; };
+const collectOutputs = () => {
+  outputs = [...document.querySelectorAll("[data-series]")];
+  // Ten changes a second are not for a screen reader to announce.
+  for (const output of outputs) output.setAttribute("aria-live", "off");
+};
 const writeNumbers = event => {
   for (const output of outputs) {
     const name = output.dataset.series, value = valueOf(event, name);
@@ -230,7 +236,7 @@ const drawLanes = () => {
   timeAxis(axis, left, axis.w - EDGE, 2);
   for (const row of rows) {
     drawLane(byId("lane-" + row.id), row.id, top, left);
-    byId("most-" + row.id).classList.toggle("over", row.most_in_a_second > 1.5 * quota);
+    byId("most-" + row.id).classList.toggle("over", row.most_in_a_second > 1.75 * quota);
   }
 };
 
@@ -247,11 +253,12 @@ const drawWaits = () => {
   const plot = begin(byId("waits"));
   if (!plot) return;
   const { g, w, h } = plot, { fifo, fair } = latest().tenants;
-  const all = past.flatMap(event => [...event.tenants.fifo, ...event.tenants.fair]).map(row => row.p99_ms).filter(v => v > 0);
-  const axis = logarithmic(Math.min(...all), Math.max(...all));
+  const axis = logarithmic(10, PATIENCE), { ticks } = axis;
+  ticks[0][1] = "≤ " + ticks[0][1];
+  ticks[ticks.length - 1][1] = "≥ " + ticks[ticks.length - 1][1];
   const left = Math.ceil(Math.max(...fifo.map(row => g.measureText(row.label).width))) + 24, right = w - 24, top = 8, bottom = h - 24;
   const x = part => left + (right - left) * part;
-  axis.ticks.forEach(([part, words]) => {
+  ticks.forEach(([part, words]) => {
     rule(plot, x(part), top, x(part), bottom, part ? colors.grid : colors.line);
     text(g, words, x(part), bottom + 8, "center", colors.muted, "top");
   });
@@ -297,7 +304,7 @@ const buildRows = event => {
   byId("lanes").append(make("div", { class: "lane foot", "aria-hidden": "true" }, make("div", { class: "chart figure" }, make("canvas", { id: "lanes-axis" }))));
   const row = (head, names) => make("tr", {}, make("th", { scope: "row" }, head), ...names.map(name => make("td", {}, series(name))));
   for (const { id, label } of event.tenants.fifo) {
-    const names = ["fifo", "fair"].flatMap(queue => ["p99_ms", "per_second", "waiting"].map(field => `tenants.${queue}.${id}.${field}`));
+    const names = ["fifo", "fair"].flatMap(queue => ["p99_ms", "per_second", "gave_up_per_second", "waiting"].map(field => `tenants.${queue}.${id}.${field}`));
     byId("tenants-table").tBodies[0].append(row(label, names));
   }
   for (const { id, label } of event.backend.rows) {
@@ -336,7 +343,7 @@ const buildSliders = async () => {
     if (!parent || sliders.has(name)) continue;
     const id = "setting-" + name.replace(".", "-");
     const input = make("input", { type: "range", id, "data-setting": name, min, max, step, value });
-    const slider = { name, unit, input, output: make("output", { for: id }), sent: String(value), sending: false, changedAt: -Infinity };
+    const slider = { name, unit, input, output: make("output", { for: id, "aria-live": "off" }), sent: String(value), sending: false, changedAt: -Infinity };
     parent.append(make("div", { class: "slider" }, make("label", { for: id }, label), slider.output, input));
     input.addEventListener("input", () => { slider.changedAt = performance.now(); showSetting(slider, input.value); send(slider); });
     showSetting(slider, value);
@@ -353,10 +360,21 @@ const followSettings = settings => {
   }
 };
 
+/// Calls a route 15 times, and returns the statuses, and the fields and the body of the last answer.
+const callHello = async () => {
+  const statuses = [];
+  let answer;
+  for (let i = 0; i < 15; i++) statuses.push((answer = await fetch("/api/hello")).status);
+  const fields = ["ratelimit", "ratelimit-policy", "retry-after"].map(name => `${name}: ${answer.headers.get(name) ?? "–"}`);
+  return [statuses.join(" "), "", "The last answer:", ...fields, await answer.text()].join("\n");
+};
 const buildButtons = () => {
+  byId("hello").addEventListener("click", async () => {
+    byId("answers").textContent = await callHello().catch(error => "There is no answer: " + error.message);
+  });
   for (const button of document.querySelectorAll("[data-post]"))
     button.addEventListener("click", () => fetch(button.dataset.post, { method: "POST" }).catch(() => {}));
-  for (const command of document.querySelectorAll(".command")) {
+  for (const command of document.querySelectorAll("div.command")) {
     const code = command.firstElementChild, button = make("button", { type: "button" }, "Copy");
     code.textContent = code.textContent.replaceAll("{origin}", location.origin);
     button.setAttribute("aria-label", "Copy: " + code.textContent);
