@@ -1,6 +1,9 @@
-//! A page that shows tollgate at work: four panels of load that this process makes, and routes to
-//! send requests to. The numbers on the page come from
-//! throttles of this crate, and rates and percentiles from what their observers report.
+//! A page that shows tollgate at work: four panels of calls that this process makes and limits, and
+//! routes that limit the requests of others.
+//!
+//! Limits, permits and queue lengths come from the throttles' own methods. Rates and percentiles are
+//! computed from decisions and from the events of observers. The backend of the fourth panel is
+//! simulated; everything else is real.
 
 pub mod app;
 pub mod args;
