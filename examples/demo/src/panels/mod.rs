@@ -11,7 +11,7 @@ mod tests {
 
     #[test]
     fn page_says_the_constants_of_the_load() {
-        let page = include_str!("../page.html");
+        let page = concat!(include_str!("../page.html"), include_str!("../page.js"));
         let (busy, period) = (algorithms::BUSY, algorithms::PERIOD);
         for text in [
             format!(
@@ -22,6 +22,7 @@ mod tests {
             format!("makes {} calls a second", tenants::QUIET_RATE),
             format!("for {} ms", tenants::WORK.as_millis()),
             format!("waited {} s", tenants::PATIENCE.as_secs()),
+            format!("PATIENCE = {};", tenants::PATIENCE.as_millis()),
             format!("within {} ms", backend::DEADLINE.as_millis()),
             format!("Wait: p99 over {} s", tenants::WINDOW.as_secs()),
             format!("Latency: p99 over {} s", backend::WINDOW.as_secs()),
