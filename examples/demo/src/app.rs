@@ -67,17 +67,18 @@ impl App {
         Running { app, tasks }
     }
 
-    /// Sets a value, and tells the throttles that it is for.
+    /// Sets a value, and tells its panel.
     pub fn set(&self, name: &str, value: f64) -> Result<(), SetError> {
         match self.settings.set(name, value)? {
             Setting::AlgorithmsCalls | Setting::AlgorithmsQuota | Setting::AlgorithmsBurst => {
                 self.algorithms.apply();
             }
             Setting::QueueQuota => self.queue.apply(),
-            Setting::TenantsSlots => self.tenants.apply(),
-            Setting::BackendWorkers => self.backend.apply(),
+            Setting::TenantsNoise | Setting::TenantsSlots => self.tenants.apply(),
+            Setting::BackendWorkers | Setting::BackendService | Setting::BackendCalls => {
+                self.backend.apply();
+            }
             Setting::HttpQuota => self.http.apply(),
-            Setting::TenantsNoise | Setting::BackendService | Setting::BackendCalls => {}
         }
         Ok(())
     }
@@ -188,7 +189,7 @@ impl Server {
         &self.running.app
     }
 
-    /// Waits until the load of a panel or the events have ended, which only a panic does.
+    /// Waits until the load of a panel or the events have ended. They end only by a panic.
     pub async fn failed(&mut self) -> JoinError {
         let ended = self.running.tasks.join_next().await;
         let Err(error) = ended.expect("nothing else takes tasks out");

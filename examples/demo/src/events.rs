@@ -11,7 +11,7 @@ use std::time::Duration;
 use axum::response::sse;
 use serde::Serialize;
 use tokio::sync::watch;
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use tokio_stream::wrappers::WatchStream;
 use tokio_stream::{Stream, StreamExt};
 
@@ -48,9 +48,12 @@ pub(crate) fn event(app: &App, start: Instant) -> Arc<str> {
 }
 
 /// Publishes an event each 100 ms, until it is dropped, which ends the streams of all readers.
+///
+/// The events are half a tick off whole tenths of a second since the start, at which loads and limits
+/// change: ten charges a second are ten between two of them, even if tasks are late.
 pub(crate) async fn publish(app: Arc<App>, events: watch::Sender<Arc<str>>) -> Infallible {
     let start = Instant::now();
-    let mut ticker = interval(TICK);
+    let mut ticker = interval_at(start + TICK / 2, TICK);
     ticker.set_missed_tick_behavior(MissedTickBehavior::Skip);
     loop {
         ticker.tick().await;

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -10,13 +11,13 @@ use axum::http::Extensions;
 use axum::routing::get;
 use serde::Serialize;
 use tokio::time::sleep;
-use tollgate::observe::Observed;
+use tollgate::observe::{Observed, Observer, Place};
 use tollgate::tower::{Answer, ClientIp, IpNet, Policy, RateLimitHeaders, ThrottleLayer};
-use tollgate::{Clock, Keyed, Quota, RateLimiter, Semaphore};
+use tollgate::{AcquireError, Clock, Keyed, Quota, RateLimiter, Semaphore};
 
+use crate::meter::Meter;
 use crate::settings::{Setting, Settings};
 use crate::span::Span;
-use crate::tally::Tally;
 
 /// How long an export takes.
 const EXPORT: Duration = Duration::from_secs(2);
@@ -26,8 +27,26 @@ pub(crate) struct Limits {
     settings: Arc<Settings>,
     clients: Arc<Keyed<IpNet, RateLimiter>>,
     /// The limit of the route that all clients share.
-    pub(crate) shared: Observed<Arc<RateLimiter>, (Arc<Tally>, Arc<Span>)>,
+    pub(crate) shared: Observed<Arc<RateLimiter>, (Arc<Decisions>, Arc<Span>)>,
     exports: Arc<Semaphore>,
+}
+
+/// Counts what a limiter decided.
+pub(crate) struct Decisions {
+    pub(crate) admitted: Meter,
+    refused: AtomicU64,
+}
+
+impl Observer for Decisions {
+    type Held = ();
+
+    fn admitted(&self, _: Place, _: Option<Duration>) {
+        self.admitted.count();
+    }
+
+    fn refused(&self, _: Place, _: &AcquireError, _: Option<Duration>) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 #[derive(Serialize)]
@@ -45,10 +64,15 @@ impl Limits {
     pub(crate) fn new(settings: Arc<Settings>, clock: Clock) -> Self {
         let clients = Keyed::rate_limiters(Quota::per_second(5).burst(10)).clock(clock.clone());
         let shared = RateLimiter::new(quota(&settings)).clock(clock.clone());
+        let decisions = Decisions {
+            admitted: Meter::new(&clock),
+            refused: AtomicU64::new(0),
+        };
+        let observers = (Arc::new(decisions), Arc::default());
         Self {
             settings,
             clients: Arc::new(clients),
-            shared: Observed::new(Arc::new(shared), Default::default()).clock(clock),
+            shared: Observed::new(Arc::new(shared), observers).clock(clock),
             exports: Arc::new(Semaphore::new(2)),
         }
     }
@@ -60,14 +84,14 @@ impl Limits {
 
     /// Returns what came of the requests to the route that all clients share.
     pub(crate) fn snapshot(&self) -> Snapshot {
-        let (tally, _) = self.shared.observer();
+        let (decisions, _) = self.shared.observer();
         let quota = self.shared.throttle().quota();
         Snapshot {
             quota: quota.count(),
             burst: quota.max_burst(),
-            admitted: tally.admitted.total(),
-            refused: tally.refused.total(),
-            per_second: tally.admitted.per_second(),
+            admitted: decisions.admitted.total(),
+            refused: decisions.refused.load(Ordering::Relaxed),
+            per_second: decisions.admitted.per_second(),
         }
     }
 

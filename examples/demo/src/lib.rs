@@ -16,4 +16,3 @@ mod pace;
 mod panels;
 pub mod settings;
 mod span;
-mod tally;

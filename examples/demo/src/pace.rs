@@ -7,7 +7,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 const TICK: Duration = Duration::from_millis(5);
 
-/// What a stall of the process may leave to be made up for.
+/// After a stall of the process, the load of this time at most is made up for.
 const MOST: Duration = Duration::from_millis(100);
 
 /// Calls `make` as often per second as `rate` says, in steps of 5 ms, until it is dropped.

@@ -1,8 +1,8 @@
 //! The sliders of the page, and their values.
 //!
 //! 1. A value is a whole number within the bounds of its slider.
-//! 2. Load reads a value each time that it needs it. What a throttle has to be told of a change is
-//!    in `Panel::apply`, which is called after the value has changed.
+//! 2. Load reads a value each time that it needs it. What else a change needs is in the `apply` of
+//!    its panel, which is called after the value has changed.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -108,10 +108,10 @@ impl fmt::Display for Round {
 async fn measure(app: &App, address: SocketAddr) -> Result<Round, BoxError> {
     let client = Client::builder(TokioExecutor::new()).build_http();
     let limiter = app.http.shared.throttle();
-    let (tally, span) = app.http.shared.observer();
+    let (decisions, span) = app.http.shared.observer();
     // What is expected has a whole burst, which an attempt before this one has used.
     sleep(limiter.peek().reset_after).await;
-    let before = tally.admitted.total();
+    let before = decisions.admitted.total();
     span.take();
     let start = Instant::now();
     let (statuses, events) =
@@ -122,7 +122,7 @@ async fn measure(app: &App, address: SocketAddr) -> Result<Round, BoxError> {
     Ok(Round {
         sent: REQUESTS as f64 / start.elapsed().max(TIME).as_secs_f64(),
         span,
-        admitted: tally.admitted.total() - before,
+        admitted: decisions.admitted.total() - before,
         expected: quota.count() as f64 * periods + quota.max_burst() as f64,
         statuses,
         events: events as f64 / TIME.as_secs_f64(),

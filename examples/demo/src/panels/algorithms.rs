@@ -3,13 +3,13 @@
 //! Calls come for two seconds of three, and begin and end in the middle of a second, so that a burst
 //! lies around a boundary of the fixed window.
 
-use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde::Serialize;
-use tollgate::{Algorithm, Clock, Quota, RateLimiter, Tick};
+use tollgate::{Algorithm, Clock, Quota, RateLimiter};
 
 use crate::meter::Meter;
 use crate::pace::pace;
@@ -52,29 +52,7 @@ struct Lane {
     algorithm: Algorithm,
     limiter: RateLimiter,
     admitted: Meter,
-    refused: Meter,
-    peak: Mutex<Peak>,
-}
-
-/// The most charges in any second since a slider of the panel was moved, by the ticks of the charges.
-#[derive(Default)]
-struct Peak {
-    last_second: VecDeque<Tick>,
-    most: usize,
-}
-
-impl Peak {
-    fn add(&mut self, at: Tick) {
-        self.last_second.push_back(at);
-        while self
-            .last_second
-            .front()
-            .is_some_and(|first| at.saturating_since(*first) >= SECOND)
-        {
-            self.last_second.pop_front();
-        }
-        self.most = self.most.max(self.last_second.len());
-    }
+    refused: AtomicU64,
 }
 
 #[derive(Serialize)]
@@ -92,6 +70,7 @@ struct Row {
     admitted: u64,
     refused: u64,
     per_second: usize,
+    /// The most in any second since a slider of the panel was moved.
     most_in_a_second: usize,
 }
 
@@ -104,15 +83,14 @@ impl Panel {
             limiter: RateLimiter::new(quota(&settings, algorithm))
                 .algorithm(algorithm)
                 .clock(clock.clone()),
-            admitted: Meter::default(),
-            refused: Meter::default(),
-            peak: Mutex::default(),
+            admitted: Meter::new(&clock),
+            refused: AtomicU64::new(0),
         };
         let lanes = ALGORITHMS.map(lane).into();
         Self {
             settings,
+            offered: Meter::new(&clock),
             clock,
-            offered: Meter::default(),
             lanes,
         }
     }
@@ -136,14 +114,10 @@ impl Panel {
         self.offered.count();
         for lane in &self.lanes {
             match lane.limiter.try_acquire() {
-                Ok(charge) => {
-                    lane.admitted.count();
-                    lane.peak
-                        .lock()
-                        .expect("no code panics under the lock")
-                        .add(charge.at());
+                Ok(charge) => lane.admitted.count_at(charge.at()),
+                Err(_) => {
+                    lane.refused.fetch_add(1, Ordering::Relaxed);
                 }
-                Err(_) => lane.refused.count(),
             }
         }
     }
@@ -153,7 +127,7 @@ impl Panel {
         for lane in &self.lanes {
             lane.limiter
                 .set_quota(quota(&self.settings, lane.algorithm));
-            *lane.peak.lock().expect("no code panics under the lock") = Peak::default();
+            lane.admitted.forget_most();
         }
     }
 
@@ -162,13 +136,9 @@ impl Panel {
             id: lane.id,
             label: lane.label,
             admitted: lane.admitted.total(),
-            refused: lane.refused.total(),
+            refused: lane.refused.load(Ordering::Relaxed),
             per_second: lane.admitted.per_second(),
-            most_in_a_second: lane
-                .peak
-                .lock()
-                .expect("no code panics under the lock")
-                .most,
+            most_in_a_second: lane.admitted.most(),
         };
         Snapshot {
             offered: self.offered.per_second(),

@@ -14,9 +14,9 @@ use tollgate::adaptive::{AdaptiveSemaphore, Gradient};
 use tollgate::observe::Observed;
 use tollgate::{Clock, Semaphore, TryThrottle};
 
+use crate::latencies::Latencies;
 use crate::pace::pace;
 use crate::settings::{Setting, Settings};
-use crate::tally::Tally;
 
 const FIXED: [(&str, &str, usize); 3] = [
     ("fixed-5", "fixed 5", 5),
@@ -41,7 +41,7 @@ pub(crate) struct Panel {
 
 /// A limit, and the backend behind it.
 struct Lane<T> {
-    limit: Observed<T, Arc<Tally>>,
+    limit: Observed<T, Arc<Latencies>>,
     backend: Arc<Backend>,
 }
 
@@ -65,7 +65,8 @@ struct Row {
     limit: u64,
     in_use: u64,
     goodput: u64,
-    /// Of the latencies of the last four seconds, if there are any.
+    /// Of the latencies of the last four seconds, if there are any of calls that came since a slider
+    /// of the panel was moved.
     p99_ms: Option<f64>,
 }
 
@@ -115,15 +116,23 @@ impl<T: TryThrottle<Permit: Send + 'static> + 'static> Lane<T> {
         }
     }
 
+    fn apply(&self) {
+        let Backend {
+            settings, workers, ..
+        } = &*self.backend;
+        workers.set_permits(self::workers(settings));
+        self.limit.observer().restart();
+    }
+
     fn row(&self, id: &'static str, label: &'static str, permits: tollgate::Snapshot) -> Row {
-        let tally = self.limit.observer();
+        let latencies = self.limit.observer();
         Row {
             id,
             label,
             limit: permits.limit,
             in_use: permits.in_use,
-            goodput: tally.holds.last_second(DEADLINE),
-            p99_ms: tally.holds.p99_ms(WINDOW),
+            goodput: latencies.last_second(DEADLINE),
+            p99_ms: latencies.p99_ms(WINDOW),
         }
     }
 }
@@ -151,12 +160,10 @@ impl Panel {
         .await
     }
 
-    /// Tells the backends that the number of workers has changed.
+    /// Tells the backends how many workers there are, and begins the percentiles again.
     pub(crate) fn apply(&self) {
-        let fixed = self.fixed.iter().map(|lane| &lane.backend);
-        for backend in fixed.chain([&self.adaptive.backend]) {
-            backend.workers.set_permits(workers(&self.settings));
-        }
+        self.fixed.iter().for_each(Lane::apply);
+        self.adaptive.apply();
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {

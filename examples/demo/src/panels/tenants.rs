@@ -1,19 +1,21 @@
 //! Four tenants share slots: once first-in first-out, once by a fair queue. One of them sends more.
 
+use std::array;
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde::Serialize;
 use tokio::time::sleep;
 use tollgate::fair::FairQueue;
-use tollgate::observe::Observed;
+use tollgate::observe::{Observed, Observer, Place};
 use tollgate::{Clock, Semaphore, Throttle};
 
+use crate::latencies::Latencies;
 use crate::meter::Meter;
 use crate::pace::pace;
 use crate::settings::{Setting, Settings};
-use crate::tally::Tally;
 
 const TENANTS: [(&str, &str); 4] = [
     ("noisy", "Noisy"),
@@ -45,10 +47,38 @@ pub(crate) struct Panel {
 }
 
 /// What a tenant got from one of the two.
-#[derive(Default)]
 struct Tenant {
-    calls: Meter,
-    tally: Arc<Tally>,
+    /// How many of its calls wait, counted by the load: a semaphore does not know whose its waiters
+    /// are.
+    waiting: AtomicU64,
+    admitted: Meter,
+    gave_up: Meter,
+    waits: Latencies,
+}
+
+impl Tenant {
+    fn new(clock: &Clock) -> Arc<Self> {
+        Arc::new(Self {
+            waiting: AtomicU64::new(0),
+            admitted: Meter::new(clock),
+            gave_up: Meter::new(clock),
+            waits: Latencies::default(),
+        })
+    }
+}
+
+impl Observer for Tenant {
+    type Held = ();
+
+    fn admitted(&self, _: Place, waited: Option<Duration>) {
+        self.admitted.count();
+        self.waits.record(waited.unwrap_or_default());
+    }
+
+    fn abandoned(&self, _: Place, waited: Duration) {
+        self.gave_up.count();
+        self.waits.record(waited);
+    }
 }
 
 #[derive(Serialize)]
@@ -63,11 +93,14 @@ pub(crate) struct Snapshot {
 struct Row {
     id: &'static str,
     label: &'static str,
+    /// How many of its calls wait: of the fair queue, what it says of the tenant's class; of the
+    /// semaphore, what the load has counted.
     waiting: u64,
     per_second: usize,
     /// How many calls waited as long as they can.
     gave_up_per_second: usize,
-    /// Of the waits of the last eight seconds, if there are any.
+    /// Of the waits of the last eight seconds, if there are any of calls that came since a slider of
+    /// the panel was moved. A call that gave up has waited too.
     p99_ms: Option<f64>,
 }
 
@@ -78,8 +111,8 @@ impl Panel {
         Self {
             fifo,
             fair: FairQueue::new(behind_fair).clock(clock.clone()),
-            of_fifo: Default::default(),
-            of_fair: Default::default(),
+            of_fifo: array::from_fn(|_| Tenant::new(&clock)),
+            of_fair: array::from_fn(|_| Tenant::new(&clock)),
             settings,
             clock,
         }
@@ -110,44 +143,61 @@ impl Panel {
         .await
     }
 
-    fn call<T>(&self, slots: &T, tenant: &Tenant)
+    fn call<T>(&self, slots: &T, tenant: &Arc<Tenant>)
     where
         T: Throttle<Permit: Send, Enter: Send> + Clone + Send + Sync + 'static,
     {
-        tenant.calls.count();
-        let observed = Observed::new(slots.clone(), Arc::clone(&tenant.tally));
+        let tenant = Arc::clone(tenant);
+        tenant.waiting.fetch_add(1, Ordering::Relaxed);
+        let observed = Observed::new(slots.clone(), tenant.clone());
         let waits = observed.clock(&self.clock).acquire().timeout(PATIENCE);
         tokio::spawn(async move {
-            if let Ok(slot) = waits.await {
+            let slot = waits.await;
+            tenant.waiting.fetch_sub(1, Ordering::Relaxed);
+            if let Ok(slot) = slot {
                 sleep(WORK).await;
                 drop(slot);
             }
         });
     }
 
-    /// Tells the semaphores that the number of slots has changed.
+    /// Tells the semaphores how many slots there are, and begins the percentiles again.
     pub(crate) fn apply(&self) {
         for semaphore in [&self.fifo, self.fair.throttle()] {
             semaphore.set_permits(slots(&self.settings));
         }
+        for tenant in self.of_fifo.iter().chain(&self.of_fair) {
+            tenant.waits.restart();
+        }
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {
-        let row = |((id, label), tenant): ((&'static str, _), &Arc<Tenant>)| Row {
-            id,
-            label,
-            waiting: tenant.calls.total().saturating_sub(tenant.tally.decided()),
-            per_second: tenant.tally.admitted.per_second(),
-            gave_up_per_second: tenant.tally.abandoned.per_second(),
-            p99_ms: tenant.tally.waits.p99_ms(WINDOW),
+        let classes = self.fair.snapshot();
+        let waiting_in_class = |number| {
+            // Classes without waiters and permits are not listed.
+            let class = classes.iter().find(|class| class.key == number);
+            class.map_or(0, |class| class.waiting as u64)
         };
-        let rows = |tenants: &[_; 4]| TENANTS.into_iter().zip(tenants).map(row).collect();
+        let waiting_in_line = |number: usize| self.of_fifo[number].waiting.load(Ordering::Relaxed);
         Snapshot {
             slots: self.fifo.permits(),
-            fifo: rows(&self.of_fifo),
-            fair: rows(&self.of_fair),
+            fifo: rows(&self.of_fifo, waiting_in_line),
+            fair: rows(&self.of_fair, waiting_in_class),
         }
     }
+}
+
+fn rows(tenants: &[Arc<Tenant>; 4], waiting: impl Fn(usize) -> u64) -> Vec<Row> {
+    let row = |(number, ((id, label), tenant)): (usize, (_, &Arc<Tenant>))| Row {
+        id,
+        label,
+        waiting: waiting(number),
+        per_second: tenant.admitted.per_second(),
+        gave_up_per_second: tenant.gave_up.per_second(),
+        p99_ms: tenant.waits.p99_ms(WINDOW),
+    };
+    let tenants = TENANTS.into_iter().zip(tenants);
+    tenants.enumerate().map(row).collect()
 }
 
 fn slots(settings: &Settings) -> usize {

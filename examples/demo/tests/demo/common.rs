@@ -9,12 +9,11 @@ use axum::http::{Request, Response};
 use demo::app::{App, Running};
 use http_body_util::BodyExt;
 use serde_json::Value;
-use tokio::time::{Duration, sleep};
+use tokio::time::{Duration, interval, sleep};
 use tollgate::Clock;
 use tower::ServiceExt;
 
-/// Nanoseconds.
-const PERIOD: u64 = 3_000_000_000;
+const MS: Duration = Duration::from_millis(1);
 
 /// A demonstration and its routes.
 pub(crate) struct Demo {
@@ -26,14 +25,18 @@ impl Demo {
     /// Starts one, with the random numbers of a seed, and waits for its first event.
     pub(crate) async fn start() -> Self {
         fastrand::seed(7);
-        // The clock began with the first test of this process. Calls to the algorithms come by its
-        // time, with a period of three seconds.
-        let clock = Clock::tokio();
-        sleep(Duration::from_nanos(
-            PERIOD - clock.now().as_nanos() % PERIOD,
-        ))
-        .await;
-        let running = App::start(clock);
+        // Tokio's clock began with the first test of this process; this one begins now, so that
+        // limits see the same times in each run.
+        let clock = Clock::manual();
+        let running = App::start(Clock::from(&clock));
+        tokio::spawn(async move {
+            // It is ahead of tokio's by up to a millisecond, so that a sleep is over for limits too.
+            let mut ticker = interval(MS);
+            loop {
+                ticker.tick().await;
+                clock.advance(MS);
+            }
+        });
         let client = SocketAddr::from((Ipv4Addr::LOCALHOST, 4000));
         let router = running.app.router().layer(MockConnectInfo(client));
         running.app.next_event().await;

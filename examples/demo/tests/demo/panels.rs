@@ -61,16 +61,22 @@ async fn backend_at_first_wastes_behind_five_and_thrashes_behind_a_hundred() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn backend_without_calls_has_no_p99_after_its_window() {
+async fn set_begins_percentiles_again_and_keeps_rates() {
     let demo = Demo::start().await;
-    demo.event_after(Duration::from_secs(1)).await;
+    let before = demo.event_after(Duration::from_secs(1)).await;
     demo.send("PUT", "/settings/backend.calls", "0").await;
-    let event = demo.event().await;
-    for row in event["backend"]["rows"].as_array().expect("rows") {
-        assert!(row["p99_ms"].is_f64(), "{row}");
+    demo.send("PUT", "/settings/tenants.slots", "3").await;
+    let after = demo.event().await;
+    for id in ["fixed-5", "fixed-20", "adaptive"] {
+        let goodput = format!("backend.{id}.goodput");
+        assert!(number(&after, &goodput) > 0.5 * number(&before, &goodput));
     }
-    let event = demo.event_after(Duration::from_secs(6)).await;
-    for row in event["backend"]["rows"].as_array().expect("rows") {
-        assert!(row["p99_ms"].is_null(), "{row}");
+    for (event, has) in [(&before, true), (&after, false)] {
+        let rows = &event["backend"]["rows"];
+        for row in rows.as_array().expect("rows") {
+            assert_eq!(row["p99_ms"].is_f64(), has, "{row}");
+        }
     }
+    assert!(before["tenants"]["fifo"][0]["p99_ms"].is_f64());
+    assert!(after["tenants"]["fifo"][0]["p99_ms"].is_null());
 }

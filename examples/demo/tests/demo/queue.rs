@@ -43,6 +43,27 @@ async fn cancel_then_refill_leaves_a_fifth_and_brings_all_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn cancel_shortens_the_wait_of_the_last_and_keeps_the_rate() {
+    let demo = Demo::start().await;
+    demo.event_after(Duration::from_secs(1)).await;
+    // Ten a second, looked at half-way between two of them.
+    for (first, wait_ms) in [(188, 18_850), (34, 3450)] {
+        for event in 0..10 {
+            let queue = demo.event().await["queue"].take();
+            assert_eq!(queue["per_second"], 10);
+            assert_eq!(counts(&queue)[0], first - event);
+            let seconds = queue["last_waits_s"].as_f64().expect("a number");
+            assert_eq!((seconds * 1000.0).round() as u64, wait_ms - 100 * event);
+        }
+        // Six more are admitted before the list is looked at, and four of five of the others leave.
+        if first == 188 {
+            demo.event_after(Duration::from_millis(500)).await;
+            demo.send("POST", "/queue/cancel", "").await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn refill_directly_after_cancel_replaces_the_cancelled() {
     let demo = slow().await;
     demo.send("POST", "/queue/cancel", "").await;
@@ -59,7 +80,7 @@ async fn refill_after_cancel_keeps_the_list_in_the_order_of_admission() {
     // Those that kept their place are admitted first, then the new ones: always the next of the list.
     for event in 1..=19 {
         let queue = demo.event().await["queue"].take();
-        let admitted = 10 * event - 1;
+        let admitted = 10 * event;
         assert_eq!(
             queue["waiters"],
             "a".repeat(admitted) + &"w".repeat(200 - admitted)

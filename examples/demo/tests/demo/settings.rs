@@ -97,17 +97,18 @@ async fn set_between_whole_numbers_is_rounded() {
 }
 
 /// Each slider, a value, a series of its panel, and what that is 4.6 seconds after the start: with the
-/// sliders of a fresh start, and with this value.
+/// sliders of a fresh start, and with this value. Times and random numbers are the same in each run, so
+/// the values are exact; those of the backend hang on the order in which tokio runs tasks.
 const EFFECTS: &str = "
-    algorithms.calls    400  algorithms.offered                       120  400
+    algorithms.calls    400  algorithms.offered                       119  398
     algorithms.quota    100  algorithms.sliding_log.most_in_a_second   50  100
-    algorithms.burst     40  algorithms.gcra.most_in_a_second          60   90
-    queue.quota          20  queue.admitted                            46   92
-    tenants.noise         1  tenants.fifo.noisy.waiting               300    0
-    tenants.slots        32  tenants.fifo.noisy.per_second            174  300
+    algorithms.burst     40  algorithms.gcra.most_in_a_second          59   89
+    queue.quota          20  queue.admitted                            47   93
+    tenants.noise         1  tenants.fifo.noisy.waiting               298    0
+    tenants.slots        32  tenants.fifo.noisy.per_second            185  300
     backend.workers      50  backend.fixed-100.goodput                  0  700
-    backend.service_ms   40  backend.fixed-5.goodput                  222  118
-    backend.calls       100  backend.fixed-5.goodput                  222  100
+    backend.service_ms   40  backend.fixed-5.goodput                  225  115
+    backend.calls       100  backend.fixed-5.goodput                  225  101
     http.quota           50  http.admitted                             20    5
 ";
 
@@ -127,11 +128,7 @@ async fn set_changes_what_the_panel_shows() {
         let after = after_a_while(&demo).await;
         for (event, expected) in [(&before, was), (&after, is)] {
             let (seen, expected) = (number(event, series), expected.parse::<f64>().expect(row));
-            // The load is made in steps of 5 ms, and timers are late by up to 1 ms.
-            assert!(
-                (seen - expected).abs() <= 0.1 * expected,
-                "{row}: {seen} is not {expected}"
-            );
+            assert_eq!(seen, expected, "{row}");
         }
     }
 }
