@@ -56,6 +56,9 @@ impl Chromium {
             // Without it, Chromium does not start as root, as in most containers.
             .no_sandbox()
             .viewport(None)
+            // A busy machine starts it slowly, and a probe may take as long as it waits for series.
+            .launch_timeout(Duration::from_secs(60))
+            .request_timeout(Duration::from_secs(90))
             .build()?;
         let (browser, mut handler) = Browser::launch(config)
             .await

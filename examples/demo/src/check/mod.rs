@@ -8,6 +8,8 @@ mod layout;
 mod load;
 mod panels;
 
+use std::fmt;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::Path;
 
@@ -29,14 +31,20 @@ impl Report {
         match result {
             Ok(measured) => {
                 self.passed += 1;
-                println!("pass  {name}: {measured}");
+                print(format_args!("pass  {name}: {measured}"));
             }
             Err(why) => {
                 self.failed += 1;
-                println!("FAIL  {name}: {why}");
+                print(format_args!("FAIL  {name}: {why}"));
             }
         }
     }
+}
+
+/// Prints a line. Unlike `println!`, it does not panic when a reader such as `head` has ended: the
+/// check goes on, and its exit code says the result.
+fn print(line: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stdout(), "{line}");
 }
 
 /// Runs all checks, prints a line for each, and returns whether all passed.
@@ -61,11 +69,12 @@ pub async fn run(app: &App, address: SocketAddr, screenshots: Option<&Path>) -> 
         }
         Err(error) => {
             report.line("browser", Err(error));
-            report.line("load", load.await);
+            report.line("load", load.await.map(|(measured, _)| measured));
         }
     }
-    println!("{} passed, {} failed", report.passed, report.failed);
-    report.failed == 0
+    let Report { passed, failed } = report;
+    print(format_args!("{passed} passed, {failed} failed"));
+    failed == 0
 }
 
 /// Waits for a signal to end, which must not leave the browser behind.
@@ -88,7 +97,7 @@ async fn check(
     browser: &Chromium,
     report: &mut Report,
     screenshots: Option<&Path>,
-    load: impl Future<Output = Result<String, String>>,
+    load: impl Future<Output = Result<(String, u64), String>>,
 ) -> Result<(), String> {
     browser.show(1280, false).await?;
     panels::first_event(browser, report).await?;
