@@ -1,9 +1,8 @@
 //! A page that shows tollgate at work: four panels of calls that this process makes and limits, and
 //! routes that limit the requests of others.
 //!
-//! Limits, permits and queue lengths come from the throttles' own methods. Rates and percentiles are
-//! computed from decisions and from the events of observers. The backend of the fourth panel is
-//! simulated; everything else is real.
+//! Limits and permits are read from the throttles. Counts, rates and percentiles are computed from
+//! their decisions and from the events of observers. Work is simulated by sleeping.
 
 pub mod app;
 pub mod args;
