@@ -24,6 +24,8 @@ struct Overlaps {
 }
 
 pub(super) async fn check(browser: &Chromium, report: &mut Report) -> Result<(), String> {
+    // Its answers stay on the page, so that they have to fit as well.
+    hello(browser, report).await?;
     for width in WIDTHS {
         browser.show(width, false).await?;
         let Sideways { page, tables } = browser.probe("sideways", &[]).await?;
@@ -42,6 +44,21 @@ pub(super) async fn check(browser: &Chromium, report: &mut Report) -> Result<(),
         report.line(&format!("{width} px, texts"), apart);
     }
     browser.show(1280, false).await
+}
+
+/// The button that calls `/api/hello` shows a burst of ten, and the fields of the last answer.
+async fn hello(browser: &Chromium, report: &mut Report) -> Result<(), String> {
+    let answers: String = browser.probe("hello", &[]).await?;
+    let statuses = answers.lines().next().unwrap_or_default();
+    let is_burst =
+        statuses.starts_with(&"200 ".repeat(10)) && statuses.len() == "200 ".len() * 15 - 1;
+    // A slow machine gets tokens back meanwhile, so the last one may be admitted.
+    let line = match is_burst && answers.contains("ratelimit: \"client\";") {
+        true => Ok(statuses.to_owned()),
+        false => Err(answers),
+    };
+    report.line("button of /api/hello", line);
+    Ok(())
 }
 
 /// Writes `demo-{width}-{light,dark}.png` into `folder`.

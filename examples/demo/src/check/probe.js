@@ -99,6 +99,13 @@
       const movedOn = await until(3000, () => read().admitted > after.admitted);
       return { refilled, before, fell, after, movedOn };
     },
+    /// Clicks the button that calls `/api/hello`, and returns what the page says then.
+    hello: async () => {
+      const answers = document.getElementById("answers");
+      document.getElementById("hello").click();
+      await until(5000, () => answers.textContent);
+      return answers.textContent;
+    },
     /// Pixels by which the page is wider than its window, and elements that scroll sideways.
     sideways: () => ({
       page: document.documentElement.scrollWidth - innerWidth,
