@@ -49,8 +49,8 @@ pub(crate) fn event(app: &App, start: Instant) -> Arc<str> {
 
 /// Publishes an event each 100 ms, until it is dropped, which ends the streams of all readers.
 ///
-/// The events are half a tick off whole tenths of a second since the start, at which loads and limits
-/// change: ten charges a second are ten between two of them, even if tasks are late.
+/// Events come halfway between tenths of a second since the start. A limiter that admits ten a second
+/// charges at those tenths, so the next event counts a charge whose task resumes somewhat late.
 pub(crate) async fn publish(app: Arc<App>, events: watch::Sender<Arc<str>>) -> Infallible {
     let start = Instant::now();
     let mut ticker = interval_at(start + TICK / 2, TICK);

@@ -97,7 +97,7 @@ struct Row {
     /// semaphore, what the load has counted.
     waiting: u64,
     per_second: usize,
-    /// How many calls waited as long as they can.
+    /// How many calls ended because they had waited for a second.
     gave_up_per_second: usize,
     /// Of the waits of the last eight seconds, if there are any of calls that came since a slider of
     /// the panel was moved. A call that gave up has waited too.

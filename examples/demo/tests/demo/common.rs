@@ -30,7 +30,7 @@ impl Demo {
         let clock = Clock::manual();
         let running = App::start(Clock::from(&clock));
         tokio::spawn(async move {
-            // It is ahead of tokio's by up to a millisecond, so that a sleep is over for limits too.
+            // It is ahead of tokio's by at most a millisecond: a sleep that is over is over for limits.
             let mut ticker = interval(MS);
             loop {
                 ticker.tick().await;

@@ -30,6 +30,7 @@ async fn hello_beyond_the_burst_is_refused_with_fields_and_a_problem() {
     let problem: serde_json::Value = serde_json::from_str(&text(refused).await).expect("JSON");
     assert_eq!(problem["violated-policies"][0], "client");
 
+    // The clock of the limits may have been ahead by a millisecond.
     sleep(Duration::from_millis(201)).await;
     assert_eq!(text(demo.get("/api/hello").await).await, "hello\n");
     assert_eq!(demo.get("/api/hello").await.status(), 429);
