@@ -49,7 +49,7 @@ pub(crate) fn event(app: &App, start: Instant) -> Arc<str> {
 
 /// Publishes an event each 100 ms, until it is dropped, which ends the streams of all readers.
 ///
-/// Events come halfway between tenths of a second since the start. A limiter that admits ten a second
+/// Events come halfway between tenths of a second since the start. At first, a limiter that admits ten a second
 /// charges at those tenths, so the next event counts a charge whose task resumes somewhat late.
 pub(crate) async fn publish(app: Arc<App>, events: watch::Sender<Arc<str>>) -> Infallible {
     let start = Instant::now();

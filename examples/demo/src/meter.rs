@@ -8,8 +8,7 @@ use tollgate::{Clock, Tick};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Counts by the ticks of a clock: a charge counts when its limiter made it, and not when its task
-/// resumed, so no more are shown in a second than the limiter admitted.
+/// Counts by the ticks of a clock.
 #[derive(Debug)]
 pub(crate) struct Meter {
     clock: Clock,
@@ -39,7 +38,8 @@ impl Meter {
         self.count_at(self.clock.now());
     }
 
-    /// Counts one that happened at a tick of the clock.
+    /// Counts one that happened at a tick of the clock. A charge that is counted at its own tick counts when its
+    /// limiter made it, and not when its task resumed, so no second shows more than the limiter admitted.
     pub(crate) fn count_at(&self, at: Tick) {
         let mut counted = self.counted();
         let Counted {

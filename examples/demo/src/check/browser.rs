@@ -182,7 +182,8 @@ async fn open_page(
             let expected = entry
                 .url
                 .as_deref()
-                .is_some_and(|url| url.ends_with("/api/hello"));
+                .is_some_and(|url| url.ends_with("/api/hello"))
+                && entry.text.contains("429");
             (bad && !expected).then(|| format!("log: {} {:?}", entry.text, entry.url))
         });
     let thrown = page

@@ -13,7 +13,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep};
 use tollgate::{Quota, RateLimiter};
 
 use crate::app::App;
@@ -29,37 +29,15 @@ const CLIENTS: usize = 64;
 const TOLERANCE: f64 = 0.01;
 /// How much of the rate has to be sent for the check to mean anything.
 const SENT: f64 = 0.95;
-const EVENTS_PER_SECOND: f64 = 9.0;
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
-/// How often the requests are sent if the machine was too busy for the load, which says nothing about
-/// the server.
-const ATTEMPTS: usize = 3;
-/// How much of the rate a machine sends that was not too busy: one that stalled for more than the
+/// How much of the rate a machine sends that is not too busy: one that stalled for more than the
 /// tenth of a second that can be made up for sends less.
 const SENT_WITHOUT_STALL: f64 = 0.995;
 
-/// Sends the requests, and checks that the route admitted its quota and that events kept coming.
-/// Returns what was measured, and how many requests were admitted in all attempts.
-pub(super) async fn run(app: &App, address: SocketAddr) -> Result<(String, u64), String> {
-    let (mut attempts, mut admitted) = (1, 0);
-    loop {
-        let round = measure(app, address).await;
-        let round = round.map_err(|error| error.to_string())?;
-        admitted += round.statuses.ok;
-        if round.holds() {
-            return Ok((round.to_string(), admitted));
-        }
-        if attempts == ATTEMPTS || !round.is_slow() {
-            return Err(round.to_string());
-        }
-        attempts += 1;
-    }
-}
-
 /// What was measured in ten seconds.
-struct Round {
+pub(super) struct Round {
     /// Requests per second.
     sent: f64,
     /// From the first decision of the limiter to the last.
@@ -68,8 +46,6 @@ struct Round {
     admitted: u64,
     expected: f64,
     statuses: Statuses,
-    /// Events per second.
-    events: f64,
 }
 
 impl Round {
@@ -77,21 +53,22 @@ impl Round {
         self.admitted as f64 / self.expected - 1.0
     }
 
-    fn holds(&self) -> bool {
-        let refused = REQUESTS - self.admitted;
+    /// Returns whether the route admitted its quota, and each answer said so.
+    pub(super) fn holds(&self) -> bool {
+        let (ok, refused) = (self.admitted, REQUESTS - self.admitted);
         self.sent >= SENT * RATE as f64
             && self.difference().abs() <= TOLERANCE
-            && self.statuses
-                == Statuses {
-                    ok: self.admitted,
-                    refused,
-                }
-            && self.events >= EVENTS_PER_SECOND
+            && self.statuses == Statuses { ok, refused }
     }
 
-    /// Returns whether the machine was too busy for the load.
-    fn is_slow(&self) -> bool {
-        self.sent < SENT_WITHOUT_STALL * RATE as f64 || self.events < EVENTS_PER_SECOND
+    /// Returns whether the machine was too busy for the load, which says nothing about the server.
+    pub(super) fn is_slow(&self) -> bool {
+        self.sent < SENT_WITHOUT_STALL * RATE as f64
+    }
+
+    /// Returns how many requests were answered with the status 200.
+    pub(super) fn answered(&self) -> u64 {
+        self.statuses.ok
     }
 }
 
@@ -101,19 +78,18 @@ impl fmt::Display for Round {
         write!(
             f,
             "{:.0} requests per second; from the first decision to the last {:.2} s: \
-             {} admitted, quota {:.1} ({:+.2} %); answers {ok} and {refused}; \
-             {:.1} events per second",
+             {} admitted, quota {:.1} ({:+.2} %); answers {ok} and {refused}",
             self.sent,
             self.span.as_secs_f64(),
             self.admitted,
             self.expected,
             100.0 * self.difference(),
-            self.events,
         )
     }
 }
 
-async fn measure(app: &App, address: SocketAddr) -> Result<Round, BoxError> {
+/// Sends the requests.
+pub(super) async fn measure(app: &App, address: SocketAddr) -> Result<Round, BoxError> {
     let client = Client::builder(TokioExecutor::new()).build_http();
     let limiter = app.http.shared.throttle();
     let (decisions, span) = app.http.shared.observer();
@@ -122,9 +98,7 @@ async fn measure(app: &App, address: SocketAddr) -> Result<Round, BoxError> {
     let before = decisions.admitted.total();
     span.take();
     let start = Instant::now();
-    let (statuses, events) =
-        tokio::join!(send_all(&client, address), count_events(&client, address));
-    let (statuses, events) = (statuses?, events?);
+    let statuses = send_all(&client, address).await?;
     let (quota, span) = (limiter.quota(), span.take());
     let periods = span.as_secs_f64() / quota.period().as_secs_f64();
     Ok(Round {
@@ -133,8 +107,16 @@ async fn measure(app: &App, address: SocketAddr) -> Result<Round, BoxError> {
         admitted: decisions.admitted.total() - before,
         expected: quota.count() as f64 * periods + quota.max_burst() as f64,
         statuses,
-        events: events as f64 / TIME.as_secs_f64(),
     })
+}
+
+/// Returns what was measured, as an error if it is not as it should be.
+pub(super) fn verdict(round: Result<Round, BoxError>) -> Result<String, String> {
+    match round {
+        Ok(round) if round.holds() => Ok(round.to_string()),
+        Ok(round) => Err(round.to_string()),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -186,22 +168,4 @@ async fn get(client: &Client<HttpConnector, Body>, address: SocketAddr) -> Resul
     let status = answer.status().as_u16();
     answer.into_body().collect().await?;
     Ok(status)
-}
-
-/// Counts the events that come meanwhile.
-async fn count_events(
-    client: &Client<HttpConnector, Body>,
-    address: SocketAddr,
-) -> Result<usize, BoxError> {
-    let uri = format!("http://{address}/events");
-    let mut body = client
-        .request(Request::get(uri).body(Body::empty())?)
-        .await?
-        .into_body();
-    let (end, mut events) = (Instant::now() + TIME, 0);
-    while let Ok(Some(frame)) = timeout_at(end, body.frame()).await {
-        let data = frame?.into_data().unwrap_or_default();
-        events += data.windows(2).filter(|bytes| bytes == b"\n\n").count();
-    }
-    Ok(events)
 }

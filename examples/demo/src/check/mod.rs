@@ -50,7 +50,6 @@ fn print(line: fmt::Arguments<'_>) {
 /// Runs all checks, prints a line for each, and returns whether all passed.
 pub async fn run(app: &App, address: SocketAddr, screenshots: Option<&Path>) -> bool {
     let mut report = Report::default();
-    let load = load::run(app, address);
     let url = format!("http://{address}/");
     let opened = tokio::select! {
         opened = Chromium::open(&url) => opened,
@@ -59,7 +58,7 @@ pub async fn run(app: &App, address: SocketAddr, screenshots: Option<&Path>) -> 
     match opened {
         Ok(browser) => {
             let checked = tokio::select! {
-                checked = check(&browser, &mut report, screenshots, load) => checked,
+                checked = check(&browser, &mut report, screenshots, app, address) => checked,
                 () = interrupted() => Err("interrupted".to_owned()),
             };
             if let Err(error) = checked {
@@ -69,7 +68,8 @@ pub async fn run(app: &App, address: SocketAddr, screenshots: Option<&Path>) -> 
         }
         Err(error) => {
             report.line("browser", Err(error));
-            report.line("load", load.await.map(|(measured, _)| measured));
+            let load = load::measure(app, address).await;
+            report.line("load", load::verdict(load));
         }
     }
     let Report { passed, failed } = report;
@@ -97,7 +97,8 @@ async fn check(
     browser: &Chromium,
     report: &mut Report,
     screenshots: Option<&Path>,
-    load: impl Future<Output = Result<(String, u64), String>>,
+    app: &App,
+    address: SocketAddr,
 ) -> Result<(), String> {
     browser.show(1280, false).await?;
     panels::first_event(browser, report).await?;
@@ -108,7 +109,7 @@ async fn check(
     }
     panels::sliders(browser, report).await?;
     panels::cancel(browser, report).await?;
-    panels::under_load(browser, report, load).await?;
+    panels::under_load(browser, report, app, address).await?;
     let complaints = browser.complaints();
     let silent = match complaints.is_empty() {
         true => Ok("no error, no warning, no exception".to_owned()),

@@ -99,9 +99,12 @@
       const movedOn = await until(3000, () => read().admitted > after.admitted);
       return { refilled, before, fell, after, movedOn };
     },
+    /// Milliseconds until a series is `goal`, or null.
+    becomes: (key, goal, milliseconds) => until(milliseconds, () => Number(series()[key]) === goal),
     /// Clicks the button that calls `/api/hello`, and returns what the page says then.
     hello: async () => {
       const answers = document.getElementById("answers");
+      answers.textContent = "";
       document.getElementById("hello").click();
       await until(5000, () => answers.textContent);
       return answers.textContent;

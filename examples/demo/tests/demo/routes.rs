@@ -76,6 +76,8 @@ async fn exports_beyond_two_at_once_are_refused_as_the_servers_limit() {
         refused.headers()["content-type"],
         "application/problem+json"
     );
+    // Nobody knows when a slot is free.
+    assert!(!refused.headers().contains_key("retry-after"));
 
     assert_eq!(text(first.await).await, "exported\n");
     // Its slot is free, and the second one still has the other: its body has not been read.
