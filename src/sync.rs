@@ -31,6 +31,9 @@ mod switch {
     pub(crate) use const_fn;
 }
 
+#[cfg(all(tollgate_loom, not(feature = "_loom")))]
+compile_error!("`--cfg tollgate_loom` needs the feature `_loom`");
+
 #[cfg(tollgate_loom)]
 mod switch {
     pub(crate) use loom::sync::atomic::{AtomicIsize, AtomicU64, AtomicUsize, fence};
