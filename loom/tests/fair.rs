@@ -43,7 +43,7 @@ fn parked(queue: &Queue, class: u32) -> Wait {
     wait
 }
 
-/// Every permit is back, nobody waits, and a newcomer is served without a line.
+/// Every permit is back, nobody waits, and a newcomer is served without a queue.
 fn assert_at_rest(queue: &Queue, permits: usize) {
     assert_eq!(queue.waiting(), 0);
     assert_eq!(queue.throttle().waiting(), 0);
@@ -89,7 +89,7 @@ fn a_permit_is_held_by_one_at_a_time_and_nobody_is_forgotten() {
     });
 }
 
-/// A class at its maximum: its holder leaves, without waking the throttle's line, while another
+/// A class at its maximum: its holder leaves, without waking the throttle's queue, while another
 /// caller of it joins.
 #[test]
 fn a_release_in_a_class_at_its_maximum_wakes_its_joiner() {

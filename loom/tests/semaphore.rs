@@ -2,7 +2,7 @@
 //!
 //! `loom::cell::UnsafeCell` serves as the guarded thing: two accesses that are not ordered one
 //! after the other fail the model, so these models show the memory ordering as well. Every model
-//! ends with [`assert_at_rest`]: no permit is lost, none appears, and nobody is left in line.
+//! ends with [`assert_at_rest`]: no permit is lost, none appears, and nobody is left in the queue.
 
 #![cfg(tollgate_loom)]
 // The threads of a model are not threads: loom asks for no `Send`.
@@ -60,7 +60,7 @@ fn kind<T>(result: Result<T, AcquireError>) -> Option<ErrorKind> {
     result.err().map(|error| error.kind())
 }
 
-/// Every permit is back, nobody waits, and a newcomer is served without a line.
+/// Every permit is back, nobody waits, and a newcomer is served without a queue.
 fn assert_at_rest(semaphore: &Semaphore, permits: usize) {
     assert_eq!(semaphore.permits(), permits);
     assert_eq!(semaphore.available_permits(), permits);

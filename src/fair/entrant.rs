@@ -33,7 +33,7 @@ use crate::wait_queue::WakeList;
 /// How often a throttle may wake inside its poll, before a task has to yield for it.
 const POLLS: u32 = 32;
 
-/// The future in the throttle's line. Its memory is reused.
+/// The future in the throttle's queue. Its memory is reused.
 pub(super) struct Entrant<T: Throttle> {
     enter: Pin<Box<Option<Waiting<T::Enter>>>>,
     /// The queue. It is kept only while the entrant waits, since it keeps the queue alive.
@@ -48,7 +48,7 @@ impl<T: Throttle> Entrant<T> {
         }
     }
 
-    /// Leaves the throttle's line.
+    /// Leaves the throttle's queue.
     fn leave(&mut self) {
         catch_waker_panic(|| self.enter.set(None));
     }
@@ -97,8 +97,8 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
                 continue;
             }
             let cost = next.map(|next| next.request.cost);
-            if locked.in_line.is_some() && locked.in_line != cost {
-                locked.in_line = None;
+            if locked.entered.is_some() && locked.entered != cost {
+                locked.entered = None;
                 drop(locked);
                 entrant.leave();
                 locked = self.relock();
@@ -107,7 +107,7 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
             let Some(Chosen { request, .. }) = next else {
                 break;
             };
-            locked.in_line = cost;
+            locked.entered = cost;
             drop(locked);
             wakes.wake_all();
             let polled = catch_unwind(AssertUnwindSafe(|| entrant.poll(self, request)));
@@ -124,7 +124,7 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
             match served {
                 Some(served) => {
                     polls = 0;
-                    locked.in_line = None;
+                    locked.entered = None;
                     locked = self.hand_over(locked, request.cost, served, &mut wakes);
                 }
                 None if locked.woken_again && polls < POLLS => polls += 1,
@@ -134,7 +134,7 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
                 }
             }
         }
-        if locked.in_line.is_none() {
+        if locked.entered.is_none() {
             entrant.waker = None;
         }
         locked.entrant = Some(entrant);

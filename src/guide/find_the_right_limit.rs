@@ -23,7 +23,7 @@
 //!
 //! /// In place of a database: its workers take 20 ms for a call, and other calls queue there.
 //! async fn query(workers: &Semaphore) -> Result<(), AcquireError> {
-//!     let _worker = workers.acquire().await?;
+//!     let _worker = workers.acquire().timeout(Duration::from_secs(1)).await?;
 //!     sleep(Duration::from_millis(20)).await;
 //!     Ok(())
 //! }

@@ -14,8 +14,8 @@ use crate::wait::Waiting;
 ///
 /// It is implemented for references and `Arc`s of [`RateLimiter`] and [`Semaphore`], for a
 /// [`Key`] of either, for a [class](crate::fair::InClass) of a fair queue in front of one, for `Option`,
-/// whose `None` admits any number, for these [observed](crate::observe::Observed), and for references and `Arc`s of all of these. A
-/// [`Cost`](super::Cost) is one of these with a fixed number.
+/// whose `None` admits any number, for these [observed](crate::observe::Observed), and for references and
+/// `Arc`s of all of these. A [`Cost`](super::Cost) is one of these with a fixed number.
 ///
 /// # Examples
 ///

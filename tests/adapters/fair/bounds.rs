@@ -107,7 +107,7 @@ fn acquire_in_a_class_at_its_maximum_waits_while_others_pass() {
     });
     let permit = queue.class("one").acquire().wait().unwrap();
     let mut waits = Waiter::parked(queue.class("one").acquire());
-    // Nothing stands in the line of the semaphore for it.
+    // Nothing stands in the queue of the semaphore for it.
     assert_eq!(queue.throttle().waiting(), 0);
     let other = queue.class("other").try_acquire().unwrap();
     assert_eq!(kind(queue.class("one").try_acquire()), ErrorKind::NoPermits);

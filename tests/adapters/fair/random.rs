@@ -1,5 +1,5 @@
 //! Random operations of several threads, in front of throttles of all kinds: nothing is lost, and
-//! nobody is left in line. `FAIR_OPERATIONS` says how many there are for each throttle.
+//! nobody is left in the queue. `FAIR_OPERATIONS` says how many there are for each throttle.
 
 use std::sync::Arc;
 use std::task::Poll;

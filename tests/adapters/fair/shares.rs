@@ -89,7 +89,7 @@ fn acquire_of_a_class_that_serves_the_newest_first_does_not_age() {
     }
 }
 
-/// The semaphore could admit the one of low priority, but the line waits for more permits.
+/// The semaphore could admit the one of low priority, but the queue waits for more permits.
 #[test]
 fn drop_of_another_waiter_serves_one_that_has_aged_meanwhile() {
     let clock = Clock::manual();
