@@ -11,7 +11,7 @@
 //! | `Overloaded` and its `new` | a response of 429 or 503, with a `Retry-After` if the throttle knows one; with `.errors()` an [`AcquireError`](crate::AcquireError) |
 //! | `ConcurrencyLimit::new`, `RateLimit::new`, `LoadShed::new` | `layer.layer(service)` |
 //! | `get_ref`, `get_mut`, `into_inner` | –; keep an `Arc` of the throttle to look at it |
-//! | `ResponseFuture` of each | [`ResponseFuture`](crate::tower::ResponseFuture) |
+//! | `ResponseFuture` of each | `tower::ResponseFuture` |
 //! | `tower::buffer` around a limit that is not `Clone` | not needed: services are cloned with their limit |
 //!
 //! # What is different

@@ -19,7 +19,7 @@
 //! | `Response::from(error)` of tonic | `.answer(Answer::Grpc)` |
 //! | `GovernorConfig`: `limiter`; `SharedRateLimiter` | your own `Arc<Keyed<..>>` |
 //! | `limiter().retain_recent()` in a thread | not needed |
-//! | `Governor::new(service, &config)`; its fields `key_extractor`, `limiter`, `methods`, `inner`; `ResponseFuture` | `layer.layer(service)`; –; [`ResponseFuture`](crate::tower::ResponseFuture) |
+//! | `Governor::new(service, &config)`; its fields `key_extractor`, `limiter`, `methods`, `inner`; `ResponseFuture` | `layer.layer(service)`; –; `tower::ResponseFuture` |
 //!
 //! # What is different
 //!
