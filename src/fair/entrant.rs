@@ -97,8 +97,8 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
                 continue;
             }
             let cost = next.map(|next| next.request.cost);
-            if locked.entered.is_some() && locked.entered != cost {
-                locked.entered = None;
+            if locked.entrant_cost.is_some() && locked.entrant_cost != cost {
+                locked.entrant_cost = None;
                 drop(locked);
                 entrant.leave();
                 locked = self.relock();
@@ -107,7 +107,7 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
             let Some(Chosen { request, .. }) = next else {
                 break;
             };
-            locked.entered = cost;
+            locked.entrant_cost = cost;
             drop(locked);
             wakes.wake_all();
             let polled = catch_unwind(AssertUnwindSafe(|| entrant.poll(self, request)));
@@ -124,7 +124,7 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
             match served {
                 Some(served) => {
                     polls = 0;
-                    locked.entered = None;
+                    locked.entrant_cost = None;
                     locked = self.hand_over(locked, request.cost, served, &mut wakes);
                 }
                 None if locked.woken_again && polls < POLLS => polls += 1,
@@ -134,7 +134,7 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
                 }
             }
         }
-        if locked.entered.is_none() {
+        if locked.entrant_cost.is_none() {
             entrant.waker = None;
         }
         locked.entrant = Some(entrant);

@@ -62,7 +62,7 @@ pub(super) struct State<T: Throttle, K> {
     /// The entrant, unless a thread polls it.
     pub(super) entrant: Option<Entrant<T>>,
     /// The cost for which the entrant waits.
-    pub(super) entered: Option<u64>,
+    pub(super) entrant_cost: Option<u64>,
     pub(super) polling: bool,
     pub(super) woken_again: bool,
     /// The entrant was woken, and the next waiter that is polled drives.
@@ -108,7 +108,7 @@ impl<T: Throttle, K: Eq> State<T, K> {
     /// Returns whether the caller must call `drive` after the lock, since the waiter that goes next
     /// has changed.
     fn needs_drive(&mut self) -> bool {
-        if self.entered == self.schedule.next_cost() {
+        if self.entrant_cost == self.schedule.next_cost() {
             return false;
         }
         self.woken_again = true;
@@ -121,7 +121,7 @@ impl<T: Throttle, K: Hash + Eq> Shared<T, K> {
         let state = State {
             schedule: Schedule::new(),
             entrant: None,
-            entered: None,
+            entrant_cost: None,
             polling: false,
             woken_again: false,
             poll_wanted: false,

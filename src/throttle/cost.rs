@@ -125,7 +125,8 @@ impl<T: Weighted> Cost<T> {
     ///
     /// # Errors
     ///
-    /// The errors of [`Semaphore::acquire_many`] or [`RateLimiter::acquire_many`].
+    /// The errors of [`Semaphore::acquire_many`], [`RateLimiter::acquire_many`] or
+    /// [`InClass::acquire_many`](crate::fair::InClass::acquire_many).
     ///
     /// # Examples
     ///
@@ -148,7 +149,8 @@ impl<T: Weighted> Cost<T> {
     ///
     /// # Errors
     ///
-    /// The errors of [`Semaphore::try_acquire_many`] or [`RateLimiter::try_acquire_many`].
+    /// The errors of [`Semaphore::try_acquire_many`], [`RateLimiter::try_acquire_many`] or
+    /// [`InClass::try_acquire_many`](crate::fair::InClass::try_acquire_many).
     ///
     /// # Examples
     ///
