@@ -30,10 +30,9 @@ local function open(key, count, period, burst, step)
 
   local value = redis.call('GET', key)
   if value then
-    local vt, vd, vp, vc, vg, vx = value:match('^d:(%d+):(%d+):(%d+):(%d+):(%d+):(%d+)$')
-    if not vt then fail('the key holds something else') end
-    local t, p = tonumber(vt), tonumber(vp)
-    d, c, g, x = tonumber(vd), tonumber(vc), tonumber(vg), tonumber(vx)
+    local vt, vd, vp, vc, vg, vx = value:match('^d:(%d+):(%d+):([1-9]%d*):(%d+):(%d+):(%d+)$')
+    local t, p = stored(vt), stored(vp, MOST)
+    d, c, g, x = stored(vd, MOST), stored(vc, POSITIONS), stored(vg), stored(vx)
     if p ~= unit then
       -- The debt in whole tokens, and the rest.
       local whole = div_down(d, p)

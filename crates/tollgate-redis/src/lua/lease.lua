@@ -53,8 +53,7 @@ local t, c, recovered = 0, 0, 0
 local value = redis.call('GET', KEYS[5])
 if value then
   local vt, vc, vb = value:match('^(%d+):(%d+):(%d+)$')
-  if not vt then fail('the key holds something else') end
-  t, c, recovered = tonumber(vt), tonumber(vc), tonumber(vb)
+  t, c, recovered = stored(vt), stored(vc), stored(vb)
 end
 
 -- The server's clock was set back: expiries move back with it.
@@ -68,8 +67,7 @@ end
 local stale = now < t
 
 local born = redis.call('GET', KEYS[6])
-if born and not born:match('^%d+$') then fail('the key holds something else') end
-born = born and tonumber(born)
+if born then born = stored(born:match('^%d+$')) end
 -- A birth in the future, after the clock was set back, counts as now.
 if not born or (born > now and born ~= recovered) then
   born = now

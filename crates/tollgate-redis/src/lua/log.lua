@@ -19,9 +19,8 @@ local function open(key, most, period)
   local last = redis.call('ZRANGE', key, -1, -1)[1]
   if last then
     local vt, vc, vg = last:match('^(%d+):(%d+):(%d+)$')
-    if not vt then fail('the key holds something else') end
-    c, g = tonumber(vc), tonumber(vg)
-    local back = tonumber(vt) - now
+    local back = stored(vt) - now
+    c, g = stored(vc), stored(vg)
     if back > 0 then
       -- The server's clock was set back: all scores move back with it.
       for _, member in ipairs(redis.call('ZRANGE', key, 0, -2)) do

@@ -43,6 +43,13 @@ local function lasts(key, micros)
   return redis.call('PTTL', key) * 1000 >= micros
 end
 
+-- A whole number from a value on the server. A script writes none that is larger.
+local function stored(text, most)
+  local number = text and tonumber(text)
+  if not number or number > (most or 9007199254740992) then fail('the key holds something else') end
+  return number
+end
+
 -- A whole number from the caller, small enough to calculate with.
 local function argument(index)
   local value = tonumber(ARGV[index])

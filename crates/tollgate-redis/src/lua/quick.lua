@@ -27,9 +27,11 @@ if ARGV[1] == 'take' and ARGV[5] == '0' then
       passed = now - t
       d, c, made, expires = owed - passed * count, position, g, x
       if d < 0 then d = 0 end
+      -- The debt is beyond the burst, or a number is longer than a script writes them.
+      if d > most or #value > 102 then passed = -1 end
+    else
+      passed = -1
     end
-    -- The key has another period, or a debt beyond the burst.
-    if p ~= period or d > most then passed = -1 end
   end
 
   if passed >= 0 then

@@ -28,9 +28,8 @@ local function open(key, most, period)
   local value = redis.call('GET', key)
   if value then
     local vt, vn, vm, vp, vg = value:match('^w:(%d+):(%d+):(%d+):(%d+):(%d+)$')
-    if not vt then fail('the key holds something else') end
-    local t, p = tonumber(vt), tonumber(vp)
-    count, previous, g = tonumber(vn), tonumber(vm), tonumber(vg)
+    local t, p = stored(vt), stored(vp, MOST)
+    count, previous, g = stored(vn, MOST), stored(vm, MOST), stored(vg)
     if p ~= period then
       -- In other windows all of it counts, and earlier charges cannot be refunded.
       count, previous, g = count + previous, 0, now

@@ -4,7 +4,7 @@ use tollgate::Algorithm;
 use tollgate_redis::{Fallback, RateLimiter, StoreError};
 
 use super::help::{failure, slow};
-use crate::support::{ask, on_server};
+use crate::support::{ALGORITHMS, ask, on_server};
 
 #[test]
 fn acquire_of_a_key_of_another_type_is_a_typed_error() {
@@ -31,5 +31,45 @@ fn acquire_of_a_key_of_another_type_is_a_typed_error() {
             assert!(ask::<bool>(server, &["EXISTS", "k"]));
         }
         assert!(!store.is_broken());
+    });
+}
+
+#[test]
+fn acquire_of_a_number_that_no_script_writes_is_a_typed_error() {
+    on_server(async |server| {
+        let store = server.store();
+        let huge = "9".repeat(400);
+        for algorithm in ALGORITHMS {
+            let limiter = RateLimiter::new(&store, "k", slow(6)).algorithm(algorithm);
+            let () = ask(server, &["DEL", "k"]);
+            limiter.acquire().await.unwrap();
+            let is_log = algorithm == Algorithm::SlidingLog;
+            let value: String = match is_log {
+                true => ask::<Vec<String>>(server, &["ZRANGE", "k", "-1", "-1"]).remove(0),
+                false => ask(server, &["GET", "k"]),
+            };
+            let numbers = value.split(':').enumerate();
+            for (index, _) in numbers.filter(|(_, it)| it.parse::<u64>().is_ok()) {
+                let mut numbers: Vec<_> = value.split(':').collect();
+                numbers[index] = &huge;
+                let corrupt = numbers.join(":");
+                let () = ask(server, &["DEL", "k"]);
+                match is_log {
+                    true => ask::<()>(server, &["ZADD", "k", "+inf", &corrupt]),
+                    false => ask::<()>(server, &["SET", "k", &corrupt]),
+                }
+                // What decides the common case, and what decides all others.
+                for n in [1, 2] {
+                    let refused = limiter.try_acquire_many(n).await.unwrap_err();
+                    assert_eq!(failure(&refused), StoreError::WrongType, "{corrupt}");
+                }
+                assert_eq!(limiter.peek(1).await, Err(StoreError::WrongType));
+                let left: String = match is_log {
+                    true => ask::<Vec<String>>(server, &["ZRANGE", "k", "-1", "-1"]).remove(0),
+                    false => ask(server, &["GET", "k"]),
+                };
+                assert_eq!(left, corrupt, "it stays as it is");
+            }
+        }
     });
 }
