@@ -20,10 +20,10 @@ use std::time::{Duration, Instant};
 use tollgate::{AcquireError, Algorithm, Quota};
 
 use crate::error::StoreError;
+use crate::keys;
 use crate::limit_set::LimitSet;
 use crate::rate::Rule;
 use crate::script::MOST;
-use crate::slot::tagged;
 use crate::store::Store;
 use crate::sync::{Mutex, lock};
 
@@ -38,8 +38,8 @@ const CALLERS: usize = 65_536;
 ///
 /// This is the relaxed approach, for limits that are rarely reached. A call costs a
 /// [`record`](Self::record) and a [`check`](Self::check), and neither calls the server. A
-/// [`pass`](Self::pass) sends the records to the server. On the server, a caller is stored under
-/// the key (in braces if it has no tag), a colon, and the caller's name.
+/// [`pass`](Self::pass) sends the records to the server, which keeps each caller under a
+/// [key](crate#keys-on-the-server) of its own.
 ///
 /// # Lateness
 ///
@@ -89,7 +89,8 @@ const CALLERS: usize = 65_536;
 /// ```
 pub struct Detector {
     store: Store,
-    key: String,
+    /// The beginning of the keys of all callers.
+    keys: String,
     rule: Rule,
     penalty: Duration,
     callers: usize,
@@ -133,11 +134,10 @@ impl Detector {
     /// Panics if a script cannot count this quota; see
     /// [`RateLimiter::new`](crate::RateLimiter::new).
     #[track_caller]
-    pub fn new(store: &Store, key: impl Into<String>, threshold: Quota) -> Self {
+    pub fn new(store: &Store, name: impl Into<String>, threshold: Quota) -> Self {
         Self {
             store: store.clone(),
-            // Puts all callers in one slot of a cluster.
-            key: tagged(&key.into()),
+            keys: keys::detector(&name.into()),
             rule: Rule::of(threshold, Algorithm::Gcra),
             penalty: Duration::ZERO,
             callers: CALLERS,
@@ -265,7 +265,7 @@ impl Detector {
     async fn send(&self, recorded: &[(String, u64)]) -> Result<usize, StoreError> {
         let mut limits = LimitSet::new(&self.store);
         for (caller, _) in recorded {
-            limits.push(format!("{}:{caller}", self.key), self.rule);
+            limits.push(keys::caller(&self.keys, caller), self.rule);
         }
         let costs = recorded.iter().map(|(_, n)| [*n]);
         let outcome = limits.outcome(0, &limits.call("charge", costs).await?)?;
@@ -313,7 +313,7 @@ impl Detector {
 impl fmt::Debug for Detector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Detector")
-            .field("key", &self.key)
+            .field("keys", &self.keys)
             .field("flagged", &self.flagged().len())
             .finish_non_exhaustive()
     }

@@ -3,6 +3,7 @@
 
 mod detector;
 mod error;
+mod keys;
 mod lease;
 mod limit_set;
 mod queue;

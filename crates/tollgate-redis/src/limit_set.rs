@@ -13,6 +13,7 @@ use tokio::task::JoinHandle;
 use tollgate::{AcquireError, Algorithm, Decision, Quota, Throttle, Waiting};
 
 use crate::error::StoreError;
+use crate::keys;
 use crate::rate::{Reply, Rule, jittered};
 use crate::script::{LIMIT_SET, MOST};
 use crate::slot::slot;
@@ -24,8 +25,8 @@ use crate::store::{Call, Store};
 /// A set does not combine calls, prefetches no tokens, has no fallback, and does not cache denials:
 /// every call reaches the server.
 ///
-/// A set is cheap to clone. Its keys are those of [`RateLimiter`](crate::RateLimiter)s with the
-/// same quota and algorithm, so each limit can be used by itself as well.
+/// A set is cheap to clone. Its limits are [`RateLimiter`](crate::RateLimiter)s of the same names, so
+/// each can be used by itself as well, with the same quota and algorithm.
 ///
 /// # Order
 ///
@@ -37,7 +38,7 @@ use crate::store::{Call, Store};
 ///
 /// # Clusters
 ///
-/// The keys of a call must be in one slot of a cluster: give them the same tag in braces, as in
+/// The keys of a call must be in one slot of a cluster: give the names the same tag in braces, as in
 /// `{acme}:user:42` and `{acme}:all`. Adding a limit with a key in another slot panics.
 ///
 /// For limits in several slots use [`all`](tollgate::all) of several
@@ -101,12 +102,12 @@ impl LimitSet {
     ///
     /// # Panics
     ///
-    /// Panics in the cases of [`RateLimiter::new`](crate::RateLimiter::new); if the key was added
-    /// before; and in a cluster, if the key is not in the slot of the others because its tag in
+    /// Panics in the cases of [`RateLimiter::new`](crate::RateLimiter::new); if the name was added
+    /// before; and in a cluster, if its key is not in the slot of the others because its tag in
     /// braces is another one.
     #[track_caller]
-    pub fn limit(self, key: impl Into<String>, quota: Quota) -> Self {
-        self.limit_by(Algorithm::Gcra, key, quota)
+    pub fn limit(self, name: impl Into<String>, quota: Quota) -> Self {
+        self.limit_by(Algorithm::Gcra, name, quota)
     }
 
     /// Adds a limit with an algorithm.
@@ -116,8 +117,8 @@ impl LimitSet {
     /// Panics in the cases of [`limit`](Self::limit) and
     /// [`RateLimiter::algorithm`](crate::RateLimiter::algorithm).
     #[track_caller]
-    pub fn limit_by(mut self, algorithm: Algorithm, key: impl Into<String>, quota: Quota) -> Self {
-        let key = key.into();
+    pub fn limit_by(mut self, algorithm: Algorithm, name: impl Into<String>, quota: Quota) -> Self {
+        let key = keys::rate(&name.into());
         let rule = Rule::of(quota, algorithm);
         if let Some(first) = self.parts.first().filter(|_| self.store.is_cluster()) {
             assert!(
@@ -141,7 +142,7 @@ impl LimitSet {
         self
     }
 
-    /// Returns the key of the limit that was added at this index.
+    /// Returns the [key](crate#keys-on-the-server) of the limit that was added at this index.
     ///
     /// # Panics
     ///

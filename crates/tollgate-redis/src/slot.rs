@@ -10,14 +10,6 @@ pub(crate) fn tag(key: &str) -> Option<&str> {
     (!tag.is_empty()).then_some(tag)
 }
 
-/// Returns the key with a tag: if it has none, the whole key becomes the tag.
-pub(crate) fn tagged(key: &str) -> String {
-    match tag(key) {
-        Some(_) => key.to_owned(),
-        None => format!("{{{key}}}"),
-    }
-}
-
 pub(crate) fn slot(key: &str) -> u16 {
     checksum(tag(key).unwrap_or(key).as_bytes()) % SLOTS
 }

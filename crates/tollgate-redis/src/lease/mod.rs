@@ -5,7 +5,6 @@
 
 mod calls;
 mod guard;
-mod keys;
 mod semaphore;
 mod state;
 

@@ -9,25 +9,25 @@ use std::time::Duration;
 use tollgate::{AcquireError, Throttle, Waiting};
 
 use super::guard::Lease;
-use super::keys::Keys;
 use super::state::{LeaseState, Leases, Options, Shared};
 use crate::error::StoreError;
+use crate::keys;
 use crate::queue::Wait;
 use crate::store::Store;
 
-/// A semaphore that a server keeps under a key, for all processes that use that key.
+/// A semaphore that a server keeps under a name, for all processes that use that name.
 ///
 /// Its permits are [leases](super::Lease): they are returned when they are dropped, and expire
 /// after a [ttl](Self::ttl) when the process that holds them dies. The server decides, by its own
 /// clock. Waiters poll the server, all waiters of a process in one call.
 ///
 /// A semaphore is cheap to clone, and clones are the same semaphore. Other semaphores with the same
-/// key, in this process or another one, share only the key. They may have another number of
+/// name, in this process or another one, share only the name. They may have another number of
 /// permits, which each call sends to the server, but must have the same ttl.
 ///
-/// Keys that consist of this one and a suffix belong to the semaphore as well; this key is their
-/// tag if it has none in braces. All semaphores on a server share one more key, `tollgate:born`; in
-/// a cluster, there is one in each slot that is used.
+/// A semaphore has five [keys](crate#keys-on-the-server) in one slot of a cluster: that of the tag
+/// in the braces of its name, or of the whole name. All semaphores on a server share one more key,
+/// `tollgate:born`; in a cluster, there is one in each slot that is used.
 ///
 /// # Order
 ///
@@ -100,29 +100,22 @@ const SHORTEST: Duration = Duration::from_millis(10);
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3_600);
 
 impl Semaphore {
-    /// Creates a semaphore with `permits` permits over all processes, under a key that has no other
-    /// use. Makes no call.
+    /// Creates the semaphore of this name, with `permits` permits over all processes. Makes no call.
     ///
     /// With 0 permits, all callers wait until there are [some](Self::set_permits). More than 2^52
     /// count as 2^52.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the key is empty, or has a closing brace but no tag in braces, because its other
-    /// keys would then be in another slot of a cluster.
-    #[track_caller]
-    pub fn new(store: &Store, key: impl Into<String>, permits: usize) -> Self {
+    pub fn new(store: &Store, name: impl Into<String>, permits: usize) -> Self {
         let options = Options {
             ttl: TTL,
             grace: None,
             poll: POLL,
             max_waiters: usize::MAX,
         };
-        let keys = Keys::new(key.into(), store.is_cluster());
+        let keys = keys::Semaphore::new(&name.into(), store.is_cluster());
         Self::made(store.clone(), keys, permits, options)
     }
 
-    fn made(store: Store, keys: Keys, permits: usize, options: Options) -> Self {
+    fn made(store: Store, keys: keys::Semaphore, permits: usize, options: Options) -> Self {
         let state = LeaseState {
             permits,
             ..LeaseState::default()
@@ -140,7 +133,7 @@ impl Semaphore {
 
     /// Sets how long a lease lasts without renewal, 10 seconds by default. A lease is renewed when
     /// a third of that has passed, so the [deadline](Store::deadline) of a call should be much
-    /// shorter. All semaphores with the key must have the same ttl.
+    /// shorter. All semaphores with the name must have the same ttl.
     ///
     /// # Panics
     ///
@@ -301,9 +294,9 @@ impl Semaphore {
         Ok(usize::try_from(free).unwrap_or(usize::MAX))
     }
 
-    /// Returns the key.
+    /// Returns the [key](crate#keys-on-the-server) of the leases.
     pub fn key(&self) -> &str {
-        self.shared.limit.keys.key()
+        self.shared.limit.keys.leases()
     }
 
     /// Returns the number of calls that wait for this semaphore and its clones.
@@ -312,7 +305,7 @@ impl Semaphore {
     }
 
     /// Closes this semaphore and its clones: every waiter and every later call gets `Closed`.
-    /// Leases stay held, and other semaphores with the same key stay open.
+    /// Leases stay held, and other semaphores with the same name stay open.
     pub fn close(&self) {
         self.shared.close();
     }

@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 use tollgate::{AcquireError, ErrorKind};
 
 use super::guard::Lease;
-use super::keys::Keys;
 use crate::error::StoreError;
+use crate::keys;
 use crate::queue::{self, Limit, Next, Wait, Waiter};
 use crate::script::MOST;
 
@@ -43,7 +43,7 @@ const MOST_ASKED: usize = 256;
 
 #[derive(Clone)]
 pub(super) struct Leases {
-    pub(super) keys: Keys,
+    pub(super) keys: keys::Semaphore,
     pub(super) options: Options,
 }
 
@@ -98,7 +98,7 @@ impl Limit for Leases {
     type State = LeaseState;
 
     fn key(&self) -> &str {
-        self.keys.key()
+        self.keys.leases()
     }
 
     fn free_permit() -> Lease {

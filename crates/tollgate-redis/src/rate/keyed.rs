@@ -35,7 +35,7 @@ use crate::sync::{Mutex, lock};
 ///     .fallback(Fallback::Local { share: 3 });
 /// let users = Keyed::new(each, 100_000);
 ///
-/// // Under the key `requests:42`.
+/// // Under the key `requests/42`.
 /// users.key("42").acquire().timeout(Duration::from_secs(2)).await?;
 /// // Customers who pay have more.
 /// let paid = Quota::per_minute(1000).burst(100);
@@ -50,10 +50,11 @@ pub struct Keyed {
 }
 
 impl Keyed {
-    /// Creates a map of limiters like this one. A limiter is stored under the key of the model, a
-    /// colon, and its own key. The map keeps at most `max_keys` limiters.
+    /// Creates a map of at most `max_keys` limiters like this one. On the server, the
+    /// [key](crate#keys-on-the-server) of a limiter is that of the model, a slash, and its own key.
+    /// The model itself is another limit.
     ///
-    /// In a cluster, all keys are in one slot if the key of the model has a tag in braces, and
+    /// In a cluster, all keys are in one slot if the name of the model has a tag in braces, and
     /// spread over all slots otherwise.
     ///
     /// # Panics

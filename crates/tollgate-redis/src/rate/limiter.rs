@@ -10,16 +10,17 @@ use super::fallback::Fallback;
 use super::prefetch::{Batches, Prefetch};
 use super::rule::Rule;
 use super::state::{Options, Rate, RateState, Shared};
+use crate::keys;
 use crate::store::Store;
 
-/// A rate limit that a server keeps under a key, for all processes that use that key.
+/// A rate limit that a server keeps under a name, for all processes that use that name.
 ///
 /// The server decides, by its own clock, in one round trip. Calls that arrive while a request is in
 /// flight are combined into the next one, in their order; so a hot key needs few requests. A call
 /// that was denied until a time is denied without a request until then.
 ///
-/// A limiter is cheap to clone, and clones are the same limiter. Other limiters with the same key,
-/// in this process or another one, share only the key, so they may have other quotas.
+/// A limiter is cheap to clone, and clones are the same limiter. Other limiters with the same
+/// name, in this process or another one, share only the name, so they may have other quotas.
 ///
 /// # Order
 ///
@@ -63,14 +64,14 @@ impl Drop for Handle {
 }
 
 impl RateLimiter {
-    /// Creates a limit under a key that has no other use. Makes no call.
+    /// Creates the limit of this name. Makes no call.
     ///
     /// # Panics
     ///
     /// Panics if a script cannot count this quota: its burst times its period, in microseconds, is
     /// more than 2^52, and no common divisor reduces it enough.
     #[track_caller]
-    pub fn new(store: &Store, key: impl Into<String>, quota: Quota) -> Self {
+    pub fn new(store: &Store, name: impl Into<String>, quota: Quota) -> Self {
         let options = Options {
             algorithm: Algorithm::Gcra,
             fallback: Fallback::default(),
@@ -81,7 +82,7 @@ impl RateLimiter {
             recheck: Duration::from_secs(1),
             prefetch: None,
         };
-        Self::made(store.clone(), key.into(), quota, options)
+        Self::made(store.clone(), keys::rate(&name.into()), quota, options)
     }
 
     #[track_caller]
@@ -124,16 +125,16 @@ impl RateLimiter {
         self.beside(self.key().to_owned(), options)
     }
 
-    /// Returns a limiter like this one, with this suffix of its key.
+    /// Returns a limiter like this one, for one of many keys.
     pub(super) fn of_key(&self, key: &str) -> Self {
-        let key = format!("{}:{key}", self.key());
+        let key = keys::keyed(self.key(), key);
         self.beside(key, self.shared().limit.options)
     }
 
     /// Sets the algorithm, which is GCRA by default.
     ///
     /// Algorithms that keep a debt (`Gcra`, `TokenBucket`, `FixedWindow`, `SubInterval`) can
-    /// replace each other on a key. The others need a key of their own.
+    /// replace each other under a name. The others need a name of their own.
     ///
     /// # Panics
     ///
@@ -342,7 +343,7 @@ impl RateLimiter {
         self.shared().state().own.quota
     }
 
-    /// Returns the key.
+    /// Returns the [key](crate#keys-on-the-server): the name, if it is an ordinary one.
     pub fn key(&self) -> &str {
         &self.shared().limit.key
     }

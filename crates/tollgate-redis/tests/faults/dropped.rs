@@ -130,7 +130,7 @@ fn pass_dropped_before_it_is_sent_is_not_sent() {
         assert_eq!(detector.pass().await, Ok(0));
         assert_eq!(
             ask::<Vec<String>>(server, &["KEYS", "*"]),
-            ["{abuse}:alice"]
+            ["{abuse}/detector/alice"]
         );
     });
 }

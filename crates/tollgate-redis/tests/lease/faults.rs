@@ -82,7 +82,15 @@ fn lease_newer_than_the_data_is_asserted_again() {
         let semaphore = semaphore(&server.store(), 2).ttl(SLOW);
         let lease = semaphore.acquire_many(2).await.unwrap();
         let (id, fencing) = (lease.id().to_owned(), lease.fencing());
-        let () = ask(server, &["DEL", KEY, "{jobs}:fences", "{jobs}:state"]);
+        let () = ask(
+            server,
+            &[
+                "DEL",
+                KEY,
+                "{jobs}/semaphore/fences",
+                "{jobs}/semaphore/state",
+            ],
+        );
         until(async || score(server, &id).is_some()).await;
         assert!(!lease.is_lost());
         assert_eq!(lease.fencing(), fencing);

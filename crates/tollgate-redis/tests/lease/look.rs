@@ -8,12 +8,13 @@ use crate::support::ask;
 use crate::support::server::Server;
 pub(super) use crate::support::{PATIENT, until};
 
-pub(super) const KEY: &str = "jobs";
+/// Of the leases.
+pub(super) const KEY: &str = "{jobs}/semaphore/leases";
 
 /// On a server that need not be told from one that lost its data, and that is asked often. What is
 /// not given back stays for longer than a test.
 pub(super) fn semaphore(store: &Store, permits: usize) -> Semaphore {
-    Semaphore::new(store, KEY, permits)
+    Semaphore::new(store, "jobs", permits)
         .ttl(Duration::from_secs(3_600))
         .grace(Duration::ZERO)
         .poll(Duration::from_millis(1))
@@ -35,7 +36,7 @@ pub(super) fn members(server: &Server, key: &str) -> usize {
 }
 
 pub(super) fn tickets(server: &Server) -> usize {
-    members(server, "{jobs}:tickets")
+    members(server, "{jobs}/semaphore/tickets")
 }
 
 /// The microsecond in which a lease expires.

@@ -16,7 +16,7 @@ const TTL: Duration = Duration::from_secs(3);
 
 fn strict(server: &Server, permits: usize) -> Semaphore {
     let store = server.store().deadline(TTL / 3);
-    let semaphore = Semaphore::new(&store, KEY, permits);
+    let semaphore = Semaphore::new(&store, "jobs", permits);
     semaphore.ttl(TTL).poll(Duration::from_millis(5))
 }
 
@@ -138,15 +138,15 @@ fn keys_without_use_expire_except_the_sentinel() {
         let semaphore = semaphore(&server.store(), 1).ttl(ttl);
         let _held = semaphore.acquire().await.unwrap();
         let _waiting = tokio::spawn(semaphore.acquire());
-        until(async || members(server, "{jobs}:tickets") == 1).await;
+        until(async || members(server, "{jobs}/semaphore/tickets") == 1).await;
         let life = |key: &str| -> i64 { ask(server, &["PTTL", key]) };
-        for key in [KEY, "{jobs}:fences"] {
+        for key in [KEY, "{jobs}/semaphore/fences"] {
             assert!((30_000..=60_002).contains(&life(key)), "{key}");
         }
-        for key in ["{jobs}:tickets", "{jobs}:ends"] {
+        for key in ["{jobs}/semaphore/tickets", "{jobs}/semaphore/ends"] {
             until(async || (1..=42).contains(&life(key))).await;
         }
-        assert!((80_000_000..=86_400_001).contains(&life("{jobs}:state")));
+        assert!((80_000_000..=86_400_001).contains(&life("{jobs}/semaphore/state")));
         assert_eq!(life("tollgate:born"), -1);
         assert_eq!(ask::<usize>(server, &["DBSIZE"]), 6);
     });

@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tollgate_redis::Store;
+use tollgate_redis::{RateLimiter, Semaphore, Store};
 
 use super::look::{KEY, members, semaphore, tickets, until, until_free};
-use crate::support::{ask, on_server, runtime};
+use crate::support::{ask, on_server, runtime, slow};
 
 #[test]
 fn acquire_by_many_holds_at_most_the_permits() {
@@ -132,7 +132,7 @@ fn acquire_repeated_after_a_lost_reply_gives_the_same_lease() {
         server.go_on();
         let lease = acquire.await.unwrap().unwrap();
         assert_eq!((lease.count(), members(server, KEY)), (2, 2));
-        let kept: u64 = ask(server, &["HGET", "{jobs}:fences", lease.id()]);
+        let kept: u64 = ask(server, &["HGET", "{jobs}/semaphore/fences", lease.id()]);
         assert_eq!(kept, lease.fencing());
         lease.release().await.unwrap();
         assert_eq!(members(server, KEY), 0);
@@ -164,7 +164,13 @@ fn ticket_lost_on_the_server_keeps_its_number() {
         let numbers = || -> redis::Value {
             ask(
                 server,
-                &["ZRANGE", "{jobs}:tickets", "0", "-1", "WITHSCORES"],
+                &[
+                    "ZRANGE",
+                    "{jobs}/semaphore/tickets",
+                    "0",
+                    "-1",
+                    "WITHSCORES",
+                ],
             )
         };
         let mut tasks = Vec::new();
@@ -173,12 +179,36 @@ fn ticket_lost_on_the_server_keeps_its_number() {
             until(async || tickets(server) == index + 1).await;
         }
         let before = numbers();
-        let () = ask(server, &["DEL", "{jobs}:tickets", "{jobs}:ends"]);
+        let () = ask(
+            server,
+            &["DEL", "{jobs}/semaphore/tickets", "{jobs}/semaphore/ends"],
+        );
         until(async || tickets(server) == 3).await;
         assert_eq!(numbers(), before);
         drop(held);
         for task in tasks {
             drop(task.await.unwrap().unwrap());
         }
+    });
+}
+
+#[test]
+fn acquire_of_names_that_look_alike_is_of_other_semaphores() {
+    on_server(async |server| {
+        let store = server.store();
+        let mut held = Vec::new();
+        for (index, name) in ["col", "{col}", "col}", "{col}:tickets", ""]
+            .iter()
+            .enumerate()
+        {
+            let semaphore = Semaphore::new(&store, *name, 1).grace(Duration::ZERO);
+            // Nobody waits for this one yet.
+            held.push(semaphore.try_acquire().await.unwrap());
+            let _waits = tokio::spawn(semaphore.acquire());
+            until(async || ask::<Vec<String>>(server, &["KEYS", "*tickets"]).len() > index).await;
+        }
+        // A rate limit of the name of a semaphore is another limit too.
+        let limiter = RateLimiter::new(&store, "col", slow(1));
+        limiter.try_acquire().await.unwrap();
     });
 }

@@ -77,7 +77,10 @@ fn acquire_dropped_without_a_server_leaves_no_ticket() {
 #[test]
 fn acquire_that_failed_half_way_is_given_back() {
     on_server(async |server| {
-        let () = ask(server, &["SET", "{jobs}:fences", "something else"]);
+        let () = ask(
+            server,
+            &["SET", "{jobs}/semaphore/fences", "something else"],
+        );
         let store = server.store();
         let semaphore = semaphore(&store, 1);
         let refused = semaphore.acquire().await.unwrap_err();

@@ -191,10 +191,21 @@ fn acquire_with_a_full_queue_is_refused_and_try_is_behind_it() {
 #[test]
 fn acquire_of_a_key_of_another_type_is_a_typed_error() {
     on_server(async |server| {
-        for key in [KEY, "{jobs}:state", "{jobs}:tickets"] {
+        for key in [KEY, "{jobs}/semaphore/state", "{jobs}/semaphore/tickets"] {
             let () = ask(server, &["LPUSH", key, "1"]);
             let refused = semaphore(&server.store(), 1).acquire().await.unwrap_err();
             assert_eq!(failure(&refused), StoreError::WrongType, "{key}");
+            let () = ask(server, &["DEL", key]);
+        }
+        let huge = "9".repeat(400);
+        for (key, corrupt) in [
+            ("{jobs}/semaphore/state", format!("1:{huge}:1")),
+            ("tollgate:born", huge.clone()),
+        ] {
+            let () = ask(server, &["SET", key, &corrupt]);
+            let refused = semaphore(&server.store(), 1).acquire().await.unwrap_err();
+            assert_eq!(failure(&refused), StoreError::WrongType, "{key}");
+            assert_eq!(ask::<String>(server, &["GET", key]), corrupt);
             let () = ask(server, &["DEL", key]);
         }
     });
@@ -230,11 +241,11 @@ fn release_in_the_process_asks_for_waiters_at_once() {
 }
 
 #[test]
-fn new_with_invalid_keys_or_times_panics() {
+fn options_with_invalid_times_panic() {
     let runtime = runtime();
     let _inside = runtime.enter();
     let store = tollgate_redis::Store::new("redis://127.0.0.1/").unwrap();
-    let made = || Semaphore::new(&store, KEY, 1);
+    let made = || Semaphore::new(&store, "jobs", 1);
     let refused = |make: &dyn Fn() -> Semaphore| {
         let make = std::panic::AssertUnwindSafe(make);
         let panic = std::panic::catch_unwind(|| drop(make())).unwrap_err();
@@ -242,10 +253,9 @@ fn new_with_invalid_keys_or_times_panics() {
     };
     for (make, said) in [
         (
-            &(|| Semaphore::new(&store, "a}b", 1)) as &dyn Fn() -> Semaphore,
-            "a}b",
+            &(|| made().ttl(Duration::from_millis(9))) as &dyn Fn() -> Semaphore,
+            "9ms",
         ),
-        (&|| made().ttl(Duration::from_millis(9)), "9ms"),
         (&|| made().ttl(Duration::MAX), "s is not between"),
         (&|| made().grace(Duration::MAX), "s is longer"),
         (&|| made().poll(Duration::ZERO), "0ns"),

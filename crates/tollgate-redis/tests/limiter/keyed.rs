@@ -21,7 +21,31 @@ fn key_of_the_same_name_shares_calls_and_queue() {
         let _waits = tokio::spawn(async move { waits.acquire().await });
         until(async || users.key("a").waiting() == 1).await;
         assert_eq!(users.key("b").waiting(), 0);
-        assert_eq!(users.key("b").key(), "k:b");
+        assert_eq!(users.key("b").key(), "k/b");
+    });
+}
+
+#[test]
+fn key_of_names_that_look_alike_is_another_limit() {
+    on_server(async |server| {
+        let store = server.store();
+        let limiter = |name: &str| RateLimiter::new(&store, name, slow(1));
+        let limiters = [
+            Keyed::new(limiter("api"), 10).key("admin:7"),
+            Keyed::new(limiter("api:admin"), 10).key("7"),
+            Keyed::new(limiter("api/admin"), 10).key("7"),
+            Keyed::new(limiter("api"), 10).key("admin/7"),
+            Keyed::new(limiter("{abuse}"), 10).key("detector/7"),
+            limiter("api:admin:7"),
+            limiter("api/admin:7"),
+            limiter("tollgate:born"),
+        ];
+        for limiter in &limiters {
+            limiter.try_acquire().await.unwrap();
+        }
+        for limiter in &limiters {
+            limiter.try_acquire().await.unwrap_err();
+        }
     });
 }
 
