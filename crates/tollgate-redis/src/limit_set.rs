@@ -1,6 +1,7 @@
 //! [`LimitSet`]: several limits in one call, all or none; [`Outcome`]: the decision about them; and
 //! [`Charges`]: the charges of that decision.
 
+use std::convert::identity;
 use std::fmt;
 use std::future::Future;
 use std::iter::repeat;
@@ -17,7 +18,7 @@ use crate::keys;
 use crate::rate::{Reply, Rule, jittered};
 use crate::script::{LIMIT_SET, MOST};
 use crate::slot::slot;
-use crate::store::{Call, Store};
+use crate::store::{Call, Store, joined};
 
 /// Several limits that are decided in one call, at one moment: the call charges all of them, or
 /// none.
@@ -303,9 +304,7 @@ impl LimitSet {
     ///
     /// The failure of the store. The charges then stay, and time pays them off.
     pub async fn refund(&self, charges: Charges) -> Result<(), StoreError> {
-        // A task that ends without a result was dropped with its runtime.
-        let given = self.give(charges).await;
-        given.unwrap_or(Err(StoreError::NoRuntime))
+        joined(self.give(charges).await).and_then(identity)
     }
 
     /// Refunds the charges in a task.

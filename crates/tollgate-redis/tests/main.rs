@@ -26,6 +26,8 @@ mod faults {
     #[cfg(feature = "cluster")]
     mod slots;
     mod slow;
+    #[cfg(feature = "tls")]
+    mod tls;
     mod types;
 }
 

@@ -9,8 +9,10 @@
 //! 5. A call is not sent after its caller has left. So if two calls are made inside the runtime,
 //!    and the first was dropped before the second was made, the first is not executed after the
 //!    second.
-//! 6. If the runtime is gone, the caller gets [`NoRuntime`](StoreError::NoRuntime).
+//! 6. If the runtime is gone, the caller gets [`NoRuntime`](StoreError::NoRuntime). If the call panics
+//!    in a task, the caller gets [`Disconnected`](StoreError::Disconnected).
 
+use std::convert::identity;
 use std::future::Future;
 use std::mem;
 use std::pin::Pin;
@@ -20,7 +22,7 @@ use std::task::{Context, Poll};
 
 use redis::Value;
 use tokio::runtime::Handle;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinError, JoinHandle};
 
 use crate::error::StoreError;
 
@@ -61,6 +63,18 @@ impl Progress {
 /// Returns whether the caller is inside that runtime.
 pub(crate) fn is_inside(runtime: &Handle) -> bool {
     Handle::try_current().is_ok_and(|current| current.id() == runtime.id())
+}
+
+/// Returns the result of a task, which has none if its runtime ended, or if it panicked: then its call
+/// may have been executed.
+pub(crate) fn joined<T>(joined: Result<T, JoinError>) -> Result<T, StoreError> {
+    joined.map_err(|error| {
+        if error.is_panic() {
+            StoreError::Disconnected
+        } else {
+            StoreError::NoRuntime
+        }
+    })
 }
 
 impl Call {
@@ -112,8 +126,7 @@ impl Future for Call {
                         this.state = State::InTask(task);
                         return Poll::Pending;
                     };
-                    // The task ends without a result when its runtime ends.
-                    return Poll::Ready(joined.unwrap_or(Err(StoreError::NoRuntime)));
+                    return Poll::Ready(self::joined(joined).and_then(identity));
                 }
                 State::Over => panic!("polled again after it was ready"),
             }
@@ -203,6 +216,16 @@ mod tests {
         let (_, never_polled, abandoned) = future(&runtime);
         drop(never_polled);
         abandoned.recv().unwrap_err();
+    }
+
+    #[test]
+    fn poll_of_a_call_that_panics_in_a_task_is_another_error() {
+        let runtime = runtime();
+        let call = Call::new(runtime.handle(), |_| async {
+            panic!("a mistake of the client")
+        });
+        let other = Builder::new_current_thread().build().unwrap();
+        assert_eq!(other.block_on(call), Err(StoreError::Disconnected));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! 2. A connection to a server is closed before another one is made. A connection to a cluster,
 //!    which manages those to its nodes itself, stays in use until it has a replacement, because
 //!    most of its nodes may answer.
+//! 3. An attempt that panics ends like one that fails: its callers get an error that is an outage.
 //!
 //! The lock is held briefly, never while a future waits.
 
@@ -13,13 +14,18 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use redis::aio::{ConnectionLike, MultiplexedConnection};
-use redis::{AsyncConnectionConfig, Client, Cmd, IntoConnectionInfo, RedisResult, Value};
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, ConnectionInfo, IntoConnectionInfo, RedisError,
+    RedisResult, Value,
+};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::call::Progress;
 #[cfg(feature = "cluster")]
 use super::nodes::{Cluster, Nodes};
+#[cfg(feature = "tls")]
+pub(super) use super::tls::prepare;
 use crate::error::StoreError;
 use crate::slot::{SLOTS, slot};
 use crate::sync::{Mutex, lock};
@@ -45,13 +51,16 @@ pub(super) enum Address {
 }
 
 impl Address {
-    pub(super) fn server(address: &str) -> Result<Self, StoreError> {
+    /// Returns the server at an address, whose client `open` makes.
+    pub(super) fn server_with(
+        address: &str,
+        open: impl FnOnce(ConnectionInfo) -> Result<Client, StoreError>,
+    ) -> Result<Self, StoreError> {
         let info = address
             .into_connection_info()
             .map_err(|_| StoreError::Misconfigured)?;
         let info = info.set_tcp_settings(settings());
-        let client = Client::open(info).map_err(|_| StoreError::Misconfigured)?;
-        Ok(Self::Server(Box::new(client)))
+        Ok(Self::Server(Box::new(open(info)?)))
     }
 
     async fn connect(&self) -> RedisResult<Wire> {
@@ -71,6 +80,7 @@ pub(super) fn settings() -> redis::io::tcp::TcpSettings {
 }
 
 pub(super) async fn connect_to(client: &Client) -> RedisResult<MultiplexedConnection> {
+    prepare(client.get_connection_info().addr());
     // Calls have deadlines of their own.
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(CONNECTING))
@@ -78,6 +88,10 @@ pub(super) async fn connect_to(client: &Client) -> RedisResult<MultiplexedConnec
     let connection = client.get_multiplexed_async_connection_with_config(&config);
     connection.await
 }
+
+/// Nothing is encrypted.
+#[cfg(not(feature = "tls"))]
+pub(super) fn prepare(_address: &redis::ConnectionAddr) {}
 
 #[derive(Clone)]
 enum Wire {
@@ -131,6 +145,8 @@ pub(super) struct Link {
     state: Mutex<State>,
     /// The number of deadlines in a row that passed.
     timeouts: AtomicU32,
+    /// The text of the last failure.
+    failure: Mutex<Option<String>>,
 }
 
 impl Link {
@@ -140,6 +156,7 @@ impl Link {
             runtime,
             state: Mutex::default(),
             timeouts: AtomicU32::new(0),
+            failure: Mutex::default(),
         }
     }
 
@@ -175,11 +192,9 @@ impl Link {
         if let Some(outcome) = state.connecting.as_ref().filter(is_going_on) {
             return outcome.clone();
         }
-        let (sender, receiver) = watch::channel(None);
-        state.connecting = Some(receiver.clone());
         let link = Arc::clone(self);
-        let connect = async move { sender.send_replace(Some(link.connect().await)) };
-        self.runtime.spawn(connect);
+        let receiver = attempt(&self.runtime, async move { link.connect().await });
+        state.connecting = Some(receiver.clone());
         receiver
     }
 
@@ -200,7 +215,7 @@ impl Link {
                 let number = state.number;
                 Ok(state.up.insert(Connection { wire, number }).clone())
             }
-            Ok(Err(error)) => Err(match StoreError::of(&error) {
+            Ok(Err(error)) => Err(match self.failed(&error) {
                 // Nothing was sent yet.
                 StoreError::Timeout | StoreError::Disconnected | StoreError::Script => {
                     StoreError::Unavailable
@@ -209,9 +224,20 @@ impl Link {
             }),
             Err(_) => {
                 state.slow = slow + 1;
+                *lock(&self.failure) = Some(format!("no connection within {time:?}"));
                 Err(StoreError::Unavailable)
             }
         }
+    }
+
+    /// Returns the kind of a failure, and keeps its text.
+    pub(super) fn failed(&self, error: &RedisError) -> StoreError {
+        *lock(&self.failure) = Some(error.to_string());
+        StoreError::of(error)
+    }
+
+    pub(super) fn last_failure(&self) -> Option<String> {
+        lock(&self.failure).clone()
     }
 
     /// Handles the loss of a connection: that to a server is dropped, that to a cluster stays.
@@ -242,5 +268,42 @@ impl Link {
         } else {
             state.up = None;
         }
+    }
+}
+
+/// Makes an attempt in a task. Its outcome stays unknown only if the runtime ends.
+fn attempt<T: Clone + Send + Sync + 'static>(
+    runtime: &Handle,
+    connect: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+) -> watch::Receiver<Option<Result<T, StoreError>>> {
+    let (sender, receiver) = watch::channel(None);
+    // A task of its own, because a panic ends it.
+    let connected = runtime.spawn(connect);
+    runtime.spawn(async move {
+        match connected.await {
+            Ok(outcome) => drop(sender.send_replace(Some(outcome))),
+            Err(error) if error.is_panic() => {
+                drop(sender.send_replace(Some(Err(StoreError::Unavailable))));
+            }
+            Err(_) => {}
+        }
+    });
+    receiver
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attempt_that_panics_is_an_outage() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
+        let connect = async { panic!("a mistake of the client") };
+        let mut outcome = attempt::<()>(runtime.handle(), connect);
+        let outcome = runtime.block_on(outcome.wait_for(Option::is_some));
+        assert_eq!(*outcome.unwrap(), Some(Err(StoreError::Unavailable)));
+        assert!(StoreError::Unavailable.is_outage());
     }
 }

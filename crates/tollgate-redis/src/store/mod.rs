@@ -15,23 +15,27 @@ mod check;
 mod link;
 #[cfg(feature = "cluster")]
 mod nodes;
+#[cfg(feature = "tls")]
+mod tls;
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use redis::{Cmd, Value};
+use redis::{Client, Cmd, Value};
 use tokio::runtime::Handle;
 use tokio_util::task::AbortOnDropHandle;
 
 use self::breaker::Breaker;
 use self::call::Progress;
-pub(crate) use self::call::{Call, is_inside};
+pub(crate) use self::call::{Call, is_inside, joined};
 pub use self::check::Warning;
 use self::link::{Address, Link};
 #[cfg(feature = "cluster")]
 use self::nodes::Cluster;
+#[cfg(feature = "tls")]
+pub use self::tls::Tls;
 use crate::error::StoreError;
 use crate::script::Script;
 
@@ -123,7 +127,8 @@ impl Store {
     /// ```
     #[track_caller]
     pub fn new(address: &str) -> Result<Self, StoreError> {
-        Ok(Self::to(Address::server(address)?))
+        let client = |info| Client::open(info).map_err(|_| StoreError::Misconfigured);
+        Ok(Self::to(Address::server_with(address, client)?))
     }
 
     /// Creates a store on the cluster that includes the nodes at these addresses.
@@ -161,6 +166,52 @@ impl Store {
     #[track_caller]
     pub fn cluster<'a>(addresses: impl IntoIterator<Item = &'a str>) -> Result<Self, StoreError> {
         let cluster = Cluster::new(addresses)?;
+        Ok(Self::to(Address::Cluster(Box::new(cluster))))
+    }
+
+    /// Creates a store on the server at an address of `rediss://`, with these certificates.
+    ///
+    /// Needs the feature `tls`. While the server's certificate is not trusted, or the server does not
+    /// accept that of the client, calls get [`Unavailable`](StoreError::Unavailable), and
+    /// [`last_failure`](Self::last_failure) returns the reason.
+    ///
+    /// # Errors
+    ///
+    /// [`Misconfigured`](StoreError::Misconfigured) if the address is invalid or without encryption,
+    /// or if a text contains no valid certificate or key.
+    ///
+    /// # Panics
+    ///
+    /// Panics outside of a tokio runtime: the connection lives on the current one.
+    #[cfg(feature = "tls")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "tls")))]
+    #[track_caller]
+    pub fn with_tls(address: &str, tls: &Tls) -> Result<Self, StoreError> {
+        Ok(Self::to(Address::server_with(address, |info| {
+            tls.client_of(info)
+        })?))
+    }
+
+    /// Creates a store on the cluster that includes the nodes at these addresses of `rediss://`, with
+    /// these certificates, as [`with_tls`](Self::with_tls) and [`cluster`](Self::cluster) do.
+    ///
+    /// Needs the features `cluster` and `tls`.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`with_tls`](Self::with_tls) and [`cluster`](Self::cluster).
+    ///
+    /// # Panics
+    ///
+    /// Panics outside of a tokio runtime: the connection lives on the current one.
+    #[cfg(all(feature = "cluster", feature = "tls"))]
+    #[cfg_attr(docsrs, doc(cfg(all(feature = "cluster", feature = "tls"))))]
+    #[track_caller]
+    pub fn cluster_with_tls<'a>(
+        addresses: impl IntoIterator<Item = &'a str>,
+        tls: &Tls,
+    ) -> Result<Self, StoreError> {
+        let cluster = Cluster::with_tls(addresses, tls)?;
         Ok(Self::to(Address::Cluster(Box::new(cluster))))
     }
 
@@ -256,6 +307,32 @@ impl Store {
         self.shared.breaker.is_open()
     }
 
+    /// Returns the text of the last failure of a connection or a call, for logs: a refused
+    /// connection, a certificate that is not trusted, a right that is missing, what went wrong in a
+    /// script. A [`StoreError`] has no text of its own, because it is a number that every error of a
+    /// limit can carry. Calls without an answer have no text.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::Quota;
+    /// use tollgate_redis::{RateLimiter, Store};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// // Nothing listens there.
+    /// let store = Store::new("redis://127.0.0.1:1/")?;
+    /// assert_eq!(store.last_failure(), None);
+    /// let limiter = RateLimiter::new(&store, "requests", Quota::per_second(50));
+    /// assert!(limiter.try_acquire().await.is_err());
+    /// assert!(store.last_failure().is_some_and(|text| text.contains("refused")));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn last_failure(&self) -> Option<String> {
+        self.shared.link.last_failure()
+    }
+
     /// Returns whether keys are spread over slots; a script sees only one of them.
     pub(crate) fn is_cluster(&self) -> bool {
         self.shared.link.is_cluster()
@@ -269,7 +346,7 @@ impl Store {
     pub(crate) async fn sleep(&self, time: Duration) -> Result<(), StoreError> {
         let sleep = async move { tokio::time::sleep(time).await };
         let sleep = AbortOnDropHandle::new(self.runtime().spawn(sleep));
-        sleep.await.map_err(|_| StoreError::NoRuntime)
+        joined(sleep.await)
     }
 
     /// Calls a script with the arguments that are added to the command, within the deadline.
@@ -354,7 +431,7 @@ impl Store {
                 Ok(answer) => return Ok(Some(answer)),
                 Err(error) => error,
             };
-            let failed = StoreError::of(&error);
+            let failed = link.failed(&error);
             if failed == StoreError::TryAgain {
                 // Every node that received it rejected it.
                 progress.sent = Err(failed);

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use redis::aio::{ConnectionLike, MultiplexedConnection};
-use redis::cluster::ClusterClient;
+use redis::cluster::{ClusterClient, ClusterClientBuilder};
 use redis::cluster_async::ClusterConnection;
 use redis::{
     Client, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo, RedisError,
@@ -21,7 +21,9 @@ use redis::{
 };
 
 use super::call::Progress;
-use super::link::{CONNECTING, connect_to, settings};
+use super::link::{CONNECTING, connect_to, prepare, settings};
+#[cfg(feature = "tls")]
+use super::tls::Tls;
 use crate::error::StoreError;
 use crate::sync::{Mutex, lock};
 
@@ -39,13 +41,25 @@ impl Cluster {
     pub(super) fn new<'a>(
         addresses: impl IntoIterator<Item = &'a str>,
     ) -> Result<Self, StoreError> {
-        let infos: Result<Vec<_>, _> = addresses
-            .into_iter()
-            .map(IntoConnectionInfo::into_connection_info)
-            .collect();
-        let infos = infos.map_err(|_| StoreError::Misconfigured)?;
-        let first = infos.first().ok_or(StoreError::Misconfigured)?.clone();
-        let client = redis::cluster::ClusterClientBuilder::new(infos)
+        let infos = infos(addresses)?;
+        let first = infos[0].clone();
+        Self::of(ClusterClientBuilder::new(infos), first)
+    }
+
+    #[cfg(feature = "tls")]
+    pub(super) fn with_tls<'a>(
+        addresses: impl IntoIterator<Item = &'a str>,
+        tls: &Tls,
+    ) -> Result<Self, StoreError> {
+        let infos = infos(addresses)?;
+        let client = tls.client_of(infos[0].clone())?;
+        let first = client.get_connection_info().clone();
+        let builder = ClusterClientBuilder::new(infos);
+        Self::of(builder.certs(tls.certificates()?), first)
+    }
+
+    fn of(builder: ClusterClientBuilder, first: ConnectionInfo) -> Result<Self, StoreError> {
+        let client = builder
             .retries(0)
             // A node that does not answer must not delay the others.
             .connection_timeout(CONNECTING / 4)
@@ -60,12 +74,28 @@ impl Cluster {
     }
 
     pub(super) async fn connect(&self) -> RedisResult<Nodes> {
+        prepare(self.first.addr());
         Ok(Nodes {
             cluster: self.client.get_async_connection().await?,
             first: self.first.clone(),
             known: Arc::default(),
         })
     }
+}
+
+/// Returns the settings of the nodes at these addresses, of which there must be one.
+fn infos<'a>(
+    addresses: impl IntoIterator<Item = &'a str>,
+) -> Result<Vec<ConnectionInfo>, StoreError> {
+    let infos = addresses
+        .into_iter()
+        .map(IntoConnectionInfo::into_connection_info);
+    let infos = infos.collect::<Result<Vec<_>, _>>();
+    let infos = infos.map_err(|_| StoreError::Misconfigured)?;
+    if infos.is_empty() {
+        return Err(StoreError::Misconfigured);
+    }
+    Ok(infos)
 }
 
 /// A connection to a cluster.

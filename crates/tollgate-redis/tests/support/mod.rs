@@ -10,6 +10,8 @@ pub(crate) mod cases;
 pub(crate) mod clock_shim;
 #[cfg(feature = "cluster")]
 pub(crate) mod cluster;
+#[cfg(feature = "tls")]
+pub(crate) mod tls;
 
 pub(crate) use redis_on_loopback::{self as server, proxy};
 
