@@ -38,7 +38,9 @@ pub enum StoreError {
     /// The store has failed several times, and its [breaker](crate::Store::breaker) is open.
     /// Nothing was sent.
     BreakerOpen,
-    /// The server takes no more clients: its `maxclients` is reached.
+    /// The server takes no more clients: its `maxclients` is reached. With TLS, and in a cluster, that
+    /// is `Unavailable`, because the server closes the connection without an answer, or the client of
+    /// the cluster drops it.
     TooManyClients,
     /// The server is a replica, or takes no writes for another reason.
     ReadOnly,
@@ -58,8 +60,9 @@ pub enum StoreError {
     WrongType,
     /// A script failed, or its reply is invalid.
     Script,
-    /// The server does not permit this client to connect or to run the command: its password is
-    /// wrong, or its rights do not suffice.
+    /// The server does not permit this client to connect, or to run a command of a script: its
+    /// password is wrong, or its rights do not suffice.
+    /// [`Store::last_failure`](crate::Store::last_failure) returns the text of the server.
     Forbidden,
     /// The address of a server cannot be used.
     Misconfigured,
@@ -101,7 +104,7 @@ impl StoreError {
 
     /// Returns whether a script may have ended in the middle: its writes up to then stay.
     pub(crate) const fn is_half_done(self) -> bool {
-        matches!(self, Self::WrongType | Self::Script)
+        matches!(self, Self::WrongType | Self::Script | Self::Forbidden)
     }
 
     pub(crate) fn of(error: &RedisError) -> Self {
@@ -143,7 +146,15 @@ impl StoreError {
             Self::ReadOnly
         } else if said("LOADING") || said("BUSY") {
             Self::Loading
-        } else if said("NOAUTH") || said("WRONGPASS") || said("NOPERM") {
+        } else if [
+            "NOAUTH",
+            "WRONGPASS",
+            "NOPERM",
+            "The user executing the script",
+        ]
+        .iter()
+        .any(|it| said(it))
+        {
             Self::Forbidden
         } else {
             Self::Script

@@ -22,6 +22,7 @@ mod faults {
     mod memory;
     mod partition;
     mod restart;
+    mod rights;
     mod scripts;
     #[cfg(feature = "cluster")]
     mod slots;

@@ -89,7 +89,10 @@ impl Shared {
         self.store.runtime().spawn(async move {
             while let Err(error) = this.release(&all).await {
                 let now = Instant::now();
-                let is_hopeless = error == StoreError::NoRuntime || error.is_half_done();
+                let is_hopeless = matches!(
+                    error,
+                    StoreError::NoRuntime | StoreError::WrongType | StoreError::Script
+                );
                 if is_hopeless || now >= expiry {
                     return;
                 }

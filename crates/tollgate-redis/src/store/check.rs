@@ -74,8 +74,9 @@ impl Store {
     /// # }
     /// ```
     pub async fn check(&self) -> Result<Vec<Warning>, StoreError> {
-        // A client that the server does not admit at all gets an error, not a warning.
-        self.request(cmd("PING"), None, None).await?;
+        // A client that the server does not admit at all gets an error, not a warning. This is the
+        // first command of every script, so a client without this right has no limits here.
+        self.request(cmd("TIME"), None, None).await?;
         let query = self.query("INFO", &[]).await?;
         let saves = self.query("CONFIG", &["GET", "save"]).await?;
         let mut warnings = Vec::new();

@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionInfo, IntoConnectionInfo, RedisError,
-    RedisResult, Value,
+    AsyncConnectionConfig, Client, Cmd, ConnectionInfo, IntoConnectionInfo, ProtocolVersion,
+    RedisError, RedisResult, Value,
 };
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -59,7 +59,14 @@ impl Address {
         let info = address
             .into_connection_info()
             .map_err(|_| StoreError::Misconfigured)?;
-        let info = info.set_tcp_settings(settings());
+        // A server that takes no more clients says so once, as the answer to whatever is sent first,
+        // and closes. With this protocol that is `HELLO`, whose answer is looked at. The name of
+        // the client library would be sent with it, and its answer is waited for in vain.
+        let protocol = info.redis_settings().clone();
+        let protocol = protocol.set_protocol(ProtocolVersion::RESP3);
+        let info = info
+            .set_redis_settings(protocol.set_skip_set_lib_name())
+            .set_tcp_settings(settings());
         Ok(Self::Server(Box::new(open(info)?)))
     }
 

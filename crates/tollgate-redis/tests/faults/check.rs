@@ -49,7 +49,7 @@ fn check_without_rights_warns() {
                 "ACL", "SETUSER", name, "on", ">secret", "~*", "+@all", "-config",
             ];
             let () = ask(&server, &user);
-            let () = ask(&server, &["ACL", "SETUSER", name, forbidden]);
+            let () = ask(&server, &["ACL", "SETUSER", name, forbidden, "-ping"]);
         }
         // What is said without it counts.
         let warnings = limited("half").check().await.unwrap();

@@ -2,7 +2,7 @@
 
 use tollgate_redis::{RateLimiter, StoreError};
 
-use super::help::{charged, crowd, recovers, slow};
+use super::help::{charged, crowd, failure, recovers, slow};
 use crate::support::runtime;
 use crate::support::server::Server;
 
@@ -31,15 +31,16 @@ fn acquire_beyond_maxclients_is_a_typed_error() {
         let others = (server.connection(), server.connection());
         let store = server.store();
         let limiter = RateLimiter::new(&store, "k", slow(100_000));
+        let refused = limiter.acquire().await.unwrap_err();
+        assert_eq!(failure(&refused), StoreError::TooManyClients);
         let tally = crowd(&limiter, 10_000).await;
         assert_eq!(tally.errors.len(), 10_000);
         for error in tally.errors {
-            let expected = matches!(
-                error,
-                StoreError::TooManyClients | StoreError::Unavailable | StoreError::BreakerOpen
-            );
-            assert!(expected, "{error:?}");
+            let expected = [StoreError::TooManyClients, StoreError::BreakerOpen];
+            assert!(expected.contains(&error), "{error:?}");
         }
+        let text = store.last_failure().unwrap();
+        assert!(text.contains("max number of clients reached"), "{text}");
         drop(others);
         recovers(&limiter).await;
         limiter.charge(1).await.unwrap();
