@@ -35,9 +35,11 @@ pub(crate) fn rate(name: &str) -> String {
     }
 }
 
-/// Returns the key of one of many rate limits, beside the key of the limit that they are like.
+/// Returns the key of one of many rate limits, beside the key of the limit that they are like. That
+/// limit may itself be one of many: then there is a slash more, so that there are never two of them.
 pub(crate) fn keyed(rate: &str, name: &str) -> String {
-    format!("{rate}/{}", encoded(name, "%/{}"))
+    let end = if rate.contains('/') { "//" } else { "/" };
+    format!("{rate}{end}{}", encoded(name, "%/{}"))
 }
 
 /// Returns the beginning of the keys of a detector.
@@ -118,6 +120,7 @@ static NUMBERS: LazyLock<Vec<u32>> = LazyLock::new(|| {
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
     use proptest::prelude::*;
 
     use super::*;
@@ -126,7 +129,7 @@ mod tests {
     #[derive(Clone, Debug, PartialEq, Eq)]
     enum Owner {
         Rate(String),
-        Keyed(String, String),
+        Keyed(String, Vec<String>),
         Caller(String, String),
         Semaphore(String),
         Sentinel,
@@ -136,7 +139,9 @@ mod tests {
         fn keys(&self, cluster: bool) -> Vec<String> {
             match self {
                 Self::Rate(name) => vec![rate(name)],
-                Self::Keyed(name, key) => vec![keyed(&rate(name), key)],
+                Self::Keyed(name, keys) => {
+                    vec![keys.iter().fold(rate(name), |rate, key| keyed(&rate, key))]
+                }
                 Self::Caller(name, key) => vec![caller(&detector(name), key)],
                 Self::Semaphore(name) => Semaphore::new(name, cluster).0[..5].to_vec(),
                 Self::Sentinel => vec![Semaphore::new("any", cluster).0[5].clone()],
@@ -149,10 +154,16 @@ mod tests {
             match parts[..] {
                 [name] if name.starts_with(OURS) => Self::Sentinel,
                 [name] => Self::Rate(decoded(name)),
-                [name, key] => Self::Keyed(decoded(name), decoded(key)),
                 [name, "detector", key] => Self::Caller(untagged(name), decoded(key)),
                 [name, "semaphore", _] => Self::Semaphore(untagged(name)),
-                _ => panic!("{key}"),
+                [name, ref keys @ ..] => {
+                    assert_eq!(keys.len() % 2, 1, "{key}");
+                    Self::Keyed(
+                        decoded(name),
+                        keys.iter().step_by(2).map(|key| decoded(key)).collect(),
+                    )
+                }
+                [] => unreachable!("a text has a part"),
             }
         }
     }
@@ -197,14 +208,14 @@ mod tests {
             "detector",
             "state",
         ];
-        let words = proptest::collection::vec(proptest::sample::select(WORDS), 0..7);
+        let words = vec(proptest::sample::select(WORDS), 0..7);
         words.prop_map(|words| words.concat())
     }
 
     fn owner() -> impl Strategy<Value = Owner> {
         prop_oneof![
             name().prop_map(Owner::Rate),
-            (name(), name()).prop_map(|(name, key)| Owner::Keyed(name, key)),
+            (name(), vec(name(), 1..4)).prop_map(|(name, keys)| Owner::Keyed(name, keys)),
             (name(), name()).prop_map(|(name, key)| Owner::Caller(name, key)),
             name().prop_map(Owner::Semaphore),
             Just(Owner::Sentinel),
@@ -228,7 +239,7 @@ mod tests {
             let (tag, name) = (format!("{{{tag}}}"), format!("{start}{{{tag}}}{end}"));
             let owners = [
                 Owner::Rate(name.clone()),
-                Owner::Keyed(name.clone(), end.clone()),
+                Owner::Keyed(name.clone(), vec![end.clone()]),
                 Owner::Caller(name.clone(), end),
                 Owner::Semaphore(name),
             ];
