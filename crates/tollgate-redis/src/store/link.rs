@@ -87,13 +87,24 @@ pub(super) fn settings() -> redis::io::tcp::TcpSettings {
 }
 
 pub(super) async fn connect_to(client: &Client) -> RedisResult<MultiplexedConnection> {
-    prepare(client.get_connection_info().addr());
+    let info = client.get_connection_info();
+    prepare(info.addr());
     // Calls have deadlines of their own.
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(CONNECTING))
         .set_response_timeout(None);
     let connection = client.get_multiplexed_async_connection_with_config(&config);
-    connection.await
+    match connection.await {
+        // Some proxies know the second version of the protocol only, and each has its own words for it.
+        Err(error) if StoreError::of(&error) == StoreError::Script => {
+            let protocol = info.redis_settings().clone();
+            let protocol = protocol.set_protocol(ProtocolVersion::RESP2);
+            let client = Client::open(info.clone().set_redis_settings(protocol))?;
+            let connection = client.get_multiplexed_async_connection_with_config(&config);
+            connection.await
+        }
+        outcome => outcome,
+    }
 }
 
 /// Nothing is encrypted.

@@ -1,4 +1,4 @@
-//! A server that takes only two clients.
+//! A server that takes only two clients, and one that knows less than others.
 
 use tollgate_redis::{RateLimiter, StoreError};
 
@@ -44,6 +44,17 @@ fn acquire_beyond_maxclients_is_a_typed_error() {
         drop(others);
         recovers(&limiter).await;
         limiter.charge(1).await.unwrap();
+        assert_eq!(charged(&limiter).await, 1);
+    });
+}
+
+/// As behind a proxy that knows the second version of the protocol only.
+#[test]
+fn acquire_without_hello_is_admitted() {
+    let server = Server::with(&["--rename-command", "HELLO", ""]);
+    runtime().block_on(async {
+        let limiter = RateLimiter::new(&server.store(), "k", slow(100));
+        limiter.acquire().await.unwrap();
         assert_eq!(charged(&limiter).await, 1);
     });
 }
