@@ -12,8 +12,9 @@ use super::rule::Rule;
 use super::state::{Options, Shared, State};
 use crate::error::StoreError;
 
-/// The shortest time until the next call for waiters that must wait longer.
-const SOON: Duration = Duration::from_millis(1);
+/// The shortest time until the next call for waiters that must wait longer, and until a retry behind
+/// a queue.
+pub(super) const SOON: Duration = Duration::from_millis(1);
 
 /// The shortest time until the next call for waiters that the fallback denied.
 const AFTER_FALLBACK: Duration = Duration::from_millis(50);
@@ -29,6 +30,7 @@ impl Shared {
             Ok(reply) => reply,
             Err(error) => return self.fail(costs.len(), error),
         };
+        let answered = Instant::now();
         let source = if costs.len() > 1 {
             Source::Coalesced
         } else {
@@ -38,9 +40,11 @@ impl Shared {
         let Options { recheck, .. } = self.limit.options;
         let denied = costs.get(admitted.len()).map(|cost| Denied {
             cost: *cost,
-            until: asked + reply.wait,
+            // Nobody knows when the server counted this wait. After the reply it is long enough.
+            until: answered + reply.wait,
+            // After the call was sent it is not too long, so nobody is denied for no reason.
             believed: asked + reply.wait.min(recheck),
-            again: self.jittered(Instant::now() + reply.wait.min(recheck.max(SOON))),
+            again: self.jittered(answered + reply.wait.min(recheck.max(SOON))),
         });
         self.change(|state| {
             let State { queue, own, .. } = state;
@@ -57,7 +61,7 @@ impl Shared {
             let is_valid = own.rule == rule && own.forgotten == forgotten;
             own.denied = denied.filter(|_| is_valid);
             let (options, left) = (&self.limit.options, costs.len() - admitted.len());
-            own.refuse(queue, options, Instant::now(), left, source);
+            own.refuse(queue, options, answered, left, source);
         });
     }
 

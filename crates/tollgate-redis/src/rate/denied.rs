@@ -20,7 +20,7 @@ use super::state::{Options, Queue, RateState};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Denied {
     pub(super) cost: u64,
-    /// No call of that cost is admitted before this.
+    /// When a call of that cost is not too early, unless other calls are faster.
     pub(super) until: Instant,
     /// The time until which the denial is trusted.
     pub(super) believed: Instant,

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use tollgate::throttle::{Inspect, LimitStatus, Weighted};
 use tollgate::{AcquireError, Decision, Oversize, Throttle, Waiting};
 
+use super::ask::SOON;
 use super::charge::{Charge, Source};
 use super::limiter::RateLimiter;
 use super::state::{Rate, Shared};
@@ -62,8 +63,10 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// `RateLimited`, with the time after which to retry; otherwise the errors of
-    /// [`acquire`](Self::acquire).
+    /// `RateLimited`, with the time after which to retry, which is never zero; otherwise the errors
+    /// of [`acquire`](Self::acquire). The time is that of the server, counted from its reply, so a
+    /// retry after it is not too early. It may be denied again if other calls were faster, or if
+    /// callers of this limiter wait: behind a queue, the time is a lower bound.
     ///
     /// # Examples
     ///
@@ -129,7 +132,8 @@ impl RateLimiter {
                 return Err(shared.limit.options.denial(Source::DeniedCache, wait));
             }
             if !state.queue.is_empty() {
-                return Err(Source::DeniedCache.limited(Duration::ZERO));
+                let wait = state.own.rule.lasting(state.queue.total()).max(SOON);
+                return Err(shared.limit.options.denial(Source::DeniedCache, wait));
             }
             state.own.rule
         };

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
 use tokio::task::JoinSet;
 use tollgate::{Algorithm, ErrorKind, Oversize, Quota};
 use tollgate_redis::{Fallback, RateLimiter, Source};
 
+use crate::support::proxy::{Mode, Proxy};
 use crate::support::server::Server;
-use crate::support::{on_server, one_thread, runtime, slow, until, waits};
+use crate::support::{PATIENT, ask, on_server, one_thread, runtime, slow, until, waits};
 
 /// A key is kept for as long as anything is owed by the quota that it has now.
 #[test]
@@ -35,6 +36,81 @@ fn set_quota_to_a_slower_one_keeps_the_key_long_enough() {
             let reset = limiter.peek(1).await.unwrap().reset_after;
             assert!(kept >= reset, "{algorithm}: {kept:?}, {reset:?}");
         }
+    });
+}
+
+/// Who waits for as long as it is told is not too early, however long the call was on its way.
+#[test]
+fn retry_after_over_a_slow_network_is_not_before_the_server_admits() {
+    on_server(async |server| {
+        let proxy = Proxy::start(server.port()).await;
+        let store = proxy.store().deadline(PATIENT);
+        let quota = Quota::per_second(1).burst(1);
+        let limiter = RateLimiter::new(&store, "k", quota).coalesce(false);
+        limiter.charge(3_600).await.unwrap();
+        for slow in [2, 10, 50].map(Duration::from_millis) {
+            proxy.set(Mode::BlackHole);
+            let mut call = std::pin::pin!(limiter.try_acquire());
+            assert!(waits(&mut call).await);
+            let sent = Instant::now();
+            until(async || sent.elapsed() > slow).await;
+            proxy.set(Mode::Pass);
+            let refused = call.await.unwrap_err();
+            let again = SystemTime::now() + refused.retry_after().unwrap();
+            assert_eq!(Source::of(&refused), Some(Source::Store));
+            assert!(again >= due(server), "it was {slow:?} on its way");
+            // Forgets the denial.
+            limiter.set_quota(Quota::per_second(1).burst(2));
+            limiter.set_quota(quota);
+        }
+    });
+}
+
+/// When a limit with a burst of 1 admits the next call, by the server's clock.
+fn due(server: &Server) -> SystemTime {
+    let value: String = ask(server, &["GET", "k"]);
+    let numbers = value.split(':').skip(1);
+    let numbers: Vec<u64> = numbers.map(|number| number.parse().unwrap()).collect();
+    // A unit is paid off in each microsecond.
+    SystemTime::UNIX_EPOCH + Duration::from_micros(numbers[0] + numbers[1])
+}
+
+/// Also if the wait was over before the reply arrived.
+#[test]
+fn retry_after_shorter_than_the_round_trip_is_the_wait_of_the_server() {
+    on_server(async |server| {
+        let proxy = Proxy::start(server.port()).await;
+        let store = proxy.store().deadline(PATIENT);
+        let limiter = RateLimiter::new(&store, "k", Quota::per_second(100));
+        limiter.peek(1).await.unwrap();
+        proxy.set(Mode::Delay(Duration::from_millis(50)));
+        let (leader, one, two) = tokio::join!(
+            limiter.try_acquire(),
+            limiter.try_acquire(),
+            limiter.try_acquire(),
+        );
+        leader.unwrap();
+        // Meanwhile it was paid off, and the next call was for both of the others.
+        one.unwrap();
+        let refused = two.unwrap_err();
+        assert_eq!(Source::of(&refused), Some(Source::Coalesced));
+        assert_eq!(refused.retry_after(), Some(Duration::from_millis(10)));
+    });
+}
+
+#[test]
+fn retry_after_behind_a_queue_is_not_zero() {
+    on_server(async |server| {
+        let proxy = Proxy::start(server.port()).await;
+        let store = proxy.store().deadline(PATIENT);
+        let limiter = RateLimiter::new(&store, "k", slow(5));
+        proxy.set(Mode::BlackHole);
+        let mut first = std::pin::pin!(limiter.acquire());
+        assert!(waits(&mut first).await);
+        let refused = limiter.try_acquire_up_to(3).await.unwrap_err();
+        assert!(refused.retry_after().unwrap() > Duration::ZERO);
+        proxy.set(Mode::Pass);
+        first.await.unwrap();
     });
 }
 
