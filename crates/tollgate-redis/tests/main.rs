@@ -64,6 +64,7 @@ mod limiter {
 /// random cases, by a clock that the test sets.
 mod scripts {
     mod agree;
+    mod back;
     mod engine;
     mod exact;
     mod quick;

@@ -2,7 +2,7 @@
 --
 -- The value of the key is d:t:d:p:c:g:x: the letter d, which marks this kind of limit, and whole
 -- numbers:
---   t  the microsecond of the last write
+--   t  the microsecond of the last write; in steps, it may be later, after the clock was set back
 --   d  the debt at that time, in units
 --   p  units of a token: the period in microseconds; in steps, 1
 --   c  the number of all tokens ever charged, modulo 2^46
@@ -20,7 +20,8 @@ local function open(key, count, period, burst, step)
   local self = { limit = burst }
   local unit = step == 1 and 1 or period
   local most = burst * unit
-  local d, c, g, x = 0, 0, now, 0
+  -- The debt was paid off until `at`: now, or later if the server's clock was set back.
+  local d, c, g, x, at = 0, 0, now, 0, now
 
   -- Returns the units that were paid off since a microsecond.
   local function paid(from)
@@ -43,9 +44,12 @@ local function open(key, count, period, burst, step)
       c, g = 0, now
       self.stale = true
     end
-    -- The server's clock was set back: nothing was paid off, and time passes again from now on.
+    -- The server's clock was set back: nothing was paid off, and time passes again from now on. But
+    -- what was paid for a step is not paid again when the clock reaches that step again. After a
+    -- large change this holds for one period, so that nobody waits for as long as the change.
     if now < t then
-      self.stale = true
+      if step == 1 then at = math.min(t, now + period) end
+      self.stale = self.stale or at < t
     else
       d = math.max(0, d - paid(t))
     end
@@ -55,8 +59,12 @@ local function open(key, count, period, burst, step)
   local function lasting(units)
     if units <= 0 then return 0 end
     if step == 0 then return div_up(units, count) end
-    return math.min(MOST, (div_down(now, period) + div_up(units, count)) * period - now)
+    return math.min(MOST, (div_down(at, period) + div_up(units, count)) * period - now)
   end
+
+  -- Returns the microseconds for which the key is needed: in steps, for one more period, in which the
+  -- last step must not be paid off again.
+  local function needed() return lasting(d) + step * period end
 
   function self.wait(n)
     -- A call above the burst is admitted alone, once there is no debt.
@@ -92,13 +100,13 @@ local function open(key, count, period, burst, step)
 
   function self.save()
     -- With another count it may have to be kept longer.
-    if not self.stale and (d == 0 or x - now >= lasting(d)) then return end
-    if d == 0 then
+    if not self.stale and (d == 0 or x - now >= needed()) then return end
+    if d == 0 and step == 0 then
       redis.call('DEL', key)
     else
       -- Twice the necessary time, so that not every call has to prolong it.
-      local time = math.min(MOST, 2 * lasting(d) + 1000000)
-      local value = string.format('d:%.0f:%.0f:%.0f:%.0f:%.0f:%.0f', now, d, unit, c, g, now + time)
+      local time = math.min(MOST, math.max(needed(), 2 * lasting(d) + 1000000))
+      local value = string.format('d:%.0f:%.0f:%.0f:%.0f:%.0f:%.0f', at, d, unit, c, g, now + time)
       keep(key, value, time)
     end
   end

@@ -3,7 +3,8 @@
 --
 -- The value of the key is w:t:n:m:p:g: the letter w, which marks this kind of limit, and whole
 -- numbers:
---   t  the microsecond of the last write; windows begin at the multiples of the period
+--   t  the microsecond of the last write; it may be later, after the clock was set back. Windows
+--      begin at the multiples of the period
 --   n  admitted in the window of t
 --   m  admitted in the window before
 --   p  the period in microseconds
@@ -13,9 +14,8 @@
 
 local function open(key, most, period)
   local self = { limit = most }
-  local index = div_down(now, period)
-  local elapsed = now - index * period
-  local count, previous, g = 0, 0, now
+  -- Windows were counted until `at`: now, or later if the server's clock was set back.
+  local count, previous, g, at = 0, 0, now, now
 
   -- Advances by `windows` windows. Each window absorbs its part of an excess over the limit.
   local function later(windows)
@@ -30,17 +30,24 @@ local function open(key, most, period)
     local vt, vn, vm, vp, vg = value:match('^w:(%d+):(%d+):(%d+):(%d+):(%d+)$')
     local t, p = stored(vt), stored(vp, MOST)
     count, previous, g = stored(vn, MOST), stored(vm, MOST), stored(vg)
+    -- The server's clock was set back: what was admitted counts in the current window, which is not
+    -- over before the clock has reached its end, or after a large change, for one period.
+    at = math.max(now, math.min(t, now + period))
     if p ~= period then
       -- In other windows all of it counts, and earlier charges cannot be refunded.
       count, previous, g = count + previous, 0, now
       self.stale = true
     elseif now < t then
-      -- The server's clock was set back: what was admitted counts in the current window.
-      self.stale = true
+      self.stale = at < t
     else
-      later(index - div_down(t, period))
+      later(div_down(now, period) - div_down(t, period))
     end
   end
+
+  -- The current window, its beginning, and the time since then.
+  local index = div_down(at, period)
+  local start = index * period
+  local elapsed = math.max(0, now - start)
 
   -- Returns when n fit in a window with `used`, after a window with `before`, in microseconds since
   -- its beginning. Nil if they do not fit.
@@ -55,15 +62,16 @@ local function open(key, most, period)
 
   function self.wait(n)
     n = math.min(n, most)
-    local used, before, start = count, previous, -elapsed
+    if n <= self.free() then return 0 end
+    local used, before, from = count, previous, start - now
     if used > most then
       local passed = div_down(used - 1, most)
-      used, before, start = used - passed * most, most, start + passed * period
+      used, before, from = used - passed * most, most, from + passed * period
     end
     while true do
-      local at = faded(used, before, n)
-      if at then return math.min(MOST, math.max(0, start + at)) end
-      used, before, start = 0, used, start + period
+      local after = faded(used, before, n)
+      if after then return math.min(MOST, math.max(0, from + after)) end
+      used, before, from = 0, used, from + period
     end
   end
 
@@ -74,9 +82,9 @@ local function open(key, most, period)
 
   -- Refunds a charge. Each window since then has absorbed its part of an excess. The part that
   -- counts longest is refunded last, because it may belong to another charge.
-  function self.give(n, at, made)
+  function self.give(n, charged, made)
     if made ~= g then return 0 end
-    local passed = index - div_down(at, period)
+    local passed = index - div_down(charged, period)
     local before, beyond = 0, math.min(n, count)
     if passed > 0 then
       local over = (passed - 1) * most
@@ -95,19 +103,19 @@ local function open(key, most, period)
 
   -- Returns when no admission counts any more.
   function self.reset()
-    if count > 0 then return math.min(MOST, (div_up(count, most) + 1) * period - elapsed) end
-    if previous > 0 then return period - elapsed end
+    if count > 0 then return math.min(MOST, (div_up(count, most) + 1) * period + start - now) end
+    if previous > 0 then return period + start - now end
     return 0
   end
 
-  function self.ticket() return now, g end
+  function self.ticket() return at, g end
 
   function self.save()
     if not self.stale and (not value or lasts(key, self.reset())) then return end
     if count == 0 and previous == 0 then
       redis.call('DEL', key)
     else
-      local value = string.format('w:%.0f:%.0f:%.0f:%.0f:%.0f', now, count, previous, period, g)
+      local value = string.format('w:%.0f:%.0f:%.0f:%.0f:%.0f', at, count, previous, period, g)
       keep(key, value, self.reset())
     end
   end

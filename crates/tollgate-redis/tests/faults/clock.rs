@@ -83,6 +83,20 @@ fn acquire_after_the_clock_stepped_back_mints_nothing() {
 }
 
 #[test]
+fn acquire_after_the_clock_stepped_back_over_a_boundary_mints_nothing() {
+    // A window ends 75 seconds after its middle, and a token of GCRA takes 30.
+    come_in_at(|algorithm| {
+        let next = match algorithm {
+            Algorithm::Gcra => 2,
+            Algorithm::TokenBucket | Algorithm::FixedWindow | Algorithm::SubInterval { .. } => 5,
+            _ => 0,
+        };
+        let [after, before] = [78, 70];
+        [(0, 5), (after, next), (before, 0), (after, 0), (before, 0)]
+    });
+}
+
+#[test]
 fn acquire_after_the_clock_stepped_back_does_not_stall() {
     let window = Duration::from_millis(200);
     for full in [true, false] {

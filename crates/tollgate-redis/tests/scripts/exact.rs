@@ -56,7 +56,8 @@ fn debt_after_the_clock_stepped_back_mints_nothing() {
         engine.set(back);
         let answer = engine.call(told, "take", &[1]);
         assert_eq!((answer.done, answer.free), (0, 0), "{kind:?}");
-        assert!(answer.wait <= 2_000_000, "{kind:?}: {}", answer.wait);
+        // One period more than without that: of a window, one and a tenth.
+        assert!(answer.wait <= 2_100_000, "{kind:?}: {}", answer.wait);
         engine.set(back + answer.wait);
         assert_eq!(engine.call(told, "take", &[1]).done, 1, "{kind:?}");
     }
