@@ -9,17 +9,56 @@ use super::state::{Request, Shared};
 use crate::error::StoreError;
 use crate::script::{LEASE, micros, numbers};
 
+/// How often a call is made that the server refuses because it is late. The first reply tells the
+/// server's time; the others are for a clock that changes meanwhile, or a process that is paused.
+const ATTEMPTS: usize = 3;
+
 impl Shared {
-    async fn ask(&self, what: &str, rest: impl FnOnce(&mut Cmd)) -> Result<Vec<u64>, StoreError> {
+    async fn ask(&self, what: &str, rest: impl Fn(&mut Cmd)) -> Result<Vec<u64>, StoreError> {
+        self.ask_by(what, Instant::now(), u64::MAX, rest).await
+    }
+
+    /// Like [`ask`](Self::ask), for an operation that the server refuses if it is executed after the
+    /// deadline of the store: nobody would learn of a lease or a ticket that it makes then.
+    async fn ask_in_time(
+        &self,
+        what: &str,
+        rest: impl Fn(&mut Cmd),
+    ) -> Result<Vec<u64>, StoreError> {
+        for _ in 0..ATTEMPTS {
+            let sent = Instant::now();
+            let last = self.store.last_micros(self.limit.keys.leases(), sent);
+            let reply = self.ask_by(what, sent, last, &rest).await?;
+            if reply.len() > 1 {
+                return Ok(reply);
+            }
+        }
+        // No attempt was executed.
+        Err(StoreError::Unavailable)
+    }
+
+    /// Calls the script at `sent`, to be executed in the microsecond `last` of the server's clock or
+    /// before.
+    async fn ask_by(
+        &self,
+        what: &str,
+        sent: Instant,
+        last: u64,
+        rest: impl Fn(&mut Cmd),
+    ) -> Result<Vec<u64>, StoreError> {
         let options = &self.limit.options;
         let grace = options.grace.unwrap_or(options.ttl);
         let times = [options.ttl, grace, self.ticket_ttl()].map(micros);
         let permits = self.state().own.permits();
         let call = self.store.call(&LEASE, &self.limit.keys.all(), |command| {
-            command.arg(what).arg(permits).arg(&times);
+            command.arg(what).arg(permits).arg(&times).arg(last);
             rest(command);
         });
-        numbers(&call.await?)
+        let reply = numbers(&call.await?)?;
+        if let Some(now) = reply.first() {
+            self.store.learn_clock(self.limit.keys.leases(), *now, sent);
+        }
+        Ok(reply)
     }
 
     /// Returns the rest of the grace time after a loss of data; and for each request, the fencing
@@ -34,7 +73,7 @@ impl Shared {
                 command.arg(&one.id).arg(&numbers);
             }
         };
-        let reply = self.ask("acquire", rest).await?;
+        let reply = self.ask_in_time("acquire", rest).await?;
         match reply.as_slice() {
             [_, grace, _, places @ ..] if places.len() == 2 * asked.len() => {
                 Ok((Duration::from_micros(*grace), places.as_chunks().0.to_vec()))
@@ -48,7 +87,7 @@ impl Shared {
         let rest = |command: &mut Cmd| {
             command.arg(&one.id).arg(one.n).arg(fencing);
         };
-        match self.ask("renew", rest).await?[..] {
+        match self.ask_in_time("renew", rest).await?[..] {
             [_, verdict] => Ok(verdict > 0),
             _ => Err(StoreError::Script),
         }

@@ -44,6 +44,12 @@ use crate::store::Store;
 /// retry after the longest pause of the [breaker](crate::Store::breaker). A lease is lost when its
 /// ttl has passed without a successful call, and its holder notices that.
 ///
+/// A server that was stopped or overloaded executes calls whose callers have left. Such a call
+/// grants nothing: each carries its deadline in the time of the server's clock, which the process
+/// knows from earlier replies. If it is not known yet, or the clock was set forward, a call takes
+/// one more round trip. If the clock was set back, calls of that moment may be executed late by as
+/// much, until the next reply; a lease that nobody holds then expires after its ttl.
+///
 /// # When the store loses its data
 ///
 /// After a restart without its data, or `FLUSHALL`, the server admits no new caller for a

@@ -17,7 +17,9 @@
 -- ARGV[1]  the operation
 -- ARGV[2]  the number of permits, ARGV[3] the ttl of a lease, ARGV[4] the grace: the time after the
 --          birth in which no new caller is admitted, ARGV[5] the ttl of a ticket: in microseconds
--- ARGV[6]  and on, the arguments of the operation, and its reply:
+-- ARGV[6]  the last microsecond in which the operation may be executed: a server that was stopped
+--          executes calls whose callers have left. After it, nothing changes, and the reply is now.
+-- ARGV[7]  and on, the arguments of the operation, and its reply:
 --   acquire (id n ticket stays)...
 --       For each: requests a lease of n, in the order of the tickets. `ticket` is the number of the
 --       ticket, or 0 if there is none yet. With stays 0 the call does not wait: its ticket is
@@ -48,6 +50,7 @@ end
 local function text(value) return string.format('%.0f', value) end
 
 local what, limit, ttl, grace, life = ARGV[1], number(2), number(3), number(4), number(5)
+if now > number(6) then return { now } end
 
 local t, c, recovered = 0, 0, 0
 local value = redis.call('GET', KEYS[5])
@@ -138,7 +141,7 @@ end
 
 if what == 'acquire' then
   local reply, waiting, leaving = {}, {}, {}
-  for index = 6, #ARGV, 4 do
+  for index = 7, #ARGV, 4 do
     local id, n, ticket, stays = ARGV[index], number(index + 1), number(index + 2), number(index + 3)
     local name, fencing, place = id .. ':' .. text(n), 0, #reply + 1
     if redis.call('ZSCORE', leases, id) then
@@ -188,7 +191,7 @@ if what == 'acquire' then
   save()
   return { now, rest, room(), unpack(reply) }
 elseif what == 'renew' then
-  local id, n, fencing = ARGV[6], number(7), number(8)
+  local id, n, fencing = ARGV[7], number(8), number(9)
   local there, verdict = 0, 0
   each(id, n, function(member)
     if redis.call('ZSCORE', leases, member) then there = there + 1 end
@@ -210,7 +213,7 @@ elseif what == 'renew' then
   return { now, verdict }
 elseif what == 'release' then
   local count = 0
-  for index = 6, #ARGV, 2 do
+  for index = 7, #ARGV, 2 do
     local id, n = ARGV[index], number(index + 1)
     count = count + give(id, n)
     tear(id .. ':' .. text(n))

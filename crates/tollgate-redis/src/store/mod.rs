@@ -12,6 +12,7 @@
 mod breaker;
 mod call;
 mod check;
+mod clock;
 mod link;
 #[cfg(feature = "cluster")]
 mod nodes;
@@ -31,6 +32,7 @@ use self::breaker::Breaker;
 use self::call::Progress;
 pub(crate) use self::call::{Call, is_inside, joined};
 pub use self::check::Warning;
+use self::clock::ServerClocks;
 use self::link::{Address, Link};
 #[cfg(feature = "cluster")]
 use self::nodes::Cluster;
@@ -85,6 +87,7 @@ pub struct Store {
 struct Shared {
     link: Arc<Link>,
     breaker: Breaker,
+    clocks: ServerClocks,
     deadline: Duration,
     calls: AtomicU64,
 }
@@ -221,6 +224,7 @@ impl Store {
             shared: Arc::new(Shared {
                 link: Arc::new(Link::new(address, Handle::current())),
                 breaker: Breaker::new(FAILURES, SHORTEST_PAUSE, LONGEST_PAUSE),
+                clocks: ServerClocks::default(),
                 deadline: DEADLINE,
                 calls: AtomicU64::new(0),
             }),
@@ -347,6 +351,20 @@ impl Store {
         let sleep = async move { tokio::time::sleep(time).await };
         let sleep = AbortOnDropHandle::new(self.runtime().spawn(sleep));
         joined(sleep.await)
+    }
+
+    /// Returns the last microsecond of the server's clock in which a call with this key that is made
+    /// at `sent` is executed before its deadline; 0 if the clock is not known.
+    pub(crate) fn last_micros(&self, key: &str, sent: Instant) -> u64 {
+        let shared = &*self.shared;
+        let part = shared.link.part(Some(key));
+        shared.clocks.last(part, sent, shared.deadline)
+    }
+
+    /// Learns that a call with this key that was sent at `sent` was executed in that microsecond.
+    pub(crate) fn learn_clock(&self, key: &str, now: u64, sent: Instant) {
+        let shared = &*self.shared;
+        shared.clocks.learn(shared.link.part(Some(key)), now, sent);
     }
 
     /// Calls a script with the arguments that are added to the command, within the deadline.

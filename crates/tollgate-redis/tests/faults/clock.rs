@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::{Duration, Instant, SystemTime};
 
 use tollgate::{Algorithm, ErrorKind, Quota};
-use tollgate_redis::{RateLimiter, Store};
+use tollgate_redis::{RateLimiter, Semaphore, Store};
 
 use super::help::{PATIENT, charged, ends};
 use crate::support::clock_shim::Clock;
@@ -130,6 +130,26 @@ fn acquire_after_the_clock_stepped_forward_admits_one_burst_at_most() {
         let worth = u64::from(algorithm == Algorithm::Gcra);
         // And back again: what was charged then is not forgotten.
         [(0, 5), (30, worth), (1_000_000, 5), (0, 0)]
+    });
+}
+
+/// A call that is too late by the server's clock is refused, and the clock may have changed instead.
+#[test]
+fn acquire_of_a_lease_after_the_clock_stepped_is_admitted() {
+    let (server, clock) = server();
+    runtime().block_on(async {
+        let store = server.store();
+        let leases = Semaphore::new(&store, "jobs", 2).grace(Duration::ZERO);
+        for seconds in [0, 1_000, 5, -100_000, 100_000, 0] {
+            clock.set(seconds);
+            let calls = store.calls();
+            let lease = leases.try_acquire_many(2).await.unwrap();
+            // One more tells the time.
+            assert!(store.calls() - calls <= 2, "at {seconds} s");
+            lease.release().await.unwrap();
+            let again = leases.try_acquire_many(2).await.unwrap();
+            again.release().await.unwrap();
+        }
     });
 }
 

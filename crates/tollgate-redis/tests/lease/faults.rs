@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tollgate_redis::Store;
 
-use super::look::{KEY, is_old, members, score, semaphore, until, until_free};
+use super::look::{KEY, is_old, members, score, semaphore, tickets, until, until_free};
 use crate::support::server::Server;
 use crate::support::{ask, on_server, one_thread, runtime};
 
@@ -194,5 +194,46 @@ fn token_of_a_lost_lease_is_cancelled_in_time() {
         lease.token().cancelled().await;
         assert!(lease.is_lost());
         assert!(store.is_broken());
+    });
+}
+
+/// The connections to a server, by their numbers.
+fn connections(server: &Server) -> Vec<u64> {
+    let text: String = ask(server, &["CLIENT", "LIST"]);
+    let ids = text.lines().filter_map(|line| line.strip_prefix("id="));
+    let ids = ids.map(|rest| rest.split(' ').next().unwrap().parse().unwrap());
+    ids.collect()
+}
+
+/// What a server executes after its callers have left is no lease of anybody, and no ticket.
+#[test]
+fn acquire_that_a_stopped_server_executes_later_grants_nothing() {
+    on_server(async |server| {
+        is_old(server);
+        let ttl = Duration::from_secs(1);
+        let store = server.store().deadline(ttl / 4);
+        // Each with a call of its own.
+        let semaphores: Vec<_> = (0..20).map(|_| semaphore(&store, 10).ttl(ttl)).collect();
+        // It is known that the server answers; and one holder will be late with a renewal.
+        let lease = semaphores[0].acquire_many(3).await.unwrap();
+        let before = connections(server);
+        server.stop();
+        let stopped = Instant::now();
+        let mut calls = tokio::task::JoinSet::new();
+        for semaphore in &semaphores {
+            calls.spawn(semaphore.acquire());
+        }
+        for answer in calls.join_all().await {
+            answer.unwrap_err();
+        }
+        lease.token().cancelled().await;
+        // Nobody releases any more what was perhaps granted by then.
+        until(async || stopped.elapsed() > ttl * 3).await;
+        server.go_on();
+        // The server has read everything that was sent to it.
+        until(async || !connections(server).iter().any(|id| before.contains(id))).await;
+        assert_eq!((members(server, KEY), tickets(server)), (0, 0));
+        let all = semaphore(&server.store(), 10).try_acquire_many(10).await;
+        assert_eq!(all.unwrap().count(), 10);
     });
 }

@@ -34,6 +34,8 @@ enum Step {
     Renew(usize),
     Release(Vec<usize>),
     Look,
+    /// Who acquires and renews, so much later than they may.
+    Late(usize, i64),
     LoseAll,
     /// All but the sentinel.
     LoseState,
@@ -49,8 +51,9 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0..5_i64).prop_map(Step::SetPermits),
         9 => asked.prop_map(|asked| Step::Acquire(asked.into_iter().collect())),
         6 => one.clone().prop_map(Step::Renew),
-        4 => proptest::collection::vec(one, 1..3).prop_map(Step::Release),
+        4 => proptest::collection::vec(one.clone(), 1..3).prop_map(Step::Release),
         1 => Just(Step::Look),
+        2 => (one.clone(), 1..TTL).prop_map(|(who, by)| Step::Late(who, by)),
         1 => Just(Step::LoseAll),
         1 => Just(Step::LoseState),
     ]
@@ -284,10 +287,15 @@ impl Real {
     }
 
     fn call(&mut self, model: &Model, what: &str, rest: &[String]) -> Vec<i64> {
+        self.call_by(model, model.now, what, rest)
+    }
+
+    /// To be executed by then.
+    fn call_by(&mut self, model: &Model, last: i64, what: &str, rest: &[String]) -> Vec<i64> {
         let mut command = redis::cmd("EVAL");
         command.arg(&self.script).arg(KEYS.len()).arg(&KEYS);
         command.arg(what).arg(model.permits).arg(TTL);
-        command.arg(model.grace).arg(LIFE).arg(rest);
+        command.arg(model.grace).arg(LIFE).arg(last).arg(rest);
         command.query(&mut self.connection).unwrap()
     }
 }
@@ -335,6 +343,19 @@ fn run(real: &mut Real, grace: i64, steps: &[Step]) {
                 model.kept = Kept::default();
             }
             Step::Look => assert_eq!(real.call(&model, "look", &[]), model.look()),
+            // Nothing comes of it, as the steps after this one see.
+            Step::Late(who, by) => {
+                let [id, n] = [name(*who), COSTS[*who].to_string()];
+                for what in ["acquire", "renew"] {
+                    let fencing = fencing[*who].to_string();
+                    let rest = match what {
+                        "acquire" => vec![id.clone(), n.clone(), "0".to_owned(), "1".to_owned()],
+                        _ => vec![id.clone(), n.clone(), fencing],
+                    };
+                    let reply = real.call_by(&model, model.now - by, what, &rest);
+                    assert_eq!(reply, [model.now]);
+                }
+            }
             Step::Renew(who) => {
                 let rest = [
                     name(*who),
