@@ -267,7 +267,7 @@ impl Detector {
         for (caller, _) in recorded {
             limits.push(keys::caller(&self.keys, caller), self.rule);
         }
-        let costs = recorded.iter().map(|(_, n)| [*n]);
+        let costs = recorded.iter().map(|(_, n)| *n);
         let outcome = limits.outcome(0, &limits.call("charge", costs).await?)?;
         let now = Instant::now();
         let latest = now + Duration::from_secs(u32::MAX.into());

@@ -8,6 +8,7 @@ mod lease;
 mod limit_set;
 mod queue;
 mod rate;
+mod refunds;
 mod script;
 mod slot;
 mod store;

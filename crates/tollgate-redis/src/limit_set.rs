@@ -9,16 +9,17 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::Value;
-use tokio::task::JoinHandle;
+use redis::{ToRedisArgs, Value};
 use tollgate::{AcquireError, Algorithm, Decision, Quota, Throttle, Waiting};
 
 use crate::error::StoreError;
 use crate::keys;
 use crate::rate::{Reply, Rule, jittered};
+use crate::refunds::{Refund, Refunds};
 use crate::script::{LIMIT_SET, MOST};
 use crate::slot::slot;
 use crate::store::{Call, Store, joined};
+use crate::sync::{Mutex, lock};
 
 /// Several limits that are decided in one call, at one moment: the call charges all of them, or
 /// none.
@@ -77,6 +78,8 @@ pub struct LimitSet {
     store: Store,
     parts: Arc<Vec<Part>>,
     jitter: Duration,
+    /// Of this set and its clones, which have the same parts.
+    refunds: Arc<Mutex<Refunds<Charges>>>,
 }
 
 #[derive(Clone)]
@@ -92,11 +95,13 @@ impl LimitSet {
             store: store.clone(),
             parts: Arc::default(),
             jitter: Duration::ZERO,
+            refunds: Arc::default(),
         }
     }
 
     pub(crate) fn push(&mut self, key: String, rule: Rule) {
         Arc::make_mut(&mut self.parts).push(Part { key, rule });
+        self.refunds = Arc::default();
     }
 
     /// Adds a GCRA limit. Each limit makes a call more expensive.
@@ -200,7 +205,7 @@ impl LimitSet {
     ///
     /// The failure of the store.
     pub async fn peek(&self, n: u64) -> Result<Vec<Decision>, StoreError> {
-        let value = self.call("peek", repeat([n.min(MOST)])).await?;
+        let value = self.call("peek", repeat(n.min(MOST))).await?;
         Ok(self.outcome(n, &value)?.decisions)
     }
 
@@ -211,8 +216,10 @@ impl LimitSet {
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped during a call of the server, the charges are refunded when the
-    /// reply arrives. If the refund fails, they stay, and time pays them off.
+    /// If the future is dropped during a call of the server, the charges are refunded in the
+    /// background when the reply arrives, as exactly as [`refund`](Self::refund) and in the order in
+    /// which the replies are noticed. If the refund fails, they stay, and are
+    /// [counted](Self::unrefunded); time pays them off.
     ///
     /// # Errors
     ///
@@ -282,10 +289,10 @@ impl LimitSet {
     /// Charges all or none. Charges that the caller does not take are refunded.
     async fn taken(&self, n: u64) -> Result<Outcome, StoreError> {
         let this = self.clone();
-        let call = self.call("take", repeat([n])).on_abandoned(move |value| {
+        let call = self.call("take", repeat(n)).on_abandoned(move |value| {
             let outcome = this.outcome(n, &value);
             if let Some(charges) = outcome.ok().and_then(Outcome::into_charges) {
-                this.rollback(charges);
+                this.refund_later(charges);
             }
         });
         self.outcome(n, &call.await?)
@@ -304,24 +311,59 @@ impl LimitSet {
     ///
     /// The failure of the store. The charges then stay, and time pays them off.
     pub async fn refund(&self, charges: Charges) -> Result<(), StoreError> {
-        joined(self.give(charges).await).and_then(identity)
+        let this = self.clone();
+        let given = async move { this.give(&[charges]).await };
+        joined(self.store.runtime().spawn(given).await).and_then(identity)
     }
 
-    /// Refunds the charges in a task.
-    fn give(&self, charges: Charges) -> JoinHandle<Result<(), StoreError>> {
-        let this = self.clone();
-        self.store.runtime().spawn(async move {
-            let tickets = charges.tickets.into_iter();
-            let arguments = tickets.map(|[position, made]| [charges.cost, position, made]);
-            this.call("give", arguments).await.map(drop)
-        })
+    /// Returns the number of units that were to be refunded in the background, for callers that have
+    /// left, and were not, or not for certain: the store failed, or more than 65,536 refunds waited.
+    /// They stay charged, and time pays them off. Clones count together.
+    pub fn unrefunded(&self) -> u64 {
+        lock(&self.refunds).lost()
+    }
+
+    fn refund_later(&self, charges: Charges) {
+        if lock(&self.refunds).add([charges]) {
+            let sends = self.clone().send_refunds();
+            drop(self.store.runtime().spawn(sends));
+        }
+    }
+
+    /// Sends the refunds that wait, until there are none.
+    async fn send_refunds(self) {
+        loop {
+            let all = lock(&self.refunds).next();
+            if all.is_empty() {
+                return;
+            }
+            if self.give(&all).await.is_err() {
+                lock(&self.refunds).fail(&all);
+            }
+        }
+    }
+
+    async fn give(&self, all: &[Charges]) -> Result<(), StoreError> {
+        let parts = self.parts.len();
+        if all.iter().any(|charges| charges.tickets.len() < parts) {
+            // Another set made them.
+            return Err(StoreError::Script);
+        }
+        let arguments = (0..parts).map(|index| {
+            let each = all.iter().flat_map(|charges| {
+                let [position, made] = charges.tickets[index];
+                [charges.cost, position, made, charges.at]
+            });
+            each.collect::<Vec<u64>>()
+        });
+        self.call("give", arguments).await.map(drop)
     }
 
     /// Calls the script with an operation, and these arguments for each limit.
-    pub(crate) fn call<const N: usize>(
+    pub(crate) fn call(
         &self,
         what: &str,
-        arguments: impl IntoIterator<Item = [u64; N]>,
+        arguments: impl IntoIterator<Item = impl ToRedisArgs>,
     ) -> Call {
         let keys: Vec<&str> = self.parts.iter().map(|part| part.key.as_str()).collect();
         self.store.call(&LIMIT_SET, &keys, |command| {
@@ -354,6 +396,7 @@ impl LimitSet {
             decisions: decisions.collect(),
             charges: is_charged.then(|| Charges {
                 cost: n,
+                at: replies.first().map_or(0, |reply| reply.now),
                 tickets: replies.iter().map(|it| [it.position, it.made]).collect(),
             }),
         })
@@ -397,6 +440,8 @@ pub struct Outcome {
 #[derive(Debug)]
 pub struct Charges {
     cost: u64,
+    /// Microseconds of the server's clock.
+    at: u64,
     tickets: Vec<[u64; 2]>,
 }
 
@@ -438,6 +483,26 @@ impl Outcome {
     }
 }
 
+/// In the order of the first limit.
+impl Refund for Charges {
+    /// A key that is created later has a greater number.
+    type Order = Option<(u64, u64)>;
+
+    fn order(&self) -> Self::Order {
+        self.tickets
+            .first()
+            .map(|[position, made]| (*made, *position))
+    }
+
+    fn units(&self) -> u64 {
+        self.cost
+    }
+
+    fn joins(&self, other: &Self) -> bool {
+        self.tickets.len() == other.tickets.len()
+    }
+}
+
 impl Charges {
     /// Returns the cost that was charged to each limit.
     pub fn cost(&self) -> u64 {
@@ -455,8 +520,7 @@ impl Throttle for LimitSet {
     }
 
     fn rollback(&self, charges: Charges) {
-        // If that fails, the charges stay, and time pays them off.
-        drop(self.give(charges));
+        self.refund_later(charges);
     }
 }
 

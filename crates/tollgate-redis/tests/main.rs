@@ -68,4 +68,5 @@ mod scripts {
     mod engine;
     mod exact;
     mod quick;
+    mod refunds;
 }

@@ -25,8 +25,8 @@ local function open(key, count, period, burst, step)
 
   -- Returns the units that were paid off since a microsecond.
   local function paid(from)
-    if step == 0 then return (now - from) * count end
-    return (div_down(now, period) - div_down(from, period)) * count
+    if step == 0 then return (at - from) * count end
+    return (div_down(at, period) - div_down(from, period)) * count
   end
 
   local value = redis.call('GET', key)
@@ -49,7 +49,11 @@ local function open(key, count, period, burst, step)
     -- large change this holds for one period, so that nobody waits for as long as the change.
     if now < t then
       if step == 1 then at = math.min(t, now + period) end
-      self.stale = self.stale or at < t
+      if at < t then
+        -- Nobody knows how much was paid off since earlier charges, so they cannot be refunded.
+        c, g = 0, now
+        self.stale = true
+      end
     else
       d = math.max(0, d - paid(t))
     end
@@ -79,13 +83,15 @@ local function open(key, count, period, burst, step)
     self.stale = true
   end
 
-  -- Refunds the part of a charge of n, which ended at a position, that is not paid off yet. If it
-  -- was the last charge, the state is the same as without it. Otherwise the refunds of other
-  -- charges count as paid off, so the refund is never too large.
-  function self.give(n, position, made)
+  -- Refunds the part of a charge of n, in a microsecond, which ended at a position, that is not paid
+  -- off yet. If it was the last charge, the state is the same as without it. Otherwise that part is
+  -- known from both sides. At least what was not charged later is still owed; there, refunds of other
+  -- charges count as paid off. And at least what time could not pay off since then.
+  function self.give(n, position, made, charged)
     if made ~= g then return 0 end
     local since = (c - position) % POSITIONS
-    local units = math.min(n * unit, math.max(0, d - since * unit))
+    local least = math.max(d - since * unit, n * unit - paid(charged))
+    local units = math.max(0, math.min(n * unit, least, d))
     d = d - units
     if since == 0 then c = (c - n) % POSITIONS end
     if units > 0 then self.stale = true end

@@ -9,7 +9,8 @@
 --   peek n         charges nothing
 --   charge n       charges n in any case
 --   reserve n, w   charges n if that is due in at most w microseconds
---   give n, c, g   refunds the part of a charge of n that is not paid off
+--   give n, c, g, t...   refunds the part of a charge of n, with the ticket c, g, in the microsecond
+--                  t, that is not paid off; and of others
 --
 -- Reply: the result (of `take`, the number of calls that were charged; of `upto` and `give`, the
 -- amount; of `charge`, `reserve` and `peek`, 1 if the charge was made or is possible, or 0), the
@@ -50,7 +51,10 @@ elseif what == 'reserve' then
     done = 1
   end
 elseif what == 'give' then
-  done = limit.give(number(6), number(7), number(8))
+  for index = 6, #ARGV, 4 do
+    local n, position, made = number(index), number(index + 1), number(index + 2)
+    done = done + limit.give(n, position, made, number(index + 3))
+  end
 else
   fail('what to do is not known: ' .. tostring(what))
 end

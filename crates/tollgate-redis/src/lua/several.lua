@@ -8,7 +8,8 @@
 --   take   n                 charges n of each, if there is enough of each
 --   peek   n                 charges nothing
 --   charge n                 charges n of each in any case
---   give   n, c, g           refunds the part of a charge of n that is not paid off
+--   give   n, c, g, t...     refunds the part of a charge of n, with the ticket c, g, in the
+--                            microsecond t, that is not paid off; and of others
 --
 -- Reply: 1 if all charges were made or are possible, or 0; the microsecond of the server's clock;
 -- and for each limit the microseconds until its charge is possible (of `charge`, until the debt is
@@ -16,7 +17,7 @@
 -- and the ticket: two numbers.
 
 local what = ARGV[1]
-local size = what == 'give' and 8 or 6
+local size = (#ARGV - 1) / #KEYS
 local limits, costs, waits, done = {}, {}, {}, 1
 
 for index = 1, #KEYS do
@@ -27,7 +28,9 @@ for index = 1, #KEYS do
   local limit = open(KEYS[index], number(1), number(2), number(3), number(4))
   limits[index], costs[index], waits[index] = limit, number(5), 0
   if what == 'give' then
-    limit.give(number(5), number(6), number(7))
+    for offset = 5, size - 1, 4 do
+      limit.give(number(offset), number(offset + 1), number(offset + 2), number(offset + 3))
+    end
   elseif what == 'charge' then
     limit.charge(number(5))
     waits[index] = limit.wait(0)

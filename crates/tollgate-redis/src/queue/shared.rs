@@ -140,18 +140,20 @@ impl<L: Limit> Shared<L> {
     /// Changes the state under the lock, and then sends the replies. Returns permits that no caller
     /// takes to the limit.
     pub(crate) fn change<R>(self: &Arc<Self>, change: impl FnOnce(&mut State<L>) -> R) -> R {
-        let (result, replies, mut abandoned) = {
+        let (result, replies, abandoned) = {
             let state = &mut *self.state();
             let result = change(state);
             let replies = std::mem::take(&mut state.queue.replies);
             (result, replies, std::mem::take(&mut state.abandoned))
         };
-        let sent = replies
-            .into_iter()
-            .map(|(sender, answer)| sender.send(answer));
-        abandoned.extend(sent.filter_map(|sent| sent.err()?.ok()));
         if !abandoned.is_empty() {
             L::give_back(self, abandoned);
+        }
+        for (sender, answer) in replies {
+            // Before the next reply: its caller may leave and return a later permit.
+            if let Err(Ok(permit)) = sender.send(answer) {
+                L::give_back(self, vec![permit]);
+            }
         }
         result
     }

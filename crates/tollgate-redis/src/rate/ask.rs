@@ -77,7 +77,7 @@ impl Shared {
             match &answer {
                 Ok(reply) if reply.done <= n => {
                     let excess = batches.put(prefetch, rule, reply, asked);
-                    state.abandoned.extend(excess);
+                    state.abandoned.extend(excess.map(Charge::from));
                 }
                 _ => batches.is_plenty = false,
             }

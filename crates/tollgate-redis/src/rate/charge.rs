@@ -7,6 +7,7 @@ use tollgate::{AcquireError, Decision, Tick};
 
 use super::reply::Reply;
 use super::rule::Rule;
+use crate::refunds::Refund;
 
 /// What decided a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -104,12 +105,47 @@ pub(super) enum Ticket {
     Open,
 }
 
+/// A part of a charge of the server that is to be refunded.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part {
+    pub(super) grant: Grant,
+    pub(super) n: u64,
+}
+
+impl From<Part> for Charge {
+    fn from(Part { grant, n }: Part) -> Self {
+        Self {
+            ticket: Ticket::Store(grant),
+            ..Self::open(n, Source::TokenCache)
+        }
+    }
+}
+
+impl Refund for Part {
+    /// A key that is created later has a greater number.
+    type Order = (u64, u64);
+
+    fn order(&self) -> (u64, u64) {
+        (self.grant.made, self.grant.position)
+    }
+
+    fn units(&self) -> u64 {
+        self.n
+    }
+
+    fn joins(&self, other: &Self) -> bool {
+        self.grant.rule == other.grant.rule
+    }
+}
+
 /// What identifies a charge of the server.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Grant {
     pub(super) rule: Rule,
     pub(super) position: u64,
     pub(super) made: u64,
+    /// Microseconds of the server's clock.
+    pub(super) at: u64,
 }
 
 impl Grant {
@@ -119,6 +155,7 @@ impl Grant {
             rule: *rule,
             position: rule.position(reply.position, after),
             made: reply.made,
+            at: reply.now,
         }
     }
 }

@@ -11,6 +11,7 @@ use super::prefetch::{Batches, Prefetch};
 use super::rule::Rule;
 use super::state::{Options, Rate, RateState, Shared};
 use crate::keys;
+use crate::refunds::Refunds;
 use crate::store::Store;
 
 /// A rate limit that a server keeps under a name, for all processes that use that name.
@@ -102,6 +103,7 @@ impl RateLimiter {
             denied: None,
             forgotten: 0,
             batches: Batches::default(),
+            refunds: Refunds::default(),
         };
         Self {
             handle: Arc::new(Handle(Arc::new(Shared::new(store, rate, state)))),
@@ -354,14 +356,21 @@ impl RateLimiter {
         self.shared().state().queue.len()
     }
 
+    /// Returns the number of units that were to be refunded in the background, for callers that have
+    /// left or for prefetched tokens that were not used, and were not, or not for certain: the store
+    /// failed, or more than 65,536 refunds waited. They stay charged, and time pays them off.
+    pub fn unrefunded(&self) -> u64 {
+        self.shared().state().own.refunds.lost()
+    }
+
     /// Closes the limiter in this process: every waiter and every later call gets `Closed`.
     pub fn close(&self) {
         self.shared().close();
     }
 
     /// [Closes](Self::close) the limiter, and waits until everything has been returned to the
-    /// server: [prefetched](Self::prefetch) tokens, and charges of callers that have left. What
-    /// cannot be returned by the deadline of the store stays charged.
+    /// server: [prefetched](Self::prefetch) tokens, and charges of callers that have left. If the
+    /// store fails, the rest stays charged, and is [counted](Self::unrefunded).
     ///
     /// # Cancel safety
     ///

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use tollgate::{Clock, Decision, Tick};
 
-use super::charge::{Charge, Grant, Source, Ticket};
+use super::charge::{Charge, Grant, Part, Source, Ticket};
 use super::reply::Reply;
 use super::rule::{Kind, Rule};
 use super::token_cache::{self, Taken, TokenCache, after, between};
@@ -64,18 +64,14 @@ impl Batch {
             .saturating_sub(until.saturating_sub(n))
     }
 
-    /// Returns a part of the batch as a charge to refund; `after` of its tokens were charged after
-    /// that part.
-    fn part(&self, count: u64, after: u64) -> Charge {
+    /// Returns a part of the batch to refund; `after` of its tokens were charged after that part.
+    fn part(&self, n: u64, after: u64) -> Part {
         let mut grant = self.grant;
         // Only a log distinguishes its charges. Of a debt, less would be refunded.
         if grant.rule.kind == Kind::Log {
             grant.position = grant.rule.position(grant.position, after);
         }
-        Charge {
-            ticket: Ticket::Store(grant),
-            ..Charge::open(count, Source::TokenCache)
-        }
+        Part { grant, n }
     }
 }
 
@@ -135,7 +131,7 @@ impl Batches {
         rule: Rule,
         reply: &Reply,
         asked: Tick,
-    ) -> Option<Charge> {
+    ) -> Option<Part> {
         self.learn(prefetch, reply.free);
         if reply.done == 0 {
             return None;
@@ -158,7 +154,7 @@ impl Batches {
 
     /// Takes out expired tokens, or all of them. Retires used-up batches, except for the last one: a
     /// refund may be put back there.
-    pub(super) fn take_expired(&mut self, prefetch: &Prefetch, all: bool) -> Vec<Charge> {
+    pub(super) fn take_expired(&mut self, prefetch: &Prefetch, all: bool) -> Vec<Part> {
         let now = prefetch.now();
         let mut expired = Vec::new();
         while let Some(batch) = self.oldest() {
@@ -180,7 +176,7 @@ impl Batches {
     }
 
     /// Takes out tokens beyond a chunk, which were for waiters that have left.
-    pub(super) fn take_excess(&mut self, prefetch: &Prefetch) -> Option<Charge> {
+    pub(super) fn take_excess(&mut self, prefetch: &Prefetch) -> Option<Part> {
         let last = self.batches.back_mut().filter(|_| self.in_use > 0)?;
         let count = prefetch.cache.reduce(prefetch.chunk).min(last.count);
         let excess = last.part(count, last.returned);
@@ -191,7 +187,7 @@ impl Batches {
 
     /// Puts back the last `n` tokens before a number. Returns the tokens that have to be returned
     /// to the server instead. Tokens of forgotten batches are not refunded.
-    pub(super) fn put_back(&self, prefetch: &Prefetch, end: u64, n: u64) -> Vec<Charge> {
+    pub(super) fn put_back(&self, prefetch: &Prefetch, end: u64, n: u64) -> Vec<Part> {
         let used = self.batches.len() - self.in_use;
         let mut rest = Vec::new();
         for (index, batch) in self.batches.iter().enumerate().rev() {
@@ -258,12 +254,12 @@ mod tests {
         assert_eq!(end, Some(4));
         // The first batch expired after 100, and the second one does after 160.
         let expired = batches.take_expired(&prefetch, false);
-        assert_eq!(expired.iter().map(Charge::cost).collect::<Vec<_>>(), [6]);
+        assert_eq!(expired.iter().map(|part| part.n).collect::<Vec<_>>(), [6]);
         assert_eq!(batches.expiry().as_nanos(), 160);
         assert!(prefetch.cache.take_queued(6).is_none());
         clock.advance(Duration::from_nanos(40));
         let expired = batches.take_expired(&prefetch, false);
-        assert_eq!(expired.iter().map(Charge::cost).collect::<Vec<_>>(), [5]);
+        assert_eq!(expired.iter().map(|part| part.n).collect::<Vec<_>>(), [5]);
         assert!(prefetch.cache.take_queued(1).is_none());
     }
 }

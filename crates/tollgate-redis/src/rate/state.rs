@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tollgate::{AcquireError, Algorithm, ErrorKind, Oversize, Quota, Waiting};
 
-use super::charge::{Charge, Grant, Source, Ticket};
+use super::charge::{Charge, Part, Source, Ticket};
 use super::denied::Denied;
 use super::fallback::Fallback;
 use super::prefetch::{Batches, Prefetch};
@@ -14,6 +14,7 @@ use super::reply::Reply;
 use super::rule::Rule;
 use crate::error::StoreError;
 use crate::queue::{self, Next, Wait, WaitQueue};
+use crate::refunds::Refunds;
 use crate::store::Call;
 
 /// The maximum number of waiters in one call.
@@ -51,6 +52,7 @@ pub(super) struct RateState {
     /// How often a denial has been forgotten.
     pub(super) forgotten: u64,
     pub(super) batches: Batches,
+    pub(super) refunds: Refunds<Part>,
 }
 
 pub(super) type Shared = queue::Shared<Rate>;
@@ -66,9 +68,10 @@ impl Rate {
     fn serve(prefetch: &Prefetch, state: &mut State) {
         let has_ended = Self::has_ended(state);
         let batches = &mut state.own.batches;
+        let expired = batches.take_expired(prefetch, has_ended);
         state
             .abandoned
-            .extend(batches.take_expired(prefetch, has_ended));
+            .extend(expired.into_iter().map(Charge::from));
         let mut is_served = true;
         state.queue.answer(|_, waiter| {
             let take = || prefetch.cache.take_queued(waiter.cost);
@@ -76,7 +79,8 @@ impl Rate {
             is_served = taken.is_some();
             Some(Ok(prefetch.charge(waiter.cost, taken?)))
         });
-        state.abandoned.extend(batches.take_excess(prefetch));
+        let excess = batches.take_excess(prefetch);
+        state.abandoned.extend(excess.map(Charge::from));
     }
 
     /// Decides what happens to held tokens while there are no waiters.
@@ -173,13 +177,13 @@ impl queue::Limit for Rate {
     }
 
     fn give_back(shared: &Arc<Shared>, charges: Vec<Charge>) {
-        let this = Arc::clone(shared);
-        shared.spawn(async move {
-            for charge in charges {
-                // If that fails, the charge stays, and time pays it off.
-                let _ = this.refund(charge).await;
-            }
-        });
+        let parts: Vec<Part> = charges
+            .into_iter()
+            .flat_map(|charge| shared.undo(charge))
+            .collect();
+        if shared.state().own.refunds.add(parts) {
+            shared.spawn(Arc::clone(shared).send_refunds());
+        }
     }
 }
 
@@ -243,34 +247,56 @@ impl Shared {
 
     /// Refunds a charge, as far as it is not paid off.
     pub(super) async fn refund(self: &Arc<Self>, charge: Charge) -> Result<(), StoreError> {
-        let n = charge.cost;
-        match charge.ticket {
-            Ticket::Store(Grant {
-                rule,
-                position,
-                made,
-            }) => {
-                self.ask(&rule, "give", &[n, position, made]).await?;
-                self.forget_denied();
-            }
-            Ticket::Cached(end) => {
-                for rest in self.put_back(end, n) {
-                    Box::pin(self.refund(rest)).await?;
-                }
-            }
-            Ticket::Local(local) => {
-                if let Some(fallback) = &self.limit.fallback {
-                    fallback.refund(local);
-                }
-            }
-            Ticket::Open => {}
+        for part in self.undo(charge) {
+            self.give(&[part]).await?;
         }
         Ok(())
     }
 
-    /// Puts back `n` tokens before that number. Returns the charges that have to be refunded on the
-    /// server instead.
-    fn put_back(self: &Arc<Self>, end: u64, n: u64) -> Vec<Charge> {
+    /// Sends the refunds that wait, in their order, until there are none.
+    async fn send_refunds(self: Arc<Self>) {
+        loop {
+            let parts = self.state().own.refunds.next();
+            if parts.is_empty() {
+                return;
+            }
+            if self.give(&parts).await.is_err() {
+                self.state().own.refunds.fail(&parts);
+            }
+        }
+    }
+
+    /// Refunds parts of charges that were made by the same rule, as far as they are not paid off.
+    async fn give(&self, parts: &[Part]) -> Result<(), StoreError> {
+        let Some(Part { grant, .. }) = parts.first() else {
+            return Ok(());
+        };
+        let numbers = |Part { grant, n }: &Part| [*n, grant.position, grant.made, grant.at];
+        let numbers: Vec<u64> = parts.iter().flat_map(numbers).collect();
+        self.ask(&grant.rule, "give", &numbers).await?;
+        self.forget_denied();
+        Ok(())
+    }
+
+    /// Undoes a charge as far as that needs no call. Returns what the server has to refund.
+    fn undo(self: &Arc<Self>, charge: Charge) -> Vec<Part> {
+        let n = charge.cost;
+        match charge.ticket {
+            Ticket::Store(grant) => vec![Part { grant, n }],
+            Ticket::Cached(end) => self.put_back(end, n),
+            Ticket::Local(local) => {
+                if let Some(fallback) = &self.limit.fallback {
+                    let rest = local.cost().saturating_sub(n);
+                    fallback.settle(local, rest);
+                }
+                Vec::new()
+            }
+            Ticket::Open => Vec::new(),
+        }
+    }
+
+    /// Puts back `n` tokens before that number. Returns what the server has to refund instead.
+    fn put_back(self: &Arc<Self>, end: u64, n: u64) -> Vec<Part> {
         let Some(prefetch) = &self.limit.prefetch else {
             return Vec::new();
         };

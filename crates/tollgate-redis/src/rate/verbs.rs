@@ -103,8 +103,8 @@ impl RateLimiter {
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped during a call of the server, its charge is refunded when the reply
-    /// arrives.
+    /// If the future is dropped during a call of the server, its charge is refunded in the background
+    /// when the reply arrives, as for [`acquire`](Acquire#cancel-safety).
     ///
     /// # Errors
     ///
@@ -151,8 +151,8 @@ impl RateLimiter {
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped during a call of the server, its charge is refunded when the reply
-    /// arrives.
+    /// If the future is dropped during a call of the server, its charge is refunded in the background
+    /// when the reply arrives, as for [`acquire`](Acquire#cancel-safety).
     ///
     /// # Errors
     ///
@@ -234,8 +234,9 @@ impl RateLimiter {
     /// Refunds a charge, as far as it is not paid off.
     ///
     /// This is exact if charges are refunded in the order in which they were made, or in the
-    /// opposite one. In another order the refund may be less, never more. Logs and windows
-    /// distinguish their charges, and are exact in any order.
+    /// opposite one. In another order the refund may be less, by at most what time could pay off
+    /// since the charge, and never more. If the server's clock was set back since the charge, it may
+    /// be nothing. Logs and windows distinguish their charges, and are exact in any order.
     ///
     /// # Errors
     ///
@@ -259,7 +260,8 @@ impl RateLimiter {
         self.shared().refund(charge).await
     }
 
-    /// Refunds a charge in the background, and ignores failures.
+    /// Refunds a charge in the background, after those that wait already.
+    /// [`unrefunded`](Self::unrefunded) counts failures.
     pub fn refund_later(&self, charge: Charge) {
         Limit::give_back(self.shared(), vec![charge]);
     }
@@ -346,14 +348,18 @@ impl Weighted for RateLimiter {
         self.acquire_many(n)
     }
 
-    /// Gives back in the background, and ignores failures.
+    /// Charges more in the background, and ignores failures; or [refunds](RateLimiter::refund_later)
+    /// the rest.
     fn settle(&self, charge: Charge, used: u64) {
         let this = self.clone();
-        if used != charge.cost {
+        if used > charge.cost {
             self.shared().spawn(async move {
                 // If that fails, the charge stays as it was.
                 let _ = this.settle(charge, used).await;
             });
+        } else if used < charge.cost {
+            let cost = charge.cost - used;
+            self.refund_later(Charge { cost, ..charge });
         }
     }
 
@@ -403,7 +409,12 @@ impl Inspect for RateLimiter {
 /// # Cancel safety
 ///
 /// If the future is dropped while it waits, it leaves the queue, and the waiters behind it move up.
-/// If it is dropped during a call of the server, its charge is refunded when the reply arrives.
+/// If it is dropped during a call of the server, its charge is refunded in the background when the
+/// reply arrives. A limiter sends such refunds in the order of the charges, many in one call, as
+/// exactly as [`refund`](RateLimiter::refund) says; [`shutdown`](RateLimiter::shutdown) waits for
+/// them. If the store fails, or more than 65,536 refunds wait, charges stay, and time pays them off:
+/// [`unrefunded`](RateLimiter::unrefunded) counts them. A call whose reply did not arrive by the
+/// deadline may have been charged, and is neither refunded nor counted.
 ///
 /// # Panics
 ///

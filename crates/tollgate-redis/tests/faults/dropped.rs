@@ -1,10 +1,14 @@
 //! Futures that are dropped while the server is asked.
 
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tollgate::{Algorithm, Quota};
 use tollgate_redis::{Detector, LimitSet, RateLimiter, Source};
 
-use super::help::{DEADLINE, PATIENT, begin, charged, limiter, slow, until, waits};
+use super::help::{DEADLINE, PATIENT, begin, charged, ends, limiter, slow, until, waits};
 use crate::support::proxy::{Mode, Proxy};
-use crate::support::{ask, on_server};
+use crate::support::{ALGORITHMS, ask, on_server};
 
 #[test]
 fn acquire_dropped_in_flight_gives_back_its_charge() {
@@ -160,5 +164,170 @@ fn limit_set_acquire_dropped_in_flight_gives_back_its_charges() {
         drop(begin(server, &store, limits.refund(charges)).await);
         server.go_on();
         until(async || free().await == 10).await;
+    });
+}
+
+/// A quota of at least 2,000 that pays nothing off while a test runs.
+fn frozen(algorithm: Algorithm) -> Quota {
+    let (count, days) = match algorithm {
+        Algorithm::SlidingWindow => (2_000, 20),
+        _ => (20_000, 365),
+    };
+    Quota::new(count, Duration::from_secs(days * 86_400)).burst(count)
+}
+
+/// How a wave of callers leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Leave {
+    /// Before the call is sent: it waits behind another one.
+    Queued,
+    /// While the call is on its way.
+    InFlight,
+    /// When the answer is there, and was not looked at.
+    Answered,
+}
+
+/// Callers leave in the order in which they came, at each point of a call; what they were charged is
+/// refunded in that order, however many refunds wait.
+#[test]
+fn acquire_dropped_at_every_point_leaves_the_charges_of_the_others_alone() {
+    on_server(async |server| {
+        let proxy = Proxy::start(server.port()).await;
+        let delay = Mode::Delay(Duration::from_millis(5));
+        let mut rng = fastrand::Rng::with_seed(17);
+        for algorithm in ALGORITHMS {
+            let store = proxy.store().deadline(PATIENT);
+            let key = algorithm.to_string();
+            let limiter = RateLimiter::new(&store, &key, frozen(algorithm)).algorithm(algorithm);
+            let (mut kept, mut left) = (0, 0);
+            for wave in 0..30 {
+                let leave = [Leave::Queued, Leave::InFlight, Leave::Answered][wave % 3];
+                // The call of the first one is on its way, and the others wait for the next one.
+                proxy.set(Mode::BlackHole);
+                let mut leader = std::pin::pin!(limiter.acquire());
+                assert!(waits(&mut leader).await);
+                let mut callers: Vec<_> = (0..24)
+                    .map(|_| limiter.acquire_many(rng.u64(1..4)))
+                    .collect();
+                for caller in &mut callers {
+                    assert!(waits(caller).await);
+                }
+                if leave == Leave::Queued {
+                    // None of the first half is sent.
+                    left += callers.drain(..12).count();
+                }
+                proxy.set(delay);
+                kept += leader.await.unwrap().cost();
+                if leave == Leave::Answered {
+                    until(async || limiter.waiting() == 0).await;
+                }
+                for caller in callers {
+                    // One of a few stays.
+                    if rng.u32(0..10) == 0 {
+                        kept += caller.await.unwrap().cost();
+                    } else {
+                        drop(caller);
+                        left += 1;
+                    }
+                }
+            }
+            limiter.shutdown().await;
+            assert_eq!(limiter.unrefunded(), 0);
+            let direct = RateLimiter::new(&server.store(), &key, frozen(algorithm));
+            assert_eq!(
+                charged(&direct.algorithm(algorithm)).await,
+                kept,
+                "{algorithm}"
+            );
+            assert!(left > 500);
+        }
+    });
+}
+
+/// Also in tasks that leave at any time, where a refund may come after that of a later charge. That is
+/// exact as long as more is owed for earlier charges.
+#[test]
+fn acquire_dropped_by_thousands_of_tasks_leaves_the_charges_of_the_others_alone() {
+    on_server(async |server| {
+        let proxy = Proxy::start(server.port()).await;
+        proxy.set(Mode::Delay(Duration::from_millis(5)));
+        let mut rng = fastrand::Rng::with_seed(4_000);
+        let quota = Quota::new(40_000, Duration::from_secs(365 * 86_400)).burst(40_000);
+        let limiter = RateLimiter::new(&proxy.store().deadline(PATIENT), "k", quota);
+        let mut kept = limiter.acquire_many(12_000).await.unwrap().cost();
+        for _ in 0..20 {
+            let mut tasks = JoinSet::new();
+            for _ in 0..200 {
+                let call = limiter.acquire_many(rng.u64(1..4));
+                let [begin, end] = [0, 0].map(|_| Duration::from_micros(rng.u64(0..12_000)));
+                tasks.spawn(async move {
+                    tokio::time::sleep(begin).await;
+                    tokio::time::timeout(end, call).await.ok()
+                });
+            }
+            while let Some(answer) = tasks.join_next().await {
+                kept += answer.unwrap().map_or(0, |charge| charge.unwrap().cost());
+            }
+        }
+        limiter.shutdown().await;
+        assert_eq!(limiter.unrefunded(), 0);
+        let direct = RateLimiter::new(&server.store(), "k", quota);
+        assert_eq!(charged(&direct).await, kept);
+    });
+}
+
+/// What cannot be refunded is counted, and a shutdown does not wait for long.
+#[test]
+fn unrefunded_without_a_server_counts_the_charges() {
+    on_server(async |server| {
+        let store = server.store();
+        let limiter = limiter(&store, 100).await;
+        let charges: Vec<_> = [
+            limiter.acquire_many(4).await.unwrap(),
+            limiter.acquire_many(3).await.unwrap(),
+        ]
+        .into();
+        server.kill();
+        for charge in charges {
+            limiter.refund_later(charge);
+        }
+        ends(limiter.shutdown()).await;
+        assert_eq!(limiter.unrefunded(), 7);
+    });
+}
+
+/// As with one limit, in no order: each reply is noticed by a task of its own. While time pays nothing
+/// off, the order does not matter.
+#[test]
+fn limit_set_acquire_dropped_by_thousands_of_tasks_leaves_the_charges_of_the_others_alone() {
+    on_server(async |server| {
+        let proxy = Proxy::start(server.port()).await;
+        proxy.set(Mode::Delay(Duration::from_millis(5)));
+        let mut rng = fastrand::Rng::with_seed(4_000);
+        let quota = Quota::new(20_000, Duration::from_secs(365 * 86_400));
+        let limits = LimitSet::new(&proxy.store().deadline(PATIENT))
+            .limit_by(Algorithm::FixedWindow, "a", quota)
+            .limit_by(Algorithm::SlidingLog, "b", quota);
+        let mut kept = 0;
+        for _ in 0..20 {
+            let mut tasks = JoinSet::new();
+            for _ in 0..200 {
+                let (limits, n) = (limits.clone(), rng.u64(1..4));
+                let [begin, end] = [0, 0].map(|_| Duration::from_micros(rng.u64(0..12_000)));
+                tasks.spawn(async move {
+                    tokio::time::sleep(begin).await;
+                    tokio::time::timeout(end, limits.acquire_many(n)).await.ok()
+                });
+            }
+            while let Some(answer) = tasks.join_next().await {
+                kept += answer.unwrap().map_or(0, |charges| charges.unwrap().cost());
+            }
+        }
+        until(async || {
+            let all = limits.peek(0).await.unwrap();
+            all.iter().all(|one| one.limit - one.remaining == kept)
+        })
+        .await;
+        assert_eq!(limits.unrefunded(), 0);
     });
 }

@@ -109,7 +109,7 @@ struct Both {
     now: u64,
     clock: ManualClock,
     limiter: RateLimiter,
-    charges: VecDeque<(Charge, u64, [u64; 2])>,
+    charges: VecDeque<(Charge, u64, [u64; 3])>,
 }
 
 impl Both {
@@ -152,13 +152,15 @@ impl Both {
                 assert_eq!(answer.done, self.limiter.available().min(*n));
                 if answer.done > 0 {
                     let charge = self.limiter.try_acquire_many(answer.done).unwrap();
-                    self.charges.push_back((charge, answer.done, answer.ticket));
+                    let ticket = self.ticket(answer.ticket, 0);
+                    self.charges.push_back((charge, answer.done, ticket));
                 }
             }
             Step::Charge(n) => {
                 let answer = self.engine.call(self.told, "charge", &[*n]);
                 let charge = self.limiter.charge(*n);
-                self.charges.push_back((charge, *n, answer.ticket));
+                let ticket = self.ticket(answer.ticket, 0);
+                self.charges.push_back((charge, *n, ticket));
             }
             Step::GiveFirst => {
                 let first = self.charges.pop_front();
@@ -188,7 +190,7 @@ impl Both {
                 Ok(charge) => {
                     assert!(index < answer.done);
                     after -= cost;
-                    let ticket = [self.position(answer.ticket[0], after), answer.ticket[1]];
+                    let ticket = self.ticket(answer.ticket, after);
                     self.charges.push_back((charge, *cost, ticket));
                 }
                 Err(refused) => {
@@ -201,21 +203,21 @@ impl Both {
         assert_eq!((answer.done, answer.wait), (costs.len() as u64, 0));
     }
 
-    fn position(&self, end: u64, after: u64) -> u64 {
-        match self.told {
-            Told {
-                kind: Kind::Debt | Kind::Log,
-                ..
-            } => end - after,
-            _ => end,
-        }
+    /// What a charge is known by that was made now, and followed by others in the same call.
+    fn ticket(&self, [end, made]: [u64; 2], after: u64) -> [u64; 3] {
+        let position = match self.told.kind {
+            Kind::Debt | Kind::Log => end - after,
+            Kind::Window => end,
+        };
+        [position, made, self.now]
     }
 
-    fn give(&mut self, charge: Option<(Charge, u64, [u64; 2])>) {
-        let Some((charge, cost, [position, made])) = charge else {
+    fn give(&mut self, charge: Option<(Charge, u64, [u64; 3])>) {
+        let Some((charge, cost, [position, made, at])) = charge else {
             return;
         };
-        self.engine.call(self.told, "give", &[cost, position, made]);
+        let ticket = [cost, position, made, at];
+        self.engine.call(self.told, "give", &ticket);
         self.limiter.refund(charge);
     }
 }

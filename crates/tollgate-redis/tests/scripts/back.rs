@@ -83,11 +83,9 @@ fn give_of_all_leaves_the_paid_step_behind() {
         take_all(&mut engine, told);
         engine.set(boundary + 20 * MS);
         let charge = engine.call(told, "upto", &[told.burst]);
-        let given = engine.call(
-            told,
-            "give",
-            &[charge.done, charge.ticket[0], charge.ticket[1]],
-        );
+        let [position, made] = charge.ticket;
+        let ticket = [charge.done, position, made, boundary + 20 * MS];
+        let given = engine.call(told, "give", &ticket);
         assert_eq!(given.done, charge.done);
         engine.set(boundary - 40 * MS);
         let first = take_all(&mut engine, told);

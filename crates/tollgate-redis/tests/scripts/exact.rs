@@ -73,7 +73,10 @@ fn give_of_a_charge_before_the_key_was_lost_is_nothing() {
         let mut engine = Engine::new(BEGIN + 1);
         engine.call(told, "take", &[4]);
         let [position, made] = charge.ticket;
-        assert_eq!(engine.call(told, "give", &[4, position, made]).done, 0);
+        assert_eq!(
+            engine.call(told, "give", &[4, position, made, BEGIN]).done,
+            0
+        );
         assert_eq!(engine.call(told, "peek", &[1]).free, 6, "{kind:?}");
     }
 }

@@ -53,28 +53,31 @@ proptest! {
     ) {
         let (mut told, mut now) = (first, begin);
         let mut engine = Engine::new(now);
-        let mut charges = Vec::new();
+        let mut charges = Vec::<(u64, [u64; 3])>::new();
         for step in steps {
             match step {
                 Step::Take(costs) => {
                     let answer = engine.call(told, "take", &costs);
                     prop_assert_eq!(answer, engine.call_whole(told, "take", &costs));
                     if answer.done == 1 {
-                        charges.push((costs[0], answer.ticket));
+                        let [position, made] = answer.ticket;
+                        charges.push((costs[0], [position, made, now]));
                     }
                 }
                 Step::Charge(n) => {
                     let answer = engine.call(told, "charge", &[n]);
                     prop_assert_eq!(answer, engine.call_whole(told, "charge", &[n]));
-                    charges.push((n, answer.ticket));
+                    let [position, made] = answer.ticket;
+                    charges.push((n, [position, made, now]));
                 }
                 Step::Give(back) => {
                     let Some(which) = charges.len().checked_sub(back + 1) else {
                         continue;
                     };
-                    let (n, [position, made]) = charges.remove(which);
-                    let answer = engine.call(told, "give", &[n, position, made]);
-                    let whole = engine.call_whole(told, "give", &[n, position, made]);
+                    let (n, [position, made, at]) = charges.remove(which);
+                    let ticket = [n, position, made, at];
+                    let answer = engine.call(told, "give", &ticket);
+                    let whole = engine.call_whole(told, "give", &ticket);
                     prop_assert_eq!(answer, whole);
                 }
                 Step::Later(by) => now += by,
