@@ -60,6 +60,20 @@ fn reserve_and_try_acquire_up_to_without_a_server_use_the_fallback() {
 }
 
 #[test]
+fn settle_of_the_fallback_refunds_the_rest_alone() {
+    on_server(async |server| {
+        let limiter = RateLimiter::new(&server.store(), "k", slow(8));
+        let limiter = limiter.fallback(Fallback::Local { share: 4 });
+        server.kill();
+        let charge = limiter.try_acquire_many(2).await.unwrap();
+        limiter.settle(charge, 1).await.unwrap();
+        limiter.try_acquire().await.unwrap();
+        let refused = limiter.try_acquire().await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::RateLimited);
+    });
+}
+
+#[test]
 fn acquire_that_fails_fails_the_whole_queue() {
     on_server(async |server| {
         let deadline = Duration::from_millis(300);
