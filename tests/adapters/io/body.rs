@@ -160,6 +160,18 @@ fn poll_frame_above_the_chunk_is_split() {
     assert!(body.is_end_stream());
 }
 
+/// A server does not poll a body that says that it has ended, and would cut the response.
+#[test]
+fn is_end_stream_of_the_last_frame_is_false_until_its_rest_is_out() {
+    let (limiter, _clock) = limiter();
+    let mut body = Pages::of([Page::Data(250)]).throttled(&limiter).chunk(100);
+    for piece in [100, 100, 50] {
+        assert!(!body.is_end_stream());
+        assert_eq!(read(&mut body), Read::Data(piece));
+    }
+    assert!(body.is_end_stream());
+}
+
 #[test]
 fn poll_frame_asks_for_no_more_than_the_size_hint() {
     let (limiter, _clock) = limiter();

@@ -150,6 +150,25 @@ async fn refusal_above_64_kib_is_truncated() {
     assert_eq!(body.len(), 64 << 10);
 }
 
+/// What comes after 64 KiB is not waited for.
+#[tokio::test(start_paused = true)]
+async fn refusal_whose_body_stalls_after_64_kib_returns_the_permit_at_once() {
+    let cap = cap(1);
+    let script = Script::ready(|_| {
+        let data = stream::iter([Ok(Frame::data(Bytes::from_static(&[b'a'; 64 << 10])))]);
+        status(
+            503,
+            HttpResponseBody::new(StreamBody::new(data.chain(stream::pending()))),
+        )
+    });
+    let client = client(&ThrottledConnector::new(script, Arc::clone(&cap)));
+    let answer = client.execute(get()).now_or_never();
+    let answer = answer.expect("no wait").expect("an answer");
+    assert_eq!(cap.available_permits(), 1);
+    let body = answer.into_body().bytes().await.expect("a body");
+    assert_eq!(body.len(), 64 << 10);
+}
+
 #[tokio::test(start_paused = true)]
 async fn refusal_above_64_kib_is_not_truncated_inside_a_character() {
     let script = Script::ready(|_| status(404, format!("aa{}", "\u{20ac}".repeat(30_000))));

@@ -290,25 +290,39 @@ fn draft11_of_a_slow_response_say_what_is_left_when_it_is_ready() {
     }
 }
 
-#[test]
-fn draft11_of_an_outer_layer_do_not_come_after_retry_after() {
+/// The fields `RateLimit` and `Retry-After` of a refusal by the inner one of two layers, each with a
+/// quota and its name, where the outer one has just admitted its last request.
+fn refused_inside(outer: (Quota, &str), inner: (Quota, &str)) -> (Vec<String>, String) {
     use tower::{Layer, ServiceExt};
     let clock = Clock::manual();
-    let layer = |quota, name| {
+    let layer = |(quota, name): (Quota, &str)| {
         let limiter = Arc::new(RateLimiter::new(quota).clock(&clock));
         draft(limiter).policies([Policy::client(name)])
     };
-    let (hour, second) = (
-        layer(Quota::per_hour(2).burst(2), "hour"),
-        layer(Quota::per_second(1), "second"),
-    );
-    let both = hour.layer(second.layer(tower::service_fn(super::status)));
+    let both = layer(outer).layer(layer(inner).layer(tower::service_fn(super::status)));
     let ask = || crate::support::Waiter::new(both.clone().oneshot(super::request("/"))).output();
     assert_eq!(ask().unwrap().status(), 200);
     let refused = ask().unwrap();
-    let limits: Vec<_> = refused.headers().get_all("ratelimit").iter().collect();
+    assert_eq!(refused.status(), 429);
+    let limits = refused.headers().get_all("ratelimit").iter();
+    let limits = limits.map(|limit| limit.to_str().unwrap().to_owned());
+    (limits.collect(), field(&refused, "retry-after"))
+}
+
+#[test]
+fn draft11_of_an_outer_layer_do_not_come_after_retry_after() {
+    let hour = Quota::per_hour(2).burst(2);
+    let (limits, after) = refused_inside((hour, "hour"), (Quota::per_second(1), "second"));
     assert_eq!(limits, [r#""second";r=0;t=1"#, r#""hour";r=0;t=1800"#]);
-    assert_eq!(field(&refused, "retry-after"), "1800");
+    assert_eq!(after, "1800");
+}
+
+#[test]
+fn draft11_of_an_outer_layer_keep_a_later_retry_after() {
+    let seconds = Quota::per_second(2).burst(2);
+    let (limits, after) = refused_inside((seconds, "second"), (Quota::per_hour(1), "hour"));
+    assert_eq!(limits, [r#""hour";r=0;t=3600"#, r#""second";r=0;t=1"#]);
+    assert_eq!(after, "3600");
 }
 
 #[test]
