@@ -216,6 +216,10 @@ impl ClientIp {
     ///
     /// Many providers give a customer a /56 or a /48 of IPv6.
     ///
+    /// All IPv4 clients behind a NAT64 with the well-known prefix `64:ff9b::/96` are in one /64, and
+    /// so share one limit. A client with 6to4, in `2002::/16`, has a /48 for each IPv4 address, which is
+    /// 65,536 /64s, and so as many limits.
+    ///
     /// # Panics
     ///
     /// Panics if `v4` is more than 32, or `v6` is more than 128.

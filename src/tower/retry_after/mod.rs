@@ -318,8 +318,12 @@ impl<B> RetryAfterLayer<B> {
     }
 
     /// Sets how many origins have a gate at most, in place of 1024. An origin gets its gate when it
-    /// first asks for a pause. When there is no room, it replaces an open gate, or else the one
-    /// that opens first: requests that wait there keep waiting, and new ones do not.
+    /// asks for a pause. After the pause, later requests drop the gate, two gates each. When there is
+    /// no room, a new gate replaces the one that opens first: requests that wait there keep waiting,
+    /// and new ones do not.
+    ///
+    /// While there are gates, each request takes a lock for a time that is logarithmic in their
+    /// number; without gates it takes none.
     ///
     /// This makes new gates: the layer shares none with its clones of before.
     ///

@@ -54,6 +54,44 @@ fn addresses_of_one_64_are_one_key() {
     assert_eq!(keys, HashSet::from(["2001:db8:1:2::/64".parse().unwrap()]));
 }
 
+/// The network of a peer, as `prefixes` says of such addresses.
+fn of_peer(client_ip: &ClientIp, peer: Ipv6Addr) -> String {
+    let name = HeaderName::from_static("x-forwarded-for");
+    let request = request(Some(peer.into()), &name, [""; 0]);
+    client_ip.of(&request).to_string()
+}
+
+#[test]
+fn of_all_ipv4_addresses_behind_nat64_is_one_64() {
+    let nat64 = |v4: [u8; 4]| {
+        let [a, b, c, d] = v4.map(u16::from);
+        Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, a << 8 | b, c << 8 | d)
+    };
+    // The first, the last, and those that differ in one bit from the first.
+    let bits = (0..32).map(|bit| 1_u32 << bit);
+    for v4 in bits.chain([0, u32::MAX]).map(u32::to_be_bytes) {
+        assert_eq!(of_peer(&client_ip(), nat64(v4)), "64:ff9b::/64");
+    }
+    let single = client_ip().prefixes(32, 128);
+    assert_eq!(
+        of_peer(&single, nat64([1, 2, 3, 4])),
+        "64:ff9b::102:304/128"
+    );
+}
+
+#[test]
+fn of_one_ipv4_address_with_6to4_is_65_536_64s() {
+    let subnets =
+        (0..=u16::MAX).map(|subnet| Ipv6Addr::new(0x2002, 0x102, 0x304, subnet, 0, 0, 0, 1));
+    let found = |client_ip: &ClientIp| -> HashSet<_> {
+        let subnets = subnets.clone();
+        subnets.map(|peer| of_peer(client_ip, peer)).collect()
+    };
+    assert_eq!(found(&client_ip()).len(), 65_536);
+    let by_48 = found(&client_ip().prefixes(32, 48));
+    assert_eq!(by_48, HashSet::from(["2002:102:304::/48".to_owned()]));
+}
+
 #[test]
 fn header_reads_only_the_one_that_was_named() {
     let real_ip = HeaderName::from_static("x-real-ip");
