@@ -15,6 +15,7 @@ use crate::counted::{Counts, Seen};
 use crate::error::Error;
 use crate::found::Found;
 use crate::gauge::Sample;
+use crate::grace::Grace;
 use crate::kind::ThrottleKind;
 use crate::measure::measure;
 use crate::observed::Behaviour;
@@ -75,17 +76,18 @@ pub async fn run(args: &Args, token: &CancellationToken) -> Result<Finished, Err
     let mut outcomes = Arc::clone(&job).run(listing.files).await;
     let time = began.elapsed();
 
-    // What was cancelled before is still read back; cancelling now stops the reading.
-    let reading = if token.is_cancelled() {
-        CancellationToken::new()
+    // What was cancelled before is still read back, as long as the server answers; cancelling now
+    // stops the reading.
+    let stop = if token.is_cancelled() {
+        target.client.grace.silent()
     } else {
-        token.clone()
+        token
     };
     verify(
         &job.stores.reading,
         &mut outcomes,
         args.max_parallel,
-        &reading,
+        stop,
         &job.progress,
     )
     .await;
@@ -202,6 +204,7 @@ impl Target {
                 throttled: AtomicU64::new(0),
                 found: Found::default(),
                 pauses: args.adaptive.then(|| Pauses::new(Arc::clone(progress))),
+                grace: Grace::after(token),
             })
         };
         if let (Some(endpoint), Some(bucket)) = (&args.endpoint, &args.bucket) {

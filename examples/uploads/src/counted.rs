@@ -19,6 +19,7 @@ use tollgate::tower::{ThrottledBody, feedback};
 use crate::arrivals::Arrivals;
 use crate::found::Found;
 use crate::gauge::Gauge;
+use crate::grace::Grace;
 use crate::pauses::Pauses;
 use crate::waits::Waits;
 
@@ -63,6 +64,8 @@ pub(crate) struct Counts {
     pub(crate) found: Found,
     /// Which pauses it asked for, if they are kept.
     pub(crate) pauses: Option<Pauses>,
+    /// How long they may take after Ctrl-C.
+    pub(crate) grace: Grace,
 }
 
 impl HttpConnector for Counted {
@@ -94,7 +97,9 @@ impl HttpService for CountedClient {
             counts.seen.arrivals.record(bytes.unwrap_or(0));
         }
         let sent = Instant::now();
-        let answer = self.client.execute(request).await?;
+        let removes_parts = request.method() == Method::DELETE;
+        let answer = self.client.execute(request);
+        let answer = counts.grace.answer(removes_parts, answer).await?;
         let is_refused = is_refusal(answer.status());
         counts.found.answered(sent, is_refused);
         if is_refused {

@@ -5,6 +5,7 @@ use std::error;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::failure::explain;
 
@@ -44,6 +45,13 @@ pub enum Error {
         /// Why.
         source: object_store::Error,
     },
+    /// The server takes connections, and answers nothing.
+    Silent {
+        /// Which one.
+        endpoint: String,
+        /// How long it was waited for.
+        waited: Duration,
+    },
     /// The client could not be set up.
     Client {
         /// Why.
@@ -82,6 +90,11 @@ impl fmt::Display for Error {
                 "there are no credentials, as in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY: {}",
                 explain(source)
             ),
+            Error::Silent { endpoint, waited } => write!(
+                f,
+                "the server at {endpoint} does not answer; given up after {} s",
+                waited.as_secs()
+            ),
             Error::Client { source } => write!(f, "cannot set up the client: {source}"),
             Error::Plot { path, source } => {
                 write!(f, "cannot write the plot {}: {source}", path.display())
@@ -101,6 +114,7 @@ impl error::Error for Error {
             | Error::Plot { source, .. }
             | Error::Output { source } => Some(source),
             Error::Redis { source } => Some(source),
+            Error::Silent { .. } => None,
             Error::Credentials { source } | Error::Client { source } => Some(source),
         }
     }

@@ -10,6 +10,8 @@ use object_store::client::{HttpError, HttpErrorKind};
 use serde::Serialize;
 use tollgate_object_store::cause;
 
+use crate::grace::GivenUp;
+
 /// How many names a group shows.
 const EXAMPLES: usize = 3;
 /// How many characters of an answer that is not S3's are shown.
@@ -94,6 +96,9 @@ pub fn explain(error: &object_store::Error) -> String {
     // A limit let nobody in.
     if let Some(cause) = cause(error) {
         return cause.to_string();
+    }
+    if let Some(given_up) = find::<GivenUp>(error) {
+        return given_up.to_string();
     }
     let deepest = deepest(error).to_string();
     match find::<HttpError>(error).map(HttpError::kind) {

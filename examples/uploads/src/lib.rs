@@ -17,6 +17,7 @@ pub mod failure;
 mod found;
 pub mod gauge;
 pub mod generated;
+pub mod grace;
 pub mod kind;
 mod measure;
 mod multipart;

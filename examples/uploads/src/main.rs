@@ -12,12 +12,11 @@ use tokio_util::sync::CancellationToken;
 use uploads::app::Finished;
 use uploads::args::Args;
 use uploads::error::Error;
+use uploads::grace::GRACE;
 use uploads::plot::Plot;
 use uploads::progress::say;
 use uploads::report::Report;
 
-const CANCELLING: &str =
-    "cancelling: what is under way finishes first; press Ctrl-C again to quit at once";
 const FAILED: u8 = 1;
 const INTERRUPTED: u8 = 130;
 
@@ -50,7 +49,10 @@ async fn run_until_killed(args: &Args) -> u8 {
         // In this order: the second one is listened for before anybody is told that it works.
         let _ = join(ctrl_c(), async {
             token.cancel();
-            say(CANCELLING);
+            say(&format!(
+                "cancelling: what is under way has {} s to finish; press Ctrl-C again to quit at once",
+                GRACE.as_secs()
+            ));
         })
         .await;
     };

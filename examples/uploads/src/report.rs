@@ -83,6 +83,8 @@ pub struct Report {
     pub cancelled: usize,
     /// Whether the job was cancelled, even if there was nothing left to do.
     pub interrupted: bool,
+    /// Files whose object has another name than they have, since it was percent-encoded.
+    pub renamed: usize,
     /// Links to directories, and what is neither a file nor a directory.
     pub skipped: usize,
     /// Why files failed.
@@ -145,10 +147,12 @@ impl Report {
             failed: 0,
             cancelled: 0,
             interrupted: figures.interrupted,
+            renamed: 0,
             skipped: figures.skipped,
             failures: Vec::new(),
         };
         for (file, outcome) in outcomes {
+            report.renamed += usize::from(file.is_renamed);
             match outcome {
                 Ok(()) => {
                     report.verified += 1;
@@ -233,6 +237,9 @@ impl fmt::Display for Report {
             "verified: {}, failed: {}, cancelled: {}",
             self.verified, self.failed, self.cancelled
         )?;
+        if self.renamed > 0 {
+            write!(f, ", renamed: {}", self.renamed)?;
+        }
         if self.skipped > 0 {
             write!(f, ", skipped: {}", self.skipped)?;
         }

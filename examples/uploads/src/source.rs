@@ -19,6 +19,8 @@ use crate::generated;
 pub struct SourceFile {
     /// The name of the object.
     pub key: ObjectPath,
+    /// Whether that is not the name of the file, but that name percent-encoded.
+    pub is_renamed: bool,
     /// Where the file is.
     pub path: PathBuf,
     /// Its length in bytes when it was listed.
@@ -120,10 +122,9 @@ fn walk(root: &Path, prefix: &str, leave_out: &[&str], listing: &mut Listing) ->
         }
     }
     // Of files with the same key, the one whose name is the key comes first.
-    listing.files.sort_by_cached_key(|file| {
-        let is_encoded = key_text(root, prefix, &file.path) != file.key.as_ref();
-        (file.key.clone(), is_encoded, file.path.clone())
-    });
+    listing
+        .files
+        .sort_by_cached_key(|file| (file.key.clone(), file.is_renamed, file.path.clone()));
     let Listing {
         files, failures, ..
     } = listing;
@@ -154,8 +155,10 @@ fn add_file(root: &Path, prefix: &str, path: PathBuf, metadata: &Metadata, listi
         listing.failures.push(Failure::new(text, message));
         return;
     }
+    let key = key(&text);
     listing.files.push(SourceFile {
-        key: key(&text),
+        is_renamed: key.as_ref() != text,
+        key,
         path,
         len: metadata.len(),
         modified: metadata.modified().ok(),

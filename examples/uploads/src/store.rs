@@ -1,7 +1,7 @@
 //! The client: S3 stores of object_store behind the limits, for the embedded server or for any other.
 //!
 //! 1. **Every HTTP request passes the limits**, retries included: they are below the store, where it
-//!    makes its requests.
+//!    makes its requests. One goes before them, which asks another server whether it answers at all.
 //! 2. **Cancelling ends waits, not requests**, and those of [`Stores::sending`] alone.
 //! 3. Retries are few and short, so that a server that is gone or full is reported and not waited
 //!    for.
@@ -9,9 +9,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::Method;
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
-use object_store::client::{HttpClient, HttpConnector, ReqwestConnector};
+use object_store::client::{
+    HttpClient, HttpConnector, HttpErrorKind, HttpRequest, HttpRequestBody, ReqwestConnector,
+};
 use object_store::{BackoffConfig, ClientOptions, RetryConfig};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tollgate::all;
 use tollgate_object_store::ThrottledConnector;
@@ -21,6 +25,10 @@ use crate::counted::{Counted, Counts};
 use crate::error::Error;
 use crate::rates::Limits;
 use crate::server::{self, Server};
+
+/// How long a server may take to answer its first request, which brings no bytes. Otherwise each file
+/// would wait for its timeout and its retries.
+const FIRST_ANSWER: Duration = Duration::from_secs(10);
 
 /// The store, as different requests see it: they differ in what they wait for, and share the limits.
 #[derive(Debug)]
@@ -71,7 +79,7 @@ impl Stores {
     ///
     /// # Errors
     ///
-    /// When a client cannot be set up, or there are no credentials.
+    /// When a client cannot be set up, the server does not answer, or there are no credentials.
     pub(crate) async fn remote(
         endpoint: &str,
         bucket: &str,
@@ -81,20 +89,27 @@ impl Stores {
         token: &CancellationToken,
     ) -> Result<Stores, Error> {
         install_tls();
+        let options = ClientOptions::new()
+            .with_allow_http(endpoint.starts_with("http://"))
+            .with_timeout(args.timeout)
+            .with_connect_timeout(Duration::from_secs(5));
         let builder = AmazonS3Builder::from_env()
             // Both, as a variable for the second would go before the argument.
             .with_endpoint(endpoint)
             .with_config(AmazonS3ConfigKey::S3Endpoint, endpoint)
             .with_bucket_name(bucket)
-            .with_client_options(
-                ClientOptions::new()
-                    .with_allow_http(endpoint.starts_with("http://"))
-                    .with_timeout(args.timeout)
-                    .with_connect_timeout(Duration::from_secs(5)),
-            )
+            .with_client_options(options.clone())
             .with_retry(retry(args.retries));
-        let connector = Arc::new(ReqwestConnector::default());
-        let stores = Stores::build(&builder, connector, limits, counts, token)?;
+        let connector = ReqwestConnector::default();
+        let client = connector.connect(&options);
+        let client = client.map_err(|source| Error::Client { source })?;
+        let waited = args.timeout.min(FIRST_ANSWER);
+        let answers = answers(&client, endpoint, waited);
+        if token.run_until_cancelled(answers).await == Some(false) {
+            let endpoint = endpoint.to_owned();
+            return Err(Error::Silent { endpoint, waited });
+        }
+        let stores = Stores::build(&builder, Arc::new(connector), limits, counts, token)?;
         // Once and first: otherwise every file would wait for them before it fails.
         let credentials = stores.sending.credentials().get_credential().await;
         match credentials {
@@ -103,7 +118,7 @@ impl Stores {
         }
     }
 
-    fn build(
+    pub(crate) fn build(
         builder: &AmazonS3Builder,
         connector: Arc<dyn HttpConnector>,
         limits: &Limits,
@@ -158,6 +173,23 @@ fn retry(max_retries: usize) -> RetryConfig {
     }
 }
 
+/// Whether a server answers anything to a request without a body, be it a refusal. One that cannot
+/// be reached is left to the uploads, whose failure tells why.
+async fn answers(client: &HttpClient, endpoint: &str, wait: Duration) -> bool {
+    let mut request = HttpRequest::new(HttpRequestBody::empty());
+    *request.method_mut() = Method::HEAD;
+    // The store says what is wrong with it.
+    let Ok(uri) = endpoint.parse() else {
+        return true;
+    };
+    *request.uri_mut() = uri;
+    match timeout(wait, client.execute(request)).await {
+        Ok(Err(error)) => error.kind() != HttpErrorKind::Timeout,
+        Ok(Ok(_)) => true,
+        Err(_) => false,
+    }
+}
+
 /// Chooses ring for TLS. An error means that it was chosen before.
 fn install_tls() {
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -180,5 +212,34 @@ impl HttpConnector for Direct {
                 source: Box::new(source),
             })?;
         Ok(HttpClient::new(client))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use object_store::client::{HttpError, HttpResponse, HttpService};
+    use tokio::time::Instant;
+
+    use super::*;
+
+    /// Answers nothing.
+    #[derive(Debug)]
+    struct Silent;
+
+    #[async_trait::async_trait]
+    impl HttpService for Silent {
+        async fn call(&self, _: HttpRequest) -> Result<HttpResponse, HttpError> {
+            pending().await
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn answers_of_a_silent_server_is_false_after_the_wait() {
+        let start = Instant::now();
+        let client = HttpClient::new(Silent);
+        assert!(!answers(&client, "http://127.0.0.1:9", FIRST_ANSWER).await);
+        assert_eq!(start.elapsed(), Duration::from_secs(10));
     }
 }

@@ -8,8 +8,9 @@
 //!    signature grows only as old as the requests before it take, however many tasks wait.
 //! 3. **A request that holds a permit waits for no turn**, and no multipart upload as a whole holds
 //!    either; so a single permit is enough for everything to end.
-//! 4. **Cancelling ends waits, not requests.** A request that is under way finishes, so that each
-//!    object is whole or absent; a multipart upload that cannot be completed any more is aborted.
+//! 4. **Cancelling ends waits, not requests.** A request that is under way finishes if the server
+//!    answers in [time](crate::grace), and each object is whole or absent; a multipart upload that
+//!    cannot be completed any more is aborted.
 
 use std::fs::File;
 use std::future::Future;

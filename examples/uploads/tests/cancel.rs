@@ -118,7 +118,7 @@ async fn a_second_ctrl_c_does_not_wait_for_the_server() {
     let mut running = Running::start(server.program("uploads").arg(files.path()));
     server.gauge.wait_for(|counts| counts.in_flight > 0).await;
     running.interrupt();
-    running.wait_for_lines("cancelling", 1);
+    running.wait_for_lines("cancelling: what is under way has 10 s to finish", 1);
     running.interrupt();
     let ended = running.end();
     assert_eq!(ended.code, Some(130), "{}", ended.stderr);

@@ -146,6 +146,21 @@ fn a_server_that_refuses_is_one_message() {
     assert_eq!(json["failures"][0]["count"], 30);
 }
 
+#[test]
+fn endpoint_that_accepts_and_never_answers_is_one_error() {
+    let files = small_files(30);
+    // Nobody accepts, but the system connects.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    let ended = run(at(&endpoint, "uploads")
+        .args(["--timeout", "1"])
+        .arg(files.path()));
+    assert_eq!(ended.code, Some(1));
+    let error = format!("error: the server at {endpoint} does not answer; given up after 1 s");
+    assert_eq!(lines(&ended), [error]);
+    assert_eq!(ended.stdout, "");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_missing_bucket_is_one_message() {
     let files = small_files(30);

@@ -32,6 +32,7 @@ fn every_object_equals_its_file_and_the_cap_is_reached_and_held() {
     assert_eq!(json["failed"], 0);
     assert_eq!(json["cancelled"], 0);
     assert_eq!(json["interrupted"], false);
+    assert_eq!(json["renamed"], 0);
     assert_eq!(json["max_parallel"], 4);
     assert_eq!(json["peak_in_flight"], 4);
     assert_eq!(json["counted_by"], "server");
@@ -67,6 +68,7 @@ fn names_with_control_characters_are_encoded_and_two_of_one_key_are_a_failure() 
     let json = ended.json();
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
     assert_eq!((&json["files"], &json["verified"]), (&7.into(), &6.into()));
+    assert_eq!(json["renamed"], 4);
     assert_eq!(
         ended.stderr,
         "1 file failed (taken\\n): another file has the key that this name gets\n"
@@ -96,8 +98,8 @@ async fn another_server_is_not_sent_more_than_allowed_either() {
     let counts = server.requests.counts();
     assert_eq!(
         (counts.begun, counts.peak),
-        (60, 3),
-        "reading back included"
+        (61, 3),
+        "reading back included, and the one that asks whether the server answers"
     );
     assert_eq!(
         (&json["requests"], &json["requests_in_all"]),

@@ -1,0 +1,108 @@
+//! How long requests that are under way may take after Ctrl-C.
+//!
+//! 1. A request that is under way when the job is cancelled is given up after [`GRACE`], and one that
+//!    begins later, such as one that reads back, after as long.
+//! 2. Once one was given up, the server counts as silent: no other request is waited for, except those
+//!    that remove the parts of multipart uploads. They have [`REMOVAL`], all together.
+//!
+//! So the job ends within the sum of the two if the server says nothing at all, and takes its time
+//! with one that answers.
+
+use std::error::Error;
+use std::fmt;
+use std::future::Future;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use object_store::client::{HttpError, HttpErrorKind};
+use tokio::time::{Instant, sleep, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+/// How long a request may take after the job was cancelled.
+pub const GRACE: Duration = Duration::from_secs(10);
+
+/// How long those that remove parts may take after another request was given up.
+pub const REMOVAL: Duration = Duration::from_secs(5);
+
+/// Gives requests up. Clones do so together.
+#[derive(Clone, Debug)]
+pub(crate) struct Grace {
+    cancelled: CancellationToken,
+    /// Cancelled when the first request is given up.
+    silent: CancellationToken,
+    /// When that was.
+    since: Arc<OnceLock<Instant>>,
+}
+
+impl Grace {
+    /// Begins when the token is cancelled.
+    pub(crate) fn after(cancelled: &CancellationToken) -> Grace {
+        Grace {
+            cancelled: cancelled.clone(),
+            silent: CancellationToken::new(),
+            since: Arc::default(),
+        }
+    }
+
+    /// Is cancelled when nothing is waited for any more.
+    pub(crate) fn silent(&self) -> &CancellationToken {
+        &self.silent
+    }
+
+    /// Waits for the answer to a request as long as it may take.
+    ///
+    /// # Errors
+    ///
+    /// [`GivenUp`], which the store does not repeat.
+    pub(crate) async fn answer<R>(
+        &self,
+        removes_parts: bool,
+        request: impl Future<Output = Result<R, HttpError>>,
+    ) -> Result<R, HttpError> {
+        let late = async {
+            self.cancelled.cancelled().await;
+            sleep(GRACE).await;
+        };
+        let silent = async {
+            self.silent.cancelled().await;
+            if removes_parts && let Some(since) = self.since.get() {
+                sleep_until(*since + REMOVAL).await;
+            }
+        };
+        tokio::select! {
+            biased;
+            answer = request => return answer,
+            () = silent => {}
+            () = late => {}
+        }
+        self.since.get_or_init(Instant::now);
+        self.silent.cancel();
+        let given_up = GivenUp { removes_parts };
+        Err(HttpError::new(HttpErrorKind::Unknown, given_up))
+    }
+}
+
+/// A request that was not answered in time after Ctrl-C.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GivenUp {
+    removes_parts: bool,
+}
+
+impl fmt::Display for GivenUp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (what, time) = match self.removes_parts {
+            true => ("did not remove the parts", REMOVAL),
+            false => ("did not answer", GRACE),
+        };
+        write!(
+            f,
+            "the server {what} within {} s after Ctrl-C",
+            time.as_secs()
+        )
+    }
+}
+
+impl Error for GivenUp {}
+
+#[cfg(test)]
+mod tests;
