@@ -1,13 +1,15 @@
-//! The bandwidth that streams keep, beside async-speed-limit: how far it is off, the processor time, and
-//! what a lower limit lets through. Real time, so `--quick` measures for two seconds in place of ten.
+//! The bandwidth that streams keep, beside async-speed-limit: how far it is off, the processor time,
+//! what a lower limit lets through, and what larger bursts give beside busy loops. Real time, so
+//! `--quick` measures for two seconds in place of ten.
 
 use std::sync::Arc;
+use std::thread::available_parallelism;
 use std::time::Duration;
 
 use async_speed_limit::Limiter;
 use async_speed_limit::clock::StandardClock;
-use tollgate::RateLimiter;
-use tollgate_bench::bytes::{Bandwidth, Limits, OnTokioTime, bandwidth, lowered};
+use tollgate::{Quota, RateLimiter};
+use tollgate_bench::bytes::{Bandwidth, Limits, OnTokioTime, Starved, bandwidth, lowered, starved};
 use tollgate_bench::harness::{Options, Table};
 
 const NAME: &str = "bandwidth";
@@ -29,6 +31,12 @@ const ERROR: f64 = 0.01;
 
 /// What part of a processor 1,000 streams may take.
 const CPU: f64 = 0.10;
+
+/// Bursts of a limit beside busy loops, in milliseconds; the first is that of `Quota::bytes_per_second`.
+const BURSTS: [u64; 4] = [80, 250, 1000, 4000];
+
+/// Busy loops for each core.
+const BUSY: usize = 30;
 
 /// How long a stream may keep a rate that was lowered, in milliseconds.
 const LOWERED: f64 = 20.0;
@@ -109,6 +117,31 @@ pub(crate) fn run(options: &Options) -> bool {
         let figure = format!("{figure:.1}");
         table.push(vec![name.to_owned(), figure, target, verdict.to_owned()]);
     }
+    table.print(options.markdown);
+    println!();
+
+    let busy = BUSY * available_parallelism().map_or(1, usize::from);
+    let heading = format!("4 MB/s, 64 streams, {busy} busy loops");
+    let mut table = Table::new(&[heading.as_str(), "of the rate", "above it by"]);
+    let mut push = |name: String, figure: Starved| {
+        table.push(vec![
+            name,
+            format!("{:.2}", figure.kept),
+            format!("{:.2} s", figure.above),
+        ]);
+    };
+    for burst in BURSTS {
+        let quota = Quota::bytes_per_second(4 * MB).burst(4 * MB / 1000 * burst);
+        let limiter = Arc::new(RateLimiter::new(quota));
+        // What comes is to be the rate, and not the burst at the start.
+        let spent = limiter.try_acquire_many(quota.max_burst());
+        spent.expect("the burst of a new limiter");
+        let figure = runtime.block_on(starved(limiter, 4 * MB, 64, busy, duration));
+        push(format!("tollgate, burst of {burst} ms"), figure);
+    }
+    let peer = <Limiter<StandardClock> as Limits>::new(4 * MB);
+    let figure = runtime.block_on(starved(peer, 4 * MB, 64, busy, duration));
+    push(<Limiter<StandardClock>>::NAME.to_owned(), figure);
     table.print(options.markdown);
     kept
 }

@@ -1,4 +1,5 @@
-//! A request through the layer over HTTP, beside tower_governor and tower's own limit.
+//! A request through the layer over HTTP, beside tower_governor and tower's own limit; and requests of
+//! a client that waits as servers ask it to, by the number of its gates.
 //!
 //! The request and the answer are created for each call, which is in all columns, and in `no layer`
 //! alone.
@@ -32,5 +33,18 @@ pub(crate) const ENTRIES: &[Entry] = &[
         Row::of(timed("layer", http::slots()))
             .beside(timed("tower ConcurrencyLimit", http::tower_slots()))
             .beside(timed("no layer", http::bare()))
+    }),
+    ("http: a refusal by a new origin, 100,000 gates", || {
+        Row::of(timed("full table", http::refused_by_new_origins(100_000)))
+            .at_most(
+                8.0,
+                timed("full table of 64", http::refused_by_new_origins(64)),
+            )
+            .beside(timed("no layer", http::refused_without_a_layer()))
+    }),
+    ("http: a request to an origin without a pause", || {
+        Row::of(timed("no gates", http::polite_beside(0)))
+            .beside(timed("beside 1,024 gates", http::polite_beside(1024)))
+            .beside(timed("beside 100,000 gates", http::polite_beside(100_000)))
     }),
 ];

@@ -8,8 +8,9 @@ use std::hint::black_box;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use async_speed_limit::Limiter;
@@ -307,4 +308,77 @@ pub async fn lowered<L: Limits>(old: u64, new: u64) -> f64 {
         (moved - new as f64 * clock.elapsed().as_secs_f64()) / old as f64 * 1e3
     })
     .await
+}
+
+/// How some streams kept to a bandwidth beside busy loops.
+#[derive(Clone, Copy, Debug)]
+pub struct Starved {
+    /// What part of what was allowed was delivered.
+    pub kept: f64,
+    /// The most that was delivered in any time above the rate, in seconds of the rate.
+    pub above: f64,
+}
+
+/// Measures streams that share a limit of `rate` bytes each second, while so many threads compute.
+pub async fn starved<L: Limits>(
+    limits: L,
+    rate: u64,
+    streams: usize,
+    busy: usize,
+    duration: Duration,
+) -> Starved {
+    let loops = Busy::start(busy);
+    let start = Instant::now();
+    // The least that was delivered up to some time, less what was allowed by then, and the most above it.
+    let mut ahead = (f64::MAX, 0.0_f64);
+    let kept = with_streams(&limits, streams, async |delivered| {
+        let mut passed = 0.0;
+        while passed < duration.as_secs_f64() {
+            passed = start.elapsed().as_secs_f64();
+            let moved = delivered.load(Ordering::Relaxed) as f64 / rate as f64;
+            let lead = moved - passed;
+            ahead = (ahead.0.min(lead), ahead.1.max(lead - ahead.0));
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        delivered.load(Ordering::Relaxed) as f64 / rate as f64 / start.elapsed().as_secs_f64()
+    })
+    .await;
+    drop(loops);
+    Starved {
+        kept,
+        above: ahead.1,
+    }
+}
+
+/// Threads that compute until they are dropped.
+struct Busy {
+    over: Arc<AtomicBool>,
+    threads: Vec<thread::JoinHandle<()>>,
+}
+
+impl Busy {
+    fn start(count: usize) -> Busy {
+        let over = Arc::new(AtomicBool::new(false));
+        let threads = (0..count).map(|_| {
+            let over = Arc::clone(&over);
+            thread::spawn(move || {
+                while !over.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            })
+        });
+        Busy {
+            threads: threads.collect(),
+            over,
+        }
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
 }

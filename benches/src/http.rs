@@ -5,18 +5,21 @@
 //! exhausted.
 
 use std::convert::Infallible;
+use std::future::Ready;
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::ConnectInfo;
-use axum::http::{Request, Response, header};
+use axum::http::{Request, Response, StatusCode, Uri, header};
 use futures::executor::block_on;
-use tollgate::tower::{ClientIp, IpNet, RateLimitHeaders, ThrottleLayer};
+use tollgate::tower::{ClientIp, IpNet, RateLimitHeaders, RetryAfterLayer, ThrottleLayer};
 use tollgate::{Keyed, Quota, RateLimiter, Semaphore};
 use tower::limit::ConcurrencyLimitLayer;
-use tower::{Layer, Service, ServiceExt};
+use tower::{Layer, Service, ServiceExt, service_fn};
 use tower_governor::GovernorLayer;
 use tower_governor::governor::GovernorConfigBuilder;
 
@@ -197,4 +200,66 @@ pub fn slots() -> impl FnMut(u64) + 'static {
 /// tower's.
 pub fn tower_slots() -> impl FnMut(u64) + 'static {
     requests(ConcurrencyLimitLayer::new(8).layer(Answers))
+}
+
+/// Refuses every request for an hour.
+fn overloaded(request: Request<Body>) -> Ready<Result<Response<Body>, Infallible>> {
+    drop(black_box(request));
+    let mut answer = Response::new(Body::empty());
+    *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    let hour = header::HeaderValue::from_static("3600");
+    answer.headers_mut().insert(header::RETRY_AFTER, hour);
+    std::future::ready(Ok(answer))
+}
+
+/// A request to each of these origins in turn.
+fn requests_to<S>(service: S, origins: Range<usize>) -> impl FnMut(u64) + 'static
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone + 'static,
+{
+    let uris: Vec<Uri> = origins
+        .map(|n| format!("https://host-{n}.example.com/").parse())
+        .collect::<Result<_, _>>()
+        .expect("URIs");
+    let mut next = 0;
+    move |times| {
+        block_on(async {
+            for _ in 0..times {
+                let mut request = Request::new(Body::empty());
+                *request.uri_mut() = uris[next].clone();
+                next = (next + 1) % uris.len();
+                drop(black_box(service.clone().oneshot(request).await));
+            }
+        });
+    }
+}
+
+/// Blocks gates for exactly an hour, so that the oldest is the one that opens first.
+fn patient() -> RetryAfterLayer<Body> {
+    let hour = Duration::from_secs(3600);
+    RetryAfterLayer::new()
+        .retries(0)
+        .max_wait(hour)
+        .jitter_percent(0)
+}
+
+/// A refusal by an origin that has no gate, where the table is full with so many. Half of the
+/// origins have one, and each asks again after its gate was evicted.
+pub fn refused_by_new_origins(gates: usize) -> impl FnMut(u64) + 'static {
+    let layer = patient().max_origins(gates);
+    let mut requests = requests_to(layer.layer(service_fn(overloaded)), 0..2 * gates);
+    requests(gates as u64);
+    requests
+}
+
+/// The same without a layer.
+pub fn refused_without_a_layer() -> impl FnMut(u64) + 'static {
+    requests_to(service_fn(overloaded), 0..2048)
+}
+
+/// A request to an origin that has asked for nothing, while so many others have gates.
+pub fn polite_beside(gates: usize) -> impl FnMut(u64) + 'static {
+    let layer = patient().max_origins(gates.max(1));
+    requests_to(layer.layer(service_fn(overloaded)), 0..gates)(gates as u64);
+    requests_to(layer.layer(Answers), gates..gates + 1)
 }

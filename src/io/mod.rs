@@ -27,6 +27,8 @@
 //!   the stream did not move is given back in the same poll, so what is charged is exactly what
 //!   moves. Streams that are polled when they are woken together move what the limiter allows, however
 //!   many they are.
+//! - *What comes while the process gets no processor is lost above the burst.* On a machine that is short
+//!   of processors, set a [burst of a second](crate::Quota::bytes_per_second).
 //! - *A wait is charged when it is granted, and its bytes move at the next call in that direction, however
 //!   late.* A read that is dropped in its wait and not repeated abandons the wait. Since then, each stream
 //!   with an abandoned wait can move at most one chunk above what the limiter allows. To give up the place
