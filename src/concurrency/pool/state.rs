@@ -11,7 +11,8 @@
 //! 3. In a pool that cannot make items, that sum is at least the size, so there is an item for each
 //!    place. In a pool that can make items, a caller that has a place and no item makes one; no item
 //!    is idle while a granted waiter lacks one.
-//! 4. No item and no waker is dropped in here, because that is foreign code: they are returned by
+//! 4. No operation takes a number of steps that grows with the waiters.
+//! 5. No item and no waker is dropped in here, because that is foreign code: they are returned by
 //!    value.
 
 use std::collections::VecDeque;
@@ -27,8 +28,10 @@ pub(super) struct State<T> {
     pub(super) size: usize,
     /// The number of places that callers have, granted ones included.
     taken: usize,
-    /// The places that waiters were granted and have not collected yet, with their items.
-    granted: VecDeque<Option<T>>,
+    /// The number of places that waiters were granted and have not collected yet.
+    granted: usize,
+    /// The items of the first of them to collect. The others have none.
+    reserved: VecDeque<T>,
     pub(super) closed: bool,
     pub(super) waiters: WaitQueue<()>,
 }
@@ -39,7 +42,8 @@ impl<T> State<T> {
             idle,
             size,
             taken: 0,
-            granted: VecDeque::new(),
+            granted: 0,
+            reserved: VecDeque::new(),
             closed: false,
             waiters: WaitQueue::new(),
         }
@@ -61,7 +65,11 @@ impl<T> State<T> {
     /// Returns the outcome of a served waiter, like [`try_take`](Self::try_take).
     pub(super) fn collect(&mut self) -> Result<Option<T>, ErrorKind> {
         // Closing takes back what was granted.
-        self.granted.pop_front().ok_or(ErrorKind::Closed)
+        if self.granted == 0 {
+            return Err(ErrorKind::Closed);
+        }
+        self.granted -= 1;
+        Ok(self.reserved.pop_front())
     }
 
     /// Returns the number of free places.
@@ -103,17 +111,9 @@ impl<T> State<T> {
     /// Keeps an item for the first waiter that was granted a place without one, or for anybody.
     #[inline]
     fn keep(&mut self, item: T) {
-        match self.granted.is_empty() {
-            true => self.idle.push_back(item),
-            false => self.keep_for_waiter(item),
-        }
-    }
-
-    #[cold]
-    fn keep_for_waiter(&mut self, item: T) {
-        match self.granted.iter_mut().find(|granted| granted.is_none()) {
-            Some(granted) => *granted = Some(item),
-            None => self.idle.push_back(item),
+        match self.reserved.len() < self.granted {
+            true => self.reserved.push_back(item),
+            false => self.idle.push_back(item),
         }
     }
 
@@ -129,8 +129,8 @@ impl<T> State<T> {
     /// Closes the pool, for granted waiters too. Returns the items that no caller has.
     pub(super) fn close(&mut self) -> VecDeque<T> {
         self.closed = true;
-        self.taken -= self.granted.len();
-        self.idle.extend(self.granted.drain(..).flatten());
+        self.taken -= std::mem::take(&mut self.granted);
+        self.idle.append(&mut self.reserved);
         std::mem::take(&mut self.idle)
     }
 
@@ -142,7 +142,9 @@ impl<T> State<T> {
                     break;
                 }
                 self.taken += 1;
-                self.granted.push_back(self.idle.pop_front());
+                self.granted += 1;
+                // While one of them has no item, none is idle.
+                self.reserved.extend(self.idle.pop_front());
             }
             batch.push(self.waiters.grant_head());
         }

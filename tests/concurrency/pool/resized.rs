@@ -9,7 +9,7 @@ use tollgate::{AcquireError, ErrorKind, Pool};
 
 use crate::support::foreign::panic_message;
 use crate::support::random::on_threads;
-use crate::support::{Waiter, kind};
+use crate::support::{Waiter, ends, kind};
 
 #[test]
 fn set_size_up_admits_waiters_who_make_items() {
@@ -219,4 +219,28 @@ fn set_size_to_zero_after_cancelled_grants_leaves_no_item() {
     assert_eq!(Arc::strong_count(&item), 2);
     pool.set_size(1);
     assert_eq!(**pool.try_acquire().unwrap(), 7);
+}
+
+/// An item that came back looked for its waiter from the first one, under the lock: 200,000 of them
+/// would have taken 20,000 million steps.
+#[test]
+fn items_that_come_back_to_many_granted_waiters_find_theirs_at_once() {
+    const COUNT: usize = 200_000;
+    let made = ends(|| {
+        let made = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&made);
+        let make = move || counted.fetch_add(1, Ordering::Relaxed);
+        let pool = Pool::with_factory(COUNT, make);
+        let held: Vec<_> = (0..COUNT).map(|_| pool.try_acquire().unwrap()).collect();
+        let waiters: Vec<_> = (0..COUNT).map(|_| Waiter::parked(pool.acquire())).collect();
+        pool.set_size(2 * COUNT);
+        assert_eq!(pool.waiting(), 0);
+        drop(held);
+        // In the order in which they came back.
+        for (item, mut waiter) in waiters.into_iter().enumerate() {
+            assert_eq!(*waiter.granted(), item);
+        }
+        made.load(Ordering::Relaxed)
+    });
+    assert_eq!(made, COUNT);
 }
