@@ -199,6 +199,28 @@ fn a_waiter_is_served_or_told_that_it_was_closed() {
     });
 }
 
+/// The waiter behind the refused one is let in by the rejection, or by the permit that comes back.
+#[test]
+fn reject_impossible_beside_a_release_and_a_cancellation_lets_those_behind_go() {
+    model(|| {
+        let semaphore = Arc::new(Semaphore::new(0));
+        let mut large = Arc::clone(&semaphore).acquire_many_owned(2);
+        let mut cancelled = Arc::clone(&semaphore).acquire_owned();
+        assert!(poll_once(&mut large).is_pending() && poll_once(&mut cancelled).is_pending());
+        semaphore.set_permits(1);
+        let rejecting = {
+            let semaphore = Arc::clone(&semaphore);
+            thread::spawn(move || semaphore.reject_impossible())
+        };
+        let cancelling = thread::spawn(move || drop(cancelled));
+        drop(block_on(semaphore.acquire()).unwrap());
+        rejecting.join().unwrap();
+        cancelling.join().unwrap();
+        assert_eq!(kind(block_on(large)), Some(ErrorKind::ExceedsCapacity));
+        assert_at_rest(&semaphore, 1);
+    });
+}
+
 /// Nobody gives a permit back meanwhile, so only the close can tell.
 #[test]
 fn close_tells_a_waiter_that_nobody_else_would_wake() {

@@ -318,7 +318,8 @@ impl<K: Hash + Eq, S: BuildHasher> Keyed<K, Semaphore, S> {
     /// call returns. It replaces the limit that was set on the [semaphore of a
     /// permit](OwnedPermit::semaphore). Keys with [their own limits](Self::permits) keep them. The
     /// time that the call takes grows with the number of keys. Calls for keys continue meanwhile, but
-    /// a key that the call is about to change cannot be evicted.
+    /// a key that the call is about to change cannot be evicted. A raise refuses no waiter, see
+    /// [`reject_impossible`](Self::reject_impossible).
     ///
     /// # Panics
     ///
@@ -343,13 +344,31 @@ impl<K: Hash + Eq, S: BuildHasher> Keyed<K, Semaphore, S> {
         if contents.permits_of.is_some() {
             return;
         }
-        for shard in map.each_shard() {
+        self.visit_each(|semaphore| contents.resize(semaphore));
+    }
+
+    /// Refuses the waiters of each key that request more than its limit; see
+    /// [`Semaphore::reject_impossible`]. The time that the call takes grows with the number of keys.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let hosts = tollgate::Keyed::<u64, _>::semaphores(0);
+    /// // Calls for 5 permits of a host wait meanwhile.
+    /// hosts.set_permits(2);
+    /// hosts.reject_impossible();
+    /// ```
+    pub fn reject_impossible(&self) {
+        self.visit_each(Semaphore::reject_impossible);
+    }
+
+    /// Calls `visit` for the semaphore of each key, under no lock.
+    fn visit_each(&self, visit: impl Fn(&Semaphore)) {
+        for shard in self.map().each_shard() {
             let slots = shard.table.iter().map(|entry| &entry.slot);
             let semaphores: Vec<_> = slots.filter_map(Permits::<K>::shared).collect();
             drop(shard);
-            semaphores
-                .iter()
-                .for_each(|semaphore| contents.resize(semaphore));
+            semaphores.iter().for_each(|semaphore| visit(semaphore));
         }
     }
 }

@@ -126,6 +126,22 @@ fn set_permits_of_all_keys_changes_held_waiting_and_new_ones() {
 }
 
 #[test]
+fn reject_impossible_refuses_what_waits_for_more_than_the_limit_of_its_key() {
+    let users = Keyed::<u32, _>::semaphores(0);
+    let waits = |key| [5, 1].map(|n| Waiter::parked(users.key(key).acquire_many(n)));
+    let mut waiters = [waits(&1), waits(&2)];
+    users.set_permits(2);
+    for [large, small] in &mut waiters {
+        assert!(large.is_pending() && small.is_pending());
+    }
+    users.reject_impossible();
+    for [large, small] in &mut waiters {
+        assert_eq!(kind(large.output()), ErrorKind::ExceedsCapacity);
+        drop(small.granted());
+    }
+}
+
+#[test]
 fn set_permits_of_all_keys_keeps_those_with_their_own() {
     let users = Keyed::<u32, _>::semaphores(1).permits(|_| 3);
     let _held = users.key(&1).try_acquire().unwrap();

@@ -180,9 +180,14 @@ impl Semaphore {
     /// takes no permits away from their holders: permits held above the new limit are a debt, and
     /// no caller is admitted until it has been paid off. A waiter that requests more than the
     /// lowered limit is refused with [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity) when it
-    /// reaches the head of the queue, unless the limit has been raised far enough by then. Raising
-    /// the limit never refuses a waiter. With 0 every request for permits waits. This is a pause,
-    /// which a later limit ends, whereas [`close`](Self::close) is final.
+    /// reaches the head of the queue, unless the limit has been raised far enough by then. With 0
+    /// every request for permits waits. This is a pause, which a later limit ends, whereas
+    /// [`close`](Self::close) is final.
+    ///
+    /// Raising the limit never refuses a waiter, also not from 0. A waiter that joined during a pause
+    /// and requests more than the limit after it waits until the limit is high enough, **and everybody
+    /// behind it waits too**. If the limit is to stay there, call
+    /// [`reject_impossible`](Self::reject_impossible) afterwards.
     ///
     /// # Panics
     ///
@@ -206,6 +211,44 @@ impl Semaphore {
             "a semaphore cannot have {permits} permits, see MAX_PERMITS"
         );
         self.resize(|_| Some(permits));
+    }
+
+    /// Refuses every waiter that requests more than the limit, as lowering the limit to this value
+    /// does: with [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity), when it reaches the head of
+    /// the queue, unless the limit has been raised far enough by then.
+    ///
+    /// There are such waiters only after a limit of 0, during which a request for any number of
+    /// permits waits: [raising the limit](Self::set_permits) refuses none of them. While the limit is
+    /// 0, nothing is impossible, and this does nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{ErrorKind, Semaphore};
+    ///
+    /// # fn main() -> Result<(), tollgate::AcquireError> {
+    /// # use std::task::{Context, Poll, Waker};
+    /// # let mut context = Context::from_waker(Waker::noop());
+    /// # let mut poll = |wait: &mut std::pin::Pin<Box<_>>| std::future::Future::poll(wait.as_mut(), &mut context);
+    /// let semaphore = Semaphore::new(0);
+    /// let mut large = Box::pin(semaphore.acquire_many(5));
+    /// let mut small = Box::pin(semaphore.acquire());
+    /// assert!(poll(&mut large).is_pending() && poll(&mut small).is_pending());
+    ///
+    /// semaphore.set_permits(2);
+    /// assert!(poll(&mut large).is_pending() && poll(&mut small).is_pending());
+    ///
+    /// semaphore.reject_impossible();
+    /// let Poll::Ready(Err(refused)) = poll(&mut large) else { panic!("it waits") };
+    /// assert_eq!(refused.kind(), ErrorKind::ExceedsCapacity);
+    /// assert!(poll(&mut small).is_ready());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn reject_impossible(&self) {
+        let mut queues = self.lock();
+        queues.refuse_above(self.permits());
+        self.settle(queues);
     }
 
     /// Raises the limit by `permits`.

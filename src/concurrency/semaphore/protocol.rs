@@ -37,9 +37,10 @@ pub(super) struct QueueState {
     /// Once closed, the first number that was not granted; so waiters need not be notified one by
     /// one.
     closed_from: Option<u64>,
-    /// The number of the last waiter that was there when the limit was last reduced. Only those
-    /// waiters are refused: one that waits for the limit to rise keeps waiting until it has risen.
-    lowered_until: u64,
+    /// The number of the last waiter that was there when the limit was last reduced, or when the
+    /// impossible were last rejected. Only those waiters are refused: one that waits for the limit to
+    /// rise keeps waiting until it has risen.
+    refuses_until: u64,
     /// The highest limit since then: a request for more than that could not be granted at any time
     /// since.
     highest_limit: usize,
@@ -52,24 +53,32 @@ impl QueueState {
             idle: WaitQueue::new(),
             idle_until: 0,
             closed_from: None,
-            lowered_until: 0,
+            refuses_until: 0,
             highest_limit: 0,
         }
     }
 
-    /// Returns whether the limit was reduced below the request of this waiter, and has not been
+    /// Returns whether this waiter was to be refused for its request, and the limit has not been
     /// raised far enough since.
     fn is_impossible(&self, number: u64, cost: u32) -> bool {
-        number <= self.lowered_until && cost as usize > self.highest_limit
+        number <= self.refuses_until && cost as usize > self.highest_limit
     }
 
     /// Records a change of the limit.
     fn limit_changed(&mut self, old: usize, new: usize) {
         if new >= old {
             self.highest_limit = self.highest_limit.max(new);
-        } else if new > 0 {
-            self.lowered_until = self.permits.last_number();
-            self.highest_limit = new;
+        } else {
+            self.refuse_above(new);
+        }
+    }
+
+    /// Refuses the waiters that request more than the limit when they reach the head. A limit of 0 is
+    /// a pause, not a capacity.
+    pub(super) fn refuse_above(&mut self, limit: usize) {
+        if limit > 0 {
+            self.refuses_until = self.permits.last_number();
+            self.highest_limit = limit;
         }
     }
 
@@ -201,7 +210,7 @@ impl Queued for Semaphore {
         // last permit that was held. But while no permit is free, the next head must wait, unless
         // the limit was reduced while it waited.
         let head = queues.permits.head_number();
-        let is_newer = head.is_some_and(|head| head > queues.lowered_until);
+        let is_newer = head.is_some_and(|head| head > queues.refuses_until);
         match waker.is_some() && is_newer && self.state.load().free() <= 0 {
             true => drop(queues),
             false => self.settle(queues),

@@ -37,6 +37,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0..3_usize).prop_map(Step::AddPermits),
         1 => (0..3_usize).prop_map(Step::ForgetPermits),
         1 => (5..60_usize).prop_map(Step::SetPermits),
+        1 => Just(Step::RejectImpossible),
         2 => Just(Step::WaitIdle),
         2 => index().prop_map(Step::PollIdle),
         1 => index().prop_map(Step::DropIdle),

@@ -34,7 +34,7 @@ impl Answer {
 pub(crate) struct Caller {
     pub(crate) cost: usize,
     pub(crate) answer: Option<Answer>,
-    /// A lowering of the limit has made it impossible, and no higher limit possible again.
+    /// A lowering of the limit or a call has made it impossible, and no higher limit possible again.
     impossible: bool,
 }
 
@@ -158,6 +158,14 @@ impl Model {
             } else if lowered && limit > 0 {
                 caller.impossible = true;
             }
+        }
+        self.serve();
+    }
+
+    pub(crate) fn reject_impossible(&mut self) {
+        for name in &self.queue {
+            let caller = &mut self.callers[*name];
+            caller.impossible |= self.limit > 0 && caller.cost > self.limit;
         }
         self.serve();
     }

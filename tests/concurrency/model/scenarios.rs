@@ -5,7 +5,7 @@
 //! future and polls it; if it has to wait it goes to the end of the waiters, otherwise what it was
 //! given goes to the end of the permits. `poll`, `drop` and `leak` name a waiter, `release`, `split`,
 //! `merge`, `forget` and `leak-permit` a permit, by its place from 0. `limit`, `add` and `take-free`
-//! are `set_permits`, `add_permits` and `forget_permits`. A call that does not name enough is refused,
+//! are `set_permits`, `add_permits` and `forget_permits`; `reject` is `reject_impossible`. A call that does not name enough is refused,
 //! or stays pending, which the names of the rows tell. `free` and `waiting` say what can be seen then.
 
 use super::run;
@@ -117,6 +117,20 @@ add_permits one by one never refuses who waits for all, lowered | 3 | limit 1, l
     3 x poll 0 + add 1, poll 0
 a raise after a lowering makes a waiter possible again | 6 | try 6, acquire 1, acquire 4, limit 3, limit 5,
     limit 0, limit 3, release 0, poll 0, release 0, poll 0, limit 4, poll 0
+a raise from 0 refuses nobody, and whoever is behind waits too | 0 | acquire 5, acquire 1, limit 2, poll 0,
+    poll 1, free 2, waiting 2, try 1, acquire 5, limit 5, poll 0, release 0, poll 0
+reject_impossible refuses what waits for more than the limit, and those behind go | 0 | acquire 5, acquire 1,
+    limit 2, reject, poll 0, poll 0, free 1
+reject_impossible refuses at the head and not before | 2 | try 2, limit 0, acquire 1, acquire 5, limit 2, reject,
+    poll 1, waiting 2, release 0, poll 0, poll 0
+reject_impossible during a pause refuses nobody, also later | 3 | limit 0, acquire 5, reject, poll 0, limit 2,
+    poll 0, waiting 1, limit 5, poll 0
+reject_impossible is undone by a limit that is high enough | 2 | try 2, limit 0, acquire 1, acquire 5, limit 2,
+    reject, limit 5, poll 0, poll 0, release-all, poll 0
+reject_impossible does not concern those who come later | 0 | acquire 1, limit 2, reject, poll 0, limit 0,
+    acquire 5, limit 2, poll 0, waiting 1
+reject_impossible where nothing is impossible changes nothing | 3 | try 3, acquire 3, reject, poll 0, release 0,
+    poll 0
 forget_permits takes what is free and no more | 5 | try 3, acquire 4, take-free 1, poll 0, take-free 9,
     take-free 9, poll 0, free 0
 
@@ -198,6 +212,7 @@ fn step(text: &str) -> Step {
         "limit" => Step::SetPermits(number()),
         "add" => Step::AddPermits(number()),
         "take-free" => Step::ForgetPermits(number()),
+        "reject" => Step::RejectImpossible,
         "close" => Step::Close,
         "idle" => Step::WaitIdle,
         "poll-idle" => Step::PollIdle(number()),

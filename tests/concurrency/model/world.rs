@@ -37,6 +37,7 @@ pub(crate) enum Step {
     SetPermits(usize),
     AddPermits(usize),
     ForgetPermits(usize),
+    RejectImpossible,
     Close,
     WaitIdle,
     PollIdle(usize),
@@ -165,6 +166,10 @@ impl<'a> World<'a> {
             Step::ForgetPermits(permits) => {
                 let forgotten = self.semaphore.forget_permits(permits);
                 prop_assert_eq!(forgotten, self.model.forget_free(permits));
+            }
+            Step::RejectImpossible => {
+                self.semaphore.reject_impossible();
+                self.model.reject_impossible();
             }
             Step::Close => {
                 self.semaphore.close();
