@@ -42,7 +42,18 @@
 //! | allocations of a wait | none, except to enlarge the queue | none, except to enlarge the queue, and 1 for an item that an asynchronous function makes | 4; and 2 each time it is woken and finds no permit | none; with tokens, some | 1 | 1; and 1 each time it is woken and finds no permit |
 //! | the holder panics | the permit returns | the item returns, or a pool that can make items makes a new one | the permit returns | the permit returns | the permit returns | the permit returns |
 //! | a waker panics when it is called | contained; all other waiters are woken | contained; all other waiters are woken | contained; all other waiters are woken | no wakers | the panic propagates | the panic propagates |
+//! | a waker polls its task at once | [nests 32 calls](#wakers-that-poll-at-once) | nests 32 calls | deadlocks | no wakers | nests as many calls as there are waiters | deadlocks |
 //! | feature | | | `channel`, a default | | `tokio`, a default | `async-lock` |
+//!
+//! # Wakers that poll at once
+//!
+//! A waker may poll its task inside of `wake`, as some executors do. If the task returns its permit
+//! there, the next waiter is woken inside of that call, and so on. At most 32 calls of wakers are nested
+//! on a thread, over all throttles of this crate. The wakers after that are called by the outermost of
+//! these calls, in their order, before it returns. So a queue of any length takes a bounded part of
+//! the stack. Until then a waker that **blocks its thread** inside of 32 others for a waiter that was
+//! put off waits for good. A [`ManualClock`](crate::ManualClock) that a waker advances nests without a
+//! bound.
 //!
 //! # By key
 //!
@@ -72,6 +83,7 @@
 //! | `acquire()` is `Unpin` | yes | yes |
 //! | allocations | its state, at the first use; the queue, for the first waiter and to enlarge it | likewise |
 //! | a waker panics when it is called | contained; all other waiters are woken | likewise |
+//! | a waker polls its task at once | [nests 32 calls](#wakers-that-poll-at-once) | likewise |
 //!
 //! # Blocking: no calls for a while
 //!
@@ -84,6 +96,7 @@
 //! | memory | a handle is a pointer |
 //! | in a `static` without `LazyLock` | no |
 //! | a [`Throttle`](crate::Throttle) | yes, by value |
+//! | a waker polls its task at once | [nests 32 calls](#wakers-that-poll-at-once) |
 //! | allocations of a wait | none, except for the first waiter and to enlarge the queue |
 //!
 //! The crate `tollgate-detector` decides whose gates to block, and states the error of its counts.
@@ -101,4 +114,5 @@
 //! | needs a runtime that is being driven | if the throttle does |
 //! | in a `static` without `LazyLock` | no |
 //! | a [`Throttle`](crate::Throttle) | each class, by value |
+//! | a waker polls its task at once | [nests 32 calls](#wakers-that-poll-at-once), if the throttle does |
 //! | allocations of a wait | those of the throttle; and the queue grows as waiters come |

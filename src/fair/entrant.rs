@@ -213,7 +213,7 @@ impl<T: Queueable, K: ClassKey> Wake for Shared<T, K> {
         let waker = locked.schedule.take_next_waker();
         drop(locked);
         if let Some(waker) = waker {
-            catch_waker_panic(|| waker.wake());
+            WakeList::from(waker).wake_all();
         }
     }
 }

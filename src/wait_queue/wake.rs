@@ -2,13 +2,39 @@
 //!
 //! They are in a fixed array on the stack, so granting allocates nothing, however many waiters are
 //! granted at once. When the array is full, the owner unlocks, wakes, and continues.
+//!
+//! A waker may poll its task at once, and the task may return what it was granted, which wakes the
+//! next one inside of that call. So a long queue could be one chain of calls as deep as the queue is
+//! long. [`NESTED`] such calls are made on the spot; from there on wakers are put off, and called in
+//! their order by the outermost call on this thread before it returns. `nested_wakes_of_a_semaphore`
+//! and the tests beside it hold that.
 
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::task::Waker;
 
 use crate::panic::catch_waker_panic;
 
 /// The number of wakers that fit.
 const CAPACITY: usize = 8;
+
+/// The number of calls of wakers inside of each other on one thread.
+const NESTED: u32 = 32;
+
+thread_local! {
+    // Not a modelled one: the threads of a model share it, and never nest as many calls.
+    static CALLS: Calls = const {
+        Calls { depth: Cell::new(0), later: RefCell::new(VecDeque::new()) }
+    };
+}
+
+/// The calls of wakers on a thread.
+struct Calls {
+    /// The number of calls that have not returned.
+    depth: Cell<u32>,
+    /// Wakers that the outermost call calls.
+    later: RefCell<VecDeque<Waker>>,
+}
 
 /// Up to eight wakers, first-in first-out. There is nearly always at most one, so the array is
 /// created only for the second.
@@ -52,28 +78,98 @@ impl WakeList {
         others[self.len - 1] = Some(waker);
     }
 
-    /// Calls every waker, in order, and leaves the batch empty.
+    /// Calls every waker, in order, and leaves the batch empty. Inside of [`NESTED`] other calls it
+    /// leaves the wakers to the outermost one.
     ///
     /// A waker that panics does not prevent the other calls. The panic hook reports the panic,
     /// which is then caught: this runs inside `Drop` of permits and futures, where an uncaught
     /// panic would abort the process or strand the rest of the queue.
     #[inline]
     pub(crate) fn wake_all(&mut self) {
+        if self.len > 0 {
+            self.wake_some();
+        }
+    }
+
+    #[inline(never)]
+    fn wake_some(&mut self) {
+        // Where the destructors of a thread run after that of `CALLS`, nothing is put off.
+        if CALLS.try_with(|calls| calls.wake_nested(self)).is_err() {
+            self.call_all();
+        }
+    }
+
+    fn call_all(&mut self) {
         if let Some(first) = self.first.take() {
-            catch_waker_panic(|| first.wake());
+            call(first);
         }
         if self.len > 1 {
-            self.wake_others();
+            self.call_others();
         }
         self.len = 0;
     }
 
     #[inline(never)]
-    fn wake_others(&mut self) {
-        for other in self.others.take().into_iter().flatten().flatten() {
-            catch_waker_panic(|| other.wake());
+    fn call_others(&mut self) {
+        self.take_others().for_each(call);
+    }
+
+    fn take_others(&mut self) -> impl Iterator<Item = Waker> {
+        self.others.take().into_iter().flatten().flatten()
+    }
+}
+
+impl From<Waker> for WakeList {
+    fn from(waker: Waker) -> Self {
+        let mut list = Self::new();
+        list.push(Some(waker));
+        list
+    }
+}
+
+impl Calls {
+    fn wake_nested(&self, list: &mut WakeList) {
+        let depth = self.depth.get();
+        if depth >= NESTED {
+            return self.put_off(list);
+        }
+        self.depth.set(depth + 1);
+        list.call_all();
+        if depth == 0 {
+            self.call_later();
+        }
+        // Not `depth`: the threads of a model take turns inside.
+        self.depth.set(self.depth.get() - 1);
+    }
+
+    #[cold]
+    fn put_off(&self, list: &mut WakeList) {
+        let mut later = self.later.borrow_mut();
+        later.extend(list.first.take());
+        later.extend(list.take_others());
+        list.len = 0;
+    }
+
+    /// Calls the wakers that were put off, also by these calls.
+    fn call_later(&self) {
+        while let Some(waker) = self.next_later() {
+            call(waker);
         }
     }
+
+    fn next_later(&self) -> Option<Waker> {
+        let mut later = self.later.borrow_mut();
+        let next = later.pop_front();
+        if next.is_none() {
+            // A long queue leaves no memory behind.
+            later.shrink_to_fit();
+        }
+        next
+    }
+}
+
+fn call(waker: Waker) {
+    catch_waker_panic(|| waker.wake());
 }
 
 #[cfg(test)]
@@ -114,5 +210,88 @@ mod tests {
         batch.wake_all();
         assert!(!batch.is_full());
         assert_eq!(*called.lock().unwrap(), (0..CAPACITY).collect::<Vec<_>>());
+    }
+
+    /// Counts down, and wakes another one that does inside of the call.
+    struct Chain {
+        left: usize,
+        depth: Arc<Mutex<(usize, usize)>>,
+        order: Arc<Mutex<Vec<usize>>>,
+    }
+
+    impl Wake for Chain {
+        fn wake(self: Arc<Self>) {
+            self.order.lock().unwrap().push(self.left);
+            let mut depth = self.depth.lock().unwrap();
+            depth.0 += 1;
+            depth.1 = depth.1.max(depth.0);
+            drop(depth);
+            let mut batch = WakeList::new();
+            if self.left > 0 {
+                batch.push(Some(Waker::from(Arc::new(Self {
+                    left: self.left - 1,
+                    depth: Arc::clone(&self.depth),
+                    order: Arc::clone(&self.order),
+                }))));
+            }
+            batch.wake_all();
+            self.depth.lock().unwrap().0 -= 1;
+        }
+    }
+
+    #[test]
+    fn wake_all_inside_of_as_many_calls_as_may_nest_leaves_the_wakers_to_the_outermost() {
+        let (depth, order) = (Arc::default(), Arc::default());
+        let chain = |left| {
+            Waker::from(Arc::new(Chain {
+                left,
+                depth: Arc::clone(&depth),
+                order: Arc::clone(&order),
+            }))
+        };
+        let mut batch = WakeList::from(chain(1000));
+        batch.push(Some(chain(0)));
+        batch.wake_all();
+        assert_eq!(*depth.lock().unwrap(), (0, NESTED as usize));
+        // The second of the batch comes before those that were put off.
+        let mut expected: Vec<_> = (0..=1000).rev().collect();
+        expected.insert(NESTED as usize, 0);
+        assert_eq!(*order.lock().unwrap(), expected);
+        let kept = CALLS.with(|calls| (calls.depth.get(), calls.later.borrow().len()));
+        assert_eq!(kept, (0, 0));
+    }
+
+    /// Wakes when the thread ends.
+    struct WakesAtTheEnd(RefCell<WakeList>);
+
+    impl Drop for WakesAtTheEnd {
+        fn drop(&mut self) {
+            self.0.borrow_mut().wake_all();
+        }
+    }
+
+    #[test]
+    fn wake_all_at_the_end_of_a_thread_calls_every_waker() {
+        thread_local! {
+            static LAST: WakesAtTheEnd = const { WakesAtTheEnd(RefCell::new(WakeList::new())) };
+        }
+        let called = Arc::default();
+        let recorder = |called: &Arc<_>, name| {
+            Waker::from(Arc::new(Recorder {
+                name,
+                panics: false,
+                called: Arc::clone(called),
+            }))
+        };
+        let shared = Arc::clone(&called);
+        // A join waits for destructors, unlike the end of a scope.
+        let thread = std::thread::spawn(move || {
+            // Destructors run in an order of the platform's choice: one of the two is early.
+            LAST.with(|last| last.0.borrow_mut().push(Some(recorder(&shared, 1))));
+            WakeList::from(recorder(&shared, 0)).wake_all();
+            LAST.with(|last| last.0.borrow_mut().push(Some(recorder(&shared, 2))));
+        });
+        thread.join().unwrap();
+        assert_eq!(*called.lock().unwrap(), [0, 1, 2]);
     }
 }

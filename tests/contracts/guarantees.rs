@@ -6,6 +6,7 @@
 //! | two at once, of `CondvarSemaphore` | `failures/handed_on.rs` |
 //! | weight, the limit, a bounded queue, `wait_idle` | `concurrency/model/`, `concurrency/foreign_semaphores/` |
 //! | a limit of 0 | `panics/`, `concurrency/model/`, `concurrency/foreign_semaphores/` |
+//! | wakers that poll at once | `failures/nested_wakes.rs` |
 //! | idle items, items of holders that panicked | `concurrency/pool/` |
 //! | allocations | `memory/` |
 //! | a gate | `adapters/gate/` |

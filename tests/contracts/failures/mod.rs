@@ -11,6 +11,7 @@ mod handed_on;
 mod http;
 mod keys;
 mod left_behind;
+mod nested_wakes;
 mod queue;
 mod rate_queues;
 mod rates;
