@@ -89,4 +89,7 @@
 //! - An [`AdaptiveSemaphore`](crate::adaptive::AdaptiveSemaphore), a [`FairQueue`](crate::fair::FairQueue), a
 //!   [`Gate`](crate::Gate), and [`Observed`](crate::observe::Observed) with its observers have a clock, too.
 //!   Without one of these, no time seems to pass for them in paused time.
-//! - With `test-util`, a limiter in a `static` starts afresh in each runtime: parallel tests reset it.
+//! - With `test-util`, a limiter in a `static` has a [state for each
+//!   runtime](crate::Clock#limiters-that-are-used-in-several-runtimes), so tests that run at once do not
+//!   see each other. A [`Keyed`](crate::Keyed) starts afresh whenever the runtime changes: parallel tests
+//!   reset it.

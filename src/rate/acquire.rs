@@ -6,7 +6,7 @@ use std::future::Future;
 use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use super::charge::Charge;
 use super::limiter::RateLimiter;
@@ -87,17 +87,40 @@ impl<S: Deref<Target = RateLimiter>> Acquire<S> {
     /// Joins the queue, or checks the waiter's status there.
     #[inline(never)]
     fn poll_queue(&mut self, context: &Context<'_>) -> Poll<Result<Charge, AcquireError>> {
-        let shared = self.limiter.shared();
-        // A waker may panic when it is cloned; drop must still find the waiter's slot then.
-        let polled = match &self.state {
-            State::New => shared.join(self.cost, context.waker(), &mut self.state),
-            State::Waiting(id) => shared.poll_waiter(id, context.waker()),
+        let waker = context.waker();
+        let mut polled = match &self.state {
+            State::New => None,
+            State::Waiting(id) => self.poll_in_queue(id, waker),
             State::Over => panic!("polled again after it was ready"),
         };
+        if polled.is_none() {
+            self.leave();
+            // A waker may panic when it is cloned; drop must still find the waiter's slot then.
+            self.state = State::New;
+            let here = self.limiter.here();
+            polled = Some(here.join(self.cost, waker, &mut self.state));
+        }
+        let polled = polled.unwrap_or(Poll::Pending);
         if polled.is_ready() {
             self.state = State::Over;
         }
         polled
+    }
+
+    /// Polls the waiter where it is in the queue. Returns `None` if it has to join the queue of
+    /// another runtime: the one that it joined in is not that of the current poll, or has ended.
+    fn poll_in_queue(
+        &self,
+        id: &WaiterId,
+        waker: &Waker,
+    ) -> Option<Poll<Result<Charge, AcquireError>>> {
+        let state = self.limiter.state_of(id);
+        if !state.clock().is_elsewhere() {
+            return Some(state.poll_waiter(id, waker));
+        }
+        let outcome = state.collect_served(id)?;
+        let moves = outcome.is_err() && state.clock().has_ended() && !self.limiter.is_closed();
+        (!moves).then_some(Poll::Ready(outcome))
     }
 
     #[inline]
@@ -108,7 +131,7 @@ impl<S: Deref<Target = RateLimiter>> Acquire<S> {
     /// Returns when its turn comes, and the current tick, if it waits.
     pub(super) fn due(&self) -> Option<(Tick, Tick)> {
         match &self.state {
-            State::Waiting(id) => self.shared().due_of(id),
+            State::Waiting(id) => self.limiter.state_of(id).due_of(id),
             State::New | State::Over => None,
         }
     }
@@ -117,7 +140,7 @@ impl<S: Deref<Target = RateLimiter>> Acquire<S> {
     #[inline(never)]
     pub(super) fn leave(&mut self) {
         if let State::Waiting(id) = std::mem::replace(&mut self.state, State::Over) {
-            self.shared().leave(id, self.cost);
+            self.limiter.state_of(&id).leave(id, self.cost);
         }
     }
 
@@ -128,7 +151,7 @@ impl<S: Deref<Target = RateLimiter>> Acquire<S> {
         self.state = State::New;
     }
 
-    pub(super) fn shared(&self) -> &Arc<Shared> {
+    fn shared(&self) -> &Arc<Shared> {
         self.limiter.shared()
     }
 }

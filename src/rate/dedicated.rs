@@ -32,8 +32,11 @@ impl RateLimiter {
     /// no other handle and no waiter, it is open, and every charge ever made is paid off. Only
     /// valid where no other thread can get a handle meanwhile.
     pub(crate) fn try_reclaim(self: &Arc<Self>, now: Tick) -> Option<(Tat, Quota)> {
-        let shared = self.shared();
-        if Arc::strong_count(self) > 1 || Arc::strong_count(shared) > 1 {
+        let (root, shared) = (self.shared(), self.here());
+        // The table of a limiter with a state for each runtime has one more, and so has this call.
+        let own = if root.runtimes.is_some() { 2 } else { 1 };
+        let is_shared = Arc::strong_count(root) > 1 || Arc::strong_count(&shared) > own;
+        if Arc::strong_count(self) > 1 || is_shared {
             return None;
         }
         // Pairs with the release with which other threads dropped their handles: their writes are

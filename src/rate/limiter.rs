@@ -447,6 +447,16 @@ impl RateLimiter {
             panic!("{error}");
         }
         shared.lock_on_time().set_quota(quota, how);
+        for state in shared.of_runtimes() {
+            // Of two calls at once, the later one must hold everywhere.
+            loop {
+                let quota = shared.queue().quota;
+                state.lock_on_time().set_quota(quota, how);
+                if shared.queue().quota == quota {
+                    break;
+                }
+            }
+        }
     }
 
     /// Closes the limiter: every waiter, and every later call, fails with
@@ -462,7 +472,11 @@ impl RateLimiter {
     /// assert_eq!(limiter.try_acquire().unwrap_err().kind(), ErrorKind::Closed);
     /// ```
     pub fn close(&self) {
-        self.shared().lock_state().close();
+        let shared = self.shared();
+        shared.lock_state().close();
+        for state in shared.of_runtimes() {
+            state.lock_state().close();
+        }
     }
 }
 
@@ -496,7 +510,7 @@ impl RateLimiter {
     /// admitted, because it asks for more than the burst or the limiter is closed. It does not
     /// include [jitter](Self::jitter).
     pub fn peek_many(&self, n: u64) -> Decision {
-        self.shared().lock_on_time().peek(n)
+        self.here().lock_on_time().peek(n)
     }
 
     /// Returns the state of the limiter just after one of its own charges, for the headers of a
@@ -522,12 +536,13 @@ impl RateLimiter {
     #[doc(alias = "StateSnapshot")]
     #[doc(alias = "remaining_burst_capacity")]
     pub fn decision(&self, charge: &Charge) -> Decision {
-        self.shared().lock_on_time().decision_after(charge)
+        self.here().lock_on_time().decision_after(charge)
     }
 
     /// Returns the quota, and the decision that a call of cost 1 would get, of one moment.
     pub(crate) fn status(&self) -> LimitStatus {
-        let mut locked = self.shared().lock_on_time();
+        let here = self.here();
+        let mut locked = here.lock_on_time();
         LimitStatus::Rate {
             quota: locked.quota,
             decision: locked.peek(1),
@@ -552,7 +567,7 @@ impl RateLimiter {
     /// Returns what could be charged at once if there were no waiters and the limiter were open.
     #[doc(alias = "balance")]
     pub fn available(&self) -> u64 {
-        self.shared().lock_on_time().available()
+        self.here().lock_on_time().available()
     }
 
     /// Returns the current quota.
@@ -562,7 +577,7 @@ impl RateLimiter {
 
     /// Returns the number of waiters.
     pub fn waiting(&self) -> usize {
-        self.shared().queue().waiting()
+        self.here().queue().waiting()
     }
 
     /// Returns whether it was [closed](Self::close).
@@ -585,7 +600,8 @@ impl RateLimiter {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     pub fn snapshot(&self) -> Snapshot {
-        let mut locked = self.shared().lock_on_time();
+        let here = self.here();
+        let mut locked = here.lock_on_time();
         let decision = locked.decision(0);
         let (now, head) = (locked.now, locked.waiters.head());
         Snapshot {

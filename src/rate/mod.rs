@@ -13,6 +13,7 @@ mod options;
 mod pause;
 mod queue;
 mod reservation;
+mod runtimes;
 mod shared;
 mod state;
 mod verbs;

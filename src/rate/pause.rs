@@ -31,9 +31,9 @@ impl RateLimiter {
     /// refunded. A change of the quota does not change the end.
     ///
     /// A duration of zero does nothing. A pause cannot be taken back, and one that would end more
-    /// than nine years after the epoch of the clock, such as [`Duration::MAX`], never ends. Only a
-    /// limiter on [tokio's time](crate::Clock#limiters-that-are-used-in-several-runtimes) forgets a pause: when
-    /// it is used in another runtime.
+    /// than nine years after the epoch of the clock, such as [`Duration::MAX`], never ends. On [tokio's
+    /// time](crate::Clock#limiters-that-are-used-in-several-runtimes) a pause is that of the current
+    /// runtime.
     ///
     /// # Examples
     ///
@@ -54,7 +54,8 @@ impl RateLimiter {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     pub fn pause_for(&self, duration: Duration) {
-        let mut locked = self.shared().lock_on_time();
+        let here = self.here();
+        let mut locked = here.lock_on_time();
         let until = locked.now.saturating_add(duration);
         locked.pause(until);
     }
@@ -62,7 +63,7 @@ impl RateLimiter {
     /// Pauses the limiter until a tick of its clock, unless it is already paused for longer. See
     /// [`pause_for`](Self::pause_for). A tick that has passed does nothing.
     pub fn pause_until(&self, until: Tick) {
-        self.shared().lock_on_time().pause(until);
+        self.here().lock_on_time().pause(until);
     }
 
     /// Returns the tick of its clock at which a [pause](Self::pause_for) ends; `None` if the limiter
@@ -83,13 +84,14 @@ impl RateLimiter {
     /// assert_eq!(limiter.paused_until(), None);
     /// ```
     pub fn paused_until(&self) -> Option<Tick> {
-        let locked = self.shared().lock_on_time();
+        let here = self.here();
+        let locked = here.lock_on_time();
         locked.is_paused().then_some(locked.paused_until)
     }
 
     /// Spends the burst, except for one token, before callers that an opening has released together.
     pub(crate) fn spend_burst(&self, opening: u64) {
-        self.shared().lock_on_time().spend_burst(opening);
+        self.here().lock_on_time().spend_burst(opening);
     }
 }
 

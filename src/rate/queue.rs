@@ -251,14 +251,6 @@ impl<'a> Locked<'a> {
         }
     }
 
-    /// Forgets all charges.
-    pub(super) fn clear(&mut self) {
-        self.rule.clear();
-        self.paused_until = Tick::default();
-        self.begin_generation();
-        self.restart_timing();
-    }
-
     pub(super) fn close(&mut self) {
         self.closed = true;
         self.grant_due();
@@ -468,7 +460,8 @@ impl Shared {
             ..Receipt::default()
         };
         locked.queued += u128::from(cost);
-        *state = State::Waiting(locked.waiters.push(joined, waker));
+        let id = locked.waiters.push(joined, waker);
+        *state = State::Waiting(id.of_queue(self.number));
         drop(locked);
         report_clock(self.clock());
         // Last, because arming may panic.
@@ -505,6 +498,13 @@ impl Shared {
         }
         report_clock(self.clock());
         Poll::Pending
+    }
+
+    /// Returns the outcome of a waiter, if it has been served.
+    pub(super) fn collect_served(&self, id: &WaiterId) -> Option<Result<Charge, AcquireError>> {
+        let mut queue = self.queue();
+        let waits = queue.waiters.cost(id).is_some();
+        (!waits).then(|| queue.collect(id))
     }
 
     /// Leaves the queue, or gives back what was granted there.

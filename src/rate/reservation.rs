@@ -128,7 +128,7 @@ impl Future for Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         if let Some(charge) = self.charge.take() {
-            self.acquire.shared().refund(&charge, charge.cost());
+            self.acquire.limiter().0.refund(charge);
         }
     }
 }

@@ -23,7 +23,7 @@ use crate::decision::wait_for;
 use crate::error::AcquireError;
 use crate::quota::Quota;
 use crate::sync::{Mutex, MutexGuard, back_off, lock};
-use crate::time::{Clock, Counter, Deadline, LastRuntime, Tick};
+use crate::time::{ByRuntime, Clock, Counter, Deadline, Tick};
 
 /// The state of a limiter, which its timer shares.
 pub(crate) struct Shared {
@@ -40,8 +40,11 @@ pub(crate) struct Shared {
     timer: Deadline,
     /// What the timer wakes.
     on_deadline: Waker,
-    /// The runtime of the last use, if the clock is tokio's.
-    runtime: Mutex<LastRuntime>,
+    /// The states of the runtimes, if the clock is tokio's: they decide, and this one only has the
+    /// quota, and whether it is closed.
+    pub(super) runtimes: Option<ByRuntime<Self>>,
+    /// Which of those it is.
+    pub(super) number: u32,
 }
 
 /// The outcome of a decision without the lock.
@@ -71,7 +74,20 @@ impl Shared {
     }
 
     /// Creates a limiter with a backlog.
-    pub(super) fn owing(quota: Quota, mut config: Config, generation: u64, tat: Tat) -> Arc<Self> {
+    pub(super) fn owing(quota: Quota, config: Config, generation: u64, tat: Tat) -> Arc<Self> {
+        let shared = Self::build(quota, config, generation, tat, 0);
+        shared.carry_here(tat, generation);
+        shared
+    }
+
+    /// Creates one state of a limiter.
+    pub(super) fn build(
+        quota: Quota,
+        mut config: Config,
+        generation: u64,
+        tat: Tat,
+        number: u32,
+    ) -> Arc<Self> {
         config.clock = config.clock.resolved();
         let rule = RuleState::new(config.algorithm, quota, config.aligned);
         let (state, params) = (AtomicState::default(), SharedParams::default());
@@ -84,11 +100,12 @@ impl Shared {
             params,
             plain: config.clock.counter().filter(|_| config.jitter.is_zero()),
             ring,
+            runtimes: config.clock.states(),
             config,
             queue: Mutex::new(queue),
             timer: Deadline::new(),
             on_deadline: Waker::from(Arc::new(OnDeadline(Weak::clone(this)))),
-            runtime: Mutex::new(LastRuntime::default()),
+            number,
         })
     }
 
@@ -99,20 +116,6 @@ impl Shared {
     /// Locks the queue alone, for callers that need no time and change nothing that is due.
     pub(super) fn queue(&self) -> MutexGuard<'_, QueueState> {
         lock(&self.queue)
-    }
-
-    /// Forgets all charges when the runtime has changed since the last use, if the clock is a
-    /// runtime's: the times of two runtimes need not agree. Call it before the clock is read.
-    #[inline]
-    pub(super) fn enter_runtime(&self) {
-        if !self.config.clock.is_of_runtime() {
-            return;
-        }
-        if lock(&self.runtime).enter_runtime() {
-            // The timer was armed in another runtime.
-            self.timer.disarm();
-            self.lock_state().clear();
-        }
     }
 
     /// Charges between `cost` and `most` now, or nothing. The path of nearly every call is inlined
@@ -129,6 +132,9 @@ impl Shared {
     /// Does the same for any clock, and with the lock if necessary.
     #[inline(never)]
     fn try_slowly(&self, cost: u64, most: u64) -> Result<Charge, AcquireError> {
+        if let Some(here) = self.here() {
+            return here.try_slowly(cost, most);
+        }
         match self.decide(cost, most) {
             Decided::Charged(charge) => Ok(charge),
             Decided::Limited { due, now } => Err(self.limited(due, now)),
@@ -150,6 +156,9 @@ impl Shared {
     /// Charges `cost` now, if the call does not have to wait and the lock is not needed.
     #[inline(never)]
     pub(super) fn charge_if_free(&self, cost: u64) -> Option<Charge> {
+        if let Some(here) = self.here() {
+            return here.charge_if_free(cost);
+        }
         match self.decide(cost, cost) {
             Decided::Charged(charge) => Some(charge),
             _ => None,
@@ -181,7 +190,6 @@ impl Shared {
     /// Decides until no other thread is faster. Looks again at the first refusal that is doubtful.
     #[inline(always)]
     fn decide(&self, cost: u64, most: u64) -> Decided {
-        self.enter_runtime();
         let (mut lost, mut looked) = (0, false);
         loop {
             let seen = self.state.load();
@@ -300,7 +308,6 @@ impl Shared {
     /// Locks the state when no waiter is due. The timer may be late, and a new call must be neither
     /// admitted before a waiter nor rejected with a zero `retry_after`.
     pub(super) fn lock_on_time(&self) -> Locked<'_> {
-        self.enter_runtime();
         self.lock_served()
     }
 
@@ -317,6 +324,9 @@ impl Shared {
 
     /// Gives back up to `cost` of a charge.
     pub(super) fn refund(&self, charge: &Charge, cost: u64) {
+        if let Some(here) = self.here() {
+            return here.refund(charge, cost);
+        }
         if self.params.is_unlimited() {
             // Nothing is owed, also not for a charge under an earlier quota. A limit that is set
             // meanwhile owes nothing for it either.
@@ -332,11 +342,15 @@ impl Shared {
         self.timer.arm(self.clock(), due, self.on_deadline.clone());
     }
 
-    /// Serves the queue. The timer calls it when the head may be due.
+    /// Serves the queue. The timer calls it when the head may be due, or when the runtime has ended:
+    /// then everybody [moves](super::acquire) to another queue.
     pub(super) fn on_deadline(&self) {
         // Disarmed first, so that a later arming takes effect.
         self.timer.disarm();
-        self.lock_state().serve();
+        match self.clock().has_ended() {
+            true => self.lock_state().close(),
+            false => self.lock_state().serve(),
+        }
     }
 }
 

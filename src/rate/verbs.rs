@@ -216,7 +216,7 @@ impl RateLimiter {
     /// ```
     #[doc(alias = "initial")]
     pub fn charge(&self, n: u64) -> Charge {
-        self.shared().lock_on_time().charge(n)
+        self.here().lock_on_time().charge(n)
     }
 
     /// Refunds a charge whose call was not made after all.

@@ -14,12 +14,13 @@
 //! called, may be taken under it.
 
 use std::fmt;
+use std::sync::Arc;
 use std::task::Waker;
 
 use super::manual::ManualClock;
 use super::tick::Tick;
 use super::timer::{Key, TIMER};
-use super::{runtime, system};
+use super::{ByRuntime, runtime, system};
 use crate::sync::{Mutex, const_fn, lock};
 
 /// The clock of a rate limiter, and the timer that wakes its waiters. An
@@ -34,7 +35,8 @@ use crate::sync::{Mutex, const_fn, lock};
 /// - [`manual`](Self::manual): time that moves only when it is advanced. It needs no runtime.
 ///
 /// With the feature `test-util`, a limiter without an explicit clock that is first used inside a
-/// tokio runtime runs on tokio's time, and so does an `AdaptiveSemaphore` or a `FairQueue` that is
+/// tokio runtime runs on tokio's time, with a state for [each
+/// runtime](Self#limiters-that-are-used-in-several-runtimes), and so does an `AdaptiveSemaphore` or a `FairQueue` that is
 /// created inside one. [`Clock::default`] is the clock of a limiter without an explicit one.
 ///
 /// # In tests with paused time
@@ -95,7 +97,10 @@ enum Kind {
     /// Not chosen explicitly: [resolved](Clock::resolved) at the first use.
     Default,
     System,
+    /// Of the current runtime.
     Runtime,
+    /// Of one runtime, wherever it is used.
+    Home(Arc<runtime::Home>),
     Manual(ManualClock),
 }
 
@@ -149,13 +154,27 @@ impl Clock {
     ///
     /// # Limiters that are used in several runtimes
     ///
-    /// The times of two runtimes need not agree. A limiter on this clock therefore **restarts**
-    /// whenever it is used in another runtime than the last time: it forgets its charges, and a
-    /// [pause](crate::RateLimiter::pause_for), and its waiters share a new burst. Code outside every runtime counts as one more runtime. A limiter
-    /// that alternates between two runtimes restarts each time, and limits neither. So a limiter in
-    /// a `static` must not serve tests that run at the same time, and a limiter that several
-    /// runtimes of one process share belongs on the [system clock](Self::system). (To give a
-    /// limiter in a `static` a clock, put it in a [`LazyLock`](std::sync::LazyLock).)
+    /// The times of two runtimes need not agree. A limiter on this clock therefore has **a state for
+    /// each runtime** in which it is used: its charges, its [pause](crate::RateLimiter::pause_for) and
+    /// its queue. Each runtime gets the whole quota, and none sees another one, also when they run at
+    /// once, as tests with a limiter in a `static` do. Code outside every runtime counts as one more
+    /// runtime. (To give a limiter in a `static` a clock, put it in a
+    /// [`LazyLock`](std::sync::LazyLock).)
+    ///
+    /// - [`set_quota`](crate::RateLimiter::set_quota) and [`close`](crate::RateLimiter::close) apply to
+    ///   all runtimes. Everything else, such as [`waiting`](crate::RateLimiter::waiting) and a refund,
+    ///   applies to the current one; a charge of another one is not refunded.
+    /// - A waiter is in the queue of the runtime in which it was polled last. One that is polled in
+    ///   another runtime takes what it was granted, or joins the queue there at the end.
+    /// - If a runtime ends, its waiters that live elsewhere are woken, and join where they are polled.
+    /// - The state of a runtime is dropped after its end, so the memory does not grow with the runtimes
+    ///   that a process starts. The first limiter in a runtime starts a task there, which ends with it.
+    ///
+    /// A limit that several runtimes of one process share belongs on the [system
+    /// clock](Self::system). A [`Keyed`](crate::Keyed) on this clock has one state: its keys **restart**
+    /// whenever it is used in another runtime than the last time. So it must not serve tests that run at
+    /// the same time, and neither must a [`Gate`](crate::Gate) or a
+    /// [`FairQueue`](crate::fair::FairQueue), which are the same for all runtimes.
     ///
     /// # Precision
     ///
@@ -219,7 +238,34 @@ impl Clock {
 
     /// Returns whether this is tokio's time.
     pub(crate) fn is_of_runtime(&self) -> bool {
-        matches!(self.0, Kind::Runtime)
+        matches!(self.0, Kind::Runtime | Kind::Home(_))
+    }
+
+    /// Returns room for the states of a limiter on this clock, if it needs one for each runtime.
+    pub(crate) fn states<T>(&self) -> Option<ByRuntime<T>> {
+        match self.0 {
+            Kind::Runtime => ByRuntime::new(),
+            _ => None,
+        }
+    }
+
+    /// Returns the clock of one runtime.
+    #[cfg_attr(
+        not(feature = "tokio"),
+        expect(dead_code, reason = "there are no runtimes")
+    )]
+    pub(super) fn bound(home: Arc<runtime::Home>) -> Self {
+        Self(Kind::Home(home))
+    }
+
+    /// Returns whether it is the clock of one runtime, and the current code is not in it.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        matches!(&self.0, Kind::Home(home) if !home.is_here())
+    }
+
+    /// Returns whether it is the clock of a runtime that has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        matches!(&self.0, Kind::Home(home) if home.has_ended())
     }
 
     /// Returns the current tick. It is never earlier than a tick that the same thread got before
@@ -230,6 +276,7 @@ impl Clock {
         match &self.0 {
             Kind::System | Kind::Default => system::now(),
             Kind::Runtime => runtime::now(),
+            Kind::Home(home) => home.now(),
             Kind::Manual(manual) => manual.now(),
         }
     }
@@ -247,6 +294,7 @@ impl Clock {
                 TimerEntry::System(key)
             }
             Kind::Runtime => runtime::start_timer(key.due, waker),
+            Kind::Home(home) => home.start_timer(key.due, waker),
             Kind::Manual(manual) => {
                 manual.insert(key, waker);
                 TimerEntry::Manual(manual.clone(), key)
@@ -350,7 +398,7 @@ impl fmt::Debug for Clock {
         f.write_str(match self.0 {
             Kind::Default => "Clock(system, unless in a test)",
             Kind::System => "Clock(system)",
-            Kind::Runtime => "Clock(tokio)",
+            Kind::Runtime | Kind::Home(_) => "Clock(tokio)",
             Kind::Manual(_) => "Clock(manual)",
         })
     }

@@ -1,6 +1,9 @@
 //! Replaces tokio's time and timer where the crate is built without tokio: no code runs inside a
 //! runtime.
 
+use std::convert::Infallible;
+use std::marker::PhantomData;
+use std::sync::Arc;
 use std::task::Waker;
 
 use super::clock::{Clock, TimerEntry};
@@ -11,6 +14,52 @@ use super::timer::Key;
 
 /// Has no values, because there are no runtime tasks.
 pub(super) enum Task {}
+
+/// Has no values, because all code is outside of runtimes, on the time of the machine.
+pub(super) enum Home {}
+
+impl Home {
+    pub(super) fn has_ended(&self) -> bool {
+        match *self {}
+    }
+
+    pub(super) fn is_here(&self) -> bool {
+        match *self {}
+    }
+
+    pub(super) fn now(&self) -> Tick {
+        match *self {}
+    }
+
+    pub(super) fn start_timer(self: &Arc<Self>, _due: Tick, _waker: Waker) -> TimerEntry {
+        match **self {}
+    }
+}
+
+/// Has no values, because there are no runtimes.
+pub(crate) struct ByRuntime<T>(Infallible, PhantomData<T>);
+
+impl<T> ByRuntime<T> {
+    pub(super) fn new() -> Option<Self> {
+        None
+    }
+
+    pub(crate) fn here(
+        &self,
+        _unused: impl Fn(&T) -> bool,
+        _new: impl FnOnce(Clock, u32) -> Arc<T>,
+    ) -> Arc<T> {
+        match self.0 {}
+    }
+
+    pub(crate) fn numbered(&self, _number: u32) -> Option<Arc<T>> {
+        match self.0 {}
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<T>> {
+        match self.0 {}
+    }
+}
 
 /// Remembers nothing, because there are no runtimes.
 #[derive(Default)]

@@ -6,10 +6,16 @@
 //!    the entry expires as long as the runtime is driven. If the runtime is dropped before that,
 //!    the entry expires at once, on the timer of the process: a waiter in another runtime or thread
 //!    may depend on it.
+//! 3. The times of two runtimes need not agree, so what a limiter records belongs to one [`Home`]: a
+//!    runtime, or the outside of all. [`ByRuntime`] has a state for each, whose clock is bound to the
+//!    home and reads its time from anywhere.
+//! 4. A home ends with its runtime, since a task of the runtime holds it. States of homes that have
+//!    ended are dropped before another one is made, so there are never more than runtimes were in use
+//!    at once, and one.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -17,6 +23,7 @@ use pin_project_lite::pin_project;
 use tokio::runtime::{Handle, Id};
 use tokio::task::AbortHandle;
 
+use super::atomics::lock;
 use super::clock::{Clock, TimerEntry};
 use super::sleep::ClockSleep;
 use super::system;
@@ -47,12 +54,17 @@ impl Drop for Task {
 struct WakeOnDrop {
     waker: Option<Waker>,
     cancelled: Arc<AtomicBool>,
+    home: Option<Arc<Home>>,
 }
 
 impl Drop for WakeOnDrop {
     fn drop(&mut self) {
         if let Some(waker) = self.waker.take() {
             if !self.cancelled.load(Ordering::Relaxed) {
+                // Before the waker asks: the task that ends the home may be dropped later.
+                if let Some(home) = &self.home {
+                    home.end();
+                }
                 TIMER.insert(Key::new(system::now()), waker);
             }
         }
@@ -64,15 +76,209 @@ fn current() -> Option<Id> {
     Handle::try_current().ok().map(|handle| handle.id())
 }
 
-/// The runtime in which a limiter on tokio's time was used last. Code outside every runtime counts
+/// A runtime, or the outside of all runtimes.
+pub(super) struct Home {
+    /// `None` outside.
+    id: Option<Id>,
+    /// Of the runtime, until it ends: it keeps the memory of the runtime.
+    handle: Mutex<Option<Handle>>,
+    ended: AtomicBool,
+}
+
+/// The homes of the runtimes in use.
+static HOMES: Mutex<Vec<Arc<Home>>> = Mutex::new(Vec::new());
+
+/// Ends a home when the runtime drops its tasks.
+struct EndsHome(Arc<Home>);
+
+impl Drop for EndsHome {
+    fn drop(&mut self) {
+        self.0.end();
+        lock(&HOMES).retain(|home| !Arc::ptr_eq(home, &self.0));
+    }
+}
+
+impl Home {
+    /// Returns the home of the current code. While a runtime drops its tasks, they are outside.
+    fn current() -> Arc<Self> {
+        let runtime = Handle::try_current()
+            .ok()
+            .map(Self::of)
+            .filter(|home| !home.has_ended());
+        runtime.unwrap_or_else(|| {
+            static OUTSIDE: OnceLock<Arc<Home>> = OnceLock::new();
+            Arc::clone(OUTSIDE.get_or_init(|| Arc::new(Self::new(None))))
+        })
+    }
+
+    fn new(runtime: Option<Handle>) -> Self {
+        Self {
+            id: runtime.as_ref().map(Handle::id),
+            handle: Mutex::new(runtime),
+            ended: AtomicBool::new(false),
+        }
+    }
+
+    fn of(runtime: Handle) -> Arc<Self> {
+        let mut homes = lock(&HOMES);
+        let id = Some(runtime.id());
+        if let Some(home) = homes.iter().find(|home| home.id == id) {
+            return Arc::clone(home);
+        }
+        let home = Arc::new(Self::new(Some(runtime.clone())));
+        homes.push(Arc::clone(&home));
+        drop(homes);
+        // A runtime that is being dropped drops the task at once.
+        let ends = EndsHome(Arc::clone(&home));
+        runtime.spawn(async move {
+            let _ends = ends;
+            std::future::pending::<()>().await;
+        });
+        home
+    }
+
+    fn end(&self) {
+        // Release: pairs with the acquire of `has_ended`.
+        self.ended.store(true, Ordering::Release);
+        // The lock was a temporary, so the handle is dropped after it.
+        let handle = lock(&self.handle).take();
+        drop(handle);
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    /// Returns whether the current code is in it.
+    pub(super) fn is_here(&self) -> bool {
+        current() == self.id && !self.has_ended()
+    }
+
+    /// Calls `run` in the context of the runtime. Outside of runtimes, or when it has ended, there is
+    /// none.
+    fn within<R>(&self, run: impl FnOnce(Option<&Handle>) -> R) -> R {
+        let runtime = match Handle::try_current() {
+            Ok(here) if self.id == Some(here.id()) => return run(Some(&here)),
+            // At the end of a thread no context can be entered.
+            Err(error) if error.is_thread_local_destroyed() => None,
+            Ok(_) | Err(_) => lock(&self.handle).clone(),
+        };
+        let _context = runtime.as_ref().map(Handle::enter);
+        run(runtime.as_ref())
+    }
+
+    /// Returns the tick of this home; that of the machine, outside and after the runtime has ended.
+    pub(super) fn now(&self) -> Tick {
+        self.within(|runtime| match runtime {
+            Some(_) => now(),
+            None => tick_at(Instant::now()),
+        })
+    }
+
+    /// Wakes `waker` at `due`, or at once when the runtime has ended.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the runtime has no timer.
+    pub(super) fn start_timer(self: &Arc<Self>, due: Tick, waker: Waker) -> TimerEntry {
+        let away = due.saturating_since(self.now());
+        self.within(|runtime| match runtime {
+            Some(runtime) => spawn_timer(runtime, away, waker, Some(Arc::clone(self))),
+            None if self.has_ended() => system_timer(Duration::ZERO, waker),
+            None => system_timer(away, waker),
+        })
+    }
+}
+
+/// The states of a limiter on tokio's time: one for each home in which it is used.
+pub(crate) struct ByRuntime<T>(Mutex<States<T>>);
+
+struct States<T> {
+    list: Vec<State<T>>,
+    /// The last number that was given.
+    last: u32,
+}
+
+struct State<T> {
+    home: Arc<Home>,
+    number: u32,
+    state: Arc<T>,
+}
+
+impl<T> ByRuntime<T> {
+    pub(super) fn new() -> Option<Self> {
+        let list = Vec::new();
+        Some(Self(Mutex::new(States { list, last: 0 })))
+    }
+
+    /// Returns the state of the current home. Creates it with `new`, which gets its clock and its
+    /// number, which is not 0; first drops the states of runtimes that have ended, if they are
+    /// `unused`.
+    pub(crate) fn here(
+        &self,
+        unused: impl Fn(&T) -> bool,
+        new: impl FnOnce(Clock, u32) -> Arc<T>,
+    ) -> Arc<T> {
+        let id = current();
+        let is_here = |home: &Home| home.id == id && !home.has_ended();
+        if let Some(here) = self.find(|state| is_here(&state.home)) {
+            return here;
+        }
+        // Under no lock, because it spawns.
+        let home = Home::current();
+        let mut states = lock(&self.0);
+        // Another thread has made it, or it is the outside of a runtime that is being dropped.
+        let same = |state: &&State<T>| Arc::ptr_eq(&state.home, &home);
+        if let Some(here) = states.list.iter().find(same) {
+            return Arc::clone(&here.state);
+        }
+        let all = std::mem::take(&mut states.list).into_iter();
+        let (ended, kept) = all.partition(|one| one.home.has_ended() && unused(&one.state));
+        states.list = kept;
+        // It takes a process of 4,000 million runtimes to give one number to two waiters.
+        states.last = states.last.checked_add(1).unwrap_or(1);
+        let number = states.last;
+        let state = new(Clock::bound(Arc::clone(&home)), number);
+        let here = Arc::clone(&state);
+        states.list.push(State {
+            home,
+            number,
+            state,
+        });
+        drop(states);
+        let ended: Vec<State<T>> = ended;
+        drop(ended);
+        here
+    }
+
+    /// Returns the state with a number.
+    pub(crate) fn numbered(&self, number: u32) -> Option<Arc<T>> {
+        self.find(|state| state.number == number)
+    }
+
+    fn find(&self, is: impl Fn(&State<T>) -> bool) -> Option<Arc<T>> {
+        let states = lock(&self.0);
+        let found = states.list.iter().find(|state| is(state))?;
+        Some(Arc::clone(&found.state))
+    }
+
+    /// Returns all states.
+    pub(crate) fn all(&self) -> Vec<Arc<T>> {
+        let states = lock(&self.0);
+        let all = states.list.iter().map(|state| Arc::clone(&state.state));
+        all.collect()
+    }
+}
+
+/// The runtime in which the keys of a map on tokio's time were used last. Code outside every runtime counts
 /// as one more runtime. Only the latest is remembered, so the memory and the time of a lookup do
 /// not depend on how many runtimes a process starts.
 #[derive(Default)]
 pub(crate) struct LastRuntime(Option<Option<Id>>);
 
 impl LastRuntime {
-    /// Remembers the current runtime. Returns whether the limiter was last used in another one:
-    /// then its recorded times are meaningless in this one, and it must restart.
+    /// Remembers the current runtime. Returns whether the map was last used in another one:
+    /// then its recorded times are meaningless in this one, and its keys must restart.
     pub(crate) fn enter_runtime(&mut self) -> bool {
         let current = current();
         let last = self.0.replace(current);
@@ -91,8 +297,11 @@ pub(super) fn is_default() -> bool {
 /// Returns the tick of the current runtime.
 #[cold]
 pub(super) fn now() -> Tick {
+    tick_at(tokio::time::Instant::now().into_std())
+}
+
+fn tick_at(now: Instant) -> Tick {
     let epoch = *EPOCH.get_or_init(Instant::now);
-    let now = tokio::time::Instant::now().into_std();
     let after = now.saturating_duration_since(epoch);
     let before = epoch.saturating_duration_since(now);
     Tick::after_epoch((BEFORE + after).saturating_sub(before))
@@ -105,16 +314,32 @@ pub(super) fn now() -> Tick {
 /// Panics if the runtime has no timer.
 pub(super) fn start_timer(due: Tick, waker: Waker) -> TimerEntry {
     let away = due.saturating_since(now());
-    let Ok(runtime) = Handle::try_current() else {
-        let key = Key::new(system::now().saturating_add(away));
-        return Clock::system().start_timer(key, waker);
-    };
+    match Handle::try_current() {
+        Ok(runtime) => spawn_timer(&runtime, away, waker, None),
+        Err(_) => system_timer(away, waker),
+    }
+}
+
+/// Wakes `waker` after a time of the machine.
+fn system_timer(away: Duration, waker: Waker) -> TimerEntry {
+    let key = Key::new(system::now().saturating_add(away));
+    Clock::system().start_timer(key, waker)
+}
+
+/// Wakes `waker` after a time of the runtime, whose context has been entered.
+fn spawn_timer(
+    runtime: &Handle,
+    away: Duration,
+    waker: Waker,
+    home: Option<Arc<Home>>,
+) -> TimerEntry {
     // The sleep is created here, where its panic reaches the waiter, and not in the task.
     let sleep = tokio::time::sleep(away);
     let cancelled = Arc::new(AtomicBool::new(false));
     let mut guard = WakeOnDrop {
         waker: Some(waker),
         cancelled: Arc::clone(&cancelled),
+        home,
     };
     let task = runtime.spawn(async move {
         sleep.await;
@@ -217,5 +442,64 @@ mod tests {
             assert!(!enters(&mut last));
         }
         assert!(last.enter_runtime());
+    }
+
+    #[test]
+    fn here_drops_the_states_of_runtimes_that_have_ended() {
+        let states = ByRuntime::new().unwrap();
+        let here = || *states.here(|_| true, |_, number| Arc::new(number));
+        let runtime = || {
+            let mut runtime = tokio::runtime::Builder::new_current_thread();
+            runtime.build().unwrap()
+        };
+        let stays = runtime();
+        let first = stays.block_on(async { here() });
+        for number in 2..1000 {
+            assert_eq!(
+                runtime().block_on(async { (here(), here()) }),
+                (number, number)
+            );
+            assert!(states.all().len() <= 2);
+        }
+        assert_eq!(stays.block_on(async { here() }), first);
+        // Outside.
+        assert_eq!((here(), here()), (1000, 1000));
+        assert_eq!(states.all().len(), 2);
+        let ids: Vec<_> = lock(&HOMES).iter().map(|home| home.id).collect();
+        assert!(ids.contains(&Some(stays.handle().id())));
+    }
+
+    /// Its waiters have to be found.
+    #[test]
+    fn here_keeps_the_state_of_a_runtime_that_has_ended_while_it_is_used() {
+        let states = ByRuntime::new().unwrap();
+        let here = || *states.here(|_| false, |_, number| Arc::new(number));
+        for number in 1..10 {
+            let runtime = tokio::runtime::Builder::new_current_thread().build();
+            assert_eq!(runtime.unwrap().block_on(async { here() }), number);
+        }
+        assert_eq!(states.numbered(3).as_deref(), Some(&3));
+    }
+
+    #[test]
+    fn home_of_a_runtime_that_drops_its_tasks_is_the_outside() {
+        struct Looks(std::sync::mpsc::Sender<bool>);
+        impl Drop for Looks {
+            fn drop(&mut self) {
+                let home = Home::current();
+                self.0.send(home.id.is_none()).unwrap();
+            }
+        }
+        let (sender, outside) = std::sync::mpsc::channel();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
+        let looks = Looks(sender);
+        runtime.spawn(async move {
+            let _looks = looks;
+            std::future::pending::<()>().await;
+        });
+        drop(runtime);
+        assert_eq!(outside.recv(), Ok(true));
     }
 }

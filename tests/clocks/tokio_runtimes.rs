@@ -1,16 +1,16 @@
 //! `Clock::tokio()` in more than one runtime, and in none.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, Barrier, LazyLock};
 use std::thread;
 use std::time::Duration;
 
 use futures::future::join_all;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{sleep, timeout};
-use tollgate::{Charge, Clock, Quota, RateLimiter};
+use tollgate::{Charge, Clock, ErrorKind, Quota, RateLimiter};
 
-use crate::support::{Waiter, paused_runtime};
+use crate::support::{Waiter, kind, paused_runtime};
 use crate::{SECOND, acquire_times, assert_apart, ends, millis, until_queued};
 
 const YEAR: Duration = Duration::from_secs(365 * 86_400);
@@ -27,46 +27,90 @@ fn at_once(limiter: &RateLimiter) -> usize {
 }
 
 #[test]
-fn acquire_in_another_runtime_than_the_last_restarts() {
+fn acquire_in_another_runtime_has_a_state_of_its_own() {
     let limiter = limiter(Quota::per_day(1).burst(7));
     let runtimes = [paused_runtime(), paused_runtime(), paused_runtime()];
-    let twice = |runtime: &Runtime| {
-        let at_once = || runtime.block_on(async { at_once(&limiter) });
-        (at_once(), at_once())
-    };
-    for _ in 0..2 {
-        // No time has passed in any of them.
-        assert_eq!(runtimes.each_ref().map(twice), [(7, 0); 3]);
+    let at_once_in = |runtime: &Runtime| runtime.block_on(async { at_once(&limiter) });
+    // No time has passed in any of them, also when they are met again.
+    for free in [7, 0] {
+        assert_eq!(runtimes.each_ref().map(at_once_in), [free; 3]);
         // The outside of all runtimes counts as one more.
-        assert_eq!((at_once(&limiter), at_once(&limiter)), (7, 0));
+        assert_eq!(at_once(&limiter), free);
     }
 }
 
 #[test]
-fn pause_for_is_forgotten_in_another_runtime_than_the_last() {
+fn pause_for_holds_in_its_runtime() {
     let limiter = limiter(Quota::per_day(1).burst(7));
-    paused_runtime().block_on(async {
+    let paused = paused_runtime();
+    let end = paused.block_on(async {
         limiter.pause_for(YEAR);
         assert_eq!(at_once(&limiter), 0);
+        limiter.paused_until()
     });
     assert_eq!(paused_runtime().block_on(async { at_once(&limiter) }), 7);
     assert_eq!(limiter.paused_until(), None);
+    assert!(end.is_some() && paused.block_on(async { limiter.paused_until() }) == end);
 }
 
-/// From outside: a limiter in a static remembered every runtime.
+/// From outside: a limiter in a static remembered every runtime, then only the last one.
 #[test]
-fn static_limiter_alternating_between_two_runtimes_restarts_each_time() {
+fn static_limiter_alternating_between_two_runtimes_limits_both() {
     static LIMITER: LazyLock<RateLimiter> =
         LazyLock::new(|| RateLimiter::new(Quota::per_day(1).burst(3)).clock(Clock::tokio()));
     // Asked for, not taken: it has been used nowhere yet.
     assert_eq!(LIMITER.quota().max_burst(), 3);
     let (one, other) = (paused_runtime(), paused_runtime());
-    for _ in 0..5 {
+    for free in [3, 0, 0] {
         for runtime in [&one, &other] {
-            assert_eq!(runtime.block_on(async { at_once(&LIMITER) }), 3);
-            assert_eq!(runtime.block_on(async { at_once(&LIMITER) }), 0);
+            assert_eq!(runtime.block_on(async { at_once(&LIMITER) }), free);
         }
     }
+}
+
+/// A limiter in a static, as the tests of a program share one: each test has a runtime on a thread of
+/// its own, and `cargo test` runs them at once. Nobody sees what another one does, however they take
+/// turns.
+#[test]
+fn static_limiter_in_a_hundred_runtimes_at_once_is_that_of_each_alone() {
+    static LIMITER: LazyLock<RateLimiter> =
+        LazyLock::new(|| RateLimiter::new(Quota::per_hour(1).burst(2)).clock(Clock::tokio()));
+    const HOUR: Duration = Duration::from_secs(3600);
+    let turns = Arc::new(Barrier::new(10));
+    let test = move || {
+        paused_runtime().block_on(async {
+            let begun = tokio::time::Instant::now();
+            turns.wait();
+            assert_eq!(at_once(&LIMITER), 2);
+            turns.wait();
+            assert_eq!(LIMITER.try_acquire().unwrap_err().retry_after(), Some(HOUR));
+            let waits = join_all((0..3).map(|_| LIMITER.acquire()));
+            until_queued(&LIMITER, 0).await;
+            let turns = async {
+                until_queued(&LIMITER, 3).await;
+                turns.wait();
+            };
+            let (charges, ()) = tokio::join!(waits, turns);
+            charges.into_iter().for_each(|charge| drop(charge.unwrap()));
+            assert_eq!(begun.elapsed(), 3 * HOUR);
+            assert!(LIMITER.acquire().timeout(HOUR / 2).await.is_err());
+            assert_eq!(begun.elapsed(), 3 * HOUR);
+            // It ends while somebody waits.
+            drop(tokio::spawn(LIMITER.acquire()));
+            until_queued(&LIMITER, 1).await;
+        });
+    };
+    ends(move || {
+        let threads: Vec<_> = (0..10)
+            .map(|_| {
+                let test = test.clone();
+                thread::spawn(move || (0..10).for_each(|_| test()))
+            })
+            .collect();
+        threads
+            .into_iter()
+            .for_each(|thread| thread.join().unwrap());
+    });
 }
 
 /// Every verb meets the runtime, not only the tries.
@@ -102,59 +146,117 @@ impl<T> AtOnce for std::task::Poll<T> {
     }
 }
 
+/// The one that it joined in may not be driven any more.
 #[test]
-fn restart_grants_those_that_wait() {
+fn waiter_that_is_polled_in_another_runtime_moves_to_its_queue() {
     let limiter = limiter(Quota::per_day(1));
-    let (first, second) = (paused_runtime(), paused_runtime());
-    let mut waiters = first.block_on(async {
+    let (left, driven) = (paused_runtime(), paused_runtime());
+    let day = Duration::from_secs(86_400);
+    let (mut granted, mut waiter) = left.block_on(async {
         assert_eq!(at_once(&limiter), 1);
-        [(); 2].map(|()| Waiter::parked(Arc::clone(&limiter).acquire_owned()))
+        let granted = Waiter::parked(limiter.acquire());
+        sleep(day).await;
+        sleep(day / 2).await;
+        let waiter = Waiter::parked(limiter.acquire());
+        assert_eq!(limiter.waiting(), 1);
+        (granted, waiter)
     });
-    second.block_on(async { assert_eq!(at_once(&limiter), 0) });
-    assert_eq!(waiters.each_ref().map(Waiter::wakes), [1, 0]);
-    waiters[0].granted();
-    let [_, waiter] = &mut waiters;
-    second.block_on(async {
+    driven.block_on(async {
+        assert_eq!((at_once(&limiter), limiter.waiting()), (1, 0));
+        // What was granted is received anywhere.
+        granted.granted();
+        let begun = tokio::time::Instant::now();
         let wait = std::future::poll_fn(|context| waiter.poll_with(context.waker()));
         timeout(YEAR, wait)
             .await
             .expect("it is not stranded")
             .unwrap();
+        assert_eq!(begun.elapsed(), day);
     });
+    left.block_on(async { assert_eq!(limiter.waiting(), 0) });
 }
 
-/// The timer of the queue is of a runtime that nobody drives any more.
+/// Their timer is gone with it. In the runtime in which they live, time is real.
 #[test]
-fn waiters_are_woken_by_a_timer_of_the_runtime_that_was_met_last() {
-    let day = Duration::from_secs(86_400);
-    let limiter = limiter(Quota::per_day(1));
-    let (left, driven) = (paused_runtime(), paused_runtime());
-    let mut waiters = left.block_on(async {
-        assert_eq!(at_once(&limiter), 1);
-        [(); 3].map(|()| Waiter::parked(Arc::clone(&limiter).acquire_owned()))
+fn waiters_of_a_runtime_that_ends_are_woken_and_move() {
+    let charges = ends(|| {
+        let limiter = limiter(Quota::per_second(1000));
+        let gone = paused_runtime();
+        let home = Builder::new_current_thread().enable_time().build().unwrap();
+        home.block_on(async {
+            let mut waits = Box::pin(join_all((0..3).map(|_| limiter.acquire())));
+            std::future::poll_fn(|context| {
+                let _context = gone.enter();
+                at_once(&limiter);
+                let waits = waits.as_mut().poll(context);
+                assert!(waits.is_pending() && limiter.waiting() == 3);
+                std::task::Poll::Ready(())
+            })
+            .await;
+            // No timer of this runtime would wake them.
+            assert_eq!(limiter.waiting(), 0);
+            drop(thread::spawn(move || drop(gone)));
+            waits
+                .await
+                .into_iter()
+                .map(Result::unwrap)
+                .collect::<Vec<_>>()
+        })
     });
-    driven.block_on(async {
-        let wakes = |waiters: &[Waiter<_>; 3]| waiters.each_ref().map(Waiter::wakes);
-        // Later than any timer of the other runtime is, so that none of that could be left.
-        sleep(SECOND).await;
-        assert_eq!(limiter.available(), 0);
-        assert_eq!(wakes(&waiters), [1, 0, 0]);
-        // Nothing looks at the queue from here on but the timer.
-        sleep(day - SECOND).await;
-        assert_eq!(wakes(&waiters), [1, 0, 0]);
-        sleep(2 * SECOND).await;
-        assert_eq!(wakes(&waiters), [1, 1, 0]);
-        sleep(day).await;
-        assert_eq!(wakes(&waiters), [1, 1, 1]);
-    });
-    for waiter in &mut waiters {
-        waiter.granted();
-    }
-    drop(left);
+    assert_eq!(charges.len(), 3);
+    assert_apart(charges, millis(1));
 }
 
-/// A runtime restarts the limiter and so holds the timer of the waiters of another one, and is then
-/// dropped with a waiter of its own.
+/// A refusal is no reason to move.
+#[test]
+fn close_reaches_the_waiters_of_every_runtime() {
+    let limiter = limiter(Quota::per_day(1));
+    let runtimes = [paused_runtime(), paused_runtime()];
+    let mut waiters = runtimes.each_ref().map(|runtime| {
+        runtime.block_on(async {
+            at_once(&limiter);
+            Waiter::parked(limiter.acquire())
+        })
+    });
+    limiter.close();
+    for (waiter, runtime) in waiters.iter_mut().zip(&runtimes).rev() {
+        assert_eq!(waiter.wakes(), 1);
+        assert_eq!(kind(waiter.output()), ErrorKind::Closed);
+        let refused = runtime.block_on(async { kind(limiter.try_acquire()) });
+        assert_eq!(refused, ErrorKind::Closed);
+    }
+    let refused = paused_runtime().block_on(async { kind(limiter.try_acquire()) });
+    assert_eq!(refused, ErrorKind::Closed);
+}
+
+#[test]
+fn set_quota_reaches_every_runtime_at_its_own_time() {
+    let limiter = limiter(Quota::per_day(1));
+    let day = Duration::from_secs(86_400);
+    let runtimes = [paused_runtime(), paused_runtime()];
+    for (half_days, runtime) in (0..).zip(&runtimes) {
+        runtime.block_on(async {
+            at_once(&limiter);
+            sleep(half_days * day / 2).await;
+        });
+    }
+    limiter.set_quota(Quota::new(1, 2 * day));
+    for (half_days, runtime) in (0..).zip(&runtimes) {
+        let left = runtime.block_on(async { limiter.try_acquire().unwrap_err().retry_after() });
+        assert_eq!(
+            left,
+            Some(2 * day - half_days * day),
+            "half of it is paid off, or none"
+        );
+    }
+    let met_later = paused_runtime().block_on(async {
+        at_once(&limiter);
+        limiter.try_acquire().unwrap_err().retry_after()
+    });
+    assert_eq!(met_later, Some(2 * day));
+}
+
+/// The waiters of a runtime are not concerned by one that ends.
 #[test]
 fn runtime_that_is_dropped_takes_nobody_of_another_with_it() {
     let limiter = limiter(Quota::per_second(10));
@@ -166,41 +268,20 @@ fn runtime_that_is_dropped_takes_nobody_of_another_with_it() {
         let gone = async {
             until_queued(&limiter, 3).await;
             let gone = thread::spawn(move || {
-                // One waiter goes with the restart, and another one comes.
+                first.block_on(async { at_once(&visitor) });
                 let own = first.spawn(Arc::clone(&visitor).acquire_owned());
-                first.block_on(until_queued(&visitor, 3));
+                first.block_on(until_queued(&visitor, 1));
                 drop(first);
                 own.is_finished()
             });
             assert!(gone.join().unwrap());
         };
+        let begun = tokio::time::Instant::now();
         let (ended, ()) = tokio::join!(timeout(YEAR, waits), gone);
         for charge in ended.expect("nobody is stranded") {
             charge.unwrap();
         }
-    });
-}
-
-#[test]
-fn runtime_that_was_only_met_takes_nobody_with_it() {
-    let limiter = limiter(Quota::per_second(10));
-    let home = paused_runtime();
-    home.block_on(async {
-        at_once(&limiter);
-        let mut waiters = [(); 3].map(|()| Waiter::parked(Arc::clone(&limiter).acquire_owned()));
-        let visitor = Arc::clone(&limiter);
-        // It starts fresh there, so one of them goes, and the timer for the next is armed there.
-        thread::spawn(move || paused_runtime().block_on(async { visitor.available() }))
-            .join()
-            .unwrap();
-        assert_eq!(limiter.waiting(), 2);
-        for waiter in &mut waiters {
-            let wait = std::future::poll_fn(|context| waiter.poll_with(context.waker()));
-            timeout(YEAR, wait)
-                .await
-                .expect("it is not stranded")
-                .unwrap();
-        }
+        assert_eq!(begun.elapsed(), millis(300));
     });
 }
 
