@@ -28,10 +28,10 @@ pub(super) struct State<T> {
     pub(super) size: usize,
     /// The number of places that callers have, granted ones included.
     taken: usize,
-    /// The number of places that waiters were granted and have not collected yet.
-    granted: usize,
-    /// The items of the first of them to collect. The others have none.
-    reserved: VecDeque<T>,
+    /// The items of the waiters that were granted a place with one and have not collected it yet.
+    granted: VecDeque<T>,
+    /// The number of those that were granted a place without one, and collect after the others.
+    lacking: usize,
     pub(super) closed: bool,
     pub(super) waiters: WaitQueue<()>,
 }
@@ -42,8 +42,8 @@ impl<T> State<T> {
             idle,
             size,
             taken: 0,
-            granted: 0,
-            reserved: VecDeque::new(),
+            granted: VecDeque::new(),
+            lacking: 0,
             closed: false,
             waiters: WaitQueue::new(),
         }
@@ -64,12 +64,12 @@ impl<T> State<T> {
 
     /// Returns the outcome of a served waiter, like [`try_take`](Self::try_take).
     pub(super) fn collect(&mut self) -> Result<Option<T>, ErrorKind> {
-        // Closing takes back what was granted.
-        if self.granted == 0 {
-            return Err(ErrorKind::Closed);
+        let item = self.granted.pop_front();
+        if item.is_none() {
+            // Closing takes back what was granted.
+            self.lacking = self.lacking.checked_sub(1).ok_or(ErrorKind::Closed)?;
         }
-        self.granted -= 1;
-        Ok(self.reserved.pop_front())
+        Ok(item)
     }
 
     /// Returns the number of free places.
@@ -111,9 +111,12 @@ impl<T> State<T> {
     /// Keeps an item for the first waiter that was granted a place without one, or for anybody.
     #[inline]
     fn keep(&mut self, item: T) {
-        match self.reserved.len() < self.granted {
-            true => self.reserved.push_back(item),
-            false => self.idle.push_back(item),
+        match self.lacking {
+            0 => self.idle.push_back(item),
+            _ => {
+                self.lacking -= 1;
+                self.granted.push_back(item);
+            }
         }
     }
 
@@ -129,8 +132,8 @@ impl<T> State<T> {
     /// Closes the pool, for granted waiters too. Returns the items that no caller has.
     pub(super) fn close(&mut self) -> VecDeque<T> {
         self.closed = true;
-        self.taken -= std::mem::take(&mut self.granted);
-        self.idle.append(&mut self.reserved);
+        self.taken -= self.granted.len() + std::mem::take(&mut self.lacking);
+        self.idle.append(&mut self.granted);
         std::mem::take(&mut self.idle)
     }
 
@@ -142,9 +145,11 @@ impl<T> State<T> {
                     break;
                 }
                 self.taken += 1;
-                self.granted += 1;
-                // While one of them has no item, none is idle.
-                self.reserved.extend(self.idle.pop_front());
+                // While one of them lacks an item, none is idle.
+                match self.idle.pop_front() {
+                    Some(item) => self.granted.push_back(item),
+                    None => self.lacking += 1,
+                }
             }
             batch.push(self.waiters.grant_head());
         }
