@@ -226,23 +226,18 @@ impl Semaphore {
     /// ```
     /// use tollgate::{ErrorKind, Semaphore};
     ///
-    /// # fn main() -> Result<(), tollgate::AcquireError> {
-    /// # use std::task::{Context, Poll, Waker};
-    /// # let mut context = Context::from_waker(Waker::noop());
-    /// # let mut poll = |wait: &mut std::pin::Pin<Box<_>>| std::future::Future::poll(wait.as_mut(), &mut context);
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     /// let semaphore = Semaphore::new(0);
-    /// let mut large = Box::pin(semaphore.acquire_many(5));
-    /// let mut small = Box::pin(semaphore.acquire());
-    /// assert!(poll(&mut large).is_pending() && poll(&mut small).is_pending());
-    ///
-    /// semaphore.set_permits(2);
-    /// assert!(poll(&mut large).is_pending() && poll(&mut small).is_pending());
-    ///
-    /// semaphore.reject_impossible();
-    /// let Poll::Ready(Err(refused)) = poll(&mut large) else { panic!("it waits") };
-    /// assert_eq!(refused.kind(), ErrorKind::ExceedsCapacity);
-    /// assert!(poll(&mut small).is_ready());
-    /// # Ok(())
+    /// let resume = async {
+    ///     semaphore.set_permits(2);
+    ///     // Both would wait until the limit is 5.
+    ///     assert_eq!(semaphore.waiting(), 2);
+    ///     semaphore.reject_impossible();
+    /// };
+    /// let (large, small, ()) = tokio::join!(semaphore.acquire_many(5), semaphore.acquire(), resume);
+    /// assert_eq!(large.unwrap_err().kind(), ErrorKind::ExceedsCapacity);
+    /// assert!(small.is_ok());
     /// # }
     /// ```
     pub fn reject_impossible(&self) {
