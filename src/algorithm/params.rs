@@ -169,7 +169,7 @@ impl Params {
     }
 
     /// Returns whether a unit is a nanosecond. Any other ratio, and any step, is a fraction of at
-    /// least a 2^58th, so one half is enough to decide.
+    /// least one part in a period, which is more than a 2^64th, so one half is enough to decide.
     #[inline(always)]
     pub(crate) const fn is_even(&self) -> bool {
         self.surplus[0] == 0
@@ -336,12 +336,13 @@ const fn part(number: u64, fraction: [u64; 2]) -> u64 {
     ((number * fraction[0] as u128 + low) >> 64) as u64
 }
 
-/// Returns whether `number` times a fraction of 2^128 is not whole. The fraction was rounded up,
-/// and the exact product is a multiple of at least a 2^58th.
+/// Returns whether `number` times a fraction of 2^128 is not whole. The fraction was rounded up by
+/// less than a 2^128th, so a whole product is off by less than a 2^64th, and leaves no rest in 64
+/// bits. Any other is a multiple of one part in a period, which is more than a 2^64th.
 const fn leaves_a_rest(number: u64, fraction: [u64; 2]) -> bool {
     let low = (number as u128 * fraction[1] as u128) >> 64;
     let rest = (number as u128 * fraction[0] as u128 + low) as u64;
-    rest >= 16
+    rest != 0
 }
 
 #[cfg(test)]
@@ -358,12 +359,18 @@ mod tests {
             1..=100_u64,
             Just(1_000_000_000),
             1..=1_u64 << 58,
-            (0..58_u32).prop_map(|shift| 1_u64 << shift),
+            (0..64_u32).prop_map(|shift| 1_u64 << shift),
+            1_u64 << 58..=u64::MAX,
+            (58..64_u32, 1..4_u64).prop_map(|(shift, less)| (1_u64 << shift) - less),
         ];
-        let count = prop_oneof![1..=100_u64, 1..=u64::MAX];
+        // With a power of two, and a period just below one, a nanosecond has hardly more than a unit.
+        let power = (0..64_u32).prop_map(|shift| 1_u64 << shift);
+        let count = prop_oneof![1..=100_u64, 1..=u64::MAX, power];
         (period, count, 1..=u64::MAX).prop_map(|(period, count, burst)| {
-            let count = count.min(period.saturating_mul(16));
-            let most = match count >= 2 * period {
+            // A token takes at most 2^58 nanoseconds.
+            let least = period.div_ceil(1 << 58);
+            let count = count.clamp(least, period.saturating_mul(16));
+            let most = match count / 2 >= period {
                 true => u128::from(LARGEST_BURST),
                 false => (u128::from(count) << 58) / u128::from(period),
             };
@@ -373,7 +380,12 @@ mod tests {
     }
 
     fn tick() -> impl Strategy<Value = u64> {
-        prop_oneof![0..=1000_u64, 0..=LAST_TICK, LAST_TICK - 1000..=LAST_TICK]
+        prop_oneof![
+            0..=3_u64,
+            0..=1000_u64,
+            0..=LAST_TICK,
+            LAST_TICK - 1000..=LAST_TICK
+        ]
     }
 
     /// Returns the units at a tick, computed in the most obvious way.
@@ -418,7 +430,9 @@ mod tests {
 
         #[test]
         fn steps_are_exact(quota in quota(), tick in tick(), more in 0..3_u64) {
-            let (count, period) = (quota.count().min(quota.period_nanos()), quota.period_nanos());
+            // An algorithm with steps allows no longer period.
+            let period = quota.period_nanos().min(1 << 58);
+            let count = quota.count().min(period);
             let params = Params::stepped(count, period, count);
             let units = tick / period * count;
             prop_assert_eq!(params.units_at(Tick::from_nanos(tick)), units);
