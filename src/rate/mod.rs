@@ -5,6 +5,7 @@
 
 mod acquire;
 mod charge;
+mod costs;
 mod dedicated;
 mod leaky_bucket;
 mod limiter;

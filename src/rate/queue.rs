@@ -28,6 +28,7 @@ use std::time::Duration;
 
 use super::acquire::State;
 use super::charge::Charge;
+use super::costs::CostSums;
 use super::options::{MissedTickBehavior, Oversize};
 use super::shared::Shared;
 use super::state::StateSnapshot;
@@ -43,6 +44,9 @@ use crate::wait_queue::{WaitQueue, WaiterId, WaiterStatus, WakeList};
 /// The most refunded units that are counted in one generation.
 const MOST_REFUNDED: u64 = 1 << 62;
 
+/// For how many waiters in front the time of another one is computed, each by itself.
+const FORESEEN: usize = 1024;
+
 /// Replaces the generation of a charge: the waiter asked for too much.
 const REFUSED: u64 = u64::MAX;
 
@@ -50,12 +54,16 @@ const REFUSED: u64 = u64::MAX;
 pub(super) struct QueueState {
     pub(super) rule: RuleState,
     pub(super) quota: Quota,
-    /// While a waiter waits, its cost and the tick at which it joined; then its charge, or the
-    /// capacity as the cost if it is [`REFUSED`]. A waiter for which nothing is kept was released
-    /// by `close`.
+    /// While a waiter waits, its [request]; then its charge, or the capacity as the cost if it is
+    /// [`REFUSED`]. A waiter for which nothing is kept was released by `close`.
     pub(super) waiters: WaitQueue<Receipt>,
-    /// The total cost of all waiters.
+    /// The total cost of the waiters that can be admitted: of all, except those that ask for more
+    /// than they can get since the burst was lowered.
     queued: u128,
+    /// The costs of all waiters, from which `queued` is computed when the burst changes.
+    costs: CostSums,
+    /// The total cost of all waiters that ever joined.
+    joined: u128,
     pub(super) closed: bool,
     /// When the waiters were last rescheduled: none was due before that.
     timed: Tick,
@@ -75,6 +83,8 @@ impl QueueState {
             quota,
             waiters: WaitQueue::new(),
             queued: 0,
+            costs: CostSums::default(),
+            joined: 0,
             closed: false,
             timed: Tick::default(),
             paused_until: Tick::default(),
@@ -242,7 +252,9 @@ impl<'a> Locked<'a> {
         let now = self.now;
         self.quota = quota;
         let paused = self.pause_before_change();
+        let impossible = self.impossible();
         if self.rule.change(quota, how, now) {
+            self.queued = self.queued + impossible - self.impossible();
             if let Some(paused) = paused {
                 self.pause_after_change(paused, how);
             }
@@ -298,7 +310,7 @@ impl<'a> Locked<'a> {
             } else {
                 break;
             };
-            self.queued -= u128::from(head.cost);
+            self.forget(head.cost);
             self.woken.push(served);
             self.arms = true;
             any = true;
@@ -332,7 +344,40 @@ impl<'a> Locked<'a> {
 
     /// Returns whether a call asks for more than it can ever get.
     fn is_impossible(&self, cost: u64) -> bool {
-        self.shared.config.oversize == Oversize::Refuse && cost > self.rule.capacity()
+        self.refuses() && cost > self.rule.capacity()
+    }
+
+    /// Returns the total cost of the waiters that ask for more than they can ever get.
+    fn impossible(&self) -> u128 {
+        match self.refuses() {
+            true => self.costs.above(self.rule.capacity()),
+            false => 0,
+        }
+    }
+
+    fn refuses(&self) -> bool {
+        self.shared.config.oversize == Oversize::Refuse
+    }
+
+    /// Puts a [checked](Self::check) call into the queue.
+    fn push(&mut self, cost: u64, waker: Waker) -> WaiterId {
+        self.queued += u128::from(cost);
+        self.joined = self.joined.wrapping_add(u128::from(cost));
+        if self.refuses() {
+            self.costs.add(cost);
+        }
+        let request = request(cost, self.now, self.joined);
+        self.waiters.push(request, waker)
+    }
+
+    /// Counts a waiter no longer that has left the queue.
+    fn forget(&mut self, cost: u64) {
+        if !self.is_impossible(cost) {
+            self.queued -= u128::from(cost);
+        }
+        if self.refuses() {
+            self.costs.remove(cost);
+        }
     }
 
     /// Returns when a call that comes now is due, if it is not refused: never before the head,
@@ -454,13 +499,7 @@ impl Shared {
         if remaining_timeout().is_some_and(|budget| after > budget) {
             return Poll::Ready(Err(AcquireError::would_take(after)));
         }
-        let joined = Receipt {
-            cost,
-            at: now,
-            ..Receipt::default()
-        };
-        locked.queued += u128::from(cost);
-        let id = locked.waiters.push(joined, waker);
+        let id = locked.push(cost, waker);
         *state = State::Waiting(id.of_queue(self.number));
         drop(locked);
         report_clock(self.clock());
@@ -522,7 +561,7 @@ impl Shared {
             }
             return;
         };
-        locked.queued -= u128::from(cost);
+        locked.forget(cost);
         if is_head {
             // An overdue head means that the timer is late, which is made up for.
             match overdue {
@@ -535,22 +574,51 @@ impl Shared {
     }
 
     /// Returns when a waiter is due, as the queue is now, and the time; `None` if it has been
-    /// served. Takes a number of steps that grows with the queue.
+    /// served. One that asks for too much is due when it is refused: with the waiter before it.
     pub(super) fn due_of(&self, id: &WaiterId) -> Option<(Tick, Tick)> {
         let locked = self.lock_on_time();
-        let cost = locked.waiters.cost(id)?.cost;
+        let own = locked.waiters.cost(id)?;
+        let waits = |request: &Receipt| !locked.is_impossible(request.cost);
+        let (mut due, mut charged, mut last) = (locked.paused_until, 0, 0);
         // A copy of a log takes as much memory as the log, so none is made for the head.
         let mut copy = None;
-        for other in locked.waiters.before(id) {
-            if !locked.is_impossible(other.cost) {
+        let mut front = locked.waiters.before(id);
+        for other in front.by_ref().take(FORESEEN) {
+            last = joined_by(&other);
+            if waits(&other) {
                 let rule = copy.get_or_insert_with(|| locked.rule.clone());
-                let due = rule.due(0, other.cost).max(locked.paused_until);
+                due = rule.due(0, other.cost).max(due);
                 rule.grant(due, other.cost);
+                charged += u128::from(other.cost);
             }
         }
-        let due = copy.as_ref().unwrap_or(&locked.rule).due(0, cost);
-        Some((due.max(locked.paused_until), locked.now))
+        let cost = if waits(&own) { own.cost } else { 0 };
+        // Of those between the last of these and it, what they joined with is known, and that it is
+        // no more than all that still wait.
+        let behind = front.next().map_or(0, |_| {
+            let joined = joined_by(&own) - last - u128::from(own.cost);
+            joined.min(locked.queued - charged - u128::from(cost))
+        });
+        let rule = copy.as_ref().unwrap_or(&locked.rule);
+        Some((rule.due(behind, cost).max(due), locked.now))
     }
+}
+
+/// Returns what is kept for a waiter while it waits: its cost, when it joined, and the total cost of
+/// all that had joined then, itself included.
+fn request(cost: u64, at: Tick, joined: u128) -> Receipt {
+    Receipt {
+        cost,
+        at,
+        ticket: joined as u64,
+        owed: (joined >> 64) as u64,
+        ..Receipt::default()
+    }
+}
+
+/// Returns the total cost of all that had joined after this request.
+fn joined_by(request: &Receipt) -> u128 {
+    u128::from(request.owed) << 64 | u128::from(request.ticket)
 }
 
 #[cfg(test)]

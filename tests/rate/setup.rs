@@ -22,6 +22,10 @@ pub(crate) const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
+pub(crate) const fn secs(secs: u64) -> Duration {
+    Duration::from_secs(secs)
+}
+
 pub(crate) fn limiter(quota: Quota) -> (ManualClock, RateLimiter) {
     let clock = Clock::manual();
     let limiter = RateLimiter::new(quota).clock(&clock);

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use tollgate::{Clock, ErrorKind, Quota, QuotaChange, RateLimiter};
+use tollgate::{Clock, ErrorKind, Oversize, Quota, QuotaChange, RateLimiter};
 
-use crate::setup::{TICK, assert_available, limiter, ms, queue, spent};
+use crate::setup::{TICK, assert_available, assert_limited, at, limiter, ms, queue, secs, spent};
 use crate::support::{Waiter, kind};
 
 const WAYS: [QuotaChange; 2] = [QuotaChange::Proportional, QuotaChange::KeepSpent];
@@ -211,4 +211,48 @@ fn quota_of_more_than_one_per_nanosecond_is_exact() {
     assert_eq!(waiter.granted().cost(), 10);
     clock.advance(Duration::from_secs(60));
     assert_eq!(limiter.available(), 100_000_000);
+}
+
+/// Seen from outside: a call behind a waiter that could only be refused was told 11 s in place of 2.
+#[test]
+fn set_quota_below_the_cost_of_a_waiter_leaves_the_times_of_others_exact() {
+    let (clock, limiter) = spent(Quota::per_second(1).burst(10));
+    let mut waiters = queue(&limiter, &[1, 9]);
+    let reserved = [1, 8, 1].map(|cost| limiter.reserve_many(cost).unwrap());
+    let delays = |of: [u64; 3]| {
+        assert_eq!(reserved.each_ref().map(|it| it.delay()), of.map(secs));
+    };
+    delays([11, 19, 20]);
+    limiter.set_quota_with(Quota::per_second(1).burst(5), QuotaChange::KeepSpent);
+    // The fourth is refused as soon as the third has gone.
+    delays([2, 2, 3]);
+    assert_limited(&limiter, 1, secs(4));
+    let mut last = Waiter::parked(limiter.acquire().timeout(secs(4)));
+    // Who asked for too much is not refused if the burst is raised again before its turn.
+    limiter.set_quota(Quota::per_second(1).burst(9));
+    delays([11, 19, 20]);
+    assert_limited(&limiter, 1, secs(22));
+    limiter.set_quota_with(Quota::per_second(1).burst(5), QuotaChange::KeepSpent);
+    clock.advance(secs(1));
+    waiters[0].granted();
+    assert_eq!(waiters[1].refused(), ErrorKind::ExceedsCapacity);
+    delays([1, 1, 2]);
+    assert_limited(&limiter, 1, secs(4));
+    clock.advance(secs(3));
+    assert_eq!(at(&last.granted()), secs(4));
+    assert_limited(&limiter, 1, secs(1));
+    assert_eq!(reserved.map(|it| it.wait().is_ok()), [true, false, true]);
+}
+
+/// One that may ask for more than the burst is never refused, and counts whatever the burst is.
+#[test]
+fn set_quota_below_the_cost_of_a_waiter_that_may_overdraw_counts_it() {
+    let clock = Clock::manual();
+    let limiter = RateLimiter::new(Quota::per_second(1).burst(10))
+        .oversize(Oversize::Overdraft)
+        .clock(&clock);
+    limiter.try_acquire_many(10).unwrap();
+    let _waiters = queue(&limiter, &[1, 9]);
+    limiter.set_quota_with(Quota::per_second(1).burst(5), QuotaChange::KeepSpent);
+    assert_limited(&limiter, 1, secs(11));
 }

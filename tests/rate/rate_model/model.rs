@@ -28,10 +28,6 @@ pub(crate) enum Hint {
     Exact,
     /// That tick or an earlier one, though none before the head of the queue is due.
     Early,
-    /// That tick or a later one: a waiter in the queue will be refused.
-    Late,
-    /// Any tick from the head's on.
-    Open,
 }
 
 /// What is owed by some algorithm under one quota after the other, and what may go when.

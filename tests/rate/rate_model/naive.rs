@@ -103,22 +103,20 @@ impl Naive {
         self.foresee(self.queue.len(), cost)
     }
 
-    /// At which tick a waiter will be admitted.
+    /// At which tick a waiter will be admitted; or refused, once nobody in front of it waits who will
+    /// be admitted.
     pub(crate) fn due_of(&self, name: usize) -> Option<u64> {
-        let ahead = self.queue.iter().position(|place| place.name == name);
-        let ahead = ahead.expect("it waits");
-        self.foresee(ahead, self.queue[ahead].cost)
+        let place = self.queue.iter().position(|place| place.name == name);
+        let mut until = self.queue.range(..=place.expect("it waits"));
+        let last = until.rposition(|place| !self.is_too_much(place.cost));
+        last.map_or(Some(self.now), |last| {
+            self.foresee(last, self.queue[last].cost)
+        })
     }
 
     /// At which tick the next waiter is admitted.
     pub(crate) fn due_of_head(&self) -> Option<u64> {
         self.foresee(0, self.queue.front()?.cost)
-    }
-
-    /// Whether a waiter will be refused at the head of the queue. It is not said when that will be.
-    pub(crate) fn is_doomed(&self, name: usize) -> bool {
-        let place = self.queue.iter().find(|place| place.name == name);
-        place.is_some_and(|place| self.is_too_much(place.cost))
     }
 
     pub(crate) fn try_acquire(&mut self, cost: u64) -> Answer {
@@ -138,14 +136,9 @@ impl Naive {
         }
         let due = self.due_of_next(cost);
         if !self.queue.is_empty() {
-            let queue: Vec<u64> = self.queue.iter().map(|place| place.cost).collect();
-            let doomed = queue.iter().any(|cost| self.is_too_much(*cost));
-            let hint = match self.model.hint(&queue, cost) {
-                Hint::Exact if doomed => Hint::Late,
-                _ if doomed => Hint::Open,
-                hint => hint,
-            };
-            Answer::Limited(due, hint)
+            let queue = self.queue.iter().map(|place| place.cost);
+            let queue: Vec<u64> = queue.filter(|cost| !self.is_too_much(*cost)).collect();
+            Answer::Limited(due, self.model.hint(&queue, cost))
         } else if due == Some(self.now) {
             let cost = most.min(self.model.available(self.now)).max(cost);
             Answer::Charged(self.model.admit(self.now, self.now, cost))
