@@ -13,6 +13,9 @@ mod switch {
     /// The number of keys that justifies one more shard of a map.
     pub(crate) const KEYS_PER_SHARD: usize = 64;
 
+    /// The number of waiters of a rate limiter that one call serves.
+    pub(crate) const SERVED_AT_ONCE: usize = 1024;
+
     /// Spins after another thread was faster, a little longer each time: threads that alternate on a
     /// word are slower than one that keeps it for a while.
     pub(crate) fn back_off(lost: &mut u32) {
@@ -41,6 +44,9 @@ mod switch {
 
     /// In a model, a map of two keys has two shards.
     pub(crate) const KEYS_PER_SHARD: usize = 1;
+
+    /// In a model, the second of two waiters is left to the timer.
+    pub(crate) const SERVED_AT_ONCE: usize = 1;
 
     /// Does nothing: time does not pass in a model, which tries every order anyway.
     pub(crate) fn back_off(_lost: &mut u32) {}

@@ -66,6 +66,14 @@ use crate::time::{Clock, Tick};
 /// otherwise. The same holds for a future that is leaked, for example with
 /// [`mem::forget`](std::mem::forget).
 ///
+/// # Long queues
+///
+/// One call serves at most 1,024 waiters: of a million that [`close`](Self::close) or a
+/// [`set_quota`](Self::set_quota) releases, the timer serves the rest, as many at a time. So no
+/// call takes long because of the queue, whoever makes it. Until all that are due were served, a new
+/// call is refused or joins at the end, as behind any queue. On a [manual](Clock::manual) clock
+/// all are served before the call returns.
+///
 /// # Clocks
 ///
 /// By default it uses the [system clock](Clock::system), independent of any runtime. See
@@ -383,7 +391,8 @@ impl RateLimiter {
     /// Earlier charges can no longer be refunded. A quota that means the same as before, such as 60
     /// a minute for one a second, changes nothing. A waiter that now asks for more than the burst
     /// fails with [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity) when its turn comes,
-    /// unless [`Oversize::Overdraft`] was chosen.
+    /// unless [`Oversize::Overdraft`] was chosen. Until then it delays no other call, and it does not fail
+    /// if the burst is raised again before.
     ///
     /// # Panics
     ///

@@ -18,6 +18,7 @@ mod runtimes;
 mod shared;
 mod state;
 mod verbs;
+mod waiting;
 
 pub use self::acquire::Acquire;
 pub use self::charge::Charge;

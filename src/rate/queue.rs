@@ -17,16 +17,22 @@
 //! 5. Every change that may make the head due earlier ends in [`restart_timing`](Locked::restart_timing),
 //!    which grants what is due, and has the timer armed for the next waiter. The timer does the
 //!    same. The queue moves without a poll of any future.
-//! 6. A [pause](super::pause) keeps `LOCKED` set until its end. So nothing but the guard decides
+//! 6. One call, or one expiry of the timer, serves at most [`SERVED_AT_ONCE`] waiters, and holds the
+//!    lock for as many as it wakes at once. If the next waiter is due then, the timer is armed for
+//!    that, so it expires at once, and it or the next caller goes on. Until then a new call is
+//!    neither admitted nor told to come again now: it is due [after](Locked::due_of_next) this tick.
+//! 7. The sum of the queue has the waiters that can be admitted, and no others. So one that can only
+//!    be refused, because the burst was lowered, delays nobody, before it is refused at the head of
+//!    the queue and after.
+//! 8. A [pause](super::pause) keeps `LOCKED` set until its end. So nothing but the guard decides
 //!    meanwhile, and [`due`](QueueState::due) is never before the end.
-//! 7. No operation takes a number of steps that grows with the queue, except to compute when one
-//!    waiter in it is due.
+//! 9. No operation takes a number of steps that grows with the queue, except for the logarithm that
+//!    the sums of costs take.
 
 use std::ops::{Deref, DerefMut};
-use std::task::{Poll, Waker};
+use std::task::Waker;
 use std::time::Duration;
 
-use super::acquire::State;
 use super::charge::Charge;
 use super::costs::CostSums;
 use super::options::{MissedTickBehavior, Oversize};
@@ -36,16 +42,12 @@ use crate::algorithm::{QuotaChange, Receipt, RuleState, fresh_generation};
 use crate::decision::{Decision, wait_for};
 use crate::error::{AcquireError, ErrorKind};
 use crate::quota::Quota;
-use crate::sync::MutexGuard;
+use crate::sync::{MutexGuard, SERVED_AT_ONCE};
 use crate::time::Tick;
-use crate::wait::{remaining_timeout, report_clock};
-use crate::wait_queue::{WaitQueue, WaiterId, WaiterStatus, WakeList};
+use crate::wait_queue::{WaitQueue, WaiterId, WakeList};
 
 /// The most refunded units that are counted in one generation.
 const MOST_REFUNDED: u64 = 1 << 62;
-
-/// For how many waiters in front the time of another one is computed, each by itself.
-const FORESEEN: usize = 1024;
 
 /// Replaces the generation of a charge: the waiter asked for too much.
 const REFUSED: u64 = u64::MAX;
@@ -54,12 +56,12 @@ const REFUSED: u64 = u64::MAX;
 pub(super) struct QueueState {
     pub(super) rule: RuleState,
     pub(super) quota: Quota,
-    /// While a waiter waits, its [request]; then its charge, or the capacity as the cost if it is
+    /// While a waiter waits, its [`request`]; then its charge, or the capacity as the cost if it is
     /// [`REFUSED`]. A waiter for which nothing is kept was released by `close`.
     pub(super) waiters: WaitQueue<Receipt>,
     /// The total cost of the waiters that can be admitted: of all, except those that ask for more
     /// than they can get since the burst was lowered.
-    queued: u128,
+    pub(super) queued: u128,
     /// The costs of all waiters, from which `queued` is computed when the burst changes.
     costs: CostSums,
     /// The total cost of all waiters that ever joined.
@@ -109,14 +111,8 @@ impl QueueState {
         self.rule.is_ahead_of(now) && now >= self.paused_until
     }
 
-    /// Returns when the head is due.
-    fn due_of_head(&self) -> Option<Tick> {
-        let head = self.waiters.head()?;
-        Some(self.due(0, head.cost))
-    }
-
     /// Returns the outcome of a waiter that no longer waits.
-    fn collect(&mut self, id: &WaiterId) -> Result<Charge, AcquireError> {
+    pub(super) fn collect(&mut self, id: &WaiterId) -> Result<Charge, AcquireError> {
         match self.waiters.collect(id) {
             None => Err(AcquireError::new(ErrorKind::Closed)),
             Some(kept) if kept.generation == REFUSED => {
@@ -136,6 +132,8 @@ pub(super) struct Locked<'a> {
     /// The tick at which everything under this guard takes place.
     pub(super) now: Tick,
     woken: WakeList,
+    /// How many more waiters this call serves.
+    left: usize,
     /// Whether the meaning of the word has changed.
     renewed: bool,
     /// Whether to arm the timer for the head.
@@ -158,13 +156,18 @@ impl<'a> Locked<'a> {
             seen,
             now,
             woken: WakeList::new(),
+            left: SERVED_AT_ONCE,
             renewed: false,
             arms: false,
         }
     }
 
-    /// Unlocks. Returns whether there may be more to grant.
+    /// Unlocks. Returns whether this call has to go on, because it has served as many waiters as it
+    /// wakes at once, and not all that it serves. Otherwise the timer goes on.
     pub(super) fn end(&mut self) -> bool {
+        let goes_on = self.woken.is_full() && self.left > 0;
+        let arms = std::mem::take(&mut self.arms) && !goes_on;
+        let due = arms.then(|| self.due_of_head()).flatten();
         let Some(queue) = self.queue.take() else {
             return false;
         };
@@ -176,7 +179,6 @@ impl<'a> Locked<'a> {
                 .store(&queue.rule, queue.quota, queue.generation);
             state = state.next_epoch();
         }
-        let due = self.arms.then(|| queue.due_of_head()).flatten();
         let locked = queue.waiting() > 0 || queue.closed || self.now < queue.paused_until;
         shared
             .state
@@ -185,12 +187,19 @@ impl<'a> Locked<'a> {
             queue.rule.unlock();
         }
         drop(queue);
-        let more = self.woken.is_full();
         self.woken.wake_all();
         if let Some(due) = due {
             shared.arm(due);
         }
-        more
+        goes_on
+    }
+
+    /// Ends this guard, and begins another one of the same call.
+    pub(super) fn again(mut self) -> Self {
+        let goes_on = self.end();
+        let mut next = self.shared.lock_state();
+        (next.left, next.arms) = (self.left, goes_on);
+        next
     }
 
     /// Returns an error for a call that can never be admitted.
@@ -208,7 +217,7 @@ impl<'a> Locked<'a> {
     /// waiters and the rule allows it; or returns when it is due.
     pub(super) fn admit(&mut self, cost: u64, most: u64) -> Result<Charge, Tick> {
         let due = self.due_of_next(cost);
-        if !self.has_come(due) || cost > 0 && self.waiting() > 0 {
+        if !self.has_come(due) {
             return Err(due);
         }
         let cost = match most > cost {
@@ -234,6 +243,7 @@ impl<'a> Locked<'a> {
         let (now, receipt) = (self.now, charge.receipt());
         // A charge of another limiter, or one under another quota, which was carried over with all
         // that was spent.
+        let late = self.is_late();
         if receipt.generation != self.generation || self.rule.give_back(receipt, cost, now) == 0 {
             return;
         }
@@ -243,7 +253,7 @@ impl<'a> Locked<'a> {
         // A decision that has read the old sum of refunds must fail now, even if the word has
         // become the same again.
         self.renewed = true;
-        self.restart_timing();
+        self.head_changed(late);
     }
 
     /// Changes the quota, and makes every waiter due by the new one. A quota that means the same as
@@ -282,6 +292,15 @@ impl<'a> Locked<'a> {
         self.serve();
     }
 
+    /// Does the same for a change that concerns a head which may have been due before it: then the
+    /// timer is late, which is made up for.
+    pub(super) fn head_changed(&mut self, was_due: bool) {
+        match was_due {
+            true => self.serve(),
+            false => self.restart_timing(),
+        }
+    }
+
     /// Grants what is due, and has the timer armed for the next waiter.
     pub(super) fn serve(&mut self) {
         self.arms = true;
@@ -292,7 +311,7 @@ impl<'a> Locked<'a> {
     /// whether it served any.
     pub(super) fn grant_due(&mut self) -> bool {
         let mut any = false;
-        while !self.woken.is_full() {
+        while self.left > 0 && !self.woken.is_full() {
             let Some(head) = self.waiters.head() else {
                 break;
             };
@@ -312,6 +331,7 @@ impl<'a> Locked<'a> {
             };
             self.forget(head.cost);
             self.woken.push(served);
+            self.left -= 1;
             self.arms = true;
             any = true;
         }
@@ -342,8 +362,22 @@ impl<'a> Locked<'a> {
         due <= self.now && !due.is_never()
     }
 
+    /// Returns when the head is served: at any time if it is only to be refused.
+    fn due_of_head(&self) -> Option<Tick> {
+        let head = self.waiters.head()?;
+        match self.closed || self.is_impossible(head.cost) {
+            true => Some(Tick::default()),
+            false => Some(self.due(0, head.cost)),
+        }
+    }
+
+    /// Returns whether the head is due, and was not served yet.
+    pub(super) fn is_late(&self) -> bool {
+        self.due_of_head().is_some_and(|due| self.has_come(due))
+    }
+
     /// Returns whether a call asks for more than it can ever get.
-    fn is_impossible(&self, cost: u64) -> bool {
+    pub(super) fn is_impossible(&self, cost: u64) -> bool {
         self.refuses() && cost > self.rule.capacity()
     }
 
@@ -360,7 +394,7 @@ impl<'a> Locked<'a> {
     }
 
     /// Puts a [checked](Self::check) call into the queue.
-    fn push(&mut self, cost: u64, waker: Waker) -> WaiterId {
+    pub(super) fn push(&mut self, cost: u64, waker: Waker) -> WaiterId {
         self.queued += u128::from(cost);
         self.joined = self.joined.wrapping_add(u128::from(cost));
         if self.refuses() {
@@ -371,7 +405,7 @@ impl<'a> Locked<'a> {
     }
 
     /// Counts a waiter no longer that has left the queue.
-    fn forget(&mut self, cost: u64) {
+    pub(super) fn forget(&mut self, cost: u64) {
         if !self.is_impossible(cost) {
             self.queued -= u128::from(cost);
         }
@@ -387,7 +421,13 @@ impl<'a> Locked<'a> {
             return Tick::default();
         }
         let due = self.due(self.queued, cost);
-        due.max(self.due_of_head().unwrap_or_default())
+        due.max(self.next_due().unwrap_or_default())
+    }
+
+    /// Returns when the head will have been served, if there is one: not by now.
+    pub(super) fn next_due(&self) -> Option<Tick> {
+        let soon = self.now.saturating_add(Duration::from_nanos(1));
+        Some(self.due_of_head()?.max(soon))
     }
 
     /// Returns what could be charged at once if there were no waiters and the limiter were open.
@@ -464,143 +504,13 @@ impl DerefMut for Locked<'_> {
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
-        if self.end() {
-            drop(self.shared.lock_served());
+        let (mut goes_on, mut left) = (self.end(), self.left);
+        while goes_on {
+            let mut next = self.shared.lock_state();
+            next.left = left;
+            next.serve();
+            (goes_on, left) = (next.end(), next.left);
         }
-    }
-}
-
-/// Waiting.
-impl Shared {
-    /// Charges now, fails, or joins the queue, and then stores the waiter's id in `state`.
-    #[inline(never)]
-    pub(super) fn join(
-        &self,
-        cost: u64,
-        waker: &Waker,
-        state: &mut State,
-    ) -> Poll<Result<Charge, AcquireError>> {
-        // Cloned before the lock, under which no foreign code runs, and dropped after it.
-        let waker = waker.clone();
-        let mut locked = self.lock_on_time();
-        locked.check(cost)?;
-        let due = match locked.admit(cost, cost) {
-            Ok(charge) => return Poll::Ready(Ok(charge)),
-            Err(due) => due,
-        };
-        let (now, waiting) = (locked.now, locked.waiting());
-        if waiting >= self.config.max_waiters || locked.waiters.is_full() {
-            // Until the head is due; or, if no call may wait, until this call is.
-            let free = locked.due_of_head().unwrap_or(due);
-            let after = self.jittered(wait_for(free, now));
-            return Poll::Ready(Err(AcquireError::queue_full(after)));
-        }
-        let after = wait_for(due, now);
-        if remaining_timeout().is_some_and(|budget| after > budget) {
-            return Poll::Ready(Err(AcquireError::would_take(after)));
-        }
-        let id = locked.push(cost, waker);
-        *state = State::Waiting(id.of_queue(self.number));
-        drop(locked);
-        report_clock(self.clock());
-        // Last, because arming may panic.
-        if waiting == 0 {
-            self.arm(due);
-        }
-        Poll::Pending
-    }
-
-    /// Polls a waiter again.
-    #[inline(never)]
-    pub(super) fn poll_waiter(
-        &self,
-        id: &WaiterId,
-        waker: &Waker,
-    ) -> Poll<Result<Charge, AcquireError>> {
-        let mut queue = self.queue();
-        let mut status = queue.waiters.look(id, waker);
-        if status == WaiterStatus::Served {
-            return Poll::Ready(queue.collect(id));
-        }
-        drop(queue);
-        if status == WaiterStatus::StaleWaker {
-            let fresh = waker.clone();
-            let unused = self.queue().waiters.set_waker(id, fresh);
-            drop(unused);
-        }
-        // The waiter may be due while the timer is late, and a deadline that is polled now must not
-        // win. Or it may have been served before its waker was exchanged, so that the old waker was
-        // called.
-        status = self.lock_on_time().waiters.look(id, waker);
-        if status == WaiterStatus::Served {
-            return Poll::Ready(self.queue().collect(id));
-        }
-        report_clock(self.clock());
-        Poll::Pending
-    }
-
-    /// Returns the outcome of a waiter, if it has been served.
-    pub(super) fn collect_served(&self, id: &WaiterId) -> Option<Result<Charge, AcquireError>> {
-        let mut queue = self.queue();
-        let waits = queue.waiters.cost(id).is_some();
-        (!waits).then(|| queue.collect(id))
-    }
-
-    /// Leaves the queue, or gives back what was granted there.
-    #[inline(never)]
-    pub(super) fn leave(&self, id: WaiterId, cost: u64) {
-        // Nothing is granted first: a waiter that is due but was not granted leaves like any other.
-        let mut locked = self.lock_state();
-        let is_head = locked.waiters.head_number() == Some(id.number().get());
-        let overdue = locked.due_of_head().is_some_and(|due| locked.has_come(due));
-        let Some(waker) = locked.waiters.withdraw(&id) else {
-            let collected = locked.collect(&id);
-            drop(locked);
-            if let Ok(charge) = collected {
-                self.lock_on_time().give_back(&charge, charge.cost());
-            }
-            return;
-        };
-        locked.forget(cost);
-        if is_head {
-            // An overdue head means that the timer is late, which is made up for.
-            match overdue {
-                true => locked.serve(),
-                false => locked.restart_timing(),
-            }
-        }
-        drop(locked);
-        drop(waker);
-    }
-
-    /// Returns when a waiter is due, as the queue is now, and the time; `None` if it has been
-    /// served. One that asks for too much is due when it is refused: with the waiter before it.
-    pub(super) fn due_of(&self, id: &WaiterId) -> Option<(Tick, Tick)> {
-        let locked = self.lock_on_time();
-        let own = locked.waiters.cost(id)?;
-        let waits = |request: &Receipt| !locked.is_impossible(request.cost);
-        let (mut due, mut charged, mut last) = (locked.paused_until, 0, 0);
-        // A copy of a log takes as much memory as the log, so none is made for the head.
-        let mut copy = None;
-        let mut front = locked.waiters.before(id);
-        for other in front.by_ref().take(FORESEEN) {
-            last = joined_by(&other);
-            if waits(&other) {
-                let rule = copy.get_or_insert_with(|| locked.rule.clone());
-                due = rule.due(0, other.cost).max(due);
-                rule.grant(due, other.cost);
-                charged += u128::from(other.cost);
-            }
-        }
-        let cost = if waits(&own) { own.cost } else { 0 };
-        // Of those between the last of these and it, what they joined with is known, and that it is
-        // no more than all that still wait.
-        let behind = front.next().map_or(0, |_| {
-            let joined = joined_by(&own) - last - u128::from(own.cost);
-            joined.min(locked.queued - charged - u128::from(cost))
-        });
-        let rule = copy.as_ref().unwrap_or(&locked.rule);
-        Some((rule.due(behind, cost).max(due), locked.now))
     }
 }
 
@@ -617,7 +527,7 @@ fn request(cost: u64, at: Tick, joined: u128) -> Receipt {
 }
 
 /// Returns the total cost of all that had joined after this request.
-fn joined_by(request: &Receipt) -> u128 {
+pub(super) fn joined_by(request: &Receipt) -> u128 {
     u128::from(request.owed) << 64 | u128::from(request.ticket)
 }
 

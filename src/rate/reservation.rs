@@ -52,7 +52,7 @@ pub struct Reservation {
     /// The charge, if it was made without waiting.
     charge: Option<Charge>,
     /// Whether it is known that it fits into the time of a timeout around it. It is asked once, as
-    /// that takes a step for each waiter in front.
+    /// that takes steps for the waiters in front.
     fits: bool,
 }
 
@@ -91,9 +91,14 @@ impl Reservation {
     /// charged than was acquired ([`charge`](super::RateLimiter::charge),
     /// [`settle`](super::RateLimiter::settle)), if the quota
     /// [changes](super::RateLimiter::set_quota), or, with
-    /// [`MissedTickBehavior::Delay`](super::MissedTickBehavior::Delay), if the timer is late. This
-    /// takes one step for each waiter in front, and, if there is one and the limiter keeps a log, a
-    /// copy of the log.
+    /// [`MissedTickBehavior::Delay`](super::MissedTickBehavior::Delay), if the timer is late.
+    ///
+    /// It is exact for at most 1,024 waiters in front. Of a longer queue in front, the waiters after the
+    /// first 1,024 count together: by the default algorithm this is exact, except that those which have
+    /// left since, or ask for more than a lowered burst, may still count; so the delay may be
+    /// too long until fewer are in front, never too short. By another
+    /// [algorithm](super::RateLimiter::algorithm) it is the earliest time. This takes at most 1,024
+    /// steps, and, if there is a waiter in front and the limiter keeps a log, a copy of the log.
     pub fn delay(&self) -> Duration {
         let due = self.acquire.due();
         due.map_or(Duration::ZERO, |(due, now)| wait_for(due, now))

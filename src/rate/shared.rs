@@ -305,21 +305,14 @@ impl Shared {
         Locked::new(self, lock(&self.queue))
     }
 
-    /// Locks the state when no waiter is due. The timer may be late, and a new call must be neither
-    /// admitted before a waiter nor rejected with a zero `retry_after`.
+    /// Locks the state when no waiter is due, because the timer may be late; or when this call has
+    /// served as many as one serves, and has left the others to the timer.
     pub(super) fn lock_on_time(&self) -> Locked<'_> {
-        self.lock_served()
-    }
-
-    /// Grants every waiter that is due, and locks the state.
-    pub(super) fn lock_served(&self) -> Locked<'_> {
-        loop {
-            let mut locked = self.lock_state();
-            if !locked.grant_due() {
-                return locked;
-            }
-            locked.end();
+        let mut locked = self.lock_state();
+        while locked.grant_due() {
+            locked = locked.again();
         }
+        locked
     }
 
     /// Gives back up to `cost` of a charge.

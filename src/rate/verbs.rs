@@ -113,7 +113,8 @@ impl RateLimiter {
     ///
     /// - [`RateLimited`](crate::ErrorKind::RateLimited), with the time after which the call would
     ///   be admitted if no other call came. The time is exact: one nanosecond earlier is too early.
-    ///   Also while there are waiters, which go first. Behind a queue with
+    ///   Also while there are waiters, which go first; it is a nanosecond while more of them are due
+    ///   than [one call serves](Self#long-queues). Behind a queue with
     ///   [`MissedTickBehavior::Delay`](crate::MissedTickBehavior::Delay), or with another
     ///   [algorithm](RateLimiter::algorithm) than the default, it is the earliest time; a
     ///   [reservation](Self::reserve) has the exact one;

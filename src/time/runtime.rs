@@ -342,7 +342,10 @@ fn spawn_timer(
         home,
     };
     let task = runtime.spawn(async move {
-        sleep.await;
+        // An entry that is due does not wait for the next millisecond of the timer.
+        if !away.is_zero() {
+            sleep.await;
+        }
         if let Some(waker) = guard.waker.take() {
             waker.wake();
         }

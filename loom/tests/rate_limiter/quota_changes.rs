@@ -1,6 +1,7 @@
 //! Decisions, waiters and passing time beside a change of the quota.
 
 use super::*;
+use tollgate::QuotaChange;
 use tollgate::throttle::{Inspect, LimitStatus};
 
 #[test]
@@ -208,5 +209,67 @@ fn set_quota_to_many_per_nanosecond_and_back_beside_a_decision_loses_nothing() {
         limiter.set_quota(dense);
         clock.advance(Duration::from_nanos(1));
         assert_eq!(limiter.available(), 2);
+    });
+}
+
+/// One call serves one waiter in a model, and leaves the second to the timer, which another call may
+/// find.
+#[test]
+fn set_quota_that_makes_two_due_beside_a_try_releases_both_before_it() {
+    model(|| {
+        let (limiter, _clock) = limiter(Quota::per_hour(1));
+        limiter.try_acquire().unwrap();
+        let waiters = [(); 2].map(|()| Waiter::new(&limiter, 1).queued());
+        let other = {
+            let limiter = Arc::clone(&limiter);
+            thread::spawn(move || {
+                let tried = limiter.try_acquire().map_err(|error| error.retry_after());
+                (tried, limiter.waiting())
+            })
+        };
+        limiter.set_quota_with(Quota::per_second(1).burst(4), QuotaChange::KeepSpent);
+        // All due waiters were released when either call returned, by it or by the other.
+        match other.join().unwrap() {
+            (Ok(_), waiting) => assert_eq!(waiting, 0),
+            (Err(after), _) => assert!(after.is_some_and(|after| !after.is_zero())),
+        }
+        for waiter in waiters {
+            waiter.output().unwrap();
+        }
+        assert_eq!(limiter.waiting(), 0);
+    });
+}
+
+/// The timer that goes on with the others may be the one that is moved meanwhile.
+#[test]
+fn set_quota_that_makes_two_due_beside_passing_time_releases_both() {
+    model(|| {
+        let (limiter, clock) = limiter(Quota::per_second(1));
+        limiter.try_acquire().unwrap();
+        let waiters = [(); 2].map(|()| Waiter::new(&limiter, 1).queued());
+        let other = thread::spawn(move || clock.advance(SECOND));
+        limiter.set_quota_with(Quota::per_hour(1).burst(4), QuotaChange::KeepSpent);
+        other.join().unwrap();
+        for waiter in waiters {
+            waiter.output().unwrap();
+        }
+        assert_eq!(limiter.waiting(), 0);
+    });
+}
+
+/// Neither does one that leaves take with it what was left to the timer.
+#[test]
+fn close_beside_a_waiter_that_leaves_reaches_the_others() {
+    model(|| {
+        let (limiter, _clock) = limiter(Quota::per_hour(1));
+        limiter.try_acquire().unwrap();
+        let [first, second, third] = [(); 3].map(|()| Waiter::new(&limiter, 1).queued());
+        let other = thread::spawn(move || drop(second));
+        limiter.close();
+        other.join().unwrap();
+        for waiter in [first, third] {
+            assert_eq!(waiter.output().unwrap_err().kind(), ErrorKind::Closed);
+        }
+        assert_eq!(limiter.waiting(), 0);
     });
 }
