@@ -12,6 +12,8 @@
 //! The contenders take turns over several rounds, and their histograms are added up. Reading the clock twice is in every
 //! figure, about 40 ns. The maximum is mostly the scheduler's: a thread that is put aside between two readings of the
 //! clock. The 99.99th percentile tells the contenders apart.
+//!
+//! The rows of [`crowd`] are the longest calls of two threads while a million waiters are released.
 
 use std::hint::black_box;
 use std::process::ExitCode;
@@ -27,6 +29,9 @@ use tokio::sync::Semaphore as Tokio;
 use tollgate_bench::condvar::CondvarSemaphore;
 use tollgate_bench::harness::{Options, Table};
 use tollgate_bench::peer::{Ours, TryPeer};
+
+#[path = "worst_case/crowd.rs"]
+mod crowd;
 
 const THREADS: [usize; 2] = [10, 50];
 /// Permits of the waiting operation.
@@ -91,6 +96,7 @@ fn main() -> ExitCode {
     }
     eprintln!();
     table.print(options.markdown);
+    crowd::print(&options);
     ExitCode::SUCCESS
 }
 
