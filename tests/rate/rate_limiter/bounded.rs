@@ -158,7 +158,9 @@ fn set_quota_on_paused_time_grants_all_before_time_passes() {
         limiter.try_acquire().unwrap();
         let wait = |_| tokio::spawn(Arc::clone(&limiter).acquire_owned());
         let waiters: Vec<_> = (0..MANY).map(wait).collect();
-        tokio::task::yield_now().await;
+        while limiter.waiting() < MANY {
+            tokio::task::yield_now().await;
+        }
         let start = Instant::now();
         limiter.set_quota_with(FAST, QuotaChange::KeepSpent);
         for waiter in waiters {
