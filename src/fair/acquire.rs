@@ -12,7 +12,7 @@ use std::task::{Context, Poll, ready};
 use super::in_class::Handle;
 use super::permit::{FairPermit, Hold};
 use super::schedule::Served;
-use super::shared::{EnterAtOnceFn, EnterFn};
+use super::shared::{EnterFn, EnterNowFn};
 use super::waiters::{Request, WaiterId};
 use super::{ClassKey, Queueable};
 use crate::error::AcquireError;
@@ -29,8 +29,8 @@ pub struct Acquire<T: Queueable, K: ClassKey> {
     /// `None` once the future has completed.
     handle: Option<Arc<Handle<T, K>>>,
     request: Request<EnterFn<T>>,
-    /// How the throttle is entered at once.
-    at_once: EnterAtOnceFn<T>,
+    /// How the throttle is entered without a wait.
+    enter_now: EnterNowFn<T>,
     /// The slot in the queue, if a poll had to wait.
     id: Option<WaiterId>,
 }
@@ -40,12 +40,12 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
     pub(super) fn new(
         handle: Arc<Handle<T, K>>,
         request: Request<EnterFn<T>>,
-        at_once: EnterAtOnceFn<T>,
+        enter_now: EnterNowFn<T>,
     ) -> Self {
         Self {
             handle: Some(handle),
             request,
-            at_once,
+            enter_now,
             id: None,
         }
     }
@@ -119,7 +119,7 @@ impl<T: Queueable, K: ClassKey> Future for Acquire<T, K> {
         if self.id.is_none() {
             handle = match Hold::try_new(handle)? {
                 Err(handle) => handle,
-                Ok(hold) => match (self.at_once)(hold.throttle(), self.request.cost) {
+                Ok(hold) => match (self.enter_now)(hold.throttle(), self.request.cost) {
                     Some(inner) => return Poll::Ready(Ok(FairPermit { hold, inner })),
                     None => hold.release(),
                 },

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::acquire::Acquire;
 use super::entry::Entry;
 use super::permit::{FairPermit, Hold};
-use super::shared::{EnterAtOnceFn, EnterFn, Shared};
+use super::shared::{EnterFn, EnterNowFn, Shared};
 use super::waiters::Request;
 use super::{ClassKey, Queueable};
 use crate::adaptive::Feedback;
@@ -87,7 +87,7 @@ impl<T: Queueable, K: ClassKey> InClass<T, K> {
         self.enter_with(
             1,
             |throttle, _| throttle.enter(),
-            |throttle, _| throttle.enter_at_once(),
+            |throttle, _| throttle.enter_now(),
         )
     }
 
@@ -146,7 +146,7 @@ impl<T: Queueable, K: ClassKey> InClass<T, K> {
     where
         T: Weighted,
     {
-        self.enter_with(n, T::enter_many, T::enter_many_at_once)
+        self.enter_with(n, T::enter_many, T::enter_many_now)
     }
 
     /// Takes `n` units without waiting, or nothing.
@@ -208,11 +208,11 @@ impl<T: Queueable, K: ClassKey> InClass<T, K> {
         &self,
         cost: u64,
         enter: EnterFn<T>,
-        at_once: EnterAtOnceFn<T>,
+        enter_now: EnterNowFn<T>,
     ) -> Waiting<Acquire<T, K>> {
         let handle = Arc::clone(&self.0);
         let request = Request { cost, enter };
-        Waiting::new(Acquire::new(handle, request, at_once))
+        Waiting::new(Acquire::new(handle, request, enter_now))
     }
 
     #[inline]
@@ -228,7 +228,7 @@ impl<T: Queueable, K: ClassKey> InClass<T, K> {
     }
 
     #[inline]
-    fn at_once_with(
+    fn enter_now_with(
         &self,
         enter: impl FnOnce(&T) -> Option<T::Permit>,
     ) -> Option<FairPermit<T, K>> {
@@ -260,8 +260,8 @@ impl<T: Queueable, K: ClassKey> Throttle for InClass<T, K> {
     }
 
     #[inline]
-    fn enter_at_once(&self) -> Option<FairPermit<T, K>> {
-        self.at_once_with(T::enter_at_once)
+    fn enter_now(&self) -> Option<FairPermit<T, K>> {
+        self.enter_now_with(T::enter_now)
     }
 
     fn wakes_unlocked(&self) -> bool {
@@ -298,8 +298,8 @@ impl<T: Queueable + Weighted, K: ClassKey> Weighted for InClass<T, K> {
     }
 
     #[inline]
-    fn enter_many_at_once(&self, n: u64) -> Option<FairPermit<T, K>> {
-        self.at_once_with(|throttle| throttle.enter_many_at_once(n))
+    fn enter_many_now(&self, n: u64) -> Option<FairPermit<T, K>> {
+        self.enter_now_with(|throttle| throttle.enter_many_now(n))
     }
 }
 

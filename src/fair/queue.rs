@@ -45,9 +45,10 @@ use crate::time::Clock;
 /// never put a class before callers that came after the charge time after time.
 ///
 /// A choice takes a logarithm of the number of classes. A caller that need not wait takes no lock
-/// and reads no clock in front of the types of this crate, the semaphores of tokio and async-lock,
-/// and compositions of these. In front of a [`BoxThrottle`](crate::BoxThrottle) and of throttles of
-/// other crates every caller enters through the queue.
+/// and reads no clock in front of throttles that can be
+/// [entered without a wait](crate::Throttle::enter_now): the types of this crate, the semaphores of
+/// tokio and async-lock, and what is made of these. In front of other throttles every caller enters
+/// through the queue.
 ///
 /// # Bounds
 ///
@@ -328,7 +329,7 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
 
     /// Sets how many callers of all classes wait at most; there is no bound by default. With 0, a
     /// caller that would wait is refused; and so is every caller in front of a throttle that cannot be
-    /// tried, such as a [`BoxThrottle`](crate::BoxThrottle). Each class can have
+    /// [entered without a wait](crate::Throttle::enter_now). Each class can have
     /// [its own bound](Class::max_waiters) besides.
     ///
     /// # Panics

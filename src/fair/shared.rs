@@ -32,8 +32,8 @@ use crate::wait_queue::WakeList;
 /// How a throttle is entered for a cost.
 pub(super) type EnterFn<T> = fn(&T, u64) -> Waiting<<T as Throttle>::Enter>;
 
-/// How a throttle is entered at once for a cost.
-pub(super) type EnterAtOnceFn<T> = fn(&T, u64) -> Option<<T as Throttle>::Permit>;
+/// How a throttle is entered for a cost without a wait.
+pub(super) type EnterNowFn<T> = fn(&T, u64) -> Option<<T as Throttle>::Permit>;
 
 /// A waiter, and the entry that its class has in the table, if that is another one.
 type Joined<K> = (WaiterId, Option<Arc<Entry<K>>>);

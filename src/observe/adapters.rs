@@ -27,6 +27,12 @@ impl<T: Weighted, O: Observer + Clone> Weighted for Observed<T, O> {
     fn chunk_units(&self) -> u64 {
         self.throttle().chunk_units()
     }
+
+    #[inline]
+    fn enter_many_now(&self, n: u64) -> Option<Self::Permit> {
+        let permit = self.throttle().enter_many_now(n)?;
+        self.report(Ok(permit), self.created).ok()
+    }
 }
 
 impl<T: TryWeighted, O: Observer + Clone> TryWeighted for Observed<T, O> {

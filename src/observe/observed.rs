@@ -229,6 +229,13 @@ impl<T: Throttle, O: Observer + Clone> Throttle for Observed<T, O> {
         self.observe(self.throttle.enter().into_inner(), self.created)
     }
 
+    /// Reports an admission, and nothing otherwise.
+    #[inline(always)]
+    fn enter_now(&self) -> Option<Self::Permit> {
+        let permit = self.throttle.enter_now()?;
+        self.report(Ok(permit), self.created).ok()
+    }
+
     #[inline(always)]
     fn rollback(&self, permit: Self::Permit) {
         let ObservedPermit { mut entry, permit } = permit;

@@ -225,8 +225,8 @@ impl<P: Parts> Throttle for All<P> {
     }
 
     #[inline(always)]
-    fn enter_at_once(&self) -> Option<P::Permit> {
-        self.0.enter_at_once().map(P::flatten)
+    fn enter_now(&self) -> Option<P::Permit> {
+        self.0.enter_now().map(P::flatten)
     }
 
     fn wakes_unlocked(&self) -> bool {

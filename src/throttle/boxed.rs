@@ -15,8 +15,9 @@ use crate::wait::{Polled, Waiting};
 /// A throttle of any type, erased; created by [`Throttle::boxed`].
 ///
 /// Its permit is erased as well, so the item of a pool, for example, cannot be used through it. Calls
-/// can wait for the throttle, but cannot try it. Each entry costs two allocations, for its wait and
-/// for its permit. Clones share the throttle.
+/// can wait for the throttle, or enter it [without a wait](Throttle::enter_now), but a try that says
+/// why it fails cannot be made. Each entry costs two allocations, for its wait and for its permit.
+/// Clones share the throttle.
 ///
 /// # Examples
 ///
@@ -47,6 +48,7 @@ pub struct BoxPermit(Box<dyn Any + Send>);
 
 trait Erased: Send + Sync {
     fn enter(&self) -> EnterBoxed;
+    fn enter_now(&self) -> Option<BoxPermit>;
     fn rollback(&self, permit: Box<dyn Any + Send>);
     fn spend_burst(&self, opening: u64);
     fn wakes_unlocked(&self) -> bool;
@@ -59,6 +61,11 @@ where
     fn enter(&self) -> EnterBoxed {
         let enter = Throttle::enter(self).into_inner();
         EnterBoxed(Box::pin(EnterErased::<T> { enter }))
+    }
+
+    fn enter_now(&self) -> Option<BoxPermit> {
+        let permit = Throttle::enter_now(self)?;
+        Some(BoxPermit(Box::new(permit)))
     }
 
     fn rollback(&self, permit: Box<dyn Any + Send>) {
@@ -161,6 +168,10 @@ impl Throttle for BoxThrottle {
 
     fn enter(&self) -> Waiting<Self::Enter> {
         self.acquire()
+    }
+
+    fn enter_now(&self) -> Option<BoxPermit> {
+        self.0.enter_now()
     }
 
     fn rollback(&self, permit: BoxPermit) {

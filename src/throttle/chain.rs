@@ -56,8 +56,8 @@ impl<A: Throttle> Throttle for Last<A> {
     }
 
     #[inline(always)]
-    fn enter_at_once(&self) -> Option<A::Permit> {
-        self.0.enter_at_once()
+    fn enter_now(&self) -> Option<A::Permit> {
+        self.0.enter_now()
     }
 
     fn wakes_unlocked(&self) -> bool {
@@ -116,9 +116,9 @@ impl<A: Throttle, R: Throttle> Throttle for Chain<A, R> {
     }
 
     #[inline(always)]
-    fn enter_at_once(&self) -> Option<Self::Permit> {
-        let mut entered = Entered::new(&self.0, self.0.enter_at_once()?);
-        let rest = self.1.enter_at_once()?;
+    fn enter_now(&self) -> Option<Self::Permit> {
+        let mut entered = Entered::new(&self.0, self.0.enter_now()?);
+        let rest = self.1.enter_now()?;
         Some((entered.keep(), rest))
     }
 

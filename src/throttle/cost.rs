@@ -208,8 +208,8 @@ impl<T: Weighted> Throttle for Cost<T> {
     }
 
     #[inline]
-    fn enter_at_once(&self) -> Option<T::Permit> {
-        self.throttle.enter_many_at_once(self.cost)
+    fn enter_now(&self) -> Option<T::Permit> {
+        self.throttle.enter_many_now(self.cost)
     }
 
     fn wakes_unlocked(&self) -> bool {

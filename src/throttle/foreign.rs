@@ -100,7 +100,7 @@ macro_rules! foreign {
                 })
             }
 
-            fn enter_at_once(&self) -> Option<$permit> {
+            fn enter_now(&self) -> Option<$permit> {
                 self.try_enter().ok()
             }
         }

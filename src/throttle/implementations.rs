@@ -34,7 +34,7 @@ macro_rules! throttles {
             }
 
             #[inline]
-            fn enter_at_once(&self) -> Option<$permit> {
+            fn enter_now(&self) -> Option<$permit> {
                 Clone::clone(self).$try_acquire().ok()
             }
 
@@ -151,8 +151,8 @@ macro_rules! through {
             }
 
             #[inline]
-            fn enter_at_once(&self) -> Option<$throttle::Permit> {
-                (**self).enter_at_once()
+            fn enter_now(&self) -> Option<$throttle::Permit> {
+                (**self).enter_now()
             }
 
             fn wakes_unlocked(&self) -> bool {

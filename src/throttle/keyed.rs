@@ -25,7 +25,7 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Throttle for 
     }
 
     #[inline]
-    fn enter_at_once(&self) -> Option<T::Permit> {
+    fn enter_now(&self) -> Option<T::Permit> {
         self.try_acquire().ok()
     }
 

@@ -99,9 +99,9 @@ use crate::wait::Waiting;
 /// Clones share the state. [`Enter`](Self::Enter) is any future of the permit: a named one, a
 /// [`Ready`](std::future::Ready), or a boxed one. If dropping the permit does not undo the entry,
 /// [`rollback`](Self::rollback) does; without it, a composition that is refused later keeps what was
-/// taken. Implement [`TryThrottle`] as well for `all((..)).try_acquire()`. A wrapper polls the inner
-/// future itself, taken [out of its `Waiting`](Waiting::into_inner), so that a timeout still reaches
-/// the inner throttle:
+/// taken. Implement [`TryThrottle`] as well for `all((..)).try_acquire()`, and
+/// [`enter_now`](Self::enter_now) by it. A wrapper polls the inner future itself, taken
+/// [out of its `Waiting`](Waiting::into_inner), so that a timeout still reaches the inner throttle:
 ///
 /// ```
 /// use std::sync::Arc;
@@ -112,13 +112,23 @@ use crate::wait::Waiting;
 /// #[derive(Clone)]
 /// struct Counted<T>(T, Arc<AtomicU64>);
 ///
+/// impl<T> Counted<T> {
+///     fn count(&self) {
+///         self.1.fetch_add(1, Ordering::Relaxed);
+///     }
+/// }
+///
 /// impl<T: Throttle> Throttle for Counted<T> {
 ///     type Permit = T::Permit;
 ///     type Enter = T::Enter;
 ///
 ///     fn enter(&self) -> Waiting<T::Enter> {
-///         self.1.fetch_add(1, Ordering::Relaxed);
+///         self.count();
 ///         Waiting::new(self.0.enter().into_inner())
+///     }
+///
+///     fn enter_now(&self) -> Option<T::Permit> {
+///         self.0.enter_now().inspect(|_| self.count())
 ///     }
 ///
 ///     fn rollback(&self, permit: T::Permit) {
@@ -132,6 +142,7 @@ use crate::wait::Waiting;
 /// let uploads = Counted(Arc::new(Semaphore::new(2)), Arc::clone(&calls));
 /// let permits = (uploads.enter().await?, uploads.enter().await?);
 /// assert_eq!(calls.load(Ordering::Relaxed), 2);
+/// assert!(uploads.enter_now().is_none());
 /// # Ok(())
 /// # }
 /// ```
@@ -164,6 +175,19 @@ pub trait Throttle: Clone {
         drop(permit);
     }
 
+    /// Enters if that needs no wait; otherwise nothing has happened, and nothing is reported.
+    ///
+    /// `None` says that the caller has to wait, has to be refused, or has to [enter](Self::enter) to
+    /// find out. It never blocks, and does no input or output. Where
+    /// [`try_enter`](TryThrottle::try_enter) admits the caller, this does too. A
+    /// [fair queue](crate::fair::FairQueue) admits a caller by it that need not wait, and so do
+    /// adapters; by default every caller enters, which takes longer, and is refused where nobody may
+    /// wait.
+    #[inline(always)]
+    fn enter_now(&self) -> Option<Self::Permit> {
+        None
+    }
+
     /// Returns the number of the opening that released a wait together with others, as when a gate
     /// opens; 0 if there was none. Numbers rise, over all gates.
     #[doc(hidden)]
@@ -177,14 +201,6 @@ pub trait Throttle: Clone {
     #[doc(hidden)]
     #[inline(always)]
     fn spend_burst(&self, _opening: u64) {}
-
-    /// Enters if that needs no wait: an entry without its future. `None` says that the caller has to
-    /// wait, has to be refused, or has to enter to find out.
-    #[doc(hidden)]
-    #[inline(always)]
-    fn enter_at_once(&self) -> Option<Self::Permit> {
-        None
-    }
 
     /// Returns whether the throttle calls all wakers outside of its locks, so that a waker may poll a
     /// wait of it. A throttle that says nothing is taken for one that does not.

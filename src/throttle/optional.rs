@@ -54,9 +54,9 @@ impl<T: Throttle> Throttle for Option<T> {
     }
 
     #[inline]
-    fn enter_at_once(&self) -> Option<Self::Permit> {
+    fn enter_now(&self) -> Option<Self::Permit> {
         self.as_ref()
-            .map(T::enter_at_once)
+            .map(T::enter_now)
             .map_or(Some(None), |permit| permit.map(Some))
     }
 
@@ -96,9 +96,9 @@ impl<T: Weighted> Weighted for Option<T> {
     }
 
     #[inline]
-    fn enter_many_at_once(&self, n: u64) -> Option<Self::Permit> {
+    fn enter_many_now(&self, n: u64) -> Option<Self::Permit> {
         match self {
-            Some(throttle) => throttle.enter_many_at_once(n).map(Some),
+            Some(throttle) => throttle.enter_many_now(n).map(Some),
             None => Some(None),
         }
     }

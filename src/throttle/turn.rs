@@ -51,7 +51,7 @@ impl<T: Weighted> Turn<T> {
     ) -> Poll<Result<(Entered<'a, T>, u64), AcquireError>> {
         if self.enter.is_none() {
             let asked = units(limiter, chunk, wanted);
-            if let Some(permit) = limiter.enter_many_at_once(asked) {
+            if let Some(permit) = limiter.enter_many_now(asked) {
                 return Poll::Ready(Ok((Entered::new(limiter, permit), asked)));
             }
         }

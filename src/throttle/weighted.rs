@@ -71,10 +71,14 @@ pub trait Weighted: Throttle {
         self.max_units().div_ceil(2)
     }
 
-    /// Takes `n` units if that needs no wait, as [`Throttle::enter_at_once`] does.
-    #[doc(hidden)]
+    /// Takes `n` units if that needs no wait, like [`enter_now`](Throttle::enter_now); otherwise
+    /// nothing has happened. By default it takes nothing.
+    ///
+    /// # Panics
+    ///
+    /// Panics where [`enter_many`](Self::enter_many) does.
     #[inline]
-    fn enter_many_at_once(&self, _n: u64) -> Option<Self::Permit> {
+    fn enter_many_now(&self, _n: u64) -> Option<Self::Permit> {
         None
     }
 }
@@ -131,7 +135,7 @@ macro_rules! weighted {
             }
 
             #[inline]
-            fn enter_many_at_once(&self, n: u64) -> Option<Self::Permit> {
+            fn enter_many_now(&self, n: u64) -> Option<Self::Permit> {
                 self.try_enter_many(n).ok()
             }
         }
@@ -188,7 +192,7 @@ impl<T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Weighted for Key<
     }
 
     #[inline]
-    fn enter_many_at_once(&self, n: u64) -> Option<T::Permit> {
+    fn enter_many_now(&self, n: u64) -> Option<T::Permit> {
         self.try_enter_many(n).ok()
     }
 }
@@ -226,8 +230,8 @@ macro_rules! through {
             }
 
             #[inline]
-            fn enter_many_at_once(&self, n: u64) -> Option<$throttle::Permit> {
-                (**self).enter_many_at_once(n)
+            fn enter_many_now(&self, n: u64) -> Option<$throttle::Permit> {
+                (**self).enter_many_now(n)
             }
         }
 

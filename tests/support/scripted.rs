@@ -120,6 +120,10 @@ impl Throttle for Scripted {
         })
     }
 
+    fn enter_now(&self) -> Option<ScriptedPermit> {
+        self.try_enter().ok()
+    }
+
     fn rollback(&self, mut permit: ScriptedPermit) {
         assert!(Arc::ptr_eq(&self.0, &permit.of.0), "of another throttle");
         permit.undone = true;

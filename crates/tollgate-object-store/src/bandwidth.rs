@@ -25,7 +25,7 @@ impl<'a> Charged<'a> {
     /// Charges for so many bytes if that needs no wait.
     pub(crate) fn at_once(limiter: &'a Arc<RateLimiter>, bytes: u64) -> Option<Self> {
         let first = bytes.min(limiter.max_units());
-        let charge = limiter.enter_many_at_once(first)?;
+        let charge = limiter.enter_many_now(first)?;
         let entered = Entered::new(limiter, charge);
         Some(Self::with_rest(limiter, entered, bytes - first))
     }

@@ -89,7 +89,7 @@ impl<T: Throttle> Limits<T> {
         // Dropped after the count, so that a waiter whom it wakes does not count the request.
         let mut taken = Taken::default();
         let count = Count::new(&*self.requests);
-        if self.enter_at_once(&mut taken, bytes).is_none() {
+        if self.enter_now(&mut taken, bytes).is_none() {
             // Boxed, so that a request that need not wait does not carry the room for it.
             let waited = Box::pin(self.bounded(self.enter(&mut taken, bytes))).await;
             if let Err(error) = waited {
@@ -144,7 +144,7 @@ impl<T: Throttle> Limits<T> {
     }
 
     /// Takes what needs no wait. `None` says that something is missing, or that the request is refused.
-    fn enter_at_once<'a>(&'a self, taken: &mut Taken<'a, T>, bytes: u64) -> Option<()> {
+    fn enter_now<'a>(&'a self, taken: &mut Taken<'a, T>, bytes: u64) -> Option<()> {
         let is_cancelled = |token: &CancellationToken| token.is_cancelled();
         if self.token.as_ref().is_some_and(is_cancelled) || self.is_closed() {
             return None;
@@ -313,7 +313,7 @@ impl<'a, T: Throttle> Entered<'a, T> {
 
     /// Enters if that needs no wait.
     pub(crate) fn at_once(throttle: &'a T) -> Option<Self> {
-        let permit = throttle.enter_at_once()?;
+        let permit = throttle.enter_now()?;
         Some(Self::new(throttle, permit))
     }
 

@@ -86,6 +86,28 @@ fn a_try_that_is_refused_by_any_part() {
 }
 
 #[test]
+fn enter_now_that_any_part_refuses_rolls_back_the_parts_before_it() {
+    each_part(|shape, part| {
+        shape.parts[part].now(Script::Wait);
+        assert!(shape.enter_now().is_none(), "{}", shape.description);
+        assert_undone(shape, part, tried(part), &["try", "refuse"]);
+        shape.parts[part].now(Script::Admit);
+        let permits = shape.enter_now().expect("every part admits");
+        assert_eq!(permits.len(), shape.parts.len());
+        shape.rollback(permits);
+    });
+}
+
+#[test]
+fn enter_now_that_panics_in_any_part_rolls_back_the_parts_before_it() {
+    each_part(|shape, part| {
+        shape.parts[part].now(Script::PanicWhenAsked);
+        panics(|| shape.enter_now());
+        assert_undone(shape, part, tried(part), &["try"]);
+    });
+}
+
+#[test]
 fn a_wait_that_is_refused_at_once_by_any_part() {
     each_part(|shape, part| {
         shape.parts[part].now(Script::Refuse(ErrorKind::Closed));

@@ -29,6 +29,7 @@ pub(super) const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 trait Flattened {
     fn enter(&self) -> Pin<Box<dyn Future<Output = Entered>>>;
     fn try_enter(&self) -> Entered;
+    fn enter_now(&self) -> Option<Vec<ScriptedPermit>>;
     fn rollback(&self, permits: Vec<ScriptedPermit>);
 }
 
@@ -69,6 +70,10 @@ impl Shape {
         self.inner.try_enter()
     }
 
+    pub(super) fn enter_now(&self) -> Option<Vec<ScriptedPermit>> {
+        self.inner.enter_now()
+    }
+
     pub(super) fn rollback(&self, permits: Vec<ScriptedPermit>) {
         self.inner.rollback(permits);
     }
@@ -82,6 +87,10 @@ impl<T: TryThrottle<Permit: Leaves> + 'static> Flattened for T {
 
     fn try_enter(&self) -> Entered {
         Ok(flat(TryThrottle::try_enter(self)?))
+    }
+
+    fn enter_now(&self) -> Option<Vec<ScriptedPermit>> {
+        Throttle::enter_now(self).map(flat)
     }
 
     fn rollback(&self, permits: Vec<ScriptedPermit>) {

@@ -203,6 +203,73 @@ fn drop_of_a_permit_of_an_unknown_throttle_that_wakes_under_its_lock_serves_the_
     drop(waits.granted());
 }
 
+/// One permit, whose return wakes under the lock. It must not be used meanwhile.
+#[derive(Clone, Default)]
+struct WakesLocked(Arc<Mutex<Option<Waker>>>, Arc<AtomicUsize>);
+
+impl WakesLocked {
+    fn taken(&self) -> bool {
+        self.1.load(Ordering::SeqCst) > 0
+    }
+
+    /// Makes room.
+    fn give_back(&self) {
+        let mut waker = self.0.lock().unwrap();
+        self.1.store(0, Ordering::SeqCst);
+        waker.take().into_iter().for_each(Waker::wake);
+    }
+}
+
+impl Throttle for WakesLocked {
+    type Permit = ();
+    type Enter = Pin<Box<dyn Future<Output = Result<(), AcquireError>> + Send>>;
+
+    fn enter(&self) -> Waiting<Self::Enter> {
+        let throttle = self.clone();
+        Waiting::new(Box::pin(poll_fn(move |context| {
+            let mut waker = throttle.0.try_lock().expect("used under its lock");
+            if throttle.taken() {
+                *waker = Some(context.waker().clone());
+                return Poll::Pending;
+            }
+            throttle.1.store(1, Ordering::SeqCst);
+            Poll::Ready(Ok(()))
+        })))
+    }
+}
+
+#[test]
+fn acquire_of_all_with_a_part_that_wakes_under_its_lock_is_not_polled_under_it() {
+    fn check<T>(queue: FairQueue<T, u32>, part: &WakesLocked)
+    where
+        T: Throttle<Permit: Send, Enter: Send> + Send + Sync + 'static,
+    {
+        part.1.store(1, Ordering::SeqCst);
+        let mut waits = Waiter::parked(queue.class(1).acquire());
+        part.give_back();
+        assert_eq!(waits.wakes(), 1);
+        // The waiter polled it, and not the code that woke.
+        assert!(!part.taken());
+        assert!(waits.poll().is_ready());
+        assert!(part.taken());
+    }
+    let ours = || Arc::new(Semaphore::new(9));
+    let part = WakesLocked::default();
+    check(FairQueue::new(part.clone()), &part);
+    check(FairQueue::new(all((ours(), part.clone()))), &part);
+    check(FairQueue::new(all((part.clone(), ours()))), &part);
+    check(FairQueue::new(all((ours(), part.clone(), ours()))), &part);
+    check(FairQueue::new(all((ours(), ours(), part.clone()))), &part);
+    let nested = all((all((ours(), part.clone())), Some(ours())));
+    check(FairQueue::new(nested), &part);
+    check(FairQueue::new(Some(part.clone())), &part);
+    check(FairQueue::new(part.clone().boxed()), &part);
+    let observed = Observed::new(part.clone(), ());
+    check(FairQueue::new(observed), &part);
+    let class = FairQueue::new(part.clone()).class("inner");
+    check(FairQueue::new(class), &part);
+}
+
 /// It wakes under its lock: up to 1.49, tokio does when it closes.
 #[cfg(feature = "tokio")]
 #[test]

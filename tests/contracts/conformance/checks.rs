@@ -2,7 +2,8 @@
 
 use std::task::Poll;
 
-use tollgate::{Throttle, TryThrottle};
+use tollgate::fair::FairQueue;
+use tollgate::{ErrorKind, Throttle, TryThrottle};
 
 use super::subject::{Subject, assert_at_rest, assert_no_room, fill, held, parked};
 use crate::support::Waiter;
@@ -17,6 +18,41 @@ pub(crate) fn an_entry_is_ready_while_there_is_room<S: Subject>() {
     for permit in permits {
         throttle.rollback(permit);
     }
+    assert_at_rest::<S>(&throttle, 3);
+}
+
+pub(crate) fn enter_now_while_a_try_is_admitted_admits<S: Subject>() {
+    let throttle = S::with_limit(3);
+    let mut permits = Vec::new();
+    while let Ok(tried) = throttle.try_enter() {
+        throttle.rollback(tried);
+        permits.push(throttle.enter_now().expect("a try was admitted"));
+    }
+    assert_eq!(permits.len(), 3);
+    assert!(throttle.enter_now().is_none());
+    assert!((&&throttle).enter_now().is_none());
+    throttle.rollback(permits.remove(0));
+    permits.push((&&throttle).enter_now().expect("there is room"));
+    for permit in permits {
+        throttle.rollback(permit);
+    }
+    assert_at_rest::<S>(&throttle, 3);
+}
+
+pub(crate) fn acquire_in_a_fair_queue_without_room_to_wait_admits_while_there_is_room<
+    S: Subject,
+>() {
+    let throttle = S::with_limit(3);
+    let class = FairQueue::new(throttle.clone()).max_waiters(0).class("a");
+    let permits: Vec<_> = (0..3)
+        .map(|_| Waiter::new(class.acquire()).granted())
+        .collect();
+    let refused = Waiter::new(class.acquire()).refused();
+    assert_eq!(refused, ErrorKind::QueueFull);
+    for permit in permits {
+        class.rollback(permit);
+    }
+    drop(class);
     assert_at_rest::<S>(&throttle, 3);
 }
 

@@ -49,6 +49,10 @@ impl<T: Throttle> Throttle for Closable<T> {
         self.throttle.enter()
     }
 
+    fn enter_now(&self) -> Option<T::Permit> {
+        self.throttle.enter_now()
+    }
+
     fn rollback(&self, permit: T::Permit) {
         self.throttle.rollback(permit);
     }
@@ -146,6 +150,13 @@ subject!(
 );
 
 subject!(
+    ObservedBoxed,
+    Observed<TriesByPolling, ()>,
+    |limit| shared(limit),
+    |part| Observed::new(TriesByPolling(part.boxed()), ())
+);
+
+subject!(
     ObservedByHolders,
     Observed<Shared, (Holders, ())>,
     |limit| shared(limit),
@@ -202,6 +213,10 @@ impl Throttle for TriesByPolling {
 
     fn enter(&self) -> Waiting<Self::Enter> {
         self.0.enter()
+    }
+
+    fn enter_now(&self) -> Option<Self::Permit> {
+        self.0.enter_now()
     }
 
     fn rollback(&self, permit: Self::Permit) {

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use tollgate::fair::{FairQueue, InClass, Share};
+use tollgate::observe::Observed;
 use tollgate::{All, BoxThrottle, RateLimiter, Semaphore, Throttle, all};
 
 use super::composed::{Closable, TriesByPolling};
@@ -67,6 +68,22 @@ subject!(
         Closable::new(fair(TriesByPolling::new(boxed)), part)
     },
     |closable| closable.close()
+);
+
+subject!(
+    FairObserved,
+    Fair<Observed<Arc<Semaphore>, ()>>,
+    OF_A_QUEUE,
+    |limit| fair(Observed::new(shared(limit), ())),
+    |class| class.throttle().throttle().close()
+);
+
+subject!(
+    ObservedFair,
+    Observed<Fair<Arc<Semaphore>>, ()>,
+    OF_A_QUEUE,
+    |limit| Observed::new(fair(shared(limit)), ()),
+    |observed| observed.throttle().throttle().close()
 );
 
 subject!(

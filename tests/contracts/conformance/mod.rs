@@ -61,7 +61,9 @@ macro_rules! conformance {
 
             tests! { $subject,
                 checks:
+                    acquire_in_a_fair_queue_without_room_to_wait_admits_while_there_is_room
                     an_entry_is_ready_while_there_is_room
+                    enter_now_while_a_try_is_admitted_admits
                     granted_then_dropped_is_passed_on
                     making_an_entry_takes_nothing
                     never_polled_holds_nobody_back
@@ -157,11 +159,14 @@ conformance! {
     nested: composed::Nested;
     boxed: composed::Boxed;
     observed: composed::ObservedByNobody;
+    observed_boxed: composed::ObservedBoxed;
     observed_by_holders: composed::ObservedByHolders;
     boxed_all: composed::BoxedAll;
     fair_semaphore: fair::FairSemaphore;
     fair_by_cost: fair::FairByCost;
     fair_boxed: fair::FairBoxed;
+    fair_observed: fair::FairObserved;
+    observed_fair: fair::ObservedFair;
     fair_rate_limiter: fair::FairRateLimiter;
     fair_of_fair: fair::FairOfFair;
     fair_of_all: fair::FairOfAll;
