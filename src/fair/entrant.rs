@@ -10,7 +10,10 @@
 //! 3. A permit goes to the waiter that is chosen when it comes. It waits in the slot of that waiter;
 //!    a waiter that leaves without it passes it on in the same way. If nobody takes it, or the cost
 //!    of the next one differs, it is rolled back.
-//! 4. Some throttles wake under a lock of theirs, and polling them there would not end. Unless a
+//! 4. While there are waiters, one entry follows the other, as of the tick of the charge before: a
+//!    throttle that admits late makes up for that as it does for waiters of its own. But no entry is
+//!    as of a tick at which the waiter for which it is made had not joined.
+//! 5. Some throttles wake under a lock of theirs, and polling them there would not end. Unless a
 //!    throttle says that it does not ([`Throttle::wakes_unlocked`]), the next waiter is woken, and
 //!    drives when it is polled. So it is with a throttle that wakes inside each poll, which makes a
 //!    task yield.
@@ -21,12 +24,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
 use super::schedule::{Chosen, Served};
-use super::shared::{EnterFn, Locked, Shared};
+use super::shared::{EnterFn, EnterFor, Locked, Shared};
 use super::waiters::Request;
 use super::{ClassKey, Queueable};
 use crate::error::ErrorKind;
 use crate::panic::catch_waker_panic;
 use crate::throttle::Throttle;
+use crate::time::Tick;
 use crate::wait::{Polled, Waiting};
 use crate::wait_queue::WakeList;
 
@@ -53,11 +57,13 @@ impl<T: Throttle> Entrant<T> {
         catch_waker_panic(|| self.enter.set(None));
     }
 
-    /// Polls the entrant, which enters for a cost if it does not wait yet.
+    /// Polls the entrant. If it does not wait yet it enters for a cost, after the charge at the tick
+    /// `charged`, which it changes when it is charged itself.
     fn poll<K>(
         &mut self,
         queue: &Arc<Shared<T, K>>,
-        request: Request<EnterFn<T>>,
+        request: Request<EnterFor<EnterFn<T>>>,
+        charged: &mut Option<Tick>,
     ) -> Polled<T::Permit>
     where
         T: Queueable,
@@ -67,13 +73,19 @@ impl<T: Throttle> Entrant<T> {
             .waker
             .get_or_insert_with(|| Waker::from(Arc::clone(queue)));
         if self.enter.is_none() {
+            let EnterFor { enter, joined } = request.enter;
+            let as_of = charged.map(|charged| charged.max(joined));
             self.enter
-                .set(Some((request.enter)(&queue.throttle, request.cost)));
+                .set(Some(enter(&queue.throttle, request.cost, as_of)));
         }
-        match self.enter.as_mut().as_pin_mut() {
-            Some(enter) => enter.poll(&mut Context::from_waker(waker)),
-            None => Poll::Pending,
+        let Some(enter) = self.enter.as_mut().as_pin_mut() else {
+            return Poll::Pending;
+        };
+        let polled = enter.poll(&mut Context::from_waker(waker));
+        if let Poll::Ready(Ok(permit)) = &polled {
+            *charged = queue.throttle.tick(Some(permit));
         }
+        polled
     }
 }
 
@@ -89,6 +101,8 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
         locked.poll_wanted = false;
         let mut entrant = locked.entrant.take().unwrap_or_else(Entrant::new);
         let (mut wakes, mut polls) = (WakeList::new(), 0);
+        // Forgotten when there is nobody left who could have entered earlier.
+        let mut charged = None;
         loop {
             locked.woken_again = false;
             let next = locked.schedule.choose(&mut wakes);
@@ -110,7 +124,8 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
             locked.entrant_cost = cost;
             drop(locked);
             wakes.wake_all();
-            let polled = catch_unwind(AssertUnwindSafe(|| entrant.poll(self, request)));
+            let poll = || entrant.poll(self, request, &mut charged);
+            let polled = catch_unwind(AssertUnwindSafe(poll));
             let served = match polled {
                 Ok(Poll::Pending) => None,
                 Ok(Poll::Ready(Ok(permit))) => Some(Served::Admitted(permit, None)),

@@ -86,7 +86,10 @@ impl<T: Queueable, K: ClassKey> InClass<T, K> {
     pub fn acquire(&self) -> Waiting<Acquire<T, K>> {
         self.enter_with(
             1,
-            |throttle, _| throttle.enter(),
+            |throttle, _, tick| match tick {
+                Some(tick) => throttle.enter_as_of(tick),
+                None => throttle.enter(),
+            },
             |throttle, _| throttle.enter_now(),
         )
     }
@@ -146,7 +149,14 @@ impl<T: Queueable, K: ClassKey> InClass<T, K> {
     where
         T: Weighted,
     {
-        self.enter_with(n, T::enter_many, T::enter_many_now)
+        self.enter_with(
+            n,
+            |throttle, n, tick| match tick {
+                Some(tick) => throttle.enter_many_as_of(n, tick),
+                None => throttle.enter_many(n),
+            },
+            T::enter_many_now,
+        )
     }
 
     /// Takes `n` units without waiting, or nothing.

@@ -25,15 +25,23 @@ use super::{ClassKey, Queueable};
 use crate::error::AcquireError;
 use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering, lock};
 use crate::throttle::Throttle;
-use crate::time::Clock;
+use crate::time::{Clock, Tick};
 use crate::wait::Waiting;
 use crate::wait_queue::WakeList;
 
-/// How a throttle is entered for a cost.
-pub(super) type EnterFn<T> = fn(&T, u64) -> Waiting<<T as Throttle>::Enter>;
+/// How a throttle is entered for a cost, as of a tick of it or as of now.
+pub(super) type EnterFn<T> = fn(&T, u64, Option<Tick>) -> Waiting<<T as Throttle>::Enter>;
 
 /// How a throttle is entered for a cost without a wait.
 pub(super) type EnterNowFn<T> = fn(&T, u64) -> Option<<T as Throttle>::Permit>;
+
+/// How the throttle is entered for a waiter.
+#[derive(Clone, Copy)]
+pub(super) struct EnterFor<E> {
+    pub(super) enter: E,
+    /// The tick of the throttle at which the waiter joined, if the throttle has ticks.
+    pub(super) joined: Tick,
+}
 
 /// A waiter, and the entry that its class has in the table, if that is another one.
 type Joined<K> = (WaiterId, Option<Arc<Entry<K>>>);
@@ -58,7 +66,7 @@ pub(super) struct Shared<T: Throttle, K> {
 
 /// What is under the lock.
 pub(super) struct State<T: Throttle, K> {
-    pub(super) schedule: Schedule<K, EnterFn<T>, T::Permit>,
+    pub(super) schedule: Schedule<K, EnterFor<EnterFn<T>>, T::Permit>,
     /// The entrant, unless a thread polls it.
     pub(super) entrant: Option<Entrant<T>>,
     /// The cost for which the entrant waits.
@@ -211,6 +219,10 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
         fresh: &mut Option<Waker>,
     ) -> Result<Joined<K>, AcquireError> {
         let mut wakes = WakeList::new();
+        let Request { cost, enter } = request;
+        let joined = self.throttle.tick(None).unwrap_or_default();
+        let enter = EnterFor { enter, joined };
+        let request = Request { cost, enter };
         let mut locked = self.lock_now();
         let Attached { other, forgotten } = locked.schedule.attach(entry)?;
         let attached = other.as_ref().unwrap_or(entry);

@@ -69,6 +69,9 @@
 //!   takes the key.
 //! - *In front of*: a semaphore, a rate, an [adaptive limit](super::find_the_right_limit), or a
 //!   composition, as an `Arc`.
+//! - *Fast rates*: put the queue in front of the rate itself, as in
+//!   `all((slots, queue.class(tenant)))`. In a composition behind the queue, a rate of more than 1,000/s
+//!   needs [a burst](crate::fair::FairQueue#rates) to keep its pace.
 //!
 //! # Traps
 //!

@@ -99,6 +99,17 @@ pub trait Limits: Contents {
 
     fn wait_for_shared(shared: Self::Shared, cost: Self::Cost) -> Self::Wait;
 
+    /// Returns the tick of a permit, or the current one, like
+    /// [`Throttle::tick`](crate::Throttle::tick).
+    fn tick(&self, _permit: Option<&Self::Permit>) -> Option<Tick> {
+        None
+    }
+
+    /// Waits as of a tick, like [`Throttle::enter_as_of`](crate::Throttle::enter_as_of).
+    fn wait_as_of(shared: Self::Shared, cost: Self::Cost, _tick: Tick) -> Self::Wait {
+        Self::wait_for_shared(shared, cost)
+    }
+
     /// Returns the number of waiters.
     fn waiting(shared: &Self::Shared) -> usize;
 

@@ -217,6 +217,27 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
         Waiting::new(Acquire(State::New(self.clone(), n)))
     }
 
+    /// Waits as of a tick, if the key has something that is shared with waiters; without it, nobody
+    /// has waited for the key lately.
+    pub(crate) fn acquire_many_as_of(
+        &self,
+        n: T::Cost,
+        tick: Tick,
+    ) -> Waiting<Acquire<'a, T, Q, S>> {
+        match self.present() {
+            Some(shared) => {
+                let wait = Of::<T, Q>::wait_as_of(shared, n, tick);
+                Waiting::new(Acquire(State::Waiting(wait)))
+            }
+            None => self.acquire_many(n),
+        }
+    }
+
+    /// Returns the tick of a permit, or the current one, if the limit is a rate.
+    pub(crate) fn tick(&self, permit: Option<&T::Permit>) -> Option<Tick> {
+        self.map().contents.tick(permit)
+    }
+
     /// Returns the number of callers that wait for this key.
     pub fn waiting(&self) -> usize {
         let shared = self.present();

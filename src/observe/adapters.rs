@@ -4,6 +4,7 @@ use super::{EnterObserved, Observed, ObservedPermit, Observer};
 use crate::adaptive::Feedback;
 use crate::error::AcquireError;
 use crate::throttle::{Adaptive, Inspect, LimitStatus, TryWeighted, Weighted};
+use crate::time::Tick;
 use crate::wait::Waiting;
 
 /// An entry of any number of units is one entry, and is reported as such.
@@ -32,6 +33,11 @@ impl<T: Weighted, O: Observer + Clone> Weighted for Observed<T, O> {
     fn enter_many_now(&self, n: u64) -> Option<Self::Permit> {
         let permit = self.throttle().enter_many_now(n)?;
         self.report(Ok(permit), self.created).ok()
+    }
+
+    fn enter_many_as_of(&self, n: u64, tick: Tick) -> Waiting<Self::Enter> {
+        let enter = self.throttle().enter_many_as_of(n, tick).into_inner();
+        self.observe(enter, self.created)
     }
 }
 

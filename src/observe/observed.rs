@@ -236,6 +236,15 @@ impl<T: Throttle, O: Observer + Clone> Throttle for Observed<T, O> {
         self.report(Ok(permit), self.created).ok()
     }
 
+    fn tick(&self, permit: Option<&Self::Permit>) -> Option<Tick> {
+        self.throttle.tick(permit.map(|permit| &permit.permit))
+    }
+
+    fn enter_as_of(&self, tick: Tick) -> Waiting<Self::Enter> {
+        let enter = self.throttle.enter_as_of(tick).into_inner();
+        self.observe(enter, self.created)
+    }
+
     #[inline(always)]
     fn rollback(&self, permit: Self::Permit) {
         let ObservedPermit { mut entry, permit } = permit;

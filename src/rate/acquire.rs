@@ -33,6 +33,8 @@ pub struct Acquire<S: Deref<Target = RateLimiter>> {
 
 pub(super) enum State {
     New,
+    /// New, and it counts as having come at this tick.
+    AsOf(Tick),
     Waiting(WaiterId),
     Over,
 }
@@ -47,6 +49,15 @@ impl<S: Deref<Target = RateLimiter>> Acquire<S> {
         }
     }
 
+    /// Creates a request that counts as having come at `tick`.
+    pub(crate) fn as_of(limiter: S, cost: u64, tick: Tick) -> Self {
+        Self {
+            limiter,
+            cost,
+            state: State::AsOf(tick),
+        }
+    }
+
     #[inline]
     pub(crate) fn limiter(&self) -> &S {
         &self.limiter
@@ -55,7 +66,7 @@ impl<S: Deref<Target = RateLimiter>> Acquire<S> {
     /// Returns whether it has not been polled yet.
     #[inline(always)]
     pub(crate) fn is_new(&self) -> bool {
-        matches!(self.state, State::New)
+        matches!(self.state, State::New | State::AsOf(_))
     }
 
     /// Charges now if it is new and need not wait; otherwise polls the queue.
@@ -89,14 +100,16 @@ impl<S: Deref<Target = RateLimiter>> Acquire<S> {
     fn poll_queue(&mut self, context: &Context<'_>) -> Poll<Result<Charge, AcquireError>> {
         let waker = context.waker();
         let mut polled = match &self.state {
-            State::New => None,
+            State::New | State::AsOf(_) => None,
             State::Waiting(id) => self.poll_in_queue(id, waker),
             State::Over => panic!("polled again after it was ready"),
         };
         if polled.is_none() {
-            self.leave();
+            if self.is_waiting() {
+                self.leave();
+                self.state = State::New;
+            }
             // A waker may panic when it is cloned; drop must still find the waiter's slot then.
-            self.state = State::New;
             let here = self.limiter.here();
             polled = Some(here.join(self.cost, waker, &mut self.state));
         }
@@ -132,7 +145,7 @@ impl<S: Deref<Target = RateLimiter>> Acquire<S> {
     pub(super) fn due(&self) -> Option<(Tick, Tick)> {
         match &self.state {
             State::Waiting(id) => self.limiter.state_of(id).due_of(id),
-            State::New | State::Over => None,
+            State::New | State::AsOf(_) | State::Over => None,
         }
     }
 

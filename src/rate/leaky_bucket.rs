@@ -131,8 +131,7 @@ impl LeakyBucket {
     /// Waits like [`acquire`](Self::acquire), with a future that can move into a task.
     #[inline]
     pub fn acquire_owned(self: Arc<Self>) -> Waiting<Acquire<Arc<RateLimiter>>> {
-        let owned = || Arc::new(self.limiter.handle());
-        Arc::clone(self.owned.get_or_init(owned)).acquire_owned()
+        self.owned().acquire_owned()
     }
 
     /// Is released immediately, or fails.
@@ -211,6 +210,23 @@ impl LeakyBucket {
     /// Returns the state of the bucket at one moment.
     pub fn snapshot(&self) -> Snapshot {
         self.limiter.snapshot()
+    }
+
+    fn owned(&self) -> Arc<RateLimiter> {
+        let owned = || Arc::new(self.limiter.handle());
+        Arc::clone(self.owned.get_or_init(owned))
+    }
+
+    pub(crate) fn acquire_as_of(&self, tick: Tick) -> Waiting<Acquire<&RateLimiter>> {
+        self.limiter.acquire_as_of(tick)
+    }
+
+    pub(crate) fn acquire_owned_as_of(&self, tick: Tick) -> Waiting<Acquire<Arc<RateLimiter>>> {
+        self.owned().acquire_owned_as_of(tick)
+    }
+
+    pub(crate) fn tick_of(&self, charge: Option<&Charge>) -> Tick {
+        self.limiter.tick_of(charge)
     }
 
     pub(crate) fn as_limiter(&self) -> &RateLimiter {

@@ -227,6 +227,15 @@ impl<'a> Locked<'a> {
         Ok(self.charge(cost))
     }
 
+    /// Admits a [checked](Self::check) call of at least 1 that counts as having come at `tick`, if
+    /// there are no waiters and the rule allows it: as if it had been granted in the queue. Or
+    /// returns when it is due.
+    pub(super) fn admit_as_of(&mut self, cost: u64, tick: Tick) -> Result<Charge, Tick> {
+        let alone = self.waiting() == 0;
+        let granted = alone.then(|| self.grant(request(cost, tick, 0))).flatten();
+        granted.map_or_else(|| Err(self.due_of_next(cost)), |it| Ok(it.into()))
+    }
+
     /// Charges now, whatever the backlog is.
     pub(super) fn charge(&mut self, cost: u64) -> Charge {
         let (now, generation) = (self.now, self.generation);
@@ -393,14 +402,14 @@ impl<'a> Locked<'a> {
         self.shared.config.oversize == Oversize::Refuse
     }
 
-    /// Puts a [checked](Self::check) call into the queue.
-    pub(super) fn push(&mut self, cost: u64, waker: Waker) -> WaiterId {
+    /// Puts a [checked](Self::check) call into the queue that counts as having come at `tick`.
+    pub(super) fn push(&mut self, cost: u64, tick: Tick, waker: Waker) -> WaiterId {
         self.queued += u128::from(cost);
         self.joined = self.joined.wrapping_add(u128::from(cost));
         if self.refuses() {
             self.costs.add(cost);
         }
-        let request = request(cost, self.now, self.joined);
+        let request = request(cost, tick, self.joined);
         self.waiters.push(request, waker)
     }
 
@@ -514,8 +523,8 @@ impl Drop for Locked<'_> {
     }
 }
 
-/// Returns what is kept for a waiter while it waits: its cost, when it joined, and the total cost of
-/// all that had joined then, itself included.
+/// Returns what is kept for a waiter while it waits: its cost, the tick as of which it joined, and the
+/// total cost of all that had joined then, itself included.
 fn request(cost: u64, at: Tick, joined: u128) -> Receipt {
     Receipt {
         cost,

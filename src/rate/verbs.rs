@@ -7,6 +7,7 @@ use super::charge::Charge;
 use super::limiter::RateLimiter;
 use super::reservation::Reservation;
 use crate::error::AcquireError;
+use crate::time::Tick;
 use crate::wait::Waiting;
 
 /// Acquiring.
@@ -105,6 +106,34 @@ impl RateLimiter {
     #[inline]
     pub fn acquire_many_owned(self: Arc<Self>, n: u64) -> Waiting<Acquire<Arc<Self>>> {
         Waiting::new(Acquire::new(self, n))
+    }
+
+    /// Waits like [`acquire_many`](Self::acquire_many), as if the call had come at `tick`.
+    pub(crate) fn acquire_many_as_of(&self, n: u64, tick: Tick) -> Waiting<Acquire<&Self>> {
+        Waiting::new(Acquire::as_of(self, n, tick))
+    }
+
+    /// Waits like [`acquire_many_owned`](Self::acquire_many_owned), as if the call had come at
+    /// `tick`.
+    pub(crate) fn acquire_many_owned_as_of(
+        self: Arc<Self>,
+        n: u64,
+        tick: Tick,
+    ) -> Waiting<Acquire<Arc<Self>>> {
+        Waiting::new(Acquire::as_of(self, n, tick))
+    }
+
+    pub(crate) fn acquire_as_of(&self, tick: Tick) -> Waiting<Acquire<&Self>> {
+        self.acquire_many_as_of(1, tick)
+    }
+
+    pub(crate) fn acquire_owned_as_of(self: Arc<Self>, tick: Tick) -> Waiting<Acquire<Arc<Self>>> {
+        self.acquire_many_owned_as_of(1, tick)
+    }
+
+    /// Returns the tick of a charge, or the current one.
+    pub(crate) fn tick_of(&self, charge: Option<&Charge>) -> Tick {
+        charge.map_or_else(|| self.shared().clock().now(), Charge::at)
     }
 
     /// Charges 1 now, or fails.

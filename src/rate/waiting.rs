@@ -36,11 +36,20 @@ impl Shared {
         let waker = waker.clone();
         let mut locked = self.lock_on_time();
         locked.check(cost)?;
-        let due = match locked.admit(cost, cost) {
+        let now = locked.now;
+        let came = match state {
+            State::AsOf(tick) if cost > 0 => now.min(*tick),
+            _ => now,
+        };
+        let admitted = match came < now {
+            true => locked.admit_as_of(cost, came),
+            false => locked.admit(cost, cost),
+        };
+        let due = match admitted {
             Ok(charge) => return Poll::Ready(Ok(charge)),
             Err(due) => due,
         };
-        let (now, waiting) = (locked.now, locked.waiting());
+        let waiting = locked.waiting();
         if waiting >= self.config.max_waiters || locked.waiters.is_full() {
             // Until the head is due; or, if no call may wait, until this call is.
             let free = locked.next_due().unwrap_or(due);
@@ -51,7 +60,7 @@ impl Shared {
         if remaining_timeout().is_some_and(|budget| after > budget) {
             return Poll::Ready(Err(AcquireError::would_take(after)));
         }
-        let id = locked.push(cost, waker);
+        let id = locked.push(cost, came, waker);
         *state = State::Waiting(id.of_queue(self.number));
         drop(locked);
         report_clock(self.clock());

@@ -10,6 +10,7 @@ use pin_project_lite::pin_project;
 
 use super::Throttle;
 use crate::error::AcquireError;
+use crate::time::Tick;
 use crate::wait::{Polled, Waiting};
 
 /// A throttle of any type, erased; created by [`Throttle::boxed`].
@@ -49,6 +50,8 @@ pub struct BoxPermit(Box<dyn Any + Send>);
 trait Erased: Send + Sync {
     fn enter(&self) -> EnterBoxed;
     fn enter_now(&self) -> Option<BoxPermit>;
+    fn tick(&self, permit: Option<&BoxPermit>) -> Option<Tick>;
+    fn enter_as_of(&self, tick: Tick) -> EnterBoxed;
     fn rollback(&self, permit: Box<dyn Any + Send>);
     fn spend_burst(&self, opening: u64);
     fn wakes_unlocked(&self) -> bool;
@@ -59,13 +62,24 @@ where
     T: Throttle<Permit: Send, Enter: Send> + Send + Sync + 'static,
 {
     fn enter(&self) -> EnterBoxed {
-        let enter = Throttle::enter(self).into_inner();
-        EnterBoxed(Box::pin(EnterErased::<T> { enter }))
+        EnterBoxed::of::<T>(Throttle::enter(self))
     }
 
     fn enter_now(&self) -> Option<BoxPermit> {
         let permit = Throttle::enter_now(self)?;
         Some(BoxPermit(Box::new(permit)))
+    }
+
+    fn tick(&self, permit: Option<&BoxPermit>) -> Option<Tick> {
+        match permit {
+            // That of another throttle's type has no tick of this one.
+            Some(permit) => Throttle::tick(self, Some(permit.0.downcast_ref()?)),
+            None => Throttle::tick(self, None),
+        }
+    }
+
+    fn enter_as_of(&self, tick: Tick) -> EnterBoxed {
+        EnterBoxed::of::<T>(Throttle::enter_as_of(self, tick))
     }
 
     fn rollback(&self, permit: Box<dyn Any + Send>) {
@@ -87,6 +101,16 @@ where
 /// The future of [`BoxThrottle::acquire`].
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct EnterBoxed(Pin<Box<dyn ErasedEnter>>);
+
+impl EnterBoxed {
+    fn of<T>(waiting: Waiting<T::Enter>) -> Self
+    where
+        T: Throttle<Permit: Send, Enter: Send> + 'static,
+    {
+        let enter = waiting.into_inner();
+        Self(Box::pin(EnterErased::<T> { enter }))
+    }
+}
 
 trait ErasedEnter: Send {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Polled<BoxPermit>;
@@ -172,6 +196,14 @@ impl Throttle for BoxThrottle {
 
     fn enter_now(&self) -> Option<BoxPermit> {
         self.0.enter_now()
+    }
+
+    fn tick(&self, permit: Option<&BoxPermit>) -> Option<Tick> {
+        self.0.tick(permit)
+    }
+
+    fn enter_as_of(&self, tick: Tick) -> Waiting<EnterBoxed> {
+        Waiting::new(self.0.enter_as_of(tick))
     }
 
     fn rollback(&self, permit: BoxPermit) {

@@ -7,6 +7,7 @@ use super::{Throttle, TryThrottle, TryWeighted, Weighted};
 use crate::concurrency::Semaphore;
 use crate::error::AcquireError;
 use crate::rate::RateLimiter;
+use crate::time::Tick;
 use crate::wait::Waiting;
 
 /// A semaphore or a rate limiter with a cost: each entry takes this many permits, or is charged
@@ -210,6 +211,14 @@ impl<T: Weighted> Throttle for Cost<T> {
     #[inline]
     fn enter_now(&self) -> Option<T::Permit> {
         self.throttle.enter_many_now(self.cost)
+    }
+
+    fn tick(&self, permit: Option<&T::Permit>) -> Option<Tick> {
+        self.throttle.tick(permit)
+    }
+
+    fn enter_as_of(&self, tick: Tick) -> Waiting<T::Enter> {
+        self.throttle.enter_many_as_of(self.cost, tick)
     }
 
     fn wakes_unlocked(&self) -> bool {

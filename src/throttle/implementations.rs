@@ -14,6 +14,7 @@ use crate::concurrency::{Acquire, AcquireOwned, OwnedPermit, Permit, Semaphore};
 use crate::error::AcquireError;
 use crate::gate::{self, Gate};
 use crate::rate::{self, Charge, LeakyBucket, RateLimiter};
+use crate::time::Tick;
 use crate::wait::Waiting;
 
 /// Each row has the type of a handle, its permit and its wait, and the methods that are called on a
@@ -22,6 +23,7 @@ macro_rules! throttles {
     (wakes_unlocked: $wakes_unlocked:literal; $(
         [$($generics:tt)*] $handle:ty => $permit:ty, $enter:ty:
         $acquire:ident, $try_acquire:ident $(, rollback: $rollback:ident)?
+        $(, tick: $tick:ident, as_of: $as_of:ident)?
         $(, spend_burst: $spend_burst:path)? $(, released_by: $released_by:ident)?;
     )*) => {$(
         impl<$($generics)*> Throttle for $handle {
@@ -41,6 +43,18 @@ macro_rules! throttles {
             $(
                 fn rollback(&self, permit: $permit) {
                     self.$rollback(permit);
+                }
+            )?
+
+            $(
+                #[inline]
+                fn tick(&self, permit: Option<&$permit>) -> Option<Tick> {
+                    Some(self.$tick(permit))
+                }
+
+                #[inline]
+                fn enter_as_of(&self, tick: Tick) -> Waiting<$enter> {
+                    Clone::clone(self).$as_of(tick)
                 }
             )?
 
@@ -92,19 +106,24 @@ throttles! {
         acquire_owned, try_acquire_owned, rollback: ignore;
 
     ['a] &'a RateLimiter => Charge, rate::Acquire<&'a RateLimiter>:
-        acquire, try_acquire, rollback: refund, spend_burst: RateLimiter::spend_burst;
+        acquire, try_acquire, rollback: refund, tick: tick_of, as_of: acquire_as_of,
+        spend_burst: RateLimiter::spend_burst;
     [] Arc<RateLimiter> => Charge, rate::Acquire<Arc<RateLimiter>>:
-        acquire_owned, try_acquire, rollback: refund, spend_burst: RateLimiter::spend_burst;
+        acquire_owned, try_acquire, rollback: refund, tick: tick_of, as_of: acquire_owned_as_of,
+        spend_burst: RateLimiter::spend_burst;
 
     ['a] &'a AdaptiveRate => RatePermit<&'a AdaptiveRate>, AcquireRate<&'a AdaptiveRate>:
-        acquire, try_acquire, rollback: refund, spend_burst: AdaptiveRate::spend_burst;
+        acquire, try_acquire, rollback: refund, tick: tick_of, as_of: acquire_as_of,
+        spend_burst: AdaptiveRate::spend_burst;
     [] Arc<AdaptiveRate> => RatePermit<Arc<AdaptiveRate>>, AcquireRate<Arc<AdaptiveRate>>:
-        acquire_owned, try_acquire_owned, rollback: refund, spend_burst: AdaptiveRate::spend_burst;
+        acquire_owned, try_acquire_owned, rollback: refund,
+        tick: tick_of, as_of: acquire_owned_as_of,
+        spend_burst: AdaptiveRate::spend_burst;
 
     ['a] &'a LeakyBucket => Charge, rate::Acquire<&'a RateLimiter>:
-        acquire, try_acquire, rollback: refund;
+        acquire, try_acquire, rollback: refund, tick: tick_of, as_of: acquire_as_of;
     [] Arc<LeakyBucket> => Charge, rate::Acquire<Arc<RateLimiter>>:
-        acquire_owned, try_acquire, rollback: refund;
+        acquire_owned, try_acquire, rollback: refund, tick: tick_of, as_of: acquire_owned_as_of;
 
     [] Gate => (), gate::Acquire<Gate>: acquire_owned, check, released_by: released_by;
 }
@@ -153,6 +172,16 @@ macro_rules! through {
             #[inline]
             fn enter_now(&self) -> Option<$throttle::Permit> {
                 (**self).enter_now()
+            }
+
+            #[inline]
+            fn tick(&self, permit: Option<&$throttle::Permit>) -> Option<Tick> {
+                (**self).tick(permit)
+            }
+
+            #[inline]
+            fn enter_as_of(&self, tick: Tick) -> Waiting<$throttle::Enter> {
+                (**self).enter_as_of(tick)
             }
 
             fn wakes_unlocked(&self) -> bool {

@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, Hash};
 use super::{Cost, Throttle, TryThrottle};
 use crate::error::AcquireError;
 use crate::keyed::{Acquire, Key, Kind};
+use crate::time::Tick;
 use crate::wait::Waiting;
 
 impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Throttle for Key<'a, T, Q, S> {
@@ -27,6 +28,14 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Throttle for 
     #[inline]
     fn enter_now(&self) -> Option<T::Permit> {
         self.try_acquire().ok()
+    }
+
+    fn tick(&self, permit: Option<&T::Permit>) -> Option<Tick> {
+        self.tick(permit)
+    }
+
+    fn enter_as_of(&self, tick: Tick) -> Waiting<Self::Enter> {
+        self.acquire_many_as_of(1.into(), tick)
     }
 
     fn wakes_unlocked(&self) -> bool {

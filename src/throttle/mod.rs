@@ -34,6 +34,7 @@ pub use self::optional::EnterOption;
 pub use self::weighted::{TryWeighted, Weighted};
 use crate::error::AcquireError;
 pub use crate::limit_status::LimitStatus;
+use crate::time::Tick;
 use crate::wait::Waiting;
 
 /// A limiter of any kind that admits callers: the trait bound of generic code and adapters.
@@ -100,13 +101,17 @@ use crate::wait::Waiting;
 /// [`Ready`](std::future::Ready), or a boxed one. If dropping the permit does not undo the entry,
 /// [`rollback`](Self::rollback) does; without it, a composition that is refused later keeps what was
 /// taken. Implement [`TryThrottle`] as well for `all((..)).try_acquire()`, and
-/// [`enter_now`](Self::enter_now) by it. A wrapper polls the inner future itself, taken
-/// [out of its `Waiting`](Waiting::into_inner), so that a timeout still reaches the inner throttle:
+/// [`enter_now`](Self::enter_now) by it.
+///
+/// A wrapper polls the inner future itself, taken [out of its `Waiting`](Waiting::into_inner), so that
+/// a timeout still reaches the inner throttle. It forwards `rollback` and `enter_now`; and
+/// [`tick`](Self::tick) with [`enter_as_of`](Self::enter_as_of), without which a rate behind a fair
+/// queue admits fewer callers than it could:
 ///
 /// ```
 /// use std::sync::Arc;
 /// use std::sync::atomic::{AtomicU64, Ordering};
-/// use tollgate::{Semaphore, Throttle, Waiting};
+/// use tollgate::{Semaphore, Throttle, Tick, Waiting};
 ///
 /// /// Counts the calls.
 /// #[derive(Clone)]
@@ -129,6 +134,15 @@ use crate::wait::Waiting;
 ///
 ///     fn enter_now(&self) -> Option<T::Permit> {
 ///         self.0.enter_now().inspect(|_| self.count())
+///     }
+///
+///     fn tick(&self, permit: Option<&T::Permit>) -> Option<Tick> {
+///         self.0.tick(permit)
+///     }
+///
+///     fn enter_as_of(&self, tick: Tick) -> Waiting<T::Enter> {
+///         self.count();
+///         Waiting::new(self.0.enter_as_of(tick).into_inner())
 ///     }
 ///
 ///     fn rollback(&self, permit: T::Permit) {
@@ -186,6 +200,30 @@ pub trait Throttle: Clone {
     #[inline(always)]
     fn enter_now(&self) -> Option<Self::Permit> {
         None
+    }
+
+    /// Returns the tick at which `permit` was charged, or without a permit the current one, on the
+    /// clock of the throttle. `None`, the default, where time does not pay off what is taken.
+    ///
+    /// It is for callers that [enter as of](Self::enter_as_of) a tick.
+    #[inline(always)]
+    fn tick(&self, _permit: Option<&Self::Permit>) -> Option<Tick> {
+        None
+    }
+
+    /// Waits like [`enter`](Self::enter), for a caller that could not come before now, and would have
+    /// come at an earlier [tick](Self::tick).
+    ///
+    /// A [fair queue](crate::fair::FairQueue) has one entrant in the throttle for all of its waiters.
+    /// When the entrant was admitted late, because a timer was late, the next waiter has been waiting
+    /// for as long, and enters as of the charge before it. A rate limiter then charges it as if it
+    /// had joined at that tick, so it [makes up](crate::MissedTickBehavior) for the lateness, and
+    /// keeps its bound by the ticks of its charges. A tick in the future counts as now.
+    ///
+    /// By default the caller enters as of now: nothing is lost but the time by which it is late.
+    #[inline(always)]
+    fn enter_as_of(&self, _tick: Tick) -> Waiting<Self::Enter> {
+        self.enter()
     }
 
     /// Returns the number of the opening that released a wait together with others, as when a gate

@@ -8,6 +8,7 @@ use pin_project_lite::pin_project;
 
 use super::{Throttle, TryThrottle, TryWeighted, Weighted};
 use crate::error::AcquireError;
+use crate::time::Tick;
 use crate::wait::Waiting;
 
 /// `None` admits every caller.
@@ -60,6 +61,14 @@ impl<T: Throttle> Throttle for Option<T> {
             .map_or(Some(None), |permit| permit.map(Some))
     }
 
+    fn tick(&self, permit: Option<&Self::Permit>) -> Option<Tick> {
+        self.as_ref()?.tick(permit.and_then(Option::as_ref))
+    }
+
+    fn enter_as_of(&self, tick: Tick) -> Waiting<Self::Enter> {
+        EnterOption::of(self.as_ref().map(|throttle| throttle.enter_as_of(tick)))
+    }
+
     fn wakes_unlocked(&self) -> bool {
         self.as_ref().is_none_or(T::wakes_unlocked)
     }
@@ -101,6 +110,11 @@ impl<T: Weighted> Weighted for Option<T> {
             Some(throttle) => throttle.enter_many_now(n).map(Some),
             None => Some(None),
         }
+    }
+
+    fn enter_many_as_of(&self, n: u64, tick: Tick) -> Waiting<Self::Enter> {
+        let enter = |throttle: &T| throttle.enter_many_as_of(n, tick);
+        EnterOption::of(self.as_ref().map(enter))
     }
 }
 

@@ -8,6 +8,7 @@ use crate::concurrency::Semaphore;
 use crate::error::AcquireError;
 use crate::keyed::{Key, Kind};
 use crate::rate::RateLimiter;
+use crate::time::Tick;
 use crate::wait::Waiting;
 
 /// A throttle that admits a caller for several units at once, and takes unused units back.
@@ -81,6 +82,16 @@ pub trait Weighted: Throttle {
     fn enter_many_now(&self, _n: u64) -> Option<Self::Permit> {
         None
     }
+
+    /// Waits for `n` units like [`enter_as_of`](Throttle::enter_as_of), by default as of now.
+    ///
+    /// # Panics
+    ///
+    /// Panics where [`enter_many`](Self::enter_many) does.
+    #[inline]
+    fn enter_many_as_of(&self, n: u64, _tick: Tick) -> Waiting<Self::Enter> {
+        self.enter_many(n)
+    }
 }
 
 /// A [`Weighted`] throttle that can decide without waiting.
@@ -111,7 +122,8 @@ fn of<N: TryFrom<u64>>(n: u64) -> N {
 macro_rules! weighted {
     ($(
         [$($lifetime:lifetime)?] $handle:ty:
-        $acquire_many:ident, $try_acquire_many:ident, $settle:expr, $max_units:expr, $chunk_units:expr;
+        $acquire_many:ident, $try_acquire_many:ident, $settle:expr, $max_units:expr, $chunk_units:expr
+        $(, as_of: $as_of:ident)?;
     )*) => {$(
         impl<$($lifetime)?> Weighted for $handle {
             #[inline]
@@ -138,6 +150,13 @@ macro_rules! weighted {
             fn enter_many_now(&self, n: u64) -> Option<Self::Permit> {
                 self.try_enter_many(n).ok()
             }
+
+            $(
+                #[inline]
+                fn enter_many_as_of(&self, n: u64, tick: Tick) -> Waiting<Self::Enter> {
+                    Clone::clone(self).$as_of(n, tick)
+                }
+            )?
         }
 
         impl<$($lifetime)?> TryWeighted for $handle {
@@ -154,10 +173,12 @@ weighted! {
     [] Arc<Semaphore>: acquire_many_owned, try_acquire_many_owned, give_back, most, half_of_most;
     ['a] &'a RateLimiter:
         acquire_many, try_acquire_many,
-        RateLimiter::settle, RateLimiter::max_units, RateLimiter::chunk_units;
+        RateLimiter::settle, RateLimiter::max_units, RateLimiter::chunk_units,
+        as_of: acquire_many_as_of;
     [] Arc<RateLimiter>:
         acquire_many_owned, try_acquire_many,
-        RateLimiter::settle, RateLimiter::max_units, RateLimiter::chunk_units;
+        RateLimiter::settle, RateLimiter::max_units, RateLimiter::chunk_units,
+        as_of: acquire_many_owned_as_of;
 }
 
 fn give_back<P>(_: &Semaphore, permit: P, _: u64) {
@@ -194,6 +215,10 @@ impl<T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Weighted for Key<
     #[inline]
     fn enter_many_now(&self, n: u64) -> Option<T::Permit> {
         self.try_enter_many(n).ok()
+    }
+
+    fn enter_many_as_of(&self, n: u64, tick: Tick) -> Waiting<Self::Enter> {
+        self.acquire_many_as_of(of(n), tick)
     }
 }
 
@@ -232,6 +257,12 @@ macro_rules! through {
             #[inline]
             fn enter_many_now(&self, n: u64) -> Option<$throttle::Permit> {
                 (**self).enter_many_now(n)
+            }
+
+            #[inline]
+            #[track_caller]
+            fn enter_many_as_of(&self, n: u64, tick: Tick) -> Waiting<$throttle::Enter> {
+                (**self).enter_many_as_of(n, tick)
             }
         }
 

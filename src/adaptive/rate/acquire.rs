@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use super::{AdaptiveRate, RatePermit};
 use crate::error::AcquireError;
 use crate::rate::{Acquire, RateLimiter};
+use crate::time::Tick;
 
 /// The future of [`AdaptiveRate::acquire`] and [`acquire_owned`](AdaptiveRate::acquire_owned). `S`
 /// derefs to the limiter.
@@ -36,6 +37,10 @@ impl<S: Deref<Target = AdaptiveRate>> AcquireRate<S> {
     #[inline]
     pub(super) fn new(rate: S) -> Self {
         Self(Acquire::new(Limiter(rate), 1))
+    }
+
+    pub(super) fn as_of(rate: S, tick: Tick) -> Self {
+        Self(Acquire::as_of(Limiter(rate), 1, tick))
     }
 }
 

@@ -500,6 +500,22 @@ impl AdaptiveRate {
         permit.refund();
     }
 
+    pub(crate) fn acquire_as_of(&self, tick: Tick) -> Waiting<AcquireRate<&Self>> {
+        Waiting::new(AcquireRate::as_of(self, tick))
+    }
+
+    pub(crate) fn acquire_owned_as_of(
+        self: Arc<Self>,
+        tick: Tick,
+    ) -> Waiting<AcquireRate<Arc<Self>>> {
+        Waiting::new(AcquireRate::as_of(self, tick))
+    }
+
+    /// Returns the tick of a permit, or the current one.
+    pub(crate) fn tick_of<S: Deref<Target = Self>>(&self, permit: Option<&RatePermit<S>>) -> Tick {
+        self.limiter.tick_of(permit.and_then(RatePermit::charge))
+    }
+
     pub(crate) fn spend_burst(&self, opening: u64) {
         self.limiter.spend_burst(opening);
     }

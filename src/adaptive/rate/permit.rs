@@ -89,6 +89,10 @@ impl<S: Deref<Target = AdaptiveRate>> Drop for RatePermit<S> {
 }
 
 impl<S: Deref<Target = AdaptiveRate>> RatePermit<S> {
+    pub(super) fn charge(&self) -> Option<&Charge> {
+        self.charge.as_ref()
+    }
+
     pub(super) fn rate(&self) -> &AdaptiveRate {
         &self.rate
     }

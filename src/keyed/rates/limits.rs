@@ -302,6 +302,14 @@ impl<K> Limits for Rates<K> {
         dedicated.acquire_many_owned(cost).into_inner()
     }
 
+    fn tick(&self, charge: Option<&Charge>) -> Option<Tick> {
+        Some(charge.map_or_else(|| self.now(), Charge::at))
+    }
+
+    fn wait_as_of(dedicated: Arc<RateLimiter>, cost: u64, tick: Tick) -> Acquire<Arc<RateLimiter>> {
+        dedicated.acquire_many_owned_as_of(cost, tick).into_inner()
+    }
+
     fn waiting(dedicated: &Arc<RateLimiter>) -> usize {
         dedicated.waiting()
     }

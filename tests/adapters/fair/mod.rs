@@ -7,6 +7,7 @@ mod model;
 mod naive;
 mod overload;
 mod random;
+mod rates;
 mod shares;
 #[cfg(feature = "channel")]
 mod throttles;

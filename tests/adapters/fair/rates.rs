@@ -1,0 +1,428 @@
+//! A queue in front of a rate whose timer is late: the charges are those of the rate alone, with the
+//! same callers.
+//!
+//! Time that is moved by hand is never late by itself. Here a waker moves it on while it runs, and
+//! tokio's paused time jumps past what is due before its timers go off.
+
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+use std::time::Duration;
+
+use tollgate::adaptive::AdaptiveRate;
+use tollgate::fair::{FairPermit, FairQueue};
+use tollgate::observe::Observed;
+use tollgate::throttle::Weighted;
+use tollgate::{
+    AcquireError, Algorithm, Charge, Clock, Keyed, LeakyBucket, ManualClock, MissedTickBehavior,
+    Quota, RateLimiter, Throttle, Tick, Waiting,
+};
+
+use crate::support::Waiter;
+use crate::support::foreign::calls_when_woken;
+use crate::support::random::Random;
+
+const ALGORITHMS: [Algorithm; 6] = [
+    Algorithm::Gcra,
+    Algorithm::TokenBucket,
+    Algorithm::FixedWindow,
+    Algorithm::SlidingWindow,
+    Algorithm::SlidingLog,
+    Algorithm::SubInterval { parts: 2 },
+];
+
+const MISSED: [Option<MissedTickBehavior>; 6] = [
+    None,
+    Some(MissedTickBehavior::Delay),
+    Some(MissedTickBehavior::Burst { max: 0 }),
+    Some(MissedTickBehavior::Burst { max: 2 }),
+    Some(MissedTickBehavior::Burst { max: 30 }),
+    Some(MissedTickBehavior::Burst { max: u64::MAX }),
+];
+
+fn limiter(
+    quota: Quota,
+    algorithm: Algorithm,
+    missed: Option<MissedTickBehavior>,
+    clock: impl Into<Clock>,
+) -> RateLimiter {
+    let limiter = RateLimiter::new(quota).algorithm(algorithm).clock(clock);
+    match missed {
+        Some(missed) => limiter.missed_tick(missed),
+        None => limiter,
+    }
+}
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn millis(ticks: &[Tick]) -> Vec<u64> {
+    let millis = ticks.iter().map(|tick| tick.as_nanos() / 1_000_000);
+    millis.collect()
+}
+
+/// Has so many callers wait, of which the first takes `takes` when it is woken, and returns at which
+/// ticks they were charged.
+fn charged_behind_a_slow_waker<P: Debug, F>(
+    clock: &ManualClock,
+    takes: Duration,
+    callers: usize,
+    acquire: impl Fn() -> F,
+    at: impl Fn(&P) -> Tick,
+) -> Vec<Tick>
+where
+    F: Future<Output = Result<P, AcquireError>>,
+{
+    let slow = calls_when_woken({
+        let clock = clock.clone();
+        move || clock.advance(takes)
+    });
+    let mut waiters: Vec<_> = (0..callers).map(|_| Waiter::new(acquire())).collect();
+    assert!(waiters[0].poll_with(&slow).is_pending());
+    for waiter in &mut waiters[1..] {
+        assert!(waiter.is_pending());
+    }
+    for _ in 0..300 {
+        clock.advance(ms(10));
+    }
+    waiters.iter_mut().map(|it| at(&it.granted())).collect()
+}
+
+#[test]
+fn acquire_behind_a_late_timer_is_charged_at_the_ticks_of_the_limiter() {
+    // One at a time: the limiter grants a batch before it wakes the first of it.
+    let quota = Quota::new(1, ms(100));
+    let one_by_one = |algorithm: &Algorithm| algorithm.check(quota).is_ok();
+    for algorithm in ALGORITHMS.into_iter().filter(one_by_one) {
+        for missed in MISSED {
+            for takes in [3, 250, 1040].map(ms) {
+                let spent = || {
+                    let clock = Clock::manual();
+                    let limiter = limiter(quota, algorithm, missed, &clock);
+                    let all = limiter.snapshot().limit;
+                    limiter.try_acquire_many(all).unwrap();
+                    (clock, Arc::new(limiter))
+                };
+                let (clock, alone) = spent();
+                let acquire = || Arc::clone(&alone).acquire_owned();
+                let alone = charged_behind_a_slow_waker(&clock, takes, 12, acquire, Charge::at);
+                let (clock, limiter) = spent();
+                let queue = FairQueue::new(limiter);
+                let acquire = || queue.class("a class").acquire();
+                let at = |permit: &FairPermit<Arc<RateLimiter>, &'static str>| permit.at();
+                let behind = charged_behind_a_slow_waker(&clock, takes, 12, acquire, at);
+                assert_eq!(behind, alone, "{algorithm:?}, {missed:?}, {takes:?}");
+            }
+        }
+    }
+}
+
+/// The one that joins while the timer is late could have had a token at 300 ms, but was not there
+/// before 450 ms.
+#[test]
+fn acquire_behind_a_late_timer_is_not_charged_before_it_came() {
+    let clock = Clock::manual();
+    let burst = Some(MissedTickBehavior::Burst { max: 100 });
+    let quota = Quota::per_second(10);
+    let queue = FairQueue::new(Arc::new(limiter(quota, Algorithm::Gcra, burst, &clock)));
+    drop(queue.class("a").try_acquire().unwrap());
+    let comes = Arc::new(Mutex::new(None));
+    let slow = calls_when_woken({
+        let (clock, same, comes) = (clock.clone(), queue.clone(), Arc::clone(&comes));
+        move || {
+            clock.advance(ms(350));
+            *comes.lock().unwrap() = Some(Waiter::parked(same.class("a").acquire()));
+        }
+    });
+    let mut first = Waiter::new(queue.class("a").acquire());
+    assert!(first.poll_with(&slow).is_pending());
+    let mut waits = Waiter::parked(queue.class("a").acquire());
+    clock.advance(ms(100));
+    let mut comes = comes.lock().unwrap().take().expect("it was woken");
+    let at = [&mut first, &mut waits, &mut comes].map(|waiter| waiter.granted().at());
+    assert_eq!(millis(&at), [100, 200, 450]);
+}
+
+/// So many callers behind a slow waker, alone and in a queue.
+fn assert_forwards<T>(name: &str, make: impl Fn(&ManualClock) -> T)
+where
+    T: Throttle<Permit: Debug + Send, Enter: Send> + Send + Sync + 'static,
+{
+    let takes = ms(150);
+    let clock = Clock::manual();
+    let throttle = make(&clock);
+    drop(throttle.enter_now().expect("nobody came before"));
+    let at = |permit: &T::Permit| throttle.tick(Some(permit)).expect("it is a charge");
+    let alone = charged_behind_a_slow_waker(&clock, takes, 5, || throttle.enter(), at);
+    assert_eq!(millis(&alone), [100, 200, 300, 400, 500], "{name}");
+
+    let clock = Clock::manual();
+    let queue = FairQueue::new(make(&clock));
+    drop(queue.class("a").enter_now());
+    let at = |permit: &FairPermit<T, &'static str>| queue.throttle().tick(Some(permit)).unwrap();
+    let acquire = || queue.class("a").acquire();
+    let behind = charged_behind_a_slow_waker(&clock, takes, 5, acquire, at);
+    assert_eq!(behind, alone, "{name}");
+}
+
+/// The same with a cost.
+fn assert_forwards_costs<T>(name: &str, make: impl Fn(&ManualClock) -> T)
+where
+    T: Weighted<Permit: Debug + Send, Enter: Send> + Send + Sync + 'static,
+{
+    assert_forwards(name, |clock| Twice(make(clock)));
+}
+
+/// Costs two. It is what `Cost` is for other types.
+#[derive(Clone)]
+struct Twice<T>(T);
+
+impl<T: Weighted> Throttle for Twice<T> {
+    type Permit = T::Permit;
+    type Enter = T::Enter;
+
+    fn enter(&self) -> Waiting<T::Enter> {
+        self.0.enter_many(2)
+    }
+
+    fn enter_now(&self) -> Option<T::Permit> {
+        self.0.enter_many_now(2)
+    }
+
+    fn tick(&self, permit: Option<&T::Permit>) -> Option<Tick> {
+        self.0.tick(permit)
+    }
+
+    fn enter_as_of(&self, tick: Tick) -> Waiting<T::Enter> {
+        self.0.enter_many_as_of(2, tick)
+    }
+
+    fn wakes_unlocked(&self) -> bool {
+        self.0.wakes_unlocked()
+    }
+}
+
+#[test]
+fn enter_as_of_of_each_rate_and_wrapper_makes_up_for_a_late_timer() {
+    const TEN: Quota = Quota::per_second(10);
+    const TWENTY: Quota = Quota::per_second(20).burst(2);
+    let rate = |clock: &ManualClock| Arc::new(RateLimiter::new(TEN).clock(clock));
+    let twice = |clock: &ManualClock| Arc::new(RateLimiter::new(TWENTY).clock(clock));
+    assert_forwards("a rate limiter", rate);
+    assert_forwards("borrowed", |clock| &*Box::leak(Box::new(rate(clock))));
+    assert_forwards("shared twice", |clock| Arc::new(rate(clock)));
+    assert_forwards("with a cost", |clock| twice(clock).cost_owned(2));
+    assert_forwards("optional", |clock| Some(rate(clock)));
+    assert_forwards("observed", |clock| Observed::new(rate(clock), ()));
+    assert_forwards("boxed", |clock| rate(clock).boxed().boxed());
+    assert_forwards("a key", |clock| {
+        let rates = Keyed::<u64, _>::rate_limiters(TEN).clock(clock);
+        Arc::new(rates).key_owned(7)
+    });
+    assert_forwards("a leaky bucket", |clock| {
+        Arc::new(LeakyBucket::new(TEN, 9).clock(clock))
+    });
+    assert_forwards("a borrowed leaky bucket", |clock| {
+        &*Box::leak(Box::new(LeakyBucket::new(TEN, 9).clock(clock)))
+    });
+    let adaptive = |clock: &ManualClock| AdaptiveRate::new().limits(10.0..=10.0).clock(clock);
+    assert_forwards("an adaptive rate", |clock| Arc::new(adaptive(clock)));
+    assert_forwards("a borrowed adaptive rate", |clock| {
+        &*Box::leak(Box::new(adaptive(clock)))
+    });
+    assert_forwards_costs("costs of a rate limiter", twice);
+    assert_forwards_costs("costs of a borrowed one", |clock| {
+        &*Box::leak(Box::new(RateLimiter::new(TWENTY).clock(clock)))
+    });
+    assert_forwards_costs("costs, shared twice", |clock| Arc::new(twice(clock)));
+    assert_forwards_costs("costs, optional", |clock| Some(twice(clock)));
+    assert_forwards_costs("costs, observed", |clock| Observed::new(twice(clock), ()));
+    assert_forwards_costs("costs of a key", |clock| {
+        let rates = Keyed::<u64, _>::rate_limiters(TWENTY).clock(clock);
+        Arc::new(rates).key_owned(7)
+    });
+}
+
+/// Tokio's paused time jumps past what is due, and only then the timers go off.
+#[cfg(feature = "tokio")]
+mod jumps {
+    use super::*;
+    use crate::support::paused_runtime;
+
+    async fn settle() {
+        for _ in 0..4 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    fn one_of<T: Copy>(random: &mut Random, of: &[T]) -> T {
+        of[random.next() as usize % of.len()]
+    }
+
+    fn random_limiter(
+        random: &mut Random,
+        algorithm: Algorithm,
+    ) -> (Quota, impl Fn() -> Arc<RateLimiter> + use<>) {
+        let count = 2 * (1 + u64::from(random.below(150)));
+        let quota = Quota::new(count, ms(1 + u64::from(random.below(60))));
+        let quota = match algorithm {
+            Algorithm::Gcra => quota.burst(1 + u64::from(random.below(6))),
+            _ => quota,
+        };
+        let missed = one_of(random, &MISSED);
+        (quota, move || {
+            Arc::new(limiter(quota, algorithm, missed, Clock::tokio()))
+        })
+    }
+
+    /// Whole milliseconds, to which tokio rounds timers up: afterwards, none is due that has not gone
+    /// off.
+    fn random_jump(random: &mut Random) -> Duration {
+        let most = one_of(random, &[3, 3, 100, 1_000]);
+        ms(1 + u64::from(random.below(most)))
+    }
+
+    /// A caller of the limiter, and the same one of a queue in front of another such limiter.
+    struct Caller<A, B> {
+        alone: Option<Waiter<A>>,
+        behind: Option<Waiter<B>>,
+        ticks: [Option<Tick>; 2],
+    }
+
+    impl<A, B> Caller<A, B>
+    where
+        A: Future<Output = Result<Charge, AcquireError>>,
+        B: Future<Output = Result<FairPermit<Arc<RateLimiter>, &'static str>, AcquireError>>,
+    {
+        fn poll(&mut self) {
+            if let Some(Poll::Ready(charge)) = self.alone.as_mut().map(Waiter::poll) {
+                (self.ticks[0], self.alone) = (Some(charge.unwrap().at()), None);
+            }
+            if let Some(Poll::Ready(charge)) = self.behind.as_mut().map(Waiter::poll) {
+                (self.ticks[1], self.behind) = (Some(charge.unwrap().at()), None);
+            }
+        }
+
+        fn waits(&self) -> bool {
+            self.alone.is_some() || self.behind.is_some()
+        }
+    }
+
+    #[test]
+    fn acquire_at_random_behind_late_timers_is_charged_at_the_ticks_of_the_limiter() {
+        for seed in 0..300 {
+            let mut random = Random::new(seed);
+            let algorithm = ALGORITHMS[seed as usize % ALGORITHMS.len()];
+            paused_runtime().block_on(async {
+                let (quota, make) = random_limiter(&mut random, algorithm);
+                let (alone, queue) = (make(), FairQueue::new(make()));
+                let most = alone.snapshot().limit.min(5);
+                let mut callers = Vec::new();
+                let mut steps = 0..40;
+                loop {
+                    let joins = random.below(8);
+                    for _ in (0..joins).take_while(|_| !steps.is_empty()) {
+                        let cost = 1 + random.next() % most;
+                        let mut caller = Caller {
+                            alone: Some(Waiter::new(Arc::clone(&alone).acquire_many_owned(cost))),
+                            behind: Some(Waiter::new(queue.class("a").acquire_many(cost))),
+                            ticks: [None; 2],
+                        };
+                        caller.poll();
+                        callers.push(caller);
+                    }
+                    let waiting: Vec<_> = (0..callers.len())
+                        .filter(|at| callers[*at].waits())
+                        .collect();
+                    if !waiting.is_empty() && random.below(3) == 0 {
+                        let leaves = &mut callers[one_of(&mut random, &waiting)];
+                        (leaves.alone, leaves.behind) = (None, None);
+                    }
+                    if steps.next().is_none() && waiting.is_empty() {
+                        break;
+                    }
+                    tokio::time::advance(random_jump(&mut random)).await;
+                    settle().await;
+                    callers.iter_mut().for_each(Caller::poll);
+                }
+                for Caller {
+                    ticks: [alone, behind],
+                    ..
+                } in &callers
+                {
+                    assert_eq!(behind, alone, "{seed}: {algorithm:?}, {quota:?}");
+                }
+            });
+        }
+    }
+
+    /// Others use the limiter directly, callers leave while the timer is late, also with a charge that
+    /// they have not received, and some charges are refunded.
+    #[test]
+    fn acquire_at_random_beside_others_never_exceeds_the_quota_by_the_ticks() {
+        for seed in 0..200 {
+            let mut random = Random::new(seed);
+            paused_runtime().block_on(async {
+                let (quota, make) = random_limiter(&mut random, Algorithm::Gcra);
+                let queue = FairQueue::new(make());
+                let limiter = Arc::clone(queue.throttle());
+                let burst = quota.max_burst();
+                let (mut direct, mut behind, mut charges) = (Vec::new(), Vec::new(), Vec::new());
+                for step in 0..80 {
+                    for _ in 0..random.below(if step < 40 { 8 } else { 1 }) {
+                        let cost = 1 + random.next() % burst;
+                        match random.below(3) {
+                            0 => charges.extend(limiter.try_acquire_many(cost)),
+                            1 => direct.push(Waiter::new(limiter.clone().acquire_many_owned(cost))),
+                            _ => behind.push(Waiter::new(queue.class("a").acquire_many(cost))),
+                        }
+                    }
+                    tokio::time::advance(random_jump(&mut random)).await;
+                    let leaves = random.below(20) as usize;
+                    if leaves < behind.len() {
+                        drop(behind.remove(leaves));
+                    }
+                    if random.below(2) == 0 {
+                        settle().await;
+                    }
+                    direct.retain_mut(|waiter| match waiter.poll() {
+                        Poll::Ready(charge) => {
+                            charges.push(charge.unwrap());
+                            false
+                        }
+                        Poll::Pending => true,
+                    });
+                    behind.retain_mut(|waiter| match waiter.poll() {
+                        Poll::Ready(charge) => {
+                            charges.push(charge.unwrap().into_inner());
+                            false
+                        }
+                        Poll::Pending => true,
+                    });
+                    if random.below(4) == 0 {
+                        charges
+                            .pop()
+                            .into_iter()
+                            .for_each(|charge| limiter.refund(charge));
+                    }
+                }
+                let mut charged: Vec<_> = charges
+                    .iter()
+                    .map(|charge| (charge.at().as_nanos(), charge.cost()))
+                    .collect();
+                charged.sort_unstable();
+                let period = quota.period().as_nanos();
+                for from in 0..charged.len() {
+                    let mut sum = 0;
+                    for (at, cost) in &charged[from..] {
+                        sum += u128::from(*cost);
+                        let nanos = u128::from(at - charged[from].0 + 1);
+                        let most = u128::from(burst) * period + u128::from(quota.count()) * nanos;
+                        assert!(sum * period <= most, "{seed}: {quota:?}, {charged:?}");
+                    }
+                }
+            });
+        }
+    }
+}
