@@ -9,7 +9,9 @@ use ratelimit::Ratelimiter;
 use throttle_net::Throttle as ThrottleNet;
 use tollgate_bench::harness::{Options, Spread, Table};
 use tollgate_bench::pacing::{self, Paced, Plan};
-use tollgate_bench::peer::{Governor, LeakyBucket, OurLimiter, Rate, SharedRateLimit, WaitLimiter};
+use tollgate_bench::peer::{
+    Governor, LeakyBucket, Limiter, OurFairQueue, OurLimiter, Rate, SharedRateLimit, WaitLimiter,
+};
 
 struct Phase {
     name: &'static str,
@@ -143,6 +145,12 @@ pub(crate) fn run(options: &Options) -> bool {
             kept &= paced(options, phase);
         }
     }
+    for plan in BEHIND_A_QUEUE {
+        let name = format!("pacing: behind a fair queue at {}/s", plan.rate.count);
+        if options.wants(&name) {
+            kept &= behind_a_queue(options, &name, plan);
+        }
+    }
     if options.wants(LAST) {
         kept &= cancelled(options);
     }
@@ -218,6 +226,59 @@ fn paced(options: &Options, mut phase: Phase) -> bool {
         let figure = (target.figure)(&phase, &figures[0], &figures[1]);
         verdicts.push(target.name, figure, target.limit);
     }
+    verdicts.print(options)
+}
+
+const fn behind(counted: usize, ahead: usize, count: u32) -> Plan {
+    let rate = Rate::per_second(count, 1);
+    Plan {
+        counted,
+        ahead,
+        rate,
+    }
+}
+
+/// For about half a second each.
+const BEHIND_A_QUEUE: [Plan; 3] = [
+    behind(500, 20, 1_000),
+    behind(5_000, 300, 10_000),
+    behind(50_000, 3_000, 100_000),
+];
+
+/// The pace behind a fair queue beside that of the limiter alone, in turns.
+fn behind_a_queue(options: &Options, name: &str, mut plan: Plan) -> bool {
+    if options.rounds == 1 {
+        // Only to see that it runs.
+        (plan.counted, plan.ahead) = (20, 1);
+    }
+    let mut figures = [Vec::new(), Vec::new()];
+    for _ in 0..rounds(options) {
+        eprintln!("measuring: {name}");
+        figures[0].push(pacing::pace::<OurLimiter>(&plan));
+        figures[1].push(pacing::pace::<OurFairQueue>(&plan));
+    }
+    println!("{name}; rounds: {}", figures[0].len());
+    println!();
+    let mut table = Table::new(&["contender", "rate", "min", "max", "CPU ms"]);
+    for (name, rounds) in [OurLimiter::NAME, OurFairQueue::NAME].iter().zip(&figures) {
+        let rate = Spread::of(rounds.iter().map(|one| one.rate).collect());
+        let rates = [rate.median, rate.min, rate.max].map(|rate| format!("{rate:.0}"));
+        let cpu = format!("{:.1}", median(rounds, |one| one.cpu));
+        table.push([vec![(*name).to_owned()], rates.to_vec(), vec![cpu]].concat());
+    }
+    table.print(options.markdown);
+    let of = |figure: fn(&Paced) -> f64| {
+        let ratios = figures[1].iter().zip(&figures[0]);
+        Spread::of(
+            ratios
+                .map(|(queue, alone)| figure(queue) / figure(alone))
+                .collect(),
+        )
+        .median
+    };
+    let mut verdicts = Verdicts::new();
+    verdicts.push("rate lost, %", 100.0 * (1.0 - of(|one| one.rate)), 2.0);
+    verdicts.push("CPU over the limiter's", of(|one| one.cpu), 2.0);
     verdicts.print(options)
 }
 

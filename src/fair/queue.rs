@@ -62,16 +62,16 @@ use crate::time::Clock;
 ///
 /// # Rates
 ///
-/// In front of a rate limiter, a leaky bucket, an adaptive rate or a key of rates, the queue does not
-/// lose what a late timer makes the limiter lose when each caller comes anew: while there are waiters,
-/// one entry [continues](crate::Throttle::enter_as_of) after the charge before it, or from when its
-/// waiter joined. If all waiters are served first-in first-out, the charges have the ticks that they
-/// have without the queue. In every order the limiter keeps its bound by these ticks, and makes up for
-/// no more than its [`MissedTickBehavior`](crate::MissedTickBehavior) allows.
+/// In front of a rate limiter, a leaky bucket, an adaptive rate or a key of rates, the limiter keeps its
+/// pace although timers are late: while there are waiters, an entry counts as made
+/// [at the tick](crate::Throttle::enter_as_of) of the charge before it, or at which its waiter joined, if
+/// that is later. If all waiters are served first-in first-out, the charges have the ticks that they have
+/// without the queue. In every order the limiter keeps its bound by these ticks, and makes up for no more
+/// than its [`MissedTickBehavior`](crate::MissedTickBehavior) allows.
 ///
 /// In front of compositions and of other queues, and of throttles that do not forward
 /// [`enter_as_of`](crate::Throttle::enter_as_of), the lateness is lost at each entry: of 100,000/s with
-/// a burst of 1, about a fifth is admitted, and of 1,000/s nearly all. A burst that is as much as comes
+/// a burst of 1, about a fifth is admitted, and of 1,000/s two thirds to all. A burst of as much as comes
 /// in a few milliseconds makes up for it.
 ///
 /// # Timeouts

@@ -23,8 +23,8 @@ pub use self::logs::{
     MutexRing, OurFixedWindow, OurLog, OurSlidingWindow, OurSubInterval, OurTokenBucket,
 };
 pub use self::rates::{
-    Governor, LeakyBucket, Limiter, OurLimiter, Rate, SharedRateLimit, TryLimiter, UpkeptGovernor,
-    WaitLimiter, governor_quota, tower_rate,
+    Governor, LeakyBucket, Limiter, OurFairQueue, OurLimiter, Rate, SharedRateLimit, TryLimiter,
+    UpkeptGovernor, WaitLimiter, governor_quota, tower_rate,
 };
 pub use self::semaphores::Ours;
 pub use self::throttles::{AsThrottle, Item};

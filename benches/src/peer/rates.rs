@@ -7,12 +7,14 @@
 
 use std::future::Future;
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::Duration;
 
 use governor::clock::{QuantaInstant, QuantaUpkeepClock};
 use governor::middleware::NoOpMiddleware;
 use governor::state::{InMemoryState, NotKeyed};
 use tokio::sync::Mutex;
+use tollgate::fair::{FairQueue, InClass};
 use tower::limit::RateLimit;
 use tower::{Service, ServiceExt};
 
@@ -105,6 +107,23 @@ impl TryLimiter for OurLimiter {
 
 impl WaitLimiter for OurLimiter {
     #[inline(always)]
+    fn take(&self) -> impl Future<Output: Send> + Send {
+        self.acquire()
+    }
+}
+
+/// A class of a fair queue in front of ours.
+pub type OurFairQueue = InClass<Arc<tollgate::RateLimiter>, u32>;
+
+impl Limiter for OurFairQueue {
+    const NAME: &'static str = "FairQueue in front";
+
+    fn with_rate(rate: Rate) -> Self {
+        FairQueue::new(Arc::new(OurLimiter::with_rate(rate))).class(7)
+    }
+}
+
+impl WaitLimiter for OurFairQueue {
     fn take(&self) -> impl Future<Output: Send> + Send {
         self.acquire()
     }
