@@ -13,7 +13,7 @@
 //! figure, about 40 ns. The maximum is mostly the scheduler's: a thread that is put aside between two readings of the
 //! clock. The 99.99th percentile tells the contenders apart.
 //!
-//! The rows of [`crowd`] are the longest calls of two threads while a million waiters are released.
+//! The rows of `worst_case/` are the longest single calls while a million callers wait.
 
 use std::hint::black_box;
 use std::process::ExitCode;
@@ -32,6 +32,8 @@ use tollgate_bench::peer::{Ours, TryPeer};
 
 #[path = "worst_case/crowd.rs"]
 mod crowd;
+#[path = "worst_case/fair.rs"]
+mod fair;
 
 const THREADS: [usize; 2] = [10, 50];
 /// Permits of the waiting operation.
@@ -97,6 +99,7 @@ fn main() -> ExitCode {
     eprintln!();
     table.print(options.markdown);
     crowd::print(&options);
+    fair::print(&options);
     ExitCode::SUCCESS
 }
 

@@ -4,7 +4,10 @@
 //!    it was given. So the index of a slot is a sufficient id.
 //! 2. Waiters of a class are linked in the order in which they joined. Joining, leaving and being
 //!    served take a constant number of steps, wherever the waiter is.
-//! 3. No waker is called, cloned or dropped in here.
+//! 3. Slots are stored in chunks of 32, which are filled from the first one, so a call moves no
+//!    waiters to a larger vector. A call that frees the last slot in use frees the memory of at most
+//!    [`AT_ONCE`] chunks. So no call takes longer because many wait.
+//! 4. No waker is called, cloned or dropped in here.
 
 use std::task::Waker;
 
@@ -12,13 +15,21 @@ use crate::time::Tick;
 
 /// No slot: the end of a list.
 const NONE: u32 = u32::MAX;
-/// The number of slots for which memory is kept when no slot is in use.
-const KEPT: usize = 1024;
+/// The number of slots of a chunk.
+const SIZE: usize = 32;
+/// The number of chunks that are kept when no slot is in use.
+const KEPT: usize = 32;
+/// The number of chunks that are freed at once: the caller that frees the last slot in use does this
+/// under the lock.
+const AT_ONCE: usize = 128;
 
 /// Slots of waiters that are given a `G`, and how each enters the throttle.
 pub(super) struct Waiters<E, G> {
-    slots: Vec<Slot<E, G>>,
+    chunks: Vec<Box<[Slot<E, G>; SIZE]>>,
+    /// The chain of the slots that are free again.
     free: u32,
+    /// Slots below this have been in use since no slot was.
+    fresh: u32,
     used: usize,
     waiting: usize,
     joined: u64,
@@ -89,8 +100,9 @@ impl List {
 impl<E, G> Waiters<E, G> {
     pub(super) const fn new() -> Self {
         Self {
-            slots: Vec::new(),
+            chunks: Vec::new(),
             free: NONE,
+            fresh: 0,
             used: 0,
             waiting: 0,
             joined: 0,
@@ -126,19 +138,10 @@ impl<E, G> Waiters<E, G> {
             previous: list.tail,
             next: NONE,
         });
-        let id = self.free;
-        let id = match self.slots.get_mut(id as usize) {
-            Some(free) => {
-                if let Slot::Free(next) = std::mem::replace(free, slot) {
-                    self.free = next;
-                }
-                id
-            }
-            None => {
-                self.slots.push(slot);
-                self.slots.len() as u32 - 1
-            }
-        };
+        let id = self.free_slot();
+        if let Some(free) = self.slot(id) {
+            *free = slot;
+        }
         self.used += 1;
         self.waiting += 1;
         match self.get_mut(list.tail) {
@@ -152,16 +155,16 @@ impl<E, G> Waiters<E, G> {
 
     /// Returns a waiter, unless it was served.
     pub(super) fn get(&self, id: WaiterId) -> Option<&Waiter<E>> {
-        match self.slots.get(id as usize) {
-            Some(Slot::Waiting(waiter)) => Some(waiter),
+        match &self.chunks.get(id as usize / SIZE)?[id as usize % SIZE] {
+            Slot::Waiting(waiter) => Some(waiter),
             _ => None,
         }
     }
 
     /// Returns a waiter, unless it was served.
     pub(super) fn get_mut(&mut self, id: WaiterId) -> Option<&mut Waiter<E>> {
-        match self.slots.get_mut(id as usize) {
-            Some(Slot::Waiting(waiter)) => Some(waiter),
+        match self.slot(id)? {
+            Slot::Waiting(waiter) => Some(waiter),
             _ => None,
         }
     }
@@ -180,8 +183,9 @@ impl<E, G> Waiters<E, G> {
 
     /// Takes what a waiter was given, and frees its slot.
     pub(super) fn collect(&mut self, id: WaiterId) -> Option<G> {
-        let slot = self.slots.get_mut(id as usize)?;
-        match std::mem::replace(slot, Slot::Free(self.free)) {
+        let free = Slot::Free(self.free);
+        let slot = self.slot(id)?;
+        match std::mem::replace(slot, free) {
             Slot::Served(given) => {
                 self.freed(id);
                 Some(given)
@@ -193,19 +197,39 @@ impl<E, G> Waiters<E, G> {
         }
     }
 
+    fn slot(&mut self, id: WaiterId) -> Option<&mut Slot<E, G>> {
+        let chunk = self.chunks.get_mut(id as usize / SIZE)?;
+        Some(&mut chunk[id as usize % SIZE])
+    }
+
+    /// Returns a slot that is not in use.
+    fn free_slot(&mut self) -> WaiterId {
+        if let Some(Slot::Free(next)) = self.slot(self.free) {
+            let next = *next;
+            return std::mem::replace(&mut self.free, next);
+        }
+        if self.fresh as usize == self.chunks.len() * SIZE {
+            let chunk = Box::new([const { Slot::Free(NONE) }; SIZE]);
+            self.chunks.push(chunk);
+        }
+        self.fresh += 1;
+        self.fresh - 1
+    }
+
     fn freed(&mut self, id: WaiterId) {
         self.free = id;
         self.used -= 1;
         if self.used == 0 {
             self.free = NONE;
-            self.slots.clear();
-            self.slots.shrink_to(KEPT);
+            self.fresh = 0;
+            let some_less = self.chunks.len().saturating_sub(AT_ONCE);
+            self.chunks.truncate(some_less.max(KEPT));
         }
     }
 
     /// Replaces the slot of a waiter, and links its neighbours.
     fn unlink(&mut self, list: &mut List, id: WaiterId, with: Slot<E, G>) -> Option<Waiter<E>> {
-        let slot = self.slots.get_mut(id as usize)?;
+        let slot = self.slot(id)?;
         let waiter = match std::mem::replace(slot, with) {
             Slot::Waiting(waiter) => waiter,
             other => {

@@ -10,6 +10,7 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
 mod allocations;
 mod clock_memory;
+mod fair_memory;
 mod keyed_memory;
 #[path = "../support/mod.rs"]
 mod support;
