@@ -281,13 +281,14 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
     }
 }
 
-/// Options. Each panics if a class or a clone of the queue exists: options are set first.
+/// Options. Each panics if a class or a clone of the queue exists, or a class was used: options are
+/// set first.
 impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
     /// Sets the function that maps a key to the settings of its class.
     ///
     /// # Panics
     ///
-    /// Panics if a class or a clone of the queue exists.
+    /// Panics if a class or a clone of the queue exists, or a class was used.
     ///
     /// # Examples
     ///
@@ -320,7 +321,7 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
     ///
     /// # Panics
     ///
-    /// Panics if a class or a clone of the queue exists.
+    /// Panics if a class or a clone of the queue exists, or a class was used.
     #[track_caller]
     pub fn share(self, share: Share) -> Self {
         self.rules(|rules| rules.share = share)
@@ -334,7 +335,7 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
     ///
     /// # Panics
     ///
-    /// Panics if `classes` is 0, or if a class or a clone of the queue exists.
+    /// Panics if `classes` is 0, if a class or a clone of the queue exists, or if a class was used.
     #[track_caller]
     pub fn max_classes(self, classes: usize) -> Self {
         assert!(classes > 0, "a fair queue needs at least 1 class, not 0");
@@ -348,7 +349,7 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
     ///
     /// # Panics
     ///
-    /// Panics if a class or a clone of the queue exists.
+    /// Panics if a class or a clone of the queue exists, or a class was used.
     #[track_caller]
     pub fn max_waiters(self, waiters: usize) -> Self {
         self.rules(|rules| rules.max_waiters = waiters)
@@ -365,7 +366,8 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
     ///
     /// # Panics
     ///
-    /// Panics if `per_level` is zero, or if a class or a clone of the queue exists.
+    /// Panics if `per_level` is zero, if a class or a clone of the queue exists, or if a class was
+    /// used.
     #[track_caller]
     pub fn aging(self, per_level: Duration) -> Self {
         assert!(
@@ -381,7 +383,7 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
     ///
     /// # Panics
     ///
-    /// Panics if a class or a clone of the queue exists.
+    /// Panics if a class or a clone of the queue exists, or a class was used.
     #[track_caller]
     pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
         let shared = self.unshared();
@@ -398,7 +400,9 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
 
     #[track_caller]
     fn unshared(&mut self) -> &mut Shared<T, K> {
-        match Arc::get_mut(&mut self.0) {
+        let unshared = Arc::get_mut(&mut self.0);
+        // A class that was dropped is remembered, with what was decided by the options before.
+        match unshared.filter(|shared| !shared.lock().schedule.has_classes()) {
             Some(shared) => shared,
             None => panic!("the options of a fair queue are set before it has clones and classes"),
         }

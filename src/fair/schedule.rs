@@ -70,6 +70,11 @@ impl<K: Eq, E: Copy, P> Schedule<K, E, P> {
         self.waiters.waiting()
     }
 
+    /// Returns whether a class was ever used: from then on the table is never empty.
+    pub(super) fn has_classes(&self) -> bool {
+        !self.table.classes.is_empty()
+    }
+
     /// Returns the class of a key, if it is in the table.
     pub(super) fn find(&self, hash: u64, key: &K) -> Option<&Arc<Entry<K>>> {
         self.table.find(hash, key)

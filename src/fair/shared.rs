@@ -57,7 +57,7 @@ pub(super) struct Shared<T: Throttle, K> {
     /// Whether the clock was chosen explicitly; then timeouts run on it too.
     pub(super) has_own_clock: bool,
     hasher: foldhash::fast::RandomState,
-    /// Whether there is a class whose order depends on the time, or aging.
+    /// Whether there was ever a class whose order depends on the time, or aging.
     pub(super) is_timed: AtomicUsize,
     /// Whether a waiter can be served, for a newcomer without the lock.
     contended: AtomicUsize,
@@ -150,9 +150,11 @@ impl<T: Throttle, K: Hash + Eq> Shared<T, K> {
     pub(super) fn change_rules(&mut self, change: impl FnOnce(&mut Rules)) {
         let mut locked = self.lock();
         change(&mut locked.schedule.ranks.rules);
-        let is_timed = locked.schedule.ranks.rules.aging.is_some();
+        let ages = locked.schedule.ranks.rules.aging.is_some();
         drop(locked);
-        self.is_timed.store(is_timed.into(), Ordering::Relaxed);
+        if ages {
+            self.is_timed.store(1, Ordering::Relaxed);
+        }
     }
 
     /// Reads the clock from now on, if the order of a class depends on it.

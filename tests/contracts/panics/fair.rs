@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::Semaphore;
-use tollgate::fair::{Class, FairQueue};
+use tollgate::fair::{Class, FairQueue, Share};
+use tollgate::{Clock, Semaphore};
 
 use super::{no_panic, row};
 
@@ -46,4 +46,27 @@ fn an_option_of_a_fair_queue_that_is_in_use() {
         queue().classes(|_| panic!("no class")).class(1)
     });
     drop(permit);
+}
+
+/// The queue remembers the class, and the bounds that it has.
+#[test]
+fn an_option_of_a_fair_queue_that_remembers_a_class() {
+    let message = "the options of a fair queue are set before it has clones and classes";
+    type Option = fn(FairQueue<Arc<Semaphore>, u32>) -> FairQueue<Arc<Semaphore>, u32>;
+    let options: [Option; 6] = [
+        |queue| queue.classes(|_| Class::new()),
+        |queue| queue.share(Share::ByCost),
+        |queue| queue.max_classes(1),
+        |queue| queue.max_waiters(1),
+        |queue| queue.aging(Duration::MAX),
+        |queue| queue.clock(Clock::manual()),
+    ];
+    for option in options {
+        let used = queue();
+        drop(used.class(1).try_acquire().unwrap());
+        row(message, || option(used));
+        let unused = queue();
+        drop(unused.class(1));
+        no_panic(|| option(unused));
+    }
 }
