@@ -52,6 +52,15 @@ pub enum Order {
 pub enum Share {
     /// The permits that are held: the class with the least held permits per weight goes first. An
     /// entry counts as one permit, whatever it costs.
+    ///
+    /// Among classes that are level, the one goes first that was given the fewest permits per weight
+    /// while it waited, by start-time fair queueing.
+    ///
+    /// Permits are whole, and a class that waits and holds none goes first. So weights hold with one
+    /// permit, and from as many on as the weights of the waiting classes add up to; in between, shares
+    /// are more even. With weights of 3 and 1 and equal work, the first class has 75 % of one permit,
+    /// 50 % of two, 67 % of three, and 75 % of four and of eight. [`ByCost`](Self::ByCost) gives it
+    /// 75 % of any number, of what is admitted.
     #[default]
     ByConcurrency,
     /// The cost of what is admitted, by start-time fair queueing: the class with the least virtual
@@ -81,6 +90,9 @@ impl Class {
     }
 
     /// Sets the weight: the part of this class in what the classes of its priority share.
+    ///
+    /// [By concurrency](Share::ByConcurrency), weights of 3 and 1 make no difference with two permits,
+    /// because each class holds one.
     ///
     /// # Panics
     ///

@@ -30,7 +30,8 @@ use crate::time::Clock;
 ///    classes that count as equal, one that was lower goes before one that was higher.
 /// 2. Among these, the class goes first that has the least of what they [share](Self::share) in
 ///    proportion to its [weight](Class::weight).
-/// 3. Among these, the class goes first whose oldest waiter came first.
+/// 3. Among these, the class goes first that was given the fewest permits in proportion to its weight
+///    while it waited, and then the one whose oldest waiter came first.
 /// 4. A class that holds its [maximum](Class::max_concurrency) is passed over.
 /// 5. Within a class, its [order](Class::order) decides.
 ///

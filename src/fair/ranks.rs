@@ -42,9 +42,9 @@ pub(super) struct Ranks {
 }
 
 /// The order of classes: the least one goes first. It is the level, highest first, the priority,
-/// lowest first, and the held permits per weight or the virtual start time, in one number; and the
-/// number of the oldest waiter.
-type Rank = (u128, u64);
+/// lowest first, and the held permits per weight or the virtual start time, in one number; the
+/// virtual start time; and the number of the oldest waiter.
+type Rank = (u128, u128, u64);
 
 impl Ranks {
     pub(super) fn new() -> Self {
@@ -97,7 +97,7 @@ impl Ranks {
         };
         let levels = u128::from(u16::from_be_bytes([!level, settings.priority]));
         let rank = levels << SHARE | share.min(u128::MAX >> (u128::BITS - SHARE));
-        let rank = is_eligible.then_some((rank, oldest));
+        let rank = is_eligible.then_some((rank, class.tags.start, oldest));
         let backlog = self.is_bounded().then_some((level, Reverse(newest)));
         let promotion = next.map(|next| since.saturating_add(next));
         self.eligible.set(index, rank);

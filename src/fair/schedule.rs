@@ -201,7 +201,10 @@ impl<K: Eq, E: Copy, P> Schedule<K, E, P> {
         let class = &mut self.table.classes[chosen.class];
         class.entry.hold();
         let settings = &class.entry.class;
-        let cost = chosen.request.cost;
+        let cost = match self.ranks.rules.share {
+            Share::ByConcurrency => 1,
+            Share::ByCost => chosen.request.cost,
+        };
         let charge = self
             .ranks
             .virtual_times

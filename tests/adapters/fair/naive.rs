@@ -134,7 +134,8 @@ impl Model {
             let oldest = |class: usize| self.of(class)[0].number;
             let by_level = level(*a).cmp(&level(*b));
             let by_level = by_level.then(of_a.priority.cmp(&of_b.priority));
-            by_level.then(share).then(oldest(*a).cmp(&oldest(*b)))
+            let by_start = of_a.start.cmp(&of_b.start);
+            by_level.then(share).then(by_start).then(oldest(*a).cmp(&oldest(*b)))
         })?;
         let of_best = self.of(best);
         match self.is_lifo(best) {
@@ -154,7 +155,11 @@ impl Model {
         class.held += 1;
         let virtual_time = &mut self.virtual_times[usize::from(class.priority)];
         *virtual_time = class.start.max(*virtual_time);
-        class.finish = class.start + waiter.cost * SCALE / class.weight;
+        let charged = match self.share {
+            Share::ByConcurrency => 1,
+            _ => waiter.cost,
+        };
+        class.finish = class.start + charged * SCALE / class.weight;
         class.start = class.finish;
         self.granted += 1;
         class.last = self.granted;
@@ -256,7 +261,9 @@ impl Model {
         let class = &mut self.classes[class];
         let joined_after = self.joined_after[usize::from(class.priority)];
         let is_late = charge.number <= joined_after && charge.number != class.last;
-        if charge == Charge::default() || cost < charge.cost && is_late {
+        // Held permits return by themselves.
+        let is_held = self.share == Share::ByConcurrency;
+        if is_held || charge == Charge::default() || cost < charge.cost && is_late {
             return;
         }
         class.finish -= charge.cost * SCALE / class.weight;

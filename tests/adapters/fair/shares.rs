@@ -1,5 +1,6 @@
 //! Shares beside priorities, aging and refunds.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -195,5 +196,60 @@ fn settle_of_earlier_charges_one_a_turn_lets_classes_take_turns() {
         let [of_a, of_b] =
             [0, 1].map(|class| waits[class].iter().filter(|wait| wait.wakes() > 0).count());
         assert!(of_a.abs_diff(of_b) <= 1, "{of_a} and {of_b}");
+    }
+}
+
+/// Returns the percentage of grants of a class of weight 3 beside one of weight 1, when each permit
+/// is held for the same number of turns and its caller comes again.
+fn percent_of_the_heavy(permits: usize, share: Share) -> usize {
+    let queue = FairQueue::new(slots(permits))
+        .share(share)
+        .classes(|weight| Class::new().weight(*weight));
+    let mut held: VecDeque<_> = (0..permits)
+        .map(|_| (1, queue.class(1).try_acquire().unwrap()))
+        .collect();
+    let park = |weight| (weight, Waiter::parked(queue.class(weight).acquire()));
+    let mut waits: Vec<_> = [1, 3].repeat(2 * permits).into_iter().map(park).collect();
+    let mut heavy = 0;
+    // The first turns, until no permit is left of those that were there at the beginning.
+    let before = 20 * permits;
+    for turn in 0..before + 1200 {
+        let (weight, permit) = held.pop_front().unwrap();
+        drop(permit);
+        let next = waits.iter().position(|(_, wait)| wait.wakes() > 0);
+        let (served, mut wait) = waits.remove(next.unwrap());
+        held.push_back((served, wait.granted()));
+        waits.push(park(weight));
+        heavy += usize::from(turn >= before && served == 3);
+    }
+    heavy * 100 / 1200
+}
+
+#[test]
+fn weight_by_concurrency_holds_with_one_permit_and_as_many_as_the_weights_add_up_to() {
+    let percent = [1, 2, 3, 4, 8].map(|permits| percent_of_the_heavy(permits, Share::ByConcurrency));
+    assert_eq!(percent, [75, 50, 66, 75, 75]);
+}
+
+#[test]
+fn weight_by_cost_holds_with_any_number_of_permits() {
+    let percent = [1, 2, 3, 4, 8].map(|permits| percent_of_the_heavy(permits, Share::ByCost));
+    assert_eq!(percent, [75; 5]);
+}
+
+/// With one permit no class holds any when it returns, so all are level at each choice.
+#[test]
+fn acquire_of_a_class_with_many_callers_takes_turns_with_one_of_a_single_caller() {
+    let queue = FairQueue::new(slots(1));
+    let mut held = queue.class("loud").try_acquire().unwrap();
+    let park = |key| Waiter::parked(queue.class(key).acquire());
+    let loud: Vec<_> = (0..20).map(|_| park("loud")).collect();
+    let mut quiet = park("quiet");
+    for mut loud in loud {
+        drop(held);
+        held = loud.granted();
+        drop(held);
+        held = quiet.granted();
+        quiet = park("quiet");
     }
 }
