@@ -504,3 +504,19 @@ async fn acquire_by_tasks_in_front_of_a_boxed_throttle_admits_all() {
     assert_eq!(start.elapsed().as_millis(), 150);
     assert_eq!(semaphore.available_permits(), 2);
 }
+
+/// The task of the waiter that was woken does not poll it.
+#[test]
+fn acquire_of_a_newcomer_serves_the_waiter_that_was_woken_and_not_polled() {
+    let queue = FairQueue::new(Arc::new(ChannelSemaphore::new(1)));
+    let permit = queue.class(1).try_acquire().unwrap();
+    let mut woken = Waiter::parked(queue.class(2).acquire());
+    drop(permit);
+    assert_eq!((woken.wakes(), queue.waiting()), (1, 1));
+    let mut newcomer = Waiter::parked(queue.class(3).acquire());
+    // Only the newcomer waits.
+    assert_eq!(queue.waiting(), 1);
+    drop(woken.granted());
+    assert_eq!(newcomer.wakes(), 1);
+    drop(newcomer.granted());
+}
