@@ -119,6 +119,19 @@ fn a_map_is_filled_to_its_last_place_and_gives_memory_back() {
     assert_eq!(places, 0);
 }
 
+/// Each new key takes the place of one that is idle, long before the map is full.
+#[test]
+fn keys_that_come_and_go_do_not_grow_a_map_with_room() {
+    let map = map(1_000_000, Some(0), WhenFull::Reject);
+    for key in 0..100_000 {
+        assert!(bring(&map, key).0);
+    }
+    let shards = map.each_shard().count();
+    let places: usize = map.each_shard().map(|shard| shard.table.capacity()).sum();
+    // The smallest table has three places, and one in eight is kept free.
+    assert!(map.len() <= shards && places <= 14 * shards, "{places} in {shards} shards");
+}
+
 type Rates = <RateLimiter as Kind>::Contents<u64>;
 
 /// Returns how many keys have limiters of their own, and how many hashes are in the lists of these.

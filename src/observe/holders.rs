@@ -238,3 +238,21 @@ impl fmt::Debug for Holders {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn admitted_after_a_release_uses_the_slot_again() {
+        let holders = Holders::new("slots").clock(Clock::manual());
+        let admit = || holders.admitted(std::panic::Location::caller(), None);
+        for _ in 0..1000 {
+            let both = [admit(), admit()];
+            both.into_iter().for_each(|held| holders.released(held));
+            holders.undone(admit());
+        }
+        let slots = |shard: &Padded<Mutex<Shard>>| lock(&shard.0).slots.len();
+        assert_eq!(holders.0.shards.iter().map(slots).sum::<usize>(), 2);
+    }
+}

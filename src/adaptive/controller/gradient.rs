@@ -417,6 +417,16 @@ mod tests {
     }
 
     #[test]
+    fn update_in_a_probe_that_is_overloaded_takes_a_fifth_of_the_limit_before_it() {
+        let mut gradient = measured().probe_after(0);
+        gradient.samples = 1280;
+        assert_eq!(next(&mut gradient, 20.0, 12), 10.0);
+        assert_eq!(gradient.update(&overloaded(10.0)).limit, 16.0);
+        // The probe has ended.
+        assert_eq!(gradient.update(&overloaded(16.0)).limit, 12.8);
+    }
+
+    #[test]
     fn update_with_an_unknown_baseline_probes_until_the_latency_stops_falling() {
         // Ten workers, 10 ms each.
         let mut gradient = Gradient::default();

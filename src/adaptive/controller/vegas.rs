@@ -14,7 +14,8 @@ use super::{Controller, SampleWindow, Target, positive, target};
 /// - Good at: short, regular service times, because its steps are small.
 /// - Bad at: baselines. A window that replaces `b` is measured at the full limit, so the server's
 ///   queue becomes a part of `b`, and the limit creeps up. Steps of `log₁₀ L` are slow after a
-///   large change.
+///   large change. A limit of up to 2.1 stays as it is unless all calls of a window are overloaded:
+///   the 64 samples of each window replace `b`.
 ///
 /// A window in which less than half of the limit was in flight changes nothing.
 ///
@@ -136,6 +137,8 @@ impl Controller for Vegas {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::adaptive::controller::tests::{overloaded, window};
 
@@ -171,5 +174,17 @@ mod tests {
         }
         assert_eq!(vegas.update(&window(10.0, 50, 10)).limit, 10.0);
         assert_eq!(vegas.update(&window(10.0, 50, 10)).limit, 16.0);
+    }
+
+    #[test]
+    fn update_at_a_limit_of_up_to_two_never_changes_it() {
+        for (limit, next) in [(1.0, 1.0), (2.0, 2.0), (2.1, 2.1), (2.2, 8.2)] {
+            let mut vegas = Vegas::default().initial_limit(limit);
+            let mut window = SampleWindow::new(limit);
+            let samples = vegas.initial().samples;
+            (0..samples).for_each(|_| window.record(Duration::from_millis(10), 2));
+            let all = (0..10).map(|_| vegas.update(&window).limit);
+            assert_eq!(all.fold(0.0, f64::max), next);
+        }
     }
 }
