@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
-use proptest::test_runner::TestCaseError;
+use proptest::test_runner::{RngSeed, TestCaseError};
 use tollgate::fair::{Acquire, Class, FairPermit, FairQueue, Order, Share};
 use tollgate::throttle::Weighted;
 use tollgate::{AcquireError, Clock, Semaphore, Throttle, Waiting};
@@ -269,6 +269,11 @@ fn run(settings: Settings, steps: Vec<Step>) -> Result<(), TestCaseError> {
         std::mem::forget(wait);
     }
     Ok(())
+}
+
+#[test]
+fn cases_draw_the_same_numbers_in_every_run() {
+    assert_ne!(cases(1).rng_seed, RngSeed::Random);
 }
 
 proptest! {
