@@ -129,7 +129,10 @@ fn keys_that_come_and_go_do_not_grow_a_map_with_room() {
     let shards = map.each_shard().count();
     let places: usize = map.each_shard().map(|shard| shard.table.capacity()).sum();
     // The smallest table has three places, and one in eight is kept free.
-    assert!(map.len() <= shards && places <= 14 * shards, "{places} in {shards} shards");
+    assert!(
+        map.len() <= shards && places <= 14 * shards,
+        "{places} in {shards} shards"
+    );
 }
 
 type Rates = <RateLimiter as Kind>::Contents<u64>;

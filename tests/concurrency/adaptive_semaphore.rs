@@ -143,6 +143,21 @@ fn permit_beyond_the_places_of_the_window_is_not_measured() {
 }
 
 #[test]
+fn ignore_of_a_call_of_an_earlier_window_gives_no_place_in_the_next() {
+    let scene = Scene::new([(100.0, 8), (100.0, 8)]);
+    let earlier = scene.semaphore.try_acquire().unwrap();
+    (0..8).for_each(|_| scene.call(MS));
+    assert_eq!(scene.windows(), 1);
+    earlier.ignore();
+    // All twelve places of the window are taken.
+    let measured: Vec<_> = (0..12).map(|_| scene.semaphore.try_acquire()).collect();
+    drop(scene.semaphore.try_acquire().unwrap());
+    assert_eq!(scene.semaphore.snapshot().window.samples(), 0);
+    measured.into_iter().for_each(drop);
+    assert_eq!(scene.windows(), 2);
+}
+
+#[test]
 fn permit_that_hangs_does_not_keep_a_window_from_ending() {
     let scene = Scene::new([(50.0, 16), (60.0, 16)]);
     let hung = [(); 8].map(|()| scene.semaphore.try_acquire().unwrap());

@@ -135,7 +135,10 @@ impl Model {
             let by_level = level(*a).cmp(&level(*b));
             let by_level = by_level.then(of_a.priority.cmp(&of_b.priority));
             let by_start = of_a.start.cmp(&of_b.start);
-            by_level.then(share).then(by_start).then(oldest(*a).cmp(&oldest(*b)))
+            by_level
+                .then(share)
+                .then(by_start)
+                .then(oldest(*a).cmp(&oldest(*b)))
         })?;
         let of_best = self.of(best);
         match self.is_lifo(best) {

@@ -39,6 +39,23 @@ fn acquire_by_cost_of_two_low_classes_after_load_of_a_high_one_takes_turns() {
     }
 }
 
+/// The class is ranked by the waiter that is then its oldest.
+#[test]
+fn drop_of_the_oldest_waiter_of_a_class_puts_it_behind_one_that_came_before_the_next() {
+    for share in [Share::ByConcurrency, Share::ByCost] {
+        let queue = FairQueue::new(slots(1)).share(share);
+        let permit = queue.class("holds").try_acquire().unwrap();
+        let park = |key| Waiter::parked(queue.class(key).acquire());
+        let leaves = park("one");
+        let mut other = park("two");
+        let mut next = park("one");
+        drop(leaves);
+        drop(permit);
+        drop(other.granted());
+        drop(next.granted());
+    }
+}
+
 /// Both classes count as one level; the lower one goes first, whatever they have been charged.
 #[test]
 fn acquire_of_a_class_that_has_aged_goes_before_a_higher_one_of_its_level() {
@@ -227,7 +244,8 @@ fn percent_of_the_heavy(permits: usize, share: Share) -> usize {
 
 #[test]
 fn weight_by_concurrency_holds_with_one_permit_and_as_many_as_the_weights_add_up_to() {
-    let percent = [1, 2, 3, 4, 8].map(|permits| percent_of_the_heavy(permits, Share::ByConcurrency));
+    let percent =
+        [1, 2, 3, 4, 8].map(|permits| percent_of_the_heavy(permits, Share::ByConcurrency));
     assert_eq!(percent, [75, 50, 66, 75, 75]);
 }
 
