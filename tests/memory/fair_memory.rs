@@ -57,15 +57,13 @@ fn drop_of_each_of_many_permits_moves_and_frees_few_waiters() {
     let _alone = alone();
     let (queue, mut permit) = queue();
     let mut waits = fill(&queue);
-    let mut served = 0;
     // The classes take turns, as the waiters came.
-    for wait in &mut waits {
+    for (served, wait) in waits.iter_mut().enumerate() {
         one_call(|| drop(permit));
         permit = match one_call(|| poll(wait)) {
             Poll::Ready(permit) => permit,
             Poll::Pending => panic!("{served} were served"),
         };
-        served += 1;
     }
 }
 
