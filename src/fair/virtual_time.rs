@@ -95,7 +95,7 @@ impl VirtualTimes {
     }
 }
 
-/// Returns a cost per weight in virtual time. It is rounded up, so that a cost is never free.
+/// Returns a cost per weight in virtual time. A weight is below 2^32, so a cost is never free.
 fn virtual_cost(cost: u64, class: &Class) -> u128 {
-    (u128::from(cost) << FRACTION).div_ceil(class.weight.into())
+    (u128::from(cost) << FRACTION) / u128::from(class.weight)
 }

@@ -96,3 +96,21 @@ fn drop_of_the_last_waiter_frees_memory_time_after_time() {
     let left = change.bytes_allocated - change.bytes_deallocated;
     assert!(left <= 256 << 10, "{left} bytes");
 }
+
+/// One waits all the time, so the slots are never all free.
+#[test]
+fn acquire_after_others_have_left_uses_their_slots_again() {
+    let _alone = alone();
+    let (queue, permit) = queue();
+    let mut stays = queue.class(0).acquire();
+    assert!(poll(&mut stays).is_pending());
+    let region = Region::new(COUNTED);
+    for _ in 0..WAITERS {
+        let mut leaves = queue.class(0).acquire();
+        assert!(poll(&mut leaves).is_pending());
+    }
+    let change = region.change();
+    let left = change.bytes_allocated - change.bytes_deallocated;
+    assert!(left <= 64 << 10, "{left} bytes");
+    drop(permit);
+}

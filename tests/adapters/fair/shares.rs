@@ -81,6 +81,23 @@ fn acquire_of_a_class_that_has_aged_goes_before_a_higher_one_of_its_level() {
     }
 }
 
+/// The highest level is reached too.
+#[test]
+fn acquire_of_a_class_below_the_highest_priority_ages_by_one() {
+    let clock = Clock::manual();
+    let queue = FairQueue::new(slots(1))
+        .classes(|priority| Class::new().priority(*priority))
+        .aging(10 * MILLISECOND)
+        .clock(&clock);
+    let held = queue.class(255).try_acquire().unwrap();
+    let mut low = Waiter::parked(queue.class(254).acquire());
+    clock.advance(10 * MILLISECOND);
+    let mut high = Waiter::parked(queue.class(255).acquire());
+    drop(held);
+    drop(low.granted());
+    drop(high.granted());
+}
+
 /// The oldest waiter of the low class never goes, and would raise its class for ever.
 #[test]
 fn acquire_of_a_class_that_serves_the_newest_first_does_not_age() {
@@ -247,6 +264,21 @@ fn weight_by_concurrency_holds_with_one_permit_and_as_many_as_the_weights_add_up
     let percent =
         [1, 2, 3, 4, 8].map(|permits| percent_of_the_heavy(permits, Share::ByConcurrency));
     assert_eq!(percent, [75, 50, 66, 75, 75]);
+}
+
+/// An entry counts as one, whatever it costs.
+#[test]
+fn acquire_by_concurrency_of_classes_with_different_costs_takes_turns() {
+    let queue = FairQueue::new(slots(4));
+    let held = queue.class("holds").acquire_many(4).wait().unwrap();
+    let park = |key, cost| Waiter::parked(queue.class(key).acquire_many(cost));
+    let heavy: Vec<_> = (0..8).map(|_| park("heavy", 4)).collect();
+    let light: Vec<_> = (0..8).map(|_| park("light", 1)).collect();
+    drop(held);
+    for (mut heavy, mut light) in heavy.into_iter().zip(light) {
+        drop(heavy.granted());
+        drop(light.granted());
+    }
 }
 
 #[test]
