@@ -13,7 +13,7 @@
 //! figure, about 40 ns. The maximum is mostly the scheduler's: a thread that is put aside between two readings of the
 //! clock. The 99.99th percentile tells the contenders apart.
 //!
-//! The rows of `worst_case/` are the longest single calls while a million callers wait.
+//! The rows of `crowd` and `fair` are the longest single calls while a million callers wait.
 
 use std::hint::black_box;
 use std::process::ExitCode;
@@ -30,9 +30,7 @@ use tollgate_bench::condvar::CondvarSemaphore;
 use tollgate_bench::harness::{Options, Table};
 use tollgate_bench::peer::{Ours, TryPeer};
 
-#[path = "worst_case/crowd.rs"]
 mod crowd;
-#[path = "worst_case/fair.rs"]
 mod fair;
 
 const THREADS: [usize; 2] = [10, 50];
