@@ -17,8 +17,6 @@ use tokio::sync::Semaphore as Tokio;
 use tollgate::{Quota, QuotaChange, RateLimiter, Semaphore};
 use tollgate_bench::harness::{Options, Stopwatch, Table};
 
-const ROUNDS: usize = 5;
-
 /// A throttle with waiters.
 struct Crowd {
     waiters: Vec<Pin<Box<dyn Future<Output = ()> + Send>>>,
@@ -28,6 +26,8 @@ struct Crowd {
     bystander: Box<dyn Fn()>,
     waiting: Box<dyn Fn() -> usize>,
 }
+
+type MakeCrowd = fn(usize) -> Crowd;
 
 /// By the processor time of the thread, and by the clock.
 #[derive(Clone, Copy)]
@@ -47,12 +47,7 @@ impl Took {
 
 /// Prints the longest times of the call that releases, and of the bystander's.
 pub(crate) fn print(options: &Options) {
-    // Few rounds mean a quick look, or a test of whether it runs at all.
-    let (rounds, count) = match options.rounds {
-        0..=1 => (1, 10_000),
-        2..=10 => (2, 1_000_000),
-        _ => (ROUNDS, 1_000_000),
-    };
+    let (rounds, count) = crate::crowds(options);
     let mut table = Table::new(&[
         "operation",
         "waiters",
@@ -61,7 +56,7 @@ pub(crate) fn print(options: &Options) {
         "bystander, us",
         "by the clock",
     ]);
-    let rows: [(&str, fn(usize) -> Crowd); 5] = [
+    let rows: [(&str, MakeCrowd); 5] = [
         ("crowd: rate limiter, set_quota", set_quota),
         ("crowd: rate limiter, close", close),
         ("crowd: semaphore, close", semaphore_close),

@@ -16,7 +16,6 @@ use tollgate_bench::harness::{Options, Stopwatch, Table};
 
 /// With so many classes, and all settings by default.
 const CLASSES: [usize; 3] = [1, 100, 10_000];
-const ROUNDS: usize = 5;
 
 type Wait = Waiting<Acquire<Arc<Semaphore>, usize>>;
 
@@ -65,11 +64,7 @@ fn poll(wait: &mut Wait) -> Poll<<Wait as Future>::Output> {
 
 /// Measures, and prints a table.
 pub(crate) fn print(options: &Options) {
-    let (rounds, waiters) = match options.rounds {
-        0..=1 => (1, 10_000),
-        2..=10 => (2, 1_000_000),
-        _ => (ROUNDS, 1_000_000),
-    };
+    let (rounds, waiters) = crate::crowds(options);
     let mut table = Table::new(&["operation", "classes", "calls", "mean us", "longest us"]);
     for classes in CLASSES {
         let names = [

@@ -101,6 +101,15 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// How many rounds, and how many callers wait in each.
+fn crowds(options: &Options) -> (usize, usize) {
+    match options.rounds {
+        0..=1 => (1, 10_000),
+        2..=10 => (2, 1_000_000),
+        _ => (ROUNDS, 1_000_000),
+    }
+}
+
 fn tries(threads: usize) -> Vec<(&'static str, Hammer)> {
     fn of<P: TryPeer>(threads: usize) -> (&'static str, Hammer) {
         let semaphore = P::with_permits(threads);
