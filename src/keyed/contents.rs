@@ -6,7 +6,7 @@
 //! foreign code. [`now`](Contents::now) and [`too_many_keys`](Contents::too_many_keys) may also run
 //! under it. All others run under no lock.
 
-use super::map::{Held, Map, Shard};
+use super::map::{Held, Shard};
 use crate::error::AcquireError;
 use crate::time::Tick;
 
@@ -68,10 +68,6 @@ pub trait Limits: Contents {
     type Cost;
     /// A wait in the queue of a key.
     type Wait: Future<Output = Result<Self::Permit, AcquireError>> + Unpin;
-
-    /// Called before the clock is read for a call.
-    #[inline]
-    fn enter_runtime<S>(_map: &Map<Self, S>) {}
 
     /// Decides a call for which no entry is needed: one that costs nothing, or is never admitted.
     fn decide_absent(

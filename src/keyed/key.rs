@@ -244,12 +244,9 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
         shared.map_or(0, |shared| Of::<T, Q>::waiting(&shared))
     }
 
-    /// Returns the map, after it has noticed the runtime of this call.
     #[inline]
     pub(super) fn map(&self) -> &Map<Of<T, Q>, S> {
-        let map = self.keyed().map();
-        Limits::enter_runtime(map);
-        map
+        self.keyed().map()
     }
 
     /// Takes a permit now, or is rejected, or returns the shared part that decides the call.

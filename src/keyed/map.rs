@@ -45,7 +45,7 @@ const SPARE_NANOS: u64 = 60_000_000_000;
 const MOST_KEYS_PER_SHARD: usize = 1 << 16;
 
 /// The keys of a map, in shards.
-pub struct Map<C: Contents, S> {
+pub(super) struct Map<C: Contents, S> {
     pub(super) contents: C,
     hasher: S,
     shards: Box<[Padded<Shard<C>>]>,

@@ -32,16 +32,10 @@ impl RateLimiter {
     /// no other handle and no waiter, it is open, and every charge ever made is paid off. Only
     /// valid where no other thread can get a handle meanwhile.
     pub(crate) fn try_reclaim(self: &Arc<Self>, now: Tick) -> Option<(Tat, Quota)> {
-        let (root, shared) = (self.shared(), self.here());
-        // The table of a limiter with a state for each runtime has one more, and so has this call.
-        let own = if root.runtimes.is_some() { 2 } else { 1 };
-        let is_shared = Arc::strong_count(root) > 1 || Arc::strong_count(&shared) > own;
-        if Arc::strong_count(self) > 1 || is_shared {
+        if self.has_handles() {
             return None;
         }
-        // Pairs with the release with which other threads dropped their handles: their writes are
-        // visible.
-        fence(Ordering::Acquire);
+        let shared = self.shared();
         let unit = shared.params.load().units_at(now);
         let tat = shared.state.load().tat();
         let tickets = tat.end().checked_add(shared.params.refunded())?;
@@ -51,6 +45,32 @@ impl RateLimiter {
         let queue = shared.queue();
         let is_idle = queue.waiting() == 0 && !queue.closed;
         is_idle.then_some((tat, queue.quota))
+    }
+
+    /// Returns the nanoseconds after which no runtime in use owes anything, as of some time `ago`.
+    /// `None` if there is another handle. Only valid like [`try_reclaim`](Self::try_reclaim).
+    pub(crate) fn idle_after(self: &Arc<Self>, ago: Duration) -> Option<u64> {
+        if self.has_handles() {
+            return None;
+        }
+        let states = self.shared().of_runtimes();
+        let in_use = states.iter().filter(|state| !state.clock().has_ended());
+        let after = in_use.map(|state| {
+            let (_, inverse) = state.queue().rule.params();
+            let paid_off = inverse.tick_at(state.state.load().tat().end());
+            let now = state.clock().now().as_nanos();
+            paid_off.saturating_add(ago).as_nanos().saturating_sub(now)
+        });
+        Some(after.max().unwrap_or_default())
+    }
+
+    /// Returns whether there is another handle than the caller's; each waiter has one.
+    fn has_handles(self: &Arc<Self>) -> bool {
+        let others = Arc::strong_count(self) > 1 || Arc::strong_count(self.shared()) > 1;
+        // Pairs with the release with which other threads dropped their handles: their writes are
+        // visible.
+        fence(Ordering::Acquire);
+        others
     }
 
     /// Refunds a part of a charge.
@@ -102,7 +122,7 @@ impl Shared {
 
     /// Creates the limiter of a key with a backlog.
     pub(crate) fn promote(&self, quota: Quota, generation: u64, tat: Tat) -> Arc<RateLimiter> {
-        let shared = Self::owing(quota, self.config.clone(), generation, tat);
+        let shared = Self::build(quota, self.config.clone(), generation, tat, 0);
         Arc::new(RateLimiter::of_shared(shared))
     }
 }

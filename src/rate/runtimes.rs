@@ -20,6 +20,7 @@ use super::limiter::RateLimiter;
 use super::options::Config;
 use super::shared::Shared;
 use crate::algorithm::{Tat, fresh_generation};
+use crate::time::ByRuntime;
 use crate::wait_queue::WaiterId;
 
 /// A state of a limiter: its only one, or that of a runtime.
@@ -63,19 +64,13 @@ impl RateLimiter {
 impl Shared {
     /// Returns the state of the current runtime, if this one has the table of them.
     pub(super) fn here(&self) -> Option<Arc<Self>> {
-        self.runtimes.as_ref()?;
-        self.here_or(Tat::from_units(0), fresh_generation)
-    }
-
-    /// Begins in the current runtime with a backlog, if there is a state for each.
-    pub(super) fn carry_here(&self, tat: Tat, generation: u64) {
-        self.here_or(tat, || generation);
+        let runtimes = self.runtimes.as_ref()?;
+        Some(self.here_in(runtimes))
     }
 
     #[cold]
-    fn here_or(&self, tat: Tat, generation: impl FnOnce() -> u64) -> Option<Arc<Self>> {
-        let runtimes = self.runtimes.as_ref()?;
-        Some(runtimes.here(Self::is_unused, |clock, number| {
+    fn here_in(&self, runtimes: &ByRuntime<Self>) -> Arc<Self> {
+        runtimes.here(Self::is_unused, |clock, number| {
             let config = Config {
                 clock,
                 ..self.config.clone()
@@ -83,12 +78,18 @@ impl Shared {
             let queue = self.queue();
             let (quota, closed) = (queue.quota, queue.closed);
             drop(queue);
-            let state = Self::build(quota, config, generation(), tat, number);
+            let state = Self::build(
+                quota,
+                config,
+                fresh_generation(),
+                Tat::from_units(0),
+                number,
+            );
             if closed {
                 state.lock_state().close();
             }
             state
-        }))
+        })
     }
 
     /// Returns whether nobody is in the queue.

@@ -70,14 +70,7 @@ fn is_doubtful(due: Tick, now: Tick) -> bool {
 
 impl Shared {
     pub(super) fn new(quota: Quota, config: Config) -> Arc<Self> {
-        Self::owing(quota, config, fresh_generation(), Tat::from_units(0))
-    }
-
-    /// Creates a limiter with a backlog.
-    pub(super) fn owing(quota: Quota, config: Config, generation: u64, tat: Tat) -> Arc<Self> {
-        let shared = Self::build(quota, config, generation, tat, 0);
-        shared.carry_here(tat, generation);
-        shared
+        Self::build(quota, config, fresh_generation(), Tat::from_units(0), 0)
     }
 
     /// Creates one state of a limiter.

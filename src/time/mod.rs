@@ -29,5 +29,5 @@ mod atomics {
 pub use self::clock::Clock;
 pub(crate) use self::clock::{Counter, Deadline};
 pub use self::manual::ManualClock;
-pub(crate) use self::runtime::{ByRuntime, LastRuntime, Sleep};
+pub(crate) use self::runtime::{ByRuntime, Sleep};
 pub use self::tick::Tick;

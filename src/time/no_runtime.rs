@@ -61,16 +61,6 @@ impl<T> ByRuntime<T> {
     }
 }
 
-/// Remembers nothing, because there are no runtimes.
-#[derive(Default)]
-pub(crate) struct LastRuntime {}
-
-impl LastRuntime {
-    pub(crate) fn enter_runtime(&mut self) -> bool {
-        false
-    }
-}
-
 pub(super) fn is_default() -> bool {
     false
 }

@@ -270,22 +270,6 @@ impl<T> ByRuntime<T> {
     }
 }
 
-/// The runtime in which the keys of a map on tokio's time were used last. Code outside every runtime counts
-/// as one more runtime. Only the latest is remembered, so the memory and the time of a lookup do
-/// not depend on how many runtimes a process starts.
-#[derive(Default)]
-pub(crate) struct LastRuntime(Option<Option<Id>>);
-
-impl LastRuntime {
-    /// Remembers the current runtime. Returns whether the map was last used in another one:
-    /// then its recorded times are meaningless in this one, and its keys must restart.
-    pub(crate) fn enter_runtime(&mut self) -> bool {
-        let current = current();
-        let last = self.0.replace(current);
-        last.is_some_and(|last| last != current)
-    }
-}
-
 /// With the feature `test-util`, limiters without an explicit clock follow the runtime.
 const TEST_UTIL: bool = cfg!(feature = "test-util");
 
@@ -427,25 +411,6 @@ impl Sleep {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Without a destructor it owns no memory, so 30,000 runtimes cost as much as one.
-    #[test]
-    fn last_runtime_is_one_value_however_many_runtimes_there_are() {
-        assert!(!std::mem::needs_drop::<LastRuntime>());
-        assert!(size_of::<LastRuntime>() <= 16);
-        let runtimes = [(); 20].map(|()| {
-            let mut runtime = tokio::runtime::Builder::new_current_thread();
-            runtime.build().unwrap()
-        });
-        let mut last = LastRuntime::default();
-        assert!(!last.enter_runtime());
-        for runtime in &runtimes {
-            let enters = |last: &mut LastRuntime| runtime.block_on(async { last.enter_runtime() });
-            assert!(enters(&mut last));
-            assert!(!enters(&mut last));
-        }
-        assert!(last.enter_runtime());
-    }
 
     #[test]
     fn here_drops_the_states_of_runtimes_that_have_ended() {

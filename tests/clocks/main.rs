@@ -33,7 +33,11 @@ const fn millis(millis: u64) -> Duration {
 
 /// Waits until so many are queued.
 async fn until_queued(limiter: &RateLimiter, waiting: usize) {
-    while limiter.waiting() != waiting {
+    until(|| limiter.waiting() == waiting).await;
+}
+
+async fn until(comes: impl Fn() -> bool) {
+    while !comes() {
         thread::yield_now();
         support::yield_now().await;
     }

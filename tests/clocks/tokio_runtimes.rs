@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use tokio::runtime::{Builder, Runtime};
-use tokio::time::{sleep, timeout};
-use tollgate::{Charge, Clock, ErrorKind, Quota, RateLimiter};
+use tokio::time::{Instant, sleep, timeout};
+use tollgate::{Charge, Clock, ErrorKind, Keyed, Quota, RateLimiter};
 
 use crate::support::{Waiter, kind, paused_runtime};
-use crate::{SECOND, acquire_times, assert_apart, ends, millis, until_queued};
+use crate::{SECOND, acquire_times, assert_apart, ends, millis, until, until_queued};
+
+type Users = Keyed<u32, RateLimiter>;
 
 const YEAR: Duration = Duration::from_secs(365 * 86_400);
 
@@ -68,48 +70,89 @@ fn static_limiter_alternating_between_two_runtimes_limits_both() {
     }
 }
 
-/// A limiter in a static, as the tests of a program share one: each test has a runtime on a thread of
-/// its own, and `cargo test` runs them at once. Nobody sees what another one does, however they take
-/// turns.
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Runs a test in a hundred runtimes, each on a thread of its own, as `cargo test` runs the tests of a
+/// program: ten at once, which wait for each other at the barrier.
+fn in_a_hundred_runtimes<F: Future<Output = ()> + 'static>(test: fn(Arc<Barrier>) -> F) {
+    let turns = Arc::new(Barrier::new(10));
+    let tests = move || {
+        for _ in 0..10 {
+            paused_runtime().block_on(test(Arc::clone(&turns)));
+        }
+    };
+    ends(move || {
+        let threads = [(); 10].map(|()| thread::spawn(tests.clone()));
+        for thread in threads {
+            thread.join().unwrap();
+        }
+    });
+}
+
+/// A limiter in a static, as the tests of a program share one. Nobody sees what another one does,
+/// however they take turns.
 #[test]
 fn static_limiter_in_a_hundred_runtimes_at_once_is_that_of_each_alone() {
     static LIMITER: LazyLock<RateLimiter> =
         LazyLock::new(|| RateLimiter::new(Quota::per_hour(1).burst(2)).clock(Clock::tokio()));
-    const HOUR: Duration = Duration::from_secs(3600);
-    let turns = Arc::new(Barrier::new(10));
-    let test = move || {
-        paused_runtime().block_on(async {
-            let begun = tokio::time::Instant::now();
+    in_a_hundred_runtimes(|turns| async move {
+        let begun = Instant::now();
+        turns.wait();
+        assert_eq!(at_once(&LIMITER), 2);
+        turns.wait();
+        assert_eq!(LIMITER.try_acquire().unwrap_err().retry_after(), Some(HOUR));
+        let waits = join_all((0..3).map(|_| LIMITER.acquire()));
+        until_queued(&LIMITER, 0).await;
+        let turns = async {
+            until_queued(&LIMITER, 3).await;
             turns.wait();
-            assert_eq!(at_once(&LIMITER), 2);
+        };
+        let (charges, ()) = tokio::join!(waits, turns);
+        assert!(charges.iter().all(Result::is_ok));
+        assert_eq!(begun.elapsed(), 3 * HOUR);
+        assert!(LIMITER.acquire().timeout(HOUR / 2).await.is_err());
+        assert_eq!(begun.elapsed(), 3 * HOUR);
+        // It ends while somebody waits.
+        drop(tokio::spawn(LIMITER.acquire()));
+        until_queued(&LIMITER, 1).await;
+    });
+}
+
+/// The keys of a static restarted whenever another runtime used any of them.
+#[test]
+fn static_keys_in_a_hundred_runtimes_at_once_are_those_of_each_alone() {
+    static USERS: LazyLock<Users> =
+        LazyLock::new(|| Users::rate_limiters(Quota::per_hour(1).burst(2)).clock(Clock::tokio()));
+    in_a_hundred_runtimes(|turns| async move {
+        let begun = Instant::now();
+        for key in [1, 2] {
+            let user = USERS.key(&key);
             turns.wait();
-            assert_eq!(LIMITER.try_acquire().unwrap_err().retry_after(), Some(HOUR));
-            let waits = join_all((0..3).map(|_| LIMITER.acquire()));
-            until_queued(&LIMITER, 0).await;
-            let turns = async {
-                until_queued(&LIMITER, 3).await;
-                turns.wait();
-            };
-            let (charges, ()) = tokio::join!(waits, turns);
-            assert!(charges.iter().all(Result::is_ok));
-            assert_eq!(begun.elapsed(), 3 * HOUR);
-            assert!(LIMITER.acquire().timeout(HOUR / 2).await.is_err());
-            assert_eq!(begun.elapsed(), 3 * HOUR);
-            // It ends while somebody waits.
-            drop(tokio::spawn(LIMITER.acquire()));
-            until_queued(&LIMITER, 1).await;
-        });
-    };
-    ends(move || {
-        let threads: Vec<_> = (0..10)
-            .map(|_| {
-                let test = test.clone();
-                thread::spawn(move || (0..10).for_each(|_| test()))
-            })
-            .collect();
-        threads
-            .into_iter()
-            .for_each(|thread| thread.join().unwrap());
+            user.try_acquire_many(2).unwrap();
+            turns.wait();
+            assert_eq!((user.available(), user.waiting()), (0, 0));
+            assert_eq!(user.try_acquire().unwrap_err().retry_after(), Some(HOUR));
+        }
+        let user = USERS.key(&1);
+        let waits = join_all((0..3).map(|_| user.acquire()));
+        let turns = async {
+            until(|| user.waiting() == 3).await;
+            turns.wait();
+        };
+        let (charges, ()) = tokio::join!(waits, turns);
+        assert_eq!(begun.elapsed(), 3 * HOUR);
+        assert_eq!(user.available(), 0);
+        // Two were paid off, and the third is now.
+        assert_eq!(USERS.key(&2).available(), 2);
+        let last = charges.into_iter().last().unwrap().unwrap();
+        user.refund(last);
+        assert_eq!((user.available(), user.snapshot().in_use), (1, 1));
+        user.try_acquire().unwrap();
+        assert!(user.acquire().timeout(HOUR / 2).await.is_err());
+        assert_eq!(begun.elapsed(), 3 * HOUR);
+        // It ends while somebody waits.
+        drop(tokio::spawn(USERS.key(&1).acquire()));
+        until(|| user.waiting() == 1).await;
     });
 }
 
@@ -165,7 +208,7 @@ fn waiter_that_is_polled_in_another_runtime_moves_to_its_queue() {
         assert_eq!((at_once(&limiter), limiter.waiting()), (1, 0));
         // What was granted is received anywhere.
         granted.granted();
-        let begun = tokio::time::Instant::now();
+        let begun = Instant::now();
         let wait = std::future::poll_fn(|context| waiter.poll_with(context.waker()));
         timeout(YEAR, wait)
             .await
@@ -276,7 +319,7 @@ fn runtime_that_is_dropped_takes_nobody_of_another_with_it() {
             });
             assert!(gone.join().unwrap());
         };
-        let begun = tokio::time::Instant::now();
+        let begun = Instant::now();
         let (ended, ()) = tokio::join!(timeout(YEAR, waits), gone);
         for charge in ended.expect("nobody is stranded") {
             charge.unwrap();

@@ -11,5 +11,7 @@ mod permits;
 mod queues;
 mod quotas;
 mod reentrant;
+#[cfg(feature = "tokio")]
+mod runtimes;
 mod threads;
 mod world;

@@ -120,24 +120,6 @@ fn map_in_a_static_is_ready_at_once() {
     assert_eq!((USERS.len(), USERS.capacity()), (1, 100_000));
 }
 
-#[cfg(feature = "tokio")]
-#[test]
-fn every_key_in_another_runtime_starts_fresh() {
-    let users = Arc::new(Users::rate_limiters(Quota::per_hour(1)).clock(Clock::tokio()));
-    let own = Users::rate_limiters(Quota::per_day(1)).quotas(|_| Quota::per_hour(1));
-    let own = own.clock(Clock::tokio());
-    for _ in 0..2 {
-        crate::support::paused_runtime().block_on(async {
-            users.key(&1).try_acquire().unwrap();
-            users.key(&1).try_acquire().unwrap_err();
-            users.key(&2).acquire().await.unwrap();
-            users.key(&2).acquire().await.unwrap();
-            own.key(&1).try_acquire().unwrap();
-            own.key(&1).try_acquire().unwrap_err();
-        });
-    }
-}
-
 /// Keys that are moved when the table grows take their quotas, and their queues, with them.
 #[test]
 fn every_key_keeps_its_quota_when_the_map_is_full() {

@@ -4,11 +4,14 @@
 //!    less, never more. For a key that is inserted, perhaps again, it is read under the lock,
 //!    because the earlier debt of the key may be forgotten.
 //! 2. The quota of a key, if it has its own, is computed before the lock, when the key is inserted.
+//! 3. The times of two runtimes need not agree, so a debt on tokio's time is no single word. There
+//!    a key has a limiter from its insertion to its removal, which has a state for each runtime. It
+//!    is not in the list of its shard, so it is never reclaimed into a word.
 
 use std::sync::{Arc, OnceLock};
 
 use super::super::contents::{Contents, Entered, Limits};
-use super::super::map::{Held, Map, Shard, spread};
+use super::super::map::{Held, Shard, spread};
 use super::slot::{Kept, KeyState, Own, RateSlot, ShardState, Terms};
 use super::{Options, QuotaOf};
 use crate::algorithm::{Tat, fresh_generation};
@@ -16,7 +19,7 @@ use crate::error::AcquireError;
 use crate::quota::Quota;
 use crate::rate::{Acquire, Charge, RateLimiter, Shared};
 use crate::sync::{Mutex, lock};
-use crate::time::{Counter, LastRuntime, Tick};
+use crate::time::{Counter, Tick};
 use crate::wait::remaining_timeout;
 
 /// The number of quotas that keys share.
@@ -33,8 +36,6 @@ pub struct Rates<K> {
     /// The terms that apply to all keys, once their shards have adopted them. This lock is always
     /// taken last.
     pub(super) terms: Mutex<Terms>,
-    /// The last runtime that used the map, if its clock is a runtime's.
-    last_runtime: Mutex<LastRuntime>,
 }
 
 impl<K> Rates<K> {
@@ -49,7 +50,6 @@ impl<K> Rates<K> {
             quota_of: options.quota_of.clone(),
             shared: Default::default(),
             terms: Mutex::new(Terms::new(template.algorithm(), options.quota)),
-            last_runtime: Mutex::new(LastRuntime::default()),
             template,
         }
     }
@@ -128,19 +128,6 @@ impl<K> Rates<K> {
         *slot = Self::slot_of(own, debt, hash);
         Some(unneeded)
     }
-
-    /// Forgets all debts of a shard. Limiters forget theirs themselves.
-    fn forget(shard: &mut Shard<Self>) {
-        shard.state.generation = fresh_generation();
-        for entry in shard.table.iter_mut() {
-            if let Kept::Own { own, .. } = &mut entry.slot.0 {
-                own.generation = fresh_generation();
-            }
-            if let Ok(word) = entry.slot.word(&shard.state) {
-                *word.debt = Tat::from_units(0);
-            }
-        }
-    }
 }
 
 impl<K> Contents for Rates<K> {
@@ -164,12 +151,21 @@ impl<K> Contents for Rates<K> {
         Some(self.terms_of(quota_of(key)))
     }
 
-    fn slot(&self, _: &mut ShardState, asked: &Self::Asked, hash: u32) -> RateSlot {
-        Self::slot_of(asked.clone(), Tat::from_units(0), hash)
+    fn slot(&self, state: &mut ShardState, asked: &Self::Asked, hash: u32) -> RateSlot {
+        let debt = Tat::from_units(0);
+        if !self.template.clock().is_of_runtime() {
+            return Self::slot_of(asked.clone(), debt, hash);
+        }
+        let quota = asked.as_ref().map_or(state.terms.quota, |own| own.quota);
+        let limiter = self.template.promote(quota, fresh_generation(), debt);
+        RateSlot(Kept::Dedicated { hash, limiter })
     }
 
     fn idle_after(&self, slot: &mut RateSlot, state: &ShardState, now: Tick) -> Option<u64> {
         match slot.word(state) {
+            Err(dedicated) if self.template.clock().is_of_runtime() => {
+                dedicated.idle_after(self.now().saturating_since(now))
+            }
             Err(dedicated) => dedicated.try_reclaim(now).map(|_| 0),
             Ok(word) => {
                 let at = word.terms.paid_off(*word.debt);
@@ -212,20 +208,6 @@ impl<K> Limits for Rates<K> {
     type Permit = Charge;
     type Cost = u64;
     type Wait = Acquire<Arc<RateLimiter>>;
-
-    /// Forgets all debts when the clock of the map is a runtime's and another runtime than before
-    /// uses it, as a [`RateLimiter`](crate::RateLimiter) does.
-    #[inline]
-    fn enter_runtime<S>(map: &Map<Self, S>) {
-        let rates = &map.contents;
-        if rates.counter.is_none()
-            && rates.template.clock().is_of_runtime()
-            && lock(&rates.last_runtime).enter_runtime()
-        {
-            map.each_shard()
-                .for_each(|mut shard| Self::forget(&mut shard));
-        }
-    }
 
     fn decide_absent(
         &self,

@@ -298,7 +298,6 @@ impl<K: Hash + Eq, S: BuildHasher> Keyed<K, RateLimiter, S> {
     #[track_caller]
     pub fn set_quota(&self, quota: Quota) {
         let map = self.map();
-        Limits::enter_runtime(map);
         let rates = &map.contents;
         *lock(&rates.terms) = Terms::new(rates.template.algorithm(), quota);
         for mut shard in map.each_shard() {

@@ -3,9 +3,11 @@
 //! 1. The debt of a key is in its slot, under the lock of its shard. While the slot says so, it is
 //!    instead in a dedicated limiter, which calls use without that lock.
 //! 2. A key has a dedicated limiter while the end of its debt is not enough state: it has waiters,
-//!    or a charge other than the last may be refunded and is not paid off yet.
-//! 3. The list of a shard contains the hash of each key with such a limiter, and each hash at most
-//!    once. A hash whose key has no limiter any more is removed from the list at its next check.
+//!    or a charge other than the last may be refunded and is not paid off yet. On tokio's time it
+//!    always has one, because the end of its debt is another in each runtime.
+//! 3. On other clocks, the list of a shard contains the hash of each key with such a limiter, and
+//!    each hash at most once. A hash whose key has no limiter any more is removed from the list at
+//!    its next check.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
