@@ -89,7 +89,6 @@
 //! - An [`AdaptiveSemaphore`](crate::adaptive::AdaptiveSemaphore), a [`FairQueue`](crate::fair::FairQueue), a
 //!   [`Gate`](crate::Gate), and [`Observed`](crate::observe::Observed) with its observers have a clock, too.
 //!   Without one of these, no time seems to pass for them in paused time.
-//! - With `test-util`, a limiter in a `static` has a [state for each
+//! - With `test-util`, a limiter or a [`Keyed`](crate::Keyed) in a `static` has a [state for each
 //!   runtime](crate::Clock#limiters-that-are-used-in-several-runtimes), so tests that run at once do not
-//!   see each other. A [`Keyed`](crate::Keyed) starts afresh whenever the runtime changes: parallel tests
-//!   reset it.
+//!   see each other. Only the keys of all of them count towards [`max_keys`](crate::Keyed::max_keys).

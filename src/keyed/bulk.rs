@@ -61,7 +61,8 @@ impl<K: Hash + Eq, T: Kind, S: BuildHasher> Keyed<K, T, S> {
     }
 
     /// Drops the keys for which `keep` returns `false`, with their debts. A key that is in use
-    /// stays: one with waiters, with a permit in use, or with a [limiter of its own](Keyed#memory).
+    /// stays: one with waiters, with a permit in use, or that needs a [limiter of its
+    /// own](Keyed#memory). On tokio's time, keys are dropped with their debts in all runtimes.
     ///
     /// `keep` runs under no lock, on copies of the keys, and may use the map. It may miss keys that
     /// are inserted meanwhile.

@@ -169,12 +169,14 @@ impl Clock {
     /// - If a runtime ends, its waiters that live elsewhere are woken, and join where they are polled.
     /// - The state of a runtime is dropped after its end, so the memory does not grow with the runtimes
     ///   that a process starts. The first limiter in a runtime starts a task there, which ends with it.
+    /// - Each key of a [`Keyed`](crate::Keyed) has a state for each runtime, too, and takes [more
+    ///   memory](crate::Keyed#memory) than on other clocks. The set of keys is one: the keys of all
+    ///   runtimes count towards [`max_keys`](crate::Keyed::max_keys), and a key makes room when it
+    ///   owes nothing in any runtime that has not ended.
     ///
     /// A limit that several runtimes of one process share belongs on the [system
-    /// clock](Self::system). A [`Keyed`](crate::Keyed) on this clock has one state: its keys **restart**
-    /// whenever it is used in another runtime than the last time. So it must not serve tests that run at
-    /// the same time, and neither must a [`Gate`](crate::Gate) or a
-    /// [`FairQueue`](crate::fair::FairQueue), which are the same for all runtimes.
+    /// clock](Self::system). A [`Gate`](crate::Gate) or a [`FairQueue`](crate::fair::FairQueue) on this
+    /// clock is the same for all runtimes, so it must not serve tests that run at the same time.
     ///
     /// # Precision
     ///
