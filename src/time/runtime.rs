@@ -167,10 +167,12 @@ impl Home {
         run(runtime.as_ref())
     }
 
-    /// Returns the tick of this home; that of the machine, outside and after the runtime has ended.
+    /// Returns the tick of this home. After its end that is the first of all ticks, so that nothing is
+    /// due any more: the time of the machine may be ahead of a paused one.
     pub(super) fn now(&self) -> Tick {
         self.within(|runtime| match runtime {
             Some(_) => now(),
+            None if self.has_ended() => Tick::default(),
             None => tick_at(Instant::now()),
         })
     }
@@ -447,6 +449,15 @@ mod tests {
             assert_eq!(runtime.unwrap().block_on(async { here() }), number);
         }
         assert_eq!(states.numbered(3).as_deref(), Some(&3));
+    }
+
+    /// A waiter that leaves its queue there would otherwise release the next one ahead of its time.
+    #[test]
+    fn now_of_a_runtime_that_has_ended_is_before_everything_that_is_due() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        let home = runtime.unwrap().block_on(async { Home::current() });
+        assert!(home.has_ended());
+        assert_eq!(home.now(), Tick::default());
     }
 
     #[test]
