@@ -52,7 +52,7 @@ pub enum QuotaChange {
     ///
     /// In a log each charge counts at its own time. So the log still admits at most the new count
     /// in any new period, including what it admitted before the change, as far as it still has the
-    /// times: the last ones, as many as the old count.
+    /// times: the last ones, as many as the old count, including those that were refunded.
     KeepSpent,
 }
 

@@ -20,7 +20,8 @@ struct Model {
     most: usize,
     period: u64,
     units: Vec<Unit>,
-    /// How many of the first units had no slot when the ring was last rewritten.
+    /// How many of the first units had no slot when the quota last changed. A refund gives back none
+    /// of them, and gives none of them a slot.
     without_slot: usize,
 }
 
@@ -94,7 +95,6 @@ impl Model {
         }
         if given > 0 {
             let ahead = self.take_ahead(now);
-            self.without_slot = self.units.len().saturating_sub(self.most);
             for unit in ahead {
                 self.charge(unit.charge, now, 1);
             }
@@ -209,6 +209,13 @@ impl Pair {
         self.charged(ticket, fitting);
     }
 
+    fn give_back(&mut self, which: usize, cost: u64) {
+        let (ticket, charged, number) = self.charges.remove(which);
+        let cost = cost.min(charged);
+        let given = self.log.give_back(ticket, cost, self.now);
+        assert_eq!(given, self.model.give_back(number, cost, self.now));
+    }
+
     fn run(&mut self, step: Step) {
         let now = self.now;
         match step {
@@ -246,11 +253,7 @@ impl Pair {
             }
             Step::Charge(cost) => self.charge(cost),
             Step::GiveBack(which, cost) if !self.charges.is_empty() => {
-                let which = which.index(self.charges.len());
-                let (ticket, charged, number) = self.charges.remove(which);
-                let cost = cost.min(charged);
-                let given = self.log.give_back(ticket, cost, now);
-                assert_eq!(given, self.model.give_back(number, cost, now));
+                self.give_back(which.index(self.charges.len()), cost);
             }
             Step::Change(count, period, scales) => {
                 self.log.change(quota(count, period), scales, now);
@@ -309,6 +312,138 @@ proptest! {
             pair.run(step);
         }
     }
+
+    /// By the definition alone: nothing here knows of slots.
+    #[test]
+    fn log_admits_as_many_in_any_period_as_the_definition(
+        count in 1..8_u64,
+        period in 8..120_u64,
+        steps in prop::collection::vec(step(), 1..60),
+    ) {
+        let mut definition = Definition::new(count, period);
+        for step in steps {
+            definition.run(step);
+        }
+    }
+}
+
+/// The ticks of all charges that were not refunded, and a log that may have forgotten some.
+struct Definition {
+    log: SlidingLog,
+    count: u64,
+    period: u64,
+    now: u64,
+    /// The tick, the ticket and the cost of each.
+    charges: Vec<(u64, u64, u64)>,
+    /// Charges until this tick were a period old, and may be forgotten. Only a longer period could
+    /// count them again.
+    forgotten: Option<u64>,
+}
+
+impl Definition {
+    fn new(count: u64, period: u64) -> Self {
+        Self {
+            log: SlidingLog::new(quota(count, period)),
+            count,
+            period,
+            now: 0,
+            charges: Vec::new(),
+            forgotten: None,
+        }
+    }
+
+    /// Returns how many were charged in the period that ends with a tick: at least, and at most.
+    fn within(&self, end: u64) -> (u64, u64) {
+        let within = |(tick, _, _): &&(u64, u64, u64)| tick + self.period > end;
+        let known = |(tick, _, _): &&(u64, u64, u64)| Some(*tick) > self.forgotten;
+        let within = self.charges.iter().filter(within);
+        let cost = |(_, _, cost): &(u64, u64, u64)| *cost;
+        (
+            within.clone().filter(known).map(cost).sum(),
+            within.map(cost).sum(),
+        )
+    }
+
+    fn run(&mut self, step: Step) {
+        let now = self.now;
+        match step {
+            Step::Claim => match self.log.ring().try_charge(now) {
+                Claim::Charged { ticket, at } => self.admitted(ticket, at, 1),
+                Claim::Denied(due) => self.denied(due, 1),
+                Claim::Locked => panic!("nothing is forced"),
+            },
+            Step::Try(cost) => {
+                let cost = cost.min(self.count);
+                self.log.lock();
+                match self.log.due(0, cost) {
+                    due if due > now => self.denied(due, cost),
+                    _ => {
+                        let (ticket, _, at) = self.log.charge(now, cost);
+                        self.admitted(ticket, at, cost);
+                    }
+                }
+                self.log.unlock();
+            }
+            Step::GiveBack(which, _) if !self.charges.is_empty() => {
+                let which = which.index(self.charges.len());
+                let (_, ticket, cost) = self.charges[which];
+                let given = locked(&mut self.log, |log| log.give_back(ticket, cost, now));
+                if given > 0 {
+                    assert_eq!(given, cost);
+                    self.charges.remove(which);
+                }
+            }
+            Step::Advance(nanos) => self.now += nanos,
+            Step::Change(count, period, _) => {
+                self.forgotten = self.forgotten.max(now.checked_sub(self.period));
+                (self.count, self.period) = (count, period);
+                let change = |log: &mut SlidingLog| log.change(quota(count, period), false, now);
+                locked(&mut self.log, change);
+            }
+            _ => {}
+        }
+        let (least, most) = self.within(self.now);
+        let backlog = locked(&mut self.log, |log| log.backlog(self.now));
+        assert!((least..=most).contains(&backlog));
+    }
+
+    fn admitted(&mut self, ticket: u64, at: u64, cost: u64) {
+        assert_eq!(at, self.now);
+        self.charges.push((at, ticket, cost));
+        assert!(self.within(at).0 <= self.count);
+    }
+
+    fn denied(&self, due: u64, cost: u64) {
+        assert!(due > self.now);
+        assert!(self.within(due).0 + cost <= self.count);
+        assert!(self.within(due - 1).1 + cost > self.count);
+    }
+}
+
+/// A refund gives back its own charge. What counts again in a longer period are the others, also one
+/// that has had no slot since the count became smaller.
+#[test]
+fn change_of_the_period_after_a_refund_counts_charges_without_a_slot_again() {
+    let mut pair = Pair::new(2, 8, 0);
+    for step in [
+        Step::Claim,
+        Step::Claim,
+        Step::Change(1, 8, false),
+        Step::Advance(8),
+        Step::Claim,
+    ] {
+        pair.run(step);
+    }
+    pair.log.lock();
+    pair.give_back(2, 1);
+    pair.log.unlock();
+    pair.run(Step::Claim);
+    assert_eq!(locked(&mut pair.log, |log| log.backlog(8)), 1);
+    // The second charge was replaced by one that was refunded, and its tick is lost.
+    pair.run(Step::Change(1, 9, false));
+    assert_eq!(locked(&mut pair.log, |log| log.backlog(8)), 2);
+    pair.run(Step::Advance(1));
+    assert_eq!(locked(&mut pair.log, |log| log.backlog(9)), 1);
 }
 
 fn locked<T>(log: &mut SlidingLog, work: impl FnOnce(&mut SlidingLog) -> T) -> T {
