@@ -6,7 +6,6 @@
 
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
-use std::task::Poll;
 use std::time::Duration;
 
 use tollgate::adaptive::AdaptiveRate;
@@ -20,7 +19,6 @@ use tollgate::{
 
 use crate::support::Waiter;
 use crate::support::foreign::calls_when_woken;
-use crate::support::random::Random;
 
 const ALGORITHMS: [Algorithm; 6] = [
     Algorithm::Gcra,
@@ -247,8 +245,11 @@ fn enter_as_of_of_each_rate_and_wrapper_makes_up_for_a_late_timer() {
 /// Tokio's paused time jumps past what is due, and only then the timers go off.
 #[cfg(feature = "tokio")]
 mod jumps {
+    use std::task::Poll;
+
     use super::*;
     use crate::support::paused_runtime;
+    use crate::support::random::Random;
 
     async fn settle() {
         for _ in 0..4 {
