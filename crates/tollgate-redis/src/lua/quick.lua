@@ -27,8 +27,11 @@ if ARGV[1] == 'take' and ARGV[5] == '0' then
       passed = now - t
       d, c, made, expires = owed - passed * count, position, g, x
       if d < 0 then d = 0 end
-      -- The debt is beyond the burst, or a number is longer than a script writes them.
-      if d > most or #value > 102 then passed = -1 end
+      -- The debt is beyond the burst, or a number is larger than a script writes it.
+      if d > most or owed + 0 > 4503599627370496 or position + 0 > 70368744177664
+        or g + 0 > 9007199254740992 or x + 0 > 9007199254740992 then
+        passed = -1
+      end
     else
       passed = -1
     end
