@@ -15,6 +15,7 @@
 local function open(key, most, period)
   local self = { limit = most }
   local c, g = 0, now
+  local has_gaps = false
 
   local last = redis.call('ZRANGE', key, -1, -1)[1]
   if last then
@@ -64,22 +65,26 @@ local function open(key, most, period)
     self.stale = true
   end
 
-  -- Refunds the n charges before a number, as far as they still count.
+  -- Refunds the n charges before a number, as far as they still count. Later charges move up in `save`,
+  -- once for all refunds of a call.
   function self.give(n, position, made)
     if made ~= g then return 0 end
     local given = 0
     for number = position - n, position - 1 do
       given = given + redis.call('ZREM', key, string.format('%020.0f', number))
     end
-    held = held - given
-    if given == 0 then return 0 end
-    -- Charges with later times move up.
+    if given > 0 then
+      held = held - given
+      has_gaps, self.stale = true, true
+    end
+    return given
+  end
+
+  local function move_up()
     local after = string.format('(%.0f', now)
     local coming = redis.call('ZRANGEBYSCORE', key, after, '(+inf')
     held = held - redis.call('ZREMRANGEBYSCORE', key, after, '(+inf')
     for _, member in ipairs(coming) do add(member) end
-    self.stale = true
-    return given
   end
 
   function self.free() return math.max(0, most - held) end
@@ -92,6 +97,7 @@ local function open(key, most, period)
   function self.ticket() return c, g end
 
   function self.save()
+    if has_gaps then move_up() end
     if not self.stale and (not last or lasts(key, self.reset())) then return end
     if held == 0 then
       redis.call('DEL', key)

@@ -38,7 +38,11 @@ local function open(key, most, period)
       count, previous, g = count + previous, 0, now
       self.stale = true
     elseif now < t then
-      self.stale = at < t
+      if at < t then
+        -- Nobody knows in which windows earlier charges count, so they cannot be refunded.
+        g = now
+        self.stale = true
+      end
     else
       later(div_down(now, period) - div_down(t, period))
     end

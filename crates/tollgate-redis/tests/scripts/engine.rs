@@ -200,6 +200,20 @@ impl Engine {
         }
     }
 
+    /// Returns how often the server ran a command during a call.
+    pub(crate) fn runs_of(&mut self, command: &str, call: impl FnOnce(&mut Self)) -> u64 {
+        let reset = redis::cmd("CONFIG").arg("RESETSTAT").to_owned();
+        let () = reset.query(&mut *self.connection).unwrap();
+        call(self);
+        let stats: String = redis::cmd("INFO")
+            .arg("commandstats")
+            .query(&mut *self.connection)
+            .unwrap();
+        let prefix = format!("cmdstat_{command}:calls=");
+        let calls = stats.lines().find_map(|line| line.strip_prefix(&prefix));
+        calls.map_or(0, |it| it.split(',').next().unwrap().parse().unwrap())
+    }
+
     /// For how many milliseconds the key would be kept after the last write; none if it is not
     /// there.
     pub(crate) fn time_to_live(&mut self) -> Option<u64> {

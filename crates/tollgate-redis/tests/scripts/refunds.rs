@@ -1,4 +1,4 @@
-//! Refunds of a debt in any order: never more than if the charge had not been made, and no less while
+//! Refunds in any order: never more than if the charge had not been made, and of a debt no less while
 //! time has paid nothing off.
 
 use proptest::prelude::*;
@@ -7,6 +7,9 @@ use super::engine::{Engine, Kind, Told};
 use crate::support::cases::cases;
 
 const BEGIN: u64 = 1_700_000_000_000_000;
+
+/// Positions of debts wrap after this many tokens.
+const POSITIONS: u64 = 1 << 46;
 
 fn told(period: u64, step: bool) -> Told {
     Told {
@@ -18,7 +21,7 @@ fn told(period: u64, step: bool) -> Told {
     }
 }
 
-/// A charge that was made.
+/// A charge that was made, or a part of one.
 #[derive(Clone, Copy, Debug)]
 struct Charge {
     n: u64,
@@ -85,8 +88,13 @@ proptest! {
                     prop_assert!(!is_frozen || given == charge.n);
                 }
             } else {
-                let ticket = engine.call(told, "charge", &[n]).ticket;
-                charges.push(Charge { n, at: now, clock: now - back, ticket, refunded: false });
+                let [position, made] = engine.call(told, "charge", &[n]).ticket;
+                // Some are refunded in two parts.
+                let last = if what == 3 { n / 2 } else { 0 };
+                for (n, after) in [(n - last, last), (last, 0)].into_iter().filter(|(n, _)| *n > 0) {
+                    let ticket = [position.wrapping_sub(after) % POSITIONS, made];
+                    charges.push(Charge { n, at: now, clock: now - back, ticket, refunded: false });
+                }
             }
             let answer = engine.call(told, "peek", &[1]);
             let most = free(told, owed(told, &charges, now));
@@ -94,6 +102,144 @@ proptest! {
             prop_assert!(!is_frozen || answer.free == most, "{} of {}", answer.free, most);
         }
     }
+}
+
+/// A window, and half of it at a time.
+const WINDOW: Told = Told {
+    kind: Kind::Window,
+    count: 100,
+    period: 1_000,
+    burst: 100,
+    step: true,
+};
+
+proptest! {
+    #![proptest_config(cases(200))]
+
+    /// Also if the server's clock is set back, by any time.
+    #[test]
+    fn give_in_a_window_refunds_never_too_much(
+        steps in prop::collection::vec((-20_000..3_000_i64, 0..60_u64, any::<bool>()), 1..12),
+        setbacks in 0..3_usize,
+        late in 0..3_000_u64,
+    ) {
+        let mut now = BEGIN;
+        let mut left = setbacks;
+        // The time, what was charged at it, and whether that is refunded at the end.
+        let mut charges = Vec::new();
+        for (pass, n, refunded) in steps {
+            let goes_back = pass < 0 && left > 0;
+            left -= usize::from(goes_back);
+            let pass = if goes_back { pass } else { pass.rem_euclid(3_000) };
+            now = now.strict_add_signed(pass);
+            charges.push((now, n, refunded));
+        }
+        let free_after = |with_refunded: bool| {
+            let mut engine = Engine::new(BEGIN);
+            let mut given = Vec::new();
+            for (at, n, refunded) in &charges {
+                engine.set(*at);
+                // A call notices that the clock was set back.
+                engine.call(WINDOW, "peek", &[0]);
+                if with_refunded || !refunded {
+                    let [position, made] = engine.call(WINDOW, "charge", &[*n]).ticket;
+                    if *refunded {
+                        given.push([*n, position, made, *at]);
+                    }
+                }
+            }
+            engine.set(now + late);
+            engine.call(WINDOW, "peek", &[0]);
+            for ticket in given {
+                engine.call(WINDOW, "give", &ticket);
+            }
+            let halves = (0..8).map(|half| {
+                engine.set(now + late + half * WINDOW.period / 2);
+                engine.call(WINDOW, "peek", &[1]).free
+            });
+            halves.collect::<Vec<_>>()
+        };
+        let (with, without) = (free_after(true), free_after(false));
+        let is_least = with.iter().zip(&without).all(|(one, other)| one <= other);
+        prop_assert!(is_least, "{:?} of {:?}", with, without);
+    }
+}
+
+#[test]
+fn give_in_a_window_after_a_large_setback_refunds_nothing() {
+    let mut engine = Engine::new(BEGIN);
+    let [position, made] = engine.call(WINDOW, "take", &[60]).ticket;
+    let later = BEGIN + WINDOW.period * 3 / 2;
+    engine.set(later);
+    assert_eq!(engine.call(WINDOW, "take", &[60]).done, 1);
+    let back = later - 10 * WINDOW.period;
+    engine.set(back);
+    let ticket = [60, position, made, BEGIN];
+    assert_eq!(engine.call(WINDOW, "give", &ticket).done, 0);
+    for halves in 0..4 {
+        engine.set(back + halves * WINDOW.period / 2);
+        assert!(engine.call(WINDOW, "peek", &[1]).free <= 40, "{halves}");
+    }
+}
+
+/// In any order, and with another charge in between.
+#[test]
+fn give_of_the_parts_of_a_charge_leaves_a_later_charge_alone() {
+    // A token is paid off each microsecond.
+    let told = told(7, false);
+    for last_first in [false, true] {
+        let mut engine = Engine::new(BEGIN);
+        let [position, made] = engine.call(told, "charge", &[10]).ticket;
+        let mut parts = [[4, position - 6, made, BEGIN], [6, position, made, BEGIN]];
+        if last_first {
+            parts.reverse();
+        }
+        engine.set(BEGIN + 5);
+        let mut given = engine.call(told, "give", &parts[0]).done;
+        engine.call(told, "charge", &[4]);
+        let answer = engine.call(told, "give", &parts[1]);
+        given += answer.done;
+        assert_eq!((given, answer.free), (5, told.burst - 4));
+    }
+}
+
+/// The server does nothing else meanwhile.
+#[test]
+fn give_of_many_in_a_log_moves_later_charges_once() {
+    let told = Told {
+        kind: Kind::Log,
+        count: 10,
+        period: 1_000,
+        burst: 10,
+        step: true,
+    };
+    let mut states = [false, true].map(|in_one_call| {
+        let mut engine = Engine::new(BEGIN);
+        engine.call(told, "charge", &[10]);
+        let tickets: Vec<_> = (0..60)
+            .map(|_| engine.call(told, "charge", &[1]).ticket)
+            .collect();
+        engine.set(BEGIN + 100);
+        let given = tickets.iter().step_by(2);
+        let given: Vec<_> = given.flat_map(|[c, g]| [1, *c, *g, BEGIN]).collect();
+        if in_one_call {
+            let added = engine.runs_of("zadd", |engine| {
+                assert_eq!(engine.call(told, "give", &given).done, 30);
+            });
+            // The charges that stay, and the state.
+            assert_eq!(added, 31);
+        } else {
+            for one in given.chunks(4) {
+                assert_eq!(engine.call(told, "give", one).done, 1);
+            }
+        }
+        let last = engine.call(told, "peek", &[1]);
+        engine.set(BEGIN + 3_500);
+        (last, engine.call(told, "peek", &[1]))
+    });
+    let [(one, later), other] = &mut states;
+    assert_eq!((*one, *later), *other);
+    assert_eq!(one.reset, 3_900);
 }
 
 #[test]
