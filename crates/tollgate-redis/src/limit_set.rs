@@ -19,7 +19,6 @@ use crate::refunds::{Refund, Refunds};
 use crate::script::{LIMIT_SET, MOST};
 use crate::slot::slot;
 use crate::store::{Call, Store, joined};
-use crate::sync::{Mutex, lock};
 
 /// Several limits that are decided in one call, at one moment: the call charges all of them, or
 /// none.
@@ -79,7 +78,7 @@ pub struct LimitSet {
     parts: Arc<Vec<Part>>,
     jitter: Duration,
     /// Of this set and its clones, which have the same parts.
-    refunds: Arc<Mutex<Refunds<Charges>>>,
+    refunds: Arc<Refunds<Charges>>,
 }
 
 #[derive(Clone)]
@@ -311,8 +310,11 @@ impl LimitSet {
     ///
     /// The failure of the store. The charges then stay, and time pays them off.
     pub async fn refund(&self, charges: Charges) -> Result<(), StoreError> {
+        if !self.has_made(&charges) {
+            return Err(StoreError::Script);
+        }
         let this = self.clone();
-        let given = async move { this.give(&[charges]).await };
+        let given = async move { this.give(vec![charges]).await };
         joined(self.store.runtime().spawn(given).await).and_then(identity)
     }
 
@@ -320,36 +322,26 @@ impl LimitSet {
     /// left, and were not, or not for certain: the store failed, or more than 65,536 refunds waited.
     /// They stay charged, and time pays them off. Clones count together.
     pub fn unrefunded(&self) -> u64 {
-        lock(&self.refunds).lost()
+        self.refunds.lost()
     }
 
     fn refund_later(&self, charges: Charges) {
-        if lock(&self.refunds).add([charges]) {
-            let sends = self.clone().send_refunds();
+        if !self.has_made(&charges) {
+            self.refunds.lose(charges.cost);
+        } else if self.refunds.add([charges]) {
+            let this = self.clone();
+            let sends = async move { this.refunds.send(|all| this.give(all)).await };
             drop(self.store.runtime().spawn(sends));
         }
     }
 
-    /// Sends the refunds that wait, until there are none.
-    async fn send_refunds(self) {
-        loop {
-            let all = lock(&self.refunds).next();
-            if all.is_empty() {
-                return;
-            }
-            if self.give(&all).await.is_err() {
-                lock(&self.refunds).fail(&all);
-            }
-        }
+    /// Returns whether this set can have made charges: those of another one may be too few.
+    fn has_made(&self, charges: &Charges) -> bool {
+        charges.tickets.len() >= self.parts.len()
     }
 
-    async fn give(&self, all: &[Charges]) -> Result<(), StoreError> {
-        let parts = self.parts.len();
-        if all.iter().any(|charges| charges.tickets.len() < parts) {
-            // Another set made them.
-            return Err(StoreError::Script);
-        }
-        let arguments = (0..parts).map(|index| {
+    async fn give(&self, all: Vec<Charges>) -> Result<(), StoreError> {
+        let arguments = (0..self.parts.len()).map(|index| {
             let each = all.iter().flat_map(|charges| {
                 let [position, made] = charges.tickets[index];
                 [charges.cost, position, made, charges.at]
@@ -397,6 +389,7 @@ impl LimitSet {
             charges: is_charged.then(|| Charges {
                 cost: n,
                 at: replies.first().map_or(0, |reply| reply.now),
+                work: self.parts.iter().map(|part| part.rule.work(n)).sum(),
                 tickets: replies.iter().map(|it| [it.position, it.made]).collect(),
             }),
         })
@@ -442,6 +435,8 @@ pub struct Charges {
     cost: u64,
     /// Microseconds of the server's clock.
     at: u64,
+    /// What a refund is for the server.
+    work: u64,
     tickets: Vec<[u64; 2]>,
 }
 
@@ -498,8 +493,8 @@ impl Refund for Charges {
         self.cost
     }
 
-    fn joins(&self, other: &Self) -> bool {
-        self.tickets.len() == other.tickets.len()
+    fn work(&self) -> u64 {
+        self.work
     }
 }
 

@@ -133,8 +133,8 @@ impl Refund for Part {
         self.n
     }
 
-    fn joins(&self, other: &Self) -> bool {
-        self.grant.rule == other.grant.rule
+    fn work(&self) -> u64 {
+        self.grant.rule.work(self.n)
     }
 }
 

@@ -95,6 +95,7 @@ impl RateLimiter {
             options,
             prefetch: prefetch.map(|(chunk, hold)| Prefetch::new(chunk, hold, rule.burst)),
             fallback: options.fallback.limiter(quota, options.algorithm),
+            refunds: Refunds::default(),
         };
         let state = RateState {
             is_abandoned: false,
@@ -103,7 +104,6 @@ impl RateLimiter {
             denied: None,
             forgotten: 0,
             batches: Batches::default(),
-            refunds: Refunds::default(),
         };
         Self {
             handle: Arc::new(Handle(Arc::new(Shared::new(store, rate, state)))),
@@ -360,7 +360,7 @@ impl RateLimiter {
     /// left or for prefetched tokens that were not used, and were not, or not for certain: the store
     /// failed, or more than 65,536 refunds waited. They stay charged, and time pays them off.
     pub fn unrefunded(&self) -> u64 {
-        self.shared().state().own.refunds.lost()
+        self.shared().limit.refunds.lost()
     }
 
     /// Closes the limiter in this process: every waiter and every later call gets `Closed`.

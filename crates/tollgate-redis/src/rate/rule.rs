@@ -132,6 +132,14 @@ impl Rule {
         }
     }
 
+    /// Returns how much a refund of `n` is for the server: a log has an entry for each unit.
+    pub(crate) fn work(&self, n: u64) -> u64 {
+        match self.kind {
+            Kind::Debt | Kind::Window => 1,
+            Kind::Log => n.max(1),
+        }
+    }
+
     /// Returns a lower bound of the time from the earliest admission of a call until `n` more are
     /// admitted.
     pub(crate) fn lasting(&self, n: u128) -> Duration {

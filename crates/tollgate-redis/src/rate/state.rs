@@ -41,6 +41,7 @@ pub(super) struct Rate {
     pub(super) prefetch: Option<Prefetch>,
     /// The limiter that decides while the server does not.
     pub(super) fallback: Option<tollgate::RateLimiter>,
+    pub(super) refunds: Refunds<Part>,
 }
 
 pub(super) struct RateState {
@@ -52,7 +53,6 @@ pub(super) struct RateState {
     /// How often a denial has been forgotten.
     pub(super) forgotten: u64,
     pub(super) batches: Batches,
-    pub(super) refunds: Refunds<Part>,
 }
 
 pub(super) type Shared = queue::Shared<Rate>;
@@ -181,8 +181,9 @@ impl queue::Limit for Rate {
             .into_iter()
             .flat_map(|charge| shared.undo(charge))
             .collect();
-        if shared.state().own.refunds.add(parts) {
-            shared.spawn(Arc::clone(shared).send_refunds());
+        if shared.limit.refunds.add(parts) {
+            let this = Arc::clone(shared);
+            shared.spawn(async move { this.limit.refunds.send(|parts| this.give(parts)).await });
         }
     }
 }
@@ -247,33 +248,19 @@ impl Shared {
 
     /// Refunds a charge, as far as it is not paid off.
     pub(super) async fn refund(self: &Arc<Self>, charge: Charge) -> Result<(), StoreError> {
-        for part in self.undo(charge) {
-            self.give(&[part]).await?;
-        }
-        Ok(())
+        self.give(self.undo(charge)).await
     }
 
-    /// Sends the refunds that wait, in their order, until there are none.
-    async fn send_refunds(self: Arc<Self>) {
-        loop {
-            let parts = self.state().own.refunds.next();
-            if parts.is_empty() {
-                return;
-            }
-            if self.give(&parts).await.is_err() {
-                self.state().own.refunds.fail(&parts);
-            }
-        }
-    }
-
-    /// Refunds parts of charges that were made by the same rule, as far as they are not paid off.
-    async fn give(&self, parts: &[Part]) -> Result<(), StoreError> {
-        let Some(Part { grant, .. }) = parts.first() else {
+    /// Refunds parts of charges, as far as they are not paid off.
+    async fn give(&self, parts: Vec<Part>) -> Result<(), StoreError> {
+        if parts.is_empty() {
             return Ok(());
-        };
+        }
+        // An earlier rule would convert the key, and then nothing charged before could be refunded.
+        let rule = self.state().own.rule;
         let numbers = |Part { grant, n }: &Part| [*n, grant.position, grant.made, grant.at];
         let numbers: Vec<u64> = parts.iter().flat_map(numbers).collect();
-        self.ask(&grant.rule, "give", &numbers).await?;
+        self.ask(&rule, "give", &numbers).await?;
         self.forget_denied();
         Ok(())
     }

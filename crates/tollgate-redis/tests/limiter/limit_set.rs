@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::support::{on_server, slow};
+use crate::support::server::Server;
+use crate::support::{PATIENT, on_server, one_thread, slow, until};
 use tollgate::{Algorithm, ErrorKind, Quota, Throttle};
 use tollgate_redis::{LimitSet, RateLimiter, Store, StoreError};
 
@@ -75,6 +76,47 @@ fn refund_to_a_set_of_more_limits_is_an_error() {
         let charges = one.acquire().await.unwrap();
         assert_eq!(two.refund(charges).await, Err(StoreError::Script));
         assert!(two.try_acquire().await.unwrap().is_admitted());
+    });
+}
+
+/// The refund of another set's charges takes no refund of its own charges with it.
+#[test]
+fn rollback_of_charges_of_a_set_of_fewer_limits_is_counted_alone() {
+    on_server(async |server| {
+        let one = LimitSet::new(&server.store()).limit("a", slow(50));
+        let two = one.clone().limit("b", slow(50));
+        let foreign = one.acquire_many(3).await.unwrap();
+        let own = two.acquire_many(40).await.unwrap();
+        two.rollback(foreign);
+        two.rollback(own);
+        until(async || two.peek(0).await.unwrap()[1].remaining == 50).await;
+        assert_eq!(two.peek(0).await.unwrap()[0].remaining, 47);
+        assert_eq!(two.unrefunded(), 3);
+    });
+}
+
+/// Refunds of a set take time in proportion to its limits, so its calls have fewer of them.
+#[test]
+fn rollback_of_many_in_a_set_of_many_limits_makes_more_calls() {
+    let server = Server::start();
+    one_thread().block_on(async {
+        let store = server.store().deadline(PATIENT);
+        let quota = slow(100_000);
+        let limits = (0..10).fold(LimitSet::new(&store), |limits, index| {
+            limits.limit(format!("{index}"), quota)
+        });
+        let mut all = Vec::new();
+        for _ in 0..300 {
+            all.push(limits.acquire().await.unwrap());
+        }
+        let calls = store.calls();
+        // The task that sends begins when this one yields.
+        for charges in all {
+            limits.rollback(charges);
+        }
+        until(async || store.calls() == calls + 3).await;
+        until(async || limits.peek(0).await.unwrap()[9].remaining == 100_000).await;
+        assert_eq!(limits.unrefunded(), 0);
     });
 }
 

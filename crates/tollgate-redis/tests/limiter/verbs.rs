@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate::throttle::{Inspect, LimitStatus, Weighted};
-use tollgate::{ErrorKind, Quota};
+use tollgate::{Algorithm, ErrorKind, Quota};
 use tollgate_redis::{RateLimiter, Source, StoreError};
 
 use crate::support::server::Server;
@@ -160,4 +160,41 @@ fn acquire_without_the_runtime_is_an_error() {
         let refused = runtime().block_on(limiter.acquire()).unwrap_err();
         assert_eq!(failure(&refused), StoreError::NoRuntime);
     }
+}
+
+/// The key is not converted back to the old period, which would lose all charges since.
+#[test]
+fn refund_of_a_charge_from_before_set_quota_leaves_newer_charges_refundable() {
+    on_server(async |server| {
+        let days = |n: u64| Quota::new(10, Duration::from_secs(n * 86_400)).burst(10);
+        let limiter = RateLimiter::new(&server.store(), "k", days(100));
+        let free = async || limiter.peek(0).await.unwrap().remaining;
+        let old = limiter.acquire_many(4).await.unwrap();
+        limiter.set_quota(days(200));
+        let new = limiter.acquire_many(3).await.unwrap();
+        limiter.refund(old).await.unwrap();
+        // It was converted, so it stays.
+        assert_eq!(free().await, 3);
+        limiter.refund(new).await.unwrap();
+        assert_eq!(free().await, 6);
+        assert_eq!(limiter.unrefunded(), 0);
+    });
+}
+
+#[test]
+fn refund_of_a_charge_of_another_algorithm_refunds_nothing() {
+    on_server(async |server| {
+        let store = server.store();
+        let limiter = RateLimiter::new(&store, "k", slow(100));
+        let log = RateLimiter::new(&store, "l", slow(100)).algorithm(Algorithm::SlidingLog);
+        let foreign = log.acquire().await.unwrap();
+        let kept = limiter.acquire_many(30).await.unwrap();
+        let own = limiter.acquire_many(40).await.unwrap();
+        limiter.refund_later(foreign);
+        limiter.refund_later(own);
+        limiter.shutdown().await;
+        assert_eq!(limiter.unrefunded(), 0);
+        let decision = limiter.peek(0).await.unwrap();
+        assert_eq!(decision.remaining, 100 - kept.cost());
+    });
 }
