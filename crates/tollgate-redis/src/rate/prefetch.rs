@@ -6,7 +6,8 @@
 //! 2. Tokens are prefetched while the server has a chunk to spare. When it has less, every call
 //!    waits in the queue, and the server decides each one.
 //! 3. A charge knows the numbers of its tokens. They are put back while their batch is in use;
-//!    after that they are returned to the server, as a part of the batch's charge.
+//!    after that they are returned to the server, as a part of the batch's charge. The server counts
+//!    all tokens of a batch alike, so the part that is returned first is the last one of the charge.
 //!
 //! Except for taking tokens, everything runs under the lock of the queue.
 
@@ -17,7 +18,7 @@ use tollgate::{Clock, Decision, Tick};
 
 use super::charge::{Charge, Grant, Part, Source, Ticket};
 use super::reply::Reply;
-use super::rule::{Kind, Rule};
+use super::rule::Rule;
 use super::token_cache::{self, Taken, TokenCache, after, between};
 use crate::sync::{AtomicU64, Ordering};
 
@@ -42,7 +43,7 @@ struct Batch {
     /// The number of its first token.
     first: u64,
     count: u64,
-    /// The number of tokens that were returned from its end.
+    /// The number of tokens that were returned to the server.
     returned: u64,
     expiry: Tick,
 }
@@ -64,13 +65,12 @@ impl Batch {
             .saturating_sub(until.saturating_sub(n))
     }
 
-    /// Returns a part of the batch to refund; `after` of its tokens were charged after that part.
-    fn part(&self, n: u64, after: u64) -> Part {
+    /// Returns the next part of the batch to refund. No two parts have the same position: the server
+    /// would refund the same charges twice.
+    fn part(&mut self, n: u64) -> Part {
         let mut grant = self.grant;
-        // Only a log distinguishes its charges. Of a debt, less would be refunded.
-        if grant.rule.kind == Kind::Log {
-            grant.position = grant.rule.position(grant.position, after);
-        }
+        grant.position = grant.rule.position(grant.position, self.returned);
+        self.returned += n;
         Part { grant, n }
     }
 }
@@ -123,6 +123,11 @@ impl Batches {
         self.batches.get(self.batches.len() - self.in_use)
     }
 
+    fn oldest_mut(&mut self) -> Option<&mut Batch> {
+        let used = self.batches.len() - self.in_use;
+        self.batches.get_mut(used)
+    }
+
     /// Puts in the tokens of a reply to a call that was made at a tick. Returns the tokens that did
     /// not fit.
     pub(super) fn put(
@@ -140,16 +145,18 @@ impl Batches {
         // Before the tokens: a caller that takes one finds the time of its batch, or of a later one.
         prefetch.at.store(reply.at().as_nanos(), Ordering::Relaxed);
         let (first, count) = (prefetch.cache.end(), prefetch.cache.put(reply.done));
-        let batch = Batch {
+        let mut batch = Batch {
             grant: Grant::new(&rule, reply, 0),
             first,
             count,
-            returned: reply.done - count,
+            returned: 0,
             expiry: Tick::from_nanos(asked.as_nanos().saturating_add(hold)),
         };
+        let excess = reply.done - count;
+        let excess = (excess > 0).then(|| batch.part(excess));
         self.batches.push_back(batch);
         self.in_use += 1;
-        (batch.returned > 0).then(|| batch.part(batch.returned, 0))
+        excess
     }
 
     /// Takes out expired tokens, or all of them. Retires used-up batches, except for the last one: a
@@ -157,15 +164,19 @@ impl Batches {
     pub(super) fn take_expired(&mut self, prefetch: &Prefetch, all: bool) -> Vec<Part> {
         let now = prefetch.now();
         let mut expired = Vec::new();
-        while let Some(batch) = self.oldest() {
+        loop {
+            let has_later = self.in_use > 1;
+            let Some(batch) = self.oldest_mut() else {
+                break;
+            };
             let is_used = between(batch.first, prefetch.cache.number()) >= batch.count;
-            let is_over = all || batch.expiry <= now || is_used && self.in_use > 1;
+            let is_over = all || batch.expiry <= now || is_used && has_later;
             if !is_over {
                 break;
             }
             let count = prefetch.cache.pass(batch.end());
             if count > 0 {
-                expired.push(batch.part(count, batch.returned));
+                expired.push(batch.part(count));
             }
             self.in_use -= 1;
         }
@@ -179,28 +190,26 @@ impl Batches {
     pub(super) fn take_excess(&mut self, prefetch: &Prefetch) -> Option<Part> {
         let last = self.batches.back_mut().filter(|_| self.in_use > 0)?;
         let count = prefetch.cache.reduce(prefetch.chunk).min(last.count);
-        let excess = last.part(count, last.returned);
         last.count -= count;
-        last.returned += count;
-        (count > 0).then_some(excess)
+        (count > 0).then(|| last.part(count))
     }
 
     /// Puts back the last `n` tokens before a number. Returns the tokens that have to be returned
-    /// to the server instead. Tokens of forgotten batches are not refunded.
-    pub(super) fn put_back(&self, prefetch: &Prefetch, end: u64, n: u64) -> Vec<Part> {
+    /// to the server instead, and how many cannot be refunded because their batch is forgotten.
+    pub(super) fn put_back(&mut self, prefetch: &Prefetch, end: u64, n: u64) -> (Vec<Part>, u64) {
         let used = self.batches.len() - self.in_use;
-        let mut rest = Vec::new();
-        for (index, batch) in self.batches.iter().enumerate().rev() {
+        let (mut rest, mut left) = (Vec::new(), n);
+        for (index, batch) in self.batches.iter_mut().enumerate().rev() {
             let count = batch.share(end, n);
+            left = left.saturating_sub(count);
             let in_use = index >= used && batch.expiry > prefetch.now();
             let put_back = || prefetch.cache.put_back(batch.first, batch.count, count);
             if count == 0 || in_use && put_back() {
                 continue;
             }
-            let before = between(batch.first, end).min(batch.count);
-            rest.push(batch.part(count, batch.returned + batch.count - before));
+            rest.push(batch.part(count));
         }
-        rest
+        (rest, left)
     }
 
     /// Returns how many tokens to take: for an empty queue a chunk, if the cache is low; otherwise
@@ -227,6 +236,70 @@ mod tests {
 
     use super::*;
 
+    const REPLY: Reply = Reply {
+        done: 0,
+        now: 1,
+        wait: Duration::ZERO,
+        free: 500,
+        reset: Duration::ZERO,
+        position: 70,
+        made: 1,
+    };
+
+    /// Tokens that are put back are taken again, so the numbers of several charges may be the same.
+    #[test]
+    fn put_back_of_a_used_batch_gives_each_part_a_position_of_its_own() {
+        for algorithm in [Algorithm::Gcra, Algorithm::SlidingLog] {
+            let clock = Clock::manual();
+            let prefetch = Prefetch {
+                clock: Clock::from(&clock),
+                ..Prefetch::new(10, Duration::from_nanos(100), 1000)
+            };
+            let rule = Rule::of(Quota::per_second(1000), algorithm);
+            let mut batches = Batches::default();
+            let reply = Reply { done: 10, ..REPLY };
+            assert!(
+                batches
+                    .put(&prefetch, rule, &reply, prefetch.now())
+                    .is_none()
+            );
+            let take = |n| prefetch.cache.take_queued(n).unwrap().end;
+            let (first, second) = (take(3), take(4));
+            assert!(batches.put_back(&prefetch, first, 3).0.is_empty());
+            let third = take(2);
+            clock.advance(Duration::from_nanos(100));
+            let mut parts = batches.take_expired(&prefetch, false);
+            parts.extend(batches.put_back(&prefetch, second, 4).0);
+            parts.extend(batches.put_back(&prefetch, third, 2).0);
+            let parts = parts.iter().map(|part| (part.n, part.grant.position));
+            let parts: Vec<_> = parts.collect();
+            assert_eq!(parts, [(4, 70), (4, 66), (2, 62)], "{algorithm}");
+        }
+    }
+
+    #[test]
+    fn put_back_of_a_forgotten_batch_returns_what_is_not_refunded() {
+        let prefetch = Prefetch::new(10, Duration::from_secs(1000), 1000);
+        let rule = Rule::of(Quota::per_second(1000), Algorithm::Gcra);
+        let mut batches = Batches::default();
+        let mut ends = Vec::new();
+        for position in 1..=REMEMBERED as u64 + 2 {
+            let reply = Reply {
+                done: 10,
+                position,
+                ..REPLY
+            };
+            batches.put(&prefetch, rule, &reply, prefetch.now());
+            ends.push(prefetch.cache.take_queued(10).unwrap().end);
+            assert!(batches.take_expired(&prefetch, false).is_empty());
+        }
+        let (parts, left) = batches.put_back(&prefetch, ends[0], 4);
+        assert_eq!((parts.len(), left), (0, 4));
+        // The end of the last forgotten batch, and the beginning of the first one that is not.
+        let (parts, left) = batches.put_back(&prefetch, ends[0] + 7, 10);
+        assert_eq!((parts[0].n, left), (7, 3));
+    }
+
     #[test]
     fn take_expired_leaves_no_expired_token_and_returns_the_unused_part() {
         let clock = Clock::manual();
@@ -235,15 +308,7 @@ mod tests {
             ..Prefetch::new(10, Duration::from_nanos(100), 1000)
         };
         let rule = Rule::of(Quota::per_second(10).burst(1000), Algorithm::Gcra);
-        let reply = |done| Reply {
-            done,
-            now: 1,
-            wait: Duration::ZERO,
-            free: 500,
-            reset: Duration::ZERO,
-            position: 7,
-            made: 1,
-        };
+        let reply = |done| Reply { done, ..REPLY };
         let mut batches = Batches::default();
         for count in [10, 5] {
             let rest = batches.put(&prefetch, rule, &reply(count), prefetch.now());

@@ -287,10 +287,11 @@ impl Shared {
         let Some(prefetch) = &self.limit.prefetch else {
             return Vec::new();
         };
-        let state = self.state();
-        let rest = state.own.batches.put_back(prefetch, end, n);
+        let mut state = self.state();
+        let (rest, left) = state.own.batches.put_back(prefetch, end, n);
         // A driver ensures that they are not held for too long.
         self.drive(state, false);
+        self.limit.refunds.lose(left);
         rest
     }
 
