@@ -211,7 +211,14 @@ impl Link {
             return outcome.clone();
         }
         let link = Arc::clone(self);
-        let receiver = attempt(&self.runtime, async move { link.connect().await });
+        let panicked = Arc::clone(self);
+        let receiver = attempt(
+            &self.runtime,
+            async move { link.connect().await },
+            move |reason| {
+                *lock(&panicked.failure) = Some(format!("connecting panicked: {reason}"));
+            },
+        );
         state.connecting = Some(receiver.clone());
         receiver
     }
@@ -289,10 +296,12 @@ impl Link {
     }
 }
 
-/// Makes an attempt in a task. Its outcome stays unknown only if the runtime ends.
+/// Makes an attempt in a task. Its outcome stays unknown only if the runtime ends. Calls `panicked`
+/// with the message if it panics, before the outcome is known.
 fn attempt<T: Clone + Send + Sync + 'static>(
     runtime: &Handle,
     connect: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    panicked: impl FnOnce(&str) + Send + 'static,
 ) -> watch::Receiver<Option<Result<T, StoreError>>> {
     let (sender, receiver) = watch::channel(None);
     // A task of its own, because a panic ends it.
@@ -301,6 +310,10 @@ fn attempt<T: Clone + Send + Sync + 'static>(
         match connected.await {
             Ok(outcome) => drop(sender.send_replace(Some(outcome))),
             Err(error) if error.is_panic() => {
+                let payload = error.into_panic();
+                let text = payload.downcast_ref::<String>().map(String::as_str);
+                let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
+                panicked(text.unwrap_or("without a message"));
                 drop(sender.send_replace(Some(Err(StoreError::Unavailable))));
             }
             Err(_) => {}
@@ -314,14 +327,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn attempt_that_panics_is_an_outage() {
+    fn attempt_that_panics_is_an_outage_with_a_reason() {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .build()
             .unwrap();
-        let connect = async { panic!("a mistake of the client") };
-        let mut outcome = attempt::<()>(runtime.handle(), connect);
-        let outcome = runtime.block_on(outcome.wait_for(Option::is_some));
-        assert_eq!(*outcome.unwrap(), Some(Err(StoreError::Unavailable)));
+        for number in [None, Some(7)] {
+            let connect = async move {
+                match number {
+                    None => panic!("a mistake of the client"),
+                    Some(number) => panic!("mistake {number}"),
+                }
+            };
+            let reason = Arc::new(Mutex::new(None));
+            let told = Arc::clone(&reason);
+            let mut outcome = attempt::<()>(runtime.handle(), connect, move |text| {
+                *lock(&told) = Some(text.to_owned());
+            });
+            let outcome = runtime.block_on(outcome.wait_for(Option::is_some));
+            assert_eq!(*outcome.unwrap(), Some(Err(StoreError::Unavailable)));
+            let expected = if number.is_some() {
+                "mistake 7"
+            } else {
+                "a mistake of the client"
+            };
+            assert_eq!(lock(&reason).as_deref(), Some(expected));
+        }
         assert!(StoreError::Unavailable.is_outage());
     }
 }
