@@ -218,7 +218,8 @@ impl LimitSet {
     /// If the future is dropped during a call of the server, the charges are refunded in the
     /// background when the reply arrives, as exactly as [`refund`](Self::refund) and in the order in
     /// which the replies are noticed. If the refund fails, they stay, and are
-    /// [counted](Self::unrefunded); time pays them off.
+    /// [counted](Self::unrefunded); time pays them off. A set has no `shutdown`: refunds that wait when
+    /// the runtime or the process ends are lost.
     ///
     /// # Errors
     ///
@@ -319,8 +320,11 @@ impl LimitSet {
     }
 
     /// Returns the number of units that were to be refunded in the background, for callers that have
-    /// left, and were not, or not for certain: the store failed, or more than 65,536 refunds waited.
-    /// They stay charged, and time pays them off. Clones count together.
+    /// left, and were not, or not for certain: the store failed, more than 65,536 refunds waited, or
+    /// another set made the charges. They stay charged, and time pays them off. Clones count together.
+    ///
+    /// Not counted are refunds that the server received and ignored, as for
+    /// [`RateLimiter::unrefunded`](crate::RateLimiter::unrefunded).
     pub fn unrefunded(&self) -> u64 {
         self.refunds.lost()
     }

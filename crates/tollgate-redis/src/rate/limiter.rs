@@ -302,7 +302,9 @@ impl RateLimiter {
 
     /// Sets the quota, which this limiter sends to the server with its next call.
     ///
-    /// What was spent stays spent: the debt is the same number of tokens as before.
+    /// What was spent stays spent: the debt is the same number of tokens as before. With GCRA and the
+    /// sliding window, another period converts the state on the server, and a charge from before cannot
+    /// be [refunded](Self::refund) any more; newer charges can.
     ///
     /// # Panics
     ///
@@ -358,7 +360,13 @@ impl RateLimiter {
 
     /// Returns the number of units that were to be refunded in the background, for callers that have
     /// left or for prefetched tokens that were not used, and were not, or not for certain: the store
-    /// failed, or more than 65,536 refunds waited. They stay charged, and time pays them off.
+    /// failed, or more than 65,536 refunds waited. Prefetched tokens of a charge that is refunded too
+    /// late, 16 batches after its own was used up, are also counted. All of them stay charged, and time
+    /// pays them off.
+    ///
+    /// Not counted are refunds that the server received and ignored: time has paid the charge off, the
+    /// server has lost the key since, its clock was set back, or the
+    /// [quota has changed](Self::set_quota).
     pub fn unrefunded(&self) -> u64 {
         self.shared().limit.refunds.lost()
     }
@@ -371,6 +379,11 @@ impl RateLimiter {
     /// [Closes](Self::close) the limiter, and waits until everything has been returned to the
     /// server: [prefetched](Self::prefetch) tokens, and charges of callers that have left. If the
     /// store fails, the rest stays charged, and is [counted](Self::unrefunded).
+    ///
+    /// The calls are made one after the other, and each ends by the [deadline](crate::Store::deadline);
+    /// the first failure of the store ends the wait. One call refunds up to 1,024 charges, of a sliding
+    /// log up to 1,024 units. So 65,536 waiting refunds of single units are 64 calls: about 3 seconds at
+    /// most with the default deadline.
     ///
     /// # Cancel safety
     ///

@@ -235,8 +235,12 @@ impl RateLimiter {
     ///
     /// This is exact if charges are refunded in the order in which they were made, or in the
     /// opposite one. In another order the refund may be less, by at most what time could pay off
-    /// since the charge, and never more. If the server's clock was set back since the charge, it may
-    /// be nothing. Logs and windows distinguish their charges, and are exact in any order.
+    /// since the charge, and never more. It may be nothing if the server's clock was set back since the
+    /// charge, or if another [quota](Self::set_quota) was set since then. Logs and windows distinguish
+    /// their charges, and are exact in any order.
+    ///
+    /// A charge of [prefetched](Self::prefetch) tokens is not refunded if 16 batches were used up after
+    /// its own; [`unrefunded`](Self::unrefunded) counts it.
     ///
     /// # Errors
     ///

@@ -8,8 +8,9 @@
 //! 1. A reply tells the time at which the call was executed, which was after the call was sent. So the
 //!    time that is calculated from it is never too early, and too late by at most a round trip, unless
 //!    the clock has changed since.
-//! 2. If the clock was set forward, or is not known yet, the first call is refused. Its reply tells the
-//!    time, and the call is repeated. If the clock was set back, calls are executed later than they
+//! 2. If the clock was set forward, is not known yet, or has gained more than the deadline of a call
+//!    since the last reply, the first call is refused. Its reply tells the time, and the call is
+//!    repeated. If the clock was set back, calls are executed later than they
 //!    should be, until the next reply.
 //!
 //! Each slot of a cluster has its own entry, because it may be on another node. Times are arguments:
