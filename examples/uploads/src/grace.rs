@@ -65,19 +65,27 @@ impl Grace {
         };
         let silent = async {
             self.silent.cancelled().await;
-            if removes_parts && let Some(since) = self.since.get() {
-                sleep_until(*since + REMOVAL).await;
+            match self.since.get() {
+                Some(since) if removes_parts => {
+                    sleep_until(*since + REMOVAL).await;
+                    REMOVAL
+                }
+                // As long as the one that was given up.
+                _ => GRACE,
             }
         };
-        tokio::select! {
+        let within = tokio::select! {
             biased;
             answer = request => return answer,
-            () = silent => {}
-            () = late => {}
-        }
+            within = silent => within,
+            () = late => GRACE,
+        };
         self.since.get_or_init(Instant::now);
         self.silent.cancel();
-        let given_up = GivenUp { removes_parts };
+        let given_up = GivenUp {
+            removes_parts,
+            within,
+        };
         Err(HttpError::new(HttpErrorKind::Unknown, given_up))
     }
 }
@@ -86,18 +94,20 @@ impl Grace {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GivenUp {
     removes_parts: bool,
+    /// How long the server had.
+    within: Duration,
 }
 
 impl fmt::Display for GivenUp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (what, time) = match self.removes_parts {
-            true => ("did not remove the parts", REMOVAL),
-            false => ("did not answer", GRACE),
+        let what = match self.removes_parts {
+            true => "remove the parts",
+            false => "answer",
         };
+        let seconds = self.within.as_secs();
         write!(
             f,
-            "the server {what} within {} s after Ctrl-C",
-            time.as_secs()
+            "after Ctrl-C, the server did not {what} within {seconds} s"
         )
     }
 }

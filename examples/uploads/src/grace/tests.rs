@@ -91,6 +91,24 @@ async fn answer_after_one_was_given_up_is_waited_for_only_to_remove_parts() {
     assert_eq!(answer(&grace, true, SECOND).await, (false, Duration::ZERO));
 }
 
+#[tokio::test(start_paused = true)]
+async fn answer_that_is_given_up_names_the_time_that_it_had() {
+    let message = async |grace: &Grace, removes_parts| {
+        let request = pending::<Result<(), HttpError>>();
+        let error = grace.answer(removes_parts, request).await.unwrap_err();
+        error.source().unwrap().to_string()
+    };
+    let token = CancellationToken::new();
+    let grace = Grace::after(&token);
+    token.cancel();
+    let removal = "after Ctrl-C, the server did not remove the parts within 10 s";
+    assert_eq!(message(&grace, true).await, removal);
+    let removal = "after Ctrl-C, the server did not remove the parts within 5 s";
+    assert_eq!(message(&grace, true).await, removal);
+    let answer = "after Ctrl-C, the server did not answer within 10 s";
+    assert_eq!(message(&grace, false).await, answer);
+}
+
 /// A server that opens multipart uploads and answers nothing else.
 #[derive(Debug)]
 struct OpensOnly;
@@ -165,8 +183,8 @@ async fn run_after_a_cancel_ends_in_15_s_beside_a_server_that_answers_nothing() 
         Err(Stop::Failed(failure)) => (file.key.as_ref(), failure.message.as_str()),
         other => panic!("{other:?}"),
     });
-    let answer = "the server did not answer within 10 s after Ctrl-C";
-    let removal = "the server did not remove the parts within 5 s after Ctrl-C";
+    let answer = "after Ctrl-C, the server did not answer within 10 s";
+    let removal = "after Ctrl-C, the server did not remove the parts within 5 s";
     let both = format!("{answer}; nor could the parts be removed: {removal}");
     let expected = [("large", both.as_str()), ("small", answer)];
     assert_eq!(messages.collect::<Vec<_>>(), expected);
