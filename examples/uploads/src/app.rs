@@ -76,18 +76,12 @@ pub async fn run(args: &Args, token: &CancellationToken) -> Result<Finished, Err
     let mut outcomes = Arc::clone(&job).run(listing.files).await;
     let time = began.elapsed();
 
-    // What was cancelled before is still read back, as long as the server answers; cancelling now
-    // stops the reading.
-    let stop = if token.is_cancelled() {
-        target.client.grace.silent()
-    } else {
-        token
-    };
     verify(
         &job.stores.reading,
         &mut outcomes,
         args.max_parallel,
-        stop,
+        token,
+        &target.client.grace,
         &job.progress,
     )
     .await;

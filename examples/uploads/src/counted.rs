@@ -111,7 +111,10 @@ impl HttpService for CountedClient {
             pauses.asked(Instant::now(), asked);
         }
         // Before the limits see the end of the answer, it is no longer counted.
-        Ok(answer.map(|body| HttpResponseBody::new(ThrottledBody::holding(body, Some(slot)))))
+        Ok(answer.map(|body| {
+            let body = counts.grace.body(removes_parts, body);
+            HttpResponseBody::new(ThrottledBody::holding(body, Some(slot)))
+        }))
     }
 }
 

@@ -1,12 +1,15 @@
 //! How long requests that are under way may take after Ctrl-C.
 //!
 //! 1. A request that is under way when the job is cancelled is given up after [`GRACE`], and one that
-//!    begins later, such as one that reads back, after as long.
+//!    begins later, such as one that reads back, after as long. Each piece of the body of an answer
+//!    may take as long again.
 //! 2. Once one was given up, the server counts as silent: no other request is waited for, except those
 //!    that remove the parts of multipart uploads. They have [`REMOVAL`], all together.
 //!
 //! So the job ends within the sum of the two if the server says nothing at all, and takes its time
 //! with one that answers.
+
+mod body;
 
 use std::error::Error;
 use std::fmt;
@@ -14,11 +17,13 @@ use std::future::Future;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use object_store::client::{HttpError, HttpErrorKind};
+use object_store::client::{HttpError, HttpErrorKind, HttpResponseBody};
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-/// How long a request may take after the job was cancelled.
+use body::GracefulBody;
+
+/// How long an answer, or a piece of its body, may take after the job was cancelled.
 pub const GRACE: Duration = Duration::from_secs(10);
 
 /// How long those that remove parts may take after another request was given up.
@@ -49,16 +54,30 @@ impl Grace {
         &self.silent
     }
 
-    /// Waits for the answer to a request as long as it may take.
+    /// Waits for an answer, or for a piece of one, as long as it may take.
     ///
     /// # Errors
     ///
-    /// [`GivenUp`], which the store does not repeat.
-    pub(crate) async fn answer<R>(
+    /// [`GivenUp`], after which the store does not repeat a request.
+    pub(crate) async fn answer<R, E: From<GivenUp>>(
         &self,
         removes_parts: bool,
-        request: impl Future<Output = Result<R, HttpError>>,
-    ) -> Result<R, HttpError> {
+        answer: impl Future<Output = Result<R, E>>,
+    ) -> Result<R, E> {
+        tokio::select! {
+            biased;
+            answer = answer => answer,
+            given_up = self.given_up(removes_parts) => Err(given_up.into()),
+        }
+    }
+
+    /// Waits for each piece of a body as long as it may take.
+    pub(crate) fn body(&self, removes_parts: bool, body: HttpResponseBody) -> HttpResponseBody {
+        HttpResponseBody::new(GracefulBody::new(body, self.clone(), removes_parts))
+    }
+
+    /// Completes when what is waited for from now on is given up.
+    async fn given_up(&self, removes_parts: bool) -> GivenUp {
         let late = async {
             self.cancelled.cancelled().await;
             sleep(GRACE).await;
@@ -76,17 +95,15 @@ impl Grace {
         };
         let within = tokio::select! {
             biased;
-            answer = request => return answer,
             within = silent => within,
             () = late => GRACE,
         };
         self.since.get_or_init(Instant::now);
         self.silent.cancel();
-        let given_up = GivenUp {
+        GivenUp {
             removes_parts,
             within,
-        };
-        Err(HttpError::new(HttpErrorKind::Unknown, given_up))
+        }
     }
 }
 
@@ -113,6 +130,21 @@ impl fmt::Display for GivenUp {
 }
 
 impl Error for GivenUp {}
+
+impl From<GivenUp> for HttpError {
+    fn from(given_up: GivenUp) -> HttpError {
+        HttpError::new(HttpErrorKind::Unknown, given_up)
+    }
+}
+
+impl From<GivenUp> for object_store::Error {
+    fn from(given_up: GivenUp) -> object_store::Error {
+        object_store::Error::Generic {
+            store: "S3",
+            source: Box::new(given_up),
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests;

@@ -10,6 +10,7 @@ use object_store::path::Path as ObjectPath;
 use tokio_util::sync::CancellationToken;
 
 use crate::failure::{Failure, explain};
+use crate::grace::Grace;
 use crate::progress::Progress;
 use crate::source::SourceFile;
 use crate::upload::{Outcome, Stop};
@@ -31,13 +32,20 @@ enum Found {
 ///
 /// Looks at every object that was uploaded, and at what may have been left behind where an upload
 /// failed. An outcome that turns out to be untrue is changed.
+///
+/// After a cancel it goes on as long as the server answers; a cancel meanwhile ends it.
 pub(crate) async fn verify(
     store: &AmazonS3,
     outcomes: &mut [(SourceFile, Outcome)],
     parallel: usize,
     token: &CancellationToken,
+    grace: &Grace,
     progress: &Progress,
 ) {
+    let stop = match token.is_cancelled() {
+        true => grace.silent(),
+        false => token,
+    };
     let to_read: Vec<_> = outcomes
         .iter_mut()
         .filter(|(_, outcome)| match outcome {
@@ -49,7 +57,7 @@ pub(crate) async fn verify(
     progress.verifying(to_read.len());
     stream::iter(to_read)
         .for_each_concurrent(parallel, async |(file, outcome)| {
-            let found = token.run_until_cancelled(find(store, file)).await;
+            let found = stop.run_until_cancelled(find(store, file, grace)).await;
             correct(file, outcome, found);
             progress.verified();
         })
@@ -78,8 +86,8 @@ fn correct(file: &SourceFile, outcome: &mut Outcome, found: Option<Found>) {
     }
 }
 
-async fn find(store: &AmazonS3, file: &SourceFile) -> Found {
-    match compare(store, &file.key, file).await {
+async fn find(store: &AmazonS3, file: &SourceFile, grace: &Grace) -> Found {
+    match compare(store, &file.key, file, grace).await {
         Ok(true) => Found::Equal,
         Ok(false) => Found::Different,
         Err(object_store::Error::NotFound { .. }) => Found::Absent,
@@ -91,6 +99,7 @@ async fn compare(
     store: &AmazonS3,
     key: &ObjectPath,
     source: &SourceFile,
+    grace: &Grace,
 ) -> object_store::Result<bool> {
     let mut object = store.get(key).await?.into_stream();
     let path = source.path.clone();
@@ -102,7 +111,9 @@ async fn compare(
     while !ended {
         let mut bytes = Vec::with_capacity(STEP);
         while bytes.len() < STEP && !ended {
-            match object.try_next().await? {
+            // The store would wait a little and ask for the rest of a body that was given up, and the
+            // silence would end that as if nothing were wrong with this file.
+            match grace.answer(false, object.try_next()).await? {
                 Some(piece) => bytes.extend_from_slice(&piece),
                 None => ended = true,
             }
