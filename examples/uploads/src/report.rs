@@ -83,7 +83,7 @@ pub struct Report {
     pub cancelled: usize,
     /// Whether the job was cancelled, even if there was nothing left to do.
     pub interrupted: bool,
-    /// Files whose object has another name than they have, since it was percent-encoded.
+    /// Verified files whose object has another name than they have, since it was percent-encoded.
     pub renamed: usize,
     /// Links to directories, and what is neither a file nor a directory.
     pub skipped: usize,
@@ -152,10 +152,10 @@ impl Report {
             failures: Vec::new(),
         };
         for (file, outcome) in outcomes {
-            report.renamed += usize::from(file.is_renamed);
             match outcome {
                 Ok(()) => {
                     report.verified += 1;
+                    report.renamed += usize::from(file.is_renamed);
                     report.bytes += file.len;
                 }
                 Err(Stop::Cancelled) => report.cancelled += 1,

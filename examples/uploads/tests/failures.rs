@@ -123,6 +123,25 @@ async fn a_full_disk_does_not_stop_the_others() {
     );
 }
 
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_renamed_file_that_failed_has_no_object_of_another_name() {
+    let files = small_files(0);
+    for name in ["arrives\n", "fails\n"] {
+        fs::write(files.path().join(name), name).unwrap();
+    }
+    let refusal = Refusal {
+        key: "fails%0A".to_owned(),
+        part: None,
+        error: ErrorKind::StorageFull,
+    };
+    let server = TestServer::start(1_000, vec![refusal]).await;
+    let ended = run(server.program("uploads").arg(files.path()));
+    let json = ended.json();
+    assert_eq!((&json["verified"], &json["failed"]), (&1.into(), &1.into()));
+    assert_eq!(json["renamed"], 1);
+}
+
 #[test]
 fn a_server_that_refuses_is_one_message() {
     let files = small_files(30);
