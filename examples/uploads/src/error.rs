@@ -45,7 +45,15 @@ pub enum Error {
         /// Why.
         source: object_store::Error,
     },
-    /// The server takes connections, and answers nothing.
+    /// No connection to the server was made in time.
+    Unreachable {
+        /// Which one.
+        endpoint: String,
+        /// How long it was waited for.
+        waited: Duration,
+    },
+    /// The server did not answer a request in time. Whether it accepts connections is known only if
+    /// that was more than the 5 s that a connection may take.
     Silent {
         /// Which one.
         endpoint: String,
@@ -90,6 +98,11 @@ impl fmt::Display for Error {
                 "there are no credentials, as in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY: {}",
                 explain(source)
             ),
+            Error::Unreachable { endpoint, waited } => write!(
+                f,
+                "the server at {endpoint} cannot be reached; given up after {} s",
+                waited.as_secs()
+            ),
             Error::Silent { endpoint, waited } => write!(
                 f,
                 "the server at {endpoint} does not answer; given up after {} s",
@@ -114,7 +127,7 @@ impl error::Error for Error {
             | Error::Plot { source, .. }
             | Error::Output { source } => Some(source),
             Error::Redis { source } => Some(source),
-            Error::Silent { .. } => None,
+            Error::Unreachable { .. } | Error::Silent { .. } => None,
             Error::Credentials { source } | Error::Client { source } => Some(source),
         }
     }

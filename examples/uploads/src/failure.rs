@@ -59,7 +59,7 @@ impl Failure {
         Failure {
             key: key.into(),
             message: explain(error),
-            reached_server: cause(error).is_none() && !unconnected(error),
+            reached_server: cause(error).is_none() && !find(error).is_some_and(unconnected),
         }
     }
 }
@@ -101,11 +101,13 @@ pub fn explain(error: &object_store::Error) -> String {
         return given_up.to_string();
     }
     let deepest = deepest(error).to_string();
-    match find::<HttpError>(error).map(HttpError::kind) {
+    match find::<HttpError>(error) {
         // There was an answer, or it did not come to a request.
         None => server_said(&deepest),
-        Some(HttpErrorKind::Timeout) => "the server does not answer in time".to_owned(),
-        Some(HttpErrorKind::Connect) => format!("the server cannot be reached: {deepest}"),
+        Some(error) if unconnected(error) => format!("the server cannot be reached: {deepest}"),
+        Some(error) if error.kind() == HttpErrorKind::Timeout => {
+            "the server does not answer in time".to_owned()
+        }
         Some(_) => format!("the server broke off: {deepest}"),
     }
 }
@@ -129,8 +131,12 @@ fn element<'a>(body: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// Whether no connection was made, so that the server has seen nothing.
-fn unconnected(error: &object_store::Error) -> bool {
-    find::<HttpError>(error).is_some_and(|error| error.kind() == HttpErrorKind::Connect)
+///
+/// That one was not made in time has the kind of any other timeout.
+pub(crate) fn unconnected(error: &HttpError) -> bool {
+    let source = error.source();
+    let source = source.and_then(|source| source.downcast_ref::<reqwest::Error>());
+    error.kind() == HttpErrorKind::Connect || source.is_some_and(reqwest::Error::is_connect)
 }
 
 /// The innermost cause.

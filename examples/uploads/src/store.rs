@@ -23,12 +23,16 @@ use tollgate_object_store::ThrottledConnector;
 use crate::args::Args;
 use crate::counted::{Counted, Counts};
 use crate::error::Error;
+use crate::failure::unconnected;
 use crate::rates::Limits;
 use crate::server::{self, Server};
 
 /// How long a server may take to answer its first request, which brings no bytes. Otherwise each file
 /// would wait for its timeout and its retries.
 const FIRST_ANSWER: Duration = Duration::from_secs(10);
+
+/// How long another server may take to accept a connection.
+const CONNECT: Duration = Duration::from_secs(5);
 
 /// The store, as different requests see it: they differ in what they wait for, and share the limits.
 #[derive(Debug)]
@@ -79,7 +83,8 @@ impl Stores {
     ///
     /// # Errors
     ///
-    /// When a client cannot be set up, the server does not answer, or there are no credentials.
+    /// When a client cannot be set up, the server cannot be reached or does not answer, or there
+    /// are no credentials.
     pub(crate) async fn remote(
         endpoint: &str,
         bucket: &str,
@@ -92,7 +97,7 @@ impl Stores {
         let options = ClientOptions::new()
             .with_allow_http(endpoint.starts_with("http://"))
             .with_timeout(args.timeout)
-            .with_connect_timeout(Duration::from_secs(5));
+            .with_connect_timeout(CONNECT);
         let builder = AmazonS3Builder::from_env()
             // Both, as a variable for the second would go before the argument.
             .with_endpoint(endpoint)
@@ -101,14 +106,11 @@ impl Stores {
             .with_client_options(options.clone())
             .with_retry(retry(args.retries));
         let connector = ReqwestConnector::default();
-        let client = connector.connect(&options);
+        // The wait ends it, and not at the same time a timeout of its own.
+        let client = connector.connect(&options.with_timeout_disabled());
         let client = client.map_err(|source| Error::Client { source })?;
-        let waited = args.timeout.min(FIRST_ANSWER);
-        let answers = answers(&client, endpoint, waited);
-        if token.run_until_cancelled(answers).await == Some(false) {
-            let endpoint = endpoint.to_owned();
-            return Err(Error::Silent { endpoint, waited });
-        }
+        let answers = answers(&client, endpoint, args.timeout.min(FIRST_ANSWER));
+        token.run_until_cancelled(answers).await.unwrap_or(Ok(()))?;
         let stores = Stores::build(&builder, Arc::new(connector), limits, counts, token)?;
         // Once and first: otherwise every file would wait for them before it fails.
         let credentials = stores.sending.credentials().get_credential().await;
@@ -173,20 +175,28 @@ fn retry(max_retries: usize) -> RetryConfig {
     }
 }
 
-/// Whether a server answers anything to a request without a body, be it a refusal. One that cannot
-/// be reached is left to the uploads, whose failure tells why.
-async fn answers(client: &HttpClient, endpoint: &str, wait: Duration) -> bool {
+/// Waits until a server answers anything to a request without a body, be it a refusal. That no
+/// connection can be made is left to the uploads, whose failure tells why, unless that took long.
+///
+/// # Errors
+///
+/// When there is no answer within the time, or no connection within that of the client.
+async fn answers(client: &HttpClient, endpoint: &str, waited: Duration) -> Result<(), Error> {
     let mut request = HttpRequest::new(HttpRequestBody::empty());
     *request.method_mut() = Method::HEAD;
     // The store says what is wrong with it.
     let Ok(uri) = endpoint.parse() else {
-        return true;
+        return Ok(());
     };
     *request.uri_mut() = uri;
-    match timeout(wait, client.execute(request)).await {
-        Ok(Err(error)) => error.kind() != HttpErrorKind::Timeout,
-        Ok(Ok(_)) => true,
-        Err(_) => false,
+    let endpoint = endpoint.to_owned();
+    match timeout(waited, client.execute(request)).await {
+        Err(_) => Err(Error::Silent { endpoint, waited }),
+        Ok(Err(error)) if error.kind() == HttpErrorKind::Timeout && unconnected(&error) => {
+            let waited = CONNECT;
+            Err(Error::Unreachable { endpoint, waited })
+        }
+        Ok(_) => Ok(()),
     }
 }
 
@@ -236,10 +246,53 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn answers_of_a_silent_server_is_false_after_the_wait() {
+    async fn answers_of_a_silent_server_is_an_error_after_the_wait() {
         let start = Instant::now();
         let client = HttpClient::new(Silent);
-        assert!(!answers(&client, "http://127.0.0.1:9", FIRST_ANSWER).await);
+        let answers = answers(&client, "http://127.0.0.1:9", FIRST_ANSWER).await;
+        let message = "the server at http://127.0.0.1:9 does not answer; given up after 10 s";
+        assert_eq!(answers.unwrap_err().to_string(), message);
         assert_eq!(start.elapsed(), Duration::from_secs(10));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn answers_of_a_server_that_takes_no_connection_is_unreachable_after_5_s() {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        // The system lets one connection wait to be accepted, and makes no other.
+        let listener = socket.listen(0).unwrap();
+        let address = listener.local_addr().unwrap();
+        let _waits = tokio::net::TcpStream::connect(address).await.unwrap();
+        let endpoint = format!("http://{address}");
+        install_tls();
+        let client = reqwest::Client::builder()
+            .no_proxy()
+            .connect_timeout(CONNECT);
+        let client = HttpClient::new(client.build().unwrap());
+        tokio::time::pause();
+        let start = Instant::now();
+        let error = answers(&client, &endpoint, FIRST_ANSWER).await.unwrap_err();
+        assert_eq!(start.elapsed().as_secs(), 5);
+        let message = format!("the server at {endpoint} cannot be reached; given up after 5 s");
+        assert_eq!(error.to_string(), message);
+
+        // The same, where an upload is the first to see it.
+        let mut request = HttpRequest::new(HttpRequestBody::empty());
+        *request.uri_mut() = endpoint.parse().unwrap();
+        let source = client.execute(request).await.unwrap_err();
+        let failure = crate::failure::Failure::store(
+            "key",
+            &object_store::Error::Generic {
+                store: "S3",
+                source: Box::new(source),
+            },
+        );
+        let message = failure.message;
+        assert!(
+            message.starts_with("the server cannot be reached: "),
+            "{message}"
+        );
+        assert!(!failure.reached_server);
     }
 }
