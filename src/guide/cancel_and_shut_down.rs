@@ -60,7 +60,8 @@
 //! - *All waits of a request, also of other libraries*: one `CancellationToken` (feature `tokio`, a default).
 //! - *Without a token*: `close()` ends the waits, too, with [`Closed`](crate::ErrorKind::Closed). It cannot
 //!   be undone; to stop for a while, use [`set_permits(0)`](crate::Semaphore::set_permits),
-//!   [`pause_for`](crate::RateLimiter::pause_for), or a [`Gate`](crate::Gate).
+//!   [`pause_for`](crate::RateLimiter::pause_for), or a [`Gate`](crate::Gate). After a resume with fewer
+//!   permits, [`reject_impossible`](crate::Semaphore::reject_impossible) refuses waiters for more than these.
 //! - *Work with several limits*: `all((..)).acquire().cancel_on(&token)` returns what its other parts took.
 //!
 //! # Traps

@@ -104,16 +104,19 @@ use crate::wait::Waiting;
 /// [`enter_now`](Self::enter_now) by it.
 ///
 /// A wrapper polls the inner future itself, taken [out of its `Waiting`](Waiting::into_inner), so that
-/// a timeout still reaches the inner throttle. It forwards `rollback` and `enter_now`; and
-/// [`tick`](Self::tick) with [`enter_as_of`](Self::enter_as_of), without which a rate behind a fair
-/// queue admits fewer callers than it could:
+/// a timeout still reaches the inner throttle. It forwards `rollback`; `enter_now`, without which a
+/// fair queue with no room to wait refuses every caller; and [`tick`](Self::tick) with
+/// [`enter_as_of`](Self::enter_as_of), without which a rate behind a fair queue admits fewer callers
+/// than it could. For costs it implements [`Weighted`] in the same way, with
+/// [`enter_many_now`](Weighted::enter_many_now) and [`enter_many_as_of`](Weighted::enter_many_as_of).
+/// For `try_acquire` of a class of a fair queue it implements [`TryThrottle`].
 ///
 /// ```
 /// use std::sync::Arc;
 /// use std::sync::atomic::{AtomicU64, Ordering};
 /// use tollgate::{Semaphore, Throttle, Tick, Waiting};
 ///
-/// /// Counts the calls.
+/// /// Counts the calls that enter or wait, whatever becomes of them.
 /// #[derive(Clone)]
 /// struct Counted<T>(T, Arc<AtomicU64>);
 ///

@@ -62,7 +62,7 @@ pub enum StoreError {
     Script,
     /// The server does not permit this client to connect, or to run a command of a script: its
     /// password is wrong, or its rights do not suffice.
-    /// [`Store::last_failure`](crate::Store::last_failure) returns the text of the server.
+    /// [`Store::last_failure`](crate::Store::last_failure) returns what the server said.
     Forbidden,
     /// The address of a server cannot be used.
     Misconfigured,

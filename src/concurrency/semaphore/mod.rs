@@ -184,10 +184,10 @@ impl Semaphore {
     /// every request for permits waits. This is a pause, which a later limit ends, whereas
     /// [`close`](Self::close) is final.
     ///
-    /// Raising the limit never refuses a waiter, also not from 0. A waiter that joined during a pause
-    /// and requests more than the limit after it waits until the limit is high enough, **and everybody
-    /// behind it waits too**. If the limit is to stay there, call
-    /// [`reject_impossible`](Self::reject_impossible) afterwards.
+    /// Raising the limit never refuses a waiter, also not from 0. A waiter that joined before or during
+    /// a pause and requests more than the limit after it waits until the limit is high enough, **and
+    /// everybody behind it waits too**, although permits are available. If the limit is to stay there,
+    /// call [`reject_impossible`](Self::reject_impossible) afterwards.
     ///
     /// # Panics
     ///
@@ -217,8 +217,8 @@ impl Semaphore {
     /// does: with [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity), when it reaches the head of
     /// the queue, unless the limit has been raised far enough by then.
     ///
-    /// There are such waiters only after a limit of 0, during which a request for any number of
-    /// permits waits: [raising the limit](Self::set_permits) refuses none of them. While the limit is
+    /// There are such waiters only after a limit of 0. Requests for any number of permits wait
+    /// meanwhile, and [raising the limit](Self::set_permits) refuses none of them. While the limit is
     /// 0, nothing is impossible, and this does nothing.
     ///
     /// # Examples
@@ -422,8 +422,8 @@ impl Semaphore {
     /// Waits until all permits have been returned.
     ///
     /// It completes when there was a moment, since the first poll, at which no caller held a
-    /// permit. Waiters in the queue do not count: while the limit is 0, there may be some at such a
-    /// moment. While callers come and go, there may never be such a moment. A moment that ends at
+    /// permit. Waiters in the queue do not count: there may be some at such a moment while the limit
+    /// is 0, or [less than the first of them requests](Self::reject_impossible). While callers come and go, there may never be such a moment. A moment that ends at
     /// once, because a caller takes a permit again, may go unnoticed. To drain the semaphore, keep
     /// new callers out with [`close`](Self::close) or with a token that cancels the waiters.
     ///
