@@ -99,25 +99,27 @@ impl<S: Deref<Target = RateLimiter>> Acquire<S> {
     #[inline(never)]
     fn poll_queue(&mut self, context: &Context<'_>) -> Poll<Result<Charge, AcquireError>> {
         let waker = context.waker();
-        let mut polled = match &self.state {
-            State::New | State::AsOf(_) => None,
-            State::Waiting(id) => self.poll_in_queue(id, waker),
-            State::Over => panic!("polled again after it was ready"),
-        };
-        if polled.is_none() {
+        loop {
+            let polled = match &self.state {
+                // A waker may panic when it is cloned; drop must still find the waiter's slot then.
+                State::New | State::AsOf(_) => {
+                    let here = self.limiter.here();
+                    here.join(self.cost, waker, &mut self.state)
+                }
+                State::Waiting(id) => self.poll_in_queue(id, waker),
+                State::Over => panic!("polled again after it was ready"),
+            };
+            if let Some(polled) = polled {
+                if polled.is_ready() {
+                    self.state = State::Over;
+                }
+                return polled;
+            }
             if self.is_waiting() {
                 self.leave();
                 self.state = State::New;
             }
-            // A waker may panic when it is cloned; drop must still find the waiter's slot then.
-            let here = self.limiter.here();
-            polled = Some(here.join(self.cost, waker, &mut self.state));
         }
-        let polled = polled.unwrap_or(Poll::Pending);
-        if polled.is_ready() {
-            self.state = State::Over;
-        }
-        polled
     }
 
     /// Polls the waiter where it is in the queue. Returns `None` if it has to join the queue of
@@ -128,12 +130,10 @@ impl<S: Deref<Target = RateLimiter>> Acquire<S> {
         waker: &Waker,
     ) -> Option<Poll<Result<Charge, AcquireError>>> {
         let state = self.limiter.state_of(id);
-        if !state.clock().is_elsewhere() {
-            return Some(state.poll_waiter(id, waker));
+        match state.clock().is_elsewhere() {
+            true => state.collect_served(id).map(Poll::Ready),
+            false => state.poll_waiter(id, waker),
         }
-        let outcome = state.collect_served(id)?;
-        let moves = outcome.is_err() && state.clock().has_ended() && !self.limiter.is_closed();
-        (!moves).then_some(Poll::Ready(outcome))
     }
 
     #[inline]

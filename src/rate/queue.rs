@@ -52,12 +52,15 @@ const MOST_REFUNDED: u64 = 1 << 62;
 /// Replaces the generation of a charge: the waiter asked for too much.
 const REFUSED: u64 = u64::MAX;
 
+/// Replaces the generation of a charge: the runtime has ended, and the waiter moves to another queue.
+pub(super) const MOVES: u64 = u64::MAX - 1;
+
 /// What the lock guards.
 pub(super) struct QueueState {
     pub(super) rule: RuleState,
     pub(super) quota: Quota,
     /// While a waiter waits, its [`request`]; then its charge, or the capacity as the cost if it is
-    /// [`REFUSED`]. A waiter for which nothing is kept was released by `close`.
+    /// [`REFUSED`], or that it [`MOVES`]. A waiter for which nothing is kept was released by `close`.
     pub(super) waiters: WaitQueue<Receipt>,
     /// The total cost of the waiters that can be admitted: of all, except those that ask for more
     /// than they can get since the burst was lowered.
@@ -111,14 +114,15 @@ impl QueueState {
         self.rule.is_ahead_of(now) && now >= self.paused_until
     }
 
-    /// Returns the outcome of a waiter that no longer waits.
-    pub(super) fn collect(&mut self, id: &WaiterId) -> Result<Charge, AcquireError> {
+    /// Returns the outcome of a waiter that no longer waits. `None` if it [`MOVES`].
+    pub(super) fn collect(&mut self, id: &WaiterId) -> Option<Result<Charge, AcquireError>> {
         match self.waiters.collect(id) {
-            None => Err(AcquireError::new(ErrorKind::Closed)),
+            None => Some(Err(AcquireError::new(ErrorKind::Closed))),
+            Some(kept) if kept.generation == MOVES => None,
             Some(kept) if kept.generation == REFUSED => {
-                Err(AcquireError::exceeds_capacity(kept.cost))
+                Some(Err(AcquireError::exceeds_capacity(kept.cost)))
             }
-            Some(receipt) => Ok(receipt.into()),
+            Some(receipt) => Some(Ok(receipt.into())),
         }
     }
 }
@@ -335,6 +339,12 @@ impl<'a> Locked<'a> {
                 self.waiters.keep_head(refused)
             } else if let Some(receipt) = self.grant(head) {
                 self.waiters.keep_head(receipt)
+            } else if self.shared.clock().has_ended() {
+                let moves = Receipt {
+                    generation: MOVES,
+                    ..Receipt::default()
+                };
+                self.waiters.keep_head(moves)
             } else {
                 break;
             };

@@ -9,9 +9,13 @@
 //!    whether the limiter is closed; both are changed there first, and then in each state. A state
 //!    takes them over under the lock of the table, so one that is made meanwhile misses neither.
 //! 2. A waiter is in the queue of the runtime in which it was polled last: polled in another one, it
-//!    takes what it was granted, or moves. A runtime that ends closes its queue, which wakes
-//!    everybody there to move.
-//! 3. A state is dropped when its runtime has ended and nobody is in its queue.
+//!    takes what it was granted, or moves. When a runtime ends, everybody in its queue is woken to
+//!    [move](super::queue::MOVES).
+//! 3. A state is dropped when its runtime has ended, and nobody is in its queue or has still to take
+//!    what is kept there. A waiter that was released by `close` does not keep it: it finds the first
+//!    `Shared` instead, which is closed, too.
+//! 4. A runtime may end between the choice of its state and the call. The time of the state stands
+//!    still then, so the call is one of just before the end; only waiting is refused there.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -102,5 +106,54 @@ impl Shared {
     pub(super) fn of_runtimes(&self) -> Vec<Arc<Self>> {
         let all = self.runtimes.as_ref().map(|runtimes| runtimes.all());
         all.unwrap_or_default()
+    }
+}
+
+#[cfg(all(test, feature = "tokio"))]
+mod tests {
+    use std::task::{Poll, Waker};
+    use std::time::Duration;
+
+    use super::super::acquire::State;
+    use super::*;
+    use crate::quota::Quota;
+    use crate::time::Clock;
+
+    /// What a call meets whose runtime ends when it has chosen the state.
+    #[test]
+    fn state_of_a_runtime_that_has_ended_decides_as_of_its_end_and_keeps_nobody_waiting() {
+        let limiter = RateLimiter::new(Quota::per_day(1).burst(2)).clock(Clock::tokio());
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        let (waker, mut waits) = (Waker::noop(), State::New);
+        let state = runtime.block_on(async {
+            let state = Arc::clone(&limiter.here());
+            assert!(matches!(
+                state.join(3, waker, &mut State::New),
+                Some(Poll::Ready(Err(_)))
+            ));
+            state.try_charge(1, 1).unwrap();
+            assert_eq!(
+                state.join(2, waker, &mut waits).map(|it| it.is_ready()),
+                Some(false)
+            );
+            state
+        });
+        drop(runtime);
+        state.on_deadline();
+        let State::Waiting(id) = waits else {
+            panic!("it does not wait");
+        };
+        assert!(state.poll_waiter(&id, waker).is_none());
+        assert!(state.is_unused());
+        state.try_charge(1, 1).unwrap();
+        let refused = state.try_charge(1, 1).unwrap_err();
+        assert_eq!(refused.retry_after(), Some(Duration::from_secs(86_400)));
+        let mut late = State::New;
+        assert!(state.join(1, waker, &mut late).is_none());
+        assert!(matches!(late, State::New) && state.is_unused());
     }
 }

@@ -329,14 +329,11 @@ impl Shared {
     }
 
     /// Serves the queue. The timer calls it when the head may be due, or when the runtime has ended:
-    /// then everybody [moves](super::acquire) to another queue.
+    /// then everybody [moves](super::queue::MOVES) to another queue.
     pub(super) fn on_deadline(&self) {
         // Disarmed first, so that a later arming takes effect.
         self.timer.disarm();
-        match self.clock().has_ended() {
-            true => self.lock_state().close(),
-            false => self.lock_state().serve(),
-        }
+        self.lock_state().serve();
     }
 }
 

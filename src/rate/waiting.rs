@@ -24,18 +24,21 @@ use crate::wait_queue::{WaiterId, WaiterStatus};
 const FORESEEN: usize = 1024;
 
 impl Shared {
-    /// Charges now, fails, or joins the queue, and then stores the waiter's id in `state`.
+    /// Charges now, fails, or joins the queue, and then stores the waiter's id in `state`. Returns
+    /// `None` if the runtime has ended, so that the call has to wait elsewhere.
     #[inline(never)]
     pub(super) fn join(
         &self,
         cost: u64,
         waker: &Waker,
         state: &mut State,
-    ) -> Poll<Result<Charge, AcquireError>> {
+    ) -> Option<Poll<Result<Charge, AcquireError>>> {
         // Cloned before the lock, under which no foreign code runs, and dropped after it.
         let waker = waker.clone();
         let mut locked = self.lock_on_time();
-        locked.check(cost)?;
+        if let Err(refused) = locked.check(cost) {
+            return Some(Poll::Ready(Err(refused)));
+        }
         let now = locked.now;
         let came = match state {
             State::AsOf(tick) if cost > 0 => now.min(*tick),
@@ -46,7 +49,7 @@ impl Shared {
             false => locked.admit(cost, cost),
         };
         let due = match admitted {
-            Ok(charge) => return Poll::Ready(Ok(charge)),
+            Ok(charge) => return Some(Poll::Ready(Ok(charge))),
             Err(due) => due,
         };
         let waiting = locked.waiting();
@@ -54,11 +57,15 @@ impl Shared {
             // Until the head is due; or, if no call may wait, until this call is.
             let free = locked.next_due().unwrap_or(due);
             let after = self.jittered(wait_for(free, now));
-            return Poll::Ready(Err(AcquireError::queue_full(after)));
+            return Some(Poll::Ready(Err(AcquireError::queue_full(after))));
         }
         let after = wait_for(due, now);
         if remaining_timeout().is_some_and(|budget| after > budget) {
-            return Poll::Ready(Err(AcquireError::would_take(after)));
+            return Some(Poll::Ready(Err(AcquireError::would_take(after))));
+        }
+        // Under the lock: a state that has ended, and is unused then, may not be used any more.
+        if self.clock().has_ended() {
+            return None;
         }
         let id = locked.push(cost, came, waker);
         *state = State::Waiting(id.of_queue(self.number));
@@ -68,20 +75,20 @@ impl Shared {
         if waiting == 0 {
             self.arm(due);
         }
-        Poll::Pending
+        Some(Poll::Pending)
     }
 
-    /// Polls a waiter again.
+    /// Polls a waiter again. Returns `None` if it has to [move](super::queue::MOVES).
     #[inline(never)]
     pub(super) fn poll_waiter(
         &self,
         id: &WaiterId,
         waker: &Waker,
-    ) -> Poll<Result<Charge, AcquireError>> {
+    ) -> Option<Poll<Result<Charge, AcquireError>>> {
         let mut queue = self.queue();
         let mut status = queue.waiters.look(id, waker);
         if status == WaiterStatus::Served {
-            return Poll::Ready(queue.collect(id));
+            return queue.collect(id).map(Poll::Ready);
         }
         drop(queue);
         if status == WaiterStatus::StaleWaker {
@@ -94,17 +101,17 @@ impl Shared {
         // called.
         status = self.lock_on_time().waiters.look(id, waker);
         if status == WaiterStatus::Served {
-            return Poll::Ready(self.queue().collect(id));
+            return self.queue().collect(id).map(Poll::Ready);
         }
         report_clock(self.clock());
-        Poll::Pending
+        Some(Poll::Pending)
     }
 
-    /// Returns the outcome of a waiter, if it has been served.
+    /// Returns the outcome of a waiter, if it has one.
     pub(super) fn collect_served(&self, id: &WaiterId) -> Option<Result<Charge, AcquireError>> {
         let mut queue = self.queue();
         let waits = queue.waiters.cost(id).is_some();
-        (!waits).then(|| queue.collect(id))
+        if waits { None } else { queue.collect(id) }
     }
 
     /// Leaves the queue, or gives back what was granted there.
@@ -117,7 +124,7 @@ impl Shared {
         let Some(waker) = locked.waiters.withdraw(&id) else {
             let collected = locked.collect(&id);
             drop(locked);
-            if let Ok(charge) = collected {
+            if let Some(Ok(charge)) = collected {
                 self.lock_on_time().give_back(&charge, charge.cost());
             }
             return;

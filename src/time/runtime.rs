@@ -11,7 +11,7 @@
 //!    home and reads its time from anywhere.
 //! 4. A home ends with its runtime, since a task of the runtime holds it. States of homes that have
 //!    ended are dropped before another one is made, so there are never more than runtimes were in use
-//!    at once, and one.
+//!    at once, and one, unless somebody has still to take what is kept in them.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -82,7 +82,8 @@ pub(super) struct Home {
     id: Option<Id>,
     /// Of the runtime, until it ends: it keeps the memory of the runtime.
     handle: Mutex<Option<Handle>>,
-    ended: AtomicBool,
+    /// The last tick, when it has ended.
+    ended: OnceLock<Tick>,
 }
 
 /// The homes of the runtimes in use.
@@ -115,7 +116,7 @@ impl Home {
         Self {
             id: runtime.as_ref().map(Handle::id),
             handle: Mutex::new(runtime),
-            ended: AtomicBool::new(false),
+            ended: OnceLock::new(),
         }
     }
 
@@ -138,15 +139,16 @@ impl Home {
     }
 
     fn end(&self) {
-        // Release: pairs with the acquire of `has_ended`.
-        self.ended.store(true, Ordering::Release);
+        let last = self.within(|runtime| runtime.map(|_| now()));
+        // At the end of a thread there is no time to read, and nothing is due any more.
+        self.ended.get_or_init(|| last.unwrap_or_default());
         // The lock was a temporary, so the handle is dropped after it.
         let handle = lock(&self.handle).take();
         drop(handle);
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        self.ended.load(Ordering::Acquire)
+        self.ended.get().is_some()
     }
 
     /// Returns whether the current code is in it.
@@ -167,13 +169,13 @@ impl Home {
         run(runtime.as_ref())
     }
 
-    /// Returns the tick of this home. After its end that is the first of all ticks, so that nothing is
-    /// due any more: the time of the machine may be ahead of a paused one.
+    /// Returns the tick of this home. After its end that is the last one, so that nothing else becomes
+    /// due: the time of the machine may be ahead of a paused one.
     pub(super) fn now(&self) -> Tick {
-        self.within(|runtime| match runtime {
-            Some(_) => now(),
-            None if self.has_ended() => Tick::default(),
-            None => tick_at(Instant::now()),
+        self.within(|runtime| match (self.ended.get(), runtime) {
+            (Some(last), _) => *last,
+            (None, Some(_)) => now(),
+            (None, None) => tick_at(Instant::now()),
         })
     }
 
@@ -453,11 +455,37 @@ mod tests {
 
     /// A waiter that leaves its queue there would otherwise release the next one ahead of its time.
     #[test]
-    fn now_of_a_runtime_that_has_ended_is_before_everything_that_is_due() {
-        let runtime = tokio::runtime::Builder::new_current_thread().build();
-        let home = runtime.unwrap().block_on(async { Home::current() });
+    fn now_of_a_runtime_that_has_ended_is_that_of_its_end() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        let (home, last) = runtime.block_on(async {
+            tokio::time::advance(BEFORE).await;
+            (Home::current(), now())
+        });
+        let handle = runtime.handle().clone();
+        drop(runtime);
         assert!(home.has_ended());
-        assert_eq!(home.now(), Tick::default());
+        assert_eq!(home.now(), last);
+        let _context = handle.enter();
+        assert_eq!(home.now(), last);
+    }
+
+    /// The task that ends the home may be dropped after that of a timer.
+    #[test]
+    fn timer_that_a_runtime_drops_ends_its_home() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        let runtime = runtime.unwrap();
+        let home = runtime.block_on(async { Home::current() });
+        assert!(!home.has_ended());
+        drop(WakeOnDrop {
+            waker: Some(Waker::noop().clone()),
+            cancelled: Arc::default(),
+            home: Some(Arc::clone(&home)),
+        });
+        assert!(home.has_ended());
     }
 
     #[test]

@@ -219,35 +219,41 @@ fn waiter_that_is_polled_in_another_runtime_moves_to_its_queue() {
     left.block_on(async { assert_eq!(limiter.waiting(), 0) });
 }
 
-/// Their timer is gone with it. In the runtime in which they live, time is real.
+/// Their timer is gone with it, and nobody polls them before they are woken.
 #[test]
 fn waiters_of_a_runtime_that_ends_are_woken_and_move() {
-    let charges = ends(|| {
-        let limiter = limiter(Quota::per_second(1000));
-        let gone = paused_runtime();
-        let home = Builder::new_current_thread().enable_time().build().unwrap();
-        home.block_on(async {
-            let mut waits = Box::pin(join_all((0..3).map(|_| limiter.acquire())));
-            std::future::poll_fn(|context| {
-                let _context = gone.enter();
-                at_once(&limiter);
-                let waits = waits.as_mut().poll(context);
-                assert!(waits.is_pending() && limiter.waiting() == 3);
-                std::task::Poll::Ready(())
-            })
-            .await;
-            // No timer of this runtime would wake them.
-            assert_eq!(limiter.waiting(), 0);
-            drop(thread::spawn(move || drop(gone)));
-            waits
-                .await
-                .into_iter()
-                .map(Result::unwrap)
-                .collect::<Vec<_>>()
-        })
-    });
-    assert_eq!(charges.len(), 3);
-    assert_apart(charges, millis(1));
+    for is_met_before in [false, true] {
+        ends(move || {
+            let limiter = limiter(Quota::per_day(1).burst(3));
+            let gone = paused_runtime();
+            let mut waiters = gone.block_on(async {
+                assert_eq!(at_once(&limiter), 3);
+                [(); 3].map(|()| Waiter::parked(limiter.acquire()))
+            });
+            drop(gone);
+            until_woken(&waiters);
+            if is_met_before {
+                // Its first use drops what is not needed any more of the one that is gone.
+                assert_eq!(paused_runtime().block_on(async { limiter.available() }), 3);
+            }
+            paused_runtime().block_on(async {
+                let moved = waiters.each_mut().map(|waiter| kind_of(waiter.output()));
+                assert_eq!(moved, [None; 3]);
+            });
+        });
+    }
+}
+
+/// Waits until each was woken, once and no more.
+fn until_woken<F: Future>(waiters: &[Waiter<F>]) {
+    while waiters.iter().any(|waiter| waiter.wakes() == 0) {
+        thread::yield_now();
+    }
+    assert!(waiters.iter().all(|waiter| waiter.wakes() == 1));
+}
+
+fn kind_of(outcome: Result<Charge, tollgate::AcquireError>) -> Option<ErrorKind> {
+    outcome.err().map(|error| error.kind())
 }
 
 /// A refusal is no reason to move.
@@ -261,7 +267,16 @@ fn close_reaches_the_waiters_of_every_runtime() {
             Waiter::parked(limiter.acquire())
         })
     });
+    let gone = paused_runtime();
+    let mut stays = gone.block_on(async {
+        at_once(&limiter);
+        Waiter::parked(limiter.acquire())
+    });
     limiter.close();
+    // Its state goes with the next one that is met.
+    drop(gone);
+    assert_eq!(paused_runtime().block_on(async { at_once(&limiter) }), 0);
+    assert_eq!((stays.wakes(), stays.refused()), (1, ErrorKind::Closed));
     for (waiter, runtime) in waiters.iter_mut().zip(&runtimes).rev() {
         assert_eq!(waiter.wakes(), 1);
         assert_eq!(kind(waiter.output()), ErrorKind::Closed);
