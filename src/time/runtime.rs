@@ -151,9 +151,13 @@ impl Home {
         self.ended.get().is_some()
     }
 
-    /// Returns whether the current code is in it.
+    /// Returns whether the current code is in it: whether it is the [current](Self::current) one.
     pub(super) fn is_here(&self) -> bool {
-        current() == self.id && !self.has_ended()
+        match current() == self.id {
+            true => !self.has_ended(),
+            // A runtime that has ended is the outside, too.
+            false => self.id.is_none() && Self::current().id.is_none(),
+        }
     }
 
     /// Calls `run` in the context of the runtime. Outside of runtimes, or when it has ended, there is

@@ -438,3 +438,19 @@ fn runtime_without_a_timer_fails_only_what_waits() {
         assert_eq!(ended.expect("it is not stranded").len(), 3);
     });
 }
+
+/// All its tasks are outside from then on, and those that wait stay where they are.
+#[test]
+fn waiter_in_the_context_of_a_runtime_that_has_ended_keeps_its_place() {
+    let limiter = limiter(Quota::per_day(1));
+    let gone = paused_runtime();
+    let handle = gone.handle().clone();
+    drop(gone);
+    let _context = handle.enter();
+    assert_eq!(at_once(&limiter), 1);
+    let mut waiter = Waiter::parked(limiter.acquire());
+    let behind = limiter.reserve().unwrap();
+    assert!(waiter.is_pending());
+    assert_eq!(limiter.waiting(), 2);
+    assert!(behind.delay() > Duration::from_secs(86_400));
+}
