@@ -187,9 +187,14 @@ impl Home {
     ///
     /// # Panics
     ///
-    /// Panics if the runtime has no timer.
+    /// Panics if the runtime has no timer, unless it is due and the current code is elsewhere.
     pub(super) fn start_timer(self: &Arc<Self>, due: Tick, waker: Waker) -> TimerEntry {
         let away = due.saturating_since(self.now());
+        // What is due from elsewhere, such as the rest of a queue that is closed, does not wait until
+        // somebody drives the runtime.
+        if away.is_zero() && current() != self.id {
+            return system_timer(away, waker);
+        }
         self.within(|runtime| match runtime {
             Some(runtime) => spawn_timer(runtime, away, waker, Some(Arc::clone(self))),
             None if self.has_ended() => system_timer(Duration::ZERO, waker),

@@ -454,3 +454,24 @@ fn waiter_in_the_context_of_a_runtime_that_has_ended_keeps_its_place() {
     assert_eq!(limiter.waiting(), 2);
     assert!(behind.delay() > Duration::from_secs(86_400));
 }
+
+/// Nobody drives the runtime, in which the timer would go on after the first thousand.
+#[test]
+fn release_of_the_waiters_of_a_runtime_that_is_not_driven_reaches_them_all() {
+    let releases: [fn(&RateLimiter); 2] = [RateLimiter::close, |limiter| {
+        limiter.set_quota(Quota::UNLIMITED);
+    }];
+    for release in releases {
+        ends(move || {
+            let limiter = limiter(Quota::per_day(1));
+            let idle = paused_runtime();
+            let waiters: Vec<_> = idle.block_on(async {
+                at_once(&limiter);
+                let waiters = (0..3000).map(|_| Waiter::parked(limiter.acquire()));
+                waiters.collect()
+            });
+            release(&limiter);
+            until_woken(&waiters);
+        });
+    }
+}
