@@ -20,6 +20,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use super::charge::Charge;
 use super::limiter::RateLimiter;
 use super::options::Config;
 use super::shared::Shared;
@@ -57,8 +58,7 @@ impl RateLimiter {
     /// Returns the state in whose queue a waiter is.
     pub(super) fn state_of(&self, id: &WaiterId) -> StateRef<'_> {
         let shared = self.shared();
-        let runtimes = shared.runtimes.as_ref();
-        match runtimes.and_then(|runtimes| runtimes.numbered(id.queue())) {
+        match shared.find_runtime(|state| state.number == id.queue()) {
             None => StateRef::Only(shared),
             Some(state) => StateRef::OfRuntime(state),
         }
@@ -94,6 +94,17 @@ impl Shared {
             }
             state
         })
+    }
+
+    fn find_runtime(&self, is: impl Fn(&Self) -> bool) -> Option<Arc<Self>> {
+        self.runtimes.as_ref()?.find(is)
+    }
+
+    /// Returns the state that made a charge: no two have the same generation. `None` if it can no
+    /// longer be refunded.
+    pub(super) fn of_charge(&self, charge: &Charge) -> Option<Arc<Self>> {
+        let generation = charge.receipt().generation;
+        self.find_runtime(|state| state.params.generation() == generation)
     }
 
     /// Returns whether nobody is in the queue.

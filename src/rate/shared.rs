@@ -310,8 +310,12 @@ impl Shared {
 
     /// Gives back up to `cost` of a charge.
     pub(super) fn refund(&self, charge: &Charge, cost: u64) {
-        if let Some(here) = self.here() {
-            return here.refund(charge, cost);
+        if self.runtimes.is_some() {
+            // Not here: a guard may be dropped anywhere.
+            if let Some(state) = self.of_charge(charge) {
+                state.refund(charge, cost);
+            }
+            return;
         }
         if self.params.is_unlimited() {
             // Nothing is owed, also not for a charge under an earlier quota. A limit that is set

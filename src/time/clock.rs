@@ -162,8 +162,8 @@ impl Clock {
     /// [`LazyLock`](std::sync::LazyLock).)
     ///
     /// - [`set_quota`](crate::RateLimiter::set_quota) and [`close`](crate::RateLimiter::close) apply to
-    ///   all runtimes. Everything else, such as [`waiting`](crate::RateLimiter::waiting) and a refund,
-    ///   applies to the current one; a charge of another one is not refunded.
+    ///   all runtimes, and a refund to that in which the charge was made. Everything else, such as
+    ///   [`waiting`](crate::RateLimiter::waiting), applies to the current one.
     /// - A waiter is in the queue of the runtime in which it was polled last. One that is polled in
     ///   another runtime takes what it was granted, or joins the queue there at the end.
     /// - If a runtime ends, its waiters that live elsewhere are woken, and join where they are polled.

@@ -52,7 +52,7 @@ impl<T> ByRuntime<T> {
         match self.0 {}
     }
 
-    pub(crate) fn numbered(&self, _number: u32) -> Option<Arc<T>> {
+    pub(crate) fn find(&self, _is: impl Fn(&T) -> bool) -> Option<Arc<T>> {
         match self.0 {}
     }
 

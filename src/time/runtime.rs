@@ -214,7 +214,6 @@ struct States<T> {
 
 struct State<T> {
     home: Arc<Home>,
-    number: u32,
     state: Arc<T>,
 }
 
@@ -234,7 +233,7 @@ impl<T> ByRuntime<T> {
     ) -> Arc<T> {
         let id = current();
         let is_here = |home: &Home| home.id == id && !home.has_ended();
-        if let Some(here) = self.find(|state| is_here(&state.home)) {
+        if let Some(here) = self.find_in(|one| is_here(&one.home)) {
             return here;
         }
         // Under no lock, because it spawns.
@@ -253,25 +252,21 @@ impl<T> ByRuntime<T> {
         let number = states.last;
         let state = new(Clock::bound(Arc::clone(&home)), number);
         let here = Arc::clone(&state);
-        states.list.push(State {
-            home,
-            number,
-            state,
-        });
+        states.list.push(State { home, state });
         drop(states);
         let ended: Vec<State<T>> = ended;
         drop(ended);
         here
     }
 
-    /// Returns the state with a number.
-    pub(crate) fn numbered(&self, number: u32) -> Option<Arc<T>> {
-        self.find(|state| state.number == number)
+    /// Returns the state that is meant.
+    pub(crate) fn find(&self, is: impl Fn(&T) -> bool) -> Option<Arc<T>> {
+        self.find_in(|one| is(&one.state))
     }
 
-    fn find(&self, is: impl Fn(&State<T>) -> bool) -> Option<Arc<T>> {
+    fn find_in(&self, is: impl Fn(&State<T>) -> bool) -> Option<Arc<T>> {
         let states = lock(&self.0);
-        let found = states.list.iter().find(|state| is(state))?;
+        let found = states.list.iter().find(|one| is(one))?;
         Some(Arc::clone(&found.state))
     }
 
@@ -459,7 +454,7 @@ mod tests {
             let runtime = tokio::runtime::Builder::new_current_thread().build();
             assert_eq!(runtime.unwrap().block_on(async { here() }), number);
         }
-        assert_eq!(states.numbered(3).as_deref(), Some(&3));
+        assert_eq!(states.find(|state| *state == 3).as_deref(), Some(&3));
     }
 
     /// A waiter that leaves its queue there would otherwise release the next one ahead of its time.

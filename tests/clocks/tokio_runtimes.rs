@@ -475,3 +475,58 @@ fn release_of_the_waiters_of_a_runtime_that_is_not_driven_reaches_them_all() {
         });
     }
 }
+
+/// A guard may be dropped anywhere, and its charge is one of the runtime in which it was made.
+#[test]
+fn refund_in_another_runtime_or_outside_gives_back_in_that_of_the_charge() {
+    type GivesBack = fn(&Arc<RateLimiter>) -> Box<dyn FnOnce() + '_>;
+    let all: [GivesBack; 5] = [
+        |limiter| {
+            let charge = limiter.try_acquire_many(2).unwrap();
+            Box::new(|| limiter.refund(charge))
+        },
+        |limiter| {
+            let charge = limiter.try_acquire_many(2).unwrap();
+            Box::new(|| limiter.settle(charge, 0))
+        },
+        |limiter| {
+            let reservation = limiter.reserve_many(2).unwrap();
+            Box::new(|| drop(reservation))
+        },
+        |limiter| {
+            let mut local = limiter.local(3);
+            local.try_acquire().unwrap();
+            Box::new(move || local.return_unused())
+        },
+        |limiter| {
+            let mut local = limiter.local(3);
+            local.try_acquire().unwrap();
+            Box::new(|| drop(local))
+        },
+    ];
+    for gives_back in all {
+        let (one, other) = (paused_runtime(), paused_runtime());
+        for elsewhere in [None, Some(&other)] {
+            let limiter = limiter(Quota::per_day(1).burst(5));
+            let free_in = |runtime: &Runtime| runtime.block_on(async { limiter.available() });
+            limiter.charge(5);
+            let other_free = elsewhere.map(|runtime| {
+                runtime.block_on(async { limiter.charge(5) });
+                free_in(runtime)
+            });
+            let (before, back) = one.block_on(async {
+                let before = gives_back(&limiter);
+                (limiter.available(), before)
+            });
+            match elsewhere {
+                None => back(),
+                Some(runtime) => runtime.block_on(async { back() }),
+            }
+            assert_eq!(free_in(&one), before + 2);
+            assert_eq!(
+                (limiter.available(), elsewhere.map(free_in)),
+                (0, other_free)
+            );
+        }
+    }
+}
