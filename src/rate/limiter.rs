@@ -455,16 +455,12 @@ impl RateLimiter {
         if let Err(error) = shared.config.algorithm.check(quota) {
             panic!("{error}");
         }
-        shared.lock_on_time().set_quota(quota, how);
+        let mut locked = shared.lock_on_time();
+        let change = locked.changes + 1;
+        locked.set_quota(change, quota, how);
+        drop(locked);
         for state in shared.of_runtimes() {
-            // Of two calls at once, the later one must hold everywhere.
-            loop {
-                let quota = shared.queue().quota;
-                state.lock_on_time().set_quota(quota, how);
-                if shared.queue().quota == quota {
-                    break;
-                }
-            }
+            state.lock_on_time().set_quota(change, quota, how);
         }
     }
 

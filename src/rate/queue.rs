@@ -59,6 +59,8 @@ pub(super) const MOVES: u64 = u64::MAX - 1;
 pub(super) struct QueueState {
     pub(super) rule: RuleState,
     pub(super) quota: Quota,
+    /// How often the quota was changed.
+    pub(super) changes: u64,
     /// While a waiter waits, its [`request`]; then its charge, or the capacity as the cost if it is
     /// [`REFUSED`], or that it [`MOVES`]. A waiter for which nothing is kept was released by `close`.
     pub(super) waiters: WaitQueue<Receipt>,
@@ -86,6 +88,7 @@ impl QueueState {
         Self {
             rule,
             quota,
+            changes: 0,
             waiters: WaitQueue::new(),
             queued: 0,
             costs: CostSums::default(),
@@ -270,10 +273,14 @@ impl<'a> Locked<'a> {
     }
 
     /// Changes the quota, and makes every waiter due by the new one. A quota that means the same as
-    /// the old one is only stored.
-    pub(super) fn set_quota(&mut self, quota: Quota, how: QuotaChange) {
+    /// the old one is only stored. Changes are numbered from 1, and a later one may have come first,
+    /// from another thread: then this one is over.
+    pub(super) fn set_quota(&mut self, change: u64, quota: Quota, how: QuotaChange) {
+        if change <= self.changes {
+            return;
+        }
         let now = self.now;
-        self.quota = quota;
+        (self.changes, self.quota) = (change, quota);
         let paused = self.pause_before_change();
         let impossible = self.impossible();
         if self.rule.change(quota, how, now) {

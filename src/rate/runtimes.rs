@@ -8,6 +8,7 @@
 //! 1. The first `Shared` of a limiter has the table, and decides nothing. It has the quota and
 //!    whether the limiter is closed; both are changed there first, and then in each state. A state
 //!    takes them over under the lock of the table, so one that is made meanwhile misses neither.
+//!    Changes of the quota are numbered, and no state goes back to an earlier one.
 //! 2. A waiter is in the queue of the runtime in which it was polled last: polled in another one, it
 //!    takes what it was granted, or moves. When a runtime ends, everybody in its queue is woken to
 //!    [move](super::queue::MOVES).
@@ -80,7 +81,7 @@ impl Shared {
                 ..self.config.clone()
             };
             let queue = self.queue();
-            let (quota, closed) = (queue.quota, queue.closed);
+            let (quota, changes, closed) = (queue.quota, queue.changes, queue.closed);
             drop(queue);
             let state = Self::build(
                 quota,
@@ -89,6 +90,7 @@ impl Shared {
                 Tat::from_units(0),
                 number,
             );
+            state.queue().changes = changes;
             if closed {
                 state.lock_state().close();
             }

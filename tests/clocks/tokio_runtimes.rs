@@ -1,14 +1,15 @@
 //! `Clock::tokio()` in more than one runtime, and in none.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Barrier, LazyLock};
+use std::sync::{Arc, Barrier, LazyLock, Mutex, mpsc};
+use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
 use futures::future::join_all;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Instant, sleep, timeout};
-use tollgate::{Charge, Clock, ErrorKind, Keyed, Quota, RateLimiter};
+use tollgate::{Charge, Clock, ErrorKind, Keyed, Quota, QuotaChange, RateLimiter};
 
 use crate::support::{Waiter, kind, paused_runtime};
 use crate::{SECOND, acquire_times, assert_apart, ends, millis, until, until_queued};
@@ -528,5 +529,67 @@ fn refund_in_another_runtime_or_outside_gives_back_in_that_of_the_charge() {
                 (0, other_free)
             );
         }
+    }
+}
+
+/// Tells that it was woken, and holds up the thread that wakes it.
+struct HoldsUp(mpsc::Sender<()>, Mutex<mpsc::Receiver<()>>);
+
+impl Wake for HoldsUp {
+    fn wake(self: Arc<Self>) {
+        self.0.send(()).unwrap();
+        self.1.lock().unwrap().recv().unwrap();
+    }
+}
+
+fn holds_up() -> (Waker, mpsc::Receiver<()>, mpsc::Sender<()>) {
+    let ((woken, is_woken), (go_on, goes_on)) = (mpsc::channel(), mpsc::channel());
+    let waker = Arc::new(HoldsUp(woken, Mutex::new(goes_on)));
+    (waker.into(), is_woken, go_on)
+}
+
+/// Each is held up when it has changed the first runtime, and not yet the second.
+#[test]
+fn set_quota_with_of_two_at_once_holds_everywhere_as_the_later_one() {
+    for (first_goes_first, left) in [(true, 4), (false, 3)] {
+        ends(move || {
+            let limiter = limiter(Quota::per_day(1).burst(10));
+            let (one, other) = (paused_runtime(), paused_runtime());
+            let (waker, is_granted, go_on) = holds_up();
+            let (last_waker, is_refused, last_go_on) = holds_up();
+            let mut waits = [limiter.acquire_many(10), limiter.acquire_many(10)].map(Box::pin);
+            one.block_on(async {
+                limiter.charge(10);
+                for (wait, waker) in waits.iter_mut().zip([waker, last_waker]) {
+                    let mut context = Context::from_waker(&waker);
+                    assert!(wait.as_mut().poll(&mut context).is_pending());
+                }
+            });
+            other.block_on(async { limiter.charge(4) });
+            thread::scope(|scope| {
+                let change = |burst, how| {
+                    let quota = Quota::per_day(1).burst(burst);
+                    let limiter = &limiter;
+                    scope.spawn(move || limiter.set_quota_with(quota, how))
+                };
+                let first = change(20, QuotaChange::KeepSpent);
+                is_granted.recv().unwrap();
+                let later = change(5, QuotaChange::Proportional);
+                is_refused.recv().unwrap();
+                let mut order = [(first, go_on), (later, last_go_on)];
+                if !first_goes_first {
+                    order.reverse();
+                }
+                for (change, go_on) in order {
+                    go_on.send(()).unwrap();
+                    change.join().unwrap();
+                }
+            });
+            assert_eq!(limiter.quota().max_burst(), 5);
+            let left_in = |runtime: &Runtime| runtime.block_on(async { limiter.snapshot() });
+            assert_eq!((left_in(&one).limit, left_in(&other).limit), (5, 5));
+            // 4 of 20, then 1 of 5; or at once 2 of 5.
+            assert_eq!(left_in(&other).available, left);
+        });
     }
 }
