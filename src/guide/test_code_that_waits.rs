@@ -77,7 +77,7 @@
 //!   clock is advanced, timeouts included; in `all`, the clock is that of the part first waited for.
 //! - *Tokio's time* suits code that also sleeps. Waits end at the next whole millisecond.
 //! - *Limiters that the test cannot reach*: with the feature `test-util` for the tests, a limiter without an
-//!   explicit clock follows tokio's time if it is first used inside a runtime.
+//!   explicit clock follows the time of each tokio runtime that uses it.
 //! - *A semaphore has no clock.* Its timeouts run on tokio's time, or in real time outside of a runtime and
 //!   under [`wait`](crate::Waiting::wait); those of a limiter run on its clock.
 //!

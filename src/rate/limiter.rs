@@ -326,8 +326,8 @@ impl RateLimiter {
     }
 
     /// Sets the clock: a [`Clock`] or a [`ManualClock`](crate::ManualClock), or a reference to one.
-    /// The default is the [system clock](Clock::system), or tokio's clock with the feature
-    /// `test-util` and a first use inside a tokio runtime.
+    /// The default is the [system clock](Clock::system), or [tokio's](Clock::tokio) with the feature
+    /// `test-util`.
     ///
     /// # Examples
     ///

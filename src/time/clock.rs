@@ -34,10 +34,9 @@ use crate::sync::{Mutex, const_fn, lock};
 ///   timer counts in milliseconds.
 /// - [`manual`](Self::manual): time that moves only when it is advanced. It needs no runtime.
 ///
-/// With the feature `test-util`, a limiter without an explicit clock that is first used inside a
-/// tokio runtime runs on tokio's time, with a state for [each
+/// With the feature `test-util`, a limiter without an explicit clock runs on tokio's time, with a state for [each
 /// runtime](Self#limiters-that-are-used-in-several-runtimes), and so does an `AdaptiveSemaphore` or a `FairQueue` that is
-/// created inside one. [`Clock::default`] is the clock of a limiter without an explicit one.
+/// created inside a tokio runtime. [`Clock::default`] is the clock of what has no explicit one.
 ///
 /// # In tests with paused time
 ///
@@ -229,6 +228,15 @@ impl Clock {
             Kind::Default if runtime::is_default() => Self(Kind::Runtime),
             Kind::Default => Self(Kind::System),
             _ => self.clone(),
+        }
+    }
+
+    /// Does the same for a limiter, which has a state for each runtime: with `test-util` it follows
+    /// tokio's time wherever it is used first. The first user of a `static` may be outside of runtimes.
+    pub(crate) fn resolved_for_limiter(&self) -> Self {
+        match self.0 {
+            Kind::Default if runtime::TEST_UTIL => Self(Kind::Runtime),
+            _ => self.resolved(),
         }
     }
 

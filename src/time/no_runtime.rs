@@ -61,6 +61,8 @@ impl<T> ByRuntime<T> {
     }
 }
 
+pub(super) const TEST_UTIL: bool = false;
+
 pub(super) fn is_default() -> bool {
     false
 }

@@ -279,7 +279,7 @@ impl<T> ByRuntime<T> {
 }
 
 /// With the feature `test-util`, limiters without an explicit clock follow the runtime.
-const TEST_UTIL: bool = cfg!(feature = "test-util");
+pub(super) const TEST_UTIL: bool = cfg!(feature = "test-util");
 
 /// Returns whether a limiter without an explicit clock uses tokio's time.
 pub(super) fn is_default() -> bool {

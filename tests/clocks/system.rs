@@ -3,7 +3,7 @@
 use std::env;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -48,7 +48,9 @@ fn limiter_in_a_static_is_shared_by_everything_that_waits() {
         ("an executor without a timer", without_a_timer, 9),
     ];
     for (name, waits, count) in rows {
-        let limiter = begun(Box::leak(Box::new(RateLimiter::new(FAST))));
+        let limiter = begun(Box::leak(Box::new(
+            RateLimiter::new(FAST).clock(Clock::system()),
+        )));
         let charges = ends(move || waits(limiter));
         assert_eq!(charges.len(), count, "{name}");
         assert_apart(charges, millis(1));
@@ -98,7 +100,8 @@ fn without_a_timer(limiter: &'static RateLimiter) -> Vec<Charge> {
 
 #[test]
 fn runtime_that_is_dropped_takes_only_its_own_tasks_out_of_the_queue() {
-    static LIMITER: RateLimiter = RateLimiter::new(NEVER);
+    static LIMITER: LazyLock<RateLimiter> =
+        LazyLock::new(|| RateLimiter::new(NEVER).clock(Clock::system()));
     let limiter = never(&LIMITER);
     ends(|| {
         let gone = runtime();
@@ -116,7 +119,8 @@ fn runtime_that_is_dropped_takes_only_its_own_tasks_out_of_the_queue() {
 
 #[test]
 fn runtime_that_is_dropped_after_the_queue_began_to_move_strands_nobody() {
-    static LIMITER: RateLimiter = RateLimiter::new(NEVER);
+    static LIMITER: LazyLock<RateLimiter> =
+        LazyLock::new(|| RateLimiter::new(NEVER).clock(Clock::system()));
     let limiter = never(&LIMITER);
     ends(|| {
         let gone = runtime();
@@ -135,7 +139,8 @@ fn runtime_that_is_dropped_after_the_queue_began_to_move_strands_nobody() {
 /// Its task is the head of the queue, and is not polled.
 #[test]
 fn runtime_that_is_never_driven_again_strands_nobody() {
-    static LIMITER: RateLimiter = RateLimiter::new(NEVER);
+    static LIMITER: LazyLock<RateLimiter> =
+        LazyLock::new(|| RateLimiter::new(NEVER).clock(Clock::system()));
     let limiter = never(&LIMITER);
     ends(|| {
         let asleep = runtime();
