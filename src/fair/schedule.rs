@@ -227,6 +227,10 @@ impl<K: Eq, E: Copy, P> Schedule<K, E, P> {
     /// Handles a change of the held permits of a class.
     pub(super) fn released(&mut self, entry: &Entry<K>) {
         if let Some(index) = entry.index() {
+            if self.ranks.rules.share == Share::ByConcurrency {
+                let tags = &mut self.table.classes[index].tags;
+                self.ranks.virtual_times.catch_up(tags, &entry.class);
+            }
             self.reindex(index);
         }
     }

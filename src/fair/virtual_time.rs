@@ -8,6 +8,8 @@
 //!    at the V that the charge has moved, so it had no advantage from it, and a refund would put it
 //!    back: refunds count only for the last grant of a class, and for those made after any class of
 //!    the priority became eligible.
+//! 3. By concurrency a class that holds a permit is being served, also while it waits for more and V
+//!    moves on. So a permit that returns sets S = max(V, S): a long call earns no credit.
 
 use std::num::NonZeroU64;
 
@@ -66,6 +68,12 @@ impl VirtualTimes {
         let virtual_time = &mut self.of[usize::from(class.priority)];
         virtual_time.joined_after = self.granted;
         tags.start = virtual_time.time.max(tags.finish);
+    }
+
+    /// Moves the start of a class that was served meanwhile by what it holds, up to its priority.
+    pub(super) fn catch_up(&self, tags: &mut Tags, class: &Class) {
+        let virtual_time = self.of[usize::from(class.priority)];
+        tags.start = tags.start.max(virtual_time.time);
     }
 
     /// Charges a class for a grant. A cost of 0 is no charge.

@@ -249,7 +249,7 @@ impl Model {
             Some(Err(_)) => {}
             Some(Ok(charge)) => {
                 self.recharge(class, charge, 0);
-                self.classes[class].held -= 1;
+                self.returned(class);
                 match self.choose() {
                     Some(next) if next.cost == charge.cost => self.grant(next),
                     _ => self.free += charge.cost,
@@ -282,10 +282,20 @@ impl Model {
         self.release(class, cost);
     }
 
+    /// A class holds one less. While it held it, it was served.
+    fn returned(&mut self, class: usize) {
+        let class = &mut self.classes[class];
+        class.held -= 1;
+        if self.share == Share::ByConcurrency {
+            let virtual_time = self.virtual_times[usize::from(class.priority)];
+            class.start = class.start.max(virtual_time);
+        }
+    }
+
     /// A permit returns.
     pub(crate) fn release(&mut self, class: usize, cost: u64) {
         self.update();
-        self.classes[class].held -= 1;
+        self.returned(class);
         self.settle();
         self.free += cost;
         self.settle();

@@ -303,3 +303,54 @@ fn acquire_of_a_class_with_many_callers_takes_turns_with_one_of_a_single_caller(
         quiet = park("quiet");
     }
 }
+
+/// A class of a single long call has been served all the while, and is owed nothing when it ends.
+#[test]
+fn acquire_after_a_long_call_and_a_lower_limit_takes_turns_with_the_other_class() {
+    let queue = FairQueue::new(slots(2));
+    let park = |key| Waiter::parked(queue.class(key).acquire());
+    let slow_held = queue.class("slow").try_acquire().unwrap();
+    let mut fast_held = queue.class("fast").try_acquire().unwrap();
+    let mut slow = [(); 4].map(|()| park("slow"));
+    let mut fast: VecDeque<_> = (0..4).map(|_| park("fast")).collect();
+    for _ in 0..100 {
+        drop(fast_held);
+        fast_held = fast.pop_front().unwrap().granted();
+        fast.push_back(park("fast"));
+    }
+    let _ = queue.throttle().set_permits(1);
+    drop(slow_held);
+    drop(fast_held);
+    // It starts with the last turn of the other class, and its waiters came earlier.
+    let [first, slow @ ..] = &mut slow;
+    drop(first.granted());
+    for (slow, fast) in slow.iter_mut().zip(&mut fast) {
+        drop(slow.granted());
+        drop(fast.granted());
+    }
+}
+
+#[test]
+fn acquire_after_a_long_call_shares_evenly_among_three_classes() {
+    const NAMES: [&str; 3] = ["slow", "b", "c"];
+    let queue = FairQueue::new(slots(2));
+    let park = |class: usize| (class, Waiter::parked(queue.class(NAMES[class]).acquire()));
+    let slow = queue.class("slow").try_acquire().unwrap();
+    let mut held = VecDeque::from([queue.class("b").try_acquire().unwrap()]);
+    let mut waits: Vec<_> = [0, 1, 2].repeat(5).into_iter().map(park).collect();
+    let mut turns = |held: &mut VecDeque<_>, count| {
+        let mut grants = [0; 3];
+        for _ in 0..count {
+            drop(held.pop_front());
+            let next = waits.iter().position(|(_, wait)| wait.wakes() > 0);
+            let (class, mut wait) = waits.remove(next.unwrap());
+            held.push_back(wait.granted());
+            waits.push(park(class));
+            grants[class] += 1;
+        }
+        grants
+    };
+    assert_eq!(turns(&mut held, 1000)[0], 0);
+    held.push_back(slow);
+    assert_eq!(turns(&mut held, 600), [200; 3]);
+}
