@@ -330,9 +330,9 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
 
     /// Sets how many classes are remembered at most; 10,000 by default. A caller of one more is
     /// refused with [`QueueFull`](crate::ErrorKind::QueueFull), unless a class that is not in use
-    /// can be forgotten; for that, 64 classes are looked at. By [cost](Share::ByCost), one of these is
-    /// forgotten that is not ahead of the others; if all are, the one that is ahead by least, which
-    /// forgives it at most what its last waiter was charged.
+    /// can be forgotten; for that, 64 classes are looked at. One of these is forgotten that is not ahead
+    /// of the others; if all are, the one that is ahead by least, which forgives it at most what its
+    /// last waiter was charged.
     ///
     /// # Panics
     ///

@@ -82,12 +82,10 @@ impl<K: Eq, E: Copy, P> Schedule<K, E, P> {
 
     /// Adds an entry to the table, unless it or another one with its key is there.
     pub(super) fn attach(&mut self, entry: &Arc<Entry<K>>) -> Result<Attached<K>, AcquireError> {
-        let (rules, virtual_times) = (self.ranks.rules, &self.ranks.virtual_times);
-        let ahead = |class: &ClassState<K>| match rules.share {
-            Share::ByConcurrency => 0,
-            Share::ByCost => virtual_times.ahead(class.tags, &class.entry.class),
-        };
-        self.table.attach(entry, rules.max_classes, ahead)
+        let virtual_times = &self.ranks.virtual_times;
+        let ahead = |class: &ClassState<K>| virtual_times.ahead(class.tags, &class.entry.class);
+        self.table
+            .attach(entry, self.ranks.rules.max_classes, ahead)
     }
 
     /// Returns the classes in use, and for each the held permits, the number of its waiters, and how

@@ -200,6 +200,26 @@ fn acquire_by_cost_of_a_new_class_forgets_the_class_that_is_ahead_by_least() {
     drop(first.granted());
 }
 
+/// Held permits are level at each turn of one permit, so there too it counts what classes were given.
+#[test]
+fn acquire_by_concurrency_of_a_new_class_forgets_the_class_that_is_ahead_by_least() {
+    let queue = FairQueue::new(slots(1))
+        .classes(|key| Class::new().weight(if *key == 2 { 4 } else { 1 }))
+        .max_classes(3);
+    let permit = queue.class(0).try_acquire().unwrap();
+    let [mut far, mut near] = [1, 2].map(|key| Waiter::parked(queue.class(key).acquire()));
+    drop(permit);
+    drop(far.granted());
+    drop(near.granted());
+    let permit = queue.class(0).try_acquire().unwrap();
+    // The table is full, and the class 0 is in use. Class 2 is forgotten, 1 is still behind.
+    assert_eq!(kind(queue.class(3).try_acquire()), ErrorKind::NoPermits);
+    let [mut far, mut new] = [1, 3].map(|key| Waiter::parked(queue.class(key).acquire()));
+    drop(permit);
+    drop(new.granted());
+    drop(far.granted());
+}
+
 /// A class that was ahead is not forgotten while that matters, so leaving does not pay.
 #[test]
 fn acquire_by_cost_of_a_class_that_comes_back_is_still_behind() {
