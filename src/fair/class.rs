@@ -57,10 +57,10 @@ pub enum Share {
     /// while it waited, by start-time fair queueing.
     ///
     /// Permits are whole, and a class that waits and holds none goes first. So weights hold with one
-    /// permit, and from as many on as the weights of the waiting classes add up to; in between, shares
-    /// are more even. With weights of 3 and 1 and equal work, the first class has 75 % of one permit,
-    /// 50 % of two, 67 % of three, and 75 % of four and of eight. [`ByCost`](Self::ByCost) gives it
-    /// 75 % of any number, of what is admitted.
+    /// permit, and with a multiple of what the weights of the waiting classes add up to; otherwise as
+    /// near as whole permits allow. With weights of 3 and 1 and equal work, the first class has 75 % of
+    /// one permit, 50 % of two, 67 % of three and of six, 70 % of ten, and 75 % of four, eight and
+    /// twelve. [`ByCost`](Self::ByCost) gives it 75 % of any number, of what is admitted.
     #[default]
     ByConcurrency,
     /// The cost of what is admitted, by start-time fair queueing: the class with the least virtual

@@ -59,7 +59,8 @@
 //! - *Shares of a rate*, whose permits are not held:
 //!   [`share(Share::ByCost)`](crate::fair::FairQueue::share).
 //! - *Weights with few permits*: also `Share::ByCost`. By default classes share the permits that they hold, so
-//!   weights of 3 and 1 are 50 : 50 of two permits, 67 : 33 of three, and 75 : 25 of one and from four on.
+//!   weights of 3 and 1 are 75 : 25 of one permit and of multiples of four, 50 : 50 of two, and 67 : 33 of
+//!   three and of six.
 //! - *No starvation*: with [`aging`](crate::fair::FairQueue::aging), a class rises by one priority for each
 //!   such period that its oldest waiter waits.
 //! - *Overload*: bound each class with [`max_waiters`](crate::fair::Class::max_waiters), refuse those that

@@ -260,10 +260,10 @@ fn percent_of_the_heavy(permits: usize, share: Share) -> usize {
 }
 
 #[test]
-fn weight_by_concurrency_holds_with_one_permit_and_as_many_as_the_weights_add_up_to() {
-    let percent =
-        [1, 2, 3, 4, 8].map(|permits| percent_of_the_heavy(permits, Share::ByConcurrency));
-    assert_eq!(percent, [75, 50, 66, 75, 75]);
+fn weight_by_concurrency_holds_with_one_permit_and_multiples_of_the_sum_of_the_weights() {
+    let percent = [1, 2, 3, 4, 6, 7, 8, 10, 12]
+        .map(|permits| percent_of_the_heavy(permits, Share::ByConcurrency));
+    assert_eq!(percent, [75, 50, 66, 75, 66, 71, 75, 70, 75]);
 }
 
 /// An entry counts as one, whatever it costs.
