@@ -10,9 +10,11 @@
 //! 3. A permit goes to the waiter that is chosen when it comes. It waits in the slot of that waiter;
 //!    a waiter that leaves without it passes it on in the same way. If nobody takes it, or the cost
 //!    of the next one differs, it is rolled back.
-//! 4. While there are waiters, one entry follows the other, as of the tick of the charge before: a
-//!    throttle that admits late makes up for that as it does for waiters of its own. But no entry is
-//!    as of a tick at which the waiter for which it is made had not joined.
+//! 4. While there are waiters, one entry follows the other, as of the tick of the charge before, or
+//!    at which the first one entered: a throttle that admits late makes up for that as it does for
+//!    waiters of its own. So it does if the entrant leaves and enters again, for another cost. But
+//!    no entry is as of a tick at which neither the waiter for which it is made had joined, nor an
+//!    earlier one that still waits.
 //! 5. Some throttles wake under a lock of theirs, and polling them there would not end. Unless a
 //!    throttle says that it does not ([`Throttle::wakes_unlocked`]), the next waiter is woken, and
 //!    drives when it is polled. So it is with a throttle that wakes inside each poll, which makes a
@@ -25,7 +27,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use super::schedule::{Chosen, Served};
 use super::shared::{EnterFn, EnterFor, Locked, Shared};
-use super::waiters::Request;
+use super::waiters::{Request, WaiterId};
 use super::{ClassKey, Queueable};
 use crate::error::ErrorKind;
 use crate::panic::catch_waker_panic;
@@ -37,11 +39,19 @@ use crate::wait_queue::WakeList;
 /// How often a throttle may wake inside its poll, before a task has to yield for it.
 const POLLS: u32 = 32;
 
+/// The waiter that goes next, and how the throttle is entered for it.
+type ChosenFor<T> = Chosen<EnterFor<EnterFn<T>>>;
+
 /// The future in the throttle's queue. Its memory is reused.
 pub(super) struct Entrant<T: Throttle> {
     enter: Pin<Box<Option<Waiting<T::Enter>>>>,
     /// The queue. It is kept only while the entrant waits, since it keeps the queue alive.
     waker: Option<Waker>,
+    /// The tick of the last charge, or at which the first waiter was entered for. Forgotten when
+    /// there is nobody left who could have entered earlier.
+    charged: Option<Tick>,
+    /// A waiter that was chosen early, if it still waits; or whoever has its slot by now.
+    witness: WaiterId,
 }
 
 impl<T: Throttle> Entrant<T> {
@@ -49,6 +59,8 @@ impl<T: Throttle> Entrant<T> {
         Self {
             enter: Box::pin(None),
             waker: None,
+            charged: None,
+            witness: WaiterId::MAX,
         }
     }
 
@@ -57,13 +69,26 @@ impl<T: Throttle> Entrant<T> {
         catch_waker_panic(|| self.enter.set(None));
     }
 
-    /// Polls the entrant. If it does not wait yet it enters for a cost, after the charge at the tick
-    /// `charged`, which it changes when it is charged itself.
+    /// Returns the first tick at which the chosen waiter or the witness had joined.
+    fn joined<K: Eq>(&mut self, locked: &Locked<'_, T, K>, chosen: &ChosenFor<T>) -> Tick {
+        let joined = chosen.request.enter.joined;
+        let witness = locked.schedule.request(self.witness);
+        match witness.map(|witness| witness.enter.joined) {
+            Some(earlier) if earlier < joined => earlier,
+            _ => {
+                self.witness = chosen.id;
+                joined
+            }
+        }
+    }
+
+    /// Polls the entrant. If it does not wait yet it enters for a cost, as of the charge before it,
+    /// but not of a tick before `joined`.
     fn poll<K>(
         &mut self,
         queue: &Arc<Shared<T, K>>,
         request: Request<EnterFor<EnterFn<T>>>,
-        charged: &mut Option<Tick>,
+        joined: Tick,
     ) -> Polled<T::Permit>
     where
         T: Queueable,
@@ -73,8 +98,11 @@ impl<T: Throttle> Entrant<T> {
             .waker
             .get_or_insert_with(|| Waker::from(Arc::clone(queue)));
         if self.enter.is_none() {
-            let EnterFor { enter, joined } = request.enter;
-            let as_of = charged.map(|charged| charged.max(joined));
+            let as_of = self.charged.map(|charged| charged.max(joined));
+            if as_of.is_none() {
+                self.charged = queue.throttle.tick(None);
+            }
+            let enter = request.enter.enter;
             self.enter
                 .set(Some(enter(&queue.throttle, request.cost, as_of)));
         }
@@ -83,7 +111,7 @@ impl<T: Throttle> Entrant<T> {
         };
         let polled = enter.poll(&mut Context::from_waker(waker));
         if let Poll::Ready(Ok(permit)) = &polled {
-            *charged = queue.throttle.tick(Some(permit));
+            self.charged = queue.throttle.tick(Some(permit));
         }
         polled
     }
@@ -101,8 +129,6 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
         locked.poll_wanted = false;
         let mut entrant = locked.entrant.take().unwrap_or_else(Entrant::new);
         let (mut wakes, mut polls) = (WakeList::new(), 0);
-        // Forgotten when there is nobody left who could have entered earlier.
-        let mut charged = None;
         loop {
             locked.woken_again = false;
             let next = locked.schedule.choose(&mut wakes);
@@ -118,13 +144,15 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
                 locked = self.relock();
                 continue;
             }
-            let Some(Chosen { request, .. }) = next else {
+            let Some(next) = next else {
+                entrant.charged = None;
                 break;
             };
+            let (request, joined) = (next.request, entrant.joined(&locked, &next));
             locked.entrant_cost = cost;
             drop(locked);
             wakes.wake_all();
-            let poll = || entrant.poll(self, request, &mut charged);
+            let poll = || entrant.poll(self, request, joined);
             let polled = catch_unwind(AssertUnwindSafe(poll));
             let served = match polled {
                 Ok(Poll::Pending) => None,

@@ -66,8 +66,9 @@ use crate::time::Clock;
 /// In front of a rate limiter, a leaky bucket, an adaptive rate or a key of rates, the limiter keeps its
 /// pace although timers are late: while there are waiters, an entry counts as made
 /// [at the tick](crate::Throttle::enter_as_of) of the charge before it, or at which its waiter joined, if
-/// that is later. If all waiters are served first-in first-out, the charges have the ticks that they have
-/// without the queue. In every order the limiter keeps its bound by these ticks, and makes up for no more
+/// that is later and no waiter from before was passed. So it does if costs differ and the waiter that
+/// goes next changes. If all waiters are served first-in first-out, the charges have the ticks that they
+/// have without the queue. In every order the limiter keeps its bound by these ticks, and makes up for no more
 /// than its [`MissedTickBehavior`](crate::MissedTickBehavior) allows.
 ///
 /// In front of compositions and of other queues, and of throttles that do not forward

@@ -171,6 +171,11 @@ impl<K: Eq, E: Copy, P> Schedule<K, E, P> {
         self.waiters.collect(id)
     }
 
+    /// Returns what a waiter asks for, unless it was served.
+    pub(super) fn request(&self, id: WaiterId) -> Option<Request<E>> {
+        self.waiters.get(id).map(|waiter| waiter.request)
+    }
+
     /// Returns where the waker of a waiter is stored, unless it was served.
     pub(super) fn waker(&mut self, id: WaiterId) -> Option<&mut Option<Waker>> {
         self.waiters.get_mut(id).map(|waiter| &mut waiter.waker)

@@ -247,6 +247,8 @@ fn enter_as_of_of_each_rate_and_wrapper_makes_up_for_a_late_timer() {
 mod jumps {
     use std::task::Poll;
 
+    use tollgate::fair::Class;
+
     use super::*;
     use crate::support::paused_runtime;
     use crate::support::random::Random;
@@ -344,6 +346,15 @@ mod jumps {
                         break;
                     }
                     tokio::time::advance(random_jump(&mut random)).await;
+                    // Timers are late now, and a caller leaves. A limiter without a queue then serves
+                    // the others, so one that left after it would leave with its charge.
+                    let waiting: Vec<_> = (0..callers.len())
+                        .filter(|at| callers[*at].waits())
+                        .collect();
+                    if !waiting.is_empty() && random.below(2) == 0 {
+                        let leaves = &mut callers[one_of(&mut random, &waiting)];
+                        (leaves.alone, leaves.behind) = (None, None);
+                    }
                     settle().await;
                     callers.iter_mut().for_each(Caller::poll);
                 }
@@ -423,6 +434,63 @@ mod jumps {
                         assert!(sum * period <= most, "{seed}: {quota:?}, {charged:?}");
                     }
                 }
+            });
+        }
+    }
+
+    /// A limiter of 10/s that has spent its burst of 2.
+    fn spent() -> Arc<RateLimiter> {
+        let burst = Some(MissedTickBehavior::Burst { max: 100 });
+        let quota = Quota::per_second(10).burst(2);
+        let limiter = limiter(quota, Algorithm::Gcra, burst, Clock::tokio());
+        limiter.try_acquire_many(2).unwrap();
+        Arc::new(limiter)
+    }
+
+    /// The entrant leaves, and enters for another cost.
+    #[test]
+    fn drop_of_a_waiter_of_another_cost_behind_a_late_timer_loses_no_charge() {
+        paused_runtime().block_on(async {
+            let (alone, queue) = (spent(), FairQueue::new(spent()));
+            let costs = [2, 1, 1, 1, 1];
+            let direct = costs.map(|cost| Waiter::parked(alone.clone().acquire_many_owned(cost)));
+            let behind = costs.map(|cost| Waiter::parked(queue.class("a").acquire_many(cost)));
+            tokio::time::advance(ms(1000)).await;
+            let [first, mut direct @ ..] = direct;
+            drop(first);
+            let [first, mut behind @ ..] = behind;
+            drop(first);
+            settle().await;
+            let alone = direct.each_mut().map(|waiter| waiter.granted().at());
+            let behind = behind.each_mut().map(|waiter| waiter.granted().at());
+            assert_eq!(behind, alone);
+        });
+    }
+
+    /// The one of higher priority goes first, and takes no more than its cost from the others, who
+    /// were there all the while.
+    #[test]
+    fn acquire_of_a_higher_class_behind_a_late_timer_takes_only_its_cost_from_the_lower() {
+        for cost in [1, 2] {
+            paused_runtime().block_on(async {
+                let queue = FairQueue::new(spent())
+                    .classes(|key| Class::new().priority(u8::from(*key == "high")));
+                let low = || Waiter::parked(queue.class("low").acquire());
+                let mut low: Vec<_> = (0..40).map(|_| low()).collect();
+                for _ in 0..3 {
+                    tokio::time::advance(ms(1000)).await;
+                    let mut high = Waiter::new(queue.class("high").acquire_many(cost));
+                    let permit = high.poll();
+                    settle().await;
+                    if permit.is_pending() {
+                        drop(high.granted());
+                    }
+                }
+                let mut admitted = 0;
+                for waiter in &mut low {
+                    admitted += u64::from(waiter.poll().is_ready());
+                }
+                assert_eq!(admitted, 30 - 3 * cost);
             });
         }
     }
