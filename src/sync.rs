@@ -13,7 +13,7 @@ mod switch {
     /// The number of keys that justifies one more shard of a map.
     pub(crate) const KEYS_PER_SHARD: usize = 64;
 
-    /// The number of waiters of a rate limiter that one call serves.
+    /// The number of waiters of a rate limiter or a fair queue that one call serves.
     pub(crate) const SERVED_AT_ONCE: usize = 1024;
 
     /// Spins after another thread was faster, a little longer each time: threads that alternate on a
@@ -45,7 +45,7 @@ mod switch {
     /// In a model, a map of two keys has two shards.
     pub(crate) const KEYS_PER_SHARD: usize = 1;
 
-    /// In a model, the second of two waiters is left to the timer.
+    /// In a model, the second of two waiters is left to the timer, or to the next poll.
     pub(crate) const SERVED_AT_ONCE: usize = 1;
 
     /// Does nothing: time does not pass in a model, which tries every order anyway.

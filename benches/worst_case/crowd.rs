@@ -14,6 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore as Tokio;
+use tollgate::fair::{FairQueue, Queueable};
 use tollgate::{Quota, QuotaChange, RateLimiter, Semaphore};
 use tollgate_bench::harness::{Options, Stopwatch, Table};
 
@@ -56,12 +57,21 @@ pub(crate) fn print(options: &Options) {
         "bystander, us",
         "by the clock",
     ]);
-    let rows: [(&str, MakeCrowd); 5] = [
+    let rows: [(&str, MakeCrowd); 8] = [
         ("crowd: rate limiter, set_quota", set_quota),
         ("crowd: rate limiter, close", close),
         ("crowd: semaphore, close", semaphore_close),
         ("crowd: tokio semaphore, add_permits", tokio_add_permits),
         ("crowd: tokio semaphore, close", tokio_close),
+        (
+            "crowd: fair queue of a rate limiter, set_quota",
+            fair_set_quota,
+        ),
+        (
+            "crowd: fair queue of a semaphore, set_permits",
+            fair_set_permits,
+        ),
+        ("crowd: fair queue of a semaphore, close", fair_close),
     ];
     for (name, crowd) in rows {
         if !options.wants(name) {
@@ -191,4 +201,47 @@ fn tokio_add_permits(count: usize) -> Crowd {
 
 fn tokio_close(count: usize) -> Crowd {
     tokio_semaphore(count, Tokio::close)
+}
+
+/// A fair queue in front of a throttle without permits. Its bystander is one more waiter, which leaves at once: whoever
+/// comes or leaves goes on where a call has left off, as a waiter does that was woken and is polled.
+fn fair<T: Queueable + Send + Sync + 'static>(
+    count: usize,
+    throttle: T,
+    release: impl FnOnce(&T) + Send + 'static,
+) -> Crowd {
+    let queue = FairQueue::new(throttle);
+    let [joins, releases, comes, waits] = [(); 4].map(|()| queue.clone());
+    crowd(
+        count,
+        move || joins.class(0).acquire(),
+        move || release(releases.throttle()),
+        move || {
+            let mut wait = comes.class(0).acquire();
+            let mut context = Context::from_waker(Waker::noop());
+            drop(black_box(Pin::new(&mut wait).poll(&mut context)));
+        },
+        move || waits.waiting(),
+    )
+}
+
+fn fair_set_quota(count: usize) -> Crowd {
+    let limiter = Arc::new(RateLimiter::new(Quota::per_hour(1)));
+    limiter.try_acquire().expect("it is the first");
+    let all = Quota::per_hour(1000).burst(2 * count as u64);
+    fair(count, limiter, move |limiter| {
+        limiter.set_quota_with(all, QuotaChange::KeepSpent);
+    })
+}
+
+fn fair_set_permits(count: usize) -> Crowd {
+    fair(count, Arc::new(Semaphore::new(0)), move |semaphore| {
+        semaphore.set_permits(count);
+    })
+}
+
+fn fair_close(count: usize) -> Crowd {
+    fair(count, Arc::new(Semaphore::new(0)), |semaphore| {
+        semaphore.close()
+    })
 }

@@ -178,6 +178,23 @@ fn a_close_that_races_a_joiner_refuses_everybody_or_lets_in() {
     });
 }
 
+/// One call serves a part of the waiters, here one of them. The next one goes on, or whoever leaves.
+#[test]
+fn a_call_that_serves_a_part_leaves_nobody_behind() {
+    model(|| {
+        let queue = queue(0);
+        let leaves = parked(&queue, 1);
+        let same = queue.clone();
+        let waits = thread::spawn(move || drop(block_on(same.class(2).acquire()).unwrap()));
+        let semaphore = Arc::clone(queue.throttle());
+        let grants = thread::spawn(move || semaphore.set_permits(2));
+        drop(leaves);
+        waits.join().unwrap();
+        grants.join().unwrap();
+        assert_at_rest(&queue, 2);
+    });
+}
+
 /// A class is forgotten while a handle of it is used.
 #[test]
 fn a_class_that_is_in_use_is_not_forgotten() {

@@ -19,6 +19,9 @@
 //!    throttle says that it does not ([`Throttle::wakes_unlocked`]), the next waiter is woken, and
 //!    drives when it is polled. So it is with a throttle that wakes inside each poll, which makes a
 //!    task yield.
+//! 6. One call of `drive` serves at most [`SERVED_AT_ONCE`] waiters, and a few for which it has begun.
+//!    Refused ones count too. Then it wakes the next one, as in 5: whichever waiter is polled or
+//!    leaves first goes on, also one of those that were served.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -129,7 +132,13 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
         locked.poll_wanted = false;
         let mut entrant = locked.entrant.take().unwrap_or_else(Entrant::new);
         let (mut wakes, mut polls) = (WakeList::new(), 0);
+        let until = locked.serves_until();
         loop {
+            if locked.schedule.served() >= until && locked.schedule.is_contended() {
+                locked.poll_wanted = true;
+                locked = self.flush(locked, &mut wakes);
+                break;
+            }
             locked.woken_again = false;
             let next = locked.schedule.choose(&mut wakes);
             if wakes.is_full() {
@@ -168,7 +177,7 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
                 Some(served) => {
                     polls = 0;
                     locked.entrant_cost = None;
-                    locked = self.hand_over(locked, request.cost, served, &mut wakes);
+                    locked = self.hand_over(locked, request.cost, served, until, &mut wakes);
                 }
                 None if locked.woken_again && polls < POLLS => polls += 1,
                 None => {
@@ -182,19 +191,21 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
         }
         locked.entrant = Some(entrant);
         locked.polling = false;
-        if locked.poll_wanted && !wakes.is_full() {
+        if locked.poll_wanted {
             wakes.push(locked.schedule.take_next_waker());
         }
         drop(locked);
         wakes.wake_all();
     }
 
-    /// Gives a permit, an error or a panic to the waiter that goes next, and adds its waker.
+    /// Gives a permit, an error or a panic to the waiter that goes next, and adds its waker. Refuses
+    /// others until so many were served.
     pub(super) fn hand_over<'a>(
         &'a self,
         mut locked: Locked<'a, T, K>,
         cost: u64,
         served: Served<T::Permit>,
+        until: u64,
         wakes: &mut WakeList,
     ) -> Locked<'a, T, K> {
         let closed = match &served {
@@ -205,13 +216,14 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
             if wakes.is_full() {
                 locked = self.flush(locked, wakes);
             }
+            let is_spent = locked.schedule.served() >= until;
             match closed {
-                Some(error) if locked.schedule.refuse_any(error, wakes) => continue,
+                Some(error) if !is_spent && locked.schedule.refuse_any(error, wakes) => continue,
                 Some(_) => return locked,
                 None => {}
             }
             let next = locked.schedule.choose(wakes);
-            if !wakes.is_full() {
+            if !wakes.is_full() || is_spent {
                 break next;
             }
         };

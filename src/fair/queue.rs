@@ -74,7 +74,8 @@ use crate::time::Clock;
 /// In front of compositions and of other queues, and of throttles that do not forward
 /// [`enter_as_of`](crate::Throttle::enter_as_of), the lateness is lost at each entry: of 100,000/s with
 /// a burst of 1, about a fifth is admitted, and of 1,000/s two thirds to all. A burst of as much as comes
-/// in a few milliseconds makes up for it.
+/// in a few milliseconds makes up for it. It is lost too when a caller uses the limiter directly while more
+/// waiters are due than [one call serves](#where-the-throttle-is-polled).
 ///
 /// # Timeouts
 ///
@@ -91,13 +92,15 @@ use crate::time::Clock;
 /// # Closing
 ///
 /// Closing the throttle refuses every waiter with [`Closed`](crate::ErrorKind::Closed) as soon as
-/// its class is not at its maximum. A permit that the throttle had granted before may still go to a
+/// its class is not at its maximum, [1,024 in one call](#where-the-throttle-is-polled). A permit that the throttle had granted before may still go to a
 /// caller that comes afterwards, since who gets it is decided later.
 ///
 /// # Where the throttle is polled
 ///
 /// The queue has no task and needs no runtime. In front of the types of this crate, the code that wakes
-/// the queue polls the entrant on the spot: a caller that drops a permit, or a timer.
+/// the queue polls the entrant on the spot: a caller that drops a permit, or a timer. One call serves or
+/// refuses at most 1,024 waiters, give or take a few. If more could be, it wakes the next one, and whichever
+/// waiter is then polled or dropped first goes on, also one of those that were served.
 ///
 /// Other throttles may call wakers under a lock of theirs, where they cannot be polled. In front of
 /// these, which include the semaphores of tokio and async-lock and

@@ -29,6 +29,7 @@ pub(super) struct Schedule<K, E, P> {
     table: Table<K>,
     waiters: Waiters<E, Served<P>>,
     now: Tick,
+    served: u64,
 }
 
 /// The waiter that goes next.
@@ -46,6 +47,7 @@ impl<K: Eq, E: Copy, P> Schedule<K, E, P> {
             table: Table::new(),
             waiters: Waiters::new(),
             now: Tick::default(),
+            served: 0,
         }
     }
 
@@ -68,6 +70,11 @@ impl<K: Eq, E: Copy, P> Schedule<K, E, P> {
     /// Returns the number of waiters.
     pub(super) fn waiting(&self) -> usize {
         self.waiters.waiting()
+    }
+
+    /// Returns the number of waiters that were given something.
+    pub(super) fn served(&self) -> u64 {
+        self.served
     }
 
     /// Returns whether a class was ever used: from then on the table is never empty.
@@ -195,6 +202,7 @@ impl<K: Eq, E: Copy, P> Schedule<K, E, P> {
         let list = &mut self.table.classes[index].list;
         if let Some(waiter) = self.waiters.serve(list, id, given) {
             wakes.push(waiter.waker);
+            self.served += 1;
         }
         self.reindex(index);
     }

@@ -5,7 +5,8 @@
 //! that it is polled with, so a thread that wakes it polls it.
 //!
 //! 1. While somebody can be served, the entrant is in the throttle's queue, for the cost of the waiter
-//!    that goes next; or a thread is in `drive`, or is about to call it.
+//!    that goes next; or a thread is in `drive`, or is about to call it; or `poll_wanted` is set, and
+//!    a waiter was woken that calls it.
 //! 2. The throttle is used, permits are dropped, and wakers are called, cloned and dropped outside of
 //!    the lock.
 
@@ -23,7 +24,7 @@ use super::table::Attached;
 use super::waiters::{Request, WaiterId};
 use super::{ClassKey, Queueable};
 use crate::error::AcquireError;
-use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering, lock};
+use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering, SERVED_AT_ONCE, lock};
 use crate::throttle::Throttle;
 use crate::time::{Clock, Tick};
 use crate::wait::Waiting;
@@ -108,6 +109,11 @@ impl<T: Throttle, K: Eq> Drop for Locked<'_, T, K> {
 }
 
 impl<T: Throttle, K: Eq> State<T, K> {
+    /// Returns how many waiters will have been served when a call that begins now leaves the others.
+    pub(super) fn serves_until(&self) -> u64 {
+        self.schedule.served() + SERVED_AT_ONCE as u64
+    }
+
     /// Returns whether a waiter that is polled has to drive.
     fn poll_is_wanted(&self) -> bool {
         self.poll_wanted && !self.polling
@@ -298,7 +304,8 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
                     locked.schedule.recharge(entry, charge, 0);
                 }
                 locked.schedule.released(entry);
-                locked = self.hand_over(locked, cost, Served::Admitted(permit, None), &mut wakes);
+                let (until, served) = (locked.serves_until(), Served::Admitted(permit, None));
+                locked = self.hand_over(locked, cost, served, until, &mut wakes);
             }
             // Its destructor is foreign code.
             Some(Served::Panicked(payload)) => std::mem::forget(payload),

@@ -253,6 +253,9 @@ mod jumps {
     use crate::support::paused_runtime;
     use crate::support::random::Random;
 
+    /// The number of waiters that one call serves.
+    const AT_ONCE: usize = 1024;
+
     async fn settle() {
         for _ in 0..4 {
             tokio::task::yield_now().await;
@@ -493,5 +496,46 @@ mod jumps {
                 assert_eq!(admitted, 30 - 3 * cost);
             });
         }
+    }
+
+    /// A limiter of 100,000/s that has spent its burst.
+    fn fast() -> Arc<RateLimiter> {
+        let burst = Some(MissedTickBehavior::Burst { max: u64::MAX });
+        let quota = Quota::per_second(100_000);
+        let limiter = limiter(quota, Algorithm::Gcra, burst, Clock::tokio());
+        limiter.try_acquire().unwrap();
+        Arc::new(limiter)
+    }
+
+    #[test]
+    fn try_acquire_by_a_bystander_of_a_late_timer_serves_a_part_of_the_queue() {
+        paused_runtime().block_on(async {
+            let queue = FairQueue::new(fast());
+            let park = |_| Waiter::parked(queue.class("a").acquire());
+            let waiters: Vec<_> = (0..3 * AT_ONCE).map(park).collect();
+            tokio::time::advance(ms(1000)).await;
+            drop(queue.throttle().try_acquire());
+            assert_eq!(queue.waiting(), 2 * AT_ONCE);
+            // One more goes on.
+            let woken = waiters.iter().filter(|waiter| waiter.wakes() > 0);
+            assert_eq!(woken.count(), AT_ONCE + 1);
+        });
+    }
+
+    /// Who goes on enters as of the last charge.
+    #[test]
+    fn acquire_of_many_behind_a_late_timer_is_charged_without_a_gap() {
+        paused_runtime().block_on(async {
+            let queue = FairQueue::new(fast());
+            let park = |_| Waiter::parked(queue.class("a").acquire());
+            let mut waiters: Vec<_> = (0..3 * AT_ONCE).map(park).collect();
+            tokio::time::advance(ms(1000)).await;
+            settle().await;
+            assert_eq!(queue.waiting(), 2 * AT_ONCE);
+            let at: Vec<_> = waiters.iter_mut().map(|it| it.granted().at()).collect();
+            for next in at.windows(2) {
+                assert_eq!(next[1].as_nanos() - next[0].as_nanos(), 10_000);
+            }
+        });
     }
 }

@@ -318,7 +318,7 @@ fn acquire_after_a_long_call_and_a_lower_limit_takes_turns_with_the_other_class(
         fast_held = fast.pop_front().unwrap().granted();
         fast.push_back(park("fast"));
     }
-    let _ = queue.throttle().set_permits(1);
+    queue.throttle().set_permits(1);
     drop(slow_held);
     drop(fast_held);
     // It starts with the last turn of the other class, and its waiters came earlier.

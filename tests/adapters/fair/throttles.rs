@@ -7,9 +7,10 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
+use std::time::Duration;
 
 use tollgate::adaptive::{AdaptiveSemaphore, Feedback, Gradient};
-use tollgate::fair::{Class, FairQueue, Share};
+use tollgate::fair::{Acquire, Class, FairQueue, Share};
 use tollgate::observe::Observed;
 use tollgate::throttle::{Adaptive, Inspect, LimitStatus, Weighted};
 use tollgate::{
@@ -519,4 +520,69 @@ fn acquire_of_a_newcomer_serves_the_waiter_that_was_woken_and_not_polled() {
     drop(woken.granted());
     assert_eq!(newcomer.wakes(), 1);
     drop(newcomer.granted());
+}
+
+type Slots = Arc<Semaphore>;
+
+type Crowd = Vec<Waiter<Waiting<Acquire<Slots, u32>>>>;
+
+/// So many waiters behind a semaphore without permits.
+fn crowd(waiters: usize, class: Class, clock: &Clock) -> (FairQueue<Slots, u32>, Crowd) {
+    let queue = FairQueue::new(Arc::new(Semaphore::new(0)))
+        .classes(move |_| class)
+        .clock(clock.clone());
+    let park = |_| Waiter::parked(queue.class(1).acquire());
+    let waiters = (0..waiters).map(park).collect();
+    (queue, waiters)
+}
+
+/// The number of waiters that one call serves.
+const AT_ONCE: usize = 1024;
+
+#[test]
+fn set_permits_for_many_waiters_serves_a_part_of_them_and_wakes_the_next() {
+    let (queue, mut waiters) = crowd(3 * AT_ONCE, Class::new(), &Clock::default());
+    queue.throttle().set_permits(3 * AT_ONCE);
+    assert_eq!(queue.waiting(), 2 * AT_ONCE);
+    assert_eq!(waiters[AT_ONCE].wakes(), 1);
+    let permits: Vec<_> = waiters.iter_mut().map(Waiter::granted).collect();
+    assert_eq!(queue.throttle().available_permits(), 0);
+    drop(permits);
+    assert_eq!(queue.throttle().available_permits(), 3 * AT_ONCE);
+}
+
+/// None of those that were woken is polled.
+#[test]
+fn drop_of_any_waiter_after_a_part_was_served_serves_the_others() {
+    let (queue, mut waiters) = crowd(2 * AT_ONCE + 1, Class::new(), &Clock::default());
+    queue.throttle().set_permits(3 * AT_ONCE);
+    assert_eq!(queue.waiting(), AT_ONCE + 1);
+    drop(waiters.pop());
+    assert_eq!(queue.waiting(), 0);
+    drop(waiters.swap_remove(AT_ONCE).granted());
+}
+
+#[test]
+fn close_with_many_waiters_refuses_a_part_of_them_and_wakes_the_next() {
+    let (queue, mut waiters) = crowd(3 * AT_ONCE, Class::new(), &Clock::default());
+    queue.throttle().close();
+    assert_eq!(queue.waiting(), 2 * AT_ONCE);
+    for waiter in &mut waiters {
+        assert_eq!(waiter.refused(), ErrorKind::Closed);
+    }
+    assert_eq!(queue.waiting(), 0);
+}
+
+#[test]
+fn set_permits_for_many_waiters_that_waited_too_long_refuses_a_part_of_them() {
+    let clock = Clock::manual();
+    let class = Class::new().max_queue_time(Duration::from_secs(1));
+    let (queue, mut waiters) = crowd(3 * AT_ONCE, class, &Clock::from(&clock));
+    clock.advance(Duration::from_secs(1));
+    queue.throttle().set_permits(1);
+    assert!((2 * AT_ONCE - 8..=2 * AT_ONCE).contains(&queue.waiting()));
+    for waiter in &mut waiters {
+        assert_eq!(waiter.refused(), ErrorKind::TimedOut);
+    }
+    assert_eq!(queue.throttle().available_permits(), 1);
 }
