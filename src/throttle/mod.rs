@@ -192,7 +192,9 @@ pub trait Throttle: Clone {
         drop(permit);
     }
 
-    /// Enters if that needs no wait; otherwise nothing has happened, and nothing is reported.
+    /// Enters if that needs no wait; otherwise nothing has happened, and nothing is reported. A
+    /// composition rolls back the parts that it had entered before the one without room, and an
+    /// [observer](crate::observe) of such a part sees it admitted and undone.
     ///
     /// `None` says that the caller has to wait, has to be refused, or has to [enter](Self::enter) to
     /// find out. It never blocks, and does no input or output. Where

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tollgate::adaptive::{AdaptiveSemaphore, Feedback, Gradient};
 use tollgate::fair::{Acquire, Class, FairQueue, Share};
-use tollgate::observe::Observed;
+use tollgate::observe::{Observed, Observer, Place};
 use tollgate::throttle::{Adaptive, Inspect, LimitStatus, Weighted};
 use tollgate::{
     AcquireError, ChannelSemaphore, Clock, ErrorKind, Quota, RateLimiter, Semaphore, Throttle,
@@ -585,4 +585,30 @@ fn set_permits_for_many_waiters_that_waited_too_long_refuses_a_part_of_them() {
         assert_eq!(waiter.refused(), ErrorKind::TimedOut);
     }
     assert_eq!(queue.throttle().available_permits(), 1);
+}
+
+/// The part before the full one is entered and rolled back, and its observer sees that.
+#[test]
+fn enter_now_of_all_without_room_in_a_later_part_reports_its_parts_before_as_undone() {
+    #[derive(Default)]
+    struct Log(Mutex<Vec<&'static str>>);
+
+    impl Observer for Log {
+        type Held = ();
+
+        fn admitted(&self, _: Place, _: Option<Duration>) {
+            self.0.lock().unwrap().push("admitted");
+        }
+
+        fn undone(&self, (): ()) {
+            self.0.lock().unwrap().push("undone");
+        }
+    }
+
+    let log = Arc::new(Log::default());
+    let [free, full] = [1, 0].map(|permits| Arc::new(Semaphore::new(permits)));
+    let both = all((Observed::new(Arc::clone(&free), Arc::clone(&log)), full));
+    assert!(both.enter_now().is_none());
+    assert_eq!(*log.0.lock().unwrap(), ["admitted", "undone"]);
+    assert_eq!(free.available_permits(), 1);
 }
