@@ -81,7 +81,7 @@
 //! | blocks a thread | with `.wait()` | with `.wait()` |
 //! | in a `static` without `LazyLock` | yes | yes |
 //! | `acquire()` is `Unpin` | yes | yes |
-//! | allocations | its state, at the first use; the queue, for the first waiter and to enlarge it | likewise |
+//! | allocations | its state, at the first use; the queue, for the first waiter and to enlarge it; for waiters of many different costs also some now and then, for the sums of the costs, unless it [overdraws](crate::Oversize) | its state and the queue likewise; nothing for costs, which are all 1 |
 //! | a waker panics when it is called | contained; all other waiters are woken | likewise |
 //! | a waker polls its task at once | [nests 32 calls](#wakers-that-poll-at-once) | likewise |
 //!

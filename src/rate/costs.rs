@@ -6,6 +6,9 @@
 //! 2. The costs above a limit are those that differ from it first, from the top, in a larger digit.
 //!    They are at most [`BASE`] groups of each level. So a sum takes a bounded number of steps, and
 //!    a cost is added in a few.
+//! 3. The groups are in a tree, whose nodes are allocated and freed as groups come and go: none for
+//!    a few different costs, which fit into one node. A table would keep its memory, but it would be
+//!    copied as a whole when it grows, under the lock of the limiter.
 
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Included};

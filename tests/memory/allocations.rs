@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use stats_alloc::Region;
 use tollgate::observe::{Holders, Observed};
-use tollgate::{Clock, CondvarSemaphore, Quota, RateLimiter, Semaphore, Throttle, TryThrottle};
+use tollgate::{
+    Clock, CondvarSemaphore, Oversize, Quota, RateLimiter, Semaphore, Throttle, TryThrottle,
+};
 
 use crate::{COUNTED, alone};
 
@@ -124,6 +126,27 @@ fn to_limit(limiter: &RateLimiter, advance: impl Fn(Duration), waiters: usize) -
     ]
 }
 
+/// How often a rate limiter allocates to queue and to grant a waiter of each cost.
+fn to_queue(oversize: Oversize, costs: impl Fn() -> Vec<u64>) -> usize {
+    let clock = Clock::manual();
+    let quota = Quota::per_second(1_000_000).burst(1_000_000);
+    let limiter = RateLimiter::new(quota).oversize(oversize).clock(&clock);
+    least(|| {
+        limiter.charge(1_000_000);
+        let mut queue: Vec<_> = (costs().iter().map(|cost| limiter.acquire_many(*cost))).collect();
+        let mut context = Context::from_waker(Waker::noop());
+        allocations(|| {
+            for waiting in &mut queue {
+                assert!(pin!(waiting).poll(&mut context).is_pending());
+            }
+            clock.advance(Duration::from_secs(1000));
+            for waiting in &mut queue {
+                assert!(pin!(waiting).poll(&mut context).is_ready());
+            }
+        })
+    })
+}
+
 fn rates() {
     let clock = Clock::manual();
     let advance = |duration| clock.advance(duration);
@@ -151,6 +174,14 @@ fn rates() {
         local.try_acquire().unwrap();
     };
     assert_eq!(least(|| allocations(local)), 0);
+    // The sums of costs are in a tree, whose nodes come and go with waiters of many different costs;
+    // a limiter that overdraws needs none.
+    let few = || [1, 2, 5, 10, 50].repeat(100);
+    let many = || (0..500).map(|number| 2 + 1000 * number).collect();
+    assert_eq!(to_queue(Oversize::Refuse, few), 0);
+    let of_tree = to_queue(Oversize::Refuse, many);
+    assert!((1..=250).contains(&of_tree), "{of_tree}");
+    assert_eq!(to_queue(Oversize::Overdraft, many), 0);
 }
 
 /// A slot of a list of holders is used again, so the list grows with the permits that are out.
