@@ -72,7 +72,8 @@ use crate::time::{Clock, Tick};
 /// [`set_quota`](Self::set_quota) releases, the timer serves the rest, as many at a time. So no
 /// call takes long because of the queue, whoever makes it. Until all that are due were served, a new
 /// call is refused or joins at the end, as behind any queue. On a [manual](Clock::manual) clock
-/// all are served before the call returns.
+/// all are served before the call returns, unless another call is advancing the clock, on another
+/// thread or around a waker: then that call serves the rest before it returns.
 ///
 /// # Clocks
 ///
