@@ -94,7 +94,6 @@ impl Tat {
 const CATCH_UP: Tick = Tick::from_nanos(10_000_000);
 
 /// The state of a rule that decides by its backlog.
-#[derive(Clone)]
 pub(crate) struct Gcra {
     algorithm: Algorithm,
     /// Whether steps begin at the multiples of their length, also after a change.
@@ -116,6 +115,12 @@ impl Gcra {
             tat: Tat::from_units(0),
             refunds: Refunds::default(),
         }
+    }
+
+    /// Returns a rule that admits the same, without the refunds, by which only refunds are decided.
+    pub(crate) fn without_refunds(&self) -> Self {
+        let refunds = Refunds::default();
+        Self { refunds, ..*self }
     }
 
     fn charge_from(&mut self, start: u64, at: Tick, cost: u64) -> Receipt {

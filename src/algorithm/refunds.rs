@@ -20,7 +20,7 @@
 const CAPACITY: usize = 1024;
 
 /// The refunds of charges that are not paid off.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub(crate) struct Refunds {
     /// Tickets, rising, and what was refunded of each.
     kept: Vec<(u64, u64)>,

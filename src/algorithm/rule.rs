@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::gcra::Gcra;
 use super::params::{clamped, tick_or_never};
-use super::sliding_log::{Ring, SlidingLog};
+use super::sliding_log::{self, Ring, SlidingLog};
 use super::sliding_window::SlidingWindow;
 use super::{Algorithm, InverseParams, Params, QuotaChange, Tat};
 use crate::quota::Quota;
@@ -101,7 +101,6 @@ pub(crate) trait Rule {
 }
 
 /// The rule of a limiter.
-#[derive(Clone)]
 pub(crate) enum RuleState {
     Gcra(Gcra),
     SlidingWindow(SlidingWindow),
@@ -174,6 +173,15 @@ impl RuleState {
         }
     }
 
+    /// Begins to foresee charges, while decisions without the lock are stopped.
+    pub(crate) fn forecast(&self) -> Forecast<'_> {
+        match self {
+            Self::Gcra(gcra) => Forecast::Gcra(gcra.without_refunds()),
+            Self::SlidingWindow(window) => Forecast::SlidingWindow(*window),
+            Self::SlidingLog(log) => Forecast::SlidingLog(sliding_log::Forecast::new(log)),
+        }
+    }
+
     /// Returns the refunded units, from which tickets of decisions without the lock count.
     pub(crate) fn refunded(&self) -> u64 {
         self.gcra().map_or(0, |gcra| gcra.refunds.total())
@@ -198,6 +206,33 @@ impl DerefMut for RuleState {
             Self::Gcra(rule) => rule,
             Self::SlidingWindow(rule) => rule,
             Self::SlidingLog(rule) => rule,
+        }
+    }
+}
+
+/// What a rule will admit after charges that are foreseen. It takes no copy of a log, which may be long.
+pub(crate) enum Forecast<'a> {
+    Gcra(Gcra),
+    SlidingWindow(SlidingWindow),
+    SlidingLog(sliding_log::Forecast<'a>),
+}
+
+impl Forecast<'_> {
+    /// Does the same as [`Rule::due`].
+    pub(crate) fn due(&self, behind: u128, cost: u64) -> Tick {
+        match self {
+            Self::Gcra(gcra) => gcra.due(behind, cost),
+            Self::SlidingWindow(window) => window.due(behind, cost),
+            Self::SlidingLog(log) => tick_or_never(log.due(behind, cost)),
+        }
+    }
+
+    /// Foresees what [`Rule::grant`] charges at the tick when a call is due.
+    pub(crate) fn grant(&mut self, at: Tick, cost: u64) {
+        match self {
+            Self::Gcra(gcra) => _ = gcra.grant(at, cost),
+            Self::SlidingWindow(window) => _ = window.grant(at, cost),
+            Self::SlidingLog(log) => log.charge(clamped(at), cost),
         }
     }
 }

@@ -41,12 +41,15 @@
 //! per nanosecond. Tickets end at 2^62, which only overdrafts can reach; nothing is refunded after
 //! that.
 
-// With the path, because a loom model compiles this file alone.
+// With the paths, because a loom model compiles this file alone.
+#[path = "sliding_log/forecast.rs"]
+mod forecast;
 #[path = "sliding_log/ring.rs"]
 mod ring;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
+pub(crate) use self::forecast::Forecast;
 pub(crate) use self::ring::{Claim, Ring};
 use self::ring::{FREE, LOCKED, Position, Slots, TURN, TURN_SHIFT, exchange, free_from, tick_of};
 use super::LAST_TICK;
@@ -414,30 +417,6 @@ impl SlidingLog {
             self.slot(number)
                 .store(tick | turn | locked, Ordering::Release);
         }
-    }
-}
-
-/// A copy that shares nothing with the log. Only valid while the log is locked.
-impl Clone for SlidingLog {
-    fn clone(&self) -> Self {
-        let copy = |stamp: &AtomicU64| AtomicU64::new(stamp.load(Ordering::Relaxed));
-        let first = Slots {
-            slots: self.ring.slots(self.array).iter().map(copy).collect(),
-            larger: OnceLock::new(),
-        };
-        let ring = Ring {
-            first,
-            ..Ring::default()
-        };
-        let copy = Self {
-            ring: Arc::new(ring),
-            array: 0,
-            older: self.older.clone(),
-            refunds: self.refunds.clone(),
-            ..*self
-        };
-        copy.publish();
-        copy
     }
 }
 

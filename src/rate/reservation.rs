@@ -98,7 +98,7 @@ impl Reservation {
     /// left since, or ask for more than a lowered burst, may still count; so the delay may be
     /// too long until fewer are in front, never too short. By another
     /// [algorithm](super::RateLimiter::algorithm) it is the earliest time. This takes at most 1,024
-    /// steps, and, if there is a waiter in front and the limiter keeps a log, a copy of the log.
+    /// steps under the limiter's lock, also by an algorithm that keeps a log, however long that is.
     pub fn delay(&self) -> Duration {
         let due = self.acquire.due();
         due.map_or(Duration::ZERO, |(due, now)| wait_for(due, now))

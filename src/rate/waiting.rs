@@ -144,13 +144,11 @@ impl Shared {
         let own = locked.waiters.cost(id)?;
         let waits = |request: &Receipt| !locked.is_impossible(request.cost);
         let (mut due, mut charged, mut last) = (locked.paused_until, 0, 0);
-        // A copy of a log takes as much memory as the log, so none is made for the head.
-        let mut copy = None;
+        let mut rule = locked.rule.forecast();
         let mut front = locked.waiters.before(id);
         for other in front.by_ref().take(FORESEEN) {
             last = joined_by(&other);
             if waits(&other) {
-                let rule = copy.get_or_insert_with(|| locked.rule.clone());
                 due = rule.due(0, other.cost).max(due);
                 rule.grant(due, other.cost);
                 charged += u128::from(other.cost);
@@ -163,7 +161,6 @@ impl Shared {
             let joined = joined_by(&own) - last - u128::from(own.cost);
             joined.min(locked.queued - charged - u128::from(cost))
         });
-        let rule = copy.as_ref().unwrap_or(&locked.rule);
         Some((rule.due(behind, cost).max(due), locked.now))
     }
 }

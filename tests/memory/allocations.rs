@@ -10,7 +10,8 @@ use std::time::Duration;
 use stats_alloc::Region;
 use tollgate::observe::{Holders, Observed};
 use tollgate::{
-    Clock, CondvarSemaphore, Oversize, Quota, RateLimiter, Semaphore, Throttle, TryThrottle,
+    Algorithm, Clock, CondvarSemaphore, Oversize, Quota, RateLimiter, Semaphore, Throttle,
+    TryThrottle,
 };
 
 use crate::{COUNTED, alone};
@@ -182,6 +183,25 @@ fn rates() {
     let of_tree = to_queue(Oversize::Refuse, many);
     assert!((1..=250).contains(&of_tree), "{of_tree}");
     assert_eq!(to_queue(Oversize::Overdraft, many), 0);
+}
+
+/// A delay is foreseen from the log in its place, however long it is.
+#[test]
+fn delay_behind_a_waiter_allocates_no_copy_of_the_log() {
+    let _alone = alone();
+    let clock = Clock::manual();
+    let quota = Quota::per_second(100_000);
+    let limiter = RateLimiter::new(quota).algorithm(Algorithm::SlidingLog);
+    let limiter = limiter.clock(&clock);
+    limiter.charge(100_000);
+    let reserved = [(); 3].map(|()| limiter.reserve().unwrap());
+    let bytes = least(|| {
+        let region = Region::new(COUNTED);
+        let delays = reserved.each_ref().map(|it| it.delay());
+        assert_eq!(delays, [Duration::from_secs(1); 3]);
+        region.change().bytes_allocated
+    });
+    assert!(bytes < 1000, "{bytes}");
 }
 
 /// A slot of a list of holders is used again, so the list grows with the permits that are out.

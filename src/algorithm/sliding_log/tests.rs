@@ -7,6 +7,9 @@ use proptest::sample::Index;
 
 use super::*;
 
+/// After the last tick.
+const NEVER: u64 = LAST_TICK + 1;
+
 /// One unit of a charge.
 #[derive(Clone, Copy, Debug)]
 struct Unit {
@@ -288,6 +291,29 @@ impl Pair {
                     assert_eq!(due, exact);
                 } else {
                     assert!(due <= exact);
+                }
+            }
+        }
+        self.assert_foreseen();
+    }
+
+    /// Foresees charges at the ticks when they are due, and compares with a model that makes them.
+    fn assert_foreseen(&self) {
+        let (mut log, mut model) = (Forecast::new(&self.log), self.model.clone());
+        let (most, mut now) = (model.most as u64, self.now);
+        for cost in [1, most, 2, 3 * most + 2, 1, 2, most + 1, 1] {
+            let due = log.due(0, cost).max(now);
+            assert_eq!(due.min(NEVER), model.due(now, cost).min(NEVER));
+            if due >= NEVER {
+                break;
+            }
+            now = due;
+            log.charge(now, cost);
+            model.charge(usize::MAX, now, cost);
+            for behind in [1, 2, 11] {
+                let due = log.due(behind.into(), 1).max(now).min(NEVER);
+                if model.used(now) >= model.most {
+                    assert_eq!(due, model.due_behind(now, behind, 1).min(NEVER));
                 }
             }
         }
