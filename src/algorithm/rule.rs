@@ -178,7 +178,9 @@ impl RuleState {
         match self {
             Self::Gcra(gcra) => Forecast::Gcra(gcra.without_refunds()),
             Self::SlidingWindow(window) => Forecast::SlidingWindow(*window),
-            Self::SlidingLog(log) => Forecast::SlidingLog(sliding_log::Forecast::new(log)),
+            Self::SlidingLog(log) => {
+                Forecast::SlidingLog(sliding_log::forecast::Forecast::new(log))
+            }
         }
     }
 
@@ -214,7 +216,7 @@ impl DerefMut for RuleState {
 pub(crate) enum Forecast<'a> {
     Gcra(Gcra),
     SlidingWindow(SlidingWindow),
-    SlidingLog(sliding_log::Forecast<'a>),
+    SlidingLog(sliding_log::forecast::Forecast<'a>),
 }
 
 impl Forecast<'_> {

@@ -43,13 +43,12 @@
 
 // With the paths, because a loom model compiles this file alone.
 #[path = "sliding_log/forecast.rs"]
-mod forecast;
+pub(crate) mod forecast;
 #[path = "sliding_log/ring.rs"]
 mod ring;
 
 use std::sync::Arc;
 
-pub(crate) use self::forecast::Forecast;
 pub(crate) use self::ring::{Claim, Ring};
 use self::ring::{FREE, LOCKED, Position, Slots, TURN, TURN_SHIFT, exchange, free_from, tick_of};
 use super::LAST_TICK;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
+use super::forecast::Forecast;
 use super::*;
 
 /// After the last tick.
