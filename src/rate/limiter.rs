@@ -327,8 +327,7 @@ impl RateLimiter {
     }
 
     /// Sets the clock: a [`Clock`] or a [`ManualClock`](crate::ManualClock), or a reference to one.
-    /// The default is the [system clock](Clock::system), or [tokio's](Clock::tokio) with the feature
-    /// `test-util`.
+    /// The default is the [system clock](Clock::system), or tokio's clock with the feature `test-util`.
     ///
     /// # Examples
     ///
