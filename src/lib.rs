@@ -94,7 +94,7 @@
 //!
 //! Adapters take a [`Throttle`], whose method is `enter`. It is implemented for `&T` and `Arc<T>` of
 //! every type here that can be awaited and shared, for their compositions, and for the semaphores of
-//! tokio and async-lock. Direct calls need no trait. [`Throttle::boxed`] erases the type for a struct field.
+//! tokio and async-lock. Direct calls need no trait. [`BoxThrottle`] erases the type for a struct field.
 //!
 //! # Observing
 //!
@@ -144,6 +144,8 @@ mod concurrency;
 mod decision;
 mod error;
 pub mod fair;
+mod feedback;
+mod first_use;
 pub mod gate;
 pub mod guarantees;
 pub mod guide;

@@ -8,7 +8,7 @@ use plotters::series::AreaSeries;
 use plotters::style::text_anchor::HPos;
 use plotters::style::{Color, FontStyle};
 
-use crate::subject::{self, COUNT, Outcome, SUBJECTS, Subject};
+use crate::subject::{self, COUNT, Outcome, Subject, subjects};
 use crate::trace::{self, SPAN};
 use tollgate_bench::picture::{self, Area, Drawn};
 use tollgate_bench::picture::{BLUE, INK, LEFT, MARGIN, ORANGE, PALE_BLUE, PALE_INK, RED, WIDTH};
@@ -42,7 +42,7 @@ impl Comparison {
             let outcome = subject.run(&arrivals);
             (subject, outcome)
         };
-        let outcomes = SUBJECTS.into_iter().map(outcome).collect();
+        let outcomes = subjects().into_iter().map(outcome).collect();
         Comparison { arrivals, outcomes }
     }
 
@@ -106,7 +106,10 @@ impl Comparison {
         let Some((subject, outcome)) = of.first() else {
             return Ok(());
         };
-        let names: Vec<_> = of.iter().map(|(subject, _)| subject.name).collect();
+        let names: Vec<_> = of
+            .iter()
+            .map(|(subject, _)| subject.name.as_str())
+            .collect();
         let (most, promised) = (outcome.most(), subject.promised);
         let figure = format!("most in any second: {most}, promised: {promised}");
         let (above, below) = row.split_vertically(TITLE);

@@ -22,7 +22,7 @@ const QUOTA: Quota = Quota::new(COUNT, PERIOD);
 /// A limiter to be compared.
 pub(crate) struct Subject {
     /// As it is written in the table and in the picture.
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     /// What is to be seen of it.
     pub(crate) remark: &'static str,
     /// The most that it promises to let through in any time `T`.
@@ -37,57 +37,39 @@ enum Limiter {
     Queued(usize),
 }
 
-/// All of them.
-pub(crate) const SUBJECTS: [Subject; 8] = [
-    Subject {
-        name: "gcra",
-        remark: "one at a time, evenly",
-        promised: 11,
-        limiter: Limiter::Tried(Algorithm::Gcra, QUOTA),
-    },
-    Subject {
-        name: "gcra, burst 10",
-        remark: "ten at once, and then evenly",
-        promised: 20,
-        limiter: Limiter::Tried(Algorithm::Gcra, QUOTA.burst(10)),
-    },
-    Subject {
-        name: "token-bucket, burst 20",
-        remark: "ten come back at once, twenty can be saved up",
-        promised: 30,
-        limiter: Limiter::Tried(Algorithm::TokenBucket, QUOTA.burst(20)),
-    },
-    Subject {
-        name: "fixed-window",
-        remark: "ten before the edge of a window, ten after it",
-        promised: 20,
-        limiter: Limiter::Tried(Algorithm::FixedWindow, QUOTA),
-    },
-    Subject {
-        name: "sliding-window",
-        remark: "the window before fades, as if it had been even",
-        promised: 19,
-        limiter: Limiter::Tried(Algorithm::SlidingWindow, QUOTA),
-    },
-    Subject {
-        name: "sliding-log",
-        remark: "each comes back when it is a second old",
-        promised: 10,
-        limiter: Limiter::Tried(Algorithm::SlidingLog, QUOTA),
-    },
-    Subject {
-        name: "sub-interval/4",
-        remark: "two in each quarter of a second",
-        promised: 10,
-        limiter: Limiter::Tried(Algorithm::SubInterval { parts: 4 }, QUOTA),
-    },
-    Subject {
-        name: "leaky-bucket, capacity 10",
+/// All of them: each algorithm with a quota or two, and the leaky bucket.
+pub(crate) fn subjects() -> Vec<Subject> {
+    let quotas = |algorithm| match algorithm {
+        Algorithm::Gcra => vec![QUOTA, QUOTA.burst(10)],
+        Algorithm::TokenBucket => vec![QUOTA.burst(20)],
+        _ => vec![QUOTA],
+    };
+    let all = Algorithm::all().iter().flat_map(|&algorithm| {
+        let quotas = quotas(algorithm).into_iter();
+        quotas.map(move |quota| Subject::tried(algorithm, quota))
+    });
+    let bucket = Subject {
+        name: "leaky-bucket, capacity 10".to_owned(),
         remark: "ten may wait, and are let go evenly",
         promised: 11,
         limiter: Limiter::Queued(10),
-    },
-];
+    };
+    all.chain([bucket]).collect()
+}
+
+/// What is to be seen of an algorithm.
+fn remark(algorithm: Algorithm, quota: Quota) -> &'static str {
+    match algorithm {
+        Algorithm::Gcra if quota.max_burst() == 1 => "one at a time, evenly",
+        Algorithm::Gcra => "ten at once, and then evenly",
+        Algorithm::TokenBucket => "ten come back at once, twenty can be saved up",
+        Algorithm::FixedWindow => "ten before the edge of a window, ten after it",
+        Algorithm::SlidingWindow => "the window before fades, as if it had been even",
+        Algorithm::SlidingLog => "each comes back when it is a second old",
+        Algorithm::SubInterval { .. } => "two in each quarter of a second",
+        _ => "",
+    }
+}
 
 /// What became of each call.
 #[derive(PartialEq, Eq)]
@@ -97,6 +79,19 @@ pub(crate) struct Outcome {
 }
 
 impl Subject {
+    fn tried(algorithm: Algorithm, quota: Quota) -> Self {
+        let name = match quota.max_burst() {
+            1 => algorithm.to_string(),
+            burst => format!("{algorithm}, burst {burst}"),
+        };
+        Self {
+            name,
+            remark: remark(algorithm, quota),
+            promised: algorithm.most_in(quota, PERIOD) as usize,
+            limiter: Limiter::Tried(algorithm, quota),
+        }
+    }
+
     /// Hands it all calls, on a clock that goes from one to the next.
     pub(crate) fn run(&self, arrivals: &[Duration]) -> Outcome {
         let at = match self.limiter {
@@ -131,7 +126,7 @@ fn queued(capacity: usize, arrivals: &[Duration]) -> Vec<Option<Duration>> {
     // when it was.
     go_on_to(&clock, SPAN * 2);
     let outcome =
-        |(mut waiter, came): (Pin<Box<Waiting<Acquire<&RateLimiter>>>>, Poll<_>)| match came {
+        |(mut waiter, came): (Pin<Box<Waiting<Acquire<&LeakyBucket>>>>, Poll<_>)| match came {
             Poll::Ready(came) => charged(came),
             Poll::Pending => match poll(waiter.as_mut()) {
                 Poll::Ready(came) => charged(came),
@@ -141,7 +136,7 @@ fn queued(capacity: usize, arrivals: &[Duration]) -> Vec<Option<Duration>> {
     calls.into_iter().map(outcome).collect()
 }
 
-fn poll(waiter: Pin<&mut Waiting<Acquire<&RateLimiter>>>) -> Poll<Result<Charge, AcquireError>> {
+fn poll(waiter: Pin<&mut Waiting<Acquire<&LeakyBucket>>>) -> Poll<Result<Charge, AcquireError>> {
     waiter.poll(&mut Context::from_waker(Waker::noop()))
 }
 
@@ -206,7 +201,7 @@ mod tests {
     #[test]
     fn nobody_lets_through_more_than_it_promises() {
         let arrivals = crate::trace::arrivals();
-        for subject in SUBJECTS {
+        for subject in subjects() {
             let most = subject.run(&arrivals).most();
             assert!(most <= subject.promised, "{}: {most}", subject.name);
         }

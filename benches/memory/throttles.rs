@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use async_lock::Semaphore as AsyncLock;
 use tokio::sync::Semaphore as Tokio;
-use tollgate::{ChannelSemaphore, Pool, Semaphore, Throttle, all};
+use tollgate::{BoxThrottle, ChannelSemaphore, Pool, Semaphore, Throttle, all};
 use tollgate_bench::harness::{Options, Table};
 use tollgate_bench::line::{self, Line, WAITERS};
 use tollgate_bench::peer::{BusyAsyncChannel, BusyFlume, IdleAsyncChannel, IdleFlume, Peer};
@@ -29,7 +29,7 @@ fn claims() -> Vec<Claim> {
         (name, line::entered(WAITERS, throttle), Some(claim))
     }
     // It allocates for each entry, waiting or not.
-    let boxed = Arc::new(Semaphore::new(1)).boxed();
+    let boxed = BoxThrottle::new(Arc::new(Semaphore::new(1)));
     let both = all((leak(Semaphore::new(1)), leak(Semaphore::new(1))));
     vec![
         of("Semaphore", leak(Semaphore::new(1)), 0),

@@ -2,12 +2,13 @@
 
 use std::ops::Range;
 
-use tollgate::adaptive::{
-    AdaptiveSemaphore, Aimd, Controller, EnvoyGradient, Gradient, Gradient2, Vegas,
-};
+use tollgate::adaptive::{AdaptiveSemaphore, Aimd, Controller, Gradient};
 
 use crate::jobs::{Job, Nanos, SECOND, jobs, p99, p99_alone};
 use crate::limiter::Limiter;
+use crate::peers::envoy_gradient::EnvoyGradient;
+use crate::peers::gradient2::Gradient2;
+use crate::peers::vegas::Vegas;
 use crate::scenario::{Phase, SPANS, Scenario};
 use crate::simulation::{Trace, run};
 
@@ -17,19 +18,15 @@ pub(crate) const START: f64 = 20.0;
 /// Makes a limiter that begins with a limit, by its default settings otherwise.
 pub(crate) type Make = fn(f64) -> Limiter;
 
-/// The controllers; the first is the default.
+/// The controllers of tollgate and its peers; the first is the default.
 pub(crate) const CONTROLLERS: [(&str, Make); 5] = [
     ("Gradient", |start| {
         adaptive(Gradient::default().initial_limit(start))
     }),
     // It always begins with its least limit.
     ("EnvoyGradient", |_| adaptive(EnvoyGradient::default())),
-    ("Vegas", |start| {
-        adaptive(Vegas::default().initial_limit(start))
-    }),
-    ("Gradient2", |start| {
-        adaptive(Gradient2::default().initial_limit(start))
-    }),
+    ("Vegas", |start| adaptive(Vegas::new(start))),
+    ("Gradient2", |start| adaptive(Gradient2::new(start))),
     ("Aimd", |start| {
         adaptive(Aimd::default().initial_limit(start))
     }),

@@ -1,4 +1,4 @@
-//! Simulates limits that find themselves, beside the best fixed limit, and says whether they are
+//! Simulates adaptive limits, beside the best fixed limit, and says whether they are
 //! good enough.
 //!
 //! Everything is computed from seeds: no clock is read and nothing depends on the machine.
@@ -7,6 +7,7 @@ mod jobs;
 mod judge;
 mod limiter;
 mod limits;
+mod peers;
 mod rate;
 mod scenario;
 mod scenarios;
@@ -26,7 +27,7 @@ use self::judge::START;
 use self::scenarios::scenarios;
 use self::table::Row;
 
-/// Simulates limits that find themselves, beside the best fixed limit. Exits with 1 if a row of a
+/// Simulates adaptive limits, beside the best fixed limit. Exits with 1 if a row of a
 /// default fails
 ///
 /// Goodput are the answers within 20 mean service times of arrival, in percent of those with the

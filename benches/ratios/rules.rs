@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
+use tollgate::{Algorithm, Quota, RateLimiter};
 use tollgate_bench::harness::{Contender, Entry, Row};
-use tollgate_bench::peer::{
-    Governor, MutexRing, OurFixedWindow, OurLimiter, OurLog, OurSlidingWindow, OurSubInterval,
-    OurTokenBucket, Rate, TryLimiter,
-};
-use tollgate_bench::rates::{allowed_of, denied_of};
+use tollgate_bench::peer::{Governor, MutexRing, OurLimiter, OurLog, Rate, TryLimiter};
+use tollgate_bench::rates::{allowed_by, allowed_of, denied_by, denied_of};
 
 use crate::contended::{THREADS, abreast};
 use crate::ready::timed;
@@ -75,21 +73,28 @@ fn threads_denied() -> Row {
         .beside(together_denied::<Governor>())
 }
 
+/// Ours by an algorithm.
+fn by(algorithm: Algorithm, rate: Rate) -> RateLimiter {
+    let count = u64::from(rate.count);
+    RateLimiter::new(Quota::new(count, rate.period).burst(count)).algorithm(algorithm)
+}
+
 /// The default beside the others.
+fn beside_others(row: Row, contender: impl Fn(&str, Algorithm) -> Contender) -> Row {
+    let others = Algorithm::all().iter().filter(|it| **it != Algorithm::Gcra);
+    others.fold(row, |row, algorithm| {
+        row.beside(contender(&format!("tollgate, {algorithm}"), *algorithm))
+    })
+}
+
 fn rules_allowed() -> Row {
-    Row::of(alone_allowed::<OurLimiter>())
-        .beside(alone_allowed::<OurTokenBucket>())
-        .beside(alone_allowed::<OurFixedWindow>())
-        .beside(alone_allowed::<OurSlidingWindow>())
-        .beside(alone_allowed::<OurSubInterval>())
-        .beside(alone_allowed::<OurLog>())
+    beside_others(Row::of(alone_allowed::<OurLimiter>()), |name, algorithm| {
+        timed(name, allowed_by(by(algorithm, PLENTY)))
+    })
 }
 
 fn rules_denied() -> Row {
-    Row::of(alone_denied::<OurLimiter>())
-        .beside(alone_denied::<OurTokenBucket>())
-        .beside(alone_denied::<OurFixedWindow>())
-        .beside(alone_denied::<OurSlidingWindow>())
-        .beside(alone_denied::<OurSubInterval>())
-        .beside(alone_denied::<OurLog>())
+    beside_others(Row::of(alone_denied::<OurLimiter>()), |name, algorithm| {
+        timed(name, denied_by(by(algorithm, SCARCE)))
+    })
 }

@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use futures::executor::block_on;
-use tollgate::{AcquireError, Semaphore, Throttle, all};
+use tollgate::{AcquireError, BoxThrottle, Semaphore, Throttle, all};
 
 use crate::ready::LIMIT;
 
@@ -151,7 +151,7 @@ pub fn acquire_owned() -> impl FnMut(u64) + 'static {
 
 /// The same behind a [`tollgate::BoxThrottle`].
 pub fn enter_boxed() -> impl FnMut(u64) + 'static {
-    enter(Arc::new(Semaphore::new(LIMIT)).boxed())
+    enter(BoxThrottle::new(Arc::new(Semaphore::new(LIMIT))))
 }
 
 /// How much each entry of a [`tollgate::Cost`] asks for.

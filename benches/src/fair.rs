@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures::executor::block_on;
 use priority_semaphore::PrioritySemaphore;
 use tollgate::Semaphore;
-use tollgate::fair::{Class, FairQueue, InClass};
+use tollgate::fair::{Class, ClassHandle, FairQueue};
 
 use crate::line::{Boxed, Line, stand};
 use crate::ready::LIMIT;
@@ -65,7 +65,7 @@ pub fn owned_line(count: usize) -> Box<dyn Line> {
 /// A line in so many classes, which take turns.
 pub fn fair_line(count: usize, classes: usize) -> Box<dyn Line> {
     let queue = FairQueue::new(Arc::new(Semaphore::new(1))).classes(|_| Class::new());
-    let classes: Vec<InClass<_, _>> = (0..classes).map(|key| queue.class(key)).collect();
+    let classes: Vec<ClassHandle<_, _>> = (0..classes).map(|key| queue.class(key)).collect();
     let next = Cell::new(0);
     let first = classes[0].clone();
     stand::<Boxed<_>, _, _>(

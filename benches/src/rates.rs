@@ -56,9 +56,13 @@ pub fn exhausted<L: TryLimiter>() -> L {
 /// A limiter of such a rate whose whole burst has been taken.
 fn exhausted_of<L: TryLimiter>(rate: Rate) -> L {
     let limiter = L::with_rate(rate);
+    exhaust(&limiter);
+    limiter
+}
+
+fn exhaust<L: TryLimiter>(limiter: &L) {
     assert!(limiter.try_take().is_permit(), "the first may go");
     while limiter.try_take().is_permit() {}
-    limiter
 }
 
 /// A decision that allows.
@@ -82,7 +86,11 @@ pub fn denied<L: TryLimiter>() -> impl Fn(u64) + Send + Sync + 'static {
 /// the middle of a decision, a log may count it as of the moment at which somebody else needs to
 /// know.
 pub fn allowed_of<L: TryLimiter>(rate: Rate) -> impl Fn(u64) + Send + Sync + 'static {
-    let limiter = L::with_rate(rate);
+    allowed_by(L::with_rate(rate))
+}
+
+/// The same of this limiter.
+pub fn allowed_by<L: TryLimiter>(limiter: L) -> impl Fn(u64) + Send + Sync + 'static {
     assert!(limiter.try_take().is_permit(), "there is plenty");
     move |times| {
         let mut refused = 0;
@@ -96,7 +104,12 @@ pub fn allowed_of<L: TryLimiter>(rate: Rate) -> impl Fn(u64) + Send + Sync + 'st
 
 /// A decision that refuses, as this is used up.
 pub fn denied_of<L: TryLimiter>(rate: Rate) -> impl Fn(u64) + Send + Sync + 'static {
-    let limiter = exhausted_of::<L>(rate);
+    denied_by(L::with_rate(rate))
+}
+
+/// The same of this limiter.
+pub fn denied_by<L: TryLimiter>(limiter: L) -> impl Fn(u64) + Send + Sync + 'static {
+    exhaust(&limiter);
     move |times| {
         for _ in 0..times {
             let answer = black_box(&limiter).try_take();

@@ -236,7 +236,7 @@ impl Throttle for WakesInside {
         })))
     }
 
-    fn wakes_unlocked(&self) -> bool {
+    fn wakes_outside_locks(&self) -> bool {
         true
     }
 }

@@ -1,7 +1,7 @@
-//! Limits that find themselves: from the latency of calls, or from the refusals of a server. [The
-//! guide](crate::guide::find_the_right_limit) has a program.
+//! Adaptive limits: of concurrency, from the latency of calls, and of a rate, from the refusals of a
+//! server. [The guide](crate::guide::find_the_right_limit) has a program.
 //!
-//! # How a concurrency limit finds itself
+//! # How a concurrency limit adapts
 //!
 //! With `L` calls in flight at `c` workers that each take the time `S`, a call takes `L·S/c` by Little's
 //! law, unless `L` is less than `c`: then workers idle. The right limit is a little above `c`, and the
@@ -15,14 +15,12 @@
 //! [`Gradient`], the default, therefore measures the baseline again and again, at half of the limit.
 
 mod controller;
-mod feedback;
 mod rate;
 mod sampler;
 mod semaphore;
+mod throttle;
 
-pub use self::controller::{
-    Aimd, Controller, EnvoyGradient, Gradient, Gradient2, SampleWindow, Target, Vegas,
-};
-pub use self::feedback::Feedback;
+pub use self::controller::{Aimd, Controller, Gradient, SampleWindow, Target};
 pub use self::rate::{AcquireRate, AdaptiveRate, RatePermit, RateSnapshot};
 pub use self::semaphore::{Acquire, AdaptivePermit, AdaptiveSemaphore, AdaptiveSnapshot};
+pub use crate::feedback::Feedback;

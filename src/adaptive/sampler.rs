@@ -102,13 +102,17 @@ impl Sampler {
         }
     }
 
-    /// Changes the range of limits while no call is under way, and begins a new window.
+    /// Changes the range of limits before the first call.
     pub(super) fn set_range(&self, range: Range) {
         let mut state = lock(&self.state);
         state.range = range;
-        state.number = state.number.wrapping_add(1);
         state.window = SampleWindow::new(range.clamp(state.wanted));
-        self.replace(word(state.number, state.samples));
+    }
+
+    /// Returns whether a call was measured, or is.
+    pub(super) fn is_used(&self) -> bool {
+        let state = lock(&self.state);
+        state.counts.windows > 0 || self.word.load(Ordering::Relaxed) != word(0, state.samples)
     }
 
     /// Returns the limit in force, as a number of permits.

@@ -4,7 +4,10 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use super::definition::{Definition, Promise};
 use super::params::{InverseParams, Params};
+use super::quota_change::QuotaChange;
+use super::{fixed_window, gcra, log_rule, sliding_window, sub_interval, token_bucket};
 use crate::quota::Quota;
 
 /// The rule by which a [`RateLimiter`](crate::RateLimiter) decides. See [which
@@ -113,16 +116,35 @@ pub enum Algorithm {
     },
 }
 
-/// The longest period, in nanoseconds.
-const LONGEST_PERIOD: u64 = 1 << 58;
-
-/// The largest count of a sliding window.
-const LARGEST_WINDOW: u64 = 1 << 47;
-
-/// The largest count of a log.
-const LONGEST_LOG: u64 = 1 << 28;
+/// All of them, in the order of the table.
+const ALL: [Algorithm; 6] = [
+    Algorithm::Gcra,
+    Algorithm::TokenBucket,
+    Algorithm::FixedWindow,
+    Algorithm::SlidingWindow,
+    Algorithm::SlidingLog,
+    Algorithm::SubInterval { parts: 4 },
+];
 
 impl Algorithm {
+    /// Returns every algorithm once, in the order of [the table](Self), with 4 parts for
+    /// [`SubInterval`](Self::SubInterval). A later version may return more.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Algorithm, Quota};
+    ///
+    /// let (quota, second) = (Quota::per_second(10).burst(10), Duration::from_secs(1));
+    /// let safe = Algorithm::all().iter().filter(|it| it.most_in(quota, second) <= 10);
+    /// let safe: Vec<String> = safe.map(ToString::to_string).collect();
+    /// assert_eq!(safe, ["sliding-log", "sub-interval/4"]);
+    /// ```
+    pub const fn all() -> &'static [Self] {
+        &ALL
+    }
+
     /// Checks whether a limiter with this quota can use this algorithm.
     ///
     /// # Errors
@@ -152,45 +174,21 @@ impl Algorithm {
     /// );
     /// ```
     pub const fn check(self, quota: Quota) -> Result<(), AlgorithmError> {
-        let (count, burst) = (quota.count(), quota.max_burst());
-        let expected = match self {
-            Self::Gcra => return Ok(()),
-            _ if quota.is_unlimited() => "batches, windows and logs cannot be unlimited",
-            _ if quota.period_nanos() > LONGEST_PERIOD => {
-                "batches, windows and logs have a period of at most 2^58 ns"
-            }
-            _ if count > quota.period_nanos() => {
-                "batches, windows and logs have at most one per nanosecond"
-            }
-            Self::TokenBucket => return Ok(()),
-            _ if burst != 1 && burst != count => "a window or a log allows its whole count at once",
-            Self::SlidingWindow if count > LARGEST_WINDOW => {
-                "a sliding window has a count of at most 2^47"
-            }
-            Self::SlidingLog if count > LONGEST_LOG => "a log holds at most 2^28",
-            Self::SubInterval { parts: 0 } => NO_PARTS,
-            Self::SubInterval { parts } if parts as u64 >= count => {
-                "a period in parts needs a count that is larger than the number of parts"
-            }
-            _ => return Ok(()),
-        };
-        Err(AlgorithmError {
-            expected,
-            quota: Some(quota),
-        })
+        match self.try_promise(quota) {
+            Ok(_) => Ok(()),
+            Err(reason) => Err(AlgorithmError(Reason::Misfit(reason, quota))),
+        }
     }
 
     #[track_caller]
     pub(crate) const fn check_or_panic(self, quota: Quota) {
-        if let Err(error) = self.check(quota) {
-            panic!("{}", error.expected);
-        }
+        self.promise(quota);
     }
 
     /// Returns whether its whole state is a word, as required for a limit [by
     /// key](crate::Keyed::algorithm). That is so for all except the sliding window and the log.
     pub const fn keeps_a_word(self) -> bool {
-        !matches!(self, Self::SlidingWindow | Self::SlidingLog)
+        self.definition().keeps_a_word
     }
 
     /// Returns what this algorithm makes of a quota: the count comes back at once after each
@@ -211,46 +209,83 @@ impl Algorithm {
     /// ```
     #[track_caller]
     pub const fn batch(self, quota: Quota) -> Quota {
-        self.check_or_panic(quota);
-        let (count, burst) = (quota.count(), quota.max_burst());
-        match self {
-            Self::Gcra => quota,
-            // Tokens without room in the bucket are lost.
-            Self::TokenBucket if burst > 1 && burst < count => {
-                Quota::new(burst, quota.period()).burst(burst)
-            }
-            Self::TokenBucket if burst > 1 => quota,
-            Self::SubInterval { parts } => {
-                let part = quota.period_nanos().div_ceil(parts as u64);
-                let count = count / (parts as u64 + 1);
-                Quota::new(count, Duration::from_nanos(part)).burst(count)
-            }
-            _ => quota.burst(count),
+        self.promise(quota).batch
+    }
+
+    /// Returns the bound of [the table](Self) as a number: the most that a limiter with this quota
+    /// admits in any time of length `t`, which contains its first nanosecond and not its end. The
+    /// bound of a [`SlidingWindow`](Self::SlidingWindow) is tight for one period, and not for longer
+    /// times.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the quota does not fit the algorithm, see [`check`](Self::check).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Algorithm, Quota};
+    ///
+    /// let (quota, day) = (Quota::per_hour(100), Duration::from_secs(86_400));
+    /// assert_eq!(Algorithm::Gcra.most_in(quota, day), 2_401);
+    /// assert_eq!(Algorithm::FixedWindow.most_in(quota, day), 2_500);
+    /// ```
+    #[track_caller]
+    pub const fn most_in(self, quota: Quota, t: Duration) -> u64 {
+        let nanos = t.as_nanos();
+        let most = u64::MAX as u128;
+        let nanos = if nanos < most { nanos } else { most };
+        self.promise(quota).most_in(nanos as u64)
+    }
+
+    /// Returns what it makes of a quota.
+    #[track_caller]
+    pub(crate) const fn promise(self, quota: Quota) -> Promise {
+        match self.try_promise(quota) {
+            Ok(promise) => promise,
+            Err(reason) => panic!("{}", reason),
         }
     }
 
     /// Returns the parameters of a rule whose whole state is a word.
     pub(crate) const fn params(self, quota: Quota) -> (Params, InverseParams) {
-        let batch = self.batch(quota);
-        let (count, period) = (batch.count(), batch.period_nanos());
+        self.promise(quota).params()
+    }
+
+    /// Returns what `set_quota` does.
+    pub(crate) const fn on_change(self) -> QuotaChange {
+        self.definition().on_change
+    }
+
+    /// Returns what it makes of a quota, or why the quota does not fit.
+    const fn try_promise(self, quota: Quota) -> Result<Promise, &'static str> {
         match self {
-            Self::Gcra => (Params::new(quota), InverseParams::new(quota)),
-            _ => (
-                Params::stepped(count, period, batch.max_burst()),
-                InverseParams::stepped(count, period),
-            ),
+            Self::Gcra => gcra::promise(quota),
+            Self::TokenBucket => token_bucket::promise(quota),
+            Self::FixedWindow => fixed_window::promise(quota),
+            Self::SlidingWindow => sliding_window::promise(quota),
+            Self::SlidingLog => log_rule::promise(quota),
+            Self::SubInterval { parts } => sub_interval::promise(quota, parts),
         }
     }
 
-    /// Returns its name in text, without the number of parts.
-    const fn name(self) -> &'static str {
+    const fn definition(self) -> Definition {
         match self {
-            Self::Gcra => "gcra",
-            Self::TokenBucket => "token-bucket",
-            Self::FixedWindow => "fixed-window",
-            Self::SlidingWindow => "sliding-window",
-            Self::SlidingLog => "sliding-log",
-            Self::SubInterval { .. } => "sub-interval",
+            Self::Gcra => gcra::DEFINITION,
+            Self::TokenBucket => token_bucket::DEFINITION,
+            Self::FixedWindow => fixed_window::DEFINITION,
+            Self::SlidingWindow => sliding_window::DEFINITION,
+            Self::SlidingLog => log_rule::DEFINITION,
+            Self::SubInterval { parts } => sub_interval::definition(parts),
+        }
+    }
+
+    /// Returns it with another number of parts, if it has one.
+    const fn with_parts(self, parts: u32) -> Self {
+        match self {
+            Self::SubInterval { .. } => Self::SubInterval { parts },
+            other => other,
         }
     }
 }
@@ -258,9 +293,10 @@ impl Algorithm {
 /// Writes the algorithm [as text](Algorithm#as-text); a width and an alignment apply.
 impl fmt::Display for Algorithm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::SubInterval { parts } => f.pad(&format!("{}/{parts}", self.name())),
-            _ => f.pad(self.name()),
+        let Definition { name, parts, .. } = self.definition();
+        match parts {
+            Some(parts) => f.pad(&format!("{name}/{parts}")),
+            None => f.pad(name),
         }
     }
 }
@@ -270,33 +306,24 @@ impl FromStr for Algorithm {
     type Err = AlgorithmError;
 
     fn from_str(text: &str) -> Result<Self, AlgorithmError> {
-        let simple = [
-            Self::Gcra,
-            Self::TokenBucket,
-            Self::FixedWindow,
-            Self::SlidingWindow,
-            Self::SlidingLog,
-        ];
-        if let Some(found) = simple.into_iter().find(|it| it.name() == text) {
-            return Ok(found);
-        }
-        let parts = text.strip_prefix("sub-interval/");
-        let digits = parts.filter(|parts| parts.bytes().all(|byte| byte.is_ascii_digit()));
-        let expected = match digits.and_then(|digits| digits.parse().ok()) {
-            Some(0) => NO_PARTS,
-            Some(parts) => return Ok(Self::SubInterval { parts }),
-            None if text == "leaky-bucket" => {
-                "a leaky bucket is a type of its own, LeakyBucket, not an algorithm"
-            }
-            None => {
-                "unknown algorithm, expected gcra, token-bucket, fixed-window, sliding-window, \
-                 sliding-log or sub-interval/ and a number"
-            }
+        let (name, parts) = match text.split_once('/') {
+            Some((name, parts)) => (name, Some(parts)),
+            None => (text, None),
         };
-        Err(AlgorithmError {
-            expected,
-            quota: None,
-        })
+        let digits = parts.filter(|parts| parts.bytes().all(|byte| byte.is_ascii_digit()));
+        let parsed = digits.and_then(|digits| digits.parse().ok());
+        let found = ALL.into_iter().find(|it| it.definition().name == name);
+        match (found, found.and_then(|it| it.definition().parts), parsed) {
+            (Some(found), None, _) if parts.is_none() => Ok(found),
+            (Some(_), Some(_), Some(0)) => {
+                Err(AlgorithmError(Reason::Text(sub_interval::NO_PARTS)))
+            }
+            (Some(found), Some(_), Some(parts)) => Ok(found.with_parts(parts)),
+            _ if text == "leaky-bucket" => Err(AlgorithmError(Reason::Text(
+                "a leaky bucket is a type of its own, LeakyBucket, not an algorithm",
+            ))),
+            _ => Err(AlgorithmError(Reason::Unknown)),
+        }
     }
 }
 
@@ -315,20 +342,37 @@ impl FromStr for Algorithm {
 /// );
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AlgorithmError {
-    expected: &'static str,
-    /// The quota that did not fit, unless the error is about a text.
-    quota: Option<Quota>,
-}
+pub struct AlgorithmError(Reason);
 
-const NO_PARTS: &str = "a period cannot be cut into 0 parts";
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reason {
+    /// The quota does not fit, because of this.
+    Misfit(&'static str, Quota),
+    /// The text is no algorithm, because of this.
+    Text(&'static str),
+    /// The text is none of the names.
+    Unknown,
+}
 
 impl fmt::Display for AlgorithmError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.expected)?;
-        match self.quota {
-            Some(quota) => write!(f, ", but the quota is {quota}"),
-            None => Ok(()),
+        match self.0 {
+            Reason::Misfit(reason, quota) => write!(f, "{reason}, but the quota is {quota}"),
+            Reason::Text(reason) => f.write_str(reason),
+            Reason::Unknown => {
+                f.write_str("unknown algorithm, expected ")?;
+                for (number, algorithm) in ALL.into_iter().enumerate() {
+                    let before = match number {
+                        0 => "",
+                        _ if number + 1 == ALL.len() => " or ",
+                        _ => ", ",
+                    };
+                    let Definition { name, parts, .. } = algorithm.definition();
+                    let after = parts.map_or("", |_| "/ and a number");
+                    write!(f, "{before}{name}{after}")?;
+                }
+                Ok(())
+            }
         }
     }
 }

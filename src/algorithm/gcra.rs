@@ -7,87 +7,33 @@
 //! fixed window and sub-intervals are the same value with other [parameters](Params): a clock that
 //! advances in steps.
 //!
-//! 1. A charge starts at the end of the backlog or now, whichever is later: so after any pause, no
-//!    more than a burst is available.
-//! 2. A charge that ends after now plus the tolerance is not admitted. So the charges that were
-//!    admitted from unit `a` to unit `b` amount to at most `b - a` plus the tolerance.
-//! 3. With an earlier `now` than one that was seen, it admits less, never more.
-//! 4. Everything is counted in units, and rounded so that nothing is admitted early.
-//! 5. A change of the quota rounds the backlog up, and starts it at the next whole unit. So it
+//! 1. With an earlier `now` than one that was seen, it admits less, never more.
+//! 2. Everything is counted in units, and rounded so that nothing is admitted early.
+//! 3. A change of the quota rounds the backlog up, and starts it at the next whole unit. So it
 //!    makes nothing available: neither the rest of a token nor the fraction of a unit that has
 //!    passed.
-//! 6. A waiter that is granted at its due tick is charged within the nanosecond that ends there, so
+//! 4. A waiter that is granted at its due tick is charged within the nanosecond that ends there, so
 //!    fractions of a nanosecond do not add up over a queue.
 
-use super::params::{InverseParams, Params};
+use super::definition::{Definition, Promise};
+use super::params::{InverseParams, MAX_TAT, Params};
+use super::quota_change::QuotaChange;
+use super::receipt::Receipt;
 use super::refunds::Refunds;
-use super::rule::{Receipt, Rule};
-use super::{Algorithm, QuotaChange};
+use super::rule::Rule;
+use super::tat::Tat;
 use crate::quota::Quota;
 use crate::time::Tick;
 
-/// The largest end of a backlog: what does not fit in the 60 bits of a state is not added.
-pub(crate) const MAX_TAT: u64 = (1 << 60) - 1;
+pub(super) const DEFINITION: Definition = Definition {
+    name: "gcra",
+    parts: None,
+    keeps_a_word: true,
+    on_change: QuotaChange::Proportional,
+};
 
-/// The unit at which the backlog ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Tat(u64);
-
-impl Tat {
-    pub(crate) const fn from_units(unit: u64) -> Self {
-        Self(if unit > MAX_TAT { MAX_TAT } else { unit })
-    }
-
-    #[inline]
-    pub(crate) const fn end(self) -> u64 {
-        self.0
-    }
-
-    /// Returns the backlog at a unit.
-    pub(crate) const fn backlog_at(self, now: u64) -> u64 {
-        self.0.saturating_sub(now)
-    }
-
-    /// Takes `price` units now, or returns the first unit from which on it could. Not for more than
-    /// the tolerance.
-    #[inline(always)]
-    pub(crate) const fn take(self, params: &Params, now: u64, price: u64) -> Result<Self, u64> {
-        let start = if self.0 > now { self.0 } else { now };
-        // The sums are of less than 2^60, 2^59 and 2^59. They wrap only with parameters that were
-        // read while they changed; then the word has changed as well, and nothing uses them.
-        let (end, last) = (
-            start.wrapping_add(price),
-            now.wrapping_add(params.burst_tolerance),
-        );
-        if end <= last {
-            Ok(Self(end))
-        } else {
-            Err(end.wrapping_sub(params.burst_tolerance))
-        }
-    }
-
-    /// Takes `cost` tokens, whatever the backlog is, and returns how many fitted: all, unless there
-    /// is no room for another.
-    pub(crate) const fn charge(self, params: &Params, now: u64, cost: u64) -> (Self, u64) {
-        let start = if self.0 > now { self.0 } else { now };
-        let room = params.tokens(MAX_TAT.saturating_sub(start));
-        let fitted = if cost < room { cost } else { room };
-        (Self::from_units(start + params.units_of(fitted)), fitted)
-    }
-
-    /// Takes what is available now, except for one token. Without a limit there is no burst to take.
-    pub(crate) const fn spend_burst(self, params: &Params, now: u64) -> Self {
-        if params.is_unlimited() {
-            return self;
-        }
-        let spent = now + params.burst_tolerance - params.emission_interval;
-        Self::from_units(if self.0 > spent { self.0 } else { spent })
-    }
-
-    /// Removes `units` from the backlog.
-    pub(crate) const fn give(self, units: u64) -> Self {
-        Self(self.0.saturating_sub(units))
-    }
+pub(super) const fn promise(quota: Quota) -> Result<Promise, &'static str> {
+    Ok(Promise::even(quota))
 }
 
 /// The time that is made up for when a waiter is late, if no `max` was chosen.
@@ -95,7 +41,6 @@ const CATCH_UP: Tick = Tick::from_nanos(10_000_000);
 
 /// The state of a rule that decides by its backlog.
 pub(crate) struct Gcra {
-    algorithm: Algorithm,
     /// Whether steps begin at the multiples of their length, also after a change.
     aligned: bool,
     pub(crate) params: Params,
@@ -105,10 +50,9 @@ pub(crate) struct Gcra {
 }
 
 impl Gcra {
-    pub(crate) fn new(algorithm: Algorithm, quota: Quota, aligned: bool) -> Self {
-        let (params, inverse) = algorithm.params(quota);
+    pub(crate) fn new(promise: &Promise, aligned: bool) -> Self {
+        let (params, inverse) = promise.params();
         Self {
-            algorithm,
             aligned,
             params,
             inverse,
@@ -168,7 +112,12 @@ impl Rule for Gcra {
 
     /// To the unit, where charges of whole tokens would leave a fraction available.
     fn spend_burst(&mut self, at: Tick) {
-        self.tat = self.tat.spend_burst(&self.params, self.params.units_at(at));
+        let params = &self.params;
+        // Without a limit there is no burst to spend.
+        if !params.is_unlimited() {
+            let spent = params.units_at(at) + params.burst_tolerance - params.emission_interval;
+            self.tat = Tat::from_units(self.tat.end().max(spent));
+        }
     }
 
     fn give_back(&mut self, receipt: &Receipt, cost: u64, now: Tick) -> u64 {
@@ -210,8 +159,8 @@ impl Rule for Gcra {
         self.tat.backlog_at(self.params.units_at(now)) > self.params.burst_tolerance
     }
 
-    fn change(&mut self, quota: Quota, how: QuotaChange, now: Tick) -> bool {
-        let (params, inverse) = self.algorithm.params(quota);
+    fn change(&mut self, promise: &Promise, how: QuotaChange, now: Tick) -> bool {
+        let (params, inverse) = promise.params();
         let old = self.params;
         // A step that has begun continues: the backlog that is carried over counts for all of it.
         // The time between the beginnings of two steps is never less than a step before or after

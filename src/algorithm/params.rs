@@ -30,13 +30,15 @@
 //! Most quotas need none of this: if the period is a whole number of nanoseconds for each token, a
 //! unit is a nanosecond, and both conversions are the identity ([`is_even`](Params::is_even)).
 
-use super::gcra::MAX_TAT;
 use crate::quota::{LARGEST_BURST, Quota};
 use crate::time::Tick;
 
 /// The last tick that differs from later ones: nine years after the epoch of the clock. Time does
 /// not advance for limiters after it.
 pub(crate) const LAST_TICK: u64 = (1 << 58) - 1;
+
+/// The largest end of a backlog: what does not fit in the 60 bits of a state is not added.
+pub(crate) const MAX_TAT: u64 = (1 << 60) - 1;
 
 /// Marks the `step` of parameters that have so many whole units in a nanosecond, beside the fraction.
 /// Steps are shorter.

@@ -1,6 +1,7 @@
 //! [`QuotaChange`]: how what was spent carries over when a quota changes.
 
-use super::{Algorithm, Params, Tat};
+use super::params::Params;
+use super::tat::Tat;
 use crate::time::Tick;
 
 /// How what was spent carries over when [the quota changes](crate::RateLimiter::set_quota_with).
@@ -57,14 +58,6 @@ pub enum QuotaChange {
 }
 
 impl QuotaChange {
-    /// Returns what `set_quota` does under this algorithm.
-    pub(crate) fn by(algorithm: Algorithm) -> Self {
-        match algorithm {
-            Algorithm::Gcra => Self::Proportional,
-            _ => Self::KeepSpent,
-        }
-    }
-
     /// Returns the end of the same backlog under other parameters. A unit that has begun to pass is
     /// not given, so a change makes nothing available; but nothing is carried over to or from a quota
     /// without a limit.

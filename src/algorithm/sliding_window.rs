@@ -13,11 +13,33 @@
 //!    this one.
 //! 4. A `now` before the beginning of the window counts as that beginning, and so admits less.
 
-use super::QuotaChange;
+use super::definition::{Definition, Promise};
 use super::params::{clamped, tick_or_never};
-use super::rule::{Receipt, Rule, earliest_of};
+use super::quota_change::QuotaChange;
+use super::receipt::Receipt;
+use super::rule::{Rule, earliest_of};
 use crate::quota::Quota;
 use crate::time::Tick;
+
+pub(super) const DEFINITION: Definition = Definition {
+    name: "sliding-window",
+    parts: None,
+    keeps_a_word: false,
+    on_change: QuotaChange::KeepSpent,
+};
+
+pub(super) const fn promise(quota: Quota) -> Result<Promise, &'static str> {
+    match Promise::whole_count(quota) {
+        Ok(_) if quota.count() > LARGEST_COUNT => {
+            Err("a sliding window has a count of at most 2^47")
+        }
+        Ok(promise) => Ok(promise.in_any_period(2 * quota.count() - 1)),
+        Err(reason) => Err(reason),
+    }
+}
+
+/// The largest count of a quota.
+const LARGEST_COUNT: u64 = 1 << 47;
 
 /// The largest count of a window.
 const MAX_COUNT: u64 = (1 << 48) - 1;
@@ -37,10 +59,10 @@ pub(crate) struct SlidingWindow {
 }
 
 impl SlidingWindow {
-    pub(crate) fn new(quota: Quota) -> Self {
+    pub(crate) fn new(promise: &Promise) -> Self {
         Self {
-            most: quota.count(),
-            period: quota.period_nanos(),
+            most: promise.batch.count(),
+            period: promise.batch.period_nanos(),
             start: 0,
             previous: 0,
             count: 0,
@@ -220,8 +242,8 @@ impl Rule for SlidingWindow {
     }
 
     /// Keeps the part of what was spent that belongs to the previous window, which goes on to fade.
-    fn change(&mut self, quota: Quota, how: QuotaChange, now: Tick) -> bool {
-        let (new, now) = (Self::new(quota), clamped(now));
+    fn change(&mut self, promise: &Promise, how: QuotaChange, now: Tick) -> bool {
+        let (new, now) = (Self::new(promise), clamped(now));
         if (new.most, new.period) == (self.most, self.period) {
             return false;
         }

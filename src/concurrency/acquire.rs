@@ -4,12 +4,8 @@
 
 use std::fmt;
 use std::ops::Deref;
-use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use super::{Permit, Semaphore};
-use crate::error::AcquireError;
 use crate::wait::Polled;
 use crate::wait_queue::WaiterId;
 
@@ -32,10 +28,10 @@ pub trait Queued {
     fn leave(&self, id: WaiterId, permits: u32);
 }
 
-/// The future of [`Semaphore::acquire`] and the other methods that wait. `S` derefs to the
+/// The future of [`Semaphore::acquire`](crate::Semaphore::acquire) and the other methods that wait. `S` derefs to the
 /// semaphore: it is `&Semaphore`, or `Arc<Semaphore>` for the `_owned` methods.
 ///
-/// It joins the queue when it is first polled. See [the semaphore](Semaphore#cancel-safety) for
+/// It joins the queue when it is first polled. See [the semaphore](crate::Semaphore#cancel-safety) for
 /// what dropping it does.
 ///
 /// # Panics
@@ -45,14 +41,10 @@ pub trait Queued {
 pub struct Acquire<S: Deref<Target: Queued>> {
     /// `None` once the future has completed.
     source: Option<S>,
-    permits: u32,
+    pub(super) permits: u32,
     /// The place in the queue, if a poll had to wait.
     id: Option<WaiterId>,
 }
-
-/// An [`Acquire`] that shares the semaphore, so it can move into a task.
-#[doc(alias = "AcquireArc")]
-pub type AcquireOwned = Acquire<Arc<Semaphore>>;
 
 /// What was taken, and the semaphore or pool that it belongs to.
 type Taken<S> = (S, <<S as Deref>::Target as Queued>::Found);
@@ -99,17 +91,6 @@ impl<S: Deref<Target: Queued>> Acquire<S> {
         if let (Some(id), Some(source)) = (self.id.take(), &self.source) {
             source.leave(id, self.permits);
         }
-    }
-}
-
-impl<S: Deref<Target = Semaphore>> Future for Acquire<S> {
-    type Output = Result<Permit<S>, AcquireError>;
-
-    #[inline]
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let permits = self.permits;
-        let polled = self.poll_take(context);
-        polled.map_ok(|(semaphore, ())| Permit::new(semaphore, permits))
     }
 }
 

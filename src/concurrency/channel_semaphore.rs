@@ -217,7 +217,7 @@ impl ChannelSemaphore {
     /// ```
     #[inline]
     pub fn try_acquire(&self) -> Result<Permit<&Self>, AcquireError> {
-        self.0.try_enter()?;
+        self.try_take()?;
         Ok(Permit::new(self, 1))
     }
 
@@ -254,8 +254,15 @@ impl ChannelSemaphore {
     /// The same as for [`try_acquire`](Self::try_acquire).
     #[inline]
     pub fn try_acquire_owned(self: Arc<Self>) -> Result<Permit<Arc<Self>>, AcquireError> {
-        self.0.try_enter()?;
+        self.try_take()?;
         Ok(Permit::new(self, 1))
+    }
+}
+
+impl ChannelSemaphore {
+    /// Takes the token of a permit without waiting.
+    pub(super) fn try_take(&self) -> Result<(), AcquireError> {
+        self.0.try_enter()
     }
 }
 
@@ -361,7 +368,7 @@ pub struct Acquire<S: Deref<Target = ChannelSemaphore>> {
 
 impl<S: Deref<Target = ChannelSemaphore>> Acquire<S> {
     #[inline]
-    fn new(semaphore: S) -> Self {
+    pub(super) fn new(semaphore: S) -> Self {
         Self {
             semaphore: Some(semaphore),
             wait: None,

@@ -7,7 +7,8 @@ pub(crate) mod condvar_semaphore;
 pub(crate) mod permit;
 pub(crate) mod pool;
 mod semaphore;
+mod throttle;
 
-pub use self::acquire::{Acquire, AcquireOwned};
-pub use self::permit::{OwnedPermit, Permit};
-pub use self::semaphore::{Semaphore, WaitIdle};
+pub use self::acquire::Acquire;
+pub use self::permit::Permit;
+pub use self::semaphore::{AcquireOwned, OwnedPermit, Semaphore, WaitIdle};

@@ -4,8 +4,6 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::Semaphore;
-
 /// A semaphore of this crate. It is public because permits name it, and sealed by its private
 /// module.
 pub trait PermitSource: fmt::Debug {
@@ -15,7 +13,7 @@ pub trait PermitSource: fmt::Debug {
 
 /// One or more permits of a semaphore, returned on drop, also when the holder panics.
 ///
-/// `S` derefs to a [`Semaphore`], a `ChannelSemaphore` or a
+/// `S` derefs to a [`Semaphore`](crate::Semaphore), a `ChannelSemaphore` or a
 /// [`CondvarSemaphore`](crate::CondvarSemaphore): it is a reference, or an `Arc` for an owned
 /// permit. A permit of the latter two always has a count of 1.
 ///
@@ -25,14 +23,9 @@ pub trait PermitSource: fmt::Debug {
 #[doc(alias = "SemaphorePermit")]
 #[doc(alias = "SemaphoreGuard")]
 pub struct Permit<S: Deref<Target: PermitSource>> {
-    semaphore: S,
-    count: usize,
+    pub(super) semaphore: S,
+    pub(super) count: usize,
 }
-
-/// A [`Permit`] that shares its [`Semaphore`], so it can move into a task.
-#[doc(alias = "OwnedSemaphorePermit")]
-#[doc(alias = "SemaphoreGuardArc")]
-pub type OwnedPermit = Permit<Arc<Semaphore>>;
 
 impl<S: Deref<Target: PermitSource>> Permit<S> {
     #[inline]
@@ -56,84 +49,6 @@ impl<S: Deref<Target: PermitSource>> Permit<S> {
     #[doc(alias = "num_permits")]
     pub fn count(&self) -> usize {
         self.count
-    }
-}
-
-/// Splitting and merging the permits of a [`Semaphore`].
-impl<S: Deref<Target = Semaphore>> Permit<S> {
-    /// Splits off `permits` of its permits, to be held and dropped separately. Returns `None` and
-    /// changes nothing if it holds fewer.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    ///
-    /// let semaphore = Arc::new(tollgate::Semaphore::new(3));
-    /// let mut three = Arc::clone(&semaphore).try_acquire_many_owned(3)?;
-    ///
-    /// drop(three.split(2));
-    /// assert_eq!(three.count(), 1);
-    /// assert_eq!(semaphore.available_permits(), 2);
-    /// assert!(three.split(2).is_none());
-    /// # Ok::<_, tollgate::AcquireError>(())
-    /// ```
-    #[must_use = "what was split off goes back when it is dropped"]
-    pub fn split(&mut self, permits: usize) -> Option<Self>
-    where
-        S: Clone,
-    {
-        self.count = self.count.checked_sub(permits)?;
-        Some(Self {
-            semaphore: self.semaphore.clone(),
-            count: permits,
-        })
-    }
-
-    /// Adds the permits of `other` to its own.
-    ///
-    /// # Panics
-    ///
-    /// Panics if `other` belongs to another semaphore. The permits of `other` are then returned.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    ///
-    /// let semaphore = Arc::new(tollgate::Semaphore::new(3));
-    /// let mut permit = Arc::clone(&semaphore).try_acquire_owned()?;
-    /// permit.merge(Arc::clone(&semaphore).try_acquire_many_owned(2)?);
-    /// assert_eq!(permit.count(), 3);
-    /// # Ok::<_, tollgate::AcquireError>(())
-    /// ```
-    #[track_caller]
-    pub fn merge(&mut self, mut other: Self) {
-        assert!(
-            std::ptr::eq(&*self.semaphore, &*other.semaphore),
-            "permits of two semaphores cannot be merged: {:?} and {:?}",
-            *self.semaphore,
-            *other.semaphore,
-        );
-        // Both count towards one limit, so the sum cannot exceed it.
-        self.count += std::mem::take(&mut other.count);
-    }
-
-    /// Discards its permits, and lowers the limit of the semaphore by their number, at most to 0.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    ///
-    /// let semaphore = Arc::new(tollgate::Semaphore::new(3));
-    /// Arc::clone(&semaphore).try_acquire_owned()?.forget();
-    /// assert_eq!(semaphore.permits(), 2);
-    /// assert_eq!(semaphore.available_permits(), 2);
-    /// # Ok::<_, tollgate::AcquireError>(())
-    /// ```
-    pub fn forget(mut self) {
-        self.semaphore.forget(std::mem::take(&mut self.count));
     }
 }
 

@@ -10,13 +10,13 @@ pub enum ErrorKind {
     Closed,
     /// The caller's `CancellationToken` was cancelled.
     Cancelled,
-    /// The caller's deadline passed, or could not be met; or the caller has waited longer than the
-    /// [`max_queue_time`](crate::fair::Class::max_queue_time) of its class.
+    /// The caller's deadline passed, or could not be met.
     #[doc(alias = "Elapsed")]
     TimedOut,
     /// As many callers as the throttle allows are already waiting. In a
-    /// [`FairQueue`](crate::fair::FairQueue), also: a newcomer has displaced this waiter, or the queue
-    /// has its [maximum of classes](crate::fair::FairQueue::max_classes).
+    /// [`FairQueue`](crate::fair::FairQueue), also: a newcomer has taken the place of this waiter in a
+    /// class that serves [the newest first](crate::fair::Order::AdaptiveLifo), or the queue has its
+    /// [maximum of classes](crate::fair::FairQueue::max_classes).
     QueueFull,
     /// There is no room for another key in a limit [by key](crate::Keyed).
     TooManyKeys,

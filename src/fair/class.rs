@@ -1,4 +1,4 @@
-//! [`Class`]: how a class of callers is treated, and [`Order`] and [`Share`].
+//! [`Class`]: how a class of callers is treated, with [`Order`] and [`Share`]; and [`ClassSnapshot`].
 
 use std::time::Duration;
 
@@ -27,7 +27,6 @@ pub struct Class {
     pub(super) max_concurrency: u32,
     pub(super) max_waiters: usize,
     pub(super) order: Order,
-    pub(super) max_queue_time: Option<Duration>,
 }
 
 /// The order in which a class serves its own waiters. Only a class that serves the oldest waiter first
@@ -38,11 +37,10 @@ pub enum Order {
     /// The oldest waiter first. When the class has its maximum of waiters, a newcomer is refused.
     #[default]
     Fifo,
-    /// The newest waiter first. When the class has its maximum of waiters, the oldest is refused.
-    Lifo,
     /// The newest waiter first while the oldest has waited for longer than this, otherwise the oldest
     /// first. Under overload, callers whose deadline is near are then served late or never, and the
-    /// others in time.
+    /// others in time. When there is no room for a newcomer meanwhile, the oldest waiter of the class
+    /// is refused in its place.
     AdaptiveLifo(Duration),
 }
 
@@ -66,6 +64,10 @@ pub enum Share {
     /// The cost of what is admitted, by start-time fair queueing: the class with the least virtual
     /// start time goes first. Use it for rates, whose permits are not held. A caller that need not
     /// wait is charged nothing, since it is ahead of nobody.
+    ///
+    /// An entry counts the cost that it asked for. What the throttle gets back of it, by a
+    /// [settlement](crate::throttle::Weighted::settle), by a rollback, or from a waiter that leaves with
+    /// a permit that it has not received, is not given back to the share of the class.
     ByCost,
 }
 
@@ -78,7 +80,6 @@ impl Class {
             max_concurrency: u32::MAX,
             max_waiters: usize::MAX,
             order: Order::Fifo,
-            max_queue_time: None,
         }
     }
 
@@ -126,8 +127,8 @@ impl Class {
         self
     }
 
-    /// Sets how many callers of the class wait at most. The [order](Self::order) says which caller
-    /// is refused with [`QueueFull`](crate::ErrorKind::QueueFull) when one more comes.
+    /// Sets how many callers of the class wait at most. One more is refused with
+    /// [`QueueFull`](crate::ErrorKind::QueueFull), or the oldest is, as the [order](Self::order) says.
     pub const fn max_waiters(mut self, waiters: usize) -> Self {
         self.max_waiters = waiters;
         self
@@ -138,21 +139,26 @@ impl Class {
         self.order = order;
         self
     }
-
-    /// Refuses, when its turn comes, a caller that has waited for `time` or longer, with
-    /// [`TimedOut`](crate::ErrorKind::TimedOut); nothing ends the wait earlier, add a
-    /// [`timeout`](crate::Waiting::timeout) for that.
-    ///
-    /// No permit is used for a refused caller. The [clock](super::FairQueue::clock) of the queue measures
-    /// the wait.
-    pub const fn max_queue_time(mut self, time: Duration) -> Self {
-        self.max_queue_time = Some(time);
-        self
-    }
 }
 
 impl Default for Class {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// The state of a class at one moment, from [`FairQueue::snapshot`](super::FairQueue::snapshot).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ClassSnapshot<K> {
+    /// The key of the class.
+    pub key: K,
+    /// The settings of the class.
+    pub class: Class,
+    /// The number of permits that the class holds.
+    pub held: u64,
+    /// The number of callers of the class that wait.
+    pub waiting: usize,
+    /// How long the oldest of them has waited.
+    pub oldest_wait: Option<Duration>,
 }

@@ -11,26 +11,18 @@ use crate::throttle::Throttle;
 
 mod acquire;
 mod class;
-mod entrant;
-mod entry;
-mod heap;
-mod in_class;
-mod permit;
+mod class_handle;
+mod driver;
 mod queue;
-mod ranks;
 mod schedule;
-mod shared;
-mod snapshot;
 mod table;
-mod virtual_time;
-mod waiters;
+mod throttle;
+mod tournament;
 
-pub use self::acquire::Acquire;
-pub use self::class::{Class, Order, Share};
-pub use self::in_class::InClass;
-pub use self::permit::FairPermit;
+pub use self::acquire::{Acquire, FairPermit};
+pub use self::class::{Class, ClassSnapshot, Order, Share};
+pub use self::class_handle::ClassHandle;
 pub use self::queue::FairQueue;
-pub use self::snapshot::ClassSnapshot;
 
 /// A throttle that a [`FairQueue`] can be in front of: one that tasks and threads can own.
 ///

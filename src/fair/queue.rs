@@ -1,15 +1,17 @@
 //! [`FairQueue`]: its options, its classes and its snapshot.
 
 use std::fmt;
+use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::class::{Class, Share};
-use super::entry::Entry;
-use super::in_class::{Handle, InClass};
-use super::ranks::Rules;
-use super::shared::Shared;
+use super::class_handle::{ClassHandle, QueueClass};
+use super::driver::Shared;
+use super::schedule::Schedule;
+use super::table::Entry;
 use super::{ClassKey, ClassSnapshot, Queueable};
+use crate::first_use::too_late;
 use crate::time::Clock;
 
 /// A queue in front of a throttle that decides who goes next: by priority, by weighted shares, and
@@ -40,10 +42,7 @@ use crate::time::Clock;
 /// `held_i/w_i - held_j/w_j <= 1/w_i`. So shares that are not level become level as permits return.
 /// By cost, what two classes are charged differs over any interval in which both have waiters
 /// by at most `cost_i/w_i + cost_j/w_j`, as in start-time fair queueing (Goyal, Vin and Cheng, 1996),
-/// where the costs are the largest ones. A class may be charged again what a refund gives back,
-/// as far as it is ahead by then. A refund of an earlier charge than the last one of the class counts
-/// only if no class of its priority has begun to wait since, or has come below its maximum: refunds
-/// never put a class before callers that came after the charge time after time.
+/// where the costs are the largest ones.
 ///
 /// A choice takes a logarithm of the number of classes. A caller that need not wait takes no lock
 /// and reads no clock in front of throttles that can be
@@ -53,13 +52,12 @@ use crate::time::Clock;
 ///
 /// # Bounds
 ///
-/// A new waiter that finds the whole queue [full](Self::max_waiters) displaces the newest waiter of
-/// the lowest class, if that class is of lower priority than its own; otherwise it is refused, as
-/// it is when its class is [full](Class::max_waiters), unless the order of the class displaces the
-/// oldest waiter. Only the newest waiter of all lowest classes is displaced, so it is most often one
-/// of the class that sends most; bound [each class](Class::max_waiters) too, so that none fills the
-/// queue. Classes without waiters and permits are forgotten when a new one needs their
-/// [room](Self::max_classes).
+/// A caller that would wait is refused when its class is [full](Class::max_waiters), and when the whole
+/// queue is [full](Self::max_waiters), whatever its priority. Only a class that serves
+/// [the newest first](super::Order::AdaptiveLifo) at that moment refuses its oldest waiter instead. A
+/// queue that is bounded as a whole can be filled by one class, so bound
+/// [each class](Class::max_waiters) too. Classes without waiters and permits are forgotten when a new
+/// one needs their [room](Self::max_classes).
 ///
 /// # Rates
 ///
@@ -91,25 +89,30 @@ use crate::time::Clock;
 ///
 /// # Closing
 ///
-/// Closing the throttle refuses every waiter with [`Closed`](crate::ErrorKind::Closed) as soon as
-/// its class is not at its maximum, [1,024 in one call](#where-the-throttle-is-polled). A permit that the throttle had granted before may still go to a
-/// caller that comes afterwards, since who gets it is decided later.
+/// Closing the throttle refuses every waiter with [`Closed`](crate::ErrorKind::Closed) as soon as its
+/// class is below its maximum, [1,024 in one call](#where-the-throttle-is-polled). A permit that the
+/// throttle had granted before may still go to a caller that comes afterwards, since who gets it is decided
+/// later.
 ///
 /// # Where the throttle is polled
 ///
 /// The queue has no task and needs no runtime. In front of the types of this crate, the code that wakes
 /// the queue polls the entrant on the spot: a caller that drops a permit, or a timer. One call serves or
-/// refuses at most 1,024 waiters, give or take a few. If more could be, it wakes the next one, and whichever
+/// refuses at most 1,024 waiters. If more could be served, it wakes the next one, and whichever
 /// waiter is then polled or dropped first goes on, also one of those that were served.
 ///
 /// Other throttles may call wakers under a lock of theirs, where they cannot be polled. In front of
 /// these, which include the semaphores of tokio and async-lock and
 /// `ChannelSemaphore`, a wake of the queue wakes the waiter that goes next,
 /// and that waiter polls the entrant, for itself and the others. If its task does not poll it, all
-/// wait until any waiter of the queue is polled or dropped, or a caller joins.
+/// wait until any waiter of the queue is polled or dropped, a caller joins, or a permit of a class with
+/// waiters returns.
 ///
-/// If the throttle panics when it is polled, the waiter that goes next gets the panic, provided that
-/// it asks for the cost that the throttle was polled for; otherwise the next poll decides.
+/// A panic of the throttle when the queue polls it is reported by the panic hook, and does not reach the
+/// code that woke the queue. The waiter that goes next gets [`Closed`](crate::ErrorKind::Closed), provided
+/// that it asks for the cost that the throttle was polled for; otherwise the next poll decides. The queue
+/// enters the throttle again for the others. A caller that need not wait enters the throttle itself, and
+/// gets its panic.
 ///
 /// # Locks
 ///
@@ -166,8 +169,7 @@ use crate::time::Clock;
 /// # async fn main() -> Result<(), tollgate::AcquireError> {
 /// let tenants = FairQueue::new(Arc::new(Semaphore::new(2)))
 ///     .classes(|tenant: &&str| {
-///         // Callers that have waited for 1.5 s no longer get an answer in time.
-///         let class = Class::new().max_waiters(100).max_queue_time(PATIENCE * 3 / 4);
+///         let class = Class::new().max_waiters(100);
 ///         match *tenant {
 ///             "operators" => class.priority(1),
 ///             "acme" => class.weight(3),
@@ -226,16 +228,17 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn class(&self, key: K) -> InClass<T, K> {
-        let hash = self.0.hash(&key);
-        let found = self.0.lock().schedule.find(hash, &key).map(Arc::clone);
+    pub fn class(&self, key: K) -> ClassHandle<T, K> {
+        let hash = self.0.hasher.hash_one(&key);
+        let locked = self.0.lock_untimed();
+        let found = locked.schedule.table.find(hash, &key).map(Arc::clone);
+        drop(locked);
         let entry = found.unwrap_or_else(|| {
             let class = (self.0.class_map)(&key);
-            self.0.note_class(&class);
             Arc::new(Entry::new(key, hash, class))
         });
         let queue = Arc::clone(&self.0);
-        InClass(Arc::new(Handle { queue, entry }))
+        ClassHandle(Arc::new(QueueClass { queue, entry }))
     }
 
     /// Returns the throttle.
@@ -245,7 +248,7 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
 
     /// Returns the number of waiters.
     pub fn waiting(&self) -> usize {
-        self.0.lock().schedule.waiting()
+        self.0.lock_untimed().schedule.waiting
     }
 
     /// Returns the classes that have waiters or hold permits, in no particular order.
@@ -268,11 +271,20 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
     where
         K: Clone,
     {
-        let locked = self.0.lock_now();
-        let classes: Vec<_> = locked.schedule.in_use().collect();
+        let now = self.0.clock.now();
+        let locked = self.0.lock();
+        let classes = locked.schedule.table.classes.iter().map(|class| {
+            let oldest = class.oldest();
+            let oldest_wait = oldest.map(|(_, waiter)| now.saturating_since(waiter.since));
+            let entry = Arc::clone(&class.entry);
+            (entry, class.entry.held(), class.waiters.len(), oldest_wait)
+        });
+        let in_use: Vec<_> = classes
+            .filter(|(_, held, waiting, _)| *held > 0 || *waiting > 0)
+            .collect();
         drop(locked);
         // Keys are cloned after the lock.
-        let snapshot = classes.into_iter().map(|class| {
+        let snapshot = in_use.into_iter().map(|class| {
             let (entry, held, waiting, oldest_wait) = class;
             ClassSnapshot {
                 key: entry.key.clone(),
@@ -329,7 +341,7 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
     /// Panics if a class or a clone of the queue exists, or a class was used.
     #[track_caller]
     pub fn share(self, share: Share) -> Self {
-        self.rules(|rules| rules.share = share)
+        self.option(|schedule| schedule.share = share)
     }
 
     /// Sets how many classes are remembered at most; 10,000 by default. A caller of one more is
@@ -344,7 +356,7 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
     #[track_caller]
     pub fn max_classes(self, classes: usize) -> Self {
         assert!(classes > 0, "a fair queue needs at least 1 class, not 0");
-        self.rules(|rules| rules.max_classes = classes)
+        self.option(|schedule| schedule.max_classes = classes)
     }
 
     /// Sets how many callers of all classes wait at most; there is no bound by default. With 0, a
@@ -357,7 +369,7 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
     /// Panics if a class or a clone of the queue exists, or a class was used.
     #[track_caller]
     pub fn max_waiters(self, waiters: usize) -> Self {
-        self.rules(|rules| rules.max_waiters = waiters)
+        self.option(|schedule| schedule.max_waiters = waiters)
     }
 
     /// Lets a class count as one priority higher for each `per_level` that its oldest waiter has
@@ -379,7 +391,7 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
             !per_level.is_zero(),
             "the period of aging must be longer than {per_level:?}"
         );
-        self.rules(|rules| rules.aging = Some(per_level))
+        self.option(|schedule| schedule.aging = Some(per_level))
     }
 
     /// Sets the clock that measures how long callers wait, and runs their timeouts. By default
@@ -398,8 +410,8 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
     }
 
     #[track_caller]
-    fn rules(mut self, change: impl FnOnce(&mut Rules)) -> Self {
-        self.unshared().change_rules(change);
+    fn option(mut self, change: impl FnOnce(&mut Schedule<T, K>)) -> Self {
+        change(&mut self.unshared().lock_untimed().schedule);
         self
     }
 
@@ -407,9 +419,9 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
     fn unshared(&mut self) -> &mut Shared<T, K> {
         let unshared = Arc::get_mut(&mut self.0);
         // A class that was dropped is remembered, with what was decided by the options before.
-        match unshared.filter(|shared| !shared.lock().schedule.has_classes()) {
+        match unshared.filter(|shared| shared.lock_untimed().schedule.table.classes.is_empty()) {
             Some(shared) => shared,
-            None => panic!("the options of a fair queue are set before it has clones and classes"),
+            None => too_late(),
         }
     }
 }

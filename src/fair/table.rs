@@ -1,44 +1,168 @@
-//! [`Table`]: the classes by index and by key.
+//! [`Table`]: the classes that a queue remembers, by index and by key. Each is an [`Entry`], which
+//! handles and permits use without the lock, and a [`ClassState`] under it.
 //!
-//! A class in use is in the table. A class leaves it only when another one takes its index: of
-//! [`LOOKS`] classes that are not in use, the one that loses least by that.
+//! The entry counts the held permits of its class, in one word above two flags.
+//!
+//! 1. `NOTICE` is set while the class has waiters. It is set and cleared under the lock of the
+//!    queue. Meanwhile permits are granted only under the lock, and a caller that returns one takes the
+//!    lock afterwards. The flag and the number share a word, so a release is either seen by a waiter
+//!    that joins, or it sees the flag.
+//! 2. `DETACHED` is set while the class is not in the table. It is set only while nothing is held and
+//!    nobody waits, so a class in use is never forgotten.
+//! 3. Without a flag, a permit is counted by one compare-exchange.
+//! 4. A class leaves the table only when another one takes its index: of [`LOOKS`] classes that are not
+//!    in use, the one that loses least by that.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hashbrown::HashTable;
 
-use super::entry::Entry;
-use super::virtual_time::Tags;
-use super::waiters::{List, WaiterId};
+use super::class::Class;
+use super::schedule::Waiter;
 use crate::error::{AcquireError, ErrorKind};
+use crate::sync::{AtomicU64, AtomicUsize, Ordering};
+use crate::throttle::Throttle;
+
+const NOTICE: u64 = 1;
+const DETACHED: u64 = 2;
+const FLAGS: u64 = NOTICE | DETACHED;
+const ONE: u64 = 4;
 
 /// The number of classes that are looked at to make room for a new one.
 const LOOKS: usize = 64;
 
-pub(super) struct Table<K> {
-    pub(super) classes: Vec<ClassState<K>>,
+/// A class and the permits that it holds.
+pub(super) struct Entry<K> {
+    pub(super) key: K,
+    pub(super) hash: u64,
+    pub(super) class: Class,
+    word: AtomicU64,
+    /// The index of the class in the table, for readers with the lock.
+    index: AtomicUsize,
+}
+
+impl<K> Entry<K> {
+    /// Creates the entry of a class that is not in the table yet.
+    pub(super) fn new(key: K, hash: u64, class: Class) -> Self {
+        Self {
+            key,
+            hash,
+            class,
+            word: AtomicU64::new(DETACHED),
+            index: AtomicUsize::new(usize::MAX),
+        }
+    }
+
+    /// Counts one more permit, unless the class has waiters, is at its maximum or is detached.
+    #[inline]
+    pub(super) fn try_hold(&self) -> bool {
+        let mut seen = self.word.load(Ordering::Relaxed);
+        loop {
+            if seen & FLAGS != 0 || seen / ONE >= u64::from(self.class.max_concurrency) {
+                return false;
+            }
+            // Acquire pairs with the release of the previous holder of the class.
+            let more = seen + ONE;
+            let swapped =
+                self.word
+                    .compare_exchange_weak(seen, more, Ordering::Acquire, Ordering::Relaxed);
+            match swapped {
+                Ok(_) => return true,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Counts one permit less. Returns whether the queue must be told.
+    #[inline]
+    pub(super) fn release(&self) -> bool {
+        // Release pairs with the acquire of the next holder of the class.
+        self.word.fetch_sub(ONE, Ordering::Release) & NOTICE != 0
+    }
+
+    /// Returns whether the class is not in the table.
+    pub(super) fn is_detached(&self) -> bool {
+        self.word.load(Ordering::Relaxed) & DETACHED != 0
+    }
+
+    /// Returns the number of held permits.
+    pub(super) fn held(&self) -> u64 {
+        self.word.load(Ordering::Acquire) / ONE
+    }
+}
+
+/// Under the lock of the queue.
+impl<K> Entry<K> {
+    /// Counts one more permit of a class that has waiters.
+    pub(super) fn hold(&self) {
+        self.word.fetch_add(ONE, Ordering::Acquire);
+    }
+
+    /// Sets whether the class has waiters.
+    pub(super) fn set_notice(&self, waiters: bool) {
+        match waiters {
+            true => self.word.fetch_or(NOTICE, Ordering::AcqRel),
+            false => self.word.fetch_and(!NOTICE, Ordering::AcqRel),
+        };
+    }
+
+    /// Returns the index of the class in the table, if it is attached.
+    pub(super) fn index(&self) -> Option<usize> {
+        let index = self.index.load(Ordering::Relaxed);
+        (index != usize::MAX).then_some(index)
+    }
+
+    fn attach(&self, index: usize) {
+        self.index.store(index, Ordering::Relaxed);
+        self.word.fetch_and(!DETACHED, Ordering::AcqRel);
+    }
+
+    /// Detaches the class if it holds nothing and has no waiters.
+    fn try_detach(&self) -> bool {
+        let detached = self
+            .word
+            .compare_exchange(0, DETACHED, Ordering::AcqRel, Ordering::Relaxed);
+        if detached.is_ok() {
+            self.index.store(usize::MAX, Ordering::Relaxed);
+        }
+        detached.is_ok()
+    }
+}
+
+pub(super) struct Table<T: Throttle, K> {
+    pub(super) classes: Vec<ClassState<T, K>>,
     /// Indices into `classes`.
     by_key: HashTable<usize>,
-    /// The class that is looked at next, to make room or to refuse all waiters.
+    /// The class that is looked at next, to make room.
     hand: usize,
 }
 
 /// A class in the table.
-pub(super) struct ClassState<K> {
+pub(super) struct ClassState<T: Throttle, K> {
     pub(super) entry: Arc<Entry<K>>,
-    pub(super) list: List,
-    pub(super) tags: Tags,
+    /// Its waiters by number, the oldest first.
+    pub(super) waiters: BTreeMap<u64, Waiter<T>>,
+    /// The virtual start and finish time.
+    pub(super) start: u128,
+    pub(super) finish: u128,
 }
 
-/// What the table made of an entry.
-pub(super) struct Attached<K> {
-    /// The entry that has its key, if that is another one.
-    pub(super) other: Option<Arc<Entry<K>>>,
-    /// The entry that was forgotten for it, to be dropped after the lock.
-    pub(super) forgotten: Option<Arc<Entry<K>>>,
+impl<T: Throttle, K> ClassState<T, K> {
+    /// Returns the oldest waiter and its number.
+    pub(super) fn oldest(&self) -> Option<(u64, &Waiter<T>)> {
+        let oldest = self.waiters.first_key_value();
+        oldest.map(|(number, waiter)| (*number, waiter))
+    }
+
+    /// Returns the newest waiter and its number.
+    pub(super) fn newest(&self) -> Option<(u64, &Waiter<T>)> {
+        let newest = self.waiters.last_key_value();
+        newest.map(|(number, waiter)| (*number, waiter))
+    }
 }
 
-impl<K: Eq> Table<K> {
+impl<T: Throttle, K: Eq> Table<T, K> {
     pub(super) const fn new() -> Self {
         Self {
             classes: Vec::new(),
@@ -54,27 +178,21 @@ impl<K: Eq> Table<K> {
         self.by_key.find(hash, is).map(entry)
     }
 
-    /// Adds an entry, unless it or another one with its key is there. `ahead` says what a class loses
-    /// when it is forgotten for it.
-    pub(super) fn attach(
+    /// Adds a class that is not in the table. Returns the one that was forgotten for it; `ahead` says what a
+    /// class loses by that.
+    pub(super) fn add(
         &mut self,
         entry: &Arc<Entry<K>>,
         max_classes: usize,
-        ahead: impl Fn(&ClassState<K>) -> u128,
-    ) -> Result<Attached<K>, AcquireError> {
-        let (mut other, mut forgotten) = (None, None);
-        if entry.index().is_none() {
-            other = self.find(entry.hash, &entry.key).cloned();
-        }
-        if entry.index().is_some() || other.is_some() {
-            return Ok(Attached { other, forgotten });
-        }
+        ahead: impl Fn(&ClassState<T, K>) -> u128,
+    ) -> Result<Option<Arc<Entry<K>>>, AcquireError> {
         let state = ClassState {
             entry: Arc::clone(entry),
-            list: List::new(),
-            tags: Tags::default(),
+            waiters: BTreeMap::new(),
+            start: 0,
+            finish: 0,
         };
-        let mut index = self.classes.len();
+        let (mut index, mut forgotten) = (self.classes.len(), None);
         if index < max_classes {
             self.classes.push(state);
         } else {
@@ -85,11 +203,11 @@ impl<K: Eq> Table<K> {
         let hash = |index: &usize| self.classes[*index].entry.hash;
         self.by_key.insert_unique(entry.hash, index, hash);
         entry.attach(index);
-        Ok(Attached { other, forgotten })
+        Ok(forgotten)
     }
 
     /// Detaches a class that is not in use, and returns its index.
-    fn forget(&mut self, ahead: impl Fn(&ClassState<K>) -> u128) -> Option<usize> {
+    fn forget(&mut self, ahead: impl Fn(&ClassState<T, K>) -> u128) -> Option<usize> {
         let mut least: Option<(u128, usize)> = None;
         for _ in 0..LOOKS.min(self.classes.len()) {
             let (index, class) = (self.hand, &self.classes[self.hand]);
@@ -110,16 +228,5 @@ impl<K: Eq> Table<K> {
         let found = self.by_key.find_entry(hash, |other| *other == index);
         found.ok()?.remove();
         Some(index)
-    }
-
-    /// Returns the oldest waiter of a class that has waiters, of the same one as long as it has any.
-    pub(super) fn any_waiter(&mut self) -> Option<WaiterId> {
-        for _ in 0..self.classes.len() {
-            if let Some(oldest) = self.classes[self.hand].list.oldest() {
-                return Some(oldest);
-            }
-            self.hand = (self.hand + 1) % self.classes.len();
-        }
-        None
     }
 }

@@ -21,8 +21,6 @@ pub struct Acquire<G: Borrow<Gate>> {
     gate: Option<G>,
     /// The place in the queue, while the future waits.
     id: Option<WaiterId>,
-    /// The opening that released the future together with others.
-    opening: u64,
 }
 
 impl<G: Borrow<Gate>> Acquire<G> {
@@ -31,14 +29,7 @@ impl<G: Borrow<Gate>> Acquire<G> {
         Self {
             gate: Some(gate),
             id: None,
-            opening: 0,
         }
-    }
-
-    /// Returns the number of the opening that released the future together with others, or 0.
-    #[inline(always)]
-    pub(crate) fn released_by(&self) -> u64 {
-        self.opening
     }
 }
 
@@ -53,10 +44,7 @@ impl<G: Borrow<Gate> + Unpin> Future for Acquire<G> {
         let polled = match this.id {
             None if gate.is_open() => Poll::Ready(Ok(())),
             None => gate.join(&mut this.id, waker),
-            Some(_) => gate.look(&mut this.id, waker).map(|opening| {
-                this.opening = opening;
-                Ok(())
-            }),
+            Some(_) => gate.look(&mut this.id, waker),
         };
         if polled.is_ready() {
             this.gate = None;
@@ -77,7 +65,7 @@ impl<G: Borrow<Gate>> Drop for Acquire<G> {
 impl<G: Borrow<Gate>> fmt::Debug for Acquire<G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Acquire")
-            .field("waits", &(self.gate.is_some() && self.id.is_some()))
+            .field("waits", &self.id.is_some())
             .finish_non_exhaustive()
     }
 }

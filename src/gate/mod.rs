@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use self::state::{OPEN, State};
 use crate::error::AcquireError;
+use crate::first_use::too_late;
 use crate::snapshot::Snapshot;
 use crate::sync::{Ordering, fence, lock};
 use crate::time::{Clock, Tick};
@@ -16,6 +17,7 @@ use crate::wait::Waiting;
 
 mod acquire;
 mod state;
+mod throttle;
 
 pub use self::acquire::Acquire;
 
@@ -36,10 +38,10 @@ pub use self::acquire::Acquire;
 /// again before it has released all of them, the rest keep waiting. A released waiter stays
 /// released even if the gate is blocked again before the waiter is polled.
 ///
-/// Behind a gate, in [`all`](crate::all), a [`RateLimiter`](crate::RateLimiter) admits two or more
-/// waiters one by one at its rate, whatever its burst is; see [there](crate::all#behind-a-gate) for
-/// algorithms with batches. To hold the callers that already wait for the limiter as well,
-/// [pause](crate::RateLimiter::pause_for) it.
+/// A gate does not space its waiters out: behind it, in [`all`](crate::all), a
+/// [`RateLimiter`](crate::RateLimiter) admits as many of them at once as its burst allows. To admit
+/// them one by one, [pause](crate::RateLimiter::pause_for) the limiter for as long as the gate is
+/// blocked; see [`all`](crate::all#behind-a-gate).
 ///
 /// # Cancel safety
 ///
@@ -82,14 +84,23 @@ impl Gate {
         Self(Arc::new(State::new(Clock::default())))
     }
 
-    /// Creates an open gate on this clock. It is independent of the gate that it is made from, and
-    /// of that gate's clones.
+    /// Sets the clock. On tokio's time a gate belongs to one runtime, because the times of two runtimes
+    /// need not agree.
     ///
-    /// On tokio's time a gate belongs to one runtime, because the times of two runtimes need not
-    /// agree.
+    /// # Panics
+    ///
+    /// Panics after the first use: if the gate has a clone, was waited at, or is blocked. A check of an
+    /// open gate leaves nothing behind.
     #[must_use]
-    pub fn clock(self, clock: impl Into<Clock>) -> Self {
-        Self(Arc::new(State::new(clock.into().resolved())))
+    #[track_caller]
+    pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
+        let is_open = self.is_open_by_word();
+        // The deadline of a gate that was waited at has a handle as well.
+        match Arc::get_mut(&mut self.0).filter(|_| is_open) {
+            Some(state) => state.clock = clock.into().resolved(),
+            None => too_late(),
+        }
+        self
     }
 }
 
@@ -211,7 +222,7 @@ impl Gate {
     /// Returns the number of waiters.
     pub fn waiting(&self) -> usize {
         let slow = self.0.slow.get();
-        slow.map_or(0, |slow| lock(&slow.waiters).queue.len())
+        slow.map_or(0, |slow| lock(&slow.queue).len())
     }
 
     /// Returns the state of the gate. A gate does not count its callers: the limit is `u64::MAX`,

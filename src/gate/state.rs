@@ -13,10 +13,7 @@
 //!    changes the word under the lock, and then grants all waiters. So `open` misses no waiter.
 //! 5. While there are waiters, the [deadline](Deadline) is armed for the tick that the first one
 //!    saw, or earlier. Blocking for longer does not change it: when it expires, it is armed again.
-//! 6. Callers that one opening releases get its number, so that the rates behind the gate spend
-//!    their burst once for them. It is the number of the last opening with two or more waiters, so
-//!    a waiter that is polled late may get a newer one.
-//! 7. Wakers are called and dropped, and the deadline is armed, after the lock is released.
+//! 6. Wakers are called and dropped, and the deadline is armed, after the lock is released.
 
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Poll, Wake, Waker};
@@ -40,25 +37,10 @@ pub(super) struct State {
 }
 
 pub(super) struct Slow {
-    pub(super) waiters: Mutex<Waiters>,
+    pub(super) queue: Mutex<WaitQueue<()>>,
     deadline: Deadline,
     /// Wakes the queue at its deadline.
     on_deadline: Waker,
-}
-
-pub(super) struct Waiters {
-    pub(super) queue: WaitQueue<()>,
-    /// The number of the last opening.
-    opening: u64,
-    /// Whether that has not released all its waiters yet.
-    is_opening: bool,
-}
-
-/// Returns the number of an opening: higher than all that any gate has had.
-fn next_opening() -> u64 {
-    // Not a modelled one: a model may have the gates of many executions.
-    static LAST: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
-    LAST.fetch_add(1, Ordering::Relaxed) + 1
 }
 
 /// Grants the waiters of a gate at its deadline.
@@ -126,11 +108,7 @@ impl Gate {
     fn slow(&self) -> &Slow {
         self.0.slow.get_or_init(|| {
             Box::new(Slow {
-                waiters: Mutex::new(Waiters {
-                    queue: WaitQueue::new(),
-                    opening: 0,
-                    is_opening: false,
-                }),
+                queue: Mutex::new(WaitQueue::new()),
                 deadline: Deadline::new(),
                 on_deadline: Waker::from(Arc::new(OnDeadline(Arc::downgrade(&self.0)))),
             })
@@ -140,11 +118,11 @@ impl Gate {
     /// Leaves no room for a waiter.
     #[cfg(all(test, feature = "tower"))]
     pub(crate) fn fill_queue(&self) {
-        self.lock().queue.fill();
+        self.lock().fill();
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, Waiters> {
-        lock(&self.slow().waiters)
+    pub(super) fn lock(&self) -> MutexGuard<'_, WaitQueue<()>> {
+        lock(&self.slow().queue)
     }
 
     /// Passes, is rejected, or joins the queue.
@@ -152,35 +130,32 @@ impl Gate {
     pub(super) fn join(&self, id: &mut Option<WaiterId>, waker: &Waker) -> Polled<()> {
         // The waker is cloned before and dropped after the lock, under which no foreign code runs.
         let waker = waker.clone();
-        let mut waiters = self.lock();
+        let mut queue = self.lock();
         let Some((until, left)) = self.blocked() else {
             return Poll::Ready(Ok(()));
         };
         if remaining_timeout().is_some_and(|timeout| left > timeout) {
             return Poll::Ready(Err(AcquireError::blocked_longer(left)));
         }
-        if waiters.queue.is_full() {
+        if queue.is_full() {
             return Poll::Ready(Err(AcquireError::blocked_and_full(left)));
         }
         // Stored first: if the deadline cannot be armed, dropping the future must find its place.
-        *id = Some(waiters.queue.push((), waker));
-        // It is blocked again, so the rest waits for the next opening.
-        waiters.is_opening = false;
-        drop(waiters);
+        *id = Some(queue.push((), waker));
+        drop(queue);
         // Every waiter arms it: another one may have failed to do so.
         self.arm(until);
         report_clock(&self.0.clock);
         Poll::Pending
     }
 
-    /// Polls a waiter again. Returns the opening that released it.
+    /// Polls a waiter again.
     #[inline(never)]
-    pub(super) fn look(&self, id: &mut Option<WaiterId>, waker: &Waker) -> Poll<u64> {
+    pub(super) fn look(&self, id: &mut Option<WaiterId>, waker: &Waker) -> Polled<()> {
         // The block may have expired, and the deadline be late.
         self.settle(self.lock());
-        let mutex = &self.slow().waiters;
-        if let Some((waiters, _)) = lock_if_served(mutex, |waiters| &mut waiters.queue, id, waker) {
-            return Poll::Ready(waiters.opening);
+        if lock_if_served(&self.slow().queue, |queue| queue, id, waker).is_some() {
+            return Poll::Ready(Ok(()));
         }
         report_clock(&self.0.clock);
         Poll::Pending
@@ -189,7 +164,7 @@ impl Gate {
     /// Removes a waiter from the queue.
     pub(super) fn leave(&self, id: &WaiterId) {
         // The lock was a temporary, so the waker is dropped after it.
-        let waker = self.lock().queue.withdraw(id);
+        let waker = self.lock().withdraw(id);
         drop(waker);
     }
 
@@ -204,18 +179,13 @@ impl Gate {
 
     /// Grants all waiters if the gate is open, then unlocks and wakes them; otherwise arms the
     /// deadline.
-    pub(super) fn settle<'a>(&'a self, waiters: MutexGuard<'a, Waiters>) {
+    pub(super) fn settle<'a>(&'a self, queue: MutexGuard<'a, WaitQueue<()>>) {
         let mut blocked = None;
-        serve_and_wake(&self.slow().waiters, waiters, |waiters, batch| {
-            let queue = &mut waiters.queue;
+        serve_and_wake(&self.slow().queue, queue, |queue, batch| {
             blocked = (!queue.is_empty()).then(|| self.blocked()).flatten();
-            if blocked.is_none() && !waiters.is_opening && queue.len() > 1 {
-                waiters.opening = next_opening();
-            }
             while blocked.is_none() && !queue.is_empty() && !batch.is_full() {
                 batch.push(queue.grant_head());
             }
-            waiters.is_opening = blocked.is_none() && !queue.is_empty();
         });
         if let Some((until, _)) = blocked {
             self.arm(until);

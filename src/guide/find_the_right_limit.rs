@@ -63,9 +63,10 @@
 //! - *Services and clients over HTTP*: `overloaded_if` and `classify` of `tower::ThrottleLayer` (feature
 //!   `tower`) tell the limit how each call ended.
 //! - *Another controller*: the default, [`Gradient`](crate::adaptive::Gradient), measures the latency
-//!   without a queue again and again. [`adaptive`](crate::adaptive) has the others; below they follow a
-//!   server whose number of workers changes, and one whose calls become slower, beside the best fixed
-//!   limit.
+//!   without a queue again and again. [`Aimd`](crate::adaptive::Aimd) is for a server that refuses early;
+//!   a rule of your own implements [`Controller`](crate::adaptive::Controller). The pictures show both, and
+//!   the rules of Envoy and Netflix, beside the best fixed limit: at a server whose number of workers
+//!   changes, and at one whose calls become slower.
 //! - *Several processes*: each finds its own share, without any coordination. The shares need not be even.
 //!
 //! <div style="overflow-x: auto">

@@ -57,15 +57,16 @@
 //!
 //! - *Even shares among tenants*: no settings at all; each key is a class of weight 1.
 //! - *Shares of a rate*, whose permits are not held:
-//!   [`share(Share::ByCost)`](crate::fair::FairQueue::share).
+//!   [`share(Share::ByCost)`](crate::fair::FairQueue::share). An entry counts what it asked for, also if it is
+//!   settled for less.
 //! - *Weights with few permits*: also `Share::ByCost`. By default classes share the permits that they hold, so
 //!   weights of 3 and 1 are 75 : 25 of one permit and of multiples of four, 50 : 50 of two, and 67 : 33 of
 //!   three and of six.
 //! - *No starvation*: with [`aging`](crate::fair::FairQueue::aging), a class rises by one priority for each
 //!   such period that its oldest waiter waits.
-//! - *Overload*: bound each class with [`max_waiters`](crate::fair::Class::max_waiters), refuse those that
-//!   waited [too long](crate::fair::Class::max_queue_time), and serve the [newest
-//!   first](crate::fair::Order::AdaptiveLifo) while the queue is long.
+//! - *Overload*: bound each class with [`max_waiters`](crate::fair::Class::max_waiters), since a full queue
+//!   refuses callers of every priority; give each wait a [`timeout`](crate::Waiting::timeout); and serve the
+//!   [newest first](crate::fair::Order::AdaptiveLifo) while the queue is long.
 //! - *A reserve*: [`max_concurrency`](crate::fair::Class::max_concurrency) of a class leaves the other
 //!   permits to the others.
 //! - *Also a limit for each tenant*: [in one composition](super::per_tenant_limits). `queue.class(tenant)`

@@ -10,6 +10,7 @@ mod permits;
 mod rates;
 #[cfg(test)]
 mod tests;
+mod throttle;
 mod when_full;
 
 use std::borrow::Borrow;
@@ -24,6 +25,7 @@ pub use self::key::{Acquire, Key};
 use self::map::Map;
 pub use self::when_full::WhenFull;
 use crate::concurrency::Semaphore;
+use crate::first_use::FirstUse;
 use crate::limit_status::LimitStatus;
 use crate::rate::RateLimiter;
 
@@ -159,6 +161,7 @@ pub struct Keyed<K, T: Kind, S = RandomState> {
     /// `Clone` of the hasher.
     make_map: fn(&Self) -> Map<T::Contents<K>, S>,
     map: OnceLock<Box<Map<T::Contents<K>, S>>>,
+    first_use: FirstUse,
 }
 
 /// The limit that a [`Keyed`] has for each key: a [`RateLimiter`] or a [`Semaphore`].
@@ -195,15 +198,6 @@ pub trait Kind: Sealed + Sized + 'static {
         S: BuildHasher,
     {
         drop(permit);
-    }
-
-    /// Leaves at most one token of a burst, before callers that an opening has released together.
-    #[doc(hidden)]
-    fn spend_burst<Q, S>(_key: &Key<'_, Self, Q, S>, _opening: u64)
-    where
-        Q: Hash + Eq + ToOwned + ?Sized,
-        S: BuildHasher,
-    {
     }
 
     /// Gives back what was not used of a permit.
@@ -244,12 +238,13 @@ impl<K, T: Kind> Keyed<K, T> {
             hasher: None,
             make_map: Self::new_map,
             map: OnceLock::new(),
+            first_use: FirstUse::ahead(),
         }
     }
 }
 
-/// Options. They are fixed by the first use: an option that is set after the first call has no
-/// effect.
+/// Options. They are set before the first use, which is any call for a key, and any change of all keys: an
+/// option that is set later panics.
 impl<K, T: Kind, S> Keyed<K, T, S> {
     /// Sets the maximum number of keys; 100,000 by default. When the map has as many, a new key is
     /// rejected with [`TooManyKeys`](crate::ErrorKind::TooManyKeys) unless it finds a key that can
@@ -257,7 +252,7 @@ impl<K, T: Kind, S> Keyed<K, T, S> {
     ///
     /// # Panics
     ///
-    /// Panics if the number is 0 or above 2^32.
+    /// Panics after the first use, and if the number is 0 or above 2^32.
     #[must_use]
     #[track_caller]
     pub const fn max_keys(mut self, max_keys: usize) -> Self {
@@ -265,12 +260,17 @@ impl<K, T: Kind, S> Keyed<K, T, S> {
             max_keys > 0 && max_keys as u64 <= 1 << 32,
             "max_keys must be from 1 to 2^32"
         );
+        self.first_use = self.first_use.assert_ahead();
         self.max_keys = max_keys;
         self
     }
 
     /// Hashes keys with another hasher than [the default](Self#hashing). With a predictable hasher,
     /// an attacker who chooses keys can make calls slow.
+    ///
+    /// # Panics
+    ///
+    /// Panics after the first use.
     ///
     /// # Examples
     ///
@@ -285,6 +285,7 @@ impl<K, T: Kind, S> Keyed<K, T, S> {
     #[doc(alias = "dashmap_with_hasher")]
     #[doc(alias = "hashmap_with_hasher")]
     #[must_use]
+    #[track_caller]
     pub fn hasher<H: Default + Clone>(self, hasher: H) -> Keyed<K, T, H> {
         Keyed {
             options: self.options,
@@ -293,6 +294,7 @@ impl<K, T: Kind, S> Keyed<K, T, S> {
             hasher: Some(hasher),
             make_map: Keyed::new_map,
             map: OnceLock::new(),
+            first_use: self.first_use.assert_ahead(),
         }
     }
 }
@@ -356,6 +358,7 @@ impl<K, T: Kind, S> Keyed<K, T, S> {
 
     #[cold]
     fn begin(&self) -> &Map<T::Contents<K>, S> {
+        self.first_use.begin();
         self.map.get_or_init(|| Box::new((self.make_map)(self)))
     }
 

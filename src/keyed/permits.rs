@@ -281,8 +281,14 @@ impl<K> Keyed<K, Semaphore> {
 /// Options of a map of semaphores.
 impl<K, S> Keyed<K, Semaphore, S> {
     /// Limits the length of the wait queue of each key. See [`Semaphore::max_waiters`].
+    ///
+    /// # Panics
+    ///
+    /// Panics after the first use.
     #[must_use]
+    #[track_caller]
     pub const fn max_waiters(mut self, max_waiters: usize) -> Self {
+        self.first_use = self.first_use.assert_ahead();
         self.options.max_waiters = max_waiters;
         self
     }
@@ -292,6 +298,10 @@ impl<K, S> Keyed<K, Semaphore, S> {
     ///
     /// The function gets the key in the form that the map keeps. A call panics if the answer for
     /// its key is above [`Semaphore::MAX_PERMITS`].
+    ///
+    /// # Panics
+    ///
+    /// Panics after the first use.
     ///
     /// # Examples
     ///
@@ -303,7 +313,9 @@ impl<K, S> Keyed<K, Semaphore, S> {
     /// assert_eq!(users.key(&7).available_permits(), 1);
     /// ```
     #[must_use]
+    #[track_caller]
     pub fn permits(mut self, permits_of: impl Fn(&K) -> usize + Send + Sync + 'static) -> Self {
+        self.first_use = self.first_use.assert_ahead();
         self.options.permits_of = Some(Arc::new(permits_of));
         self
     }

@@ -179,6 +179,16 @@ impl<T: Throttle, O: Observer + Clone> Observed<T, O> {
     }
 
     /// Reports what becomes of a wait.
+    /// Observes another throttle in the same way.
+    pub(super) fn around<M>(&self, throttle: M) -> Observed<M, O> {
+        Observed {
+            throttle,
+            observer: self.observer.clone(),
+            clock: self.clock.clone(),
+            created: self.created,
+        }
+    }
+
     #[inline(always)]
     pub(super) fn observe<F>(&self, enter: F, place: Place) -> Waiting<EnterObserved<F, O>> {
         Waiting::new(EnterObserved {
@@ -254,17 +264,8 @@ impl<T: Throttle, O: Observer + Clone> Throttle for Observed<T, O> {
         self.throttle.rollback(permit);
     }
 
-    #[inline(always)]
-    fn released_by(enter: &Self::Enter) -> u64 {
-        T::released_by(&enter.enter)
-    }
-
-    fn spend_burst(&self, opening: u64) {
-        self.throttle.spend_burst(opening);
-    }
-
-    fn wakes_unlocked(&self) -> bool {
-        self.throttle.wakes_unlocked()
+    fn wakes_outside_locks(&self) -> bool {
+        self.throttle.wakes_outside_locks()
     }
 }
 

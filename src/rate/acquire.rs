@@ -15,6 +15,18 @@ use crate::error::AcquireError;
 use crate::time::Tick;
 use crate::wait_queue::WaiterId;
 
+/// What is waited for as a rate limiter.
+pub trait Limiter {
+    fn limiter(&self) -> &RateLimiter;
+}
+
+impl Limiter for RateLimiter {
+    #[inline(always)]
+    fn limiter(&self) -> &RateLimiter {
+        self
+    }
+}
+
 /// The future of `acquire` and `acquire_many` of a rate limiter or a leaky bucket. `S` is a
 /// reference or an `Arc` to the limiter.
 ///
@@ -25,13 +37,14 @@ use crate::wait_queue::WaiterId;
 ///
 /// Panics if it is polled again after it was ready.
 #[must_use = "a future does nothing unless it is awaited"]
-pub struct Acquire<S: Deref<Target = RateLimiter>> {
-    limiter: S,
+pub struct Acquire<S: Deref<Target: Limiter>> {
+    source: S,
     pub(super) cost: u64,
-    state: State,
+    stage: Stage,
 }
 
-pub(super) enum State {
+/// How far a call is.
+pub(super) enum Stage {
     New,
     /// New, and it counts as having come at this tick.
     AsOf(Tick),
@@ -39,43 +52,43 @@ pub(super) enum State {
     Over,
 }
 
-impl<S: Deref<Target = RateLimiter>> Acquire<S> {
+impl<S: Deref<Target: Limiter>> Acquire<S> {
     #[inline]
-    pub(crate) fn new(limiter: S, cost: u64) -> Self {
+    pub(crate) fn new(source: S, cost: u64) -> Self {
         Self {
-            limiter,
+            source,
             cost,
-            state: State::New,
+            stage: Stage::New,
         }
     }
 
     /// Creates a request that counts as having come at `tick`.
-    pub(crate) fn as_of(limiter: S, cost: u64, tick: Tick) -> Self {
+    pub(crate) fn as_of(source: S, cost: u64, tick: Tick) -> Self {
         Self {
-            limiter,
+            source,
             cost,
-            state: State::AsOf(tick),
+            stage: Stage::AsOf(tick),
         }
     }
 
     #[inline]
-    pub(crate) fn limiter(&self) -> &S {
-        &self.limiter
+    pub(crate) fn source(&self) -> &S {
+        &self.source
     }
 
     /// Returns whether it has not been polled yet.
     #[inline(always)]
     pub(crate) fn is_new(&self) -> bool {
-        matches!(self.state, State::New | State::AsOf(_))
+        matches!(self.stage, Stage::New | Stage::AsOf(_))
     }
 
     /// Charges now if it is new and need not wait; otherwise polls the queue.
     #[inline(always)]
     fn poll_now(&mut self, context: &Context<'_>) -> Poll<Result<Charge, AcquireError>> {
-        if let State::New = self.state {
+        if let Stage::New = self.stage {
             match self.shared().decide_at_once(self.cost, self.cost) {
                 Decided::Charged(charge) => {
-                    self.state = State::Over;
+                    self.stage = Stage::Over;
                     return Poll::Ready(Ok(charge));
                 }
                 Decided::Limited { .. } => {}
@@ -89,7 +102,7 @@ impl<S: Deref<Target = RateLimiter>> Acquire<S> {
     #[inline(never)]
     fn poll_slowly(&mut self, context: &Context<'_>) -> Poll<Result<Charge, AcquireError>> {
         if let Some(charge) = self.shared().charge_if_free(self.cost) {
-            self.state = State::Over;
+            self.stage = Stage::Over;
             return Poll::Ready(Ok(charge));
         }
         self.poll_queue(context)
@@ -100,24 +113,24 @@ impl<S: Deref<Target = RateLimiter>> Acquire<S> {
     fn poll_queue(&mut self, context: &Context<'_>) -> Poll<Result<Charge, AcquireError>> {
         let waker = context.waker();
         loop {
-            let polled = match &self.state {
+            let polled = match &self.stage {
                 // A waker may panic when it is cloned; drop must still find the waiter's slot then.
-                State::New | State::AsOf(_) => {
-                    let here = self.limiter.here();
-                    here.join(self.cost, waker, &mut self.state)
+                Stage::New | Stage::AsOf(_) => {
+                    let here = self.source.limiter().here();
+                    here.join(self.cost, waker, &mut self.stage)
                 }
-                State::Waiting(id) => self.poll_in_queue(id, waker),
-                State::Over => panic!("polled again after it was ready"),
+                Stage::Waiting(id) => self.poll_in_queue(id, waker),
+                Stage::Over => panic!("polled again after it was ready"),
             };
             if let Some(polled) = polled {
                 if polled.is_ready() {
-                    self.state = State::Over;
+                    self.stage = Stage::Over;
                 }
                 return polled;
             }
             if self.is_waiting() {
                 self.leave();
-                self.state = State::New;
+                self.stage = Stage::New;
             }
         }
     }
@@ -129,7 +142,7 @@ impl<S: Deref<Target = RateLimiter>> Acquire<S> {
         id: &WaiterId,
         waker: &Waker,
     ) -> Option<Poll<Result<Charge, AcquireError>>> {
-        let state = self.limiter.state_of(id);
+        let state = self.limiter().state_of(id);
         match state.clock().is_elsewhere() {
             true => state.collect_served(id).map(Poll::Ready),
             false => state.poll_waiter(id, waker),
@@ -138,22 +151,22 @@ impl<S: Deref<Target = RateLimiter>> Acquire<S> {
 
     #[inline]
     pub(super) fn is_waiting(&self) -> bool {
-        matches!(self.state, State::Waiting(_))
+        matches!(self.stage, Stage::Waiting(_))
     }
 
     /// Returns when its turn comes, and the current tick, if it waits.
     pub(super) fn due(&self) -> Option<(Tick, Tick)> {
-        match &self.state {
-            State::Waiting(id) => self.limiter.state_of(id).due_of(id),
-            State::New | State::AsOf(_) | State::Over => None,
+        match &self.stage {
+            Stage::Waiting(id) => self.limiter().state_of(id).due_of(id),
+            Stage::New | Stage::AsOf(_) | Stage::Over => None,
         }
     }
 
     /// Leaves the queue, or gives back what it was granted there.
     #[inline(never)]
     pub(super) fn leave(&mut self) {
-        if let State::Waiting(id) = std::mem::replace(&mut self.state, State::Over) {
-            self.limiter.state_of(&id).leave(id, self.cost);
+        if let Stage::Waiting(id) = std::mem::replace(&mut self.stage, Stage::Over) {
+            self.limiter().state_of(&id).leave(id, self.cost);
         }
     }
 
@@ -161,15 +174,20 @@ impl<S: Deref<Target = RateLimiter>> Acquire<S> {
     #[cfg(feature = "stream")]
     pub(crate) fn renew(&mut self) {
         self.leave();
-        self.state = State::New;
+        self.stage = Stage::New;
+    }
+
+    #[inline(always)]
+    fn limiter(&self) -> &RateLimiter {
+        self.source.limiter()
     }
 
     fn shared(&self) -> &Arc<Shared> {
-        self.limiter.shared()
+        self.limiter().shared()
     }
 }
 
-impl<S: Deref<Target = RateLimiter> + Unpin> Future for Acquire<S> {
+impl<S: Deref<Target: Limiter> + Unpin> Future for Acquire<S> {
     type Output = Result<Charge, AcquireError>;
 
     #[inline(always)]
@@ -178,7 +196,7 @@ impl<S: Deref<Target = RateLimiter> + Unpin> Future for Acquire<S> {
     }
 }
 
-impl<S: Deref<Target = RateLimiter>> Drop for Acquire<S> {
+impl<S: Deref<Target: Limiter>> Drop for Acquire<S> {
     #[inline]
     fn drop(&mut self) {
         if self.is_waiting() {
@@ -187,7 +205,7 @@ impl<S: Deref<Target = RateLimiter>> Drop for Acquire<S> {
     }
 }
 
-impl<S: Deref<Target = RateLimiter>> fmt::Debug for Acquire<S> {
+impl<S: Deref<Target: Limiter>> fmt::Debug for Acquire<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Acquire")
             .field("cost", &self.cost)

@@ -1,10 +1,10 @@
 //! [`LeakyBucket`]: a queue that is released at a fixed rate.
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::acquire::Acquire;
+use super::acquire::{Acquire, Limiter};
 use super::charge::Charge;
 use super::limiter::RateLimiter;
 use super::options::MissedTickBehavior;
@@ -60,8 +60,6 @@ use crate::wait::Waiting;
 /// ```
 pub struct LeakyBucket {
     limiter: RateLimiter,
-    /// The same limiter, for owned futures.
-    owned: OnceLock<Arc<RateLimiter>>,
 }
 
 /// Construction and options.
@@ -85,21 +83,30 @@ impl LeakyBucket {
         }
         Self {
             limiter: RateLimiter::new(rate).max_waiters(capacity),
-            owned: OnceLock::new(),
         }
     }
 
     /// Sets what happens when the timer is late. See [`RateLimiter::missed_tick`]. With
     /// [`MissedTickBehavior::Delay`] no two calls are ever released closer together than the rate
     /// allows.
+    ///
+    /// # Panics
+    ///
+    /// Panics after the first use.
     #[must_use]
+    #[track_caller]
     pub fn missed_tick(mut self, missed_tick: MissedTickBehavior) -> Self {
         self.limiter = self.limiter.missed_tick(missed_tick);
         self
     }
 
     /// Sets the clock. See [`RateLimiter::clock`].
+    ///
+    /// # Panics
+    ///
+    /// Panics after the first use.
     #[must_use]
+    #[track_caller]
     pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
         self.limiter = self.limiter.clock(clock);
         self
@@ -124,14 +131,14 @@ impl LeakyBucket {
     ///
     /// See [the type](Self).
     #[inline]
-    pub fn acquire(&self) -> Waiting<Acquire<&RateLimiter>> {
-        self.limiter.acquire()
+    pub fn acquire(&self) -> Waiting<Acquire<&Self>> {
+        Waiting::new(Acquire::new(self, 1))
     }
 
     /// Waits like [`acquire`](Self::acquire), with a future that can move into a task.
     #[inline]
-    pub fn acquire_owned(self: Arc<Self>) -> Waiting<Acquire<Arc<RateLimiter>>> {
-        self.owned().acquire_owned()
+    pub fn acquire_owned(self: Arc<Self>) -> Waiting<Acquire<Arc<Self>>> {
+        Waiting::new(Acquire::new(self, 1))
     }
 
     /// Is released immediately, or fails.
@@ -212,27 +219,6 @@ impl LeakyBucket {
         self.limiter.snapshot()
     }
 
-    fn owned(&self) -> Arc<RateLimiter> {
-        let owned = || Arc::new(self.limiter.handle());
-        Arc::clone(self.owned.get_or_init(owned))
-    }
-
-    pub(crate) fn acquire_as_of(&self, tick: Tick) -> Waiting<Acquire<&RateLimiter>> {
-        self.limiter.acquire_as_of(tick)
-    }
-
-    pub(crate) fn acquire_owned_as_of(&self, tick: Tick) -> Waiting<Acquire<Arc<RateLimiter>>> {
-        self.owned().acquire_owned_as_of(tick)
-    }
-
-    pub(crate) fn tick_of(&self, charge: Option<&Charge>) -> Tick {
-        self.limiter.tick_of(charge)
-    }
-
-    pub(crate) fn as_limiter(&self) -> &RateLimiter {
-        &self.limiter
-    }
-
     /// Closes the bucket: every waiter, and every later call, fails with
     /// [`Closed`](crate::ErrorKind::Closed).
     pub fn close(&self) {
@@ -242,6 +228,13 @@ impl LeakyBucket {
     /// Returns whether it was [closed](Self::close).
     pub fn is_closed(&self) -> bool {
         self.limiter.is_closed()
+    }
+}
+
+impl Limiter for LeakyBucket {
+    #[inline(always)]
+    fn limiter(&self) -> &RateLimiter {
+        &self.limiter
     }
 }
 

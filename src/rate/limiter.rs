@@ -12,6 +12,7 @@ use super::options::{Config, MissedTickBehavior, Oversize};
 use super::shared::Shared;
 use crate::algorithm::{Algorithm, QuotaChange};
 use crate::decision::Decision;
+use crate::first_use::FirstUse;
 use crate::limit_status::LimitStatus;
 use crate::quota::Quota;
 use crate::snapshot::Snapshot;
@@ -166,11 +167,13 @@ pub struct RateLimiter {
     pub(super) quota: Quota,
     pub(super) config: Config,
     shared: OnceLock<Arc<Shared>>,
+    first_use: FirstUse,
 }
 
 /// Construction and options.
 ///
-/// The first use fixes the options: setting one after a call has been made has no effect.
+/// Options are set before the first use, which is any call of another method: an option that is set later
+/// panics.
 impl RateLimiter {
     /// Creates a limiter with this quota and no backlog.
     ///
@@ -197,20 +200,39 @@ impl RateLimiter {
                 aligned: false,
             },
             shared: OnceLock::new(),
+            first_use: FirstUse::ahead(),
         }
     }
 
-    /// Replaces the quota that it is created with, before the first use.
-    pub(crate) const fn with_quota(mut self, quota: Quota) -> Self {
-        self.quota = quota;
+    /// Returns it as it is, for an option.
+    ///
+    /// # Panics
+    ///
+    /// Panics after the first use.
+    #[track_caller]
+    pub(crate) const fn unused(mut self) -> Self {
+        self.first_use = self.first_use.assert_ahead();
         self
+    }
+
+    /// Replaces the quota that it is created with.
+    ///
+    /// # Panics
+    ///
+    /// Panics after the first use.
+    #[track_caller]
+    pub(crate) const fn with_quota(self, quota: Quota) -> Self {
+        let mut limiter = self.unused();
+        limiter.quota = quota;
+        limiter
     }
 
     /// Sets the algorithm. The default is [`Gcra`](Algorithm::Gcra).
     ///
     /// # Panics
     ///
-    /// Panics if the quota does not fit the algorithm, see [`check`](Algorithm::check).
+    /// Panics after the first use, and if the quota does not fit the algorithm, see
+    /// [`check`](Algorithm::check).
     ///
     /// # Examples
     ///
@@ -232,14 +254,19 @@ impl RateLimiter {
     /// ```
     #[must_use]
     #[track_caller]
-    pub const fn algorithm(mut self, algorithm: Algorithm) -> Self {
+    pub const fn algorithm(self, algorithm: Algorithm) -> Self {
         algorithm.check_or_panic(self.quota);
-        self.config.algorithm = algorithm;
-        self
+        let mut limiter = self.unused();
+        limiter.config.algorithm = algorithm;
+        limiter
     }
 
     /// Bounds the queue: a call that would be one waiter too many fails with
     /// [`QueueFull`](crate::ErrorKind::QueueFull). The default is no bound.
+    ///
+    /// # Panics
+    ///
+    /// Panics after the first use.
     ///
     /// # Examples
     ///
@@ -253,13 +280,19 @@ impl RateLimiter {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     #[must_use]
-    pub const fn max_waiters(mut self, max_waiters: usize) -> Self {
-        self.config.max_waiters = max_waiters;
-        self
+    #[track_caller]
+    pub const fn max_waiters(self, max_waiters: usize) -> Self {
+        let mut limiter = self.unused();
+        limiter.config.max_waiters = max_waiters;
+        limiter
     }
 
     /// Sets what happens when the timer is late. The default is [`MissedTickBehavior::Burst`] with
     /// a `max` of what the quota gives in 10 ms, and at least 1.
+    ///
+    /// # Panics
+    ///
+    /// Panics after the first use.
     ///
     /// # Examples
     ///
@@ -270,13 +303,19 @@ impl RateLimiter {
     /// # assert!(strict.try_acquire().is_ok());
     /// ```
     #[must_use]
-    pub const fn missed_tick(mut self, missed_tick: MissedTickBehavior) -> Self {
-        self.config.missed_tick = Some(missed_tick);
-        self
+    #[track_caller]
+    pub const fn missed_tick(self, missed_tick: MissedTickBehavior) -> Self {
+        let mut limiter = self.unused();
+        limiter.config.missed_tick = Some(missed_tick);
+        limiter
     }
 
     /// Sets what happens to a call that asks for more than the burst. By default it is
     /// [refused](Oversize::Refuse).
+    ///
+    /// # Panics
+    ///
+    /// Panics after the first use.
     ///
     /// # Examples
     ///
@@ -295,13 +334,19 @@ impl RateLimiter {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     #[must_use]
-    pub const fn oversize(mut self, oversize: Oversize) -> Self {
-        self.config.oversize = oversize;
-        self
+    #[track_caller]
+    pub const fn oversize(self, oversize: Oversize) -> Self {
+        let mut limiter = self.unused();
+        limiter.config.oversize = oversize;
+        limiter
     }
 
     /// Adds a random delay of at most `max` to the `retry_after` of rejections, so that calls that
     /// were rejected together do not retry together. The default is no delay.
+    ///
+    /// # Panics
+    ///
+    /// Panics after the first use.
     ///
     /// # Examples
     ///
@@ -321,13 +366,19 @@ impl RateLimiter {
     #[doc(alias = "Jitter")]
     #[doc(alias = "up_to")]
     #[must_use]
-    pub const fn jitter(mut self, max: Duration) -> Self {
-        self.config.jitter = max;
-        self
+    #[track_caller]
+    pub const fn jitter(self, max: Duration) -> Self {
+        let mut limiter = self.unused();
+        limiter.config.jitter = max;
+        limiter
     }
 
     /// Sets the clock: a [`Clock`] or a [`ManualClock`](crate::ManualClock), or a reference to one.
     /// The default is the [system clock](Clock::system), or tokio's clock with the feature `test-util`.
+    ///
+    /// # Panics
+    ///
+    /// Panics after the first use.
     ///
     /// # Examples
     ///
@@ -341,17 +392,14 @@ impl RateLimiter {
     /// ```
     #[doc(alias = "direct_with_clock")]
     #[must_use]
-    pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
-        self.config.clock = clock.into();
-        self
+    #[track_caller]
+    pub fn clock(self, clock: impl Into<Clock>) -> Self {
+        let mut limiter = self.unused();
+        limiter.config.clock = clock.into();
+        limiter
     }
 
     #[inline(always)]
-    /// Returns whether the options are fixed, because a call has been made.
-    pub(crate) fn is_used(&self) -> bool {
-        self.shared.get().is_some()
-    }
-
     pub(super) fn shared(&self) -> &Arc<Shared> {
         match self.shared.get() {
             Some(shared) => shared,
@@ -371,11 +419,13 @@ impl RateLimiter {
             quota,
             config: shared.config.clone(),
             shared: OnceLock::from(shared),
+            first_use: FirstUse::ahead(),
         }
     }
 
     #[cold]
     fn begin(&self) -> &Arc<Shared> {
+        self.first_use.begin();
         self.shared
             .get_or_init(|| Shared::new(self.quota, self.config.clone()))
     }
@@ -429,8 +479,8 @@ impl RateLimiter {
     /// ```
     #[track_caller]
     pub fn set_quota(&self, quota: Quota) {
-        let algorithm = self.shared().config.algorithm;
-        self.set_quota_with(quota, QuotaChange::by(algorithm));
+        let how = self.shared().config.algorithm.on_change();
+        self.set_quota_with(quota, how);
     }
 
     /// Changes the quota, and sets how what was spent carries over. See
@@ -449,8 +499,6 @@ impl RateLimiter {
     /// ```
     #[track_caller]
     pub fn set_quota_with(&self, quota: Quota, how: QuotaChange) {
-        // Not the options of `self`, which may have been set after the first use and have no
-        // effect.
         let shared = self.shared();
         if let Err(error) = shared.config.algorithm.check(quota) {
             panic!("{error}");
@@ -608,7 +656,7 @@ impl RateLimiter {
         let here = self.here();
         let mut locked = here.lock_on_time();
         let decision = locked.decision(0);
-        let (now, head) = (locked.now, locked.waiters.head());
+        let (now, head) = (locked.now, locked.head());
         Snapshot {
             limit: decision.limit,
             in_use: locked.in_use(),

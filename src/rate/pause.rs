@@ -1,15 +1,14 @@
-//! Pauses, and the burst that is spent at their end and when a gate opens.
+//! Pauses, and the burst that is spent at their end.
 //!
 //! 1. A pause spends the burst as of its end, all but one token, and begins a generation: charges of
 //!    before can no longer be refunded. The longest pause wins.
 //! 2. A change of the quota does not change the end. What the pause has spent is no backlog, which
 //!    would be scaled; what was forced beyond it is. A log keeps its charges at their ticks.
-//! 3. The burst is spent once for each opening, and not while there are waiters.
 
 use std::time::Duration;
 
 use super::RateLimiter;
-use super::queue::Locked;
+use super::locked::Locked;
 use crate::algorithm::{QuotaChange, tick_or_never};
 use crate::time::Tick;
 
@@ -88,11 +87,6 @@ impl RateLimiter {
         let locked = here.lock_on_time();
         locked.is_paused().then_some(locked.paused_until)
     }
-
-    /// Spends the burst, except for one token, before callers that an opening has released together.
-    pub(crate) fn spend_burst(&self, opening: u64) {
-        self.here().lock_on_time().spend_burst(opening);
-    }
 }
 
 /// A pause before a change of the quota.
@@ -116,16 +110,6 @@ impl Locked<'_> {
         self.rule.spend_burst(until);
         self.begin_generation();
         self.restart_timing();
-    }
-
-    /// Leaves at most one token of the burst, once for each opening that releases callers together.
-    /// Waiters hold these callers back anyway, and would lose what they wait for.
-    fn spend_burst(&mut self, opening: u64) {
-        let (now, last) = (self.now, self.last_opening);
-        self.last_opening = last.max(opening);
-        if last < opening && self.waiting() == 0 {
-            self.rule.spend_burst(now);
-        }
     }
 
     pub(super) fn pause_before_change(&mut self) -> Option<Paused> {

@@ -133,7 +133,7 @@ impl Future for Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         if let Some(charge) = self.charge.take() {
-            self.acquire.limiter().0.refund(charge);
+            self.acquire.source().0.refund(charge);
         }
     }
 }

@@ -11,7 +11,7 @@
 //!    Changes of the quota are numbered, and no state goes back to an earlier one.
 //! 2. A waiter is in the queue of the runtime in which it was polled last: polled in another one, it
 //!    takes what it was granted, or moves. When a runtime ends, everybody in its queue is woken to
-//!    [move](super::queue::MOVES).
+//!    [move](super::queue::QueueEntry::Moves).
 //! 3. A state is dropped when its runtime has ended, and nobody is in its queue or has still to take
 //!    what is kept there. A waiter that was released by `close` does not keep it: it finds the first
 //!    `Shared` instead, which is closed, too.
@@ -26,7 +26,7 @@ use super::limiter::RateLimiter;
 use super::options::Config;
 use super::shared::Shared;
 use crate::algorithm::{Tat, fresh_generation};
-use crate::time::ByRuntime;
+use crate::time::{ByRuntime, Clock};
 use crate::wait_queue::WaiterId;
 
 /// A state of a limiter: its only one, or that of a runtime.
@@ -75,9 +75,9 @@ impl Shared {
 
     #[cold]
     fn here_in(&self, runtimes: &ByRuntime<Self>) -> Arc<Self> {
-        runtimes.here(Self::is_unused, |clock, number| {
+        runtimes.here(Self::is_unused, |home, number| {
             let config = Config {
-                clock,
+                clock: Clock::bound(home),
                 ..self.config.clone()
             };
             let queue = self.queue();
@@ -127,7 +127,7 @@ mod tests {
     use std::task::{Poll, Waker};
     use std::time::Duration;
 
-    use super::super::acquire::State;
+    use super::super::acquire::Stage;
     use super::*;
     use crate::quota::Quota;
     use crate::time::Clock;
@@ -141,11 +141,11 @@ mod tests {
             .start_paused(true)
             .build()
             .unwrap();
-        let (waker, mut waits) = (Waker::noop(), State::New);
+        let (waker, mut waits) = (Waker::noop(), Stage::New);
         let state = runtime.block_on(async {
             let state = Arc::clone(&limiter.here());
             assert!(matches!(
-                state.join(3, waker, &mut State::New),
+                state.join(3, waker, &mut Stage::New),
                 Some(Poll::Ready(Err(_)))
             ));
             state.try_charge(1, 1).unwrap();
@@ -157,7 +157,7 @@ mod tests {
         });
         drop(runtime);
         state.on_deadline();
-        let State::Waiting(id) = waits else {
+        let Stage::Waiting(id) = waits else {
             panic!("it does not wait");
         };
         assert!(state.poll_waiter(&id, waker).is_none());
@@ -165,8 +165,8 @@ mod tests {
         state.try_charge(1, 1).unwrap();
         let refused = state.try_charge(1, 1).unwrap_err();
         assert_eq!(refused.retry_after(), Some(Duration::from_secs(86_400)));
-        let mut late = State::New;
+        let mut late = Stage::New;
         assert!(state.join(1, waker, &mut late).is_none());
-        assert!(matches!(late, State::New) && state.is_unused());
+        assert!(matches!(late, Stage::New) && state.is_unused());
     }
 }

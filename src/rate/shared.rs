@@ -4,10 +4,10 @@
 //! use, so that a limiter can be made in a constant.
 //!
 //! 1. [`decide_by_word`](Shared::decide_by_word) and [`decide_by_ring`](Shared::decide_by_ring)
-//!    are the only decisions without the lock, and [`admit`](super::queue::Locked::admit) is the
+//!    are the only decisions without the lock, and [`admit`](super::locked::Locked::admit) is the
 //!    only one with it, for all callers.
 //! 2. Everything else that reads or writes the state goes through one guard,
-//!    [`Locked`](super::queue::Locked).
+//!    [`Locked`](super::locked::Locked).
 
 use std::sync::{Arc, Weak};
 use std::task::{Wake, Waker};
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use super::charge::Charge;
 use super::options::Config;
-use super::queue::{Locked, QueueState};
+use super::queue::QueueState;
 use super::state::{AtomicState, SharedParams, StateSnapshot};
 use crate::algorithm::sliding_log::{Claim, Ring};
 use crate::algorithm::{LAST_TICK, Receipt, RuleState, Tat, fresh_generation, tick_or_never};
@@ -292,22 +292,6 @@ impl Shared {
         }
     }
 
-    /// Locks the state: no thread decides without the lock until the guard ends. The guard reads
-    /// the time only once the state is locked.
-    pub(super) fn lock_state(&self) -> Locked<'_> {
-        Locked::new(self, lock(&self.queue))
-    }
-
-    /// Locks the state when no waiter is due, because the timer may be late; or when this call has
-    /// served as many as one serves, and has left the others to the timer.
-    pub(super) fn lock_on_time(&self) -> Locked<'_> {
-        let mut locked = self.lock_state();
-        while locked.grant_due() {
-            locked = locked.again();
-        }
-        locked
-    }
-
     /// Gives back up to `cost` of a charge.
     pub(super) fn refund(&self, charge: &Charge, cost: u64) {
         if self.runtimes.is_some() {
@@ -333,7 +317,7 @@ impl Shared {
     }
 
     /// Serves the queue. The timer calls it when the head may be due, or when the runtime has ended:
-    /// then everybody [moves](super::queue::MOVES) to another queue.
+    /// then everybody [moves](super::queue::QueueEntry::Moves) to another queue.
     pub(super) fn on_deadline(&self) {
         // Disarmed first, so that a later arming takes effect.
         self.timer.disarm();

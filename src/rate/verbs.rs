@@ -108,29 +108,6 @@ impl RateLimiter {
         Waiting::new(Acquire::new(self, n))
     }
 
-    /// Waits like [`acquire_many`](Self::acquire_many), as if the call had come at `tick`.
-    pub(crate) fn acquire_many_as_of(&self, n: u64, tick: Tick) -> Waiting<Acquire<&Self>> {
-        Waiting::new(Acquire::as_of(self, n, tick))
-    }
-
-    /// Waits like [`acquire_many_owned`](Self::acquire_many_owned), as if the call had come at
-    /// `tick`.
-    pub(crate) fn acquire_many_owned_as_of(
-        self: Arc<Self>,
-        n: u64,
-        tick: Tick,
-    ) -> Waiting<Acquire<Arc<Self>>> {
-        Waiting::new(Acquire::as_of(self, n, tick))
-    }
-
-    pub(crate) fn acquire_as_of(&self, tick: Tick) -> Waiting<Acquire<&Self>> {
-        self.acquire_many_as_of(1, tick)
-    }
-
-    pub(crate) fn acquire_owned_as_of(self: Arc<Self>, tick: Tick) -> Waiting<Acquire<Arc<Self>>> {
-        self.acquire_many_owned_as_of(1, tick)
-    }
-
     /// Returns the tick of a charge, or the current one.
     pub(crate) fn tick_of(&self, charge: Option<&Charge>) -> Tick {
         charge.map_or_else(|| self.shared().clock().now(), Charge::at)
@@ -257,8 +234,7 @@ impl RateLimiter {
     /// of the quota (except for the microsecond by which the clocks of two threads may disagree).
     /// Charges may be refunded in any order. Waiters are due that much earlier. A charge from
     /// before a [`set_quota`](Self::set_quota) or a [pause](Self::pause_for) is not given back, nor
-    /// is a charge of another limiter. A charge of a [`SlidingLog`](crate::Algorithm::SlidingLog) is
-    /// not given back after a gate before the limiter [has opened](crate::all#behind-a-gate).
+    /// is a charge of another limiter.
     ///
     /// # Examples
     ///

@@ -9,11 +9,10 @@
 
 use std::task::{Poll, Waker};
 
-use super::acquire::State;
+use super::acquire::Stage;
 use super::charge::Charge;
-use super::queue::joined_by;
+use super::queue::Request;
 use super::shared::Shared;
-use crate::algorithm::Receipt;
 use crate::decision::wait_for;
 use crate::error::AcquireError;
 use crate::time::Tick;
@@ -24,14 +23,14 @@ use crate::wait_queue::{WaiterId, WaiterStatus};
 const FORESEEN: usize = 1024;
 
 impl Shared {
-    /// Charges now, fails, or joins the queue, and then stores the waiter's id in `state`. Returns
+    /// Charges now, fails, or joins the queue, and then stores the waiter's id in `stage`. Returns
     /// `None` if the runtime has ended, so that the call has to wait elsewhere.
     #[inline(never)]
     pub(super) fn join(
         &self,
         cost: u64,
         waker: &Waker,
-        state: &mut State,
+        stage: &mut Stage,
     ) -> Option<Poll<Result<Charge, AcquireError>>> {
         // Cloned before the lock, under which no foreign code runs, and dropped after it.
         let waker = waker.clone();
@@ -40,8 +39,8 @@ impl Shared {
             return Some(Poll::Ready(Err(refused)));
         }
         let now = locked.now;
-        let came = match state {
-            State::AsOf(tick) if cost > 0 => now.min(*tick),
+        let came = match stage {
+            Stage::AsOf(tick) if cost > 0 => now.min(*tick),
             _ => now,
         };
         let admitted = match came < now {
@@ -68,7 +67,7 @@ impl Shared {
             return None;
         }
         let id = locked.push(cost, came, waker);
-        *state = State::Waiting(id.of_queue(self.number));
+        *stage = Stage::Waiting(id.of_queue(self.number));
         drop(locked);
         report_clock(self.clock());
         // Last, because arming may panic.
@@ -78,7 +77,7 @@ impl Shared {
         Some(Poll::Pending)
     }
 
-    /// Polls a waiter again. Returns `None` if it has to [move](super::queue::MOVES).
+    /// Polls a waiter again. Returns `None` if it has to [move](super::queue::QueueEntry::Moves).
     #[inline(never)]
     pub(super) fn poll_waiter(
         &self,
@@ -141,13 +140,13 @@ impl Shared {
     /// served. One that asks for too much is due when it is refused: with the waiter before it.
     pub(super) fn due_of(&self, id: &WaiterId) -> Option<(Tick, Tick)> {
         let locked = self.lock_on_time();
-        let own = locked.waiters.cost(id)?;
-        let waits = |request: &Receipt| !locked.is_impossible(request.cost);
+        let own = locked.request(id)?;
+        let waits = |request: &Request| !locked.is_impossible(request.cost);
         let (mut due, mut charged, mut last) = (locked.paused_until, 0, 0);
         let mut rule = locked.rule.forecast();
-        let mut front = locked.waiters.before(id);
+        let mut front = locked.before(id);
         for other in front.by_ref().take(FORESEEN) {
-            last = joined_by(&other);
+            last = other.joined;
             if waits(&other) {
                 due = rule.due(0, other.cost).max(due);
                 rule.grant(due, other.cost);
@@ -158,7 +157,7 @@ impl Shared {
         // Of those between the last of these and it, what they joined with is known, and that it is
         // no more than all that still wait.
         let behind = front.next().map_or(0, |_| {
-            let joined = joined_by(&own) - last - u128::from(own.cost);
+            let joined = own.joined - last - u128::from(own.cost);
             joined.min(locked.queued - charged - u128::from(cost))
         });
         Some((rule.due(behind, cost).max(due), locked.now))

@@ -11,7 +11,7 @@ use futures_util::Stream;
 use futures_util::stream::FusedStream;
 
 use crate::error::AcquireError;
-use crate::rate::{Acquire, Charge, LeakyBucket, RateLimiter};
+use crate::rate::{Acquire, Charge, LeakyBucket, Limiter, RateLimiter};
 
 /// A stream that yields a [`Charge`] each time a rate limiter or a leaky bucket admits it. Created
 /// by [`RateLimiter::ticks`] and [`LeakyBucket::ticks`]. Needs the feature `stream`.
@@ -166,6 +166,6 @@ impl LeakyBucket {
     /// # }
     /// ```
     pub fn ticks(&self) -> Ticks<'_> {
-        Ticks::new(self.acquire().into_inner())
+        Ticks::new(self.limiter().acquire().into_inner())
     }
 }

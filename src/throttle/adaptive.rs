@@ -1,15 +1,13 @@
 //! [`Adaptive`]: throttles that learn from how a call has ended, for adapters that know it.
 
-use std::sync::Arc;
-
 use super::Throttle;
-use crate::adaptive::{AdaptiveRate, AdaptiveSemaphore, Feedback};
+use crate::feedback::Feedback;
 
 /// A throttle whose limit is found from how calls end.
 ///
-/// It is implemented for references and `Arc`s of [`AdaptiveSemaphore`] and [`AdaptiveRate`], for
+/// It is implemented for references and `Arc`s of [`AdaptiveSemaphore`](crate::adaptive::AdaptiveSemaphore) and [`AdaptiveRate`](crate::adaptive::AdaptiveRate), for
 /// `Option`s of these, for these [observed](crate::observe::Observed), and for
-/// [classes](crate::fair::InClass) of a queue in front of them.
+/// [classes](crate::fair::ClassHandle) of a queue in front of them.
 ///
 /// A composition of [`all`](crate::all) is not adaptive, since its parts would learn different things
 /// from one call. Nest two layers in its place, the adaptive one inside.
@@ -22,9 +20,9 @@ use crate::adaptive::{AdaptiveRate, AdaptiveSemaphore, Feedback};
 /// use tollgate::AcquireError;
 ///
 /// async fn call<T: Adaptive>(backend: T) -> Result<u16, AcquireError> {
-///     let permit = backend.enter().await?;
+///     let mut permit = backend.enter().await?;
 ///     let status = 503; // The request.
-///     backend.finish(permit, match status {
+///     backend.learn(&mut permit, match status {
 ///         429 | 503 => Feedback::OVERLOADED,
 ///         400..500 => Feedback::Ignored,
 ///         _ => Feedback::Success,
@@ -47,34 +45,7 @@ use crate::adaptive::{AdaptiveRate, AdaptiveSemaphore, Feedback};
 )]
 pub trait Adaptive: Throttle {
     /// Says how the call of a permit has ended, while the permit is still held. What is said of the
-    /// permit later counts no more, and neither does dropping it.
+    /// permit later counts no more, and neither does dropping it, which otherwise says
+    /// [`Feedback::Success`].
     fn learn(&self, permit: &mut Self::Permit, feedback: Feedback);
-
-    /// Returns a permit after its call, and says how the call has ended. With
-    /// [`Feedback::Success`] this is the same as dropping the permit.
-    fn finish(&self, mut permit: Self::Permit, feedback: Feedback) {
-        self.learn(&mut permit, feedback);
-        drop(permit);
-    }
-}
-
-macro_rules! adaptive {
-    ($($handle:ty),*) => {$(
-        impl Adaptive for $handle {
-            fn learn(&self, permit: &mut Self::Permit, feedback: Feedback) {
-                permit.learn(feedback);
-            }
-        }
-    )*};
-}
-
-adaptive! { &AdaptiveSemaphore, Arc<AdaptiveSemaphore>, &AdaptiveRate, Arc<AdaptiveRate> }
-
-/// A missing limit learns nothing.
-impl<T: Adaptive> Adaptive for Option<T> {
-    fn learn(&self, permit: &mut Self::Permit, feedback: Feedback) {
-        if let (Some(throttle), Some(permit)) = (self, permit) {
-            throttle.learn(permit, feedback);
-        }
-    }
 }

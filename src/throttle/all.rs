@@ -41,21 +41,14 @@ use crate::wait::Waiting;
 ///
 /// # Behind a gate
 ///
-/// A [`Gate`](crate::Gate) releases its waiters together. So that they do not use up the burst of a
-/// [`RateLimiter`](crate::RateLimiter), or of a key, behind it in the same moment, the first caller
-/// of them that comes to the limiter spends that burst, except for one token. The waiters are then
-/// admitted one by one, at the rate of the limiter, and the burst has to be earned again. An
-/// algorithm that gives back a batch at once admits one call, and then its batches; see
-/// [`pause_for`](crate::RateLimiter::pause_for). Other charges can still be refunded, except those
-/// of a [`SlidingLog`](crate::Algorithm::SlidingLog).
+/// A [`Gate`](crate::Gate) releases its waiters together. A [`RateLimiter`](crate::RateLimiter)
+/// behind it admits them like callers after any idle time: as many at once as its burst allows, and
+/// the others at its rate.
 ///
-/// A burst is spent once for each opening; a key spends what has come since as well, until it has
-/// waiters. Nothing is spent if the gate releases a single waiter, or if the limiter has waiters of
-/// its own. Callers that come when the gate is open find what there is. All this also holds where
-/// the gate or the limiter is in an `Option` or a [`BoxThrottle`](crate::BoxThrottle), and where the
-/// limiter is in a nested composition. It does not hold for a gate beside others in a nested
-/// composition, which should be in the outer one; where a throttle of another crate is around one of
-/// them; and for limits across machines.
+/// To admit them one by one, [pause](crate::RateLimiter::pause_for) the limiter for as long as the
+/// gate is blocked: a pause spends the burst, except for one token, as of its end. It also stops
+/// callers that have passed the gate and wait for the limiter. A key of a
+/// [`Keyed`](crate::Keyed) has no pause; a burst of 1 keeps its calls apart.
 ///
 #[cfg_attr(feature = "tokio", doc = "```")]
 #[cfg_attr(not(feature = "tokio"), doc = "```text")]
@@ -68,7 +61,9 @@ use crate::wait::Waiting;
 /// let gate = Gate::new().clock(Clock::tokio());
 /// let rate = RateLimiter::new(Quota::per_second(10).burst(5)).clock(Clock::tokio());
 /// let both = all((&gate, &rate));
-/// gate.block_for(Duration::from_secs(60));
+/// let pause = Duration::from_secs(60);
+/// rate.pause_for(pause);
+/// gate.block_for(pause);
 /// let start = Instant::now();
 /// tokio::try_join!(both.acquire(), both.acquire(), both.acquire())?;
 /// assert_eq!(start.elapsed(), Duration::from_millis(60_200));
@@ -121,26 +116,27 @@ pub struct All<P: Parts>(P::Chain);
 /// A tuple of one to six throttles.
 ///
 /// Callers need not name this trait. It is sealed: only this crate implements it.
+pub trait Parts: Tuple {}
+
+impl<P: Tuple> Parts for P {}
+
+/// The tuple, and the chain of its parts.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tuple of one to six throttles",
     note = "more than six can be nested: `all((all((a, b, c)), d))`; each is taken by reference or in an \
             `Arc`"
 )]
-pub trait Parts: sealed::Sealed + Clone {
+pub trait Tuple: Clone {
     /// The permits of the parts, in their order.
     type Permit;
 
     /// The parts, one after the other.
-    #[doc(hidden)]
     type Chain: Throttle;
 
-    #[doc(hidden)]
     fn into_chain(self) -> Self::Chain;
 
-    #[doc(hidden)]
     fn flatten(permit: <Self::Chain as Throttle>::Permit) -> Self::Permit;
 
-    #[doc(hidden)]
     fn nest(permit: Self::Permit) -> <Self::Chain as Throttle>::Permit;
 }
 
@@ -216,21 +212,12 @@ impl<P: Parts> Throttle for All<P> {
     }
 
     #[inline(always)]
-    fn released_by(enter: &EnterAll<P>) -> u64 {
-        P::Chain::released_by(&enter.enter)
-    }
-
-    fn spend_burst(&self, opening: u64) {
-        self.0.spend_burst(opening);
-    }
-
-    #[inline(always)]
     fn enter_now(&self) -> Option<P::Permit> {
         self.0.enter_now().map(P::flatten)
     }
 
-    fn wakes_unlocked(&self) -> bool {
-        self.0.wakes_unlocked()
+    fn wakes_outside_locks(&self) -> bool {
+        self.0.wakes_outside_locks()
     }
 }
 
@@ -269,13 +256,7 @@ impl<P: Parts> fmt::Debug for EnterAll<P> {
     }
 }
 
-mod sealed {
-    pub trait Sealed {}
-}
-
-impl<A: Throttle> sealed::Sealed for (A,) {}
-
-impl<A: Throttle> Parts for (A,) {
+impl<A: Throttle> Tuple for (A,) {
     type Permit = (A::Permit,);
     type Chain = Last<A>;
 
@@ -298,7 +279,8 @@ impl<A: Throttle> Parts for (A,) {
 /// Inspects the parts of a chain, one after the other.
 macro_rules! inspect_links {
     ($chain:expr, $permit:ident, $each:ident; $index:tt $($rest:tt)*) => {
-        $chain.0.inspect($permit.map(|permit| &permit.$index), &mut |status| $each($index, status));
+        let part = $permit.map(|permit| &permit.$index);
+        $chain.0.inspect(part, &mut |_, status| $each($index, status));
         inspect_links!(@rest $chain, $permit, $each; $($rest)*);
     };
     (@rest $chain:expr, $permit:ident, $each:ident;) => {};
@@ -312,11 +294,7 @@ macro_rules! inspect {
         impl<$($part: Inspect),+> Inspect for All<($($part,)+)> {
             const LIMITS: usize = 0 $(+ $part::LIMITS)+;
 
-            fn inspect(&self, permit: Option<&Self::Permit>, each: &mut dyn FnMut(LimitStatus)) {
-                self.inspect_parts(permit, &mut |_, status| each(status));
-            }
-
-            fn inspect_parts(
+            fn inspect(
                 &self,
                 permit: Option<&Self::Permit>,
                 each: &mut dyn FnMut(usize, LimitStatus),
@@ -337,11 +315,9 @@ inspect!(A 0, B 1, C 2, D 3, E 4, F 5);
 /// A tuple is its first part, and the tuple of the rest.
 macro_rules! parts {
     ($first:ident $a:ident, $($part:ident $value:ident),+) => {
-        impl<$first: Throttle, $($part: Throttle),+> sealed::Sealed for ($first, $($part,)+) {}
-
-        impl<$first: Throttle, $($part: Throttle),+> Parts for ($first, $($part,)+) {
+        impl<$first: Throttle, $($part: Throttle),+> Tuple for ($first, $($part,)+) {
             type Permit = ($first::Permit, $($part::Permit,)+);
-            type Chain = Chain<$first, <($($part,)+) as Parts>::Chain>;
+            type Chain = Chain<$first, <($($part,)+) as Tuple>::Chain>;
 
             #[inline(always)]
             fn into_chain(self) -> Self::Chain {

@@ -8,12 +8,13 @@ use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
 
-use super::Throttle;
+use super::{Inspect, Throttle};
 use crate::error::AcquireError;
+use crate::limit_status::LimitStatus;
 use crate::time::Tick;
-use crate::wait::{Polled, Waiting};
+use crate::wait::{BoxFuture, Waiting};
 
-/// A throttle of any type, erased; created by [`Throttle::boxed`].
+/// A throttle of any type, erased; created by [`BoxThrottle::new`].
 ///
 /// Its permit is erased as well, so the item of a pool, for example, cannot be used through it. Calls
 /// can wait for the throttle, or enter it [without a wait](Throttle::enter_now), but a try that says
@@ -24,13 +25,14 @@ use crate::wait::{Polled, Waiting};
 ///
 /// ```
 /// use std::sync::Arc;
-/// use tollgate::{BoxThrottle, Semaphore, Throttle, all};
+/// use tollgate::{BoxThrottle, Semaphore, all};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), tollgate::AcquireError> {
 /// let (slots, memory) = (Arc::new(Semaphore::new(8)), Arc::new(Semaphore::new(1024)));
-/// let one: BoxThrottle = Arc::clone(&slots).boxed();
-/// let both: BoxThrottle = all((Arc::clone(&slots), Arc::clone(&memory).cost_owned(64))).boxed();
+/// let one = BoxThrottle::new(Arc::clone(&slots));
+/// let both = all((Arc::clone(&slots), Arc::clone(&memory).cost_owned(64)));
+/// let both = BoxThrottle::new(both);
 ///
 /// let permits = (one.acquire().await?, both.acquire().await?);
 /// assert_eq!((slots.available_permits(), memory.available_permits()), (6, 960));
@@ -53,8 +55,7 @@ trait Erased: Send + Sync {
     fn tick(&self, permit: Option<&BoxPermit>) -> Option<Tick>;
     fn enter_as_of(&self, tick: Tick) -> EnterBoxed;
     fn rollback(&self, permit: Box<dyn Any + Send>);
-    fn spend_burst(&self, opening: u64);
-    fn wakes_unlocked(&self) -> bool;
+    fn wakes_outside_locks(&self) -> bool;
 }
 
 impl<T> Erased for T
@@ -62,7 +63,7 @@ where
     T: Throttle<Permit: Send, Enter: Send> + Send + Sync + 'static,
 {
     fn enter(&self) -> EnterBoxed {
-        EnterBoxed::of::<T>(Throttle::enter(self))
+        EnterBoxed::of(Throttle::enter(self))
     }
 
     fn enter_now(&self) -> Option<BoxPermit> {
@@ -79,7 +80,7 @@ where
     }
 
     fn enter_as_of(&self, tick: Tick) -> EnterBoxed {
-        EnterBoxed::of::<T>(Throttle::enter_as_of(self, tick))
+        EnterBoxed::of(Throttle::enter_as_of(self, tick))
     }
 
     fn rollback(&self, permit: Box<dyn Any + Send>) {
@@ -89,50 +90,44 @@ where
         }
     }
 
-    fn spend_burst(&self, opening: u64) {
-        Throttle::spend_burst(self, opening);
-    }
-
-    fn wakes_unlocked(&self) -> bool {
-        Throttle::wakes_unlocked(self)
+    fn wakes_outside_locks(&self) -> bool {
+        Throttle::wakes_outside_locks(self)
     }
 }
 
 /// The future of [`BoxThrottle::acquire`].
 #[must_use = "a future does nothing unless it is awaited"]
-pub struct EnterBoxed(Pin<Box<dyn ErasedEnter>>);
+pub struct EnterBoxed(BoxFuture<'static, BoxPermit>);
 
 impl EnterBoxed {
-    fn of<T>(waiting: Waiting<T::Enter>) -> Self
+    fn of<P, E>(waiting: Waiting<E>) -> Self
     where
-        T: Throttle<Permit: Send, Enter: Send> + 'static,
+        P: Send + 'static,
+        E: Future<Output = Result<P, AcquireError>> + Send + 'static,
     {
         let enter = waiting.into_inner();
-        Self(Box::pin(EnterErased::<T> { enter }))
+        Self(Box::pin(EnterErased { enter }))
     }
-}
-
-trait ErasedEnter: Send {
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Polled<BoxPermit>;
-    fn released_by(&self) -> u64;
 }
 
 pin_project! {
     /// The wait inside the box.
-    struct EnterErased<T: Throttle> {
+    struct EnterErased<E> {
         #[pin]
-        enter: T::Enter,
+        enter: E,
     }
 }
 
-impl<T: Throttle<Permit: Send + 'static, Enter: Send>> ErasedEnter for EnterErased<T> {
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Polled<BoxPermit> {
+impl<P, E> Future for EnterErased<E>
+where
+    P: Send + 'static,
+    E: Future<Output = Result<P, AcquireError>>,
+{
+    type Output = Result<BoxPermit, AcquireError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let polled = self.project().enter.poll(context);
         polled.map_ok(|permit| BoxPermit(Box::new(permit)))
-    }
-
-    fn released_by(&self) -> u64 {
-        T::released_by(&self.enter)
     }
 }
 
@@ -151,7 +146,38 @@ impl fmt::Debug for EnterBoxed {
 }
 
 impl BoxThrottle {
-    pub(super) fn new<T>(throttle: T) -> Self
+    /// Erases the type of a throttle, which must be `'static`: an `Arc`, or a reference to a `static`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tollgate::{BoxThrottle, Semaphore, Throttle};
+    ///
+    /// /// Does not mind what it is throttled by.
+    /// struct Client {
+    ///     throttle: BoxThrottle,
+    /// }
+    ///
+    /// impl Client {
+    ///     fn new<T>(throttle: T) -> Self
+    ///     where
+    ///         T: Throttle<Permit: Send, Enter: Send> + Send + Sync + 'static,
+    ///     {
+    ///         Client { throttle: BoxThrottle::new(throttle) }
+    ///     }
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tollgate::AcquireError> {
+    /// let semaphore = Arc::new(Semaphore::new(1));
+    /// let client = Client::new(Arc::clone(&semaphore));
+    /// let permit = client.throttle.acquire().await?;
+    /// assert_eq!(semaphore.available_permits(), 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn new<T>(throttle: T) -> Self
     where
         T: Throttle<Permit: Send, Enter: Send> + Send + Sync + 'static,
     {
@@ -172,11 +198,11 @@ impl BoxThrottle {
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use tollgate::{Semaphore, Throttle};
+    /// use tollgate::{BoxThrottle, Semaphore};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), tollgate::AcquireError> {
-    /// let throttle = Arc::new(Semaphore::new(1)).boxed();
+    /// let throttle = BoxThrottle::new(Arc::new(Semaphore::new(1)));
     /// let permit = throttle.acquire().await?;
     /// # Ok(())
     /// # }
@@ -210,16 +236,15 @@ impl Throttle for BoxThrottle {
         self.0.rollback(permit.0);
     }
 
-    fn released_by(enter: &EnterBoxed) -> u64 {
-        enter.0.released_by()
+    fn wakes_outside_locks(&self) -> bool {
+        self.0.wakes_outside_locks()
     }
+}
 
-    fn spend_burst(&self, opening: u64) {
-        self.0.spend_burst(opening);
-    }
-
-    fn wakes_unlocked(&self) -> bool {
-        self.0.wakes_unlocked()
+/// Nothing is said about what is erased.
+impl Inspect for BoxThrottle {
+    fn inspect(&self, _: Option<&BoxPermit>, each: &mut dyn FnMut(usize, LimitStatus)) {
+        each(0, LimitStatus::Unknown);
     }
 }
 

@@ -6,10 +6,7 @@
 //! 1. The first is entered before the second is called.
 //! 2. When the rest rejects the caller, or the wait is dropped, the permits so far are rolled back,
 //!    the last first. The wait for the rest is dropped before that.
-//! 3. If the first released the caller together with others, as a gate does when it opens, the rates
-//!    of the rest spend their burst before the caller enters them, once for each opening. So these
-//!    callers follow one by one.
-//! 4. The index of the part that rejected the caller is counted from the first.
+//! 3. The index of the part that rejected the caller is counted from the first.
 //!
 //! Inlining is forced. Without it the permits go through memory at each link, and a ready
 //! composition takes twice the time of its parts (`--bench ratios`, "all of two").
@@ -19,7 +16,7 @@ use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 
-use super::{Throttle, TryThrottle};
+use super::{RollbackGuard, Throttle, TryThrottle};
 use crate::error::AcquireError;
 use crate::wait::Waiting;
 
@@ -47,21 +44,12 @@ impl<A: Throttle> Throttle for Last<A> {
     }
 
     #[inline(always)]
-    fn released_by(enter: &Self::Enter) -> u64 {
-        A::released_by(&enter.enter)
-    }
-
-    fn spend_burst(&self, opening: u64) {
-        self.0.spend_burst(opening);
-    }
-
-    #[inline(always)]
     fn enter_now(&self) -> Option<A::Permit> {
         self.0.enter_now()
     }
 
-    fn wakes_unlocked(&self) -> bool {
-        self.0.wakes_unlocked()
+    fn wakes_outside_locks(&self) -> bool {
+        self.0.wakes_outside_locks()
     }
 }
 
@@ -106,24 +94,19 @@ impl<A: Throttle, R: Throttle> Throttle for Chain<A, R> {
     #[inline(always)]
     fn rollback(&self, (first, rest): Self::Permit) {
         // Rolled back on drop, also if the rest panics.
-        let _first = Entered::new(&self.0, first);
+        let _first = RollbackGuard::new(&self.0, first);
         self.1.rollback(rest);
-    }
-
-    fn spend_burst(&self, opening: u64) {
-        self.0.spend_burst(opening);
-        self.1.spend_burst(opening);
     }
 
     #[inline(always)]
     fn enter_now(&self) -> Option<Self::Permit> {
-        let mut entered = Entered::new(&self.0, self.0.enter_now()?);
+        let first = RollbackGuard::new(&self.0, self.0.enter_now()?);
         let rest = self.1.enter_now()?;
-        Some((entered.keep(), rest))
+        Some((first.disarm(), rest))
     }
 
-    fn wakes_unlocked(&self) -> bool {
-        self.0.wakes_unlocked() && self.1.wakes_unlocked()
+    fn wakes_outside_locks(&self) -> bool {
+        self.0.wakes_outside_locks() && self.1.wakes_outside_locks()
     }
 }
 
@@ -131,10 +114,10 @@ impl<A: TryThrottle, R: TryThrottle> TryThrottle for Chain<A, R> {
     #[inline(always)]
     fn try_enter(&self) -> Result<Self::Permit, AcquireError> {
         let permit = self.0.try_enter().map_err(|error| error.of_part(0))?;
-        let mut entered = Entered::new(&self.0, permit);
+        let first = RollbackGuard::new(&self.0, permit);
         let rest = self.1.try_enter();
         let rest = rest.map_err(|error| error.of_next_part())?;
-        Ok((entered.keep(), rest))
+        Ok((first.disarm(), rest))
     }
 }
 
@@ -160,41 +143,9 @@ pin_project! {
         Rest {
             #[pin]
             enter: R::Enter,
-            entered: Entered<A>,
+            first: RollbackGuard<A>,
         },
         Over,
-    }
-}
-
-/// The permit of the first part; rolled back on drop.
-struct Entered<A: Throttle> {
-    first: A,
-    permit: Option<A::Permit>,
-}
-
-impl<A: Throttle> Entered<A> {
-    #[inline(always)]
-    fn new(first: A, permit: A::Permit) -> Self {
-        let permit = Some(permit);
-        Self { first, permit }
-    }
-
-    /// Takes the permit out, once.
-    #[inline(always)]
-    fn keep(&mut self) -> A::Permit {
-        match self.permit.take() {
-            Some(permit) => permit,
-            None => unreachable!("the first part was entered"),
-        }
-    }
-}
-
-impl<A: Throttle> Drop for Entered<A> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        if let Some(permit) = self.permit.take() {
-            self.first.rollback(permit);
-        }
     }
 }
 
@@ -207,33 +158,26 @@ impl<A: Throttle, R: Throttle> Future for EnterChain<A, R> {
         if let StateProjection::First { enter, links } = state.as_mut().project() {
             let entered = ready!(enter.poll(context));
             let links = links.take();
-            let opening = match &*state {
-                State::First { enter, .. } => A::released_by(enter),
-                _ => 0,
-            };
             // Drops the wait before anything else happens.
             state.set(State::Over);
             match (entered, links) {
                 (Ok(permit), Some(Chain(first, rest))) => {
-                    let entered = Entered::new(first, permit);
-                    if opening != 0 {
-                        rest.spend_burst(opening);
-                    }
+                    let first = RollbackGuard::new(first, permit);
                     let enter = rest.enter().into_inner();
-                    state.set(State::Rest { enter, entered });
+                    state.set(State::Rest { enter, first });
                 }
                 (Ok(_), None) => unreachable!("the rest was not asked yet"),
                 (Err(error), _) => return Poll::Ready(Err(error.of_part(0))),
             }
         }
-        let StateProjection::Rest { enter, entered } = state.as_mut().project() else {
+        let StateProjection::Rest { enter, first } = state.as_mut().project() else {
             panic!("polled again after it was ready");
         };
         // A rejection drops the state: first the wait for the rest, then the permit of the first
         // part, which rolls it back.
         match ready!(enter.poll(context)) {
             Ok(rest) => {
-                let first = entered.keep();
+                let first = first.take();
                 state.set(State::Over);
                 Poll::Ready(Ok((first, rest)))
             }

@@ -10,10 +10,12 @@ mod chain;
 mod cost;
 #[cfg(any(feature = "tokio", feature = "async-lock"))]
 mod foreign;
-mod implementations;
+mod forward;
+mod handles;
 mod inspect;
-mod keyed;
 mod optional;
+mod references;
+mod rollback_guard;
 #[cfg(any(
     feature = "futures-io",
     feature = "io",
@@ -27,11 +29,14 @@ pub use self::adaptive::Adaptive;
 pub use self::all::{All, EnterAll, Parts, all};
 pub use self::boxed::{BoxPermit, BoxThrottle, EnterBoxed};
 pub use self::cost::Cost;
+pub(crate) use self::cost::units;
 #[cfg(any(feature = "tokio", feature = "async-lock"))]
 pub use self::foreign::EnterForeign;
+pub(crate) use self::handles::handles;
 pub use self::inspect::Inspect;
 pub use self::optional::EnterOption;
-pub use self::weighted::{TryWeighted, Weighted};
+pub use self::rollback_guard::RollbackGuard;
+pub use self::weighted::Weighted;
 use crate::error::AcquireError;
 pub use crate::limit_status::LimitStatus;
 use crate::time::Tick;
@@ -103,18 +108,18 @@ use crate::wait::Waiting;
 /// taken. Implement [`TryThrottle`] as well for `all((..)).try_acquire()`, and
 /// [`enter_now`](Self::enter_now) by it.
 ///
-/// A wrapper polls the inner future itself, taken [out of its `Waiting`](Waiting::into_inner), so that
-/// a timeout still reaches the inner throttle. It forwards `rollback`; `enter_now`, without which a
-/// fair queue with no room to wait refuses every caller; and [`tick`](Self::tick) with
-/// [`enter_as_of`](Self::enter_as_of), without which a rate behind a fair queue admits fewer callers
-/// than it could. For costs it implements [`Weighted`] in the same way, with
-/// [`enter_many_now`](Weighted::enter_many_now) and [`enter_many_as_of`](Weighted::enter_many_as_of).
-/// For `try_acquire` of a class of a fair queue it implements [`TryThrottle`].
+/// A wrapper [forwards](crate::forward!) what it does not change. It polls the inner future itself,
+/// taken [out of its `Waiting`](Waiting::into_inner), so that a timeout still reaches the inner
+/// throttle. Without [`enter_now`](Self::enter_now), a fair queue with no room to wait refuses every
+/// caller; without [`tick`](Self::tick) and [`enter_as_of`](Self::enter_as_of), a rate behind a fair
+/// queue admits fewer callers than it could. For costs it implements [`Weighted`] in the same way, with
+/// itself around the inner [`cost`](Weighted::cost).
 ///
 /// ```
 /// use std::sync::Arc;
 /// use std::sync::atomic::{AtomicU64, Ordering};
-/// use tollgate::{Semaphore, Throttle, Tick, Waiting};
+/// use tollgate::throttle::Weighted;
+/// use tollgate::{AcquireError, Semaphore, Throttle, Tick, TryThrottle, Waiting, forward};
 ///
 /// /// Counts the calls that enter or wait, whatever becomes of them.
 /// #[derive(Clone)]
@@ -130,26 +135,37 @@ use crate::wait::Waiting;
 ///     type Permit = T::Permit;
 ///     type Enter = T::Enter;
 ///
+///     forward!(Throttle, self => self.0, except enter, enter_now, enter_as_of);
+///
 ///     fn enter(&self) -> Waiting<T::Enter> {
 ///         self.count();
-///         Waiting::new(self.0.enter().into_inner())
+///         self.0.enter()
 ///     }
 ///
 ///     fn enter_now(&self) -> Option<T::Permit> {
 ///         self.0.enter_now().inspect(|_| self.count())
 ///     }
 ///
-///     fn tick(&self, permit: Option<&T::Permit>) -> Option<Tick> {
-///         self.0.tick(permit)
-///     }
-///
 ///     fn enter_as_of(&self, tick: Tick) -> Waiting<T::Enter> {
 ///         self.count();
-///         Waiting::new(self.0.enter_as_of(tick).into_inner())
+///         self.0.enter_as_of(tick)
 ///     }
+/// }
 ///
-///     fn rollback(&self, permit: T::Permit) {
-///         self.0.rollback(permit);
+/// impl<T: TryThrottle> TryThrottle for Counted<T> {
+///     fn try_enter(&self) -> Result<T::Permit, AcquireError> {
+///         self.count();
+///         self.0.try_enter()
+///     }
+/// }
+///
+/// impl<T: Weighted> Weighted for Counted<T> {
+///     type Many = Counted<T::Many>;
+///
+///     forward!(Weighted, self => self.0, except cost);
+///
+///     fn cost(&self, n: u64) -> Counted<T::Many> {
+///         Counted(self.0.cost(n), Arc::clone(&self.1))
 ///     }
 /// }
 ///
@@ -159,7 +175,7 @@ use crate::wait::Waiting;
 /// let uploads = Counted(Arc::new(Semaphore::new(2)), Arc::clone(&calls));
 /// let permits = (uploads.enter().await?, uploads.enter().await?);
 /// assert_eq!(calls.load(Ordering::Relaxed), 2);
-/// assert!(uploads.enter_now().is_none());
+/// assert!(uploads.enter_now().is_none() && uploads.cost(2).try_enter().is_err());
 /// # Ok(())
 /// # }
 /// ```
@@ -231,64 +247,15 @@ pub trait Throttle: Clone {
         self.enter()
     }
 
-    /// Returns the number of the opening that released a wait together with others, as when a gate
-    /// opens; 0 if there was none. Numbers rise, over all gates.
-    #[doc(hidden)]
-    #[inline(always)]
-    fn released_by(_enter: &Self::Enter) -> u64 {
-        0
-    }
-
-    /// Called before a caller enters that an earlier part has [released](Self::released_by): rates
-    /// spend their burst, once for each opening, so that the callers follow one by one.
-    #[doc(hidden)]
-    #[inline(always)]
-    fn spend_burst(&self, _opening: u64) {}
-
     /// Returns whether the throttle calls all wakers outside of its locks, so that a waker may poll a
-    /// wait of it. A throttle that says nothing is taken for one that does not.
-    #[doc(hidden)]
-    fn wakes_unlocked(&self) -> bool {
+    /// wait of it. A [fair queue](crate::fair::FairQueue) then hands a permit on in the call that
+    /// returns it; otherwise it wakes the next waiter first, which takes longer.
+    ///
+    /// A throttle that says nothing is taken for one that does not: a waker that polls a wait of it
+    /// under a lock of it would not end.
+    #[inline]
+    fn wakes_outside_locks(&self) -> bool {
         false
-    }
-
-    /// Erases the type of the throttle, for example for a field of a struct. The throttle must be
-    /// `'static`: use an `Arc` or a reference to a `static`.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// use tollgate::{BoxThrottle, Semaphore, Throttle};
-    ///
-    /// /// Does not mind what it is throttled by.
-    /// struct Client {
-    ///     throttle: BoxThrottle,
-    /// }
-    ///
-    /// impl Client {
-    ///     fn new<T>(throttle: T) -> Self
-    ///     where
-    ///         T: Throttle<Permit: Send, Enter: Send> + Send + Sync + 'static,
-    ///     {
-    ///         Client { throttle: throttle.boxed() }
-    ///     }
-    /// }
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), tollgate::AcquireError> {
-    /// let semaphore = Arc::new(Semaphore::new(1));
-    /// let client = Client::new(Arc::clone(&semaphore));
-    /// let permit = client.throttle.acquire().await?;
-    /// assert_eq!(semaphore.available_permits(), 0);
-    /// # Ok(())
-    /// # }
-    /// ```
-    fn boxed(self) -> BoxThrottle
-    where
-        Self: Throttle<Permit: Send, Enter: Send> + Send + Sync + Sized + 'static,
-    {
-        BoxThrottle::new(self)
     }
 }
 

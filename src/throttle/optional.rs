@@ -6,8 +6,10 @@ use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
 
-use super::{Throttle, TryThrottle, TryWeighted, Weighted};
+use super::{Adaptive, Inspect, Throttle, TryThrottle, Weighted};
 use crate::error::AcquireError;
+use crate::feedback::Feedback;
+use crate::limit_status::LimitStatus;
 use crate::time::Tick;
 use crate::wait::Waiting;
 
@@ -43,17 +45,6 @@ impl<T: Throttle> Throttle for Option<T> {
         }
     }
 
-    #[inline(always)]
-    fn released_by(enter: &EnterOption<T::Enter>) -> u64 {
-        enter.enter.as_ref().map_or(0, T::released_by)
-    }
-
-    fn spend_burst(&self, opening: u64) {
-        if let Some(throttle) = self {
-            throttle.spend_burst(opening);
-        }
-    }
-
     #[inline]
     fn enter_now(&self) -> Option<Self::Permit> {
         self.as_ref()
@@ -69,8 +60,8 @@ impl<T: Throttle> Throttle for Option<T> {
         EnterOption::of(self.as_ref().map(|throttle| throttle.enter_as_of(tick)))
     }
 
-    fn wakes_unlocked(&self) -> bool {
-        self.as_ref().is_none_or(T::wakes_unlocked)
+    fn wakes_outside_locks(&self) -> bool {
+        self.as_ref().is_none_or(T::wakes_outside_locks)
     }
 }
 
@@ -83,9 +74,11 @@ impl<T: TryThrottle> TryThrottle for Option<T> {
 
 /// `None` admits any number of units.
 impl<T: Weighted> Weighted for Option<T> {
+    type Many = Option<T::Many>;
+
     #[inline]
-    fn enter_many(&self, n: u64) -> Waiting<Self::Enter> {
-        EnterOption::of(self.as_ref().map(|throttle| throttle.enter_many(n)))
+    fn cost(&self, n: u64) -> Self::Many {
+        self.as_ref().map(|throttle| throttle.cost(n))
     }
 
     #[inline]
@@ -103,26 +96,26 @@ impl<T: Weighted> Weighted for Option<T> {
     fn chunk_units(&self) -> u64 {
         self.as_ref().map_or(u64::MAX, T::chunk_units)
     }
+}
 
-    #[inline]
-    fn enter_many_now(&self, n: u64) -> Option<Self::Permit> {
+/// Nothing can be said about `None`.
+impl<T: Inspect> Inspect for Option<T> {
+    const LIMITS: usize = T::LIMITS;
+
+    fn inspect(&self, permit: Option<&Self::Permit>, each: &mut dyn FnMut(usize, LimitStatus)) {
         match self {
-            Some(throttle) => throttle.enter_many_now(n).map(Some),
-            None => Some(None),
+            Some(throttle) => throttle.inspect(permit.and_then(Option::as_ref), each),
+            None => (0..T::LIMITS).for_each(|_| each(0, LimitStatus::Unknown)),
         }
-    }
-
-    fn enter_many_as_of(&self, n: u64, tick: Tick) -> Waiting<Self::Enter> {
-        let enter = |throttle: &T| throttle.enter_many_as_of(n, tick);
-        EnterOption::of(self.as_ref().map(enter))
     }
 }
 
-impl<T: TryWeighted> TryWeighted for Option<T> {
-    #[inline]
-    fn try_enter_many(&self, n: u64) -> Result<Self::Permit, AcquireError> {
-        let entered = self.as_ref().map(|throttle| throttle.try_enter_many(n));
-        entered.transpose()
+/// A missing limit learns nothing.
+impl<T: Adaptive> Adaptive for Option<T> {
+    fn learn(&self, permit: &mut Self::Permit, feedback: Feedback) {
+        if let (Some(throttle), Some(permit)) = (self, permit) {
+            throttle.learn(permit, feedback);
+        }
     }
 }
 

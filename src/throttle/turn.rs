@@ -15,9 +15,8 @@ use std::task::{Context, Poll, ready};
 
 use pin_project::pin_project;
 
-use super::Weighted;
+use super::{RollbackGuard, Throttle, Weighted};
 use crate::error::{AcquireError, ErrorKind};
-use crate::panic::catch_waker_panic;
 use crate::wait::Waiting;
 
 /// The turn of one direction: whether it waits for the limiter, and for how many units.
@@ -48,11 +47,11 @@ impl<T: Weighted> Turn<T> {
         limiter: &'a T,
         chunk: Option<u64>,
         wanted: u64,
-    ) -> Poll<Result<(Entered<'a, T>, u64), AcquireError>> {
+    ) -> Poll<Result<(RollbackGuard<&'a T>, u64), AcquireError>> {
         if self.enter.is_none() {
             let asked = units(limiter, chunk, wanted);
-            if let Some(permit) = limiter.enter_many_now(asked) {
-                return Poll::Ready(Ok((Entered::new(limiter, permit), asked)));
+            if let Some(permit) = limiter.cost(asked).enter_now() {
+                return Poll::Ready(Ok((RollbackGuard::new(limiter, permit), asked)));
             }
         }
         self.poll_wait(context, limiter, chunk, wanted)
@@ -65,13 +64,13 @@ impl<T: Weighted> Turn<T> {
         limiter: &'a T,
         chunk: Option<u64>,
         wanted: u64,
-    ) -> Poll<Result<(Entered<'a, T>, u64), AcquireError>> {
+    ) -> Poll<Result<(RollbackGuard<&'a T>, u64), AcquireError>> {
         let mut this = self.project();
         let mut capacity = u64::MAX;
         loop {
             if this.enter.is_none() {
                 let asked = units(limiter, chunk, wanted).min(capacity);
-                this.enter.set(Some(limiter.enter_many(asked)));
+                this.enter.set(Some(limiter.cost(asked).enter()));
                 *this.asked = asked;
             }
             let Some(enter) = this.enter.as_mut().as_pin_mut() else {
@@ -82,7 +81,7 @@ impl<T: Weighted> Turn<T> {
             match entered {
                 Ok(permit) => {
                     let units = wanted.min(*this.asked);
-                    return Poll::Ready(Ok((Entered::new(limiter, permit), units)));
+                    return Poll::Ready(Ok((RollbackGuard::new(limiter, permit), units)));
                 }
                 // The limit was lowered below what the wait had asked for. This ends, because each
                 // round asks for less than the one before.
@@ -112,38 +111,4 @@ fn units<T: Weighted>(limiter: &T, chunk: Option<u64>, wanted: u64) -> u64 {
         None => limiter.chunk_units(),
     };
     wanted.min(chunk).max(1)
-}
-
-/// A permit for some units, until it is settled. If it is dropped, as by a panic of the source, all
-/// its units are given back.
-pub(crate) struct Entered<'a, T: Weighted> {
-    limiter: &'a T,
-    permit: Option<T::Permit>,
-}
-
-impl<'a, T: Weighted> Entered<'a, T> {
-    #[inline]
-    fn new(limiter: &'a T, permit: T::Permit) -> Self {
-        Self {
-            limiter,
-            permit: Some(permit),
-        }
-    }
-
-    /// Corrects the charge to the units that moved.
-    #[inline]
-    pub(crate) fn settle(mut self, moved: u64) {
-        if let Some(permit) = self.permit.take() {
-            self.limiter.settle(permit, moved);
-        }
-    }
-}
-
-impl<T: Weighted> Drop for Entered<'_, T> {
-    #[inline]
-    fn drop(&mut self) {
-        if let Some(permit) = self.permit.take() {
-            catch_waker_panic(|| self.limiter.settle(permit, 0));
-        }
-    }
 }

@@ -17,9 +17,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::task::Waker;
 
+use super::entries::Key;
 use super::manual::ManualClock;
 use super::tick::Tick;
-use super::timer::{Key, TIMER};
+use super::timer::TIMER;
 use super::{ByRuntime, runtime, system};
 use crate::sync::{Mutex, const_fn, lock};
 
@@ -47,8 +48,8 @@ use crate::sync::{Mutex, const_fn, lock};
 /// end the wait with its own `.timeout(..)`, which runs on the clock of the limiter.
 ///
 /// An `AdaptiveSemaphore` on the system clock does not see paused time pass, so calls seem to take no
-/// time. A `FairQueue` on it sees no wait, so a
-/// [`max_queue_time`](crate::fair::Class::max_queue_time) does not pass. The same two remedies help.
+/// time. A `FairQueue` on it sees no wait, so its
+/// [aging](crate::fair::FairQueue::aging) does not begin. The same two remedies help.
 ///
 #[cfg_attr(feature = "tokio", doc = "```")]
 #[cfg_attr(not(feature = "tokio"), doc = "```text")]
@@ -260,11 +261,7 @@ impl Clock {
     }
 
     /// Returns the clock of one runtime.
-    #[cfg_attr(
-        not(feature = "tokio"),
-        expect(dead_code, reason = "there are no runtimes")
-    )]
-    pub(super) fn bound(home: Arc<runtime::Home>) -> Self {
+    pub(crate) fn bound(home: Arc<runtime::Home>) -> Self {
         Self(Kind::Home(home))
     }
 
@@ -303,8 +300,8 @@ impl Clock {
                 TIMER.insert(key, waker);
                 TimerEntry::System(key)
             }
-            Kind::Runtime => runtime::start_timer(key.due, waker),
-            Kind::Home(home) => home.start_timer(key.due, waker),
+            Kind::Runtime => runtime::start_timer(key.due, waker).into(),
+            Kind::Home(home) => home.start_timer(key.due, waker).into(),
             Kind::Manual(manual) => {
                 manual.insert(key, waker);
                 TimerEntry::Manual(manual.clone(), key)
@@ -332,9 +329,18 @@ impl Clock {
 /// expired.
 pub(super) enum TimerEntry {
     System(Key),
-    #[expect(dead_code, reason = "to be dropped")]
+    #[cfg_attr(feature = "tokio", expect(dead_code, reason = "to be dropped"))]
     Runtime(runtime::Task),
     Manual(ManualClock, Key),
+}
+
+impl From<runtime::Entry> for TimerEntry {
+    fn from(entry: runtime::Entry) -> Self {
+        match entry {
+            runtime::Entry::Task(task) => Self::Runtime(task),
+            runtime::Entry::System(key) => Self::System(key),
+        }
+    }
 }
 
 impl Drop for TimerEntry {

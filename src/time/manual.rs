@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
+use super::entries::{Key, Queue, pop_due};
 use super::tick::Tick;
-use super::timer::{Key, Queue, pop_due};
 use crate::panic::catch_waker_panic;
 use crate::sync::{Mutex, MutexGuard, lock};
 

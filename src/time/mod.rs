@@ -4,9 +4,12 @@ mod clock;
 mod counter;
 #[cfg(test)]
 mod counter_tests;
+mod entries;
 mod manual;
 #[cfg_attr(not(feature = "tokio"), path = "no_runtime.rs")]
 mod runtime;
+#[cfg(feature = "tokio")]
+mod runtime_sleep;
 mod schedule;
 mod sleep;
 mod system;
@@ -29,5 +32,9 @@ mod atomics {
 pub use self::clock::Clock;
 pub(crate) use self::clock::{Counter, Deadline};
 pub use self::manual::ManualClock;
-pub(crate) use self::runtime::{ByRuntime, Sleep};
+pub(crate) use self::runtime::ByRuntime;
+#[cfg(feature = "tokio")]
+pub(crate) use self::runtime_sleep::Sleep;
+#[cfg(not(feature = "tokio"))]
+pub(crate) use self::sleep::ClockSleep as Sleep;
 pub use self::tick::Tick;

@@ -6,17 +6,23 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::task::Waker;
 
-use super::clock::{Clock, TimerEntry};
-pub(crate) use super::sleep::ClockSleep as Sleep;
+use super::entries::Key;
 pub(super) use super::system::now;
 use super::tick::Tick;
-use super::timer::Key;
+use super::timer::TIMER;
+
+/// What was set: an entry of the timer of the process.
+pub(super) enum Entry {
+    #[expect(dead_code, reason = "there are no runtimes")]
+    Task(Task),
+    System(Key),
+}
 
 /// Has no values, because there are no runtime tasks.
 pub(super) enum Task {}
 
 /// Has no values, because all code is outside of runtimes, on the time of the machine.
-pub(super) enum Home {}
+pub(crate) enum Home {}
 
 impl Home {
     pub(super) fn has_ended(&self) -> bool {
@@ -31,7 +37,7 @@ impl Home {
         match *self {}
     }
 
-    pub(super) fn start_timer(self: &Arc<Self>, _due: Tick, _waker: Waker) -> TimerEntry {
+    pub(super) fn start_timer(self: &Arc<Self>, _due: Tick, _waker: Waker) -> Entry {
         match **self {}
     }
 }
@@ -47,7 +53,7 @@ impl<T> ByRuntime<T> {
     pub(crate) fn here(
         &self,
         _unused: impl Fn(&T) -> bool,
-        _new: impl FnOnce(Clock, u32) -> Arc<T>,
+        _new: impl FnOnce(Arc<Home>, u32) -> Arc<T>,
     ) -> Arc<T> {
         match self.0 {}
     }
@@ -67,6 +73,8 @@ pub(super) fn is_default() -> bool {
     false
 }
 
-pub(super) fn start_timer(due: Tick, waker: Waker) -> TimerEntry {
-    Clock::system().start_timer(Key::new(due), waker)
+pub(super) fn start_timer(due: Tick, waker: Waker) -> Entry {
+    let key = Key::new(due);
+    TIMER.insert(key, waker);
+    Entry::System(key)
 }

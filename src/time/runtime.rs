@@ -1,4 +1,4 @@
-//! Tokio's time and timer, and sleeping inside or outside a runtime.
+//! Tokio's time and timer, inside or outside a runtime.
 //!
 //! 1. Inside a runtime, time is the runtime's, which may be paused. Outside, it is the machine's,
 //!    and entries belong to the timer of the process.
@@ -13,22 +13,19 @@
 //!    ended are dropped before another one is made, so there are never more than runtimes were in use
 //!    at once, and one, unless somebody has still to take what is kept in them.
 
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
-use std::task::{Context, Poll, Waker};
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use pin_project_lite::pin_project;
 use tokio::runtime::{Handle, Id};
 use tokio::task::AbortHandle;
 
 use super::atomics::lock;
-use super::clock::{Clock, TimerEntry};
-use super::sleep::ClockSleep;
+use super::entries::Key;
 use super::system;
 use super::tick::Tick;
-use super::timer::{Key, TIMER};
+use super::timer::TIMER;
 
 /// Tokio's ticks count from [`BEFORE`] this instant, because a runtime may have been paused before
 /// the epoch was first read.
@@ -36,6 +33,12 @@ static EPOCH: OnceLock<Instant> = OnceLock::new();
 
 /// A year.
 const BEFORE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// What was set: a task of the runtime, or an entry of the timer of the process.
+pub(super) enum Entry {
+    Task(Task),
+    System(Key),
+}
 
 /// An entry that is a task. Dropping it ends the task.
 pub(super) struct Task {
@@ -72,12 +75,12 @@ impl Drop for WakeOnDrop {
 }
 
 /// Returns the current runtime.
-fn current() -> Option<Id> {
+pub(super) fn current() -> Option<Id> {
     Handle::try_current().ok().map(|handle| handle.id())
 }
 
 /// A runtime, or the outside of all runtimes.
-pub(super) struct Home {
+pub(crate) struct Home {
     /// `None` outside.
     id: Option<Id>,
     /// Of the runtime, until it ends: it keeps the memory of the runtime.
@@ -188,7 +191,7 @@ impl Home {
     /// # Panics
     ///
     /// Panics if the runtime has no timer, unless it is due and the current code is elsewhere.
-    pub(super) fn start_timer(self: &Arc<Self>, due: Tick, waker: Waker) -> TimerEntry {
+    pub(super) fn start_timer(self: &Arc<Self>, due: Tick, waker: Waker) -> Entry {
         let away = due.saturating_since(self.now());
         // What is due from elsewhere, such as the rest of a queue that is closed, does not wait until
         // somebody drives the runtime.
@@ -223,13 +226,13 @@ impl<T> ByRuntime<T> {
         Some(Self(Mutex::new(States { list, last: 0 })))
     }
 
-    /// Returns the state of the current home. Creates it with `new`, which gets its clock and its
+    /// Returns the state of the current home. Creates it with `new`, which gets that home and its
     /// number, which is not 0; first drops the states of runtimes that have ended, if they are
     /// `unused`.
     pub(crate) fn here(
         &self,
         unused: impl Fn(&T) -> bool,
-        new: impl FnOnce(Clock, u32) -> Arc<T>,
+        new: impl FnOnce(Arc<Home>, u32) -> Arc<T>,
     ) -> Arc<T> {
         let id = current();
         let is_here = |home: &Home| home.id == id && !home.has_ended();
@@ -250,7 +253,7 @@ impl<T> ByRuntime<T> {
         // It takes a process of 4,000 million runtimes to give one number to two waiters.
         states.last = states.last.checked_add(1).unwrap_or(1);
         let number = states.last;
-        let state = new(Clock::bound(Arc::clone(&home)), number);
+        let state = new(Arc::clone(&home), number);
         let here = Arc::clone(&state);
         states.list.push(State { home, state });
         drop(states);
@@ -304,7 +307,7 @@ fn tick_at(now: Instant) -> Tick {
 /// # Panics
 ///
 /// Panics if the runtime has no timer.
-pub(super) fn start_timer(due: Tick, waker: Waker) -> TimerEntry {
+pub(super) fn start_timer(due: Tick, waker: Waker) -> Entry {
     let away = due.saturating_since(now());
     match Handle::try_current() {
         Ok(runtime) => spawn_timer(&runtime, away, waker, None),
@@ -313,18 +316,14 @@ pub(super) fn start_timer(due: Tick, waker: Waker) -> TimerEntry {
 }
 
 /// Wakes `waker` after a time of the machine.
-fn system_timer(away: Duration, waker: Waker) -> TimerEntry {
+fn system_timer(away: Duration, waker: Waker) -> Entry {
     let key = Key::new(system::now().saturating_add(away));
-    Clock::system().start_timer(key, waker)
+    TIMER.insert(key, waker);
+    Entry::System(key)
 }
 
 /// Wakes `waker` after a time of the runtime, whose context has been entered.
-fn spawn_timer(
-    runtime: &Handle,
-    away: Duration,
-    waker: Waker,
-    home: Option<Arc<Home>>,
-) -> TimerEntry {
+fn spawn_timer(runtime: &Handle, away: Duration, waker: Waker, home: Option<Arc<Home>>) -> Entry {
     // The sleep is created here, where its panic reaches the waiter, and not in the task.
     let sleep = tokio::time::sleep(away);
     let cancelled = Arc::new(AtomicBool::new(false));
@@ -342,78 +341,10 @@ fn spawn_timer(
             waker.wake();
         }
     });
-    TimerEntry::Runtime(Task {
+    Entry::Task(Task {
         task: task.abort_handle(),
         cancelled,
     })
-}
-
-pin_project! {
-    /// A future that is ready after a time. It runs on the clock of a throttle; if the throttle has
-    /// none, on tokio's timer inside a runtime, and on the timer of the process elsewhere.
-    #[project = Projection]
-    pub(crate) enum Sleep {
-        Tokio {
-            #[pin]
-            sleep: tokio::time::Sleep,
-            runtime: Id,
-        },
-        Clock {
-            #[pin]
-            sleep: ClockSleep,
-        },
-    }
-}
-
-impl Sleep {
-    /// Creates a sleep of `duration` on this clock, if there is one. `blocking` says that the
-    /// poller blocks its thread. In that case tokio's timer is not used, because the blocked thread
-    /// may be the one that drives it.
-    pub(crate) fn new(clock: Option<Clock>, duration: Duration, blocking: bool) -> Self {
-        let clock = clock.filter(|clock| !clock.is_of_runtime());
-        match current() {
-            Some(runtime) if clock.is_none() && !blocking => Self::Tokio {
-                sleep: tokio::time::sleep(duration),
-                runtime,
-            },
-            _ => Self::Clock {
-                sleep: ClockSleep::new(clock, duration, blocking),
-            },
-        }
-    }
-
-    /// Returns the remaining time.
-    pub(crate) fn left(&self) -> Duration {
-        match self {
-            Self::Tokio { sleep, .. } => {
-                let now = tokio::time::Instant::now();
-                sleep.deadline().saturating_duration_since(now)
-            }
-            Self::Clock { sleep } => sleep.left(),
-        }
-    }
-
-    /// Polls the sleep; `blocking` has the same meaning as in [`new`](Self::new).
-    ///
-    /// The poller cannot rely on the timer of another runtime, or on that of a runtime that it
-    /// blocks. In these cases the sleep moves, for the remaining time, to a timer that it can rely
-    /// on: the first runtime may be gone, and its timer with it.
-    pub(crate) fn poll_sleep(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        blocking: bool,
-    ) -> Poll<()> {
-        if let Self::Tokio { runtime, .. } = &*self {
-            if blocking || current() != Some(*runtime) {
-                let left = self.left();
-                self.set(Self::new(None, left, blocking));
-            }
-        }
-        match self.project() {
-            Projection::Tokio { sleep, .. } => sleep.poll(context),
-            Projection::Clock { sleep } => sleep.poll_sleep(context, blocking),
-        }
-    }
 }
 
 #[cfg(test)]

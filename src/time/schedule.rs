@@ -15,8 +15,8 @@ use std::task::Waker;
 use std::time::Duration;
 
 use super::counter::{CheckedCounter, Source};
+use super::entries::{Queue, pop_due};
 use super::tick::Tick;
-use super::timer::{Queue, pop_due};
 
 /// One step, in nanoseconds.
 const STEP: u64 = 1_000;
@@ -119,7 +119,7 @@ impl Schedule {
 #[cfg(test)]
 mod tests {
     use super::super::counter_tests::{Fake, NANO_PER_COUNT, SECOND};
-    use super::super::timer::Key;
+    use super::super::entries::Key;
     use super::*;
 
     const LONG: Duration = Duration::from_secs(1);

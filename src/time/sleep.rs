@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::clock::{Clock, TimerEntry};
-use super::timer::Key;
+use super::entries::Key;
 
 /// A future that is ready at a tick of a clock.
 pub(crate) struct ClockSleep {

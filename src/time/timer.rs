@@ -17,45 +17,16 @@
 //!
 //! The lock is a plain monitor: no state beside it can be observed without it.
 
-use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 use std::task::Waker;
 use std::thread;
 
 use super::atomics::lock;
+use super::entries::{Key, Queue};
 use super::schedule::{Schedule, Step};
 use super::system;
-use super::tick::Tick;
 use crate::panic::catch_waker_panic;
-
-/// The key of an entry: its due tick, and a number that orders the entries that are due at one tick
-/// by their creation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Key {
-    pub(super) due: Tick,
-    number: u64,
-}
-
-impl Key {
-    pub(super) fn new(due: Tick) -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        Self { due, number }
-    }
-}
-
-/// Entries, the earliest first. A timer keeps them under a lock. It calls and drops the wakers that
-/// it takes out after the lock.
-pub(super) type Queue = BTreeMap<Key, Waker>;
-
-/// Removes the earliest entry if it is due. The last tick never comes.
-pub(super) fn pop_due(queue: &mut Queue, now: Tick) -> Option<(Tick, Waker)> {
-    let first = queue.first_entry()?;
-    let due = first.key().due;
-    (due <= now && !due.is_never()).then(|| (due, first.remove()))
-}
 
 /// The timer of the process.
 pub(super) static TIMER: Timer = Timer {
@@ -157,6 +128,7 @@ mod tests {
     use std::task::Wake;
     use std::time::Duration;
 
+    use super::super::tick::Tick;
     use super::*;
 
     /// Sends its name when it is woken, and then panics if it is set to.
@@ -184,29 +156,6 @@ mod tests {
             panics,
             woken,
         }))
-    }
-
-    fn tick(millis: u64) -> Tick {
-        Tick::after_epoch(Duration::from_millis(millis))
-    }
-
-    #[test]
-    fn pop_due_returns_entries_in_the_order_of_their_ticks() {
-        let mut queue = Queue::new();
-        for millis in [15, 5, 16, 10, 5] {
-            let key = Key::new(tick(millis));
-            assert!(queue.insert(key, Waker::noop().clone()).is_none());
-        }
-        let mut due = Vec::new();
-        while let Some((at, _)) = pop_due(&mut queue, tick(15)) {
-            due.push(at);
-        }
-        assert_eq!(due, [tick(5), tick(5), tick(10), tick(15)]);
-        assert_eq!(
-            queue.first_key_value().map(|(first, _)| first.due),
-            Some(tick(16))
-        );
-        assert_eq!(queue.len(), 1);
     }
 
     fn set(due: Tick, waker: Waker) -> Key {

@@ -55,8 +55,8 @@ where
     type Response = A;
     type Error = BoxError;
 
-    fn answered(&self, throttle: &T, permit: T::Permit, answer: A) -> A {
-        throttle.finish(permit, (self.0)(Ok(&answer)));
+    fn answered(&self, throttle: &T, mut permit: T::Permit, answer: A) -> A {
+        throttle.learn(&mut permit, (self.0)(Ok(&answer)));
         answer
     }
 
@@ -64,8 +64,8 @@ where
         Err(error.into())
     }
 
-    fn erred(&self, throttle: &T, permit: T::Permit, error: &E) {
-        throttle.finish(permit, (self.0)(Err(error)));
+    fn erred(&self, throttle: &T, mut permit: T::Permit, error: &E) {
+        throttle.learn(&mut permit, (self.0)(Err(error)));
     }
 
     fn abandon(&self) -> Option<Abandon<T>> {

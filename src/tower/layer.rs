@@ -386,7 +386,7 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
         }
         let options = self.answers.options();
         options.policies = policies;
-        options.inspect = Some(T::inspect_parts);
+        options.inspect = Some(T::inspect);
         self
     }
 
@@ -404,7 +404,7 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
     {
         let options = self.answers.options();
         options.headers = Some(headers);
-        options.inspect = Some(T::inspect_parts);
+        options.inspect = Some(T::inspect);
         self
     }
 

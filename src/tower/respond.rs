@@ -19,7 +19,7 @@ use crate::throttle::{Adaptive, Throttle};
 /// An error of any type, as the services of tower have it.
 pub(super) type BoxError = Box<dyn Error + Send + Sync>;
 
-/// [`inspect_parts`](crate::throttle::Inspect::inspect_parts) of the throttle.
+/// [`inspect`](crate::throttle::Inspect::inspect) of the throttle.
 pub(super) type Inspector<T> =
     fn(&T, Option<&<T as Throttle>::Permit>, &mut dyn FnMut(usize, LimitStatus));
 
@@ -33,8 +33,8 @@ type Learn<T> = fn(&T, &mut <T as Throttle>::Permit, Feedback);
 pub(super) type Abandon<T> = fn(&T, <T as Throttle>::Permit);
 
 /// An abandoned request says nothing: how long it would have taken is not known.
-pub(super) fn ignore_call<T: Adaptive>(throttle: &T, permit: T::Permit) {
-    throttle.finish(permit, Feedback::Ignored);
+pub(super) fn ignore_call<T: Adaptive>(throttle: &T, mut permit: T::Permit) {
+    throttle.learn(&mut permit, Feedback::Ignored);
 }
 
 /// How a service with a throttle answers.

@@ -258,7 +258,6 @@ pub trait Outcome: sealed::Sealed {
     type Ok;
 
     /// Converts the output to a result.
-    #[doc(hidden)]
     fn into_result(self) -> Result<Self::Ok, AcquireError>;
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tollgate::adaptive::{
     self, AcquireRate, AdaptivePermit, AdaptiveRate, AdaptiveSemaphore, RatePermit, RateSnapshot,
 };
-use tollgate::fair::{self, FairPermit, FairQueue, InClass};
+use tollgate::fair::{self, ClassHandle, FairPermit, FairQueue};
 use tollgate::keyed::{self, Key};
 use tollgate::observe::{EnterObserved, Holder, Holders, Observed, ObservedPermit, Place};
 use tollgate::throttle::{EnterAll, EnterOption};
@@ -130,7 +130,7 @@ table! {
         ObservedPermit<Permit<Shared>, ()>, ObservedPermit<Permit<Shared>, Holders>;
 
     // The function that maps keys to classes need not be `UnwindSafe`.
-    YES YES YES NO NO YES: FairQueue<Shared, u32>, InClass<Shared, u32>;
+    YES YES YES NO NO YES: FairQueue<Shared, u32>, ClassHandle<Shared, u32>;
     YES YES YES NO NO NO: fair::Acquire<Shared, u32>, FairPermit<Shared, u32>;
     YES YES YES YES YES YES: fair::Class, fair::Order, fair::Share, fair::ClassSnapshot<u32>;
 
@@ -356,7 +356,7 @@ static BUCKET: LeakyBucket = LeakyBucket::new(Quota::per_second(100), 10);
 fn a_limiter_in_a_static_is_used_as_any_other() {
     let futures: (
         Waiting<rate::Acquire<&'static RateLimiter>>,
-        Waiting<rate::Acquire<&'static RateLimiter>>,
+        Waiting<rate::Acquire<&'static LeakyBucket>>,
     ) = (LIMITER.acquire(), BUCKET.acquire());
     assert!(futures.0.wait().is_ok() && futures.1.wait().is_ok());
     let short = RateLimiter::new(Quota::per_second(1));

@@ -10,7 +10,7 @@ use std::time::Duration;
 use stats_alloc::Region;
 use tollgate::observe::{Holders, Observed};
 use tollgate::{
-    Algorithm, Clock, CondvarSemaphore, Oversize, Quota, RateLimiter, Semaphore, Throttle,
+    Algorithm, BoxThrottle, Clock, CondvarSemaphore, Oversize, Quota, RateLimiter, Semaphore,
     TryThrottle,
 };
 
@@ -236,7 +236,7 @@ fn waiting_allocates_as_often_as_the_table_says() {
     assert_eq!(to_block(wait), 0);
 
     // A box is for the wait, another one for the permit.
-    let boxed = Arc::clone(&semaphore).boxed();
+    let boxed = BoxThrottle::new(Arc::clone(&semaphore));
     let enter = || drop(boxed.acquire().wait().unwrap());
     assert_eq!(least(|| allocations(enter)), 2);
 

@@ -156,7 +156,7 @@ fn bucket_is_a_throttle() {
     drop(waiting);
     assert_eq!(at(&next.granted()), ms(40));
     clock.advance(ms(100));
-    let erased = tollgate::Throttle::boxed(Arc::clone(&bucket));
+    let erased = tollgate::BoxThrottle::new(Arc::clone(&bucket));
     drop(Waiter::new(erased.acquire()).granted());
 }
 

@@ -1,4 +1,4 @@
-//! Logs of the last charges, and the other rules of ours.
+//! Logs of the last charges.
 //!
 //! A crate with an exact sliding log is not known to us, so ours is compared with what one writes
 //! oneself: the ring of the article on throttling requests in Java, under a mutex.
@@ -67,39 +67,21 @@ impl TryLimiter for MutexRing {
     }
 }
 
-/// Ours by another rule than the default.
-macro_rules! by_rule {
-    ($($(#[$doc:meta])* $name:ident: $algorithm:expr, $title:literal;)*) => {$(
-        $(#[$doc])*
-        pub struct $name(RateLimiter);
+/// Ours.
+pub struct OurLog(RateLimiter);
 
-        impl Limiter for $name {
-            const NAME: &'static str = $title;
+impl Limiter for OurLog {
+    const NAME: &'static str = "tollgate, sliding log";
 
-            fn with_rate(rate: Rate) -> Self {
-                let quota = Quota::new(u64::from(rate.count), rate.period);
-                Self(RateLimiter::new(quota).algorithm($algorithm))
-            }
-        }
-
-        impl TryLimiter for $name {
-            #[inline(always)]
-            fn try_take(&self) -> impl Answer + '_ {
-                self.0.try_acquire()
-            }
-        }
-    )*};
+    fn with_rate(rate: Rate) -> Self {
+        let quota = Quota::new(u64::from(rate.count), rate.period);
+        Self(RateLimiter::new(quota).algorithm(Algorithm::SlidingLog))
+    }
 }
 
-by_rule! {
-    /// The exact log.
-    OurLog: Algorithm::SlidingLog, "tollgate, sliding log";
-    /// The window by estimate.
-    OurSlidingWindow: Algorithm::SlidingWindow, "tollgate, sliding window";
-    /// The fixed window.
-    OurFixedWindow: Algorithm::FixedWindow, "tollgate, fixed window";
-    /// The bucket.
-    OurTokenBucket: Algorithm::TokenBucket, "tollgate, token bucket";
-    /// The parts of a period.
-    OurSubInterval: Algorithm::SubInterval { parts: 8 }, "tollgate, sub-interval/8";
+impl TryLimiter for OurLog {
+    #[inline(always)]
+    fn try_take(&self) -> impl Answer + '_ {
+        self.0.try_acquire()
+    }
 }

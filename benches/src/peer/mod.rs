@@ -19,9 +19,7 @@ use tokio_util::sync::CancellationToken;
 pub use self::channels::{
     BusyAsyncChannel, BusyFlume, IdleAsyncChannel, IdleFlume, IdleQueue, SyncChannel,
 };
-pub use self::logs::{
-    MutexRing, OurFixedWindow, OurLog, OurSlidingWindow, OurSubInterval, OurTokenBucket,
-};
+pub use self::logs::{MutexRing, OurLog};
 pub use self::rates::{
     Governor, LeakyBucket, Limiter, OurFairQueue, OurLimiter, Rate, SharedRateLimit, TryLimiter,
     UpkeptGovernor, WaitLimiter, governor_quota, tower_rate,

@@ -14,7 +14,7 @@ use governor::clock::{QuantaInstant, QuantaUpkeepClock};
 use governor::middleware::NoOpMiddleware;
 use governor::state::{InMemoryState, NotKeyed};
 use tokio::sync::Mutex;
-use tollgate::fair::{FairQueue, InClass};
+use tollgate::fair::{ClassHandle, FairQueue};
 use tower::limit::RateLimit;
 use tower::{Service, ServiceExt};
 
@@ -113,7 +113,7 @@ impl WaitLimiter for OurLimiter {
 }
 
 /// A class of a fair queue in front of ours.
-pub type OurFairQueue = InClass<Arc<tollgate::RateLimiter>, u32>;
+pub type OurFairQueue = ClassHandle<Arc<tollgate::RateLimiter>, u32>;
 
 impl Limiter for OurFairQueue {
     const NAME: &'static str = "FairQueue in front";

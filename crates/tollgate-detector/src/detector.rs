@@ -9,6 +9,7 @@ use std::fmt;
 use std::future::Future;
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tollgate::{AcquireError, Clock, Gate, Quota};
@@ -115,6 +116,8 @@ pub struct Detector<K> {
     /// `None` until a clock is set.
     clock: Option<Clock>,
     shared: OnceLock<Box<Shared<K>>>,
+    /// Whether it is created. A `const fn` can take an atomic apart, and cannot look into a `OnceLock`.
+    is_used: AtomicBool,
 }
 
 /// The state that the first use creates, so that a detector can be created in a constant.
@@ -127,7 +130,8 @@ struct Shared<K> {
     analysis: Mutex<Analysis<K>>,
 }
 
-/// Construction.
+/// Construction. Options are set before the first use, which is any call of another method: an option that
+/// is set later panics.
 impl<K> Detector<K> {
     /// Creates a detector that flags callers with more calls than the count of this quota within
     /// its period.
@@ -153,23 +157,36 @@ impl<K> Detector<K> {
             buffer: 1024,
             clock: None,
             shared: OnceLock::new(),
+            is_used: AtomicBool::new(false),
         }
+    }
+
+    /// Returns it as it is, for an option.
+    #[track_caller]
+    const fn unused(mut self) -> Self {
+        assert!(
+            !self.is_used.into_inner(),
+            "an option must be set before the first use"
+        );
+        self.is_used = AtomicBool::new(false);
+        self
     }
 
     /// Sets for how long a flagged caller is blocked. The default is the period.
     ///
     /// # Panics
     ///
-    /// Panics if it is zero.
+    /// Panics after the first use, and if it is zero.
     #[must_use]
     #[track_caller]
-    pub const fn penalty(mut self, penalty: Duration) -> Self {
+    pub const fn penalty(self, penalty: Duration) -> Self {
         assert!(
             !penalty.is_zero(),
             "a detector cannot have a penalty of 0ns"
         );
-        self.penalty = penalty;
-        self
+        let mut detector = self.unused();
+        detector.penalty = penalty;
+        detector
     }
 
     /// Sets the number of callers that are counted at once; the default is 1024. It is also the
@@ -180,16 +197,17 @@ impl<K> Detector<K> {
     ///
     /// # Panics
     ///
-    /// Panics if it is 0, or above 16,777,216.
+    /// Panics after the first use, and if it is 0, or above 16,777,216.
     #[must_use]
     #[track_caller]
-    pub const fn capacity(mut self, counters: usize) -> Self {
+    pub const fn capacity(self, counters: usize) -> Self {
         assert!(
             counters > 0 && counters <= table::MAX_CAPACITY,
             "a detector must have from 1 to 16777216 counters"
         );
-        self.capacity = counters;
-        self
+        let mut detector = self.unused();
+        detector.capacity = counters;
+        detector
     }
 
     /// Sets the number of keys that each processor can record between two passes. The default is
@@ -197,26 +215,33 @@ impl<K> Detector<K> {
     ///
     /// # Panics
     ///
-    /// Panics if it is 0, or above 16,777,216.
+    /// Panics after the first use, and if it is 0, or above 16,777,216.
     #[must_use]
     #[track_caller]
-    pub const fn buffer(mut self, keys: usize) -> Self {
+    pub const fn buffer(self, keys: usize) -> Self {
         assert!(
             keys > 0 && keys <= table::MAX_CAPACITY,
             "a detector must have a buffer of 1 to 16777216 keys"
         );
-        self.buffer = keys;
-        self
+        let mut detector = self.unused();
+        detector.buffer = keys;
+        detector
     }
 
     /// Sets the clock of the detector and of its gates.
     ///
     /// The default is [`Clock::default`], taken at the first use. On tokio's time a detector
     /// belongs to one runtime, because the times of two runtimes need not agree.
+    ///
+    /// # Panics
+    ///
+    /// Panics after the first use.
     #[must_use]
-    pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
-        self.clock = Some(clock.into());
-        self
+    #[track_caller]
+    pub fn clock(self, clock: impl Into<Clock>) -> Self {
+        let mut detector = self.unused();
+        detector.clock = Some(clock.into());
+        detector
     }
 }
 
@@ -387,6 +412,7 @@ impl<K: Clone + Hash + Eq> Detector<K> {
 
     #[cold]
     fn begin(&self) -> &Shared<K> {
+        self.is_used.store(true, Ordering::Relaxed);
         self.shared.get_or_init(|| {
             let clock = self.clock.clone().unwrap_or_default();
             let (period, now) = (self.threshold.period(), clock.now());

@@ -10,24 +10,21 @@
 
 use std::sync::Arc;
 
-use tollgate::throttle::Weighted;
-use tollgate::{AcquireError, Charge, ErrorKind, RateLimiter};
-
-use crate::limits::Entered;
+use tollgate::throttle::{RollbackGuard, Weighted};
+use tollgate::{AcquireError, Charge, ErrorKind, RateLimiter, Throttle};
 
 /// What was charged for a body.
 pub(crate) struct Charged<'a> {
-    rest: Option<Entered<'a, Arc<RateLimiter>>>,
-    first: Entered<'a, Arc<RateLimiter>>,
+    rest: Option<RollbackGuard<&'a Arc<RateLimiter>>>,
+    first: RollbackGuard<&'a Arc<RateLimiter>>,
 }
 
 impl<'a> Charged<'a> {
     /// Charges for so many bytes if that needs no wait.
     pub(crate) fn at_once(limiter: &'a Arc<RateLimiter>, bytes: u64) -> Option<Self> {
         let first = bytes.min(limiter.max_units());
-        let charge = limiter.enter_many_now(first)?;
-        let entered = Entered::new(limiter, charge);
-        Some(Self::with_rest(limiter, entered, bytes - first))
+        let charge = Weighted::cost(limiter, first).enter_now()?;
+        Some(Self::with_rest(limiter, charge, bytes - first))
     }
 
     /// Waits until so many bytes may move.
@@ -37,7 +34,8 @@ impl<'a> Charged<'a> {
     ) -> Result<Self, AcquireError> {
         let mut first = bytes.min(limiter.max_units());
         loop {
-            match Entered::wait(limiter, first, Weighted::enter_many).await {
+            // Out of its `Waiting`, so that the limiter sees a timeout around this.
+            match limiter.cost(first).enter().into_inner().await {
                 // The quota was lowered meanwhile, and perhaps raised again. This ends, because each
                 // round asks for less than the one before.
                 Err(error) if error.kind() == ErrorKind::ExceedsCapacity => {
@@ -53,18 +51,18 @@ impl<'a> Charged<'a> {
         }
     }
 
-    fn with_rest(
-        limiter: &'a Arc<RateLimiter>,
-        first: Entered<'a, Arc<RateLimiter>>,
-        rest: u64,
-    ) -> Self {
-        let rest = (rest > 0).then(|| Entered::new(limiter, limiter.charge(rest)));
+    fn with_rest(limiter: &'a Arc<RateLimiter>, first: Charge, rest: u64) -> Self {
+        let first = RollbackGuard::new(limiter, first);
+        let rest = (rest > 0).then(|| RollbackGuard::new(limiter, limiter.charge(rest)));
         Self { rest, first }
     }
 
     /// Returns the charges, which are kept, the last first.
     pub(crate) fn keep(self) -> Kept {
-        [self.rest.map(Entered::keep), Some(self.first.keep())]
+        [
+            self.rest.map(RollbackGuard::disarm),
+            Some(self.first.disarm()),
+        ]
     }
 }
 

@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use tollgate::adaptive::{AdaptiveRate, RatePermit};
+use tollgate::throttle::RollbackGuard;
 use tollgate::{AcquireError, ErrorKind, RateLimiter, Throttle, Waiting};
 
 use crate::bandwidth::{Charged, Kept, Moved};
@@ -149,11 +150,11 @@ impl<T: Throttle> Limits<T> {
         if self.token.as_ref().is_some_and(is_cancelled) || self.is_closed() {
             return None;
         }
-        taken.permit = Some(Entered::at_once(&self.throttle)?);
+        taken.permit = Some(entered_now(&self.throttle)?);
         if let Some(sent) = self.sent_by(bytes) {
             taken.sent = Some(Charged::at_once(sent, bytes)?);
         }
-        taken.rate = Some(Entered::at_once(&self.adaptive)?);
+        taken.rate = Some(entered_now(&self.adaptive)?);
         Some(())
     }
 
@@ -164,14 +165,12 @@ impl<T: Throttle> Limits<T> {
             return Err(AcquireError::new(ErrorKind::Closed));
         }
         if taken.permit.is_none() {
-            let entered = Entered::wait(&self.throttle, 1, |throttle, _| throttle.enter());
-            taken.permit = Some(entered.await?);
+            taken.permit = Some(entered(&self.throttle).await?);
         }
         if let (Some(sent), None) = (self.sent_by(bytes), &taken.sent) {
             taken.sent = Some(Charged::wait(sent, bytes).await?);
         }
-        let entered = Entered::wait(&self.adaptive, 1, |rate, _| rate.enter());
-        taken.rate = Some(entered.await?);
+        taken.rate = Some(entered(&self.adaptive).await?);
         Ok(())
     }
 
@@ -230,9 +229,9 @@ impl<T: Throttle> Limits<T> {
 /// What a request has taken so far. It is rolled back on drop, the last first.
 struct Taken<'a, T: Throttle> {
     /// The last: who has it has all.
-    rate: Option<Entered<'a, Option<Arc<AdaptiveRate>>>>,
+    rate: Option<RollbackGuard<&'a Option<Arc<AdaptiveRate>>>>,
     sent: Option<Charged<'a>>,
-    permit: Option<Entered<'a, T>>,
+    permit: Option<RollbackGuard<&'a T>>,
 }
 
 impl<T: Throttle> Taken<'_, T> {
@@ -240,10 +239,10 @@ impl<T: Throttle> Taken<'_, T> {
         match (self.permit, self.rate) {
             (Some(permit), Some(rate)) => Admitted {
                 sent: self.sent.map(Charged::keep).unwrap_or_default(),
-                rate: rate.keep(),
+                rate: rate.disarm(),
                 permit: Held {
                     _count: count,
-                    permit: permit.keep(),
+                    permit: permit.disarm(),
                 },
             },
             _ => unreachable!("it is called when all is taken"),
@@ -299,48 +298,16 @@ impl<C: Deref<Target = AtomicUsize>> Drop for Count<C> {
     }
 }
 
-/// A permit that is rolled back on drop.
-pub(crate) struct Entered<'a, T: Throttle> {
-    throttle: &'a T,
-    permit: Option<T::Permit>,
+/// Enters if that needs no wait.
+fn entered_now<T: Throttle>(throttle: &T) -> Option<RollbackGuard<&T>> {
+    let permit = throttle.enter_now()?;
+    Some(RollbackGuard::new(throttle, permit))
 }
 
-impl<'a, T: Throttle> Entered<'a, T> {
-    pub(crate) fn new(throttle: &'a T, permit: T::Permit) -> Self {
-        let permit = Some(permit);
-        Self { throttle, permit }
-    }
-
-    /// Enters if that needs no wait.
-    pub(crate) fn at_once(throttle: &'a T) -> Option<Self> {
-        let permit = throttle.enter_now()?;
-        Some(Self::new(throttle, permit))
-    }
-
-    /// Waits for `n` units, so that the throttle sees the timeout.
-    pub(crate) async fn wait(
-        throttle: &'a T,
-        n: u64,
-        enter: impl FnOnce(&'a T, u64) -> Waiting<T::Enter>,
-    ) -> Result<Self, AcquireError> {
-        let permit = enter(throttle, n).into_inner().await?;
-        Ok(Self::new(throttle, permit))
-    }
-
-    pub(crate) fn keep(mut self) -> T::Permit {
-        match self.permit.take() {
-            Some(permit) => permit,
-            None => unreachable!("only `keep` takes it"),
-        }
-    }
-}
-
-impl<T: Throttle> Drop for Entered<'_, T> {
-    fn drop(&mut self) {
-        if let Some(permit) = self.permit.take() {
-            self.throttle.rollback(permit);
-        }
-    }
+/// Enters by a wait, out of its `Waiting`, so that the throttle sees a timeout around this.
+async fn entered<T: Throttle>(throttle: &T) -> Result<RollbackGuard<&T>, AcquireError> {
+    let permit = throttle.enter().into_inner().await?;
+    Ok(RollbackGuard::new(throttle, permit))
 }
 
 impl<T> fmt::Debug for Limits<T> {

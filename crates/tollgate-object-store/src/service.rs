@@ -107,8 +107,8 @@ struct InFlight(Option<RatePermit<Arc<AdaptiveRate>>>);
 
 impl InFlight {
     fn answered(mut self, rate: Option<&Arc<AdaptiveRate>>, response: &HttpResponse) {
-        if let (Some(rate), Some(permit)) = (rate, self.0.take()) {
-            rate.finish(permit, feedback(response));
+        if let (Some(rate), Some(mut permit)) = (rate, self.0.take()) {
+            rate.learn(&mut permit, feedback(response));
         }
     }
 }

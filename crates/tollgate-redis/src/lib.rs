@@ -18,7 +18,7 @@ pub use crate::detector::Detector;
 pub use crate::error::StoreError;
 pub use crate::lease::{AcquireLease, Lease, Semaphore};
 pub use crate::limit_set::{Charges, LimitSet, Outcome};
-pub use crate::rate::{Acquire, Charge, Fallback, Keyed, RateLimiter, Reservation, Source};
+pub use crate::rate::{Acquire, Charge, Cost, Fallback, Keyed, RateLimiter, Reservation, Source};
 #[cfg(feature = "tls")]
 #[cfg_attr(docsrs, doc(cfg(feature = "tls")))]
 pub use crate::store::Tls;

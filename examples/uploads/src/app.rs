@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
-use tollgate::{BoxThrottle, ChannelSemaphore, Pool, RateLimiter, Semaphore, Throttle};
+use tollgate::{BoxThrottle, ChannelSemaphore, Pool, RateLimiter, Semaphore};
 
 use crate::args::Args;
 use crate::arrivals::Arrival;
@@ -131,18 +131,23 @@ fn slots(args: &Args) -> Result<BoxThrottle, Error> {
         let store = store.deadline(ANSWER);
         // A holder that dies blocks its permit for no longer than this.
         let leases = tollgate_redis::Semaphore::new(&store, "uploads", permits).ttl(LEASE);
-        return Ok(leases.boxed());
+        return Ok(BoxThrottle::new(leases));
     }
     Ok(match args.throttle {
         // That is chosen by an address.
-        ThrottleKind::Semaphore | ThrottleKind::Redis => Arc::new(Semaphore::new(permits)).boxed(),
-        ThrottleKind::Pool => Arc::new(Pool::new(std::iter::repeat_n((), permits))).boxed(),
-        ThrottleKind::Channel => Arc::new(ChannelSemaphore::new(permits)).boxed(),
-        ThrottleKind::Tokio => Arc::new(tokio::sync::Semaphore::new(permits)).boxed(),
-        ThrottleKind::AsyncLock => Arc::new(async_lock::Semaphore::new(permits)).boxed(),
-        ThrottleKind::Condvar => CondvarThrottle::new(permits)
-            .map_err(|source| Error::Threads { source })?
-            .boxed(),
+        ThrottleKind::Semaphore | ThrottleKind::Redis => {
+            BoxThrottle::new(Arc::new(Semaphore::new(permits)))
+        }
+        ThrottleKind::Pool => {
+            BoxThrottle::new(Arc::new(Pool::new(std::iter::repeat_n((), permits))))
+        }
+        ThrottleKind::Channel => BoxThrottle::new(Arc::new(ChannelSemaphore::new(permits))),
+        ThrottleKind::Tokio => BoxThrottle::new(Arc::new(tokio::sync::Semaphore::new(permits))),
+        ThrottleKind::AsyncLock => BoxThrottle::new(Arc::new(async_lock::Semaphore::new(permits))),
+        ThrottleKind::Condvar => {
+            let throttle = CondvarThrottle::new(permits);
+            BoxThrottle::new(throttle.map_err(|source| Error::Threads { source })?)
+        }
     })
 }
 

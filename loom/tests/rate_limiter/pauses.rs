@@ -132,35 +132,3 @@ fn refund_beside_a_pause_makes_nothing_due_earlier() {
         assert_eq!(limiter.peek().retry_after, Duration::from_millis(1));
     });
 }
-
-/// Two callers that a gate has released: the first of them spends what is left of the burst.
-#[test]
-fn two_callers_behind_a_gate_that_opens_are_admitted_one_by_one() {
-    model(|| {
-        let (limiter, clock) = limiter(Quota::per_second(1000).burst(3));
-        let gate = tollgate::Gate::new().clock(&clock);
-        gate.block_for(HOUR);
-        let wait = |limiter: &Arc<_>| {
-            let both = tollgate::all((gate.clone(), Arc::clone(limiter)));
-            let mut wait = Box::pin(both.acquire());
-            assert!(poll(&mut wait).is_pending());
-            wait
-        };
-        let (mut one, mut other) = (wait(&limiter), wait(&limiter));
-        clock.advance(HOUR);
-        let polls = thread::spawn(move || {
-            let admitted = poll(&mut other).is_ready();
-            (admitted, other)
-        });
-        let admitted = poll(&mut one).is_ready();
-        let (too, other) = polls.join().unwrap();
-        assert_ne!(admitted, too);
-        drop((one, other));
-    });
-}
-
-fn poll<F: Future>(future: &mut Pin<Box<F>>) -> Poll<F::Output> {
-    future
-        .as_mut()
-        .poll(&mut Context::from_waker(Waker::noop()))
-}

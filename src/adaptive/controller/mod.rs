@@ -6,19 +6,13 @@
 //! comes back clamped, so a controller that starts from [`SampleWindow::limit`] never winds up.
 
 mod aimd;
-mod envoy_gradient;
 mod gradient;
-mod gradient2;
 #[cfg(test)]
 mod tests;
-mod vegas;
 mod window;
 
 pub use self::aimd::Aimd;
-pub use self::envoy_gradient::EnvoyGradient;
 pub use self::gradient::Gradient;
-pub use self::gradient2::Gradient2;
-pub use self::vegas::Vegas;
 pub use self::window::SampleWindow;
 
 /// A rule that finds a concurrency limit.

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use super::{AdaptiveRate, RatePermit};
 use crate::error::AcquireError;
-use crate::rate::{Acquire, RateLimiter};
+use crate::rate::Acquire;
 use crate::time::Tick;
 
 /// The future of [`AdaptiveRate::acquire`] and [`acquire_owned`](AdaptiveRate::acquire_owned). `S`
@@ -19,28 +19,16 @@ use crate::time::Tick;
 ///
 /// Panics if it is polled again after it has completed.
 #[must_use = "a future does nothing unless it is awaited"]
-pub struct AcquireRate<S: Deref<Target = AdaptiveRate>>(Acquire<Limiter<S>>);
-
-/// The rate limiter of an adaptive one.
-struct Limiter<S>(S);
-
-impl<S: Deref<Target = AdaptiveRate>> Deref for Limiter<S> {
-    type Target = RateLimiter;
-
-    #[inline(always)]
-    fn deref(&self) -> &RateLimiter {
-        &self.0.limiter
-    }
-}
+pub struct AcquireRate<S: Deref<Target = AdaptiveRate>>(Acquire<S>);
 
 impl<S: Deref<Target = AdaptiveRate>> AcquireRate<S> {
     #[inline]
-    pub(super) fn new(rate: S) -> Self {
-        Self(Acquire::new(Limiter(rate), 1))
+    pub(in crate::adaptive) fn new(rate: S) -> Self {
+        Self(Acquire::new(rate, 1))
     }
 
-    pub(super) fn as_of(rate: S, tick: Tick) -> Self {
-        Self(Acquire::as_of(Limiter(rate), 1, tick))
+    pub(in crate::adaptive) fn as_of(rate: S, tick: Tick) -> Self {
+        Self(Acquire::as_of(rate, 1, tick))
     }
 }
 
@@ -53,11 +41,11 @@ impl<S: Deref<Target = AdaptiveRate> + Clone + Unpin> Future for AcquireRate<S> 
         // a newcomer makes a step that is due before its own charge.
         let is_new = self.0.is_new();
         if is_new {
-            self.0.limiter().0.step_if_due();
+            self.0.source().step_if_due();
         }
         let polled = Pin::new(&mut self.0).poll(context);
         polled.map_ok(|charge| {
-            let permit = RatePermit::new(self.0.limiter().0.clone(), charge);
+            let permit = RatePermit::new(self.0.source().clone(), charge);
             // There may be no newcomer for as long as others wait.
             if !is_new {
                 permit.rate().step_for_waiters();

@@ -10,7 +10,7 @@ mod permit;
 mod rule;
 
 use std::fmt;
-use std::ops::{Deref, RangeInclusive};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use self::rule::RateRule;
 use crate::error::AcquireError;
 use crate::limit_status::LimitStatus;
 use crate::quota::Quota;
-use crate::rate::RateLimiter;
+use crate::rate::{Charge, Limiter, RateLimiter};
 use crate::sync::const_fn;
 use crate::time::{Clock, Tick};
 use crate::wait::Waiting;
@@ -145,8 +145,8 @@ const fn quota(rate: f64, burst: u64) -> Option<Quota> {
     }
 }
 
-/// Construction. The first use fixes the options: setting one after any other call than
-/// [`rate`](Self::rate) has no effect.
+/// Construction. Options are set before the first use, which is any call of another method than
+/// [`rate`](Self::rate): an option that is set later panics.
 impl AdaptiveRate {
     const_fn! {
         /// Creates a limiter that finds a rate from 1 to 1,000,000 per second.
@@ -185,7 +185,7 @@ impl AdaptiveRate {
     ///
     /// # Panics
     ///
-    /// Panics if the range is empty, or not within 0.001 to 1,000,000 per second.
+    /// Panics after the first use, and if the range is empty, or not within 0.001 to 1,000,000 per second.
     ///
     /// # Examples
     ///
@@ -216,7 +216,7 @@ impl AdaptiveRate {
     ///
     /// # Panics
     ///
-    /// Panics if the rate is not a finite number above 0.
+    /// Panics after the first use, and if the rate is not a finite number above 0.
     #[track_caller]
     #[must_use]
     pub fn start(self, rate: f64) -> Self {
@@ -234,7 +234,7 @@ impl AdaptiveRate {
     ///
     /// # Panics
     ///
-    /// Panics if the burst is 0, or above 250,000.
+    /// Panics after the first use, and if the burst is 0, or above 250,000.
     #[track_caller]
     #[must_use]
     pub fn burst(self, burst: u64) -> Self {
@@ -249,6 +249,10 @@ impl AdaptiveRate {
 
     /// Sets the longest pause for a `retry_after`, one hour by default. After a longer one, requests
     /// begin again after this time; zero ignores every `retry_after`.
+    ///
+    /// # Panics
+    ///
+    /// Panics after the first use.
     ///
     /// # Examples
     ///
@@ -268,33 +272,40 @@ impl AdaptiveRate {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     #[must_use]
+    #[track_caller]
     pub fn max_pause(mut self, max: Duration) -> Self {
-        if !self.limiter.is_used() {
-            self.max_pause = max;
-        }
+        self.limiter = self.limiter.unused();
+        self.max_pause = max;
         self
     }
 
     /// Bounds the queue, see [`RateLimiter::max_waiters`].
+    ///
+    /// # Panics
+    ///
+    /// Panics after the first use.
     #[must_use]
+    #[track_caller]
     pub fn max_waiters(mut self, max_waiters: usize) -> Self {
         self.limiter = self.limiter.max_waiters(max_waiters);
         self
     }
 
     /// Sets the clock, see [`RateLimiter::clock`].
+    ///
+    /// # Panics
+    ///
+    /// Panics after the first use.
     #[must_use]
+    #[track_caller]
     pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
         self.limiter = self.limiter.clock(clock);
         self
     }
 
-    /// Returns it with another rule and burst, or as it is after its first use.
+    /// Returns it with another rule and burst.
+    #[track_caller]
     fn with(mut self, rule: RateRule, burst: u64) -> Self {
-        // The limiter would keep its quota.
-        if self.limiter.is_used() {
-            return self;
-        }
         let start = quota(rule.rate(), burst).expect("a rate within the bounds is a quota");
         self.limiter = self.limiter.with_quota(start);
         self.burst = burst;
@@ -355,8 +366,7 @@ impl AdaptiveRate {
     /// [`Closed`](crate::ErrorKind::Closed).
     #[inline]
     pub fn try_acquire(&self) -> Result<RatePermit<&Self>, AcquireError> {
-        self.step_if_due();
-        let charge = self.limiter.try_acquire()?;
+        let charge = self.try_charge()?;
         Ok(RatePermit::new(self, charge))
     }
 
@@ -367,8 +377,7 @@ impl AdaptiveRate {
     /// The same as for [`try_acquire`](Self::try_acquire).
     #[inline]
     pub fn try_acquire_owned(self: Arc<Self>) -> Result<RatePermit<Arc<Self>>, AcquireError> {
-        self.step_if_due();
-        let charge = self.limiter.try_acquire()?;
+        let charge = self.try_charge()?;
         Ok(RatePermit::new(self, charge))
     }
 
@@ -459,6 +468,13 @@ pub struct RateSnapshot {
 /// What callers and permits do.
 impl AdaptiveRate {
     /// Makes a step of growth that is due.
+    /// Charges a request without waiting.
+    #[inline(always)]
+    pub(super) fn try_charge(&self) -> Result<Charge, AcquireError> {
+        self.step_if_due();
+        self.limiter.try_acquire()
+    }
+
     #[inline(always)]
     fn step_if_due(&self) {
         if self.control.is_due() {
@@ -494,30 +510,12 @@ impl AdaptiveRate {
             self.limiter.set_quota(quota);
         }
     }
+}
 
-    /// Takes back a permit whose request was not made.
-    pub(crate) fn refund<S: Deref<Target = Self>>(&self, permit: RatePermit<S>) {
-        permit.refund();
-    }
-
-    pub(crate) fn acquire_as_of(&self, tick: Tick) -> Waiting<AcquireRate<&Self>> {
-        Waiting::new(AcquireRate::as_of(self, tick))
-    }
-
-    pub(crate) fn acquire_owned_as_of(
-        self: Arc<Self>,
-        tick: Tick,
-    ) -> Waiting<AcquireRate<Arc<Self>>> {
-        Waiting::new(AcquireRate::as_of(self, tick))
-    }
-
-    /// Returns the tick of a permit, or the current one.
-    pub(crate) fn tick_of<S: Deref<Target = Self>>(&self, permit: Option<&RatePermit<S>>) -> Tick {
-        self.limiter.tick_of(permit.and_then(RatePermit::charge))
-    }
-
-    pub(crate) fn spend_burst(&self, opening: u64) {
-        self.limiter.spend_burst(opening);
+impl Limiter for AdaptiveRate {
+    #[inline(always)]
+    fn limiter(&self) -> &RateLimiter {
+        &self.limiter
     }
 }
 

@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::time::Duration;
 
 use super::AdaptiveRate;
-use crate::adaptive::Feedback;
+use crate::feedback::Feedback;
 use crate::rate::Charge;
 
 /// Permission to make one request, from an [`AdaptiveRate`].
@@ -24,7 +24,7 @@ pub struct RatePermit<S: Deref<Target = AdaptiveRate>> {
 
 impl<S: Deref<Target = AdaptiveRate>> RatePermit<S> {
     #[inline(always)]
-    pub(super) fn new(rate: S, charge: Charge) -> Self {
+    pub(in crate::adaptive) fn new(rate: S, charge: Charge) -> Self {
         rate.control.admitted(charge.at());
         Self {
             rate,
@@ -89,7 +89,7 @@ impl<S: Deref<Target = AdaptiveRate>> Drop for RatePermit<S> {
 }
 
 impl<S: Deref<Target = AdaptiveRate>> RatePermit<S> {
-    pub(super) fn charge(&self) -> Option<&Charge> {
+    pub(in crate::adaptive) fn charge(&self) -> Option<&Charge> {
         self.charge.as_ref()
     }
 

@@ -24,7 +24,7 @@ pub struct Acquire<S: Deref<Target = AdaptiveSemaphore>>(AcquirePlace<S>);
 
 impl<S: Deref<Target = AdaptiveSemaphore>> Acquire<S> {
     #[inline]
-    pub(super) fn new(semaphore: S) -> Self {
+    pub(in crate::adaptive) fn new(semaphore: S) -> Self {
         Self(AcquirePlace::new(semaphore, 1))
     }
 }

@@ -8,7 +8,7 @@ mod acquire;
 mod permit;
 
 use std::fmt;
-use std::ops::{Deref, RangeInclusive};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 pub use self::acquire::Acquire;
@@ -19,6 +19,7 @@ use super::controller::{Controller, Gradient, SampleWindow};
 use super::sampler::{Range, Sampler};
 use crate::concurrency::{Semaphore, WaitIdle};
 use crate::error::AcquireError;
+use crate::first_use::too_late;
 use crate::limit_status::LimitStatus;
 use crate::snapshot::Snapshot;
 use crate::time::Clock;
@@ -121,7 +122,8 @@ pub struct AdaptiveSemaphore {
     clock: Clock,
 }
 
-/// Construction.
+/// Construction. Options are set before the first use, which is a call that is measured, or was: an option
+/// that is set later panics.
 impl AdaptiveSemaphore {
     /// Creates a semaphore whose limit `controller` finds, from 1 to 1000.
     ///
@@ -142,11 +144,11 @@ impl AdaptiveSemaphore {
     }
 
     /// Sets the range in which the limit stays, 1 to 1000 by default. With a range of one number
-    /// the limit is fixed. Samples of calls that were made before are dropped.
+    /// the limit is fixed.
     ///
     /// # Panics
     ///
-    /// Panics if the range is empty, begins with 0, or ends above
+    /// Panics after the first use, and if the range is empty, begins with 0, or ends above
     /// [`Semaphore::MAX_PERMITS`].
     ///
     /// # Examples
@@ -166,22 +168,45 @@ impl AdaptiveSemaphore {
             "limits must be a range within 1..={}, and these are {min}..={max}",
             Semaphore::MAX_PERMITS
         );
-        self.sampler.set_range(Range { min, max });
-        self.semaphore.set_permits(self.sampler.permits());
-        self
+        let semaphore = self.unused();
+        semaphore.sampler.set_range(Range { min, max });
+        let permits = semaphore.sampler.permits();
+        semaphore.semaphore.set_permits(permits);
+        semaphore
     }
 
     /// Bounds the queue, see [`Semaphore::max_waiters`].
+    ///
+    /// # Panics
+    ///
+    /// Panics after the first use.
     #[must_use]
-    pub fn max_waiters(mut self, max_waiters: usize) -> Self {
-        self.semaphore = self.semaphore.max_waiters(max_waiters);
-        self
+    #[track_caller]
+    pub fn max_waiters(self, max_waiters: usize) -> Self {
+        let mut semaphore = self.unused();
+        semaphore.semaphore = semaphore.semaphore.max_waiters(max_waiters);
+        semaphore
     }
 
     /// Sets the clock that measures latencies and runs the timeouts of waiters.
+    ///
+    /// # Panics
+    ///
+    /// Panics after the first use.
     #[must_use]
-    pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
-        self.clock = clock.into();
+    #[track_caller]
+    pub fn clock(self, clock: impl Into<Clock>) -> Self {
+        let mut semaphore = self.unused();
+        semaphore.clock = clock.into();
+        semaphore
+    }
+
+    /// Returns it as it is, for an option.
+    #[track_caller]
+    fn unused(self) -> Self {
+        if self.sampler.is_used() {
+            too_late();
+        }
         self
     }
 }
@@ -256,7 +281,7 @@ impl AdaptiveSemaphore {
     /// ```
     #[inline]
     pub fn try_acquire(&self) -> Result<AdaptivePermit<&Self>, AcquireError> {
-        self.semaphore.try_take(1)?;
+        self.try_take()?;
         Ok(AdaptivePermit::new(self))
     }
 
@@ -267,7 +292,7 @@ impl AdaptiveSemaphore {
     /// The same as for [`try_acquire`](Self::try_acquire).
     #[inline]
     pub fn try_acquire_owned(self: Arc<Self>) -> Result<AdaptivePermit<Arc<Self>>, AcquireError> {
-        self.semaphore.try_take(1)?;
+        self.try_take()?;
         Ok(AdaptivePermit::new(self))
     }
 }
@@ -325,9 +350,10 @@ impl AdaptiveSemaphore {
         self.semaphore.status()
     }
 
-    /// Takes back a permit whose call was not made.
-    pub(crate) fn ignore<S: Deref<Target = Self>>(&self, permit: AdaptivePermit<S>) {
-        permit.ignore();
+    /// Takes a permit without waiting, whose call has not begun.
+    #[inline]
+    pub(super) fn try_take(&self) -> Result<(), AcquireError> {
+        self.semaphore.try_take(1)
     }
 
     /// Begins a call whose permit has just been received.

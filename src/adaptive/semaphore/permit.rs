@@ -4,9 +4,9 @@ use std::fmt;
 use std::ops::Deref;
 
 use super::AdaptiveSemaphore;
-use crate::adaptive::Feedback;
 use crate::adaptive::sampler::Place;
 use crate::concurrency::permit::PermitSource;
+use crate::feedback::Feedback;
 use crate::time::Tick;
 
 /// A call that is measured.
@@ -33,7 +33,7 @@ pub struct AdaptivePermit<S: Deref<Target = AdaptiveSemaphore>> {
 impl<S: Deref<Target = AdaptiveSemaphore>> AdaptivePermit<S> {
     /// Makes a permit that has been taken, and begins its call.
     #[inline]
-    pub(super) fn new(semaphore: S) -> Self {
+    pub(in crate::adaptive) fn new(semaphore: S) -> Self {
         let call = semaphore.begin();
         Self { semaphore, call }
     }

@@ -28,7 +28,7 @@ pub struct Acquire<S: Deref<Target = Pool<T>>, T> {
 
 impl<S: Deref<Target = Pool<T>>, T> Acquire<S, T> {
     #[inline]
-    pub(super) fn new(pool: S) -> Self {
+    pub(in crate::concurrency) fn new(pool: S) -> Self {
         Self {
             queued: AcquirePlace::new(pool, 1),
             making: None,

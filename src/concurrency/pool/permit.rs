@@ -28,7 +28,7 @@ impl<S: Deref<Target = Pool<T>>, T> Permit<S, T> {
 
     /// Takes an item that exists, or that can be made without waiting.
     #[inline]
-    pub(super) fn try_new(pool: S) -> Result<Self, AcquireError> {
+    pub(in crate::concurrency) fn try_new(pool: S) -> Result<Self, AcquireError> {
         let found = pool.lock().try_take();
         match found {
             Ok(Some(item)) => Ok(Self::new(pool, Some(item))),

@@ -1,12 +1,14 @@
-//! [`Semaphore`]: its fields, its configuration, and the methods that change and observe it.
+//! [`Semaphore`]: its fields, what its lock guards, and the methods that create, observe and close it.
 //!
-//! The acquire methods are in [`verbs`], the fast paths in [`permit_state`], and everything else in
-//! [`protocol`].
+//! The acquire methods are in [`verbs`], those that change the limit in [`resize`], the fast paths
+//! in [`permit_state`], and everything else in [`protocol`].
 
 mod grant_cursor;
 mod idle;
+mod permit;
 mod permit_state;
 mod protocol;
+mod resize;
 mod verbs;
 
 use std::fmt;
@@ -14,11 +16,15 @@ use std::sync::Arc;
 
 use self::grant_cursor::GrantCursor;
 pub use self::idle::WaitIdle;
+pub use self::permit::OwnedPermit;
 use self::permit_state::PermitState;
-use self::protocol::QueueState;
+pub use self::verbs::AcquireOwned;
+use crate::error::{AcquireError, ErrorKind};
+use crate::limit_status::LimitStatus;
 use crate::snapshot::Snapshot;
 use crate::sync::{AtomicUsize, Mutex, Ordering, const_fn};
 use crate::wait::Waiting;
+use crate::wait_queue::{WaitQueue, WaiterId};
 
 /// Limits callers to at most N at once: a fair asynchronous semaphore.
 ///
@@ -117,6 +123,84 @@ pub struct Semaphore {
     queues: Mutex<QueueState>,
 }
 
+/// The state that the lock guards.
+struct QueueState {
+    /// The waiters for permits. A waiter that requests more than the shrunk limit finds that limit
+    /// kept in its slot.
+    permits: WaitQueue<u32>,
+    /// The waiters for the moment at which all permits have been returned.
+    idle: WaitQueue<()>,
+    /// The last of them that was there when all permits had been returned. All waiters up to that
+    /// number are granted, even if the moment is over when their turn to be woken comes.
+    idle_until: u64,
+    /// Once closed, the first number that was not granted; so waiters need not be notified one by
+    /// one.
+    closed_from: Option<u64>,
+    /// The number of the last waiter that was there when the limit was last reduced, or when the
+    /// impossible were last rejected. Only those waiters are refused: one that waits for the limit to
+    /// rise keeps waiting until it has risen.
+    refuses_until: u64,
+    /// The highest limit since then: a request for more than that could not be granted at any time
+    /// since.
+    highest_limit: usize,
+}
+
+impl QueueState {
+    const fn new() -> Self {
+        Self {
+            permits: WaitQueue::new(),
+            idle: WaitQueue::new(),
+            idle_until: 0,
+            closed_from: None,
+            refuses_until: 0,
+            highest_limit: 0,
+        }
+    }
+
+    /// Returns whether this waiter was to be refused for its request, and the limit has not been
+    /// raised far enough since.
+    fn is_impossible(&self, number: u64, cost: u32) -> bool {
+        number <= self.refuses_until && cost as usize > self.highest_limit
+    }
+
+    /// Records a change of the limit.
+    fn limit_changed(&mut self, old: usize, new: usize) {
+        if new >= old {
+            self.highest_limit = self.highest_limit.max(new);
+        } else {
+            self.refuse_above(new);
+        }
+    }
+
+    /// Refuses the waiters that request more than the limit when they reach the head. A limit of 0 is
+    /// a pause, not a capacity.
+    fn refuse_above(&mut self, limit: usize) {
+        if limit > 0 {
+            self.refuses_until = self.permits.last_number();
+            self.highest_limit = limit;
+        }
+    }
+
+    /// Records that no waiter is granted from now on.
+    fn close(&mut self) {
+        let first = self.permits.head_number();
+        let first = first.unwrap_or(self.permits.last_number() + 1);
+        self.closed_from.get_or_insert(first);
+    }
+
+    /// Returns the outcome of a served waiter for permits.
+    fn collect(&mut self, id: WaiterId) -> Result<(), AcquireError> {
+        let number = id.number().get();
+        if let Some(limit) = self.permits.collect(&id) {
+            Err(AcquireError::exceeds_capacity(limit as u64))
+        } else if self.closed_from.is_some_and(|first| first <= number) {
+            Err(AcquireError::new(ErrorKind::Closed))
+        } else {
+            Ok(())
+        }
+    }
+}
+
 /// Construction.
 impl Semaphore {
     /// The maximum number of permits of a semaphore: `isize::MAX >> 4`, which is 2^59 - 1 on 64-bit
@@ -172,128 +256,8 @@ impl Semaphore {
     }
 }
 
-/// Resizing, closing and observing.
+/// Observing and closing.
 impl Semaphore {
-    /// Changes the limit, also while permits are held and callers are waiting.
-    ///
-    /// The change is exact in both directions. Growing admits the waiters that now fit. Shrinking
-    /// takes no permits away from their holders: permits held above the new limit are a debt, and
-    /// no caller is admitted until it has been paid off. A waiter that requests more than the
-    /// lowered limit is refused with [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity) when it
-    /// reaches the head of the queue, unless the limit has been raised far enough by then. With 0
-    /// every request for permits waits. This is a pause, which a later limit ends, whereas
-    /// [`close`](Self::close) is final.
-    ///
-    /// Raising the limit never refuses a waiter, also not from 0. A waiter that joined before or during
-    /// a pause and requests more than the limit after it waits until the limit is high enough, **and
-    /// everybody behind it waits too**, although permits are available. If the limit is to stay there,
-    /// call [`reject_impossible`](Self::reject_impossible) afterwards.
-    ///
-    /// # Panics
-    ///
-    /// Panics if `permits` is above [`MAX_PERMITS`](Self::MAX_PERMITS).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// let semaphore = tollgate::Semaphore::new(3);
-    /// let permits = semaphore.try_acquire_many(3)?;
-    ///
-    /// semaphore.set_permits(1);
-    /// drop(permits);
-    /// assert_eq!(semaphore.available_permits(), 1);
-    /// # Ok::<_, tollgate::AcquireError>(())
-    /// ```
-    #[track_caller]
-    pub fn set_permits(&self, permits: usize) {
-        assert!(
-            permits <= Self::MAX_PERMITS,
-            "a semaphore cannot have {permits} permits, see MAX_PERMITS"
-        );
-        self.resize(|_| Some(permits));
-    }
-
-    /// Refuses every waiter that requests more than the limit, as lowering the limit to this value
-    /// does: with [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity), when it reaches the head of
-    /// the queue, unless the limit has been raised far enough by then.
-    ///
-    /// There are such waiters only after a limit of 0. Requests for any number of permits wait
-    /// meanwhile, and [raising the limit](Self::set_permits) refuses none of them. While the limit is
-    /// 0, nothing is impossible, and this does nothing.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tollgate::{ErrorKind, Semaphore};
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// let semaphore = Semaphore::new(0);
-    /// let resume = async {
-    ///     semaphore.set_permits(2);
-    ///     // Both would wait until the limit is 5.
-    ///     assert_eq!(semaphore.waiting(), 2);
-    ///     semaphore.reject_impossible();
-    /// };
-    /// let (large, small, ()) = tokio::join!(semaphore.acquire_many(5), semaphore.acquire(), resume);
-    /// assert_eq!(large.unwrap_err().kind(), ErrorKind::ExceedsCapacity);
-    /// assert!(small.is_ok());
-    /// # }
-    /// ```
-    pub fn reject_impossible(&self) {
-        let mut queues = self.lock();
-        queues.refuse_above(self.permits());
-        self.settle(queues);
-    }
-
-    /// Raises the limit by `permits`.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the limit would be above [`MAX_PERMITS`](Self::MAX_PERMITS); then nothing has
-    /// changed.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// let semaphore = tollgate::Semaphore::new(1);
-    /// let _held = semaphore.try_acquire()?;
-    /// semaphore.add_permits(2);
-    /// assert_eq!((semaphore.permits(), semaphore.available_permits()), (3, 2));
-    /// # Ok::<_, tollgate::AcquireError>(())
-    /// ```
-    #[track_caller]
-    pub fn add_permits(&self, permits: usize) {
-        let added = self.resize(|limit| {
-            let sum = limit.checked_add(permits)?;
-            (sum <= Self::MAX_PERMITS).then_some(sum)
-        });
-        assert!(
-            added,
-            "a semaphore cannot have {permits} permits more, see MAX_PERMITS"
-        );
-    }
-
-    /// Lowers the limit by up to `permits` permits that are free at this moment, and returns how
-    /// many there were. Permits that accumulate for the first waiter count as free.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// let semaphore = tollgate::Semaphore::new(3);
-    /// let _held = semaphore.try_acquire()?;
-    /// assert_eq!(semaphore.forget_permits(5), 2);
-    /// assert_eq!((semaphore.permits(), semaphore.available_permits()), (1, 0));
-    /// # Ok::<_, tollgate::AcquireError>(())
-    /// ```
-    pub fn forget_permits(&self, permits: usize) -> usize {
-        let queues = self.lock();
-        let forgotten = self.state.take_up_to(permits);
-        // Free permits are part of the limit, so this does not underflow.
-        self.set_limit(queues, self.permits() - forgotten, forgotten);
-        forgotten
-    }
-
     /// Returns the limit: the number of permits, free or held.
     ///
     /// [`set_permits`](Self::set_permits), [`add_permits`](Self::add_permits) and
@@ -482,6 +446,11 @@ impl Semaphore {
     /// ```
     pub fn wait_idle_owned(self: Arc<Self>) -> Waiting<WaitIdle<Arc<Self>>> {
         Waiting::new(WaitIdle::new(self))
+    }
+
+    /// Returns what it allows, without its lock.
+    pub(crate) fn status(&self) -> LimitStatus {
+        LimitStatus::concurrency(Snapshot::of_permits(self.permits(), self.in_use(), 0))
     }
 }
 

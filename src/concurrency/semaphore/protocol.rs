@@ -16,91 +16,13 @@
 
 use std::task::{Poll, Waker};
 
-use super::Semaphore;
+use super::{QueueState, Semaphore};
 use crate::concurrency::acquire::Queued;
 use crate::concurrency::permit::PermitSource;
 use crate::error::{AcquireError, ErrorKind};
-use crate::sync::{MutexGuard, Ordering, lock};
+use crate::sync::{MutexGuard, lock};
 use crate::wait::Polled;
-use crate::wait_queue::{WaitQueue, WaiterId, WakeList, lock_if_served, serve_and_wake};
-
-/// The state that the lock guards.
-pub(super) struct QueueState {
-    /// The waiters for permits. A waiter that requests more than the shrunk limit finds that limit
-    /// kept in its slot.
-    pub(super) permits: WaitQueue<u32>,
-    /// The waiters for the moment at which all permits have been returned.
-    pub(super) idle: WaitQueue<()>,
-    /// The last of them that was there when all permits had been returned. All waiters up to that
-    /// number are granted, even if the moment is over when their turn to be woken comes.
-    idle_until: u64,
-    /// Once closed, the first number that was not granted; so waiters need not be notified one by
-    /// one.
-    closed_from: Option<u64>,
-    /// The number of the last waiter that was there when the limit was last reduced, or when the
-    /// impossible were last rejected. Only those waiters are refused: one that waits for the limit to
-    /// rise keeps waiting until it has risen.
-    refuses_until: u64,
-    /// The highest limit since then: a request for more than that could not be granted at any time
-    /// since.
-    highest_limit: usize,
-}
-
-impl QueueState {
-    pub(super) const fn new() -> Self {
-        Self {
-            permits: WaitQueue::new(),
-            idle: WaitQueue::new(),
-            idle_until: 0,
-            closed_from: None,
-            refuses_until: 0,
-            highest_limit: 0,
-        }
-    }
-
-    /// Returns whether this waiter was to be refused for its request, and the limit has not been
-    /// raised far enough since.
-    fn is_impossible(&self, number: u64, cost: u32) -> bool {
-        number <= self.refuses_until && cost as usize > self.highest_limit
-    }
-
-    /// Records a change of the limit.
-    fn limit_changed(&mut self, old: usize, new: usize) {
-        if new >= old {
-            self.highest_limit = self.highest_limit.max(new);
-        } else {
-            self.refuse_above(new);
-        }
-    }
-
-    /// Refuses the waiters that request more than the limit when they reach the head. A limit of 0 is
-    /// a pause, not a capacity.
-    pub(super) fn refuse_above(&mut self, limit: usize) {
-        if limit > 0 {
-            self.refuses_until = self.permits.last_number();
-            self.highest_limit = limit;
-        }
-    }
-
-    /// Records that no waiter is granted from now on.
-    pub(super) fn close(&mut self) {
-        let first = self.permits.head_number();
-        let first = first.unwrap_or(self.permits.last_number() + 1);
-        self.closed_from.get_or_insert(first);
-    }
-
-    /// Returns the outcome of a served waiter for permits.
-    fn collect(&mut self, id: WaiterId) -> Result<(), AcquireError> {
-        let number = id.number().get();
-        if let Some(limit) = self.permits.collect(&id) {
-            Err(AcquireError::exceeds_capacity(limit as u64))
-        } else if self.closed_from.is_some_and(|first| first <= number) {
-            Err(AcquireError::new(ErrorKind::Closed))
-        } else {
-            Ok(())
-        }
-    }
-}
+use crate::wait_queue::{WaiterId, WakeList, lock_if_served, serve_and_wake};
 
 /// Taking and returning.
 impl Semaphore {
@@ -219,7 +141,7 @@ impl Queued for Semaphore {
     }
 }
 
-/// Resizing.
+/// The core of the operations above.
 impl Semaphore {
     /// Returns the limit, in the type of the word.
     pub(super) fn limit(&self) -> isize {
@@ -227,42 +149,6 @@ impl Semaphore {
         self.permits() as isize
     }
 
-    /// Changes the limit to the result of `change`, and the free permits by the difference. If
-    /// `change` returns `None`, nothing changes and this returns `false`.
-    pub(super) fn resize(&self, change: impl FnOnce(usize) -> Option<usize>) -> bool {
-        let queues = self.lock();
-        let Some(new) = change(self.permits()) else {
-            return false;
-        };
-        self.set_limit(queues, new, 0);
-        true
-    }
-
-    /// Lowers the limit by permits that are held and will not be returned, at most to 0. After a
-    /// shrink more permits may be held than the limit; the rest of them pays off the debt.
-    pub(in crate::concurrency) fn forget(&self, held: usize) {
-        let queues = self.lock();
-        self.set_limit(queues, self.permits().saturating_sub(held), held);
-    }
-
-    /// Sets the limit, and changes the free permits by the difference, except for the permits that
-    /// are `gone`: they were taken before. Settles the queue.
-    pub(super) fn set_limit<'a>(
-        &'a self,
-        mut queues: MutexGuard<'a, QueueState>,
-        new: usize,
-        gone: usize,
-    ) {
-        let old = self.permits();
-        self.state.resize(old, new + gone);
-        queues.limit_changed(old, new);
-        self.limit.store(new, Ordering::Relaxed);
-        self.settle(queues);
-    }
-}
-
-/// The core of the operations above.
-impl Semaphore {
     /// Grants every waiter that can be served, then unlocks and wakes them.
     pub(super) fn settle<'a>(&'a self, queues: MutexGuard<'a, QueueState>) {
         serve_and_wake(&self.queues, queues, |queues, batch| {

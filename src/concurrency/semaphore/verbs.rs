@@ -1,11 +1,19 @@
-//! The eight acquire methods of a [`Semaphore`], over one fast path.
+//! The eight acquire methods of a [`Semaphore`], over one fast path, and the future of those that
+//! wait.
 
+use std::ops::Deref;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
-use super::Semaphore;
-use crate::concurrency::{Acquire, AcquireOwned, OwnedPermit, Permit};
+use super::{OwnedPermit, Semaphore};
+use crate::concurrency::{Acquire, Permit};
 use crate::error::AcquireError;
 use crate::wait::Waiting;
+
+/// An [`Acquire`] that shares the semaphore, so it can move into a task.
+#[doc(alias = "AcquireArc")]
+pub type AcquireOwned = Acquire<Arc<Semaphore>>;
 
 /// Acquiring.
 ///
@@ -230,5 +238,16 @@ impl Semaphore {
     pub fn try_acquire_many_owned(self: Arc<Self>, n: u32) -> Result<OwnedPermit, AcquireError> {
         self.try_take(n)?;
         Ok(Permit::new(self, n))
+    }
+}
+
+impl<S: Deref<Target = Semaphore>> Future for Acquire<S> {
+    type Output = Result<Permit<S>, AcquireError>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let permits = self.permits;
+        let polled = self.poll_take(context);
+        polled.map_ok(|(semaphore, ())| Permit::new(semaphore, permits))
     }
 }

@@ -289,7 +289,7 @@ impl<K> Limits for Rates<K> {
     }
 
     fn wait_as_of(dedicated: Arc<RateLimiter>, cost: u64, tick: Tick) -> Acquire<Arc<RateLimiter>> {
-        dedicated.acquire_many_owned_as_of(cost, tick).into_inner()
+        Acquire::as_of(dedicated, cost, tick)
     }
 
     fn waiting(dedicated: &Arc<RateLimiter>) -> usize {

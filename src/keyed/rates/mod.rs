@@ -57,25 +57,6 @@ impl Kind for RateLimiter {
         key.refund(charge);
     }
 
-    fn spend_burst<Q, S>(key: &Key<'_, Self, Q, S>, opening: u64)
-    where
-        Q: Hash + Eq + ToOwned + ?Sized,
-        S: BuildHasher,
-    {
-        // A debt has no room for the opening, so each of its callers spends what has come since,
-        // until they have to wait.
-        let spent = key.with_entry(None, |_, held, now| {
-            Ok(match held.slot.word(held.state) {
-                Ok(mut word) => Ok(word.spend_burst(now)),
-                Err(dedicated) => Err(dedicated.clone()),
-            })
-        });
-        // It fails if the key is closed, or if there is no room for it.
-        if let Ok(Err(dedicated)) = spent {
-            dedicated.spend_burst(opening);
-        }
-    }
-
     fn settle<Q, S>(key: &Key<'_, Self, Q, S>, charge: Charge, used: u64)
     where
         Q: Hash + Eq + ToOwned + ?Sized,
@@ -134,13 +115,19 @@ impl<K> Keyed<K, RateLimiter> {
 
 /// Options of a map of rate limiters.
 impl<K, S> Keyed<K, RateLimiter, S> {
+    #[track_caller]
     fn template(mut self, change: impl FnOnce(RateLimiter) -> RateLimiter) -> Self {
+        self.first_use = self.first_use.assert_ahead();
         self.options.template = change(self.options.template);
         self
     }
 
     /// Sets what happens to a new key when the map is full. By default it is
     /// [rejected](WhenFull::Reject).
+    ///
+    /// # Panics
+    ///
+    /// Panics after the first use.
     ///
     /// # Examples
     ///
@@ -165,7 +152,9 @@ impl<K, S> Keyed<K, RateLimiter, S> {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     #[must_use]
+    #[track_caller]
     pub const fn when_full(mut self, when_full: WhenFull) -> Self {
+        self.first_use = self.first_use.assert_ahead();
         self.when_full = when_full;
         self
     }
@@ -176,6 +165,10 @@ impl<K, S> Keyed<K, RateLimiter, S> {
     ///
     /// The function gets the key in the form that the map keeps. A key with its own quota takes
     /// about 40 more bytes.
+    ///
+    /// # Panics
+    ///
+    /// Panics after the first use.
     ///
     /// # Examples
     ///
@@ -188,7 +181,9 @@ impl<K, S> Keyed<K, RateLimiter, S> {
     /// assert_eq!(users.key(&4).available(), 5);
     /// ```
     #[must_use]
+    #[track_caller]
     pub fn quotas(mut self, quota_of: impl Fn(&K) -> Quota + Send + Sync + 'static) -> Self {
+        self.first_use = self.first_use.assert_ahead();
         self.options.quota_of = Some(Arc::new(quota_of));
         self
     }
@@ -198,8 +193,8 @@ impl<K, S> Keyed<K, RateLimiter, S> {
     ///
     /// # Panics
     ///
-    /// Panics if the algorithm is a sliding window or a log, or if the quota does not fit it; see
-    /// [`check`](Algorithm::check). A call panics if [the quota of its key](Self::quotas) does not
+    /// Panics after the first use, if the algorithm is a sliding window or a log, and if the quota does
+    /// not fit it; see [`check`](Algorithm::check). A call panics if [the quota of its key](Self::quotas) does not
     /// fit.
     ///
     /// # Examples
@@ -224,35 +219,60 @@ impl<K, S> Keyed<K, RateLimiter, S> {
     }
 
     /// Sets the clock. See [`RateLimiter::clock`].
+    ///
+    /// # Panics
+    ///
+    /// Panics after the first use.
     #[doc(alias = "dashmap_with_clock")]
     #[doc(alias = "hashmap_with_clock")]
     #[must_use]
+    #[track_caller]
     pub fn clock(self, clock: impl Into<Clock>) -> Self {
         self.template(|template| template.clock(clock))
     }
 
     /// Limits the length of the wait queue of each key. See [`RateLimiter::max_waiters`].
+    ///
+    /// # Panics
+    ///
+    /// Panics after the first use.
     #[must_use]
+    #[track_caller]
     pub fn max_waiters(self, max_waiters: usize) -> Self {
         self.template(|template| template.max_waiters(max_waiters))
     }
 
     /// Sets what happens when the timer is late. See [`RateLimiter::missed_tick`].
+    ///
+    /// # Panics
+    ///
+    /// Panics after the first use.
     #[must_use]
+    #[track_caller]
     pub fn missed_tick(self, missed_tick: MissedTickBehavior) -> Self {
         self.template(|template| template.missed_tick(missed_tick))
     }
 
     /// Sets what happens to a call that asks for more than the burst. See
     /// [`RateLimiter::oversize`].
+    ///
+    /// # Panics
+    ///
+    /// Panics after the first use.
     #[must_use]
+    #[track_caller]
     pub fn oversize(self, oversize: Oversize) -> Self {
         self.template(|template| template.oversize(oversize))
     }
 
     /// Adds a random delay of at most `max` to the `retry_after` of rejections. See
     /// [`RateLimiter::jitter`].
+    ///
+    /// # Panics
+    ///
+    /// Panics after the first use.
     #[must_use]
+    #[track_caller]
     pub fn jitter(self, max: Duration) -> Self {
         self.template(|template| template.jitter(max))
     }

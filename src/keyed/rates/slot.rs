@@ -93,7 +93,7 @@ impl Terms {
             quota,
             limits,
             inverse,
-            carry: QuotaChange::by(algorithm),
+            carry: algorithm.on_change(),
         }
     }
 
@@ -138,13 +138,6 @@ impl KeyState<'_> {
             at: now,
             owed,
         }))
-    }
-
-    /// Spends what is available, except for one token, and returns a charge of nothing.
-    pub(super) fn spend_burst(&mut self, now: Tick) -> Charge {
-        let limits = &self.terms.limits;
-        *self.debt = self.debt.spend_burst(limits, limits.units_at(now));
-        Charge::from(Receipt::default())
     }
 
     /// Returns the error of a call that asks for more than the burst.

@@ -1,7 +1,7 @@
 //! Parts whose permits are not held: a charge stays when it is dropped, and is refunded when it is
 //! undone.
 
-use tollgate::{ErrorKind, Semaphore, Throttle, all};
+use tollgate::{BoxThrottle, ErrorKind, Semaphore, Throttle, all};
 
 use crate::budget::Budget;
 use crate::support::{Waiter, kind};
@@ -53,7 +53,7 @@ fn a_wait_that_is_given_up_is_not_charged() {
 #[test]
 fn a_refund_finds_its_way_through_what_is_made_of_throttles() {
     let (slots, budget) = (Semaphore::new(0), Budget::new(3));
-    let nested = all((Some(budget.clone()), budget.clone().boxed()));
+    let nested = all((Some(budget.clone()), BoxThrottle::new(budget.clone())));
     let throttle = all((nested, &slots));
     let waiter = Waiter::parked(throttle.acquire());
     assert_eq!(budget.left(), 1);

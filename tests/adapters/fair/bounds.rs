@@ -1,4 +1,4 @@
-//! What is refused: callers beyond the bounds, and callers that have waited too long.
+//! What is refused: callers beyond the bounds.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,18 +16,22 @@ const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
 fn acquire_in_a_full_class_refuses_the_newcomer_or_the_oldest() {
-    for (order, refused) in [(Order::Fifo, 2), (Order::Lifo, 0)] {
-        let queue =
-            FairQueue::new(slots(1)).classes(move |()| Class::new().max_waiters(2).order(order));
+    for (order, refused) in [(Order::Fifo, 2), (Order::AdaptiveLifo(SECOND), 0)] {
+        let clock = Clock::manual();
+        let queue = FairQueue::new(slots(1))
+            .classes(move |()| Class::new().max_waiters(2).order(order))
+            .clock(&clock);
         let class = queue.class(());
         let permit = class.try_acquire().unwrap();
-        let mut waits: Vec<_> = (0..3).map(|_| Waiter::new(class.acquire())).collect();
-        for wait in &mut waits {
-            let _ = wait.is_pending();
-        }
+        let mut waits: Vec<_> = [(); 2].map(|()| Waiter::parked(class.acquire())).into();
+        let newcomer = Waiter::new(class.acquire()).refused();
+        assert_eq!(newcomer, ErrorKind::QueueFull);
+        clock.advance(SECOND + Duration::from_nanos(1));
+        waits.push(Waiter::new(class.acquire()));
+        let _ = waits[2].is_pending();
         assert_eq!(queue.waiting(), 2);
         let mut out = waits.remove(refused);
-        if order == Order::Lifo {
+        if order != Order::Fifo {
             assert_eq!(out.refused(), ErrorKind::QueueFull);
             waits.reverse();
         }
@@ -39,64 +43,40 @@ fn acquire_in_a_full_class_refuses_the_newcomer_or_the_oldest() {
 }
 
 #[test]
-fn acquire_in_a_full_queue_without_lower_classes_is_refused() {
+fn acquire_in_a_full_queue_is_refused_whatever_its_priority() {
     let queue = FairQueue::new(slots(1))
         .classes(|priority| Class::new().priority(*priority))
         .max_waiters(1);
-    let _permit = queue.class(1).try_acquire().unwrap();
-    let _waits = Waiter::parked(queue.class(1).acquire());
-    for priority in [0, 1] {
+    let permit = queue.class(1).try_acquire().unwrap();
+    let mut waits = Waiter::parked(queue.class(1).acquire());
+    for priority in [0, 1, 2] {
         let mut refused = Waiter::new(queue.class(priority).acquire());
         assert_eq!(refused.refused(), ErrorKind::QueueFull);
     }
-    let mut goes = Waiter::parked(queue.class(2).acquire());
-    assert_eq!(queue.waiting(), 1);
-    drop(_permit);
-    drop(goes.granted());
+    assert_eq!((queue.waiting(), waits.wakes()), (1, 0));
+    drop(permit);
+    drop(waits.granted());
 }
 
+/// The oldest of the class makes place, and no waiter of another one.
 #[test]
-fn acquire_in_a_full_queue_displaces_the_newest_waiter_of_all_lowest_classes() {
-    let queue = FairQueue::new(slots(1))
-        .classes(|key| Class::new().priority(u8::from(*key == "high")))
-        .max_waiters(4);
-    let permit = queue.class("high").try_acquire().unwrap();
-    let first = Waiter::parked(queue.class("loud").acquire());
-    let mut quiet = Waiter::parked(queue.class("quiet").acquire());
-    let [second, third] = [(); 2].map(|()| Waiter::parked(queue.class("loud").acquire()));
-    let mut high = vec![];
-    for mut out in [third, second] {
-        high.push(Waiter::parked(queue.class("high").acquire()));
-        assert_eq!(out.refused(), ErrorKind::QueueFull);
-    }
-    drop(first);
-    // A waiter that leaves leaves an older one behind, which is then the newest of its class.
-    let again = Waiter::parked(queue.class("loud").acquire());
-    let last = Waiter::parked(queue.class("high").acquire());
-    assert_eq!((again.wakes(), quiet.wakes()), (1, 0));
-    drop((permit, high, last));
-    drop(quiet.granted());
-}
-
-#[test]
-fn acquire_after_max_queue_time_is_refused_when_its_turn_comes_and_uses_no_permit() {
+fn acquire_in_a_full_queue_refuses_the_oldest_of_a_class_that_serves_the_newest_first() {
     let clock = Clock::manual();
     let queue = FairQueue::new(slots(1))
-        .classes(|()| Class::new().max_queue_time(SECOND))
+        .classes(|_| Class::new().order(Order::AdaptiveLifo(Duration::ZERO)))
+        .max_waiters(2)
         .clock(&clock);
-    let class = queue.class(());
-    let permit = class.try_acquire().unwrap();
-    let mut late: Vec<_> = (0..20).map(|_| Waiter::parked(class.acquire())).collect();
-    clock.advance(SECOND - Duration::from_nanos(1));
-    let mut in_time = Waiter::parked(class.acquire());
-    clock.advance(Duration::from_nanos(1));
-    assert!(late.iter().all(|wait| wait.wakes() == 0));
+    let permit = queue.class("other").try_acquire().unwrap();
+    let mut other = Waiter::parked(queue.class("other").acquire());
+    let mut oldest = Waiter::parked(queue.class("this").acquire());
+    clock.advance(SECOND);
+    let mut newest = Waiter::parked(queue.class("this").acquire());
+    assert_eq!(oldest.refused(), ErrorKind::QueueFull);
+    let third = Waiter::new(queue.class("third").acquire()).refused();
+    assert_eq!((third, other.wakes()), (ErrorKind::QueueFull, 0));
     drop(permit);
-    for wait in &mut late {
-        assert_eq!(wait.wakes(), 1);
-        assert_eq!(wait.refused(), ErrorKind::TimedOut);
-    }
-    drop(in_time.granted());
+    drop(other.granted());
+    drop(newest.granted());
 }
 
 #[test]

@@ -45,22 +45,11 @@ fn classes() -> impl Strategy<Value = Vec<(u8, u64)>> {
     prop::collection::vec((0..2_u8, prop::sample::select(vec![1, 2, 4])), 2..5)
 }
 
-/// A wait or a permit of a class, its cost, and the step in which it was given the permit.
+/// A wait or a permit of a class, and its cost.
 struct Of<T> {
     class: usize,
     cost: u64,
-    given: usize,
     it: T,
-}
-
-/// How far a class is ahead of another one since both have waiters.
-#[derive(Clone, Copy, Default)]
-struct Ahead {
-    /// The first step after which both had waiters.
-    since: usize,
-    /// What the class got back of what it was given since then.
-    refunded: u64,
-    ahead: i64,
 }
 
 /// A queue, its callers, and what its classes were given.
@@ -71,9 +60,9 @@ struct Run {
     inside: Vec<Of<Permit>>,
     /// How many permits each class was given from the queue in a step.
     given: Vec<u64>,
-    /// For each two classes, how far the first one is ahead, in parts of [`SCALE`].
-    ahead: Vec<Vec<Ahead>>,
-    steps: usize,
+    /// For each two classes, how far the first one is ahead since both have waiters, in parts of
+    /// [`SCALE`].
+    ahead: Vec<Vec<i64>>,
 }
 
 impl Run {
@@ -92,8 +81,7 @@ impl Run {
             waiting: Vec::new(),
             inside: Vec::new(),
             given: vec![0; count],
-            ahead: vec![vec![Ahead::default(); count]; count],
-            steps: 0,
+            ahead: vec![vec![0; count]; count],
         }
     }
 
@@ -114,43 +102,29 @@ impl Run {
         0..self.classes.len()
     }
 
-    /// A class may be charged again what it gets back, but not before those who came after the charge.
-    fn refunded(&mut self, class: usize, cost: u64, given: usize) {
-        let scaled = self.scaled(class, cost);
-        for ahead in &mut self.ahead[class] {
-            if given > ahead.since {
-                ahead.refunded += scaled;
-            }
-        }
-    }
-
     fn charged(&mut self, class: usize, cost: u64) {
         let scaled = self.scaled(class, cost).cast_signed();
         for other in self.others() {
-            self.ahead[class][other].ahead += scaled;
-            self.ahead[other][class].ahead -= scaled;
+            self.ahead[class][other] += scaled;
+            self.ahead[other][class] -= scaled;
         }
     }
 
     fn step(&mut self, step: Step) {
-        self.steps += 1;
-        let given = self.steps;
         match step {
             Step::Enter(class, cost) => {
                 let class = class % self.classes.len();
                 let mut wait = Waiter::new(self.queue.class(class).acquire_many(cost));
                 match wait.poll() {
-                    // It is charged nothing, so nothing is refunded.
+                    // It is charged nothing.
                     Poll::Ready(permit) => self.inside.push(Of {
                         class,
                         cost,
-                        given: 0,
                         it: permit.unwrap(),
                     }),
                     Poll::Pending => self.waiting.push(Of {
                         class,
                         cost,
-                        given: 0,
                         it: wait,
                     }),
                 }
@@ -163,13 +137,10 @@ impl Run {
             }
             Step::RollBack(index) if !self.inside.is_empty() => {
                 let of = self.inside.remove(index.index(self.inside.len()));
-                self.refunded(of.class, of.cost, of.given);
                 self.queue.class(of.class).rollback(of.it);
             }
             Step::Settle(index, used) if !self.inside.is_empty() => {
                 let of = self.inside.remove(index.index(self.inside.len()));
-                let used = used.min(of.cost);
-                self.refunded(of.class, of.cost - used, of.given);
                 self.queue.class(of.class).settle(of.it, used);
             }
             _ => {}
@@ -183,12 +154,7 @@ impl Run {
                     self.given[class] += 1;
                     self.charged(class, cost);
                     let it = permit.unwrap();
-                    self.inside.push(Of {
-                        class,
-                        cost,
-                        given,
-                        it,
-                    });
+                    self.inside.push(Of { class, cost, it });
                 }
             }
         }
@@ -221,23 +187,17 @@ impl Run {
         Ok(())
     }
 
-    /// `|W_i/w_i - W_j/w_j| <= cost_i/w_i + cost_j/w_j`, and what is refunded.
+    /// `|W_i/w_i - W_j/w_j| <= cost_i/w_i + cost_j/w_j`.
     fn check_charged(&mut self) -> Result<(), TestCaseError> {
         for class in self.others() {
             for other in self.others() {
                 let same = self.classes[class].0 == self.classes[other].0;
                 if !same || !self.waits(class) || !self.waits(other) {
-                    let since = self.steps;
-                    self.ahead[class][other] = Ahead {
-                        since,
-                        ..Ahead::default()
-                    };
+                    self.ahead[class][other] = 0;
                     continue;
                 }
-                let Ahead {
-                    refunded, ahead, ..
-                } = self.ahead[class][other];
-                let most = self.scaled(class, PERMITS) + self.scaled(other, PERMITS) + refunded;
+                let ahead = self.ahead[class][other];
+                let most = self.scaled(class, PERMITS) + self.scaled(other, PERMITS);
                 prop_assert!(ahead <= most.cast_signed(), "{ahead} of {most}");
             }
         }
@@ -266,7 +226,7 @@ proptest! {
     }
 
     #[test]
-    fn charges_of_classes_that_wait_differ_by_a_cost_of_each_and_what_is_refunded(
+    fn charges_of_classes_that_wait_differ_by_a_cost_of_each(
         classes in classes(),
         steps in prop::collection::vec(step(), 0..200),
     ) {

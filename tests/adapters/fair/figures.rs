@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use tollgate::fair::{Acquire, Class, FairQueue, InClass, Share};
-use tollgate::{Clock, ErrorKind, Quota, RateLimiter, Semaphore, Throttle, Waiting};
+use tollgate::fair::{Acquire, Class, ClassHandle, FairQueue, Share};
+use tollgate::{Clock, Quota, RateLimiter, Semaphore, Throttle, Waiting};
 
 use crate::support::Waiter;
 
@@ -20,7 +20,7 @@ fn slots(permits: usize) -> Slots {
 const MILLISECOND: Duration = Duration::from_millis(1);
 
 /// Those of a class that wait, oldest first.
-fn parked<T, K>(class: &InClass<T, K>, count: usize) -> VecDeque<Waits<T, K>>
+fn parked<T, K>(class: &ClassHandle<T, K>, count: usize) -> VecDeque<Waits<T, K>>
 where
     T: Throttle<Permit: Send, Enter: Send> + Send + Sync + 'static,
     K: std::hash::Hash + Eq + Send + Sync + 'static,
@@ -144,26 +144,4 @@ fn acquire_of_low_priority_under_endless_load_goes_after_its_aging() {
         }
         assert_eq!(went_at, goes_at);
     }
-}
-
-#[test]
-fn acquire_of_50_interactive_in_a_full_queue_displaces_the_newest_50_of_batch() {
-    let queue = FairQueue::new(slots(1))
-        .classes(|is_interactive| Class::new().priority(u8::from(*is_interactive)))
-        .max_waiters(100);
-    let permit = queue.class(true).try_acquire().unwrap();
-    let mut batch = parked(&queue.class(false), 100);
-    let mut interactive = parked(&queue.class(true), 50);
-    for wait in batch.range_mut(50..) {
-        assert_eq!(wait.wakes(), 1);
-        assert_eq!(wait.refused(), ErrorKind::QueueFull);
-    }
-    batch.truncate(50);
-    assert_eq!(queue.waiting(), 100);
-    drop(permit);
-    for wait in interactive.iter_mut().chain(&mut batch) {
-        drop(wait.granted());
-    }
-    assert_eq!(queue.waiting(), 0);
-    assert_eq!(queue.throttle().available_permits(), 1);
 }

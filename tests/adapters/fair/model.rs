@@ -11,7 +11,7 @@ use tollgate::fair::{Acquire, Class, FairPermit, FairQueue, Order, Share};
 use tollgate::throttle::Weighted;
 use tollgate::{AcquireError, Clock, Semaphore, Throttle, Waiting};
 
-use super::naive::{self, Charge, Model, Outcome};
+use super::naive::{self, Model, Outcome};
 use crate::support::Waiter;
 use crate::support::cases::cases;
 
@@ -48,7 +48,6 @@ fn milliseconds(milliseconds: u64) -> Duration {
 fn class() -> impl Strategy<Value = naive::Class> {
     let order = prop_oneof![
         Just(Order::Fifo),
-        Just(Order::Lifo),
         (0..30_u64).prop_map(|limit| Order::AdaptiveLifo(milliseconds(limit))),
     ];
     let most = prop_oneof![Just(u64::from(u32::MAX)), 1..4_u64];
@@ -64,7 +63,6 @@ fn class() -> impl Strategy<Value = naive::Class> {
             held: 0,
             start: 0,
             finish: 0,
-            last: 0,
             was_eligible: false,
         },
     )
@@ -133,16 +131,16 @@ struct Waits {
     wait: Waiter<Waiting<Acquire<Arc<Semaphore>, usize>>>,
 }
 
-/// A permit of a class, its cost, and what the class was charged.
-struct Holds(usize, u64, Charge, Permit);
+/// A permit of a class, and its cost.
+struct Holds(usize, u64, Permit);
 
 fn compare(
     polled: Poll<Result<Permit, AcquireError>>,
     expected: Option<Outcome>,
-) -> Result<Option<(Permit, Charge)>, TestCaseError> {
+) -> Result<Option<Permit>, TestCaseError> {
     match (polled, expected) {
         (Poll::Pending, None) => Ok(None),
-        (Poll::Ready(Ok(permit)), Some(Ok(charged))) => Ok(Some((permit, charged))),
+        (Poll::Ready(Ok(permit)), Some(Ok(_))) => Ok(Some(permit)),
         (Poll::Ready(Err(error)), Some(Err(kind))) => {
             prop_assert_eq!(error.kind(), kind);
             Ok(None)
@@ -171,8 +169,6 @@ fn run(settings: Settings, steps: Vec<Step>) -> Result<(), TestCaseError> {
         free: settings.permits as u64,
         now: Duration::ZERO,
         virtual_times: [0; 3],
-        joined_after: [0; 3],
-        granted: 0,
         joined: 0,
         served: Vec::new(),
     };
@@ -198,8 +194,8 @@ fn run(settings: Settings, steps: Vec<Step>) -> Result<(), TestCaseError> {
                         cost,
                         wait,
                     });
-                } else if let Some((permit, charged)) = compare(polled, expected)? {
-                    inside.push(Holds(class, cost, charged, permit));
+                } else if let Some(permit) = compare(polled, expected)? {
+                    inside.push(Holds(class, cost, permit));
                 }
             }
             Step::Try(class, cost) => {
@@ -209,7 +205,7 @@ fn run(settings: Settings, steps: Vec<Step>) -> Result<(), TestCaseError> {
                 if let Ok(permit) = tried {
                     model.free -= cost;
                     model.classes[class].held += 1;
-                    inside.push(Holds(class, cost, Charge::default(), permit));
+                    inside.push(Holds(class, cost, permit));
                 }
             }
             Step::Collect(index) if !waiting.is_empty() => {
@@ -218,8 +214,8 @@ fn run(settings: Settings, steps: Vec<Step>) -> Result<(), TestCaseError> {
                 let expected = model.collect(waiting[at].id);
                 if polled.is_ready() {
                     let Waits { class, cost, .. } = waiting.remove(at);
-                    if let Some((permit, charged)) = compare(polled, expected)? {
-                        inside.push(Holds(class, cost, charged, permit));
+                    if let Some(permit) = compare(polled, expected)? {
+                        inside.push(Holds(class, cost, permit));
                     }
                 } else {
                     prop_assert_eq!(expected, None);
@@ -233,19 +229,19 @@ fn run(settings: Settings, steps: Vec<Step>) -> Result<(), TestCaseError> {
                 model.leave(id, class);
             }
             Step::Release(index) if !inside.is_empty() => {
-                let Holds(class, cost, _, permit) = inside.remove(index.index(inside.len()));
+                let Holds(class, cost, permit) = inside.remove(index.index(inside.len()));
                 drop(permit);
                 model.release(class, cost);
             }
             Step::RollBack(index) if !inside.is_empty() => {
-                let Holds(class, cost, charged, permit) = inside.remove(index.index(inside.len()));
+                let Holds(class, cost, permit) = inside.remove(index.index(inside.len()));
                 queue.class(class).rollback(permit);
-                model.settle_for(class, cost, charged, 0);
+                model.release(class, cost);
             }
             Step::Settle(index, used) if !inside.is_empty() => {
-                let Holds(class, cost, charged, permit) = inside.remove(index.index(inside.len()));
+                let Holds(class, cost, permit) = inside.remove(index.index(inside.len()));
                 queue.class(class).settle(permit, used);
-                model.settle_for(class, cost, charged, used);
+                model.release(class, cost);
             }
             Step::Advance(time) => {
                 clock.advance(milliseconds(time));
@@ -262,7 +258,7 @@ fn run(settings: Settings, steps: Vec<Step>) -> Result<(), TestCaseError> {
         }
     }
     for Waits { id, mut wait, .. } in waiting {
-        if let Some((permit, _)) = compare(wait.poll(), model.collect(id))? {
+        if let Some(permit) = compare(wait.poll(), model.collect(id))? {
             // So that nobody else is served meanwhile.
             std::mem::forget(permit);
         }

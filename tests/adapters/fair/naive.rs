@@ -19,8 +19,6 @@ pub(crate) struct Class {
     pub(crate) held: u64,
     pub(crate) start: u64,
     pub(crate) finish: u64,
-    /// The number of its last grant.
-    pub(crate) last: u64,
     pub(crate) was_eligible: bool,
 }
 
@@ -36,15 +34,8 @@ pub(crate) struct Waiter {
     cost: u64,
 }
 
-/// What a class was charged for a grant, and the number of the grant.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Charge {
-    pub(crate) cost: u64,
-    pub(crate) number: u64,
-}
-
-/// What became of a caller: what it is charged, or why it was refused.
-pub(crate) type Outcome = Result<Charge, ErrorKind>;
+/// What became of a caller: what it asked for, or why it was refused.
+pub(crate) type Outcome = Result<u64, ErrorKind>;
 
 pub(crate) struct Model {
     pub(crate) share: Share,
@@ -56,9 +47,6 @@ pub(crate) struct Model {
     pub(crate) now: Duration,
     /// The virtual time of each priority.
     pub(crate) virtual_times: [u64; 3],
-    /// How many grants there were when a class of each priority last became eligible.
-    pub(crate) joined_after: [u64; 3],
-    pub(crate) granted: u64,
     pub(crate) joined: u64,
     /// What waiters were given and have not collected.
     pub(crate) served: Vec<(usize, Outcome)>,
@@ -98,7 +86,6 @@ impl Model {
             if is_eligible && !class.was_eligible {
                 let virtual_time = self.virtual_times[usize::from(class.priority)];
                 class.start = virtual_time.max(class.finish);
-                self.joined_after[usize::from(class.priority)] = self.granted;
             }
             class.was_eligible = is_eligible;
         }
@@ -112,7 +99,6 @@ impl Model {
 
     fn is_lifo(&self, class: usize) -> bool {
         match self.classes[class].order {
-            Order::Lifo => true,
             Order::AdaptiveLifo(limit) => {
                 let oldest = self.of(class).first().copied();
                 oldest.is_some_and(|oldest| self.now - oldest.since > limit)
@@ -164,10 +150,7 @@ impl Model {
         };
         class.finish = class.start + charged * SCALE / class.weight;
         class.start = class.finish;
-        self.granted += 1;
-        class.last = self.granted;
-        let (cost, number) = (waiter.cost, self.granted);
-        self.served.push((waiter.id, Ok(Charge { cost, number })));
+        self.served.push((waiter.id, Ok(waiter.cost)));
     }
 
     /// Grants what can be granted.
@@ -201,24 +184,16 @@ impl Model {
         if self.try_enter(class, cost) {
             self.free -= cost;
             self.classes[class].held += 1;
-            return Some(Ok(Charge::default()));
+            return Some(Ok(cost));
         }
         let of_class = self.of(class);
         let full = Some(Err(ErrorKind::QueueFull));
         let oldest = of_class.first().filter(|_| self.is_lifo(class));
-        if of_class.len() >= self.classes[class].max_waiters {
+        let most = self.classes[class].max_waiters;
+        if of_class.len() >= most || self.waiting.len() >= self.max_waiters {
             match oldest {
                 Some(oldest) => self.refuse(oldest.id),
                 None => return full,
-            }
-        } else if self.waiting.len() >= self.max_waiters {
-            let lowest = (self.waiting.iter().copied())
-                .min_by_key(|waiter| (self.level(waiter.class), Reverse(waiter.number)));
-            let priority = self.classes[class].priority;
-            match (lowest, oldest) {
-                (Some(lowest), _) if self.level(lowest.class) < priority => self.refuse(lowest.id),
-                (_, Some(oldest)) => self.refuse(oldest.id),
-                _ => return full,
             }
         }
         self.joined += 1;
@@ -247,39 +222,15 @@ impl Model {
         match self.collect(id) {
             None => drop(self.remove(id)),
             Some(Err(_)) => {}
-            Some(Ok(charge)) => {
-                self.recharge(class, charge, 0);
+            Some(Ok(cost)) => {
                 self.returned(class);
                 match self.choose() {
-                    Some(next) if next.cost == charge.cost => self.grant(next),
-                    _ => self.free += charge.cost,
+                    Some(next) if next.cost == cost => self.grant(next),
+                    _ => self.free += cost,
                 }
             }
         }
         self.settle();
-    }
-
-    /// Charges another cost than was charged.
-    fn recharge(&mut self, class: usize, charge: Charge, cost: u64) {
-        let class = &mut self.classes[class];
-        let joined_after = self.joined_after[usize::from(class.priority)];
-        let is_late = charge.number <= joined_after && charge.number != class.last;
-        // Held permits return by themselves.
-        let is_held = self.share == Share::ByConcurrency;
-        if is_held || charge == Charge::default() || cost < charge.cost && is_late {
-            return;
-        }
-        class.finish -= charge.cost * SCALE / class.weight;
-        class.finish += cost * SCALE / class.weight;
-        // It gets back what it was charged, but not to before the virtual time.
-        let virtual_time = self.virtual_times[usize::from(class.priority)];
-        class.start = class.start.min(virtual_time).max(class.finish);
-    }
-
-    /// A permit returns, and so does what was charged for it beyond what was used.
-    pub(crate) fn settle_for(&mut self, class: usize, cost: u64, charge: Charge, used: u64) {
-        self.recharge(class, charge, used);
-        self.release(class, cost);
     }
 
     /// A class holds one less. While it held it, it was served.

@@ -13,21 +13,12 @@ use tollgate::fair::{FairPermit, FairQueue};
 use tollgate::observe::Observed;
 use tollgate::throttle::Weighted;
 use tollgate::{
-    AcquireError, Algorithm, Charge, Clock, Keyed, LeakyBucket, ManualClock, MissedTickBehavior,
-    Quota, RateLimiter, Throttle, Tick, Waiting,
+    AcquireError, Algorithm, BoxThrottle, Charge, Clock, Keyed, LeakyBucket, ManualClock,
+    MissedTickBehavior, Quota, RateLimiter, Throttle, Tick, Waiting,
 };
 
 use crate::support::Waiter;
 use crate::support::foreign::calls_when_woken;
-
-const ALGORITHMS: [Algorithm; 6] = [
-    Algorithm::Gcra,
-    Algorithm::TokenBucket,
-    Algorithm::FixedWindow,
-    Algorithm::SlidingWindow,
-    Algorithm::SlidingLog,
-    Algorithm::SubInterval { parts: 2 },
-];
 
 const MISSED: [Option<MissedTickBehavior>; 6] = [
     None,
@@ -92,7 +83,7 @@ fn acquire_behind_a_late_timer_is_charged_at_the_ticks_of_the_limiter() {
     // One at a time: the limiter grants a batch before it wakes the first of it.
     let quota = Quota::new(1, ms(100));
     let one_by_one = |algorithm: &Algorithm| algorithm.check(quota).is_ok();
-    for algorithm in ALGORITHMS.into_iter().filter(one_by_one) {
+    for &algorithm in Algorithm::all().iter().filter(|it| one_by_one(it)) {
         for missed in MISSED {
             for takes in [3, 250, 1040].map(ms) {
                 let spent = || {
@@ -181,11 +172,11 @@ impl<T: Weighted> Throttle for Twice<T> {
     type Enter = T::Enter;
 
     fn enter(&self) -> Waiting<T::Enter> {
-        self.0.enter_many(2)
+        self.0.cost(2).enter()
     }
 
     fn enter_now(&self) -> Option<T::Permit> {
-        self.0.enter_many_now(2)
+        self.0.cost(2).enter_now()
     }
 
     fn tick(&self, permit: Option<&T::Permit>) -> Option<Tick> {
@@ -193,11 +184,11 @@ impl<T: Weighted> Throttle for Twice<T> {
     }
 
     fn enter_as_of(&self, tick: Tick) -> Waiting<T::Enter> {
-        self.0.enter_many_as_of(2, tick)
+        self.0.cost(2).enter_as_of(tick)
     }
 
-    fn wakes_unlocked(&self) -> bool {
-        self.0.wakes_unlocked()
+    fn wakes_outside_locks(&self) -> bool {
+        self.0.wakes_outside_locks()
     }
 }
 
@@ -213,7 +204,9 @@ fn enter_as_of_of_each_rate_and_wrapper_makes_up_for_a_late_timer() {
     assert_forwards("with a cost", |clock| twice(clock).cost_owned(2));
     assert_forwards("optional", |clock| Some(rate(clock)));
     assert_forwards("observed", |clock| Observed::new(rate(clock), ()));
-    assert_forwards("boxed", |clock| rate(clock).boxed().boxed());
+    assert_forwards("boxed", |clock| {
+        BoxThrottle::new(BoxThrottle::new(rate(clock)))
+    });
     assert_forwards("a key", |clock| {
         let rates = Keyed::<u64, _>::rate_limiters(TEN).clock(clock);
         Arc::new(rates).key_owned(7)
@@ -270,7 +263,7 @@ mod jumps {
         random: &mut Random,
         algorithm: Algorithm,
     ) -> (Quota, impl Fn() -> Arc<RateLimiter> + use<>) {
-        let count = 2 * (1 + u64::from(random.below(150)));
+        let count = 2 * (3 + u64::from(random.below(150)));
         let quota = Quota::new(count, ms(1 + u64::from(random.below(60))));
         let quota = match algorithm {
             Algorithm::Gcra => quota.burst(1 + u64::from(random.below(6))),
@@ -319,7 +312,8 @@ mod jumps {
     fn acquire_at_random_behind_late_timers_is_charged_at_the_ticks_of_the_limiter() {
         for seed in 0..300 {
             let mut random = Random::new(seed);
-            let algorithm = ALGORITHMS[seed as usize % ALGORITHMS.len()];
+            let all = Algorithm::all();
+            let algorithm = all[seed as usize % all.len()];
             paused_runtime().block_on(async {
                 let (quota, make) = random_limiter(&mut random, algorithm);
                 let (alone, queue) = (make(), FairQueue::new(make()));

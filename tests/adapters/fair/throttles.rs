@@ -14,8 +14,8 @@ use tollgate::fair::{Acquire, Class, FairQueue, Share};
 use tollgate::observe::{Observed, Observer, Place};
 use tollgate::throttle::{Adaptive, Inspect, LimitStatus, Weighted};
 use tollgate::{
-    AcquireError, ChannelSemaphore, Clock, ErrorKind, Quota, RateLimiter, Semaphore, Throttle,
-    TryThrottle, Waiting, all,
+    AcquireError, BoxThrottle, ChannelSemaphore, Clock, ErrorKind, Quota, RateLimiter, Semaphore,
+    Throttle, TryThrottle, Waiting, all,
 };
 
 use crate::support::Waiter;
@@ -109,7 +109,7 @@ async fn acquire_of_a_throttle_that_takes_part_in_the_budget_of_tokio_goes_on() 
 }
 
 #[test]
-fn acquire_of_a_throttle_that_panics_panics_in_the_waiter_that_is_next() {
+fn acquire_of_a_throttle_that_panics_when_it_is_polled_refuses_the_waiter_that_is_next() {
     let waker = Arc::new(Mutex::new(None));
     let kept = Arc::clone(&waker);
     let queue = FairQueue::new(Polled::new(move |waker, poll| {
@@ -124,11 +124,48 @@ fn acquire_of_a_throttle_that_panics_panics_in_the_waiter_that_is_next() {
     let waker = waker.lock().unwrap().take().unwrap();
     // The code that wakes has nothing to do with it.
     waker.wake();
-    let panicked = catch_unwind(AssertUnwindSafe(|| first.poll()));
-    let message = panicked.unwrap_err().downcast::<&str>().unwrap();
-    assert_eq!(*message, "the throttle panics on purpose");
+    assert_eq!(first.refused(), ErrorKind::Closed);
     assert_eq!(*second.granted(), 7);
     assert_eq!(queue.waiting(), 0);
+    assert!(queue.snapshot().iter().all(|class| class.held == 0));
+}
+
+/// Panics when it is entered without a wait.
+#[derive(Clone)]
+struct PanicsAtOnce;
+
+impl Throttle for PanicsAtOnce {
+    type Permit = u32;
+    type Enter = Enter;
+
+    fn enter(&self) -> Waiting<Enter> {
+        Waiting::new(Box::pin(async { Ok(7) }))
+    }
+
+    fn enter_now(&self) -> Option<u32> {
+        panic!("the throttle panics on purpose")
+    }
+}
+
+impl TryThrottle for PanicsAtOnce {
+    fn try_enter(&self) -> Result<u32, AcquireError> {
+        panic!("the throttle panics on purpose")
+    }
+}
+
+#[test]
+fn acquire_of_a_throttle_that_panics_in_the_call_of_the_caller_panics_in_it_and_holds_nothing() {
+    let queue = FairQueue::new(PanicsAtOnce);
+    let class = queue.class(1);
+    let calls: [&dyn Fn(); 2] = [&|| drop(class.try_acquire()), &|| {
+        drop(Waiter::new(class.acquire()).poll())
+    }];
+    for call in calls {
+        let payload = catch_unwind(AssertUnwindSafe(call)).unwrap_err();
+        let message = payload.downcast::<&str>().unwrap();
+        assert_eq!(*message, "the throttle panics on purpose");
+        assert!(queue.snapshot().is_empty());
+    }
 }
 
 #[test]
@@ -144,21 +181,27 @@ fn acquire_of_a_throttle_that_refuses_refuses_the_waiter_that_is_next() {
 }
 
 #[test]
-fn close_of_the_throttle_refuses_all_waiters_of_all_classes() {
+fn close_of_the_throttle_refuses_all_waiters_of_classes_below_their_maximum() {
     let queue = FairQueue::new(Arc::new(Semaphore::new(2)))
         .classes(|key: &u32| Class::new().max_concurrency(1 + *key / 3));
     // The first two classes are at their maximum.
     let permits = [0, 1].map(|key| queue.class(key).try_acquire().unwrap());
-    let mut waits: Vec<_> = (0..30)
-        .map(|index| Waiter::parked(queue.class(index % 5).acquire()))
-        .collect();
+    let waits = (0..30).map(|index| Waiter::parked(queue.class(index % 5).acquire()));
+    let (mut at_maximum, mut below): (Vec<_>, Vec<_>) = waits
+        .enumerate()
+        .partition(|(index, _)| index % 5 < permits.len());
     queue.throttle().close();
-    for wait in &mut waits {
+    for (_, wait) in &mut below {
+        assert!(wait.wakes() > 0);
+        assert_eq!(wait.refused(), ErrorKind::Closed);
+    }
+    assert_eq!(queue.waiting(), at_maximum.len());
+    drop(permits);
+    for (_, wait) in &mut at_maximum {
         assert!(wait.wakes() > 0);
         assert_eq!(wait.refused(), ErrorKind::Closed);
     }
     assert_eq!(queue.waiting(), 0);
-    drop(permits);
     assert_eq!(
         queue.class(1).try_acquire().unwrap_err().kind(),
         ErrorKind::Closed
@@ -264,7 +307,7 @@ fn acquire_of_all_with_a_part_that_wakes_under_its_lock_is_not_polled_under_it()
     let nested = all((all((ours(), part.clone())), Some(ours())));
     check(FairQueue::new(nested), &part);
     check(FairQueue::new(Some(part.clone())), &part);
-    check(FairQueue::new(part.clone().boxed()), &part);
+    check(FairQueue::new(BoxThrottle::new(part.clone())), &part);
     let observed = Observed::new(part.clone(), ());
     check(FairQueue::new(observed), &part);
     let class = FairQueue::new(part.clone()).class("inner");
@@ -288,7 +331,7 @@ fn close_of_a_semaphore_of_tokio_refuses_all_when_the_next_waiter_runs() {
 
 /// Panics when it is entered for more than 10, and then lets somebody join meanwhile.
 #[derive(Clone)]
-struct CountsToTen(Arc<Mutex<Option<Meanwhile>>>);
+struct CountsToTen(Arc<Mutex<Option<Meanwhile>>>, u64);
 
 type Meanwhile = Box<dyn FnOnce() + Send>;
 
@@ -297,17 +340,20 @@ impl Throttle for CountsToTen {
     type Enter = Enter;
 
     fn enter(&self) -> Waiting<Enter> {
+        let n = self.1;
+        if let Some(meanwhile) = self.0.lock().unwrap().take().filter(|_| n > 10) {
+            meanwhile();
+        }
+        assert!(n <= 10, "cannot count {n}");
         Waiting::new(Box::pin(async { Ok(7) }))
     }
 }
 
 impl Weighted for CountsToTen {
-    fn enter_many(&self, n: u64) -> Waiting<Enter> {
-        if let Some(meanwhile) = self.0.lock().unwrap().take().filter(|_| n > 10) {
-            meanwhile();
-        }
-        assert!(n <= 10, "cannot count {n}");
-        self.enter()
+    type Many = Self;
+
+    fn cost(&self, n: u64) -> Self {
+        Self(Arc::clone(&self.0), n)
     }
 
     fn settle(&self, _: u32, _: u64) {}
@@ -318,8 +364,8 @@ impl Weighted for CountsToTen {
 }
 
 #[test]
-fn acquire_many_of_a_cost_that_panics_panics_in_no_waiter_of_another_cost() {
-    let throttle = CountsToTen(Arc::default());
+fn acquire_many_of_a_cost_that_panics_refuses_no_waiter_of_another_cost() {
+    let throttle = CountsToTen(Arc::default(), 1);
     let queue = FairQueue::new(throttle.clone()).classes(|key| Class::new().priority(*key));
     let joined = Arc::new(Mutex::new(None));
     let (same, slot) = (queue.clone(), Arc::clone(&joined));
@@ -327,7 +373,7 @@ fn acquire_many_of_a_cost_that_panics_panics_in_no_waiter_of_another_cost() {
         *slot.lock().unwrap() = Some(Waiter::parked(same.class(1).acquire()));
     }));
     let mut large = Waiter::new(queue.class(0).acquire_many(11));
-    assert!(catch_unwind(AssertUnwindSafe(|| large.poll())).is_err());
+    assert_eq!(large.refused(), ErrorKind::Closed);
     let mut small = joined.lock().unwrap().take().unwrap();
     assert_eq!(*small.granted(), 7);
 }
@@ -406,7 +452,7 @@ fn cost_of_a_class_charges_it_and_is_rolled_back_by_a_later_part() {
 }
 
 #[test]
-fn rollback_refunds_the_throttle_and_the_share() {
+fn rollback_refunds_the_throttle_and_not_the_share() {
     let clock = Clock::manual();
     let rate = RateLimiter::new(Quota::per_second(1).burst(4)).clock(&clock);
     let queue = FairQueue::new(Arc::new(rate))
@@ -414,21 +460,20 @@ fn rollback_refunds_the_throttle_and_the_share() {
         .clock(&clock);
     let [a, b] = [1, 2].map(|key| queue.class(key));
     drop(a.acquire_many(4).wait().unwrap());
-    // Both wait, and the first one is charged, which is rolled back.
+    // It waits, and is charged, which is rolled back.
     let mut wait = Waiter::parked(a.acquire_many(2));
     clock.advance(std::time::Duration::from_secs(2));
-    let permit = wait.granted();
-    a.rollback(permit);
+    a.rollback(wait.granted());
     assert_eq!(queue.throttle().available(), 2);
     a.settle(a.acquire_many(2).wait().unwrap(), 1);
     assert_eq!(queue.throttle().available(), 1);
     drop(b.acquire().wait().unwrap());
-    // Neither has been charged, so the older one goes first.
+    // Its class has been charged for the wait, and the other one nothing.
     let mut first = Waiter::parked(a.acquire());
     let mut second = Waiter::parked(b.acquire());
     clock.advance(std::time::Duration::from_secs(1));
-    drop(first.granted());
-    assert!(second.is_pending());
+    drop(second.granted());
+    assert!(first.is_pending());
 }
 
 #[test]
@@ -436,10 +481,11 @@ fn finish_of_a_permit_tells_an_adaptive_throttle_and_serves_the_next() {
     let limit = Arc::new(AdaptiveSemaphore::new(Gradient::default()).limits(1..=1));
     let queue = FairQueue::new(Arc::clone(&limit)).classes(|_| Class::new().max_concurrency(1));
     let class = queue.class(0);
-    let held = class.try_acquire().unwrap();
+    let mut held = class.try_acquire().unwrap();
     let mut waiter = Waiter::parked(class.acquire());
-    class.finish(held, Feedback::OVERLOADED);
-    class.finish(waiter.granted(), Feedback::Ignored);
+    class.learn(&mut held, Feedback::OVERLOADED);
+    drop(held);
+    class.learn(&mut waiter.granted(), Feedback::Ignored);
     let observed = Observed::new(class, ());
     let mut permit = observed.try_acquire().unwrap();
     observed.learn(&mut permit, Feedback::OVERLOADED);
@@ -457,7 +503,7 @@ fn inspect_of_a_class_is_that_of_the_throttle() {
     let class = queue.class("a");
     let permit = class.try_enter().unwrap();
     let mut available = Vec::new();
-    class.inspect_parts(Some(&permit), &mut |part, status| {
+    class.inspect(Some(&permit), &mut |part, status| {
         if let LimitStatus::Concurrency {
             available: left, ..
         } = status
@@ -490,7 +536,7 @@ fn class_of_a_map_that_panics_panics_in_the_caller_and_loses_nothing() {
 #[tokio::test(start_paused = true)]
 async fn acquire_by_tasks_in_front_of_a_boxed_throttle_admits_all() {
     let semaphore = Arc::new(Semaphore::new(2));
-    let queue = FairQueue::new(Arc::clone(&semaphore).boxed());
+    let queue = FairQueue::new(BoxThrottle::new(Arc::clone(&semaphore)));
     let mut tasks = tokio::task::JoinSet::new();
     for task in 0..100 {
         let class = queue.class(task % 7);
@@ -527,10 +573,8 @@ type Slots = Arc<Semaphore>;
 type Crowd = Vec<Waiter<Waiting<Acquire<Slots, u32>>>>;
 
 /// So many waiters behind a semaphore without permits.
-fn crowd(waiters: usize, class: Class, clock: &Clock) -> (FairQueue<Slots, u32>, Crowd) {
-    let queue = FairQueue::new(Arc::new(Semaphore::new(0)))
-        .classes(move |_| class)
-        .clock(clock.clone());
+fn crowd(waiters: usize) -> (FairQueue<Slots, u32>, Crowd) {
+    let queue = FairQueue::new(Arc::new(Semaphore::new(0)));
     let park = |_| Waiter::parked(queue.class(1).acquire());
     let waiters = (0..waiters).map(park).collect();
     (queue, waiters)
@@ -541,7 +585,7 @@ const AT_ONCE: usize = 1024;
 
 #[test]
 fn set_permits_for_many_waiters_serves_a_part_of_them_and_wakes_the_next() {
-    let (queue, mut waiters) = crowd(3 * AT_ONCE, Class::new(), &Clock::default());
+    let (queue, mut waiters) = crowd(3 * AT_ONCE);
     queue.throttle().set_permits(3 * AT_ONCE);
     assert_eq!(queue.waiting(), 2 * AT_ONCE);
     assert_eq!(waiters[AT_ONCE].wakes(), 1);
@@ -554,7 +598,7 @@ fn set_permits_for_many_waiters_serves_a_part_of_them_and_wakes_the_next() {
 /// None of those that were woken is polled.
 #[test]
 fn drop_of_any_waiter_after_a_part_was_served_serves_the_others() {
-    let (queue, mut waiters) = crowd(2 * AT_ONCE + 1, Class::new(), &Clock::default());
+    let (queue, mut waiters) = crowd(2 * AT_ONCE + 1);
     queue.throttle().set_permits(3 * AT_ONCE);
     assert_eq!(queue.waiting(), AT_ONCE + 1);
     drop(waiters.pop());
@@ -564,27 +608,13 @@ fn drop_of_any_waiter_after_a_part_was_served_serves_the_others() {
 
 #[test]
 fn close_with_many_waiters_refuses_a_part_of_them_and_wakes_the_next() {
-    let (queue, mut waiters) = crowd(3 * AT_ONCE, Class::new(), &Clock::default());
+    let (queue, mut waiters) = crowd(3 * AT_ONCE);
     queue.throttle().close();
     assert_eq!(queue.waiting(), 2 * AT_ONCE);
     for waiter in &mut waiters {
         assert_eq!(waiter.refused(), ErrorKind::Closed);
     }
     assert_eq!(queue.waiting(), 0);
-}
-
-#[test]
-fn set_permits_for_many_waiters_that_waited_too_long_refuses_a_part_of_them() {
-    let clock = Clock::manual();
-    let class = Class::new().max_queue_time(Duration::from_secs(1));
-    let (queue, mut waiters) = crowd(3 * AT_ONCE, class, &Clock::from(&clock));
-    clock.advance(Duration::from_secs(1));
-    queue.throttle().set_permits(1);
-    assert!((2 * AT_ONCE - 8..=2 * AT_ONCE).contains(&queue.waiting()));
-    for waiter in &mut waiters {
-        assert_eq!(waiter.refused(), ErrorKind::TimedOut);
-    }
-    assert_eq!(queue.throttle().available_permits(), 1);
 }
 
 /// The part before the full one is entered and rolled back, and its observer sees that.

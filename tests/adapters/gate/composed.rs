@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tollgate::{ErrorKind, Semaphore, Throttle, TryThrottle, all};
+use tollgate::{BoxThrottle, ErrorKind, Semaphore, Throttle, TryThrottle, all};
 
 use super::{MINUTE, open};
 use crate::support::Waiter;
@@ -47,7 +47,7 @@ fn before_others_it_keeps_from_taking_anything() {
 
     // Behind others it gives back what they had taken.
     gate.block_for(MINUTE);
-    let behind = all((&slots, gate.clone().boxed()));
+    let behind = all((&slots, BoxThrottle::new(gate.clone())));
     let waiting = Waiter::parked(behind.acquire());
     assert_eq!((slots.available_permits(), gate.waiting()), (0, 1));
     drop(waiting);

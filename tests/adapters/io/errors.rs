@@ -41,8 +41,10 @@ impl Throttle for Refuses {
 }
 
 impl Weighted for Refuses {
-    fn enter_many(&self, _: u64) -> Waiting<Self::Enter> {
-        self.enter()
+    type Many = Self;
+
+    fn cost(&self, _: u64) -> Self {
+        self.clone()
     }
 
     fn settle(&self, (): (), _: u64) {}

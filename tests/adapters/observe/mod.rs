@@ -12,10 +12,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tollgate::observe::{Observed, Observer, Place};
-use tollgate::throttle::{Inspect, LimitStatus, TryWeighted, Weighted};
+use tollgate::throttle::{Inspect, LimitStatus, Weighted};
 use tollgate::{
-    AcquireError, Clock, ErrorKind, Gate, Pool, Quota, RateLimiter, Semaphore, Throttle,
-    TryThrottle, all,
+    AcquireError, BoxThrottle, Clock, ErrorKind, Gate, Pool, Quota, RateLimiter, Semaphore,
+    Throttle, TryThrottle, all,
 };
 
 use crate::support::foreign::panic_message;
@@ -226,16 +226,16 @@ fn units_and_status_are_those_of_the_throttle() {
     let limiter = RateLimiter::new(Quota::per_hour(1).burst(8)).clock(Clock::manual());
     let observed = Observed::new(&limiter, &log);
     assert_eq!(observed.max_units(), 8);
-    let charge = observed.try_enter_many(5).unwrap();
+    let charge = observed.cost(5).try_enter().unwrap();
     let mut left = Vec::new();
-    observed.inspect(Some(&charge), &mut |status| match status {
+    observed.inspect(Some(&charge), &mut |_, status| match status {
         LimitStatus::Rate { decision, .. } => left.push(decision.remaining),
         other => panic!("{other:?}"),
     });
     assert_eq!(left, [3]);
     observed.settle(charge, 2);
     assert_eq!(limiter.available(), 6);
-    let charge = poll_once(&mut observed.enter_many(6)).map(Result::unwrap);
+    let charge = poll_once(&mut observed.cost(6).enter()).map(Result::unwrap);
     assert!(charge.is_ready());
     let reports = [Admitted(None), Released(1), Admitted(None)];
     assert_eq!(log.take(), reports);
@@ -277,13 +277,13 @@ fn place_of_an_entry_through_a_trait_is_that_of_the_creation() {
     drop(poll_once(&mut observed.enter()));
     drop(observed.try_enter());
     drop(poll_once(&mut (&&observed).enter()));
-    drop(poll_once(&mut observed.enter_many(2)));
-    drop(observed.try_enter_many(2));
+    drop(poll_once(&mut observed.cost(2).enter()));
+    drop(observed.cost(2).try_enter());
     let both = all((observed.clone(), Gate::new()));
     drop(poll_once(&mut both.acquire()));
     drop(both.try_acquire());
     drop(poll_once(&mut Some(observed.clone()).enter()));
-    drop(poll_once(&mut observed.boxed().enter()));
+    drop(poll_once(&mut BoxThrottle::new(observed).enter()));
     assert_eq!(log.lines(here), [1; 9]);
 }
 

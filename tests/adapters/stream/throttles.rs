@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures::{StreamExt, stream};
 use tollgate::stream::LimitStreamExt;
-use tollgate::{ErrorKind, Semaphore, Throttle, all};
+use tollgate::{BoxThrottle, ErrorKind, Semaphore, Throttle, all};
 
 use super::jobs::{Jobs, Polled};
 use crate::support::{assert_at_rest, yield_now};
@@ -37,7 +37,7 @@ fn each_kind_lets_in_as_many_as_it_should() {
     assert_eq!(most_at_once(None::<&Semaphore>), 20);
     assert_eq!(most_at_once(all((&narrow, &*semaphore))), 2);
     assert_eq!(most_at_once(all((&*semaphore, semaphore.cost(1)))), 3);
-    assert_eq!(most_at_once(Arc::clone(&semaphore).boxed()), 6);
+    assert_eq!(most_at_once(BoxThrottle::new(Arc::clone(&semaphore))), 6);
     assert_eq!(most_at_once(&tollgate::Pool::new([(); 4])), 4);
     #[cfg(feature = "channel")]
     assert_eq!(most_at_once(&tollgate::ChannelSemaphore::new(4)), 4);

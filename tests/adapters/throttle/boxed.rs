@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tollgate::{ErrorKind, Semaphore, Throttle, all};
+use tollgate::{BoxThrottle, ErrorKind, Semaphore, Throttle, all};
 
 use crate::support::scripted::{Log, Script};
 use crate::support::{Waiter, assert_at_rest};
@@ -10,7 +10,7 @@ use crate::support::{Waiter, assert_at_rest};
 #[test]
 fn rollback_reaches_the_throttle_with_its_permit() {
     let log = Log::default();
-    let throttle = log.part("a").boxed().boxed();
+    let throttle = BoxThrottle::new(BoxThrottle::new(log.part("a")));
     let permits = [(); 3].map(|()| Waiter::new(throttle.enter()).granted());
     log.take();
     let [first, second, third] = permits;
@@ -25,7 +25,10 @@ fn rollback_reaches_the_throttle_with_its_permit() {
 fn a_permit_of_another_throttle_is_dropped() {
     let log = Log::default();
     let semaphore = Arc::new(Semaphore::new(1));
-    let (scripted, other) = (log.part("a").boxed(), Arc::clone(&semaphore).boxed());
+    let (scripted, other) = (
+        BoxThrottle::new(log.part("a")),
+        BoxThrottle::new(Arc::clone(&semaphore)),
+    );
     let (permit, of_other) = (
         Waiter::new(scripted.enter()).granted(),
         Waiter::new(other.enter()).granted(),
@@ -46,13 +49,16 @@ fn a_permit_of_another_throttle_is_dropped() {
 #[test]
 fn refusals_are_those_of_the_throttle() {
     let semaphore = Arc::new(Semaphore::new(1));
-    let large = Arc::clone(&semaphore).cost_owned(2).boxed();
+    let large = BoxThrottle::new(Arc::clone(&semaphore).cost_owned(2));
     let refused = Waiter::new(large.acquire()).output().unwrap_err();
     assert_eq!(
         (refused.kind(), refused.capacity()),
         (ErrorKind::ExceedsCapacity, Some(1))
     );
-    let throttle = all((Arc::clone(&semaphore), Arc::clone(&semaphore).cost_owned(2))).boxed();
+    let throttle = BoxThrottle::new(all((
+        Arc::clone(&semaphore),
+        Arc::clone(&semaphore).cost_owned(2),
+    )));
     let refused = Waiter::new(throttle.acquire()).output().unwrap_err();
     assert_eq!((refused.part(), refused.capacity()), (Some(1), Some(1)));
     semaphore.close();
@@ -68,7 +74,10 @@ fn refusals_are_those_of_the_throttle() {
 fn in_a_composition_and_around_one() {
     let log = Log::default();
     let [a, b, c] = ["a", "b", "c"].map(|name| log.part(name));
-    let inside = all((a.boxed(), all((b, c.clone())).boxed())).boxed();
+    let inside = BoxThrottle::new(all((
+        BoxThrottle::new(a),
+        BoxThrottle::new(all((b, c.clone()))),
+    )));
     inside.rollback(Waiter::new(inside.enter()).granted());
     let entered = ["enter a", "in a0", "enter b", "in b0", "enter c", "in c0"];
     let events = log.take();
@@ -92,7 +101,7 @@ fn in_a_composition_and_around_one() {
 fn it_can_be_shared_and_its_waits_spawned() {
     fn is_shareable<T: Clone + Send + Sync + 'static>(_: &T) {}
     fn can_be_spawned<T: Send + Unpin + 'static>(_: &T) {}
-    let throttle = Arc::new(Semaphore::new(1)).boxed();
+    let throttle = BoxThrottle::new(Arc::new(Semaphore::new(1)));
     is_shareable(&throttle);
     can_be_spawned(&throttle.acquire());
     can_be_spawned(&Waiter::new(throttle.acquire()).granted());

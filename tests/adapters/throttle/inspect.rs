@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tollgate::throttle::{Inspect, LimitStatus};
 use tollgate::{
-    Clock, Gate, Keyed, LeakyBucket, Pool, Quota, RateLimiter, Semaphore, Throttle, TryThrottle,
-    all,
+    BoxThrottle, Clock, Gate, Keyed, LeakyBucket, Pool, Quota, RateLimiter, Semaphore, Throttle,
+    TryThrottle, all,
 };
 
 const QUOTA: Quota = Quota::per_minute(6).burst(3);
@@ -23,7 +23,7 @@ use Said::{Nothing, Permits, Rate};
 
 fn said<T: Inspect>(throttle: &T, permit: Option<&T::Permit>) -> Vec<Said> {
     let mut all = Vec::new();
-    throttle.inspect(permit, &mut |status| {
+    throttle.inspect(permit, &mut |_, status| {
         all.push(match status {
             LimitStatus::Rate { quota, decision } => {
                 assert_eq!((quota, decision.limit), (QUOTA, 3));
@@ -120,10 +120,10 @@ fn inspect_all_says_every_part_in_order_nested_ones_flattened() {
         said(&missing, None),
         [Nothing, Nothing, Nothing, Nothing, Nothing]
     );
-    let boxed = Arc::new(Semaphore::new(1)).boxed();
+    let boxed = BoxThrottle::new(Arc::new(Semaphore::new(1)));
     assert_eq!(said(&all((boxed,)), None), [Nothing]);
     let mut rates = 0;
-    (&bucket).inspect(None, &mut |status| {
+    (&bucket).inspect(None, &mut |_, status| {
         rates += usize::from(matches!(status, LimitStatus::Rate { .. }));
     });
     assert_eq!(rates, 1);

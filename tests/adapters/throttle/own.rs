@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{AcquireError, ErrorKind, Semaphore, Throttle, TryThrottle, all};
+use tollgate::{AcquireError, BoxThrottle, ErrorKind, Semaphore, Throttle, TryThrottle, all};
 
 use crate::budget::{Budget, Charged};
 use crate::support::{Waiter, assert_at_rest, kind};
@@ -46,9 +46,9 @@ fn generic_code_runs_with_all_of_them() {
     check!(Some(&*semaphore));
     check!(None::<&Semaphore>);
     check!(all((&*semaphore, budget.clone())));
-    check!(Arc::clone(&semaphore).boxed());
+    check!(BoxThrottle::new(Arc::clone(&semaphore)));
     check!(budget.clone());
-    check!(budget.clone().boxed());
+    check!(BoxThrottle::new(budget.clone()));
     assert_eq!(budget.left(), 97);
     assert_at_rest(&semaphore, 1);
 }
@@ -81,7 +81,7 @@ fn its_error_comes_out_as_it_is_but_for_the_part() {
     );
     assert_eq!(refused.retry_after(), Some(Duration::from_secs(1)));
     assert_eq!(
-        kind(budget.boxed().acquire().wait()),
+        kind(BoxThrottle::new(budget).acquire().wait()),
         ErrorKind::RateLimited
     );
     assert_at_rest(&semaphore, 1);
@@ -121,7 +121,7 @@ async fn a_task_can_wait_for_any_of_them() {
         .await
         .unwrap()
         .unwrap();
-    let refused = spawned(Some(budget).boxed()).await.unwrap();
+    let refused = spawned(BoxThrottle::new(Some(budget))).await.unwrap();
     assert_eq!(kind(refused), ErrorKind::RateLimited);
     assert_at_rest(&semaphore, 1);
 }

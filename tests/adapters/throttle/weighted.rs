@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use tollgate::observe::Observed;
-use tollgate::throttle::{TryWeighted, Weighted};
+use tollgate::throttle::{Throttle, TryThrottle, Weighted};
 use tollgate::{Algorithm, Clock, ErrorKind, Keyed, Oversize, Quota, RateLimiter, Semaphore};
 
 use crate::support::foreign::panic_message;
@@ -22,18 +22,21 @@ fn keyed() -> Arc<Keyed<u8, RateLimiter>> {
 
 /// Takes six, uses two, and takes what is left by waiting for it, one more than it can have first.
 #[track_caller]
-fn settles<T: TryWeighted<Permit: Debug>>(throttle: T, available: impl Fn() -> u64) {
+fn settles<T: Weighted<Permit: Debug, Many: TryThrottle>>(
+    throttle: T,
+    available: impl Fn() -> u64,
+) {
     assert_eq!(throttle.max_units(), 10);
-    let permit = throttle.try_enter_many(6).unwrap();
+    let permit = throttle.cost(6).try_enter().unwrap();
     assert_eq!(available(), 4);
-    assert!(throttle.try_enter_many(5).is_err());
+    assert!(throttle.cost(5).try_enter().is_err());
     throttle.settle(permit, 2);
     assert_eq!(available(), 8);
-    let permit = Waiter::new(throttle.enter_many(8)).granted();
+    let permit = Waiter::new(throttle.cost(8).enter()).granted();
     assert_eq!(available(), 0);
     throttle.rollback(permit);
     assert_eq!(available(), 8);
-    let refused = Waiter::new(throttle.enter_many(11)).output();
+    let refused = Waiter::new(throttle.cost(11).enter()).output();
     assert_eq!(kind(refused), ErrorKind::ExceedsCapacity);
 }
 
@@ -60,7 +63,7 @@ fn settle_gives_back_what_was_not_used_of_a_rate() {
 #[test]
 fn settle_charges_what_was_used_beyond_the_charge() {
     let limiter = limiter();
-    let charge = (&limiter).try_enter_many(2).unwrap();
+    let charge = limiter.cost(2).try_enter().unwrap();
     Weighted::settle(&&limiter, charge, 5);
     assert_eq!(limiter.available(), 5);
 }
@@ -69,27 +72,31 @@ fn settle_charges_what_was_used_beyond_the_charge() {
 fn settle_returns_all_permits_of_a_semaphore() {
     let semaphore = Arc::new(Semaphore::new(10));
     let throttle = Arc::clone(&semaphore);
-    let permit = throttle.try_enter_many(6).unwrap();
+    let permit = throttle.cost(6).try_enter().unwrap();
     throttle.settle(permit, 6);
-    let permit = Waiter::new((&*semaphore).enter_many(10)).granted();
-    (&*semaphore).settle(permit, 0);
+    let borrowed = &*semaphore;
+    let permit = Waiter::new(borrowed.cost(10).enter()).granted();
+    borrowed.settle(permit, 0);
     assert_at_rest(&semaphore, 10);
 }
 
 /// Takes all that there is, and uses half of it.
-fn uses_half<T: TryWeighted<Permit: Debug>>(throttle: &T, available: impl Fn() -> u64) {
+fn uses_half<T: Weighted<Permit: Debug, Many: TryThrottle>>(
+    throttle: &T,
+    available: impl Fn() -> u64,
+) {
     let asked = throttle.max_units();
-    let permit = throttle.try_enter_many(asked).unwrap();
+    let permit = throttle.cost(asked).try_enter().unwrap();
     assert_eq!(available(), 0);
     throttle.settle(permit, asked / 2);
     assert_eq!(available(), asked / 2);
-    let permit = Waiter::new(throttle.enter_many(asked / 2)).granted();
+    let permit = Waiter::new(throttle.cost(asked / 2).enter()).granted();
     assert_eq!(available(), 0);
     throttle.settle(permit, 0);
 }
 
 #[test]
-fn enter_many_of_some_takes_the_units_inside() {
+fn cost_of_some_takes_the_units_inside() {
     let limiter = Arc::new(limiter());
     uses_half(&Some(&*limiter), || limiter.available());
     let limiter = Arc::new(self::limiter());
@@ -103,19 +110,19 @@ fn enter_many_of_some_takes_the_units_inside() {
 }
 
 #[test]
-fn enter_many_of_none_admits_any_number() {
+fn cost_of_none_admits_any_number() {
     let nothing: Option<&Semaphore> = None;
     assert_eq!(nothing.max_units(), u64::MAX);
     for n in [0, 1, u64::from(u32::MAX) + 1, u64::MAX] {
-        let waited = Waiter::new(nothing.enter_many(n)).granted();
-        let tried = nothing.try_enter_many(n).unwrap();
+        let waited = Waiter::new(nothing.cost(n).enter()).granted();
+        let tried = nothing.cost(n).try_enter().unwrap();
         assert!(waited.is_none() && tried.is_none());
         nothing.settle(waited, n);
         nothing.settle(tried, 0);
     }
     // As when a configuration has changed between two calls.
     let semaphore = Semaphore::new(2);
-    let permit = Some(&semaphore).try_enter_many(2).unwrap();
+    let permit = Some(&semaphore).cost(2).try_enter().unwrap();
     nothing.settle(permit, 2);
     assert_at_rest(&semaphore, 2);
 }
@@ -125,7 +132,7 @@ fn enter_many_of_none_admits_any_number() {
 fn max_units_of_no_permits_is_one_and_a_call_for_it_waits() {
     fn parks<T: Weighted<Permit: Debug>>(throttle: T, raise: impl FnOnce()) {
         assert_eq!(throttle.max_units(), 1);
-        let mut waiter = Waiter::parked(throttle.enter_many(4096.min(throttle.max_units())));
+        let mut waiter = Waiter::parked(throttle.cost(4096.min(throttle.max_units())).enter());
         raise();
         drop(waiter.granted());
     }
@@ -232,12 +239,16 @@ fn chunk_units_of_permits_is_half_of_the_limit() {
 }
 
 #[test]
-fn enter_many_of_more_than_the_type_can_count_panics_with_the_number() {
+fn cost_of_more_than_the_type_can_count_panics_with_the_number() {
     let semaphore = Semaphore::new(1);
     let many = u64::from(u32::MAX) + 1;
     let expected = format!("the throttle cannot count {many} units at once");
-    let waited = panic_message(|| drop((&semaphore).enter_many(many)));
-    let tried = panic_message(|| (&semaphore).try_enter_many(many).map(drop));
-    assert_eq!([waited, tried], [Some(expected.clone()), Some(expected)]);
+    let borrowed = panic_message(|| drop(Weighted::cost(&&semaphore, many)));
+    let slots = Keyed::<u8, _>::semaphores(1);
+    let of_a_key = panic_message(|| drop(Weighted::cost(&slots.key(&7), many)));
+    assert_eq!(
+        [borrowed, of_a_key],
+        [Some(expected.clone()), Some(expected)]
+    );
     assert_at_rest(&semaphore, 1);
 }

@@ -41,7 +41,7 @@ async fn what_owns_its_throttle_can_be_served() {
     assert_eq!(status(app(Arc::clone(&slots))).await, 200);
     assert_eq!(status(app(&*SLOTS)).await, 200);
     assert_eq!(status(app(both.clone())).await, 200);
-    assert_eq!(status(app(both.boxed())).await, 200);
+    assert_eq!(status(app(BoxThrottle::new(both))).await, 200);
     assert_eq!(status(app(None::<Arc<Semaphore>>)).await, 200);
     assert_eq!(status(app(Some(Arc::clone(&slots)))).await, 200);
     assert_eq!(

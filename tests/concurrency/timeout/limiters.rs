@@ -10,8 +10,8 @@ use std::time::Duration;
 use tollgate::Waiting;
 
 use tollgate::{
-    AcquireError, Charge, Clock, ErrorKind, LeakyBucket, ManualClock, Quota, RateLimiter,
-    Semaphore, Throttle, all,
+    AcquireError, BoxThrottle, Charge, Clock, ErrorKind, LeakyBucket, ManualClock, Quota,
+    RateLimiter, Semaphore, all,
 };
 
 #[cfg(feature = "tokio")]
@@ -66,14 +66,14 @@ fn it_ends_by_the_clock_of_the_limiter_whatever_is_in_between() {
         assert!(poll_once(&mut wait).is_pending());
         wait.timeout(SECOND)
     });
-    ends_by_its_clock(|limiter| limiter.boxed().acquire().timeout(SECOND));
+    ends_by_its_clock(|limiter| BoxThrottle::new(limiter).acquire().timeout(SECOND));
     ends_by_its_clock(|limiter| limiter.cost_owned(1).acquire().timeout(SECOND));
     ends_by_its_clock(|limiter| {
         all((Arc::clone(&semaphore), limiter))
             .acquire()
             .timeout(SECOND)
     });
-    let inner = |limiter| all((Arc::clone(&semaphore), limiter)).boxed();
+    let inner = |limiter| BoxThrottle::new(all((Arc::clone(&semaphore), limiter)));
     ends_by_its_clock(|limiter| {
         all((inner(limiter), Some(Arc::clone(&semaphore))))
             .acquire()
@@ -143,7 +143,7 @@ fn a_nanosecond_too_little_is_refused_at_once() {
     is_refused_at_once(|limiter| limiter.acquire_owned().timeout(Duration::ZERO));
     is_refused_at_once(|limiter| limiter.acquire_owned().timeout(less).timeout(9 * SECOND));
     is_refused_at_once(|limiter| limiter.acquire_owned().timeout(9 * SECOND).timeout(less));
-    is_refused_at_once(|limiter| limiter.boxed().acquire().timeout(less));
+    is_refused_at_once(|limiter| BoxThrottle::new(limiter).acquire().timeout(less));
     is_refused_at_once(|limiter| limiter.reserve().unwrap().timeout(less));
     let semaphore = Arc::new(Semaphore::new(1));
     is_refused_at_once(|limiter| {

@@ -153,7 +153,7 @@ subject!(
     ObservedBoxed,
     Observed<TriesByPolling, ()>,
     |limit| shared(limit),
-    |part| Observed::new(TriesByPolling(part.boxed()), ())
+    |part| Observed::new(TriesByPolling(BoxThrottle::new(part)), ())
 );
 
 subject!(
@@ -164,13 +164,13 @@ subject!(
 );
 
 subject!(Boxed, TriesByPolling, |limit| shared(limit), |part| {
-    TriesByPolling(part.boxed())
+    TriesByPolling(BoxThrottle::new(part))
 });
 
 subject!(BoxedAll, TriesByPolling, |limit| shared(limit), |part| {
     let other = shared(part.permits());
     let both = all((part, other));
-    TriesByPolling(both.boxed().boxed())
+    TriesByPolling(BoxThrottle::new(BoxThrottle::new(both)))
 });
 
 /// Each entry holds a permit and costs three.
@@ -223,8 +223,8 @@ impl Throttle for TriesByPolling {
         self.0.rollback(permit);
     }
 
-    fn wakes_unlocked(&self) -> bool {
-        self.0.wakes_unlocked()
+    fn wakes_outside_locks(&self) -> bool {
+        self.0.wakes_outside_locks()
     }
 }
 

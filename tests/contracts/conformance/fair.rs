@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use tollgate::fair::{FairQueue, InClass, Share};
+use tollgate::fair::{ClassHandle, FairQueue, Share};
 use tollgate::observe::Observed;
 use tollgate::{All, BoxThrottle, RateLimiter, Semaphore, Throttle, all};
 
@@ -21,13 +21,12 @@ const OF_A_QUEUE: Guarantees = Guarantees {
 /// it runs; it also finds out about a close for all.
 #[cfg(any(feature = "tokio", feature = "channel", feature = "async-lock"))]
 const POLLED_BY_WAITERS: Guarantees = Guarantees {
-    wakes_each: false,
     closes: false,
-    wakes_unlocked: false,
+    wakes_outside_locks: false,
     ..OF_A_QUEUE
 };
 
-type Fair<T> = InClass<T, &'static str>;
+type Fair<T> = ClassHandle<T, &'static str>;
 
 fn fair<T>(throttle: T) -> Fair<T>
 where
@@ -64,7 +63,7 @@ subject!(
     OF_A_QUEUE,
     |limit| {
         let part = shared(limit);
-        let boxed: BoxThrottle = Arc::clone(&part).boxed();
+        let boxed: BoxThrottle = BoxThrottle::new(Arc::clone(&part));
         Closable::new(fair(TriesByPolling::new(boxed)), part)
     },
     |closable| closable.close()

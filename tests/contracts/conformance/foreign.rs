@@ -30,7 +30,7 @@ pub(crate) mod of_async_lock {
         wakes_each: false,
         closes: false,
         contains_panics: false,
-        wakes_unlocked: false,
+        wakes_outside_locks: false,
         ..Guarantees::ALL
     };
 

@@ -25,7 +25,8 @@ macro_rules! tests {
         $($(
             #[test]
             fn $check() {
-                crate::conformance::$file::$check::<$subject>();
+                use crate::conformance::subject::Limit;
+                <$subject>::each(crate::conformance::$file::$check::<$subject>);
             }
         )*)*
     };
@@ -137,11 +138,7 @@ conformance! {
     limited_later: ours::rates::LimitedLater;
     borrowed_adaptive_rate: ours::rates::BorrowedAdaptiveRate;
     shared_adaptive_rate: ours::rates::SharedAdaptiveRate;
-    token_bucket: ours::rates::TokenBucket;
-    fixed_window: ours::rates::FixedWindow;
-    sliding_window: ours::rates::SlidingWindow;
-    sliding_log: ours::rates::SlidingLog;
-    sub_interval: ours::rates::SubInterval;
+    each_algorithm: ours::rates::EachAlgorithm;
     key_of_rates: ours::keyed::BorrowedRate;
     shared_key_of_rates: ours::keyed::SharedRate;
     key_of_permits: ours::keyed::BorrowedPermits;

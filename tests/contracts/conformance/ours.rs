@@ -23,6 +23,8 @@ const OF_A_RATE: Guarantees = Guarantees {
 };
 
 pub(crate) mod rates {
+    use std::cell::Cell;
+
     use tollgate::adaptive::AdaptiveRate;
     use tollgate::{Algorithm, Clock, Quota, RateLimiter};
 
@@ -64,31 +66,43 @@ pub(crate) mod rates {
         rate.burst(limit as u64).clock(Clock::manual())
     }
 
-    /// By another rule: so many an hour, of a count that gives as many at once.
-    fn by(algorithm: Algorithm, count: usize) -> Arc<RateLimiter> {
-        let limiter = RateLimiter::new(Quota::per_hour(count as u64)).algorithm(algorithm);
-        Arc::new(limiter.clock(Clock::manual()))
+    thread_local! {
+        static ALGORITHM: Cell<Algorithm> = const { Cell::new(Algorithm::Gcra) };
     }
 
-    subject!(TokenBucket, Arc<RateLimiter>, OF_A_RATE, |limit| {
-        by(Algorithm::TokenBucket, limit)
-    });
+    /// A limiter by each algorithm, one after the other.
+    pub(crate) struct EachAlgorithm;
 
-    subject!(FixedWindow, Arc<RateLimiter>, OF_A_RATE, |limit| {
-        by(Algorithm::FixedWindow, limit)
-    });
+    impl Subject for EachAlgorithm {
+        type Throttle = Arc<RateLimiter>;
 
-    subject!(SlidingWindow, Arc<RateLimiter>, OF_A_RATE, |limit| {
-        by(Algorithm::SlidingWindow, limit)
-    });
+        const GUARANTEES: Guarantees = OF_A_RATE;
 
-    subject!(SlidingLog, Arc<RateLimiter>, OF_A_RATE, |limit| {
-        by(Algorithm::SlidingLog, limit)
-    });
+        /// So many an hour that so many go at once.
+        fn with_limit(limit: usize) -> Arc<RateLimiter> {
+            let (algorithm, limit) = (ALGORITHM.get(), limit as u64);
+            let quota = |times| Quota::per_hour(times * limit).burst(times * limit);
+            let gives_all = |quota: &Quota| {
+                algorithm.check(*quota).is_ok() && algorithm.batch(*quota).max_burst() == limit
+            };
+            let quota = (1..100).map(quota).find(gives_all);
+            let limiter = RateLimiter::new(quota.expect("a count that fits")).algorithm(algorithm);
+            Arc::new(limiter.clock(Clock::manual()))
+        }
 
-    subject!(SubInterval, Arc<RateLimiter>, OF_A_RATE, |limit| {
-        by(Algorithm::SubInterval { parts: 1 }, 2 * limit)
-    });
+        fn close(limiter: &Arc<RateLimiter>) {
+            limiter.close();
+        }
+
+        fn each(check: impl Fn()) {
+            for &algorithm in Algorithm::all() {
+                // Shown when the check fails.
+                println!("{algorithm}");
+                ALGORITHM.set(algorithm);
+                check();
+            }
+        }
+    }
 }
 
 /// One key of many, while others come and go.
@@ -204,7 +218,7 @@ pub(crate) mod channels {
     const OF_A_CHANNEL: Guarantees = Guarantees {
         order: false,
         no_overtaking: false,
-        wakes_unlocked: false,
+        wakes_outside_locks: false,
         ..Guarantees::ALL
     };
 

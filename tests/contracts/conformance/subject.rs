@@ -30,6 +30,11 @@ pub(crate) trait Limit {
     fn wait_briefly(handle: &Self::Handle) -> Option<Self::Permit>;
 
     fn rollback(handle: &Self::Handle, permit: Self::Permit);
+
+    /// Runs a check, once for each variety that there is of it.
+    fn each(check: impl Fn()) {
+        check();
+    }
 }
 
 /// A kind of throttle, and how to make one.
@@ -46,6 +51,11 @@ pub(crate) trait Subject {
 
     /// Not called unless closing is guaranteed.
     fn close(throttle: &Self::Throttle);
+
+    /// Runs a check, once for each variety that there is of it.
+    fn each(check: impl Fn()) {
+        check();
+    }
 }
 
 /// A subject, by default of a type that has a `close`.
@@ -134,6 +144,10 @@ impl<S: Subject> Limit for S {
     fn rollback(throttle: &Self::Handle, permit: Self::Permit) {
         throttle.rollback(permit);
     }
+
+    fn each(check: impl Fn()) {
+        S::each(check);
+    }
 }
 
 /// What a kind of throttle guarantees beyond the trait, as the table in `tollgate::guarantees` has
@@ -163,7 +177,7 @@ pub(crate) struct Guarantees {
     /// A waker that panics is contained.
     pub(crate) contains_panics: bool,
     /// Wakers are called and dropped outside of its locks.
-    pub(crate) wakes_unlocked: bool,
+    pub(crate) wakes_outside_locks: bool,
     /// What a wait says that is polled after it was over.
     pub(crate) polled_again: &'static str,
 }
@@ -178,7 +192,7 @@ impl Guarantees {
         closes: true,
         closes_at_once: true,
         contains_panics: true,
-        wakes_unlocked: true,
+        wakes_outside_locks: true,
         polled_again: "polled again after it was ready",
     };
 }

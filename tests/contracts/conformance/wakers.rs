@@ -154,7 +154,7 @@ pub(crate) fn closing_wakes_all_although_a_waker_panics<S: Subject>() {
 /// Would lock up if it were called under the lock: by a return, by a wait that is dropped before and
 /// after it was woken, by a waker in the place of another one, and by a close.
 pub(crate) fn a_waker_may_use_the_throttle<S: Subject>() {
-    if !S::GUARANTEES.wakes_unlocked {
+    if !S::GUARANTEES.wakes_outside_locks {
         return;
     }
     let throttle = S::with_limit(1);

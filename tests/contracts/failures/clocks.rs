@@ -24,20 +24,9 @@ fn at_once(limiter: &RateLimiter) -> usize {
 #[test]
 fn bugs_that_only_show_on_real_clocks() {
     const PERIOD: Duration = Duration::from_micros(500);
-    let rules = [
-        // In any period at most the burst and the count, and one for the nanosecond.
-        (Algorithm::Gcra, 21),
-        (Algorithm::TokenBucket, 20),
-        (Algorithm::FixedWindow, 20),
-        (Algorithm::SlidingWindow, 19),
-        (Algorithm::SlidingLog, 10),
-        (Algorithm::SubInterval { parts: 4 }, 10),
-    ];
-    for (algorithm, most) in rules {
-        let quota = match algorithm {
-            Algorithm::Gcra => Quota::new(10, PERIOD).burst(10),
-            _ => Quota::new(10, PERIOD),
-        };
+    let quota = Quota::new(10, PERIOD).burst(10);
+    for &algorithm in Algorithm::all() {
+        let most = algorithm.most_in(quota, PERIOD) as usize;
         let limiter = RateLimiter::new(quota).algorithm(algorithm);
         let mut ticks = thread::scope(|scope| {
             let tries = || {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tollgate::fair::{Class, FairQueue, Share};
 use tollgate::{Clock, Semaphore};
 
+use super::options::TOO_LATE;
 use super::{no_panic, row};
 
 fn queue() -> FairQueue<Arc<Semaphore>, u32> {
@@ -37,10 +38,9 @@ fn a_fair_queue_of_no_classes_or_without_time_to_age() {
 
 #[test]
 fn an_option_of_a_fair_queue_that_is_in_use() {
-    let message = "the options of a fair queue are set before it has clones and classes";
     let shared = queue();
     let class = shared.class(1);
-    row(message, || shared.max_waiters(1));
+    row(TOO_LATE, || shared.max_waiters(1));
     let permit = class.try_acquire().unwrap();
     row("no class", || {
         queue().classes(|_| panic!("no class")).class(1)
@@ -51,7 +51,6 @@ fn an_option_of_a_fair_queue_that_is_in_use() {
 /// The queue remembers the class, and the bounds that it has.
 #[test]
 fn an_option_of_a_fair_queue_that_remembers_a_class() {
-    let message = "the options of a fair queue are set before it has clones and classes";
     type Option = fn(FairQueue<Arc<Semaphore>, u32>) -> FairQueue<Arc<Semaphore>, u32>;
     let options: [Option; 6] = [
         |queue| queue.classes(|_| Class::new()),
@@ -64,7 +63,7 @@ fn an_option_of_a_fair_queue_that_remembers_a_class() {
     for option in options {
         let used = queue();
         drop(used.class(1).try_acquire().unwrap());
-        row(message, || option(used));
+        row(TOO_LATE, || option(used));
         let unused = queue();
         drop(unused.class(1));
         no_panic(|| option(unused));

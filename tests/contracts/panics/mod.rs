@@ -5,14 +5,14 @@ mod again;
 #[cfg(feature = "tokio")]
 mod blocking;
 mod fair;
+mod options;
 
 use std::panic::Location;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tollgate::adaptive::{
-    AdaptiveRate, AdaptiveSemaphore, Aimd, Controller, EnvoyGradient, Gradient, Gradient2,
-    SampleWindow, Target, Vegas,
+    AdaptiveRate, AdaptiveSemaphore, Aimd, Controller, Gradient, SampleWindow, Target,
 };
 use tollgate::{
     Algorithm, Clock, CondvarSemaphore, Keyed, LeakyBucket, Quota, QuotaChange, RateLimiter,
@@ -70,44 +70,19 @@ impl Controller for Initial {
 #[test]
 fn settings_of_controllers_out_of_range() {
     for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-        let positive =
-            |name| format!("the {name} must be a finite number above 0, and this one is {bad}");
-        let limit = positive("initial limit");
+        let limit =
+            format!("the initial limit must be a finite number above 0, and this one is {bad}");
         row(&limit, || Gradient::default().initial_limit(bad));
-        row(&limit, || Vegas::default().initial_limit(bad));
-        row(&limit, || Gradient2::default().initial_limit(bad));
         row(&limit, || Aimd::default().initial_limit(bad));
-        row(&positive("minimal limit"), || {
-            EnvoyGradient::default().min_concurrency(bad)
-        });
-        row(&positive("alpha"), || Vegas::default().alpha(bad));
-        row(&positive("beta"), || Vegas::default().beta(bad));
-        row("the smoothing must be above 0 and at most 1", || {
-            Gradient2::default().smoothing(bad)
-        });
         row("the backoff factor must be above 0 and below 1", || {
             Aimd::default().backoff(bad)
         });
     }
-    let least = |name, bad: f64| {
-        format!("the {name} must be a finite number of at least 1, and this one is {bad}")
-    };
     for bad in [0.9, f64::NAN, f64::INFINITY] {
-        row(&least("headroom", bad), || {
-            Gradient::default().headroom(bad)
-        });
-        row(&least("tolerance", bad), || {
-            Gradient2::default().tolerance(bad)
-        });
+        let least =
+            format!("the headroom must be a finite number of at least 1, and this one is {bad}");
+        row(&least, || Gradient::default().headroom(bad));
     }
-    for bad in [-0.1, f64::NAN, f64::INFINITY] {
-        row("the buffer must be a finite number of at least 0", || {
-            EnvoyGradient::default().buffer(bad)
-        });
-    }
-    row("and this one is 1.5", || {
-        Gradient2::default().smoothing(1.5)
-    });
     row("and this one is 1", || Aimd::default().backoff(1.0));
     no_panic(|| {
         Gradient::default()
@@ -115,9 +90,6 @@ fn settings_of_controllers_out_of_range() {
             .headroom(1.0)
             .probe_after(0)
     });
-    no_panic(|| Vegas::default().alpha(0.1).beta(0.1));
-    no_panic(|| Gradient2::default().tolerance(1.0).smoothing(1.0));
-    no_panic(|| EnvoyGradient::default().buffer(0.0).interval(0));
 }
 
 #[test]
@@ -353,14 +325,14 @@ fn an_algorithm_that_the_quota_does_not_fit() {
     let by = |algorithm, quota| RateLimiter::new(quota).algorithm(algorithm);
     let ten = Quota::per_second(10);
     let burst = "a window or a log allows its whole count at once";
-    for algorithm in [
-        Algorithm::FixedWindow,
-        Algorithm::SlidingWindow,
-        Algorithm::SlidingLog,
-        Algorithm::SubInterval { parts: 4 },
-    ] {
+    let buckets = [Algorithm::Gcra, Algorithm::TokenBucket];
+    let windows = Algorithm::all().iter().filter(|it| !buckets.contains(it));
+    for &algorithm in windows {
         row(burst, || by(algorithm, ten.burst(3)));
         row(burst, || algorithm.batch(ten.burst(3)));
+        row(burst, || {
+            algorithm.most_in(ten.burst(3), Duration::from_secs(1))
+        });
         no_panic(|| by(algorithm, ten.burst(10)));
     }
     row("a period cannot be cut into 0 parts", || {
@@ -650,6 +622,7 @@ fn a_panic_of_a_constructor_points_to_its_caller() {
         Quota::per_second(1).split(0);
         Quota::per_day(1).split(u32::MAX);
         Algorithm::FixedWindow.batch(three);
+        Algorithm::FixedWindow.most_in(three, Duration::ZERO);
         LeakyBucket::new(Quota::per_second(1).burst(2), 1);
         bucket.set_rate(Quota::per_second(1).burst(2));
         limiter.local(0);

@@ -244,29 +244,11 @@ fn options_in_any_order_are_kept() {
 }
 
 #[test]
-fn options_after_the_first_use_have_no_effect() {
-    let (clock, rate) = starting_at(10.0);
-    drop(rate.try_acquire().unwrap());
-    let rate = rate.start(100.0).limits(50.0..=100.0).burst(3);
-    let rate = rate.max_pause(ms(1));
-    let snapshot = rate.snapshot();
-    assert_eq!((snapshot.rate, snapshot.limits), (10.0, 1.0..=1e6));
-    // It still counts, too.
-    assert_eq!(snapshot.succeeded, 1);
-    let refused = rate.try_acquire().unwrap_err();
-    assert_eq!(refused.retry_after(), Some(ms(100)));
-    clock.advance(ms(100));
-    let permit = rate.try_acquire().unwrap();
-    permit.throttled(Some(Duration::from_secs(5)));
-    assert_eq!(rate.paused_until().unwrap().as_nanos(), 5_100_000_000);
-}
-
-#[test]
 fn inspect_shows_the_quota_of_the_rate() {
     let (clock, rate) = starting_at(100.0);
     rate.try_acquire().unwrap().throttled(None);
     let mut statuses = Vec::new();
-    (&rate).inspect(None, &mut |status| statuses.push(status));
+    (&rate).inspect(None, &mut |_, status| statuses.push(status));
     let [LimitStatus::Rate { quota, decision }] = statuses[..] else {
         panic!("{statuses:?}");
     };

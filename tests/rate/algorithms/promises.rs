@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tollgate::{Algorithm, Clock, Quota, RateLimiter};
 
+use crate::audit::fullest;
 use crate::setup::ms;
 
 /// After so long, so many are asked for, one at a time; so many go, and the next may come after this
@@ -27,6 +28,54 @@ fn check(algorithm: Algorithm, quota: Quota, steps: &[Step]) {
 }
 
 const TEN: Quota = Quota::per_second(10);
+
+/// Each takes all that it can get, at every nanosecond from some phase of a period on.
+#[test]
+fn most_in_is_never_exceeded_and_in_about_a_period_reached() {
+    let quota = Quota::new(10, Duration::from_nanos(100)).burst(10);
+    for &algorithm in Algorithm::all() {
+        let runs = (0..100).map(|phase| {
+            let clock = Clock::manual();
+            clock.advance(Duration::from_nanos(1000 + phase));
+            let limiter = RateLimiter::new(quota).algorithm(algorithm).clock(&clock);
+            let mut charges = Vec::new();
+            for _ in 0..400 {
+                let taken = (0..ALL).map_while(|_| limiter.try_acquire().ok());
+                charges.extend(taken.map(|charge| (charge.at().as_nanos(), charge.cost())));
+                clock.advance(Duration::from_nanos(1));
+            }
+            charges
+        });
+        let runs: Vec<_> = runs.collect();
+        let mut reached = Vec::new();
+        for nanos in [1, 25, 26, 50, 99, 100, 101, 199, 200, 201, 350] {
+            let found = runs.iter().map(|charges| fullest(charges, nanos)).max();
+            let found = found.expect("there are runs");
+            let most = algorithm.most_in(quota, Duration::from_nanos(nanos));
+            assert!(
+                found <= most,
+                "{algorithm}: {found} of {most} in {nanos} ns"
+            );
+            if found == most {
+                reached.push(nanos);
+            }
+        }
+        let tight = reached.contains(&100) || reached.contains(&101);
+        assert!(tight, "{algorithm}: {reached:?}");
+    }
+}
+
+#[test]
+fn most_in_at_its_ends_saturates() {
+    for &algorithm in Algorithm::all() {
+        assert_eq!(algorithm.most_in(TEN.burst(10), Duration::ZERO), 0);
+        let fast = Quota::new(1 << 28, Duration::from_nanos(1 << 28)).burst(1 << 28);
+        let most = algorithm.most_in(fast, Duration::MAX);
+        assert!(most > u64::MAX / 2, "{algorithm}: {most}");
+    }
+    let most = Algorithm::Gcra.most_in(Quota::UNLIMITED, Duration::from_nanos(2));
+    assert_eq!(most, u64::MAX);
+}
 
 #[test]
 fn token_bucket_is_filled_by_batches_and_keeps_the_burst() {

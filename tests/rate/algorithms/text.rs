@@ -2,7 +2,8 @@
 
 use tollgate::{Algorithm, Quota};
 
-const ALL: [(Algorithm, &str); 7] = [
+/// Texts that stay as they are, because configurations have them.
+const TEXTS: [(Algorithm, &str); 7] = [
     (Algorithm::Gcra, "gcra"),
     (Algorithm::TokenBucket, "token-bucket"),
     (Algorithm::FixedWindow, "fixed-window"),
@@ -17,12 +18,58 @@ const ALL: [(Algorithm, &str); 7] = [
 
 #[test]
 fn what_is_written_is_read() {
-    for (algorithm, text) in ALL {
+    for (algorithm, text) in TEXTS {
         assert_eq!(algorithm.to_string(), text);
         assert_eq!(text.parse(), Ok(algorithm));
         assert_eq!(format!("{algorithm:>40}"), format!("{text:>40}"));
     }
     assert_eq!(Algorithm::default(), Algorithm::Gcra);
+}
+
+#[test]
+fn parse_of_each_name_returns_the_algorithm() {
+    let unknown = "".parse::<Algorithm>().unwrap_err().to_string();
+    for algorithm in Algorithm::all() {
+        let text = algorithm.to_string();
+        assert_eq!(text.parse(), Ok(*algorithm));
+        let name = text.split('/').next().unwrap_or_default();
+        assert!(unknown.contains(name), "{unknown}");
+    }
+}
+
+/// The variants, as they are written.
+#[test]
+fn all_has_each_variant_once() {
+    let source = include_str!("../../../src/algorithm/choice.rs");
+    let body = source.split("pub enum Algorithm {").nth(1).unwrap();
+    let body = body.split("\n}").next().unwrap();
+    let written = body.lines().filter_map(|line| {
+        let name = line.strip_prefix("    ")?.trim_end_matches([',', '{', ' ']);
+        let is_name =
+            name.starts_with(char::is_uppercase) && name.chars().all(char::is_alphanumeric);
+        is_name.then_some(name)
+    });
+    let listed = Algorithm::all().iter().map(variant);
+    assert_eq!(listed.collect::<Vec<_>>(), written.collect::<Vec<_>>());
+}
+
+fn variant(algorithm: &Algorithm) -> String {
+    let debug = format!("{algorithm:?}");
+    debug.split(' ').next().unwrap_or_default().to_owned()
+}
+
+/// Each has a row in the table of `Algorithm`, and is named by the page that helps to choose.
+#[test]
+fn all_are_described() {
+    let table = include_str!("../../../src/algorithm/choice.rs");
+    let page = include_str!("../../../src/guide/choose_an_algorithm.rs");
+    for algorithm in Algorithm::all() {
+        let name = variant(algorithm);
+        let row = format!("/// | [`{name}`](Self::{name}) |");
+        assert!(table.contains(&row), "src/algorithm/choice.rs has no {row}");
+        let link = format!("(crate::Algorithm::{name})");
+        assert!(page.contains(&link), "choose_an_algorithm.rs has no {link}");
+    }
 }
 
 #[test]
@@ -46,7 +93,7 @@ fn anything_else_is_no_algorithm() {
             "{text}: {error}"
         );
         assert!(
-            error.ends_with(" or sub-interval/ and a number"),
+            error.contains(" sub-interval/ and a number"),
             "{text}: {error}"
         );
     }
@@ -61,7 +108,7 @@ fn anything_else_is_no_algorithm() {
 fn it_can_be_asked_whether_a_quota_fits() {
     const { assert!(Algorithm::SlidingLog.check(Quota::per_second(100)).is_ok()) };
     let ten = Quota::per_second(10);
-    for (algorithm, _) in ALL {
+    for (algorithm, _) in TEXTS {
         let fits = algorithm.check(ten.burst(2)).is_ok();
         assert_eq!(
             fits,
@@ -73,7 +120,7 @@ fn it_can_be_asked_whether_a_quota_fits() {
 #[cfg(feature = "serde")]
 #[test]
 fn it_is_a_string_in_a_configuration() {
-    for (algorithm, text) in ALL {
+    for (algorithm, text) in TEXTS {
         let written = serde_json::to_string(&algorithm).unwrap();
         assert_eq!(written, format!("\"{text}\""));
         assert_eq!(

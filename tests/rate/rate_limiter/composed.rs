@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use tollgate::{ErrorKind, Semaphore, Throttle, all};
+use tollgate::{BoxThrottle, ErrorKind, Semaphore, Throttle, all};
 
 use crate::setup::{
     FIFTY, TEN, assert_available, assert_due, assert_limited, at, limiter, ms, spent,
@@ -100,7 +100,7 @@ fn cost_owned_shares_the_queue_and_refunds_its_charge() {
 fn boxed_limiter_refunds_too() {
     let (_clock, requests) = limiter(TEN);
     let requests = Arc::new(requests);
-    let erased = Arc::clone(&requests).boxed();
+    let erased = BoxThrottle::new(Arc::clone(&requests));
     let closed = Semaphore::new(1);
     closed.close();
     let parts = all((erased.clone(), &closed));

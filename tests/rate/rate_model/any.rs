@@ -65,20 +65,28 @@ pub(crate) fn or_unlimited(quota: impl Strategy<Value = Quota>) -> impl Strategy
 pub(crate) fn rule_and(
     quota: impl Strategy<Value = Quota>,
 ) -> impl Strategy<Value = (Algorithm, Quota)> {
-    (0..6_u32, 1..40_u64, quota).prop_map(|(which, parts, quota)| {
+    let algorithm = prop::sample::select(by_word(true));
+    (algorithm, any::<bool>(), 1..40_u64, quota).prop_map(|(algorithm, burst, parts, quota)| {
         let parts = parts.min(quota.count() - 1);
         let parts = u32::try_from(parts).expect("not many");
-        if Algorithm::TokenBucket.check(quota).is_err() {
-            return (Algorithm::Gcra, quota);
-        }
-        match which {
-            0 => (Algorithm::TokenBucket, without_burst(quota)),
-            1 => (Algorithm::TokenBucket, quota),
-            2 => (Algorithm::FixedWindow, without_burst(quota)),
-            3 if parts > 0 => (Algorithm::SubInterval { parts }, without_burst(quota)),
-            _ => (Algorithm::Gcra, quota),
+        let algorithm = match algorithm {
+            Algorithm::SubInterval { .. } => Algorithm::SubInterval { parts },
+            other => other,
+        };
+        let quotas = [quota, without_burst(quota)];
+        let fits = |quota: &Quota| algorithm.check(*quota).is_ok();
+        let first = usize::from(!burst);
+        match [quotas[first], quotas[1 - first]].into_iter().find(fits) {
+            Some(quota) => (algorithm, quota),
+            None => (Algorithm::Gcra, quota),
         }
     })
+}
+
+/// The algorithms whose whole state is a word, or the others.
+fn by_word(keeps_a_word: bool) -> Vec<Algorithm> {
+    let all = Algorithm::all().iter().copied();
+    all.filter(|it| it.keeps_a_word() == keeps_a_word).collect()
 }
 
 /// A count of a few, in any period: each of them is remembered.
@@ -100,8 +108,7 @@ pub(crate) fn small_quota() -> impl Strategy<Value = Quota> {
 
 /// Small quotas, and the rules that remember.
 pub(crate) fn sliding() -> impl Strategy<Value = (Algorithm, Quota)> {
-    let algorithm = prop_oneof![Just(Algorithm::SlidingLog), Just(Algorithm::SlidingWindow)];
-    (algorithm, small_quota())
+    (prop::sample::select(by_word(false)), small_quota())
 }
 
 /// Any rule, with a quota for long runs.

@@ -15,7 +15,7 @@ fn nanos(quota: Quota) -> u64 {
 }
 
 #[derive(Clone)]
-enum State {
+enum Remembered {
     Log(Log),
     Window(Window),
 }
@@ -25,15 +25,16 @@ enum State {
 struct Rule {
     most: u64,
     period: u64,
-    state: State,
+    state: Remembered,
 }
 
 impl Rule {
     fn new(algorithm: Algorithm, quota: Quota) -> Self {
         let (most, period) = (quota.count(), nanos(quota));
         let state = match algorithm {
-            Algorithm::SlidingWindow => State::Window(Window::new(most, period)),
-            _ => State::Log(Log::new(most, period)),
+            Algorithm::SlidingWindow => Remembered::Window(Window::new(most, period)),
+            Algorithm::SlidingLog => Remembered::Log(Log::new(most, period)),
+            other => panic!("there is no model of {other} here: add one"),
         };
         Self {
             most,
@@ -45,8 +46,8 @@ impl Rule {
     fn used(&self, now: u64) -> u64 {
         let now = now.min(LAST_TICK);
         match &self.state {
-            State::Log(log) => log.used(now),
-            State::Window(window) => window.used(now),
+            Remembered::Log(log) => log.used(now),
+            Remembered::Window(window) => window.used(now),
         }
     }
 
@@ -57,8 +58,8 @@ impl Rule {
         }
         let clipped = now.min(LAST_TICK);
         let found = match &self.state {
-            State::Log(log) => log.earliest(clipped, cost),
-            State::Window(window) => window.earliest(clipped, cost),
+            Remembered::Log(log) => log.earliest(clipped, cost),
+            Remembered::Window(window) => window.earliest(clipped, cost),
         };
         found.map(|tick| if tick == clipped { now } else { tick })
     }
@@ -66,8 +67,8 @@ impl Rule {
     /// The first tick from `now` on at which nothing is owed.
     fn reset(&self, now: u64) -> Option<u64> {
         let reset = match &self.state {
-            State::Log(log) => log.reset(),
-            State::Window(window) => window.reset(),
+            Remembered::Log(log) => log.reset(),
+            Remembered::Window(window) => window.reset(),
         };
         if reset <= now.min(LAST_TICK) {
             return Some(now);
@@ -79,16 +80,16 @@ impl Rule {
     fn book(&mut self, number: usize, now: u64, cost: u64) -> u64 {
         let at = now.min(LAST_TICK);
         match &mut self.state {
-            State::Log(log) => log.book(number, at, cost),
-            State::Window(window) => window.book(at, cost),
+            Remembered::Log(log) => log.book(number, at, cost),
+            Remembered::Window(window) => window.book(at, cost),
         }
     }
 
     fn refund(&mut self, booked: Booked, cost: u64, now: u64) {
         let now = now.min(LAST_TICK);
         match &mut self.state {
-            State::Log(log) => log.refund(booked.number, cost, now),
-            State::Window(window) => window.refund(booked.at, cost, now),
+            Remembered::Log(log) => log.refund(booked.number, cost, now),
+            Remembered::Window(window) => window.refund(booked.at, cost, now),
         }
     }
 
@@ -106,11 +107,11 @@ impl Rule {
         (self.most, self.period) = (new, nanos(quota));
         match &mut self.state {
             // In a log each is kept.
-            State::Log(log) if carry == QuotaChange::KeepSpent => {
+            Remembered::Log(log) if carry == QuotaChange::KeepSpent => {
                 log.go_on(new, self.period, now);
             }
-            State::Log(log) => log.change(new, self.period, owed, now),
-            State::Window(window) => window.change(new, self.period, owed, now),
+            Remembered::Log(log) => log.change(new, self.period, owed, now),
+            Remembered::Window(window) => window.change(new, self.period, owed, now),
         }
     }
 }

@@ -72,8 +72,8 @@ pub(crate) trait Model {
 
 /// The model of an algorithm; if it `delays`, late waiters are charged when they go.
 pub(crate) fn model(algorithm: Algorithm, quota: Quota, delays: bool) -> Box<dyn Model> {
-    match algorithm {
-        Algorithm::SlidingLog | Algorithm::SlidingWindow => Box::new(Kept::new(algorithm, quota)),
-        _ => Box::new(Owed::new(algorithm, quota, delays)),
+    match algorithm.keeps_a_word() {
+        false => Box::new(Kept::new(algorithm, quota)),
+        true => Box::new(Owed::new(algorithm, quota, delays)),
     }
 }

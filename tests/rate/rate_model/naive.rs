@@ -34,7 +34,7 @@ pub(crate) enum Answer {
 }
 
 #[derive(Clone, Copy)]
-struct Place {
+struct QueuedCall {
     name: usize,
     cost: u64,
     since: u64,
@@ -46,7 +46,7 @@ pub(crate) struct Naive {
     /// More than what goes at once leaves a debt.
     debts: bool,
     max_waiters: usize,
-    queue: VecDeque<Place>,
+    queue: VecDeque<QueuedCall>,
     /// Of all waiters that there ever were, by name.
     fates: Vec<Fate>,
     /// When something happened that may have made the head due: nobody is charged for before.
@@ -166,7 +166,7 @@ impl Naive {
         let name = self.fates.len();
         self.fates.push(Fate::Queued);
         let since = self.now;
-        self.queue.push_back(Place { name, cost, since });
+        self.queue.push_back(QueuedCall { name, cost, since });
         name
     }
 

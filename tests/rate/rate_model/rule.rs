@@ -54,7 +54,7 @@ impl Rule {
                     ..batches
                 }
             }
-            other => panic!("{other} is not a rule of what is owed"),
+            other => panic!("there is no model of {other} here: add a row"),
         }
     }
 

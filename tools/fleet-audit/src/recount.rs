@@ -64,6 +64,15 @@ impl Bound {
                     capacity: count,
                 }
             }
+            // The batches that it states itself.
+            other if other.keeps_a_word() => {
+                let batch = other.batch(quota);
+                Self::Steps {
+                    count: batch.count(),
+                    period: crate::time::micros(batch.period()),
+                    capacity: batch.max_burst(),
+                }
+            }
             other => return Err(format!("of {other} no promise is known here")),
         })
     }

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::time::Duration;
 
-use tollgate::Quota;
+use tollgate::{Clock, Quota};
 use tollgate_detector::{Count, Detector, Pass};
 
 use crate::support::foreign::panic_message;
@@ -37,6 +37,34 @@ fn options_that_could_detect_nothing_panic() {
     rejects("a penalty of 0ns", || new().penalty(Duration::ZERO));
     assert_eq!(panic_message(|| new().penalty(Duration::MAX)), None);
     rejects("an interval of 0ns", || drop(new().run(Duration::ZERO)));
+}
+
+#[test]
+fn option_of_a_detector_after_the_first_use_panics() {
+    type One = fn(Detector<u64>) -> Detector<u64>;
+    let uses: [fn(&Detector<u64>); 4] = [
+        |detector| detector.record(&1),
+        |detector| drop(detector.gate(&1)),
+        |detector| drop(detector.check(&1)),
+        |detector| drop(detector.pass()),
+    ];
+    let options: [One; 4] = [
+        |detector| detector.penalty(Duration::MAX),
+        |detector| detector.capacity(1),
+        |detector| detector.buffer(1),
+        |detector| detector.clock(Clock::manual()),
+    ];
+    for option in options {
+        for used in uses {
+            // An option does not count as a use.
+            let new = Detector::new(Quota::per_minute(10));
+            let detector = options.iter().fold(new, |detector, set| set(detector));
+            used(&detector);
+            rejects("an option must be set before the first use", || {
+                option(detector)
+            });
+        }
+    }
 }
 
 static DETECTOR: Detector<u64> = Detector::new(Quota::per_minute(100))

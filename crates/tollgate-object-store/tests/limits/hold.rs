@@ -13,7 +13,7 @@ use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use object_store::client::{HttpClient, HttpErrorKind, HttpResponseBody};
 use tokio::time::Instant;
-use tollgate::{AcquireError, ErrorKind, Throttle, Waiting};
+use tollgate::{AcquireError, BoxThrottle, ErrorKind, Throttle, Waiting};
 use tollgate_object_store::{Hold, ThrottledConnector, wait_too_long};
 
 use crate::support::{SECOND, Script, cap, client, frames, get, kind, status};
@@ -69,7 +69,10 @@ async fn body_that_is_empty_holds_no_permit() {
 async fn body_under_a_boxed_throttle_holds_the_permit() {
     let cap = cap(1);
     let script = Script::ready(|_| status(200, "a".to_owned()));
-    let client = client(&ThrottledConnector::new(script, Arc::clone(&cap).boxed()));
+    let client = client(&ThrottledConnector::new(
+        script,
+        BoxThrottle::new(Arc::clone(&cap)),
+    ));
     let answer = client.execute(get()).await.expect("an answer");
     assert_eq!(cap.available_permits(), 0);
     assert_eq!(answer.into_body().bytes().await.expect("a body"), "a");

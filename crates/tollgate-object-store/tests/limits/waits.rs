@@ -16,8 +16,7 @@ use object_store::{ObjectStore, ObjectStoreExt, RetryConfig};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tollgate::adaptive::AdaptiveRate;
-use tollgate::fair::{Class, FairQueue};
-use tollgate::{AcquireError, Charge, Clock, ErrorKind, Quota, RateLimiter, Throttle, Waiting};
+use tollgate::{AcquireError, ErrorKind, Quota, Throttle, Waiting};
 use tollgate_object_store::{LimitKind, ThrottledConnector, WaitTooLong, wait_too_long};
 
 use crate::fake_s3::{self, FakeS3};
@@ -122,34 +121,27 @@ async fn max_wait_over_two_limits_is_one_deadline() {
 
 #[tokio::test(start_paused = true)]
 async fn max_wait_with_a_timeout_of_the_throttle_is_not_wait_too_long() {
-    let cap = cap(0);
-    let queue = FairQueue::new(Arc::clone(&cap)).classes(|_| Class::new().max_queue_time(SECOND));
-    let throttle = queue.clock(Clock::tokio()).class(1);
-    let client = client(&ThrottledConnector::new(
-        Script::new(|_| pending()),
-        throttle,
-    ));
-    let release = async {
-        tokio::time::sleep(5 * SECOND).await;
-        cap.add_permits(1);
-    };
-    let (answer, ()) = tokio::join!(client.execute(get()), release);
-    let error = answer.expect_err("a refusal");
+    let throttle = Impatient(cap(0));
+    let script = Script::new(|_| pending());
+    let client = client(&ThrottledConnector::new(script, throttle));
+    let error = client.execute(get()).await.expect_err("a refusal");
     assert_eq!(kind(&error), Some(ErrorKind::TimedOut));
     assert_eq!(wait_too_long(&error), None);
 }
 
-/// A limiter that nobody waits for longer than a second.
+/// A throttle that nobody waits for longer than a second.
 #[derive(Clone)]
-struct Impatient(Arc<RateLimiter>);
+struct Impatient<T>(T);
 
-impl Throttle for Impatient {
-    type Permit = Charge;
-    type Enter = BoxFuture<'static, Result<Charge, AcquireError>>;
+impl<T> Throttle for Impatient<T>
+where
+    T: Throttle<Enter: Send + 'static>,
+{
+    type Permit = T::Permit;
+    type Enter = BoxFuture<'static, Result<T::Permit, AcquireError>>;
 
     fn enter(&self) -> Waiting<Self::Enter> {
-        let limiter = Arc::clone(&self.0);
-        Waiting::new(Box::pin(limiter.acquire_owned().timeout(SECOND)))
+        Waiting::new(Box::pin(self.0.enter().timeout(SECOND)))
     }
 }
 

@@ -141,7 +141,8 @@ impl RateLimiter {
     /// # Panics
     ///
     /// Panics if the quota does not fit the algorithm, see [`Algorithm::check`]; if a script cannot
-    /// count it; and for a log, if the count is more than 65,536.
+    /// count it, or there is no script for the algorithm; and for a log, if the count is more than
+    /// 65,536.
     ///
     /// # Examples
     ///

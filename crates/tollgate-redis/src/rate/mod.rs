@@ -24,4 +24,4 @@ pub use self::keyed::Keyed;
 pub use self::limiter::RateLimiter;
 pub(crate) use self::reply::Reply;
 pub(crate) use self::rule::Rule;
-pub use self::verbs::{Acquire, Reservation};
+pub use self::verbs::{Acquire, Cost, Reservation};

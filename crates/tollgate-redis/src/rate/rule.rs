@@ -35,7 +35,8 @@ impl Rule {
     ///
     /// # Panics
     ///
-    /// Panics if a script cannot count the quota, or if it is unlimited.
+    /// Panics if a script cannot count the quota, if the quota is unlimited, or if there is no script
+    /// for the algorithm.
     #[track_caller]
     pub(crate) fn of(quota: Quota, algorithm: Algorithm) -> Self {
         if let Err(error) = algorithm.check(quota) {
@@ -47,12 +48,11 @@ impl Rule {
         );
         let (kind, step) = match algorithm {
             Algorithm::Gcra => (Kind::Debt, false),
-            Algorithm::TokenBucket | Algorithm::FixedWindow | Algorithm::SubInterval { .. } => {
-                (Kind::Debt, true)
-            }
             Algorithm::SlidingWindow => (Kind::Window, true),
             Algorithm::SlidingLog => (Kind::Log, true),
-            _ => panic!("the algorithm {algorithm} is not known here"),
+            // A batch says all about the others that keep a word.
+            _ if algorithm.keeps_a_word() => (Kind::Debt, true),
+            _ => panic!("no script counts {quota} by {algorithm}"),
         };
         let batch = algorithm.batch(quota);
         let (nanos, burst) = (batch.period().as_nanos(), u128::from(batch.max_burst()));
@@ -194,6 +194,20 @@ mod tests {
     fn of_a_large_quota_is_reduced() {
         let rule = gcra(Quota::per_day(1_000_000).burst(1_000_000));
         assert_eq!((rule.count, rule.period), (1, 86_400));
+    }
+
+    #[test]
+    fn of_each_algorithm_is_its_batch() {
+        let quota = Quota::per_second(10).burst(10);
+        for &algorithm in Algorithm::all() {
+            let (rule, batch) = (Rule::of(quota, algorithm), algorithm.batch(quota));
+            let micros = u64::try_from(batch.period().as_micros()).unwrap();
+            assert_eq!(
+                (rule.count, rule.period, rule.burst),
+                (batch.count(), micros, batch.max_burst()),
+                "{algorithm}"
+            );
+        }
     }
 
     #[test]

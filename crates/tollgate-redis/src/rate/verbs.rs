@@ -347,9 +347,31 @@ impl Throttle for RateLimiter {
     }
 }
 
+/// A [`RateLimiter`] with a cost: each entry is charged this much. Created by [`Weighted::cost`].
+#[derive(Clone, Debug)]
+#[must_use = "a throttle does nothing until it is entered"]
+pub struct Cost {
+    limiter: RateLimiter,
+    cost: u64,
+}
+
+impl Throttle for Cost {
+    type Permit = Charge;
+    type Enter = Acquire;
+
+    tollgate::forward!(Throttle, self => self.limiter, except enter, enter_now, enter_as_of);
+
+    fn enter(&self) -> Waiting<Acquire> {
+        self.limiter.acquire_many(self.cost)
+    }
+}
+
 impl Weighted for RateLimiter {
-    fn enter_many(&self, n: u64) -> Waiting<Acquire> {
-        self.acquire_many(n)
+    type Many = Cost;
+
+    fn cost(&self, n: u64) -> Cost {
+        let limiter = self.clone();
+        Cost { limiter, cost: n }
     }
 
     /// Charges more in the background, and ignores failures; or [refunds](RateLimiter::refund_later)
@@ -385,12 +407,12 @@ impl Weighted for RateLimiter {
 
 /// Without a charge there is nothing to say, because asking the server takes time.
 impl Inspect for RateLimiter {
-    fn inspect(&self, charge: Option<&Charge>, each: &mut dyn FnMut(LimitStatus)) {
+    fn inspect(&self, charge: Option<&Charge>, each: &mut dyn FnMut(usize, LimitStatus)) {
         // When nothing remains, the charge does not know when the next call is admitted: at the
         // latest when all is paid off. Prefetched tokens know neither.
         let known = charge.map(|charge| charge.decision);
         let known = known.filter(|known| known.remaining > 0 || !known.reset_after.is_zero());
-        each(match known {
+        let status = match known {
             Some(mut decision) => {
                 if decision.remaining == 0 {
                     decision.retry_after = decision.reset_after;
@@ -401,7 +423,8 @@ impl Inspect for RateLimiter {
                 }
             }
             None => LimitStatus::Unknown,
-        });
+        };
+        each(0, status);
     }
 }
 

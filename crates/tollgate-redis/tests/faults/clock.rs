@@ -9,7 +9,7 @@ use tollgate_redis::{RateLimiter, Semaphore, Store};
 use super::help::{PATIENT, charged, ends};
 use crate::support::clock_shim::Clock;
 use crate::support::server::{Server, Setup};
-use crate::support::{ALGORITHMS, runtime};
+use crate::support::{algorithms, runtime};
 
 /// A server of a clock of its own.
 fn server() -> (Server, Clock) {
@@ -67,7 +67,7 @@ fn come_in_at<const N: usize>(steps: impl Fn(Algorithm) -> [(i64, u64); N]) {
     runtime().block_on(async {
         let store = server.store();
         let middle = to_the_middle(&clock);
-        for algorithm in ALGORITHMS {
+        for algorithm in algorithms() {
             for (seconds, admitted) in steps(algorithm) {
                 clock.set(middle + seconds);
                 let came = come_in(&store, algorithm, LONG).await;
@@ -103,7 +103,7 @@ fn acquire_after_the_clock_stepped_back_does_not_stall() {
         let (server, clock) = server();
         runtime().block_on(async {
             let store = server.store();
-            for (number, algorithm) in (0..).zip(ALGORITHMS) {
+            for (number, algorithm) in (0..).zip(algorithms()) {
                 // Each steps back from where the one before had stepped to.
                 let offset = -30 * number;
                 clock.set(offset);
@@ -159,7 +159,7 @@ const ROLE: &str = "TOLLGATE_TEST_CLIENT_OF";
 /// What a client of a key sees.
 async fn decisions(store: &Store, name: &str) -> Vec<String> {
     let mut seen = Vec::new();
-    for algorithm in ALGORITHMS {
+    for algorithm in algorithms() {
         let quota = limiter(store, algorithm, LONG).quota();
         let key = format!("{name}:{algorithm}");
         let limiter = RateLimiter::new(store, key, quota).algorithm(algorithm);

@@ -8,7 +8,7 @@ use tollgate_redis::{Detector, LimitSet, RateLimiter, Source};
 
 use super::help::{DEADLINE, PATIENT, begin, charged, ends, limiter, slow, until, waits};
 use crate::support::proxy::{Mode, Proxy};
-use crate::support::{ALGORITHMS, ask, on_server};
+use crate::support::{algorithms, ask, on_server};
 
 #[test]
 fn acquire_dropped_in_flight_gives_back_its_charge() {
@@ -195,7 +195,7 @@ fn acquire_dropped_at_every_point_leaves_the_charges_of_the_others_alone() {
         let proxy = Proxy::start(server.port()).await;
         let delay = Mode::Delay(Duration::from_millis(5));
         let mut rng = fastrand::Rng::with_seed(17);
-        for algorithm in ALGORITHMS {
+        for algorithm in algorithms() {
             let store = proxy.store().deadline(PATIENT);
             let key = algorithm.to_string();
             let limiter = RateLimiter::new(&store, &key, frozen(algorithm)).algorithm(algorithm);

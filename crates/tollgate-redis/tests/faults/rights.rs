@@ -11,7 +11,7 @@ use super::help::DEADLINE;
 use super::help::{PATIENT, failure, slow};
 use crate::support::clock_shim::Clock;
 use crate::support::server::{Server, Setup};
-use crate::support::{ALGORITHMS, ask, runtime};
+use crate::support::{algorithms, ask, runtime};
 
 /// The lines of the README that give a user its rights.
 fn rights() -> Vec<&'static str> {
@@ -44,7 +44,7 @@ fn failed(error: AcquireError) -> StoreError {
 /// Calls all that a server can be asked for; its clock is set back by a minute in between.
 async fn every_verb(store: &Store, clock: &Clock) -> Result<(), StoreError> {
     clock.set(0);
-    for algorithm in ALGORITHMS {
+    for algorithm in algorithms() {
         let limiter = RateLimiter::new(store, format!("app:{algorithm}"), slow(60));
         let limiter = limiter.algorithm(algorithm);
         limiter.acquire_many(2).await.map_err(failed)?;

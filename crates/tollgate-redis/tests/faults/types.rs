@@ -4,7 +4,7 @@ use tollgate::Algorithm;
 use tollgate_redis::{Fallback, RateLimiter, StoreError};
 
 use super::help::{failure, slow};
-use crate::support::{ALGORITHMS, ask, on_server};
+use crate::support::{algorithms, ask, on_server};
 
 #[test]
 fn acquire_of_a_key_of_another_type_is_a_typed_error() {
@@ -40,7 +40,7 @@ fn acquire_of_a_number_that_no_script_writes_is_a_typed_error() {
     let lengths = [16, 17, 18, 19, 20, 400];
     on_server(async |server| {
         let store = server.store();
-        for algorithm in ALGORITHMS {
+        for algorithm in algorithms() {
             let limiter = RateLimiter::new(&store, "k", slow(6)).algorithm(algorithm);
             let () = ask(server, &["DEL", "k"]);
             limiter.acquire().await.unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::support::{ALGORITHMS, on_server, slow};
+use crate::support::{algorithms, on_server, slow};
 use tollgate::{Algorithm, ErrorKind, Quota};
 use tollgate_redis::{Detector, LimitSet, RateLimiter, StoreError};
 
@@ -10,7 +10,7 @@ use tollgate_redis::{Detector, LimitSet, RateLimiter, StoreError};
 fn charge_of_too_much_is_an_error() {
     on_server(async |server| {
         let store = server.store();
-        for algorithm in ALGORITHMS {
+        for algorithm in algorithms() {
             let limiter = RateLimiter::new(&store, algorithm.to_string(), Quota::per_hour(1000))
                 .algorithm(algorithm);
             for n in [u64::MAX, 1 << 60] {

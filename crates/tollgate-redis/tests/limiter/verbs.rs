@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::throttle::{Inspect, LimitStatus, Weighted};
+use tollgate::throttle::{Inspect, LimitStatus, Throttle, Weighted};
 use tollgate::{Algorithm, ErrorKind, Quota};
 use tollgate_redis::{RateLimiter, Source, StoreError};
 
@@ -70,9 +70,9 @@ fn refund_and_settle_give_back_once() {
 
 /// Takes what it may need, and settles in the background.
 async fn takes_six_and_uses<T: Weighted + Inspect>(throttle: &T, used: u64) -> u64 {
-    let charge = throttle.enter_many(6).await.unwrap();
+    let charge = throttle.cost(6).enter().await.unwrap();
     let mut left = u64::MAX;
-    throttle.inspect(Some(&charge), &mut |status| match status {
+    throttle.inspect(Some(&charge), &mut |_, status| match status {
         LimitStatus::Rate { decision, .. } => left = decision.remaining,
         status => panic!("{status:?}"),
     });
@@ -90,7 +90,9 @@ fn settle_of_an_adapter_is_made_in_the_background() {
             assert_eq!(takes_six_and_uses(&limiter, used).await, seen);
             until(async || limiter.peek(0).await.unwrap().remaining == left).await;
         }
-        limiter.inspect(None, &mut |status| assert_eq!(status, LimitStatus::Unknown));
+        limiter.inspect(None, &mut |_, status| {
+            assert_eq!(status, LimitStatus::Unknown)
+        });
     });
 }
 

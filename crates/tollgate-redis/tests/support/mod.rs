@@ -46,14 +46,12 @@ pub(crate) fn ask<T: redis::FromRedisValue>(server: &server::Server, words: &[&s
 }
 
 /// One of each kind; a quota with a count of 3 or more is enough for each.
-pub(crate) const ALGORITHMS: [Algorithm; 6] = [
-    Algorithm::Gcra,
-    Algorithm::TokenBucket,
-    Algorithm::FixedWindow,
-    Algorithm::SubInterval { parts: 2 },
-    Algorithm::SlidingWindow,
-    Algorithm::SlidingLog,
-];
+pub(crate) fn algorithms() -> impl Iterator<Item = Algorithm> {
+    Algorithm::all().iter().map(|algorithm| match algorithm {
+        Algorithm::SubInterval { .. } => Algorithm::SubInterval { parts: 2 },
+        other => *other,
+    })
+}
 
 /// For calls that are to succeed however slow the machine is.
 pub(crate) const PATIENT: Duration = Duration::from_secs(20);

@@ -26,19 +26,6 @@ const SECOND: Duration = Duration::from_secs(1);
 /// How many times per second a token bucket is refilled.
 const REFILLS: u32 = 10;
 
-const ALGORITHMS: [(&str, &str, Algorithm); 6] = [
-    ("gcra", "GCRA", Algorithm::Gcra),
-    ("token_bucket", "Token bucket", Algorithm::TokenBucket),
-    ("fixed_window", "Fixed window", Algorithm::FixedWindow),
-    ("sliding_window", "Sliding window", Algorithm::SlidingWindow),
-    ("sliding_log", "Sliding log", Algorithm::SlidingLog),
-    (
-        "sub_intervals",
-        "Sub-intervals",
-        Algorithm::SubInterval { parts: 8 },
-    ),
-];
-
 pub(crate) struct Panel {
     settings: Arc<Settings>,
     clock: Clock,
@@ -47,8 +34,8 @@ pub(crate) struct Panel {
 }
 
 struct Lane {
-    id: &'static str,
-    label: &'static str,
+    id: String,
+    label: String,
     algorithm: Algorithm,
     limiter: RateLimiter,
     admitted: Meter,
@@ -65,8 +52,8 @@ pub(crate) struct Snapshot {
 
 #[derive(Serialize)]
 struct Row {
-    id: &'static str,
-    label: &'static str,
+    id: String,
+    label: String,
     admitted: u64,
     refused: u64,
     per_second: usize,
@@ -76,9 +63,9 @@ struct Row {
 
 impl Panel {
     pub(crate) fn new(settings: Arc<Settings>, clock: Clock) -> Self {
-        let lane = |(id, label, algorithm)| Lane {
-            id,
-            label,
+        let lane = |&algorithm: &Algorithm| Lane {
+            id: id(algorithm),
+            label: algorithm.to_string(),
             algorithm,
             limiter: RateLimiter::new(quota(&settings, algorithm))
                 .algorithm(algorithm)
@@ -86,7 +73,7 @@ impl Panel {
             admitted: Meter::new(&clock),
             refused: AtomicU64::new(0),
         };
-        let lanes = ALGORITHMS.map(lane).into();
+        let lanes = Algorithm::all().iter().map(lane).collect();
         Self {
             settings,
             offered: Meter::new(&clock),
@@ -133,8 +120,8 @@ impl Panel {
 
     pub(crate) fn snapshot(&self) -> Snapshot {
         let row = |lane: &Lane| Row {
-            id: lane.id,
-            label: lane.label,
+            id: lane.id.clone(),
+            label: lane.label.clone(),
             admitted: lane.admitted.total(),
             refused: lane.refused.load(Ordering::Relaxed),
             per_second: lane.admitted.per_second(),
@@ -146,6 +133,11 @@ impl Panel {
             rows: self.lanes.iter().map(row).collect(),
         }
     }
+}
+
+/// Returns the name of a series of the page.
+fn id(algorithm: Algorithm) -> String {
+    algorithm.to_string().replace(['-', '/'], "_")
 }
 
 /// Returns the quota for an algorithm. Windows and logs have no burst of their own.

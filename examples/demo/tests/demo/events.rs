@@ -46,7 +46,7 @@ async fn event_has_every_field_of_the_page() {
             "fixed_window",
             "sliding_window",
             "sliding_log",
-            "sub_intervals"
+            "sub_interval_4"
         ]
     );
     assert_eq!(

@@ -24,7 +24,7 @@ async fn algorithms_at_first_show_twice_the_quota_around_a_boundary() {
     );
     // A burst of ten, and what comes within the second after it.
     assert!(most("gcra") <= quota + 10.0 && most("gcra") > quota);
-    assert!(most("sub_intervals") <= quota);
+    assert!(most("sub_interval_4") <= quota);
     for row in event["algorithms"]["rows"].as_array().expect("rows") {
         assert!(
             row["admitted"].as_u64() > Some(0) && row["refused"].as_u64() > Some(0),

@@ -17,7 +17,7 @@ use object_store::client::{
 };
 use tempfile::TempDir;
 use tokio::time::timeout;
-use tollgate::{Semaphore, Throttle};
+use tollgate::{BoxThrottle, Semaphore};
 
 use super::*;
 use crate::args::Args;
@@ -217,7 +217,7 @@ fn job(server: Server, listing: &Listing, token: &CancellationToken) -> (Arc<Job
         pauses: None,
         grace: Grace::after(token),
     });
-    let limits = Limits::new(Arc::new(Semaphore::new(8)).boxed(), &args);
+    let limits = Limits::new(BoxThrottle::new(Arc::new(Semaphore::new(8))), &args);
     let builder = AmazonS3Builder::new()
         .with_bucket_name("bucket")
         .with_access_key_id("id")

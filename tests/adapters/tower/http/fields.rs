@@ -253,7 +253,7 @@ fn draft11_every_algorithm_counts_down() {
 
 #[test]
 fn draft11_what_says_nothing_has_no_fields() {
-    let boxed: BoxThrottle = Arc::new(Semaphore::new(1)).boxed();
+    let boxed: BoxThrottle = BoxThrottle::new(Arc::new(Semaphore::new(1)));
     let layer = ThrottleLayer::new(boxed).headers(RateLimitHeaders::Draft11);
     assert!(ask(&layer, "/").headers().is_empty());
 }

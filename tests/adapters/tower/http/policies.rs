@@ -128,7 +128,7 @@ fn policies_of_a_wrapper_are_those_of_the_limit_that_is_exhausted() {
     }
 
     impl<T: Inspect> Inspect for Wrapped<T> {
-        fn inspect(&self, permit: Option<&T::Permit>, each: &mut dyn FnMut(LimitStatus)) {
+        fn inspect(&self, permit: Option<&T::Permit>, each: &mut dyn FnMut(usize, LimitStatus)) {
             self.0.inspect(permit, each);
         }
     }

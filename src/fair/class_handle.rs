@@ -1,18 +1,15 @@
-//! [`InClass`]: the throttle of one class.
+//! [`ClassHandle`]: the throttle of one class.
 
 use std::fmt;
 use std::sync::Arc;
 
-use super::acquire::Acquire;
-use super::entry::Entry;
-use super::permit::{FairPermit, Hold};
-use super::shared::{EnterFn, EnterNowFn, Shared};
-use super::waiters::Request;
+use super::acquire::{Acquire, FairPermit, Hold};
+use super::driver::Shared;
+use super::schedule::{Request, Schedule};
+use super::table::Entry;
 use super::{ClassKey, Queueable};
-use crate::adaptive::Feedback;
 use crate::error::{AcquireError, ErrorKind};
-use crate::limit_status::LimitStatus;
-use crate::throttle::{Adaptive, Cost, Inspect, Throttle, TryThrottle, TryWeighted, Weighted};
+use crate::throttle::{Cost, Throttle, TryThrottle, Weighted};
 use crate::wait::Waiting;
 
 /// A class of callers of a [`FairQueue`](super::FairQueue): a throttle whose waiters are served as
@@ -25,32 +22,88 @@ use crate::wait::Waiting;
 /// A waiter that is dropped leaves the queue. A permit that it was given and has not received goes
 /// to the waiter that goes next, or is rolled back if there is none.
 #[must_use = "a throttle does nothing until it is entered"]
-pub struct InClass<T: Queueable, K: ClassKey>(pub(super) Arc<Handle<T, K>>);
+pub struct ClassHandle<T: Queueable, K: ClassKey>(pub(super) Arc<QueueClass<T, K>>);
 
 /// A queue and a class of it.
-pub(super) struct Handle<T: Queueable, K: ClassKey> {
+pub(super) struct QueueClass<T: Queueable, K: ClassKey> {
     pub(super) queue: Arc<Shared<T, K>>,
     pub(super) entry: Arc<Entry<K>>,
 }
 
-impl<T: Queueable, K: ClassKey> Handle<T, K> {
-    /// Returns a handle whose class is in the table.
+impl<T: Queueable, K: ClassKey> QueueClass<T, K> {
+    /// Counts a permit without the lock, unless a waiter would have to go first, or the class holds its
+    /// maximum.
+    #[inline]
+    pub(super) fn try_hold(handle: &mut Arc<Self>) -> Result<bool, AcquireError> {
+        if handle.queue.is_contended() {
+            return Ok(false);
+        }
+        if handle.entry.try_hold() {
+            return Ok(true);
+        }
+        if !handle.entry.is_detached() {
+            return Ok(false);
+        }
+        Self::lock_and_attach(handle)?;
+        Ok(handle.entry.try_hold())
+    }
+
     #[cold]
-    pub(super) fn attached(self: Arc<Self>) -> Result<Arc<Self>, AcquireError> {
-        let mut locked = self.queue.lock();
-        let attached = locked.schedule.attach(&self.entry);
+    fn lock_and_attach(handle: &mut Arc<Self>) -> Result<(), AcquireError> {
+        let queue = Arc::clone(&handle.queue);
+        let mut locked = queue.lock();
+        let forgotten = Self::attach(handle, &mut locked.schedule);
         drop(locked);
-        match attached?.other {
-            None => Ok(self),
-            Some(entry) => {
-                let queue = Arc::clone(&self.queue);
-                Ok(Arc::new(Self { queue, entry }))
-            }
+        forgotten.map(drop)
+    }
+
+    /// Ensures that the class is in the table. The handle is replaced if another entry has its key there.
+    /// Returns what is to be dropped after the lock.
+    pub(super) fn attach(
+        handle: &mut Arc<Self>,
+        schedule: &mut Schedule<T, K>,
+    ) -> Result<Option<Arc<Entry<K>>>, AcquireError> {
+        let mut entry = Arc::clone(&handle.entry);
+        let unused = schedule.attach(&mut entry)?;
+        if !Arc::ptr_eq(&entry, &handle.entry) {
+            let queue = Arc::clone(&handle.queue);
+            *handle = Arc::new(Self { queue, entry });
+        }
+        Ok(unused)
+    }
+}
+
+/// The only calls that enter the throttle with a cost: whoever has only a `T: Queueable` needs them too.
+impl<T: Throttle> Request<T> {
+    #[inline]
+    fn one() -> Self {
+        Self {
+            cost: 1,
+            enter: |throttle, _, tick| match tick {
+                Some(tick) => throttle.enter_as_of(tick),
+                None => throttle.enter(),
+            },
+            enter_now: |throttle, _| throttle.enter_now(),
+        }
+    }
+
+    #[inline]
+    fn many(n: u64) -> Self
+    where
+        T: Weighted,
+    {
+        Self {
+            cost: n,
+            enter: |throttle, n, tick| match tick {
+                Some(tick) => throttle.cost(n).enter_as_of(tick),
+                None => throttle.cost(n).enter(),
+            },
+            enter_now: |throttle, n| throttle.cost(n).enter_now(),
         }
     }
 }
 
-impl<T: Queueable, K: ClassKey> InClass<T, K> {
+impl<T: Queueable, K: ClassKey> ClassHandle<T, K> {
     /// Waits until the throttle admits a caller and the turn of this one has come.
     ///
     /// # Cancel safety
@@ -61,9 +114,8 @@ impl<T: Queueable, K: ClassKey> InClass<T, K> {
     ///
     /// - The errors of the throttle; [`Closed`](ErrorKind::Closed) ends every wait.
     /// - [`QueueFull`](ErrorKind::QueueFull), when there is no room for one more waiter or one more
-    ///   class, or when a newcomer has taken the place of this one.
-    /// - [`TimedOut`](ErrorKind::TimedOut), see
-    ///   [`max_queue_time`](super::Class::max_queue_time).
+    ///   class; or the class serves [the newest first](super::Order::AdaptiveLifo), and a newcomer has
+    ///   taken the place of this waiter.
     ///
     /// # Examples
     ///
@@ -84,14 +136,7 @@ impl<T: Queueable, K: ClassKey> InClass<T, K> {
     /// ```
     #[inline]
     pub fn acquire(&self) -> Waiting<Acquire<T, K>> {
-        self.enter_with(
-            1,
-            |throttle, _, tick| match tick {
-                Some(tick) => throttle.enter_as_of(tick),
-                None => throttle.enter(),
-            },
-            |throttle, _| throttle.enter_now(),
-        )
+        self.enter_with(Request::one())
     }
 
     /// Enters without waiting, or fails.
@@ -130,8 +175,8 @@ impl<T: Queueable, K: ClassKey> InClass<T, K> {
     /// Waits for `n` units of the throttle, all at once. With
     /// [`ByCost`](super::Share::ByCost) the class is charged `n`.
     ///
-    /// A call for 0 units waits for its turn like any other. Its class is charged nothing, also if
-    /// the entry is [settled](Weighted::settle) for more.
+    /// A call for 0 units waits for its turn like any other, and its class is charged nothing. What an
+    /// entry is [settled](Weighted::settle) for changes no charge.
     ///
     /// # Cancel safety
     ///
@@ -143,20 +188,13 @@ impl<T: Queueable, K: ClassKey> InClass<T, K> {
     ///
     /// # Panics
     ///
-    /// Panics if the throttle cannot count `n`, as [`Weighted::enter_many`] does.
+    /// Panics if the throttle cannot count `n`, as [`Weighted::cost`] does.
     #[inline]
     pub fn acquire_many(&self, n: u64) -> Waiting<Acquire<T, K>>
     where
         T: Weighted,
     {
-        self.enter_with(
-            n,
-            |throttle, n, tick| match tick {
-                Some(tick) => throttle.enter_many_as_of(n, tick),
-                None => throttle.enter_many(n),
-            },
-            T::enter_many_now,
-        )
+        self.enter_with(Request::many(n))
     }
 
     /// Takes `n` units without waiting, or nothing.
@@ -170,9 +208,9 @@ impl<T: Queueable, K: ClassKey> InClass<T, K> {
     /// Panics if the throttle cannot count `n`.
     pub fn try_acquire_many(&self, n: u64) -> Result<FairPermit<T, K>, AcquireError>
     where
-        T: TryWeighted,
+        T: Weighted<Many: TryThrottle>,
     {
-        self.try_with(|throttle| throttle.try_enter_many(n))
+        self.try_with(|throttle| throttle.cost(n).try_enter())
     }
 
     /// Returns this class as a [`Throttle`] whose entries take `n` units each, all at once, for
@@ -214,15 +252,8 @@ impl<T: Queueable, K: ClassKey> InClass<T, K> {
     }
 
     #[inline]
-    fn enter_with(
-        &self,
-        cost: u64,
-        enter: EnterFn<T>,
-        enter_now: EnterNowFn<T>,
-    ) -> Waiting<Acquire<T, K>> {
-        let handle = Arc::clone(&self.0);
-        let request = Request { cost, enter };
-        Waiting::new(Acquire::new(handle, request, enter_now))
+    fn enter_with(&self, request: Request<T>) -> Waiting<Acquire<T, K>> {
+        Waiting::new(Acquire::new(Arc::clone(&self.0), request))
     }
 
     #[inline]
@@ -230,15 +261,17 @@ impl<T: Queueable, K: ClassKey> InClass<T, K> {
         &self,
         try_enter: impl FnOnce(&T) -> Result<T::Permit, AcquireError>,
     ) -> Result<FairPermit<T, K>, AcquireError> {
-        let Ok(hold) = Hold::try_new(Arc::clone(&self.0))? else {
+        let mut handle = Arc::clone(&self.0);
+        if !QueueClass::try_hold(&mut handle)? {
             return Err(AcquireError::new(ErrorKind::NoPermits));
-        };
-        let inner = try_enter(hold.throttle())?;
+        }
+        let hold = Hold(handle);
+        let inner = try_enter(&hold.0.queue.throttle)?;
         Ok(FairPermit { hold, inner })
     }
 
     #[inline]
-    fn enter_now_with(
+    pub(super) fn enter_now_with(
         &self,
         enter: impl FnOnce(&T) -> Option<T::Permit>,
     ) -> Option<FairPermit<T, K>> {
@@ -248,110 +281,15 @@ impl<T: Queueable, K: ClassKey> InClass<T, K> {
     }
 }
 
-impl<T: Queueable, K: ClassKey> Throttle for InClass<T, K> {
-    type Permit = FairPermit<T, K>;
-    type Enter = Acquire<T, K>;
-
-    #[inline]
-    fn enter(&self) -> Waiting<Acquire<T, K>> {
-        self.acquire()
-    }
-
-    /// Rolls the entry back in the throttle, and takes back what the class was charged.
-    fn rollback(&self, permit: FairPermit<T, K>) {
-        let FairPermit { hold, inner } = permit;
-        hold.recharge(0);
-        drop(hold);
-        self.0.queue.throttle.rollback(inner);
-    }
-
-    fn spend_burst(&self, opening: u64) {
-        self.0.queue.throttle.spend_burst(opening);
-    }
-
-    #[inline]
-    fn enter_now(&self) -> Option<FairPermit<T, K>> {
-        self.enter_now_with(T::enter_now)
-    }
-
-    fn wakes_unlocked(&self) -> bool {
-        self.0.queue.throttle.wakes_unlocked()
-    }
-}
-
-impl<T: Queueable + TryThrottle, K: ClassKey> TryThrottle for InClass<T, K> {
-    #[inline]
-    fn try_enter(&self) -> Result<FairPermit<T, K>, AcquireError> {
-        self.try_acquire()
-    }
-}
-
-impl<T: Queueable + Weighted, K: ClassKey> Weighted for InClass<T, K> {
-    fn enter_many(&self, n: u64) -> Waiting<Acquire<T, K>> {
-        self.acquire_many(n)
-    }
-
-    /// Settles the entry in the throttle, and charges the class what was used.
-    fn settle(&self, permit: FairPermit<T, K>, used: u64) {
-        let FairPermit { hold, inner } = permit;
-        hold.recharge(used);
-        drop(hold);
-        self.0.queue.throttle.settle(inner, used);
-    }
-
-    fn max_units(&self) -> u64 {
-        self.0.queue.throttle.max_units()
-    }
-
-    fn chunk_units(&self) -> u64 {
-        self.0.queue.throttle.chunk_units()
-    }
-
-    #[inline]
-    fn enter_many_now(&self, n: u64) -> Option<FairPermit<T, K>> {
-        self.enter_now_with(|throttle| throttle.enter_many_now(n))
-    }
-}
-
-impl<T: Queueable + TryWeighted, K: ClassKey> TryWeighted for InClass<T, K> {
-    fn try_enter_many(&self, n: u64) -> Result<FairPermit<T, K>, AcquireError> {
-        self.try_acquire_many(n)
-    }
-}
-
-impl<T: Queueable + Adaptive, K: ClassKey> Adaptive for InClass<T, K> {
-    fn learn(&self, permit: &mut FairPermit<T, K>, feedback: Feedback) {
-        self.0.queue.throttle.learn(&mut permit.inner, feedback);
-    }
-}
-
-impl<T: Queueable + Inspect, K: ClassKey> Inspect for InClass<T, K> {
-    const LIMITS: usize = T::LIMITS;
-
-    fn inspect(&self, permit: Option<&Self::Permit>, each: &mut dyn FnMut(LimitStatus)) {
-        let inner = permit.map(|permit| &permit.inner);
-        self.0.queue.throttle.inspect(inner, each);
-    }
-
-    fn inspect_parts(
-        &self,
-        permit: Option<&Self::Permit>,
-        each: &mut dyn FnMut(usize, LimitStatus),
-    ) {
-        let inner = permit.map(|permit| &permit.inner);
-        self.0.queue.throttle.inspect_parts(inner, each);
-    }
-}
-
-impl<T: Queueable, K: ClassKey> Clone for InClass<T, K> {
+impl<T: Queueable, K: ClassKey> Clone for ClassHandle<T, K> {
     #[inline]
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<T: Queueable, K: ClassKey + fmt::Debug> fmt::Debug for InClass<T, K> {
+impl<T: Queueable, K: ClassKey + fmt::Debug> fmt::Debug for ClassHandle<T, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("InClass").field(self.key()).finish()
+        f.debug_tuple("ClassHandle").field(self.key()).finish()
     }
 }

@@ -1,13 +1,15 @@
 //! [`Gradient2`]: the limit from the ratio of a long and a short mean latency.
 
-use super::{Controller, SampleWindow, Target, positive, target};
+use tollgate::adaptive::{Controller, SampleWindow, Target};
+
+use super::target;
 
 /// Multiplies the limit by the ratio of the long-term mean latency to the mean of the last window.
 ///
 /// This is `Gradient2Limit` of Netflix's
 /// [concurrency-limits](https://github.com/Netflix/concurrency-limits): with the exponential mean
 /// `b` of some 600 windows and the mean `r` of the last one, the limit becomes
-/// `L·clamp(tolerance·b/r, 0.5, 1) + 4`; a part of the change, `smoothing`, is applied.
+/// `L·clamp(1.5·b/r, 0.5, 1) + 4`; a fifth of the change is applied.
 ///
 /// - Good at: latencies that drift on their own, because no minimum is remembered.
 /// - Bad at: lasting overload. A latency that is 1.5 × the long-term mean never shrinks the limit,
@@ -16,21 +18,10 @@ use super::{Controller, SampleWindow, Target, positive, target};
 ///   one. It ignores overloaded calls.
 ///
 /// A window in which less than half of the limit was in flight changes only the long-term mean.
-///
-/// # Examples
-///
-/// ```
-/// use std::time::Duration;
-/// use tollgate::adaptive::{Controller, Gradient2, SampleWindow};
-///
-/// let mut window = SampleWindow::new(20.0);
-/// window.record(Duration::from_millis(10), 20);
-/// assert_eq!(Gradient2::default().update(&window).limit, 20.8);
-/// ```
 #[derive(Clone, Debug)]
-pub struct Gradient2 {
+pub(crate) struct Gradient2 {
     initial: f64,
-    tolerance: f64,
+    /// The part of a change that is applied.
     smoothing: f64,
     /// The long-term mean latency in nanoseconds.
     long: f64,
@@ -45,63 +36,16 @@ const WARM_UP: u32 = 10;
 /// The calls that may be in the queue of the server.
 const QUEUE: f64 = 4.0;
 
-impl Default for Gradient2 {
-    /// Starts at 20, with a tolerance of 1.5 and a smoothing of 0.2, as Netflix's class does.
-    fn default() -> Self {
+/// How many times the long-term mean a latency may be before the limit shrinks.
+const TOLERANCE: f64 = 1.5;
+
+impl Gradient2 {
+    pub(crate) fn new(initial: f64) -> Self {
         Self {
-            initial: 20.0,
-            tolerance: 1.5,
+            initial,
             smoothing: 0.2,
             long: 0.0,
             windows: 0,
-        }
-    }
-}
-
-impl Gradient2 {
-    /// Sets the limit to begin with, by default 20.
-    ///
-    /// # Panics
-    ///
-    /// Panics if `limit` is not a finite number above 0.
-    #[must_use]
-    #[track_caller]
-    pub fn initial_limit(self, limit: f64) -> Self {
-        let initial = positive("initial limit", limit);
-        Self { initial, ..self }
-    }
-
-    /// Sets how much longer than the long-term mean a latency may be before the limit shrinks. By
-    /// default it is 1.5.
-    ///
-    /// # Panics
-    ///
-    /// Panics if `tolerance` is not a finite number of at least 1.
-    #[must_use]
-    #[track_caller]
-    pub fn tolerance(self, tolerance: f64) -> Self {
-        assert!(
-            tolerance.is_finite() && tolerance >= 1.0,
-            "the tolerance must be a finite number of at least 1, and this one is {tolerance}"
-        );
-        Self { tolerance, ..self }
-    }
-
-    /// Sets which part of a change is applied, by default 0.2.
-    ///
-    /// # Panics
-    ///
-    /// Panics if `part` is not above 0 and at most 1.
-    #[must_use]
-    #[track_caller]
-    pub fn smoothing(self, part: f64) -> Self {
-        assert!(
-            part > 0.0 && part <= 1.0,
-            "the smoothing must be above 0 and at most 1, and this one is {part}"
-        );
-        Self {
-            smoothing: part,
-            ..self
         }
     }
 
@@ -138,7 +82,7 @@ impl Controller for Gradient2 {
         if (window.max_in_flight() as f64) < limit / 2.0 {
             return target(limit);
         }
-        let gradient = (self.tolerance * long / latency).clamp(0.5, 1.0);
+        let gradient = (TOLERANCE * long / latency).clamp(0.5, 1.0);
         let next = limit * gradient + QUEUE;
         target(limit + (next - limit) * self.smoothing)
     }
@@ -147,11 +91,11 @@ impl Controller for Gradient2 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::adaptive::controller::tests::{overloaded, window};
+    use crate::peers::tests::{overloaded, window};
 
     #[test]
     fn update_with_a_flat_latency_follows_the_closed_form() {
-        let mut gradient = Gradient2::default();
+        let mut gradient = Gradient2::new(20.0);
         let mut limit = gradient.initial().limit;
         for expected in [20.8, 21.6, 22.4] {
             limit = gradient.update(&window(limit, 10, 20)).limit;
@@ -161,7 +105,10 @@ mod tests {
 
     #[test]
     fn update_with_a_rise_shrinks_by_half_at_most() {
-        let mut gradient = Gradient2::default().smoothing(1.0);
+        let mut gradient = Gradient2 {
+            smoothing: 1.0,
+            ..Gradient2::new(20.0)
+        };
         for _ in 0..10 {
             gradient.update(&window(20.0, 10, 20));
         }
@@ -171,6 +118,6 @@ mod tests {
 
     #[test]
     fn update_of_an_overloaded_window_changes_nothing() {
-        assert_eq!(Gradient2::default().update(&overloaded(20.0)).limit, 20.0);
+        assert_eq!(Gradient2::new(20.0).update(&overloaded(20.0)).limit, 20.0);
     }
 }

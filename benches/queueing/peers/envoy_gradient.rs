@@ -1,14 +1,16 @@
 //! [`EnvoyGradient`]: the limit from the ratio of the latency at a low limit to the latency now.
 
-use super::{Controller, SampleWindow, Target, positive, target};
+use tollgate::adaptive::{Controller, SampleWindow, Target};
+
+use super::target;
 
 /// Multiplies the limit by the ratio of the latency at a minimal limit to the latency now, and adds
 /// its square root.
 ///
 /// This is the gradient controller of Envoy's [adaptive concurrency filter][filter]. It pins the
-/// limit to [`min_concurrency`](Self::min_concurrency) to measure the baseline `b`, at first,
-/// after [`interval`](Self::interval) samples, and after five windows that ended at that limit. From
-/// then on `g = clamp((1 + buffer)·b/r, 0.5, 2)`, and the limit is `L·g + √(L·g)`, rounded down.
+/// limit to 3 to measure the baseline `b`, at first, after 60,000 samples, and after five windows that
+/// ended at that limit. From then on `g = clamp((1 + buffer)·b/r, 0.5, 2)`, and the limit is
+/// `L·g + √(L·g)`, rounded down.
 /// Envoy takes medians of latencies; here they are geometric means
 /// ([`mean_log2`](SampleWindow::mean_log2)), which are the medians of a lognormal law, and need no
 /// histogram. Envoy's windows and intervals are times; here they are numbers of samples, because a
@@ -20,23 +22,11 @@ use super::{Controller, SampleWindow, Target, positive, target};
 ///   nothing. It ignores overloaded calls.
 ///
 /// [filter]: https://www.envoyproxy.io/docs/envoy/latest/configuration/http/http_filters/adaptive_concurrency_filter
-///
-/// # Examples
-///
-/// ```
-/// use std::time::Duration;
-/// use tollgate::adaptive::{Controller, EnvoyGradient, SampleWindow};
-///
-/// let mut controller = EnvoyGradient::default();
-/// let mut window = SampleWindow::new(3.0);
-/// window.record(Duration::from_millis(10), 3);
-/// assert_eq!(controller.update(&window).limit, 3.0); // the baseline
-/// assert_eq!(controller.update(&window).limit, 5.0);
-/// ```
 #[derive(Clone, Debug)]
-pub struct EnvoyGradient {
-    min_concurrency: f64,
+pub(crate) struct EnvoyGradient {
+    /// The part by which the latency may exceed the baseline before the limit shrinks.
     buffer: f64,
+    /// The number of samples after which the baseline is measured again.
     interval: u64,
     /// The log2 of the latency at the minimal limit.
     baseline: Option<f64>,
@@ -46,6 +36,9 @@ pub struct EnvoyGradient {
     /// Windows in a row that left the limit at the minimum.
     at_minimum: u32,
 }
+
+/// The limit while the baseline is measured, which is the first and the least.
+const MIN_CONCURRENCY: f64 = 3.0;
 
 /// Envoy's default number of requests for a measurement of the baseline.
 const BASELINE_SAMPLES: u32 = 50;
@@ -58,11 +51,10 @@ impl Default for EnvoyGradient {
     /// 1,000 calls a second is the minute of the example in Envoy's documentation.
     fn default() -> Self {
         Self {
-            min_concurrency: 3.0,
             buffer: 0.25,
             interval: 60_000,
             baseline: None,
-            deferred: Some(3.0),
+            deferred: Some(MIN_CONCURRENCY),
             samples: 0,
             at_minimum: 0,
         }
@@ -70,54 +62,12 @@ impl Default for EnvoyGradient {
 }
 
 impl EnvoyGradient {
-    /// Sets the limit while the baseline is measured, which is the first and the least. By default
-    /// it is 3.
-    ///
-    /// # Panics
-    ///
-    /// Panics if `limit` is not a finite number above 0.
-    #[must_use]
-    #[track_caller]
-    pub fn min_concurrency(self, limit: f64) -> Self {
-        let limit = positive("minimal limit", limit);
-        Self {
-            min_concurrency: limit,
-            deferred: Some(limit),
-            ..self
-        }
-    }
-
-    /// Sets by which part the latency may exceed the baseline before the limit shrinks. By default
-    /// it is 0.25.
-    ///
-    /// # Panics
-    ///
-    /// Panics if `buffer` is negative, infinite or not a number.
-    #[must_use]
-    #[track_caller]
-    pub fn buffer(self, buffer: f64) -> Self {
-        assert!(
-            buffer.is_finite() && buffer >= 0.0,
-            "the buffer must be a finite number of at least 0, and this one is {buffer}"
-        );
-        Self { buffer, ..self }
-    }
-
-    /// Sets the number of samples after which the baseline is measured again, by default 60,000.
-    #[must_use]
-    pub fn interval(self, samples: u64) -> Self {
-        Self {
-            interval: samples,
-            ..self
-        }
-    }
-
     /// Measures the baseline in the next window, and then continues with `limit`.
     fn measure(&mut self, limit: f64) -> Target {
         self.deferred = Some(limit);
         self.at_minimum = 0;
         Target {
-            limit: self.min_concurrency,
+            limit: MIN_CONCURRENCY,
             samples: BASELINE_SAMPLES,
         }
     }
@@ -126,7 +76,7 @@ impl EnvoyGradient {
 impl Controller for EnvoyGradient {
     fn initial(&self) -> Target {
         Target {
-            limit: self.min_concurrency,
+            limit: MIN_CONCURRENCY,
             samples: BASELINE_SAMPLES,
         }
     }
@@ -145,8 +95,8 @@ impl Controller for EnvoyGradient {
         };
         let gradient = (1.0 + self.buffer) * (baseline - latency).exp2();
         let next = limit * gradient.clamp(0.5, 2.0);
-        let next = (next + next.sqrt()).floor().max(self.min_concurrency);
-        if next > self.min_concurrency {
+        let next = (next + next.sqrt()).floor().max(MIN_CONCURRENCY);
+        if next > MIN_CONCURRENCY {
             self.at_minimum = 0;
         } else {
             self.at_minimum += 1;
@@ -161,11 +111,14 @@ impl Controller for EnvoyGradient {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::adaptive::controller::tests::window;
+    use crate::peers::tests::window;
 
     /// A controller that has measured a baseline of 10 ms.
     fn measured() -> EnvoyGradient {
-        let mut envoy = EnvoyGradient::default().buffer(0.0);
+        let mut envoy = EnvoyGradient {
+            buffer: 0.0,
+            ..EnvoyGradient::default()
+        };
         assert_eq!(envoy.initial().limit, 3.0);
         assert_eq!(envoy.update(&window(3.0, 10, 3)).limit, 3.0);
         envoy
@@ -184,7 +137,10 @@ mod tests {
 
     #[test]
     fn update_after_the_interval_measures_the_baseline_again() {
-        let mut envoy = measured().interval(2);
+        let mut envoy = EnvoyGradient {
+            interval: 2,
+            ..measured()
+        };
         assert_eq!(envoy.update(&window(24.0, 20, 24)).limit, 15.0);
         assert_eq!(envoy.update(&window(15.0, 20, 15)).limit, 3.0);
         // The limit comes back, and 20 ms are the new baseline.

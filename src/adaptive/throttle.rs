@@ -1,0 +1,110 @@
+//! The adaptive limits as throttles.
+
+use super::{Acquire, AcquireRate, AdaptivePermit, AdaptiveRate, AdaptiveSemaphore, RatePermit};
+use crate::error::AcquireError;
+use crate::feedback::Feedback;
+use crate::limit_status::LimitStatus;
+use crate::rate::Limiter;
+use crate::throttle::{Adaptive, Inspect, Throttle, TryThrottle, handles};
+use crate::time::Tick;
+use crate::wait::Waiting;
+
+handles! {
+    impl [] Throttle for AdaptiveSemaphore {
+        type Permit = AdaptivePermit<Self>;
+        type Enter = Acquire<Self>;
+
+        #[inline]
+        fn enter(&self) -> Waiting<Self::Enter> {
+            Waiting::new(Acquire::new(Clone::clone(self)))
+        }
+
+        #[inline]
+        fn enter_now(&self) -> Option<Self::Permit> {
+            self.try_enter().ok()
+        }
+
+        fn rollback(&self, permit: Self::Permit) {
+            permit.ignore();
+        }
+
+        fn wakes_outside_locks(&self) -> bool {
+            true
+        }
+    }
+
+    impl [] TryThrottle for AdaptiveSemaphore {
+        #[inline]
+        fn try_enter(&self) -> Result<Self::Permit, AcquireError> {
+            self.try_take()?;
+            Ok(AdaptivePermit::new(Clone::clone(self)))
+        }
+    }
+
+    impl [] Inspect for AdaptiveSemaphore {
+        fn inspect(&self, _: Option<&Self::Permit>, each: &mut dyn FnMut(usize, LimitStatus)) {
+            each(0, self.status());
+        }
+    }
+
+    impl [] Adaptive for AdaptiveSemaphore {
+        fn learn(&self, permit: &mut Self::Permit, feedback: Feedback) {
+            permit.learn(feedback);
+        }
+    }
+}
+
+handles! {
+    impl [] Throttle for AdaptiveRate {
+        type Permit = RatePermit<Self>;
+        type Enter = AcquireRate<Self>;
+
+        #[inline]
+        fn enter(&self) -> Waiting<Self::Enter> {
+            Waiting::new(AcquireRate::new(Clone::clone(self)))
+        }
+
+        #[inline]
+        fn enter_now(&self) -> Option<Self::Permit> {
+            self.try_enter().ok()
+        }
+
+        #[inline]
+        fn tick(&self, permit: Option<&Self::Permit>) -> Option<Tick> {
+            Some(self.limiter().tick_of(permit.and_then(RatePermit::charge)))
+        }
+
+        #[inline]
+        fn enter_as_of(&self, tick: Tick) -> Waiting<Self::Enter> {
+            Waiting::new(AcquireRate::as_of(Clone::clone(self), tick))
+        }
+
+        fn rollback(&self, permit: Self::Permit) {
+            permit.refund();
+        }
+
+        fn wakes_outside_locks(&self) -> bool {
+            true
+        }
+    }
+
+    impl [] TryThrottle for AdaptiveRate {
+        #[inline]
+        fn try_enter(&self) -> Result<Self::Permit, AcquireError> {
+            let charge = self.try_charge()?;
+            Ok(RatePermit::new(Clone::clone(self), charge))
+        }
+    }
+
+    impl [] Inspect for AdaptiveRate {
+        fn inspect(&self, _: Option<&Self::Permit>, each: &mut dyn FnMut(usize, LimitStatus)) {
+            each(0, self.status());
+        }
+    }
+
+    impl [] Adaptive for AdaptiveRate {
+        fn learn(&self, permit: &mut Self::Permit, feedback: Feedback) {
+            permit.learn(feedback);
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! The sliding log as a rule. It is not beside [`SlidingLog`], because a loom model compiles the log
+//! alone.
+
+use super::definition::{Definition, Promise};
+use super::params::{clamped, tick_or_never};
+use super::quota_change::QuotaChange;
+use super::receipt::Receipt;
+use super::rule::{Rule, earliest_of};
+use super::sliding_log::SlidingLog;
+use crate::quota::Quota;
+use crate::time::Tick;
+
+/// The largest count.
+const LONGEST_LOG: u64 = 1 << 28;
+
+pub(super) const DEFINITION: Definition = Definition {
+    name: "sliding-log",
+    parts: None,
+    keeps_a_word: false,
+    on_change: QuotaChange::KeepSpent,
+};
+
+pub(super) const fn promise(quota: Quota) -> Result<Promise, &'static str> {
+    match Promise::whole_count(quota) {
+        Ok(_) if quota.count() > LONGEST_LOG => Err("a log holds at most 2^28"),
+        Ok(promise) => Ok(promise.in_any_period(quota.count())),
+        Err(reason) => Err(reason),
+    }
+}
+
+impl Rule for SlidingLog {
+    fn capacity(&self) -> u64 {
+        self.len()
+    }
+
+    fn due(&self, behind: u128, cost: u64) -> Tick {
+        tick_or_never(self.due(behind, cost))
+    }
+
+    fn charge(&mut self, at: Tick, cost: u64) -> Receipt {
+        let (ticket, cost, charged) = self.charge(clamped(at), cost);
+        Receipt {
+            ticket,
+            cost,
+            at: at.max(Tick::from_nanos(charged)),
+            ..Receipt::default()
+        }
+    }
+
+    fn spend_burst(&mut self, at: Tick) {
+        self.spend_burst(clamped(at));
+    }
+
+    fn give_back(&mut self, receipt: &Receipt, cost: u64, now: Tick) -> u64 {
+        self.give_back(receipt.ticket, cost, clamped(now))
+    }
+
+    fn backlog(&mut self, now: Tick) -> u64 {
+        self.backlog(clamped(now))
+    }
+
+    fn reset(&self) -> Tick {
+        tick_or_never(self.reset())
+    }
+
+    fn earliest(&self, now: Tick, most: Option<u64>) -> Tick {
+        earliest_of(now, most, self.len(), self.period())
+    }
+
+    fn is_ahead_of(&self, now: Tick) -> bool {
+        self.is_ahead_of(clamped(now))
+    }
+
+    fn change(&mut self, promise: &Promise, how: QuotaChange, now: Tick) -> bool {
+        let quota = promise.batch;
+        let changes = (self.len(), self.period()) != (quota.count(), quota.period_nanos());
+        if changes {
+            let scales = how == QuotaChange::Proportional;
+            self.change(quota, scales, clamped(now));
+        }
+        changes
+    }
+
+    fn clear(&mut self) {
+        self.clear();
+    }
+}

@@ -1,0 +1,154 @@
+//! [`RuleState`]: one of the rules, and what it keeps outside of the lock.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+use super::choice::Algorithm;
+use super::gcra::Gcra;
+use super::params::{InverseParams, Params, clamped, tick_or_never};
+use super::rule::Rule;
+use super::sliding_log::{self, Ring, SlidingLog};
+use super::sliding_window::SlidingWindow;
+use super::tat::Tat;
+use crate::quota::Quota;
+use crate::time::Tick;
+
+/// The rule of a limiter.
+pub(crate) enum RuleState {
+    Gcra(Gcra),
+    SlidingWindow(SlidingWindow),
+    SlidingLog(SlidingLog),
+}
+
+impl RuleState {
+    /// Creates a rule to which nothing was charged. With `aligned`, windows begin at the multiples
+    /// of their length also after the quota has changed.
+    pub(crate) fn new(algorithm: Algorithm, quota: Quota, aligned: bool) -> Self {
+        let promise = &algorithm.promise(quota);
+        match algorithm {
+            Algorithm::SlidingWindow => Self::SlidingWindow(SlidingWindow::new(promise)),
+            Algorithm::SlidingLog => Self::SlidingLog(SlidingLog::new(promise.batch)),
+            _ => Self::Gcra(Gcra::new(promise, aligned)),
+        }
+    }
+
+    /// Returns the rule whose whole state is a word, which decisions without the lock change as
+    /// well.
+    fn gcra(&self) -> Option<&Gcra> {
+        match self {
+            Self::Gcra(gcra) => Some(gcra),
+            _ => None,
+        }
+    }
+
+    /// Returns whether it can be decided by the word, without the lock. Dense parameters would take more
+    /// instructions of every decision.
+    pub(crate) fn is_in_word(&self) -> bool {
+        self.gcra().is_some_and(|gcra| !gcra.params.is_dense())
+    }
+
+    /// Stops all decisions without the lock: takes over the word as they have left it.
+    pub(crate) fn lock(&mut self, tat: Tat) {
+        match self {
+            Self::Gcra(gcra) => gcra.tat = tat,
+            Self::SlidingLog(log) => log.lock(),
+            Self::SlidingWindow(_) => {}
+        }
+    }
+
+    /// Allows decisions without the lock again, after the word was published.
+    pub(crate) fn unlock(&self) {
+        if let Self::SlidingLog(log) = self {
+            log.unlock();
+        }
+    }
+
+    /// Returns the ring that decides calls of cost 1 without the lock, if the word does not.
+    pub(crate) fn ring(&self) -> Option<&Arc<Ring>> {
+        match self {
+            Self::SlidingLog(log) => Some(log.ring()),
+            _ => None,
+        }
+    }
+
+    /// Returns the word, for decisions without the lock.
+    pub(crate) fn tat(&self) -> Tat {
+        self.gcra().map_or(Tat::from_units(0), |gcra| gcra.tat)
+    }
+
+    /// Returns the parameters of decisions without the lock, or at least the capacity.
+    pub(crate) fn params(&self) -> (Params, InverseParams) {
+        match self.gcra() {
+            Some(gcra) => (gcra.params, gcra.inverse),
+            None => (
+                Params::stepped(1, 1, self.capacity()),
+                InverseParams::stepped(1, 1),
+            ),
+        }
+    }
+
+    /// Begins to foresee charges, while decisions without the lock are stopped.
+    pub(crate) fn forecast(&self) -> Forecast<'_> {
+        match self {
+            Self::Gcra(gcra) => Forecast::Gcra(gcra.without_refunds()),
+            Self::SlidingWindow(window) => Forecast::SlidingWindow(*window),
+            Self::SlidingLog(log) => {
+                Forecast::SlidingLog(sliding_log::forecast::Forecast::new(log))
+            }
+        }
+    }
+
+    /// Returns the refunded units, from which tickets of decisions without the lock count.
+    pub(crate) fn refunded(&self) -> u64 {
+        self.gcra().map_or(0, |gcra| gcra.refunds.total())
+    }
+}
+
+impl Deref for RuleState {
+    type Target = dyn Rule;
+
+    fn deref(&self) -> &(dyn Rule + 'static) {
+        match self {
+            Self::Gcra(rule) => rule,
+            Self::SlidingWindow(rule) => rule,
+            Self::SlidingLog(rule) => rule,
+        }
+    }
+}
+
+impl DerefMut for RuleState {
+    fn deref_mut(&mut self) -> &mut (dyn Rule + 'static) {
+        match self {
+            Self::Gcra(rule) => rule,
+            Self::SlidingWindow(rule) => rule,
+            Self::SlidingLog(rule) => rule,
+        }
+    }
+}
+
+/// What a rule will admit after charges that are foreseen. It takes no copy of a log, which may be long.
+pub(crate) enum Forecast<'a> {
+    Gcra(Gcra),
+    SlidingWindow(SlidingWindow),
+    SlidingLog(sliding_log::forecast::Forecast<'a>),
+}
+
+impl Forecast<'_> {
+    /// Does the same as [`Rule::due`].
+    pub(crate) fn due(&self, behind: u128, cost: u64) -> Tick {
+        match self {
+            Self::Gcra(gcra) => gcra.due(behind, cost),
+            Self::SlidingWindow(window) => window.due(behind, cost),
+            Self::SlidingLog(log) => tick_or_never(log.due(behind, cost)),
+        }
+    }
+
+    /// Foresees what [`Rule::grant`] charges at the tick when a call is due.
+    pub(crate) fn grant(&mut self, at: Tick, cost: u64) {
+        match self {
+            Self::Gcra(gcra) => _ = gcra.grant(at, cost),
+            Self::SlidingWindow(window) => _ = window.grant(at, cost),
+            Self::SlidingLog(log) => log.charge(clamped(at), cost),
+        }
+    }
+}

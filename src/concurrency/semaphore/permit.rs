@@ -1,0 +1,90 @@
+//! What only permits of a [`Semaphore`] can do: they are split, merged and forgotten.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use super::Semaphore;
+use crate::concurrency::Permit;
+
+/// A [`Permit`] that shares its [`Semaphore`], so it can move into a task.
+#[doc(alias = "OwnedSemaphorePermit")]
+#[doc(alias = "SemaphoreGuardArc")]
+pub type OwnedPermit = Permit<Arc<Semaphore>>;
+
+/// Splitting and merging the permits of a [`Semaphore`].
+impl<S: Deref<Target = Semaphore>> Permit<S> {
+    /// Splits off `permits` of its permits, to be held and dropped separately. Returns `None` and
+    /// changes nothing if it holds fewer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// let semaphore = Arc::new(tollgate::Semaphore::new(3));
+    /// let mut three = Arc::clone(&semaphore).try_acquire_many_owned(3)?;
+    ///
+    /// drop(three.split(2));
+    /// assert_eq!(three.count(), 1);
+    /// assert_eq!(semaphore.available_permits(), 2);
+    /// assert!(three.split(2).is_none());
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    #[must_use = "what was split off goes back when it is dropped"]
+    pub fn split(&mut self, permits: usize) -> Option<Self>
+    where
+        S: Clone,
+    {
+        self.count = self.count.checked_sub(permits)?;
+        Some(Self {
+            semaphore: self.semaphore.clone(),
+            count: permits,
+        })
+    }
+
+    /// Adds the permits of `other` to its own.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `other` belongs to another semaphore. The permits of `other` are then returned.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// let semaphore = Arc::new(tollgate::Semaphore::new(3));
+    /// let mut permit = Arc::clone(&semaphore).try_acquire_owned()?;
+    /// permit.merge(Arc::clone(&semaphore).try_acquire_many_owned(2)?);
+    /// assert_eq!(permit.count(), 3);
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    #[track_caller]
+    pub fn merge(&mut self, mut other: Self) {
+        assert!(
+            std::ptr::eq(&*self.semaphore, &*other.semaphore),
+            "permits of two semaphores cannot be merged: {:?} and {:?}",
+            *self.semaphore,
+            *other.semaphore,
+        );
+        // Both count towards one limit, so the sum cannot exceed it.
+        self.count += std::mem::take(&mut other.count);
+    }
+
+    /// Discards its permits, and lowers the limit of the semaphore by their number, at most to 0.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// let semaphore = Arc::new(tollgate::Semaphore::new(3));
+    /// Arc::clone(&semaphore).try_acquire_owned()?.forget();
+    /// assert_eq!(semaphore.permits(), 2);
+    /// assert_eq!(semaphore.available_permits(), 2);
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    pub fn forget(mut self) {
+        self.semaphore.forget(std::mem::take(&mut self.count));
+    }
+}

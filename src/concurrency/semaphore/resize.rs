@@ -1,0 +1,160 @@
+//! Changes of the limit of a [`Semaphore`], under its lock.
+
+use super::{QueueState, Semaphore};
+use crate::sync::{MutexGuard, Ordering};
+
+/// Resizing.
+impl Semaphore {
+    /// Changes the limit, also while permits are held and callers are waiting.
+    ///
+    /// The change is exact in both directions. Growing admits the waiters that now fit. Shrinking
+    /// takes no permits away from their holders: permits held above the new limit are a debt, and
+    /// no caller is admitted until it has been paid off. A waiter that requests more than the
+    /// lowered limit is refused with [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity) when it
+    /// reaches the head of the queue, unless the limit has been raised far enough by then. With 0
+    /// every request for permits waits. This is a pause, which a later limit ends, whereas
+    /// [`close`](Self::close) is final.
+    ///
+    /// Raising the limit never refuses a waiter, also not from 0. A waiter that joined before or during
+    /// a pause and requests more than the limit after it waits until the limit is high enough, **and
+    /// everybody behind it waits too**, although permits are available. If the limit is to stay there,
+    /// call [`reject_impossible`](Self::reject_impossible) afterwards.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `permits` is above [`MAX_PERMITS`](Self::MAX_PERMITS).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let semaphore = tollgate::Semaphore::new(3);
+    /// let permits = semaphore.try_acquire_many(3)?;
+    ///
+    /// semaphore.set_permits(1);
+    /// drop(permits);
+    /// assert_eq!(semaphore.available_permits(), 1);
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    #[track_caller]
+    pub fn set_permits(&self, permits: usize) {
+        assert!(
+            permits <= Self::MAX_PERMITS,
+            "a semaphore cannot have {permits} permits, see MAX_PERMITS"
+        );
+        self.resize(|_| Some(permits));
+    }
+
+    /// Refuses every waiter that requests more than the limit, as lowering the limit to this value
+    /// does: with [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity), when it reaches the head of
+    /// the queue, unless the limit has been raised far enough by then.
+    ///
+    /// There are such waiters only after a limit of 0. Requests for any number of permits wait
+    /// meanwhile, and [raising the limit](Self::set_permits) refuses none of them. While the limit is
+    /// 0, nothing is impossible, and this does nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{ErrorKind, Semaphore};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let semaphore = Semaphore::new(0);
+    /// let resume = async {
+    ///     semaphore.set_permits(2);
+    ///     // Both would wait until the limit is 5.
+    ///     assert_eq!(semaphore.waiting(), 2);
+    ///     semaphore.reject_impossible();
+    /// };
+    /// let (large, small, ()) = tokio::join!(semaphore.acquire_many(5), semaphore.acquire(), resume);
+    /// assert_eq!(large.unwrap_err().kind(), ErrorKind::ExceedsCapacity);
+    /// assert!(small.is_ok());
+    /// # }
+    /// ```
+    pub fn reject_impossible(&self) {
+        let mut queues = self.lock();
+        queues.refuse_above(self.permits());
+        self.settle(queues);
+    }
+
+    /// Raises the limit by `permits`.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the limit would be above [`MAX_PERMITS`](Self::MAX_PERMITS); then nothing has
+    /// changed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let semaphore = tollgate::Semaphore::new(1);
+    /// let _held = semaphore.try_acquire()?;
+    /// semaphore.add_permits(2);
+    /// assert_eq!((semaphore.permits(), semaphore.available_permits()), (3, 2));
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    #[track_caller]
+    pub fn add_permits(&self, permits: usize) {
+        let added = self.resize(|limit| {
+            let sum = limit.checked_add(permits)?;
+            (sum <= Self::MAX_PERMITS).then_some(sum)
+        });
+        assert!(
+            added,
+            "a semaphore cannot have {permits} permits more, see MAX_PERMITS"
+        );
+    }
+
+    /// Lowers the limit by up to `permits` permits that are free at this moment, and returns how
+    /// many there were. Permits that accumulate for the first waiter count as free.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let semaphore = tollgate::Semaphore::new(3);
+    /// let _held = semaphore.try_acquire()?;
+    /// assert_eq!(semaphore.forget_permits(5), 2);
+    /// assert_eq!((semaphore.permits(), semaphore.available_permits()), (1, 0));
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    pub fn forget_permits(&self, permits: usize) -> usize {
+        let queues = self.lock();
+        let forgotten = self.state.take_up_to(permits);
+        // Free permits are part of the limit, so this does not underflow.
+        self.set_limit(queues, self.permits() - forgotten, forgotten);
+        forgotten
+    }
+
+    /// Changes the limit to the result of `change`, and the free permits by the difference. If
+    /// `change` returns `None`, nothing changes and this returns `false`.
+    pub(super) fn resize(&self, change: impl FnOnce(usize) -> Option<usize>) -> bool {
+        let queues = self.lock();
+        let Some(new) = change(self.permits()) else {
+            return false;
+        };
+        self.set_limit(queues, new, 0);
+        true
+    }
+
+    /// Lowers the limit by permits that are held and will not be returned, at most to 0. After a
+    /// shrink more permits may be held than the limit; the rest of them pays off the debt.
+    pub(in crate::concurrency) fn forget(&self, held: usize) {
+        let queues = self.lock();
+        self.set_limit(queues, self.permits().saturating_sub(held), held);
+    }
+
+    /// Sets the limit, and changes the free permits by the difference, except for the permits that
+    /// are `gone`: they were taken before. Settles the queue.
+    pub(super) fn set_limit<'a>(
+        &'a self,
+        mut queues: MutexGuard<'a, QueueState>,
+        new: usize,
+        gone: usize,
+    ) {
+        let old = self.permits();
+        self.state.resize(old, new + gone);
+        queues.limit_changed(old, new);
+        self.limit.store(new, Ordering::Relaxed);
+        self.settle(queues);
+    }
+}

@@ -1,0 +1,99 @@
+//! [`Tournament`]: classes by rank, the one of the least rank first; a tree in which the rank of any class
+//! can be changed.
+//!
+//! The classes are the leaves of a binary tree, and each inner node has the class of the least rank below
+//! it. A grant and a release each change one rank, and look again at the nodes above it. With a `BTreeSet`,
+//! which has to remove one rank and to insert the other, a hand-off among 100 classes takes half as many
+//! instructions again.
+
+/// Ranks of type `R` by index of the class.
+pub(super) struct Tournament<R> {
+    /// As many as a power of two.
+    ranks: Vec<Option<R>>,
+    /// The first of the classes below each inner node. Node 1 is on top, those below `node` are `2 * node`
+    /// and `2 * node + 1`, and the classes come after the last inner one.
+    winners: Vec<usize>,
+}
+
+impl<R: Ord + Copy> Tournament<R> {
+    pub(super) const fn new() -> Self {
+        Self {
+            ranks: Vec::new(),
+            winners: Vec::new(),
+        }
+    }
+
+    /// Returns the least rank and its class.
+    pub(super) fn first(&self) -> Option<(R, usize)> {
+        let winner = self.winner(1);
+        let rank = *self.ranks.get(winner)?;
+        rank.map(|rank| (rank, winner))
+    }
+
+    pub(super) fn contains(&self, class: usize) -> bool {
+        self.ranks.get(class).is_some_and(Option::is_some)
+    }
+
+    /// Sets the rank of a class; `None` removes it.
+    pub(super) fn set(&mut self, class: usize, rank: Option<R>) {
+        if class >= self.ranks.len() {
+            // Without aging, one of the two trees stays empty.
+            if rank.is_none() {
+                return;
+            }
+            let count = (class + 1).next_power_of_two();
+            self.ranks.resize(count, None);
+            self.winners.resize(count, 0);
+            (1..count).rev().for_each(|node| self.play(node));
+        }
+        self.ranks[class] = rank;
+        let mut node = (self.ranks.len() + class) / 2;
+        while node > 0 {
+            let before = self.winners[node];
+            self.play(node);
+            if before != class && before == self.winners[node] {
+                break;
+            }
+            node /= 2;
+        }
+    }
+
+    fn play(&mut self, node: usize) {
+        let [left, right] = [2 * node, 2 * node + 1].map(|below| self.winner(below));
+        let right_is_first = match (self.ranks[left], self.ranks[right]) {
+            (Some(left), Some(right)) => right < left,
+            (left, _) => left.is_none(),
+        };
+        self.winners[node] = if right_is_first { right } else { left };
+    }
+
+    fn winner(&self, node: usize) -> usize {
+        let inner = self.winners.get(node).copied();
+        inner.unwrap_or_else(|| node - self.winners.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn first_is_the_least_of_all_after_any_changes(
+            changes in prop::collection::vec((0..20_usize, prop::option::of(0..50_u32)), 0..200),
+        ) {
+            let (mut tournament, mut naive) = (Tournament::new(), [None; 20]);
+            for (class, rank) in changes {
+                // No two ranks are equal.
+                let rank = rank.map(|rank| (rank, class));
+                tournament.set(class, rank);
+                naive[class] = rank;
+                let least = naive.iter().flatten().min().copied();
+                prop_assert_eq!(tournament.first(), least.map(|rank| (rank, rank.1)));
+                prop_assert_eq!(tournament.contains(class), rank.is_some());
+            }
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! One key of many as a throttle, and with a cost.
+
+use std::hash::{BuildHasher, Hash};
+
+use super::{Acquire, Key, Kind};
+use crate::error::AcquireError;
+use crate::limit_status::LimitStatus;
+use crate::throttle::{Cost, Inspect, Throttle, TryThrottle, Weighted, units};
+use crate::time::Tick;
+use crate::wait::Waiting;
+
+impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Throttle for Key<'a, T, Q, S> {
+    type Permit = T::Permit;
+    type Enter = Acquire<'a, T, Q, S>;
+
+    #[inline]
+    fn enter(&self) -> Waiting<Self::Enter> {
+        self.acquire()
+    }
+
+    #[inline]
+    fn enter_now(&self) -> Option<T::Permit> {
+        self.try_acquire().ok()
+    }
+
+    fn tick(&self, permit: Option<&T::Permit>) -> Option<Tick> {
+        self.tick(permit)
+    }
+
+    fn enter_as_of(&self, tick: Tick) -> Waiting<Self::Enter> {
+        self.acquire_many_as_of(1.into(), tick)
+    }
+
+    fn rollback(&self, permit: T::Permit) {
+        T::rollback(self, permit);
+    }
+
+    fn wakes_outside_locks(&self) -> bool {
+        true
+    }
+}
+
+impl<T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> TryThrottle for Key<'_, T, Q, S> {
+    #[inline]
+    fn try_enter(&self) -> Result<T::Permit, AcquireError> {
+        self.try_acquire()
+    }
+}
+
+impl<'a, T, Q, S> Throttle for Cost<Key<'a, T, Q, S>>
+where
+    T: Kind,
+    Q: Hash + Eq + ToOwned + ?Sized,
+    S: BuildHasher,
+{
+    type Permit = T::Permit;
+    type Enter = Acquire<'a, T, Q, S>;
+
+    #[inline]
+    fn enter(&self) -> Waiting<Self::Enter> {
+        self.throttle.acquire_many(units(self.cost))
+    }
+
+    #[inline]
+    fn enter_now(&self) -> Option<T::Permit> {
+        self.try_enter().ok()
+    }
+
+    fn enter_as_of(&self, tick: Tick) -> Waiting<Self::Enter> {
+        self.throttle.acquire_many_as_of(units(self.cost), tick)
+    }
+
+    crate::forward!(Throttle, self => self.throttle, except enter, enter_now, enter_as_of);
+}
+
+impl<T, Q, S> TryThrottle for Cost<Key<'_, T, Q, S>>
+where
+    T: Kind,
+    Q: Hash + Eq + ToOwned + ?Sized,
+    S: BuildHasher,
+{
+    #[inline]
+    fn try_enter(&self) -> Result<T::Permit, AcquireError> {
+        self.throttle.try_acquire_many(units(self.cost))
+    }
+}
+
+impl<T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Weighted for Key<'_, T, Q, S> {
+    type Many = Cost<Self>;
+
+    #[inline]
+    #[track_caller]
+    fn cost(&self, n: u64) -> Cost<Self> {
+        let _: T::Cost = units(n);
+        Cost::new(self.clone(), n)
+    }
+
+    fn settle(&self, permit: T::Permit, used: u64) {
+        T::settle(self, permit, used);
+    }
+
+    fn max_units(&self) -> u64 {
+        T::chunk_and_max_units(self).1
+    }
+
+    fn chunk_units(&self) -> u64 {
+        T::chunk_and_max_units(self).0
+    }
+}
+
+impl<T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Inspect for Key<'_, T, Q, S> {
+    fn inspect(&self, permit: Option<&T::Permit>, each: &mut dyn FnMut(usize, LimitStatus)) {
+        each(0, T::status(self, permit));
+    }
+}
+
+/// Conversion to a throttle with a cost.
+impl<T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, T, Q, S> {
+    /// Returns this key as a [`Throttle`](crate::Throttle) whose entries cost `n` each.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Clock, Keyed, Quota};
+    ///
+    /// let bytes = Keyed::<u64, _>::rate_limiters(Quota::per_second(1000).burst(1000))
+    ///     .clock(Clock::manual());
+    /// bytes.key(&7).cost(600).try_acquire()?;
+    /// assert_eq!(bytes.key(&7).available(), 400);
+    ///
+    /// let slots = Keyed::<u64, _>::semaphores(8);
+    /// let permit = slots.key(&7).cost(6).try_acquire()?;
+    /// assert_eq!(permit.count(), 6);
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    #[inline]
+    pub fn cost(&self, n: T::Cost) -> Cost<Self> {
+        Cost::new(self.clone(), n.into())
+    }
+}

@@ -1,0 +1,474 @@
+//! [`Locked`]: the one guard for everything that happens under the lock of a limiter.
+//!
+//! Invariants, together with those of the [word](super::state), the [wait queue](crate::wait_queue)
+//! and the [timer](Shared::arm):
+//!
+//! 1. [`Locked`] takes the lock, then sets `LOCKED` in the word, then reads the clock. So no
+//!    decision without the lock has a later tick than the guard's and an earlier place in the
+//!    order. No writer can use an older tick, because the guard's is the only one.
+//! 2. When the guard ends, it publishes the word, and clears `LOCKED` unless there are waiters, or
+//!    the limiter is closed or paused. It calls wakers and arms the timer after it has released the lock.
+//! 3. A waiter is charged nothing until it is granted, so one that leaves moves all waiters behind
+//!    it up. Its slot keeps its charge until the waiter collects it; a waiter that leaves with a
+//!    charge gives it back like any refund.
+//! 4. [`grant_due`](Locked::grant_due) is the only place where a waiter is served, and it serves
+//!    only the head: a 1 never passes a 50.
+//! 5. Every change that may make the head due earlier ends in [`restart_timing`](Locked::restart_timing),
+//!    which grants what is due, and has the timer armed for the next waiter. The timer does the
+//!    same. The queue moves without a poll of any future.
+//! 6. One call, or one expiry of the timer, serves at most [`SERVED_AT_ONCE`] waiters, and holds the
+//!    lock for as many as it wakes at once. If the next waiter is due then, the timer is armed for
+//!    that, so it expires at once, and it or the next caller goes on. Until then a new call is
+//!    neither admitted nor told to come again now: it is due [after](Locked::due_of_next) this tick.
+//! 7. The sum of the queue has the waiters that can be admitted, and no others. So one that can only
+//!    be refused, because the burst was lowered, delays nobody, before it is refused at the head of
+//!    the queue and after.
+//! 8. A [pause](super::pause) keeps `LOCKED` set until its end. So nothing but the guard decides
+//!    meanwhile, and [`due`](super::queue::QueueState::due) is never before the end.
+//! 9. No operation takes a number of steps that grows with the queue, except for the logarithm that
+//!    the sums of costs take.
+
+use std::ops::{Deref, DerefMut};
+use std::task::Waker;
+use std::time::Duration;
+
+use super::charge::Charge;
+use super::options::{MissedTickBehavior, Oversize};
+use super::queue::{QueueEntry, QueueState, Request};
+use super::shared::Shared;
+use super::state::StateSnapshot;
+use crate::algorithm::{QuotaChange, Receipt, fresh_generation};
+use crate::decision::{Decision, wait_for};
+use crate::error::{AcquireError, ErrorKind};
+use crate::quota::Quota;
+use crate::sync::{MutexGuard, SERVED_AT_ONCE};
+use crate::time::Tick;
+use crate::wait_queue::{WaiterId, WakeList};
+
+/// The most refunded units that are counted in one generation.
+const MOST_REFUNDED: u64 = 1 << 62;
+
+/// The lock of a limiter, with the time.
+pub(super) struct Locked<'a> {
+    shared: &'a Shared,
+    /// `None` after the guard has ended.
+    queue: Option<MutexGuard<'a, QueueState>>,
+    seen: StateSnapshot,
+    /// The tick at which everything under this guard takes place.
+    pub(super) now: Tick,
+    woken: WakeList,
+    /// How many more waiters this call serves.
+    left: usize,
+    /// Whether the meaning of the word has changed.
+    renewed: bool,
+    /// Whether to arm the timer for the head.
+    arms: bool,
+}
+
+impl Shared {
+    /// Locks the state: no thread decides without the lock until the guard ends. The guard reads
+    /// the time only once the state is locked.
+    pub(super) fn lock_state(&self) -> Locked<'_> {
+        Locked::new(self, self.queue())
+    }
+
+    /// Locks the state when no waiter is due, because the timer may be late; or when this call has
+    /// served as many as one serves, and has left the others to the timer.
+    pub(super) fn lock_on_time(&self) -> Locked<'_> {
+        let mut locked = self.lock_state();
+        while locked.grant_due() {
+            locked = locked.again();
+        }
+        locked
+    }
+}
+
+impl<'a> Locked<'a> {
+    fn new(shared: &'a Shared, mut queue: MutexGuard<'a, QueueState>) -> Self {
+        let seen = shared.state.lock();
+        queue.rule.lock(seen.tat());
+        // After the lock: earlier decisions without the lock have an earlier tick, and are visible.
+        let mut now = shared.clock().now();
+        if queue.is_ahead_of(now) {
+            shared.clock().correct();
+            now = shared.clock().now();
+        }
+        Self {
+            shared,
+            queue: Some(queue),
+            seen,
+            now,
+            woken: WakeList::new(),
+            left: SERVED_AT_ONCE,
+            renewed: false,
+            arms: false,
+        }
+    }
+
+    /// Unlocks. Returns whether this call has to go on, because it has served as many waiters as it
+    /// wakes at once, and not all that it serves. Otherwise the timer goes on.
+    pub(super) fn end(&mut self) -> bool {
+        let goes_on = self.woken.is_full() && self.left > 0;
+        let arms = std::mem::take(&mut self.arms) && !goes_on;
+        let due = arms.then(|| self.due_of_head()).flatten();
+        let Some(queue) = self.queue.take() else {
+            return false;
+        };
+        let shared = self.shared;
+        let mut state = self.seen.with(queue.rule.tat());
+        if self.renewed {
+            shared
+                .params
+                .store(&queue.rule, queue.quota, queue.generation);
+            state = state.next_epoch();
+        }
+        let locked = queue.waiting() > 0 || queue.closed || self.now < queue.paused_until;
+        shared
+            .state
+            .store(state, locked || !queue.rule.is_in_word());
+        if !locked {
+            queue.rule.unlock();
+        }
+        drop(queue);
+        self.woken.wake_all();
+        if let Some(due) = due {
+            shared.arm(due);
+        }
+        goes_on
+    }
+
+    /// Ends this guard, and begins another one of the same call.
+    pub(super) fn again(mut self) -> Self {
+        let goes_on = self.end();
+        let mut next = self.shared.lock_state();
+        (next.left, next.arms) = (self.left, goes_on);
+        next
+    }
+
+    /// Returns an error for a call that can never be admitted.
+    pub(super) fn check(&self, cost: u64) -> Result<(), AcquireError> {
+        if self.closed {
+            return Err(AcquireError::new(ErrorKind::Closed));
+        }
+        if self.is_impossible(cost) {
+            return Err(AcquireError::exceeds_capacity(self.rule.capacity()));
+        }
+        Ok(())
+    }
+
+    /// Admits a [checked](Self::check) call now for between `cost` and `most`, if there are no
+    /// waiters and the rule allows it; or returns when it is due.
+    pub(super) fn admit(&mut self, cost: u64, most: u64) -> Result<Charge, Tick> {
+        let due = self.due_of_next(cost);
+        if !self.has_come(due) {
+            return Err(due);
+        }
+        let cost = match most > cost {
+            true => most.min(self.available()).max(cost),
+            false => cost,
+        };
+        Ok(self.charge(cost))
+    }
+
+    /// Admits a [checked](Self::check) call of at least 1 that counts as having come at `tick`, if
+    /// there are no waiters and the rule allows it: as if it had been granted in the queue. Or
+    /// returns when it is due.
+    pub(super) fn admit_as_of(&mut self, cost: u64, tick: Tick) -> Result<Charge, Tick> {
+        let alone = self.waiting() == 0;
+        let granted = alone.then(|| self.grant(cost, tick)).flatten();
+        granted.map_or_else(|| Err(self.due_of_next(cost)), |it| Ok(it.into()))
+    }
+
+    /// Charges now, whatever the backlog is.
+    pub(super) fn charge(&mut self, cost: u64) -> Charge {
+        let (now, generation) = (self.now, self.generation);
+        let receipt = self.rule.charge(now, cost);
+        Receipt {
+            generation,
+            ..receipt
+        }
+        .into()
+    }
+
+    /// Gives back up to `cost` of a charge, except what time has paid off.
+    pub(super) fn give_back(&mut self, charge: &Charge, cost: u64) {
+        let (now, receipt) = (self.now, charge.receipt());
+        // A charge of another limiter, or one under another quota, which was carried over with all
+        // that was spent.
+        let late = self.is_late();
+        if receipt.generation != self.generation || self.rule.give_back(receipt, cost, now) == 0 {
+            return;
+        }
+        if self.rule.refunded() > MOST_REFUNDED {
+            self.begin_generation();
+        }
+        // A decision that has read the old sum of refunds must fail now, even if the word has
+        // become the same again.
+        self.renewed = true;
+        self.head_changed(late);
+    }
+
+    /// Changes the quota, and makes every waiter due by the new one. A quota that means the same as
+    /// the old one is only stored. Changes are numbered from 1, and a later one may have come first,
+    /// from another thread: then this one is over.
+    pub(super) fn set_quota(&mut self, change: u64, quota: Quota, how: QuotaChange) {
+        if change <= self.changes {
+            return;
+        }
+        let now = self.now;
+        (self.changes, self.quota) = (change, quota);
+        let paused = self.pause_before_change();
+        let impossible = self.impossible();
+        let promise = self.shared.config.algorithm.promise(quota);
+        if self.rule.change(&promise, how, now) {
+            self.queued = self.queued + impossible - self.impossible();
+            if let Some(paused) = paused {
+                self.pause_after_change(paused, how);
+            }
+            self.begin_generation();
+            self.restart_timing();
+        }
+    }
+
+    pub(super) fn close(&mut self) {
+        self.closed = true;
+        self.grant_due();
+    }
+
+    /// Begins to number charges again: earlier ones can no longer be refunded.
+    pub(super) fn begin_generation(&mut self) {
+        self.generation = fresh_generation();
+        self.rule.forget_receipts();
+        self.renewed = true;
+    }
+
+    /// Reschedules the queue at this tick, grants what has just become due, and has the timer armed
+    /// for the next waiter.
+    pub(super) fn restart_timing(&mut self) {
+        self.timed = self.now;
+        self.serve();
+    }
+
+    /// Does the same for a change that concerns a head which may have been due before it: then the
+    /// timer is late, which is made up for.
+    pub(super) fn head_changed(&mut self, was_due: bool) {
+        match was_due {
+            true => self.serve(),
+            false => self.restart_timing(),
+        }
+    }
+
+    /// Grants what is due, and has the timer armed for the next waiter.
+    pub(super) fn serve(&mut self) {
+        self.arms = true;
+        self.grant_due();
+    }
+
+    /// Serves waiters from the head until one is not due, or enough are to be woken. Returns
+    /// whether it served any.
+    pub(super) fn grant_due(&mut self) -> bool {
+        let mut any = false;
+        while self.left > 0 && !self.woken.is_full() {
+            let Some(head) = self.head() else {
+                break;
+            };
+            let served = if self.closed {
+                self.waiters.grant_head()
+            } else if self.is_impossible(head.cost) {
+                let capacity = self.rule.capacity();
+                self.waiters.keep_head(QueueEntry::Refused { capacity })
+            } else if let Some(receipt) = self.grant(head.cost, head.at) {
+                self.waiters.keep_head(QueueEntry::Charged(receipt))
+            } else if self.shared.clock().has_ended() {
+                self.waiters.keep_head(QueueEntry::Moves)
+            } else {
+                break;
+            };
+            self.forget(head.cost);
+            self.woken.push(served);
+            self.left -= 1;
+            self.arms = true;
+            any = true;
+        }
+        any
+    }
+
+    /// Charges a call that joined at `joined` if it is due, at the tick when it was due: not before it
+    /// joined or was made due, and no longer ago than may be made up for.
+    fn grant(&mut self, cost: u64, joined: Tick) -> Option<Receipt> {
+        let due = self.due(0, cost);
+        if !self.has_come(due) {
+            return None;
+        }
+        let now = self.now;
+        let earliest = match self.shared.config.missed_tick {
+            Some(MissedTickBehavior::Delay) => now,
+            Some(MissedTickBehavior::Burst { max }) => self.rule.earliest(now, Some(max)),
+            None => self.rule.earliest(now, None),
+        };
+        let at = due.max(earliest).max(joined).max(self.timed).min(now);
+        Some(Receipt {
+            generation: self.generation,
+            ..self.rule.grant(at, cost)
+        })
+    }
+
+    fn has_come(&self, due: Tick) -> bool {
+        due <= self.now && !due.is_never()
+    }
+
+    /// Returns when the head is served: at any time if it is only to be refused.
+    fn due_of_head(&self) -> Option<Tick> {
+        let head = self.head()?;
+        match self.closed || self.is_impossible(head.cost) {
+            true => Some(Tick::default()),
+            false => Some(self.due(0, head.cost)),
+        }
+    }
+
+    /// Returns whether the head is due, and was not served yet.
+    pub(super) fn is_late(&self) -> bool {
+        self.due_of_head().is_some_and(|due| self.has_come(due))
+    }
+
+    /// Returns whether a call asks for more than it can ever get.
+    pub(super) fn is_impossible(&self, cost: u64) -> bool {
+        self.refuses() && cost > self.rule.capacity()
+    }
+
+    /// Returns the total cost of the waiters that ask for more than they can ever get.
+    fn impossible(&self) -> u128 {
+        match self.refuses() {
+            true => self.costs.above(self.rule.capacity()),
+            false => 0,
+        }
+    }
+
+    fn refuses(&self) -> bool {
+        self.shared.config.oversize == Oversize::Refuse
+    }
+
+    /// Puts a [checked](Self::check) call into the queue that counts as having come at `tick`.
+    pub(super) fn push(&mut self, cost: u64, tick: Tick, waker: Waker) -> WaiterId {
+        self.queued += u128::from(cost);
+        self.joined = self.joined.wrapping_add(u128::from(cost));
+        if self.refuses() {
+            self.costs.add(cost);
+        }
+        let request = Request {
+            cost,
+            at: tick,
+            joined: self.joined,
+        };
+        self.waiters.push(QueueEntry::Waiting(request), waker)
+    }
+
+    /// Counts a waiter no longer that has left the queue.
+    pub(super) fn forget(&mut self, cost: u64) {
+        if !self.is_impossible(cost) {
+            self.queued -= u128::from(cost);
+        }
+        if self.refuses() {
+            self.costs.remove(cost);
+        }
+    }
+
+    /// Returns when a call that comes now is due, if it is not refused: never before the head,
+    /// which may ask for more.
+    fn due_of_next(&self, cost: u64) -> Tick {
+        if cost == 0 {
+            return Tick::default();
+        }
+        let due = self.due(self.queued, cost);
+        due.max(self.next_due().unwrap_or_default())
+    }
+
+    /// Returns when the head will have been served, if there is one: not by now.
+    pub(super) fn next_due(&self) -> Option<Tick> {
+        let soon = self.now.saturating_add(Duration::from_nanos(1));
+        Some(self.due_of_head()?.max(soon))
+    }
+
+    /// Returns what could be charged at once if there were no waiters and the limiter were open.
+    pub(super) fn available(&mut self) -> u64 {
+        self.rule.capacity().saturating_sub(self.in_use())
+    }
+
+    /// Returns what is missing from the capacity: all of it during a pause.
+    pub(super) fn in_use(&mut self) -> u64 {
+        match self.is_paused() {
+            true => self.rule.capacity(),
+            false => {
+                let now = self.now;
+                self.rule.backlog(now)
+            }
+        }
+    }
+
+    /// Does the same as [`decision`](Self::decision); while there are waiters, nothing remains.
+    pub(super) fn peek(&mut self, cost: u64) -> Decision {
+        let mut decision = self.decision(cost);
+        if self.waiting() > 0 {
+            decision.remaining = 0;
+        }
+        decision
+    }
+
+    /// Returns the decision that a call of this cost would get, without charging it.
+    pub(super) fn decision(&mut self, cost: u64) -> Decision {
+        let due = match self.check(cost) {
+            Ok(()) => self.due_of_next(cost),
+            Err(_) => Tick::from_nanos(u64::MAX),
+        };
+        Decision {
+            limit: self.rule.capacity(),
+            remaining: self.available(),
+            retry_after: wait_for(due, self.now),
+            reset_after: wait_for(self.rule.reset().max(self.paused_until), self.now),
+            at: self.now,
+        }
+    }
+
+    /// Returns the state just after a charge, or the current state if that is not known.
+    pub(super) fn decision_after(&mut self, charge: &Charge) -> Decision {
+        let receipt = charge.receipt();
+        if receipt.generation != self.generation {
+            return self.decision(0);
+        }
+        let (backlog, reset) = self.rule.after(receipt);
+        let limit = self.rule.capacity();
+        Decision {
+            limit,
+            remaining: limit.saturating_sub(backlog),
+            retry_after: Duration::ZERO,
+            reset_after: wait_for(reset, receipt.at),
+            at: receipt.at,
+        }
+    }
+}
+
+impl Deref for Locked<'_> {
+    type Target = QueueState;
+
+    fn deref(&self) -> &QueueState {
+        self.queue.as_ref().expect("the guard has not ended")
+    }
+}
+
+impl DerefMut for Locked<'_> {
+    fn deref_mut(&mut self) -> &mut QueueState {
+        self.queue.as_mut().expect("the guard has not ended")
+    }
+}
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        let (mut goes_on, mut left) = (self.end(), self.left);
+        while goes_on {
+            let mut next = self.shared.lock_state();
+            next.left = left;
+            next.serve();
+            (goes_on, left) = (next.end(), next.left);
+        }
+    }
+}

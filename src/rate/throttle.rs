@@ -1,0 +1,179 @@
+//! The types of this room as throttles.
+
+use std::sync::Arc;
+
+use super::acquire::{Acquire, Limiter};
+use super::charge::Charge;
+use super::{LeakyBucket, RateLimiter};
+use crate::error::AcquireError;
+use crate::limit_status::LimitStatus;
+use crate::throttle::{Cost, Inspect, Throttle, TryThrottle, Weighted, handles};
+use crate::time::Tick;
+use crate::wait::Waiting;
+
+handles! {
+    impl [] Throttle for RateLimiter {
+        type Permit = Charge;
+        type Enter = Acquire<Self>;
+
+        #[inline]
+        fn enter(&self) -> Waiting<Self::Enter> {
+            Waiting::new(Acquire::new(Clone::clone(self), 1))
+        }
+
+        #[inline(always)]
+        fn enter_now(&self) -> Option<Charge> {
+            self.try_enter().ok()
+        }
+
+        #[inline]
+        fn tick(&self, charge: Option<&Charge>) -> Option<Tick> {
+            Some(self.tick_of(charge))
+        }
+
+        #[inline]
+        fn enter_as_of(&self, tick: Tick) -> Waiting<Self::Enter> {
+            Waiting::new(Acquire::as_of(Clone::clone(self), 1, tick))
+        }
+
+        fn rollback(&self, charge: Charge) {
+            self.refund(charge);
+        }
+
+        fn wakes_outside_locks(&self) -> bool {
+            true
+        }
+    }
+
+    impl [] TryThrottle for RateLimiter {
+        #[inline(always)]
+        fn try_enter(&self) -> Result<Charge, AcquireError> {
+            self.try_acquire()
+        }
+    }
+
+    impl [] Throttle for Cost<RateLimiter> {
+        #[inline]
+        fn enter(&self) -> Waiting<Self::Enter> {
+            Waiting::new(Acquire::new(Clone::clone(&self.throttle), self.cost))
+        }
+
+        #[inline(always)]
+        fn enter_now(&self) -> Option<Charge> {
+            self.try_enter().ok()
+        }
+
+        #[inline]
+        fn enter_as_of(&self, tick: Tick) -> Waiting<Self::Enter> {
+            Waiting::new(Acquire::as_of(Clone::clone(&self.throttle), self.cost, tick))
+        }
+
+        crate::forward!(Throttle, self => self.throttle, except enter, enter_now, enter_as_of);
+    }
+
+    impl [] TryThrottle for Cost<RateLimiter> {
+        #[inline(always)]
+        fn try_enter(&self) -> Result<Charge, AcquireError> {
+            self.throttle.try_acquire_many(self.cost)
+        }
+    }
+
+    impl [] Weighted for RateLimiter {
+        type Many = Cost<Self>;
+
+        #[inline]
+        fn cost(&self, n: u64) -> Cost<Self> {
+            Cost::new(Clone::clone(self), n)
+        }
+
+        #[inline]
+        fn settle(&self, charge: Charge, used: u64) {
+            RateLimiter::settle(self, charge, used);
+        }
+
+        #[inline]
+        fn max_units(&self) -> u64 {
+            RateLimiter::max_units(self)
+        }
+
+        #[inline]
+        fn chunk_units(&self) -> u64 {
+            RateLimiter::chunk_units(self)
+        }
+    }
+
+    impl [] Inspect for RateLimiter {
+        fn inspect(&self, _: Option<&Charge>, each: &mut dyn FnMut(usize, LimitStatus)) {
+            each(0, self.status());
+        }
+    }
+}
+
+handles! {
+    impl [] Throttle for LeakyBucket {
+        type Permit = Charge;
+        type Enter = Acquire<Self>;
+
+        #[inline]
+        fn enter(&self) -> Waiting<Self::Enter> {
+            Waiting::new(Acquire::new(Clone::clone(self), 1))
+        }
+
+        #[inline]
+        fn enter_as_of(&self, tick: Tick) -> Waiting<Self::Enter> {
+            Waiting::new(Acquire::as_of(Clone::clone(self), 1, tick))
+        }
+
+        crate::forward!(Throttle, self => self.limiter(), except enter, enter_as_of);
+    }
+
+    impl [] TryThrottle for LeakyBucket {
+        #[inline]
+        fn try_enter(&self) -> Result<Charge, AcquireError> {
+            self.try_acquire()
+        }
+    }
+
+    impl [] Inspect for LeakyBucket {
+        fn inspect(&self, _: Option<&Charge>, each: &mut dyn FnMut(usize, LimitStatus)) {
+            each(0, self.limiter().status());
+        }
+    }
+}
+
+/// Conversion to a throttle with a cost.
+impl RateLimiter {
+    /// Returns this limiter as a [`Throttle`] whose entries are charged `n` each. To move it into a
+    /// task, see [`cost_owned`](Self::cost_owned).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Quota, RateLimiter, Semaphore, all};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tollgate::AcquireError> {
+    /// let slots = Semaphore::new(8);
+    /// let requests = RateLimiter::new(Quota::per_second(50).burst(5));
+    /// let bytes = RateLimiter::new(Quota::bytes_per_second(20_000_000));
+    ///
+    /// let part = [0; 4096];
+    /// let (slot, request, volume) =
+    ///     all((&slots, &requests, bytes.cost(part.len() as u64))).acquire().await?;
+    /// assert_eq!((request.cost(), volume.cost()), (1, 4096));
+    /// # drop(slot);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    pub fn cost(&self, n: u64) -> Cost<&Self> {
+        Cost::new(self, n)
+    }
+
+    /// Returns this limiter as a [`Throttle`] whose entries are charged `n` each. It shares the
+    /// limiter, and so may move into a task.
+    #[inline]
+    pub fn cost_owned(self: Arc<Self>, n: u64) -> Cost<Arc<Self>> {
+        Cost::new(self, n)
+    }
+}

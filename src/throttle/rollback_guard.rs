@@ -1,0 +1,93 @@
+//! [`RollbackGuard`]: a permit that is rolled back unless it is used.
+
+use std::fmt;
+
+use super::{Throttle, Weighted};
+use crate::panic::catch_waker_panic;
+
+/// A permit that is [rolled back](Throttle::rollback) when the guard is dropped, unless it was taken
+/// out or settled before: for code that has entered a throttle, and may still fail, be cancelled or
+/// panic before the work begins.
+///
+/// `T` is a throttle, often a reference to one. A panic of its `rollback` in the drop is contained.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate::throttle::RollbackGuard;
+/// use tollgate::{AcquireError, Clock, Quota, RateLimiter, Throttle};
+///
+/// /// Connects at a limited rate; an attempt that does not come about costs nothing.
+/// async fn connect<T: Throttle>(rate: T, works: bool) -> Result<Option<T::Permit>, AcquireError> {
+///     let guard = RollbackGuard::new(&rate, rate.enter().await?);
+///     // If this fails, or the future is dropped here, the charge is refunded.
+///     Ok(works.then(|| guard.disarm()))
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), AcquireError> {
+/// let rate = RateLimiter::new(Quota::per_second(10).burst(2)).clock(Clock::manual());
+/// assert!(connect(&rate, false).await?.is_none());
+/// assert_eq!(rate.available(), 2);
+/// assert!(connect(&rate, true).await?.is_some());
+/// assert_eq!(rate.available(), 1);
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a guard that is dropped at once rolls the permit back"]
+pub struct RollbackGuard<T: Throttle> {
+    throttle: T,
+    // `Some` until it is taken out or settled.
+    permit: Option<T::Permit>,
+}
+
+impl<T: Throttle> RollbackGuard<T> {
+    /// Guards a permit of this throttle.
+    #[inline(always)]
+    pub fn new(throttle: T, permit: T::Permit) -> Self {
+        let permit = Some(permit);
+        Self { throttle, permit }
+    }
+
+    /// Takes the permit out, for the caller to keep.
+    #[inline(always)]
+    pub fn disarm(mut self) -> T::Permit {
+        self.take()
+    }
+
+    /// The same, for a guard that is inside of something pinned. It is called once, and last.
+    #[inline(always)]
+    pub(super) fn take(&mut self) -> T::Permit {
+        self.permit
+            .take()
+            .expect("it is there until the guard ends")
+    }
+
+    /// Corrects the permit to what was used; see [`Weighted::settle`].
+    #[inline]
+    pub fn settle(mut self, used: u64)
+    where
+        T: Weighted,
+    {
+        if let Some(permit) = self.permit.take() {
+            self.throttle.settle(permit, used);
+        }
+    }
+}
+
+impl<T: Throttle> Drop for RollbackGuard<T> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if let Some(permit) = self.permit.take() {
+            catch_waker_panic(|| self.throttle.rollback(permit));
+        }
+    }
+}
+
+impl<T: Throttle + fmt::Debug> fmt::Debug for RollbackGuard<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RollbackGuard")
+            .field("throttle", &self.throttle)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,213 @@
+//! Options that are set after the first use, of every type that keeps a state: a row for each option and type,
+//! and for each kind of use. Before the first use the same options work.
+//!
+//! A semaphore and a pool keep nothing of a call that has ended, so an option of them is never late.
+
+use std::mem::forget;
+use std::time::Duration;
+
+use tollgate::adaptive::{AdaptiveRate, AdaptiveSemaphore};
+use tollgate::{
+    Algorithm, Clock, Gate, Keyed, LeakyBucket, MissedTickBehavior, Oversize, Pool, Quota,
+    RateLimiter, Semaphore, WhenFull,
+};
+
+use super::{no_panic, row};
+use crate::support::Waiter;
+
+pub(super) const TOO_LATE: &str = "an option must be set before the first use";
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Each option panics after each use, and does not before.
+fn options<T>(make: fn() -> T, uses: &[fn(&T)], options: &[fn(T) -> T]) {
+    for option in options {
+        no_panic(|| option(make()));
+        for used in uses {
+            // An option does not count as a use.
+            let value = options.iter().fold(make(), |value, option| option(value));
+            used(&value);
+            row(TOO_LATE, || option(value));
+        }
+    }
+}
+
+/// Polls a wait once, and drops it.
+fn cancel<F: Future>(wait: F) {
+    drop(Waiter::parked(wait));
+}
+
+#[test]
+fn option_of_a_rate_limiter_after_the_first_use_panics() {
+    options::<RateLimiter>(
+        || RateLimiter::new(Quota::per_hour(1)).clock(Clock::manual()),
+        &[
+            |limiter| drop(limiter.try_acquire()),
+            |limiter| drop(limiter.try_acquire_many(2)),
+            |limiter| {
+                limiter.charge(1);
+                cancel(limiter.acquire());
+            },
+            |limiter| drop(limiter.local(1)),
+            |limiter| limiter.set_quota(Quota::per_hour(2)),
+            |limiter| limiter.pause_for(SECOND),
+            RateLimiter::close,
+            |limiter| assert_eq!(limiter.available(), 1),
+        ],
+        &[
+            |limiter| limiter.algorithm(Algorithm::FixedWindow),
+            |limiter| limiter.max_waiters(1),
+            |limiter| limiter.missed_tick(MissedTickBehavior::Delay),
+            |limiter| limiter.oversize(Oversize::Overdraft),
+            |limiter| limiter.jitter(SECOND),
+            |limiter| limiter.clock(Clock::manual()),
+        ],
+    );
+}
+
+#[test]
+fn option_of_a_leaky_bucket_after_the_first_use_panics() {
+    options::<LeakyBucket>(
+        || LeakyBucket::new(Quota::per_hour(1), 1),
+        &[
+            |bucket| drop(bucket.try_acquire()),
+            |bucket| {
+                bucket.try_acquire().expect("it is empty");
+                cancel(bucket.acquire());
+            },
+            LeakyBucket::close,
+        ],
+        &[
+            |bucket| bucket.missed_tick(MissedTickBehavior::Delay),
+            |bucket| bucket.clock(Clock::manual()),
+        ],
+    );
+}
+
+#[test]
+fn option_of_an_adaptive_rate_after_the_first_use_panics() {
+    options::<AdaptiveRate>(
+        || {
+            let rate = AdaptiveRate::new().clock(Clock::manual());
+            // Not a use.
+            assert_eq!(rate.rate(), 10.0);
+            rate
+        },
+        &[
+            |rate| drop(rate.try_acquire()),
+            |rate| {
+                forget(rate.try_acquire());
+                cancel(rate.acquire());
+            },
+            AdaptiveRate::close,
+        ],
+        &[
+            |rate| rate.limits(1.0..=20.0),
+            |rate| rate.start(11.0),
+            |rate| rate.burst(1),
+            |rate| rate.max_pause(SECOND),
+            |rate| rate.max_waiters(1),
+            |rate| rate.clock(Clock::manual()),
+        ],
+    );
+}
+
+#[test]
+fn option_of_an_adaptive_semaphore_after_the_first_use_panics() {
+    options::<AdaptiveSemaphore>(
+        AdaptiveSemaphore::default,
+        &[
+            |semaphore| drop(semaphore.try_acquire()),
+            |semaphore| forget(semaphore.try_acquire()),
+            |semaphore| (0..500).for_each(|_| drop(semaphore.try_acquire())),
+        ],
+        &[
+            |semaphore| semaphore.limits(1..=1),
+            |semaphore| semaphore.max_waiters(1),
+            |semaphore| semaphore.clock(Clock::manual()),
+        ],
+    );
+}
+
+#[test]
+fn option_of_a_map_of_rate_limiters_after_the_first_use_panics() {
+    options::<Keyed<u8, RateLimiter>>(
+        || Keyed::rate_limiters(Quota::per_hour(1)).clock(Clock::manual()),
+        &[
+            |users| drop(users.key(&1).try_acquire()),
+            |users| {
+                while users.key(&1).try_acquire().is_ok() {}
+                cancel(users.key(&1).acquire());
+            },
+            |users| users.set_quota(Quota::per_hour(2)),
+        ],
+        &[
+            |users| users.max_keys(1),
+            |users| users.when_full(WhenFull::Reject),
+            |users| users.quotas(|_| Quota::per_hour(2)),
+            |users| users.algorithm(Algorithm::FixedWindow),
+            |users| users.clock(Clock::manual()),
+            |users| users.max_waiters(1),
+            |users| users.missed_tick(MissedTickBehavior::Delay),
+            |users| users.oversize(Oversize::Overdraft),
+            |users| users.jitter(SECOND),
+            |users| users.hasher(Default::default()),
+        ],
+    );
+}
+
+#[test]
+fn option_of_a_map_of_semaphores_after_the_first_use_panics() {
+    options::<Keyed<u8, Semaphore>>(
+        || Keyed::semaphores(1),
+        &[
+            |users| drop(users.key(&1).try_acquire()),
+            |users| forget(users.key(&1).try_acquire()),
+            |users| users.set_permits(2),
+        ],
+        &[
+            |users| users.max_keys(1),
+            |users| users.max_waiters(1),
+            |users| users.permits(|_| 2),
+            |users| users.hasher(Default::default()),
+        ],
+    );
+}
+
+#[test]
+fn option_of_a_gate_after_the_first_use_panics() {
+    options::<Gate>(
+        || {
+            let gate = Gate::new();
+            // A check of an open gate leaves nothing behind.
+            gate.check().expect("it is open");
+            gate
+        },
+        &[
+            |gate| forget(gate.clone()),
+            |gate| gate.block_for(SECOND),
+            |gate| {
+                gate.block_for(Duration::MAX);
+                cancel(gate.acquire());
+                gate.open();
+            },
+        ],
+        &[|gate| gate.clock(Clock::manual())],
+    );
+}
+
+#[test]
+fn option_of_a_type_that_keeps_nothing_of_its_calls_is_never_late() {
+    let semaphore = Semaphore::new(1);
+    drop(semaphore.try_acquire());
+    let semaphore = semaphore.max_waiters(0);
+    let held = semaphore.try_acquire().unwrap();
+    assert!(semaphore.acquire().wait().is_err());
+    drop(held);
+
+    let pool = Pool::new([1]);
+    drop(pool.try_acquire());
+    let pool = pool.check_on_return(|_| false);
+    drop(pool.try_acquire());
+    assert_eq!(pool.idle(), 0);
+}
