@@ -284,16 +284,11 @@ fn limits_apply_to_the_initial_limit() {
 }
 
 #[test]
-fn limits_set_twice_or_late_keep_what_the_controller_wants() {
+fn limits_set_twice_keep_what_the_controller_wants() {
     let semaphore = AdaptiveSemaphore::new(Gradient::default()).limits(1..=5);
     assert_eq!(semaphore.limit(), 5);
     let semaphore = semaphore.limits(1..=100);
     assert_eq!(semaphore.limit(), 20);
-    // The places that these calls took are not missing later.
-    (0..20).for_each(|_| drop(semaphore.try_acquire()));
-    let semaphore = semaphore.limits(1..=50);
-    (0..96).for_each(|_| drop(semaphore.try_acquire()));
-    assert_eq!(semaphore.snapshot().windows, 1);
 }
 
 /// A controller that does what no controller should.
