@@ -38,7 +38,7 @@ fn permit(rate: &Arc<AdaptiveRate>) -> RatePermit<Arc<AdaptiveRate>> {
 
 /// The quota of the limiter is the rate that was found, in whole nanoseconds.
 fn assert_applied(rate: &Arc<AdaptiveRate>) {
-    rate.inspect(None, &mut |status| {
+    rate.inspect(None, &mut |_, status| {
         let LimitStatus::Rate { quota, .. } = status else {
             panic!("{status:?}");
         };

@@ -126,7 +126,7 @@ fn inspect_beside_a_change_says_one_quota() {
             let limiter = Arc::clone(&limiter);
             thread::spawn(move || limiter.set_quota(Quota::per_hour(1).burst(3)))
         };
-        limiter.inspect(None, &mut |status| match status {
+        limiter.inspect(None, &mut |_, status| match status {
             LimitStatus::Rate { quota, decision } => assert_eq!(quota.max_burst(), decision.limit),
             other => panic!("{other:?}"),
         });
