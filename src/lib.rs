@@ -99,8 +99,20 @@
 //! # Observing
 //!
 //! `snapshot()` of every limit, and of each key of a [`Keyed`], returns a [`Snapshot`]: its limit,
-//! what is in use, and how many callers wait. [`observe::Observed`] wraps a throttle and reports each
-//! entry; see [the page](guide::watch_it_in_production).
+//! what is in use, and how many callers wait. `Observed` of the crate `tollgate-observe` wraps a throttle
+//! and reports each entry.
+//!
+//! # Crates for what throttles are used with
+//!
+//! Each uses the public API of this crate.
+//!
+//! - `tollgate-tower`: layers for services that answer over HTTP, such as axum's, and for HTTP clients.
+//! - `tollgate-io`: readers, writers, bodies, streams and sinks behind a throttle, and rate limiters as
+//!   streams.
+//! - `tollgate-observe`: who holds a permit, metrics, and events for waits that take long.
+//! - `tollgate-object-store`: a store of the crate `object_store` behind a throttle.
+//! - `tollgate-redis`: the same limits across machines.
+//! - `tollgate-detector`: callers who make too many calls over a long period, in fixed memory.
 //!
 //! # Testing
 //!
@@ -117,16 +129,7 @@
 //! - `tsc` (default): rate limiters read the processor's time-stamp counter where it is reliable,
 //!   which takes a third of the time of a system call.
 //! - `async-lock`: async-lock's semaphore as a throttle.
-//! - `io`: the readers and writers of tokio at a limited bandwidth, in the module `io`.
-//! - `futures-io`: the same for those of futures.
-//! - `stream`: `for_each_limited` and `buffer_limited` for streams and `limited` for sinks, in the
-//!   module `stream`; and `ticks` of rate limiters.
-//! - `tower`: layers for services that answer over HTTP, such as axum's, and for HTTP clients, in the
-//!   module `tower`.
 //! - `serde`: serializes and parses [`Quota`] and [`Algorithm`].
-//! - `metrics`: `observe::Metrics`, counters, histograms and gauges of the crate `metrics`.
-//! - `tracing`: `observe::Traced`, events for waits, and warnings for waits and permits that take
-//!   long.
 //! - `test-util`: makes limiters without an explicit clock follow tokio's time.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -134,7 +137,7 @@
 #![warn(missing_docs)]
 
 /// Tests the examples of the README.
-#[cfg(all(doctest, feature = "tokio", feature = "channel", feature = "stream"))]
+#[cfg(all(doctest, feature = "tokio", feature = "channel"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
 
@@ -149,23 +152,16 @@ mod first_use;
 pub mod gate;
 pub mod guarantees;
 pub mod guide;
-#[cfg(any(feature = "futures-io", feature = "io", feature = "tower"))]
-pub mod io;
 pub mod keyed;
 mod limit_status;
 pub mod migrate;
-pub mod observe;
 mod panic;
 mod quota;
 pub mod rate;
 mod snapshot;
-#[cfg(feature = "stream")]
-pub mod stream;
 mod sync;
 pub mod throttle;
 mod time;
-#[cfg(feature = "tower")]
-pub mod tower;
 mod wait;
 mod wait_queue;
 

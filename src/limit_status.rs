@@ -34,25 +34,4 @@ impl LimitStatus {
             available: snapshot.available,
         }
     }
-
-    /// Returns for how long nothing remains of a rate, if nothing does and that is known.
-    #[cfg(feature = "tower")]
-    pub(crate) fn exhausted_for(&self) -> Option<std::time::Duration> {
-        match self {
-            Self::Rate { decision, .. } if decision.remaining == 0 => {
-                Some(decision.retry_after).filter(|after| *after < std::time::Duration::MAX)
-            }
-            _ => None,
-        }
-    }
-
-    /// Returns whether a call of cost 1 would not be admitted now.
-    #[cfg(feature = "tower")]
-    pub(crate) fn is_exhausted(&self) -> bool {
-        match self {
-            Self::Rate { decision, .. } => !decision.retry_after.is_zero(),
-            Self::Concurrency { available, .. } => *available == 0,
-            Self::Unknown => false,
-        }
-    }
 }

@@ -10,7 +10,7 @@ use axum::routing::get;
 use tokio::time::sleep;
 use tollgate::Semaphore;
 use tollgate::adaptive::{AdaptiveSemaphore, Gradient};
-use tollgate::tower::ThrottleLayer;
+use tollgate_tower::ThrottleLayer;
 
 use super::server::{Server, load};
 use super::{Outcome, report};

@@ -14,8 +14,8 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::routing::get;
 use futures::future::{BoxFuture, try_join_all};
 use tollgate::adaptive::AdaptiveRate;
-use tollgate::tower::ThrottleLayer;
 use tollgate::{Quota, RateLimiter, Throttle};
+use tollgate_tower::ThrottleLayer;
 
 use super::server::{Server, load};
 use super::{Outcome, report};

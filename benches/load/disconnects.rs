@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::routing::get;
-use tollgate::tower::{IpNet, ThrottleLayer};
 use tollgate::{Keyed, Quota, RateLimiter, Semaphore, Snapshot, all};
+use tollgate_tower::{IpNet, ThrottleLayer};
 
 use super::Verdict;
 use super::server::{Server, client_ip, tasks_become, until};

@@ -4,8 +4,8 @@ use std::error::Error;
 use std::time::Instant;
 
 use tollgate::WhenFull;
-use tollgate::tower::IpNet;
 use tollgate_bench::harness::{Spread, Table};
+use tollgate_tower::IpNet;
 
 use super::memory::resident;
 use super::server::{Limited, QUOTA, tasks_become};

@@ -12,8 +12,8 @@ use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 use tokio::time::sleep;
-use tollgate::tower::{ClientIp, IpNet, ThrottleLayer};
 use tollgate::{Keyed, Quota, RateLimiter, WhenFull};
+use tollgate_tower::{ClientIp, IpNet, ThrottleLayer};
 
 use super::tally::Tally;
 

@@ -6,7 +6,7 @@
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use tollgate::tower::IpNet;
+use tollgate_tower::IpNet;
 
 /// Set once a request of the network was seen; the other bits count those admitted.
 const SEEN: u32 = 1 << 31;

@@ -6,9 +6,9 @@ use std::task::{Context, Poll, Waker};
 
 use stats_alloc::Region;
 use tokio::io::{AsyncRead, Empty, ReadBuf};
-use tollgate::io::{ThrottleIoExt, Throttled};
 use tollgate::{Quota, RateLimiter};
 use tollgate_bench::harness::{Options, Table};
+use tollgate_io::{ThrottleIoExt, Throttled};
 
 use crate::COUNTING;
 use crate::rates::held;

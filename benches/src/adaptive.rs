@@ -12,7 +12,7 @@ use tollgate::AcquireError;
 use tollgate::adaptive::{
     AdaptivePermit, AdaptiveSemaphore, Controller, Feedback, SampleWindow, Target,
 };
-use tollgate::tower::ThrottleLayer;
+use tollgate_tower::ThrottleLayer;
 use tower::{Layer, Service, ServiceExt};
 use tower_resilience_adaptive::{AdaptiveLimiterLayer, Aimd};
 

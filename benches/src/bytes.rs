@@ -20,8 +20,8 @@ use cpu_time::ProcessTime;
 use futures::executor::block_on;
 use http_body::{Body, Frame};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
-use tollgate::io::{ThrottleIoExt, Throttled};
 use tollgate::{Clock, Keyed, Quota, RateLimiter};
+use tollgate_io::{ThrottleIoExt, Throttled};
 
 /// The size of large blocks.
 pub const LARGE: usize = 64 * 1024;

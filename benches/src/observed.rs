@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use futures::executor::block_on;
 use tollgate::Semaphore;
-use tollgate::observe::{Holders, Observed, Observer};
+use tollgate_observe::{Holders, Observed, Observer};
 
 use crate::ready::LIMIT;
 

@@ -115,12 +115,6 @@ impl Gate {
         })
     }
 
-    /// Leaves no room for a waiter.
-    #[cfg(all(test, feature = "tower"))]
-    pub(crate) fn fill_queue(&self) {
-        self.lock().fill();
-    }
-
     pub(super) fn lock(&self) -> MutexGuard<'_, WaitQueue<()>> {
         lock(&self.slow().queue)
     }

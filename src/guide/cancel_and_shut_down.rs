@@ -73,7 +73,7 @@
 //!   catches the signal for ever. `examples/ctrl_c.rs` has the first one.
 //! - A cancelled wait has charged a rate limiter nothing. A call that was admitted and then cancelled has;
 //!   [`refund`](crate::RateLimiter::refund) gives back what was not used.
-//! - A permit must be dropped for `wait_idle` to end. [Find the one](super::watch_it_in_production)
+//! - A permit must be dropped for `wait_idle` to end. Find the one by the crate `tollgate-observe`
 //!   that is not.
 //! - `wait_idle` without a token or `close` may not end while callers come and go.
 //! - A rate limiter has no `wait_idle`, because its callers hold nothing: wait for their tasks.

@@ -61,13 +61,13 @@
 //! - *Large uploads count more*: [`acquire_many_owned(n)`](crate::Semaphore::acquire_many_owned) takes `n`
 //!   permits, all or none. For slots and memory together, [`all`](crate::all):
 //!   `all((Arc::clone(&slots), Arc::clone(&memory).cost_owned(kilobytes)))`.
-//! - *A stream of files*: `files.map(upload).buffer_limited(&slots)` of the feature `stream` yields a `Result`
+//! - *A stream of files*: `files.map(upload).buffer_limited(&slots)` of the crate `tollgate-io` yields a `Result`
 //!   of the limiter around what each `upload` returns.
 //! - *Threads*: [`acquire().wait()`](crate::Waiting::wait) blocks the thread.
 //! - *Another cap while it runs*: [`set_permits`](crate::Semaphore::set_permits), up or down; 0 pauses. A cap
 //!   that nobody knows [finds itself](super::find_the_right_limit).
 //! - *So many requests or bytes per second*: [calls](super::limit_an_api_client),
-//!   `limit_bandwidth` (feature `io`).
+//!   the guide of the crate `tollgate-io`.
 //! - *An object store, such as S3*: the crate `tollgate-object-store` limits the HTTP requests of a store,
 //!   retries and the parts of a large upload included.
 //!

@@ -60,8 +60,8 @@
 //! - *The number is known*, from a contract or the size of a pool: a [`Semaphore`](crate::Semaphore) or a
 //!   [`RateLimiter`](crate::RateLimiter).
 //! - *A server refuses above a rate that it does not tell*: [`AdaptiveRate`](crate::adaptive::AdaptiveRate).
-//! - *Services and clients over HTTP*: `overloaded_if` and `classify` of `tower::ThrottleLayer` (feature
-//!   `tower`) tell the limit how each call ended.
+//! - *Services and clients over HTTP*: `overloaded_if` and `classify` of `ThrottleLayer`, of the crate
+//!   `tollgate-tower`, tell the limit how each call ended.
 //! - *Another controller*: the default, [`Gradient`](crate::adaptive::Gradient), measures the latency
 //!   without a queue again and again. [`Aimd`](crate::adaptive::Aimd) is for a server that refuses early;
 //!   a rule of your own implements [`Controller`](crate::adaptive::Controller). The pictures show both, and

@@ -77,7 +77,7 @@
 //! - *Not at all rather than late*: [`try_acquire`](crate::RateLimiter::try_acquire) returns an error whose
 //!   [`retry_after`](crate::AcquireError::retry_after) is exact.
 //! - *A rate that the server does not tell*: [`AdaptiveRate`](crate::adaptive::AdaptiveRate) finds it.
-//! - *Clients of hyper, tower and reqwest*: `tower::RetryAfterLayer` (feature `tower`) waits as long as
+//! - *Clients of hyper, tower and reqwest*: `RetryAfterLayer` of the crate `tollgate-tower` waits as long as
 //!   the server's `Retry-After` or `RateLimit` fields ask for, up to its `max_wait`, a minute by default, and
 //!   repeats what is idempotent and has no body. Put a semaphore outside, the rate inside:
 //!   `let client = RetryAfterLayer::new().layer(ThrottleLayer::new(rate).errors().layer(client));`

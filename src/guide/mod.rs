@@ -8,28 +8,14 @@
 //! 1. [Cap parallel uploads](cap_parallel_uploads): at most so many at once.
 //! 2. [Limit an API client](limit_an_api_client): at most so many calls per second, and pauses when the
 //!    server asks for one.
-#![cfg_attr(
-    feature = "tower",
-    doc = "3. [Limit an HTTP service](limit_an_http_service): by client and in total."
-)]
-#![cfg_attr(
-    not(feature = "tower"),
-    doc = "3. `limit_an_http_service` (feature `tower`): by client and in total."
-)]
+//! 3. `tollgate_tower::guide`: limit an HTTP service, by client and in total.
 //! 4. [Limit each tenant](per_tenant_limits): the same limit for each tenant, user or address.
-#![cfg_attr(
-    feature = "io",
-    doc = "5. [Limit bandwidth](limit_bandwidth): bytes per second of readers, writers and bodies."
-)]
-#![cfg_attr(
-    not(feature = "io"),
-    doc = "5. `limit_bandwidth` (feature `io`): bytes per second of readers, writers and bodies."
-)]
+//! 5. `tollgate_io::guide`: limit bandwidth, bytes per second of readers, writers and bodies.
 //! 6. [Share a limit](share_a_limit): one quota for several processes or machines.
 //! 7. [Cancel and shut down](cancel_and_shut_down): end waits without losing a permit, and drain what runs.
 //! 8. [Test code that waits](test_code_that_waits): exact times, and no sleeping.
-//! 9. [Watch it in production](watch_it_in_production): what is in use, who waits, who holds a permit
-//!    too long.
+//! 9. `tollgate_observe::guide`: watch it in production, what is in use, who waits, who holds a permit too
+//!    long.
 //! 10. [Decide who goes first](who_goes_first): priorities and fair shares.
 //! 11. [Find the right limit](find_the_right_limit): a limit that measures what a backend can bear.
 //! 12. [Choose an algorithm](choose_an_algorithm): which one, if not the default.
@@ -42,12 +28,7 @@ pub mod cap_parallel_uploads;
 pub mod choose_an_algorithm;
 pub mod find_the_right_limit;
 pub mod limit_an_api_client;
-#[cfg(feature = "tower")]
-pub mod limit_an_http_service;
-#[cfg(feature = "io")]
-pub mod limit_bandwidth;
 pub mod per_tenant_limits;
 pub mod share_a_limit;
 pub mod test_code_that_waits;
-pub mod watch_it_in_production;
 pub mod who_goes_first;

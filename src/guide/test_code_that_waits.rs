@@ -87,7 +87,7 @@
 //!   then jumps ahead, and `tokio::time::timeout` around such a wait elapses [at
 //!   once](crate::Clock#in-tests-with-paused-time).
 //! - An [`AdaptiveSemaphore`](crate::adaptive::AdaptiveSemaphore), a [`FairQueue`](crate::fair::FairQueue), a
-//!   [`Gate`](crate::Gate), and [`Observed`](crate::observe::Observed) with its observers have a clock, too.
+//!   [`Gate`](crate::Gate), and `Observed` of the crate `tollgate-observe` with its observers have a clock, too.
 //!   Without one of these, no time seems to pass for them in paused time.
 //! - With `test-util`, a limiter or a [`Keyed`](crate::Keyed) in a `static` has a [state for each
 //!   runtime](crate::Clock#limiters-that-are-used-in-several-runtimes), so tests that run at once do not

@@ -20,9 +20,9 @@
 //! | `NotUntil`: `wait_time_from`, `earliest_possible`, `quota` | [`retry_after`](crate::AcquireError::retry_after) of the error, a duration; `clock.now()` and that; [`quota`](crate::RateLimiter::quota) of the limiter |
 //! | `InsufficientCapacity` | [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity), with [`capacity`](crate::AcquireError::capacity) |
 //! | `with_middleware`, `StateInformationMiddleware`, `StateSnapshot`: `quota`, `remaining_burst_capacity` | [`decision(&charge)`](crate::RateLimiter::decision), [`peek`](crate::RateLimiter::peek), [`snapshot`](crate::RateLimiter::snapshot) |
-//! | `RateLimitingMiddleware`: `allow`, `disallow`; `NoOpMiddleware` | an [observer](crate::observe), around any throttle |
-//! | `StreamRateLimitExt`, `RatelimitedStream`: `ratelimit_stream(&limiter)`, `ratelimit_stream_with_jitter` | `stream.map(std::future::ready).buffer_limited(&limiter)`, of `stream::LimitStreamExt`; items become `Result<T, AcquireError>` |
-//! | `SinkRateLimitExt`, `RatelimitedSink`: `ratelimit_sink(&limiter)`, `ratelimit_sink_with_jitter` | `sink.limited(&limiter, cost)`, of `stream::LimitSinkExt` |
+//! | `RateLimitingMiddleware`: `allow`, `disallow`; `NoOpMiddleware` | an observer of the crate `tollgate-observe`, around any throttle |
+//! | `StreamRateLimitExt`, `RatelimitedStream`: `ratelimit_stream(&limiter)`, `ratelimit_stream_with_jitter` | `stream.map(std::future::ready).buffer_limited(&limiter)`, of `LimitStreamExt` in the crate `tollgate-io`; items become `Result<T, AcquireError>` |
+//! | `SinkRateLimitExt`, `RatelimitedSink`: `ratelimit_sink(&limiter)`, `ratelimit_sink_with_jitter` | `sink.limited(&limiter, cost)`, of `LimitSinkExt` there |
 //! | of these: `get_ref`, `get_mut`, `into_inner` | the same of a sink; of a stream – |
 //! | `FakeRelativeClock`: `advance` | [`Clock::manual`](crate::Clock::manual), [`advance`](crate::ManualClock::advance) |
 //! | `DefaultClock`, `QuantaClock`, `QuantaInstant`, `MonotonicClock` | [`Clock::system`](crate::Clock::system), the default; the feature `tsc` chooses the counter |

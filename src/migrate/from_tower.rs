@@ -1,4 +1,4 @@
-//! From tower's limits (tower 0.5.3) to `ThrottleLayer`, of the feature `tower`.
+//! From tower's limits (tower 0.5.3) to `ThrottleLayer`, of the crate `tollgate-tower`.
 //!
 //! | tower | here |
 //! |---|---|
@@ -11,7 +11,7 @@
 //! | `Overloaded` and its `new` | a response of 429 or 503, with a `Retry-After` if the throttle knows one; with `.errors()` an [`AcquireError`](crate::AcquireError) |
 //! | `ConcurrencyLimit::new`, `RateLimit::new`, `LoadShed::new` | `layer.layer(service)` |
 //! | `get_ref`, `get_mut`, `into_inner` | –; keep an `Arc` of the throttle to look at it |
-//! | `ResponseFuture` of each | `tower::ResponseFuture` |
+//! | `ResponseFuture` of each | `tollgate_tower::ResponseFuture` |
 //! | `tower::buffer` around a limit that is not `Clone` | not needed: services are cloned with their limit |
 //!
 //! # What is different
@@ -32,12 +32,11 @@
 //!
 //! # Before and after
 //!
-#![cfg_attr(feature = "tower", doc = "```")]
-#![cfg_attr(not(feature = "tower"), doc = "```text")]
+//! ```
 //! use std::sync::Arc;
 //! use std::time::Duration;
 //!
-//! use tollgate::tower::ThrottleLayer;
+//! use tollgate_tower::ThrottleLayer;
 //! use tollgate::{Quota, RateLimiter, Semaphore, all};
 //! use tower::{Layer, Service, ServiceExt, service_fn};
 //!

@@ -1,4 +1,4 @@
-//! From tower_governor (0.8.0) to `ThrottleLayer`, of the feature `tower`, and [`Keyed`](crate::Keyed).
+//! From tower_governor (0.8.0) to `ThrottleLayer`, of the crate `tollgate-tower`, and [`Keyed`](crate::Keyed).
 //!
 //! | tower_governor | here |
 //! |---|---|
@@ -19,7 +19,7 @@
 //! | `Response::from(error)` of tonic | `.answer(Answer::Grpc)` |
 //! | `GovernorConfig`: `limiter`; `SharedRateLimiter` | your own `Arc<Keyed<..>>` |
 //! | `limiter().retain_recent()` in a thread | not needed |
-//! | `Governor::new(service, &config)`; its fields `key_extractor`, `limiter`, `methods`, `inner`; `ResponseFuture` | `layer.layer(service)`; –; `tower::ResponseFuture` |
+//! | `Governor::new(service, &config)`; its fields `key_extractor`, `limiter`, `methods`, `inner`; `ResponseFuture` | `layer.layer(service)`; –; `tollgate_tower::ResponseFuture` |
 //!
 //! # What is different
 //!
@@ -40,8 +40,7 @@
 //!
 //! # Before and after
 //!
-#![cfg_attr(feature = "tower", doc = "```")]
-#![cfg_attr(not(feature = "tower"), doc = "```text")]
+//! ```
 //! use std::net::SocketAddr;
 //! use std::sync::Arc;
 //! use std::time::Duration;
@@ -50,7 +49,7 @@
 //! use axum::body::Body;
 //! use axum::extract::ConnectInfo;
 //! use axum::http::{Extensions, Request};
-//! use tollgate::tower::{ClientIp, RateLimitHeaders, ThrottleLayer};
+//! use tollgate_tower::{ClientIp, RateLimitHeaders, ThrottleLayer};
 //! use tollgate::{Keyed, Quota};
 //! # use tower::{Service, ServiceExt};
 //!

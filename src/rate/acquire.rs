@@ -170,13 +170,6 @@ impl<S: Deref<Target: Limiter>> Acquire<S> {
         }
     }
 
-    /// Starts a new request after this one was ready.
-    #[cfg(feature = "stream")]
-    pub(crate) fn renew(&mut self) {
-        self.leave();
-        self.stage = Stage::New;
-    }
-
     #[inline(always)]
     fn limiter(&self) -> &RateLimiter {
         self.source.limiter()

@@ -31,6 +31,4 @@ pub use self::local::LocalLimiter;
 pub use self::options::{MissedTickBehavior, Oversize};
 pub use self::reservation::Reservation;
 pub(crate) use self::shared::Shared;
-#[cfg(feature = "tower")]
-pub(crate) use self::shared::fraction;
 pub use crate::algorithm::QuotaChange;

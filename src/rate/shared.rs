@@ -339,7 +339,7 @@ impl Wake for OnDeadline {
 
 /// Returns a random number from 0 to 1.
 #[cold]
-pub(crate) fn fraction() -> f64 {
+fn fraction() -> f64 {
     use std::hash::{BuildHasher, RandomState};
     let random = RandomState::new().hash_one(0);
     (random >> 11) as f64 / (1_u64 << 53) as f64

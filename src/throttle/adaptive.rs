@@ -6,7 +6,7 @@ use crate::feedback::Feedback;
 /// A throttle whose limit is found from how calls end.
 ///
 /// It is implemented for references and `Arc`s of [`AdaptiveSemaphore`](crate::adaptive::AdaptiveSemaphore) and [`AdaptiveRate`](crate::adaptive::AdaptiveRate), for
-/// `Option`s of these, for these [observed](crate::observe::Observed), and for
+/// `Option`s of these, for these `Observed` of the crate `tollgate-observe`, and for
 /// [classes](crate::fair::ClassHandle) of a queue in front of them.
 ///
 /// A composition of [`all`](crate::all) is not adaptive, since its parts would learn different things

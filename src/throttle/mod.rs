@@ -16,13 +16,6 @@ mod inspect;
 mod optional;
 mod references;
 mod rollback_guard;
-#[cfg(any(
-    feature = "futures-io",
-    feature = "io",
-    feature = "stream",
-    feature = "tower"
-))]
-pub(crate) mod turn;
 mod weighted;
 
 pub use self::adaptive::Adaptive;
@@ -210,7 +203,7 @@ pub trait Throttle: Clone {
 
     /// Enters if that needs no wait; otherwise nothing has happened, and nothing is reported. A
     /// composition rolls back the parts that it had entered before the one without room, and an
-    /// [observer](crate::observe) of such a part sees it admitted and undone.
+    /// observer of such a part sees it admitted and undone.
     ///
     /// `None` says that the caller has to wait, has to be refused, or has to [enter](Self::enter) to
     /// find out. It never blocks, and does no input or output. Where

@@ -155,12 +155,6 @@ impl<C: Copy + Default> WaitQueue<C> {
         self.fresh == MOST && self.spare == NONE
     }
 
-    /// Makes a queue without waiters full, for tests of what happens then.
-    #[cfg(all(test, feature = "tower"))]
-    pub(crate) fn fill(&mut self) {
-        self.fresh = MOST;
-    }
-
     /// Returns whether something is kept for any waiter.
     pub(crate) fn has_kept(&self) -> bool {
         self.kept != 0

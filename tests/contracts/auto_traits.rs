@@ -14,7 +14,6 @@ use tollgate::adaptive::{
 };
 use tollgate::fair::{self, ClassHandle, FairPermit, FairQueue};
 use tollgate::keyed::{self, Key};
-use tollgate::observe::{EnterObserved, Holder, Holders, Observed, ObservedPermit, Place};
 use tollgate::throttle::{EnterAll, EnterOption};
 use tollgate::{
     Acquire, AcquireError, All, BoxThrottle, Charge, Clock, CondvarSemaphore, Cost, Decision,
@@ -22,6 +21,7 @@ use tollgate::{
     Permit, Pool, Quota, RateLimiter, Reservation, Semaphore, Snapshot, Tick, Timeout, WaitIdle,
     Waiting, WhenFull, condvar_semaphore, gate, pool, rate,
 };
+use tollgate_observe::{EnterObserved, Holder, Holders, Observed, ObservedPermit, Place};
 
 /// For each auto trait a type with an associated constant that is `true` if `T` has the trait: the
 /// inherent constant hides that of the blanket implementation where its bound is met.
@@ -186,12 +186,11 @@ mod with_async_lock {
     }
 }
 
-#[cfg(feature = "stream")]
 mod with_streams {
     use std::future::Ready;
 
     use futures::stream::Empty;
-    use tollgate::stream::{BufferLimited, ForEachLimited, Ticks};
+    use tollgate_io::stream::{BufferLimited, ForEachLimited, Ticks};
 
     use super::*;
 
@@ -201,7 +200,7 @@ mod with_streams {
         YES YES YES NO NO NO:
             BufferLimited<Empty<Ready<()>>, Shared>, ForEachLimited<Empty<()>, Shared, Work, Ready<()>>;
         YES NO YES NO NO NO: BufferLimited<Empty<Ready<()>>, BoxThrottle>;
-        YES YES YES YES YES NO: Ticks<'static>;
+        YES YES YES YES YES NO: Ticks<&'static RateLimiter>;
     }
 }
 
@@ -225,9 +224,8 @@ mod with_tokio {
     const _: () = is_static::<(Cancellable, Timeout<Cancellable>)>();
 }
 
-#[cfg(feature = "metrics")]
 mod with_metrics {
-    use tollgate::observe::Metrics;
+    use tollgate_observe::Metrics;
 
     use super::*;
 
@@ -238,9 +236,8 @@ mod with_metrics {
     }
 }
 
-#[cfg(feature = "tracing")]
 mod with_tracing {
-    use tollgate::observe::Traced;
+    use tollgate_observe::Traced;
 
     use super::*;
 
@@ -249,9 +246,8 @@ mod with_tracing {
     }
 }
 
-#[cfg(feature = "tower")]
 mod with_tower {
-    use tollgate::tower::{ClientIp, ClientIpHeader, Head, RetryAfterLayer, RetryAfterService};
+    use tollgate_tower::{ClientIp, ClientIpHeader, Head, RetryAfterLayer, RetryAfterService};
 
     use super::*;
 

@@ -8,11 +8,11 @@ use std::thread;
 use std::time::Duration;
 
 use stats_alloc::Region;
-use tollgate::observe::{Holders, Observed};
 use tollgate::{
     Algorithm, BoxThrottle, Clock, CondvarSemaphore, Oversize, Quota, RateLimiter, Semaphore,
     TryThrottle,
 };
+use tollgate_observe::{Holders, Observed};
 
 use crate::{COUNTED, alone};
 
@@ -288,11 +288,10 @@ fn with_async_lock() {
     assert_eq!(to_be_woken_in_vain(&semaphore), 1);
 }
 
-#[cfg(feature = "tower")]
 #[test]
 fn a_client_is_found_without_allocating() {
     use axum::http::Request;
-    use tollgate::tower::{ClientIp, ClientIpHeader};
+    use tollgate_tower::{ClientIp, ClientIpHeader};
 
     let _alone = alone();
     let request = Request::get("/")
@@ -317,7 +316,6 @@ fn a_client_is_found_without_allocating() {
 }
 
 /// A request through the layer with fields allocates twice more than one without: for two values.
-#[cfg(feature = "tower")]
 #[test]
 fn fields_over_http_allocate_their_two_values() {
     use std::convert::Infallible;
@@ -325,7 +323,7 @@ fn fields_over_http_allocate_their_two_values() {
     use axum::body::Body;
     use axum::http::{HeaderValue, Request, Response};
     use tollgate::Keyed;
-    use tollgate::tower::{Policy, RateLimitHeaders, ThrottleLayer};
+    use tollgate_tower::{Policy, RateLimitHeaders, ThrottleLayer};
     use tower::{Layer, ServiceExt, service_fn};
 
     let _alone = alone();

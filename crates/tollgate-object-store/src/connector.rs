@@ -129,7 +129,7 @@ where
     /// queue a whole body and a piece of 10 ms take turns. Beside four tasks that put 8 MB each at 10 MB/s, a
     /// reader gets 1.9 MB in a minute.
     ///
-    /// A body is [charged](tollgate::io) while it is read, for exactly what is read. It keeps its permit
+    /// A body is [charged](tollgate_io) while it is read, for exactly what is read. It keeps its permit
     /// meanwhile. If the limiter is closed, open bodies fail, and so do new requests.
     ///
     /// The timeout of the client goes on while a body is read. `object_store` sets one of 30 seconds for a

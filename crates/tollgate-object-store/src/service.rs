@@ -18,10 +18,10 @@ use object_store::client::{
     HttpClient, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody, HttpService,
 };
 use tollgate::adaptive::{AdaptiveRate, RatePermit};
-use tollgate::io::ThrottleIoExt;
 use tollgate::throttle::Adaptive;
-use tollgate::tower::{ThrottledBody, feedback};
 use tollgate::{RateLimiter, Throttle, Waiting};
+use tollgate_io::ThrottleIoExt;
+use tollgate_tower::{ThrottledBody, feedback};
 
 use crate::limits::{Admitted, Hold, Limits};
 

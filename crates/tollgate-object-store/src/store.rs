@@ -23,8 +23,8 @@ use object_store::{
     Result,
 };
 use tokio_util::sync::CancellationToken;
-use tollgate::io::ThrottleIoExt;
 use tollgate::{RateLimiter, Throttle};
+use tollgate_io::ThrottleIoExt;
 
 use crate::data::{Data, Holding};
 use crate::error::of_store;

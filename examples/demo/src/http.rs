@@ -11,9 +11,9 @@ use axum::http::Extensions;
 use axum::routing::get;
 use serde::Serialize;
 use tokio::time::sleep;
-use tollgate::observe::{Observed, Observer, Place};
-use tollgate::tower::{Answer, ClientIp, IpNet, Policy, RateLimitHeaders, ThrottleLayer};
 use tollgate::{AcquireError, Clock, Keyed, Quota, RateLimiter, Semaphore};
+use tollgate_observe::{Observed, Observer, Place};
+use tollgate_tower::{Answer, ClientIp, IpNet, Policy, RateLimitHeaders, ThrottleLayer};
 
 use crate::meter::Meter;
 use crate::settings::{Setting, Settings};

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tollgate::observe::{Observer, Place};
+use tollgate_observe::{Observer, Place};
 
 /// How long a duration is kept.
 const KEPT: Duration = Duration::from_secs(8);

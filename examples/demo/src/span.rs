@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use tollgate::AcquireError;
-use tollgate::observe::{Observer, Place};
+use tollgate_observe::{Observer, Place};
 
 /// Observes the time from the first decision to the last.
 #[derive(Debug, Default)]

@@ -14,7 +14,7 @@ use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpResponseBody, HttpService,
 };
 use tollgate::adaptive::Feedback;
-use tollgate::tower::{ThrottledBody, feedback};
+use tollgate_tower::{ThrottledBody, feedback};
 
 use crate::arrivals::Arrivals;
 use crate::found::Found;

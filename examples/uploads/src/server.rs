@@ -26,7 +26,7 @@ use s3s_fs::FileSystem;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tollgate::RateLimiter;
-use tollgate::tower::ThrottledBody;
+use tollgate_tower::ThrottledBody;
 
 use crate::arrivals::Arrivals;
 use crate::gauge::{Gauge, Slot};

@@ -51,10 +51,10 @@ const DEFAULT_MAX_PAUSE: Duration = Duration::from_secs(3_600);
 /// | [`ignore`](RatePermit::ignore)d | says nothing: it did not reach the server |
 /// | dropped while panicking | says nothing |
 ///
-/// With the feature `tower`, `ThrottleLayer::classify` says this for each answer of an HTTP client:
-/// `tower::feedback` reads 429, 503 and 504, and the `Retry-After` of the first two. It pauses the
+/// `ThrottleLayer::classify` of the crate `tollgate-tower` says this for each answer of an HTTP client:
+/// Its `feedback` reads 429, 503 and 504, and the `Retry-After` of the first two. It pauses the
 /// requests that follow, and hands the refused one's answer on; it does not repeat the request.
-/// `tower::RetryAfterLayer`, outside of this layer, does that.
+/// `RetryAfterLayer`, outside of this layer, does that.
 ///
 /// # The rule
 ///

@@ -37,8 +37,8 @@ impl<S: Deref<Target = AdaptiveRate>> RatePermit<S> {
     ///
     /// `retry_after` pauses all requests for that long from now, but for
     /// [`max_pause`](AdaptiveRate::max_pause) at most, as with
-    /// [`RateLimiter::pause_for`](crate::RateLimiter::pause_for). With the feature `tower`,
-    /// `tower::feedback` reads it from a response over HTTP. Nothing repeats the refused request.
+    /// [`RateLimiter::pause_for`](crate::RateLimiter::pause_for). `feedback` of the crate
+    /// `tollgate-tower` reads it from a response over HTTP. Nothing repeats the refused request.
     ///
     /// # Examples
     ///

@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use tollgate::adaptive::AdaptiveRate;
 use tollgate::fair::{FairPermit, FairQueue};
-use tollgate::observe::Observed;
 use tollgate::throttle::Weighted;
 use tollgate::{
     AcquireError, Algorithm, BoxThrottle, Charge, Clock, Keyed, LeakyBucket, ManualClock,
     MissedTickBehavior, Quota, RateLimiter, Throttle, Tick, Waiting,
 };
+use tollgate_observe::Observed;
 
 use crate::support::Waiter;
 use crate::support::foreign::calls_when_woken;

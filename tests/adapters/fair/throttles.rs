@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use tollgate::adaptive::{AdaptiveSemaphore, Feedback, Gradient};
 use tollgate::fair::{Acquire, Class, FairQueue, Share};
-use tollgate::observe::{Observed, Observer, Place};
 use tollgate::throttle::{Adaptive, Inspect, LimitStatus, Weighted};
 use tollgate::{
     AcquireError, BoxThrottle, ChannelSemaphore, Clock, ErrorKind, Quota, RateLimiter, Semaphore,
     Throttle, TryThrottle, Waiting, all,
 };
+use tollgate_observe::{Observed, Observer, Place};
 
 use crate::support::Waiter;
 

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use tollgate::observe::Observed;
 use tollgate::{
     AcquireError, BoxThrottle, Gate, Keyed, ManualClock, Quota, RateLimiter, Semaphore, Throttle,
     Tick, all,
 };
+use tollgate_observe::Observed;
 
 use super::{MINUTE, open};
 use crate::support::Waiter;

@@ -3,9 +3,9 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use tollgate::observe::Observed;
 use tollgate::throttle::{Throttle, TryThrottle, Weighted};
 use tollgate::{Algorithm, Clock, ErrorKind, Keyed, Oversize, Quota, RateLimiter, Semaphore};
+use tollgate_observe::Observed;
 
 use crate::support::foreign::panic_message;
 use crate::support::{Waiter, assert_at_rest, kind};

@@ -5,11 +5,11 @@
 
 use std::sync::Arc;
 
-use tollgate::observe::{Holders, Observed};
 use tollgate::{
     AcquireError, All, BoxThrottle, Cost, RateLimiter, Semaphore, Throttle, TryThrottle, Waiting,
     all,
 };
+use tollgate_observe::{Holders, Observed};
 
 use super::ours::rates::limiter;
 use super::subject::{Guarantees, Subject};

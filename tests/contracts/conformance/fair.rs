@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use tollgate::fair::{ClassHandle, FairQueue, Share};
-use tollgate::observe::Observed;
 use tollgate::{All, BoxThrottle, RateLimiter, Semaphore, Throttle, all};
+use tollgate_observe::Observed;
 
 use super::composed::{Closable, TriesByPolling};
 use super::ours::rates::limiter;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{Request, Response};
-use tollgate::tower::{ClientIp, ThrottleLayer};
 use tollgate::{Clock, Gate, Keyed, Quota, RateLimiter, all};
+use tollgate_tower::{ClientIp, ThrottleLayer};
 use tower::{Layer, ServiceExt, service_fn};
 
 use crate::support::Waiter;

@@ -146,10 +146,9 @@ fn stored_but_never_polled() {
 /// In the second, what comes after a buffer of futures asks for permits which futures in the buffer
 /// have, or stand in the queue for, and nobody polls these meanwhile. What is done for each is polled
 /// together.
-#[cfg(feature = "stream")]
 fn work_that_asks_again() {
     use crate::support::yield_now;
-    use tollgate::stream::LimitStreamExt;
+    use tollgate_io::stream::LimitStreamExt;
 
     let (slots, connections) = (Semaphore::new(3), Semaphore::new(1));
     let ask = || async {
@@ -164,6 +163,3 @@ fn work_that_asks_again() {
     assert_at_rest(&slots, 3);
     assert_at_rest(&connections, 1);
 }
-
-#[cfg(not(feature = "stream"))]
-fn work_that_asks_again() {}

@@ -7,7 +7,6 @@ mod chained;
 mod clocks;
 mod fair;
 mod handed_on;
-#[cfg(feature = "tower")]
 mod http;
 mod keys;
 mod left_behind;

@@ -159,13 +159,12 @@ fn unbounded_queue() {
 }
 
 /// A thousand files, and one of them waits.
-#[cfg(feature = "stream")]
 fn stream_of_uploads() {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use crate::support::yield_now;
     use futures::StreamExt;
-    use tollgate::stream::LimitStreamExt;
+    use tollgate_io::stream::LimitStreamExt;
 
     let (slots, opened) = (Semaphore::new(2).max_waiters(1), AtomicUsize::new(0));
     let done = AtomicUsize::new(0);
@@ -184,6 +183,3 @@ fn stream_of_uploads() {
     assert_eq!(done.into_inner(), 1000);
     assert_at_rest(&slots, 2);
 }
-
-#[cfg(not(feature = "stream"))]
-fn stream_of_uploads() {}

@@ -178,10 +178,9 @@ fn no_keys_or_too_many() {
     no_panic(|| users.set_permits(MAX));
 }
 
-#[cfg(feature = "tower")]
 #[test]
 fn too_many_proxies_and_too_long_prefixes() {
-    use tollgate::tower::ClientIp;
+    use tollgate_tower::ClientIp;
 
     let client_ip = || ClientIp::peer(|_| None);
     for proxies in [65, usize::MAX] {
@@ -195,10 +194,9 @@ fn too_many_proxies_and_too_long_prefixes() {
     no_panic(|| client_ip().behind(64).prefixes(32, 128).prefixes(0, 0));
 }
 
-#[cfg(feature = "io")]
 #[test]
 fn chunks_of_no_bytes() {
-    use tollgate::io::Throttled;
+    use tollgate_io::Throttled;
 
     let limiter = RateLimiter::new(Quota::per_second(1));
     let expected = "a chunk has at least 1 byte, not 0";
@@ -206,10 +204,9 @@ fn chunks_of_no_bytes() {
     no_panic(|| Throttled::new((), &limiter).chunk(1).chunk(u64::MAX));
 }
 
-#[cfg(feature = "tower")]
 #[test]
 fn gates_for_no_origins() {
-    let layer = || tollgate::tower::RetryAfterLayer::<()>::copying(|()| None);
+    let layer = || tollgate_tower::RetryAfterLayer::<()>::copying(|()| None);
     row("max_origins cannot be 0", || layer().max_origins(0));
     no_panic(|| layer().max_origins(1).max_origins(usize::MAX));
 }
@@ -650,11 +647,10 @@ fn a_panic_of_a_constructor_points_to_its_caller() {
     panics! {
         tollgate::ChannelSemaphore::new(0);
     }
-    #[cfg(feature = "tower")]
     panics! {
-        tollgate::tower::ClientIp::peer(|_| None).behind(65);
-        tollgate::tower::ClientIp::peer(|_| None).prefixes(33, 0);
-        tollgate::tower::RetryAfterLayer::<()>::copying(|()| None).max_origins(0);
+        tollgate_tower::ClientIp::peer(|_| None).behind(65);
+        tollgate_tower::ClientIp::peer(|_| None).prefixes(33, 0);
+        tollgate_tower::RetryAfterLayer::<()>::copying(|()| None).max_origins(0);
     }
     #[cfg(all(feature = "tokio", debug_assertions))]
     let condvar = CondvarSemaphore::new(1);
@@ -669,10 +665,9 @@ fn a_panic_of_a_constructor_points_to_its_caller() {
     assert_eq!(*seen.lock().unwrap(), vec![here; calls]);
 }
 
-#[cfg(feature = "tower")]
 #[test]
 fn policies_that_fields_cannot_carry() {
-    use tollgate::tower::{Policy, ThrottleLayer};
+    use tollgate_tower::{Policy, ThrottleLayer};
 
     for name in ["", "\n", "per-\u{fc}ser", "tab\t", "\u{7f}"] {
         let expected = format!("the name of a policy must be of printable ASCII, not {name:?}");

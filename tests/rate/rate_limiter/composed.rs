@@ -110,12 +110,11 @@ fn boxed_limiter_refunds_too() {
     assert_limited(&requests, 1, ms(100));
 }
 
-#[cfg(feature = "stream")]
 #[test]
 fn for_each_limited_starts_at_the_rate() {
     use futures::stream;
     use std::cell::RefCell;
-    use tollgate::stream::LimitStreamExt;
+    use tollgate_io::stream::LimitStreamExt;
 
     let (clock, limiter) = limiter(TEN.burst(2));
     let started = RefCell::new(Vec::new());

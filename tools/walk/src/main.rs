@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use http::{Request, Response};
 use tollgate::fair::FairQueue;
-use tollgate::tower::ThrottleLayer;
 use tollgate::{Clock, Quota, RateLimiter, Semaphore};
+use tollgate_tower::ThrottleLayer;
 use tower::{Layer, Service, service_fn};
 
 fn main() {

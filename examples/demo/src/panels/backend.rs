@@ -11,8 +11,8 @@ use std::time::Duration;
 use serde::Serialize;
 use tokio::time::sleep;
 use tollgate::adaptive::{AdaptiveSemaphore, Gradient};
-use tollgate::observe::Observed;
 use tollgate::{Clock, Semaphore, TryThrottle};
+use tollgate_observe::Observed;
 
 use crate::latencies::Latencies;
 use crate::pace::pace;

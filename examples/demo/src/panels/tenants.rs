@@ -9,8 +9,8 @@ use std::time::Duration;
 use serde::Serialize;
 use tokio::time::sleep;
 use tollgate::fair::FairQueue;
-use tollgate::observe::{Observed, Observer, Place};
 use tollgate::{Clock, Semaphore, Throttle};
+use tollgate_observe::{Observed, Observer, Place};
 
 use crate::latencies::Latencies;
 use crate::meter::Meter;

@@ -1,0 +1,244 @@
+//! [`Throttled`]: a source or a destination of bytes beside its limiter. The traits that it
+//! implements have a file each.
+//!
+//! 1. Each direction has a [`Turn`] of its own, because two tasks may poll the halves of one stream.
+//! 2. What passes uncharged, and a direction that is not limited, call the inner stream directly.
+
+use std::fmt;
+use std::pin::Pin;
+
+use pin_project::pin_project;
+
+#[cfg(not(feature = "http-body"))]
+use self::without_bodies::Rest;
+#[cfg(feature = "http-body")]
+use super::body::Rest;
+use crate::turn::Turn;
+use tollgate::throttle::Weighted;
+
+/// A reader, a writer or a body at the bandwidth of a limiter.
+///
+/// [`ThrottleIoExt::throttled`] makes one; [the module](super) says how it charges. It implements
+/// `AsyncRead`, `AsyncWrite` and `AsyncSeek` of tokio with the feature `tokio` and of futures with the
+/// feature `futures-io`, and `Body` of http-body with the feature `http-body`, each where the inner
+/// stream does. `AsyncBufRead` is missing, because such a reader moves bytes before its caller says how
+/// many it wants: wrap this one in a `BufReader`.
+///
+/// # Fairness
+///
+/// That of the limiter: callers wait first-in first-out, each for one chunk, so streams that share
+/// a limiter take turns.
+///
+/// # Cancel safety
+///
+/// Dropping a read or a write that waits loses no bytes. The wait itself is part of this stream, and
+/// keeps its place in the queue for the next call in the same direction, which may ask for another number
+/// of bytes. If it is granted meanwhile, it is charged then, and that call moves its bytes, however late it
+/// comes: [the module](super) says what that means for the limit. If the limiter refuses it meanwhile, that
+/// call returns the error. Dropping the stream, or [`into_inner`](Self::into_inner), leaves the queue and
+/// gives back what was granted.
+///
+/// # Errors
+///
+/// The errors of the inner stream. If the limiter refuses, for example because it was closed, the
+/// error is an [`io::Error`](std::io::Error) that [contains](std::io::Error::get_ref) the
+/// [`AcquireError`](tollgate::AcquireError). A limiter with a bounded queue, as by
+/// [`max_waiters`](tollgate::RateLimiter::max_waiters), also refuses in the middle of a transfer. Its kind is
+/// [`TimedOut`](std::io::ErrorKind::TimedOut) where that of the `AcquireError` is, and
+/// [`Other`](std::io::ErrorKind::Other) elsewhere.
+///
+/// # Performance
+///
+/// While the limiter has enough, a call that moves all it asked for costs one decision more, and one that
+/// moves less takes the lock of the limiter to give the rest back. A limiter with a small burst makes
+/// many small calls: [`Quota::per_second`](tollgate::Quota::per_second) has a burst of 1, and so moves
+/// byte by byte. [`Quota::bytes_per_second`](tollgate::Quota::bytes_per_second) has enough.
+#[pin_project]
+pub struct Throttled<S, T: Weighted> {
+    #[pin]
+    pub(super) inner: S,
+    pub(super) limiter: T,
+    pub(super) chunk: Option<u64>,
+    pub(super) directions: Directions,
+    #[pin]
+    pub(super) read: Turn<T>,
+    #[pin]
+    pub(super) write: Turn<T>,
+    /// What a body has received above its charge.
+    pub(super) rest: Rest,
+}
+
+#[cfg(not(feature = "http-body"))]
+mod without_bodies {
+    /// Only bodies have a rest.
+    pub(super) type Rest = ();
+}
+
+/// What is charged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Directions {
+    Both,
+    Reads,
+    Writes,
+}
+
+impl<S, T: Weighted> Throttled<S, T> {
+    /// Creates a stream that charges `limiter` for the bytes that move through `inner`, in both
+    /// directions.
+    pub fn new(inner: S, limiter: T) -> Self {
+        Self {
+            inner,
+            limiter,
+            chunk: None,
+            directions: Directions::Both,
+            read: Turn::new(),
+            write: Turn::new(),
+            rest: Rest::default(),
+        }
+    }
+
+    /// Sets how many bytes one call moves at most, but not more than the burst. The default is what
+    /// comes in 10 milliseconds, at least 1 KiB, and at most half of the burst: a stream that takes all
+    /// of it loses the time from when nothing is owed until it calls again. It follows the quota.
+    ///
+    /// Smaller chunks make streams take turns more often, and cost more calls.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `bytes` is 0.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "tokio")]
+    /// use tokio::io::AsyncReadExt;
+    /// use tollgate_io::ThrottleIoExt;
+    /// use tollgate::{Clock, Quota, RateLimiter};
+    ///
+    /// # #[cfg(feature = "tokio")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let limiter = RateLimiter::new(Quota::per_second(1000).burst(1000)).clock(Clock::manual());
+    /// let mut reader = [7; 500].as_slice().throttled(&limiter).chunk(64);
+    /// let mut buffer = [0; 500];
+    /// assert_eq!(reader.read(&mut buffer).await?, 64);
+    /// assert_eq!(limiter.available(), 936);
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "tokio"))]
+    /// # fn main() {}
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn chunk(mut self, bytes: u64) -> Self {
+        assert!(bytes > 0, "a chunk has at least 1 byte, not {bytes}");
+        self.chunk = Some(bytes);
+        self
+    }
+
+    /// Charges what is read, and lets writes pass. It replaces an earlier
+    /// [`writes_only`](Self::writes_only). The frames of a body are read, also those of a request that is
+    /// sent.
+    ///
+    /// # Examples
+    ///
+    /// A limit for each direction:
+    ///
+    /// ```
+    /// use tollgate_io::ThrottleIoExt;
+    /// use tollgate::{Quota, RateLimiter};
+    ///
+    /// let down = RateLimiter::new(Quota::bytes_per_second(8_000_000));
+    /// let up = RateLimiter::new(Quota::bytes_per_second(1_000_000));
+    /// # let stream = ();
+    /// let stream = stream.throttled(&down).reads_only().throttled(&up).writes_only();
+    /// # drop(stream);
+    /// ```
+    #[must_use]
+    pub fn reads_only(mut self) -> Self {
+        self.directions = Directions::Reads;
+        self
+    }
+
+    /// Charges what is written, and lets reads pass, among them all frames of bodies. It replaces an
+    /// earlier [`reads_only`](Self::reads_only).
+    #[must_use]
+    pub fn writes_only(mut self) -> Self {
+        self.directions = Directions::Writes;
+        self
+    }
+
+    /// Returns the limiter.
+    pub fn limiter(&self) -> &T {
+        &self.limiter
+    }
+
+    /// Returns the inner stream.
+    pub fn get_ref(&self) -> &S {
+        &self.inner
+    }
+
+    /// Returns the inner stream. What is moved through it directly is not charged.
+    pub fn get_mut(&mut self) -> &mut S {
+        &mut self.inner
+    }
+
+    /// Returns the inner stream, pinned.
+    pub fn get_pin_mut(self: Pin<&mut Self>) -> Pin<&mut S> {
+        self.project().inner
+    }
+
+    /// Returns the inner stream. A wait leaves the queue, and gives back what it was granted. What is
+    /// left of a large frame of a body is lost.
+    pub fn into_inner(self) -> S {
+        self.inner
+    }
+}
+
+impl<S: fmt::Debug, T: Weighted> fmt::Debug for Throttled<S, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Throttled")
+            .field("inner", &self.inner)
+            .field("directions", &self.directions)
+            .field("read_waits", &self.read.is_waiting())
+            .field("write_waits", &self.write.is_waiting())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Adds [`throttled`](Self::throttled) to readers, writers and bodies.
+pub trait ThrottleIoExt: Sized {
+    /// Charges `limiter` for the bytes that move through this stream, before they move. See [the
+    /// module](super).
+    ///
+    /// The method is there for every type. What it returns is a reader, a writer or a body if this is one
+    /// and the feature for it is on: `tokio`, `futures-io` or `http-body`. For sinks there is
+    /// `stream::LimitSinkExt`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "tokio")]
+    /// use tokio::io::AsyncReadExt;
+    /// use tollgate_io::ThrottleIoExt;
+    /// use tollgate::{Clock, Quota, RateLimiter};
+    ///
+    /// # #[cfg(feature = "tokio")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let limiter = RateLimiter::new(Quota::per_second(1000).burst(1000)).clock(Clock::manual());
+    /// let mut source = b"charged before it moves".as_slice().throttled(&limiter);
+    /// let mut buffer = [0; 64];
+    /// assert_eq!(source.read(&mut buffer).await?, 23);
+    /// assert_eq!(limiter.available(), 1000 - 23);
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "tokio"))]
+    /// # fn main() {}
+    /// ```
+    fn throttled<T: Weighted>(self, limiter: T) -> Throttled<Self, T> {
+        Throttled::new(self, limiter)
+    }
+}
+
+impl<S> ThrottleIoExt for S {}

@@ -1,0 +1,116 @@
+//! What is charged is what is delivered, and never more than the limiter allows.
+
+use tokio::io::AsyncRead;
+use tollgate::{Clock, Quota, RateLimiter};
+use tollgate_io::{ThrottleIoExt, Throttled};
+
+use super::stream::{Step, Stream};
+use super::{MS, limiter, read, write};
+use crate::support::random::Random;
+
+fn random_step(random: &mut Random) -> Step {
+    match random.below(6) {
+        0 => Step::NotReady,
+        1 => Step::Fails,
+        2 => Step::Ends,
+        3 => Step::Moves(1),
+        _ => Step::Moves(random.below(200) as usize),
+    }
+}
+
+/// Polls streams of a limiter that gives nothing back by time: what it has left tells all that was
+/// charged, whatever the order. Some streams are dropped and replaced.
+#[test]
+fn charged_equals_delivered_in_random_order() {
+    for seed in 0..200 {
+        let mut random = Random::new(seed);
+        let burst = 20_000;
+        let limiter = RateLimiter::new(Quota::per_hour(1).burst(burst)).clock(Clock::manual());
+        let mut streams: Vec<_> = (0..4).map(|_| Stream::of([]).throttled(&limiter)).collect();
+        let mut dropped = 0;
+        for _ in 0..200 {
+            let index = random.below(4) as usize;
+            let stream = &mut streams[index];
+            let step = random_step(&mut random);
+            stream.get_mut().steps.push_back(step);
+            let size = random.below(150) as usize;
+            match random.below(20) {
+                0 => {
+                    dropped += stream.get_ref().moved;
+                    *stream = Stream::of([])
+                        .throttled(&limiter)
+                        .chunk(1 + u64::from(random.below(99)));
+                }
+                1..10 => drop(write(stream, size)),
+                _ => drop(read(stream, size)),
+            }
+            let moved: u64 = streams.iter().map(|stream| stream.get_ref().moved).sum();
+            assert_eq!(burst - limiter.available(), dropped + moved, "seed {seed}");
+        }
+    }
+}
+
+/// The same while the streams wait for each other: whenever nobody waits, the limiter is where a
+/// naive bucket is that was charged with what was delivered.
+#[test]
+fn charged_equals_delivered_after_waits() {
+    for seed in 0..100 {
+        let mut random = Random::new(seed);
+        let (limiter, clock) = limiter();
+        let mut streams: Vec<_> = (0..3)
+            .map(|_| Stream::of([]).throttled(&limiter).chunk(100))
+            .collect();
+        limiter.charge(1000);
+        // What a naive bucket has.
+        let mut left = 0;
+        let mut before = 0;
+        let mut compared = 0;
+        for _ in 1..300 {
+            let index = random.below(3) as usize;
+            let step = random_step(&mut random);
+            let stream = &mut streams[index];
+            stream.get_mut().steps.push_back(step);
+            drop(read(stream, 1 + random.below(150) as usize));
+            let delivered: u64 = streams.iter().map(|stream| stream.get_ref().moved).sum();
+            assert!(delivered - before <= left, "seed {seed}");
+            left -= delivered - before;
+            before = delivered;
+            let waits = |stream: &Throttled<_, _>| format!("{stream:?}").contains("waits: true");
+            if !streams.iter().any(waits) {
+                assert_eq!(limiter.available(), left, "seed {seed}");
+                compared += 1;
+            }
+            clock.advance(10 * MS);
+            left = (left + 10).min(1000);
+        }
+        assert!(compared > 10, "seed {seed}: {compared}");
+    }
+}
+
+fn unpin<S: AsyncRead + Unpin>(_: &S) {}
+
+/// Delivered by any time: a burst, and the rate since the start.
+#[test]
+fn bound_holds_for_64_streams() {
+    let (limiter, clock) = limiter();
+    let mut streams: Vec<Throttled<Stream, _>> = (0..64)
+        .map(|_| Stream::of([]).throttled(&limiter))
+        .collect();
+    unpin(&streams[0]);
+    let mut random = Random::new(7);
+    let mut delivered = 0;
+    for ms in 0..5000 {
+        for stream in &mut streams {
+            if random.below(3) == 0 {
+                stream.get_mut().steps.push_back(random_step(&mut random));
+            }
+            if let Some(Ok(bytes)) = read(stream, 1 + random.below(64) as usize) {
+                delivered += bytes.len() as u64;
+                assert!(delivered <= 1000 + ms, "{delivered} after {ms} ms");
+            }
+        }
+        clock.advance(MS);
+    }
+    // Each stream may hold a grant that it has not collected yet, of half of its 64 bytes on average.
+    assert!(delivered > 1000 + 5000 - 64 * 64 / 2, "{delivered}");
+}

@@ -1,0 +1,251 @@
+//! What is started when, and what comes out when.
+
+use futures::stream::FusedStream;
+use futures::{Stream, StreamExt, stream};
+use tollgate::{ErrorKind, Semaphore};
+use tollgate_io::stream::LimitStreamExt;
+
+use super::jobs::{Jobs, Polled, settle};
+use crate::support::scripted::Lingers;
+use crate::support::{Waiter, assert_at_rest};
+
+#[test]
+fn items_are_started_in_order_and_one_at_most_waits_outside() {
+    let (jobs, slots) = (Jobs::default(), Semaphore::new(2));
+    let mut results = jobs.limited(jobs.whole(1..=5), &slots);
+    assert!(jobs.log.take().is_empty());
+    for _ in 0..3 {
+        results.assert_pending();
+    }
+    let started = ["take 1", "make 1", "run 1", "take 2", "make 2", "run 2"];
+    let log = jobs.log.take();
+    assert_eq!(log[..6], started);
+    // The third is outside: taken, and not polled.
+    assert_eq!(log[6..], ["take 3", "make 3"]);
+    assert_eq!((slots.available_permits(), slots.waiting()), (0, 1));
+
+    jobs.finish(2);
+    assert_eq!(results.next(), Some(Ok(2)));
+    results.assert_pending();
+    let log = jobs.log.take();
+    assert_eq!(log, ["end 2", "drop 2", "run 3", "take 4", "make 4"]);
+    jobs.finish(4);
+    results.assert_pending();
+    assert!(jobs.log.take().is_empty());
+    assert_eq!(slots.waiting(), 1);
+}
+
+#[test]
+fn work_is_made_of_an_item_when_it_has_been_let_in() {
+    let (jobs, slots) = (Jobs::default(), Semaphore::new(0));
+    let source = jobs.whole(1..=3);
+    let each = source.for_each_limited(&slots, |item| {
+        let work = jobs.work(item);
+        async move { assert_eq!(work.await, item) }
+    });
+    let mut waiter = Waiter::parked(each);
+    assert!(waiter.is_pending());
+    assert_eq!(jobs.log.take(), ["take 1"]);
+    slots.set_permits(1);
+    assert!(waiter.is_pending());
+    assert_eq!(jobs.log.take(), ["make 1", "run 1", "take 2"]);
+    jobs.finish(1);
+    assert!(waiter.is_pending());
+    assert_eq!(
+        jobs.log.take(),
+        ["end 1", "drop 1", "make 2", "run 2", "take 3"]
+    );
+    jobs.finish(3);
+    assert!(waiter.is_pending());
+    jobs.finish(2);
+    waiter.granted();
+    let rest = [
+        "end 2", "drop 2", "make 3", "run 3", "end 3", "drop 3", "no more",
+    ];
+    let log = jobs.log.take();
+    assert_eq!(log.len(), rest.len());
+    assert!(
+        rest.iter()
+            .all(|event| log.iter().any(|logged| logged == event))
+    );
+    drop(waiter);
+    assert_at_rest(&slots, 1);
+}
+
+#[test]
+fn results_come_in_the_order_in_which_work_is_finished() {
+    for each_is_polled in [true, false] {
+        let (jobs, slots) = (Jobs::default(), Semaphore::new(4));
+        let mut results = jobs.limited(jobs.whole(1..=4), &slots);
+        results.assert_pending();
+        let mut order = Vec::new();
+        for item in [3, 1, 4, 2] {
+            jobs.finish(item);
+            if each_is_polled {
+                order.push(results.next().unwrap().unwrap());
+            }
+        }
+        order.extend(std::iter::from_fn(|| results.next()).map(Result::unwrap));
+        assert_eq!(order, [3, 1, 4, 2]);
+    }
+}
+
+#[test]
+fn a_permit_comes_back_before_its_result_is_yielded() {
+    let (jobs, slots) = (Jobs::default(), Semaphore::new(2));
+    let mut results = jobs.limited(jobs.whole(1..=2), &slots);
+    results.assert_pending();
+    assert_eq!(slots.available_permits(), 0);
+    jobs.finish(1);
+    assert_eq!(slots.available_permits(), 0);
+    assert_eq!(results.next(), Some(Ok(1)));
+    assert_eq!(slots.available_permits(), 1);
+    jobs.finish(2);
+    assert_eq!(results.next(), Some(Ok(2)));
+    assert_at_rest(&slots, 2);
+    assert_eq!(results.next(), None);
+}
+
+/// The permit may stand for memory that the work occupies.
+#[test]
+fn work_that_is_done_is_dropped_before_its_permit() {
+    let jobs = Jobs::default();
+    let futures = jobs.whole(1..=1).map(|item| jobs.work(item));
+    let mut results = Polled::new(futures.buffer_limited(jobs.log.part("t")));
+    results.assert_pending();
+    jobs.log.take();
+    jobs.finish(1);
+    assert_eq!(results.next(), Some(Ok(1)));
+    assert_eq!(jobs.log.take(), ["end 1", "drop 1", "drop t0"]);
+}
+
+#[test]
+fn the_wait_for_the_throttle_is_over_before_work_is_made() {
+    let jobs = Jobs::default();
+    let work = |item| jobs.silent_work(item);
+    let each = jobs
+        .whole(1..=1)
+        .for_each_limited(Lingers::admits(&jobs.log), work);
+    settle(&mut Waiter::new(each));
+    assert_eq!(jobs.log.take()[..4], ["take 1", "over", "make 1", "run 1"]);
+
+    let each = jobs
+        .whole(2..=2)
+        .for_each_limited(Lingers::refuses(&jobs.log), work);
+    let mut each = Waiter::new(each);
+    assert_eq!(each.refused(), ErrorKind::Closed);
+    assert_eq!(jobs.log.take(), ["take 2", "over"]);
+}
+
+#[test]
+fn nothing_is_taken_while_nobody_polls() {
+    let (jobs, slots) = (Jobs::default(), Semaphore::new(2));
+    let mut results = jobs.limited(jobs.whole(1..=9), &slots);
+    results.assert_pending();
+    jobs.log.take();
+    let polls = jobs.source_polls();
+    for item in 1..=9 {
+        jobs.finish(item);
+    }
+    assert!(jobs.log.take().is_empty());
+    assert_eq!(jobs.source_polls(), polls);
+    // Each poll tells one, and takes no more than it has room for.
+    for yielded in 1..=9 {
+        assert!(matches!(results.next(), Some(Ok(_))));
+        let taken = jobs.source_polls() - polls;
+        assert!(taken <= yielded, "{taken} were taken, {yielded} yielded");
+    }
+    assert_eq!(results.next(), None);
+}
+
+/// It is granted what it waits for as anybody else in the queue, and has that until it is polled.
+#[test]
+fn the_item_that_waits_can_be_admitted_while_nobody_polls() {
+    let (jobs, slots) = (Jobs::default(), Semaphore::new(1));
+    let mut results = jobs.limited(jobs.whole(1..=3), &slots);
+    results.assert_pending();
+    let mut other = Waiter::parked(slots.acquire());
+    jobs.finish(1);
+    assert_eq!(results.next(), Some(Ok(1)));
+    // The permit is with the second item, whose work has not begun.
+    assert_eq!((slots.available_permits(), slots.waiting()), (0, 1));
+    assert!(!jobs.log.take().contains(&"run 2".to_owned()));
+    assert!(other.is_pending());
+    jobs.finish(2);
+    assert_eq!(results.next(), Some(Ok(2)));
+    drop(other.granted());
+    drop(results);
+    assert_at_rest(&slots, 1);
+}
+
+#[test]
+fn an_empty_stream_ends_at_once_and_asks_for_nothing() {
+    let jobs = Jobs::default();
+    let throttle = jobs.log.part("t");
+    let mut results =
+        Polled::new(stream::empty::<super::jobs::Work>().buffer_limited(throttle.clone()));
+    assert_eq!(results.next(), None);
+    assert_eq!(results.next(), None);
+    let mut each = Waiter::new(stream::empty().for_each_limited(throttle, |item| {
+        let _: () = item;
+        async {}
+    }));
+    each.granted();
+    assert!(jobs.log.take().is_empty());
+}
+
+#[test]
+fn it_is_terminated_when_all_has_been_yielded() {
+    let (jobs, slots) = (Jobs::default(), Semaphore::new(2));
+    let mut results = jobs.limited(jobs.source(1..=2), &slots);
+    assert!(!results.stream.is_terminated());
+    results.assert_pending();
+    jobs.finish(1);
+    assert_eq!(results.next(), Some(Ok(1)));
+    assert!(!results.stream.is_terminated());
+    jobs.end();
+    results.assert_pending();
+    assert!(!results.stream.is_terminated());
+    jobs.finish(2);
+    assert_eq!(results.next(), Some(Ok(2)));
+    assert_eq!(results.next(), None);
+    assert!(results.stream.is_terminated());
+    // It stays ended, and its stream is not asked again.
+    let polls = jobs.source_polls();
+    assert_eq!(results.next(), None);
+    assert_eq!(jobs.source_polls(), polls);
+    assert!(results.stream.is_terminated());
+}
+
+/// As for any stream: at least the first, at most the second, of what is still to come.
+#[test]
+fn its_size_is_bounded_by_what_comes() {
+    let slots = Semaphore::new(2);
+    let mut results = Polled::new(
+        stream::iter(0..5)
+            .map(std::future::ready)
+            .buffer_limited(&slots),
+    );
+    for left in (0..=5).rev() {
+        let (least, most) = results.stream.size_hint();
+        assert!(least <= left && most.is_none_or(|most| most >= left));
+        assert_eq!(results.next().is_some(), left > 0);
+    }
+}
+
+#[test]
+fn debug_shows_how_many_run() {
+    let (jobs, slots) = (Jobs::default(), Semaphore::new(2));
+    let mut results = jobs.limited(jobs.whole(1..=5), &slots);
+    assert_eq!(
+        format!("{:?}", results.stream),
+        "BufferLimited { running: 0, .. }"
+    );
+    results.assert_pending();
+    assert_eq!(
+        format!("{:?}", results.stream),
+        "BufferLimited { running: 2, .. }"
+    );
+    let each = stream::iter(0..1).for_each_limited(&slots, |_| async {});
+    assert_eq!(format!("{each:?}"), "ForEachLimited { running: 0, .. }");
+}

@@ -1,0 +1,87 @@
+//! Watch it in production: what is in use, who waits, and which code holds a permit for too long.
+//!
+//! `snapshot()` of every limit returns its state. [`Observed`](crate::Observed) wraps a throttle
+//! and reports each entry to observers: counters and histograms, a list of holders, events.
+//!
+//! ```toml
+//! [dependencies]
+//! metrics-exporter-prometheus = { version = "0.18", default-features = false }
+//! tollgate = { path = "../tollgate" }
+//! tollgate-observe = { path = "../tollgate/crates/tollgate-observe", features = ["metrics"] }
+//! ```
+//!
+#![cfg_attr(feature = "metrics", doc = "```")]
+#![cfg_attr(not(feature = "metrics"), doc = "```text")]
+//! use std::time::Duration;
+//!
+//! use metrics_exporter_prometheus::PrometheusBuilder;
+//! use tollgate_observe::{Holders, Metrics, Observed};
+//! use tollgate::{Clock, Semaphore};
+//!
+//! static CONNECTIONS: Semaphore = Semaphore::new(2);
+//!
+//! fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     // First the recorder: what is created before it reports nothing.
+//!     // A server also calls `recorder.run_upkeep()` every few seconds.
+//!     let recorder = PrometheusBuilder::new().install_recorder()?;
+//!     let clock = Clock::manual(); // Leave it out in a program that is no test.
+//!     let metrics = Metrics::new("connections").clock(&clock);
+//!     let holders = Holders::new("connections").clock(&clock);
+//!     let connections = Observed::new(&CONNECTIONS, (&metrics, &holders));
+//!
+//!     // `acquire().await` is observed in the same way.
+//!     let forgotten = connections.try_acquire()?;
+//!     clock.advance(Duration::from_secs(60));
+//!     let connection = connections.try_acquire()?;
+//!     assert!(connections.try_acquire().is_err());
+//!
+//!     // For a dashboard.
+//!     let now = CONNECTIONS.snapshot();
+//!     assert_eq!((now.in_use, now.limit, now.waiting), (2, 2, 0));
+//!
+//!     // For the page that Prometheus reads; the gauges are those of the snapshot.
+//!     metrics.record(now);
+//!     let page = recorder.render();
+//!     assert!(page.contains(r#"tollgate_admitted_total{limit="connections"} 2"#));
+//!     assert!(page.contains(r#"tollgate_in_use{limit="connections"} 2"#));
+//!
+//!     // For the log: the permit that is not returned, and the line that acquired it.
+//!     let suspects = holders.older_than(Duration::from_secs(30));
+//!     assert_eq!(suspects.len(), 1);
+//!     println!("held for {:?}: {}", suspects[0].held, suspects[0].place);
+//!     drop((connection, forgotten));
+//!     assert!(holders.list().is_empty());
+//!     Ok(())
+//! }
+//! ```
+//!
+//! # Choices
+//!
+//! - *Events*: `Traced` (feature `tracing`) reports waits, and warns of waits and permits that
+//!   take long.
+//! - *Something else*, such as the path of a request that holds a slot: an
+//!   [`Observer`](crate::Observer) of your own, made for each request if necessary.
+//! - *Keys*: `snapshot()` of a key, and [`keys`](tollgate::Keyed::keys) for those in use. All keys share one
+//!   `Metrics`.
+//! - *Classes*: [`snapshot`](tollgate::fair::FairQueue::snapshot) of a fair queue lists who holds and who waits.
+//! - *Adaptive limits*: their [snapshot](tollgate::adaptive::AdaptiveSemaphore::snapshot) has the limit, its last
+//!   window, and for `record` the `permits`. An observed permit becomes the inner one, which says how the call
+//!   ended, by [`into_inner`](crate::ObservedPermit::into_inner).
+//!
+//! # What to watch
+//!
+//! - `tollgate_wait_seconds` and `tollgate_waiting` grow: the limit is too small, or what it protects is
+//!   slow.
+//! - `tollgate_refused_total` by `kind`, and `tollgate_abandoned_total`: `queue_full`, `timed_out` and abandoned
+//!   waits are overload; `exceeds_capacity` is a mistake of the caller, who asks for more than the limit has.
+//! - `tollgate_held_seconds` grows while the work does not: a permit is held for more than the work.
+//!
+//! # Traps
+//!
+//! - Gauges change only by `record`: call it for each page, or every few seconds.
+//! - `install_recorder` starts no upkeep: without `run_upkeep()`, the samples of histograms accumulate while
+//!   nobody renders the page. `install()` starts upkeep, and serves the page with the feature `http-listener`.
+//! - Entries of adapters and compositions are reported with the line that created the `Observed`, see
+//!   [places](crate::Observed#places).
+//! - A timeout or a token around a wait ends it as abandoned, not as refused. Only a limiter that knows in
+//!   advance that the wait would take longer refuses it, as `timed_out`.

@@ -1,0 +1,201 @@
+//! [`Metrics`]: counters, histograms and gauges of the [`metrics`] facade.
+//!
+//! The handles are created once, with the recorder that is installed then: those of the gauges when
+//! they are first set, because a gauge exists from its creation on, and has no value yet. An entry
+//! looks nothing up and allocates nothing; what an increment costs is up to the recorder.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use ::metrics::{
+    Counter, Gauge, Histogram, SharedString, Unit, counter, describe_counter, describe_gauge,
+    describe_histogram, gauge, histogram,
+};
+
+use super::{Observer, Place};
+use tollgate::Snapshot;
+use tollgate::{AcquireError, ErrorKind};
+use tollgate::{Clock, Tick};
+
+/// An [`Observer`] that reports to the recorder of the crate [`metrics`](::metrics), for example
+/// that of `metrics-exporter-prometheus`.
+///
+/// Every name has the label `limit`, the name that is given to [`new`](Self::new):
+///
+/// | name | type | what it is |
+/// |---|---|---|
+/// | `tollgate_admitted_total` | counter | entries that were admitted |
+/// | `tollgate_refused_total` | counter | entries that were refused; the label `kind` is the [`ErrorKind`] in snake case |
+/// | `tollgate_abandoned_total` | counter | waits that were dropped before they ended, also by a [timeout or a token](super::Observed#timeouts-and-tokens) |
+/// | `tollgate_wait_seconds` | histogram | waits, however they ended; entries that did not wait are not in it |
+/// | `tollgate_held_seconds` | histogram | how long permits were held; those that were rolled back are not in it |
+/// | `tollgate_limit`, `tollgate_in_use`, `tollgate_waiting` | gauge | the last [`Snapshot`] that was [recorded](Self::record) |
+///
+/// The label is the name of a limit, never of a key: the keys of a [`Keyed`](tollgate::Keyed) share
+/// one `Metrics`. Their number is not bounded by what a monitoring system can take.
+///
+/// **Install the recorder first**: a `Metrics` that was created before reports nothing. A clone is
+/// another handle of the same metrics.
+///
+/// # Cost
+///
+/// An entry and its release read the clock once each, to measure how long the permit is held.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate::Semaphore;
+/// use tollgate_observe::{Metrics, Observed};
+///
+/// let uploads = Semaphore::new(8);
+/// let metrics = Metrics::new("uploads");
+/// let observed = Observed::new(&uploads, &metrics);
+/// let permit = observed.try_acquire()?;
+///
+/// // When the metrics are read, or every few seconds.
+/// metrics.record(uploads.snapshot());
+/// # Ok::<_, tollgate::AcquireError>(())
+/// ```
+#[derive(Clone)]
+pub struct Metrics(Arc<Handles>);
+
+struct Handles {
+    clock: Clock,
+    name: SharedString,
+    admitted: Counter,
+    /// In the order of [`KINDS`].
+    refused: [Counter; KINDS.len()],
+    abandoned: Counter,
+    wait: Histogram,
+    held: Histogram,
+    limit: OnceLock<Gauge>,
+    in_use: OnceLock<Gauge>,
+    waiting: OnceLock<Gauge>,
+}
+
+/// Every kind, in the order of its declaration, and its label.
+const KINDS: [(ErrorKind, &str); 9] = [
+    (ErrorKind::Closed, "closed"),
+    (ErrorKind::Cancelled, "cancelled"),
+    (ErrorKind::TimedOut, "timed_out"),
+    (ErrorKind::QueueFull, "queue_full"),
+    (ErrorKind::TooManyKeys, "too_many_keys"),
+    (ErrorKind::NoPermits, "no_permits"),
+    (ErrorKind::RateLimited, "rate_limited"),
+    (ErrorKind::ExceedsCapacity, "exceeds_capacity"),
+    (ErrorKind::Store, "store"),
+];
+
+impl Metrics {
+    /// Creates the metrics of a limit, on [`Clock::default`].
+    ///
+    /// The counters and histograms exist from then on, with the value 0, so that a rate is known from
+    /// the first entry. The gauges exist from the first [`record`](Self::record) on.
+    pub fn new(limit: impl Into<String>) -> Self {
+        Self::with(limit.into().into(), Clock::default())
+    }
+
+    /// Creates metrics with the same name, which measure on this clock how long permits are held.
+    #[must_use]
+    pub fn clock(self, clock: impl Into<Clock>) -> Self {
+        Self::with(self.0.name.clone(), clock.into())
+    }
+
+    fn with(name: SharedString, clock: Clock) -> Self {
+        describe();
+        let limit = || name.clone();
+        Self(Arc::new(Handles {
+            clock,
+            admitted: counter!(ADMITTED, "limit" => limit()),
+            refused: KINDS.map(|(_, kind)| counter!(REFUSED, "limit" => limit(), "kind" => kind)),
+            abandoned: counter!(ABANDONED, "limit" => limit()),
+            wait: histogram!(WAIT, "limit" => limit()),
+            held: histogram!(HELD, "limit" => limit()),
+            limit: OnceLock::new(),
+            in_use: OnceLock::new(),
+            waiting: OnceLock::new(),
+            name,
+        }))
+    }
+
+    /// Sets the gauges. Nothing sets them by itself: a limit knows its state, but not when someone
+    /// reads it. A [`Keyed`](tollgate::Keyed) has no snapshot of all its keys: record that of a limit
+    /// for everyone, if there is one.
+    ///
+    /// The limit of a [`Gate`](tollgate::Gate), `u64::MAX`, is none, so `tollgate_limit` is not set.
+    ///
+    /// # Examples
+    ///
+    /// See [the type](Self#examples).
+    pub fn record(&self, snapshot: Snapshot) {
+        let handles = &*self.0;
+        let set = |gauge: &OnceLock<Gauge>, name: &'static str, value: f64| {
+            let create = || gauge!(name, "limit" => handles.name.clone());
+            gauge.get_or_init(create).set(value);
+        };
+        if snapshot.limit < u64::MAX {
+            set(&handles.limit, LIMIT, snapshot.limit as f64);
+        }
+        set(&handles.in_use, IN_USE, snapshot.in_use as f64);
+        set(&handles.waiting, WAITING, snapshot.waiting as f64);
+    }
+}
+
+const ADMITTED: &str = "tollgate_admitted_total";
+const REFUSED: &str = "tollgate_refused_total";
+const ABANDONED: &str = "tollgate_abandoned_total";
+const WAIT: &str = "tollgate_wait_seconds";
+const HELD: &str = "tollgate_held_seconds";
+const LIMIT: &str = "tollgate_limit";
+const IN_USE: &str = "tollgate_in_use";
+const WAITING: &str = "tollgate_waiting";
+
+fn describe() {
+    describe_counter!(ADMITTED, "entries that were admitted");
+    describe_counter!(REFUSED, "entries that were refused");
+    describe_counter!(ABANDONED, "waits that were dropped before they ended");
+    describe_histogram!(WAIT, Unit::Seconds, "how long entries waited");
+    describe_histogram!(HELD, Unit::Seconds, "how long permits were held");
+    describe_gauge!(LIMIT, "the most that can be in use at once");
+    describe_gauge!(IN_USE, "what is in use");
+    describe_gauge!(WAITING, "the number of waiters");
+}
+
+impl Observer for Metrics {
+    type Held = Tick;
+
+    fn admitted(&self, _: Place, waited: Option<Duration>) -> Tick {
+        self.0.admitted.increment(1);
+        if let Some(waited) = waited {
+            self.0.wait.record(waited);
+        }
+        self.0.clock.now()
+    }
+
+    fn refused(&self, _: Place, error: &AcquireError, waited: Option<Duration>) {
+        let index = KINDS.iter().position(|(kind, _)| *kind == error.kind());
+        if let Some(refused) = index.and_then(|index| self.0.refused.get(index)) {
+            refused.increment(1);
+        }
+        if let Some(waited) = waited {
+            self.0.wait.record(waited);
+        }
+    }
+
+    fn abandoned(&self, _: Place, waited: Duration) {
+        self.0.abandoned.increment(1);
+        self.0.wait.record(waited);
+    }
+
+    fn released(&self, since: Tick) {
+        let held = self.0.clock.now().saturating_since(since);
+        self.0.held.record(held);
+    }
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Metrics").field(&self.0.name).finish()
+    }
+}

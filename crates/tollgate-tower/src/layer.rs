@@ -1,0 +1,650 @@
+//! The layer, and its options.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::StatusCode;
+use http::response::Parts;
+use tower_layer::Layer;
+
+use super::choose::{ByHead, ByRequest, Same};
+use super::entering::Patience;
+use super::respond::ignore_call;
+use super::{
+    Answer, Classified, Errors, Head, Policy, RateLimitHeaders, Responses, ThrottleService,
+};
+use tollgate::adaptive::Feedback;
+use tollgate::throttle::{Adaptive, Inspect, Throttle, TryThrottle};
+
+/// Puts services behind a throttle. See [the module](crate) for its behavior.
+///
+/// Servers need services that are `'static`, so use a throttle that owns what it needs: an
+/// `Arc<Semaphore>`, a throttle in a `static`, an [`all`](tollgate::all) of these, or a
+/// [`BoxThrottle`](tollgate::BoxThrottle). Clones of the layer share the throttle.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use axum::Router;
+/// use axum::routing::get;
+/// use tollgate_tower::ThrottleLayer;
+/// use tollgate::{Semaphore, all};
+///
+/// // 64 requests at once, 8 of them reports; 256 more may wait.
+/// let everything = Arc::new(Semaphore::new(64).max_waiters(256));
+/// let reports = Arc::new(Semaphore::new(8));
+/// let app: Router = Router::new()
+///     .route("/users", get(async || "users"))
+///     .layer(ThrottleLayer::new(Arc::clone(&everything)))
+///     .merge(
+///         Router::new()
+///             .route("/report", get(async || "a report"))
+///             .layer(ThrottleLayer::new(all((reports, everything)))),
+///     );
+/// ```
+#[derive(Clone)]
+#[must_use = "a layer does nothing unless it is put around a service"]
+#[doc(alias = "ConcurrencyLimit")]
+#[doc(alias = "ConcurrencyLimitLayer")]
+#[doc(alias = "GlobalConcurrencyLimitLayer")]
+#[doc(alias = "RateLimit")]
+#[doc(alias = "RateLimitLayer")]
+#[doc(alias = "Governor")]
+#[doc(alias = "GovernorLayer")]
+pub struct ThrottleLayer<T: Throttle, F = Same<T>, A = Responses<T>> {
+    pub(super) choose: F,
+    pub(super) patience: Patience<T>,
+    pub(super) answers: A,
+}
+
+/// One throttle for all requests.
+impl<T: Throttle> ThrottleLayer<T> {
+    /// Creates a layer whose requests wait until the throttle admits them. To bound the number of
+    /// waiters, bound the queue of the throttle, for example with
+    /// [`max_waiters`](tollgate::Semaphore::max_waiters). To bound the wait, add a
+    /// [`timeout`](Self::timeout).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tollgate::Semaphore;
+    /// use tollgate_tower::ThrottleLayer;
+    ///
+    /// let layer = ThrottleLayer::new(Arc::new(Semaphore::new(64).max_waiters(256)));
+    /// ```
+    #[doc(alias = "concurrency_limit")]
+    #[doc(alias = "rate_limit")]
+    #[doc(alias = "with_semaphore")]
+    pub fn new(throttle: T) -> Self {
+        Self::waiting(Same(throttle))
+    }
+
+    /// Creates a layer whose requests never wait: it rejects requests that the throttle does not
+    /// admit at once.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tollgate::Semaphore;
+    /// use tollgate_tower::ThrottleLayer;
+    ///
+    /// let layer = ThrottleLayer::refusing(Arc::new(Semaphore::new(64)));
+    /// ```
+    #[doc(alias = "load_shed")]
+    #[doc(alias = "LoadShed")]
+    #[doc(alias = "LoadShedLayer")]
+    #[doc(alias = "GlobalKeyExtractor")]
+    pub fn refusing(throttle: T) -> Self
+    where
+        T: TryThrottle,
+    {
+        Self::leaving(Same(throttle))
+    }
+}
+
+/// A throttle by request.
+impl<T: Throttle, F> ThrottleLayer<T, ByHead<F>> {
+    /// Creates a layer whose requests wait until their own throttle admits them: the closure returns
+    /// it from the head of each request. The closure is called when the service is, once.
+    ///
+    /// What it returns may be a [key](tollgate::Keyed::key_owned), have a
+    /// [cost](tollgate::keyed::Key::cost), combine several limits by [`all`](tollgate::all), and be an
+    /// `Option`, whose `None` admits the request.
+    ///
+    /// # Examples
+    ///
+    /// A rate by address, where a report costs 10 requests, and one for all addresses together:
+    ///
+    /// ```
+    /// use std::net::SocketAddr;
+    /// use std::sync::Arc;
+    ///
+    /// use axum::Router;
+    /// use axum::body::Body;
+    /// use axum::extract::ConnectInfo;
+    /// use axum::http::{Extensions, Request};
+    /// use tollgate_tower::{ClientIp, ThrottleLayer};
+    /// use tollgate::{Keyed, Quota, RateLimiter, all};
+    /// use tower::ServiceExt;
+    ///
+    /// fn peer(extensions: &Extensions) -> Option<SocketAddr> {
+    ///     Some(extensions.get::<ConnectInfo<SocketAddr>>()?.0)
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let clients = Arc::new(Keyed::rate_limiters(Quota::per_minute(60).burst(20)));
+    /// let everyone = Arc::new(RateLimiter::new(Quota::per_second(1000).burst(100)));
+    /// let address = ClientIp::peer(peer);
+    /// let app: Router = Router::new().layer(ThrottleLayer::refusing_by(move |head| {
+    ///     let cost = if head.uri.path() == "/report" { 10 } else { 1 };
+    ///     let client = Arc::clone(&clients).key_owned(address.of(head));
+    ///     all((client.cost(cost), Arc::clone(&everyone)))
+    /// }));
+    ///
+    /// for expected in [404, 404, 429] {
+    ///     let answer = app.clone().oneshot(Request::get("/report").body(Body::empty())?);
+    ///     assert_eq!(answer.await?.status(), expected);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn by(choose: F) -> Self
+    where
+        F: Fn(Head<'_>) -> T + Clone,
+    {
+        Self::waiting(ByHead(choose))
+    }
+
+    /// Creates a layer like [`by`](Self::by) whose requests never wait.
+    #[doc(alias = "KeyExtractor")]
+    #[doc(alias = "key_extractor")]
+    pub fn refusing_by(choose: F) -> Self
+    where
+        F: Fn(Head<'_>) -> T + Clone,
+        T: TryThrottle,
+    {
+        Self::leaving(ByHead(choose))
+    }
+}
+
+/// A throttle by request, for services of any kind.
+impl<T: Throttle, F> ThrottleLayer<T, ByRequest<F>> {
+    /// Creates a layer like [`by`](ThrottleLayer::by) for requests of any type. If the service does
+    /// not answer over HTTP, add [`errors`](Self::errors).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use tollgate_tower::ThrottleLayer;
+    /// use tollgate::{AcquireError, Keyed, Quota};
+    /// use tower::{Layer, Service, ServiceExt, service_fn};
+    ///
+    /// struct Job {
+    ///     tenant: u64,
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    /// let tenants = Arc::new(Keyed::rate_limiters(Quota::per_hour(1)));
+    /// let by_tenant = move |job: &Job| Arc::clone(&tenants).key_owned(job.tenant);
+    /// let run = service_fn(async |_: Job| Ok::<_, std::io::Error>("done"));
+    /// let mut run = ThrottleLayer::refusing_by_request(by_tenant).errors().layer(run);
+    ///
+    /// assert_eq!(run.ready().await?.call(Job { tenant: 7 }).await?, "done");
+    /// let refused = run.ready().await?.call(Job { tenant: 7 }).await.unwrap_err();
+    /// assert!(refused.is::<AcquireError>());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn by_request<R>(choose: F) -> Self
+    where
+        F: Fn(&R) -> T + Clone,
+    {
+        Self::waiting(ByRequest(choose))
+    }
+
+    /// Creates a layer like [`by_request`](Self::by_request) whose requests never wait.
+    pub fn refusing_by_request<R>(choose: F) -> Self
+    where
+        F: Fn(&R) -> T + Clone,
+        T: TryThrottle,
+    {
+        Self::leaving(ByRequest(choose))
+    }
+}
+
+impl<T: Throttle, F> ThrottleLayer<T, F> {
+    fn waiting(choose: F) -> Self {
+        Self {
+            choose,
+            patience: Patience::Waits,
+            answers: Responses::new(),
+        }
+    }
+
+    fn leaving(choose: F) -> Self
+    where
+        T: TryThrottle,
+    {
+        Self {
+            patience: Patience::Leaves(T::try_enter),
+            ..Self::waiting(choose)
+        }
+    }
+}
+
+/// How long requests wait.
+impl<T: Throttle, F, A> ThrottleLayer<T, F, A> {
+    /// Rejects a request after it has waited for `duration`, or earlier if the throttle knows that
+    /// the wait would be longer. A request that is admitted at once needs no timer. A layer that
+    /// rejects at once ignores the timeout.
+    ///
+    /// The timeout runs on the same time as the `timeout` of the throttle's own futures: the
+    /// limiter's [clock](tollgate::Clock) for a rate limiter, otherwise tokio's time inside a tokio
+    /// runtime.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::time::Duration;
+    ///
+    /// use axum::Router;
+    /// use axum::body::Body;
+    /// use axum::http::Request;
+    /// use tokio::time::Instant;
+    /// use tollgate::Semaphore;
+    /// use tollgate_tower::ThrottleLayer;
+    /// use tower::ServiceExt;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), std::convert::Infallible> {
+    /// let nobody = Arc::new(Semaphore::new(0));
+    /// let patient = ThrottleLayer::new(nobody).timeout(Duration::from_secs(2));
+    /// let app: Router = Router::new().layer(patient);
+    ///
+    /// let begun = Instant::now();
+    /// let refused = app.oneshot(Request::new(Body::empty())).await?;
+    /// assert_eq!(refused.status(), 429);
+    /// assert_eq!(begun.elapsed(), Duration::from_secs(2));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn timeout(mut self, duration: Duration) -> Self {
+        if !matches!(self.patience, Patience::Leaves(_)) {
+            self.patience = Patience::WaitsFor(duration);
+        }
+        self
+    }
+}
+
+/// What responses say.
+impl<T: Throttle, F> ThrottleLayer<T, F> {
+    /// Sets the status of rejections after which the client may try again, in place of 429. The
+    /// others [stay at 503](crate#refusals).
+    ///
+    /// 429 tells a client that it made too many requests, which is right for a throttle of its own.
+    /// 503 says that the service is overloaded, which is right for a shared throttle.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the status is not one of an error, 400 to 599.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use axum::Router;
+    /// use axum::body::Body;
+    /// use axum::http::{Request, StatusCode};
+    /// use tollgate::Semaphore;
+    /// use tollgate_tower::ThrottleLayer;
+    /// use tower::ServiceExt;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), std::convert::Infallible> {
+    /// let full = ThrottleLayer::refusing(Arc::new(Semaphore::new(0)));
+    /// let app: Router = Router::new().layer(full.status(StatusCode::SERVICE_UNAVAILABLE));
+    /// let refused = app.oneshot(Request::new(Body::empty())).await?;
+    /// assert_eq!(refused.status(), 503);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn status(mut self, status: StatusCode) -> Self {
+        let is_error = status.is_client_error() || status.is_server_error();
+        assert!(is_error, "a rejection cannot have the status {status}");
+        self.answers.options().status = status;
+        self
+    }
+
+    /// Names the limits, in the order of the parts of the throttle, for
+    /// [fields](Self::headers) and [problems](Self::answer). The parts of a nested composition count
+    /// each, and so does a part that is missing. A rejection by the policy of a
+    /// [client](Policy::client) has the status 429, and by that of the [server](Policy::server) 503.
+    /// Limits without a policy are named `default`, `default-2` and so on in fields, and policies
+    /// without a limit have no effect. The order matters: nothing else says whose limit it is.
+    ///
+    /// # Panics
+    ///
+    /// Panics if two policies have the same name, or if one is named `default-2` or the like, as
+    /// limits without a policy are.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use axum::Router;
+    /// use axum::body::Body;
+    /// use axum::http::Request;
+    /// use tollgate_tower::{Policy, RateLimitHeaders, ThrottleLayer};
+    /// use tollgate::{Quota, RateLimiter, Semaphore, all};
+    /// use tower::ServiceExt;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let rate = Arc::new(RateLimiter::new(Quota::per_minute(60).burst(2)));
+    /// let slots = Arc::new(Semaphore::new(8));
+    /// let layer = ThrottleLayer::refusing(all((rate, slots)))
+    ///     .policies([Policy::client("rate"), Policy::server("slots")])
+    ///     .headers(RateLimitHeaders::Draft11);
+    /// let app: Router = Router::new().layer(layer);
+    ///
+    /// let answer = app.oneshot(Request::new(Body::empty())).await?;
+    /// let policies = r#""rate";q=60;w=60, "slots";q=8;qu="concurrent-requests""#;
+    /// assert_eq!(answer.headers()["ratelimit-policy"], policies);
+    /// assert_eq!(answer.headers()["ratelimit"], r#""rate";r=1;t=1, "slots";r=7"#);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn policies(mut self, policies: impl IntoIterator<Item = Policy>) -> Self
+    where
+        T: Inspect,
+    {
+        let policies: Vec<_> = policies.into_iter().collect();
+        for (index, policy) in policies.iter().enumerate() {
+            let same = policies[..index]
+                .iter()
+                .any(|other| other.has_name_of(policy));
+            assert!(!same, "two policies are named {policy}");
+            assert!(
+                !policy.is_reserved(),
+                "the name {policy} is for limits without a policy"
+            );
+        }
+        let options = self.answers.options();
+        options.policies = policies;
+        options.inspect = Some(T::inspect);
+        self
+    }
+
+    /// Adds fields to every response, successes and rejections, that tell the client its limits; see
+    /// [`RateLimitHeaders`]. The numbers are those of the moment when the response is ready. The last
+    /// call counts.
+    ///
+    /// # Examples
+    ///
+    /// See [`policies`](Self::policies).
+    #[doc(alias = "use_headers")]
+    pub fn headers(mut self, headers: RateLimitHeaders) -> Self
+    where
+        T: Inspect,
+    {
+        let options = self.answers.options();
+        options.headers = Some(headers);
+        options.inspect = Some(T::inspect);
+        self
+    }
+
+    /// Sets the form of rejections, in place of an empty body.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use axum::Router;
+    /// use axum::body::{Body, to_bytes};
+    /// use axum::http::Request;
+    /// use tollgate::Semaphore;
+    /// use tollgate_tower::{Answer, Policy, ThrottleLayer};
+    /// use tower::ServiceExt;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let layer = ThrottleLayer::refusing(Arc::new(Semaphore::new(0)))
+    ///     .policies([Policy::server("slots")])
+    ///     .answer(Answer::ProblemJson);
+    /// let app: Router = Router::new().layer(layer);
+    ///
+    /// let refused = app.oneshot(Request::new(Body::empty())).await?;
+    /// assert_eq!(refused.status(), 503);
+    /// assert_eq!(refused.headers()["content-type"], "application/problem+json");
+    /// let problem: serde_json::Value =
+    ///     serde_json::from_slice(&to_bytes(refused.into_body(), 1000).await?)?;
+    /// assert_eq!(problem["violated-policies"][0], "slots");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "error_handler")]
+    #[doc(alias = "GovernorError")]
+    pub fn answer(mut self, answer: Answer) -> Self {
+        self.answers.options().answer = answer;
+        self
+    }
+
+    /// Gives back the permit of a request if the closure returns `true` for the head of its
+    /// response: a rate limiter then refunds the charge, so that only failed logins count, for
+    /// example. Until it is answered, every request counts, so the burst must be above the number of
+    /// requests that run at once. The permit of a concurrency throttle returns before the body was
+    /// sent.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use axum::Router;
+    /// use axum::body::Body;
+    /// use axum::extract::Path;
+    /// use axum::http::{Request, StatusCode};
+    /// use axum::routing::get;
+    /// use tollgate_tower::ThrottleLayer;
+    /// use tollgate::{Quota, RateLimiter};
+    /// use tower::ServiceExt;
+    ///
+    /// async fn login(Path(password): Path<String>) -> StatusCode {
+    ///     if password == "right" { StatusCode::OK } else { StatusCode::UNAUTHORIZED }
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let failures = Arc::new(RateLimiter::new(Quota::per_hour(1)));
+    /// let counted = ThrottleLayer::refusing(failures).refund_if(|answer| answer.status != 401);
+    /// let app: Router = Router::new().route("/login/{password}", get(login)).layer(counted);
+    ///
+    /// for (password, expected) in [("right", 200), ("right", 200), ("1234", 401), ("right", 429)] {
+    ///     let request = Request::get(format!("/login/{password}")).body(Body::empty())?;
+    ///     assert_eq!(app.clone().oneshot(request).await?.status(), expected);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn refund_if(mut self, refund_if: impl Fn(&Parts) -> bool + Send + Sync + 'static) -> Self {
+        self.answers.options().refund_if = Some(Arc::new(refund_if));
+        self
+    }
+
+    /// Tells an adaptive throttle how each request has ended: overloaded, if the closure returns
+    /// `true` for the head of its response, for example because it is a 503 of something behind
+    /// the service; otherwise the time to the head is its latency. The permit is held to the end of the
+    /// body all the same, so a client that reads slowly does not look like a slow service. A
+    /// request that is dropped before its head is there says nothing. Use this with every adaptive
+    /// throttle: without it, the latency is the time until the permit is dropped, for whatever reason.
+    ///
+    /// A response of the layer itself is no such sample, and neither is one that is
+    /// [refunded](Self::refund_if).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use axum::Router;
+    /// use axum::body::Body;
+    /// use axum::http::{Request, StatusCode};
+    /// use axum::routing::get;
+    /// use tollgate::adaptive::{AdaptiveSemaphore, Gradient};
+    /// use tollgate_tower::ThrottleLayer;
+    /// use tower::ServiceExt;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let limit = Arc::new(AdaptiveSemaphore::new(Gradient::default()).max_waiters(100));
+    /// let layer = ThrottleLayer::new(Arc::clone(&limit)).overloaded_if(|answer| answer.status == 503);
+    /// let app: Router = Router::new()
+    ///     .route("/", get(|| async { StatusCode::SERVICE_UNAVAILABLE }))
+    ///     .layer(layer);
+    /// app.oneshot(Request::get("/").body(Body::empty())?).await?;
+    /// assert_eq!(limit.snapshot().window.overloaded(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn overloaded_if(
+        mut self,
+        overloaded_if: impl Fn(&Parts) -> bool + Send + Sync + 'static,
+    ) -> Self
+    where
+        T: Adaptive,
+    {
+        let overloaded_if = Arc::new(overloaded_if);
+        self.answers.options().overloaded_if = Some((overloaded_if, T::learn, ignore_call));
+        self
+    }
+
+    /// Tells an adaptive throttle how each call has ended: for a client in front of a backend,
+    /// whatever its requests and answers are. The closure gets the answer or the error of the
+    /// service; [`feedback`](super::feedback) classifies responses over HTTP. The permit is
+    /// held until the answer is there, which for a response is its head, and rejections are errors, as
+    /// with [`errors`](Self::errors). What was set of responses is dropped.
+    ///
+    /// A call that is dropped before it is answered says nothing, because nobody knows how long it would
+    /// have taken. Put a timeout inside this layer, so that the closure gets its error.
+    ///
+    /// An [`AdaptiveRate`](tollgate::adaptive::AdaptiveRate) pauses later requests for as long as a refusal
+    /// asks for, but the refused request is not repeated: its answer is handed on. A
+    /// [`RetryAfterLayer`](super::RetryAfterLayer) outside of this layer repeats it, and each attempt
+    /// then enters the throttle.
+    ///
+    /// # In a spawned task
+    ///
+    /// If the error is a `BoxError`, `tokio::spawn(async move { client.oneshot(request).await })` does
+    /// not compile: "implementation of `FnOnce` is not general enough". To check that the block is `Send`,
+    /// the compiler replaces the `'static` of the trait object by any lifetime, and neither a closure nor
+    /// a function is general enough for that. These compile: `tokio::spawn(client.oneshot(request))`, a client in tower's
+    /// `BoxCloneService`, and a concrete error type.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use http::{Request, Response, StatusCode};
+    /// use tollgate::adaptive::{AdaptiveSemaphore, Feedback};
+    /// use tollgate_tower::{ThrottleLayer, feedback};
+    /// use tollgate::{Quota, RateLimiter};
+    /// use tower::util::BoxCloneService;
+    /// use tower::{BoxError, Layer, ServiceExt, service_fn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), BoxError> {
+    /// // An HTTP client, for example hyper's.
+    /// let client = service_fn(async |request: Request<()>| match request.uri().path() {
+    ///     "/slow" => Err(BoxError::from("timed out")),
+    ///     _ => Ok(Response::builder().status(503).body(())?),
+    /// });
+    /// let backend = Arc::new(AdaptiveSemaphore::default());
+    /// let client = ThrottleLayer::new(Arc::clone(&backend))
+    ///     .classify(|answer: Result<&Response<()>, &BoxError>| match answer {
+    ///         Ok(answer) => feedback(answer),
+    ///         Err(_) => Feedback::OVERLOADED,
+    ///     })
+    ///     .layer(client);
+    ///
+    /// let answer = client.clone().oneshot(Request::get("/").body(())?).await?;
+    /// assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
+    ///
+    /// // A limit that learns nothing goes into a layer of its own, outside of this one.
+    /// let rate = Arc::new(RateLimiter::new(Quota::per_second(100)));
+    /// let client = ThrottleLayer::new(rate).errors().layer(client);
+    ///
+    /// // In a task: the future of the request, or a boxed client.
+    /// let slow = Request::get("/slow").body(())?;
+    /// assert!(tokio::spawn(client.clone().oneshot(slow)).await?.is_err());
+    /// let client = BoxCloneService::new(client);
+    /// let slow = Request::get("/slow").body(())?;
+    /// assert!(tokio::spawn(async move { client.oneshot(slow).await }).await?.is_err());
+    /// assert_eq!(backend.snapshot().window.overloaded(), 3);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn classify<A, E, C>(self, classify: C) -> ThrottleLayer<T, F, Classified<C>>
+    where
+        T: Adaptive,
+        C: Fn(Result<&A, &E>) -> Feedback + Clone,
+    {
+        ThrottleLayer {
+            choose: self.choose,
+            patience: self.patience,
+            answers: Classified(classify),
+        }
+    }
+
+    /// Makes rejections errors of the service in place of responses, so that the layer fits around
+    /// any [`Service`](tower_service::Service), whatever its requests and answers are. The error is
+    /// boxed, as those of tower's own layers are, and an [`AcquireError`](tollgate::AcquireError)
+    /// inside. The permit is held until the answer is there. What was set of responses is dropped.
+    ///
+    /// # Examples
+    ///
+    /// See [`by_request`](ThrottleLayer::by_request).
+    pub fn errors(self) -> ThrottleLayer<T, F, Errors> {
+        ThrottleLayer {
+            choose: self.choose,
+            patience: self.patience,
+            answers: Errors::new(),
+        }
+    }
+}
+
+impl<S, T: Throttle, F: Clone, A: Clone> Layer<S> for ThrottleLayer<T, F, A> {
+    type Service = ThrottleService<S, T, F, A>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        ThrottleService {
+            inner,
+            layer: Arc::new(self.clone()),
+        }
+    }
+}
+
+impl<T: Throttle, F: fmt::Debug, A: fmt::Debug> fmt::Debug for ThrottleLayer<T, F, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ThrottleLayer")
+            .field("throttle", &self.choose)
+            .field("patience", &self.patience)
+            .field("answers", &self.answers)
+            .finish()
+    }
+}

@@ -1,0 +1,174 @@
+//! The response to a rejected request.
+
+use std::time::Duration;
+
+use http::StatusCode;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+
+use super::Policy;
+use super::fields::whole_seconds;
+use tollgate::{AcquireError, ErrorKind};
+
+const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
+const GRPC_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
+
+/// The form of a rejection. See [`ThrottleLayer::answer`](super::ThrottleLayer::answer).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Answer {
+    /// A status, fields, and an empty body.
+    #[default]
+    Empty,
+    /// A body of `application/problem+json` (RFC 9457) with the problem types of
+    /// draft-ietf-httpapi-ratelimit-headers-11: `quota-exceeded`, or `temporary-reduced-capacity`
+    /// for 503. It names the [policy](super::ThrottleLayer::policies) that was violated, if there
+    /// are policies.
+    ProblemJson,
+    /// An answer of gRPC that consists only of trailers: `RESOURCE_EXHAUSTED` (8), or `UNAVAILABLE`
+    /// (14) in place of 503, with `grpc-retry-pushback-ms` if the time is known.
+    Grpc,
+}
+
+/// Returns the status for an error: 429 Too Many Requests if a later request may be admitted, and
+/// 503 Service Unavailable if the client is not the cause. The [table](crate#refusals) has
+/// all kinds.
+///
+/// # Examples
+///
+/// A handler that limits by itself:
+///
+/// ```
+/// use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+/// use tollgate::{AcquireError, Quota, RateLimiter, tower};
+///
+/// static MAILS: RateLimiter = RateLimiter::new(Quota::per_hour(1));
+///
+/// type Refused = (StatusCode, Option<[(HeaderName, HeaderValue); 1]>);
+///
+/// fn refused(error: AcquireError) -> Refused {
+///     let after = tower::retry_after(&error).map(|value| [(header::RETRY_AFTER, value)]);
+///     (tower::status(&error), after)
+/// }
+///
+/// fn send() -> Result<(), Refused> {
+///     MAILS.try_acquire().map_err(refused)?;
+///     Ok(())
+/// }
+///
+/// assert!(send().is_ok());
+/// let (status, after) = send().unwrap_err();
+/// assert_eq!((status.as_u16(), after.unwrap()[0].1.to_str()?), (429, "3600"));
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+pub fn status(error: &AcquireError) -> StatusCode {
+    match may_retry(error) {
+        true => StatusCode::TOO_MANY_REQUESTS,
+        false => StatusCode::SERVICE_UNAVAILABLE,
+    }
+}
+
+/// Returns the value of `Retry-After` for an error: whole seconds, rounded up, at least 1. `None` if
+/// the throttle does not know the time, or if it never comes.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::{AcquireError, ErrorKind, tower};
+///
+/// let error = AcquireError::limited(Duration::from_millis(1001));
+/// assert_eq!(tower::retry_after(&error).unwrap(), "2");
+/// assert!(tower::retry_after(&AcquireError::new(ErrorKind::NoPermits)).is_none());
+/// ```
+pub fn retry_after(error: &AcquireError) -> Option<HeaderValue> {
+    known(error).map(|after| HeaderValue::from(whole_seconds(after)))
+}
+
+/// Returns when to try again, if that is known.
+pub(super) fn known(error: &AcquireError) -> Option<Duration> {
+    error.retry_after().filter(|after| *after < Duration::MAX)
+}
+
+/// Returns whether a later request may be admitted.
+pub(super) fn may_retry(error: &AcquireError) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::RateLimited | ErrorKind::QueueFull | ErrorKind::NoPermits | ErrorKind::TimedOut
+    )
+}
+
+/// A rejection before it is written.
+pub(super) struct Refusal<'a> {
+    pub(super) status: StatusCode,
+    /// When to try again, if that is known.
+    pub(super) after: Option<Duration>,
+    /// The policy that was violated, if known.
+    pub(super) violated: Option<&'a Policy>,
+}
+
+impl Refusal<'_> {
+    fn is_overload(&self) -> bool {
+        self.status == StatusCode::SERVICE_UNAVAILABLE
+    }
+
+    /// Returns a text for people. It says nothing about how the service works inside; the error in
+    /// the extensions does.
+    fn title(&self) -> &'static str {
+        match self.is_overload() {
+            true => "Capacity is temporarily reduced",
+            false => "The quota is exceeded",
+        }
+    }
+
+    /// Writes the fields, and returns the status and the text of the body.
+    pub(super) fn write(&self, answer: Answer, to: &mut HeaderMap) -> (StatusCode, String) {
+        to.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if answer == Answer::Grpc {
+            self.write_grpc(to);
+            return (StatusCode::OK, String::new());
+        }
+        if let Some(after) = self.after {
+            to.insert(RETRY_AFTER, HeaderValue::from(whole_seconds(after)));
+        }
+        if answer == Answer::Empty {
+            return (self.status, String::new());
+        }
+        let json = HeaderValue::from_static("application/problem+json");
+        to.insert(CONTENT_TYPE, json);
+        (self.status, self.problem())
+    }
+
+    /// The strings are of printable ASCII, and escaped where they have to be.
+    fn problem(&self) -> String {
+        let kind = match self.is_overload() {
+            true => "temporary-reduced-capacity",
+            false => "quota-exceeded",
+        };
+        let violated = match self.violated {
+            Some(policy) => format!(r#","violated-policies":[{policy}]"#),
+            None => String::new(),
+        };
+        let (title, status) = (self.title(), self.status.as_u16());
+        format!(
+            "{{\"type\":\"https://iana.org/assignments/http-problem-types#{kind}\",\
+             \"title\":\"{title}\",\"status\":{status}{violated}}}"
+        )
+    }
+
+    fn write_grpc(&self, to: &mut HeaderMap) {
+        let code = match self.is_overload() {
+            true => "14",
+            false => "8",
+        };
+        to.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+        to.insert(GRPC_STATUS, HeaderValue::from_static(code));
+        to.insert(GRPC_MESSAGE, HeaderValue::from_static(self.title()));
+        if let Some(after) = self.after {
+            let begun = u128::from(after.subsec_nanos() % 1_000_000 > 0);
+            // Clients read a signed integer of 32 bits.
+            let millis = (after.as_millis() + begun).min(i32::MAX as u128);
+            to.insert(GRPC_PUSHBACK, HeaderValue::from(millis as u64));
+        }
+    }
+}

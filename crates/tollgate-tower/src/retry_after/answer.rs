@@ -1,0 +1,247 @@
+//! How long an answer asks its client to wait: the only reader of these fields.
+//!
+//! 1. `Retry-After` (RFC 9110, section 10.2.3) counts with the statuses 429 and 503; elsewhere it
+//!    means something else.
+//! 2. `RateLimit` (draft-ietf-httpapi-ratelimit-headers-11) counts with the same statuses, or by
+//!    request with any status, if there is no `Retry-After`: the longest `t` of the items with
+//!    `r=0`.
+//! 3. What cannot be read is ignored, and numbers that are too large saturate.
+
+use std::time::{Duration, SystemTime};
+
+use http::header::{DATE, HeaderName, RETRY_AFTER};
+use http::{HeaderMap, HeaderValue, StatusCode};
+
+use crate::quoted::RightSplit;
+
+const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+
+/// Returns whether the request was refused for now.
+pub(crate) fn is_refusal(status: StatusCode) -> bool {
+    matches!(
+        status,
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE
+    )
+}
+
+/// Returns how long the client is to wait; `now` is asked if that is said by a date, and the answer
+/// has no date of its own. With `any_status`, `RateLimit` counts in answers that refuse nothing.
+pub(crate) fn asked_wait(
+    status: StatusCode,
+    headers: &HeaderMap,
+    any_status: bool,
+    now: fn() -> SystemTime,
+) -> Option<Duration> {
+    match is_refusal(status) {
+        true => retry_after(headers, now).or_else(|| used_up(headers)),
+        false if any_status => used_up(headers),
+        false => None,
+    }
+}
+
+fn retry_after(headers: &HeaderMap, now: fn() -> SystemTime) -> Option<Duration> {
+    let value = headers.get(RETRY_AFTER)?;
+    if let Some(seconds) = integer(value.as_bytes().trim_ascii()) {
+        return Some(Duration::from_secs(seconds));
+    }
+    let date = |value: &HeaderValue| httpdate::parse_http_date(value.to_str().ok()?).ok();
+    let until = date(value)?;
+    // The clocks of the two may differ.
+    let now = headers.get(DATE).and_then(date).unwrap_or_else(now);
+    Some(until.duration_since(now).unwrap_or_default())
+}
+
+/// Returns when the last of the policies that are used up has a new quota.
+fn used_up(headers: &HeaderMap) -> Option<Duration> {
+    let lines = headers.get_all(RATE_LIMIT).into_iter();
+    let items = lines.flat_map(|line| RightSplit::new(line.as_bytes(), b','));
+    let seconds = items.filter_map(|item| {
+        // The last of several parameters with one name counts, as in RFC 9651.
+        let parameter = |key: &[u8]| {
+            let mut parameters = RightSplit::new(item, b';').map(<[u8]>::trim_ascii);
+            parameters.find_map(|parameter| parameter.strip_prefix(key))
+        };
+        let remaining = integer(parameter(b"r=")?)?;
+        (remaining == 0).then(|| integer(parameter(b"t=")?))?
+    });
+    seconds.max().map(Duration::from_secs)
+}
+
+/// Reads digits, and no sign. A number that is too large saturates.
+fn integer(text: &[u8]) -> Option<u64> {
+    let digit = |byte: &u8| byte.is_ascii_digit().then(|| u64::from(byte - b'0'));
+    let mut digits = text.iter().map(digit);
+    let first = digits.next()??;
+    digits.try_fold(first, |number, digit| {
+        Some(number.saturating_mul(10).saturating_add(digit?))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::UNIX_EPOCH;
+
+    use super::*;
+
+    const NOW: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
+
+    fn now() -> SystemTime {
+        UNIX_EPOCH + Duration::from_secs(784_111_777)
+    }
+
+    /// The wait of an answer with these fields, in seconds. Whether `RateLimit` counts with any
+    /// status makes no difference to refusals.
+    fn asked(status: u16, fields: &[(HeaderName, &[u8])]) -> Option<u64> {
+        let mut headers = HeaderMap::new();
+        for (name, value) in fields {
+            let value = HeaderValue::from_bytes(value).expect("a value");
+            headers.append(name.clone(), value);
+        }
+        let status = StatusCode::from_u16(status).expect("a status");
+        let wait = asked_wait(status, &headers, true, now);
+        let expected = wait.filter(|_| is_refusal(status));
+        assert_eq!(asked_wait(status, &headers, false, now), expected);
+        let wait = wait?;
+        assert_eq!(wait.subsec_nanos(), 0);
+        Some(wait.as_secs())
+    }
+
+    #[test]
+    fn asked_wait_reads_retry_after_of_refusals() {
+        let cases: &[(&str, Option<u64>)] = &[
+            ("0", Some(0)),
+            ("120", Some(120)),
+            (" 007 ", Some(7)),
+            ("18446744073709551616", Some(u64::MAX)),
+            ("99999999999999999999999999", Some(u64::MAX)),
+            ("Sun, 06 Nov 1994 08:50:37 GMT", Some(60)),
+            ("Sunday, 06-Nov-94 08:50:37 GMT", Some(60)),
+            ("Sun Nov  6 08:50:37 1994", Some(60)),
+            (NOW, Some(0)),
+            ("Sun, 06 Nov 1994 08:49:36 GMT", Some(0)),
+            ("Fri, 31 Dec 9999 23:59:59 GMT", Some(252_618_189_022)),
+            ("", None),
+            ("-1", None),
+            ("+1", None),
+            ("1.5", None),
+            ("1, 2", None),
+            ("soon", None),
+            ("Sun, 06 Nov 1994 08:50:37", None),
+            ("Mon, 06 Nov 1994 08:50:37 GMT", None),
+            ("Sun, 31 Feb 1994 08:50:37 GMT", None),
+            ("\u{b2}", None),
+        ];
+        for (value, expected) in cases {
+            let field = &[(RETRY_AFTER, value.as_bytes())];
+            for status in [429, 503] {
+                assert_eq!(asked(status, field), *expected, "{value}");
+            }
+            for status in [200, 301, 413, 500, 502] {
+                assert_eq!(asked(status, field), None, "{value}");
+            }
+        }
+    }
+
+    #[test]
+    fn asked_wait_counts_from_the_date_of_the_answer() {
+        let until = (RETRY_AFTER, b"Sun, 06 Nov 1994 08:50:37 GMT".as_slice());
+        let dated = |date: &'static str| [until.clone(), (DATE, date.as_bytes())];
+        let half_past = dated("Sun, 06 Nov 1994 08:50:07 GMT");
+        assert_eq!(asked(429, &half_past), Some(30));
+        assert_eq!(asked(429, &dated("yesterday")), Some(60));
+    }
+
+    #[test]
+    fn asked_wait_reads_rate_limit_of_refusals_and_on_request_of_any_answer() {
+        let cases: &[(&str, Option<u64>)] = &[
+            (r#""a";r=0;t=30"#, Some(30)),
+            (r#""a";t=30;r=0"#, Some(30)),
+            (r#""a"; r=0;  t=30"#, Some(30)),
+            (r#""a";r=0;t=30;pk=:cGtleQ==:"#, Some(30)),
+            (r#""a";r=0;t=30, "b";r=0;t=60, "c";r=1;t=90"#, Some(60)),
+            (r#""a";r=0;t=60, "b";r=0"#, Some(60)),
+            (r#""a";r=0;t=60, junk"#, Some(60)),
+            (r#""a, \";r=1";r=0;t=5"#, Some(5)),
+            (r#""r=0;t=30""#, None),
+            (r#""r=0;t=30";r=1;t=30"#, None),
+            (r#""a";r=1;r=0;t=8;t=9"#, Some(9)),
+            (r#""a";r=0;r=1;t=9"#, None),
+            (r#""a";r=0;t=999999999999999999999"#, Some(u64::MAX)),
+            (r#""a";r=0"#, None),
+            (r#""a";t=30"#, None),
+            (r#""a";r=-0;t=30"#, None),
+            (r#""a";r=0.0;t=30"#, None),
+            (r#""a";r=0;t=-30"#, None),
+            (r#""a";R=0;t=30"#, None),
+            ("limit=100, remaining=0, reset=50", None),
+            ("", None),
+        ];
+        for (value, expected) in cases {
+            let field = &[(RATE_LIMIT, value.as_bytes())];
+            for status in [200, 304, 404, 429, 503] {
+                assert_eq!(asked(status, field), *expected, "{value}");
+            }
+        }
+        let lines = [
+            (RATE_LIMIT, br#""a";r=0;t=30"#.as_slice()),
+            (RATE_LIMIT, br#""b";r=0;t=20"#),
+        ];
+        assert_eq!(asked(200, &lines), Some(30));
+    }
+
+    #[test]
+    fn asked_wait_prefers_retry_after_if_it_can_be_read() {
+        let with = |value: &'static str| {
+            let used_up = (RATE_LIMIT, br#""a";r=0;t=30"#.as_slice());
+            [used_up, (RETRY_AFTER, value.as_bytes())]
+        };
+        assert_eq!(asked(429, &with("5")), Some(5));
+        assert_eq!(asked(429, &with("soon")), Some(30));
+        assert_eq!(asked(200, &with("5")), Some(30));
+    }
+
+    /// A value of up to twelve parts: words that such values have, or any byte.
+    fn random_value(next: &mut impl FnMut(usize) -> usize) -> Vec<u8> {
+        const WORDS: &str = "Sun, |Nov|Feb| |06|29|00|99|1994|2000|9999|:|08:49:37| GMT|Sunday|-|\"|a|;r=0|;t=|5|,|;|\\";
+        let words: Vec<_> = WORDS.split('|').collect();
+        let mut value = Vec::new();
+        for _ in 0..next(13) {
+            if next(8) > 0 {
+                value.extend(words[next(words.len())].bytes());
+            } else {
+                // No control characters, which are no part of a value.
+                let byte = u8::try_from(next(256)).expect("a byte");
+                value.push(if byte < b' ' || byte == 0x7f {
+                    b'7'
+                } else {
+                    byte
+                });
+            }
+        }
+        value
+    }
+
+    /// So many cases as the environment variable `HEADER_CASES` says, as in `scripts/nightly`.
+    #[test]
+    fn asked_wait_of_random_fields_does_not_panic() {
+        let cases = std::env::var("HEADER_CASES");
+        let cases = cases.map_or(20_000, |cases| cases.parse().expect("a number"));
+        let mut state = 7_u64;
+        let mut next = |bound| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            usize::try_from(state >> 33).expect("31 bits") % bound
+        };
+        let mut read = 0;
+        for _ in 0..cases {
+            let [until, date, left] = [(); 3].map(|()| random_value(&mut next));
+            let fields: [(HeaderName, &[u8]); 3] =
+                [(RETRY_AFTER, &until), (DATE, &date), (RATE_LIMIT, &left)];
+            read += u64::from(asked(429, &fields).is_some());
+            read += u64::from(asked(200, &fields).is_some());
+        }
+        // The cases are worth something.
+        assert!(read > cases / 100, "only {read}");
+    }
+}

@@ -1,0 +1,448 @@
+//! [`RetryAfterLayer`]: clients that wait as long as servers ask them to.
+//!
+//! `answer` reads the answers, `origins` has a gate for each origin, `future` is the way of a
+//! request.
+
+mod answer;
+mod future;
+mod origins;
+mod service;
+
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use http::Request;
+use http_body::Body;
+use tower_layer::Layer;
+
+pub(super) use self::answer::{asked_wait, is_refusal};
+pub use self::future::RetryAfterFuture;
+use self::origins::Origins;
+pub use self::service::RetryAfterService;
+use tollgate::Clock;
+use tollgate::gate::Gate;
+
+/// Makes an HTTP client wait as long as servers ask it to: all its requests to that server, not
+/// only the refused one.
+///
+/// There is a [`Gate`] for each origin: scheme, host and port. An answer that asks for a pause
+/// blocks the gate for all clones of the layer and its services, and requests wait at the gate in
+/// their response futures until it opens. Requests whose URI has no host, as a service that is no
+/// connection may get them, share one gate.
+///
+/// | the answer | gate blocked | request made again |
+/// |---|---|---|
+/// | 429 or 503 with a `Retry-After`, in seconds or as a date | for that long | yes |
+/// | 429 or 503 without one, `RateLimit` with `r=0` | for the longest `t` | yes |
+/// | another status, `RateLimit` with `r=0` | only [if asked for](Self::rate_limit_of_any_status): for the longest `t` | no |
+/// | any other, also if a field cannot be read | no | no |
+///
+/// - *A pause longer than [`max_wait`](Self::max_wait)*, by default a minute: the answer is handed
+///   on at once, and the gate is blocked for `max_wait`.
+/// - *A request is made again* up to [twice](Self::retries) if its method is safe or idempotent
+///   (GET, HEAD, OPTIONS, TRACE, PUT, DELETE) and its body can be had again: if it is empty, or
+///   with a [function that copies it](Self::copying). Otherwise the answer is handed on. Errors of
+///   the inner service are handed on too.
+/// - *Jitter*: pauses are up to [a tenth](Self::jitter_percent) longer than the server asks for, at
+///   random, so that its clients do not come back all at once. They are never shorter.
+/// - *Dates* count from the `Date` of the answer, or from [this machine's
+///   time](Self::wall_clock) without one.
+/// - *Memory* is bounded by [`max_origins`](Self::max_origins).
+/// - *An origin has one gate*, because nothing says which requests a limit is about. If the limit of
+///   one route stops too much, use a client of its own for that route.
+///
+/// # Which clients
+///
+/// The inner service takes an `http::Request<B>` and is `Clone`. hyper-util's client is such a
+/// service:
+///
+/// ```
+/// use axum::body::Body;
+/// use hyper_util::client::legacy::Client;
+/// use hyper_util::rt::TokioExecutor;
+/// use tollgate_tower::RetryAfterLayer;
+/// use tower::Layer;
+///
+/// let client = Client::builder(TokioExecutor::new()).build_http::<Body>();
+/// let client = RetryAfterLayer::<Body>::new().layer(client);
+/// ```
+///
+/// reqwest's client has requests of its own, so a function converts them:
+///
+/// ```text
+/// let http = reqwest::Client::new();
+/// let client = tower::service_fn(move |request: http::Request<reqwest::Body>| {
+///     let http = http.clone();
+///     async move { http.execute(request.try_into()?).await.map(http::Response::<reqwest::Body>::from) }
+/// });
+/// let client = RetryAfterLayer::<reqwest::Body>::new().layer(client);
+/// ```
+///
+/// `RateLimit` is that of draft-ietf-httpapi-ratelimit-headers-11.
+///
+/// # Order of layers
+///
+/// When a gate opens, all its waiters go on, first-in first-out. To send them one by one, put the
+/// client's own limiter *inside*, closer to the connection: a [`ThrottleLayer`](super::ThrottleLayer)
+/// with a [`RateLimiter`](tollgate::RateLimiter) whose burst is 1; with a larger one, so many go at once. A
+/// request that waits for that limiter has passed the gate, and is sent even if the gate is blocked
+/// meanwhile. So put a semaphore *outside*, with few permits: no more requests than it has permits are then
+/// past the gate. Without the semaphore, every request that waits for the inner rate is sent during the
+/// pause. A semaphore inside, as in `all((slots, rate))`, does not help.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use tollgate_tower::{RetryAfterLayer, ThrottleLayer};
+/// use tollgate::{Quota, RateLimiter, Semaphore};
+/// use tower::Layer;
+///
+/// # use hyper_util::{client::legacy::Client, rt::TokioExecutor};
+/// # let client = Client::builder(TokioExecutor::new()).build_http::<axum::body::Body>();
+/// let slots = Arc::new(Semaphore::new(8));
+/// let rate = Arc::new(RateLimiter::new(Quota::per_second(10)));
+/// let client = ThrottleLayer::new(rate).errors().layer(client); // inside
+/// let client = RetryAfterLayer::new().layer(client);
+/// let client = ThrottleLayer::new(slots).errors().layer(client); // outside
+/// # let mut client = client;
+/// # drop(tower::Service::call(&mut client, axum::http::Request::new(axum::body::Body::empty())));
+/// ```
+///
+/// # Cancel safety
+///
+/// Dropping the response future removes the request from the queue, and loses nothing.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+/// use std::time::Duration;
+///
+/// use axum::Router;
+/// use axum::body::Body;
+/// use axum::http::{Request, StatusCode};
+/// use axum::routing::get;
+/// use tokio::time::Instant;
+/// use tollgate::Clock;
+/// use tollgate_tower::RetryAfterLayer;
+/// use tower::{Layer, ServiceExt};
+///
+/// /// A server that is overloaded at first.
+/// async fn page() -> (StatusCode, [(&'static str, &'static str); 1]) {
+///     static REQUESTS: AtomicUsize = AtomicUsize::new(0);
+///     match REQUESTS.fetch_add(1, Relaxed) {
+///         0 => (StatusCode::SERVICE_UNAVAILABLE, [("retry-after", "5")]),
+///         _ => (StatusCode::OK, [("server", "example")]),
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let polite = RetryAfterLayer::new().jitter_percent(0).clock(Clock::tokio());
+/// // In place of an HTTP client.
+/// let client = polite.layer(Router::new().route("/", get(page)));
+///
+/// let start = Instant::now();
+/// let request = Request::get("http://example.com/").body(Body::empty())?;
+/// assert_eq!(client.oneshot(request).await?.status(), StatusCode::OK);
+/// assert_eq!(start.elapsed(), Duration::from_secs(5));
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a layer does nothing unless it is put around a service"]
+pub struct RetryAfterLayer<B> {
+    origins: Arc<Origins>,
+    copy_body: fn(&B) -> Option<B>,
+    wall_clock: fn() -> SystemTime,
+    max_wait: Duration,
+    retries: u32,
+    jitter_percent: u8,
+    any_status: bool,
+}
+
+/// Construction.
+impl<B> RetryAfterLayer<B> {
+    /// Creates a layer that makes requests without a body again.
+    ///
+    /// # Examples
+    ///
+    /// See [the type](Self).
+    pub fn new() -> Self
+    where
+        B: Body + Default,
+    {
+        Self::copying(|body| body.is_end_stream().then(B::default))
+    }
+
+    /// Creates a layer that makes requests again whose body this function copies. With `None` a
+    /// request is made once. The function is called before each attempt that is not the last one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use axum::body::Bytes;
+    /// use http_body_util::Full;
+    /// use tollgate_tower::RetryAfterLayer;
+    ///
+    /// // Bodies in memory are cheap to clone.
+    /// let layer = RetryAfterLayer::copying(|body: &Full<Bytes>| Some(body.clone()));
+    /// // Requests wait, and none is made again.
+    /// let once = RetryAfterLayer::copying(|_: &axum::body::Body| None);
+    /// ```
+    pub fn copying(copy_body: fn(&B) -> Option<B>) -> Self {
+        Self {
+            origins: Arc::new(Origins::new(1024, Clock::default())),
+            copy_body,
+            wall_clock: SystemTime::now,
+            max_wait: Duration::from_secs(60),
+            retries: 2,
+            jitter_percent: 10,
+            any_status: false,
+        }
+    }
+
+    /// Sets the longest pause that a server can ask for, in place of a minute. If it asks for a
+    /// longer one, the answer is handed on at once, and the gate is blocked for `max_wait`: no
+    /// request waits for longer at a time, apart from the jitter, and the server is asked again
+    /// once in a while.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::convert::Infallible;
+    /// use std::time::Duration;
+    ///
+    /// use axum::body::Body;
+    /// use axum::http::{Request, Response};
+    /// use tokio::time::Instant;
+    /// use tollgate::Clock;
+    /// use tollgate_tower::RetryAfterLayer;
+    /// use tower::{Layer, ServiceExt, service_fn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let closed_today = service_fn(async |_: Request<Body>| {
+    ///     let refusal = Response::builder().status(503).header("retry-after", 86_400);
+    ///     Ok::<_, Infallible>(refusal.body(Body::empty()).unwrap())
+    /// });
+    /// let patient = RetryAfterLayer::new().max_wait(Duration::from_secs(5)).jitter_percent(0);
+    /// let client = patient.clock(Clock::tokio()).layer(closed_today);
+    ///
+    /// let start = Instant::now();
+    /// for wait in [0, 5] {
+    ///     let answer = client.clone().oneshot(Request::new(Body::empty())).await?;
+    ///     assert_eq!((answer.status().as_u16(), start.elapsed().as_secs()), (503, wait));
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn max_wait(mut self, max_wait: Duration) -> Self {
+        self.max_wait = max_wait;
+        self
+    }
+
+    /// Sets how often a request is made again at most, in place of 2. With 0, every answer is
+    /// handed on.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use axum::body::Body;
+    /// use tollgate_tower::RetryAfterLayer;
+    ///
+    /// // Requests wait, and what was refused is up to the caller.
+    /// let layer = RetryAfterLayer::<Body>::new().retries(0);
+    /// ```
+    pub fn retries(mut self, retries: u32) -> Self {
+        self.retries = retries;
+        self
+    }
+
+    /// Sets how much longer a pause may be than the server asks for, in percent, in place of 10.
+    /// With 0, pauses are exact.
+    ///
+    /// # Examples
+    ///
+    /// See [the type](Self).
+    pub fn jitter_percent(mut self, percent: u8) -> Self {
+        self.jitter_percent = percent;
+        self
+    }
+
+    /// Sets whether `RateLimit` with `r=0` blocks the gate whatever the status is, in place of only
+    /// with 429 and 503. The client then stops before it is refused, and such an answer is handed
+    /// on.
+    ///
+    /// This is right if the server has one limit for all requests of the client. If it has several,
+    /// a successful answer of a route whose own limit is used up would stop the requests to every
+    /// other route, for up to [`max_wait`](Self::max_wait).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::convert::Infallible;
+    /// use std::time::Duration;
+    ///
+    /// use axum::body::Body;
+    /// use axum::http::{Request, Response};
+    /// use tokio::time::Instant;
+    /// use tollgate::Clock;
+    /// use tollgate_tower::RetryAfterLayer;
+    /// use tower::{Layer, ServiceExt, service_fn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let last_of_its_quota = service_fn(async |_: Request<Body>| {
+    ///     let answer = Response::builder().header("ratelimit", r#""default";r=0;t=5"#);
+    ///     Ok::<_, Infallible>(answer.body(Body::empty()).unwrap())
+    /// });
+    /// let layer = RetryAfterLayer::new().rate_limit_of_any_status(true).jitter_percent(0);
+    /// let client = layer.clock(Clock::tokio()).layer(last_of_its_quota);
+    ///
+    /// let start = Instant::now();
+    /// for wait in [0, 5, 10] {
+    ///     let answer = client.clone().oneshot(Request::new(Body::empty())).await?;
+    ///     assert_eq!((answer.status().as_u16(), start.elapsed().as_secs()), (200, wait));
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn rate_limit_of_any_status(mut self, any_status: bool) -> Self {
+        self.any_status = any_status;
+        self
+    }
+
+    /// Sets how many origins have a gate at most, in place of 1024. An origin gets its gate when it
+    /// asks for a pause. After the pause, later requests drop the gate, two gates each. When there is
+    /// no room, a new gate replaces the one that opens first: requests that wait there keep waiting,
+    /// and new ones do not.
+    ///
+    /// While there are gates, each request takes a lock for a time that is logarithmic in their
+    /// number; without gates it takes none.
+    ///
+    /// This makes new gates: the layer shares none with its clones of before.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `max` is 0.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use axum::body::Body;
+    /// use tollgate_tower::RetryAfterLayer;
+    ///
+    /// // For a crawler of very many hosts.
+    /// let layer = RetryAfterLayer::<Body>::new().max_origins(100_000);
+    /// ```
+    #[track_caller]
+    pub fn max_origins(mut self, max: usize) -> Self {
+        assert!(max > 0, "max_origins cannot be {max}");
+        self.origins = Arc::new(Origins::new(max, self.origins.clock.clone()));
+        self
+    }
+
+    /// Sets the clock of the pauses, in place of [`Clock::default`]. This makes new gates: the
+    /// layer shares none with its clones of before.
+    ///
+    /// # Examples
+    ///
+    /// See [the type](Self).
+    pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
+        self.origins = Arc::new(Origins::new(self.origins.max(), clock.into()));
+        self
+    }
+
+    /// Sets where the time comes from that dates in `Retry-After` are compared with, in place of
+    /// [`SystemTime::now`], if the answer has no `Date`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::SystemTime;
+    ///
+    /// use axum::body::Body;
+    /// use tollgate_tower::RetryAfterLayer;
+    ///
+    /// // In a test, dates are compared with this one.
+    /// let layer = RetryAfterLayer::<Body>::new().wall_clock(|| SystemTime::UNIX_EPOCH);
+    /// ```
+    pub fn wall_clock(mut self, now: fn() -> SystemTime) -> Self {
+        self.wall_clock = now;
+        self
+    }
+}
+
+/// What its futures ask it for.
+impl<B> RetryAfterLayer<B> {
+    /// Copies a request that may be made again.
+    fn copy_request(&self, request: &Request<B>) -> Option<Request<B>> {
+        if !request.method().is_idempotent() {
+            return None;
+        }
+        let mut copy = Request::new((self.copy_body)(request.body())?);
+        *copy.method_mut() = request.method().clone();
+        *copy.uri_mut() = request.uri().clone();
+        *copy.version_mut() = request.version();
+        *copy.headers_mut() = request.headers().clone();
+        *copy.extensions_mut() = request.extensions().clone();
+        Some(copy)
+    }
+
+    /// Blocks the gate of an origin for as long as it asks, within bounds and with the jitter.
+    fn block(&self, origin: &str, wait: Duration) -> Gate {
+        let wait = wait.min(self.max_wait);
+        let jitter = (wait / 100).saturating_mul(u32::from(self.jitter_percent));
+        let jitter = match jitter {
+            Duration::ZERO => jitter,
+            jitter => jitter.mul_f64(fraction()),
+        };
+        self.origins.block(origin, wait.saturating_add(jitter))
+    }
+}
+
+/// Returns a random number from 0 to 1.
+fn fraction() -> f64 {
+    let random = RandomState::new().hash_one(0);
+    (random >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+impl<B: Body + Default> Default for RetryAfterLayer<B> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<B> Clone for RetryAfterLayer<B> {
+    fn clone(&self) -> Self {
+        Self {
+            origins: Arc::clone(&self.origins),
+            ..*self
+        }
+    }
+}
+
+impl<B> fmt::Debug for RetryAfterLayer<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RetryAfterLayer")
+            .field("max_wait", &self.max_wait)
+            .field("retries", &self.retries)
+            .field("jitter_percent", &self.jitter_percent)
+            .field("any_status", &self.any_status)
+            .field("max_origins", &self.origins.max())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<S, B> Layer<S> for RetryAfterLayer<B> {
+    type Service = RetryAfterService<S, B>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        RetryAfterService {
+            inner,
+            layer: self.clone(),
+        }
+    }
+}

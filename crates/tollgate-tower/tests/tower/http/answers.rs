@@ -1,0 +1,185 @@
+//! The forms of a rejection.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::to_bytes;
+use http_body_util::BodyExt;
+use hyper::body::Body;
+use serde_json::{Value, json};
+use tollgate::{AcquireError, Clock, Quota, RateLimiter, Semaphore, all};
+use tollgate_tower::{Answer, Policy, RateLimitHeaders, ThrottleLayer};
+
+use super::{ask, field};
+use crate::support::Waiter;
+
+fn hourly() -> Arc<RateLimiter> {
+    let limiter = RateLimiter::new(Quota::per_hour(1)).clock(Clock::manual());
+    limiter.charge(1);
+    Arc::new(limiter)
+}
+
+#[test]
+fn problem_json_names_the_type_the_status_and_the_policy() {
+    let rate = hourly();
+    let quoted = r#"per "ip" \ day"#;
+    let table = [
+        (
+            Some(Policy::client(quoted)),
+            "quota-exceeded",
+            429,
+            json!([quoted]),
+        ),
+        (
+            Some(Policy::server("slots")),
+            "temporary-reduced-capacity",
+            503,
+            json!(["slots"]),
+        ),
+        (None, "quota-exceeded", 429, Value::Null),
+    ];
+    for (policy, kind, status, violated) in table {
+        let layer = ThrottleLayer::refusing(Arc::clone(&rate))
+            .policies(policy)
+            .answer(Answer::ProblemJson);
+        let refused = ask(&layer, "/");
+        assert_eq!(refused.status(), status);
+        assert_eq!(field(&refused, "content-type"), "application/problem+json");
+        assert_eq!(field(&refused, "retry-after"), "3600");
+        assert_eq!(field(&refused, "cache-control"), "no-store");
+        assert!(refused.extensions().get::<AcquireError>().is_some());
+        let length = refused.body().size_hint().exact();
+        assert!(!refused.body().is_end_stream());
+        let read = Waiter::new(to_bytes(axum::body::Body::new(refused.into_body()), 1000)).output();
+        let text = read.unwrap();
+        assert_eq!(length, Some(text.len() as u64));
+        let problem: Value = serde_json::from_slice(&text).unwrap();
+        let kind = format!("https://iana.org/assignments/http-problem-types#{kind}");
+        assert_eq!(
+            (&problem["type"], &problem["status"]),
+            (&json!(kind), &json!(status))
+        );
+        assert_eq!(problem["violated-policies"], violated);
+        assert!(problem["title"].is_string());
+    }
+}
+
+#[test]
+fn problem_json_ends_after_its_text() {
+    let layer = ThrottleLayer::refusing(hourly()).answer(Answer::ProblemJson);
+    let mut body = ask(&layer, "/").into_body();
+    let frame = Waiter::new(body.frame()).output().unwrap().unwrap();
+    assert!(frame.is_data() && body.is_end_stream());
+    assert_eq!(body.size_hint().exact(), Some(0));
+    assert!(Waiter::new(body.frame()).output().is_none());
+}
+
+#[test]
+fn grpc_answers_with_trailers_only() {
+    let rate = hourly();
+    let (client, server) = (Policy::client("rate"), Policy::server("rate"));
+    let (quota, capacity) = ("The quota is exceeded", "Capacity is temporarily reduced");
+    for (policy, code, message) in [(client, "8", quota), (server, "14", capacity)] {
+        let layer = ThrottleLayer::refusing(Arc::clone(&rate))
+            .policies([policy])
+            .answer(Answer::Grpc);
+        let refused = ask(&layer, "/");
+        assert_eq!(refused.status(), 200);
+        assert_eq!(field(&refused, "content-type"), "application/grpc");
+        assert_eq!(field(&refused, "grpc-status"), code);
+        assert_eq!(field(&refused, "grpc-message"), message);
+        assert_eq!(field(&refused, "grpc-retry-pushback-ms"), "3600000");
+        assert!(refused.headers().get("retry-after").is_none());
+        assert!(refused.body().is_end_stream());
+    }
+}
+
+#[test]
+fn grpc_rounds_the_time_up_and_leaves_out_what_is_not_known() {
+    let clock = Clock::manual();
+    let rate = RateLimiter::new(Quota::new(1, Duration::from_nanos(1_500_001))).clock(&clock);
+    rate.charge(1);
+    let layer = ThrottleLayer::refusing(Arc::new(rate)).answer(Answer::Grpc);
+    assert_eq!(field(&ask(&layer, "/"), "grpc-retry-pushback-ms"), "2");
+    let slots = ThrottleLayer::refusing(Arc::new(Semaphore::new(0))).answer(Answer::Grpc);
+    assert!(
+        ask(&slots, "/")
+            .headers()
+            .get("grpc-retry-pushback-ms")
+            .is_none()
+    );
+}
+
+#[test]
+fn grpc_pushback_is_no_earlier_than_the_fields_and_fits_32_bits() {
+    let clock = Clock::manual();
+    let limiter = |quota: Quota| {
+        let limiter = RateLimiter::new(quota).clock(&clock);
+        limiter.charge(1);
+        Arc::new(limiter)
+    };
+    let both = all((limiter(Quota::per_second(1)), limiter(Quota::per_hour(1))));
+    let layer = ThrottleLayer::refusing(both)
+        .headers(RateLimitHeaders::Draft11)
+        .answer(Answer::Grpc);
+    assert_eq!(
+        field(&ask(&layer, "/"), "grpc-retry-pushback-ms"),
+        "3600000"
+    );
+    let month = limiter(Quota::new(1, Duration::from_secs(30 * 86_400)));
+    let layer = ThrottleLayer::refusing(month).answer(Answer::Grpc);
+    assert_eq!(
+        field(&ask(&layer, "/"), "grpc-retry-pushback-ms"),
+        "2147483647"
+    );
+}
+
+/// What a store failed with may name machines.
+#[test]
+fn rejections_say_nothing_of_the_inside() {
+    #[derive(Debug)]
+    struct Source;
+    impl std::error::Error for Source {}
+    impl std::fmt::Display for Source {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("10.0.3.7")
+        }
+    }
+    type Static = &'static (
+                 dyn std::error::Error
+                     + Send
+                     + Sync
+                     + std::panic::UnwindSafe
+                     + std::panic::RefUnwindSafe
+             );
+    static SOURCE: Static = &Source;
+
+    #[derive(Clone)]
+    struct Fails;
+    impl tollgate::Throttle for Fails {
+        type Permit = ();
+        type Enter = std::future::Ready<Result<(), AcquireError>>;
+        fn enter(&self) -> tollgate::Waiting<Self::Enter> {
+            tollgate::Waiting::new(std::future::ready(Err(AcquireError::store(&SOURCE))))
+        }
+    }
+    for answer in [Answer::Empty, Answer::ProblemJson, Answer::Grpc] {
+        let refused = ask(&ThrottleLayer::new(Fails).answer(answer), "/");
+        assert!(refused.extensions().get::<AcquireError>().is_some());
+        assert!(!format!("{:?}", refused.headers()).contains("10.0"));
+        let body = axum::body::Body::new(refused.into_body());
+        let text = Waiter::new(to_bytes(body, 1000)).output().unwrap();
+        assert!(!String::from_utf8(text.to_vec()).unwrap().contains("10.0"));
+    }
+}
+
+#[test]
+fn answer_in_any_form_gives_back_what_earlier_parts_took() {
+    let slots = Arc::new(Semaphore::new(1));
+    for answer in [Answer::Empty, Answer::ProblemJson, Answer::Grpc] {
+        let layer = ThrottleLayer::refusing(all((Arc::clone(&slots), hourly()))).answer(answer);
+        let refused = ask(&layer, "/");
+        assert_eq!(slots.available_permits(), 1, "{answer:?}");
+        drop(refused);
+    }
+}
