@@ -38,11 +38,11 @@ pub(crate) async fn run(phase: Duration, seed: u64) -> Result<bool, Box<dyn Erro
     let mut outcomes = Vec::new();
     for permits in FIXED {
         let slots = Arc::new(Semaphore::new(permits));
-        let app = |router: Router| router.layer(ThrottleLayer::refusing(slots));
+        let app = |router: Router| router.layer(ThrottleLayer::new(slots).refusing());
         outcomes.push(outcome(permits.to_string(), false, phase, seed, app).await?);
     }
     let limit = Arc::new(AdaptiveSemaphore::new(Gradient::default()));
-    let app = |router: Router| router.layer(ThrottleLayer::refusing(Arc::clone(&limit)));
+    let app = |router: Router| router.layer(ThrottleLayer::new(Arc::clone(&limit)).refusing());
     let mut adaptive = outcome("adaptive".to_owned(), true, phase, seed, app).await?;
     adaptive.limit = format!("adaptive, {} at last", limit.limit());
     outcomes.push(adaptive);

@@ -94,7 +94,7 @@ fn outcome<L: Limit>(
     Box::pin(async move {
         let quota = |rate: u64| Quota::per_second(rate).burst(rate / 10);
         let rate = Arc::new(RateLimiter::new(quota(RATES[0])));
-        let layer = ThrottleLayer::refusing(Arc::clone(&rate));
+        let layer = ThrottleLayer::new(Arc::clone(&rate)).refusing();
         let app = Router::new().route("/", get(|| async { "an answer" }));
         let server = Server::start(app.layer(layer)).await?;
         let refused = Arc::new(AtomicU64::new(0));

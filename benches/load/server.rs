@@ -68,11 +68,12 @@ impl Limited {
         let tally = Arc::new(Tally::new(networks));
         let layer = {
             let (keyed, tally, client_ip) = (Arc::clone(&keyed), Arc::clone(&tally), client_ip());
-            ThrottleLayer::refusing_by(move |head| {
+            ThrottleLayer::by(move |head| {
                 let network = client_ip.of(head);
                 tally.saw(network);
                 Arc::clone(&keyed).key_owned(network)
             })
+            .refusing()
         };
         let handler = {
             let (tally, client_ip) = (Arc::clone(&tally), client_ip());

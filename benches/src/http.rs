@@ -119,25 +119,25 @@ pub fn by_hand() -> impl FnMut(u64) + 'static {
 pub fn by_client() -> impl FnMut(u64) + 'static {
     let (clients, address) = (clients(), ClientIp::peer(peer));
     let layer =
-        ThrottleLayer::refusing_by(move |head| Arc::clone(&clients).key_owned(address.of(head)));
+        ThrottleLayer::by(move |head| Arc::clone(&clients).key_owned(address.of(head))).refusing();
     requests(layer.layer(Answers))
 }
 
 /// The same, and fields that tell the limits.
 pub fn by_client_with_fields() -> impl FnMut(u64) + 'static {
     let (clients, address) = (clients(), ClientIp::peer(peer));
-    let layer =
-        ThrottleLayer::refusing_by(move |head| Arc::clone(&clients).key_owned(address.of(head)))
-            .headers(RateLimitHeaders::Draft11);
+    let layer = ThrottleLayer::by(move |head| Arc::clone(&clients).key_owned(address.of(head)))
+        .refusing()
+        .headers(RateLimitHeaders::Draft11);
     requests(layer.layer(Answers))
 }
 
 /// The same with the legacy fields.
 pub fn by_client_with_legacy_fields() -> impl FnMut(u64) + 'static {
     let (clients, address) = (clients(), ClientIp::peer(peer));
-    let layer =
-        ThrottleLayer::refusing_by(move |head| Arc::clone(&clients).key_owned(address.of(head)))
-            .headers(RateLimitHeaders::Legacy);
+    let layer = ThrottleLayer::by(move |head| Arc::clone(&clients).key_owned(address.of(head)))
+        .refusing()
+        .headers(RateLimitHeaders::Legacy);
     requests(layer.layer(Answers))
 }
 
@@ -177,7 +177,7 @@ pub fn rejected_by_client() -> impl FnMut(u64) + 'static {
     let clients = Arc::new(Keyed::rate_limiters(Quota::per_hour(1)));
     let address = ClientIp::peer(peer);
     let layer =
-        ThrottleLayer::refusing_by(move |head| Arc::clone(&clients).key_owned(address.of(head)));
+        ThrottleLayer::by(move |head| Arc::clone(&clients).key_owned(address.of(head))).refusing();
     rejected(layer.layer(Answers))
 }
 

@@ -209,7 +209,7 @@ fn each_layer_call_of_tower_has_a_limit_of_its_own() {
     assert!(other.ready().now_or_never().is_some());
 
     let slots = Arc::new(Semaphore::new(1));
-    let new = ThrottleLayer::refusing(Arc::clone(&slots)).errors();
+    let new = ThrottleLayer::new(Arc::clone(&slots)).refusing().errors();
     let (mut one, mut other) = (new.layer(service()), new.layer(service()));
     let _first = one.ready().now_or_never().unwrap().unwrap().call(());
     let second = other.ready().now_or_never().unwrap().unwrap().call(());

@@ -7,7 +7,7 @@
 //! | `GlobalConcurrencyLimitLayer::with_semaphore(s)`, `ConcurrencyLimit::with_semaphore` | `ThrottleLayer::new(s)`, also with tokio's semaphore |
 //! | `ServiceBuilder::rate_limit(n, d)`, `RateLimitLayer::new(n, d)` | `ThrottleLayer::new(Arc::new(RateLimiter::new(Quota::new(n, d).burst(n))))` |
 //! | `Rate::new(n, d)` | [`Quota::new(n, d)`](crate::Quota::new)[`.burst(n)`](crate::Quota::burst) |
-//! | `ServiceBuilder::load_shed()`, `LoadShedLayer::new` around a limit | `ThrottleLayer::refusing(..)` in place of `new` |
+//! | `ServiceBuilder::load_shed()`, `LoadShedLayer::new` around a limit | `ThrottleLayer::new(..).refusing()` |
 //! | `Overloaded` and its `new` | a response of 429 or 503, with a `Retry-After` if the throttle knows one; with `.errors()` an [`AcquireError`](crate::AcquireError) |
 //! | `ConcurrencyLimit::new`, `RateLimit::new`, `LoadShed::new` | `layer.layer(service)` |
 //! | `get_ref`, `get_mut`, `into_inner` | –; keep an `Arc` of the throttle to look at it |
@@ -50,7 +50,7 @@
 //! let quota = Quota::new(100, Duration::from_secs(1)).burst(100);
 //! let rate = Arc::new(RateLimiter::new(quota));
 //! // This service does not speak HTTP, so rejections are errors.
-//! let layer = ThrottleLayer::refusing(all((Arc::clone(&slots), rate))).errors();
+//! let layer = ThrottleLayer::new(all((Arc::clone(&slots), rate))).refusing().errors();
 //!
 //! let mut double = layer.layer(service_fn(async |n: u32| Ok::<_, tower::BoxError>(2 * n)));
 //! assert_eq!(double.ready().await?.call(21).await?, 42);

@@ -2,7 +2,7 @@
 //!
 //! | tower_governor | here |
 //! |---|---|
-//! | `GovernorLayer::new(config)` | `ThrottleLayer::refusing_by(closure)`: the closure returns the throttle of a request |
+//! | `GovernorLayer::new(config)` | `ThrottleLayer::by(closure).refusing()`: the closure returns the throttle of a request |
 //! | `GovernorConfigBuilder`: `finish` | [`Keyed::rate_limiters(quota)`](crate::Keyed::rate_limiters) in an `Arc` |
 //! | `period(d)`, `per_second(n)`, `per_millisecond(n)`, `per_nanosecond(n)` | [`Quota::new(1, d)`](crate::Quota::new): the numbers are intervals, see below |
 //! | `burst_size(n)` | [`.burst(n)`](crate::Quota::burst) of the quota |
@@ -12,7 +12,7 @@
 //! | `key_extractor(e)`, `KeyExtractor`: `extract`, `name`, `key_name` | the closure, which may use the head of a request |
 //! | `PeerIpKeyExtractor` | `ClientIp::peer(..)` |
 //! | `SmartIpKeyExtractor` | `ClientIp::peer(..)` with `.behind(n)` or `.trusting(networks)`, and `.header(..)` |
-//! | `GlobalKeyExtractor` | `ThrottleLayer::refusing(Arc<RateLimiter>)` |
+//! | `GlobalKeyExtractor` | `ThrottleLayer::new(Arc<RateLimiter>).refusing()` |
 //! | `use_headers()` | `.headers(RateLimitHeaders::Legacy)`, or the fields of the IETF's draft |
 //! | `error_handler(f)`, `GovernorError::into_response` | `.answer(Answer::ProblemJson)`, `.status(..)`; or a layer outside, which finds the [`AcquireError`](crate::AcquireError) in the extensions of a rejection |
 //! | `GovernorError::TooManyRequests`, `UnableToExtractKey`, `Other` | the kind [`RateLimited`](crate::ErrorKind::RateLimited); – for the others, because the closure returns no errors |
@@ -63,9 +63,9 @@
 //! let quota = Quota::new(1, Duration::from_secs(2)).burst(5);
 //! let clients = Arc::new(Keyed::rate_limiters(quota));
 //! let address = ClientIp::peer(peer);
-//! let layer = ThrottleLayer::refusing_by(move |head| {
+//! let layer = ThrottleLayer::by(move |head| {
 //!     Arc::clone(&clients).key_owned(address.of(head))
-//! });
+//! }).refusing();
 //! let app: Router = Router::new().layer(layer.headers(RateLimitHeaders::Legacy));
 //! let mut server = app.into_make_service_with_connect_info::<SocketAddr>(); // For `axum::serve`.
 //! # let mut connect = async |address| server.call(SocketAddr::new(address, 1234)).await;

@@ -332,7 +332,7 @@ fn fields_over_http_allocate_their_two_values() {
     ));
     let layer = || {
         let keyed = Arc::clone(&keyed);
-        ThrottleLayer::refusing_by(move |_| Arc::clone(&keyed).key_owned(7))
+        ThrottleLayer::by(move |_| Arc::clone(&keyed).key_owned(7)).refusing()
     };
     let service = service_fn(async |_: Request<Body>| {
         let mut answer = Response::new(Body::empty());

@@ -8,7 +8,7 @@ use tower::ServiceExt;
 #[tokio::main(flavor = "current_thread", start_paused = true)]
 async fn main() {
     let limit = RateLimiter::new(Quota::per_second(300).burst(30)).clock(Clock::tokio());
-    let refusing = ThrottleLayer::refusing(Arc::new(limit)); // With 429 and `Retry-After`.
+    let refusing = ThrottleLayer::new(Arc::new(limit)).refusing(); // With 429 and `Retry-After`.
     let server = Router::new().route("/", get("a page")).layer(refusing);
     let rate = Arc::new(AdaptiveRate::new().clock(Clock::tokio()));
     let (start, mut found) = (tokio::time::Instant::now(), None);

@@ -13,7 +13,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let uri = format!("http://{}", listener.local_addr()?);
     let clients = Arc::new(Keyed::rate_limiters(Quota::per_hour(2).burst(2)));
     let ip = ClientIp::peer(|about| about.get().and_then(TcpConnectInfo::remote_addr));
-    let limit = ThrottleLayer::refusing_by(move |head| clients.clone().key_owned(ip.of(head)));
+    let limit = ThrottleLayer::by(move |head| clients.clone().key_owned(ip.of(head))).refusing();
     let health = tonic_health::server::health_reporter().1;
     let mut server = Server::builder().layer(limit.answer(Answer::Grpc));
     let server = server.add_service(health);

@@ -8,9 +8,9 @@ use super::Head;
 
 /// Returns the throttle of a request.
 ///
-/// Callers need not name this trait. It is sealed: only this crate implements it.
-pub trait Choose<R, T>: Clone + sealed::Sealed {
-    #[doc(hidden)]
+/// Only bounds of generic code need its name.
+pub trait Choose<R, T>: Clone {
+    /// Returns the throttle of this request.
     fn choose(&self, request: &R) -> T;
 }
 
@@ -64,12 +64,4 @@ impl<F> fmt::Debug for ByRequest<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("ByRequest")
     }
-}
-
-mod sealed {
-    pub trait Sealed {}
-
-    impl<T> Sealed for super::Same<T> {}
-    impl<F> Sealed for super::ByHead<F> {}
-    impl<F> Sealed for super::ByRequest<F> {}
 }

@@ -12,9 +12,10 @@ use std::task::{Context, Poll, ready};
 use pin_project::{pin_project, pinned_drop};
 use tower_service::Service;
 
+use super::Responses;
 use super::entering::Entering;
 use super::respond::Abandon;
-use super::{Respond, Responses};
+use super::respond::Respond;
 use tollgate::AcquireError;
 use tollgate::throttle::Throttle;
 

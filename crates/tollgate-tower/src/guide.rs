@@ -33,12 +33,12 @@
 //!     // 64 requests at once, at most four of one client.
 //!     let (client_slots, slots) = (Arc::new(Keyed::semaphores(4)), Arc::new(Semaphore::new(64)));
 //!     let address = ClientIp::peer(|head| Some(head.get::<ConnectInfo<SocketAddr>>()?.0));
-//!     let limit = ThrottleLayer::refusing_by(move |head| {
+//!     let limit = ThrottleLayer::by(move |head| {
 //!         let (client, cost) = (address.of(head), if head.uri.path() == "/report" { 3 } else { 1 });
 //!         let rate = Arc::clone(&clients).key_owned(client).cost(cost);
 //!         let few = Arc::clone(&client_slots).key_owned(client);
 //!         all((rate, few, Arc::clone(&total), Arc::clone(&slots)))
-//!     })
+//!     }).refusing()
 //!     .policies([
 //!         Policy::client("client"),
 //!         Policy::client("client-slots"),
@@ -72,9 +72,9 @@
 //! # Choices
 //!
 //! - *Waiting*: [`by`](crate::ThrottleLayer::by) with a
-//!   [`timeout`](crate::ThrottleLayer::timeout). The order above is for `refusing_by`: requests that
+//!   [`timeout`](crate::ThrottleLayer::timeout). The order above is for `refusing`: requests that
 //!   wait for slots after a rate leave together, so with `by` put both slots [first](tollgate::all). One limit
-//!   for all requests: [`new`](crate::ThrottleLayer::new), [`refusing`](crate::ThrottleLayer::refusing).
+//!   for all requests: [`new`](crate::ThrottleLayer::new).
 //! - *Behind a proxy*: [`behind(1)`](crate::ClientIp::behind) takes the last element of
 //!   `X-Forwarded-For` ([other headers, networks of proxies](crate::ClientIp)); without the header,
 //!   all share the proxy's limit. Close the port to everyone but the proxy.

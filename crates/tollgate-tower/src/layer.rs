@@ -79,31 +79,9 @@ impl<T: Throttle> ThrottleLayer<T> {
     #[doc(alias = "concurrency_limit")]
     #[doc(alias = "rate_limit")]
     #[doc(alias = "with_semaphore")]
+    #[doc(alias = "GlobalKeyExtractor")]
     pub fn new(throttle: T) -> Self {
         Self::waiting(Same(throttle))
-    }
-
-    /// Creates a layer whose requests never wait: it rejects requests that the throttle does not
-    /// admit at once.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// use tollgate::Semaphore;
-    /// use tollgate_tower::ThrottleLayer;
-    ///
-    /// let layer = ThrottleLayer::refusing(Arc::new(Semaphore::new(64)));
-    /// ```
-    #[doc(alias = "load_shed")]
-    #[doc(alias = "LoadShed")]
-    #[doc(alias = "LoadShedLayer")]
-    #[doc(alias = "GlobalKeyExtractor")]
-    pub fn refusing(throttle: T) -> Self
-    where
-        T: TryThrottle,
-    {
-        Self::leaving(Same(throttle))
     }
 }
 
@@ -141,11 +119,11 @@ impl<T: Throttle, F> ThrottleLayer<T, ByHead<F>> {
     /// let clients = Arc::new(Keyed::rate_limiters(Quota::per_minute(60).burst(20)));
     /// let everyone = Arc::new(RateLimiter::new(Quota::per_second(1000).burst(100)));
     /// let address = ClientIp::peer(peer);
-    /// let app: Router = Router::new().layer(ThrottleLayer::refusing_by(move |head| {
+    /// let app: Router = Router::new().layer(ThrottleLayer::by(move |head| {
     ///     let cost = if head.uri.path() == "/report" { 10 } else { 1 };
     ///     let client = Arc::clone(&clients).key_owned(address.of(head));
     ///     all((client.cost(cost), Arc::clone(&everyone)))
-    /// }));
+    /// }).refusing());
     ///
     /// for expected in [404, 404, 429] {
     ///     let answer = app.clone().oneshot(Request::get("/report").body(Body::empty())?);
@@ -154,22 +132,13 @@ impl<T: Throttle, F> ThrottleLayer<T, ByHead<F>> {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias = "KeyExtractor")]
+    #[doc(alias = "key_extractor")]
     pub fn by(choose: F) -> Self
     where
         F: Fn(Head<'_>) -> T + Clone,
     {
         Self::waiting(ByHead(choose))
-    }
-
-    /// Creates a layer like [`by`](Self::by) whose requests never wait.
-    #[doc(alias = "KeyExtractor")]
-    #[doc(alias = "key_extractor")]
-    pub fn refusing_by(choose: F) -> Self
-    where
-        F: Fn(Head<'_>) -> T + Clone,
-        T: TryThrottle,
-    {
-        Self::leaving(ByHead(choose))
     }
 }
 
@@ -196,7 +165,7 @@ impl<T: Throttle, F> ThrottleLayer<T, ByRequest<F>> {
     /// let tenants = Arc::new(Keyed::rate_limiters(Quota::per_hour(1)));
     /// let by_tenant = move |job: &Job| Arc::clone(&tenants).key_owned(job.tenant);
     /// let run = service_fn(async |_: Job| Ok::<_, std::io::Error>("done"));
-    /// let mut run = ThrottleLayer::refusing_by_request(by_tenant).errors().layer(run);
+    /// let mut run = ThrottleLayer::by_request(by_tenant).refusing().errors().layer(run);
     ///
     /// assert_eq!(run.ready().await?.call(Job { tenant: 7 }).await?, "done");
     /// let refused = run.ready().await?.call(Job { tenant: 7 }).await.unwrap_err();
@@ -210,15 +179,6 @@ impl<T: Throttle, F> ThrottleLayer<T, ByRequest<F>> {
     {
         Self::waiting(ByRequest(choose))
     }
-
-    /// Creates a layer like [`by_request`](Self::by_request) whose requests never wait.
-    pub fn refusing_by_request<R>(choose: F) -> Self
-    where
-        F: Fn(&R) -> T + Clone,
-        T: TryThrottle,
-    {
-        Self::leaving(ByRequest(choose))
-    }
 }
 
 impl<T: Throttle, F> ThrottleLayer<T, F> {
@@ -229,23 +189,35 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
             answers: Responses::new(),
         }
     }
-
-    fn leaving(choose: F) -> Self
-    where
-        T: TryThrottle,
-    {
-        Self {
-            patience: Patience::Leaves(T::try_enter),
-            ..Self::waiting(choose)
-        }
-    }
 }
 
 /// How long requests wait.
 impl<T: Throttle, F, A> ThrottleLayer<T, F, A> {
+    /// Rejects requests that the throttle does not admit at once: they never wait.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tollgate::Semaphore;
+    /// use tollgate_tower::ThrottleLayer;
+    ///
+    /// let layer = ThrottleLayer::new(Arc::new(Semaphore::new(64))).refusing();
+    /// ```
+    #[doc(alias = "load_shed")]
+    #[doc(alias = "LoadShed")]
+    #[doc(alias = "LoadShedLayer")]
+    pub fn refusing(mut self) -> Self
+    where
+        T: TryThrottle,
+    {
+        self.patience = Patience::Leaves(T::try_enter);
+        self
+    }
+
     /// Rejects a request after it has waited for `duration`, or earlier if the throttle knows that
     /// the wait would be longer. A request that is admitted at once needs no timer. A layer that
-    /// rejects at once ignores the timeout.
+    /// [refuses](Self::refusing) ignores the timeout.
     ///
     /// The timeout runs on the same time as the `timeout` of the throttle's own futures: the
     /// limiter's [clock](tollgate::Clock) for a rate limiter, otherwise tokio's time inside a tokio
@@ -312,7 +284,7 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), std::convert::Infallible> {
-    /// let full = ThrottleLayer::refusing(Arc::new(Semaphore::new(0)));
+    /// let full = ThrottleLayer::new(Arc::new(Semaphore::new(0))).refusing();
     /// let app: Router = Router::new().layer(full.status(StatusCode::SERVICE_UNAVAILABLE));
     /// let refused = app.oneshot(Request::new(Body::empty())).await?;
     /// assert_eq!(refused.status(), 503);
@@ -355,7 +327,7 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let rate = Arc::new(RateLimiter::new(Quota::per_minute(60).burst(2)));
     /// let slots = Arc::new(Semaphore::new(8));
-    /// let layer = ThrottleLayer::refusing(all((rate, slots)))
+    /// let layer = ThrottleLayer::new(all((rate, slots))).refusing()
     ///     .policies([Policy::client("rate"), Policy::server("slots")])
     ///     .headers(RateLimitHeaders::Draft11);
     /// let app: Router = Router::new().layer(layer);
@@ -423,7 +395,7 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let layer = ThrottleLayer::refusing(Arc::new(Semaphore::new(0)))
+    /// let layer = ThrottleLayer::new(Arc::new(Semaphore::new(0))).refusing()
     ///     .policies([Policy::server("slots")])
     ///     .answer(Answer::ProblemJson);
     /// let app: Router = Router::new().layer(layer);
@@ -471,7 +443,7 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let failures = Arc::new(RateLimiter::new(Quota::per_hour(1)));
-    /// let counted = ThrottleLayer::refusing(failures).refund_if(|answer| answer.status != 401);
+    /// let counted = ThrottleLayer::new(failures).refusing().refund_if(|answer| answer.status != 401);
     /// let app: Router = Router::new().route("/login/{password}", get(login)).layer(counted);
     ///
     /// for (password, expected) in [("right", 200), ("right", 200), ("1234", 401), ("right", 429)] {

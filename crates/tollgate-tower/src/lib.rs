@@ -150,6 +150,6 @@ pub use self::head::Head;
 pub use self::layer::ThrottleLayer;
 pub use self::policy::Policy;
 pub use self::refusal::{Answer, retry_after, status};
-pub use self::respond::{Errors, Respond, Responses};
+pub use self::respond::{Errors, Responses};
 pub use self::retry_after::{RetryAfterFuture, RetryAfterLayer, RetryAfterService};
 pub use self::service::ThrottleService;

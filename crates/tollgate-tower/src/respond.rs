@@ -39,36 +39,31 @@ pub(super) fn ignore_call<T: Adaptive>(throttle: &T, mut permit: T::Permit) {
 
 /// How a service with a throttle answers.
 ///
-/// Callers need not name this trait. It is sealed: only this crate implements it.
-pub trait Respond<T: Throttle, A, E>: Clone + sealed::Sealed {
+/// It is in a private module: only this crate implements it.
+pub trait Respond<T: Throttle, A, E>: Clone {
     /// What the service answers.
     type Response;
     /// How the service fails.
     type Error;
 
     /// Returns the answer of a service whose request was admitted.
-    #[doc(hidden)]
     fn answered(&self, throttle: &T, permit: T::Permit, answer: A) -> Self::Response;
 
     /// Returns the answer to a request that was rejected.
-    #[doc(hidden)]
     fn refused(&self, throttle: &T, error: AcquireError) -> Result<Self::Response, Self::Error>;
 
     /// Handles the permit of a request that the service answered with an error.
-    #[doc(hidden)]
     fn erred(&self, _throttle: &T, permit: T::Permit, _error: &E) {
         drop(permit);
     }
 
     /// Returns what to do with the permit of a request that is dropped before it is answered, if it is
     /// not to be just dropped.
-    #[doc(hidden)]
     fn abandon(&self) -> Option<fn(&T, T::Permit)> {
         None
     }
 
     /// Returns the error of the service.
-    #[doc(hidden)]
     fn failed(error: E) -> Self::Error;
 }
 
@@ -260,14 +255,4 @@ impl<T: Throttle> fmt::Debug for Responses<T> {
             .field("policies", &self.0.policies)
             .finish_non_exhaustive()
     }
-}
-
-mod sealed {
-    use tollgate::throttle::Throttle;
-
-    pub trait Sealed {}
-
-    impl Sealed for super::Errors {}
-    impl<C> Sealed for crate::classified::Classified<C> {}
-    impl<T: Throttle> Sealed for super::Responses<T> {}
 }

@@ -8,7 +8,8 @@ use tower_service::Service;
 
 use super::choose::{Choose, Same};
 use super::entering::{Entering, Patience};
-use super::{Respond, ResponseFuture, Responses, ThrottleLayer};
+use super::respond::Respond;
+use super::{ResponseFuture, Responses, ThrottleLayer};
 use tollgate::throttle::Throttle;
 
 /// A service behind a throttle, created by a [`ThrottleLayer`]. Clones share the throttle.

@@ -98,16 +98,18 @@ impl Limits {
     pub(crate) fn routes(&self) -> Router {
         let clients = Arc::clone(&self.clients);
         let address = ClientIp::peer(peer);
-        let by_client =
-            ThrottleLayer::refusing_by(move |head| clients.clone().key_owned(address.of(head)))
-                .policies([Policy::client("client")])
-                .headers(RateLimitHeaders::Draft11)
-                .answer(Answer::ProblemJson);
-        let shared = ThrottleLayer::refusing(self.shared.clone())
+        let by_client = ThrottleLayer::by(move |head| clients.clone().key_owned(address.of(head)))
+            .refusing()
+            .policies([Policy::client("client")])
+            .headers(RateLimitHeaders::Draft11)
+            .answer(Answer::ProblemJson);
+        let shared = ThrottleLayer::new(self.shared.clone())
+            .refusing()
             .policies([Policy::server("shared")])
             .headers(RateLimitHeaders::Draft11)
             .answer(Answer::ProblemJson);
-        let exports = ThrottleLayer::refusing(Arc::clone(&self.exports))
+        let exports = ThrottleLayer::new(Arc::clone(&self.exports))
+            .refusing()
             .policies([Policy::server("exports")])
             .headers(RateLimitHeaders::Draft11)
             .answer(Answer::ProblemJson);

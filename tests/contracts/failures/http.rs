@@ -42,7 +42,7 @@ fn retry_after_rounded_down() {
     let limiter = Arc::new(RateLimiter::new(quota).clock(&clock));
     let service =
         service_fn(async |_: Request<Body>| Ok::<_, Infallible>(Response::new(Body::empty())));
-    let service = ThrottleLayer::refusing(limiter).layer(service);
+    let service = ThrottleLayer::new(limiter).refusing().layer(service);
     let ask = || {
         let answer = service.clone().oneshot(Request::new(Body::empty()));
         Waiter::new(answer).output().unwrap()

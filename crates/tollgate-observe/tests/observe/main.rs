@@ -298,7 +298,7 @@ async fn place_of_an_entry_in_a_layer_is_the_line_that_put_the_throttle_there() 
     let slots = Arc::new(Semaphore::new(1));
     let here = Location::caller().line();
     let waiting = ThrottleLayer::new(Observed::new(Arc::clone(&slots), Arc::clone(&log)));
-    let refusing = ThrottleLayer::refusing(Observed::new(slots, Arc::clone(&log)));
+    let refusing = ThrottleLayer::new(Observed::new(slots, Arc::clone(&log))).refusing();
     let page = service_fn(async |_: http::Request<()>| {
         Ok::<_, std::convert::Infallible>(http::Response::new(axum::body::Body::empty()))
     });

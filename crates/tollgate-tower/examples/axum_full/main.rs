@@ -51,7 +51,7 @@ fn app(limits: Limits) -> Router {
     let client = ClientIp::peer(peer).behind(1);
 
     // A request has to pass its network, its user, for whom a report costs five, and everyone.
-    let requests = ThrottleLayer::refusing_by({
+    let requests = ThrottleLayer::by({
         let (limits, client) = (limits.clone(), client.clone());
         move |head| {
             let network = limits.networks.clone().key_owned(client.of(head));
@@ -62,6 +62,7 @@ fn app(limits: Limits) -> Router {
             all((network, user, limits.everyone.clone()))
         }
     })
+    .refusing()
     .policies([
         Policy::client("network"),
         Policy::client("user"),
@@ -71,9 +72,9 @@ fn app(limits: Limits) -> Router {
     .answer(Answer::ProblemJson);
 
     let failures = limits.failed_logins.clone();
-    let failed_logins =
-        ThrottleLayer::refusing_by(move |head| failures.clone().key_owned(client.of(head)))
-            .refund_if(|answer| answer.status != StatusCode::UNAUTHORIZED);
+    let failed_logins = ThrottleLayer::by(move |head| failures.clone().key_owned(client.of(head)))
+        .refusing()
+        .refund_if(|answer| answer.status != StatusCode::UNAUTHORIZED);
 
     Router::new()
         .route("/me", get(async || "you"))

@@ -84,7 +84,8 @@ fn classify_leaves_rejections_to_the_caller_and_ignores_a_dropped_call() {
     let (limit, clock) = limit();
     let never = service_fn(|(): ()| std::future::pending::<Result<(), BoxError>>());
     let classify = |_: Result<&(), &BoxError>| Feedback::OVERLOADED;
-    let mut service = ThrottleLayer::refusing(Arc::clone(&limit))
+    let mut service = ThrottleLayer::new(Arc::clone(&limit))
+        .refusing()
         .classify(classify)
         .layer(never);
     let calls = [(); 2].map(|()| Waiter::parked(service.call(())));

@@ -73,7 +73,7 @@ fn a_throttle_that_panics_takes_nothing_along() {
     let mut pages = setup.body(setup.inner.pages([]));
     assert_eq!(pages.read(), Read::End);
 
-    let mut refusing = Setup::with(ThrottleLayer::refusing);
+    let mut refusing = Setup::with(|throttle| ThrottleLayer::new(throttle).refusing());
     refusing.throttle.now(Script::PanicWhenAsked);
     panics(|| refusing.request("c"));
     assert_eq!(refusing.log.take(), ["try t"]);

@@ -92,7 +92,7 @@ async fn twenty_clients_are_let_in_one_a_second() {
 #[tokio::test(start_paused = true)]
 async fn a_client_that_comes_back_after_retry_after_is_admitted() {
     let no_line = app(ThrottleLayer::new(bucket(0)));
-    let at_once = app(ThrottleLayer::refusing(bucket(CAPACITY)));
+    let at_once = app(ThrottleLayer::new(bucket(CAPACITY)).refusing());
     let impatient = app(ThrottleLayer::new(bucket(CAPACITY)).timeout(SECOND / 100));
     for app in [no_line, at_once, impatient] {
         let get = || app.clone().oneshot(peers::get());

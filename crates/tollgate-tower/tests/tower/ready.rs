@@ -53,7 +53,7 @@ fn a_future_that_was_never_polled_has_asked_nobody_in() {
     assert_at_rest(&slots, 1);
 
     // One that refuses at once is asked when it is called, and then holds the permit.
-    let mut setup = Setup::with(ThrottleLayer::refusing);
+    let mut setup = Setup::with(|throttle| ThrottleLayer::new(throttle).refusing());
     let unpolled = setup.request("a");
     assert_eq!(setup.log.take(), ["try t", "in t0", "call a"]);
     drop(unpolled);

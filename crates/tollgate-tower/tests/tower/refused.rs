@@ -20,7 +20,7 @@ use crate::support::scripted::{Log, Script};
 fn it_can_refuse_and_not_wait() {
     let slots = Semaphore::new(1);
     let inner = ManualService::new(&Log::default());
-    let mut service = ThrottleLayer::refusing(&slots).layer(inner.clone());
+    let mut service = ThrottleLayer::new(&slots).refusing().layer(inner.clone());
     let mut first = call(&mut service, "a");
     assert!(first.is_pending());
     let refused = call(&mut service, "b").output().unwrap();
@@ -79,7 +79,7 @@ fn refusal<T: Throttle>(layer: ThrottleLayer<T>, error: &AcquireError) -> (u16, 
 fn refusals(error: &AcquireError) -> [(u16, Option<String>); 4] {
     let throttle = Refuses(error.clone());
     let wait = ThrottleLayer::new(throttle.clone());
-    let at_once = ThrottleLayer::refusing(throttle);
+    let at_once = ThrottleLayer::new(throttle).refusing();
     let teapot = StatusCode::IM_A_TEAPOT;
     [
         refusal(wait.clone(), error),
@@ -149,7 +149,9 @@ fn the_wait_is_over_and_the_work_gone_when_it_is_refused() {
 #[test]
 fn one_that_refuses_at_once_does_so_with_a_timeout_as_well() {
     let mut setup = Setup::with(|throttle| {
-        ThrottleLayer::refusing(throttle).timeout(Duration::from_secs(3600))
+        ThrottleLayer::new(throttle)
+            .refusing()
+            .timeout(Duration::from_secs(3600))
     });
     setup.throttle.now(Script::Wait);
     let answer = setup.request("a").output().unwrap();

@@ -67,7 +67,7 @@ async fn a_part_that_refuses_gives_the_others_back() {
     let (slots, memory) = (Arc::new(Semaphore::new(2)), Arc::new(Semaphore::new(64)));
     memory.close();
     let both = all((Arc::clone(&slots), Arc::clone(&memory)));
-    let app: Router = Router::new().layer(ThrottleLayer::refusing(both));
+    let app: Router = Router::new().layer(ThrottleLayer::new(both).refusing());
     let answer = app.oneshot(peers::get()).await.unwrap();
     let error = answer.extensions().get::<tollgate::AcquireError>();
     assert_eq!(error.unwrap().part(), Some(1));

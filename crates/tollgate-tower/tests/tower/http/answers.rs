@@ -39,7 +39,8 @@ fn problem_json_names_the_type_the_status_and_the_policy() {
         (None, "quota-exceeded", 429, Value::Null),
     ];
     for (policy, kind, status, violated) in table {
-        let layer = ThrottleLayer::refusing(Arc::clone(&rate))
+        let layer = ThrottleLayer::new(Arc::clone(&rate))
+            .refusing()
             .policies(policy)
             .answer(Answer::ProblemJson);
         let refused = ask(&layer, "/");
@@ -66,7 +67,9 @@ fn problem_json_names_the_type_the_status_and_the_policy() {
 
 #[test]
 fn problem_json_ends_after_its_text() {
-    let layer = ThrottleLayer::refusing(hourly()).answer(Answer::ProblemJson);
+    let layer = ThrottleLayer::new(hourly())
+        .refusing()
+        .answer(Answer::ProblemJson);
     let mut body = ask(&layer, "/").into_body();
     let frame = Waiter::new(body.frame()).output().unwrap().unwrap();
     assert!(frame.is_data() && body.is_end_stream());
@@ -80,7 +83,8 @@ fn grpc_answers_with_trailers_only() {
     let (client, server) = (Policy::client("rate"), Policy::server("rate"));
     let (quota, capacity) = ("The quota is exceeded", "Capacity is temporarily reduced");
     for (policy, code, message) in [(client, "8", quota), (server, "14", capacity)] {
-        let layer = ThrottleLayer::refusing(Arc::clone(&rate))
+        let layer = ThrottleLayer::new(Arc::clone(&rate))
+            .refusing()
             .policies([policy])
             .answer(Answer::Grpc);
         let refused = ask(&layer, "/");
@@ -99,9 +103,13 @@ fn grpc_rounds_the_time_up_and_leaves_out_what_is_not_known() {
     let clock = Clock::manual();
     let rate = RateLimiter::new(Quota::new(1, Duration::from_nanos(1_500_001))).clock(&clock);
     rate.charge(1);
-    let layer = ThrottleLayer::refusing(Arc::new(rate)).answer(Answer::Grpc);
+    let layer = ThrottleLayer::new(Arc::new(rate))
+        .refusing()
+        .answer(Answer::Grpc);
     assert_eq!(field(&ask(&layer, "/"), "grpc-retry-pushback-ms"), "2");
-    let slots = ThrottleLayer::refusing(Arc::new(Semaphore::new(0))).answer(Answer::Grpc);
+    let slots = ThrottleLayer::new(Arc::new(Semaphore::new(0)))
+        .refusing()
+        .answer(Answer::Grpc);
     assert!(
         ask(&slots, "/")
             .headers()
@@ -119,7 +127,8 @@ fn grpc_pushback_is_no_earlier_than_the_fields_and_fits_32_bits() {
         Arc::new(limiter)
     };
     let both = all((limiter(Quota::per_second(1)), limiter(Quota::per_hour(1))));
-    let layer = ThrottleLayer::refusing(both)
+    let layer = ThrottleLayer::new(both)
+        .refusing()
         .headers(RateLimitHeaders::Draft11)
         .answer(Answer::Grpc);
     assert_eq!(
@@ -127,7 +136,7 @@ fn grpc_pushback_is_no_earlier_than_the_fields_and_fits_32_bits() {
         "3600000"
     );
     let month = limiter(Quota::new(1, Duration::from_secs(30 * 86_400)));
-    let layer = ThrottleLayer::refusing(month).answer(Answer::Grpc);
+    let layer = ThrottleLayer::new(month).refusing().answer(Answer::Grpc);
     assert_eq!(
         field(&ask(&layer, "/"), "grpc-retry-pushback-ms"),
         "2147483647"
@@ -177,7 +186,9 @@ fn rejections_say_nothing_of_the_inside() {
 fn answer_in_any_form_gives_back_what_earlier_parts_took() {
     let slots = Arc::new(Semaphore::new(1));
     for answer in [Answer::Empty, Answer::ProblemJson, Answer::Grpc] {
-        let layer = ThrottleLayer::refusing(all((Arc::clone(&slots), hourly()))).answer(answer);
+        let layer = ThrottleLayer::new(all((Arc::clone(&slots), hourly())))
+            .refusing()
+            .answer(answer);
         let refused = ask(&layer, "/");
         assert_eq!(slots.available_permits(), 1, "{answer:?}");
         drop(refused);

@@ -21,10 +21,11 @@ fn by_limits_each_key_by_itself() {
     let clock = Clock::manual();
     let paths = Keyed::<String, _>::rate_limiters(Quota::per_second(1)).clock(&clock);
     let paths = Arc::new(paths);
-    let layer = ThrottleLayer::refusing_by({
+    let layer = ThrottleLayer::by({
         let paths = Arc::clone(&paths);
         move |head| Arc::clone(&paths).key_owned(path(head))
-    });
+    })
+    .refusing();
     assert_eq!(
         statuses(&layer, &["/a", "/b", "/a", "/b"]),
         [200, 200, 429, 429]
@@ -37,9 +38,9 @@ fn by_limits_each_key_by_itself() {
 #[test]
 fn by_none_admits_every_request() {
     let closed = Arc::new(Semaphore::new(0));
-    let layer = ThrottleLayer::refusing_by(move |head| {
-        (head.uri.path() != "/health").then(|| Arc::clone(&closed))
-    });
+    let layer =
+        ThrottleLayer::by(move |head| (head.uri.path() != "/health").then(|| Arc::clone(&closed)))
+            .refusing();
     assert_eq!(
         statuses(&layer, &["/health", "/", "/health"]),
         [200, 429, 200]
@@ -51,14 +52,15 @@ fn by_cost_charges_it_and_all_charges_every_part() {
     let quota = Quota::per_hour(1).burst(10);
     let clients = Arc::new(Keyed::<String, _>::rate_limiters(quota));
     let everyone = Arc::new(RateLimiter::new(quota));
-    let layer = ThrottleLayer::refusing_by({
+    let layer = ThrottleLayer::by({
         let (clients, everyone) = (Arc::clone(&clients), Arc::clone(&everyone));
         move |head| {
             let cost = if head.uri.path() == "/report" { 6 } else { 1 };
             let client = Arc::clone(&clients).key_owned(path(head)).cost(cost);
             all((client, Arc::clone(&everyone)))
         }
-    });
+    })
+    .refusing();
     assert_eq!(
         statuses(&layer, &["/report", "/report", "/"]),
         [200, 429, 200]
@@ -124,9 +126,10 @@ fn by_is_called_once_with_the_head_of_the_request() {
 #[test]
 fn by_request_sees_a_request_over_http_whole() {
     let slots = Arc::new(Semaphore::new(0));
-    let layer = ThrottleLayer::refusing_by_request(move |request: &super::Request<_>| {
+    let layer = ThrottleLayer::by_request(move |request: &super::Request<_>| {
         let _: &axum::body::Body = request.body();
         (request.uri().path() != "/health").then(|| Arc::clone(&slots))
-    });
+    })
+    .refusing();
     assert_eq!(statuses(&layer, &["/health", "/"]), [200, 429]);
 }

@@ -19,7 +19,7 @@ async fn half(number: u64) -> Result<u64, String> {
 #[test]
 fn errors_fit_any_service() {
     let slots = Arc::new(Semaphore::new(1));
-    let layer = ThrottleLayer::refusing(Arc::clone(&slots)).errors();
+    let layer = ThrottleLayer::new(Arc::clone(&slots)).refusing().errors();
     let service = layer.layer(service_fn(half));
     let ask = |number| Waiter::new(service.clone().oneshot(number)).output();
     assert_eq!(ask(14).unwrap(), 7);
@@ -47,10 +47,11 @@ fn errors_hold_the_permit_until_the_answer_is_there() {
 #[test]
 fn errors_by_request_limit_each_key() {
     let slots = Arc::new(Keyed::<u64, _>::semaphores(1));
-    let layer = ThrottleLayer::refusing_by_request({
+    let layer = ThrottleLayer::by_request({
         let slots = Arc::clone(&slots);
         move |number: &u64| Arc::clone(&slots).key_owned(*number)
-    });
+    })
+    .refusing();
     let service = layer.errors().layer(service_fn(half));
     let held = slots.key(&8).try_acquire().unwrap();
     let ask = |number| Waiter::new(service.clone().oneshot(number)).output();

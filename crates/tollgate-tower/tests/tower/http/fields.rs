@@ -13,7 +13,9 @@ use super::{Answered, ask, field};
 const SECOND: Duration = Duration::from_secs(1);
 
 fn draft<T: tollgate::throttle::Inspect + tollgate::TryThrottle>(throttle: T) -> ThrottleLayer<T> {
-    ThrottleLayer::refusing(throttle).headers(RateLimitHeaders::Draft11)
+    ThrottleLayer::new(throttle)
+        .refusing()
+        .headers(RateLimitHeaders::Draft11)
 }
 
 /// The two fields, which another parser must understand.
@@ -330,7 +332,9 @@ fn legacy_shows_the_rate_with_the_least_left() {
     let clock = Clock::manual();
     let minute = Arc::new(RateLimiter::new(Quota::per_minute(60).burst(10)).clock(&clock));
     let day = Arc::new(RateLimiter::new(Quota::per_day(100).burst(100)).clock(&clock));
-    let layer = ThrottleLayer::refusing(all((day, minute))).headers(RateLimitHeaders::Legacy);
+    let layer = ThrottleLayer::new(all((day, minute)))
+        .refusing()
+        .headers(RateLimitHeaders::Legacy);
     assert_eq!(legacy(&ask(&layer, "/")), ["60", "9", "1"]);
     for _ in 0..9 {
         ask(&layer, "/");
@@ -353,7 +357,9 @@ fn legacy_of_a_rejection_shows_the_limit_that_rejected() {
     let limiter = |quota: Quota| Arc::new(RateLimiter::new(quota).clock(&clock));
     // Both are exhausted.
     let throttle = all((limiter(Quota::per_second(1)), limiter(Quota::per_hour(1))));
-    let layer = ThrottleLayer::refusing(throttle).headers(RateLimitHeaders::Legacy);
+    let layer = ThrottleLayer::new(throttle)
+        .refusing()
+        .headers(RateLimitHeaders::Legacy);
     ask(&layer, "/");
     let refused = ask(&layer, "/");
     assert_eq!(
@@ -365,7 +371,9 @@ fn legacy_of_a_rejection_shows_the_limit_that_rejected() {
     // A cost that is more than what is left, beside slots.
     let work = limiter(Quota::per_hour(10).burst(10)).cost_owned(6);
     let throttle = all((work, Arc::new(Semaphore::new(3))));
-    let layer = ThrottleLayer::refusing(throttle).headers(RateLimitHeaders::Legacy);
+    let layer = ThrottleLayer::new(throttle)
+        .refusing()
+        .headers(RateLimitHeaders::Legacy);
     assert_eq!(legacy(&ask(&layer, "/")), ["10", "4", "2160"]);
     let refused = ask(&layer, "/");
     assert_eq!(refused.status(), 429);
@@ -375,9 +383,11 @@ fn legacy_of_a_rejection_shows_the_limit_that_rejected() {
 #[test]
 fn legacy_limit_is_never_below_what_remains() {
     let limiter = RateLimiter::new(Quota::per_second(1).burst(10)).clock(Clock::manual());
-    let layer = ThrottleLayer::refusing(Arc::new(limiter)).headers(RateLimitHeaders::Legacy);
+    let layer = ThrottleLayer::new(Arc::new(limiter))
+        .refusing()
+        .headers(RateLimitHeaders::Legacy);
     assert_eq!(legacy(&ask(&layer, "/")), ["10", "9", "1"]);
-    let slots = ThrottleLayer::refusing(Arc::new(Semaphore::new(3)));
+    let slots = ThrottleLayer::new(Arc::new(Semaphore::new(3))).refusing();
     let slots = slots.headers(RateLimitHeaders::Legacy);
     assert_eq!(legacy(&ask(&slots, "/")), ["3", "2", ""]);
 }

@@ -14,9 +14,9 @@ use tower::{Layer, service_fn};
 #[tokio::test]
 async fn the_layer_fits_a_service_of_hyper() {
     let limiter = Arc::new(RateLimiter::new(Quota::per_hour(1)));
-    let layer = ThrottleLayer::refusing_by(move |head| {
-        (head.uri.path() != "/health").then(|| Arc::clone(&limiter))
-    });
+    let layer =
+        ThrottleLayer::by(move |head| (head.uri.path() != "/health").then(|| Arc::clone(&limiter)))
+            .refusing();
     let service =
         layer
             .answer(Answer::ProblemJson)

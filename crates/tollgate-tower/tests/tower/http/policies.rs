@@ -18,9 +18,13 @@ fn open() -> Arc<Semaphore> {
 #[test]
 fn policies_of_the_server_refuse_with_503() {
     let policies = || [Policy::client("a"), Policy::server("b")];
-    let client = ThrottleLayer::refusing(all((closed(), open()))).policies(policies());
+    let client = ThrottleLayer::new(all((closed(), open())))
+        .refusing()
+        .policies(policies());
     assert_eq!(statuses(&client, &["/"]), [429]);
-    let server = ThrottleLayer::refusing(all((open(), closed()))).policies(policies());
+    let server = ThrottleLayer::new(all((open(), closed())))
+        .refusing()
+        .policies(policies());
     assert_eq!(statuses(&server, &["/"]), [503]);
     // A status of one's own is for clients.
     let teapot = axum::http::StatusCode::IM_A_TEAPOT;
@@ -45,18 +49,23 @@ fn policies_find_the_part_of_a_nested_composition_that_is_exhausted() {
         ([open(), open(), open(), closed()], 429),
     ];
     for ([a, b, c, d], expected) in table {
-        let layer = ThrottleLayer::refusing(all((a, all((b, c)), d))).policies(policies());
+        let layer = ThrottleLayer::new(all((a, all((b, c)), d)))
+            .refusing()
+            .policies(policies());
         assert_eq!(statuses(&layer, &["/"]), [expected]);
     }
 }
 
 #[test]
 fn policies_of_a_throttle_that_is_not_composed() {
-    let slots = ThrottleLayer::refusing(closed()).policies([Policy::server("slots")]);
+    let slots = ThrottleLayer::new(closed())
+        .refusing()
+        .policies([Policy::server("slots")]);
     assert_eq!(ask(&slots, "/").status(), 503);
     // With a cost above what is left, the limit is not exhausted, but it was the one.
     let keyed = Arc::new(Keyed::<u8, _>::rate_limiters(Quota::per_hour(1).burst(10)));
-    let layer = ThrottleLayer::refusing_by(move |_| Arc::clone(&keyed).key_owned(7).cost(6))
+    let layer = ThrottleLayer::by(move |_| Arc::clone(&keyed).key_owned(7).cost(6))
+        .refusing()
         .policies([Policy::server("work")]);
     assert_eq!(statuses(&layer, &["/", "/"]), [200, 503]);
 }
@@ -64,7 +73,9 @@ fn policies_of_a_throttle_that_is_not_composed() {
 #[test]
 fn policies_may_be_fewer_than_limits() {
     let rate = Arc::new(RateLimiter::new(Quota::per_hour(1)));
-    let layer = ThrottleLayer::refusing(all((open(), rate))).policies([Policy::server("slots")]);
+    let layer = ThrottleLayer::new(all((open(), rate)))
+        .refusing()
+        .policies([Policy::server("slots")]);
     assert_eq!(statuses(&layer, &["/", "/"]), [200, 429]);
 }
 
@@ -93,7 +104,9 @@ fn policies_keep_their_limits_when_a_composition_is_missing() {
     let policies = || policies.iter().cloned().chain([Policy::server("total")]);
     let pair = all((open(), open()));
     for pair in [Some(pair), None] {
-        let layer = ThrottleLayer::refusing(all((pair, closed()))).policies(policies());
+        let layer = ThrottleLayer::new(all((pair, closed())))
+            .refusing()
+            .policies(policies());
         assert_eq!(statuses(&layer, &["/"]), [503]);
     }
 }
@@ -133,7 +146,9 @@ fn policies_of_a_wrapper_are_those_of_the_limit_that_is_exhausted() {
     }
 
     let policies = [Policy::client("a"), Policy::server("b")];
-    let layer = ThrottleLayer::refusing(Wrapped(all((open(), closed())))).policies(policies);
+    let layer = ThrottleLayer::new(Wrapped(all((open(), closed()))))
+        .refusing()
+        .policies(policies);
     assert_eq!(statuses(&layer, &["/"]), [503]);
 }
 
@@ -141,7 +156,8 @@ fn policies_of_a_wrapper_are_those_of_the_limit_that_is_exhausted() {
 fn policies_are_not_violated_by_a_throttle_that_is_closed() {
     let slots = open();
     slots.close();
-    let layer = ThrottleLayer::refusing(slots)
+    let layer = ThrottleLayer::new(slots)
+        .refusing()
         .policies([Policy::client("user")])
         .answer(tollgate_tower::Answer::ProblemJson);
     let refused = ask(&layer, "/");

@@ -13,7 +13,9 @@ use crate::support::scripted::Log;
 fn refund_if_counts_only_what_it_does_not_refund() {
     let limiter = RateLimiter::new(Quota::per_hour(1).burst(2)).clock(Clock::manual());
     let limiter = Arc::new(limiter);
-    let layer = ThrottleLayer::refusing(Arc::clone(&limiter)).refund_if(|head| head.status != 401);
+    let layer = ThrottleLayer::new(Arc::clone(&limiter))
+        .refusing()
+        .refund_if(|head| head.status != 401);
     assert_eq!(statuses(&layer, &["/200", "/500", "/200"]), [200, 500, 200]);
     assert_eq!(limiter.available(), 2);
     assert_eq!(
@@ -27,7 +29,7 @@ fn refund_if_refunds_a_key_and_every_part() {
     let quota = Quota::per_hour(1).burst(10);
     let users = Arc::new(Keyed::<u8, _>::rate_limiters(quota));
     let everyone = Arc::new(RateLimiter::new(quota));
-    let layer = ThrottleLayer::refusing_by({
+    let layer = ThrottleLayer::by({
         let (users, everyone) = (Arc::clone(&users), Arc::clone(&everyone));
         move |_| {
             all((
@@ -36,6 +38,7 @@ fn refund_if_refunds_a_key_and_every_part() {
             ))
         }
     })
+    .refusing()
     .refund_if(|head| head.status.is_success());
     assert_eq!(statuses(&layer, &["/200", "/401"]), [200, 401]);
     assert_eq!((users.key(&7).available(), everyone.available()), (7, 9));
@@ -58,7 +61,8 @@ fn refund_if_rolls_back_once_before_the_body_is_read() {
 #[test]
 fn refund_if_fields_tell_what_is_left_after_it() {
     let limiter = RateLimiter::new(Quota::per_hour(60).burst(5)).clock(Clock::manual());
-    let layer = ThrottleLayer::refusing(Arc::new(limiter))
+    let layer = ThrottleLayer::new(Arc::new(limiter))
+        .refusing()
         .headers(RateLimitHeaders::Draft11)
         .refund_if(|head| head.status != 401);
     assert_eq!(

@@ -19,7 +19,9 @@ use crate::peers;
 async fn call_heeds_the_fields_of_a_throttle_layer() {
     let limiter = RateLimiter::new(Quota::per_second(1).burst(2)).clock(Clock::tokio());
     let fields = RateLimitHeaders::Draft11;
-    let behind = ThrottleLayer::refusing(Arc::new(limiter)).headers(fields);
+    let behind = ThrottleLayer::new(Arc::new(limiter))
+        .refusing()
+        .headers(fields);
     let client = RetryAfterLayer::new()
         .jitter_percent(0)
         .clock(Clock::tokio())
