@@ -40,15 +40,15 @@ pub enum Answer {
 ///
 /// ```
 /// use axum::http::{HeaderName, HeaderValue, StatusCode, header};
-/// use tollgate::{AcquireError, Quota, RateLimiter, tower};
+/// use tollgate::{AcquireError, Quota, RateLimiter};
 ///
 /// static MAILS: RateLimiter = RateLimiter::new(Quota::per_hour(1));
 ///
 /// type Refused = (StatusCode, Option<[(HeaderName, HeaderValue); 1]>);
 ///
 /// fn refused(error: AcquireError) -> Refused {
-///     let after = tower::retry_after(&error).map(|value| [(header::RETRY_AFTER, value)]);
-///     (tower::status(&error), after)
+///     let after = tollgate_tower::retry_after(&error).map(|value| [(header::RETRY_AFTER, value)]);
+///     (tollgate_tower::status(&error), after)
 /// }
 ///
 /// fn send() -> Result<(), Refused> {
@@ -75,11 +75,11 @@ pub fn status(error: &AcquireError) -> StatusCode {
 ///
 /// ```
 /// use std::time::Duration;
-/// use tollgate::{AcquireError, ErrorKind, tower};
+/// use tollgate::{AcquireError, ErrorKind};
 ///
 /// let error = AcquireError::limited(Duration::from_millis(1001));
-/// assert_eq!(tower::retry_after(&error).unwrap(), "2");
-/// assert!(tower::retry_after(&AcquireError::new(ErrorKind::NoPermits)).is_none());
+/// assert_eq!(tollgate_tower::retry_after(&error).unwrap(), "2");
+/// assert!(tollgate_tower::retry_after(&AcquireError::new(ErrorKind::NoPermits)).is_none());
 /// ```
 pub fn retry_after(error: &AcquireError) -> Option<HeaderValue> {
     known(error).map(|after| HeaderValue::from(whole_seconds(after)))
