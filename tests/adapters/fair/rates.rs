@@ -338,6 +338,9 @@ mod jumps {
                     if !waiting.is_empty() && random.below(3) == 0 {
                         let leaves = &mut callers[one_of(&mut random, &waiting)];
                         (leaves.alone, leaves.behind) = (None, None);
+                        // Who is admitted in its place receives the charge now: one that left with it
+                        // would give it back to a limiter, and pass it on in a queue.
+                        callers.iter_mut().for_each(Caller::poll);
                     }
                     if steps.next().is_none() && waiting.is_empty() {
                         break;
