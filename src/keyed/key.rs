@@ -11,6 +11,7 @@ use std::task::{Context, Poll};
 
 use foldhash::fast::RandomState;
 
+use super::contents::KeyLimit;
 use super::contents::{Contents, Entered, Limits};
 use super::map::{Held, Map};
 use super::{Keyed, Kind};
@@ -19,7 +20,7 @@ use crate::time::Tick;
 use crate::wait::Waiting;
 
 /// The limits of all keys of a map.
-type Of<T, Q> = <T as Kind>::Contents<<Q as ToOwned>::Owned>;
+type Of<T, Q> = <T as KeyLimit>::Contents<<Q as ToOwned>::Owned>;
 
 /// One key of a [`Keyed`], with the methods of a [`RateLimiter`](crate::RateLimiter) or a
 /// [`Semaphore`](crate::Semaphore).

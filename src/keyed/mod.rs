@@ -15,25 +15,21 @@ mod when_full;
 
 use std::borrow::Borrow;
 use std::fmt;
-use std::hash::{BuildHasher, Hash};
 use std::sync::{Arc, OnceLock};
 
 use foldhash::fast::RandomState;
 
-use self::contents::{Limits, Sealed};
+use self::contents::KeyLimit;
 pub use self::key::{Acquire, Key};
 use self::map::Map;
 pub use self::when_full::WhenFull;
-use crate::concurrency::Semaphore;
 use crate::first_use::FirstUse;
-use crate::limit_status::LimitStatus;
-use crate::rate::RateLimiter;
 
 /// The default maximum number of keys of a map.
 const DEFAULT_KEYS: usize = 100_000;
 
-/// The same limit for each of many keys, such as users or addresses. `T` is a [`RateLimiter`] or a
-/// [`Semaphore`].
+/// The same limit for each of many keys, such as users or addresses. `T` is a
+/// [`RateLimiter`](crate::RateLimiter) or a [`Semaphore`](crate::Semaphore).
 ///
 /// [`key`](Self::key) returns one [key](Key), which has the methods of a limiter or a semaphore.
 /// Keys need no registration; a key that was never used, or has no debt any more, has its whole
@@ -42,7 +38,7 @@ const DEFAULT_KEYS: usize = 100_000;
 /// # Fairness
 ///
 /// Each key has its own first-in first-out wait queue, like that of the
-/// [`RateLimiter`](RateLimiter#fairness) and the [`Semaphore`](Semaphore#fairness). Keys do not
+/// [`RateLimiter`](crate::RateLimiter#fairness) and the [`Semaphore`](crate::Semaphore#fairness). Keys do not
 /// wait for each other.
 ///
 /// # Memory
@@ -101,8 +97,8 @@ const DEFAULT_KEYS: usize = 100_000;
 ///
 /// # Cancel safety
 ///
-/// As with the [`RateLimiter`](RateLimiter#cancel-safety) and the
-/// [`Semaphore`](Semaphore#cancel-safety), dropping a waiting future loses nothing. A key with
+/// As with the [`RateLimiter`](crate::RateLimiter#cancel-safety) and the
+/// [`Semaphore`](crate::Semaphore#cancel-safety), dropping a waiting future loses nothing. A key with
 /// waiters is never evicted.
 ///
 /// # Construction
@@ -164,70 +160,14 @@ pub struct Keyed<K, T: Kind, S = RandomState> {
     first_use: FirstUse,
 }
 
-/// The limit that a [`Keyed`] has for each key: a [`RateLimiter`] or a [`Semaphore`].
+/// The limit that a [`Keyed`] has for each key: a [`RateLimiter`](crate::RateLimiter) or a
+/// [`Semaphore`](crate::Semaphore).
 ///
-/// This trait is sealed: only this crate implements it.
-pub trait Kind: Sealed + Sized + 'static {
-    /// What an admitted caller gets: a [`Charge`](crate::Charge) or an
-    /// [`OwnedPermit`](crate::OwnedPermit).
-    type Permit;
+/// Its permit is a [`Charge`](crate::Charge) or an [`OwnedPermit`](crate::OwnedPermit), and its cost a `u64` or
+/// a `u32`. Only this crate implements it.
+pub trait Kind: KeyLimit {}
 
-    /// The type of a cost: `u64` for rates, and `u32` for permits.
-    type Cost: Copy + From<u8> + Into<u64> + TryFrom<u64>;
-
-    /// The options, which can be set before the first use.
-    #[doc(hidden)]
-    type Options<K>;
-
-    /// The state that all keys have in common.
-    #[doc(hidden)]
-    type Contents<K>: Limits<Key = K, Permit = Self::Permit, Cost = Self::Cost>;
-
-    #[doc(hidden)]
-    fn contents<K>(options: &Self::Options<K>) -> Self::Contents<K>;
-
-    /// Adds the limit of all keys to a debug output.
-    #[doc(hidden)]
-    fn describe<K, S>(keyed: &Keyed<K, Self, S>, to: &mut fmt::DebugStruct<'_, '_>);
-
-    /// Takes back an unused permit of a key.
-    #[doc(hidden)]
-    fn rollback<Q, S>(_key: &Key<'_, Self, Q, S>, permit: Self::Permit)
-    where
-        Q: Hash + Eq + ToOwned + ?Sized,
-        S: BuildHasher,
-    {
-        drop(permit);
-    }
-
-    /// Gives back what was not used of a permit.
-    #[doc(hidden)]
-    fn settle<Q, S>(_key: &Key<'_, Self, Q, S>, permit: Self::Permit, _used: u64)
-    where
-        Q: Hash + Eq + ToOwned + ?Sized,
-        S: BuildHasher,
-    {
-        drop(permit);
-    }
-
-    /// Returns what the limit of a key allows now.
-    #[doc(hidden)]
-    fn status<Q, S>(key: &Key<'_, Self, Q, S>, permit: Option<&Self::Permit>) -> LimitStatus
-    where
-        Q: Hash + Eq + ToOwned + ?Sized,
-        S: BuildHasher;
-
-    /// Returns how many units of a key adapters take at once, and the most that one call may ask for now, at
-    /// least 1.
-    #[doc(hidden)]
-    fn chunk_and_max_units<Q, S>(key: &Key<'_, Self, Q, S>) -> (u64, u64)
-    where
-        Q: Hash + Eq + ToOwned + ?Sized,
-        S: BuildHasher;
-}
-
-impl Sealed for RateLimiter {}
-impl Sealed for Semaphore {}
+impl<T: KeyLimit> Kind for T {}
 
 impl<K, T: Kind> Keyed<K, T> {
     const fn with_options(options: T::Options<K>) -> Self {

@@ -9,10 +9,11 @@ use std::fmt;
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
+use super::Keyed;
+use super::contents::KeyLimit;
 use super::contents::{Contents, Entered, Limits};
 use super::key::Key;
 use super::map::Held;
-use super::{Keyed, Kind};
 use crate::concurrency::{AcquireOwned, OwnedPermit, Semaphore};
 use crate::error::{AcquireError, ErrorKind};
 use crate::limit_status::LimitStatus;
@@ -46,7 +47,7 @@ pub struct PermitSlot {
     semaphore: Arc<Semaphore>,
 }
 
-impl Kind for Semaphore {
+impl KeyLimit for Semaphore {
     type Permit = OwnedPermit;
     type Cost = u32;
     type Options<K> = Options<K>;

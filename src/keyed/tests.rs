@@ -5,9 +5,10 @@ use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::time::Duration;
 
+use super::contents::KeyLimit;
 use super::contents::{Contents, Limits};
 use super::map::{Guard, Map};
-use super::{Keyed, Kind, WhenFull};
+use super::{Keyed, WhenFull};
 use crate::error::{AcquireError, ErrorKind};
 use crate::time::Tick;
 use crate::{Clock, Quota, RateLimiter};
@@ -135,7 +136,7 @@ fn keys_that_come_and_go_do_not_grow_a_map_with_room() {
     );
 }
 
-type Rates = <RateLimiter as Kind>::Contents<u64>;
+type Rates = <RateLimiter as KeyLimit>::Contents<u64>;
 
 /// Returns how many keys have limiters of their own, and how many hashes are in the lists of these.
 fn dedicated(users: &Keyed<u64, RateLimiter>) -> (usize, usize) {

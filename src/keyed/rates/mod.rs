@@ -13,10 +13,11 @@ use std::time::Duration;
 
 use self::limits::Rates;
 use self::slot::{Kept, Terms};
+use super::contents::KeyLimit;
 use super::contents::{Contents, Limits};
 use super::key::Key;
 use super::map::Shard;
-use super::{Keyed, Kind, WhenFull};
+use super::{Keyed, WhenFull};
 use crate::algorithm::{Algorithm, fresh_generation};
 use crate::limit_status::LimitStatus;
 use crate::quota::Quota;
@@ -35,7 +36,7 @@ pub struct Options<K> {
     quota_of: Option<QuotaOf<K>>,
 }
 
-impl Kind for RateLimiter {
+impl KeyLimit for RateLimiter {
     type Permit = Charge;
     type Cost = u64;
     type Options<K> = Options<K>;

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use tollgate::{
-    AcquireError, All, BoxThrottle, Cost, RateLimiter, Semaphore, Throttle, TryThrottle, Waiting,
-    all,
+    AcquireError, All, BoxThrottle, Cost, RateLimiter, Semaphore, Throttle, TryThrottle, all,
+    forward,
 };
 use tollgate_observe::{Holders, Observed};
 
@@ -45,17 +45,7 @@ impl<T: Throttle> Throttle for Closable<T> {
     type Permit = T::Permit;
     type Enter = T::Enter;
 
-    fn enter(&self) -> Waiting<T::Enter> {
-        self.throttle.enter()
-    }
-
-    fn enter_now(&self) -> Option<T::Permit> {
-        self.throttle.enter_now()
-    }
-
-    fn rollback(&self, permit: T::Permit) {
-        self.throttle.rollback(permit);
-    }
+    forward!(Throttle, self => self.throttle);
 }
 
 impl<T: TryThrottle> TryThrottle for Closable<T> {
@@ -211,21 +201,7 @@ impl Throttle for TriesByPolling {
     type Permit = <BoxThrottle as Throttle>::Permit;
     type Enter = <BoxThrottle as Throttle>::Enter;
 
-    fn enter(&self) -> Waiting<Self::Enter> {
-        self.0.enter()
-    }
-
-    fn enter_now(&self) -> Option<Self::Permit> {
-        self.0.enter_now()
-    }
-
-    fn rollback(&self, permit: Self::Permit) {
-        self.0.rollback(permit);
-    }
-
-    fn wakes_outside_locks(&self) -> bool {
-        self.0.wakes_outside_locks()
-    }
+    forward!(Throttle, self => self.0);
 }
 
 impl TryThrottle for TriesByPolling {
