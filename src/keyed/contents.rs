@@ -6,65 +6,9 @@
 //! foreign code. [`now`](Contents::now) and [`too_many_keys`](Contents::too_many_keys) may also run
 //! under it. All others run under no lock.
 
-use std::fmt;
-use std::hash::{BuildHasher, Hash};
-
 use super::map::{Held, Shard};
-use super::{Key, Keyed};
 use crate::error::AcquireError;
-use crate::limit_status::LimitStatus;
 use crate::time::Tick;
-
-/// What [`Kind`](super::Kind) consists of. No other crate can name it.
-pub trait KeyLimit: Sized + 'static {
-    /// What an admitted caller gets.
-    type Permit;
-
-    /// The type of a cost: `u64` for rates, and `u32` for permits.
-    type Cost: Copy + From<u8> + Into<u64> + TryFrom<u64>;
-
-    /// The options, which can be set before the first use.
-    type Options<K>;
-
-    /// The state that all keys have in common.
-    type Contents<K>: Limits<Key = K, Permit = Self::Permit, Cost = Self::Cost>;
-
-    fn contents<K>(options: &Self::Options<K>) -> Self::Contents<K>;
-
-    /// Adds the limit of all keys to a debug output.
-    fn describe<K, S>(keyed: &Keyed<K, Self, S>, to: &mut fmt::DebugStruct<'_, '_>);
-
-    /// Takes back an unused permit of a key.
-    fn rollback<Q, S>(_key: &Key<'_, Self, Q, S>, permit: Self::Permit)
-    where
-        Q: Hash + Eq + ToOwned + ?Sized,
-        S: BuildHasher,
-    {
-        drop(permit);
-    }
-
-    /// Gives back what was not used of a permit.
-    fn settle<Q, S>(_key: &Key<'_, Self, Q, S>, permit: Self::Permit, _used: u64)
-    where
-        Q: Hash + Eq + ToOwned + ?Sized,
-        S: BuildHasher,
-    {
-        drop(permit);
-    }
-
-    /// Returns what the limit of a key allows now.
-    fn status<Q, S>(key: &Key<'_, Self, Q, S>, permit: Option<&Self::Permit>) -> LimitStatus
-    where
-        Q: Hash + Eq + ToOwned + ?Sized,
-        S: BuildHasher;
-
-    /// Returns how many units of a key adapters take at once, and the most that one call may ask for now, at
-    /// least 1.
-    fn chunk_and_max_units<Q, S>(key: &Key<'_, Self, Q, S>) -> (u64, u64)
-    where
-        Q: Hash + Eq + ToOwned + ?Sized,
-        S: BuildHasher;
-}
 
 /// The interface between a map and the limits of its keys.
 pub trait Contents: Sized {

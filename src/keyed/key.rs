@@ -11,8 +11,8 @@ use std::task::{Context, Poll};
 
 use foldhash::fast::RandomState;
 
-use super::contents::KeyLimit;
 use super::contents::{Contents, Entered, Limits};
+use super::kind::KeyLimit;
 use super::map::{Held, Map};
 use super::{Keyed, Kind};
 use crate::error::AcquireError;

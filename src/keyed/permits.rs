@@ -10,9 +10,9 @@ use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
 use super::Keyed;
-use super::contents::KeyLimit;
 use super::contents::{Contents, Entered, Limits};
 use super::key::Key;
+use super::kind::KeyLimit;
 use super::map::Held;
 use crate::concurrency::{AcquireOwned, OwnedPermit, Semaphore};
 use crate::error::{AcquireError, ErrorKind};

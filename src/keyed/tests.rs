@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::time::Duration;
 
-use super::contents::KeyLimit;
 use super::contents::{Contents, Limits};
+use super::kind::KeyLimit;
 use super::map::{Guard, Map};
 use super::{Keyed, WhenFull};
 use crate::error::{AcquireError, ErrorKind};

@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use self::limits::Rates;
 use self::slot::{Kept, Terms};
-use super::contents::KeyLimit;
 use super::contents::{Contents, Limits};
 use super::key::Key;
+use super::kind::KeyLimit;
 use super::map::Shard;
 use super::{Keyed, WhenFull};
 use crate::algorithm::{Algorithm, fresh_generation};
