@@ -1,12 +1,12 @@
-//! Calls of foreign code: wakers.
+//! Calls of foreign code: wakers, destructors, checks, rollbacks.
 //!
-//! Wakers are called inside `Drop` of permits and futures and on the timer thread. There an
-//! uncaught panic would abort the process, strand the rest of a queue or end all timers.
+//! They run inside `Drop` of permits and futures and on the timer thread. There an uncaught panic
+//! would abort the process, strand the rest of a queue or end all timers.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Calls foreign code, and catches its panic.
-pub(crate) fn catch_waker_panic(foreign: impl FnOnce()) {
+pub(crate) fn contain_panic(foreign: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(foreign)) {
         // The payload is not dropped: its destructor is foreign code too, and could panic again.
         std::mem::forget(payload);

@@ -20,7 +20,7 @@ use async_channel::{Receiver, Sender};
 
 use super::permit::{Permit, PermitSource};
 use crate::error::{AcquireError, ErrorKind};
-use crate::panic::catch_waker_panic;
+use crate::panic::contain_panic;
 use crate::snapshot::Snapshot;
 use crate::wait::{BoxFuture, Polled, Waiting};
 
@@ -429,13 +429,13 @@ struct Contained(Option<Waker>);
 
 impl Wake for Contained {
     fn wake(self: Arc<Self>) {
-        catch_waker_panic(|| self.0.iter().for_each(Waker::wake_by_ref));
+        contain_panic(|| self.0.iter().for_each(Waker::wake_by_ref));
     }
 }
 
 impl Drop for Contained {
     fn drop(&mut self) {
         let waker = self.0.take();
-        catch_waker_panic(|| drop(waker));
+        contain_panic(|| drop(waker));
     }
 }

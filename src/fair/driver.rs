@@ -39,7 +39,7 @@ use super::schedule::{Given, Request, Schedule, WaiterId};
 use super::table::Entry;
 use super::{ClassKey, Queueable};
 use crate::error::{AcquireError, ErrorKind};
-use crate::panic::catch_waker_panic;
+use crate::panic::contain_panic;
 use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering, SERVED_AT_ONCE, lock};
 use crate::throttle::Throttle;
 use crate::time::{Clock, Tick};
@@ -149,7 +149,7 @@ impl<T: Throttle> Entrant<T> {
 
     /// Leaves the throttle's queue.
     fn leave(&mut self) {
-        catch_waker_panic(|| self.enter.set(None));
+        contain_panic(|| self.enter.set(None));
     }
 
     /// Returns the first tick at which the chosen waiter or the witness had joined.
@@ -279,7 +279,7 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
             (Some((id, _)), given) => wakes.push(locked.schedule.serve(id, given)),
             (None, Ok(permit)) => {
                 drop(locked);
-                catch_waker_panic(|| self.throttle.rollback(permit));
+                contain_panic(|| self.throttle.rollback(permit));
                 locked = self.lock();
             }
             (None, Err(_)) => {}

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{Throttle, Weighted};
-use crate::panic::catch_waker_panic;
+use crate::panic::contain_panic;
 
 /// A permit that is [rolled back](Throttle::rollback) when the guard is dropped, unless it was taken
 /// out or settled before: for code that has entered a throttle, and may still fail, be cancelled or
@@ -79,7 +79,7 @@ impl<T: Throttle> Drop for RollbackGuard<T> {
     #[inline(always)]
     fn drop(&mut self) {
         if let Some(permit) = self.permit.take() {
-            catch_waker_panic(|| self.throttle.rollback(permit));
+            contain_panic(|| self.throttle.rollback(permit));
         }
     }
 }

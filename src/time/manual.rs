@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use super::entries::{Key, Queue, pop_due};
 use super::tick::Tick;
-use crate::panic::catch_waker_panic;
+use crate::panic::contain_panic;
 use crate::sync::{Mutex, MutexGuard, lock};
 
 /// A clock that moves only when it is [advanced](Self::advance), for tests and simulations. Created
@@ -103,7 +103,7 @@ impl ManualClock {
             };
             state.now = state.now.max(due);
             drop(state);
-            catch_waker_panic(|| waker.wake());
+            contain_panic(|| waker.wake());
             state = lock(&self.0);
         }
         state.now = state.now.max(target);

@@ -26,7 +26,7 @@ use super::atomics::lock;
 use super::entries::{Key, Queue};
 use super::schedule::{Schedule, Step};
 use super::system;
-use crate::panic::catch_waker_panic;
+use crate::panic::contain_panic;
 
 /// The timer of the process.
 pub(super) static TIMER: Timer = Timer {
@@ -88,7 +88,7 @@ impl Timer {
                     drop(queue);
                     for waker in due.drain(..) {
                         // The panic hook reports the panic; no caller can receive it.
-                        catch_waker_panic(|| waker.wake());
+                        contain_panic(|| waker.wake());
                     }
                     lock(&self.queue)
                 }

@@ -13,7 +13,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::task::Waker;
 
-use crate::panic::catch_waker_panic;
+use crate::panic::contain_panic;
 
 /// The number of wakers that fit.
 const CAPACITY: usize = 8;
@@ -169,7 +169,7 @@ impl Calls {
 }
 
 fn call(waker: Waker) {
-    catch_waker_panic(|| waker.wake());
+    contain_panic(|| waker.wake());
 }
 
 #[cfg(test)]

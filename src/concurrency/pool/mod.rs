@@ -22,7 +22,7 @@ use self::state::State;
 use super::Semaphore;
 use super::acquire::Queued;
 use crate::error::{AcquireError, ErrorKind};
-use crate::panic::catch_waker_panic;
+use crate::panic::contain_panic;
 use crate::snapshot::Snapshot;
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::wait::{BoxFuture, Polled, Waiting};
@@ -490,7 +490,7 @@ impl<T> Pool<T> {
         let mut good = self.make.is_none() || !thread::panicking();
         if let (true, Some(check)) = (good, &self.check) {
             good = false;
-            catch_waker_panic(|| good = check(&mut item));
+            contain_panic(|| good = check(&mut item));
         }
         if good {
             return Some(item);
@@ -517,7 +517,7 @@ fn assert_size(size: usize) {
 /// Drops items one by one, so a panic of one does not affect the others.
 fn drop_all<T>(items: impl IntoIterator<Item = T>) {
     for item in items {
-        catch_waker_panic(|| drop(item));
+        contain_panic(|| drop(item));
     }
 }
 
