@@ -24,6 +24,6 @@ async fn main() -> Result<(), AcquireError> {
     }
     let lengths: Result<Vec<_>, _> = requests.join_all().await.into_iter().collect();
     let bytes: usize = lengths?.iter().sum();
-    println!("{bytes} bytes in {} buffers", buffers.size());
+    println!("{bytes} bytes in {} buffers", buffers.snapshot().limit);
     Ok(())
 }

@@ -141,10 +141,10 @@ impl Quota {
     ///
     /// let bytes = RateLimiter::new(Quota::UNLIMITED).clock(Clock::manual());
     /// bytes.try_acquire_many(u64::MAX)?;
-    /// assert_eq!(bytes.available(), u64::MAX);
+    /// assert_eq!(bytes.snapshot().available, u64::MAX);
     ///
     /// bytes.set_quota(Quota::bytes_per_second(1_000_000));
-    /// assert_eq!(bytes.available(), 80_000);
+    /// assert_eq!(bytes.snapshot().available, 80_000);
     /// assert_eq!("unlimited".parse(), Ok(Quota::UNLIMITED));
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```

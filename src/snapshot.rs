@@ -43,7 +43,8 @@ pub struct Snapshot {
     /// What could be taken at once if there were no waiters and the throttle were not closed. It is
     /// 0 for a gate that is blocked.
     pub available: u64,
-    /// The number of waiters.
+    /// The number of waiters. One that was granted what it waits for does not count, even if it has
+    /// not been polled since.
     pub waiting: usize,
     /// How long the first waiter has been waiting. `None` if there is none, and for a throttle
     /// without a clock: only rates have it.

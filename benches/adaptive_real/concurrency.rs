@@ -44,7 +44,7 @@ pub(crate) async fn run(phase: Duration, seed: u64) -> Result<bool, Box<dyn Erro
     let limit = Arc::new(AdaptiveSemaphore::new(Gradient::default()));
     let app = |router: Router| router.layer(ThrottleLayer::new(Arc::clone(&limit)).refusing());
     let mut adaptive = outcome("adaptive".to_owned(), true, phase, seed, app).await?;
-    adaptive.limit = format!("adaptive, {} at last", limit.limit());
+    adaptive.limit = format!("adaptive, {} at last", limit.snapshot().permits.limit);
     outcomes.push(adaptive);
 
     let title = format!(

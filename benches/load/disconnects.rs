@@ -86,7 +86,7 @@ impl Waiting {
     }
 
     fn waiting(&self) -> usize {
-        self.of_networks().waiting + self.slots.waiting()
+        self.of_networks().waiting + self.slots.snapshot().waiting
     }
 
     fn handled(&self) -> u64 {

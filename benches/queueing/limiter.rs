@@ -53,14 +53,16 @@ impl Limiter {
     pub(crate) fn limit(&self) -> usize {
         match self {
             Self::Fixed { limit, .. } => *limit,
-            Self::Adaptive { semaphore, .. } => semaphore.limit(),
+            Self::Adaptive { semaphore, .. } => semaphore.snapshot().permits.limit as usize,
         }
     }
 
     pub(crate) fn has_room(&self) -> bool {
         match self {
             Self::Fixed { limit, in_flight } => in_flight < limit,
-            Self::Adaptive { semaphore, .. } => semaphore.in_flight() < semaphore.limit(),
+            Self::Adaptive { semaphore, .. } => {
+                semaphore.snapshot().permits.in_use < semaphore.snapshot().permits.limit
+            }
         }
     }
 

@@ -156,7 +156,7 @@ fn rate_limiter(count: usize, release: impl FnOnce(&RateLimiter) + Send + 'stati
         move || Arc::clone(&joins).acquire_owned(),
         move || release(&releases),
         move || drop(black_box(tries.try_acquire())),
-        move || waits.waiting(),
+        move || waits.snapshot().waiting,
     )
 }
 
@@ -179,7 +179,7 @@ fn semaphore_close(count: usize) -> Crowd {
         move || Arc::clone(&joins).acquire_owned(),
         move || releases.close(),
         move || drop(black_box(tries.try_acquire())),
-        move || waits.waiting(),
+        move || waits.snapshot().waiting,
     )
 }
 

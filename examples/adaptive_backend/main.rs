@@ -97,7 +97,7 @@ async fn main() {
     let [before, after] = adaptive.map(|second| second.p99);
     println!(
         "p99 {before:?}, then {after:?} at {}; fixed {:?}",
-        limit.limit(),
+        limit.snapshot().permits.limit,
         fixed[1].p99
     );
 }

@@ -71,8 +71,9 @@ fn assert_at_rest(semaphore: &AdaptiveSemaphore, limits: [f64; 2]) {
     let snapshot = semaphore.snapshot();
     let limit = limits[snapshot.windows as usize % 2];
     assert_eq!(snapshot.window.limit(), limit);
-    assert_eq!(semaphore.limit(), limit as usize);
-    assert_eq!((semaphore.in_flight(), semaphore.waiting()), (0, 0));
+    let permits = snapshot.permits;
+    assert_eq!(permits.limit, limit as u64);
+    assert_eq!((permits.in_use, permits.waiting), (0, 0));
     assert_eq!(snapshot.rejected_targets, 0);
 }
 

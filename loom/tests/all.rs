@@ -49,7 +49,7 @@ impl Two {
     fn assert_at_rest(&self) {
         for semaphore in [&self.a, &self.b] {
             assert_eq!(semaphore.available_permits(), 1);
-            assert_eq!(semaphore.waiting(), 0);
+            assert_eq!(semaphore.snapshot().waiting, 0);
         }
         if !(self.a.is_closed() || self.b.is_closed()) {
             let both = all((&*self.a, &*self.b));

@@ -46,7 +46,7 @@ fn parked(queue: &Queue, class: u32) -> Wait {
 /// Every permit is back, nobody waits, and a newcomer is served without a queue.
 fn assert_at_rest(queue: &Queue, permits: usize) {
     assert_eq!(queue.waiting(), 0);
-    assert_eq!(queue.throttle().waiting(), 0);
+    assert_eq!(queue.throttle().snapshot().waiting, 0);
     assert_eq!(queue.throttle().available_permits(), permits);
     assert!(queue.snapshot().is_empty());
     if !queue.throttle().is_closed() {

@@ -58,7 +58,7 @@ impl Shared {
         let size = self.pool.size();
         // One too many, if a shrink could not take it, goes when the next one comes back.
         drop(self.pool.try_acquire());
-        assert_eq!((self.pool.idle(), self.pool.waiting()), (size, 0));
+        assert_eq!((self.pool.idle(), self.pool.snapshot().waiting), (size, 0));
         let permits: Vec<_> = (0..size).map(|_| self.held()).collect();
         permits.iter().for_each(touch);
         assert_eq!(Arc::strong_count(&self.alive) - 1, size);

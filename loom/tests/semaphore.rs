@@ -64,7 +64,7 @@ fn kind<T>(result: Result<T, AcquireError>) -> Option<ErrorKind> {
 fn assert_at_rest(semaphore: &Semaphore, permits: usize) {
     assert_eq!(semaphore.permits(), permits);
     assert_eq!(semaphore.available_permits(), permits);
-    assert_eq!(semaphore.waiting(), 0);
+    assert_eq!(semaphore.snapshot().waiting, 0);
     if !semaphore.is_closed() {
         drop(semaphore.try_acquire_many(permits as u32).unwrap());
     }

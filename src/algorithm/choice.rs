@@ -42,7 +42,7 @@ use crate::quota::Quota;
 /// let mails = RateLimiter::new(Quota::per_day(10_000))
 ///     .algorithm(Algorithm::SlidingLog)
 ///     .clock(Clock::manual());
-/// assert_eq!(mails.available(), 10_000);
+/// assert_eq!(mails.snapshot().available, 10_000);
 ///
 /// assert_eq!("sub-interval/8".parse(), Ok(Algorithm::SubInterval { parts: 8 }));
 /// ```
@@ -90,7 +90,7 @@ pub enum Algorithm {
     /// more take the lock, for a time that grows with the cost.
     /// [`refund`](crate::RateLimiter::refund) and [`set_quota`](crate::RateLimiter::set_quota) take
     /// a time that grows with `N`, and so do [`decision`](crate::RateLimiter::decision),
-    /// [`available`](crate::RateLimiter::available) and [`peek`](crate::RateLimiter::peek) while
+    /// [`snapshot`](crate::RateLimiter::snapshot) and [`peek`](crate::RateLimiter::peek) while
     /// forced charges are pending. A charge that goes through the log 2^31 times or more cannot be
     /// refunded. The quota has no burst, or one of `N`, and `N` is at most 2^28. If the quota grows
     /// beyond the room of the log, the log allocates room for at least twice as much, and keeps the

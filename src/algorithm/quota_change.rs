@@ -32,7 +32,7 @@ use crate::time::Tick;
 ///         .clock(Clock::manual());
 ///     limiter.try_acquire_many(3)?;
 ///     limiter.set_quota_with(Quota::per_second(20), how);
-///     assert_eq!(limiter.available(), available);
+///     assert_eq!(limiter.snapshot().available, available);
 /// }
 /// # Ok::<_, tollgate::AcquireError>(())
 /// ```

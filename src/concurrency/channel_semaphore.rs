@@ -68,9 +68,9 @@ use crate::wait::{BoxFuture, Polled, Waiting};
 /// # async fn main() -> Result<(), tollgate::AcquireError> {
 /// for semaphore in [ChannelSemaphore::new(2), ChannelSemaphore::reversed(2)] {
 ///     let permit = semaphore.acquire().await?;
-///     assert_eq!(semaphore.available_permits(), 1);
+///     assert_eq!(semaphore.snapshot().available, 1);
 ///     drop(permit);
-///     assert_eq!(semaphore.available_permits(), 2);
+///     assert_eq!(semaphore.snapshot().available, 2);
 /// }
 /// # Ok(())
 /// # }
@@ -190,7 +190,7 @@ impl ChannelSemaphore {
     /// # async fn main() -> Result<(), tollgate::AcquireError> {
     /// let semaphore = tollgate::ChannelSemaphore::new(1);
     /// let permit = semaphore.acquire().await?;
-    /// assert_eq!(semaphore.available_permits(), 0);
+    /// assert_eq!(semaphore.snapshot().available, 0);
     /// # Ok(())
     /// # }
     /// ```
@@ -238,7 +238,7 @@ impl ChannelSemaphore {
     /// let semaphore = Arc::new(ChannelSemaphore::new(1));
     /// let permit = Arc::clone(&semaphore).acquire_owned().await?;
     /// tokio::spawn(async move { drop(permit) }).await?;
-    /// assert_eq!(semaphore.available_permits(), 1);
+    /// assert_eq!(semaphore.snapshot().available, 1);
     /// # Ok(())
     /// # }
     /// ```
@@ -268,29 +268,6 @@ impl ChannelSemaphore {
 
 /// Closing and observing.
 impl ChannelSemaphore {
-    /// Returns the limit: the number of permits, free or held. It never changes.
-    pub fn permits(&self) -> usize {
-        self.0.sender.capacity().unwrap_or_default()
-    }
-
-    /// Returns the number of free permits.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// let semaphore = tollgate::ChannelSemaphore::new(3);
-    /// let _permit = semaphore.try_acquire()?;
-    /// assert_eq!(semaphore.available_permits(), 2);
-    /// # Ok::<_, tollgate::AcquireError>(())
-    /// ```
-    pub fn available_permits(&self) -> usize {
-        let inside = self.0.receiver.len();
-        match self.0.tokens {
-            Tokens::Idle => inside + self.0.outside.load(Ordering::Relaxed),
-            Tokens::Busy => self.permits().saturating_sub(inside),
-        }
-    }
-
     /// Returns the state of the semaphore. The numbers are read one after the other, so they may be
     /// of different moments. A caller whose future has been woken but not polled since counts as
     /// waiting.
@@ -305,10 +282,15 @@ impl ChannelSemaphore {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     pub fn snapshot(&self) -> Snapshot {
-        let (limit, available) = (self.permits(), self.available_permits());
+        let limit = self.0.sender.capacity().unwrap_or_default();
+        let inside = self.0.receiver.len();
+        let held = match self.0.tokens {
+            Tokens::Idle => limit.saturating_sub(inside + self.0.outside.load(Ordering::Relaxed)),
+            Tokens::Busy => inside,
+        };
         // Every wait has a clone of both ends.
         let waiting = self.0.sender.sender_count() - 1;
-        Snapshot::of_permits(limit, limit.saturating_sub(available), waiting)
+        Snapshot::of_permits(limit, held, waiting)
     }
 
     /// Closes the semaphore: every waiter and every later caller gets
@@ -335,9 +317,10 @@ impl ChannelSemaphore {
 
 impl fmt::Debug for ChannelSemaphore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let snapshot = self.snapshot();
         f.debug_struct("ChannelSemaphore")
-            .field("permits", &self.permits())
-            .field("available_permits", &self.available_permits())
+            .field("permits", &snapshot.limit)
+            .field("available_permits", &snapshot.available)
             .field("closed", &self.is_closed())
             .finish_non_exhaustive()
     }

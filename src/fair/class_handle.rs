@@ -229,7 +229,7 @@ impl<T: Queueable, K: ClassKey> ClassHandle<T, K> {
     /// let (slots, bytes) = (Semaphore::new(8), Arc::new(bytes));
     /// let queue = FairQueue::new(Arc::clone(&bytes)).share(Share::ByCost);
     /// let (_slot, _charge) = all((&slots, queue.class("alice").cost(600))).acquire().await?;
-    /// assert_eq!(bytes.available(), 400);
+    /// assert_eq!(bytes.snapshot().available, 400);
     /// # Ok(())
     /// # }
     /// ```

@@ -219,12 +219,6 @@ impl Gate {
         self.blocked().map(|(until, _)| until)
     }
 
-    /// Returns the number of waiters.
-    pub fn waiting(&self) -> usize {
-        let slow = self.0.slow.get();
-        slow.map_or(0, |slow| lock(&slow.queue).len())
-    }
-
     /// Returns the state of the gate. A gate does not count its callers: the limit is `u64::MAX`,
     /// which is available while the gate is open, and nothing is in use.
     ///
@@ -239,11 +233,12 @@ impl Gate {
     /// assert_eq!((gate.snapshot().available, gate.snapshot().waiting), (0, 0));
     /// ```
     pub fn snapshot(&self) -> Snapshot {
+        let slow = self.0.slow.get();
         Snapshot {
             limit: u64::MAX,
             in_use: 0,
             available: if self.is_open() { u64::MAX } else { 0 },
-            waiting: self.waiting(),
+            waiting: slow.map_or(0, |slow| lock(&slow.queue).len()),
             oldest_wait: None,
         }
     }
@@ -273,7 +268,7 @@ impl fmt::Debug for Gate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Gate")
             .field("open", &self.is_open())
-            .field("waiting", &self.waiting())
+            .field("waiting", &self.snapshot().waiting)
             .finish_non_exhaustive()
     }
 }

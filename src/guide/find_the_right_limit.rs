@@ -46,12 +46,12 @@
 //!         });
 //!     }
 //!     sleep(Duration::from_secs(10)).await;
-//!     assert!((40..60).contains(&limit.limit()), "{}", limit.limit());
+//!     assert!((40..60).contains(&limit.snapshot().permits.limit), "{}", limit.snapshot().permits.limit);
 //!
 //!     // The backend loses three quarters of its workers, and the limit follows.
 //!     workers.set_permits(10);
 //!     sleep(Duration::from_secs(10)).await;
-//!     assert!((10..20).contains(&limit.limit()), "{}", limit.limit());
+//!     assert!((10..20).contains(&limit.snapshot().permits.limit), "{}", limit.snapshot().permits.limit);
 //! }
 //! ```
 //!

@@ -129,7 +129,7 @@ impl<K: Hash + Eq, T: Kind, S: BuildHasher> Keyed<K, T, S> {
     ///
     /// // The user pays for more.
     /// burst.store(4, Ordering::Relaxed);
-    /// assert_eq!(users.key(&7).available(), 0);
+    /// assert_eq!(users.key(&7).snapshot().available, 0);
     /// users.requota(&7);
     /// assert_eq!(users.key(&7).quota().max_burst(), 4);
     /// # Ok::<_, tollgate::AcquireError>(())

@@ -103,9 +103,6 @@ pub trait Limits: Contents {
         Self::wait_for_shared(shared, cost)
     }
 
-    /// Returns the number of waiters.
-    fn waiting(shared: &Self::Shared) -> usize;
-
     fn close(shared: &Self::Shared);
 
     /// Applies a new answer to an entry; [`reset`](Self::reset) applies it to what the entry

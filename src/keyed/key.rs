@@ -194,7 +194,7 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
     ///
     /// let slots = Keyed::<u64, _>::semaphores(1);
     /// let permit = slots.key(&7).acquire().await?;
-    /// assert_eq!(slots.key(&7).available_permits(), 0);
+    /// assert_eq!(slots.key(&7).snapshot().available, 0);
     /// # drop(permit);
     /// # Ok(())
     /// # }
@@ -237,12 +237,6 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
     /// Returns the tick of a permit, or the current one, if the limit is a rate.
     pub(crate) fn tick(&self, permit: Option<&T::Permit>) -> Option<Tick> {
         self.map().contents.tick(permit)
-    }
-
-    /// Returns the number of callers that wait for this key.
-    pub fn waiting(&self) -> usize {
-        let shared = self.present();
-        shared.map_or(0, |shared| Of::<T, Q>::waiting(&shared))
     }
 
     #[inline]

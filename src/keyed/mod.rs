@@ -138,7 +138,7 @@ const DEFAULT_KEYS: usize = 100_000;
 ///
 /// let (user, team) = (7, "blue");
 /// let (slot, _, _) = all((users.key(&user), teams.key(team), &everyone)).acquire().await?;
-/// assert_eq!(users.key(&user).available_permits(), 3);
+/// assert_eq!(users.key(&user).snapshot().available, 3);
 /// # drop(slot);
 /// # Ok(())
 /// # }
@@ -312,7 +312,7 @@ impl<K, T: Kind, S> Keyed<K, T, S> {
     /// let users = Keyed::<String, _>::rate_limiters(Quota::per_second(10));
     /// let ann = users.key("ann");
     /// assert!(ann.try_acquire().is_ok());
-    /// assert_eq!(users.key(&String::from("ann")).available(), 0);
+    /// assert_eq!(users.key(&String::from("ann")).snapshot().available, 0);
     /// ```
     #[inline]
     pub fn key<'a, Q>(&'a self, key: &'a Q) -> Key<'a, T, Q, S>
@@ -335,7 +335,7 @@ impl<K, T: Kind, S> Keyed<K, T, S> {
     /// let users = Arc::new(Keyed::<u64, _>::semaphores(1));
     /// let user = Arc::clone(&users).key_owned(7);
     /// let permit = std::thread::spawn(move || user.try_acquire()).join().unwrap()?;
-    /// assert_eq!(users.key(&7).available_permits(), 0);
+    /// assert_eq!(users.key(&7).snapshot().available, 0);
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     #[inline]

@@ -161,10 +161,6 @@ impl<K> Limits for Permits<K> {
         semaphore.acquire_many_owned(n).into_inner()
     }
 
-    fn waiting(semaphore: &Arc<Semaphore>) -> usize {
-        semaphore.waiting()
-    }
-
     fn close(semaphore: &Arc<Semaphore>) {
         semaphore.close();
     }
@@ -210,14 +206,6 @@ fn assert_permits(permits: usize) {
 /// is dropped, which can happen as soon as the key is not in use. The same holds for a
 /// [forgotten](OwnedPermit::forget) permit.
 impl<Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, Semaphore, Q, S> {
-    /// Returns the number of free permits of the key. See [`Semaphore::available_permits`].
-    pub fn available_permits(&self) -> usize {
-        match self.present() {
-            Some(semaphore) => semaphore.available_permits(),
-            None => self.permits_of_new(),
-        }
-    }
-
     /// Returns the state of the key at one moment. See [`Semaphore::snapshot`].
     ///
     /// # Examples
@@ -310,8 +298,8 @@ impl<K, S> Keyed<K, Semaphore, S> {
     /// use tollgate::Keyed;
     ///
     /// let users = Keyed::<u64, _>::semaphores(1).permits(|user| if *user == 0 { 8 } else { 1 });
-    /// assert_eq!(users.key(&0).available_permits(), 8);
-    /// assert_eq!(users.key(&7).available_permits(), 1);
+    /// assert_eq!(users.key(&0).snapshot().available, 8);
+    /// assert_eq!(users.key(&7).snapshot().available, 1);
     /// ```
     #[must_use]
     #[track_caller]
@@ -344,8 +332,8 @@ impl<K: Hash + Eq, S: BuildHasher> Keyed<K, Semaphore, S> {
     /// let hosts = tollgate::Keyed::<u64, _>::semaphores(1);
     /// let _permit = hosts.key(&7).try_acquire()?;
     /// hosts.set_permits(3);
-    /// assert_eq!(hosts.key(&7).available_permits(), 2);
-    /// assert_eq!(hosts.key(&8).available_permits(), 3);
+    /// assert_eq!(hosts.key(&7).snapshot().available, 2);
+    /// assert_eq!(hosts.key(&8).snapshot().available, 3);
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     #[track_caller]

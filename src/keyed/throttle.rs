@@ -126,7 +126,7 @@ impl<T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, T, Q, S> 
     /// let bytes = Keyed::<u64, _>::rate_limiters(Quota::per_second(1000).burst(1000))
     ///     .clock(Clock::manual());
     /// bytes.key(&7).cost(600).try_acquire()?;
-    /// assert_eq!(bytes.key(&7).available(), 400);
+    /// assert_eq!(bytes.key(&7).snapshot().available, 400);
     ///
     /// let slots = Keyed::<u64, _>::semaphores(8);
     /// let permit = slots.key(&7).cost(6).try_acquire()?;

@@ -19,10 +19,10 @@ use crate::time::Tick;
 /// let clock = Clock::manual();
 /// let limiter = RateLimiter::new(Quota::per_second(10).burst(10)).clock(&clock);
 /// let charge = limiter.try_acquire_many(4)?;
-/// assert_eq!((charge.cost(), limiter.available()), (4, 6));
+/// assert_eq!((charge.cost(), limiter.snapshot().available), (4, 6));
 ///
 /// limiter.refund(charge);
-/// assert_eq!(limiter.available(), 10);
+/// assert_eq!(limiter.snapshot().available, 10);
 /// # Ok::<_, tollgate::AcquireError>(())
 /// ```
 #[derive(Debug)]

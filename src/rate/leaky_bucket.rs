@@ -209,11 +209,6 @@ impl LeakyBucket {
         self.limiter.config.max_waiters
     }
 
-    /// Returns how many calls are waiting.
-    pub fn waiting(&self) -> usize {
-        self.limiter.waiting()
-    }
-
     /// Returns the state of the bucket at one moment.
     pub fn snapshot(&self) -> Snapshot {
         self.limiter.snapshot()
@@ -243,7 +238,7 @@ impl fmt::Debug for LeakyBucket {
         f.debug_struct("LeakyBucket")
             .field("rate", &format_args!("{}", self.rate()))
             .field("capacity", &self.capacity())
-            .field("waiting", &self.waiting())
+            .field("waiting", &self.limiter.waiting())
             .field("closed", &self.is_closed())
             .finish_non_exhaustive()
     }

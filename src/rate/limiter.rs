@@ -183,7 +183,7 @@ impl RateLimiter {
     /// use tollgate::{Quota, RateLimiter};
     ///
     /// let limiter = RateLimiter::new(Quota::per_second(50).burst(5));
-    /// assert_eq!(limiter.available(), 5);
+    /// assert_eq!(limiter.snapshot().available, 5);
     /// ```
     #[doc(alias = "direct")]
     #[doc(alias = "builder")]
@@ -494,7 +494,7 @@ impl RateLimiter {
     /// let limiter = RateLimiter::new(Quota::per_second(10).burst(10)).clock(Clock::manual());
     /// limiter.try_acquire_many(4)?;
     /// limiter.set_quota_with(Quota::per_second(10).burst(20), QuotaChange::KeepSpent);
-    /// assert_eq!(limiter.available(), 16);
+    /// assert_eq!(limiter.snapshot().available, 16);
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     #[track_caller]
@@ -617,19 +617,13 @@ impl RateLimiter {
         self.shared().clock().now()
     }
 
-    /// Returns what could be charged at once if there were no waiters and the limiter were open.
-    #[doc(alias = "balance")]
-    pub fn available(&self) -> u64 {
-        self.here().lock_on_time().available()
-    }
-
     /// Returns the current quota.
     pub fn quota(&self) -> Quota {
         self.shared().queue().quota
     }
 
-    /// Returns the number of waiters.
-    pub fn waiting(&self) -> usize {
+    /// Returns the number of waiters, without a look at the clock.
+    pub(crate) fn waiting(&self) -> usize {
         self.here().queue().waiting()
     }
 

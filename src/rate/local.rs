@@ -86,7 +86,7 @@ use crate::wait::Waiting;
 ///         });
 ///     }
 /// });
-/// assert_eq!(limiter.available(), 600);
+/// assert_eq!(limiter.snapshot().available, 600);
 /// ```
 pub struct LocalLimiter {
     buffered: u64,
@@ -113,10 +113,10 @@ impl RateLimiter {
     /// let limiter = RateLimiter::new(Quota::per_second(10).burst(50)).clock(Clock::manual());
     /// let mut local = limiter.local(32);
     /// local.try_acquire()?;
-    /// assert_eq!((local.buffered(), limiter.available()), (31, 18));
+    /// assert_eq!((local.buffered(), limiter.snapshot().available), (31, 18));
     ///
     /// drop(local);
-    /// assert_eq!(limiter.available(), 49);
+    /// assert_eq!(limiter.snapshot().available, 49);
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     #[track_caller]
@@ -268,7 +268,7 @@ impl LocalLimiter {
     /// let limiter = RateLimiter::new(Quota::per_second(10).burst(50)).clock(Clock::manual());
     /// let mut local = limiter.local(8);
     /// local.acquire_many(3).await?;
-    /// assert_eq!((local.buffered(), limiter.available()), (5, 42));
+    /// assert_eq!((local.buffered(), limiter.snapshot().available), (5, 42));
     /// # Ok(())
     /// # }
     /// ```

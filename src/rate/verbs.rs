@@ -267,11 +267,11 @@ impl RateLimiter {
     /// let bytes = RateLimiter::new(Quota::per_second(1000).burst(1000)).clock(Clock::manual());
     /// let charge = bytes.try_acquire_many(600)?;
     /// bytes.settle(charge, 250);
-    /// assert_eq!(bytes.available(), 750);
+    /// assert_eq!(bytes.snapshot().available, 750);
     ///
     /// let charge = bytes.try_acquire_many(100)?;
     /// bytes.settle(charge, 300);
-    /// assert_eq!(bytes.available(), 450);
+    /// assert_eq!(bytes.snapshot().available, 450);
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     pub fn settle(&self, charge: Charge, actual: u64) {

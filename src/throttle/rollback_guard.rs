@@ -28,9 +28,9 @@ use crate::panic::contain_panic;
 /// # async fn main() -> Result<(), AcquireError> {
 /// let rate = RateLimiter::new(Quota::per_second(10).burst(2)).clock(Clock::manual());
 /// assert!(connect(&rate, false).await?.is_none());
-/// assert_eq!(rate.available(), 2);
+/// assert_eq!(rate.snapshot().available, 2);
 /// assert!(connect(&rate, true).await?.is_some());
-/// assert_eq!(rate.available(), 1);
+/// assert_eq!(rate.snapshot().available, 1);
 /// # Ok(())
 /// # }
 /// ```

@@ -30,7 +30,7 @@ use super::Throttle;
 /// # async fn main() -> Result<(), AcquireError> {
 /// let bytes = RateLimiter::new(Quota::per_second(1000).burst(400)).clock(Clock::manual());
 /// assert_eq!(read(&bytes, 4096).await?, 200);
-/// assert_eq!(bytes.available(), 200);
+/// assert_eq!(bytes.snapshot().available, 200);
 /// # Ok(())
 /// # }
 /// ```

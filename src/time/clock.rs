@@ -163,7 +163,7 @@ impl Clock {
     ///
     /// - [`set_quota`](crate::RateLimiter::set_quota) and [`close`](crate::RateLimiter::close) apply to
     ///   all runtimes, and a refund to that in which the charge was made. Everything else, such as
-    ///   [`waiting`](crate::RateLimiter::waiting), applies to the current one.
+    ///   [`snapshot`](crate::RateLimiter::snapshot), applies to the current one.
     /// - A waiter is in the queue of the runtime in which it was polled last. One that is polled in
     ///   another runtime takes what it was granted, or joins the queue there at the end.
     /// - If a runtime ends, its waiters that live elsewhere are woken, and join where they are polled.

@@ -33,7 +33,7 @@ const fn millis(millis: u64) -> Duration {
 
 /// Waits until so many are queued.
 async fn until_queued(limiter: &RateLimiter, waiting: usize) {
-    until(|| limiter.waiting() == waiting).await;
+    until(|| limiter.snapshot().waiting == waiting).await;
 }
 
 async fn until(comes: impl Fn() -> bool) {

@@ -224,7 +224,7 @@ fn advance_by_a_single_step_wakes_a_waiter_that_has_just_joined() {
                 }
             });
             for round in 1..=ROUNDS {
-                while limiter.waiting() == 0 {
+                while limiter.snapshot().waiting == 0 {
                     thread::yield_now();
                 }
                 clock.advance(millis(1));

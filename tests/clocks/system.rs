@@ -27,7 +27,7 @@ fn runtime() -> Runtime {
 
 /// Used for the first time, and in no runtime: whatever the features are, it is on the time of the machine.
 fn begun(limiter: &'static RateLimiter) -> &'static RateLimiter {
-    assert_eq!(limiter.available(), 1);
+    assert_eq!(limiter.snapshot().available, 1);
     limiter
 }
 
@@ -111,7 +111,7 @@ fn runtime_that_is_dropped_takes_only_its_own_tasks_out_of_the_queue() {
         block_on(until_queued(limiter, 4));
         drop(gone);
         assert!(tasks.iter().all(|task| task.is_finished()));
-        assert_eq!(limiter.waiting(), 1);
+        assert_eq!(limiter.snapshot().waiting, 1);
         limiter.set_quota(FAST);
         behind.join().unwrap().unwrap();
     });
@@ -211,7 +211,7 @@ fn timeout_of_a_blocked_thread_ends() {
         limiter.try_acquire().unwrap();
         let wait = Arc::clone(&limiter).acquire_owned();
         let waiting = thread::spawn(move || wait.timeout(millis(50)).wait());
-        while limiter.waiting() == 0 && !waiting.is_finished() {
+        while limiter.snapshot().waiting == 0 && !waiting.is_finished() {
             thread::yield_now();
         }
         limiter.charge(86_400 * 20);
@@ -289,7 +289,7 @@ fn without_threads() {
             message.starts_with("cannot start the timer thread"),
             "{message}"
         );
-        assert_eq!(limiter.waiting(), 0);
+        assert_eq!(limiter.snapshot().waiting, 0);
         assert_eq!(kind(limiter.try_acquire()), ErrorKind::RateLimited);
     }
 }

@@ -131,29 +131,29 @@ fn static_keys_in_a_hundred_runtimes_at_once_are_those_of_each_alone() {
             turns.wait();
             user.try_acquire_many(2).unwrap();
             turns.wait();
-            assert_eq!((user.available(), user.waiting()), (0, 0));
+            assert_eq!((user.snapshot().available, user.snapshot().waiting), (0, 0));
             assert_eq!(user.try_acquire().unwrap_err().retry_after(), Some(HOUR));
         }
         let user = USERS.key(&1);
         let waits = join_all((0..3).map(|_| user.acquire()));
         let turns = async {
-            until(|| user.waiting() == 3).await;
+            until(|| user.snapshot().waiting == 3).await;
             turns.wait();
         };
         let (charges, ()) = tokio::join!(waits, turns);
         assert_eq!(begun.elapsed(), 3 * HOUR);
-        assert_eq!(user.available(), 0);
+        assert_eq!(user.snapshot().available, 0);
         // Two were paid off, and the third is now.
-        assert_eq!(USERS.key(&2).available(), 2);
+        assert_eq!(USERS.key(&2).snapshot().available, 2);
         let last = charges.into_iter().last().unwrap().unwrap();
         user.refund(last);
-        assert_eq!((user.available(), user.snapshot().in_use), (1, 1));
+        assert_eq!((user.snapshot().available, user.snapshot().in_use), (1, 1));
         user.try_acquire().unwrap();
         assert!(user.acquire().timeout(HOUR / 2).await.is_err());
         assert_eq!(begun.elapsed(), 3 * HOUR);
         // It ends while somebody waits.
         drop(tokio::spawn(USERS.key(&1).acquire()));
-        until(|| user.waiting() == 1).await;
+        until(|| user.snapshot().waiting == 1).await;
     });
 }
 
@@ -162,14 +162,14 @@ fn static_keys_in_a_hundred_runtimes_at_once_are_those_of_each_alone() {
 fn each_verb_that_comes_first_in_a_runtime_starts_fresh() {
     type Verb = fn(&Arc<RateLimiter>) -> usize;
     let verbs: [Verb; 6] = [
-        |limiter| usize::try_from(limiter.available()).unwrap(),
+        |limiter| usize::try_from(limiter.snapshot().available).unwrap(),
         |limiter| usize::from(limiter.peek().retry_after.is_zero()) * 2,
         |limiter| usize::from(limiter.reserve().unwrap().delay().is_zero()) * 2,
         |limiter| Waiter::new(limiter.acquire()).poll().two_if_ready(),
         |limiter| usize::try_from(limiter.snapshot().available).unwrap(),
         |limiter| {
             limiter.set_quota(limiter.quota());
-            usize::try_from(limiter.available()).unwrap()
+            usize::try_from(limiter.snapshot().available).unwrap()
         },
     ];
     for verb in verbs {
@@ -202,11 +202,11 @@ fn waiter_that_is_polled_in_another_runtime_moves_to_its_queue() {
         sleep(day).await;
         sleep(day / 2).await;
         let waiter = Waiter::parked(limiter.acquire());
-        assert_eq!(limiter.waiting(), 1);
+        assert_eq!(limiter.snapshot().waiting, 1);
         (granted, waiter)
     });
     driven.block_on(async {
-        assert_eq!((at_once(&limiter), limiter.waiting()), (1, 0));
+        assert_eq!((at_once(&limiter), limiter.snapshot().waiting), (1, 0));
         // What was granted is received anywhere.
         granted.granted();
         let begun = Instant::now();
@@ -217,7 +217,7 @@ fn waiter_that_is_polled_in_another_runtime_moves_to_its_queue() {
             .unwrap();
         assert_eq!(begun.elapsed(), day);
     });
-    left.block_on(async { assert_eq!(limiter.waiting(), 0) });
+    left.block_on(async { assert_eq!(limiter.snapshot().waiting, 0) });
 }
 
 /// Their timer is gone with it, and nobody polls them before they are woken.
@@ -235,7 +235,10 @@ fn waiters_of_a_runtime_that_ends_are_woken_and_move() {
             until_woken(&waiters);
             if is_met_before {
                 // Its first use drops what is not needed any more of the one that is gone.
-                assert_eq!(paused_runtime().block_on(async { limiter.available() }), 3);
+                assert_eq!(
+                    paused_runtime().block_on(async { limiter.snapshot().available }),
+                    3
+                );
             }
             paused_runtime().block_on(async {
                 let moved = waiters.each_mut().map(|waiter| kind_of(waiter.output()));
@@ -349,7 +352,7 @@ fn runtime_that_is_dropped_takes_nobody_of_another_with_it() {
 fn acquire_after_a_runtime_is_gone_is_woken_by_a_timer_of_its_own() {
     let limiter = limiter(Quota::per_second(1000));
     let before = paused_runtime();
-    before.block_on(async { limiter.available() });
+    before.block_on(async { limiter.snapshot().available });
     // Outside of all runtimes time is not paused: only the first is sure.
     limiter.try_acquire().unwrap();
     let gone = paused_runtime();
@@ -431,7 +434,7 @@ fn runtime_without_a_timer_fails_only_what_waits() {
         let mut waiter = Waiter::new(limiter.acquire());
         assert!(catch_unwind(AssertUnwindSafe(|| waiter.poll())).is_err());
         drop(waiter);
-        assert_eq!(limiter.waiting(), 0);
+        assert_eq!(limiter.snapshot().waiting, 0);
         assert!(limiter.try_acquire().is_err());
     });
     paused_runtime().block_on(async {
@@ -452,7 +455,7 @@ fn waiter_in_the_context_of_a_runtime_that_has_ended_keeps_its_place() {
     let mut waiter = Waiter::parked(limiter.acquire());
     let behind = limiter.reserve().unwrap();
     assert!(waiter.is_pending());
-    assert_eq!(limiter.waiting(), 2);
+    assert_eq!(limiter.snapshot().waiting, 2);
     assert!(behind.delay() > Duration::from_secs(86_400));
 }
 
@@ -509,7 +512,8 @@ fn refund_in_another_runtime_or_outside_gives_back_in_that_of_the_charge() {
         let (one, other) = (paused_runtime(), paused_runtime());
         for elsewhere in [None, Some(&other)] {
             let limiter = limiter(Quota::per_day(1).burst(5));
-            let free_in = |runtime: &Runtime| runtime.block_on(async { limiter.available() });
+            let free_in =
+                |runtime: &Runtime| runtime.block_on(async { limiter.snapshot().available });
             limiter.charge(5);
             let other_free = elsewhere.map(|runtime| {
                 runtime.block_on(async { limiter.charge(5) });
@@ -517,7 +521,7 @@ fn refund_in_another_runtime_or_outside_gives_back_in_that_of_the_charge() {
             });
             let (before, back) = one.block_on(async {
                 let before = gives_back(&limiter);
-                (limiter.available(), before)
+                (limiter.snapshot().available, before)
             });
             match elsewhere {
                 None => back(),
@@ -525,7 +529,7 @@ fn refund_in_another_runtime_or_outside_gives_back_in_that_of_the_charge() {
             }
             assert_eq!(free_in(&one), before + 2);
             assert_eq!(
-                (limiter.available(), elsewhere.map(free_in)),
+                (limiter.snapshot().available, elsewhere.map(free_in)),
                 (0, other_free)
             );
         }

@@ -75,7 +75,7 @@ async fn queue_moves_while_nobody_polls() {
     let first = Clock::tokio().now();
     let mut waiters: Vec<_> = (0..5).map(|_| Waiter::parked(limiter.acquire())).collect();
     sleep(SECOND).await;
-    assert_eq!(limiter.waiting(), 0);
+    assert_eq!(limiter.snapshot().waiting, 0);
     for (waiter, number) in waiters.iter_mut().zip(1..) {
         assert_eq!(waiter.wakes(), 1);
         let at = waiter.granted().at().saturating_since(first);

@@ -82,9 +82,15 @@ fn drop_of_a_permit_adds_the_time_since_it_was_received() {
     let scene = Scene::new([(4.0, 3), (6.0, 1)]);
     scene.call(4 * MS);
     scene.call(8 * MS);
-    assert_eq!((scene.semaphore.limit(), scene.windows()), (4, 0));
+    assert_eq!(
+        (scene.semaphore.snapshot().permits.limit, scene.windows()),
+        (4, 0)
+    );
     scene.call(Duration::ZERO);
-    assert_eq!((scene.semaphore.limit(), scene.windows()), (6, 1));
+    assert_eq!(
+        (scene.semaphore.snapshot().permits.limit, scene.windows()),
+        (6, 1)
+    );
 
     let window = scene.last();
     assert_eq!((window.limit(), window.samples()), (4.0, 3));
@@ -117,13 +123,13 @@ fn permit_of_an_earlier_window_says_nothing_about_the_next() {
     // Twelve calls may begin in a window of eight samples.
     let slow = scene.semaphore.try_acquire().unwrap();
     (0..8).for_each(|_| scene.call(MS));
-    assert_eq!(scene.semaphore.limit(), 2);
+    assert_eq!(scene.semaphore.snapshot().permits.limit, 2);
     scene.clock.advance(90 * MS);
     drop(slow);
     assert_eq!(scene.windows(), 1);
     scene.call(2 * MS);
     assert_eq!(scene.last().mean_latency(), Some(2 * MS));
-    assert_eq!(scene.semaphore.limit(), 9);
+    assert_eq!(scene.semaphore.snapshot().permits.limit, 9);
 }
 
 #[test]
@@ -162,8 +168,8 @@ fn permit_that_hangs_does_not_keep_a_window_from_ending() {
     let scene = Scene::new([(50.0, 16), (60.0, 16)]);
     let hung = [(); 8].map(|()| scene.semaphore.try_acquire().unwrap());
     (0..16).for_each(|_| scene.call(MS));
-    assert_eq!(scene.semaphore.limit(), 60);
-    assert_eq!(scene.semaphore.in_flight(), 8);
+    assert_eq!(scene.semaphore.snapshot().permits.limit, 60);
+    assert_eq!(scene.semaphore.snapshot().permits.in_use, 8);
     hung.into_iter().for_each(std::mem::forget);
     (0..16).for_each(|_| scene.call(MS));
     assert_eq!(scene.windows(), 2);
@@ -191,9 +197,12 @@ fn permit_dropped_by_a_panic_is_ignored() {
         panic!("as the test wants it");
     });
     assert!(panicked.is_err());
-    assert_eq!((scene.windows(), scene.semaphore.in_flight()), (0, 0));
+    assert_eq!(
+        (scene.windows(), scene.semaphore.snapshot().permits.in_use),
+        (0, 0)
+    );
     scene.call(MS);
-    assert_eq!(scene.semaphore.limit(), 7);
+    assert_eq!(scene.semaphore.snapshot().permits.limit, 7);
 }
 
 #[test]
@@ -206,7 +215,7 @@ fn overloaded_counts_without_a_latency() {
     let window = scene.last();
     assert_eq!((window.samples(), window.overloaded()), (3, 2));
     assert_eq!(window.mean_latency(), Some(3 * MS));
-    assert_eq!(scene.semaphore.limit(), 4);
+    assert_eq!(scene.semaphore.snapshot().permits.limit, 4);
 }
 
 #[test]
@@ -218,12 +227,12 @@ fn update_with_a_limit_that_is_none_changes_nothing_and_is_counted() {
         scene.call(MS);
         let snapshot = scene.semaphore.snapshot();
         assert_eq!((snapshot.windows, snapshot.rejected_targets), (1, 1));
-        assert_eq!(scene.semaphore.limit(), 5);
+        assert_eq!(scene.semaphore.snapshot().permits.limit, 5);
         // The size of the window stays as well.
         scene.call(MS);
-        assert_eq!(scene.semaphore.limit(), 5);
+        assert_eq!(scene.semaphore.snapshot().permits.limit, 5);
         scene.call(MS);
-        assert_eq!(scene.semaphore.limit(), 6);
+        assert_eq!(scene.semaphore.snapshot().permits.limit, 6);
         assert_eq!(scene.last().limit(), 5.0);
     }
 }
@@ -240,7 +249,7 @@ fn update_out_of_the_range_is_clamped_and_the_window_says_so() {
     ]);
     let limits = [5, 1000, 1, 3, 2, 2];
     for limit in limits {
-        assert_eq!(scene.semaphore.limit(), limit);
+        assert_eq!(scene.semaphore.snapshot().permits.limit, limit);
         scene.call(MS);
     }
     let seen: Vec<f64> = scene
@@ -273,22 +282,22 @@ fn limits_apply_to_the_initial_limit() {
     }
     for (range, first, second) in [(3..=9, 9, 9), (25..=30, 25, 30), (1..=1, 1, 1)] {
         let semaphore = AdaptiveSemaphore::new(Twenty).limits(range);
-        assert_eq!(semaphore.limit(), first);
+        assert_eq!(semaphore.snapshot().permits.limit, first);
         drop(semaphore.try_acquire());
-        assert_eq!(semaphore.limit(), second);
+        assert_eq!(semaphore.snapshot().permits.limit, second);
     }
     let most = tollgate::Semaphore::MAX_PERMITS;
     let semaphore = AdaptiveSemaphore::new(Twenty).limits(most..=most);
     drop(semaphore.try_acquire());
-    assert_eq!(semaphore.limit(), most);
+    assert_eq!(semaphore.snapshot().permits.limit, most as u64);
 }
 
 #[test]
 fn limits_set_twice_keep_what_the_controller_wants() {
     let semaphore = AdaptiveSemaphore::new(Gradient::default()).limits(1..=5);
-    assert_eq!(semaphore.limit(), 5);
+    assert_eq!(semaphore.snapshot().permits.limit, 5);
     let semaphore = semaphore.limits(1..=100);
-    assert_eq!(semaphore.limit(), 20);
+    assert_eq!(semaphore.snapshot().permits.limit, 20);
 }
 
 /// A controller that does what no controller should.
@@ -309,7 +318,7 @@ impl Controller for Odd {
         self.updates.fetch_add(1, Ordering::Relaxed);
         let semaphore = self.semaphore.lock().unwrap().clone().unwrap();
         // Its own call still has a permit, and no window is open.
-        assert_eq!(semaphore.in_flight(), 1);
+        assert_eq!(semaphore.snapshot().permits.in_use, 1);
         drop(semaphore.try_acquire());
         assert_eq!(
             semaphore.snapshot().windows as usize,
@@ -335,9 +344,21 @@ fn update_may_use_the_semaphore_and_panic() {
     semaphore.try_acquire().unwrap().overloaded();
     let snapshot = semaphore.snapshot();
     assert_eq!((snapshot.windows, snapshot.rejected_targets), (1, 1));
-    assert_eq!((semaphore.limit(), semaphore.in_flight()), (3, 0));
+    assert_eq!(
+        (
+            semaphore.snapshot().permits.limit,
+            semaphore.snapshot().permits.in_use
+        ),
+        (3, 0)
+    );
     drop(semaphore.try_acquire());
-    assert_eq!((semaphore.limit(), updates.load(Ordering::Relaxed)), (5, 2));
+    assert_eq!(
+        (
+            semaphore.snapshot().permits.limit,
+            updates.load(Ordering::Relaxed)
+        ),
+        (5, 2)
+    );
     own.lock().unwrap().take();
 }
 
@@ -347,7 +368,10 @@ fn update_that_raises_the_limit_admits_waiters() {
     let held = scene.semaphore.try_acquire().unwrap();
     let mut waiters = [(); 4].map(|()| Waiter::parked(scene.semaphore.acquire()));
     assert_eq!(
-        (scene.semaphore.waiting(), scene.semaphore.in_flight()),
+        (
+            scene.semaphore.snapshot().permits.waiting,
+            scene.semaphore.snapshot().permits.in_use
+        ),
         (4, 1)
     );
     drop(held);
@@ -362,7 +386,10 @@ fn update_that_lowers_the_limit_takes_no_permit_away() {
     let mut permits = [(); 3].map(|()| scene.semaphore.try_acquire().ok());
     permits[0] = None;
     assert_eq!(
-        (scene.semaphore.limit(), scene.semaphore.in_flight()),
+        (
+            scene.semaphore.snapshot().permits.limit,
+            scene.semaphore.snapshot().permits.in_use
+        ),
         (1, 2)
     );
     permits[1] = None;
@@ -382,7 +409,7 @@ fn close_refuses_waiters_and_newcomers_and_leaves_samples_alone() {
     assert_eq!(waiter.refused(), ErrorKind::Closed);
     drop(held);
     assert!(idle.poll().is_ready());
-    assert_eq!(scene.semaphore.limit(), 4);
+    assert_eq!(scene.semaphore.snapshot().permits.limit, 4);
     assert_eq!(kind(scene.semaphore.try_acquire()), ErrorKind::Closed);
 }
 
@@ -414,7 +441,7 @@ fn timeout_runs_on_the_clock_of_the_semaphore() {
     assert!(waiter.is_pending());
     scene.clock.advance(MS);
     assert_eq!(waiter.refused(), ErrorKind::TimedOut);
-    assert_eq!(scene.semaphore.waiting(), 0);
+    assert_eq!(scene.semaphore.snapshot().permits.waiting, 0);
 }
 
 #[test]
@@ -424,9 +451,12 @@ fn all_refused_later_ignores_the_call() {
     let both = all((&*scene.semaphore, &full));
     assert!(both.try_enter().is_err());
     drop(Waiter::parked(both.enter()));
-    assert_eq!((scene.windows(), scene.semaphore.in_flight()), (0, 0));
+    assert_eq!(
+        (scene.windows(), scene.semaphore.snapshot().permits.in_use),
+        (0, 0)
+    );
     scene.call(MS);
-    assert_eq!(scene.semaphore.limit(), 9);
+    assert_eq!(scene.semaphore.snapshot().permits.limit, 9);
 }
 
 #[test]
@@ -519,11 +549,11 @@ fn operations_at_random_lose_nothing() {
     let semaphore = semaphore.max_waiters(20).clock(&clock);
     let (mut held, mut waiters) = (Vec::new(), Vec::new());
     for _ in 0..operations {
-        let limit = semaphore.limit();
+        let limit = semaphore.snapshot().permits.limit;
         match random.below(8) {
             0 | 1 => match semaphore.try_acquire() {
                 Ok(permit) => {
-                    assert!(semaphore.in_flight() <= limit);
+                    assert!(semaphore.snapshot().permits.in_use <= limit);
                     held.push(permit);
                 }
                 Err(error) => assert_eq!(error.kind(), ErrorKind::NoPermits),
@@ -557,9 +587,18 @@ fn operations_at_random_lose_nothing() {
             held.push(waiters.remove(0).granted());
         }
         let granted = waiters.iter().filter(|waiter| waiter.wakes() > 0).count();
-        assert_eq!(semaphore.in_flight(), held.len() + granted);
-        assert_eq!(semaphore.waiting(), waiters.len() - granted);
-        assert!(semaphore.waiting() == 0 || semaphore.in_flight() >= semaphore.limit());
+        assert_eq!(
+            semaphore.snapshot().permits.in_use,
+            (held.len() + granted) as u64
+        );
+        assert_eq!(
+            semaphore.snapshot().permits.waiting,
+            waiters.len() - granted
+        );
+        assert!(
+            semaphore.snapshot().permits.waiting == 0
+                || semaphore.snapshot().permits.in_use >= semaphore.snapshot().permits.limit
+        );
     }
     drop((waiters, held));
     let snapshot = semaphore.snapshot();

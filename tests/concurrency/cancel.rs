@@ -185,7 +185,7 @@ fn one_token_cancels_many_and_leaves_the_others_in_the_queue() {
         assert_eq!(waiter.wakes(), 1);
         assert_eq!(waiter.refused(), ErrorKind::Cancelled);
     }
-    assert_eq!(semaphore.waiting(), 100);
+    assert_eq!(semaphore.snapshot().waiting, 100);
     drop(held);
     for waiter in &mut others {
         drop(waiter.granted());
@@ -214,7 +214,7 @@ async fn a_token_and_a_timeout_stack_in_both_orders_and_can_be_spawned() {
         tokio::spawn(wait().cancel_on(token.child_token()).timeout(LONG)),
         tokio::spawn(wait().timeout(LONG).cancel_on(token.clone())),
     ];
-    while semaphore.waiting() < tasks.len() {
+    while semaphore.snapshot().waiting < tasks.len() {
         tokio::task::yield_now().await;
     }
     token.cancel();
@@ -235,7 +235,7 @@ fn a_blocked_thread_can_be_cancelled_whatever_the_order() {
             scope.spawn(|| kind(semaphore.acquire().cancel_on(&token).timeout(LONG).wait())),
             scope.spawn(|| kind(semaphore.acquire().timeout(LONG).cancel_on(&token).wait())),
         ];
-        while semaphore.waiting() < waits.len() {
+        while semaphore.snapshot().waiting < waits.len() {
             thread::yield_now();
         }
         token.cancel();

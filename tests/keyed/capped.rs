@@ -47,7 +47,7 @@ fn new_key_is_refused_until_the_first_it_looked_at_makes_room() {
     assert_eq!(refused.retry_after(), Some(Duration::from_nanos(1)));
     clock.advance(Duration::from_nanos(1));
     users.key(&3).try_acquire().unwrap();
-    assert_eq!(users.key(&1).available(), 2);
+    assert_eq!(users.key(&1).snapshot().available, 2);
     assert_eq!(users.len(), 2);
 }
 
@@ -61,7 +61,7 @@ fn call_that_costs_nothing_or_is_never_admitted_evicts_nobody() {
         users.key(&2).acquire_many(0).wait().unwrap();
         let too_many = kind(users.key(&2).try_acquire_many(5));
         assert_eq!(too_many, ErrorKind::ExceedsCapacity);
-        assert_eq!((users.len(), users.key(&1).available()), (1, 0));
+        assert_eq!((users.len(), users.key(&1).snapshot().available), (1, 0));
     }
 }
 
@@ -82,8 +82,8 @@ fn evict_forgets_the_key_that_owes_least() {
     users.key(&1).try_acquire_many(4).unwrap();
     users.key(&2).try_acquire_many(3).unwrap();
     users.key(&3).try_acquire_many(4).unwrap();
-    assert_eq!(users.key(&1).available(), 0);
-    assert_eq!(users.key(&2).available(), 4);
+    assert_eq!(users.key(&1).snapshot().available, 0);
+    assert_eq!(users.key(&2).snapshot().available, 4);
     assert_eq!(users.len(), 2);
 }
 
@@ -97,7 +97,7 @@ fn waiters_survive_the_eviction_of_everything_else() {
         for key in 1..10_000 {
             let _ = users.key(&key).try_acquire_many(4);
         }
-        assert_eq!(users.key(&0).waiting(), 2);
+        assert_eq!(users.key(&0).snapshot().waiting, 2);
         assert_eq!(kind(users.key(&0).try_acquire()), ErrorKind::RateLimited);
         clock.advance(SECOND);
         assert_eq!(first.granted().at(), clock.now());
@@ -172,7 +172,10 @@ fn shrink_drops_recovered_keys_and_retain_those_it_does_not_keep() {
     for key in 0..5000 {
         let owes = key % 6 == 3;
         if key != 1 {
-            assert_eq!(users.key(&key).available(), if owes { 3 } else { 4 });
+            assert_eq!(
+                users.key(&key).snapshot().available,
+                if owes { 3 } else { 4 }
+            );
         }
     }
     clock.advance(SECOND);
@@ -252,11 +255,11 @@ fn keys_with_equal_hashes_are_different_keys() {
     assert_eq!(kind(users.key(&60).try_acquire()), ErrorKind::TooManyKeys);
     for key in 0..60 {
         assert_eq!(
-            users.key(&key).waiting(),
+            users.key(&key).snapshot().waiting,
             usize::from(key == 5 || key == 50)
         );
         if key != 5 && key != 50 {
-            assert_eq!(users.key(&key).available(), 99 - u64::from(key));
+            assert_eq!(users.key(&key).snapshot().available, 99 - u64::from(key));
         }
     }
     clock.advance(100 * SECOND);

@@ -26,7 +26,13 @@ fn waiters_of_each_key_go_in_the_order_in_which_they_joined() {
         (0..3).map(wait).collect::<Vec<_>>()
     };
     let (mut one, mut two) = (queue(1), queue(2));
-    assert_eq!((users.key(&1).waiting(), users.key(&2).waiting()), (3, 3));
+    assert_eq!(
+        (
+            users.key(&1).snapshot().waiting,
+            users.key(&2).snapshot().waiting
+        ),
+        (3, 3)
+    );
     for turn in 0..3 {
         clock.advance(SECOND);
         for queue in [&mut one, &mut two] {
@@ -94,7 +100,7 @@ fn refund_that_takes_a_limiter_after_the_close_leaves_it_closed() {
     user.try_acquire().unwrap();
     users.close();
     user.refund(first);
-    assert_eq!(user.available(), 3);
+    assert_eq!(user.snapshot().available, 3);
     assert_eq!(user.peek().retry_after, Duration::MAX);
 }
 
@@ -110,7 +116,7 @@ fn refund_of_a_charge_that_is_paid_off_is_not_of_a_later_one() {
     clock.advance(2 * SECOND);
     user.try_acquire_many(2).unwrap();
     user.refund(second);
-    assert_eq!(user.available(), 2);
+    assert_eq!(user.snapshot().available, 2);
 }
 
 /// From outside: a key said `TimedOut` where a limiter says `QueueFull`. A full queue comes before a

@@ -26,9 +26,9 @@ fn requota_asks_for_the_quota_of_a_key_again() {
     let user = users.key(&1);
     user.try_acquire_many(2).unwrap();
     burst.store(8, Ordering::Relaxed);
-    assert_eq!(user.available(), 2);
+    assert_eq!(user.snapshot().available, 2);
     users.requota(&1);
-    assert_eq!(user.available(), 4);
+    assert_eq!(user.snapshot().available, 4);
     assert_eq!(user.quota(), Quota::per_second(8).burst(8));
     user.try_acquire_many(4).unwrap();
     // Also for who waits.
@@ -68,11 +68,11 @@ fn set_quota_for_all_keeps_what_was_spent_in_proportion() {
     let mut waiter = Waiter::parked(users.key(&2).acquire_many(4));
     users.set_quota(Quota::per_second(8).burst(8));
     assert_eq!(users.quota(), Quota::per_second(8).burst(8));
-    assert_eq!(users.key(&1).available(), 4);
-    assert_eq!(users.key(&3).available(), 8);
+    assert_eq!(users.key(&1).snapshot().available, 4);
+    assert_eq!(users.key(&3).snapshot().available, 8);
     // Charges from before cannot be refunded.
     users.key(&1).refund(spent);
-    assert_eq!(users.key(&1).available(), 4);
+    assert_eq!(users.key(&1).snapshot().available, 4);
     clock.advance(SECOND / 2);
     waiter.granted();
 }
@@ -140,10 +140,10 @@ fn every_key_keeps_its_quota_when_the_map_is_full() {
     clock.advance(SECOND / 2);
     for key in 0..2000 {
         let waiting = usize::from(key == 0);
-        assert_eq!(users.key(&key).waiting(), waiting, "{key}");
+        assert_eq!(users.key(&key).snapshot().waiting, waiting, "{key}");
         let granted = u64::from(key % 50 == 0 && key > 0);
         let expected = u64::from(key).div_ceil(2) - granted;
-        let available = users.key(&key).available();
+        let available = users.key(&key).snapshot().available;
         assert_eq!(available, expected, "{key}");
     }
     clock.advance(SECOND / 2);

@@ -170,7 +170,7 @@ fn waker_may_set_the_quota_that_wakes_it() {
         assert_eq!(users.quota(), Quota::per_second(1).burst(8));
         assert_eq!(users.key(&key).quota(), users.quota(), "{key}");
         clock.advance(Duration::from_secs(8));
-        assert_eq!(users.key(&key).available(), 8, "{key}");
+        assert_eq!(users.key(&key).snapshot().available, 8, "{key}");
     }
 }
 

@@ -29,7 +29,7 @@ fn keys_met_in_two_runtimes_by_turns_limit_both() {
         for free in [true, false, false] {
             for runtime in &runtimes {
                 runtime.block_on(async {
-                    assert_eq!(users.key(&1).available() == 1, free);
+                    assert_eq!(users.key(&1).snapshot().available == 1, free);
                     assert_eq!(users.key(&1).try_acquire().is_ok(), free);
                     let after = users.key(&1).try_acquire().unwrap_err().retry_after();
                     assert_eq!(after, Some(HOUR));
@@ -49,10 +49,10 @@ fn max_keys_counts_a_key_until_no_runtime_in_use_owes() {
         let [here, other] = [paused_runtime(), paused_runtime()];
         let refused = || here.block_on(async { users.key(&2).try_acquire().map(drop) });
         other.block_on(async { users.key(&1).try_acquire().unwrap() });
-        here.block_on(async { assert_eq!(users.key(&1).available(), 1) });
+        here.block_on(async { assert_eq!(users.key(&1).snapshot().available, 1) });
         if evicts {
             refused().unwrap();
-            other.block_on(async { assert_eq!(users.key(&1).available(), 1) });
+            other.block_on(async { assert_eq!(users.key(&1).snapshot().available, 1) });
             continue;
         }
         let error = refused().unwrap_err();
@@ -99,12 +99,15 @@ fn evict_drops_the_key_that_owes_least_but_none_with_waiters() {
         users.key(&2).try_acquire_many(3).unwrap();
         users.key(&3).try_acquire_many(4).unwrap();
         assert_eq!(
-            (users.key(&1).available(), users.key(&2).available()),
+            (
+                users.key(&1).snapshot().available,
+                users.key(&2).snapshot().available
+            ),
             (0, 4)
         );
     });
     other.block_on(async {
-        assert_eq!(users.key(&0).waiting(), 1);
+        assert_eq!(users.key(&0).snapshot().waiting, 1);
         sleep(HOUR).await;
     });
     waiter.granted();
@@ -170,8 +173,8 @@ fn set_quota_requota_and_close_reach_every_runtime() {
         }
         for runtime in &runtimes {
             runtime.block_on(async {
-                assert_eq!(users.key(&1).available(), 4);
-                assert_eq!(users.key(&3).available(), 8);
+                assert_eq!(users.key(&1).snapshot().available, 4);
+                assert_eq!(users.key(&3).snapshot().available, 8);
             });
         }
         users.close();

@@ -300,8 +300,8 @@ impl World {
                     "{cost} of {key}"
                 );
             }
-            assert_eq!(ours.available(), single.available());
-            assert_eq!(ours.waiting(), single.waiting());
+            assert_eq!(ours.snapshot().available, single.snapshot().available);
+            assert_eq!(ours.snapshot().waiting, single.snapshot().waiting);
             assert_eq!(ours.quota(), single.quota());
         }
     }

@@ -72,7 +72,7 @@ fn to_block(wait: impl Fn(&CondvarSemaphore)) -> usize {
         thread::scope(|scope| {
             scope.spawn(|| {
                 begun.store(true, Ordering::SeqCst);
-                while semaphore.waiting() == 0 {
+                while semaphore.snapshot().waiting == 0 {
                     thread::yield_now();
                 }
                 drop(held);

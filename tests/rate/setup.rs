@@ -99,10 +99,10 @@ pub(crate) fn assert_limited(limiter: &RateLimiter, cost: u64, retry_after: Dura
 /// So much can be had at once, and no more.
 #[track_caller]
 pub(crate) fn assert_available(limiter: &RateLimiter, available: u64) {
-    assert_eq!(limiter.available(), available);
-    assert_eq!(limiter.waiting(), 0);
+    assert_eq!(limiter.snapshot().available, available);
+    assert_eq!(limiter.snapshot().waiting, 0);
     let charge = limiter.try_acquire_many(available).unwrap();
     assert_eq!(kind(limiter.try_acquire()), ErrorKind::RateLimited);
     limiter.refund(charge);
-    assert_eq!(limiter.available(), available);
+    assert_eq!(limiter.snapshot().available, available);
 }

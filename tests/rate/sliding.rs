@@ -119,7 +119,7 @@ proptest! {
             }
             let now = clock.now().as_nanos();
             let used = times.iter().filter(|time| **time + period > now).count();
-            prop_assert!(limiter.available() as usize <= count.saturating_sub(used));
+            prop_assert!(limiter.snapshot().available as usize <= count.saturating_sub(used));
         }
     }
 
@@ -169,7 +169,7 @@ proptest! {
             let now = clock.now().as_nanos();
             let within = charged.iter().filter(|(at, _)| at + period > now);
             let within: u64 = within.map(|(_, cost)| cost).sum();
-            prop_assert_eq!(limiter.available(), count.saturating_sub(within));
+            prop_assert_eq!(limiter.snapshot().available, count.saturating_sub(within));
         }
     }
 }
@@ -201,7 +201,7 @@ fn set_quota_of_a_log_to_many_sizes_keeps_what_was_spent() {
         let count = 1 << power;
         let change = |count| limiter.set_quota_with(quota(count), QuotaChange::KeepSpent);
         change(count);
-        assert_eq!(limiter.available(), count - count / 2);
+        assert_eq!(limiter.snapshot().available, count - count / 2);
         limiter.try_acquire_many(count - count / 2).unwrap();
         let mut waiter = Waiter::parked(limiter.acquire_many(count));
         change(count + 1);
@@ -209,7 +209,7 @@ fn set_quota_of_a_log_to_many_sizes_keeps_what_was_spent() {
         assert_eq!(limiter.peek_many(0).reset_after, Duration::from_secs(1));
         drop(waiter);
         change(count);
-        assert_eq!(limiter.available(), 0);
+        assert_eq!(limiter.snapshot().available, 0);
     }
 }
 
@@ -226,10 +226,10 @@ fn million_slots_are_charged_refunded_and_changed() {
         }
         assert_eq!(kind(limiter.try_acquire()), ErrorKind::RateLimited);
         limiter.refund(first);
-        assert_eq!(limiter.available(), most - 5);
+        assert_eq!(limiter.snapshot().available, most - 5);
         limiter.charge(2 * most);
         limiter.set_quota(Quota::per_hour(most + 1));
-        assert_eq!(limiter.available(), 0);
+        assert_eq!(limiter.snapshot().available, 0);
     }
 }
 
@@ -249,11 +249,14 @@ fn largest_costs_and_longest_periods_saturate() {
         assert!(charge.cost() > 10);
         assert!(strict.peek().retry_after > nanos(LAST_TICK / 2));
         strict.charge(u64::MAX);
-        assert_eq!((strict.charge(1).cost(), strict.available()), (0, 0));
+        assert_eq!(
+            (strict.charge(1).cost(), strict.snapshot().available),
+            (0, 0)
+        );
         let (_clock, debts) = lenient(algorithm, quota);
         debts.try_acquire().unwrap();
         debts.refund(debts.charge(u64::MAX));
-        assert_eq!(debts.available(), 2);
+        assert_eq!(debts.snapshot().available, 2);
 
         let (clock, longest) = limiter(algorithm, Quota::new(64, nanos(1 << 58)));
         let charge = longest.try_acquire_many(63).unwrap();
@@ -263,7 +266,7 @@ fn largest_costs_and_longest_periods_saturate() {
         assert!(refused.retry_after() > Some(nanos(u64::MAX / 2)));
         longest.refund(charge);
         clock.advance(Duration::MAX);
-        assert_eq!(longest.available(), 63);
+        assert_eq!(longest.snapshot().available, 63);
     }
     let (clock, log) = limiter(LOG, Quota::new(1, nanos(1 << 40)));
     clock.advance(nanos(LAST_TICK));

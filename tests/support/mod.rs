@@ -160,7 +160,7 @@ pub(crate) fn kind<T: Debug>(result: Result<T, AcquireError>) -> ErrorKind {
 pub(crate) fn assert_at_rest(semaphore: &Semaphore, permits: usize) {
     assert_eq!(semaphore.permits(), permits);
     assert_eq!(semaphore.available_permits(), permits);
-    assert_eq!(semaphore.waiting(), 0);
+    assert_eq!(semaphore.snapshot().waiting, 0);
     if !semaphore.is_closed() {
         let all = u32::try_from(permits).expect("small in tests");
         drop(semaphore.try_acquire_many(all).expect("the line is open"));

@@ -43,9 +43,9 @@ pub(super) type Rest = Bytes;
 ///
 /// let frame = body.frame().await.ok_or("a frame")??;
 /// assert_eq!(frame.data_ref().map(|data| &data[..]), Some(&b"six byte"[..]));
-/// assert_eq!(limiter.available(), 1000 - 8);
+/// assert_eq!(limiter.snapshot().available, 1000 - 8);
 /// assert_eq!(body.collect().await?.to_bytes(), "s more");
-/// assert_eq!(limiter.available(), 1000 - 14);
+/// assert_eq!(limiter.snapshot().available, 1000 - 14);
 /// # Ok(())
 /// # }
 /// ```

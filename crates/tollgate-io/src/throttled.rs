@@ -122,7 +122,7 @@ impl<S, T: Weighted> Throttled<S, T> {
     /// let mut reader = [7; 500].as_slice().throttled(&limiter).chunk(64);
     /// let mut buffer = [0; 500];
     /// assert_eq!(reader.read(&mut buffer).await?, 64);
-    /// assert_eq!(limiter.available(), 936);
+    /// assert_eq!(limiter.snapshot().available, 936);
     /// # Ok(())
     /// # }
     /// # #[cfg(not(feature = "tokio"))]
@@ -230,7 +230,7 @@ pub trait ThrottleIoExt: Sized {
     /// let mut source = b"charged before it moves".as_slice().throttled(&limiter);
     /// let mut buffer = [0; 64];
     /// assert_eq!(source.read(&mut buffer).await?, 23);
-    /// assert_eq!(limiter.available(), 1000 - 23);
+    /// assert_eq!(limiter.snapshot().available, 1000 - 23);
     /// # Ok(())
     /// # }
     /// # #[cfg(not(feature = "tokio"))]

@@ -180,7 +180,7 @@ mod tests {
     fn ask(throttle: &CondvarThrottle, blocked: usize) -> Waiting<EnterCondvar> {
         let mut enter = throttle.enter();
         assert!((&mut enter).now_or_never().is_none());
-        until(|| throttle.0.semaphore.waiting() == blocked);
+        until(|| throttle.0.semaphore.snapshot().waiting == blocked);
         enter
     }
 
@@ -206,9 +206,9 @@ mod tests {
         drop(held);
         drop(first.await.unwrap());
         let held = (&mut second).await.unwrap();
-        assert_eq!(throttle.0.semaphore.available_permits(), 0);
+        assert_eq!(throttle.0.semaphore.snapshot().available, 0);
         drop(held);
-        assert_eq!(throttle.0.semaphore.available_permits(), 1);
+        assert_eq!(throttle.0.semaphore.snapshot().available, 1);
     }
 
     #[tokio::test]
@@ -216,7 +216,7 @@ mod tests {
         let throttle = CondvarThrottle::new(1).unwrap();
         let _lazy = throttle.enter();
         drop(throttle.enter().await.unwrap());
-        assert_eq!(throttle.0.semaphore.available_permits(), 1);
+        assert_eq!(throttle.0.semaphore.snapshot().available, 1);
     }
 
     #[tokio::test]
@@ -224,12 +224,12 @@ mod tests {
         let (throttle, held) = taken().await;
         let request = ask(&throttle, 1);
         drop(request);
-        until(|| throttle.0.semaphore.waiting() == 0);
+        until(|| throttle.0.semaphore.snapshot().waiting == 0);
         // The only thread serves the next one.
         let next = ask(&throttle, 1);
         drop(held);
         drop(next.await.unwrap());
-        assert_eq!(throttle.0.semaphore.available_permits(), 1);
+        assert_eq!(throttle.0.semaphore.snapshot().available, 1);
     }
 
     #[tokio::test]
@@ -254,9 +254,9 @@ mod tests {
         let request = ask(&throttle, 1);
         drop(held);
         // The thread has it, or has handed it over.
-        until(|| throttle.0.semaphore.waiting() == 0);
+        until(|| throttle.0.semaphore.snapshot().waiting == 0);
         drop(request);
-        until(|| throttle.0.semaphore.available_permits() == 1);
+        until(|| throttle.0.semaphore.snapshot().available == 1);
         drop(throttle.enter().await.unwrap());
     }
 
@@ -275,7 +275,7 @@ mod tests {
         for thread in threads {
             thread.join().unwrap();
         }
-        assert_eq!(held.0.semaphore().available_permits(), 0, "still valid");
+        assert_eq!(held.0.semaphore().snapshot().available, 0, "still valid");
     }
 
     #[test]

@@ -22,16 +22,16 @@ fn two_local_handles_and_a_joiner_share_the_last_ones() {
         let through = u64::from(mine) + u64::from(theirs);
         match joined {
             // It was there before both.
-            Ok(_) => assert_eq!((through, limiter.available()), (0, 0)),
+            Ok(_) => assert_eq!((through, limiter.snapshot().available), (0, 0)),
             Err(waiter) => {
                 // While it waits nobody takes anything past it.
                 let in_hand = first.buffered() + second.buffered();
                 assert!(through > 0);
                 assert!(through + in_hand <= 3);
                 drop((first, second));
-                assert_eq!(limiter.waiting(), 1);
+                assert_eq!(limiter.snapshot().waiting, 1);
                 drop(waiter);
-                assert_eq!(limiter.available(), 3 - through);
+                assert_eq!(limiter.snapshot().available, 3 - through);
             }
         }
     });
@@ -56,7 +56,7 @@ fn a_local_handle_does_not_pass_somebody_who_joins() {
         let through = u64::from(before) + u64::from(in_hand > 0);
         assert!(through <= 2);
         drop(waiter);
-        assert_eq!(limiter.available(), 2 - through);
+        assert_eq!(limiter.snapshot().available, 2 - through);
     });
 }
 
@@ -77,7 +77,7 @@ fn a_call_beside_a_refund_uses_up_what_is_buffered() {
         local.try_acquire_many(3).unwrap();
         refund.join().unwrap();
         assert_eq!(local.buffered(), 0);
-        assert_eq!(limiter.available(), 4);
+        assert_eq!(limiter.snapshot().available, 4);
     });
 }
 
@@ -97,11 +97,11 @@ fn a_batch_beside_a_return_can_be_given_back_in_full() {
         first.return_unused();
         let mine = limiter.try_acquire_many(3).unwrap();
         let mut second = other.join().unwrap();
-        assert_eq!(limiter.available() + second.buffered(), 2);
+        assert_eq!(limiter.snapshot().available + second.buffered(), 2);
         second.return_unused();
-        assert_eq!(limiter.available(), 2);
+        assert_eq!(limiter.snapshot().available, 2);
         limiter.refund(mine);
-        assert_eq!(limiter.available(), 5);
+        assert_eq!(limiter.snapshot().available, 5);
     });
 }
 
@@ -115,6 +115,9 @@ fn a_local_handle_that_is_dropped_and_a_joiner_do_not_miss_each_other() {
         drop(local);
         // No time has passed.
         charge_of(joiner.join().unwrap());
-        assert_eq!((limiter.waiting(), limiter.available()), (0, 0));
+        assert_eq!(
+            (limiter.snapshot().waiting, limiter.snapshot().available),
+            (0, 0)
+        );
     });
 }

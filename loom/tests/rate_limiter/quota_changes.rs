@@ -113,7 +113,7 @@ fn set_quota_beside_passing_time_mints_nothing() {
         // One came back before the change, or two after it; or one before it and none after.
         let spent = u64::from(admitted);
         assert!(admitted);
-        assert!(limiter.available() + spent <= 2);
+        assert!(limiter.snapshot().available + spent <= 2);
     });
 }
 
@@ -145,10 +145,10 @@ fn set_quota_to_unlimited_and_back_releases_a_joiner_and_mints_nothing() {
         limiter.set_quota(Quota::UNLIMITED);
         limiter.set_quota(Quota::per_hour(1).burst(2));
         let charge = charge_of(joiner.join().unwrap());
-        let left = limiter.available();
+        let left = limiter.snapshot().available;
         limiter.try_acquire_many(left).unwrap();
         limiter.refund(charge);
-        assert_eq!(left + limiter.available(), 2);
+        assert_eq!(left + limiter.snapshot().available, 2);
     });
 }
 
@@ -186,7 +186,7 @@ fn set_quota_to_unlimited_beside_a_refund_releases_the_waiter() {
         limiter.set_quota(Quota::UNLIMITED);
         other.join().unwrap();
         waiter.output().unwrap();
-        assert_eq!(limiter.waiting(), 0);
+        assert_eq!(limiter.snapshot().waiting, 0);
     });
 }
 
@@ -202,13 +202,13 @@ fn set_quota_to_many_per_nanosecond_and_back_beside_a_decision_loses_nothing() {
         let dense = Quota::new(5, Duration::from_nanos(2)).burst(4);
         limiter.set_quota(dense);
         assert!(other.join().unwrap());
-        assert_eq!(limiter.available(), 2);
+        assert_eq!(limiter.snapshot().available, 2);
         limiter.set_quota(Quota::per_hour(1).burst(4));
-        assert_eq!(limiter.available(), 2);
+        assert_eq!(limiter.snapshot().available, 2);
         limiter.try_acquire_many(2).unwrap();
         limiter.set_quota(dense);
         clock.advance(Duration::from_nanos(1));
-        assert_eq!(limiter.available(), 2);
+        assert_eq!(limiter.snapshot().available, 2);
     });
 }
 
@@ -224,7 +224,7 @@ fn set_quota_that_makes_two_due_beside_a_try_releases_both_before_it() {
             let limiter = Arc::clone(&limiter);
             thread::spawn(move || {
                 let tried = limiter.try_acquire().map_err(|error| error.retry_after());
-                (tried, limiter.waiting())
+                (tried, limiter.snapshot().waiting)
             })
         };
         limiter.set_quota_with(Quota::per_second(1).burst(4), QuotaChange::KeepSpent);
@@ -236,7 +236,7 @@ fn set_quota_that_makes_two_due_beside_a_try_releases_both_before_it() {
         for waiter in waiters {
             waiter.output().unwrap();
         }
-        assert_eq!(limiter.waiting(), 0);
+        assert_eq!(limiter.snapshot().waiting, 0);
     });
 }
 
@@ -253,7 +253,7 @@ fn set_quota_that_makes_two_due_beside_passing_time_releases_both() {
         for waiter in waiters {
             waiter.output().unwrap();
         }
-        assert_eq!(limiter.waiting(), 0);
+        assert_eq!(limiter.snapshot().waiting, 0);
     });
 }
 
@@ -270,6 +270,6 @@ fn close_beside_a_waiter_that_leaves_reaches_the_others() {
         for waiter in [first, third] {
             assert_eq!(waiter.output().unwrap_err().kind(), ErrorKind::Closed);
         }
-        assert_eq!(limiter.waiting(), 0);
+        assert_eq!(limiter.snapshot().waiting, 0);
     });
 }

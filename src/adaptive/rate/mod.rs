@@ -395,11 +395,6 @@ impl AdaptiveRate {
         self.control.rule().rate()
     }
 
-    /// Returns the number of waiters.
-    pub fn waiting(&self) -> usize {
-        self.limiter.waiting()
-    }
-
     /// Returns whether it was [closed](Self::close).
     pub fn is_closed(&self) -> bool {
         self.limiter.is_closed()

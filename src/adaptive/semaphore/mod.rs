@@ -93,7 +93,7 @@ use crate::wait::Waiting;
 ///     }
 ///
 ///     fn update(&mut self, window: &SampleWindow) -> Target {
-///         let limit = window.limit() + if window.overloaded() == 0 { 1.0 } else { -1.0 };
+///         let limit = window.snapshot().permits.limit + if window.overloaded() == 0 { 1.0 } else { -1.0 };
 ///         Target { limit, samples: 4 }
 ///     }
 /// }
@@ -106,13 +106,13 @@ use crate::wait::Waiting;
 ///     // Call the backend.
 ///     drop(permit);
 /// }
-/// assert_eq!(backend.limit(), 3);
+/// assert_eq!(backend.snapshot().permits.limit, 3);
 ///
 /// for _ in 0..4 {
 ///     // The backend answers with the status 503.
 ///     backend.acquire().await?.overloaded();
 /// }
-/// assert_eq!(backend.limit(), 2);
+/// assert_eq!(backend.snapshot().permits.limit, 2);
 /// # Ok(())
 /// # }
 /// ```
@@ -157,7 +157,7 @@ impl AdaptiveSemaphore {
     /// use tollgate::adaptive::AdaptiveSemaphore;
     ///
     /// let backend = AdaptiveSemaphore::default().limits(2..=8).max_waiters(100);
-    /// assert_eq!(backend.limit(), 8);
+    /// assert_eq!(backend.snapshot().permits.limit, 8);
     /// ```
     #[track_caller]
     #[must_use]
@@ -249,7 +249,7 @@ impl AdaptiveSemaphore {
     /// let backend = Arc::new(AdaptiveSemaphore::default());
     /// let permit = Arc::clone(&backend).acquire_owned().await?;
     /// tokio::spawn(async move { drop(permit) }).await?;
-    /// assert_eq!(backend.in_flight(), 0);
+    /// assert_eq!(backend.snapshot().permits.in_use, 0);
     /// # Ok(())
     /// # }
     /// ```
@@ -299,23 +299,6 @@ impl AdaptiveSemaphore {
 
 /// Closing and observing.
 impl AdaptiveSemaphore {
-    /// Returns the limit in force. With the default controller it halves for a window now and then,
-    /// which is a probe of the latency without a queue and no sign of overload.
-    pub fn limit(&self) -> usize {
-        self.semaphore.permits()
-    }
-
-    /// Returns the number of callers that hold a permit. It can exceed the limit after the limit
-    /// was lowered.
-    pub fn in_flight(&self) -> usize {
-        self.semaphore.snapshot().in_use as usize
-    }
-
-    /// Returns the number of callers that wait in the queue.
-    pub fn waiting(&self) -> usize {
-        self.semaphore.waiting()
-    }
-
     /// Returns the state of the semaphore and of the window.
     pub fn snapshot(&self) -> AdaptiveSnapshot {
         let (window, counts) = self.sampler.counts();
@@ -390,10 +373,11 @@ impl Default for AdaptiveSemaphore {
 
 impl fmt::Debug for AdaptiveSemaphore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let permits = self.semaphore.snapshot();
         f.debug_struct("AdaptiveSemaphore")
-            .field("limit", &self.limit())
-            .field("in_flight", &self.in_flight())
-            .field("waiting", &self.waiting())
+            .field("limit", &permits.limit)
+            .field("in_use", &permits.in_use)
+            .field("waiting", &permits.waiting)
             .field("closed", &self.is_closed())
             .finish_non_exhaustive()
     }
@@ -403,7 +387,9 @@ impl fmt::Debug for AdaptiveSemaphore {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct AdaptiveSnapshot {
-    /// Its permits and waiters, at one moment.
+    /// Its permits and waiters, at one moment: the limit in force, and the calls in flight, which can
+    /// be more than the limit after it was lowered. With the default controller the limit halves for a
+    /// window now and then, which is a probe of the latency without a queue and no sign of overload.
     pub permits: Snapshot,
     /// The samples since the last change of the limit.
     pub window: SampleWindow,

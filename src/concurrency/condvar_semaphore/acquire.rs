@@ -109,7 +109,7 @@ impl<S: Deref<Target = CondvarSemaphore>> Acquire<S> {
     /// ```
     /// let semaphore = tollgate::CondvarSemaphore::new(1);
     /// let permit = semaphore.acquire().wait()?;
-    /// assert_eq!(semaphore.available_permits(), 0);
+    /// assert_eq!(semaphore.snapshot().available, 0);
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     #[inline]

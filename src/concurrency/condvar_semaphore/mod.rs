@@ -98,7 +98,7 @@ impl CondvarSemaphore {
     /// ```
     /// let semaphore = tollgate::CondvarSemaphore::new(1);
     /// let permit = semaphore.acquire().wait()?;
-    /// assert_eq!(semaphore.available_permits(), 0);
+    /// assert_eq!(semaphore.snapshot().available, 0);
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     pub fn acquire(&self) -> Acquire<&Self> {
@@ -139,7 +139,7 @@ impl CondvarSemaphore {
     /// let semaphore = Arc::new(CondvarSemaphore::new(1));
     /// let permit = Arc::clone(&semaphore).acquire_owned().wait()?;
     /// std::thread::spawn(move || drop(permit)).join().unwrap();
-    /// assert_eq!(semaphore.available_permits(), 1);
+    /// assert_eq!(semaphore.snapshot().available, 1);
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     pub fn acquire_owned(self: Arc<Self>) -> Acquire<Arc<Self>> {
@@ -160,7 +160,7 @@ impl CondvarSemaphore {
     ///
     /// let semaphore = Arc::new(CondvarSemaphore::new(1));
     /// let permit = Arc::clone(&semaphore).try_acquire_owned()?;
-    /// assert_eq!(semaphore.available_permits(), 0);
+    /// assert_eq!(semaphore.snapshot().available, 0);
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     pub fn try_acquire_owned(self: Arc<Self>) -> Result<Permit<Arc<Self>>, AcquireError> {
@@ -177,42 +177,6 @@ impl CondvarSemaphore {
 
 /// Closing and observing.
 impl CondvarSemaphore {
-    /// Returns the limit: the number of permits, free or held. It never changes.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// assert_eq!(tollgate::CondvarSemaphore::new(3).permits(), 3);
-    /// ```
-    pub fn permits(&self) -> usize {
-        self.permits
-    }
-
-    /// Returns the number of free permits.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// let semaphore = tollgate::CondvarSemaphore::new(3);
-    /// let _permit = semaphore.try_acquire()?;
-    /// assert_eq!(semaphore.available_permits(), 2);
-    /// # Ok::<_, tollgate::AcquireError>(())
-    /// ```
-    pub fn available_permits(&self) -> usize {
-        self.monitor.lock().free
-    }
-
-    /// Returns the number of threads that are blocked in [`wait`](Acquire::wait).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// assert_eq!(tollgate::CondvarSemaphore::new(3).waiting(), 0);
-    /// ```
-    pub fn waiting(&self) -> usize {
-        self.monitor.lock().waiting
-    }
-
     /// Returns the state of the semaphore at one moment.
     ///
     /// # Examples
@@ -267,10 +231,11 @@ impl PermitSource for CondvarSemaphore {
 
 impl fmt::Debug for CondvarSemaphore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let snapshot = self.snapshot();
         f.debug_struct("CondvarSemaphore")
-            .field("permits", &self.permits())
-            .field("available_permits", &self.available_permits())
-            .field("waiting", &self.waiting())
+            .field("permits", &snapshot.limit)
+            .field("available_permits", &snapshot.available)
+            .field("waiting", &snapshot.waiting)
             .field("closed", &self.is_closed())
             .finish_non_exhaustive()
     }

@@ -77,9 +77,9 @@ use crate::wait_queue::{WaiterId, lock_if_served, serve_and_wake};
 ///
 /// let mut buffer = buffers.acquire().await?;
 /// buffer[0] = 7;
-/// assert_eq!(buffers.idle(), 1);
+/// assert_eq!(buffers.snapshot().available, 1);
 /// drop(buffer);
-/// assert_eq!(buffers.idle(), 2);
+/// assert_eq!(buffers.snapshot().available, 2);
 /// # Ok(())
 /// # }
 /// ```
@@ -323,20 +323,6 @@ impl<T> Pool<T> {
 
 /// Resizing, closing and observing.
 impl<T> Pool<T> {
-    /// Returns the number of items: idle, held, or still to be made.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// let pool = tollgate::Pool::new([1, 2, 3]);
-    /// let _item = pool.try_acquire()?;
-    /// assert_eq!(pool.size(), 3);
-    /// # Ok::<_, tollgate::AcquireError>(())
-    /// ```
-    pub fn size(&self) -> usize {
-        self.lock().size
-    }
-
     /// Changes the number of items. Growing admits waiters, which make the new items. Shrinking
     /// drops idle items at once, and held items when they are returned. With 0, all callers wait.
     ///
@@ -352,7 +338,7 @@ impl<T> Pool<T> {
     /// let held = (pool.try_acquire()?, pool.try_acquire()?);
     /// pool.set_size(1);
     /// drop(held);
-    /// assert_eq!((pool.size(), pool.idle()), (1, 1));
+    /// assert_eq!((pool.snapshot().limit, pool.snapshot().available), (1, 1));
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     #[track_caller]
@@ -380,7 +366,7 @@ impl<T> Pool<T> {
     /// ```
     /// let pool = tollgate::Pool::new(["one"]);
     /// pool.add("another");
-    /// assert_eq!((pool.size(), pool.idle()), (2, 2));
+    /// assert_eq!((pool.snapshot().limit, pool.snapshot().available), (2, 2));
     /// ```
     #[track_caller]
     pub fn add(&self, item: T) {
@@ -394,26 +380,8 @@ impl<T> Pool<T> {
         drop(refused);
     }
 
-    /// Returns the number of items that are idle or still to be made; 0 once the pool is closed.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// let pool = tollgate::Pool::new([1, 2, 3]);
-    /// let _item = pool.try_acquire()?;
-    /// assert_eq!(pool.idle(), 2);
-    /// # Ok::<_, tollgate::AcquireError>(())
-    /// ```
-    pub fn idle(&self) -> usize {
-        self.lock().free()
-    }
-
-    /// Returns the number of callers that wait in the queue.
-    pub fn waiting(&self) -> usize {
-        self.lock().waiters.len()
-    }
-
-    /// Returns the state of the pool at one moment. Its limit is its [size](Self::size).
+    /// Returns the state of the pool at one moment. Its limit is the number of items:
+    /// idle, held, or still to be made.
     ///
     /// # Examples
     ///
@@ -569,9 +537,10 @@ impl<T> Queued for Pool<T> {
 
 impl<T> fmt::Debug for Pool<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let snapshot = self.snapshot();
         f.debug_struct("Pool")
-            .field("size", &self.size())
-            .field("idle", &self.idle())
+            .field("size", &snapshot.limit)
+            .field("available", &snapshot.available)
             .field("closed", &self.is_closed())
             .finish_non_exhaustive()
     }

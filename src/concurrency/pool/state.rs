@@ -72,14 +72,6 @@ impl<T> State<T> {
         Ok(item)
     }
 
-    /// Returns the number of free places.
-    pub(super) fn free(&self) -> usize {
-        if self.closed {
-            return 0;
-        }
-        self.size.saturating_sub(self.taken)
-    }
-
     pub(super) fn snapshot(&self) -> Snapshot {
         Snapshot::of_permits(self.size, self.taken, self.waiters.len())
     }

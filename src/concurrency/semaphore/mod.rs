@@ -299,27 +299,6 @@ impl Semaphore {
         usize::try_from(held).unwrap_or(0)
     }
 
-    /// Returns the number of callers that wait in the queue. A caller that has been granted its
-    /// permits does not count, even if it has not been polled since.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use futures::poll;
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// let semaphore = tollgate::Semaphore::new(0);
-    /// let mut waiter = semaphore.acquire();
-    /// assert_eq!(semaphore.waiting(), 0);
-    /// assert!(poll!(&mut waiter).is_pending());
-    /// assert_eq!(semaphore.waiting(), 1);
-    /// # }
-    /// ```
-    pub fn waiting(&self) -> usize {
-        self.lock().permits.len()
-    }
-
     /// Returns the state of the semaphore at one moment.
     ///
     /// # Examples
@@ -456,10 +435,11 @@ impl Semaphore {
 
 impl fmt::Debug for Semaphore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let snapshot = self.snapshot();
         f.debug_struct("Semaphore")
-            .field("permits", &self.permits())
-            .field("available_permits", &self.available_permits())
-            .field("waiting", &self.waiting())
+            .field("permits", &snapshot.limit)
+            .field("available_permits", &snapshot.available)
+            .field("waiting", &snapshot.waiting)
             .field("closed", &self.is_closed())
             .finish_non_exhaustive()
     }

@@ -63,7 +63,7 @@ impl Semaphore {
     /// let resume = async {
     ///     semaphore.set_permits(2);
     ///     // Both would wait until the limit is 5.
-    ///     assert_eq!(semaphore.waiting(), 2);
+    ///     assert_eq!(semaphore.snapshot().waiting, 2);
     ///     semaphore.reject_impossible();
     /// };
     /// let (large, small, ()) = tokio::join!(semaphore.acquire_many(5), semaphore.acquire(), resume);

@@ -115,13 +115,6 @@ impl<Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, RateLimiter, Q, S>
         )
     }
 
-    /// Returns the highest cost that a call could be charged now, if there were no waiters.
-    pub fn available(&self) -> u64 {
-        self.look(RateLimiter::available, |word, look| {
-            word.peek(0, look).remaining
-        })
-    }
-
     /// Returns the state of the key at one moment. See [`RateLimiter::snapshot`].
     ///
     /// # Examples

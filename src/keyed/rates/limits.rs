@@ -292,10 +292,6 @@ impl<K> Limits for Rates<K> {
         Acquire::as_of(dedicated, cost, tick)
     }
 
-    fn waiting(dedicated: &Arc<RateLimiter>) -> usize {
-        dedicated.waiting()
-    }
-
     fn close(dedicated: &Arc<RateLimiter>) {
         dedicated.close();
     }

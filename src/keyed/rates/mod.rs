@@ -179,7 +179,7 @@ impl<K, S> Keyed<K, RateLimiter, S> {
     /// let users = Keyed::<u64, _>::rate_limiters(Quota::per_minute(1))
     ///     .quotas(|user| Quota::per_minute(if *user == 0 { 100 } else { 1 }).burst(1 + *user))
     ///     .clock(Clock::manual());
-    /// assert_eq!(users.key(&4).available(), 5);
+    /// assert_eq!(users.key(&4).snapshot().available, 5);
     /// ```
     #[must_use]
     #[track_caller]
@@ -206,7 +206,7 @@ impl<K, S> Keyed<K, RateLimiter, S> {
     /// let users = Keyed::<u64, _>::rate_limiters(Quota::per_hour(4))
     ///     .algorithm(Algorithm::FixedWindow)
     ///     .clock(Clock::manual());
-    /// assert_eq!(users.key(&1).available(), 4);
+    /// assert_eq!(users.key(&1).snapshot().available, 4);
     /// ```
     #[must_use]
     #[track_caller]
@@ -309,7 +309,7 @@ impl<K: Hash + Eq, S: BuildHasher> Keyed<K, RateLimiter, S> {
     /// let users = Keyed::<u64, _>::rate_limiters(Quota::per_hour(4).burst(4)).clock(Clock::manual());
     /// users.key(&1).try_acquire()?;
     /// users.set_quota(Quota::per_hour(8).burst(8));
-    /// assert_eq!(users.key(&1).available(), 6);
+    /// assert_eq!(users.key(&1).snapshot().available, 6);
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     ///

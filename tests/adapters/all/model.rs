@@ -118,13 +118,13 @@ fn run(limits: [usize; SEMAPHORES], steps: Vec<Step>) -> Result<(), TestCaseErro
         }
         for (semaphore, count) in semaphores.iter().zip(&model.counts) {
             prop_assert_eq!(semaphore.available_permits(), count.free);
-            prop_assert_eq!(semaphore.waiting(), count.queue.len());
+            prop_assert_eq!(semaphore.snapshot().waiting, count.queue.len());
         }
     }
     drop((waiting, inside));
     for (semaphore, limit) in semaphores.iter().zip(limits) {
         prop_assert_eq!(semaphore.available_permits(), limit);
-        prop_assert_eq!(semaphore.waiting(), 0);
+        prop_assert_eq!(semaphore.snapshot().waiting, 0);
     }
     Ok(())
 }

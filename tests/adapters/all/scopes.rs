@@ -12,15 +12,25 @@ fn a_waiter_for_the_wide_scope_holds_the_narrow_one_and_not_the_reverse() {
 
     let mut waiter = Waiter::parked(all((&user, &team, &everyone)).acquire());
     assert_eq!((user.available_permits(), team.available_permits()), (0, 1));
-    assert_eq!((team.waiting(), everyone.waiting()), (0, 1));
+    assert_eq!(
+        (team.snapshot().waiting, everyone.snapshot().waiting),
+        (0, 1)
+    );
     // Another request of the same user waits for the user, and holds nothing of the others.
     let mut same_user = Waiter::parked(all((&user, &team, &everyone)).acquire());
     assert_eq!(
-        (user.waiting(), team.available_permits(), everyone.waiting()),
+        (
+            user.snapshot().waiting,
+            team.available_permits(),
+            everyone.snapshot().waiting
+        ),
         (1, 1, 1)
     );
     let mut third = Waiter::parked(all((&other_user, &team, &everyone)).acquire());
-    assert_eq!((team.available_permits(), everyone.waiting()), (0, 2));
+    assert_eq!(
+        (team.available_permits(), everyone.snapshot().waiting),
+        (0, 2)
+    );
 
     drop(held);
     let (permits, permits_of_third) = (waiter.granted(), third.granted());
@@ -69,7 +79,7 @@ fn two_that_list_two_semaphores_in_opposite_orders_wait_for_each_other() {
     }
     // Nobody else has a permit, nobody can be let in, and nobody will be woken any more.
     assert_eq!((a.available_permits(), b.available_permits()), (0, 0));
-    assert_eq!((a.waiting(), b.waiting()), (1, 1));
+    assert_eq!((a.snapshot().waiting, b.snapshot().waiting), (1, 1));
     assert_eq!((one.wakes(), other.wakes()), (1, 1));
     // One that gives up lets the other one go.
     drop(one);

@@ -60,7 +60,10 @@ fn costs_are_taken_in_every_part_and_one_that_is_too_large_is_refused() {
     );
     assert_eq!(kind(large.try_acquire()), ErrorKind::NoPermits);
     let mut waiter = Waiter::parked(large.acquire());
-    assert_eq!((slots.available_permits(), memory.waiting()), (0, 1));
+    assert_eq!(
+        (slots.available_permits(), memory.snapshot().waiting),
+        (0, 1)
+    );
 
     let too_large = all((memory.cost(101), &slots)).try_acquire().unwrap_err();
     assert_eq!(

@@ -383,9 +383,9 @@ fn drop_of_the_last_waiter_leaves_the_line_of_the_throttle() {
     let queue = FairQueue::new(Arc::new(Semaphore::new(1)));
     let permit = queue.class(1).try_acquire().unwrap();
     let waits = [1, 2].map(|key| Waiter::parked(queue.class(key).acquire()));
-    assert_eq!(queue.throttle().waiting(), 1);
+    assert_eq!(queue.throttle().snapshot().waiting, 1);
     drop(waits);
-    assert_eq!(queue.throttle().waiting(), 0);
+    assert_eq!(queue.throttle().snapshot().waiting, 0);
     drop(permit);
     assert_eq!(Arc::strong_count(queue.throttle()), 1);
 }
@@ -422,11 +422,11 @@ fn drop_of_a_granted_wait_of_a_rate_limiter_passes_the_charge_on_or_refunds_it()
     drop(first);
     assert_eq!(second.wakes(), 1);
     // The next one needs another cost, so the charge is refunded.
-    assert_eq!(queue.throttle().available(), 0);
+    assert_eq!(queue.throttle().snapshot().available, 0);
     assert!(large.wakes() == 0);
     drop(large);
     drop(second);
-    assert_eq!(queue.throttle().available(), 1);
+    assert_eq!(queue.throttle().snapshot().available, 1);
     assert_eq!(queue.waiting(), 0);
     drop(queue.class(1).try_acquire().unwrap());
 }
@@ -437,13 +437,16 @@ fn cost_of_a_class_charges_it_and_is_rolled_back_by_a_later_part() {
     let (queue, slots) = (FairQueue::new(Arc::new(rate)), Semaphore::new(1));
     let limits = all((queue.class(1).cost(4), &slots));
     let (charge, slot) = limits.try_acquire().unwrap();
-    assert_eq!((charge.cost(), queue.throttle().available()), (4, 6));
+    assert_eq!(
+        (charge.cost(), queue.throttle().snapshot().available),
+        (4, 6)
+    );
     let error = limits.try_acquire().unwrap_err();
     assert_eq!(
         (error.kind(), error.part()),
         (ErrorKind::NoPermits, Some(1))
     );
-    assert_eq!(queue.throttle().available(), 6);
+    assert_eq!(queue.throttle().snapshot().available, 6);
     drop(slot);
     assert!(limits.acquire().wait().is_ok());
     let mut third = Waiter::parked(limits.acquire());
@@ -464,9 +467,9 @@ fn rollback_refunds_the_throttle_and_not_the_share() {
     let mut wait = Waiter::parked(a.acquire_many(2));
     clock.advance(std::time::Duration::from_secs(2));
     a.rollback(wait.granted());
-    assert_eq!(queue.throttle().available(), 2);
+    assert_eq!(queue.throttle().snapshot().available, 2);
     a.settle(a.acquire_many(2).wait().unwrap(), 1);
-    assert_eq!(queue.throttle().available(), 1);
+    assert_eq!(queue.throttle().snapshot().available, 1);
     drop(b.acquire().wait().unwrap());
     // Its class has been charged for the wait, and the other one nothing.
     let mut first = Waiter::parked(a.acquire());
@@ -489,11 +492,11 @@ fn finish_of_a_permit_tells_an_adaptive_throttle_and_serves_the_next() {
     let observed = Observed::new(class, ());
     let mut permit = observed.try_acquire().unwrap();
     observed.learn(&mut permit, Feedback::OVERLOADED);
-    assert_eq!(limit.in_flight(), 1);
+    assert_eq!(limit.snapshot().permits.in_use, 1);
     drop(permit);
     let window = limit.snapshot().window;
     assert_eq!((window.samples(), window.overloaded()), (2, 2));
-    assert_eq!(limit.in_flight(), 0);
+    assert_eq!(limit.snapshot().permits.in_use, 0);
 }
 
 #[test]

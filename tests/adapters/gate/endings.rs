@@ -14,7 +14,7 @@ fn a_timeout_that_is_too_short_is_refused_at_once() {
     let refused = waiting.output().unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::TimedOut);
     assert_eq!(refused.retry_after(), Some(MINUTE));
-    assert_eq!(gate.waiting(), 0);
+    assert_eq!(gate.snapshot().waiting, 0);
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn a_timeout_that_is_long_enough_waits_on_the_clock_of_the_gate() {
     assert!(waiting.is_pending());
     clock.advance(NANO);
     assert_eq!(waiting.refused(), ErrorKind::TimedOut);
-    assert_eq!(gate.waiting(), 0);
+    assert_eq!(gate.snapshot().waiting, 0);
 }
 
 #[test]
@@ -59,7 +59,7 @@ mod with_tokio {
         token.cancel();
         assert_eq!(waiting.refused(), ErrorKind::Cancelled);
         assert_eq!(owned.refused(), ErrorKind::Cancelled);
-        assert_eq!(gate.waiting(), 0);
+        assert_eq!(gate.snapshot().waiting, 0);
         gate.open();
         assert_eq!(gate.acquire().timeout(Duration::ZERO).wait(), Ok(()));
         let refused = gate.acquire().cancel_on(&token).wait();

@@ -68,5 +68,5 @@ fn every_wait_ends() {
         }
         over.store(true, Ordering::Relaxed);
     });
-    assert_eq!(gate.waiting(), 0);
+    assert_eq!(gate.snapshot().waiting, 0);
 }

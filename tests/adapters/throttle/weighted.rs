@@ -43,20 +43,22 @@ fn settles<T: Weighted<Permit: Debug, Many: TryThrottle>>(
 #[test]
 fn settle_gives_back_what_was_not_used_of_a_rate() {
     let limiter = Arc::new(limiter());
-    settles(&*limiter, || limiter.available());
+    settles(&*limiter, || limiter.snapshot().available);
     let limiter = Arc::new(self::limiter());
-    settles(Arc::clone(&limiter), || limiter.available());
+    settles(Arc::clone(&limiter), || limiter.snapshot().available);
     let limiter = self::limiter();
-    settles(&&limiter, || limiter.available());
+    settles(&&limiter, || limiter.snapshot().available);
     let limiter = self::limiter();
-    settles(Arc::new(&Arc::new(&limiter)), || limiter.available());
+    settles(Arc::new(&Arc::new(&limiter)), || {
+        limiter.snapshot().available
+    });
     let limiter = Arc::new(self::limiter());
-    settles(&limiter, || limiter.available());
+    settles(&limiter, || limiter.snapshot().available);
     let keyed = keyed();
-    settles(keyed.key(&7), || keyed.key(&7).available());
-    settles(&keyed.key(&9), || keyed.key(&9).available());
+    settles(keyed.key(&7), || keyed.key(&7).snapshot().available);
+    settles(&keyed.key(&9), || keyed.key(&9).snapshot().available);
     settles(Arc::clone(&keyed).key_owned(8), || {
-        keyed.key(&8).available()
+        keyed.key(&8).snapshot().available
     });
 }
 
@@ -65,7 +67,7 @@ fn settle_charges_what_was_used_beyond_the_charge() {
     let limiter = limiter();
     let charge = limiter.cost(2).try_enter().unwrap();
     Weighted::settle(&&limiter, charge, 5);
-    assert_eq!(limiter.available(), 5);
+    assert_eq!(limiter.snapshot().available, 5);
 }
 
 #[test]
@@ -98,15 +100,19 @@ fn uses_half<T: Weighted<Permit: Debug, Many: TryThrottle>>(
 #[test]
 fn cost_of_some_takes_the_units_inside() {
     let limiter = Arc::new(limiter());
-    uses_half(&Some(&*limiter), || limiter.available());
+    uses_half(&Some(&*limiter), || limiter.snapshot().available);
     let limiter = Arc::new(self::limiter());
     uses_half(&Arc::new(Some(Arc::clone(&limiter))), || {
-        limiter.available()
+        limiter.snapshot().available
     });
     let limiter = self::limiter();
-    uses_half(&Observed::new(Some(&limiter), ()), || limiter.available());
+    uses_half(&Observed::new(Some(&limiter), ()), || {
+        limiter.snapshot().available
+    });
     let keyed = keyed();
-    uses_half(&Some(Some(keyed.key(&7))), || keyed.key(&7).available());
+    uses_half(&Some(Some(keyed.key(&7))), || {
+        keyed.key(&7).snapshot().available
+    });
 }
 
 #[test]

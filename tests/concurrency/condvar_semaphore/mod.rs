@@ -21,7 +21,7 @@ use crate::support::kind;
 
 /// Waits until so many threads wait.
 pub(crate) fn blocked(semaphore: &CondvarSemaphore, threads: usize) {
-    while semaphore.waiting() != threads {
+    while semaphore.snapshot().waiting != threads {
         thread::yield_now();
     }
 }
@@ -29,10 +29,10 @@ pub(crate) fn blocked(semaphore: &CondvarSemaphore, threads: usize) {
 /// Everything has come back, nobody waits, and the whole limit can be had and no more.
 #[track_caller]
 pub(crate) fn assert_at_rest(semaphore: &CondvarSemaphore) {
-    assert_eq!(semaphore.available_permits(), semaphore.permits());
-    assert_eq!(semaphore.waiting(), 0);
+    assert_eq!(semaphore.snapshot().available, semaphore.snapshot().limit);
+    assert_eq!(semaphore.snapshot().waiting, 0);
     if !semaphore.is_closed() {
-        let permits: Vec<_> = (0..semaphore.permits())
+        let permits: Vec<_> = (0..semaphore.snapshot().limit)
             .map(|_| semaphore.try_acquire().expect("it is free"))
             .collect();
         assert_eq!(kind(semaphore.try_acquire()), ErrorKind::NoPermits);
@@ -65,7 +65,7 @@ fn each_release_lets_in_one() {
                 thread::yield_now();
             }
             blocked(&semaphore, THREADS - released);
-            assert_eq!(semaphore.available_permits(), 0);
+            assert_eq!(semaphore.snapshot().available, 0);
         }
         drop(keep_inside);
     });
@@ -79,9 +79,12 @@ fn permits_come_back_after_close_and_are_not_handed_out() {
     assert!(!semaphore.is_closed());
     semaphore.close();
     assert!(semaphore.is_closed());
-    assert_eq!(semaphore.available_permits(), 0);
+    assert_eq!(semaphore.snapshot().available, 0);
     drop(held);
-    assert_eq!((semaphore.available_permits(), semaphore.permits()), (2, 2));
+    assert_eq!(
+        (semaphore.snapshot().available, semaphore.snapshot().limit),
+        (2, 2)
+    );
     assert_eq!(kind(semaphore.acquire().wait()), ErrorKind::Closed);
     assert_at_rest(&semaphore);
 }
@@ -92,12 +95,12 @@ fn a_permit_knows_its_semaphore_and_a_leaked_one_lowers_the_limit() {
     let permit = semaphore.try_acquire().unwrap();
     assert!(std::ptr::eq(permit.semaphore(), &semaphore));
     std::mem::forget(permit);
-    assert_eq!(semaphore.available_permits(), 1);
+    assert_eq!(semaphore.snapshot().available, 1);
     drop(semaphore.acquire());
     let held = semaphore.try_acquire().unwrap();
     assert_eq!(kind(semaphore.try_acquire()), ErrorKind::NoPermits);
     drop(held);
-    assert_eq!(semaphore.available_permits(), 1);
+    assert_eq!(semaphore.snapshot().available, 1);
 }
 
 /// Both move to other threads; a request that is over or dropped keeps nothing alive.
@@ -126,7 +129,7 @@ fn owned_permits_and_requests_keep_the_semaphore_as_long_as_they_live() {
     assert_eq!(kind(shared().acquire_owned().wait()), ErrorKind::Closed);
     let observer = Arc::downgrade(&semaphore);
     drop(semaphore);
-    assert_eq!(observer.upgrade().unwrap().available_permits(), 0);
+    assert_eq!(observer.upgrade().unwrap().snapshot().available, 0);
     drop(permit);
     assert!(observer.upgrade().is_none());
 }

@@ -23,7 +23,7 @@ fn a_deadline_that_races_with_a_release_loses_nothing() {
                 }
             });
             let patient = scope.spawn(|| drop(semaphore.acquire().wait().unwrap()));
-            while semaphore.waiting() == 0 {
+            while semaphore.snapshot().waiting == 0 {
                 thread::yield_now();
             }
             drop(held);
@@ -44,7 +44,7 @@ fn a_permit_that_came_in_time_is_received() {
         thread::scope(|scope| {
             let begun = Instant::now();
             let waiting = scope.spawn(|| semaphore.acquire().timeout(soon).wait().is_ok());
-            while semaphore.waiting() == 0 && !waiting.is_finished() {
+            while semaphore.snapshot().waiting == 0 && !waiting.is_finished() {
                 thread::yield_now();
             }
             drop(held);

@@ -28,7 +28,7 @@ fn a_cancellation_that_races_with_a_release_loses_nothing() {
             let stays = scope.spawn(|| drop(semaphore.acquire().wait().unwrap()));
             // Both sleep, or are about to, or one has not even come.
             let expected = 1 + random.below(2) as usize;
-            while semaphore.waiting() < expected {
+            while semaphore.snapshot().waiting < expected {
                 thread::yield_now();
             }
             let cancels = scope.spawn(|| {
@@ -60,7 +60,10 @@ fn a_cancellation_that_races_with_going_to_sleep_is_not_missed() {
             assert_eq!(waiting.join().unwrap(), ErrorKind::Cancelled);
         });
     }
-    assert_eq!((semaphore.waiting(), semaphore.available_permits()), (0, 0));
+    assert_eq!(
+        (semaphore.snapshot().waiting, semaphore.snapshot().available),
+        (0, 0)
+    );
 }
 
 /// How much memory of this process is in use, in bytes.

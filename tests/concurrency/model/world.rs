@@ -198,7 +198,7 @@ impl<'a> World<'a> {
                 }
             }
             Step::Free(free) => prop_assert_eq!(self.semaphore.available_permits(), free),
-            Step::Waiting(waiting) => prop_assert_eq!(self.semaphore.waiting(), waiting),
+            Step::Waiting(waiting) => prop_assert_eq!(self.semaphore.snapshot().waiting, waiting),
         }
         Ok(())
     }
@@ -296,7 +296,7 @@ impl<'a> World<'a> {
         let (semaphore, model) = (self.semaphore, &mut self.model);
         prop_assert_eq!(semaphore.permits(), model.limit);
         prop_assert_eq!(semaphore.available_permits(), model.available());
-        prop_assert_eq!(semaphore.waiting(), model.queue.len());
+        prop_assert_eq!(semaphore.snapshot().waiting, model.queue.len());
         prop_assert_eq!(semaphore.is_closed(), model.closed);
         for (name, waiter) in &self.waiters {
             let answered = model.callers[*name].answer.is_some();

@@ -15,13 +15,17 @@ fn close_drops_idle_items_at_once_and_held_ones_with_their_permits() {
     assert!(!pool.is_closed());
     pool.close();
     assert!(pool.is_closed());
-    assert_eq!((pool.idle(), pool.size(), tally.dropped()), (0, 4, 2));
+    let snapshot = pool.snapshot();
+    assert_eq!(
+        (snapshot.in_use, snapshot.limit, tally.dropped()),
+        (2, 4, 2)
+    );
     assert_eq!((borrowed.number, owned.number), (0, 1));
     drop(borrowed);
-    assert_eq!((pool.idle(), tally.dropped()), (0, 3));
+    assert_eq!((pool.snapshot().in_use, tally.dropped()), (1, 3));
     pool.close();
     drop(owned);
-    assert_eq!((pool.idle(), tally.dropped()), (0, 4));
+    assert_eq!((pool.snapshot().in_use, tally.dropped()), (0, 4));
     drop(pool);
     assert_eq!(tally.dropped(), 4);
 }

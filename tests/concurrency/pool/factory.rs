@@ -14,7 +14,14 @@ use crate::support::{Waiter, kind};
 #[test]
 fn items_are_made_when_they_are_needed_and_then_go_round() {
     let (pool, tally) = made_to_order(3);
-    assert_eq!((pool.size(), pool.idle(), tally.made()), (3, 3, 0));
+    assert_eq!(
+        (
+            pool.snapshot().limit,
+            pool.snapshot().available,
+            tally.made()
+        ),
+        (3, 3, 0)
+    );
     let not_polled = pool.acquire();
     assert_eq!(tally.made(), 0);
     let one = pool.try_acquire().unwrap();
@@ -116,7 +123,7 @@ fn a_factory_that_panics_leaves_the_vacancy_to_the_next() {
     ];
     for call in calls {
         out_of_items(call);
-        assert_eq!(panicking.pool.idle(), 1);
+        assert_eq!(panicking.pool.snapshot().available, 1);
     }
     assert_eq!(panicking.calls.load(Ordering::SeqCst), 4);
     // Those two waits are over, and do not keep the pool.
@@ -156,17 +163,23 @@ fn a_factory_that_panics_in_a_wait_wakes_the_next_one() {
     assert!(last.wakes() > 0);
     panicking.panics.store(false, Ordering::SeqCst);
     assert_eq!(last.granted().number, 1);
-    assert_eq!((panicking.pool.idle(), panicking.tally.dropped()), (1, 1));
+    assert_eq!(
+        (
+            panicking.pool.snapshot().available,
+            panicking.tally.dropped()
+        ),
+        (1, 1)
+    );
 }
 
 /// No lock is held while an item is made.
 #[test]
 fn a_factory_may_use_the_pool() {
-    let pool = Arc::new_cyclic(|weak: &std::sync::Weak<Pool<usize>>| {
+    let pool = Arc::new_cyclic(|weak: &std::sync::Weak<Pool<u64>>| {
         let weak = weak.clone();
         Pool::with_factory(3, move || {
             let pool = weak.upgrade().expect("it is in use");
-            let left = pool.idle();
+            let left = pool.snapshot().available;
             // Makes all the others first, each by the one before it.
             if left > 0 {
                 drop(pool.try_acquire().unwrap());
@@ -175,7 +188,7 @@ fn a_factory_may_use_the_pool() {
         })
     });
     let permit = pool.try_acquire().unwrap();
-    assert_eq!((*permit, pool.idle()), (2, 2));
+    assert_eq!((*permit, pool.snapshot().available), (2, 2));
     drop(permit);
     let permits: Vec<_> = (0..3).map(|_| pool.try_acquire().unwrap()).collect();
     let made: Vec<_> = permits.iter().map(|permit| **permit).collect();
@@ -229,5 +242,5 @@ fn smaller_size_keeps_the_item_of_a_granted_waiter() {
     pool.set_size(1);
     assert_eq!(*waiter.granted(), 0);
     drop(second);
-    assert_eq!(pool.idle(), 1);
+    assert_eq!(pool.snapshot().available, 1);
 }

@@ -38,14 +38,14 @@ fn every_verb_takes_one_item() {
     let owned = Arc::clone(&pool).try_acquire_owned().unwrap();
     let owned_waited = Waiter::new(Arc::clone(&pool).acquire_owned()).granted();
     assert_eq!([*borrowed, *waited, *owned, *owned_waited], [0, 1, 2, 3]);
-    assert_eq!((pool.idle(), pool.size()), (0, 4));
+    assert_eq!((pool.snapshot().available, pool.snapshot().limit), (0, 4));
     assert_eq!(kind(pool.try_acquire()), ErrorKind::NoPermits);
     let refused = Arc::clone(&pool).try_acquire_owned();
     assert_eq!(kind(refused), ErrorKind::NoPermits);
     drop((borrowed, waited));
-    assert_eq!(pool.idle(), 2);
+    assert_eq!(pool.snapshot().available, 2);
     drop((owned, owned_waited));
-    assert_eq!((pool.idle(), pool.size()), (4, 4));
+    assert_eq!((pool.snapshot().available, pool.snapshot().limit), (4, 4));
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn a_leaked_permit_takes_one_item_away_and_no_more() {
     let (pool, tally) = ready_made(3);
     mem::forget(pool.try_acquire().unwrap());
     mem::forget(Arc::clone(&pool).try_acquire_owned().unwrap());
-    assert_eq!((pool.idle(), pool.size()), (1, 3));
+    assert_eq!((pool.snapshot().available, pool.snapshot().limit), (1, 3));
     for _ in 0..5 {
         let permit = pool.try_acquire().unwrap();
         assert_eq!(permit.number, 2);
@@ -138,7 +138,7 @@ fn debug_shows_what_can_be_observed() {
     let pool = Pool::new([7, 8]);
     let permit = pool.try_acquire().unwrap();
     let text = format!("{pool:?}");
-    assert_eq!(text, "Pool { size: 2, idle: 1, closed: false, .. }");
+    assert_eq!(text, "Pool { size: 2, available: 1, closed: false, .. }");
     let expected = format!("Permit {{ item: 7, pool: {text} }}");
     assert_eq!(format!("{permit:?}"), expected);
     assert_eq!(
@@ -146,6 +146,6 @@ fn debug_shows_what_can_be_observed() {
         "Acquire { permits: 1, queued: false, .. }"
     );
     pool.close();
-    let closed = "Pool { size: 2, idle: 0, closed: true, .. }";
+    let closed = "Pool { size: 2, available: 1, closed: true, .. }";
     assert_eq!(format!("{pool:?}"), closed);
 }

@@ -20,7 +20,14 @@ fn set_size_up_admits_waiters_who_make_items() {
     let [first, second, third] = &mut waiters;
     let permits = (first.granted(), second.granted());
     assert!(third.is_pending());
-    assert_eq!((pool.size(), pool.idle(), pool.waiting()), (3, 0, 1));
+    assert_eq!(
+        (
+            pool.snapshot().limit,
+            pool.snapshot().available,
+            pool.snapshot().waiting
+        ),
+        (3, 0, 1)
+    );
     drop((held, permits));
     drop(third.granted());
 }
@@ -40,15 +47,18 @@ fn set_size_down_drops_idle_items_at_once_and_held_ones_when_they_come_back() {
         let mut held = [(); 4].map(|()| Some(pool.try_acquire().unwrap()));
         (held[0], held[1]) = (None, None);
         let alive = || Arc::strong_count(&item) - 2;
-        assert_eq!((alive(), pool.idle()), (4, 2));
+        assert_eq!((alive(), pool.snapshot().available), (4, 2));
         pool.set_size(1);
         // One is missing yet.
-        assert_eq!((alive(), pool.idle(), pool.size()), (2, 0, 1));
+        assert_eq!(
+            (alive(), pool.snapshot().available, pool.snapshot().limit),
+            (2, 0, 1)
+        );
         assert_eq!(kind(pool.try_acquire()), ErrorKind::NoPermits);
         held[2] = None;
-        assert_eq!((alive(), pool.idle()), (1, 0));
+        assert_eq!((alive(), pool.snapshot().available), (1, 0));
         held[3] = None;
-        assert_eq!((alive(), pool.idle()), (1, 1));
+        assert_eq!((alive(), pool.snapshot().available), (1, 1));
         pool.set_size(0);
         assert_eq!(alive(), 0);
         drop(held);
@@ -61,10 +71,10 @@ fn add_raises_the_size_by_one_and_serves_a_waiter() {
     let held = pool.try_acquire().unwrap();
     let mut waiter = Waiter::parked(pool.acquire());
     pool.add(2);
-    assert_eq!((*held, *waiter.granted(), pool.size()), (1, 2, 2));
+    assert_eq!((*held, *waiter.granted(), pool.snapshot().limit), (1, 2, 2));
     pool.close();
     pool.add(3);
-    assert_eq!(pool.size(), 2);
+    assert_eq!(pool.snapshot().limit, 2);
 }
 
 #[test]
@@ -73,7 +83,10 @@ fn discard_makes_another_item_or_a_smaller_pool() {
     let count = Arc::clone(&made);
     let pool = Pool::with_factory(1, move || count.fetch_add(1, Ordering::SeqCst));
     pool.try_acquire().unwrap().discard();
-    assert_eq!((*pool.try_acquire().unwrap(), pool.size()), (1, 1));
+    assert_eq!(
+        (*pool.try_acquire().unwrap(), pool.snapshot().limit),
+        (1, 1)
+    );
 
     let pool = Pool::new([1, 2]);
     let second = {
@@ -81,13 +94,13 @@ fn discard_makes_another_item_or_a_smaller_pool() {
         pool.try_acquire().unwrap()
     };
     second.discard();
-    assert_eq!((pool.size(), pool.idle()), (1, 1));
+    assert_eq!((pool.snapshot().limit, pool.snapshot().available), (1, 1));
     assert_eq!(*pool.try_acquire().unwrap(), 1);
     // One of too many is discarded as it would be dropped.
     let held = pool.try_acquire().unwrap();
     pool.set_size(0);
     held.discard();
-    assert_eq!((pool.size(), pool.idle()), (0, 0));
+    assert_eq!((pool.snapshot().limit, pool.snapshot().available), (0, 0));
     pool.add(7);
     assert_eq!(*pool.try_acquire().unwrap(), 7);
 }
@@ -103,7 +116,7 @@ fn check_on_return_discards_what_fails_or_panics() {
         drop(pool.try_acquire().unwrap());
         *spoilt = 10;
         drop(spoilt);
-        assert_eq!((pool.size(), pool.idle()), (1, 1));
+        assert_eq!((pool.snapshot().limit, pool.snapshot().available), (1, 1));
         assert_eq!(*pool.try_acquire().unwrap(), 2);
     }
 }
@@ -125,7 +138,10 @@ fn async_factory_makes_items_when_first_needed() {
     });
     // A try never calls it.
     assert_eq!(kind(pool.try_acquire()), ErrorKind::NoPermits);
-    assert_eq!((pool.idle(), calls.load(Ordering::SeqCst)), (2, 0));
+    assert_eq!(
+        (pool.snapshot().available, calls.load(Ordering::SeqCst)),
+        (2, 0)
+    );
     let mut first = Waiter::parked(pool.acquire());
     let dropped = Waiter::parked(pool.acquire());
     let mut third = Waiter::parked(pool.acquire());
@@ -155,7 +171,10 @@ fn async_factory_that_fails_leaves_the_item_to_the_next_waiter() {
     let again = panic_message(|| first.poll().is_ready());
     assert_eq!(again.as_deref(), Some("polled again after it was ready"));
     assert_eq!(
-        (*Waiter::new(pool.acquire()).granted(), pool.size()),
+        (
+            *Waiter::new(pool.acquire()).granted(),
+            pool.snapshot().limit
+        ),
         (7, 1)
     );
 }
@@ -176,7 +195,7 @@ fn factory_that_waits_is_not_refused_by_the_timeout_of_the_caller() {
     // A limiter that knew of the millisecond would refuse at once.
     let acquire = pool.acquire().timeout(Duration::from_millis(1));
     let mut waiter = Waiter::parked(acquire);
-    assert_eq!(limiter.waiting(), 1);
+    assert_eq!(limiter.snapshot().waiting, 1);
     clock.advance(Duration::from_secs(1));
     drop(waiter.granted());
 }
@@ -199,7 +218,7 @@ fn sizes_that_change_among_threads_leave_a_whole_pool() {
     pool.add(Arc::clone(&item));
     (0..20_000).for_each(|_| drop(pool.try_acquire()));
     // There is an item for each permit, and none too many.
-    let size = pool.size();
+    let size = pool.snapshot().limit as usize;
     let permits: Vec<_> = std::iter::from_fn(|| pool.try_acquire().ok()).collect();
     assert_eq!((permits.len(), Arc::strong_count(&item) - 1), (size, size));
 }
@@ -215,7 +234,7 @@ fn set_size_to_zero_after_cancelled_grants_leaves_no_item() {
     drop(held);
     pool.set_size(0);
     drop(waiters);
-    assert_eq!((pool.size(), pool.idle()), (0, 0));
+    assert_eq!((pool.snapshot().limit, pool.snapshot().available), (0, 0));
     assert_eq!(Arc::strong_count(&item), 2);
     pool.set_size(1);
     assert_eq!(**pool.try_acquire().unwrap(), 7);
@@ -234,7 +253,7 @@ fn items_that_come_back_to_many_granted_waiters_find_theirs_at_once() {
         let held: Vec<_> = (0..COUNT).map(|_| pool.try_acquire().unwrap()).collect();
         let waiters: Vec<_> = (0..COUNT).map(|_| Waiter::parked(pool.acquire())).collect();
         pool.set_size(2 * COUNT);
-        assert_eq!(pool.waiting(), 0);
+        assert_eq!(pool.snapshot().waiting, 0);
         drop(held);
         // In the order in which they came back.
         for (item, mut waiter) in waiters.into_iter().enumerate() {

@@ -42,7 +42,7 @@ impl Callbacks {
             let _ = Waiter::new(semaphore.wait_idle()).poll();
             semaphore.set_permits(semaphore.permits());
             semaphore.add_permits(0);
-            let seen = (semaphore.waiting(), semaphore.available_permits());
+            let seen = (semaphore.snapshot().waiting, semaphore.available_permits());
             assert!(!format!("{semaphore:?} {seen:?}").is_empty());
             calls.fetch_add(1, Ordering::SeqCst);
         }
@@ -286,7 +286,7 @@ fn wakers_that_panic_keep_nobody_from_being_granted_and_woken() {
         // Whether the panic of a payload goes further is left open.
         let added = catch_unwind(AssertUnwindSafe(|| semaphore.add_permits(CROWD)));
         let _ = added.map_err(std::mem::forget);
-        assert_eq!(semaphore.waiting(), 0);
+        assert_eq!(semaphore.snapshot().waiting, 0);
         for (name, waiter) in waiters.iter().enumerate() {
             assert_eq!(waiter.wakes(), usize::from(!panics(name)));
         }

@@ -41,11 +41,11 @@ where
     limiter.charge(5);
     clock.advance(SECOND - NANOSECOND);
     assert!(waiter.is_pending());
-    assert_eq!((waiter.wakes(), limiter.waiting()), (0, 1));
+    assert_eq!((waiter.wakes(), limiter.snapshot().waiting), (0, 1));
     clock.advance(NANOSECOND);
     assert_eq!(waiter.wakes(), 1);
     assert_eq!(waiter.refused(), ErrorKind::TimedOut);
-    assert_eq!(limiter.waiting(), 0);
+    assert_eq!(limiter.snapshot().waiting, 0);
     // It was charged nothing: what is owed is what was there before, and nothing else.
     assert_eq!(
         limiter.try_acquire().unwrap_err().retry_after(),
@@ -111,7 +111,10 @@ fn a_reservation_that_is_made_inside_a_timeout_is_not_refused_by_it() {
     for duration in [Duration::ZERO, NANOSECOND, SECOND] {
         let makes = async { limiter.reserve() };
         let reservation = Waiter::new(Waiting::new(makes).timeout(duration)).granted();
-        assert_eq!((reservation.delay(), limiter.waiting()), (SECOND, 1));
+        assert_eq!(
+            (reservation.delay(), limiter.snapshot().waiting),
+            (SECOND, 1)
+        );
         // And it is as good as any: awaited elsewhere it has all the time that it needs.
         let mut waiter = Waiter::parked(reservation);
         clock.advance(SECOND);
@@ -130,7 +133,7 @@ where
     let limiter = owed(&clock);
     let mut waiter = Waiter::new(wait(Arc::clone(&limiter)));
     assert_eq!(waiter.refused(), ErrorKind::TimedOut);
-    assert_eq!((limiter.waiting(), waiter.wakes()), (0, 0));
+    assert_eq!((limiter.snapshot().waiting, waiter.wakes()), (0, 0));
     assert_eq!(limiter.peek().retry_after, SECOND);
     clock.advance(SECOND);
     limiter.try_acquire().unwrap();

@@ -50,7 +50,7 @@ fn what_is_ready_is_never_timed_out_and_a_duration_of_zero_never_waits() {
     assert_eq!(refused, ErrorKind::TimedOut);
     let refused = Waiter::new(semaphore.wait_idle().timeout(Duration::ZERO)).refused();
     assert_eq!(refused, ErrorKind::TimedOut);
-    assert_eq!(semaphore.waiting(), 0);
+    assert_eq!(semaphore.snapshot().waiting, 0);
     drop(held);
     assert_at_rest(&semaphore, 1);
 }

@@ -20,7 +20,7 @@ async fn it_ends_after_exactly_its_duration() {
         let result = semaphore.acquire().timeout(duration).await;
         assert_eq!(kind(result), ErrorKind::TimedOut);
         assert_eq!(begun.elapsed(), duration);
-        assert_eq!(semaphore.waiting(), 0);
+        assert_eq!(semaphore.snapshot().waiting, 0);
     }
     drop(held);
     assert_at_rest(&semaphore, 1);

@@ -43,7 +43,13 @@ fn shrink_below_what_is_held_then_growth() {
     let mut held: Vec<_> = (0..4).map(|_| semaphore.try_acquire().unwrap()).collect();
     // The only measured one.
     drop(held.swap_remove(0));
-    assert_eq!((semaphore.limit(), semaphore.in_flight()), (1, 3));
+    assert_eq!(
+        (
+            semaphore.snapshot().permits.limit,
+            semaphore.snapshot().permits.in_use
+        ),
+        (1, 3)
+    );
     drop(Waiter::parked(semaphore.acquire()));
     let mut waiter = Waiter::parked(semaphore.acquire());
     drop(held.pop());
@@ -53,14 +59,14 @@ fn shrink_below_what_is_held_then_growth() {
     drop(held.pop());
     // The first call that began under the limit of 1 ends its window.
     drop(waiter.granted());
-    assert_eq!(semaphore.limit(), 2);
+    assert_eq!(semaphore.snapshot().permits.limit, 2);
     let both = (
         semaphore.try_acquire().unwrap(),
         semaphore.try_acquire().unwrap(),
     );
     assert!(semaphore.try_acquire().is_err());
     drop(both);
-    assert_eq!(semaphore.in_flight(), 0);
+    assert_eq!(semaphore.snapshot().permits.in_use, 0);
 }
 
 /// A grant that was dropped before its caller received it counts as a call of no latency at all.
@@ -74,7 +80,10 @@ fn grant_that_was_never_received_is_no_sample() {
     clock.advance(MS);
     drop(granted);
     assert_eq!(
-        (semaphore.snapshot().windows, semaphore.in_flight()),
+        (
+            semaphore.snapshot().windows,
+            semaphore.snapshot().permits.in_use
+        ),
         (0, 0)
     );
 }
@@ -97,7 +106,7 @@ fn leaked_permit_does_not_freeze_the_limit() {
     }
     let semaphore = AdaptiveSemaphore::new(Doubling).clock(Clock::manual());
     for limit in [8, 16, 32] {
-        assert_eq!(semaphore.limit(), limit);
+        assert_eq!(semaphore.snapshot().permits.limit, limit);
         (0..4).for_each(|_| std::mem::forget(semaphore.try_acquire()));
         (0..64).for_each(|_| drop(semaphore.try_acquire()));
     }
@@ -111,12 +120,12 @@ fn streams_that_stay_open_do_not_freeze_the_limit() {
     let semaphore = AdaptiveSemaphore::new(Gradient::default()).clock(&clock);
     let _streams: Vec<_> = (0..13).map(|_| semaphore.try_acquire()).collect();
     (0..96).for_each(|_| semaphore.try_acquire().unwrap().overloaded());
-    assert_eq!(semaphore.limit(), 16);
+    assert_eq!(semaphore.snapshot().permits.limit, 16);
     // And one, in the smallest window.
     let (semaphore, _) = through(&[5.0, 6.0]);
     let _stream = semaphore.try_acquire();
     drop(semaphore.try_acquire());
-    assert_eq!(semaphore.limit(), 6);
+    assert_eq!(semaphore.snapshot().permits.limit, 6);
 }
 
 /// Refusals and cache hits are fast, so that they look like a backend with nothing to do, and the

@@ -50,8 +50,8 @@ fn chain_leaks_what_it_took_and_noisy_tenant_holds_the_shared_scope() {
     assert_eq!(
         (
             shared.available_permits(),
-            shared.waiting(),
-            noisy.waiting()
+            shared.snapshot().waiting,
+            noisy.snapshot().waiting
         ),
         (2, 0, 98)
     );

@@ -178,7 +178,7 @@ fn unbounded_queue_of_a_rate() {
         }] += 1;
     }
     assert_eq!(counts, [2, 3, 15]);
-    assert_eq!(limiter.waiting(), 3);
+    assert_eq!(limiter.snapshot().waiting, 3);
     clock.advance(Duration::from_secs(1));
     // There is room for one then, as was said.
     let mut room = Waiter::parked(limiter.acquire());
@@ -201,7 +201,7 @@ fn request_larger_than_the_burst() {
         ErrorKind::ExceedsCapacity
     );
     assert_eq!(kind(limiter.reserve_many(6)), ErrorKind::ExceedsCapacity);
-    assert_eq!(limiter.available(), 5, "it was charged nothing");
+    assert_eq!(limiter.snapshot().available, 5, "it was charged nothing");
     // When it was not larger at the time that it joined.
     limiter.try_acquire_many(5).unwrap();
     let mut large = Waiter::parked(limiter.acquire_many(5));
@@ -238,26 +238,35 @@ fn chain_of_rates_leaks_what_it_took() {
     let (slots, wide, narrow) = (Arc::new(Semaphore::new(5)), rate(10), rate(1));
     let chain = all((Arc::clone(&slots), Arc::clone(&wide), Arc::clone(&narrow)));
     drop(chain.try_acquire().unwrap());
-    assert_eq!((wide.available(), narrow.available()), (9, 0));
+    assert_eq!(
+        (wide.snapshot().available, narrow.snapshot().available),
+        (9, 0)
+    );
     for _ in 0..100 {
         let refused = chain.try_acquire().unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::RateLimited);
         assert_eq!(refused.part(), Some(2));
-        assert_eq!(wide.available(), 9);
+        assert_eq!(wide.snapshot().available, 9);
     }
     // The same for those who wait and give up, before they are charged and after it.
     for _ in 0..100 {
         drop(Waiter::parked(chain.acquire()));
-        assert_eq!((wide.available(), narrow.waiting()), (9, 0));
+        assert_eq!(
+            (wide.snapshot().available, narrow.snapshot().waiting),
+            (9, 0)
+        );
     }
     let waiter = Waiter::parked(chain.acquire());
     clock.advance(Duration::from_secs(1));
     assert_eq!(waiter.wakes(), 1);
     drop(waiter);
-    assert_eq!((wide.available(), narrow.available()), (10, 1));
+    assert_eq!(
+        (wide.snapshot().available, narrow.snapshot().available),
+        (10, 1)
+    );
     narrow.close();
     assert_eq!(kind(chain.try_acquire()), ErrorKind::Closed);
-    assert_eq!(wide.available(), 10);
+    assert_eq!(wide.snapshot().available, 10);
     assert_at_rest(&slots, 5);
 }
 
@@ -280,7 +289,7 @@ fn reservation_cancelled_gives_back_only_a_part() {
     drop(third);
     assert_eq!(fourth.delay(), Duration::ZERO);
     drop(second);
-    assert_eq!(limiter.available(), 4);
+    assert_eq!(limiter.snapshot().available, 4);
     drop(fourth);
-    assert_eq!(limiter.available(), 5);
+    assert_eq!(limiter.snapshot().available, 5);
 }

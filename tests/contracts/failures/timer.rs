@@ -29,7 +29,7 @@ fn runtime_that_drove_the_timer_is_gone() {
         let driver = runtime();
         let task = driver.spawn(SHARED.acquire().timeout(Duration::from_secs(3600)));
         driver.block_on(async {
-            while SHARED.waiting() == 0 {
+            while SHARED.snapshot().waiting == 0 {
                 tokio::task::yield_now().await;
             }
         });
@@ -49,7 +49,7 @@ fn runtime_that_drove_the_timer_is_gone() {
         waiter.poll_with(context.waker())
     }));
     assert_eq!(kind(result), ErrorKind::TimedOut);
-    assert_eq!(SHARED.waiting(), 0);
+    assert_eq!(SHARED.snapshot().waiting, 0);
 
     // The same of several in statics; one of them is tokio's.
     static SLOTS: Semaphore = Semaphore::new(1);
@@ -97,5 +97,5 @@ fn limiter_in_a_static(runtime: impl Fn() -> tokio::runtime::Runtime) {
         PACED.acquire().wait().unwrap();
         drop(waiters);
     }
-    assert_eq!(PACED.waiting(), 0);
+    assert_eq!(PACED.snapshot().waiting, 0);
 }

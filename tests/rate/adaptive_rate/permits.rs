@@ -153,11 +153,11 @@ fn throttled_with_retry_after_pauses_and_then_releases_waiters_one_by_one() {
     clock.advance(ms(2_999));
     assert!(waiters.iter_mut().all(Waiter::is_pending));
     clock.advance(ms(1));
-    assert_eq!(rate.waiting(), 2);
+    assert_eq!(rate.snapshot().waiting, 2);
     clock.advance(ms(117));
-    assert_eq!(rate.waiting(), 2);
+    assert_eq!(rate.snapshot().waiting, 2);
     clock.advance(ms(1));
-    assert_eq!(rate.waiting(), 1);
+    assert_eq!(rate.snapshot().waiting, 1);
 }
 
 #[test]

@@ -35,11 +35,11 @@ fn set_quota_to_the_same_again_and_again_is_no_change() {
             let quota = quota(50, 1000);
             let (clock, limiter) = limiter(algorithm, quota);
             let other = RateLimiter::new(quota).algorithm(algorithm).clock(&clock);
-            let most = limiter.available();
+            let most = limiter.snapshot().available;
             let charge = limiter.try_acquire_many(most / 2).unwrap();
             limiter.set_quota(quota);
             limiter.refund(charge);
-            assert_eq!(limiter.available(), most, "{algorithm}");
+            assert_eq!(limiter.snapshot().available, most, "{algorithm}");
             limiter.try_acquire_many(most / 2).unwrap();
             other.try_acquire_many(most / 2).unwrap();
             for _ in 0..3000 / millis {
@@ -47,7 +47,7 @@ fn set_quota_to_the_same_again_and_again_is_no_change() {
                 assert_eq!(limiter.peek(), other.peek(), "{algorithm}");
                 clock.advance(Duration::from_millis(millis));
             }
-            assert_eq!(limiter.available(), most, "{algorithm}, {millis}");
+            assert_eq!(limiter.snapshot().available, most, "{algorithm}, {millis}");
         }
     }
 }
@@ -59,7 +59,7 @@ fn set_quota_to_the_same_rate_in_other_words_is_no_change() {
     limiter.set_quota(Quota::per_minute(60).burst(3));
     assert_eq!(limiter.quota(), Quota::per_minute(60).burst(3));
     limiter.refund(charge);
-    assert_eq!(limiter.available(), 3);
+    assert_eq!(limiter.snapshot().available, 3);
 }
 
 /// The count or the period changes each 10 or 11 ms, so that no window ends just between two changes.
@@ -85,10 +85,10 @@ fn quota_that_goes_back_and_forth_goes_on_to_admit() {
             let (clock, asked) = limiter(algorithm, quota(0));
             run(&asked, &clock, 6000, 20);
             let (clock, spent) = limiter(algorithm, quota(0));
-            let most = spent.available();
+            let most = spent.snapshot().available;
             spent.try_acquire_many(most).unwrap();
             run(&spent, &clock, 220, 0);
-            assert_eq!(spent.available(), most, "{algorithm}");
+            assert_eq!(spent.snapshot().available, most, "{algorithm}");
         }
     }
 }
@@ -126,10 +126,12 @@ fn set_quota_to_a_much_smaller_one_does_not_lock_out_for_what_was_had_before() {
     ] {
         for forced in [0, 30] {
             let (clock, limiter) = limiter(algorithm, Quota::per_minute(1000));
-            limiter.try_acquire_many(limiter.available()).unwrap();
+            limiter
+                .try_acquire_many(limiter.snapshot().available)
+                .unwrap();
             limiter.charge(forced);
             limiter.set_quota(Quota::per_minute(10));
-            assert_eq!(limiter.available(), 0, "{algorithm}");
+            assert_eq!(limiter.snapshot().available, 0, "{algorithm}");
             clock.advance(periods * minute);
             assert_eq!(limiter.try_acquire().is_ok(), forced == 0, "{algorithm}");
             clock.advance(4 * minute);
@@ -148,7 +150,7 @@ fn set_quota_to_another_period_begins_no_window_in_the_midst_of_another() {
     ] {
         let ms = Duration::from_millis;
         let (clock, limiter) = limiter(algorithm, Quota::new(count, ms(1000)));
-        let each = limiter.available() as usize;
+        let each = limiter.snapshot().available as usize;
         clock.advance(ms(999));
         assert_eq!(take(&limiter, 99).count(), each);
         clock.advance(ms(1));
@@ -166,12 +168,12 @@ fn set_quota_that_does_not_fit_the_algorithm_panics_and_changes_nothing() {
     let (_clock, limiter) = limiter(Algorithm::SlidingLog, Quota::per_second(10));
     limiter.try_acquire_many(4).unwrap();
     limiter.set_quota(Quota::per_second(9));
-    assert_eq!(limiter.available(), 5);
+    assert_eq!(limiter.snapshot().available, 5);
     let burst = crate::support::foreign::panic_message(|| {
         limiter.set_quota(Quota::per_second(20).burst(3));
     });
     assert!(burst.is_some_and(|message| message.contains("20/s burst 3")));
-    assert_eq!(limiter.available(), 5);
+    assert_eq!(limiter.snapshot().available, 5);
 }
 
 proptest! {

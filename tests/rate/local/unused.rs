@@ -38,7 +38,7 @@ fn try_acquire_takes_a_batch_ahead_when_too_little_is_buffered() {
         assert_eq!((local.buffered(), local.batch()), (0, batch));
         for (cost, buffered, left) in calls {
             local.try_acquire_many(*cost).unwrap();
-            let seen = (local.buffered(), limiter.available());
+            let seen = (local.buffered(), limiter.snapshot().available);
             assert_eq!(seen, (*buffered, *left), "{name}: {cost}");
         }
     }
@@ -63,7 +63,7 @@ fn return_unused_gives_back_what_time_has_not_paid_off() {
         local.return_unused();
         local.return_unused();
         assert_eq!(local.buffered(), 0);
-        assert_eq!(limiter.available(), available, "{used} {after:?}");
+        assert_eq!(limiter.snapshot().available, available, "{used} {after:?}");
     }
 }
 
@@ -106,13 +106,13 @@ fn set_quota_leaves_what_is_buffered_admitted() {
     local.try_acquire_many(2).unwrap();
     limiter.set_quota_with(Quota::per_second(100).burst(60), QuotaChange::KeepSpent);
     local.try_acquire_many(20).unwrap();
-    assert_eq!((local.buffered(), limiter.available()), (10, 28));
+    assert_eq!((local.buffered(), limiter.snapshot().available), (10, 28));
     local.return_unused();
-    assert_eq!((local.buffered(), limiter.available()), (0, 28));
+    assert_eq!((local.buffered(), limiter.snapshot().available), (0, 28));
     // The next one is of the new quota.
     local.try_acquire().unwrap();
     local.return_unused();
-    assert_eq!(limiter.available(), 27);
+    assert_eq!(limiter.snapshot().available, 27);
 }
 
 #[test]
@@ -145,9 +145,9 @@ fn return_unused_in_another_runtime_gives_nothing_back() {
     first.block_on(async { local.try_acquire().unwrap() });
     second.block_on(async {
         (0..4).for_each(|_| local.try_acquire().unwrap());
-        assert_eq!(limiter.available(), 6);
+        assert_eq!(limiter.snapshot().available, 6);
         local.return_unused();
-        assert_eq!(limiter.available(), 9);
+        assert_eq!(limiter.snapshot().available, 9);
     });
     first.block_on(async { local.try_acquire().unwrap() });
     second.block_on(async { local.return_unused() });

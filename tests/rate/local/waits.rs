@@ -22,18 +22,18 @@ fn acquire_with_some_buffered_or_a_batch_to_be_had_is_ready_at_once() {
     let (_clock, limiter) = limiter(FIFTY);
     let mut local = limiter.local(32);
     drop(local.acquire_many(10));
-    assert_eq!((local.buffered(), limiter.available()), (0, 50));
+    assert_eq!((local.buffered(), limiter.snapshot().available), (0, 50));
     for left in (0..32).rev() {
         Waiter::new(local.acquire()).granted();
-        assert_eq!((local.buffered(), limiter.available()), (left, 18));
+        assert_eq!((local.buffered(), limiter.snapshot().available), (left, 18));
     }
     local.acquire().wait().unwrap();
-    assert_eq!((local.buffered(), limiter.available()), (17, 0));
+    assert_eq!((local.buffered(), limiter.snapshot().available), (17, 0));
     assert_eq!(
         Waiter::new(local.acquire_many(51)).refused(),
         ErrorKind::ExceedsCapacity
     );
-    assert_eq!((local.buffered(), limiter.available()), (17, 0));
+    assert_eq!((local.buffered(), limiter.snapshot().available), (17, 0));
 }
 
 /// It asks for its own cost, and for what is missing beside what is buffered; not for a batch.
@@ -48,7 +48,7 @@ fn acquire_in_the_queue_asks_for_what_is_missing() {
     drop(waiter);
     clock.advance(ms(10));
     next.granted();
-    assert_eq!((local.buffered(), limiter.available()), (0, 0));
+    assert_eq!((local.buffered(), limiter.snapshot().available), (0, 0));
 }
 
 /// However a wait for the rest ends, what is buffered stays; what was granted and not noticed is
@@ -63,7 +63,11 @@ fn acquire_that_ends_without_its_grant_leaves_what_is_buffered() {
             true => std::mem::forget(waiter.into_future()),
             false => drop(waiter),
         }
-        let seen = (local.buffered(), limiter.available(), limiter.waiting());
+        let seen = (
+            local.buffered(),
+            limiter.snapshot().available,
+            limiter.snapshot().waiting,
+        );
         assert_eq!(seen, (7, available, 0));
     }
     #[cfg(feature = "tokio")]
@@ -74,7 +78,7 @@ fn acquire_that_ends_without_its_grant_leaves_what_is_buffered() {
         token.cancel();
         assert_eq!(waiter.refused(), ErrorKind::Cancelled);
         drop(waiter);
-        assert_eq!((local.buffered(), limiter.waiting()), (7, 0));
+        assert_eq!((local.buffered(), limiter.snapshot().waiting), (7, 0));
     }
 }
 

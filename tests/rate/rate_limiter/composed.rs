@@ -53,10 +53,10 @@ fn all_granted_in_the_queue_of_one_part_goes_on_to_the_next() {
     bytes.try_acquire_many(50).unwrap();
     let parts = all((&requests, bytes.cost(30)));
     let mut waiting = Waiter::parked(parts.acquire());
-    assert_eq!(bytes.waiting(), 0);
+    assert_eq!(bytes.snapshot().waiting, 0);
     clock.advance(ms(100));
     assert!(waiting.is_pending());
-    assert_eq!(bytes.waiting(), 1);
+    assert_eq!(bytes.snapshot().waiting, 1);
     clock.advance(ms(200));
     let (request, volume) = waiting.granted();
     assert_eq!((at(&request), at(&volume)), (ms(100), ms(300)));
@@ -93,7 +93,7 @@ fn cost_owned_shares_the_queue_and_refunds_its_charge() {
     clock.advance(ms(200));
     let charge = bytes.try_acquire().unwrap();
     bytes.rollback(charge);
-    assert_eq!(limiter.available(), 20);
+    assert_eq!(limiter.snapshot().available, 20);
 }
 
 #[test]

@@ -246,7 +246,11 @@ fn calls_that_come_before_a_late_timer_find_those_granted_that_are_due() {
             |it| it.peek().at.as_nanos() + it.peek().remaining - 2,
             2,
         ),
-        ("available", |it| 500_000_000 + it.available() - 2, 2),
+        (
+            "available",
+            |it| 500_000_000 + it.snapshot().available - 2,
+            2,
+        ),
     ];
     for (name, call, left) in calls {
         let (clock, limiter) = makes_up(TEN.burst(3));
@@ -260,7 +264,7 @@ fn calls_that_come_before_a_late_timer_find_those_granted_that_are_due() {
             "{name}"
         );
         assert_eq!(charged(&mut waiters), [ms(200), ms(300)], "{name}");
-        assert_eq!(limiter.available(), left, "{name}");
+        assert_eq!(limiter.snapshot().available, left, "{name}");
     }
     // One that is refused gets the time after those that are due: at 330 ms two have gone.
     let (clock, limiter) = makes_up(TEN);

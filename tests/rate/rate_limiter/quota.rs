@@ -33,7 +33,7 @@ fn set_quota_with_leaves_what_each_way_says() {
         limiter.charge(forced);
         limiter.set_quota_with(TENTH.burst(burst), how);
         let row = format!("{how:?}: {spent} and {forced}, then {burst}");
-        assert_eq!(limiter.available(), left, "{row}");
+        assert_eq!(limiter.snapshot().available, left, "{row}");
         assert_eq!(limiter.peek().retry_after, ms(retry_after), "{row}");
         if left > 0 {
             assert_available(&limiter, left);
@@ -49,7 +49,7 @@ fn set_quota_with_another_rate_counts_the_same_tokens() {
         limiter.try_acquire_many(4).unwrap();
         for quota in [Quota::per_second(1000), Quota::per_hour(36)] {
             limiter.set_quota_with(quota.burst(10), how);
-            assert_eq!(limiter.available(), 6, "{how:?} {quota}");
+            assert_eq!(limiter.snapshot().available, 6, "{how:?} {quota}");
             assert_eq!(limiter.quota(), quota.burst(10));
         }
         assert_eq!(limiter.peek().reset_after, Duration::from_secs(400));
@@ -76,9 +76,12 @@ fn set_quota_up_and_down_strands_nobody() {
             limiter.set_quota_with(quota, how);
             clock.advance(Duration::from_micros(u64::from(random.below(5000))));
             let woken = waiters.iter().filter(|waiter| waiter.wakes() == 1);
-            assert_eq!(woken.count() + limiter.waiting(), 1000);
+            assert_eq!(woken.count() + limiter.snapshot().waiting, 1000);
         }
-        assert!(limiter.waiting() < 1000, "nobody in so long a time");
+        assert!(
+            limiter.snapshot().waiting < 1000,
+            "nobody in so long a time"
+        );
         limiter.set_quota_with(fast, how);
         // A debt of one hour is one of 1 ms by now.
         clock.advance(ms(1001));
@@ -138,15 +141,15 @@ fn quota_of_many_per_nanosecond_is_exact() {
     assert_eq!(refused.retry_after(), Some(Duration::from_millis(10)));
     for (nanos, available) in [(1, 12), (1, 25), (1, 37), (997, 12_500)] {
         clock.advance(nanos * TICK);
-        assert_eq!(limiter.available(), available);
+        assert_eq!(limiter.snapshot().available, available);
     }
     // To slower and faster quotas and back: what was spent stays spent in proportion.
     limiter.set_quota(Quota::bytes_per_second(16_000_000_000));
-    assert_eq!(limiter.available(), 16_000);
+    assert_eq!(limiter.snapshot().available, 16_000);
     limiter.set_quota(Quota::bytes_per_second(1_000_000));
-    assert_eq!(limiter.available(), 1);
+    assert_eq!(limiter.snapshot().available, 1);
     clock.advance(ms(1));
-    assert_eq!(limiter.available(), 1_001);
+    assert_eq!(limiter.snapshot().available, 1_001);
 }
 
 /// Of each nanosecond, as many waiters are charged as fit.
@@ -159,7 +162,7 @@ fn acquire_at_many_per_nanosecond_keeps_the_exact_rate() {
         let queue = queue(&limiter, &[1; 500]);
         for nanos in 1..=30_u64 {
             clock.advance(TICK);
-            let gone = queue.len() - limiter.waiting();
+            let gone = queue.len() - limiter.snapshot().waiting;
             let fit = nanos * count / u64::from(period);
             assert_eq!(gone as u64, fit.min(500), "{count} in {period} ns");
         }
@@ -177,7 +180,7 @@ fn acquire_at_the_last_unit_waits_for_ever() {
     clock.advance(last - 10 * TICK);
     limiter.try_acquire_many(100).unwrap();
     clock.advance(3 * TICK);
-    assert_eq!(limiter.available(), 48);
+    assert_eq!(limiter.snapshot().available, 48);
     limiter.try_acquire_many(48).unwrap();
     // There are 7 times 16 units left, but for the very last.
     let mut waiter = Waiter::parked(limiter.acquire_many(100));
@@ -186,7 +189,7 @@ fn acquire_at_the_last_unit_waits_for_ever() {
     clock.advance(Duration::from_secs(1 << 30));
     assert_eq!(waiter.granted().cost(), 100);
     assert!(later.is_pending());
-    assert_eq!(limiter.available(), 11);
+    assert_eq!(limiter.snapshot().available, 11);
     assert_eq!(limiter.peek().retry_after, Duration::MAX);
 }
 
@@ -200,9 +203,9 @@ fn quota_of_more_than_one_per_nanosecond_is_exact() {
     let refused = limiter.try_acquire_many(12_500_000).unwrap_err();
     assert_eq!(refused.retry_after(), Some(Duration::from_millis(10)));
     clock.advance(Duration::from_nanos(3));
-    assert_eq!(limiter.available(), 3);
+    assert_eq!(limiter.snapshot().available, 3);
     clock.advance(Duration::from_nanos(1));
-    assert_eq!(limiter.available(), 5);
+    assert_eq!(limiter.snapshot().available, 5);
 
     let mut waiter = Waiter::parked(limiter.acquire_many(10));
     clock.advance(Duration::from_nanos(3));
@@ -210,7 +213,7 @@ fn quota_of_more_than_one_per_nanosecond_is_exact() {
     clock.advance(Duration::from_nanos(1));
     assert_eq!(waiter.granted().cost(), 10);
     clock.advance(Duration::from_secs(60));
-    assert_eq!(limiter.available(), 100_000_000);
+    assert_eq!(limiter.snapshot().available, 100_000_000);
 }
 
 /// Seen from outside: a call behind a waiter that could only be refused was told 11 s in place of 2.

@@ -66,7 +66,7 @@ fn reservation_that_does_not_fit_a_timeout_says_how_long_it_would_take() {
     let refused = reservation.timeout(ms(99)).wait().unwrap_err();
     assert_eq!(refused.kind(), tollgate::ErrorKind::TimedOut);
     assert_eq!(refused.retry_after(), Some(ms(100)));
-    assert_eq!(limiter.waiting(), 0);
+    assert_eq!(limiter.snapshot().waiting, 0);
 }
 
 #[test]

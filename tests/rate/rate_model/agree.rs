@@ -142,7 +142,7 @@ proptest! {
             let _ = limiter.try_acquire_many(cost.of(scale));
         }
         let burst = scale.most;
-        let state = || (limiter.peek(), limiter.peek_many(burst), limiter.waiting());
+        let state = || (limiter.peek(), limiter.peek_many(burst), limiter.snapshot().waiting);
         let untouched = state();
 
         let (mut charges, mut queue) = (Vec::new(), Vec::new());

@@ -399,7 +399,7 @@ impl World {
         let (model, now) = (self.model(), naive.now);
         assert_eq!(self.clock.now().as_nanos(), now);
         assert_eq!(limiter.is_closed(), naive.is_closed());
-        assert_eq!(limiter.available(), model.available(now));
+        assert_eq!(limiter.snapshot().available, model.available(now));
         let snapshot = limiter.snapshot();
         assert_eq!(snapshot.waiting, naive.waiting());
         let waits = naive

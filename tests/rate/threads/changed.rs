@@ -75,7 +75,7 @@ fn quota_from_slow_to_fast_and_back_strands_nobody_and_keeps_the_promise() {
         } else {
             !charged.is_empty()
         });
-        assert_eq!(limiter.waiting(), 0);
+        assert_eq!(limiter.snapshot().waiting, 0);
         assert_eq!(allowance.audit(&charged), Ok(()));
     }
 }
@@ -228,7 +228,7 @@ fn refund_of_a_charge_beside_a_change_gives_nothing_of_others_back() {
             pause.wait();
             pause.wait();
             // What the others have of the new quota is given back, and no more than that.
-            limiter.available() > 3 - mine as u64
+            limiter.snapshot().available > 3 - mine as u64
         });
         rounds.count()
     });

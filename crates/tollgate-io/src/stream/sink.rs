@@ -62,7 +62,7 @@ pub trait LimitSinkExt<I>: Sink<I> + Sized {
     /// let mut messages = messages.limited(&bytes, |message: &&str| message.len() as u64);
     /// messages.send("12 bytes out").await?;
     /// messages.send("3 s").await?;
-    /// assert_eq!(bytes.available(), 1000 - 15);
+    /// assert_eq!(bytes.snapshot().available, 1000 - 15);
     /// assert_eq!(messages.into_inner(), ["12 bytes out", "3 s"]);
     /// # Ok(())
     /// # }

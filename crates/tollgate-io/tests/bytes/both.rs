@@ -62,7 +62,7 @@ fn poll_read_and_poll_write_wait_independently() {
     let ((reads, reader), (writes, _)) = (waker(), waker());
     assert!(read_with(&mut stream, 10, &reader).is_none());
     assert!(write(&mut stream, 20).is_none());
-    assert_eq!(limiter.waiting(), 2);
+    assert_eq!(limiter.snapshot().waiting, 2);
     clock.advance(10 * MS);
     assert_eq!((reads.count(), writes.count()), (1, 0));
     assert!(write(&mut stream, 20).is_none());

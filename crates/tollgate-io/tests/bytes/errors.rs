@@ -85,7 +85,7 @@ fn poll_read_after_the_burst_shrank_asks_again() {
     assert!(read(&mut stream, 1000).is_none());
     limiter.set_quota(Quota::per_second(1000).burst(10));
     assert!(read(&mut stream, 1000).is_none());
-    assert_eq!(limiter.waiting(), 1);
+    assert_eq!(limiter.snapshot().waiting, 1);
     clock.advance(1000 * MS);
     assert_eq!(read_now(&mut stream, 1000), 10);
     assert_eq!(stream.get_ref().asked, [10]);

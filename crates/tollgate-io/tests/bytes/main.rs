@@ -39,12 +39,12 @@ fn limiter() -> (RateLimiter, ManualClock) {
 
 /// What is charged, if the clock has not moved since the limiter was full.
 fn charged(limiter: &RateLimiter) -> u64 {
-    BURST - limiter.available()
+    BURST - limiter.snapshot().available
 }
 
 /// Takes all but `left` of the limiter.
 fn leave(limiter: &RateLimiter, left: u64) {
-    limiter.charge(limiter.available() - left);
+    limiter.charge(limiter.snapshot().available - left);
 }
 
 /// Reads into a buffer of this size. `None` is a wait.

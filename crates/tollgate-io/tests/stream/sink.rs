@@ -109,18 +109,21 @@ fn poll_flush_charges_an_item_before_it_is_sent() {
     let (limiter, clock) = limiter();
     let mut sink = Target::default().limited(&limiter, |item| *item);
     send(&mut sink, 600);
-    assert_eq!(limiter.available(), 1000);
+    assert_eq!(limiter.snapshot().available, 1000);
     send(&mut sink, 500);
     assert_eq!(
-        (limiter.available(), sink.get_ref().items.as_slice()),
+        (
+            limiter.snapshot().available,
+            sink.get_ref().items.as_slice()
+        ),
         (400, &[600][..])
     );
     assert!(flush(&mut sink).is_pending());
-    assert_eq!(limiter.waiting(), 1);
+    assert_eq!(limiter.snapshot().waiting, 1);
     clock.advance(100 * MS);
     assert!(flush(&mut sink).is_ready());
     assert_eq!(sink.into_inner().items, [600, 500]);
-    assert_eq!(limiter.available(), 0);
+    assert_eq!(limiter.snapshot().available, 0);
 }
 
 #[test]
@@ -154,9 +157,12 @@ fn poll_flush_of_a_pending_sink_charges_nothing() {
     send(&mut sink, 600);
     sink.get_mut().steps.push_back(Step::NotReady);
     assert!(flush(&mut sink).is_pending());
-    assert_eq!((limiter.available(), limiter.waiting()), (1000, 0));
+    assert_eq!(
+        (limiter.snapshot().available, limiter.snapshot().waiting),
+        (1000, 0)
+    );
     assert!(flush(&mut sink).is_ready());
-    assert_eq!(limiter.available(), 400);
+    assert_eq!(limiter.snapshot().available, 400);
 }
 
 #[test]
@@ -169,7 +175,7 @@ fn poll_flush_of_a_failing_sink_refunds() {
         flush(&mut sink),
         Poll::Ready(Err(SinkError::Inner("it failed")))
     ));
-    assert_eq!(limiter.available(), 1000);
+    assert_eq!(limiter.snapshot().available, 1000);
     // The item is gone, as the inner sink has taken it.
     send(&mut sink, 5);
     assert!(flush(&mut sink).is_ready());
@@ -192,7 +198,10 @@ fn poll_ready_in_a_wait_flushes_the_inner_sink() {
     }
     assert!(flush(&mut sink).is_pending());
     assert_eq!(sink.get_ref().flushed, 4);
-    assert_eq!((sink.get_ref().items.len(), limiter.waiting()), (1, 1));
+    assert_eq!(
+        (sink.get_ref().items.len(), limiter.snapshot().waiting),
+        (1, 1)
+    );
 }
 
 #[test]
@@ -217,7 +226,10 @@ fn into_parts_in_a_wait_returns_the_item_uncharged() {
     assert!(flush(&mut sink).is_pending());
     assert_eq!(sink.into_parts().1, Some(10));
     clock.advance(5 * MS);
-    assert_eq!((limiter.available(), limiter.waiting()), (5, 0));
+    assert_eq!(
+        (limiter.snapshot().available, limiter.snapshot().waiting),
+        (5, 0)
+    );
 }
 
 #[test]
@@ -253,7 +265,10 @@ fn drop_while_queued_charges_nothing() {
     assert!(flush(&mut sink).is_pending());
     drop(sink);
     clock.advance(5 * MS);
-    assert_eq!((limiter.available(), limiter.waiting()), (5, 0));
+    assert_eq!(
+        (limiter.snapshot().available, limiter.snapshot().waiting),
+        (5, 0)
+    );
 }
 
 #[test]

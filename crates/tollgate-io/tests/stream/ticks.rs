@@ -140,18 +140,18 @@ fn it_is_in_the_queue_while_it_waits_and_dropping_it_leaves() {
     let (clock, limiter) = limiter(Quota::per_second(10));
     let mut ticks = Polled::new(limiter.ticks());
     ticks.next();
-    assert_eq!(limiter.waiting(), 0);
+    assert_eq!(limiter.snapshot().waiting, 0);
     ticks.assert_pending();
-    assert_eq!(limiter.waiting(), 1);
+    assert_eq!(limiter.snapshot().waiting, 1);
     clock.advance(ms(100));
-    assert_eq!(limiter.waiting(), 0);
+    assert_eq!(limiter.snapshot().waiting, 0);
     // A charge that was yielded can be given back.
     limiter.refund(ticks.next().unwrap());
     ticks.next();
     ticks.assert_pending();
     let mut other = Waiter::parked(limiter.acquire());
     drop(ticks);
-    assert_eq!(limiter.waiting(), 1);
+    assert_eq!(limiter.snapshot().waiting, 1);
     clock.advance(ms(100));
     other.granted();
 }
@@ -182,7 +182,7 @@ fn the_wait_for_the_next_can_be_dropped_and_taken_up_again() {
     let mut ticks = limiter.ticks();
     Waiter::new(ticks.next()).output();
     drop(Waiter::parked(ticks.next()));
-    assert_eq!(limiter.waiting(), 1);
+    assert_eq!(limiter.snapshot().waiting, 1);
     let mut behind = Waiter::parked(limiter.acquire());
     clock.advance(ms(100));
     assert_eq!(at(Waiter::new(ticks.next()).output()), ms(100));

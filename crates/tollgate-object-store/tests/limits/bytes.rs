@@ -40,12 +40,12 @@ async fn bytes_sent_are_charged_before_the_request_is_made() {
     let bytes = rate(Quota::per_second(10).burst(10));
     let seen = Arc::clone(&bytes);
     let script = Script::ready(move |_| {
-        assert_eq!(seen.available(), 3);
+        assert_eq!(seen.snapshot().available, 3);
         status(200, Vec::new())
     });
     let client = client(&ThrottledConnector::new(script, cap(1)).bytes_sent(Arc::clone(&bytes)));
     client.execute(put(7)).await.expect("an answer");
-    assert_eq!(bytes.available(), 3);
+    assert_eq!(bytes.snapshot().available, 3);
 }
 
 #[tokio::test(start_paused = true)]
@@ -55,7 +55,10 @@ async fn bytes_sent_above_the_burst_wait_for_a_burst_and_delay_the_next() {
     let client = client(&ThrottledConnector::new(script, cap(1)).bytes_sent(Arc::clone(&bytes)));
     let start = Instant::now();
     client.execute(put(35)).await.expect("an answer");
-    assert_eq!((start.elapsed(), bytes.available()), (Duration::ZERO, 0));
+    assert_eq!(
+        (start.elapsed(), bytes.snapshot().available),
+        (Duration::ZERO, 0)
+    );
     // The next one goes when its bytes are there, or a burst.
     client.execute(put(1)).await.expect("an answer");
     assert_eq!(start.elapsed(), SECOND * 26 / 10);
@@ -71,13 +74,16 @@ async fn bytes_sent_with_a_quota_that_shrinks_wait_for_the_smaller_burst() {
     let client = client(&ThrottledConnector::new(script, cap(1)).bytes_sent(Arc::clone(&bytes)));
     let call = tokio::spawn(async move { client.execute(put(10)).await });
     tokio::task::yield_now().await;
-    assert_eq!(bytes.waiting(), 1);
+    assert_eq!(bytes.snapshot().waiting, 1);
     let start = Instant::now();
     bytes.set_quota(Quota::per_second(10).burst(3));
     call.await.expect("no panic").expect("an answer");
     // The burst is 3 bytes now, and the other 7 are charged with them.
     assert_eq!(start.elapsed(), SECOND * 3 / 10);
-    assert_eq!((bytes.waiting(), bytes.available()), (0, 0));
+    assert_eq!(
+        (bytes.snapshot().waiting, bytes.snapshot().available),
+        (0, 0)
+    );
     let next = bytes.peek().retry_after;
     assert_eq!(next, SECOND * 8 / 10);
 }
@@ -96,7 +102,10 @@ async fn bytes_sent_with_a_quota_lowered_and_raised_again_are_sent() {
     bytes.set_quota(Quota::per_second(10).burst(10));
     call.await.expect("an answer");
     let elapsed = start.elapsed();
-    assert_eq!((bytes.waiting(), bytes.available()), (0, 0));
+    assert_eq!(
+        (bytes.snapshot().waiting, bytes.snapshot().available),
+        (0, 0)
+    );
     // All 10 bytes are charged, however many of them the body waited for.
     let next = bytes.peek().retry_after;
     assert_eq!(
@@ -141,7 +150,10 @@ async fn bytes_sent_to_a_refused_connection_are_refunded() {
         let client = client(&connector.bytes_sent(Arc::clone(&bytes)));
         let error = client.execute(put(35)).await.expect_err("a failure");
         assert_eq!(error.kind(), kind);
-        assert_eq!((bytes.available(), cap.available_permits()), (left, 1));
+        assert_eq!(
+            (bytes.snapshot().available, cap.available_permits()),
+            (left, 1)
+        );
     }
 }
 
@@ -218,12 +230,15 @@ async fn bytes_received_are_charged_while_they_are_read() {
     let start = Instant::now();
     let answer = client(&connector).execute(get()).await.expect("an answer");
     assert_eq!(
-        (start.elapsed(), bytes.available()),
+        (start.elapsed(), bytes.snapshot().available),
         (Duration::ZERO, 1_000)
     );
     let body = answer.into_body().bytes().await.expect("a body");
     assert_eq!((body.len(), start.elapsed()), (3_500, SECOND * 5 / 2));
-    assert_eq!((bytes.available(), cap.available_permits()), (0, 1));
+    assert_eq!(
+        (bytes.snapshot().available, cap.available_permits()),
+        (0, 1)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -236,11 +251,11 @@ async fn bytes_received_by_a_body_dropped_in_a_wait_are_those_that_were_read() {
     let answer = client(&connector).execute(get()).await.expect("an answer");
     let mut body = answer.into_body();
     assert!(body.frame().now_or_never().is_none());
-    assert_eq!((bytes.waiting(), cap.available_permits()), (1, 0));
+    assert_eq!((bytes.snapshot().waiting, cap.available_permits()), (1, 0));
     drop(body);
-    assert_eq!((bytes.waiting(), cap.available_permits()), (0, 1));
+    assert_eq!((bytes.snapshot().waiting, cap.available_permits()), (0, 1));
     tokio::time::advance(SECOND).await;
-    assert_eq!(bytes.available(), 1_000);
+    assert_eq!(bytes.snapshot().available, 1_000);
 }
 
 #[tokio::test(start_paused = true)]

@@ -189,7 +189,7 @@ async fn delete_stream_that_waits_for_its_permit_gathers_paths_meanwhile() {
         paths.send(Ok(path(name))).expect("a reader");
         assert!(deleted.next().now_or_never().is_none());
     }
-    assert_eq!(counted.cap.waiting(), 1);
+    assert_eq!(counted.cap.snapshot().waiting, 1);
     drop(held);
     for name in ["a", "b"] {
         let deleted = deleted.next().await.expect("a path");

@@ -150,7 +150,10 @@ async fn hold_body_with_8_objects_at_a_cap_of_4_is_wait_too_long_that_counts_4()
     assert_eq!(source.map(WaitTooLong::bodies), Some(4));
     drop(open);
     assert_eq!(
-        (counted.cap.available_permits(), counted.cap.waiting()),
+        (
+            counted.cap.available_permits(),
+            counted.cap.snapshot().waiting
+        ),
         (4, 0)
     );
 }
@@ -229,7 +232,7 @@ async fn get_of_a_file_holds_its_permit_as_a_stream() {
     let store = store.bytes_received(Arc::clone(&bytes));
     let got = store.get(&path("a")).await.expect("an object");
     assert_eq!(got.bytes().await.expect("data"), "data");
-    assert_eq!(bytes.available(), 96);
+    assert_eq!(bytes.snapshot().available, 96);
 }
 
 #[tokio::test(start_paused = true)]
@@ -259,7 +262,7 @@ async fn bytes_sent_by_puts_and_parts_are_charged_before_the_call() {
     upload.put_part(data.clone()).await.expect("a part");
     upload.complete().await.expect("an object");
     assert_eq!(
-        (start.elapsed(), bytes.available()),
+        (start.elapsed(), bytes.snapshot().available),
         (Duration::from_millis(1_500), 0)
     );
     let c = path("c");
@@ -267,7 +270,7 @@ async fn bytes_sent_by_puts_and_parts_are_charged_before_the_call() {
     let part = MultipartStore::put_part(&store, &c, &id, 0, data).await;
     part.expect("a part");
     assert_eq!(
-        (start.elapsed(), bytes.available()),
+        (start.elapsed(), bytes.snapshot().available),
         (Duration::from_secs(3), 0)
     );
 }
@@ -290,7 +293,7 @@ async fn bytes_received_are_charged_while_they_are_read() {
     );
     assert_eq!(got.bytes().await.expect("data").len(), 3_500);
     assert_eq!(
-        (start.elapsed(), bytes.available()),
+        (start.elapsed(), bytes.snapshot().available),
         (Duration::from_millis(2_500), 0)
     );
     // The second range ends after the object.
@@ -300,10 +303,10 @@ async fn bytes_received_are_charged_while_they_are_read() {
         .expect("data");
     assert_eq!((got[0].len(), got[1].len()), (1_000, 500));
     assert_eq!(
-        (start.elapsed(), bytes.available()),
+        (start.elapsed(), bytes.snapshot().available),
         (Duration::from_millis(3_500), 0)
     );
-    assert_eq!((cap.available_permits(), bytes.waiting()), (1, 0));
+    assert_eq!((cap.available_permits(), bytes.snapshot().waiting), (1, 0));
     bytes.close();
     let error = store.get(&path("a")).await.expect_err("a refusal");
     assert_eq!(kind(&error), Some(ErrorKind::Closed));
@@ -319,10 +322,14 @@ async fn get_dropped_in_a_wait_for_bytes_returns_everything() {
     let got = store.get(&path("a")).await.expect("an object");
     let mut data = got.into_stream();
     assert!(data.next().now_or_never().is_none());
-    assert_eq!((bytes.waiting(), cap.available_permits()), (1, 0));
+    assert_eq!((bytes.snapshot().waiting, cap.available_permits()), (1, 0));
     drop(data);
     assert_eq!(
-        (bytes.waiting(), cap.available_permits(), bytes.available()),
+        (
+            bytes.snapshot().waiting,
+            cap.available_permits(),
+            bytes.snapshot().available
+        ),
         (0, 1, 0)
     );
 }
@@ -355,7 +362,7 @@ async fn get_ranges_whose_bytes_exceed_max_wait_fails_and_returns_the_permit() {
         "not admitted by the limit of received bytes within 1s"
     );
     assert_eq!(start.elapsed(), Duration::ZERO);
-    assert_eq!((cap.available_permits(), bytes.waiting()), (1, 0));
+    assert_eq!((cap.available_permits(), bytes.snapshot().waiting), (1, 0));
     // The bytes have moved, so they are charged: four beside the two that were missing.
     assert_eq!(bytes.peek().retry_after, 6 * second);
 }
@@ -371,9 +378,9 @@ async fn get_ranges_dropped_in_its_wait_for_bytes_is_charged_them() {
     for _ in 0..100 {
         let mut ranges = Box::pin(store.get_ranges(&a, &[0..2, 2..4]));
         assert!(poll!(&mut ranges).is_pending());
-        assert_eq!((cap.available_permits(), bytes.waiting()), (0, 1));
+        assert_eq!((cap.available_permits(), bytes.snapshot().waiting), (0, 1));
         drop(ranges);
-        assert_eq!((cap.available_permits(), bytes.waiting()), (1, 0));
+        assert_eq!((cap.available_permits(), bytes.snapshot().waiting), (1, 0));
     }
     // All of them have moved: 400 bytes are owed before the next one.
     let next = Duration::from_millis(40_100);
@@ -384,7 +391,10 @@ async fn get_ranges_dropped_in_its_wait_for_bytes_is_charged_them() {
     tokio::time::sleep(Duration::from_millis(40_400)).await;
     // This call serves the wait, which is due.
     bytes.try_acquire().expect_err("no bytes are left");
-    assert_eq!((bytes.waiting(), bytes.available()), (0, 0));
+    assert_eq!(
+        (bytes.snapshot().waiting, bytes.snapshot().available),
+        (0, 0)
+    );
     drop(ranges);
     assert_eq!(bytes.peek().retry_after, Duration::from_millis(100));
 }
@@ -399,9 +409,12 @@ async fn get_ranges_in_its_wait_for_bytes_holds_its_permit_as_hold_says() {
         let a = path("a");
         let mut ranges = pin!(store.get_ranges(&a, &[0..2, 2..4]));
         assert!(poll!(&mut ranges).is_pending());
-        assert_eq!((cap.available_permits(), bytes.waiting()), (permits, 1));
+        assert_eq!(
+            (cap.available_permits(), bytes.snapshot().waiting),
+            (permits, 1)
+        );
         assert_eq!(ranges.await.expect("data").concat(), b"data");
-        assert_eq!((cap.available_permits(), bytes.waiting()), (1, 0));
+        assert_eq!((cap.available_permits(), bytes.snapshot().waiting), (1, 0));
     }
 }
 
@@ -447,7 +460,7 @@ async fn cancel_on_a_cancelled_token_ends_waits_and_no_calls() {
     let mut ranges = pin!(ranges);
     assert!(poll!(&mut ranges).is_pending());
     assert!(poll!(&mut head).is_pending());
-    assert_eq!((bytes.waiting(), cap.waiting()), (1, 1));
+    assert_eq!((bytes.snapshot().waiting, cap.snapshot().waiting), (1, 1));
     let start = Instant::now();
     token.cancel();
     let error = ranges.await.expect_err("a refusal");
@@ -458,7 +471,7 @@ async fn cancel_on_a_cancelled_token_ends_waits_and_no_calls() {
     assert_eq!(kind(&error), Some(ErrorKind::Cancelled));
     assert_eq!(start.elapsed(), Duration::ZERO);
     assert_eq!(open.bytes().await.expect("data"), "data");
-    assert_eq!((cap.available_permits(), bytes.waiting()), (2, 0));
+    assert_eq!((cap.available_permits(), bytes.snapshot().waiting), (2, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -477,7 +490,14 @@ async fn calls_with_a_limit_closed_in_their_wait_return_closed() {
     assert!(poll!(&mut put).is_pending());
     assert!(poll!(&mut head).is_pending());
     assert!(poll!(list.next()).is_pending());
-    assert_eq!((down.waiting(), up.waiting(), cap.waiting()), (1, 1, 2));
+    assert_eq!(
+        (
+            down.snapshot().waiting,
+            up.snapshot().waiting,
+            cap.snapshot().waiting
+        ),
+        (1, 1, 2)
+    );
     let start = Instant::now();
     cap.close();
     up.close();
@@ -493,7 +513,7 @@ async fn calls_with_a_limit_closed_in_their_wait_return_closed() {
     }
     assert!(list.next().await.is_none());
     assert_eq!(start.elapsed(), Duration::ZERO);
-    assert_eq!((cap.available_permits(), cap.waiting()), (2, 0));
+    assert_eq!((cap.available_permits(), cap.snapshot().waiting), (2, 0));
 }
 
 #[tokio::test(start_paused = true)]

@@ -140,7 +140,7 @@ impl Counted {
 
     /// Returns how many requests have entered.
     pub(crate) fn entered(&self) -> u64 {
-        MANY - self.requests.available()
+        MANY - self.requests.snapshot().available
     }
 }
 

@@ -57,7 +57,7 @@ async fn max_wait_beside_requests_that_nobody_polls_counts_them() {
         .expect("an item")
         .expect("it is deleted");
     // The requests of the stream are polled by its `next` alone, and one has been granted the permit.
-    assert_eq!((cap.available_permits(), cap.waiting()), (0, 4));
+    assert_eq!((cap.available_permits(), cap.snapshot().waiting), (0, 4));
     let error = store.head(&path("a")).await.expect_err("a refusal");
     let wait = wait_too_long(&error).expect("a wait that was too long");
     assert_eq!((wait.bodies(), wait.requests()), (0, 5));
@@ -67,7 +67,7 @@ async fn max_wait_beside_requests_that_nobody_polls_counts_them() {
          them during this request, spawn them, or make this one after them"
     );
     drop(deleted);
-    assert_eq!((cap.available_permits(), cap.waiting()), (1, 0));
+    assert_eq!((cap.available_permits(), cap.snapshot().waiting), (1, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -116,7 +116,7 @@ async fn max_wait_over_two_limits_is_one_deadline() {
     assert!(call.await.expect("no panic").is_err());
     // The limiter knows that the bytes come after 2.25 s: within 2 s of this wait, but not of the first one.
     assert_eq!(start.elapsed(), SECOND / 2);
-    assert_eq!((cap.available_permits(), bytes.waiting()), (1, 0));
+    assert_eq!((cap.available_permits(), bytes.snapshot().waiting), (1, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -177,7 +177,10 @@ async fn execute_dropped_in_the_request_returns_the_permit_and_keeps_the_charge(
     let client = client(&connector.bytes_sent(Arc::clone(&bytes)));
     let call = client.execute(put(4)).now_or_never();
     assert!(call.is_none());
-    assert_eq!((cap.available_permits(), bytes.available()), (1, 6));
+    assert_eq!(
+        (cap.available_permits(), bytes.snapshot().available),
+        (1, 6)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -190,8 +193,14 @@ async fn execute_dropped_in_a_wait_returns_everything() {
     bytes.charge(3);
     let call = client.execute(put(14));
     assert!(tokio::time::timeout(SECOND / 10, call).await.is_err());
-    assert_eq!((cap.available_permits(), requests.available()), (1, 5));
-    assert_eq!((bytes.available(), bytes.waiting()), (8, 0));
+    assert_eq!(
+        (cap.available_permits(), requests.snapshot().available),
+        (1, 5)
+    );
+    assert_eq!(
+        (bytes.snapshot().available, bytes.snapshot().waiting),
+        (8, 0)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -222,7 +231,7 @@ async fn cancel_on_a_cancelled_token_ends_waits_and_no_requests() {
     }
     assert_eq!(start.elapsed(), Duration::ZERO);
     first.await.expect("no panic").expect("an answer");
-    assert_eq!((cap.available_permits(), bytes.waiting()), (2, 0));
+    assert_eq!((cap.available_permits(), bytes.snapshot().waiting), (2, 0));
     let error = client.execute(get()).await.expect_err("a refusal");
     assert_eq!(kind(&error), Some(ErrorKind::Cancelled));
 }
@@ -287,7 +296,11 @@ async fn execute_with_a_limit_closed_in_its_wait_returns_closed() {
     let calls = [call(0), call(10), call(0)];
     tokio::time::sleep(SECOND).await;
     assert_eq!(
-        (adaptive.waiting(), bytes.waiting(), cap.waiting()),
+        (
+            adaptive.snapshot().waiting,
+            bytes.snapshot().waiting,
+            cap.snapshot().waiting
+        ),
         (1, 1, 1)
     );
     let start = Instant::now();
@@ -299,5 +312,5 @@ async fn execute_with_a_limit_closed_in_its_wait_returns_closed() {
         assert_eq!(kind(&error), Some(ErrorKind::Closed));
     }
     assert_eq!(start.elapsed(), Duration::ZERO);
-    assert_eq!((cap.available_permits(), cap.waiting()), (2, 0));
+    assert_eq!((cap.available_permits(), cap.snapshot().waiting), (2, 0));
 }

@@ -210,12 +210,12 @@ fn rollback_undoes_both_the_entry_and_the_charge() {
     let closed = Semaphore::new(0);
     let both = all((Observed::new(&limiter, (&log, ())), &closed));
     assert_eq!(kind(both.try_acquire()), ErrorKind::NoPermits);
-    assert_eq!(limiter.available(), 1);
+    assert_eq!(limiter.snapshot().available, 1);
     let mut waiter = Waiter::parked(both.acquire());
-    assert_eq!(limiter.available(), 0);
+    assert_eq!(limiter.snapshot().available, 0);
     closed.close();
     assert_eq!(waiter.refused(), ErrorKind::Closed);
-    assert_eq!(limiter.available(), 1);
+    assert_eq!(limiter.snapshot().available, 1);
     assert_eq!(
         log.take(),
         [Admitted(None), Undone(1), Admitted(None), Undone(2)]
@@ -236,7 +236,7 @@ fn units_and_status_are_those_of_the_throttle() {
     });
     assert_eq!(left, [3]);
     observed.settle(charge, 2);
-    assert_eq!(limiter.available(), 6);
+    assert_eq!(limiter.snapshot().available, 6);
     let charge = poll_once(&mut observed.cost(6).enter()).map(Result::unwrap);
     assert!(charge.is_ready());
     let reports = [Admitted(None), Released(1), Admitted(None)];

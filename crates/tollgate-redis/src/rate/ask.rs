@@ -136,7 +136,7 @@ impl Shared {
         match (self.limit.options.fallback, &self.limit.fallback) {
             (Fallback::FailOpen, _) if applies(error) => Ok(open(n)),
             (Fallback::Local { .. }, Some(fallback)) if applies(error) => {
-                let cost = fallback.available().min(n).max(least);
+                let cost = fallback.snapshot().available.min(n).max(least);
                 let local = fallback.try_acquire_many(cost).map_err(|refused| {
                     let wait = refused.retry_after().unwrap_or(AFTER_FALLBACK);
                     Source::Fallback.limited(wait)

@@ -196,6 +196,6 @@ mod tests {
         let mut context = Context::from_waker(Waker::noop());
         assert!(future.as_mut().poll(&mut context).is_pending());
         assert!(future.as_mut().poll(&mut context).is_ready());
-        assert_eq!(gate.waiting(), 0);
+        assert_eq!(gate.snapshot().waiting, 0);
     }
 }

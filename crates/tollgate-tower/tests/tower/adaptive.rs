@@ -74,7 +74,10 @@ fn classify_gets_each_answer_and_each_error() {
         if let Some(overloaded) = overloaded {
             expected = (expected.0 + 1, expected.1 + overloaded);
         }
-        assert_eq!((samples(&limit), limit.in_flight()), (expected, 0));
+        assert_eq!(
+            (samples(&limit), limit.snapshot().permits.in_use),
+            (expected, 0)
+        );
     }
     assert_eq!(limit.snapshot().window.mean_latency(), Some(4 * MS));
 }
@@ -93,7 +96,10 @@ fn classify_leaves_rejections_to_the_caller_and_ignores_a_dropped_call() {
     assert!(refused.is::<AcquireError>());
     clock.advance(8 * MS);
     drop(calls);
-    assert_eq!((samples(&limit), limit.in_flight()), ((0, 0), 0));
+    assert_eq!(
+        (samples(&limit), limit.snapshot().permits.in_use),
+        ((0, 0), 0)
+    );
 }
 
 #[test]
@@ -106,7 +112,10 @@ fn classify_that_panics_ignores_the_call() {
         .layer(echo);
     let call = std::panic::AssertUnwindSafe(|| Waiter::new(service.call(())).output());
     assert!(std::panic::catch_unwind(call).is_err());
-    assert_eq!((samples(&limit), limit.in_flight()), ((0, 0), 0));
+    assert_eq!(
+        (samples(&limit), limit.snapshot().permits.in_use),
+        ((0, 0), 0)
+    );
 }
 
 #[test]
@@ -128,10 +137,16 @@ fn overloaded_if_ends_latencies_with_the_head_and_holds_permits_to_the_end_of_th
             .unwrap()
     };
     let (busy, page) = (ask(503), ask(200));
-    assert_eq!((samples(&limit), limit.in_flight()), ((2, 1), 2));
+    assert_eq!(
+        (samples(&limit), limit.snapshot().permits.in_use),
+        ((2, 1), 2)
+    );
     clock.advance(600 * MS);
     drop((page, busy));
-    assert_eq!((samples(&limit), limit.in_flight()), ((2, 1), 0));
+    assert_eq!(
+        (samples(&limit), limit.snapshot().permits.in_use),
+        ((2, 1), 0)
+    );
     assert_eq!(limit.snapshot().window.mean_latency(), Some(2 * MS));
 }
 
@@ -146,14 +161,18 @@ fn overloaded_if_ignores_requests_that_are_dropped_before_their_head() {
     let layer = ThrottleLayer::new(Arc::clone(&limit)).overloaded_if(|_| false);
     let mut service = layer.layer(never);
     for _ in 0..1000 {
-        let calls: Vec<_> = (0..limit.limit())
+        let calls: Vec<_> = (0..limit.snapshot().permits.limit)
             .map(|_| Waiter::parked(service.call(())))
             .collect();
         clock.advance(200 * MS);
         drop(calls);
     }
     assert_eq!(
-        (limit.limit(), limit.in_flight(), samples(&limit)),
+        (
+            limit.snapshot().permits.limit,
+            limit.snapshot().permits.in_use,
+            samples(&limit)
+        ),
         (20, 0, (0, 0))
     );
 }

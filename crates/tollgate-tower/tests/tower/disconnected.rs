@@ -60,8 +60,8 @@ async fn clients_that_disconnect_while_they_wait_leave_nothing_behind() {
     };
     let server = Server::on_loopback(Router::new().route("/", get(handler)).layer(layer)).await;
     let waiting = || {
-        let of_rates = (0..NETWORKS).map(|index| clients.key(&network(index)).waiting());
-        (of_rates.sum::<usize>(), slots.waiting())
+        let of_rates = (0..NETWORKS).map(|index| clients.key(&network(index)).snapshot().waiting);
+        (of_rates.sum::<usize>(), slots.snapshot().waiting)
     };
 
     let held = slots.try_acquire().unwrap();
@@ -80,7 +80,7 @@ async fn clients_that_disconnect_while_they_wait_leave_nothing_behind() {
             let snapshot = clients.key(&network(index)).snapshot();
             (snapshot.in_use, snapshot.waiting) == (0, 0)
         };
-        until(|| (0..NETWORKS).all(at_rest) && slots.waiting() == 0).await;
+        until(|| (0..NETWORKS).all(at_rest) && slots.snapshot().waiting == 0).await;
     }
     drop(held);
 

@@ -79,7 +79,7 @@ fn each_end_of_a_request_admits_the_next() {
     let fourth = setup.called("d");
     let mut fifth = setup.called("e");
     assert_eq!(
-        (setup.log.take(), slots.waiting()),
+        (setup.log.take(), slots.snapshot().waiting),
         (vec!["call a".into()], 4)
     );
     // Out of the queue.

@@ -41,7 +41,7 @@ fn send(sent: &mut Sent, mut client: Client) {
 async fn until_at_rest(sent: &mut Sent, bucket: &LeakyBucket) -> Vec<Client> {
     let mut refused = Vec::new();
     // Nobody is in the queue whose request was not sent, so if they are as many, they are the same.
-    while sent.len() != bucket.waiting() {
+    while sent.len() != bucket.snapshot().waiting {
         let Some(answered) = sent.try_join_next() else {
             yield_now().await;
             continue;
@@ -106,7 +106,7 @@ async fn twenty_clients_on_sockets_are_let_in_one_a_second() {
 
     // Those in the queue go away.
     sent.shutdown().await;
-    until(|| bucket.waiting() == 0).await;
+    until(|| bucket.snapshot().waiting == 0).await;
     server.stop().await;
     assert_eq!(released.lock().unwrap().len(), 21);
 }

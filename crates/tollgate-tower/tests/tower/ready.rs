@@ -33,7 +33,10 @@ fn one_that_is_ready_and_never_called_holds_no_permit() {
         let ready = Waiter::new(poll_fn(|context| busy.poll_ready(context))).output();
         assert_eq!(ready, Ok(()));
         let mut request = Waiter::parked(busy.call("a"));
-        assert_eq!((slots.available_permits(), slots.waiting()), (0, 0));
+        assert_eq!(
+            (slots.available_permits(), slots.snapshot().waiting),
+            (0, 0)
+        );
         inner.send([]);
         drop(request.output());
         assert_at_rest(&slots, 1);

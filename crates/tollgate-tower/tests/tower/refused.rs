@@ -25,7 +25,7 @@ fn it_can_refuse_and_not_wait() {
     assert!(first.is_pending());
     let refused = call(&mut service, "b").output().unwrap();
     assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
-    assert_eq!(slots.waiting(), 0);
+    assert_eq!(slots.snapshot().waiting, 0);
     // The refusal holds nothing, and neither does the first once it was read.
     inner.send([]);
     drop(first.output());

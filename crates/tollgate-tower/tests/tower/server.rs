@@ -48,8 +48,8 @@ async fn all_connections_and_routes_share_the_throttle() {
             });
         }
         let at_work = || inside.load(Ordering::SeqCst);
-        until(|| at_work() + slots.waiting() == 4).await;
-        assert_eq!((at_work(), slots.waiting()), (2, 2));
+        until(|| at_work() + slots.snapshot().waiting == 4).await;
+        assert_eq!((at_work(), slots.snapshot().waiting), (2, 2));
         gate.add_permits(4);
         requests.join_all().await;
     }
@@ -97,7 +97,7 @@ async fn the_slot_is_taken_until_the_body_was_sent() {
     // The next waits, and who comes then is refused.
     let mut second = server.connect().await;
     let second = tokio::spawn(async move { second.get("/").await.status() });
-    until(|| slots.waiting() == 1).await;
+    until(|| slots.snapshot().waiting == 1).await;
     let mut third = server.connect().await;
     // A refusal keeps the connection.
     for _ in 0..3 {
@@ -106,7 +106,10 @@ async fn the_slot_is_taken_until_the_body_was_sent() {
         assert_eq!(refused.headers()["content-length"], "0");
         assert!(refused.collect().await.unwrap().to_bytes().is_empty());
     }
-    assert_eq!((slots.available_permits(), slots.waiting()), (0, 1));
+    assert_eq!(
+        (slots.available_permits(), slots.snapshot().waiting),
+        (0, 1)
+    );
 
     drop(writer);
     assert!(body.frame().await.is_none());
@@ -128,13 +131,13 @@ async fn a_client_that_goes_away_takes_its_request_out_of_the_queue() {
 
     let mut impatient = server.connect().await;
     let waits = tokio::spawn(async move { impatient.get("/").await.status() });
-    until(|| slots.waiting() == 1).await;
+    until(|| slots.snapshot().waiting == 1).await;
     let mut patient = server.connect().await;
     let patient = tokio::spawn(async move { patient.get("/").await.status() });
-    until(|| slots.waiting() == 2).await;
+    until(|| slots.snapshot().waiting == 2).await;
     waits.abort();
     assert!(waits.await.unwrap_err().is_cancelled());
-    until(|| slots.waiting() == 1).await;
+    until(|| slots.snapshot().waiting == 1).await;
 
     // The slot goes to the one behind, and the handler has seen two requests.
     drop(writer);

@@ -113,7 +113,7 @@ impl Panel {
                     () = self.refill.notified() => self.join(),
                     _ = ticker.tick() => {}
                 }
-                if self.limiter.waiting() > 0 {
+                if self.limiter.snapshot().waiting > 0 {
                     empty_since = None;
                 } else if empty_since.get_or_insert_with(Instant::now).elapsed() >= PAUSE {
                     self.join();

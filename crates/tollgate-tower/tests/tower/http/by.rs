@@ -67,7 +67,10 @@ fn by_cost_charges_it_and_all_charges_every_part() {
     );
     let report = "/report".to_owned();
     assert_eq!(
-        (clients.key(&report).available(), everyone.available()),
+        (
+            clients.key(&report).snapshot().available,
+            everyone.snapshot().available
+        ),
         (4, 8)
     );
 }
@@ -85,7 +88,7 @@ fn by_waits_and_timeouts_are_those_of_the_key() {
     assert_eq!(statuses(&layer, &["/a"]), [200]);
     let mut waits = crate::support::Waiter::new(service.call(request("/a")));
     assert!(waits.is_pending());
-    assert_eq!(paths.key(&"/a".to_owned()).waiting(), 1);
+    assert_eq!(paths.key(&"/a".to_owned()).snapshot().waiting, 1);
     clock.advance(Duration::from_secs(1));
     assert_eq!(waits.output().unwrap().status(), 200);
     // The wait would be longer.

@@ -39,7 +39,10 @@ fn errors_hold_the_permit_until_the_answer_is_there() {
     let mut first = Waiter::new(service.call(()));
     let mut second = Waiter::new(service.call(()));
     assert!(first.is_pending() && second.is_pending());
-    assert_eq!((slots.available_permits(), slots.waiting()), (0, 1));
+    assert_eq!(
+        (slots.available_permits(), slots.snapshot().waiting),
+        (0, 1)
+    );
     drop((first, second));
     assert_at_rest(&slots, 1);
 }
