@@ -46,12 +46,14 @@
 //!         });
 //!     }
 //!     sleep(Duration::from_secs(10)).await;
-//!     assert!((40..60).contains(&limit.snapshot().permits.limit), "{}", limit.snapshot().permits.limit);
+//!     let found = limit.snapshot().permits.limit;
+//!     assert!((40..60).contains(&found), "{found}");
 //!
 //!     // The backend loses three quarters of its workers, and the limit follows.
 //!     workers.set_permits(10);
 //!     sleep(Duration::from_secs(10)).await;
-//!     assert!((10..20).contains(&limit.snapshot().permits.limit), "{}", limit.snapshot().permits.limit);
+//!     let found = limit.snapshot().permits.limit;
+//!     assert!((10..20).contains(&found), "{found}");
 //! }
 //! ```
 //!
