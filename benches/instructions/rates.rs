@@ -11,8 +11,8 @@ use throttle_net::Throttle as ThrottleNet;
 use tollgate::{Quota, RateLimiter};
 use tollgate_bench::floor::Reading;
 use tollgate_bench::peer::{
-    Governor, LeakyBucket, Limiter, MutexRing, OurLimiter, OurLog, Rate, TryLimiter,
-    UpkeptGovernor, WaitLimiter,
+    ByArc, ByReference, Governor, LeakyBucket, Limiter, MutexRing, OurLimiter, OurLog, Rate,
+    TryLimiter, UpkeptGovernor, WaitLimiter,
 };
 use tollgate_bench::{local, rates};
 
@@ -97,6 +97,8 @@ pub(crate) const COUNTED: &[Counted] = &[
     even_ready::<OurLimiter>(),
     even_ready::<Governor>(),
     allowed::<OurLimiter>(),
+    allowed::<ByReference>(),
+    allowed::<ByArc>(),
     allowed::<Governor>(),
     allowed::<UpkeptGovernor>(),
     allowed::<LeakyBucket>(),
@@ -108,6 +110,8 @@ pub(crate) const COUNTED: &[Counted] = &[
     allowed_floor::<quanta::Clock>(),
     allowed_floor::<Instant>(),
     denied::<OurLimiter>(),
+    denied::<ByReference>(),
+    denied::<ByArc>(),
     denied::<Governor>(),
     denied::<UpkeptGovernor>(),
     denied::<LeakyBucket>(),

@@ -9,7 +9,8 @@ use throttle_net::Throttle as ThrottleNet;
 use tollgate_bench::floor::Reading;
 use tollgate_bench::harness::{Contender, Entry, Row};
 use tollgate_bench::peer::{
-    Governor, LeakyBucket, OurLimiter, SharedRateLimit, TryLimiter, UpkeptGovernor, WaitLimiter,
+    ByArc, ByReference, Governor, LeakyBucket, Limiter, OurLimiter, SharedRateLimit, TryLimiter,
+    UpkeptGovernor, WaitLimiter,
 };
 use tollgate_bench::rates;
 
@@ -21,6 +22,8 @@ pub(crate) const ENTRIES: &[Entry] = &[
     ("rate: decision denied", denied),
     ("rate: decision allowed, by reference", allowed_by_reference),
     ("rate: decision denied, by reference", denied_by_reference),
+    ("rate: tried as a throttle, allowed", tried_allowed),
+    ("rate: tried as a throttle, denied", tried_denied),
     ("rate: acquire ready", ready),
     ("even rate: decision allowed", even_allowed),
     ("even rate: acquire ready", even_ready),
@@ -73,6 +76,21 @@ fn allowed() -> Row {
 
 fn denied() -> Row {
     decisions!(alone, denied, denied_floor).beside(timed("tower RateLimit", rates::tower_denied()))
+}
+
+/// The handle of a service or a task, beside a reference.
+fn tried_allowed() -> Row {
+    Row::of(timed(ByArc::NAME, rates::allowed::<ByArc>())).at_most(
+        1.1,
+        timed(ByReference::NAME, rates::allowed::<ByReference>()),
+    )
+}
+
+fn tried_denied() -> Row {
+    Row::of(timed(ByArc::NAME, rates::denied::<ByArc>())).at_most(
+        1.1,
+        timed(ByReference::NAME, rates::denied::<ByReference>()),
+    )
 }
 
 fn allowed_by_reference() -> Row {

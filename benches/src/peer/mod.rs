@@ -21,8 +21,8 @@ pub use self::channels::{
 };
 pub use self::logs::{MutexRing, OurLog};
 pub use self::rates::{
-    Governor, LeakyBucket, Limiter, OurFairQueue, OurLimiter, Rate, SharedRateLimit, TryLimiter,
-    UpkeptGovernor, WaitLimiter, governor_quota, tower_rate,
+    ByArc, ByReference, Governor, LeakyBucket, Limiter, OurFairQueue, OurLimiter, Rate,
+    SharedRateLimit, TryLimiter, UpkeptGovernor, WaitLimiter, governor_quota, tower_rate,
 };
 pub use self::semaphores::Ours;
 pub use self::throttles::{AsThrottle, Item};

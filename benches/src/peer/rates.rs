@@ -14,6 +14,7 @@ use governor::clock::{QuantaInstant, QuantaUpkeepClock};
 use governor::middleware::NoOpMiddleware;
 use governor::state::{InMemoryState, NotKeyed};
 use tokio::sync::Mutex;
+use tollgate::TryThrottle;
 use tollgate::fair::{ClassHandle, FairQueue};
 use tower::limit::RateLimit;
 use tower::{Service, ServiceExt};
@@ -109,6 +110,41 @@ impl WaitLimiter for OurLimiter {
     #[inline(always)]
     fn take(&self) -> impl Future<Output: Send> + Send {
         self.acquire()
+    }
+}
+
+/// Ours as adapters have it: by a handle, tried through the trait.
+pub struct AsTried<H>(H);
+
+/// A reference.
+pub type ByReference = AsTried<&'static OurLimiter>;
+
+/// A shared handle, as services and tasks have it.
+pub type ByArc = AsTried<Arc<OurLimiter>>;
+
+impl Limiter for ByReference {
+    const NAME: &'static str = "&RateLimiter, as a throttle";
+
+    fn with_rate(rate: Rate) -> Self {
+        Self(Box::leak(Box::new(OurLimiter::with_rate(rate))))
+    }
+}
+
+impl Limiter for ByArc {
+    const NAME: &'static str = "Arc<RateLimiter>, as a throttle";
+
+    fn with_rate(rate: Rate) -> Self {
+        Self(Arc::new(OurLimiter::with_rate(rate)))
+    }
+}
+
+impl<H: TryThrottle<Permit: Send> + Send + Sync + 'static> TryLimiter for AsTried<H>
+where
+    Self: Limiter,
+{
+    #[inline(always)]
+    fn try_take(&self) -> impl Answer + '_ {
+        self.0.try_enter()
     }
 }
 
