@@ -6,7 +6,7 @@
 //! has been paid off cannot be refunded: another call may have been admitted because of it, or it
 //! was lost at the full burst.
 //!
-//! 1. The *ticket* of a charge is the [end](super::Tat) of the backlog just after it, plus all that
+//! 1. The *ticket* of a charge is the [end](super::gcra::Tat) of the backlog just after it, plus all that
 //!    had been refunded before. Tickets rise with every charge, whatever is refunded.
 //! 2. A refund moves the charges after it forward. So a charge now ends at its ticket, less all
 //!    that has been refunded, plus what was refunded of charges after it, because that did not move
@@ -21,24 +21,14 @@ const CAPACITY: usize = 1024;
 
 /// The refunds of charges that are not paid off.
 #[derive(Default)]
-pub(crate) struct Refunds {
+pub(super) struct Refunds {
     /// Tickets, rising, and what was refunded of each.
     kept: Vec<(u64, u64)>,
     /// All that was ever refunded, or since receipts were forgotten.
-    total: u64,
+    pub(super) total: u64,
 }
 
 impl Refunds {
-    /// Returns all that was refunded so far.
-    pub(crate) fn total(&self) -> u64 {
-        self.total
-    }
-
-    /// Forgets everything, including how to refund older charges.
-    pub(crate) fn clear(&mut self) {
-        *self = Self::default();
-    }
-
     /// Returns where the charge of a ticket ends now.
     fn end(&self, ticket: u64) -> u64 {
         let after = self.kept.iter().rev();
@@ -51,7 +41,7 @@ impl Refunds {
 
     /// Refunds up to `units` of the charge with this ticket, and returns how much that is: what has
     /// not been paid off at `now`.
-    pub(crate) fn give(&mut self, ticket: u64, units: u64, now: u64) -> u64 {
+    pub(super) fn give(&mut self, ticket: u64, units: u64, now: u64) -> u64 {
         let given = units.min(self.end(ticket).saturating_sub(now));
         if given == 0 {
             return 0;

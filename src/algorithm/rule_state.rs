@@ -4,12 +4,11 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use super::choice::Algorithm;
-use super::gcra::Gcra;
-use super::params::{InverseParams, Params, clamped, tick_or_never};
+use super::gcra::{Gcra, Tat};
+use super::params::{Params, clamped, tick_or_never};
 use super::rule::Rule;
 use super::sliding_log::{self, Ring, SlidingLog};
 use super::sliding_window::SlidingWindow;
-use super::tat::Tat;
 use crate::quota::Quota;
 use crate::time::Tick;
 
@@ -77,13 +76,10 @@ impl RuleState {
     }
 
     /// Returns the parameters of decisions without the lock, or at least the capacity.
-    pub(crate) fn params(&self) -> (Params, InverseParams) {
+    pub(crate) fn params(&self) -> Params {
         match self.gcra() {
-            Some(gcra) => (gcra.params, gcra.inverse),
-            None => (
-                Params::stepped(1, 1, self.capacity()),
-                InverseParams::stepped(1, 1),
-            ),
+            Some(gcra) => gcra.params,
+            None => Params::stepped(1, 1, self.capacity()),
         }
     }
 
@@ -100,7 +96,7 @@ impl RuleState {
 
     /// Returns the refunded units, from which tickets of decisions without the lock count.
     pub(crate) fn refunded(&self) -> u64 {
-        self.gcra().map_or(0, |gcra| gcra.refunds.total())
+        self.gcra().map_or(0, |gcra| gcra.refunds.total)
     }
 }
 

@@ -260,13 +260,6 @@ impl SlidingLog {
         self.restart(quota.count(), ticks);
         self.book(now, ahead);
     }
-
-    /// Forgets all charges, and the time.
-    pub(crate) fn clear(&mut self) {
-        self.seize();
-        self.floor = 0;
-        self.restart(self.head.len, Vec::new());
-    }
 }
 
 /// Methods under the lock, on a locked ring.

@@ -50,7 +50,7 @@ const MOST_REFUNDED: u64 = 1 << 62;
 
 /// The lock of a limiter, with the time.
 pub(super) struct Locked<'a> {
-    shared: &'a Shared,
+    pub(super) shared: &'a Shared,
     /// `None` after the guard has ended.
     queue: Option<MutexGuard<'a, QueueState>>,
     seen: StateSnapshot,

@@ -155,7 +155,6 @@ enum Step {
     GiveBack(Index, u64),
     Advance(u64),
     Change(u64, u64, bool),
-    Clear,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -167,7 +166,6 @@ fn step() -> impl Strategy<Value = Step> {
         10 => prop_oneof![0..60_u64, 0..400_u64].prop_map(Step::Advance),
         2 => (1..8_u64, 8..120_u64, any::<bool>())
             .prop_map(|(count, period, scales)| Step::Change(count, period, scales)),
-        1 => Just(Step::Clear),
     ]
 }
 
@@ -266,11 +264,6 @@ impl Pair {
                 } else {
                     self.model.keep(count as usize, period, now);
                 }
-            }
-            Step::Clear => {
-                self.log.clear();
-                self.model.units.clear();
-                self.model.without_slot = 0;
             }
             _ => {}
         }
