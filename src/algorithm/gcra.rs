@@ -66,15 +66,6 @@ impl Tat {
         }
     }
 
-    /// Takes `cost` tokens, whatever the backlog is, and returns how many fitted: all, unless there
-    /// is no room for another.
-    pub(crate) const fn charge(self, params: &Params, now: u64, cost: u64) -> (Self, u64) {
-        let start = if self.0 > now { self.0 } else { now };
-        let room = params.tokens(MAX_TAT.saturating_sub(start));
-        let fitted = if cost < room { cost } else { room };
-        (Self::from_units(start + params.units_of(fitted)), fitted)
-    }
-
     /// Returns the end of the same backlog under other parameters. A unit that has begun to pass is
     /// not given, so a change makes nothing available; but nothing is carried over to or from a quota
     /// without a limit.
@@ -100,7 +91,7 @@ impl Tat {
 /// The state of a rule that decides by its backlog.
 pub(crate) struct Gcra {
     /// Whether steps begin at the multiples of their length, also after a change.
-    aligned: bool,
+    pub(super) aligned: bool,
     pub(super) params: Params,
     pub(super) tat: Tat,
     pub(super) refunds: Refunds,
@@ -116,21 +107,18 @@ impl Gcra {
         }
     }
 
-    /// Returns a rule that admits the same, without the refunds, by which only refunds are decided.
-    pub(crate) fn without_refunds(&self) -> Self {
-        let refunds = Refunds::default();
-        Self { refunds, ..*self }
-    }
-
+    /// Charges whatever fits before the end of time.
     fn charge_from(&mut self, start: u64, at: Tick, cost: u64) -> Receipt {
-        let (tat, fitted) = self.tat.charge(&self.params, start, cost);
-        self.tat = tat;
+        let start = self.tat.end().max(start);
+        let room = self.params.tokens(MAX_TAT.saturating_sub(start));
+        let cost = cost.min(room);
+        self.tat = Tat::from_units(start + self.params.units_of(cost));
         Receipt {
-            ticket: tat.end() + self.refunds.total,
+            ticket: self.tat.end() + self.refunds.total,
             generation: 0,
-            cost: fitted,
+            cost,
             at,
-            owed: tat.backlog_at(self.params.units_at(at)),
+            owed: self.tat.backlog_at(self.params.units_at(at)),
         }
     }
 }
@@ -176,10 +164,10 @@ impl Rule for Gcra {
     }
 
     fn give_back(&mut self, receipt: &Receipt, cost: u64, now: Tick) -> u64 {
-        let passed = self.params.units_at(now);
-        // At most the backlog: it may be a charge of another key.
-        let units = self.params.units_of(cost).min(self.tat.backlog_at(passed));
-        let given = self.refunds.give(receipt.ticket, units, passed);
+        let units = self.params.units_of(cost);
+        let unpaid = self.tat.backlog_at(self.params.units_at(now));
+        let newest = self.tat.end() + self.refunds.total;
+        let given = self.refunds.give(newest, receipt.ticket, units, unpaid);
         self.tat = self.tat.give(given);
         given
     }

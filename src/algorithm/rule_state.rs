@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::choice::Algorithm;
 use super::gcra::{Gcra, Tat};
 use super::params::{Params, clamped, tick_or_never};
+use super::refunds::Refunds;
 use super::rule::Rule;
 use super::sliding_log::{self, Ring, SlidingLog};
 use super::sliding_window::SlidingWindow;
@@ -86,11 +87,13 @@ impl RuleState {
     /// Begins to foresee charges, while decisions without the lock are stopped.
     pub(crate) fn forecast(&self) -> Forecast<'_> {
         match self {
-            Self::Gcra(gcra) => Forecast::Gcra(gcra.without_refunds()),
-            Self::SlidingWindow(window) => Forecast::SlidingWindow(*window),
-            Self::SlidingLog(log) => {
-                Forecast::SlidingLog(sliding_log::forecast::Forecast::new(log))
-            }
+            // Only refunds are decided by refunds.
+            Self::Gcra(gcra) => Forecast::Copy(Self::Gcra(Gcra {
+                refunds: Refunds::default(),
+                ..*gcra
+            })),
+            Self::SlidingWindow(window) => Forecast::Copy(Self::SlidingWindow(*window)),
+            Self::SlidingLog(log) => Forecast::OfLog(log.forecast()),
         }
     }
 
@@ -124,27 +127,24 @@ impl DerefMut for RuleState {
 
 /// What a rule will admit after charges that are foreseen. It takes no copy of a log, which may be long.
 pub(crate) enum Forecast<'a> {
-    Gcra(Gcra),
-    SlidingWindow(SlidingWindow),
-    SlidingLog(sliding_log::forecast::Forecast<'a>),
+    Copy(RuleState),
+    OfLog(sliding_log::Forecast<'a>),
 }
 
 impl Forecast<'_> {
     /// Does the same as [`Rule::due`].
     pub(crate) fn due(&self, behind: u128, cost: u64) -> Tick {
         match self {
-            Self::Gcra(gcra) => gcra.due(behind, cost),
-            Self::SlidingWindow(window) => window.due(behind, cost),
-            Self::SlidingLog(log) => tick_or_never(log.due(behind, cost)),
+            Self::Copy(rule) => rule.due(behind, cost),
+            Self::OfLog(log) => tick_or_never(log.due(behind, cost)),
         }
     }
 
     /// Foresees what [`Rule::grant`] charges at the tick when a call is due.
     pub(crate) fn grant(&mut self, at: Tick, cost: u64) {
         match self {
-            Self::Gcra(gcra) => _ = gcra.grant(at, cost),
-            Self::SlidingWindow(window) => _ = window.grant(at, cost),
-            Self::SlidingLog(log) => log.charge(clamped(at), cost),
+            Self::Copy(rule) => _ = rule.grant(at, cost),
+            Self::OfLog(log) => log.charge(clamped(at), cost),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use super::forecast::Forecast;
+use super::super::refunds::CAPACITY;
 use super::*;
 
 /// After the last tick.
@@ -544,7 +544,7 @@ fn give_back_after_the_last_ticket_gives_nothing() {
 
 #[test]
 fn give_back_after_more_refunds_than_are_remembered_gives_no_more_than_is_due() {
-    let count = 3 * MOST_REFUNDS as u64;
+    let count = 3 * CAPACITY as u64;
     let mut log = SlidingLog::new(quota(count, 1 << 40));
     log.lock();
     let tickets: Vec<u64> = (0..count).map(|tick| log.charge(tick, 1).0).collect();
@@ -553,7 +553,7 @@ fn give_back_after_more_refunds_than_are_remembered_gives_no_more_than_is_due() 
         .iter()
         .rev()
         .map(|ticket| log.give_back(*ticket, 1, count));
-    assert!(given.sum::<u64>() >= MOST_REFUNDS as u64);
+    assert!(given.sum::<u64>() >= CAPACITY as u64);
     let left = log.backlog(count);
     assert_eq!(log.give_back(tickets[0], 1, count), 0);
     assert_eq!(log.backlog(count), left);
