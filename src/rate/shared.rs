@@ -81,7 +81,7 @@ impl Shared {
         tat: Tat,
         number: u32,
     ) -> Arc<Self> {
-        config.clock = config.clock.resolved_for_limiter();
+        config.clock = config.clock.resolved();
         let rule = RuleState::new(config.algorithm, quota, config.aligned);
         let (state, params) = (AtomicState::default(), SharedParams::default());
         params.store(&rule, quota, generation);
