@@ -192,8 +192,8 @@ impl Rule for Gcra {
         let in_time = || params.tokens(params.starting(0).units_at(CATCH_UP)).max(1);
         let units = params.units_of(most.unwrap_or_else(in_time));
         let earliest = params.units_at(now).saturating_sub(units);
-        // Not between two steps, where a part of a batch would be there already.
-        self.params.tick_at(params.reached(earliest))
+        // Never between two steps, where a part of a batch would be there already.
+        params.tick_at(earliest)
     }
 
     fn is_ahead_of(&self, now: Tick) -> bool {

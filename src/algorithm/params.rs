@@ -204,15 +204,6 @@ impl Params {
         units + begun as u64
     }
 
-    /// Returns the first of the units that pass together with this one: the unit itself, except in
-    /// steps.
-    pub(crate) const fn reached(&self, unit: u64) -> u64 {
-        match self.is_stepped() {
-            false => unit,
-            true => unit.div_ceil(self.step).saturating_mul(self.step),
-        }
-    }
-
     /// Returns the units of `tokens`, saturating.
     #[inline]
     pub(crate) const fn units_of(&self, tokens: u64) -> u64 {

@@ -206,7 +206,13 @@ impl KeyState<'_> {
     fn decision(&self, debt: Tat, now: Tick, retry_after: Duration) -> Decision {
         let (terms, limits) = (self.terms, &self.terms.limits);
         let owed = debt.backlog_at(limits.units_at(now));
-        Decision::new(limits, owed, terms.paid_off(debt), now, retry_after)
+        Decision {
+            limit: limits.burst(),
+            remaining: limits.tokens(limits.burst_tolerance.saturating_sub(owed)),
+            retry_after,
+            reset_after: terms.paid_off(debt).saturating_since(now),
+            at: now,
+        }
     }
 }
 
