@@ -74,12 +74,3 @@ impl Decision {
         }
     }
 }
-
-/// Returns the time until a tick: [`Duration::MAX`] if the tick is never.
-pub(crate) fn wait_for(due: Tick, now: Tick) -> Duration {
-    if due.is_never() {
-        Duration::MAX
-    } else {
-        due.saturating_since(now)
-    }
-}

@@ -121,7 +121,6 @@ pub struct Quota {
     burst: u64,
 }
 
-/// Construction and parameters.
 impl Quota {
     /// The quota that admits everything at once. It replaces the quota of a limiter in use to lift
     /// its limit: [`RateLimiter::set_quota`](crate::RateLimiter::set_quota) then releases all
@@ -369,9 +368,7 @@ impl Quota {
         let found = Found::Quota(count, period, burst);
         Err(QuotaError { rule, found })
     }
-}
 
-impl Quota {
     /// Returns how many are allowed in a [`period`](Self::period).
     pub const fn count(self) -> u64 {
         self.count

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::promise::{NO_PARTS, Promise};
+use super::promise::{Bound, NO_PARTS, Promise};
 use super::quota_change::QuotaChange;
 use super::{log_rule, sliding_window};
 use crate::quota::Quota;
@@ -265,7 +265,10 @@ impl Algorithm {
     /// Returns what it makes of a quota, or why the quota does not fit.
     const fn try_promise(self, quota: Quota) -> Result<Promise, &'static str> {
         match self {
-            Self::Gcra => Ok(Promise::even(quota)),
+            Self::Gcra => Ok(Promise {
+                batch: quota,
+                bound: Bound::Even,
+            }),
             Self::TokenBucket => Promise::token_bucket(quota),
             Self::FixedWindow => Promise::whole_count(quota),
             Self::SlidingWindow => sliding_window::promise(quota),

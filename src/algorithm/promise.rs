@@ -35,29 +35,15 @@ pub(super) enum Bound {
 }
 
 impl Promise {
-    /// Promises what [`Gcra`](super::gcra::Gcra) does: an even rate.
-    pub(super) const fn even(quota: Quota) -> Self {
-        Self {
-            batch: quota,
-            bound: Bound::Even,
-        }
-    }
-
     /// Promises what the token bucket does: a batch at each multiple of the period. The error says why
     /// the quota does not fit, as everywhere here.
     pub(super) const fn token_bucket(quota: Quota) -> Result<Self, &'static str> {
         let (count, burst) = (quota.count(), quota.max_burst());
         match Self::batches(quota) {
-            Ok(promise) => Ok(Self {
-                batch: match burst {
-                    1 => quota.burst(count),
-                    // Tokens without room in the bucket are lost.
-                    _ if burst < count => Quota::new(burst, quota.period()).burst(burst),
-                    _ => quota,
-                },
-                ..promise
-            }),
-            Err(reason) => Err(reason),
+            Ok(_) if burst == 1 => Self::batches(quota.burst(count)),
+            // Tokens without room in the bucket are lost.
+            Ok(_) if burst < count => Self::batches(Quota::new(burst, quota.period()).burst(burst)),
+            promise => promise,
         }
     }
 
@@ -102,10 +88,7 @@ impl Promise {
             Ok(_) if quota.max_burst() != 1 && quota.max_burst() != quota.count() => {
                 Err("a window or a log allows its whole count at once")
             }
-            Ok(promise) => Ok(Self {
-                batch: quota.burst(quota.count()),
-                ..promise
-            }),
+            Ok(_) => Self::batches(quota.burst(quota.count())),
             Err(reason) => Err(reason),
         }
     }

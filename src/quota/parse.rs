@@ -42,10 +42,16 @@ impl FromStr for Quota {
             false => 1,
         };
         let period = u128::from(times) * u128::from(reader.unit()?);
-        let burst = match reader.rest {
-            "" => 1,
-            _ => reader.burst()?,
-        };
+        let mut burst = 1;
+        if !reader.rest.is_empty() {
+            let rule = match reader.skip(",") {
+                true => "\"burst\"",
+                false => "\"burst\" or the end",
+            };
+            reader.expect("burst", rule)?;
+            burst = reader.number("a number for the burst")?;
+        }
+        reader.expect_end()?;
         Self::checked(count, period, burst)
     }
 }
@@ -108,17 +114,5 @@ impl<'a> Reader<'a> {
         let name = self.take(char::is_alphabetic);
         let unit = UNITS.iter().find(|(_, names, _)| names.contains(&name));
         unit.map(|(_, _, nanos)| *nanos).ok_or(unknown)
-    }
-
-    /// Returns the burst, which ends the text.
-    fn burst(&mut self) -> Result<u64, QuotaError> {
-        let rule = match self.skip(",") {
-            true => "\"burst\"",
-            false => "\"burst\" or the end",
-        };
-        self.expect("burst", rule)?;
-        let burst = self.number("a number for the burst")?;
-        self.expect_end()?;
-        Ok(burst)
     }
 }

@@ -38,11 +38,11 @@ use super::queue::{QueueEntry, QueueState, Request};
 use super::shared::Shared;
 use super::state::StateSnapshot;
 use crate::algorithm::{QuotaChange, Receipt, fresh_generation};
-use crate::decision::{Decision, wait_for};
+use crate::decision::Decision;
 use crate::error::{AcquireError, ErrorKind};
 use crate::quota::Quota;
 use crate::sync::{MutexGuard, SERVED_AT_ONCE};
-use crate::time::Tick;
+use crate::time::{Tick, wait_for};
 use crate::wait_queue::{WaiterId, WakeList};
 
 /// The most refunded units that are counted in one generation.

@@ -14,12 +14,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::algorithm::{Algorithm, Params, Receipt, Tat, fresh_generation};
-use crate::decision::{Decision, wait_for};
+use crate::decision::Decision;
 use crate::error::AcquireError;
 use crate::quota::Quota;
 use crate::rate::{Charge, QuotaChange, RateLimiter};
 use crate::snapshot::Snapshot;
-use crate::time::Tick;
+use crate::time::{Tick, wait_for};
 
 /// 16 bytes.
 pub struct RateSlot(pub(super) Kept);
