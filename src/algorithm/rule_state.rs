@@ -13,7 +13,9 @@ use super::sliding_window::SlidingWindow;
 use crate::quota::Quota;
 use crate::time::Tick;
 
-/// The rule of a limiter.
+/// The rule of a limiter. It has a tag, because otherwise each use would compute which rule it is from the
+/// capacity of a vector in the log.
+#[repr(u8)]
 pub(crate) enum RuleState {
     Gcra(Gcra),
     SlidingWindow(SlidingWindow),
