@@ -47,15 +47,16 @@ const DAY: u64 = 24 * HOUR;
 /// The text of a quota without a limit.
 const UNLIMITED: &str = "unlimited";
 
-/// The units of a period in text, the largest first.
-const UNITS: [(&str, u64); 7] = [
-    ("d", DAY),
-    ("h", HOUR),
-    ("min", MINUTE),
-    ("s", SECOND),
-    ("ms", MILLISECOND),
-    ("us", MICROSECOND),
-    ("ns", 1),
+/// The units of a period in text, the largest first: the name that is written, and all that are read.
+const UNITS: [(&str, &[&str], u64); 7] = [
+    ("d", &["d", "day", "days"], DAY),
+    ("h", &["h", "hour", "hours"], HOUR),
+    ("min", &["m", "min", "minute", "minutes"], MINUTE),
+    ("s", &["s", "sec", "second", "seconds"], SECOND),
+    ("ms", &["ms"], MILLISECOND),
+    // The micro sign, and the Greek letter that looks like it.
+    ("us", &["us", "\u{b5}s", "\u{3bc}s"], MICROSECOND),
+    ("ns", &["ns"], 1),
 ];
 
 /// A rate of `count` per period, evenly paced. The default burst is 1, and [`burst`](Self::burst)
@@ -120,7 +121,6 @@ pub struct Quota {
     burst: u64,
 }
 
-/// Construction and parameters.
 impl Quota {
     /// The quota that admits everything at once. It replaces the quota of a limiter in use to lift
     /// its limit: [`RateLimiter::set_quota`](crate::RateLimiter::set_quota) then releases all
@@ -365,16 +365,10 @@ impl Quota {
             seconds if seconds > u64::MAX as u128 => Duration::MAX,
             seconds => Duration::new(seconds as u64, (period % SECOND as u128) as u32),
         };
-        let found = Found::Quota {
-            count,
-            period,
-            burst,
-        };
+        let found = Found::Quota(count, period, burst);
         Err(QuotaError { rule, found })
     }
-}
 
-impl Quota {
     /// Returns how many are allowed in a [`period`](Self::period).
     pub const fn count(self) -> u64 {
         self.count
@@ -463,13 +457,8 @@ impl Quota {
         // is whole.
         let most = LONGEST as u128 * count / period;
         let share = (self.burst / nodes as u64) as u128;
-        let burst = if share == 0 {
-            1
-        } else if share > most {
-            most
-        } else {
-            share
-        };
+        let burst = if share < most { share } else { most };
+        let burst = if burst == 0 { 1 } else { burst };
         or_panic(Self::checked(count as u64, period, burst as u64))
     }
 }
@@ -489,15 +478,16 @@ impl fmt::Display for Quota {
         if self.is_unlimited() {
             return f.pad(UNLIMITED);
         }
-        let divides = |&(_, nanos): &(&str, u64)| self.period.is_multiple_of(nanos);
-        let (unit, nanos) = UNITS.into_iter().find(divides).unwrap_or(("ns", 1));
-        let mut text = match self.period / nanos {
-            1 => format!("{}/{unit}", self.count),
-            times => format!("{}/{times}{unit}", self.count),
+        let divides = |(_, _, nanos): &&(_, _, u64)| self.period.is_multiple_of(*nanos);
+        let (unit, _, nanos) = UNITS.iter().find(divides).expect("a nanosecond divides it");
+        let times = match self.period / nanos {
+            1 => String::new(),
+            times => times.to_string(),
         };
-        if self.burst != 1 {
-            text += &format!(" burst {}", self.burst);
-        }
-        f.pad(&text)
+        let burst = match self.burst {
+            1 => String::new(),
+            burst => format!(" burst {burst}"),
+        };
+        f.pad(&format!("{}/{times}{unit}{burst}", self.count))
     }
 }

@@ -25,6 +25,8 @@ mod quota {
 
 const LAST_TICK: u64 = (1 << 58) - 1;
 
+#[path = "../../src/algorithm/refunds.rs"]
+mod refunds;
 #[path = "../../src/algorithm/sliding_log.rs"]
 mod sliding_log;
 

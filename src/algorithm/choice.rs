@@ -4,10 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::definition::{Definition, Promise};
-use super::params::{InverseParams, Params};
+use super::promise::{Bound, NO_PARTS, Promise};
 use super::quota_change::QuotaChange;
-use super::{fixed_window, gcra, log_rule, sliding_window, sub_interval, token_bucket};
+use super::{log_rule, sliding_window};
 use crate::quota::Quota;
 
 /// The rule by which a [`RateLimiter`](crate::RateLimiter) decides. See [which
@@ -176,19 +175,20 @@ impl Algorithm {
     pub const fn check(self, quota: Quota) -> Result<(), AlgorithmError> {
         match self.try_promise(quota) {
             Ok(_) => Ok(()),
-            Err(reason) => Err(AlgorithmError(Reason::Misfit(reason, quota))),
+            Err(reason) => Err(AlgorithmError {
+                reason,
+                quota: Some(quota),
+            }),
         }
-    }
-
-    #[track_caller]
-    pub(crate) const fn check_or_panic(self, quota: Quota) {
-        self.promise(quota);
     }
 
     /// Returns whether its whole state is a word, as required for a limit [by
     /// key](crate::Keyed::algorithm). That is so for all except the sliding window and the log.
     pub const fn keeps_a_word(self) -> bool {
-        self.definition().keeps_a_word
+        match self {
+            Self::Gcra | Self::TokenBucket | Self::FixedWindow | Self::SubInterval { .. } => true,
+            Self::SlidingWindow | Self::SlidingLog => false,
+        }
     }
 
     /// Returns what this algorithm makes of a quota: the count comes back at once after each
@@ -239,6 +239,20 @@ impl Algorithm {
         self.promise(quota).most_in(nanos as u64)
     }
 
+    #[track_caller]
+    pub(crate) const fn check_or_panic(self, quota: Quota) {
+        self.promise(quota);
+    }
+
+    /// Returns what `set_quota` does: it keeps the proportion where tokens come back evenly, and the
+    /// number where calls are counted.
+    pub(crate) const fn on_change(self) -> QuotaChange {
+        match self {
+            Self::Gcra => QuotaChange::Proportional,
+            _ => QuotaChange::KeepSpent,
+        }
+    }
+
     /// Returns what it makes of a quota.
     #[track_caller]
     pub(crate) const fn promise(self, quota: Quota) -> Promise {
@@ -248,44 +262,30 @@ impl Algorithm {
         }
     }
 
-    /// Returns the parameters of a rule whose whole state is a word.
-    pub(crate) const fn params(self, quota: Quota) -> (Params, InverseParams) {
-        self.promise(quota).params()
-    }
-
-    /// Returns what `set_quota` does.
-    pub(crate) const fn on_change(self) -> QuotaChange {
-        self.definition().on_change
-    }
-
     /// Returns what it makes of a quota, or why the quota does not fit.
     const fn try_promise(self, quota: Quota) -> Result<Promise, &'static str> {
         match self {
-            Self::Gcra => gcra::promise(quota),
-            Self::TokenBucket => token_bucket::promise(quota),
-            Self::FixedWindow => fixed_window::promise(quota),
+            Self::Gcra => Ok(Promise {
+                batch: quota,
+                bound: Bound::Even,
+            }),
+            Self::TokenBucket => Promise::token_bucket(quota),
+            Self::FixedWindow => Promise::whole_count(quota),
             Self::SlidingWindow => sliding_window::promise(quota),
             Self::SlidingLog => log_rule::promise(quota),
-            Self::SubInterval { parts } => sub_interval::promise(quota, parts),
+            Self::SubInterval { parts } => Promise::sub_interval(quota, parts),
         }
     }
 
-    const fn definition(self) -> Definition {
+    /// Returns its name in text, which a slash and the number of parts follow if it has parts.
+    const fn name(self) -> &'static str {
         match self {
-            Self::Gcra => gcra::DEFINITION,
-            Self::TokenBucket => token_bucket::DEFINITION,
-            Self::FixedWindow => fixed_window::DEFINITION,
-            Self::SlidingWindow => sliding_window::DEFINITION,
-            Self::SlidingLog => log_rule::DEFINITION,
-            Self::SubInterval { parts } => sub_interval::definition(parts),
-        }
-    }
-
-    /// Returns it with another number of parts, if it has one.
-    const fn with_parts(self, parts: u32) -> Self {
-        match self {
-            Self::SubInterval { .. } => Self::SubInterval { parts },
-            other => other,
+            Self::Gcra => "gcra",
+            Self::TokenBucket => "token-bucket",
+            Self::FixedWindow => "fixed-window",
+            Self::SlidingWindow => "sliding-window",
+            Self::SlidingLog => "sliding-log",
+            Self::SubInterval { .. } => "sub-interval",
         }
     }
 }
@@ -293,10 +293,9 @@ impl Algorithm {
 /// Writes the algorithm [as text](Algorithm#as-text); a width and an alignment apply.
 impl fmt::Display for Algorithm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Definition { name, parts, .. } = self.definition();
-        match parts {
-            Some(parts) => f.pad(&format!("{name}/{parts}")),
-            None => f.pad(name),
+        match self {
+            Self::SubInterval { parts } => f.pad(&format!("{}/{parts}", self.name())),
+            _ => f.pad(self.name()),
         }
     }
 }
@@ -306,24 +305,26 @@ impl FromStr for Algorithm {
     type Err = AlgorithmError;
 
     fn from_str(text: &str) -> Result<Self, AlgorithmError> {
-        let (name, parts) = match text.split_once('/') {
-            Some((name, parts)) => (name, Some(parts)),
-            None => (text, None),
-        };
-        let digits = parts.filter(|parts| parts.bytes().all(|byte| byte.is_ascii_digit()));
-        let parsed = digits.and_then(|digits| digits.parse().ok());
-        let found = ALL.into_iter().find(|it| it.definition().name == name);
-        match (found, found.and_then(|it| it.definition().parts), parsed) {
-            (Some(found), None, _) if parts.is_none() => Ok(found),
-            (Some(_), Some(_), Some(0)) => {
-                Err(AlgorithmError(Reason::Text(sub_interval::NO_PARTS)))
+        let found = match text.split_once('/') {
+            // A number without a sign.
+            Some(("sub-interval", parts)) if parts.bytes().all(|byte| byte.is_ascii_digit()) => {
+                parts.parse().map(|parts| Self::SubInterval { parts }).ok()
             }
-            (Some(found), Some(_), Some(parts)) => Ok(found.with_parts(parts)),
-            _ if text == "leaky-bucket" => Err(AlgorithmError(Reason::Text(
-                "a leaky bucket is a type of its own, LeakyBucket, not an algorithm",
-            ))),
-            _ => Err(AlgorithmError(Reason::Unknown)),
-        }
+            _ => ALL.into_iter().find(|it| it.to_string() == text),
+        };
+        let reason = match found {
+            Some(Self::SubInterval { parts: 0 }) => NO_PARTS,
+            Some(found) => return Ok(found),
+            None if text == "leaky-bucket" => {
+                "a leaky bucket is a type of its own, LeakyBucket, not an algorithm"
+            }
+            None => {
+                "unknown algorithm, expected gcra, token-bucket, fixed-window, sliding-window, \
+                 sliding-log or sub-interval/ and a number"
+            }
+        };
+        let quota = None;
+        Err(AlgorithmError { reason, quota })
     }
 }
 
@@ -342,37 +343,17 @@ impl FromStr for Algorithm {
 /// );
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AlgorithmError(Reason);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reason {
-    /// The quota does not fit, because of this.
-    Misfit(&'static str, Quota),
-    /// The text is no algorithm, because of this.
-    Text(&'static str),
-    /// The text is none of the names.
-    Unknown,
+pub struct AlgorithmError {
+    reason: &'static str,
+    /// The quota that does not fit, if it is one.
+    quota: Option<Quota>,
 }
 
 impl fmt::Display for AlgorithmError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Reason::Misfit(reason, quota) => write!(f, "{reason}, but the quota is {quota}"),
-            Reason::Text(reason) => f.write_str(reason),
-            Reason::Unknown => {
-                f.write_str("unknown algorithm, expected ")?;
-                for (number, algorithm) in ALL.into_iter().enumerate() {
-                    let before = match number {
-                        0 => "",
-                        _ if number + 1 == ALL.len() => " or ",
-                        _ => ", ",
-                    };
-                    let Definition { name, parts, .. } = algorithm.definition();
-                    let after = parts.map_or("", |_| "/ and a number");
-                    write!(f, "{before}{name}{after}")?;
-                }
-                Ok(())
-            }
+        match self.quota {
+            Some(quota) => write!(f, "{}, but the quota is {quota}", self.reason),
+            None => f.write_str(self.reason),
         }
     }
 }

@@ -7,75 +7,118 @@
 //! fixed window and sub-intervals are the same value with other [parameters](Params): a clock that
 //! advances in steps.
 //!
-//! 1. With an earlier `now` than one that was seen, it admits less, never more.
-//! 2. Everything is counted in units, and rounded so that nothing is admitted early.
-//! 3. A change of the quota rounds the backlog up, and starts it at the next whole unit. So it
+//! 1. A charge starts at the end of the backlog or now, whichever is later: so after any pause, no
+//!    more than a burst is available.
+//! 2. A charge that ends after now plus the tolerance is not admitted. So the charges that were
+//!    admitted from unit `a` to unit `b` amount to at most `b - a` plus the tolerance.
+//! 3. With an earlier `now` than one that was seen, it admits less, never more.
+//! 4. Everything is counted in units, and rounded so that nothing is admitted early.
+//! 5. A change of the quota rounds the backlog up, and starts it at the next whole unit. So it
 //!    makes nothing available: neither the rest of a token nor the fraction of a unit that has
 //!    passed.
-//! 4. A waiter that is granted at its due tick is charged within the nanosecond that ends there, so
+//! 6. A waiter that is granted at its due tick is charged within the nanosecond that ends there, so
 //!    fractions of a nanosecond do not add up over a queue.
 
-use super::definition::{Definition, Promise};
-use super::params::{InverseParams, MAX_TAT, Params};
+use super::params::{MAX_TAT, Params};
+use super::promise::Promise;
 use super::quota_change::QuotaChange;
-use super::receipt::Receipt;
 use super::refunds::Refunds;
-use super::rule::Rule;
-use super::tat::Tat;
-use crate::quota::Quota;
+use super::rule::{Receipt, Rule};
 use crate::time::Tick;
-
-pub(super) const DEFINITION: Definition = Definition {
-    name: "gcra",
-    parts: None,
-    keeps_a_word: true,
-    on_change: QuotaChange::Proportional,
-};
-
-pub(super) const fn promise(quota: Quota) -> Result<Promise, &'static str> {
-    Ok(Promise::even(quota))
-}
 
 /// The time that is made up for when a waiter is late, if no `max` was chosen.
 const CATCH_UP: Tick = Tick::from_nanos(10_000_000);
 
+/// The unit at which the backlog ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tat(u64);
+
+impl Tat {
+    pub(crate) const fn from_units(unit: u64) -> Self {
+        Self(if unit > MAX_TAT { MAX_TAT } else { unit })
+    }
+
+    #[inline]
+    pub(crate) const fn end(self) -> u64 {
+        self.0
+    }
+
+    /// Returns the backlog at a unit.
+    pub(crate) const fn backlog_at(self, now: u64) -> u64 {
+        self.0.saturating_sub(now)
+    }
+
+    /// Takes `price` units now, or returns the first unit from which on it could. Not for more than
+    /// the tolerance.
+    #[inline(always)]
+    pub(crate) const fn take(self, params: &Params, now: u64, price: u64) -> Result<Self, u64> {
+        let start = if self.0 > now { self.0 } else { now };
+        // The sums are of less than 2^60, 2^59 and 2^59. They wrap only with parameters that were
+        // read while they changed; then the word has changed as well, and nothing uses them.
+        let (end, last) = (
+            start.wrapping_add(price),
+            now.wrapping_add(params.burst_tolerance),
+        );
+        if end <= last {
+            Ok(Self(end))
+        } else {
+            Err(end.wrapping_sub(params.burst_tolerance))
+        }
+    }
+
+    /// Returns the end of the same backlog under other parameters. A unit that has begun to pass is
+    /// not given, so a change makes nothing available; but nothing is carried over to or from a quota
+    /// without a limit.
+    pub(crate) fn carry(self, how: QuotaChange, old: &Params, new: &Params, now: Tick) -> Self {
+        if old.is_unlimited() || new.is_unlimited() {
+            return Self::from_units(new.units_at(now));
+        }
+        let tolerance = [old.burst_tolerance, new.burst_tolerance];
+        let interval = [old.emission_interval, new.emission_interval];
+        let owed = self.backlog_at(old.units_at(now));
+        match how.scaled(owed, tolerance, interval) {
+            0 => Self::from_units(new.units_at(now)),
+            owed => Self::from_units(new.units_after(now).saturating_add(owed)),
+        }
+    }
+
+    /// Removes `units` from the backlog.
+    pub(crate) const fn give(self, units: u64) -> Self {
+        Self(self.0.saturating_sub(units))
+    }
+}
+
 /// The state of a rule that decides by its backlog.
 pub(crate) struct Gcra {
     /// Whether steps begin at the multiples of their length, also after a change.
-    aligned: bool,
-    pub(crate) params: Params,
-    pub(crate) inverse: InverseParams,
-    pub(crate) tat: Tat,
-    pub(crate) refunds: Refunds,
+    pub(super) aligned: bool,
+    pub(super) params: Params,
+    pub(super) tat: Tat,
+    pub(super) refunds: Refunds,
 }
 
 impl Gcra {
     pub(crate) fn new(promise: &Promise, aligned: bool) -> Self {
-        let (params, inverse) = promise.params();
         Self {
             aligned,
-            params,
-            inverse,
+            params: promise.params(),
             tat: Tat::from_units(0),
             refunds: Refunds::default(),
         }
     }
 
-    /// Returns a rule that admits the same, without the refunds, by which only refunds are decided.
-    pub(crate) fn without_refunds(&self) -> Self {
-        let refunds = Refunds::default();
-        Self { refunds, ..*self }
-    }
-
+    /// Charges whatever fits before the end of time.
     fn charge_from(&mut self, start: u64, at: Tick, cost: u64) -> Receipt {
-        let (tat, fitted) = self.tat.charge(&self.params, start, cost);
-        self.tat = tat;
+        let start = self.tat.end().max(start);
+        let room = self.params.tokens(MAX_TAT.saturating_sub(start));
+        let cost = cost.min(room);
+        self.tat = Tat::from_units(start + self.params.units_of(cost));
         Receipt {
-            ticket: tat.end() + self.refunds.total(),
+            ticket: self.tat.end() + self.refunds.total,
             generation: 0,
-            cost: fitted,
+            cost,
             at,
-            owed: tat.backlog_at(self.params.units_at(at)),
+            owed: self.tat.backlog_at(self.params.units_at(at)),
         }
     }
 }
@@ -92,7 +135,7 @@ impl Rule for Gcra {
         let price = self.params.units_of(cost);
         // A cost above the burst waits until the backlog is empty.
         let room = self.params.burst_tolerance.saturating_sub(price);
-        self.inverse.tick_at(start.saturating_sub(room))
+        self.params.tick_at(start.saturating_sub(room))
     }
 
     fn charge(&mut self, at: Tick, cost: u64) -> Receipt {
@@ -121,10 +164,10 @@ impl Rule for Gcra {
     }
 
     fn give_back(&mut self, receipt: &Receipt, cost: u64, now: Tick) -> u64 {
-        let passed = self.params.units_at(now);
-        // At most the backlog: it may be a charge of another key.
-        let units = self.params.units_of(cost).min(self.tat.backlog_at(passed));
-        let given = self.refunds.give(receipt.ticket, units, passed);
+        let units = self.params.units_of(cost);
+        let unpaid = self.tat.backlog_at(self.params.units_at(now));
+        let newest = self.tat.end() + self.refunds.total;
+        let given = self.refunds.give(newest, receipt.ticket, units, unpaid);
         self.tat = self.tat.give(given);
         given
     }
@@ -135,15 +178,13 @@ impl Rule for Gcra {
     }
 
     fn reset(&self) -> Tick {
-        self.inverse.tick_at(self.tat.end())
+        self.params.tick_at(self.tat.end())
     }
 
     fn after(&mut self, receipt: &Receipt) -> (u64, Tick) {
         let end = self.params.units_at(receipt.at) + receipt.owed;
-        (
-            self.params.backlog(receipt.owed),
-            self.inverse.tick_at(end.min(MAX_TAT)),
-        )
+        let reset = self.params.tick_at(end.min(MAX_TAT));
+        (self.params.backlog(receipt.owed), reset)
     }
 
     fn earliest(&self, now: Tick, most: Option<u64>) -> Tick {
@@ -151,8 +192,8 @@ impl Rule for Gcra {
         let in_time = || params.tokens(params.starting(0).units_at(CATCH_UP)).max(1);
         let units = params.units_of(most.unwrap_or_else(in_time));
         let earliest = params.units_at(now).saturating_sub(units);
-        // Not between two steps, where a part of a batch would be there already.
-        self.inverse.tick_at(params.reached(earliest))
+        // Never between two steps, where a part of a batch would be there already.
+        params.tick_at(earliest)
     }
 
     fn is_ahead_of(&self, now: Tick) -> bool {
@@ -160,33 +201,24 @@ impl Rule for Gcra {
     }
 
     fn change(&mut self, promise: &Promise, how: QuotaChange, now: Tick) -> bool {
-        let (params, inverse) = promise.params();
-        let old = self.params;
+        let (params, old) = (promise.params(), self.params);
         // A step that has begun continues: the backlog that is carried over counts for all of it.
         // The time between the beginnings of two steps is never less than a step before or after
         // the change.
         let begun = match old.is_stepped() {
             _ if self.aligned => Tick::default(),
             false => now,
-            true => self.inverse.tick_at(old.units_at(now)),
+            true => old.tick_at(old.units_at(now)),
         };
-        let new = params.starting(begun.as_nanos());
-        let same = params.starting(old.start);
-        if same == old && inverse.matching(&same) == self.inverse {
+        if params.starting(old.start) == old {
             return false;
         }
-        self.tat = how.tat(self.tat, &old, &new, now);
-        (self.params, self.inverse) = (new, inverse.matching(&new));
+        self.params = params.starting(begun.as_nanos());
+        self.tat = self.tat.carry(how, &old, &self.params, now);
         true
     }
 
-    fn clear(&mut self) {
-        self.params = self.params.starting(0);
-        self.inverse = self.inverse.matching(&self.params);
-        self.tat = Tat::from_units(0);
-    }
-
     fn forget_receipts(&mut self) {
-        self.refunds.clear();
+        self.refunds = Refunds::default();
     }
 }

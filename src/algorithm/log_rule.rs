@@ -1,24 +1,16 @@
 //! The sliding log as a rule. It is not beside [`SlidingLog`], because a loom model compiles the log
 //! alone.
 
-use super::definition::{Definition, Promise};
 use super::params::{clamped, tick_or_never};
+use super::promise::Promise;
 use super::quota_change::QuotaChange;
-use super::receipt::Receipt;
-use super::rule::{Rule, earliest_of};
+use super::rule::{Receipt, Rule, earliest_of};
 use super::sliding_log::SlidingLog;
 use crate::quota::Quota;
 use crate::time::Tick;
 
 /// The largest count.
 const LONGEST_LOG: u64 = 1 << 28;
-
-pub(super) const DEFINITION: Definition = Definition {
-    name: "sliding-log",
-    parts: None,
-    keeps_a_word: false,
-    on_change: QuotaChange::KeepSpent,
-};
 
 pub(super) const fn promise(quota: Quota) -> Result<Promise, &'static str> {
     match Promise::whole_count(quota) {
@@ -79,9 +71,5 @@ impl Rule for SlidingLog {
             self.change(quota, scales, clamped(now));
         }
         changes
-    }
-
-    fn clear(&mut self) {
-        self.clear();
     }
 }

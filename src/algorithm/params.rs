@@ -11,7 +11,7 @@
 //!    kept with 128 bits, rounded up, so it is off by less than a 2^128th. Times a tick, the error
 //!    is less than a 2^64th. The exact product is a multiple of a `period`th, which is more. So
 //!    rounding cannot reach the next whole number.
-//! 2. [`tick_at`](InverseParams::tick_at) is the exact inverse, the first tick at which so many
+//! 2. [`tick_at`](Params::tick_at) is the exact inverse, the first tick at which so many
 //!    units have passed: `⌈units / ratio⌉`, as `units - ⌊units * (1 - 1 / ratio)⌋`, where the ratio
 //!    is that of units to nanoseconds. The same holds for its fraction, where the exact product is
 //!    a multiple of one part in `K * count`.
@@ -67,18 +67,11 @@ pub(crate) struct Params {
     pub(crate) step: u64,
     /// The tick from which steps are counted. No unit has passed before it.
     pub(crate) start: u64,
-}
-
-/// The conversion from units back to ticks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct InverseParams {
-    /// How much shorter a unit is than a nanosecond; in steps, than a step. A fraction of 2^128, in
-    /// two halves.
+    /// For the way back from units to ticks: how much shorter a unit is than a nanosecond; in steps,
+    /// than a step. A fraction of 2^128, in two halves.
     pub(crate) lack: [u64; 2],
-    /// Nanoseconds of a step; 1 if time does not advance in steps.
+    /// For the way back: the nanoseconds of a step; 1 if time does not advance in steps.
     pub(crate) stride: u64,
-    /// Same as in the params.
-    pub(crate) start: u64,
 }
 
 impl Params {
@@ -89,6 +82,8 @@ impl Params {
         surplus: [0, 0],
         step: 0,
         start: 0,
+        lack: [0, 0],
+        stride: 1,
     };
 
     /// Returns whether there is no limit.
@@ -103,33 +98,24 @@ impl Params {
         let (count, period) = (quota.count() as u128, quota.period_nanos() as u128);
         let interval = period.div_ceil(count);
         let units = interval * count;
-        if units >= 2 * period {
-            return Self::dense(quota);
-        }
+        let (surplus, step) = if units < 2 * period {
+            (fraction(units - period, period), 0)
+        } else {
+            let surplus = match count % period {
+                0 => NONE,
+                rest => fraction(rest, period),
+            };
+            (surplus, DENSE | (count / period) as u64)
+        };
         Self {
             emission_interval: interval as u64,
             // A burst is at most 2^58 nanoseconds, and a nanosecond has fewer than 2 units: fewer than
-            // 2^59.
+            // 2^59. If it has more, the burst is at most 2^56 units.
             burst_tolerance: interval as u64 * quota.max_burst(),
-            surplus: fraction(units - period, period),
-            step: 0,
-            start: 0,
-        }
-    }
-
-    /// Creates parameters for at least two tokens per nanosecond. A token is a unit.
-    const fn dense(quota: Quota) -> Self {
-        let (count, period) = (quota.count(), quota.period_nanos());
-        let surplus = match count % period {
-            0 => NONE,
-            rest => fraction(rest as u128, period as u128),
-        };
-        Self {
-            emission_interval: 1,
-            burst_tolerance: quota.max_burst(),
             surplus,
-            step: DENSE | (count / period),
-            start: 0,
+            step,
+            lack: fraction(units - period, units),
+            ..Self::UNLIMITED
         }
     }
 
@@ -156,7 +142,9 @@ impl Params {
             burst_tolerance: capacity,
             surplus,
             step,
-            start: 0,
+            lack: fraction(count as u128 - 1, count as u128),
+            stride: period,
+            ..Self::UNLIMITED
         }
     }
 
@@ -216,15 +204,6 @@ impl Params {
         units + begun as u64
     }
 
-    /// Returns the first of the units that pass together with this one: the unit itself, except in
-    /// steps.
-    pub(crate) const fn reached(&self, unit: u64) -> u64 {
-        match self.is_stepped() {
-            false => unit,
-            true => unit.div_ceil(self.step).saturating_mul(self.step),
-        }
-    }
-
     /// Returns the units of `tokens`, saturating.
     #[inline]
     pub(crate) const fn units_of(&self, tokens: u64) -> u64 {
@@ -251,45 +230,11 @@ impl Params {
     pub(crate) const fn burst(&self) -> u64 {
         self.tokens(self.burst_tolerance)
     }
-}
-
-impl InverseParams {
-    pub(crate) const fn new(quota: Quota) -> Self {
-        if quota.is_unlimited() {
-            return Self {
-                lack: [0, 0],
-                stride: 1,
-                start: 0,
-            };
-        }
-        let (count, period) = (quota.count() as u128, quota.period_nanos() as u128);
-        let units = period.div_ceil(count) * count;
-        Self {
-            lack: fraction(units - period, units),
-            stride: 1,
-            start: 0,
-        }
-    }
-
-    /// Creates the inverse of parameters in [steps](Params::stepped).
-    pub(crate) const fn stepped(count: u64, period: u64) -> Self {
-        Self {
-            lack: fraction(count as u128 - 1, count as u128),
-            stride: period,
-            start: 0,
-        }
-    }
-
-    /// Returns the inverse with the [start](Params::starting) of these parameters.
-    pub(crate) const fn matching(mut self, params: &Params) -> Self {
-        self.start = params.start;
-        self
-    }
 
     /// Returns the first tick at which `units` have passed, or never if that is after the
     /// [last](LAST_TICK).
     #[inline]
-    pub(crate) const fn tick_at(self, units: u64) -> Tick {
+    pub(crate) const fn tick_at(&self, units: u64) -> Tick {
         match units > LAST_UNIT {
             true => Tick::from_nanos(u64::MAX),
             false => self.tick_at_or_before_last(units),
@@ -298,7 +243,7 @@ impl InverseParams {
 
     /// Does the same for units that are not after the [last](LAST_UNIT).
     #[inline(always)]
-    pub(crate) const fn tick_at_or_before_last(self, units: u64) -> Tick {
+    pub(crate) const fn tick_at_or_before_last(&self, units: u64) -> Tick {
         let nanos = (units - part(units, self.lack)).saturating_mul(self.stride);
         tick_or_never(nanos.saturating_add(self.start))
     }
@@ -421,7 +366,7 @@ mod tests {
         #[test]
         fn the_tick_of_some_units_is_the_first(quota in quota(), tick in tick(), more in 0..3_u64) {
             let units = naive(quota, tick) + more;
-            let first = InverseParams::new(quota).tick_at(units).as_nanos();
+            let first = Params::new(quota).tick_at(units).as_nanos();
             if first == u64::MAX {
                 prop_assert!(naive(quota, LAST_TICK) < units);
             } else {
@@ -441,7 +386,7 @@ mod tests {
             let units = units + more;
             let first = u128::from(units.div_ceil(count)) * u128::from(period);
             let first = u64::try_from(first).ok().filter(|first| *first <= LAST_TICK);
-            let found = InverseParams::stepped(count, period).tick_at(units);
+            let found = params.tick_at(units);
             prop_assert_eq!(found.as_nanos(), first.unwrap_or(u64::MAX));
         }
 

@@ -1,9 +1,5 @@
 //! [`QuotaChange`]: how what was spent carries over when a quota changes.
 
-use super::params::Params;
-use super::tat::Tat;
-use crate::time::Tick;
-
 /// How what was spent carries over when [the quota changes](crate::RateLimiter::set_quota_with).
 ///
 /// Both variants round what was spent up, so that no change makes anything available: the default
@@ -58,22 +54,6 @@ pub enum QuotaChange {
 }
 
 impl QuotaChange {
-    /// Returns the end of the same backlog under other parameters. A unit that has begun to pass is
-    /// not given, so a change makes nothing available; but nothing is carried over to or from a quota
-    /// without a limit.
-    pub(crate) fn tat(self, tat: Tat, old: &Params, new: &Params, now: Tick) -> Tat {
-        if old.is_unlimited() || new.is_unlimited() {
-            return Tat::from_units(new.units_at(now));
-        }
-        let tolerance = [old.burst_tolerance, new.burst_tolerance];
-        let interval = [old.emission_interval, new.emission_interval];
-        let owed = tat.backlog_at(old.units_at(now));
-        match self.scaled(owed, tolerance, interval) {
-            0 => Tat::from_units(new.units_at(now)),
-            owed => Tat::from_units(new.units_after(now).saturating_add(owed)),
-        }
-    }
-
     /// Returns how many of `calls` are kept when the capacity changes.
     pub(crate) fn kept(self, calls: u64, old: u64, new: u64) -> u64 {
         self.scaled(calls, [old, new], [1, 1])
@@ -81,7 +61,7 @@ impl QuotaChange {
 
     /// Scales a backlog. `owed` and the first of each pair are in old units, the second in new
     /// ones.
-    fn scaled(self, owed: u64, tolerance: [u64; 2], interval: [u64; 2]) -> u64 {
+    pub(super) fn scaled(self, owed: u64, tolerance: [u64; 2], interval: [u64; 2]) -> u64 {
         let scaled = |units: u64, [old, new]: [u64; 2]| {
             (u128::from(units) * u128::from(new)).div_ceil(u128::from(old))
         };

@@ -6,57 +6,47 @@
 //! has been paid off cannot be refunded: another call may have been admitted because of it, or it
 //! was lost at the full burst.
 //!
-//! 1. The *ticket* of a charge is the [end](super::Tat) of the backlog just after it, plus all that
-//!    had been refunded before. Tickets rise with every charge, whatever is refunded.
-//! 2. A refund moves the charges after it forward. So a charge now ends at its ticket, less all
-//!    that has been refunded, plus what was refunded of charges after it, because that did not move
-//!    it.
+//! 1. The *ticket* of a charge is all that was charged until then, itself included, whatever was
+//!    refunded. So tickets rise with every charge.
+//! 2. Between the end of a charge and the end of the newest is what was charged after it, less what was
+//!    refunded of that. The rest of what is unpaid is the charge, and what is before it.
 //! 3. Refunds of charges that are paid off no longer count: every charge before such a charge is
 //!    paid off too. Only the others are kept, at most [`CAPACITY`]. Beyond that, two are merged
 //!    into one, as if both were of the earlier charge. That makes later refunds smaller, never
 //!    larger.
+//!
+//! Charges, and what is unpaid, are in the units of the rule.
 
 /// How many refunds are kept apart.
-const CAPACITY: usize = 1024;
+pub(super) const CAPACITY: usize = 1024;
 
 /// The refunds of charges that are not paid off.
 #[derive(Default)]
-pub(crate) struct Refunds {
+pub(super) struct Refunds {
     /// Tickets, rising, and what was refunded of each.
     kept: Vec<(u64, u64)>,
     /// All that was ever refunded, or since receipts were forgotten.
-    total: u64,
+    pub(super) total: u64,
 }
 
 impl Refunds {
-    /// Returns all that was refunded so far.
-    pub(crate) fn total(&self) -> u64 {
-        self.total
-    }
-
-    /// Forgets everything, including how to refund older charges.
-    pub(crate) fn clear(&mut self) {
-        *self = Self::default();
-    }
-
-    /// Returns where the charge of a ticket ends now.
-    fn end(&self, ticket: u64) -> u64 {
-        let after = self.kept.iter().rev();
-        let after: u64 = after
-            .take_while(|(other, _)| *other > ticket)
-            .map(|(_, units)| units)
-            .sum();
-        (ticket + after).saturating_sub(self.total)
+    /// Returns what was charged after the charge of a ticket, and not refunded. The newest charge has the
+    /// ticket `newest`.
+    pub(super) fn newer(&self, newest: u64, ticket: u64) -> u64 {
+        let later = self.kept.iter().rev();
+        let later = later.take_while(|(other, _)| *other > ticket);
+        let refunded: u64 = later.map(|(_, units)| units).sum();
+        newest.saturating_sub(ticket).saturating_sub(refunded)
     }
 
     /// Refunds up to `units` of the charge with this ticket, and returns how much that is: what has
-    /// not been paid off at `now`.
-    pub(crate) fn give(&mut self, ticket: u64, units: u64, now: u64) -> u64 {
-        let given = units.min(self.end(ticket).saturating_sub(now));
+    /// not been paid off, if `unpaid` is left of all charges.
+    pub(super) fn give(&mut self, newest: u64, ticket: u64, units: u64, unpaid: u64) -> u64 {
+        let given = units.min(unpaid.saturating_sub(self.newer(newest, ticket)));
         if given == 0 {
             return 0;
         }
-        self.forget_paid(now);
+        self.forget_paid(newest, unpaid);
         if self.kept.len() == CAPACITY {
             let (_, units) = self.kept.remove(1);
             self.kept[0].1 += units;
@@ -68,11 +58,11 @@ impl Refunds {
     }
 
     /// Forgets the refunds of charges that are paid off, which are the first ones.
-    fn forget_paid(&mut self, now: u64) {
-        let mut after: u64 = self.kept.iter().map(|(_, units)| units).sum();
+    fn forget_paid(&mut self, newest: u64, unpaid: u64) {
+        let mut later: u64 = self.kept.iter().map(|(_, units)| units).sum();
         let paid = self.kept.iter().take_while(|(ticket, units)| {
-            after -= units;
-            (ticket + after).saturating_sub(self.total) <= now
+            later -= units;
+            newest.saturating_sub(*ticket).saturating_sub(later) >= unpaid
         });
         let paid = paid.count();
         self.kept.drain(..paid);

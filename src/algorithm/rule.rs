@@ -1,13 +1,15 @@
-//! [`Rule`]: the one interface of all algorithms.
+//! [`Rule`]: the one interface of all algorithms; and [`Receipt`]: what a limiter keeps of a charge, so
+//! that the rule finds it again.
 //!
 //! Times are ticks of the limiter's clock, costs are tokens. A rule never reads a clock: every call
 //! that needs the time takes it as an argument. With an older time than one that was seen, a rule
 //! admits less, never more.
 
-use super::definition::Promise;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use super::params::clamped;
+use super::promise::Promise;
 use super::quota_change::QuotaChange;
-use super::receipt::Receipt;
 use crate::time::Tick;
 
 /// How one algorithm decides.
@@ -64,9 +66,6 @@ pub(crate) trait Rule {
     /// Changes the quota, and returns `false` if it means the same as before.
     fn change(&mut self, promise: &Promise, how: QuotaChange, now: Tick) -> bool;
 
-    /// Forgets all charges.
-    fn clear(&mut self);
-
     /// Forgets all receipts so far, which can no longer be refunded.
     fn forget_receipts(&mut self) {}
 }
@@ -79,4 +78,27 @@ pub(super) fn earliest_of(now: Tick, most: Option<u64>, count: u64, period: u64)
     let nanos = most.saturating_mul(period).div_ceil(count);
     let nanos = u64::try_from(nanos).unwrap_or(u64::MAX);
     Tick::from_nanos(clamped(now).saturating_sub(nanos))
+}
+
+/// What a limiter charged for one call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Receipt {
+    /// The position of the charge among all charges of its rule, by which the rule finds it again.
+    pub(crate) ticket: u64,
+    /// The [generation](fresh_generation) of the charge. The rule leaves that to the limiter.
+    pub(crate) generation: u64,
+    pub(crate) cost: u64,
+    pub(crate) at: Tick,
+    /// The backlog just after the charge, if the rule knows it: in its own units.
+    pub(crate) owed: u64,
+}
+
+/// Returns a number for the charges that a limiter makes from now on: no other limiter of the
+/// process has it, and the limiter did not have it before. So a limiter recognizes a receipt of
+/// another limiter, or from before its charges were numbered again. The low half is zero, for the
+/// hash of a key.
+pub(crate) fn fresh_generation() -> u64 {
+    // Not a modelled one: a model may run the limiters of many executions.
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed).rotate_left(32)
 }

@@ -4,16 +4,18 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use super::choice::Algorithm;
-use super::gcra::Gcra;
-use super::params::{InverseParams, Params, clamped, tick_or_never};
+use super::gcra::{Gcra, Tat};
+use super::params::{Params, clamped, tick_or_never};
+use super::refunds::Refunds;
 use super::rule::Rule;
 use super::sliding_log::{self, Ring, SlidingLog};
 use super::sliding_window::SlidingWindow;
-use super::tat::Tat;
 use crate::quota::Quota;
 use crate::time::Tick;
 
-/// The rule of a limiter.
+/// The rule of a limiter. It has a tag, because otherwise each use would compute which rule it is from the
+/// capacity of a vector in the log.
+#[repr(u8)]
 pub(crate) enum RuleState {
     Gcra(Gcra),
     SlidingWindow(SlidingWindow),
@@ -77,30 +79,29 @@ impl RuleState {
     }
 
     /// Returns the parameters of decisions without the lock, or at least the capacity.
-    pub(crate) fn params(&self) -> (Params, InverseParams) {
+    pub(crate) fn params(&self) -> Params {
         match self.gcra() {
-            Some(gcra) => (gcra.params, gcra.inverse),
-            None => (
-                Params::stepped(1, 1, self.capacity()),
-                InverseParams::stepped(1, 1),
-            ),
+            Some(gcra) => gcra.params,
+            None => Params::stepped(1, 1, self.capacity()),
         }
     }
 
     /// Begins to foresee charges, while decisions without the lock are stopped.
     pub(crate) fn forecast(&self) -> Forecast<'_> {
         match self {
-            Self::Gcra(gcra) => Forecast::Gcra(gcra.without_refunds()),
-            Self::SlidingWindow(window) => Forecast::SlidingWindow(*window),
-            Self::SlidingLog(log) => {
-                Forecast::SlidingLog(sliding_log::forecast::Forecast::new(log))
-            }
+            // Only refunds are decided by refunds.
+            Self::Gcra(gcra) => Forecast::Copy(Self::Gcra(Gcra {
+                refunds: Refunds::default(),
+                ..*gcra
+            })),
+            Self::SlidingWindow(window) => Forecast::Copy(Self::SlidingWindow(*window)),
+            Self::SlidingLog(log) => Forecast::OfLog(log.forecast()),
         }
     }
 
     /// Returns the refunded units, from which tickets of decisions without the lock count.
     pub(crate) fn refunded(&self) -> u64 {
-        self.gcra().map_or(0, |gcra| gcra.refunds.total())
+        self.gcra().map_or(0, |gcra| gcra.refunds.total)
     }
 }
 
@@ -128,27 +129,24 @@ impl DerefMut for RuleState {
 
 /// What a rule will admit after charges that are foreseen. It takes no copy of a log, which may be long.
 pub(crate) enum Forecast<'a> {
-    Gcra(Gcra),
-    SlidingWindow(SlidingWindow),
-    SlidingLog(sliding_log::forecast::Forecast<'a>),
+    Copy(RuleState),
+    OfLog(sliding_log::Forecast<'a>),
 }
 
 impl Forecast<'_> {
     /// Does the same as [`Rule::due`].
     pub(crate) fn due(&self, behind: u128, cost: u64) -> Tick {
         match self {
-            Self::Gcra(gcra) => gcra.due(behind, cost),
-            Self::SlidingWindow(window) => window.due(behind, cost),
-            Self::SlidingLog(log) => tick_or_never(log.due(behind, cost)),
+            Self::Copy(rule) => rule.due(behind, cost),
+            Self::OfLog(log) => tick_or_never(log.due(behind, cost)),
         }
     }
 
     /// Foresees what [`Rule::grant`] charges at the tick when a call is due.
     pub(crate) fn grant(&mut self, at: Tick, cost: u64) {
         match self {
-            Self::Gcra(gcra) => _ = gcra.grant(at, cost),
-            Self::SlidingWindow(window) => _ = window.grant(at, cost),
-            Self::SlidingLog(log) => log.charge(clamped(at), cost),
+            Self::Copy(rule) => _ = rule.grant(at, cost),
+            Self::OfLog(log) => log.charge(clamped(at), cost),
         }
     }
 }

@@ -43,20 +43,19 @@
 
 // With the paths, because a loom model compiles this file alone.
 #[path = "sliding_log/forecast.rs"]
-pub(crate) mod forecast;
+mod forecast;
 #[path = "sliding_log/ring.rs"]
 mod ring;
 
 use std::sync::Arc;
 
+pub(crate) use self::forecast::Forecast;
 pub(crate) use self::ring::{Claim, Ring};
 use self::ring::{FREE, LOCKED, Position, Slots, TURN, TURN_SHIFT, exchange, free_from, tick_of};
 use super::LAST_TICK;
+use super::refunds::Refunds;
 use crate::quota::Quota;
 use crate::sync::{AtomicU64, Ordering};
-
-/// How many refunds are kept. When the oldest is forgotten, older charges can give back less.
-const MOST_REFUNDS: usize = 1024;
 
 /// The last ticket.
 const LAST_TICKET: u64 = 1 << 62;
@@ -65,6 +64,7 @@ const LAST_TICKET: u64 = 1 << 62;
 ///
 /// All ticks are nanoseconds. Every method except [`new`](Self::new), [`ring`](Self::ring) and
 /// [`lock`](Self::lock) needs the ring to be locked.
+#[derive(Default)]
 pub(crate) struct SlidingLog {
     ring: Arc<Ring>,
     /// Equal to the head in the ring while that is locked; its length is valid at any time.
@@ -77,8 +77,7 @@ pub(crate) struct SlidingLog {
     ahead: u64,
     /// Charges without a slot since the log became shorter; rising.
     older: Vec<u64>,
-    /// Tickets of refunded charges, falling, and how much was refunded of each.
-    refunds: Vec<(u64, u64)>,
+    refunds: Refunds,
     /// Charges with this ticket, or an earlier one, cannot be refunded.
     void: u64,
 }
@@ -87,21 +86,18 @@ impl SlidingLog {
     /// Creates a log whose slots are all free.
     pub(crate) fn new(quota: Quota) -> Self {
         let (len, period) = (quota.count(), quota.period().as_nanos() as u64);
-        let (lap, index) = (0, 0);
+        let first = Slots::new(len);
         let mut log = Self {
             ring: Arc::new(Ring {
-                first: Slots::new(len),
+                first,
                 ..Ring::default()
             }),
-            head: Position { lap, index, len },
-            array: 0,
+            head: Position {
+                len,
+                ..Position::default()
+            },
             period,
-            base: 0,
-            floor: 0,
-            ahead: 0,
-            older: Vec::new(),
-            refunds: Vec::new(),
-            void: 0,
+            ..Self::default()
         };
         log.lay(len, &[], 0);
         log.unlock();
@@ -150,8 +146,12 @@ impl SlidingLog {
     /// before, one by one, each as soon as possible. A cost of more than the limit waits until the
     /// backlog is empty.
     pub(crate) fn due(&self, behind: u128, cost: u64) -> u64 {
-        let last = (behind + u128::from(cost.min(self.head.len))).checked_sub(1);
-        last.map_or(0, |last| self.free_from(last + u128::from(self.ahead)))
+        self.forecast().due(behind, cost)
+    }
+
+    /// Begins to foresee charges.
+    pub(crate) fn forecast(&self) -> Forecast<'_> {
+        Forecast::new(self)
     }
 
     /// Charges `cost` at a tick, or at the newest that it has seen, whatever the backlog is. What
@@ -173,14 +173,14 @@ impl SlidingLog {
     pub(crate) fn give_back(&mut self, ticket: u64, cost: u64, now: u64) -> u64 {
         self.settle(now);
         let total = self.total();
-        let number = self.refunds.partition_point(|(other, _)| *other > ticket);
-        let later: u64 = self.refunds[..number].iter().map(|it| it.1).sum();
-        // How many newer charges remain. If the ticket is of another log, this may wrap to too
-        // many.
-        let newer = total.wrapping_sub(ticket).wrapping_sub(later);
+        // One after the newest is of another log.
+        if ticket <= self.void || ticket > total {
+            return 0;
+        }
+        let newer = self.refunds.newer(total, ticket);
         let unpaid = self.ahead + self.taken(now);
-        let given = cost.min(unpaid.saturating_sub(newer));
-        if given == 0 || ticket <= self.void {
+        let given = self.refunds.give(total, ticket, cost, unpaid);
+        if given == 0 {
             return 0;
         }
         let from_ahead = given.min(self.ahead.saturating_sub(newer));
@@ -193,8 +193,6 @@ impl SlidingLog {
         // The refunded tickets are not used again.
         self.lay(self.head.len, &ticks, total.wrapping_sub(ahead));
         self.book(now, ahead);
-        self.refunds.insert(number, (ticket, given));
-        self.refunds.truncate(MOST_REFUNDS);
         given
     }
 
@@ -259,13 +257,6 @@ impl SlidingLog {
         self.period = quota.period().as_nanos() as u64;
         self.restart(quota.count(), ticks);
         self.book(now, ahead);
-    }
-
-    /// Forgets all charges, and the time.
-    pub(crate) fn clear(&mut self) {
-        self.seize();
-        self.floor = 0;
-        self.restart(self.head.len, Vec::new());
     }
 }
 
@@ -375,7 +366,7 @@ impl SlidingLog {
         let total = self.total();
         self.ahead = 0;
         self.void = self.void.max(total);
-        self.refunds.clear();
+        self.refunds = Refunds::default();
         let kept = ticks.split_off(ticks.len().saturating_sub(len as usize));
         self.older = ticks;
         self.lay(len, &kept, total);

@@ -13,20 +13,12 @@
 //!    this one.
 //! 4. A `now` before the beginning of the window counts as that beginning, and so admits less.
 
-use super::definition::{Definition, Promise};
 use super::params::{clamped, tick_or_never};
+use super::promise::Promise;
 use super::quota_change::QuotaChange;
-use super::receipt::Receipt;
-use super::rule::{Rule, earliest_of};
+use super::rule::{Receipt, Rule, earliest_of};
 use crate::quota::Quota;
 use crate::time::Tick;
-
-pub(super) const DEFINITION: Definition = Definition {
-    name: "sliding-window",
-    parts: None,
-    keeps_a_word: false,
-    on_change: QuotaChange::KeepSpent,
-};
 
 pub(super) const fn promise(quota: Quota) -> Result<Promise, &'static str> {
     match Promise::whole_count(quota) {
@@ -269,9 +261,5 @@ impl Rule for SlidingWindow {
         };
         self.count = owed.saturating_sub(self.used(now));
         true
-    }
-
-    fn clear(&mut self) {
-        (self.start, self.previous, self.count) = (0, 0, 0);
     }
 }

@@ -404,7 +404,7 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
     #[track_caller]
     pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
         let shared = self.unshared();
-        shared.clock = clock.into().resolved();
+        shared.clock = clock.into();
         shared.has_own_clock = true;
         self
     }

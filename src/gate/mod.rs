@@ -97,7 +97,7 @@ impl Gate {
         let is_open = self.is_open_by_word();
         // The deadline of a gate that was waited at has a handle as well.
         match Arc::get_mut(&mut self.0).filter(|_| is_open) {
-            Some(state) => state.clock = clock.into().resolved(),
+            Some(state) => state.clock = clock.into(),
             None => too_late(),
         }
         self

@@ -20,10 +20,9 @@ use std::task::{Poll, Wake, Waker};
 use std::time::Duration;
 
 use super::Gate;
-use crate::decision::wait_for;
 use crate::error::AcquireError;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
-use crate::time::{Clock, Deadline, Tick};
+use crate::time::{Clock, Deadline, Tick, wait_for};
 use crate::wait::{Polled, remaining_timeout, report_clock};
 use crate::wait_queue::{WaitQueue, WaiterId, lock_if_served, serve_and_wake};
 

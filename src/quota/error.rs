@@ -27,11 +27,8 @@ pub struct QuotaError {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
-    Quota {
-        count: u64,
-        period: Duration,
-        burst: u64,
-    },
+    /// The count, the period and the burst.
+    Quota(u64, Duration, u64),
     /// The rest of a text, from this byte on.
     Text(usize),
 }
@@ -40,11 +37,9 @@ impl fmt::Display for QuotaError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rule = self.rule;
         match self.found {
-            Found::Quota {
-                count,
-                period,
-                burst,
-            } => write!(f, "{rule}: {count} in {period:?}, burst {burst}"),
+            Found::Quota(count, period, burst) => {
+                write!(f, "{rule}: {count} in {period:?}, burst {burst}")
+            }
             Found::Text(at) => write!(f, "at byte {at}: expected {rule}"),
         }
     }

@@ -4,7 +4,7 @@
 use std::str::FromStr;
 
 use super::error::Found;
-use super::{DAY, HOUR, MICROSECOND, MILLISECOND, MINUTE, Quota, QuotaError, SECOND, UNLIMITED};
+use super::{Quota, QuotaError, UNITS, UNLIMITED};
 
 /// Parses a quota [as text](Quota#as-text).
 impl FromStr for Quota {
@@ -28,28 +28,35 @@ impl FromStr for Quota {
     /// ```
     fn from_str(text: &str) -> Result<Self, QuotaError> {
         let mut reader = Reader {
-            rest: text,
+            rest: text.trim_start(),
             len: text.len(),
         };
-        reader.skip_spaces();
         if reader.skip(UNLIMITED) {
-            return match reader.rest {
-                "" => Ok(Self::UNLIMITED),
-                _ => Err(reader.expected("the end")),
+            reader.expect_end()?;
+            return Ok(Self::UNLIMITED);
+        }
+        let count = reader.number("a quota such as 100/s")?;
+        reader.expect("/", "a slash after a whole number")?;
+        let times = match reader.rest.starts_with(|c: char| c.is_ascii_digit()) {
+            true => reader.number("a number")?,
+            false => 1,
+        };
+        let period = u128::from(times) * u128::from(reader.unit()?);
+        let mut burst = 1;
+        if !reader.rest.is_empty() {
+            let rule = match reader.skip(",") {
+                true => "\"burst\"",
+                false => "\"burst\" or the end",
             };
+            reader.expect("burst", rule)?;
+            burst = reader.number("a number for the burst")?;
         }
-        let count = reader.expected_number("a quota such as 100/s")?;
-        if !reader.skip("/") {
-            return Err(reader.expected("a slash after a whole number"));
-        }
-        let times = reader.number()?.unwrap_or(1);
-        let unit = reader.unit()?;
-        let burst = reader.burst()?;
-        Self::checked(count, u128::from(times) * u128::from(unit), burst)
+        reader.expect_end()?;
+        Self::checked(count, period, burst)
     }
 }
 
-/// The rest of a text. Between two calls it does not begin with a space.
+/// The rest of a text, which does not begin with a space.
 struct Reader<'a> {
     rest: &'a str,
     len: usize,
@@ -61,72 +68,51 @@ impl<'a> Reader<'a> {
         QuotaError { rule, found }
     }
 
-    fn skip_spaces(&mut self) {
-        self.rest = self.rest.trim_start();
-    }
-
     /// Skips a text, and returns whether it was there.
     fn skip(&mut self, text: &str) -> bool {
         let rest = self.rest.strip_prefix(text);
-        self.rest = rest.unwrap_or(self.rest);
-        self.skip_spaces();
+        self.rest = rest.unwrap_or(self.rest).trim_start();
         rest.is_some()
+    }
+
+    /// Skips a text that has to be there.
+    fn expect(&mut self, text: &str, rule: &'static str) -> Result<(), QuotaError> {
+        match self.skip(text) {
+            true => Ok(()),
+            false => Err(self.expected(rule)),
+        }
+    }
+
+    fn expect_end(&self) -> Result<(), QuotaError> {
+        match self.rest {
+            "" => Ok(()),
+            _ => Err(self.expected("the end")),
+        }
     }
 
     /// Takes everything up to the first character of another kind.
     fn take(&mut self, kind: fn(char) -> bool) -> &'a str {
         let end = self.rest.find(|c| !kind(c)).unwrap_or(self.rest.len());
         let (taken, rest) = self.rest.split_at(end);
-        self.rest = rest;
-        self.skip_spaces();
+        self.rest = rest.trim_start();
         taken
     }
 
-    fn number(&mut self) -> Result<Option<u64>, QuotaError> {
+    fn number(&mut self, rule: &'static str) -> Result<u64, QuotaError> {
+        let missing = self.expected(rule);
         let too_large = self.expected("a number of at most 18446744073709551615");
         match self.take(|c| c.is_ascii_digit()) {
-            "" => Ok(None),
+            "" => Err(missing),
             // A number of digits alone can only be too large.
-            digits => digits.parse().map(Some).map_err(|_| too_large),
+            digits => digits.parse().map_err(|_| too_large),
         }
-    }
-
-    fn expected_number(&mut self, what: &'static str) -> Result<u64, QuotaError> {
-        self.number()?.ok_or_else(|| self.expected(what))
     }
 
     /// Returns the nanoseconds of the unit.
     fn unit(&mut self) -> Result<u64, QuotaError> {
         let unknown = self.expected("a unit of time (d, h, min, s, ms, us or ns)");
-        match self.take(char::is_alphabetic) {
-            "d" | "day" | "days" => Ok(DAY),
-            "h" | "hour" | "hours" => Ok(HOUR),
-            "m" | "min" | "minute" | "minutes" => Ok(MINUTE),
-            "s" | "sec" | "second" | "seconds" => Ok(SECOND),
-            "ms" => Ok(MILLISECOND),
-            // The micro sign, and the Greek letter that looks like it.
-            "us" | "\u{b5}s" | "\u{3bc}s" => Ok(MICROSECOND),
-            "ns" => Ok(1),
-            _ => Err(unknown),
-        }
-    }
-
-    /// Returns the burst that ends the text, or 1 if the text ends here.
-    fn burst(&mut self) -> Result<u64, QuotaError> {
-        if self.rest.is_empty() {
-            return Ok(1);
-        }
-        let what = match self.skip(",") {
-            true => "\"burst\"",
-            false => "\"burst\" or the end",
-        };
-        if !self.skip("burst") {
-            return Err(self.expected(what));
-        }
-        let burst = self.expected_number("a number for the burst")?;
-        if !self.rest.is_empty() {
-            return Err(self.expected("the end"));
-        }
-        Ok(burst)
+        let name = self.take(char::is_alphabetic);
+        let unit = UNITS.iter().find(|(_, names, _)| names.contains(&name));
+        unit.map(|(_, _, nanos)| *nanos).ok_or(unknown)
     }
 }

@@ -56,8 +56,8 @@ impl RateLimiter {
         let states = self.shared().of_runtimes();
         let in_use = states.iter().filter(|state| !state.clock().has_ended());
         let after = in_use.map(|state| {
-            let (_, inverse) = state.queue().rule.params();
-            let paid_off = inverse.tick_at(state.state.load().tat().end());
+            let params = state.queue().rule.params();
+            let paid_off = params.tick_at(state.state.load().tat().end());
             let now = state.clock().now().as_nanos();
             paid_off.saturating_add(ago).as_nanos().saturating_sub(now)
         });

@@ -38,11 +38,11 @@ use super::queue::{QueueEntry, QueueState, Request};
 use super::shared::Shared;
 use super::state::StateSnapshot;
 use crate::algorithm::{QuotaChange, Receipt, fresh_generation};
-use crate::decision::{Decision, wait_for};
+use crate::decision::Decision;
 use crate::error::{AcquireError, ErrorKind};
 use crate::quota::Quota;
 use crate::sync::{MutexGuard, SERVED_AT_ONCE};
-use crate::time::Tick;
+use crate::time::{Tick, wait_for};
 use crate::wait_queue::{WaiterId, WakeList};
 
 /// The most refunded units that are counted in one generation.
@@ -50,7 +50,7 @@ const MOST_REFUNDED: u64 = 1 << 62;
 
 /// The lock of a limiter, with the time.
 pub(super) struct Locked<'a> {
-    shared: &'a Shared,
+    pub(super) shared: &'a Shared,
     /// `None` after the guard has ended.
     queue: Option<MutexGuard<'a, QueueState>>,
     seen: StateSnapshot,

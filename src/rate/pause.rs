@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::RateLimiter;
 use super::locked::Locked;
-use crate::algorithm::{QuotaChange, tick_or_never};
+use crate::algorithm::{QuotaChange, RuleState, tick_or_never};
 use crate::time::Tick;
 
 /// Pauses.
@@ -128,7 +128,8 @@ impl Locked<'_> {
         let (old, new) = (before.capacity, self.rule.capacity());
         let kept = |spent| how.kept(spent, old, new);
         let forced = kept(old.saturating_add(before.beyond)) - kept(old);
-        self.rule.clear();
+        let config = &self.shared.config;
+        self.rule = RuleState::new(config.algorithm, self.quota, config.aligned);
         self.rule.spend_burst(until);
         self.rule.charge(until, forced);
     }

@@ -10,8 +10,8 @@ use std::time::Duration;
 use super::acquire::Acquire;
 use super::charge::Charge;
 use super::limiter::RateLimiter;
-use crate::decision::wait_for;
 use crate::error::AcquireError;
+use crate::time::wait_for;
 use crate::wait::{remaining_timeout, without_hint};
 
 /// A place in the queue of a rate limiter, created by [`reserve`](super::RateLimiter::reserve).

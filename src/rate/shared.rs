@@ -19,11 +19,10 @@ use super::queue::QueueState;
 use super::state::{AtomicState, SharedParams, StateSnapshot};
 use crate::algorithm::sliding_log::{Claim, Ring};
 use crate::algorithm::{LAST_TICK, Receipt, RuleState, Tat, fresh_generation, tick_or_never};
-use crate::decision::wait_for;
 use crate::error::AcquireError;
 use crate::quota::Quota;
 use crate::sync::{Mutex, MutexGuard, back_off, lock};
-use crate::time::{ByRuntime, Clock, Counter, Deadline, Tick};
+use crate::time::{ByRuntime, Clock, Counter, Deadline, Tick, wait_for};
 
 /// The state of a limiter, which its timer shares.
 pub(crate) struct Shared {
@@ -81,7 +80,7 @@ impl Shared {
         tat: Tat,
         number: u32,
     ) -> Arc<Self> {
-        config.clock = config.clock.resolved_for_limiter();
+        config.clock = config.clock.resolved();
         let rule = RuleState::new(config.algorithm, quota, config.aligned);
         let (state, params) = (AtomicState::default(), SharedParams::default());
         params.store(&rule, quota, generation);

@@ -21,7 +21,7 @@
 //! 4. A refusal writes nothing, so no exchange confirms its parameters: it reads the word once
 //!    more.
 
-use crate::algorithm::{InverseParams, MAX_TAT, Params, RuleState, Tat, tick_or_never};
+use crate::algorithm::{MAX_TAT, Params, RuleState, Tat, tick_or_never};
 use crate::quota::Quota;
 use crate::sync::{AtomicU64, Ordering, fence};
 use crate::time::Tick;
@@ -130,7 +130,8 @@ pub(super) struct SharedParams {
 }
 
 impl SharedParams {
-    /// Returns the parameters. The [word](AtomicState) has to prove that they belong together.
+    /// Returns the parameters, without those for the way back from units to ticks, which
+    /// [`tick_at`](Self::tick_at) reads. The [word](AtomicState) has to prove that they belong together.
     #[inline(always)]
     pub(super) fn load(&self) -> Params {
         let read = |param: &AtomicU64| param.load(Ordering::Relaxed);
@@ -140,6 +141,8 @@ impl SharedParams {
             surplus: [read(&self.surplus[0]), 0],
             step: 0,
             start: 0,
+            lack: [0, 0],
+            stride: 1,
         };
         if !params.is_even() {
             params.surplus[1] = read(&self.surplus[1]);
@@ -157,12 +160,12 @@ impl SharedParams {
             return tick_or_never(units);
         }
         let read = |param: &AtomicU64| param.load(Ordering::Relaxed);
-        let inverse = InverseParams {
+        let params = Params {
             lack: [read(&self.lack[0]), read(&self.lack[1])],
             stride: read(&self.stride),
-            start: params.start,
+            ..*params
         };
-        inverse.tick_at_or_before_last(units)
+        params.tick_at_or_before_last(units)
     }
 
     #[inline(always)]
@@ -192,17 +195,17 @@ impl SharedParams {
         // After `LOCKED`, for threads that read the word once more.
         fence(Ordering::Release);
         let write = |param: &AtomicU64, value| param.store(value, Ordering::Relaxed);
-        let (params, inverse) = rule.params();
+        let params = rule.params();
         write(&self.emission_interval, params.emission_interval);
         write(&self.burst_tolerance, params.burst_tolerance);
         write(&self.surplus[0], params.surplus[0]);
         write(&self.surplus[1], params.surplus[1]);
         write(&self.refunded, rule.refunded());
         write(&self.generation, generation);
-        write(&self.lack[0], inverse.lack[0]);
-        write(&self.lack[1], inverse.lack[1]);
+        write(&self.lack[0], params.lack[0]);
+        write(&self.lack[1], params.lack[1]);
         write(&self.step, params.step);
-        write(&self.stride, inverse.stride);
+        write(&self.stride, params.stride);
         write(&self.start, params.start);
         write(&self.chunk, quota.chunk(params.burst()));
     }

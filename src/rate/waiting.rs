@@ -13,9 +13,8 @@ use super::acquire::Stage;
 use super::charge::Charge;
 use super::queue::Request;
 use super::shared::Shared;
-use crate::decision::wait_for;
 use crate::error::AcquireError;
-use crate::time::Tick;
+use crate::time::{Tick, wait_for};
 use crate::wait::{remaining_timeout, report_clock};
 use crate::wait_queue::{WaiterId, WaiterStatus};
 

@@ -18,9 +18,9 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use super::entries::Key;
-use super::manual::ManualClock;
+use super::manual::{self, ManualClock};
 use super::tick::Tick;
-use super::timer::TIMER;
+use super::timer::{self, TIMER};
 use super::{ByRuntime, runtime, system};
 use crate::sync::{Mutex, const_fn, lock};
 
@@ -94,7 +94,7 @@ pub struct Clock(Kind);
 
 #[derive(Clone)]
 enum Kind {
-    /// Not chosen explicitly: [resolved](Clock::resolved) at the first use.
+    /// Of a limiter, not chosen explicitly: [resolved](Clock::resolved) at the first use.
     Default,
     System,
     /// Of the current runtime.
@@ -223,21 +223,14 @@ impl Clock {
         Self(Kind::Default)
     }
 
-    /// Returns this clock, or the clock that it resolves to if it was not chosen explicitly.
+    /// Returns this clock, or the clock of a limiter without an explicit one. A limiter has a state for
+    /// each runtime: with `test-util` it follows tokio's time wherever it is used first, since the first
+    /// user of a `static` may be outside of runtimes.
     pub(crate) fn resolved(&self) -> Self {
         match self.0 {
-            Kind::Default if runtime::is_default() => Self(Kind::Runtime),
+            Kind::Default if runtime::TEST_UTIL => Self(Kind::Runtime),
             Kind::Default => Self(Kind::System),
             _ => self.clone(),
-        }
-    }
-
-    /// Does the same for a limiter, which has a state for each runtime: with `test-util` it follows
-    /// tokio's time wherever it is used first. The first user of a `static` may be outside of runtimes.
-    pub(crate) fn resolved_for_limiter(&self) -> Self {
-        match self.0 {
-            Kind::Default if runtime::TEST_UTIL => Self(Kind::Runtime),
-            _ => self.resolved(),
         }
     }
 
@@ -296,16 +289,10 @@ impl Clock {
     /// Panics if the timer thread cannot be started, or the runtime has no timer.
     pub(super) fn start_timer(&self, key: Key, waker: Waker) -> TimerEntry {
         match &self.0 {
-            Kind::System | Kind::Default => {
-                TIMER.insert(key, waker);
-                TimerEntry::System(key)
-            }
-            Kind::Runtime => runtime::start_timer(key.due, waker).into(),
-            Kind::Home(home) => home.start_timer(key.due, waker).into(),
-            Kind::Manual(manual) => {
-                manual.insert(key, waker);
-                TimerEntry::Manual(manual.clone(), key)
-            }
+            Kind::System | Kind::Default => TimerEntry::System(TIMER.start(key, waker)),
+            Kind::Runtime => TimerEntry::Runtime(runtime::start_timer(key.due, waker)),
+            Kind::Home(home) => TimerEntry::Runtime(home.start_timer(key.due, waker)),
+            Kind::Manual(manual) => TimerEntry::Manual(manual.start(key, waker)),
         }
     }
 
@@ -327,30 +314,11 @@ impl Clock {
 
 /// An entry of a timer. Dropping it drops its waker and cancels it, which does nothing if it has
 /// expired.
+#[expect(dead_code, reason = "to be dropped")]
 pub(super) enum TimerEntry {
-    System(Key),
-    #[cfg_attr(feature = "tokio", expect(dead_code, reason = "to be dropped"))]
-    Runtime(runtime::Task),
-    Manual(ManualClock, Key),
-}
-
-impl From<runtime::Entry> for TimerEntry {
-    fn from(entry: runtime::Entry) -> Self {
-        match entry {
-            runtime::Entry::Task(task) => Self::Runtime(task),
-            runtime::Entry::System(key) => Self::System(key),
-        }
-    }
-}
-
-impl Drop for TimerEntry {
-    fn drop(&mut self) {
-        match self {
-            Self::System(key) => TIMER.remove(*key),
-            Self::Runtime(_) => {}
-            Self::Manual(manual, key) => manual.remove(*key),
-        }
-    }
+    System(timer::Entry),
+    Runtime(runtime::Entry),
+    Manual(manual::Entry),
 }
 
 /// The tick at which to check a queue again.
@@ -387,7 +355,10 @@ impl Deadline {
 /// tokio's with the feature `test-util` inside a tokio runtime.
 impl Default for Clock {
     fn default() -> Self {
-        Self::unchosen().resolved()
+        match runtime::is_default() {
+            true => Self(Kind::Runtime),
+            false => Self(Kind::System),
+        }
     }
 }
 

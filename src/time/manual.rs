@@ -120,16 +120,20 @@ impl ManualClock {
         }
     }
 
-    /// Sets an entry, or changes its waker; sets the entry again if it has expired.
-    pub(super) fn insert(&self, key: Key, waker: Waker) {
-        // The lock was a temporary, so the old waker is dropped after it.
-        let old = lock(&self.0).queue.insert(key, waker);
-        drop(old);
+    /// Sets an entry. No other one has this key.
+    pub(super) fn start(&self, key: Key, waker: Waker) -> Entry {
+        lock(&self.0).queue.insert(key, waker);
+        Entry(self.clone(), key)
     }
+}
 
-    /// Cancels an entry. It does nothing if the entry has expired.
-    pub(super) fn remove(&self, key: Key) {
-        let waker = lock(&self.0).queue.remove(&key);
+/// An entry. Dropping it cancels it, which does nothing if it has expired.
+pub(super) struct Entry(ManualClock, Key);
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        let waker = lock(&self.0.0).queue.remove(&self.1);
+        // The lock was a temporary, so the waker is dropped after it.
         drop(waker);
     }
 }

@@ -9,17 +9,8 @@ use std::task::Waker;
 use super::entries::Key;
 pub(super) use super::system::now;
 use super::tick::Tick;
+pub(super) use super::timer::Entry;
 use super::timer::TIMER;
-
-/// What was set: an entry of the timer of the process.
-pub(super) enum Entry {
-    #[expect(dead_code, reason = "there are no runtimes")]
-    Task(Task),
-    System(Key),
-}
-
-/// Has no values, because there are no runtime tasks.
-pub(super) enum Task {}
 
 /// Has no values, because all code is outside of runtimes, on the time of the machine.
 pub(crate) enum Home {}
@@ -74,7 +65,5 @@ pub(super) fn is_default() -> bool {
 }
 
 pub(super) fn start_timer(due: Tick, waker: Waker) -> Entry {
-    let key = Key::new(due);
-    TIMER.insert(key, waker);
-    Entry::System(key)
+    TIMER.start(Key::new(due), waker)
 }

@@ -13,8 +13,8 @@
 //!    ended are dropped before another one is made, so there are never more than runtimes were in use
 //!    at once, and one, unless somebody has still to take what is kept in them.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ use super::atomics::lock;
 use super::entries::Key;
 use super::system;
 use super::tick::Tick;
-use super::timer::TIMER;
+use super::timer::{self, TIMER};
 
 /// Tokio's ticks count from [`BEFORE`] this instant, because a runtime may have been paused before
 /// the epoch was first read.
@@ -34,43 +34,45 @@ static EPOCH: OnceLock<Instant> = OnceLock::new();
 /// A year.
 const BEFORE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// What was set: a task of the runtime, or an entry of the timer of the process.
+/// An entry: a task of the runtime, or an entry of the timer of the process. Dropping it cancels it.
+#[expect(dead_code, reason = "to be dropped")]
 pub(super) enum Entry {
     Task(Task),
-    System(Key),
+    System(timer::Entry),
 }
 
 /// An entry that is a task. Dropping it ends the task.
 pub(super) struct Task {
-    task: AbortHandle,
-    cancelled: Arc<AtomicBool>,
+    handle: AbortHandle,
+    waker: Arc<Mutex<Option<Waker>>>,
 }
 
 impl Drop for Task {
     fn drop(&mut self) {
-        self.cancelled.store(true, Ordering::Relaxed);
-        self.task.abort();
+        // Dropped at the end, under no lock.
+        let _waker = lock(&self.waker).take();
+        self.handle.abort();
     }
 }
 
 /// Wakes the waker of an entry whose runtime is dropped.
 struct WakeOnDrop {
-    waker: Option<Waker>,
-    cancelled: Arc<AtomicBool>,
+    /// None once the entry has expired, or was cancelled.
+    waker: Arc<Mutex<Option<Waker>>>,
     home: Option<Arc<Home>>,
 }
 
 impl Drop for WakeOnDrop {
     fn drop(&mut self) {
-        if let Some(waker) = self.waker.take() {
-            if !self.cancelled.load(Ordering::Relaxed) {
-                // Before the waker asks: the task that ends the home may be dropped later.
-                if let Some(home) = &self.home {
-                    home.end();
-                }
-                TIMER.insert(Key::new(system::now()), waker);
-            }
+        let waker = lock(&self.waker).take();
+        let Some(waker) = waker else {
+            return;
+        };
+        // Before the waker asks: the task that ends the home may be dropped later.
+        if let Some(home) = &self.home {
+            home.end();
         }
+        TIMER.insert(Key::new(system::now()), waker);
     }
 }
 
@@ -83,6 +85,8 @@ pub(super) fn current() -> Option<Id> {
 pub(crate) struct Home {
     /// `None` outside.
     id: Option<Id>,
+    /// Not 0. It takes a process of 4,000 million runtimes to give one number to two of them.
+    number: u32,
     /// Of the runtime, until it ends: it keeps the memory of the runtime.
     handle: Mutex<Option<Handle>>,
     /// The last tick, when it has ended.
@@ -109,15 +113,16 @@ impl Home {
             .ok()
             .map(Self::of)
             .filter(|home| !home.has_ended());
-        runtime.unwrap_or_else(|| {
-            static OUTSIDE: OnceLock<Arc<Home>> = OnceLock::new();
-            Arc::clone(OUTSIDE.get_or_init(|| Arc::new(Self::new(None))))
-        })
+        static OUTSIDE: LazyLock<Arc<Home>> = LazyLock::new(|| Arc::new(Home::new(None)));
+        runtime.unwrap_or_else(|| Arc::clone(&OUTSIDE))
     }
 
     fn new(runtime: Option<Handle>) -> Self {
+        static LAST: AtomicU32 = AtomicU32::new(0);
+        let number = LAST.fetch_add(1, Ordering::Relaxed).wrapping_add(1).max(1);
         Self {
             id: runtime.as_ref().map(Handle::id),
+            number,
             handle: Mutex::new(runtime),
             ended: OnceLock::new(),
         }
@@ -207,13 +212,7 @@ impl Home {
 }
 
 /// The states of a limiter on tokio's time: one for each home in which it is used.
-pub(crate) struct ByRuntime<T>(Mutex<States<T>>);
-
-struct States<T> {
-    list: Vec<State<T>>,
-    /// The last number that was given.
-    last: u32,
-}
+pub(crate) struct ByRuntime<T>(Mutex<Vec<State<T>>>);
 
 struct State<T> {
     home: Arc<Home>,
@@ -222,8 +221,7 @@ struct State<T> {
 
 impl<T> ByRuntime<T> {
     pub(super) fn new() -> Option<Self> {
-        let list = Vec::new();
-        Some(Self(Mutex::new(States { list, last: 0 })))
+        Some(Self(Mutex::new(Vec::new())))
     }
 
     /// Returns the state of the current home. Creates it with `new`, which gets that home and its
@@ -235,30 +233,23 @@ impl<T> ByRuntime<T> {
         new: impl FnOnce(Arc<Home>, u32) -> Arc<T>,
     ) -> Arc<T> {
         let id = current();
-        let is_here = |home: &Home| home.id == id && !home.has_ended();
-        if let Some(here) = self.find_in(|one| is_here(&one.home)) {
+        if let Some(here) = self.find_in(|one| one.home.id == id && !one.home.has_ended()) {
             return here;
         }
         // Under no lock, because it spawns.
         let home = Home::current();
         let mut states = lock(&self.0);
         // Another thread has made it, or it is the outside of a runtime that is being dropped.
-        let same = |state: &&State<T>| Arc::ptr_eq(&state.home, &home);
-        if let Some(here) = states.list.iter().find(same) {
+        if let Some(here) = states.iter().find(|one| Arc::ptr_eq(&one.home, &home)) {
             return Arc::clone(&here.state);
         }
-        let all = std::mem::take(&mut states.list).into_iter();
-        let (ended, kept) = all.partition(|one| one.home.has_ended() && unused(&one.state));
-        states.list = kept;
-        // It takes a process of 4,000 million runtimes to give one number to two waiters.
-        states.last = states.last.checked_add(1).unwrap_or(1);
-        let number = states.last;
-        let state = new(Arc::clone(&home), number);
+        let is_over = |one: &mut State<T>| one.home.has_ended() && unused(&one.state);
+        let over: Vec<State<T>> = states.extract_if(.., is_over).collect();
+        let state = new(Arc::clone(&home), home.number);
         let here = Arc::clone(&state);
-        states.list.push(State { home, state });
+        states.push(State { home, state });
         drop(states);
-        let ended: Vec<State<T>> = ended;
-        drop(ended);
+        drop(over);
         here
     }
 
@@ -269,15 +260,14 @@ impl<T> ByRuntime<T> {
 
     fn find_in(&self, is: impl Fn(&State<T>) -> bool) -> Option<Arc<T>> {
         let states = lock(&self.0);
-        let found = states.list.iter().find(|one| is(one))?;
+        let found = states.iter().find(|one| is(one))?;
         Some(Arc::clone(&found.state))
     }
 
     /// Returns all states.
     pub(crate) fn all(&self) -> Vec<Arc<T>> {
         let states = lock(&self.0);
-        let all = states.list.iter().map(|state| Arc::clone(&state.state));
-        all.collect()
+        states.iter().map(|one| Arc::clone(&one.state)).collect()
     }
 }
 
@@ -318,18 +308,16 @@ pub(super) fn start_timer(due: Tick, waker: Waker) -> Entry {
 /// Wakes `waker` after a time of the machine.
 fn system_timer(away: Duration, waker: Waker) -> Entry {
     let key = Key::new(system::now().saturating_add(away));
-    TIMER.insert(key, waker);
-    Entry::System(key)
+    Entry::System(TIMER.start(key, waker))
 }
 
 /// Wakes `waker` after a time of the runtime, whose context has been entered.
 fn spawn_timer(runtime: &Handle, away: Duration, waker: Waker, home: Option<Arc<Home>>) -> Entry {
     // The sleep is created here, where its panic reaches the waiter, and not in the task.
     let sleep = tokio::time::sleep(away);
-    let cancelled = Arc::new(AtomicBool::new(false));
-    let mut guard = WakeOnDrop {
-        waker: Some(waker),
-        cancelled: Arc::clone(&cancelled),
+    let waker = Arc::new(Mutex::new(Some(waker)));
+    let guard = WakeOnDrop {
+        waker: Arc::clone(&waker),
         home,
     };
     let task = runtime.spawn(async move {
@@ -337,14 +325,13 @@ fn spawn_timer(runtime: &Handle, away: Duration, waker: Waker, home: Option<Arc<
         if !away.is_zero() {
             sleep.await;
         }
-        if let Some(waker) = guard.waker.take() {
+        let waker = lock(&guard.waker).take();
+        if let Some(waker) = waker {
             waker.wake();
         }
     });
-    Entry::Task(Task {
-        task: task.abort_handle(),
-        cancelled,
-    })
+    let handle = task.abort_handle();
+    Entry::Task(Task { handle, waker })
 }
 
 #[cfg(test)]
@@ -354,7 +341,14 @@ mod tests {
     #[test]
     fn here_drops_the_states_of_runtimes_that_have_ended() {
         let states = ByRuntime::new().unwrap();
-        let here = || *states.here(|_| true, |_, number| Arc::new(number));
+        let mut made = 0;
+        let mut here = || {
+            let new = |_, _| {
+                made += 1;
+                Arc::new(made)
+            };
+            *states.here(|_| true, new)
+        };
         let runtime = || {
             let mut runtime = tokio::runtime::Builder::new_current_thread();
             runtime.build().unwrap()
@@ -380,10 +374,10 @@ mod tests {
     #[test]
     fn here_keeps_the_state_of_a_runtime_that_has_ended_while_it_is_used() {
         let states = ByRuntime::new().unwrap();
-        let here = || *states.here(|_| false, |_, number| Arc::new(number));
+        let here = |made| *states.here(|_| false, |_, _| Arc::new(made));
         for number in 1..10 {
             let runtime = tokio::runtime::Builder::new_current_thread().build();
-            assert_eq!(runtime.unwrap().block_on(async { here() }), number);
+            assert_eq!(runtime.unwrap().block_on(async { here(number) }), number);
         }
         assert_eq!(states.find(|state| *state == 3).as_deref(), Some(&3));
     }
@@ -416,8 +410,7 @@ mod tests {
         let home = runtime.block_on(async { Home::current() });
         assert!(!home.has_ended());
         drop(WakeOnDrop {
-            waker: Some(Waker::noop().clone()),
-            cancelled: Arc::default(),
+            waker: Arc::new(Mutex::new(Some(Waker::noop().clone()))),
             home: Some(Arc::clone(&home)),
         });
         assert!(home.has_ended());

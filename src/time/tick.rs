@@ -57,6 +57,15 @@ impl Tick {
     }
 }
 
+/// Returns the time until a tick: [`Duration::MAX`] if the tick is never.
+pub(crate) fn wait_for(due: Tick, now: Tick) -> Duration {
+    if due.is_never() {
+        Duration::MAX
+    } else {
+        due.saturating_since(now)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -43,33 +43,31 @@ pub(super) struct Timer {
 }
 
 impl Timer {
-    /// Sets an entry, or changes its waker; sets the entry again if it has expired.
+    /// Sets an entry. No other one has this key.
     ///
     /// # Panics
     ///
     /// Panics if the thread cannot be started.
-    pub(super) fn insert(&'static self, key: Key, waker: Waker) {
-        self.thread.get_or_init(|| self.start());
-        let mut queue = lock(&self.queue);
-        let old = queue.insert(key, waker);
-        let first = queue.first_key_value();
-        if first.is_some_and(|(first, _)| *first == key) {
-            self.earlier.notify_one();
-        }
-        drop(queue);
-        // The destructor of a waker is foreign code, which may panic.
-        drop(old);
+    pub(super) fn start(&'static self, key: Key, waker: Waker) -> Entry {
+        self.insert(key, waker);
+        Entry(key)
     }
 
-    /// Cancels an entry. It does nothing if the entry has expired.
-    pub(super) fn remove(&self, key: Key) {
-        let waker = lock(&self.queue).remove(&key);
-        // The lock was a temporary, so the waker is dropped after it.
-        drop(waker);
+    /// Does the same for an entry that nobody cancels.
+    pub(super) fn insert(&'static self, key: Key, waker: Waker) {
+        self.thread.get_or_init(|| self.start_thread());
+        let mut queue = lock(&self.queue);
+        queue.insert(key, waker);
+        if queue
+            .first_key_value()
+            .is_some_and(|(first, _)| *first == key)
+        {
+            self.earlier.notify_one();
+        }
     }
 
     #[cold]
-    fn start(&'static self) {
+    fn start_thread(&'static self) {
         let thread = thread::Builder::new().name("tollgate-timer".into());
         if let Err(error) = thread.spawn(|| self.run()) {
             panic!("cannot start the timer thread: {error}");
@@ -107,6 +105,17 @@ impl Timer {
                 }
             };
         }
+    }
+}
+
+/// An entry of the timer of the process. Dropping it cancels it, which does nothing if it has expired.
+pub(super) struct Entry(Key);
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        let waker = lock(&TIMER.queue).remove(&self.0);
+        // The lock was a temporary, so the waker is dropped after it.
+        drop(waker);
     }
 }
 
@@ -158,10 +167,8 @@ mod tests {
         }))
     }
 
-    fn set(due: Tick, waker: Waker) -> Key {
-        let key = Key::new(due);
-        TIMER.insert(key, waker);
-        key
+    fn set(due: Tick, waker: Waker) -> Entry {
+        TIMER.start(Key::new(due), waker)
     }
 
     #[test]
@@ -169,18 +176,18 @@ mod tests {
         let (sender, woken) = channel();
         let far = set(in_millis(3_600_000), waker(1, false, &sender));
         let near = in_millis(1);
-        set(near, waker(2, false, &sender));
+        let _near = set(near, waker(2, false, &sender));
         assert_eq!(woken.recv(), Ok(2));
         assert!(system::now() >= near);
-        TIMER.remove(far);
+        drop(far);
     }
 
     #[test]
     fn set_after_a_waker_that_panicked_wakes() {
         let (sender, woken) = channel();
-        set(in_millis(0), waker(1, true, &sender));
+        let _first = set(in_millis(0), waker(1, true, &sender));
         assert_eq!(woken.recv(), Ok(1));
-        set(in_millis(1), waker(2, false, &sender));
+        let _second = set(in_millis(1), waker(2, false, &sender));
         assert_eq!(woken.recv(), Ok(2));
     }
 
@@ -188,20 +195,19 @@ mod tests {
     fn cancel_drops_the_waker() {
         let (sender, woken) = channel();
         let never = Tick::after_epoch(Duration::MAX);
-        let entry = set(never, waker(1, false, &sender));
-        TIMER.insert(entry, waker(2, false, &sender));
-        TIMER.remove(entry);
-        TIMER.remove(entry);
+        drop(set(never, waker(1, false, &sender)));
         drop(sender);
         assert!(woken.recv().is_err());
     }
 
     #[test]
-    fn set_waker_after_expiry_sets_the_entry_again() {
+    fn set_after_expiry_sets_the_entry_again() {
         let (sender, woken) = channel();
         let entry = set(in_millis(0), waker(1, false, &sender));
         assert_eq!(woken.recv(), Ok(1));
-        TIMER.insert(entry, waker(2, false, &sender));
+        let key = entry.0;
+        drop(entry);
+        let _again = TIMER.start(key, waker(2, false, &sender));
         assert_eq!(woken.recv(), Ok(2));
     }
 }

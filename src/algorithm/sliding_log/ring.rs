@@ -27,7 +27,7 @@ pub(super) fn free_from(stamp: u64, period: u64) -> u64 {
 }
 
 /// A position in a ring of some length.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Position {
     pub(super) lap: u64,
     pub(super) index: u64,

@@ -13,13 +13,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::algorithm::{Algorithm, InverseParams, Params, Receipt, Tat, fresh_generation};
-use crate::decision::{Decision, wait_for};
+use crate::algorithm::{Algorithm, Params, Receipt, Tat, fresh_generation};
+use crate::decision::Decision;
 use crate::error::AcquireError;
 use crate::quota::Quota;
 use crate::rate::{Charge, QuotaChange, RateLimiter};
 use crate::snapshot::Snapshot;
-use crate::time::Tick;
+use crate::time::{Tick, wait_for};
 
 /// 16 bytes.
 pub struct RateSlot(pub(super) Kept);
@@ -61,7 +61,6 @@ pub struct ShardState {
 pub struct Terms {
     pub(super) quota: Quota,
     pub(super) limits: Params,
-    inverse: InverseParams,
     /// What happens to debts when the quota changes.
     carry: QuotaChange,
 }
@@ -87,29 +86,26 @@ impl Terms {
     /// Panics if the quota does not fit the algorithm.
     #[track_caller]
     pub(super) fn new(algorithm: Algorithm, quota: Quota) -> Self {
-        algorithm.check_or_panic(quota);
-        let (limits, inverse) = algorithm.params(quota);
         Self {
             quota,
-            limits,
-            inverse,
+            limits: algorithm.promise(quota).params(),
             carry: algorithm.on_change(),
         }
     }
 
     /// Returns whether two quotas are the same rate, perhaps in different terms.
     pub(super) fn are(&self, other: &Self) -> bool {
-        self.limits == other.limits && self.inverse == other.inverse
+        self.limits == other.limits
     }
 
     /// Returns the tick at which a debt is paid off.
     pub(super) fn paid_off(&self, debt: Tat) -> Tick {
-        self.inverse.tick_at(debt.end())
+        self.limits.tick_at(debt.end())
     }
 
     /// Converts a debt to other terms.
     pub(super) fn carry(&self, debt: Tat, to: &Self, now: Tick) -> Tat {
-        self.carry.tat(debt, &self.limits, &to.limits, now)
+        debt.carry(self.carry, &self.limits, &to.limits, now)
     }
 }
 
@@ -127,7 +123,7 @@ impl KeyState<'_> {
             self.debt.backlog_at(unit)
         } else {
             let taken = self.debt.take(limits, unit, price);
-            *self.debt = taken.map_err(|due| Some(self.terms.inverse.tick_at(due)))?;
+            *self.debt = taken.map_err(|due| Some(self.terms.limits.tick_at(due)))?;
             // It ends after this unit, so this does not wrap.
             self.debt.end().wrapping_sub(unit)
         };
@@ -210,7 +206,13 @@ impl KeyState<'_> {
     fn decision(&self, debt: Tat, now: Tick, retry_after: Duration) -> Decision {
         let (terms, limits) = (self.terms, &self.terms.limits);
         let owed = debt.backlog_at(limits.units_at(now));
-        Decision::new(limits, owed, terms.paid_off(debt), now, retry_after)
+        Decision {
+            limit: limits.burst(),
+            remaining: limits.tokens(limits.burst_tolerance.saturating_sub(owed)),
+            retry_after,
+            reset_after: terms.paid_off(debt).saturating_since(now),
+            at: now,
+        }
     }
 }
 

@@ -1,28 +1,19 @@
-//! [`Definition`] and [`Promise`]: what an algorithm states about itself, once, in its own file.
+//! [`Promise`]: what an algorithm makes of a quota, and the bound that it keeps.
 //!
-//! Everything that treats all algorithms alike reads it from here, through [`Algorithm`]: checks,
-//! text, limits by key and on a server, tests, benchmarks and the demonstration.
-//!
-//! [`Algorithm`]: super::Algorithm
+//! The algorithms that decide by a word have nothing else of their own:
+//! [`Gcra`](super::gcra::Gcra) decides by the parameters of their promise. So their promises are here;
+//! those of the others are in their files.
 
-use super::params::{InverseParams, Params};
-use super::quota_change::QuotaChange;
+use std::time::Duration;
+
+use super::params::Params;
 use crate::quota::Quota;
 
 /// The longest period, in nanoseconds.
 const LONGEST_PERIOD: u64 = 1 << 58;
 
-/// What an algorithm is, whatever the quota.
-pub(super) struct Definition {
-    /// The name in text.
-    pub(super) name: &'static str,
-    /// The number that follows the name and a slash, for an algorithm that has one.
-    pub(super) parts: Option<u32>,
-    /// Whether its whole state is a word.
-    pub(super) keeps_a_word: bool,
-    /// What `set_quota` does.
-    pub(super) on_change: QuotaChange,
-}
+/// Why there are no sub-intervals of 0 parts, whatever the quota.
+pub(super) const NO_PARTS: &str = "a period cannot be cut into 0 parts";
 
 /// What an algorithm makes of a quota that fits.
 #[derive(Clone, Copy)]
@@ -44,16 +35,38 @@ pub(super) enum Bound {
 }
 
 impl Promise {
-    /// Promises an even rate.
-    pub(super) const fn even(quota: Quota) -> Self {
-        Self {
-            batch: quota,
-            bound: Bound::Even,
+    /// Promises what the token bucket does: a batch at each multiple of the period. The error says why
+    /// the quota does not fit, as everywhere here.
+    pub(super) const fn token_bucket(quota: Quota) -> Result<Self, &'static str> {
+        let (count, burst) = (quota.count(), quota.max_burst());
+        match Self::batches(quota) {
+            Ok(_) if burst == 1 => Self::batches(quota.burst(count)),
+            // Tokens without room in the bucket are lost.
+            Ok(_) if burst < count => Self::batches(Quota::new(burst, quota.period()).burst(burst)),
+            promise => promise,
         }
     }
 
-    /// Promises whole batches. The error says why the quota does not fit.
-    pub(super) const fn batches(batch: Quota) -> Result<Self, &'static str> {
+    /// Promises what sub-intervals do: a window for each of `k` parts of the period, with `⌊N/(k+1)⌋` in
+    /// each, so that any period, which touches at most `k + 1` of them, has at most `N`.
+    pub(super) const fn sub_interval(quota: Quota, parts: u32) -> Result<Self, &'static str> {
+        let (count, parts) = (quota.count(), parts as u64);
+        match Self::whole_count(quota) {
+            Ok(_) if parts == 0 => Err(NO_PARTS),
+            Ok(_) if parts >= count => {
+                Err("a period in parts needs a count that is larger than the number of parts")
+            }
+            Ok(_) => {
+                let part = Duration::from_nanos(quota.period_nanos().div_ceil(parts));
+                let each = count / (parts + 1);
+                Self::batches(Quota::new(each, part).burst(each))
+            }
+            Err(reason) => Err(reason),
+        }
+    }
+
+    /// Promises whole batches.
+    const fn batches(batch: Quota) -> Result<Self, &'static str> {
         if batch.is_unlimited() {
             return Err("batches, windows and logs cannot be unlimited");
         }
@@ -69,16 +82,13 @@ impl Promise {
         })
     }
 
-    /// Promises the whole count of each period at once. The error says why the quota does not fit.
+    /// Promises what windows and logs do: the whole count of each period at once.
     pub(super) const fn whole_count(quota: Quota) -> Result<Self, &'static str> {
         match Self::batches(quota) {
             Ok(_) if quota.max_burst() != 1 && quota.max_burst() != quota.count() => {
                 Err("a window or a log allows its whole count at once")
             }
-            Ok(promise) => Ok(Self {
-                batch: quota.burst(quota.count()),
-                ..promise
-            }),
+            Ok(_) => Self::batches(quota.burst(quota.count())),
             Err(reason) => Err(reason),
         }
     }
@@ -92,14 +102,13 @@ impl Promise {
     }
 
     /// Returns the parameters of a rule whose whole state is a word.
-    pub(super) const fn params(&self) -> (Params, InverseParams) {
+    pub(crate) const fn params(&self) -> Params {
         let (count, period) = (self.batch.count(), self.batch.period_nanos());
         match self.bound {
-            Bound::Even => (Params::new(self.batch), InverseParams::new(self.batch)),
-            Bound::Batches | Bound::Period(_) => (
-                Params::stepped(count, period, self.batch.max_burst()),
-                InverseParams::stepped(count, period),
-            ),
+            Bound::Even => Params::new(self.batch),
+            Bound::Batches | Bound::Period(_) => {
+                Params::stepped(count, period, self.batch.max_burst())
+            }
         }
     }
 
