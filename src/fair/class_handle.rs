@@ -114,7 +114,7 @@ impl<T: Queueable, K: ClassKey> ClassHandle<T, K> {
     ///
     /// - The errors of the throttle; [`Closed`](ErrorKind::Closed) ends every wait.
     /// - [`QueueFull`](ErrorKind::QueueFull), when there is no room for one more waiter or one more
-    ///   class; or the class serves [the newest first](super::Order::AdaptiveLifo), and a newcomer has
+    ///   class; or the class serves [the newest first](super::Class::adaptive_lifo), and a newcomer has
     ///   taken the place of this waiter.
     ///
     /// # Examples

@@ -20,7 +20,7 @@ mod throttle;
 mod tournament;
 
 pub use self::acquire::{Acquire, FairPermit};
-pub use self::class::{Class, ClassSnapshot, Order, Share};
+pub use self::class::{Class, ClassSnapshot, Share};
 pub use self::class_handle::ClassHandle;
 pub use self::queue::FairQueue;
 

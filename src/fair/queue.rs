@@ -35,7 +35,8 @@ use crate::time::Clock;
 /// 3. Among these, the class goes first that was given the fewest permits in proportion to its weight
 ///    while it waited, and then the one whose oldest waiter came first.
 /// 4. A class that holds its [maximum](Class::max_concurrency) is passed over.
-/// 5. Within a class, its [order](Class::order) decides.
+/// 5. Within a class, the oldest waiter goes first, or the newest one if the class is overloaded and
+///    [serves it first](Class::adaptive_lifo).
 ///
 /// These bounds hold for classes of one priority that are below their maximum, without aging. A class
 /// that gets a permit is then ahead of no other class with waiters by more than that permit:
@@ -54,7 +55,7 @@ use crate::time::Clock;
 ///
 /// A caller that would wait is refused when its class is [full](Class::max_waiters), and when the whole
 /// queue is [full](Self::max_waiters), whatever its priority. Only a class that serves
-/// [the newest first](super::Order::AdaptiveLifo) at that moment refuses its oldest waiter instead. A
+/// [the newest first](Class::adaptive_lifo) at that moment refuses its oldest waiter instead. A
 /// queue that is bounded as a whole can be filled by one class, so bound
 /// [each class](Class::max_waiters) too. Classes without waiters and permits are forgotten when a new
 /// one needs their [room](Self::max_classes).
@@ -375,9 +376,8 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
     /// Lets a class count as one priority higher for each `per_level` that its oldest waiter has
     /// waited, so that nobody waits for ever. By default priorities are strict.
     ///
-    /// Only classes whose [order](Class::order) is [`Fifo`](super::Order::Fifo) age: in the other
-    /// orders the oldest waiter need not be the one that goes, and its class would stay raised for
-    /// as long as it waits. The queue looks at the time when a caller joins, leaves or is served, and
+    /// A class that can serve [the newest first](Class::adaptive_lifo) does not age: its oldest waiter need
+    /// not be the one that goes, and the class would stay raised for as long as it waits. The queue looks at the time when a caller joins, leaves or is served, and
     /// when a permit of a class with waiters returns. So where costs differ, a waiter that has become
     /// the next one may wait for one of these, although the throttle could admit it.
     ///

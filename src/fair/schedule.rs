@@ -24,8 +24,7 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
-use super::class::{Class, Order, Share};
-
+use super::class::{Class, Share};
 use super::table::{ClassState, Entry, Table};
 use super::tournament::Tournament;
 use crate::error::{AcquireError, ErrorKind};
@@ -153,7 +152,7 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
         if let Some(attached) = self.table.find(entry.hash, &entry.key) {
             return Ok(Some(std::mem::replace(entry, Arc::clone(attached))));
         }
-        self.adapts |= entry.class.order != Order::Fifo;
+        self.adapts |= entry.class.adaptive_lifo.is_some();
         let (virtual_times, max_classes) = (&self.virtual_times, self.max_classes);
         let ahead = |class: &ClassState<T, K>| {
             let priority = usize::from(class.entry.class.priority);
@@ -314,11 +313,9 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
     }
 
     fn is_lifo(&self, class: &ClassState<T, K>) -> bool {
-        let Order::AdaptiveLifo(limit) = class.entry.class.order else {
-            return false;
-        };
-        let oldest = class.oldest();
-        oldest.is_some_and(|(_, oldest)| self.now.saturating_since(oldest.since) > limit)
+        let limit_and_oldest = class.entry.class.adaptive_lifo.zip(class.oldest());
+        limit_and_oldest
+            .is_some_and(|(limit, (_, oldest))| self.now.saturating_since(oldest.since) > limit)
     }
 
     /// Computes the rank of a class from its state, after any change of it.
@@ -368,7 +365,7 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
 #[inline]
 fn level(class: &Class, aging: Option<Duration>, waited: Duration) -> (u8, Option<Duration>) {
     // Served newest first, the oldest would raise the level for ever, and not go.
-    let Some(period) = aging.filter(|_| class.order == Order::Fifo) else {
+    let Some(period) = aging.filter(|_| class.adaptive_lifo.is_none()) else {
         return (class.priority, None);
     };
     let periods = (waited.as_nanos() / period.as_nanos().max(1)).min(255) as u8;
