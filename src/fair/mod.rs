@@ -16,7 +16,6 @@ mod driver;
 mod queue;
 mod schedule;
 mod table;
-mod throttle;
 mod tournament;
 
 pub use self::acquire::{Acquire, FairPermit};

@@ -5,13 +5,15 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::acquire::QueueClass;
 use super::class::{Class, Share};
-use super::class_handle::{ClassHandle, QueueClass};
+use super::class_handle::ClassHandle;
 use super::driver::Shared;
 use super::schedule::Schedule;
 use super::table::Entry;
 use super::{ClassKey, ClassSnapshot, Queueable};
 use crate::first_use::too_late;
+use crate::sync::lock;
 use crate::time::Clock;
 
 /// A queue in front of a throttle that decides who goes next: by priority, by weighted shares, and
@@ -199,8 +201,7 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
     /// Creates a queue in front of `throttle`, whose classes all have the
     /// [default settings](Class::new).
     pub fn new(throttle: T) -> Self {
-        let class_map = Box::new(|_: &K| Class::new());
-        Self(Arc::new(Shared::new(throttle, class_map)))
+        Self(Arc::new(Shared::new(throttle)))
     }
 
     /// Returns the class of a key, as a throttle.
@@ -231,7 +232,7 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
     /// ```
     pub fn class(&self, key: K) -> ClassHandle<T, K> {
         let hash = self.0.hasher.hash_one(&key);
-        let locked = self.0.lock_untimed();
+        let locked = lock(&self.0.locked);
         let found = locked.schedule.table.find(hash, &key).map(Arc::clone);
         drop(locked);
         let entry = found.unwrap_or_else(|| {
@@ -249,7 +250,7 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
 
     /// Returns the number of waiters.
     pub fn waiting(&self) -> usize {
-        self.0.lock_untimed().schedule.waiting
+        lock(&self.0.locked).schedule.waiting
     }
 
     /// Returns the classes that have waiters or hold permits, in no particular order.
@@ -274,26 +275,24 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
     {
         let now = self.0.clock.now();
         let locked = self.0.lock();
-        let classes = locked.schedule.table.classes.iter().map(|class| {
-            let oldest = class.oldest();
-            let oldest_wait = oldest.map(|(_, waiter)| now.saturating_since(waiter.since));
-            let entry = Arc::clone(&class.entry);
-            (entry, class.entry.held(), class.waiters.len(), oldest_wait)
-        });
-        let in_use: Vec<_> = classes
-            .filter(|(_, held, waiting, _)| *held > 0 || *waiting > 0)
-            .collect();
+        let mut in_use = Vec::new();
+        for class in &locked.schedule.table.classes {
+            let (held, waiting) = (class.entry.held(), class.waiters.len());
+            if held > 0 || waiting > 0 {
+                let oldest = class.waiters.first_key_value();
+                let oldest_wait = oldest.map(|(_, waiter)| now.saturating_since(waiter.since));
+                in_use.push((Arc::clone(&class.entry), held, waiting, oldest_wait));
+            }
+        }
         drop(locked);
         // Keys are cloned after the lock.
-        let snapshot = in_use.into_iter().map(|class| {
-            let (entry, held, waiting, oldest_wait) = class;
-            ClassSnapshot {
-                key: entry.key.clone(),
-                class: entry.class,
-                held,
-                waiting,
-                oldest_wait,
-            }
+        let in_use = in_use.into_iter();
+        let snapshot = in_use.map(|(entry, held, waiting, oldest_wait)| ClassSnapshot {
+            key: entry.key.clone(),
+            class: entry.class,
+            held,
+            waiting,
+            oldest_wait,
         });
         snapshot.collect()
     }
@@ -391,7 +390,10 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
             !per_level.is_zero(),
             "the period of aging must be longer than {per_level:?}"
         );
-        self.option(|schedule| schedule.aging = Some(per_level))
+        self.option(|schedule| {
+            schedule.aging = Some(per_level);
+            schedule.is_timed = true;
+        })
     }
 
     /// Sets the clock that measures how long callers wait, and runs their timeouts. By default
@@ -411,7 +413,7 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
 
     #[track_caller]
     fn option(mut self, change: impl FnOnce(&mut Schedule<T, K>)) -> Self {
-        change(&mut self.unshared().lock_untimed().schedule);
+        change(&mut lock(&self.unshared().locked).schedule);
         self
     }
 
@@ -419,7 +421,7 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
     fn unshared(&mut self) -> &mut Shared<T, K> {
         let unshared = Arc::get_mut(&mut self.0);
         // A class that was dropped is remembered, with what was decided by the options before.
-        match unshared.filter(|shared| shared.lock_untimed().schedule.table.classes.is_empty()) {
+        match unshared.filter(|shared| lock(&shared.locked).schedule.table.classes.is_empty()) {
             Some(shared) => shared,
             None => too_late(),
         }

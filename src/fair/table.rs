@@ -1,5 +1,5 @@
 //! [`Table`]: the classes that a queue remembers, by index and by key. Each is an [`Entry`], which
-//! handles and permits use without the lock, and a [`ClassState`] under it.
+//! handles and permits use without the lock, and a [`ClassState`] under it, with the waiters of the class.
 //!
 //! The entry counts the held permits of its class, in one word above two flags.
 //!
@@ -15,14 +15,16 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::task::Waker;
 
 use hashbrown::HashTable;
 
 use super::class::Class;
-use super::schedule::Waiter;
 use crate::error::{AcquireError, ErrorKind};
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::throttle::Throttle;
+use crate::time::Tick;
+use crate::wait::Waiting;
 
 const NOTICE: u64 = 1;
 const DETACHED: u64 = 2;
@@ -38,7 +40,7 @@ pub(super) struct Entry<K> {
     pub(super) hash: u64,
     pub(super) class: Class,
     word: AtomicU64,
-    /// The index of the class in the table, for readers with the lock.
+    /// The index of the class in the table while it is there, for readers with the lock.
     index: AtomicUsize,
 }
 
@@ -50,28 +52,21 @@ impl<K> Entry<K> {
             hash,
             class,
             word: AtomicU64::new(DETACHED),
-            index: AtomicUsize::new(usize::MAX),
+            index: AtomicUsize::new(0),
         }
     }
 
     /// Counts one more permit, unless the class has waiters, is at its maximum or is detached.
     #[inline]
     pub(super) fn try_hold(&self) -> bool {
-        let mut seen = self.word.load(Ordering::Relaxed);
-        loop {
-            if seen & FLAGS != 0 || seen / ONE >= u64::from(self.class.max_concurrency) {
-                return false;
-            }
-            // Acquire pairs with the release of the previous holder of the class.
-            let more = seen + ONE;
-            let swapped =
-                self.word
-                    .compare_exchange_weak(seen, more, Ordering::Acquire, Ordering::Relaxed);
-            match swapped {
-                Ok(_) => return true,
-                Err(now) => seen = now,
-            }
-        }
+        // Acquire pairs with the release of the previous holder of the class.
+        let held = self
+            .word
+            .fetch_update(Ordering::Acquire, Ordering::Relaxed, |word| {
+                let is_free = word & FLAGS == 0 && word / ONE < self.class.max_concurrency.into();
+                is_free.then_some(word + ONE)
+            });
+        held.is_ok()
     }
 
     /// Counts one permit less. Returns whether the queue must be told.
@@ -107,10 +102,9 @@ impl<K> Entry<K> {
         };
     }
 
-    /// Returns the index of the class in the table, if it is attached.
-    pub(super) fn index(&self) -> Option<usize> {
-        let index = self.index.load(Ordering::Relaxed);
-        (index != usize::MAX).then_some(index)
+    /// Returns the index of a class that is in the table.
+    pub(super) fn index(&self) -> usize {
+        self.index.load(Ordering::Relaxed)
     }
 
     fn attach(&self, index: usize) {
@@ -123,9 +117,6 @@ impl<K> Entry<K> {
         let detached = self
             .word
             .compare_exchange(0, DETACHED, Ordering::AcqRel, Ordering::Relaxed);
-        if detached.is_ok() {
-            self.index.store(usize::MAX, Ordering::Relaxed);
-        }
         detached.is_ok()
     }
 }
@@ -136,6 +127,8 @@ pub(super) struct Table<T: Throttle, K> {
     by_key: HashTable<usize>,
     /// The class that is looked at next, to make room.
     hand: usize,
+    /// How much the classes of each priority were served.
+    pub(super) virtual_times: Box<[u128; 256]>,
 }
 
 /// A class in the table.
@@ -143,31 +136,31 @@ pub(super) struct ClassState<T: Throttle, K> {
     pub(super) entry: Arc<Entry<K>>,
     /// Its waiters by number, the oldest first.
     pub(super) waiters: BTreeMap<u64, Waiter<T>>,
-    /// The virtual start and finish time.
+    /// The virtual start time of the next grant.
     pub(super) start: u128,
-    pub(super) finish: u128,
 }
 
-impl<T: Throttle, K> ClassState<T, K> {
-    /// Returns the oldest waiter and its number.
-    pub(super) fn oldest(&self) -> Option<(u64, &Waiter<T>)> {
-        let oldest = self.waiters.first_key_value();
-        oldest.map(|(number, waiter)| (*number, waiter))
-    }
-
-    /// Returns the newest waiter and its number.
-    pub(super) fn newest(&self) -> Option<(u64, &Waiter<T>)> {
-        let newest = self.waiters.last_key_value();
-        newest.map(|(number, waiter)| (*number, waiter))
-    }
+/// A waiter that was not served.
+pub(super) struct Waiter<T: Throttle> {
+    pub(super) cost: u64,
+    pub(super) enter: Enter<T>,
+    /// The tick of the throttle at which it joined, if the throttle has ticks.
+    pub(super) joined: Tick,
+    /// The tick of the queue at which it joined.
+    pub(super) since: Tick,
+    pub(super) waker: Option<Waker>,
 }
+
+/// Enters a throttle for a cost, as of a tick of the throttle or as of now.
+pub(super) type Enter<T> = fn(&T, u64, Option<Tick>) -> Waiting<<T as Throttle>::Enter>;
 
 impl<T: Throttle, K: Eq> Table<T, K> {
-    pub(super) const fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             classes: Vec::new(),
             by_key: HashTable::new(),
             hand: 0,
+            virtual_times: Box::new([0; 256]),
         }
     }
 
@@ -178,26 +171,24 @@ impl<T: Throttle, K: Eq> Table<T, K> {
         self.by_key.find(hash, is).map(entry)
     }
 
-    /// Adds a class that is not in the table. Returns the one that was forgotten for it; `ahead` says what a
-    /// class loses by that.
+    /// Adds a class that is not in the table. Returns the one that was forgotten for it, to be dropped
+    /// after the lock.
     pub(super) fn add(
         &mut self,
         entry: &Arc<Entry<K>>,
         max_classes: usize,
-        ahead: impl Fn(&ClassState<T, K>) -> u128,
     ) -> Result<Option<Arc<Entry<K>>>, AcquireError> {
         let state = ClassState {
             entry: Arc::clone(entry),
             waiters: BTreeMap::new(),
             start: 0,
-            finish: 0,
         };
         let (mut index, mut forgotten) = (self.classes.len(), None);
         if index < max_classes {
             self.classes.push(state);
         } else {
             let full = AcquireError::new(ErrorKind::QueueFull);
-            index = self.forget(ahead).ok_or(full)?;
+            index = self.forget().ok_or(full)?;
             forgotten = Some(std::mem::replace(&mut self.classes[index], state).entry);
         }
         let hash = |index: &usize| self.classes[*index].entry.hash;
@@ -207,12 +198,13 @@ impl<T: Throttle, K: Eq> Table<T, K> {
     }
 
     /// Detaches a class that is not in use, and returns its index.
-    fn forget(&mut self, ahead: impl Fn(&ClassState<T, K>) -> u128) -> Option<usize> {
+    fn forget(&mut self) -> Option<usize> {
         let mut least: Option<(u128, usize)> = None;
         for _ in 0..LOOKS.min(self.classes.len()) {
             let (index, class) = (self.hand, &self.classes[self.hand]);
             self.hand = (index + 1) % self.classes.len();
-            let ahead = ahead(class);
+            let virtual_time = self.virtual_times[usize::from(class.entry.class.priority)];
+            let ahead = class.start.saturating_sub(virtual_time);
             if least.is_some_and(|least| least.0 <= ahead) || !class.entry.try_detach() {
                 continue;
             }
