@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use super::driver::Shared;
-use super::schedule::{Schedule, WaiterId};
-use super::table::{Enter, Entry, Waiter};
+use super::entry::Entry;
+use super::schedule::{Enter, Waiter, WaiterId};
 use super::{ClassKey, Queueable};
 use crate::error::AcquireError;
 use crate::panic::contain_panic;
@@ -43,36 +43,28 @@ impl<T: Queueable, K: ClassKey> QueueClass<T, K> {
             return Ok(true);
         }
         if handle.entry.is_detached() {
-            Self::lock_and_attach(handle)?;
+            Self::attach(handle)?;
         }
         Ok(handle.entry.try_hold())
     }
 
+    /// Puts the class into the table. The handle is replaced if another entry has its key there.
     #[cold]
-    fn lock_and_attach(handle: &mut Arc<Self>) -> Result<(), AcquireError> {
-        let queue = Arc::clone(&handle.queue);
-        let mut locked = queue.lock();
-        let unused = Self::attach(handle, &mut locked.schedule);
-        drop(locked);
-        unused.map(drop)
-    }
-
-    /// Ensures that the class is in the table. The handle is replaced if another entry has its key there.
-    /// Returns an entry to be dropped after the lock.
-    fn attach(
-        handle: &mut Arc<Self>,
-        schedule: &mut Schedule<T, K>,
-    ) -> Result<Option<Arc<Entry<K>>>, AcquireError> {
-        if !handle.entry.is_detached() {
-            return Ok(None);
-        }
-        let unused = Arc::clone(&handle.entry);
-        let Some(entry) = schedule.table.find(unused.hash, &unused.key) else {
-            return schedule.add(&unused);
+    fn attach(handle: &mut Arc<Self>) -> Result<(), AcquireError> {
+        // Entries that are not used any more are dropped after the lock.
+        let old = Arc::clone(handle);
+        let mut locked = old.queue.lock();
+        let attached = locked.schedule.find(old.entry.hash, &old.entry.key);
+        let forgotten = match attached.map(Arc::clone) {
+            None => locked.schedule.add(&old.entry),
+            Some(entry) => {
+                let queue = Arc::clone(&old.queue);
+                *handle = Arc::new(Self { queue, entry });
+                Ok(None)
+            }
         };
-        let (queue, entry) = (Arc::clone(&handle.queue), Arc::clone(entry));
-        *handle = Arc::new(Self { queue, entry });
-        Ok(Some(unused))
+        drop(locked);
+        forgotten.map(drop)
     }
 }
 
@@ -129,22 +121,17 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
     #[inline(never)]
     fn poll_queue(
         &mut self,
-        handle: Arc<QueueClass<T, K>>,
+        mut handle: Arc<QueueClass<T, K>>,
         context: &Context<'_>,
     ) -> Polled<FairPermit<T, K>> {
-        // If a waker panics when it is cloned, `drop` must still find the queue.
-        let handle = self.handle.insert(handle);
-        let mut waker = Some(context.waker().clone());
         let id = match self.id {
             Some(id) => id,
-            None => match join(handle, self.cost, self.enter) {
-                Ok(id) => *self.id.insert(id),
-                Err(error) => {
-                    self.handle = None;
-                    return Poll::Ready(Err(error));
-                }
-            },
+            None => join(&mut handle, self.cost, self.enter)?,
         };
+        // If a waker panics when it is cloned, `drop` must still find the waiter.
+        self.id = Some(id);
+        let handle = self.handle.insert(handle);
+        let mut waker = Some(context.waker().clone());
         let queue = &handle.queue;
         let mut locked = queue.lock();
         if locked.needs_drive() {
@@ -186,7 +173,7 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
         let (mut waker, mut unused, mut wakes) = (None, None, WakeList::new());
         let mut locked = queue.lock();
         match locked.schedule.collect(id) {
-            None => waker = locked.schedule.leave(id),
+            None => waker = locked.schedule.remove(id),
             Some(Err(_)) => {}
             Some(permit) => {
                 entry.release();
@@ -217,11 +204,14 @@ fn join<T: Queueable, K: ClassKey>(
         waker: None,
     };
     let mut wakes = WakeList::new();
-    let _unused;
     let mut locked = queue.lock();
-    let schedule = &mut locked.schedule;
-    _unused = QueueClass::attach(handle, schedule)?;
-    let joined = schedule.join(&handle.entry, waiter, &mut wakes);
+    // A class that nobody uses yet may be forgotten again at once.
+    while handle.entry.is_detached() {
+        drop(locked);
+        QueueClass::attach(handle)?;
+        locked = queue.lock();
+    }
+    let joined = locked.schedule.join(&handle.entry, waiter, &mut wakes);
     drop(locked);
     wakes.wake_all();
     joined

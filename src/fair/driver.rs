@@ -8,8 +8,9 @@
 //!    that goes next; or a thread is in `drive`, or is about to call it; or `poll_wanted` is set, and
 //!    a waiter was woken that calls it.
 //! 2. One thread at a time is in `drive`, and has taken the entrant out. Another call sets
-//!    `woken_again`, and the thread that is there looks again before it leaves. So a throttle may
-//!    wake inside its own poll, and threads may wake at once.
+//!    `woken_again`, and the thread that is there looks again before it leaves, as it does if the cost of
+//!    the waiter that goes next has changed. So a throttle may wake inside its own poll, and threads may
+//!    wake at once.
 //! 3. The throttle is entered, polled and left, permits are rolled back, and wakers are called, cloned and
 //!    dropped outside of the lock. A panic of the throttle is caught: the entrant is dropped, and the
 //!    waiter that goes next gets `Closed`, if it asks for the cost of the call that panicked.
@@ -34,8 +35,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
 use super::class::Class;
-use super::schedule::{Schedule, WaiterId};
-use super::table::{Enter, Entry};
+use super::entry::Entry;
+use super::schedule::{Enter, Schedule, WaiterId};
 use super::{ClassKey, Queueable};
 use crate::error::{AcquireError, ErrorKind};
 use crate::panic::contain_panic;
@@ -103,18 +104,13 @@ impl<T: Throttle> Entrant<T> {
 
     /// Returns the tick at which the chosen waiter joined, or the witness, if it was earlier and still
     /// waits.
-    fn joined<K: Eq>(
-        &mut self,
-        schedule: &mut Schedule<T, K>,
-        chosen: WaiterId,
-        joined: Tick,
-    ) -> Tick {
+    fn joined<K: Eq>(&mut self, schedule: &mut Schedule<T, K>, next: (WaiterId, Tick)) -> Tick {
+        let mut waits = |id| schedule.waiter(id).is_some();
         let earlier = self
             .witness
-            .filter(|(witness, tick)| *tick < joined && schedule.waiter(*witness).is_some());
-        let witness = earlier.unwrap_or((chosen, joined));
-        self.witness = Some(witness);
-        witness.1
+            .filter(|(id, tick)| *tick < next.1 && waits(*id));
+        let (_, joined) = *self.witness.insert(earlier.unwrap_or(next));
+        joined
     }
 }
 
@@ -146,7 +142,7 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
     /// Locks the queue. The clock is read only if somebody's turn depends on it.
     pub(super) fn lock(&self) -> MutexGuard<'_, Locked<T, K>> {
         let mut locked = lock(&self.locked);
-        if locked.schedule.is_timed {
+        if locked.schedule.is_timed() {
             locked.schedule.set_now(self.clock.now());
         }
         locked
@@ -179,12 +175,11 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
                 locked.poll_wanted = true;
                 break;
             }
-            let joined = entrant.joined(&mut locked.schedule, id, joined);
+            let joined = entrant.joined(&mut locked.schedule, (id, joined));
             drop(locked);
             wakes.wake_all();
             let polled = self.poll(&mut entrant, cost, enter, joined);
             locked = self.lock();
-            let again = locked.woken_again || locked.schedule.next_cost() != Some(cost);
             match polled {
                 Poll::Ready(given) => {
                     polls = 0;
@@ -195,9 +190,11 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
                         locked = self.lock();
                     }
                 }
-                Poll::Pending if again && polls < POLLS => polls += 1,
+                // Meanwhile it is the turn of another cost, or of nobody.
+                Poll::Pending if locked.schedule.next_cost() != Some(cost) => {}
+                Poll::Pending if locked.woken_again && polls < POLLS => polls += 1,
                 Poll::Pending => {
-                    locked.poll_wanted = again;
+                    locked.poll_wanted = locked.woken_again;
                     break;
                 }
             }
@@ -271,10 +268,6 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
 
 impl<T: Queueable, K: ClassKey> Wake for Shared<T, K> {
     fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
         if self.throttle.wakes_outside_locks() {
             return self.drive();
         }

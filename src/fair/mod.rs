@@ -13,9 +13,9 @@ mod acquire;
 mod class;
 mod class_handle;
 mod driver;
+mod entry;
 mod queue;
 mod schedule;
-mod table;
 mod tournament;
 
 pub use self::acquire::{Acquire, FairPermit};

@@ -9,8 +9,7 @@ use super::acquire::QueueClass;
 use super::class::{Class, Share};
 use super::class_handle::ClassHandle;
 use super::driver::Shared;
-use super::schedule::Schedule;
-use super::table::Entry;
+use super::entry::Entry;
 use super::{ClassKey, ClassSnapshot, Queueable};
 use crate::first_use::too_late;
 use crate::sync::lock;
@@ -233,7 +232,7 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
     pub fn class(&self, key: K) -> ClassHandle<T, K> {
         let hash = self.0.hasher.hash_one(&key);
         let locked = lock(&self.0.locked);
-        let found = locked.schedule.table.find(hash, &key).map(Arc::clone);
+        let found = locked.schedule.find(hash, &key).map(Arc::clone);
         drop(locked);
         let entry = found.unwrap_or_else(|| {
             let class = (self.0.class_map)(&key);
@@ -276,7 +275,7 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
         let now = self.0.clock.now();
         let locked = self.0.lock();
         let mut in_use = Vec::new();
-        for class in &locked.schedule.table.classes {
+        for class in &locked.schedule.classes {
             let (held, waiting) = (class.entry.held(), class.waiters.len());
             if held > 0 || waiting > 0 {
                 let oldest = class.waiters.first_key_value();
@@ -329,9 +328,8 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
     /// assert!(queue.class(Work::Interactive).try_acquire().is_ok());
     /// ```
     #[track_caller]
-    pub fn classes(mut self, of: impl Fn(&K) -> Class + Send + Sync + 'static) -> Self {
-        self.unshared().class_map = Box::new(of);
-        self
+    pub fn classes(self, of: impl Fn(&K) -> Class + Send + Sync + 'static) -> Self {
+        self.option(|shared| shared.class_map = Box::new(of))
     }
 
     /// Sets what the classes of one priority share.
@@ -341,7 +339,7 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
     /// Panics if a class or a clone of the queue exists, or a class was used.
     #[track_caller]
     pub fn share(self, share: Share) -> Self {
-        self.option(|schedule| schedule.share = share)
+        self.option(|shared| lock(&shared.locked).schedule.share = share)
     }
 
     /// Sets how many classes are remembered at most; 10,000 by default. A caller of one more is
@@ -356,7 +354,7 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
     #[track_caller]
     pub fn max_classes(self, classes: usize) -> Self {
         assert!(classes > 0, "a fair queue needs at least 1 class, not 0");
-        self.option(|schedule| schedule.max_classes = classes)
+        self.option(|shared| lock(&shared.locked).schedule.max_classes = classes)
     }
 
     /// Sets how many callers of all classes wait at most; there is no bound by default. With 0, a
@@ -369,7 +367,7 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
     /// Panics if a class or a clone of the queue exists, or a class was used.
     #[track_caller]
     pub fn max_waiters(self, waiters: usize) -> Self {
-        self.option(|schedule| schedule.max_waiters = waiters)
+        self.option(|shared| lock(&shared.locked).schedule.max_waiters = waiters)
     }
 
     /// Lets a class count as one priority higher for each `per_level` that its oldest waiter has
@@ -390,10 +388,7 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
             !per_level.is_zero(),
             "the period of aging must be longer than {per_level:?}"
         );
-        self.option(|schedule| {
-            schedule.aging = Some(per_level);
-            schedule.is_timed = true;
-        })
+        self.option(|shared| lock(&shared.locked).schedule.aging = Some(per_level))
     }
 
     /// Sets the clock that measures how long callers wait, and runs their timeouts. By default
@@ -404,27 +399,22 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
     ///
     /// Panics if a class or a clone of the queue exists, or a class was used.
     #[track_caller]
-    pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
-        let shared = self.unshared();
-        shared.clock = clock.into().resolved();
-        shared.has_own_clock = true;
-        self
+    pub fn clock(self, clock: impl Into<Clock>) -> Self {
+        self.option(|shared| {
+            shared.clock = clock.into().resolved();
+            shared.has_own_clock = true;
+        })
     }
 
     #[track_caller]
-    fn option(mut self, change: impl FnOnce(&mut Schedule<T, K>)) -> Self {
-        change(&mut lock(&self.unshared().locked).schedule);
-        self
-    }
-
-    #[track_caller]
-    fn unshared(&mut self) -> &mut Shared<T, K> {
+    fn option(mut self, change: impl FnOnce(&mut Shared<T, K>)) -> Self {
         let unshared = Arc::get_mut(&mut self.0);
         // A class that was dropped is remembered, with what was decided by the options before.
-        match unshared.filter(|shared| lock(&shared.locked).schedule.table.classes.is_empty()) {
-            Some(shared) => shared,
+        match unshared.filter(|shared| lock(&shared.locked).schedule.classes.is_empty()) {
+            Some(shared) => change(shared),
             None => too_late(),
         }
+        self
     }
 }
 

@@ -17,6 +17,8 @@
 //! 5. A waiter is in the map of its class, under a number that no other waiter gets, until it leaves or is
 //!    served. What it was given is in `given` until it collects that. The maps are B-trees: no call moves or
 //!    frees more than a few waiters, however many wait.
+//! 6. A class is forgotten only when another one takes its index: of [`LOOKS`] classes that are not in use,
+//!    the one that loses least by that.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -24,14 +26,20 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
+use hashbrown::HashTable;
+
 use super::class::{Class, Share};
-use super::table::{ClassState, Entry, Table, Waiter};
+use super::entry::Entry;
 use super::tournament::Tournament;
 use crate::error::{AcquireError, ErrorKind};
 use crate::sync::{AtomicUsize, Ordering};
 use crate::throttle::Throttle;
 use crate::time::Tick;
+use crate::wait::Waiting;
 use crate::wait_queue::WakeList;
+
+/// The number of classes that are looked at to make room for a new one.
+const LOOKS: usize = 64;
 
 /// The bits of a fraction in virtual time.
 const FRACTION: u32 = 32;
@@ -42,15 +50,22 @@ pub(super) struct Schedule<T: Throttle, K> {
     pub(super) max_classes: usize,
     pub(super) max_waiters: usize,
     pub(super) aging: Option<Duration>,
-    pub(super) table: Table<T, K>,
+    /// The table of classes. None leaves it, but one may be replaced by another.
+    pub(super) classes: Vec<ClassState<T, K>>,
+    /// Indices into `classes`.
+    by_key: HashTable<usize>,
+    /// The class that is looked at next, to make room.
+    hand: usize,
     /// The number of waiters.
     pub(super) waiting: usize,
+    /// How much the classes of each priority were served.
+    virtual_times: Box<[u128; 256]>,
     eligible: Tournament<Rank>,
     promotions: Tournament<Tick>,
-    given: BTreeMap<u64, Given<T::Permit>>,
+    given: BTreeMap<u64, Result<T::Permit, AcquireError>>,
     now: Tick,
-    /// Whether it depends on the time who goes next.
-    pub(super) is_timed: bool,
+    /// Whether the order of a class depends on the time.
+    adapts: bool,
     /// The number of the last waiter.
     last_number: u64,
     /// Whether a waiter can be served, for a newcomer without the lock.
@@ -61,11 +76,31 @@ pub(super) struct Schedule<T: Throttle, K> {
 /// weight or the virtual start time, the virtual start time, and the number of the oldest waiter.
 type Rank = (Reverse<u8>, u8, u128, u128, u64);
 
-/// What a waiter was given.
-pub(super) type Given<P> = Result<P, AcquireError>;
+/// A class in the table.
+pub(super) struct ClassState<T: Throttle, K> {
+    pub(super) entry: Arc<Entry<K>>,
+    /// Its waiters by number, the oldest first.
+    pub(super) waiters: BTreeMap<u64, Waiter<T>>,
+    /// The virtual start time of the next grant.
+    pub(super) start: u128,
+}
+
+/// A waiter that was not served.
+pub(super) struct Waiter<T: Throttle> {
+    pub(super) cost: u64,
+    pub(super) enter: Enter<T>,
+    /// The tick of the throttle at which it joined, if the throttle has ticks.
+    pub(super) joined: Tick,
+    /// The tick of the queue at which it joined.
+    pub(super) since: Tick,
+    pub(super) waker: Option<Waker>,
+}
+
+/// Enters a throttle for a cost, as of a tick of the throttle or as of now.
+pub(super) type Enter<T> = fn(&T, u64, Option<Tick>) -> Waiting<<T as Throttle>::Enter>;
 
 /// The index of the class of a waiter, and the number of the waiter.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(super) struct WaiterId {
     index: usize,
     number: u64,
@@ -79,16 +114,24 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
             max_classes: 10_000,
             max_waiters: usize::MAX,
             aging: None,
-            table: Table::new(),
+            classes: Vec::new(),
+            by_key: HashTable::new(),
+            hand: 0,
             waiting: 0,
+            virtual_times: Box::new([0; 256]),
             eligible: Tournament::new(),
             promotions: Tournament::new(),
             given: BTreeMap::new(),
             now: Tick::default(),
-            is_timed: false,
+            adapts: false,
             last_number: 0,
             contended,
         }
+    }
+
+    /// Returns whether it depends on the time who goes next.
+    pub(super) fn is_timed(&self) -> bool {
+        self.adapts || self.aging.is_some()
     }
 
     /// Moves the time of the schedule forward, and the classes to the levels that they have then.
@@ -102,14 +145,62 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
         }
     }
 
+    /// Returns the class of a key.
+    pub(super) fn find(&self, hash: u64, key: &K) -> Option<&Arc<Entry<K>>> {
+        let entry = |index: &usize| &self.classes[*index].entry;
+        let is = |index: &usize| entry(index).hash == hash && entry(index).key == *key;
+        self.by_key.find(hash, is).map(entry)
+    }
+
     /// Adds a class that is not in the table. Returns the one that was forgotten for it, to be dropped
     /// after the lock.
     pub(super) fn add(
         &mut self,
         entry: &Arc<Entry<K>>,
     ) -> Result<Option<Arc<Entry<K>>>, AcquireError> {
-        self.is_timed |= entry.class.adaptive_lifo.is_some();
-        self.table.add(entry, self.max_classes)
+        let state = ClassState {
+            entry: Arc::clone(entry),
+            waiters: BTreeMap::new(),
+            start: 0,
+        };
+        let (mut index, mut forgotten) = (self.classes.len(), None);
+        if index < self.max_classes {
+            self.classes.push(state);
+        } else {
+            let full = AcquireError::new(ErrorKind::QueueFull);
+            index = self.forget().ok_or(full)?;
+            forgotten = Some(std::mem::replace(&mut self.classes[index], state).entry);
+        }
+        let hash = |index: &usize| self.classes[*index].entry.hash;
+        self.by_key.insert_unique(entry.hash, index, hash);
+        entry.attach(index);
+        self.adapts |= entry.class.adaptive_lifo.is_some();
+        Ok(forgotten)
+    }
+
+    /// Detaches a class that is not in use, and returns its index.
+    fn forget(&mut self) -> Option<usize> {
+        let mut least: Option<(u128, usize)> = None;
+        for _ in 0..LOOKS.min(self.classes.len()) {
+            let (index, class) = (self.hand, &self.classes[self.hand]);
+            self.hand = (index + 1) % self.classes.len();
+            let virtual_time = self.virtual_times[usize::from(class.entry.class.priority)];
+            let ahead = class.start.saturating_sub(virtual_time);
+            if least.is_some_and(|least| least.0 <= ahead) || !class.entry.try_detach() {
+                continue;
+            }
+            if let Some((_, kept)) = least.replace((ahead, index)) {
+                self.classes[kept].entry.attach(kept);
+            }
+            if ahead == 0 {
+                break;
+            }
+        }
+        let (_, index) = least?;
+        let hash = self.classes[index].entry.hash;
+        let found = self.by_key.find_entry(hash, |other| *other == index);
+        found.ok()?.remove();
+        Some(index)
     }
 }
 
@@ -124,19 +215,20 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
         wakes: &mut WakeList,
     ) -> Result<WaiterId, AcquireError> {
         let index = entry.index();
-        let class = &self.table.classes[index];
+        let class = &self.classes[index];
         if class.waiters.len() >= entry.class.max_waiters || self.waiting >= self.max_waiters {
             let full = AcquireError::new(ErrorKind::QueueFull);
             let oldest = class.waiters.first_key_value();
             let Some((&number, _)) = oldest.filter(|_| self.is_lifo(class)) else {
                 return Err(full);
             };
-            wakes.push(self.serve(WaiterId { index, number }, Err(full)));
+            self.given.insert(number, Err(full));
+            wakes.push(self.remove(WaiterId { index, number }));
         }
         self.last_number += 1;
         self.waiting += 1;
         let number = self.last_number;
-        let waiters = &mut self.table.classes[index].waiters;
+        let waiters = &mut self.classes[index].waiters;
         waiters.insert(number, waiter);
         if waiters.len() == 1 {
             entry.set_notice(true);
@@ -147,8 +239,7 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
 
     /// Returns a waiter, unless it was served.
     pub(super) fn waiter(&mut self, id: WaiterId) -> Option<&mut Waiter<T>> {
-        let class = self.table.classes.get_mut(id.index)?;
-        class.waiters.get_mut(&id.number)
+        self.classes[id.index].waiters.get_mut(&id.number)
     }
 
     /// Takes the waker of the waiter that goes next.
@@ -157,35 +248,21 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
         self.waiter(id)?.waker.take()
     }
 
-    /// Removes a waiter that was not served, and returns its waker.
-    pub(super) fn leave(&mut self, id: WaiterId) -> Option<Waker> {
-        let waiter = self.remove(id)?;
-        self.rank(id.index);
-        waiter.waker
-    }
-
-    /// Gives something to a waiter, and returns its waker.
-    fn serve(&mut self, id: WaiterId, given: Given<T::Permit>) -> Option<Waker> {
-        let waiter = self.remove(id)?;
-        if given.is_ok() {
-            self.charge(id.index, waiter.cost);
-        }
-        self.given.insert(id.number, given);
-        self.rank(id.index);
-        waiter.waker
-    }
-
     /// Gives what the throttle gave for a cost to the waiter that goes next, if it asks for that cost.
     /// Returns a permit that nobody takes; the next poll decides about an error.
     pub(super) fn hand_over(
         &mut self,
         cost: u64,
-        given: Given<T::Permit>,
+        given: Result<T::Permit, AcquireError>,
         wakes: &mut WakeList,
     ) -> Option<T::Permit> {
         match self.next() {
             Some((id, waiter)) if waiter.cost == cost => {
-                wakes.push(self.serve(id, given));
+                if given.is_ok() {
+                    self.charge(id.index, cost);
+                }
+                self.given.insert(id.number, given);
+                wakes.push(self.remove(id));
                 None
             }
             _ => given.ok(),
@@ -193,19 +270,21 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
     }
 
     /// Takes what a waiter was given, if it was served.
-    pub(super) fn collect(&mut self, id: WaiterId) -> Option<Given<T::Permit>> {
+    pub(super) fn collect(&mut self, id: WaiterId) -> Option<Result<T::Permit, AcquireError>> {
         self.given.remove(&id.number)
     }
 
-    fn remove(&mut self, id: WaiterId) -> Option<Waiter<T>> {
-        let waiters = &mut self.table.classes.get_mut(id.index)?.waiters;
+    /// Removes a waiter that has not collected anything, and returns its waker.
+    pub(super) fn remove(&mut self, id: WaiterId) -> Option<Waker> {
+        let waiters = &mut self.classes[id.index].waiters;
         let waiter = waiters.remove(&id.number)?;
         if waiters.is_empty() {
             // It keeps no memory for waiters that it does not have.
             *waiters = BTreeMap::new();
         }
         self.waiting -= 1;
-        Some(waiter)
+        self.rank(id.index);
+        waiter.waker
     }
 }
 
@@ -214,7 +293,7 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
     /// Returns the waiter that goes next.
     pub(super) fn next(&self) -> Option<(WaiterId, &Waiter<T>)> {
         let (_, index) = self.eligible.first()?;
-        let class = &self.table.classes[index];
+        let class = &self.classes[index];
         let (&number, waiter) = if self.is_lifo(class) {
             class.waiters.last_key_value()?
         } else {
@@ -235,8 +314,8 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
         }
         let index = entry.index();
         if matches!(self.share, Share::ByConcurrency) {
-            let virtual_time = self.table.virtual_times[usize::from(entry.class.priority)];
-            let start = &mut self.table.classes[index].start;
+            let virtual_time = self.virtual_times[usize::from(entry.class.priority)];
+            let start = &mut self.classes[index].start;
             *start = virtual_time.max(*start);
         }
         self.rank(index);
@@ -244,14 +323,14 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
 
     /// Charges a class for a permit that one of its waiters is given.
     fn charge(&mut self, index: usize, cost: u64) {
-        let class = &mut self.table.classes[index];
+        let class = &mut self.classes[index];
         class.entry.hold();
         let cost = match self.share {
             Share::ByConcurrency => 1,
             Share::ByCost => cost,
         };
         let settings = &class.entry.class;
-        let virtual_time = &mut self.table.virtual_times[usize::from(settings.priority)];
+        let virtual_time = &mut self.virtual_times[usize::from(settings.priority)];
         *virtual_time = class.start.max(*virtual_time);
         // A weight is below 2^32, so a cost is never free.
         let cost = (u128::from(cost) << FRACTION) / u128::from(settings.weight);
@@ -268,7 +347,7 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
 
     /// Computes the rank of a class from its state, after any change of it.
     fn rank(&mut self, index: usize) {
-        let class = &mut self.table.classes[index];
+        let class = &mut self.classes[index];
         let Class {
             priority,
             weight,
@@ -282,7 +361,7 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
             let held = class.entry.held();
             if held < max_concurrency.into() {
                 if !self.eligible.contains(index) {
-                    let virtual_time = self.table.virtual_times[usize::from(priority)];
+                    let virtual_time = self.virtual_times[usize::from(priority)];
                     class.start = class.start.max(virtual_time);
                 }
                 let share = match self.share {
