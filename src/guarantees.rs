@@ -105,7 +105,7 @@
 //!
 //! | | [`FairQueue`](crate::fair::FairQueue) |
 //! |---|---|
-//! | order of waiters | by priority, then by weighted share, then first-in first-out; within a class, its own order |
+//! | order of waiters | by priority, then by weighted share, then first-in first-out; within a class, first-in first-out or [newest first](crate::fair::Class::adaptive_lifo) |
 //! | overtaking: a newcomer can pass the waiters | where it can in the throttle |
 //! | memory | bounded by the maximum of classes and of waiters |
 //! | cancelled by a token or a timeout | yes |

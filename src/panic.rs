@@ -5,10 +5,9 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Calls foreign code, and catches its panic.
-pub(crate) fn contain_panic(foreign: impl FnOnce()) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(foreign)) {
-        // The payload is not dropped: its destructor is foreign code too, and could panic again.
-        std::mem::forget(payload);
-    }
+/// Calls foreign code, and catches its panic. Returns `None` after a panic.
+pub(crate) fn contain_panic<R>(foreign: impl FnOnce() -> R) -> Option<R> {
+    let called = catch_unwind(AssertUnwindSafe(foreign));
+    // The payload is not dropped: its destructor is foreign code too, and could panic again.
+    called.map_err(std::mem::forget).ok()
 }

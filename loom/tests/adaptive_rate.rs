@@ -28,7 +28,10 @@ fn model(run: impl Fn() + Sync + Send + 'static) {
 /// 100 per second, and two at once.
 fn rate() -> (Arc<AdaptiveRate>, ManualClock) {
     let clock = Clock::manual();
-    let rate = AdaptiveRate::new().start(100.0).burst(2).clock(&clock);
+    let rate = AdaptiveRate::new()
+        .initial_rate(100.0)
+        .burst(2)
+        .clock(&clock);
     (Arc::new(rate), clock)
 }
 

@@ -22,5 +22,6 @@ mod throttle;
 
 pub use self::controller::{Aimd, Controller, Gradient, SampleWindow, Target};
 pub use self::rate::{AcquireRate, AdaptiveRate, RatePermit, RateSnapshot};
-pub use self::semaphore::{Acquire, AdaptivePermit, AdaptiveSemaphore, AdaptiveSnapshot};
+pub use self::sampler::AdaptiveSnapshot;
+pub use self::semaphore::{Acquire, AdaptivePermit, AdaptiveSemaphore};
 pub use crate::feedback::Feedback;

@@ -1,4 +1,5 @@
-//! [`Sampler`]: which calls are measured, where their samples go, and who runs the controller.
+//! [`Sampler`]: which calls of a semaphore are measured, where their samples go, and who runs the
+//! controller.
 //!
 //! 1. The word has the number of the window and how many more calls may begin in it. A call is
 //!    measured exactly if it takes one of these places, so once a window has begun all its calls, a
@@ -16,15 +17,22 @@
 //! The lock is a leaf. A sample only tries it: a statistic may lose samples, and the owner of a
 //! permit never waits. The number of a window wraps after four billion windows.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Duration;
-
 use super::controller::{Controller, SampleWindow, Target};
+use crate::concurrency::Semaphore;
+use crate::feedback::Feedback;
+use crate::panic::contain_panic;
+use crate::snapshot::Snapshot;
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
+use crate::time::{Clock, Tick};
 
-/// A place in the window with this number, taken by a call that is measured.
+/// A call that is measured.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place(u32);
+pub(super) struct Measured {
+    /// The number of the window in which it has a place.
+    window: u32,
+    in_flight: usize,
+    began: Tick,
+}
 
 pub(super) struct Sampler {
     /// The number of the window in the upper half, its free places in the lower half.
@@ -32,115 +40,135 @@ pub(super) struct Sampler {
     /// The samples that found the lock taken.
     lost: AtomicU64,
     state: Mutex<State>,
-}
-
-/// The range of limits.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Range {
-    pub(super) min: usize,
-    pub(super) max: usize,
-}
-
-impl Range {
-    fn clamp(self, limit: f64) -> f64 {
-        limit.clamp(self.min as f64, self.max as f64)
-    }
-
-    /// Returns the number of permits for a limit.
-    fn permits(self, limit: f64) -> usize {
-        (limit.round() as usize).clamp(self.min, self.max)
-    }
+    /// The limit that the controller began with, which may be out of the range.
+    initial: f64,
+    /// The range of limits.
+    limits: (usize, usize),
+    pub(super) clock: Clock,
 }
 
 struct State {
-    number: u32,
     window: SampleWindow,
     /// The number of samples with which the window ends.
     samples: u32,
-    /// The limit that the controller asked for, which may be out of the range.
-    wanted: f64,
     /// `None` while it runs.
     controller: Option<Box<dyn Controller>>,
-    range: Range,
-    counts: Counts,
-}
-
-/// What has happened to the windows so far.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Counts {
-    pub(super) windows: u64,
-    pub(super) rejected_targets: u64,
-    pub(super) lost_samples: u64,
+    windows: u64,
+    rejected_targets: u64,
 }
 
 impl Sampler {
-    /// Creates a sampler.
+    /// Creates a sampler whose [limits](Self::set_limits) are set next.
     ///
     /// # Panics
     ///
     /// Panics if the initial limit of the controller is not a finite number above 0.
     #[track_caller]
-    pub(super) fn new(controller: Box<dyn Controller>, range: Range) -> Self {
+    pub(super) fn new(controller: Box<dyn Controller>) -> Self {
         let Target { limit, samples } = controller.initial();
         assert!(
             is_limit(limit),
             "the initial limit of a controller must be a finite number above 0, and this one is {limit}"
         );
         let samples = samples.max(1);
+        let state = State {
+            window: SampleWindow::new(limit),
+            samples,
+            controller: Some(controller),
+            windows: 0,
+            rejected_targets: 0,
+        };
         Self {
             word: AtomicU64::new(word(0, samples)),
             lost: AtomicU64::new(0),
-            state: Mutex::new(State {
-                number: 0,
-                window: SampleWindow::new(range.clamp(limit)),
-                samples,
-                wanted: limit,
-                controller: Some(controller),
-                range,
-                counts: Counts::default(),
-            }),
+            state: Mutex::new(state),
+            initial: limit,
+            limits: (1, 1),
+            clock: Clock::default(),
         }
     }
 
-    /// Changes the range of limits before the first call.
-    pub(super) fn set_range(&self, range: Range) {
-        let mut state = lock(&self.state);
-        state.range = range;
-        state.window = SampleWindow::new(range.clamp(state.wanted));
+    /// Sets the range of limits before the first call. Returns the number of permits to begin with.
+    pub(super) fn set_limits(&mut self, limits: (usize, usize)) -> usize {
+        self.limits = limits;
+        let limit = self.clamp(self.initial);
+        lock(&self.state).window = SampleWindow::new(limit);
+        self.permits(limit)
     }
 
     /// Returns whether a call was measured, or is.
     pub(super) fn is_used(&self) -> bool {
-        let state = lock(&self.state);
-        state.counts.windows > 0 || self.word.load(Ordering::Relaxed) != word(0, state.samples)
+        let samples = lock(&self.state).samples;
+        self.word.load(Ordering::Relaxed) != word(0, samples)
     }
 
-    /// Returns the limit in force, as a number of permits.
-    pub(super) fn permits(&self) -> usize {
-        let state = lock(&self.state);
-        state.range.permits(state.window.limit())
+    fn clamp(&self, limit: f64) -> f64 {
+        limit.clamp(self.limits.0 as f64, self.limits.1 as f64)
+    }
+
+    /// Returns the number of permits for a limit.
+    fn permits(&self, limit: f64) -> usize {
+        (limit.round() as usize).clamp(self.limits.0, self.limits.1)
     }
 
     /// Takes a place for a call that begins, if it is to be measured.
     #[inline]
-    pub(super) fn begin(&self) -> Option<Place> {
+    pub(super) fn begin(&self, semaphore: &Semaphore) -> Option<Measured> {
         match self.word.load(Ordering::Relaxed) as u32 {
             0 => None,
-            _ => self.take_place(),
+            _ => self.take_place(semaphore),
         }
     }
 
     #[inline(never)]
-    fn take_place(&self) -> Option<Place> {
-        let take = |seen: u64| (seen as u32 != 0).then(|| seen - 1);
-        let taken = self.change(take)?;
-        Some(Place((taken >> 32) as u32))
+    fn take_place(&self, semaphore: &Semaphore) -> Option<Measured> {
+        let taken = self.change(|seen| (seen as u32 != 0).then(|| seen - 1))?;
+        Some(Measured {
+            window: (taken >> 32) as u32,
+            in_flight: semaphore.in_use(),
+            began: self.clock.now(),
+        })
+    }
+
+    /// Ends a call. If its sample is the last of the window, this runs the controller, and sets the limit of
+    /// the semaphore for the next window. Two such changes never overlap.
+    pub(super) fn end(&self, call: Measured, feedback: Feedback, semaphore: &Semaphore) {
+        let latency = match feedback {
+            Feedback::Success => Some(self.clock.now().saturating_since(call.began)),
+            Feedback::Overloaded { .. } => None,
+            Feedback::Ignored => return self.give_place(call.window),
+        };
+        // No code that can panic runs under the lock, so it is never poisoned.
+        let Ok(mut state) = self.state.try_lock() else {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+            return self.give_place(call.window);
+        };
+        let number = (self.word.load(Ordering::Relaxed) >> 32) as u32;
+        if number != call.window {
+            return;
+        }
+        match latency {
+            Some(latency) => state.window.record(latency, call.in_flight),
+            None => state.window.record_overloaded(call.in_flight),
+        }
+        if state.window.samples() < state.samples {
+            return;
+        }
+        // It is there while the window has places.
+        let Some(controller) = state.controller.take() else {
+            return;
+        };
+        // The window ends: samples of its other calls come too late, and no call takes a place.
+        let next = number.wrapping_add(1);
+        self.replace(u64::from(next) << 32);
+        let window = state.window;
+        drop(state);
+        self.update(controller, &window, next, semaphore);
     }
 
     /// Gives the place of a call without a sample to another call, unless its window has ended.
-    pub(super) fn ignore(&self, place: Place) {
-        let give = |seen: u64| ((seen >> 32) as u32 == place.0).then(|| seen + 1);
-        self.change(give);
+    fn give_place(&self, window: u32) {
+        self.change(|seen| ((seen >> 32) as u32 == window).then(|| seen + 1));
     }
 
     /// Changes the word. All accesses are relaxed: the word publishes nothing, samples go through
@@ -158,89 +186,41 @@ impl Sampler {
         self.change(|_| Some(word));
     }
 
-    /// Adds the sample of a call that has ended: its latency, or `None` if it was overloaded, and
-    /// how many calls were in flight when it began. If the sample is the last of its window, this
-    /// runs the controller and calls `set_limit` with the limit for the next window. Two such calls
-    /// never overlap.
-    pub(super) fn end(
-        &self,
-        place: Place,
-        latency: Option<Duration>,
-        in_flight: usize,
-        set_limit: impl FnOnce(usize),
-    ) {
-        // No code that can panic runs under the lock, so it is never poisoned.
-        let Ok(mut state) = self.state.try_lock() else {
-            self.lost.fetch_add(1, Ordering::Relaxed);
-            return self.ignore(place);
-        };
-        if state.number != place.0 {
-            return;
-        }
-        match latency {
-            Some(latency) => state.window.record(latency, in_flight),
-            None => state.window.record_overloaded(in_flight),
-        }
-        if state.window.samples() < state.samples {
-            return;
-        }
-        // It is there while the window has places.
-        let Some(controller) = state.controller.take() else {
-            return;
-        };
-        // The window ends: samples of its other calls come too late, and no call takes a place.
-        state.number = state.number.wrapping_add(1);
-        self.replace(u64::from(state.number) << 32);
-        let window = state.window;
-        drop(state);
-        self.update(controller, &window, set_limit);
-    }
-
     /// Runs the controller and opens the next window.
     fn update(
         &self,
         mut controller: Box<dyn Controller>,
         window: &SampleWindow,
-        set_limit: impl FnOnce(usize),
+        next: u32,
+        semaphore: &Semaphore,
     ) {
-        let run = AssertUnwindSafe(|| controller.update(window));
-        // The destructor of a panic's payload is foreign code too.
-        let target = catch_unwind(run).map_err(std::mem::forget).ok();
+        let target = contain_panic(|| controller.update(window));
         let target = target.filter(|target| is_limit(target.limit));
-
-        let mut state = lock(&self.state);
-        let (limit, samples) = match target {
-            Some(target) => {
-                state.wanted = target.limit;
-                (state.range.clamp(target.limit), target.samples.max(1))
-            }
-            None => {
-                state.counts.rejected_targets += 1;
-                (window.limit(), state.samples)
-            }
-        };
-        let (number, permits) = (state.number, state.range.permits(limit));
-        drop(state);
+        let limit = target.map_or(window.limit(), |target| self.clamp(target.limit));
         // A higher limit wakes waiters, and wakers are foreign code.
-        set_limit(permits);
+        semaphore.set_permits(self.permits(limit));
 
         let mut state = lock(&self.state);
+        match target {
+            Some(target) => state.samples = target.samples.max(1),
+            None => state.rejected_targets += 1,
+        }
         state.window = SampleWindow::new(limit);
-        state.samples = samples;
         state.controller = Some(controller);
-        state.counts.windows += 1;
-        self.replace(word(number, samples));
+        state.windows += 1;
+        self.replace(word(next, state.samples));
     }
 
-    /// Returns the window so far, and the counts.
-    pub(super) fn counts(&self) -> (SampleWindow, Counts) {
+    /// Returns the window so far, with the state of the permits.
+    pub(super) fn snapshot(&self, permits: Snapshot) -> AdaptiveSnapshot {
         let state = lock(&self.state);
-        let lost_samples = self.lost.load(Ordering::Relaxed);
-        let counts = Counts {
-            lost_samples,
-            ..state.counts
-        };
-        (state.window, counts)
+        AdaptiveSnapshot {
+            permits,
+            window: state.window,
+            windows: state.windows,
+            lost_samples: self.lost.load(Ordering::Relaxed),
+            rejected_targets: state.rejected_targets,
+        }
     }
 }
 
@@ -252,4 +232,23 @@ fn word(number: u32, samples: u32) -> u64 {
 
 fn is_limit(limit: f64) -> bool {
     limit.is_finite() && limit > 0.0
+}
+
+/// The state of an [`AdaptiveSemaphore`](super::AdaptiveSemaphore).
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct AdaptiveSnapshot {
+    /// Its permits and waiters, at one moment: the limit in force, and the calls in flight, which can
+    /// be more than the limit after it was lowered. With the default controller the limit halves for a
+    /// window now and then, which is a probe of the latency without a queue and no sign of overload.
+    pub permits: Snapshot,
+    /// The samples since the last change of the limit.
+    pub window: SampleWindow,
+    /// How many windows have ended.
+    pub windows: u64,
+    /// How many samples were dropped, because another thread was adding one.
+    pub lost_samples: u64,
+    /// How many times the limit stayed because the controller asked for one that is not a finite
+    /// number above 0, or panicked.
+    pub rejected_targets: u64,
 }

@@ -36,14 +36,13 @@ handles! {
     impl [] TryThrottle for AdaptiveSemaphore {
         #[inline]
         fn try_enter(&self) -> Result<Self::Permit, AcquireError> {
-            self.try_take()?;
-            Ok(AdaptivePermit::new(Clone::clone(self)))
+            AdaptivePermit::try_new(Clone::clone(self))
         }
     }
 
     impl [] Inspect for AdaptiveSemaphore {
         fn inspect(&self, _: Option<&Self::Permit>, each: &mut dyn FnMut(usize, LimitStatus)) {
-            each(0, self.status());
+            each(0, self.semaphore.status());
         }
     }
 
@@ -91,14 +90,13 @@ handles! {
     impl [] TryThrottle for AdaptiveRate {
         #[inline]
         fn try_enter(&self) -> Result<Self::Permit, AcquireError> {
-            let charge = self.try_charge()?;
-            Ok(RatePermit::new(Clone::clone(self), charge))
+            RatePermit::try_new(Clone::clone(self))
         }
     }
 
     impl [] Inspect for AdaptiveRate {
         fn inspect(&self, _: Option<&Self::Permit>, each: &mut dyn FnMut(usize, LimitStatus)) {
-            each(0, self.status());
+            each(0, self.limiter().status());
         }
     }
 

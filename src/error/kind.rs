@@ -15,7 +15,7 @@ pub enum ErrorKind {
     TimedOut,
     /// As many callers as the throttle allows are already waiting. In a
     /// [`FairQueue`](crate::fair::FairQueue), also: a newcomer has taken the place of this waiter in a
-    /// class that serves [the newest first](crate::fair::Order::AdaptiveLifo), or the queue has its
+    /// class that serves [the newest first](crate::fair::Class::adaptive_lifo), or the queue has its
     /// [maximum of classes](crate::fair::FairQueue::max_classes).
     QueueFull,
     /// There is no room for another key in a limit [by key](crate::Keyed).

@@ -13,12 +13,60 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use super::class_handle::QueueClass;
-use super::schedule::{Request, WaiterId};
+use super::driver::Shared;
+use super::entry::Entry;
+use super::schedule::{Enter, Waiter, WaiterId};
 use super::{ClassKey, Queueable};
 use crate::error::AcquireError;
+use crate::panic::contain_panic;
+use crate::sync::Ordering;
+use crate::throttle::{Throttle, Weighted};
 use crate::wait::{Polled, report_clock};
 use crate::wait_queue::WakeList;
+
+/// A queue and a class of it.
+pub(super) struct QueueClass<T: Queueable, K: ClassKey> {
+    pub(super) queue: Arc<Shared<T, K>>,
+    pub(super) entry: Arc<Entry<K>>,
+}
+
+impl<T: Queueable, K: ClassKey> QueueClass<T, K> {
+    /// Counts a permit without the lock, unless a waiter would have to go first, or the class holds its
+    /// maximum.
+    #[inline]
+    pub(super) fn try_hold(handle: &mut Arc<Self>) -> Result<bool, AcquireError> {
+        // Relaxed: a newcomer that misses a change meets the throttle's own queue.
+        if handle.queue.contended.load(Ordering::Relaxed) != 0 {
+            return Ok(false);
+        }
+        if handle.entry.try_hold() {
+            return Ok(true);
+        }
+        if handle.entry.is_detached() {
+            Self::attach(handle)?;
+        }
+        Ok(handle.entry.try_hold())
+    }
+
+    /// Puts the class into the table. The handle is replaced if another entry has its key there.
+    #[cold]
+    fn attach(handle: &mut Arc<Self>) -> Result<(), AcquireError> {
+        // Entries that are not used any more are dropped after the lock.
+        let old = Arc::clone(handle);
+        let mut locked = old.queue.lock();
+        let attached = locked.schedule.find(old.entry.hash, &old.entry.key);
+        let forgotten = match attached.map(Arc::clone) {
+            None => locked.schedule.add(&old.entry),
+            Some(entry) => {
+                let queue = Arc::clone(&old.queue);
+                *handle = Arc::new(Self { queue, entry });
+                Ok(None)
+            }
+        };
+        drop(locked);
+        forgotten.map(drop)
+    }
+}
 
 /// The future of [`ClassHandle::acquire`](super::ClassHandle::acquire).
 ///
@@ -29,17 +77,42 @@ use crate::wait_queue::WakeList;
 pub struct Acquire<T: Queueable, K: ClassKey> {
     /// `None` once the future has completed.
     handle: Option<Arc<QueueClass<T, K>>>,
-    request: Request<T>,
+    cost: u64,
+    enter: Enter<T>,
+    /// Enters for a cost if that needs no wait.
+    enter_now: fn(&T, u64) -> Option<T::Permit>,
     /// The waiter in the queue, if a poll had to wait.
     id: Option<WaiterId>,
 }
 
 impl<T: Queueable, K: ClassKey> Acquire<T, K> {
     #[inline]
-    pub(super) fn new(handle: Arc<QueueClass<T, K>>, request: Request<T>) -> Self {
+    pub(super) fn one(handle: Arc<QueueClass<T, K>>) -> Self {
         Self {
             handle: Some(handle),
-            request,
+            cost: 1,
+            enter: |throttle, _, tick| match tick {
+                Some(tick) => throttle.enter_as_of(tick),
+                None => throttle.enter(),
+            },
+            enter_now: |throttle, _| throttle.enter_now(),
+            id: None,
+        }
+    }
+
+    #[inline]
+    pub(super) fn many(handle: Arc<QueueClass<T, K>>, n: u64) -> Self
+    where
+        T: Weighted,
+    {
+        Self {
+            handle: Some(handle),
+            cost: n,
+            enter: |throttle, n, tick| match tick {
+                Some(tick) => throttle.cost(n).enter_as_of(tick),
+                None => throttle.cost(n).enter(),
+            },
+            enter_now: |throttle, n| throttle.cost(n).enter_now(),
             id: None,
         }
     }
@@ -48,22 +121,17 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
     #[inline(never)]
     fn poll_queue(
         &mut self,
-        handle: Arc<QueueClass<T, K>>,
+        mut handle: Arc<QueueClass<T, K>>,
         context: &Context<'_>,
     ) -> Polled<FairPermit<T, K>> {
-        // If a waker panics when it is cloned, `drop` must still find the queue.
-        let handle = self.handle.insert(handle);
-        let fresh = context.waker().clone();
         let id = match self.id {
             Some(id) => id,
-            None => match join(handle, self.request) {
-                Ok(id) => *self.id.insert(id),
-                Err(error) => {
-                    self.handle = None;
-                    return Poll::Ready(Err(error));
-                }
-            },
+            None => join(&mut handle, self.cost, self.enter)?,
         };
+        // If a waker panics when it is cloned, `drop` must still find the waiter.
+        self.id = Some(id);
+        let handle = self.handle.insert(handle);
+        let mut waker = Some(context.waker().clone());
         let queue = &handle.queue;
         let mut locked = queue.lock();
         if locked.needs_drive() {
@@ -71,28 +139,28 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
             queue.drive();
             locked = queue.lock();
         }
-        let looked = locked.schedule.look(id, fresh);
-        let yields = looked.is_err() && locked.needs_drive();
-        drop(locked);
-        match looked {
-            Err(_unused) => {
-                if yields {
-                    context.waker().wake_by_ref();
-                }
-                if queue.has_own_clock {
-                    report_clock(&queue.clock);
-                }
-                Poll::Pending
+        if let Some(waiter) = locked.schedule.waiter(id) {
+            // The old one is dropped after the lock.
+            std::mem::swap(&mut waiter.waker, &mut waker);
+            let yields = locked.needs_drive();
+            drop(locked);
+            if yields {
+                context.waker().wake_by_ref();
             }
-            Ok(given) => {
-                self.id = None;
-                let handle = self.handle.take().expect("it was there");
-                Poll::Ready(given.map(|inner| FairPermit {
-                    hold: Hold(handle),
-                    inner,
-                }))
+            if queue.has_own_clock {
+                report_clock(&queue.clock);
             }
+            return Poll::Pending;
         }
+        let given = locked.schedule.collect(id);
+        drop(locked);
+        self.id = None;
+        let handle = self.handle.take().expect("it was there");
+        let given = given.expect("it was served");
+        Poll::Ready(given.map(|inner| FairPermit {
+            hold: Hold(handle),
+            inner,
+        }))
     }
 
     /// Gives up the place in the queue, or passes on what the waiter was given.
@@ -102,38 +170,48 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
             return;
         };
         let QueueClass { queue, entry } = &**handle;
-        let (mut unused, mut wakes) = (None, WakeList::new());
+        let (mut waker, mut unused, mut wakes) = (None, None, WakeList::new());
         let mut locked = queue.lock();
         match locked.schedule.collect(id) {
-            None => unused = locked.schedule.leave(id),
+            None => waker = locked.schedule.remove(id),
             Some(Err(_)) => {}
             Some(permit) => {
                 entry.release();
                 locked.schedule.released(entry);
-                locked = queue.hand_over(locked, self.request.cost, permit, &mut wakes);
+                unused = locked.schedule.hand_over(self.cost, permit, &mut wakes);
             }
         }
         queue.unlock(locked, wakes);
-        drop(unused);
+        drop(waker);
+        if let Some(permit) = unused {
+            contain_panic(|| queue.throttle.rollback(permit));
+        }
     }
 }
 
 /// Adds a waiter.
 fn join<T: Queueable, K: ClassKey>(
     handle: &mut Arc<QueueClass<T, K>>,
-    request: Request<T>,
+    cost: u64,
+    enter: Enter<T>,
 ) -> Result<WaiterId, AcquireError> {
     let queue = Arc::clone(&handle.queue);
-    let ticks = [
-        queue.throttle.tick(None).unwrap_or_default(),
-        queue.clock.now(),
-    ];
+    let waiter = Waiter {
+        cost,
+        enter,
+        joined: queue.throttle.tick(None).unwrap_or_default(),
+        since: queue.clock.now(),
+        waker: None,
+    };
     let mut wakes = WakeList::new();
-    let _forgotten;
     let mut locked = queue.lock();
-    _forgotten = QueueClass::attach(handle, &mut locked.schedule)?;
-    let schedule = &mut locked.schedule;
-    let joined = schedule.join(&handle.entry, request, ticks, &mut wakes);
+    // A class that nobody uses yet may be forgotten again at once.
+    while handle.entry.is_detached() {
+        drop(locked);
+        QueueClass::attach(handle)?;
+        locked = queue.lock();
+    }
+    let joined = locked.schedule.join(&handle.entry, waiter, &mut wakes);
     drop(locked);
     wakes.wake_all();
     joined
@@ -149,7 +227,7 @@ impl<T: Queueable, K: ClassKey> Future for Acquire<T, K> {
         };
         if self.id.is_none() && QueueClass::try_hold(&mut handle)? {
             let hold = Hold(handle);
-            match (self.request.enter_now)(&hold.0.queue.throttle, self.request.cost) {
+            match (self.enter_now)(&hold.0.queue.throttle, self.cost) {
                 Some(inner) => return Poll::Ready(Ok(FairPermit { hold, inner })),
                 None => handle = Arc::clone(&hold.0),
             }
@@ -173,7 +251,7 @@ impl<T: Queueable, K: ClassKey> Unpin for Acquire<T, K> {}
 impl<T: Queueable, K: ClassKey> fmt::Debug for Acquire<T, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Acquire")
-            .field("cost", &self.request.cost)
+            .field("cost", &self.cost)
             .field("queued", &self.id.is_some())
             .finish_non_exhaustive()
     }

@@ -1,4 +1,4 @@
-//! [`Class`]: how a class of callers is treated, with [`Order`] and [`Share`]; and [`ClassSnapshot`].
+//! [`Class`]: how a class of callers is treated, with [`Share`]; and [`ClassSnapshot`].
 
 use std::time::Duration;
 
@@ -11,11 +11,9 @@ use std::time::Duration;
 ///
 /// ```
 /// use std::time::Duration;
-/// use tollgate::fair::{Class, Order};
+/// use tollgate::fair::Class;
 ///
-/// const INTERACTIVE: Class = Class::new().priority(1).order(Order::AdaptiveLifo(
-///     Duration::from_millis(50),
-/// ));
+/// const INTERACTIVE: Class = Class::new().priority(1).adaptive_lifo(Duration::from_millis(50));
 /// const BATCH: Class = Class::new().max_concurrency(4).max_waiters(1000);
 /// # let _ = (INTERACTIVE, BATCH);
 /// ```
@@ -26,22 +24,7 @@ pub struct Class {
     pub(super) weight: u32,
     pub(super) max_concurrency: u32,
     pub(super) max_waiters: usize,
-    pub(super) order: Order,
-}
-
-/// The order in which a class serves its own waiters. Only a class that serves the oldest waiter first
-/// [ages](super::FairQueue::aging).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Order {
-    /// The oldest waiter first. When the class has its maximum of waiters, a newcomer is refused.
-    #[default]
-    Fifo,
-    /// The newest waiter first while the oldest has waited for longer than this, otherwise the oldest
-    /// first. Under overload, callers whose deadline is near are then served late or never, and the
-    /// others in time. When there is no room for a newcomer meanwhile, the oldest waiter of the class
-    /// is refused in its place.
-    AdaptiveLifo(Duration),
+    pub(super) adaptive_lifo: Option<Duration>,
 }
 
 /// What the classes of one priority share in proportion to their weights.
@@ -79,7 +62,7 @@ impl Class {
             weight: 1,
             max_concurrency: u32::MAX,
             max_waiters: usize::MAX,
-            order: Order::Fifo,
+            adaptive_lifo: None,
         }
     }
 
@@ -128,15 +111,21 @@ impl Class {
     }
 
     /// Sets how many callers of the class wait at most. One more is refused with
-    /// [`QueueFull`](crate::ErrorKind::QueueFull), or the oldest is, as the [order](Self::order) says.
+    /// [`QueueFull`](crate::ErrorKind::QueueFull), or the oldest is where the class serves
+    /// [the newest first](Self::adaptive_lifo).
     pub const fn max_waiters(mut self, waiters: usize) -> Self {
         self.max_waiters = waiters;
         self
     }
 
-    /// Sets the order in which the class serves its own waiters.
-    pub const fn order(mut self, order: Order) -> Self {
-        self.order = order;
+    /// Serves the newest waiter first while the oldest has waited for longer than `limit`, otherwise the
+    /// oldest first. By default the oldest is always first.
+    ///
+    /// Under overload, callers whose deadline is near are then served late or never, and the others in
+    /// time. When there is no room for a newcomer meanwhile, the oldest waiter of the class is refused
+    /// in its place. Such a class does not [age](super::FairQueue::aging).
+    pub const fn adaptive_lifo(mut self, limit: Duration) -> Self {
+        self.adaptive_lifo = Some(limit);
         self
     }
 }

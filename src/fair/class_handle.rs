@@ -1,15 +1,14 @@
-//! [`ClassHandle`]: the throttle of one class.
+//! [`ClassHandle`]: a class of a fair queue as a throttle, and with a cost.
 
 use std::fmt;
 use std::sync::Arc;
 
-use super::acquire::{Acquire, FairPermit, Hold};
-use super::driver::Shared;
-use super::schedule::{Request, Schedule};
-use super::table::Entry;
+use super::acquire::{Acquire, FairPermit, Hold, QueueClass};
 use super::{ClassKey, Queueable};
 use crate::error::{AcquireError, ErrorKind};
-use crate::throttle::{Cost, Throttle, TryThrottle, Weighted};
+use crate::feedback::Feedback;
+use crate::limit_status::LimitStatus;
+use crate::throttle::{Adaptive, Cost, Inspect, Throttle, TryThrottle, Weighted};
 use crate::wait::Waiting;
 
 /// A class of callers of a [`FairQueue`](super::FairQueue): a throttle whose waiters are served as
@@ -24,85 +23,6 @@ use crate::wait::Waiting;
 #[must_use = "a throttle does nothing until it is entered"]
 pub struct ClassHandle<T: Queueable, K: ClassKey>(pub(super) Arc<QueueClass<T, K>>);
 
-/// A queue and a class of it.
-pub(super) struct QueueClass<T: Queueable, K: ClassKey> {
-    pub(super) queue: Arc<Shared<T, K>>,
-    pub(super) entry: Arc<Entry<K>>,
-}
-
-impl<T: Queueable, K: ClassKey> QueueClass<T, K> {
-    /// Counts a permit without the lock, unless a waiter would have to go first, or the class holds its
-    /// maximum.
-    #[inline]
-    pub(super) fn try_hold(handle: &mut Arc<Self>) -> Result<bool, AcquireError> {
-        if handle.queue.is_contended() {
-            return Ok(false);
-        }
-        if handle.entry.try_hold() {
-            return Ok(true);
-        }
-        if !handle.entry.is_detached() {
-            return Ok(false);
-        }
-        Self::lock_and_attach(handle)?;
-        Ok(handle.entry.try_hold())
-    }
-
-    #[cold]
-    fn lock_and_attach(handle: &mut Arc<Self>) -> Result<(), AcquireError> {
-        let queue = Arc::clone(&handle.queue);
-        let mut locked = queue.lock();
-        let forgotten = Self::attach(handle, &mut locked.schedule);
-        drop(locked);
-        forgotten.map(drop)
-    }
-
-    /// Ensures that the class is in the table. The handle is replaced if another entry has its key there.
-    /// Returns what is to be dropped after the lock.
-    pub(super) fn attach(
-        handle: &mut Arc<Self>,
-        schedule: &mut Schedule<T, K>,
-    ) -> Result<Option<Arc<Entry<K>>>, AcquireError> {
-        let mut entry = Arc::clone(&handle.entry);
-        let unused = schedule.attach(&mut entry)?;
-        if !Arc::ptr_eq(&entry, &handle.entry) {
-            let queue = Arc::clone(&handle.queue);
-            *handle = Arc::new(Self { queue, entry });
-        }
-        Ok(unused)
-    }
-}
-
-/// The only calls that enter the throttle with a cost: whoever has only a `T: Queueable` needs them too.
-impl<T: Throttle> Request<T> {
-    #[inline]
-    fn one() -> Self {
-        Self {
-            cost: 1,
-            enter: |throttle, _, tick| match tick {
-                Some(tick) => throttle.enter_as_of(tick),
-                None => throttle.enter(),
-            },
-            enter_now: |throttle, _| throttle.enter_now(),
-        }
-    }
-
-    #[inline]
-    fn many(n: u64) -> Self
-    where
-        T: Weighted,
-    {
-        Self {
-            cost: n,
-            enter: |throttle, n, tick| match tick {
-                Some(tick) => throttle.cost(n).enter_as_of(tick),
-                None => throttle.cost(n).enter(),
-            },
-            enter_now: |throttle, n| throttle.cost(n).enter_now(),
-        }
-    }
-}
-
 impl<T: Queueable, K: ClassKey> ClassHandle<T, K> {
     /// Waits until the throttle admits a caller and the turn of this one has come.
     ///
@@ -114,7 +34,7 @@ impl<T: Queueable, K: ClassKey> ClassHandle<T, K> {
     ///
     /// - The errors of the throttle; [`Closed`](ErrorKind::Closed) ends every wait.
     /// - [`QueueFull`](ErrorKind::QueueFull), when there is no room for one more waiter or one more
-    ///   class; or the class serves [the newest first](super::Order::AdaptiveLifo), and a newcomer has
+    ///   class; or the class serves [the newest first](super::Class::adaptive_lifo), and a newcomer has
     ///   taken the place of this waiter.
     ///
     /// # Examples
@@ -136,7 +56,7 @@ impl<T: Queueable, K: ClassKey> ClassHandle<T, K> {
     /// ```
     #[inline]
     pub fn acquire(&self) -> Waiting<Acquire<T, K>> {
-        self.enter_with(Request::one())
+        Waiting::new(Acquire::one(Arc::clone(&self.0)))
     }
 
     /// Enters without waiting, or fails.
@@ -169,7 +89,9 @@ impl<T: Queueable, K: ClassKey> ClassHandle<T, K> {
     where
         T: TryThrottle,
     {
-        self.try_with(T::try_enter)
+        let hold = self.try_hold()?;
+        let inner = self.throttle().try_enter()?;
+        Ok(FairPermit { hold, inner })
     }
 
     /// Waits for `n` units of the throttle, all at once. With
@@ -194,7 +116,7 @@ impl<T: Queueable, K: ClassKey> ClassHandle<T, K> {
     where
         T: Weighted,
     {
-        self.enter_with(Request::many(n))
+        Waiting::new(Acquire::many(Arc::clone(&self.0), n))
     }
 
     /// Takes `n` units without waiting, or nothing.
@@ -210,7 +132,9 @@ impl<T: Queueable, K: ClassKey> ClassHandle<T, K> {
     where
         T: Weighted<Many: TryThrottle>,
     {
-        self.try_with(|throttle| throttle.cost(n).try_enter())
+        let hold = self.try_hold()?;
+        let inner = self.throttle().cost(n).try_enter()?;
+        Ok(FairPermit { hold, inner })
     }
 
     /// Returns this class as a [`Throttle`] whose entries take `n` units each, all at once, for
@@ -251,33 +175,15 @@ impl<T: Queueable, K: ClassKey> ClassHandle<T, K> {
         &self.0.entry.key
     }
 
+    /// Counts a permit, which the throttle has not given yet.
     #[inline]
-    fn enter_with(&self, request: Request<T>) -> Waiting<Acquire<T, K>> {
-        Waiting::new(Acquire::new(Arc::clone(&self.0), request))
-    }
-
-    #[inline]
-    fn try_with(
-        &self,
-        try_enter: impl FnOnce(&T) -> Result<T::Permit, AcquireError>,
-    ) -> Result<FairPermit<T, K>, AcquireError> {
+    fn try_hold(&self) -> Result<Hold<T, K>, AcquireError> {
         let mut handle = Arc::clone(&self.0);
-        if !QueueClass::try_hold(&mut handle)? {
-            return Err(AcquireError::new(ErrorKind::NoPermits));
+        if QueueClass::try_hold(&mut handle)? {
+            Ok(Hold(handle))
+        } else {
+            Err(AcquireError::new(ErrorKind::NoPermits))
         }
-        let hold = Hold(handle);
-        let inner = try_enter(&hold.0.queue.throttle)?;
-        Ok(FairPermit { hold, inner })
-    }
-
-    #[inline]
-    pub(super) fn enter_now_with(
-        &self,
-        enter: impl FnOnce(&T) -> Option<T::Permit>,
-    ) -> Option<FairPermit<T, K>> {
-        let refused = AcquireError::new(ErrorKind::NoPermits);
-        self.try_with(|throttle| enter(throttle).ok_or(refused))
-            .ok()
     }
 }
 
@@ -291,5 +197,104 @@ impl<T: Queueable, K: ClassKey> Clone for ClassHandle<T, K> {
 impl<T: Queueable, K: ClassKey + fmt::Debug> fmt::Debug for ClassHandle<T, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("ClassHandle").field(self.key()).finish()
+    }
+}
+
+impl<T: Queueable, K: ClassKey> Throttle for ClassHandle<T, K> {
+    type Permit = FairPermit<T, K>;
+    type Enter = Acquire<T, K>;
+
+    #[inline]
+    fn enter(&self) -> Waiting<Acquire<T, K>> {
+        self.acquire()
+    }
+
+    /// Rolls the entry back in the throttle, and takes back what the class was charged.
+    fn rollback(&self, permit: FairPermit<T, K>) {
+        self.throttle().rollback(permit.into_inner());
+    }
+
+    #[inline]
+    fn enter_now(&self) -> Option<FairPermit<T, K>> {
+        let hold = self.try_hold().ok()?;
+        let inner = self.throttle().enter_now()?;
+        Some(FairPermit { hold, inner })
+    }
+
+    fn wakes_outside_locks(&self) -> bool {
+        self.throttle().wakes_outside_locks()
+    }
+}
+
+impl<T: Queueable + TryThrottle, K: ClassKey> TryThrottle for ClassHandle<T, K> {
+    #[inline]
+    fn try_enter(&self) -> Result<FairPermit<T, K>, AcquireError> {
+        self.try_acquire()
+    }
+}
+
+impl<T: Queueable + Weighted, K: ClassKey> Throttle for Cost<ClassHandle<T, K>> {
+    type Permit = FairPermit<T, K>;
+    type Enter = Acquire<T, K>;
+
+    #[inline]
+    fn enter(&self) -> Waiting<Acquire<T, K>> {
+        self.throttle.acquire_many(self.cost)
+    }
+
+    #[inline]
+    fn enter_now(&self) -> Option<FairPermit<T, K>> {
+        let hold = self.throttle.try_hold().ok()?;
+        let inner = self.throttle.throttle().cost(self.cost).enter_now()?;
+        Some(FairPermit { hold, inner })
+    }
+
+    crate::forward!(Throttle, self => self.throttle, except enter, enter_now, enter_as_of);
+}
+
+impl<T, K> TryThrottle for Cost<ClassHandle<T, K>>
+where
+    T: Queueable + Weighted<Many: TryThrottle>,
+    K: ClassKey,
+{
+    #[inline]
+    fn try_enter(&self) -> Result<FairPermit<T, K>, AcquireError> {
+        self.throttle.try_acquire_many(self.cost)
+    }
+}
+
+impl<T: Queueable + Weighted, K: ClassKey> Weighted for ClassHandle<T, K> {
+    type Many = Cost<Self>;
+
+    #[inline]
+    fn cost(&self, n: u64) -> Cost<Self> {
+        Cost::new(self.clone(), n)
+    }
+
+    fn settle(&self, permit: FairPermit<T, K>, used: u64) {
+        self.throttle().settle(permit.into_inner(), used);
+    }
+
+    fn max_units(&self) -> u64 {
+        self.throttle().max_units()
+    }
+
+    fn chunk_units(&self) -> u64 {
+        self.throttle().chunk_units()
+    }
+}
+
+impl<T: Queueable + Adaptive, K: ClassKey> Adaptive for ClassHandle<T, K> {
+    fn learn(&self, permit: &mut FairPermit<T, K>, feedback: Feedback) {
+        self.throttle().learn(&mut permit.inner, feedback);
+    }
+}
+
+impl<T: Queueable + Inspect, K: ClassKey> Inspect for ClassHandle<T, K> {
+    const LIMITS: usize = T::LIMITS;
+
+    fn inspect(&self, permit: Option<&Self::Permit>, each: &mut dyn FnMut(usize, LimitStatus)) {
+        let inner = permit.map(|permit| &permit.inner);
+        self.throttle().inspect(inner, each);
     }
 }

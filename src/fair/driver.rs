@@ -8,8 +8,9 @@
 //!    that goes next; or a thread is in `drive`, or is about to call it; or `poll_wanted` is set, and
 //!    a waiter was woken that calls it.
 //! 2. One thread at a time is in `drive`, and has taken the entrant out. Another call sets
-//!    `woken_again`, and the thread that is there looks again before it leaves. So a throttle may
-//!    wake inside its own poll, and threads may wake at once.
+//!    `woken_again`, and the thread that is there looks again before it leaves, as it does if the cost of
+//!    the waiter that goes next has changed. So a throttle may wake inside its own poll, and threads may
+//!    wake at once.
 //! 3. The throttle is entered, polled and left, permits are rolled back, and wakers are called, cloned and
 //!    dropped outside of the lock. A panic of the throttle is caught: the entrant is dropped, and the
 //!    waiter that goes next gets `Closed`, if it asks for the cost of the call that panicked.
@@ -29,18 +30,17 @@
 //!    wakes the next one, as in 6: whichever waiter is polled or leaves first goes on, also one of those
 //!    that were served.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
 use super::class::Class;
-use super::schedule::{Given, Request, Schedule, WaiterId};
-use super::table::Entry;
+use super::entry::Entry;
+use super::schedule::{Enter, Schedule, WaiterId};
 use super::{ClassKey, Queueable};
 use crate::error::{AcquireError, ErrorKind};
 use crate::panic::contain_panic;
-use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering, SERVED_AT_ONCE, lock};
+use crate::sync::{AtomicUsize, Mutex, MutexGuard, SERVED_AT_ONCE, lock};
 use crate::throttle::Throttle;
 use crate::time::{Clock, Tick};
 use crate::wait::{Polled, Waiting};
@@ -49,19 +49,18 @@ use crate::wait_queue::WakeList;
 /// How often a throttle may wake inside its poll, before a task has to yield for it.
 const POLLS: u32 = 32;
 
-/// The function that maps keys to classes.
-pub(super) type ClassMap<K> = Box<dyn Fn(&K) -> Class + Send + Sync>;
-
 /// What all handles of a queue share.
 pub(super) struct Shared<T: Throttle, K> {
     pub(super) throttle: T,
-    pub(super) class_map: ClassMap<K>,
+    /// The function that maps keys to classes.
+    pub(super) class_map: Box<dyn Fn(&K) -> Class + Send + Sync>,
     pub(super) clock: Clock,
     /// Whether the clock was chosen explicitly; then timeouts run on it too.
     pub(super) has_own_clock: bool,
     pub(super) hasher: foldhash::fast::RandomState,
-    contended: Arc<AtomicUsize>,
-    locked: Mutex<Locked<T, K>>,
+    /// Not 0 while a waiter can be served; then newcomers do not enter before it.
+    pub(super) contended: Arc<AtomicUsize>,
+    pub(super) locked: Mutex<Locked<T, K>>,
 }
 
 /// What is under the lock.
@@ -69,8 +68,6 @@ pub(super) struct Locked<T: Throttle, K> {
     pub(super) schedule: Schedule<T, K>,
     /// The entrant, unless a thread polls it.
     entrant: Option<Entrant<T>>,
-    /// The cost for which the entrant waits.
-    entrant_cost: Option<u64>,
     woken_again: bool,
     /// The entrant was woken, and the next waiter that is polled drives.
     poll_wanted: bool,
@@ -78,27 +75,62 @@ pub(super) struct Locked<T: Throttle, K> {
 
 impl<T: Throttle, K: Eq> Locked<T, K> {
     /// Returns whether the caller must call `drive` after the lock, since the waiter that goes next
-    /// has changed, or a poll is wanted.
-    pub(super) fn needs_drive(&mut self) -> bool {
-        let changed = self.entrant_cost != self.schedule.next_cost();
-        self.woken_again |= changed;
-        (changed || self.poll_wanted) && self.entrant.is_some()
+    /// has changed, or a poll is wanted. A thread that is in `drive` finds out itself.
+    pub(super) fn needs_drive(&self) -> bool {
+        self.entrant
+            .as_ref()
+            .is_some_and(|entrant| self.poll_wanted || entrant.cost != self.schedule.next_cost())
     }
 }
 
-impl<T: Throttle, K: Eq> Shared<T, K> {
-    pub(super) fn new(throttle: T, class_map: ClassMap<K>) -> Self {
+/// The future in the throttle's queue. Its memory is reused.
+struct Entrant<T: Throttle> {
+    enter: Pin<Box<Option<Waiting<T::Enter>>>>,
+    /// The cost for which it waits.
+    cost: Option<u64>,
+    /// The tick of the last charge, or at which the first waiter was entered for. Forgotten when
+    /// there is nobody left who could have entered earlier.
+    charged: Option<Tick>,
+    /// A waiter that was chosen early, and the tick at which it joined.
+    witness: Option<(WaiterId, Tick)>,
+}
+
+impl<T: Throttle> Entrant<T> {
+    /// Leaves the throttle's queue.
+    fn leave(&mut self) {
+        self.cost = None;
+        contain_panic(|| self.enter.set(None));
+    }
+
+    /// Returns the tick at which the chosen waiter joined, or the witness, if it was earlier and still
+    /// waits.
+    fn joined<K: Eq>(&mut self, schedule: &mut Schedule<T, K>, next: (WaiterId, Tick)) -> Tick {
+        let mut waits = |id| schedule.waiter(id).is_some();
+        let earlier = self
+            .witness
+            .filter(|(id, tick)| *tick < next.1 && waits(*id));
+        let (_, joined) = *self.witness.insert(earlier.unwrap_or(next));
+        joined
+    }
+}
+
+impl<T: Queueable, K: ClassKey> Shared<T, K> {
+    pub(super) fn new(throttle: T) -> Self {
         let contended = Arc::new(AtomicUsize::new(0));
         let locked = Locked {
             schedule: Schedule::new(Arc::clone(&contended)),
-            entrant: Some(Entrant::new()),
-            entrant_cost: None,
+            entrant: Some(Entrant {
+                enter: Box::pin(None),
+                cost: None,
+                charged: None,
+                witness: None,
+            }),
             woken_again: false,
             poll_wanted: false,
         };
         Self {
             throttle,
-            class_map,
+            class_map: Box::new(|_| Class::new()),
             clock: Clock::default(),
             has_own_clock: false,
             hasher: foldhash::fast::RandomState::default(),
@@ -107,104 +139,15 @@ impl<T: Throttle, K: Eq> Shared<T, K> {
         }
     }
 
-    /// Returns whether a waiter can be served; then newcomers do not enter before it.
-    #[inline]
-    pub(super) fn is_contended(&self) -> bool {
-        self.contended.load(Ordering::Relaxed) != 0
-    }
-
-    /// Locks the queue, at whatever tick.
-    pub(super) fn lock_untimed(&self) -> MutexGuard<'_, Locked<T, K>> {
-        lock(&self.locked)
-    }
-
     /// Locks the queue. The clock is read only if somebody's turn depends on it.
     pub(super) fn lock(&self) -> MutexGuard<'_, Locked<T, K>> {
-        let mut locked = self.lock_untimed();
+        let mut locked = lock(&self.locked);
         if locked.schedule.is_timed() {
             locked.schedule.set_now(self.clock.now());
         }
         locked
     }
-}
 
-/// The future in the throttle's queue. Its memory is reused.
-struct Entrant<T: Throttle> {
-    enter: Pin<Box<Option<Waiting<T::Enter>>>>,
-    /// The tick of the last charge, or at which the first waiter was entered for. Forgotten when
-    /// there is nobody left who could have entered earlier.
-    charged: Option<Tick>,
-    /// A waiter that was chosen early, if it still waits.
-    witness: Option<WaiterId>,
-}
-
-impl<T: Throttle> Entrant<T> {
-    fn new() -> Self {
-        Self {
-            enter: Box::pin(None),
-            charged: None,
-            witness: None,
-        }
-    }
-
-    /// Leaves the throttle's queue.
-    fn leave(&mut self) {
-        contain_panic(|| self.enter.set(None));
-    }
-
-    /// Returns the first tick at which the chosen waiter or the witness had joined.
-    fn joined<K: Eq>(&mut self, schedule: &Schedule<T, K>, chosen: WaiterId, joined: Tick) -> Tick {
-        let witness = self.witness.and_then(|witness| schedule.waiter(witness));
-        match witness {
-            Some(witness) if witness.joined < joined => witness.joined,
-            _ => {
-                self.witness = Some(chosen);
-                joined
-            }
-        }
-    }
-
-    /// Polls the entrant, and leaves the throttle's queue when it is ready. If it does not wait yet it
-    /// enters as of the charge before it, but not of a tick before `joined`.
-    fn poll<K: ClassKey>(
-        &mut self,
-        queue: &Arc<Shared<T, K>>,
-        request: Request<T>,
-        joined: Tick,
-    ) -> Polled<T::Permit>
-    where
-        T: Queueable,
-    {
-        let polled = catch_unwind(AssertUnwindSafe(|| {
-            if self.enter.is_none() {
-                let as_of = self.charged.map(|charged| charged.max(joined));
-                if as_of.is_none() {
-                    self.charged = queue.throttle.tick(None);
-                }
-                let enter = (request.enter)(&queue.throttle, request.cost, as_of);
-                self.enter.set(Some(enter));
-            }
-            let waker = Waker::from(Arc::clone(queue));
-            let enter = self.enter.as_mut().as_pin_mut().expect("it has entered");
-            let polled = enter.poll(&mut Context::from_waker(&waker));
-            if let Poll::Ready(Ok(permit)) = &polled {
-                self.charged = queue.throttle.tick(Some(permit));
-            }
-            polled
-        }));
-        let polled = polled.unwrap_or_else(|payload| {
-            // Its destructor is foreign code.
-            std::mem::forget(payload);
-            Poll::Ready(Err(AcquireError::new(ErrorKind::Closed)))
-        });
-        if polled.is_ready() {
-            self.leave();
-        }
-        polled
-    }
-}
-
-impl<T: Queueable, K: ClassKey> Shared<T, K> {
     /// Polls the entrant and hands over what it gets, until it has to wait, or nobody waits for it.
     pub(super) fn drive(self: &Arc<Self>) {
         let mut locked = self.lock();
@@ -213,40 +156,42 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
             return;
         };
         locked.poll_wanted = false;
-        let until = locked.schedule.served + SERVED_AT_ONCE as u64;
-        let (mut wakes, mut polls) = (WakeList::new(), 0);
+        let (mut wakes, mut polls, mut served) = (WakeList::new(), 0, 0);
         loop {
             locked.woken_again = false;
             let next = locked.schedule.next();
-            let next = next.map(|(id, waiter)| (id, waiter.request, waiter.joined));
-            let cost = next.map(|(_, request, _)| request.cost);
-            if locked.entrant_cost.is_some() && locked.entrant_cost != cost {
-                locked.entrant_cost = None;
+            let next = next.map(|(id, waiter)| (id, waiter.cost, waiter.enter, waiter.joined));
+            if entrant.cost.is_some() && entrant.cost != next.map(|(_, cost, ..)| cost) {
                 drop(locked);
                 entrant.leave();
                 locked = self.lock();
                 continue;
             }
-            let Some((id, request, joined)) = next else {
+            let Some((id, cost, enter, joined)) = next else {
                 entrant.charged = None;
                 break;
             };
-            if locked.schedule.served >= until {
+            if served == SERVED_AT_ONCE {
                 locked.poll_wanted = true;
                 break;
             }
-            let joined = entrant.joined(&locked.schedule, id, joined);
-            locked.entrant_cost = cost;
+            let joined = entrant.joined(&mut locked.schedule, (id, joined));
             drop(locked);
             wakes.wake_all();
-            let polled = entrant.poll(self, request, joined);
+            let polled = self.poll(&mut entrant, cost, enter, joined);
             locked = self.lock();
             match polled {
                 Poll::Ready(given) => {
                     polls = 0;
-                    locked.entrant_cost = None;
-                    locked = self.hand_over(locked, request.cost, given, &mut wakes);
+                    served += 1;
+                    if let Some(unused) = locked.schedule.hand_over(cost, given, &mut wakes) {
+                        drop(locked);
+                        contain_panic(|| self.throttle.rollback(unused));
+                        locked = self.lock();
+                    }
                 }
+                // Meanwhile it is the turn of another cost, or of nobody.
+                Poll::Pending if locked.schedule.next_cost() != Some(cost) => {}
                 Poll::Pending if locked.woken_again && polls < POLLS => polls += 1,
                 Poll::Pending => {
                     locked.poll_wanted = locked.woken_again;
@@ -262,29 +207,41 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
         wakes.wake_all();
     }
 
-    /// Gives what the throttle gave for a cost to the waiter that goes next, if it asks for that cost.
-    /// Otherwise a permit goes back, and the next poll decides about an error.
-    pub(super) fn hand_over<'a>(
-        &'a self,
-        mut locked: MutexGuard<'a, Locked<T, K>>,
+    /// Polls the entrant, and leaves the throttle's queue when it is ready. If it does not wait yet it
+    /// enters as of the charge before it, but not of a tick before `joined`.
+    fn poll(
+        self: &Arc<Self>,
+        entrant: &mut Entrant<T>,
         cost: u64,
-        given: Given<T::Permit>,
-        wakes: &mut WakeList,
-    ) -> MutexGuard<'a, Locked<T, K>> {
-        let next = locked.schedule.next();
-        match (
-            next.filter(|(_, waiter)| waiter.request.cost == cost),
-            given,
-        ) {
-            (Some((id, _)), given) => wakes.push(locked.schedule.serve(id, given)),
-            (None, Ok(permit)) => {
-                drop(locked);
-                contain_panic(|| self.throttle.rollback(permit));
-                locked = self.lock();
+        enter: Enter<T>,
+        joined: Tick,
+    ) -> Polled<T::Permit> {
+        entrant.cost = Some(cost);
+        let polled = contain_panic(|| {
+            if entrant.enter.is_none() {
+                let as_of = entrant.charged.map(|charged| charged.max(joined));
+                if as_of.is_none() {
+                    entrant.charged = self.throttle.tick(None);
+                }
+                let enter = enter(&self.throttle, cost, as_of);
+                entrant.enter.set(Some(enter));
             }
-            (None, Err(_)) => {}
+            let waker = Waker::from(Arc::clone(self));
+            let enter = entrant.enter.as_mut().as_pin_mut();
+            let polled = enter
+                .expect("it has entered")
+                .poll(&mut Context::from_waker(&waker));
+            if let Poll::Ready(Ok(permit)) = &polled {
+                entrant.charged = self.throttle.tick(Some(permit));
+            }
+            polled
+        });
+        let closed = || Poll::Ready(Err(AcquireError::new(ErrorKind::Closed)));
+        let polled = polled.unwrap_or_else(closed);
+        if polled.is_ready() {
+            entrant.leave();
         }
-        locked
+        polled
     }
 
     /// Handles the return of a permit of a class with waiters.
@@ -297,7 +254,7 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
     /// Unlocks and wakes, and drives if the waiter that goes next has changed.
     pub(super) fn unlock(
         self: &Arc<Self>,
-        mut locked: MutexGuard<'_, Locked<T, K>>,
+        locked: MutexGuard<'_, Locked<T, K>>,
         mut wakes: WakeList,
     ) {
         let drive = locked.needs_drive();
@@ -311,23 +268,17 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
 
 impl<T: Queueable, K: ClassKey> Wake for Shared<T, K> {
     fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
         if self.throttle.wakes_outside_locks() {
             return self.drive();
         }
+        let mut wakes = WakeList::new();
         let mut locked = self.lock();
         locked.woken_again = true;
-        if locked.entrant.is_none() {
-            return;
+        if locked.entrant.is_some() {
+            locked.poll_wanted = true;
+            wakes.push(locked.schedule.take_next_waker());
         }
-        locked.poll_wanted = true;
-        let waker = locked.schedule.take_next_waker();
         drop(locked);
-        if let Some(waker) = waker {
-            WakeList::from(waker).wake_all();
-        }
+        wakes.wake_all();
     }
 }

@@ -13,14 +13,13 @@ mod acquire;
 mod class;
 mod class_handle;
 mod driver;
+mod entry;
 mod queue;
 mod schedule;
-mod table;
-mod throttle;
 mod tournament;
 
 pub use self::acquire::{Acquire, FairPermit};
-pub use self::class::{Class, ClassSnapshot, Order, Share};
+pub use self::class::{Class, ClassSnapshot, Share};
 pub use self::class_handle::ClassHandle;
 pub use self::queue::FairQueue;
 

@@ -5,13 +5,14 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::acquire::QueueClass;
 use super::class::{Class, Share};
-use super::class_handle::{ClassHandle, QueueClass};
+use super::class_handle::ClassHandle;
 use super::driver::Shared;
-use super::schedule::Schedule;
-use super::table::Entry;
+use super::entry::Entry;
 use super::{ClassKey, ClassSnapshot, Queueable};
 use crate::first_use::too_late;
+use crate::sync::lock;
 use crate::time::Clock;
 
 /// A queue in front of a throttle that decides who goes next: by priority, by weighted shares, and
@@ -35,7 +36,8 @@ use crate::time::Clock;
 /// 3. Among these, the class goes first that was given the fewest permits in proportion to its weight
 ///    while it waited, and then the one whose oldest waiter came first.
 /// 4. A class that holds its [maximum](Class::max_concurrency) is passed over.
-/// 5. Within a class, its [order](Class::order) decides.
+/// 5. Within a class, the oldest waiter goes first, or the newest one if the class is overloaded and
+///    [serves it first](Class::adaptive_lifo).
 ///
 /// These bounds hold for classes of one priority that are below their maximum, without aging. A class
 /// that gets a permit is then ahead of no other class with waiters by more than that permit:
@@ -54,7 +56,7 @@ use crate::time::Clock;
 ///
 /// A caller that would wait is refused when its class is [full](Class::max_waiters), and when the whole
 /// queue is [full](Self::max_waiters), whatever its priority. Only a class that serves
-/// [the newest first](super::Order::AdaptiveLifo) at that moment refuses its oldest waiter instead. A
+/// [the newest first](Class::adaptive_lifo) at that moment refuses its oldest waiter instead. A
 /// queue that is bounded as a whole can be filled by one class, so bound
 /// [each class](Class::max_waiters) too. Classes without waiters and permits are forgotten when a new
 /// one needs their [room](Self::max_classes).
@@ -198,8 +200,7 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
     /// Creates a queue in front of `throttle`, whose classes all have the
     /// [default settings](Class::new).
     pub fn new(throttle: T) -> Self {
-        let class_map = Box::new(|_: &K| Class::new());
-        Self(Arc::new(Shared::new(throttle, class_map)))
+        Self(Arc::new(Shared::new(throttle)))
     }
 
     /// Returns the class of a key, as a throttle.
@@ -230,8 +231,8 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
     /// ```
     pub fn class(&self, key: K) -> ClassHandle<T, K> {
         let hash = self.0.hasher.hash_one(&key);
-        let locked = self.0.lock_untimed();
-        let found = locked.schedule.table.find(hash, &key).map(Arc::clone);
+        let locked = lock(&self.0.locked);
+        let found = locked.schedule.find(hash, &key).map(Arc::clone);
         drop(locked);
         let entry = found.unwrap_or_else(|| {
             let class = (self.0.class_map)(&key);
@@ -248,7 +249,7 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
 
     /// Returns the number of waiters.
     pub fn waiting(&self) -> usize {
-        self.0.lock_untimed().schedule.waiting
+        lock(&self.0.locked).schedule.waiting
     }
 
     /// Returns the classes that have waiters or hold permits, in no particular order.
@@ -273,26 +274,24 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
     {
         let now = self.0.clock.now();
         let locked = self.0.lock();
-        let classes = locked.schedule.table.classes.iter().map(|class| {
-            let oldest = class.oldest();
-            let oldest_wait = oldest.map(|(_, waiter)| now.saturating_since(waiter.since));
-            let entry = Arc::clone(&class.entry);
-            (entry, class.entry.held(), class.waiters.len(), oldest_wait)
-        });
-        let in_use: Vec<_> = classes
-            .filter(|(_, held, waiting, _)| *held > 0 || *waiting > 0)
-            .collect();
+        let mut in_use = Vec::new();
+        for class in &locked.schedule.classes {
+            let (held, waiting) = (class.entry.held(), class.waiters.len());
+            if held > 0 || waiting > 0 {
+                let oldest = class.waiters.first_key_value();
+                let oldest_wait = oldest.map(|(_, waiter)| now.saturating_since(waiter.since));
+                in_use.push((Arc::clone(&class.entry), held, waiting, oldest_wait));
+            }
+        }
         drop(locked);
         // Keys are cloned after the lock.
-        let snapshot = in_use.into_iter().map(|class| {
-            let (entry, held, waiting, oldest_wait) = class;
-            ClassSnapshot {
-                key: entry.key.clone(),
-                class: entry.class,
-                held,
-                waiting,
-                oldest_wait,
-            }
+        let in_use = in_use.into_iter();
+        let snapshot = in_use.map(|(entry, held, waiting, oldest_wait)| ClassSnapshot {
+            key: entry.key.clone(),
+            class: entry.class,
+            held,
+            waiting,
+            oldest_wait,
         });
         snapshot.collect()
     }
@@ -329,9 +328,8 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
     /// assert!(queue.class(Work::Interactive).try_acquire().is_ok());
     /// ```
     #[track_caller]
-    pub fn classes(mut self, of: impl Fn(&K) -> Class + Send + Sync + 'static) -> Self {
-        self.unshared().class_map = Box::new(of);
-        self
+    pub fn classes(self, of: impl Fn(&K) -> Class + Send + Sync + 'static) -> Self {
+        self.option(|shared| shared.class_map = Box::new(of))
     }
 
     /// Sets what the classes of one priority share.
@@ -341,7 +339,7 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
     /// Panics if a class or a clone of the queue exists, or a class was used.
     #[track_caller]
     pub fn share(self, share: Share) -> Self {
-        self.option(|schedule| schedule.share = share)
+        self.option(|shared| lock(&shared.locked).schedule.share = share)
     }
 
     /// Sets how many classes are remembered at most; 10,000 by default. A caller of one more is
@@ -356,7 +354,7 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
     #[track_caller]
     pub fn max_classes(self, classes: usize) -> Self {
         assert!(classes > 0, "a fair queue needs at least 1 class, not 0");
-        self.option(|schedule| schedule.max_classes = classes)
+        self.option(|shared| lock(&shared.locked).schedule.max_classes = classes)
     }
 
     /// Sets how many callers of all classes wait at most; there is no bound by default. With 0, a
@@ -369,15 +367,14 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
     /// Panics if a class or a clone of the queue exists, or a class was used.
     #[track_caller]
     pub fn max_waiters(self, waiters: usize) -> Self {
-        self.option(|schedule| schedule.max_waiters = waiters)
+        self.option(|shared| lock(&shared.locked).schedule.max_waiters = waiters)
     }
 
     /// Lets a class count as one priority higher for each `per_level` that its oldest waiter has
     /// waited, so that nobody waits for ever. By default priorities are strict.
     ///
-    /// Only classes whose [order](Class::order) is [`Fifo`](super::Order::Fifo) age: in the other
-    /// orders the oldest waiter need not be the one that goes, and its class would stay raised for
-    /// as long as it waits. The queue looks at the time when a caller joins, leaves or is served, and
+    /// A class that can serve [the newest first](Class::adaptive_lifo) does not age: its oldest waiter need
+    /// not be the one that goes, and the class would stay raised for as long as it waits. The queue looks at the time when a caller joins, leaves or is served, and
     /// when a permit of a class with waiters returns. So where costs differ, a waiter that has become
     /// the next one may wait for one of these, although the throttle could admit it.
     ///
@@ -391,7 +388,7 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
             !per_level.is_zero(),
             "the period of aging must be longer than {per_level:?}"
         );
-        self.option(|schedule| schedule.aging = Some(per_level))
+        self.option(|shared| lock(&shared.locked).schedule.aging = Some(per_level))
     }
 
     /// Sets the clock that measures how long callers wait, and runs their timeouts. By default
@@ -402,27 +399,22 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
     ///
     /// Panics if a class or a clone of the queue exists, or a class was used.
     #[track_caller]
-    pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
-        let shared = self.unshared();
-        shared.clock = clock.into();
-        shared.has_own_clock = true;
-        self
+    pub fn clock(self, clock: impl Into<Clock>) -> Self {
+        self.option(|shared| {
+            shared.clock = clock.into();
+            shared.has_own_clock = true;
+        })
     }
 
     #[track_caller]
-    fn option(mut self, change: impl FnOnce(&mut Schedule<T, K>)) -> Self {
-        change(&mut self.unshared().lock_untimed().schedule);
-        self
-    }
-
-    #[track_caller]
-    fn unshared(&mut self) -> &mut Shared<T, K> {
+    fn option(mut self, change: impl FnOnce(&mut Shared<T, K>)) -> Self {
         let unshared = Arc::get_mut(&mut self.0);
         // A class that was dropped is remembered, with what was decided by the options before.
-        match unshared.filter(|shared| shared.lock_untimed().schedule.table.classes.is_empty()) {
-            Some(shared) => shared,
+        match unshared.filter(|shared| lock(&shared.locked).schedule.classes.is_empty()) {
+            Some(shared) => change(shared),
             None => too_late(),
         }
+        self
     }
 }
 

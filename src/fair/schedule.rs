@@ -8,15 +8,17 @@
 //!    that its oldest waiter has waited, at most 255. `promotions` has the tick at which each level
 //!    changes; as time moves, so do the classes that are due.
 //! 3. Classes share by start-time fair queueing (Goyal, Vin and Cheng, 1996). A class that becomes
-//!    eligible starts at S = max(V, F). A grant sets F = S + cost / weight, which is the next S, and
-//!    V = S. Each priority has its own V, since V says how much its classes were served, and others are
-//!    served meanwhile. Ranks compare the priorities before the starts, so starts of two priorities are
-//!    never compared.
+//!    eligible starts at S = max(V, S). A grant sets V = max(V, S) and adds cost / weight to S. Each
+//!    priority has its own V, since V says how much its classes were served, and others are served
+//!    meanwhile. Ranks compare the priorities before the starts, so starts of two priorities are never
+//!    compared.
 //! 4. By concurrency a class that holds a permit is being served, also while it waits for more and V
 //!    moves on. So a permit that returns sets S = max(V, S): a long call earns no credit.
 //! 5. A waiter is in the map of its class, under a number that no other waiter gets, until it leaves or is
 //!    served. What it was given is in `given` until it collects that. The maps are B-trees: no call moves or
 //!    frees more than a few waiters, however many wait.
+//! 6. A class is forgotten only when another one takes its index: of [`LOOKS`] classes that are not in use,
+//!    the one that loses least by that.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -24,9 +26,10 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
-use super::class::{Class, Order, Share};
+use hashbrown::HashTable;
 
-use super::table::{ClassState, Entry, Table};
+use super::class::{Class, Share};
+use super::entry::Entry;
 use super::tournament::Tournament;
 use crate::error::{AcquireError, ErrorKind};
 use crate::sync::{AtomicUsize, Ordering};
@@ -34,6 +37,9 @@ use crate::throttle::Throttle;
 use crate::time::Tick;
 use crate::wait::Waiting;
 use crate::wait_queue::WakeList;
+
+/// The number of classes that are looked at to make room for a new one.
+const LOOKS: usize = 64;
 
 /// The bits of a fraction in virtual time.
 const FRACTION: u32 = 32;
@@ -44,20 +50,24 @@ pub(super) struct Schedule<T: Throttle, K> {
     pub(super) max_classes: usize,
     pub(super) max_waiters: usize,
     pub(super) aging: Option<Duration>,
-    pub(super) table: Table<T, K>,
+    /// The table of classes. None leaves it, but one may be replaced by another.
+    pub(super) classes: Vec<ClassState<T, K>>,
+    /// Indices into `classes`.
+    by_key: HashTable<usize>,
+    /// The class that is looked at next, to make room.
+    hand: usize,
     /// The number of waiters.
     pub(super) waiting: usize,
-    /// The number of waiters that were given something.
-    pub(super) served: u64,
-    eligible: Tournament<Rank>,
-    promotions: Tournament<Tick>,
     /// How much the classes of each priority were served.
     virtual_times: Box<[u128; 256]>,
-    given: BTreeMap<u64, Given<T::Permit>>,
+    eligible: Tournament<Rank>,
+    promotions: Tournament<Tick>,
+    given: BTreeMap<u64, Result<T::Permit, AcquireError>>,
     now: Tick,
-    joined: u64,
     /// Whether the order of a class depends on the time.
     adapts: bool,
+    /// The number of the last waiter.
+    last_number: u64,
     /// Whether a waiter can be served, for a newcomer without the lock.
     contended: Arc<AtomicUsize>,
 }
@@ -66,38 +76,31 @@ pub(super) struct Schedule<T: Throttle, K> {
 /// weight or the virtual start time, the virtual start time, and the number of the oldest waiter.
 type Rank = (Reverse<u8>, u8, u128, u128, u64);
 
-/// What a waiter was given.
-pub(super) type Given<P> = Result<P, AcquireError>;
-
-/// What a caller asks for, and how the throttle is entered for it.
-pub(super) struct Request<T: Throttle> {
-    pub(super) cost: u64,
-    /// Enters for a cost, as of a tick of the throttle or as of now.
-    pub(super) enter: fn(&T, u64, Option<Tick>) -> Waiting<T::Enter>,
-    /// Enters for a cost if that needs no wait.
-    pub(super) enter_now: fn(&T, u64) -> Option<T::Permit>,
+/// A class in the table.
+pub(super) struct ClassState<T: Throttle, K> {
+    pub(super) entry: Arc<Entry<K>>,
+    /// Its waiters by number, the oldest first.
+    pub(super) waiters: BTreeMap<u64, Waiter<T>>,
+    /// The virtual start time of the next grant.
+    pub(super) start: u128,
 }
-
-impl<T: Throttle> Clone for Request<T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T: Throttle> Copy for Request<T> {}
 
 /// A waiter that was not served.
 pub(super) struct Waiter<T: Throttle> {
-    pub(super) request: Request<T>,
+    pub(super) cost: u64,
+    pub(super) enter: Enter<T>,
     /// The tick of the throttle at which it joined, if the throttle has ticks.
     pub(super) joined: Tick,
     /// The tick of the queue at which it joined.
     pub(super) since: Tick,
-    waker: Option<Waker>,
+    pub(super) waker: Option<Waker>,
 }
 
+/// Enters a throttle for a cost, as of a tick of the throttle or as of now.
+pub(super) type Enter<T> = fn(&T, u64, Option<Tick>) -> Waiting<<T as Throttle>::Enter>;
+
 /// The index of the class of a waiter, and the number of the waiter.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(super) struct WaiterId {
     index: usize,
     number: u64,
@@ -111,16 +114,17 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
             max_classes: 10_000,
             max_waiters: usize::MAX,
             aging: None,
-            table: Table::new(),
+            classes: Vec::new(),
+            by_key: HashTable::new(),
+            hand: 0,
             waiting: 0,
-            served: 0,
+            virtual_times: Box::new([0; 256]),
             eligible: Tournament::new(),
             promotions: Tournament::new(),
-            virtual_times: Box::new([0; 256]),
             given: BTreeMap::new(),
             now: Tick::default(),
-            joined: 0,
             adapts: false,
+            last_number: 0,
             contended,
         }
     }
@@ -141,25 +145,62 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
         }
     }
 
-    /// Replaces an entry by the one that has its key in the table, or adds it there. Returns the one that
-    /// was forgotten for it, to be dropped after the lock.
-    pub(super) fn attach(
+    /// Returns the class of a key.
+    pub(super) fn find(&self, hash: u64, key: &K) -> Option<&Arc<Entry<K>>> {
+        let entry = |index: &usize| &self.classes[*index].entry;
+        let is = |index: &usize| entry(index).hash == hash && entry(index).key == *key;
+        self.by_key.find(hash, is).map(entry)
+    }
+
+    /// Adds a class that is not in the table. Returns the one that was forgotten for it, to be dropped
+    /// after the lock.
+    pub(super) fn add(
         &mut self,
-        entry: &mut Arc<Entry<K>>,
+        entry: &Arc<Entry<K>>,
     ) -> Result<Option<Arc<Entry<K>>>, AcquireError> {
-        if entry.index().is_some() {
-            return Ok(None);
-        }
-        if let Some(attached) = self.table.find(entry.hash, &entry.key) {
-            return Ok(Some(std::mem::replace(entry, Arc::clone(attached))));
-        }
-        self.adapts |= entry.class.order != Order::Fifo;
-        let (virtual_times, max_classes) = (&self.virtual_times, self.max_classes);
-        let ahead = |class: &ClassState<T, K>| {
-            let priority = usize::from(class.entry.class.priority);
-            class.finish.saturating_sub(virtual_times[priority])
+        let state = ClassState {
+            entry: Arc::clone(entry),
+            waiters: BTreeMap::new(),
+            start: 0,
         };
-        self.table.add(entry, max_classes, ahead)
+        let (mut index, mut forgotten) = (self.classes.len(), None);
+        if index < self.max_classes {
+            self.classes.push(state);
+        } else {
+            let full = AcquireError::new(ErrorKind::QueueFull);
+            index = self.forget().ok_or(full)?;
+            forgotten = Some(std::mem::replace(&mut self.classes[index], state).entry);
+        }
+        let hash = |index: &usize| self.classes[*index].entry.hash;
+        self.by_key.insert_unique(entry.hash, index, hash);
+        entry.attach(index);
+        self.adapts |= entry.class.adaptive_lifo.is_some();
+        Ok(forgotten)
+    }
+
+    /// Detaches a class that is not in use, and returns its index.
+    fn forget(&mut self) -> Option<usize> {
+        let mut least: Option<(u128, usize)> = None;
+        for _ in 0..LOOKS.min(self.classes.len()) {
+            let (index, class) = (self.hand, &self.classes[self.hand]);
+            self.hand = (index + 1) % self.classes.len();
+            let virtual_time = self.virtual_times[usize::from(class.entry.class.priority)];
+            let ahead = class.start.saturating_sub(virtual_time);
+            if least.is_some_and(|least| least.0 <= ahead) || !class.entry.try_detach() {
+                continue;
+            }
+            if let Some((_, kept)) = least.replace((ahead, index)) {
+                self.classes[kept].entry.attach(kept);
+            }
+            if ahead == 0 {
+                break;
+            }
+        }
+        let (_, index) = least?;
+        let hash = self.classes[index].entry.hash;
+        let found = self.by_key.find_entry(hash, |other| *other == index);
+        found.ok()?.remove();
+        Some(index)
     }
 }
 
@@ -170,99 +211,80 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
     pub(super) fn join(
         &mut self,
         entry: &Entry<K>,
-        request: Request<T>,
-        [joined, since]: [Tick; 2],
+        waiter: Waiter<T>,
         wakes: &mut WakeList,
     ) -> Result<WaiterId, AcquireError> {
-        let full = AcquireError::new(ErrorKind::QueueFull);
-        let index = entry.index().ok_or(full.clone())?;
-        let id = |number| WaiterId { index, number };
-        let class = &self.table.classes[index];
-        let in_class = class.waiters.len();
-        if in_class >= entry.class.max_waiters || self.waiting >= self.max_waiters {
-            let oldest = class.oldest().filter(|_| self.is_lifo(class));
-            let (number, _) = oldest.ok_or(full.clone())?;
-            wakes.push(self.serve(id(number), Err(full)));
+        let index = entry.index();
+        let class = &self.classes[index];
+        if class.waiters.len() >= entry.class.max_waiters || self.waiting >= self.max_waiters {
+            let full = AcquireError::new(ErrorKind::QueueFull);
+            let oldest = class.waiters.first_key_value();
+            let Some((&number, _)) = oldest.filter(|_| self.is_lifo(class)) else {
+                return Err(full);
+            };
+            self.given.insert(number, Err(full));
+            wakes.push(self.remove(WaiterId { index, number }));
         }
-        self.joined += 1;
+        self.last_number += 1;
         self.waiting += 1;
-        let waiter = Waiter {
-            request,
-            joined,
-            since,
-            waker: None,
-        };
-        let class = &mut self.table.classes[index];
-        class.waiters.insert(self.joined, waiter);
-        if class.waiters.len() == 1 {
-            class.entry.set_notice(true);
+        let number = self.last_number;
+        let waiters = &mut self.classes[index].waiters;
+        waiters.insert(number, waiter);
+        if waiters.len() == 1 {
+            entry.set_notice(true);
             self.rank(index);
         }
-        Ok(id(self.joined))
+        Ok(WaiterId { index, number })
     }
 
     /// Returns a waiter, unless it was served.
-    pub(super) fn waiter(&self, id: WaiterId) -> Option<&Waiter<T>> {
-        self.table.classes.get(id.index)?.waiters.get(&id.number)
-    }
-
-    /// Takes what a waiter was given, or stores its waker and returns the old one.
-    pub(super) fn look(
-        &mut self,
-        id: WaiterId,
-        waker: Waker,
-    ) -> Result<Given<T::Permit>, Option<Waker>> {
-        if let Some(given) = self.collect(id) {
-            return Ok(given);
-        }
-        let waiter = self.waiter_mut(id);
-        Err(waiter.and_then(|waiter| waiter.waker.replace(waker)))
+    pub(super) fn waiter(&mut self, id: WaiterId) -> Option<&mut Waiter<T>> {
+        self.classes[id.index].waiters.get_mut(&id.number)
     }
 
     /// Takes the waker of the waiter that goes next.
     pub(super) fn take_next_waker(&mut self) -> Option<Waker> {
         let (id, _) = self.next()?;
-        self.waiter_mut(id)?.waker.take()
+        self.waiter(id)?.waker.take()
     }
 
-    fn waiter_mut(&mut self, id: WaiterId) -> Option<&mut Waiter<T>> {
-        let class = self.table.classes.get_mut(id.index)?;
-        class.waiters.get_mut(&id.number)
-    }
-
-    /// Removes a waiter that was not served, and returns its waker.
-    pub(super) fn leave(&mut self, id: WaiterId) -> Option<Waker> {
-        let waiter = self.remove(id)?;
-        self.rank(id.index);
-        waiter.waker
-    }
-
-    /// Gives something to a waiter, and returns its waker.
-    pub(super) fn serve(&mut self, id: WaiterId, given: Given<T::Permit>) -> Option<Waker> {
-        let waiter = self.remove(id)?;
-        if given.is_ok() {
-            self.charge(id.index, waiter.request.cost);
+    /// Gives what the throttle gave for a cost to the waiter that goes next, if it asks for that cost.
+    /// Returns a permit that nobody takes; the next poll decides about an error.
+    pub(super) fn hand_over(
+        &mut self,
+        cost: u64,
+        given: Result<T::Permit, AcquireError>,
+        wakes: &mut WakeList,
+    ) -> Option<T::Permit> {
+        match self.next() {
+            Some((id, waiter)) if waiter.cost == cost => {
+                if given.is_ok() {
+                    self.charge(id.index, cost);
+                }
+                self.given.insert(id.number, given);
+                wakes.push(self.remove(id));
+                None
+            }
+            _ => given.ok(),
         }
-        self.given.insert(id.number, given);
-        self.served += 1;
-        self.rank(id.index);
-        waiter.waker
     }
 
     /// Takes what a waiter was given, if it was served.
-    pub(super) fn collect(&mut self, id: WaiterId) -> Option<Given<T::Permit>> {
+    pub(super) fn collect(&mut self, id: WaiterId) -> Option<Result<T::Permit, AcquireError>> {
         self.given.remove(&id.number)
     }
 
-    fn remove(&mut self, id: WaiterId) -> Option<Waiter<T>> {
-        let waiters = &mut self.table.classes.get_mut(id.index)?.waiters;
+    /// Removes a waiter that has not collected anything, and returns its waker.
+    pub(super) fn remove(&mut self, id: WaiterId) -> Option<Waker> {
+        let waiters = &mut self.classes[id.index].waiters;
         let waiter = waiters.remove(&id.number)?;
         if waiters.is_empty() {
             // It keeps no memory for waiters that it does not have.
             *waiters = BTreeMap::new();
         }
         self.waiting -= 1;
-        Some(waiter)
+        self.rank(id.index);
+        waiter.waker
     }
 }
 
@@ -271,34 +293,37 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
     /// Returns the waiter that goes next.
     pub(super) fn next(&self) -> Option<(WaiterId, &Waiter<T>)> {
         let (_, index) = self.eligible.first()?;
-        let class = &self.table.classes[index];
-        let (number, waiter) = match self.is_lifo(class) {
-            true => class.newest()?,
-            false => class.oldest()?,
+        let class = &self.classes[index];
+        let (&number, waiter) = if self.is_lifo(class) {
+            class.waiters.last_key_value()?
+        } else {
+            class.waiters.first_key_value()?
         };
         Some((WaiterId { index, number }, waiter))
     }
 
     /// Returns the cost of the waiter that goes next.
     pub(super) fn next_cost(&self) -> Option<u64> {
-        self.next().map(|(_, waiter)| waiter.request.cost)
+        self.next().map(|(_, waiter)| waiter.cost)
     }
 
     /// Handles the return of a permit of a class.
     pub(super) fn released(&mut self, entry: &Entry<K>) {
-        if let Some(index) = entry.index() {
-            if self.share == Share::ByConcurrency {
-                let virtual_time = self.virtual_times[usize::from(entry.class.priority)];
-                let start = &mut self.table.classes[index].start;
-                *start = virtual_time.max(*start);
-            }
-            self.rank(index);
+        if entry.is_detached() {
+            return;
         }
+        let index = entry.index();
+        if matches!(self.share, Share::ByConcurrency) {
+            let virtual_time = self.virtual_times[usize::from(entry.class.priority)];
+            let start = &mut self.classes[index].start;
+            *start = virtual_time.max(*start);
+        }
+        self.rank(index);
     }
 
     /// Charges a class for a permit that one of its waiters is given.
     fn charge(&mut self, index: usize, cost: u64) {
-        let class = &mut self.table.classes[index];
+        let class = &mut self.classes[index];
         class.entry.hold();
         let cost = match self.share {
             Share::ByConcurrency => 1,
@@ -309,46 +334,43 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
         *virtual_time = class.start.max(*virtual_time);
         // A weight is below 2^32, so a cost is never free.
         let cost = (u128::from(cost) << FRACTION) / u128::from(settings.weight);
-        class.finish = class.start.saturating_add(cost);
-        class.start = class.finish;
+        class.start = class.start.saturating_add(cost);
     }
 
     fn is_lifo(&self, class: &ClassState<T, K>) -> bool {
-        let Order::AdaptiveLifo(limit) = class.entry.class.order else {
-            return false;
-        };
-        let oldest = class.oldest();
-        oldest.is_some_and(|(_, oldest)| self.now.saturating_since(oldest.since) > limit)
+        let limit = class.entry.class.adaptive_lifo;
+        limit.is_some_and(|limit| {
+            let oldest = class.waiters.first_key_value();
+            oldest.is_some_and(|(_, oldest)| self.now.saturating_since(oldest.since) > limit)
+        })
     }
 
     /// Computes the rank of a class from its state, after any change of it.
     fn rank(&mut self, index: usize) {
-        let class = &mut self.table.classes[index];
-        let settings = &class.entry.class;
+        let class = &mut self.classes[index];
+        let Class {
+            priority,
+            weight,
+            max_concurrency,
+            ..
+        } = class.entry.class;
         let (mut rank, mut promotion) = (None, None);
-        if let Some((number, oldest)) = class.oldest() {
-            let waited = self.now.saturating_since(oldest.since);
-            let (level, next) = level(settings, self.aging, waited);
-            let promoted = next.map(|next| oldest.since.saturating_add(next));
-            promotion = promoted.filter(|due| !due.is_never());
+        if let Some((&number, oldest)) = class.waiters.first_key_value() {
+            let (level, rises) = level(&class.entry.class, self.aging, oldest.since, self.now);
+            promotion = rises;
             let held = class.entry.held();
-            if held < settings.max_concurrency.into() {
+            if held < max_concurrency.into() {
                 if !self.eligible.contains(index) {
-                    let virtual_time = self.virtual_times[usize::from(settings.priority)];
-                    class.start = virtual_time.max(class.finish);
+                    let virtual_time = self.virtual_times[usize::from(priority)];
+                    class.start = class.start.max(virtual_time);
                 }
                 let share = match self.share {
                     // Two different fractions differ by at least 2^-64.
-                    Share::ByConcurrency => (u128::from(held) << 64) / u128::from(settings.weight),
+                    Share::ByConcurrency => (u128::from(held) << 64) / u128::from(weight),
                     Share::ByCost => class.start,
                 };
-                rank = Some((
-                    Reverse(level),
-                    settings.priority,
-                    share,
-                    class.start,
-                    number,
-                ));
+                let start = class.start;
+                rank = Some((Reverse(level), priority, share, start, number));
             }
         } else {
             class.entry.set_notice(false);
@@ -363,17 +385,18 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
     }
 }
 
-/// Returns the level of a class whose oldest waiter has waited for so long, and how long that waiter
-/// has to wait for the next level.
+/// Returns the level of a class whose oldest waiter joined at `since`, and the tick at which it rises.
 #[inline]
-fn level(class: &Class, aging: Option<Duration>, waited: Duration) -> (u8, Option<Duration>) {
+fn level(class: &Class, aging: Option<Duration>, since: Tick, now: Tick) -> (u8, Option<Tick>) {
     // Served newest first, the oldest would raise the level for ever, and not go.
-    let Some(period) = aging.filter(|_| class.order == Order::Fifo) else {
+    let Some(period) = aging.filter(|_| class.adaptive_lifo.is_none()) else {
         return (class.priority, None);
     };
-    let periods = (waited.as_nanos() / period.as_nanos().max(1)).min(255) as u8;
+    let waited = now.saturating_since(since);
+    let periods = (waited.as_nanos() / period.as_nanos()).min(255) as u8;
     let level = class.priority.saturating_add(periods);
+    let rises = since.saturating_add(period.saturating_mul(u32::from(periods) + 1));
     // The highest level does not change any more.
-    let next = (level < u8::MAX).then(|| period.saturating_mul(u32::from(periods) + 1));
-    (level, next)
+    let rises = (level < u8::MAX && !rises.is_never()).then_some(rises);
+    (level, rises)
 }

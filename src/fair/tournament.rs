@@ -10,8 +10,8 @@
 pub(super) struct Tournament<R> {
     /// As many as a power of two.
     ranks: Vec<Option<R>>,
-    /// The first of the classes below each inner node. Node 1 is on top, those below `node` are `2 * node`
-    /// and `2 * node + 1`, and the classes come after the last inner one.
+    /// The first of the classes below each node. Node 1 is on top, those below `node` are `2 * node` and
+    /// `2 * node + 1`, and the leaves are the classes in their order.
     winners: Vec<usize>,
 }
 
@@ -25,8 +25,8 @@ impl<R: Ord + Copy> Tournament<R> {
 
     /// Returns the least rank and its class.
     pub(super) fn first(&self) -> Option<(R, usize)> {
-        let winner = self.winner(1);
-        let rank = *self.ranks.get(winner)?;
+        let winner = *self.winners.get(1)?;
+        let rank = self.ranks[winner];
         rank.map(|rank| (rank, winner))
     }
 
@@ -43,7 +43,8 @@ impl<R: Ord + Copy> Tournament<R> {
             }
             let count = (class + 1).next_power_of_two();
             self.ranks.resize(count, None);
-            self.winners.resize(count, 0);
+            let leaves = 0..count;
+            self.winners = vec![0; count].into_iter().chain(leaves).collect();
             (1..count).rev().for_each(|node| self.play(node));
         }
         self.ranks[class] = rank;
@@ -59,17 +60,12 @@ impl<R: Ord + Copy> Tournament<R> {
     }
 
     fn play(&mut self, node: usize) {
-        let [left, right] = [2 * node, 2 * node + 1].map(|below| self.winner(below));
+        let [left, right] = [2 * node, 2 * node + 1].map(|below| self.winners[below]);
         let right_is_first = match (self.ranks[left], self.ranks[right]) {
             (Some(left), Some(right)) => right < left,
             (left, _) => left.is_none(),
         };
         self.winners[node] = if right_is_first { right } else { left };
-    }
-
-    fn winner(&self, node: usize) -> usize {
-        let inner = self.winners.get(node).copied();
-        inner.unwrap_or_else(|| node - self.winners.len())
     }
 }
 

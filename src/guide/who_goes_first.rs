@@ -66,7 +66,7 @@
 //!   such period that its oldest waiter waits.
 //! - *Overload*: bound each class with [`max_waiters`](crate::fair::Class::max_waiters), since a full queue
 //!   refuses callers of every priority; give each wait a [`timeout`](crate::Waiting::timeout); and serve the
-//!   [newest first](crate::fair::Order::AdaptiveLifo) while the queue is long.
+//!   [newest first](crate::fair::Class::adaptive_lifo) while the queue is long.
 //! - *A reserve*: [`max_concurrency`](crate::fair::Class::max_concurrency) of a class leaves the other
 //!   permits to the others.
 //! - *Also a limit for each tenant*: [in one composition](super::per_tenant_limits). `queue.class(tenant)`

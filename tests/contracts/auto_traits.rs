@@ -132,7 +132,7 @@ table! {
     // The function that maps keys to classes need not be `UnwindSafe`.
     YES YES YES NO NO YES: FairQueue<Shared, u32>, ClassHandle<Shared, u32>;
     YES YES YES NO NO NO: fair::Acquire<Shared, u32>, FairPermit<Shared, u32>;
-    YES YES YES YES YES YES: fair::Class, fair::Order, fair::Share, fair::ClassSnapshot<u32>;
+    YES YES YES YES YES YES: fair::Class, fair::Share, fair::ClassSnapshot<u32>;
 
     // A type that is not known is asked to be `Send`, and no more.
     YES YES YES NO NO YES: BoxThrottle, All<(Shared, BoxThrottle)>;

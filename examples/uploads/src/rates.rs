@@ -40,7 +40,7 @@ impl Limits {
         let bytes = |quota| strict(quota).oversize(Oversize::Overdraft);
         let bandwidth = args.bandwidth.as_ref().map(|bytes| bytes.quota());
         let adaptive = || {
-            let rate = AdaptiveRate::new().start(START);
+            let rate = AdaptiveRate::new().initial_rate(START);
             Arc::new(rate.max_pause(LONGEST_PAUSE))
         };
         Limits {

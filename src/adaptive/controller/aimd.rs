@@ -36,6 +36,9 @@ pub struct Aimd {
     timeout: Duration,
 }
 
+/// The least number of samples for a mean.
+const SAMPLES: u32 = 64;
+
 impl Default for Aimd {
     /// Starts at 20, and multiplies by 0.9 above 5 seconds, as Netflix's class does.
     fn default() -> Self {
@@ -87,7 +90,7 @@ impl Aimd {
 
 impl Controller for Aimd {
     fn initial(&self) -> Target {
-        target(self.initial)
+        target(self.initial, SAMPLES)
     }
 
     fn update(&mut self, window: &SampleWindow) -> Target {
@@ -95,13 +98,14 @@ impl Controller for Aimd {
         let is_slow = window
             .mean_latency()
             .is_some_and(|latency| latency > self.timeout);
-        if window.overloaded() > 0 || is_slow {
-            target(limit * self.backoff)
+        let next = if window.overloaded() > 0 || is_slow {
+            limit * self.backoff
         } else if window.max_in_flight() as f64 * 2.0 >= limit {
-            target(limit + 1.0)
+            limit + 1.0
         } else {
-            target(limit)
-        }
+            limit
+        };
+        target(next, SAMPLES)
     }
 }
 

@@ -357,11 +357,7 @@ impl Controller for Gradient {
 }
 
 fn windowed(limit: f64) -> Target {
-    let Target { limit, samples } = target(limit);
-    Target {
-        limit,
-        samples: samples.max(SAMPLES),
-    }
+    target(limit, SAMPLES)
 }
 
 #[cfg(test)]

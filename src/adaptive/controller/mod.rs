@@ -66,15 +66,14 @@ pub struct Target {
     pub samples: u32,
 }
 
-/// Returns a target with a window in which each permit is used about twice, and which is long
-/// enough for a mean.
-fn target(limit: f64) -> Target {
-    const SAMPLES: u32 = 64;
+/// Returns a target with a window in which each permit is used about twice, and which has the least number
+/// of samples that is enough for a mean.
+fn target(limit: f64, least: u32) -> Target {
     // A float is converted with saturation.
     let samples = (2.0 * limit) as u32;
     Target {
         limit,
-        samples: samples.max(SAMPLES),
+        samples: samples.max(least),
     }
 }
 

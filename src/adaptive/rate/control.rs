@@ -2,10 +2,10 @@
 //!
 //! The rule is behind a mutex, which is never held while the limiter is used:
 //!
-//! 1. A thread that changes the rate of the rule applies it to the limiter after unlocking. While one thread
-//!    applies a rate, others only leave theirs with the rule, and that thread applies it too. So the
-//!    limiter ends with the last rate of the rule. If applying it panics, as in a runtime without a
-//!    timer, the next step of growth or cut applies the rate of the rule.
+//! 1. A thread that changes the rate of the rule applies it to the limiter after unlocking, and then looks
+//!    whether it still is the rate of the rule; if not, it applies that one too. So the limiter ends with the
+//!    last rate of the rule, whichever thread was the last to apply one. If applying it panics, as in a
+//!    runtime without a timer, the next step of growth or cut applies the rate of the rule.
 //! 2. A caller that is admitted reads `next_step` and no clock: the tick of its charge decides whether a
 //!    step of growth is due. It only notes that.
 //! 3. The next caller makes the step before it is charged, since a change of the quota keeps earlier
@@ -22,28 +22,18 @@ use crate::time::Tick;
 const DUE: u64 = 0;
 
 pub(super) struct Control {
-    guarded: Mutex<Guarded>,
+    rule: Mutex<RateRule>,
     /// The tick in nanoseconds from which on the rate may grow, or [`DUE`]. Only a hint: the rule
     /// decides.
     next_step: AtomicU64,
     succeeded: AtomicU64,
 }
 
-/// What the lock guards.
-struct Guarded {
-    rule: RateRule,
-    /// Whether a thread is applying a rate.
-    applying: bool,
-}
-
 impl Control {
     const_fn! {
         pub(super) fn new(rule: RateRule) -> Self {
             Self {
-                guarded: Mutex::new(Guarded {
-                    rule,
-                    applying: false,
-                }),
+                rule: Mutex::new(rule),
                 next_step: AtomicU64::new(DUE),
                 succeeded: AtomicU64::new(0),
             }
@@ -52,7 +42,7 @@ impl Control {
 
     /// Returns the rule as it is now.
     pub(super) fn rule(&self) -> RateRule {
-        lock(&self.guarded).rule.clone()
+        lock(&self.rule).clone()
     }
 
     /// Returns the number of successes.
@@ -92,52 +82,36 @@ impl Control {
 
     /// Lets the rate grow until `now` if a step is due.
     pub(super) fn grow(&self, now: Tick, apply: impl Fn(f64)) {
-        if let Ok(mut guarded) = self.guarded.try_lock() {
+        if let Ok(mut rule) = self.rule.try_lock() {
             // Another thread may have made the step.
             if self.is_due() {
-                guarded.rule.grow(now, self.succeeded());
-                self.apply(guarded, apply);
+                rule.grow(now, self.succeeded());
+                self.apply(rule, apply);
             }
         }
     }
 
     /// Counts a refusal of a request that began at a tick.
     pub(super) fn refused(&self, began: Tick, now: Tick, apply: impl Fn(f64)) {
-        let mut guarded = lock(&self.guarded);
-        if guarded.rule.refuse(began, now, self.succeeded()) {
-            self.apply(guarded, apply);
+        let mut rule = lock(&self.rule);
+        if rule.refuse(began, now, self.succeeded()) {
+            self.apply(rule, apply);
         }
     }
 
-    /// Applies the rate of the rule, unless another thread is doing that: it does it again.
-    fn apply<'a>(&'a self, mut guarded: MutexGuard<'a, Guarded>, apply: impl Fn(f64)) {
-        let next = guarded.rule.next_step();
+    /// Applies the rate of the rule.
+    fn apply<'a>(&'a self, mut rule: MutexGuard<'a, RateRule>, apply: impl Fn(f64)) {
+        let next = rule.next_step();
         self.next_step.store(next.as_nanos(), Ordering::Relaxed);
-        if guarded.applying {
-            return;
-        }
-        guarded.applying = true;
-        let ends = EndsApplying(self);
         loop {
-            let rate = guarded.rule.rate();
-            drop(guarded);
+            let rate = rule.rate;
+            drop(rule);
             apply(rate);
-            guarded = lock(&self.guarded);
-            if guarded.rule.rate() == rate {
-                guarded.applying = false;
-                std::mem::forget(ends);
+            rule = lock(&self.rule);
+            if rule.rate == rate {
                 return;
             }
         }
-    }
-}
-
-/// Leaves the limiter to other threads when applying a rate panics.
-struct EndsApplying<'a>(&'a Control);
-
-impl Drop for EndsApplying<'_> {
-    fn drop(&mut self) {
-        lock(&self.0.guarded).applying = false;
     }
 }
 
@@ -160,10 +134,10 @@ mod tests {
         control.refused(at(2), at(2), |rate| applied.set(rate));
         assert_eq!(
             (control.rule().cuts, applied.get()),
-            (2, control.rule().rate())
+            (2, control.rule().rate)
         );
         control.admitted(at(3));
         control.grow(at(3), |rate| applied.set(-rate));
-        assert_eq!(applied.get(), -control.rule().rate());
+        assert_eq!(applied.get(), -control.rule().rate);
     }
 }

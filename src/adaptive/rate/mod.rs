@@ -6,7 +6,6 @@
 mod acquire;
 mod control;
 mod curve;
-mod permit;
 mod rule;
 
 use std::fmt;
@@ -14,14 +13,12 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use self::acquire::AcquireRate;
+pub use self::acquire::{AcquireRate, RatePermit};
 use self::control::Control;
-pub use self::permit::RatePermit;
 use self::rule::RateRule;
 use crate::error::AcquireError;
-use crate::limit_status::LimitStatus;
 use crate::quota::Quota;
-use crate::rate::{Charge, Limiter, RateLimiter};
+use crate::rate::{Limiter, RateLimiter};
 use crate::sync::const_fn;
 use crate::time::{Clock, Tick};
 use crate::wait::Waiting;
@@ -33,7 +30,7 @@ const BOUNDS: (f64, f64) = (0.001, 1e6);
 const DEFAULT_LIMITS: (f64, f64) = (1.0, 1e6);
 
 /// The rate to begin with, per second.
-const DEFAULT_START: f64 = 10.0;
+const DEFAULT_INITIAL_RATE: f64 = 10.0;
 
 /// The longest pause unless another is set. There are APIs whose quota begins again every hour.
 const DEFAULT_MAX_PAUSE: Duration = Duration::from_secs(3_600);
@@ -136,13 +133,10 @@ pub struct AdaptiveRate {
 }
 
 /// Returns the quota of a rate within the bounds.
-const fn quota(rate: f64, burst: u64) -> Option<Quota> {
+const fn quota(rate: f64, burst: u64) -> Quota {
     // Whole nanoseconds for each token, so that the limiter needs no fractions.
     let interval = Duration::from_nanos((1e9 / rate + 0.5) as u64);
-    match Quota::try_new(1, interval, burst) {
-        Ok(quota) => Some(quota),
-        Err(_) => None,
-    }
+    Quota::new(1, interval).burst(burst)
 }
 
 /// Construction. Options are set before the first use, which is any call of another method than
@@ -168,14 +162,11 @@ impl AdaptiveRate {
         /// # }
         /// ```
         pub fn new() -> Self {
-            let Some(start) = quota(DEFAULT_START, 1) else {
-                panic!("the rate to begin with is a quota");
-            };
             Self {
-                limiter: RateLimiter::new(start),
+                limiter: RateLimiter::new(quota(DEFAULT_INITIAL_RATE, 1)),
                 burst: 1,
                 max_pause: DEFAULT_MAX_PAUSE,
-                control: Control::new(RateRule::new(DEFAULT_LIMITS, DEFAULT_START)),
+                control: Control::new(RateRule::new(DEFAULT_LIMITS, DEFAULT_INITIAL_RATE)),
             }
         }
     }
@@ -206,9 +197,8 @@ impl AdaptiveRate {
             limits.0,
             limits.1
         );
-        let start = self.control.rule().start();
-        let burst = self.burst;
-        self.with(RateRule::new(limits, start), burst)
+        let initial = self.control.rule().initial;
+        self.with_rule(RateRule::new(limits, initial))
     }
 
     /// Sets the rate to begin with, in requests per second, 10 by default. A rate outside of the
@@ -219,14 +209,13 @@ impl AdaptiveRate {
     /// Panics after the first use, and if the rate is not a finite number above 0.
     #[track_caller]
     #[must_use]
-    pub fn start(self, rate: f64) -> Self {
+    pub fn initial_rate(self, rate: f64) -> Self {
         assert!(
             rate.is_finite() && rate > 0.0,
             "a rate must be a finite number above 0 per second, and this is {rate:?}"
         );
-        let limits = self.control.rule().limits();
-        let burst = self.burst;
-        self.with(RateRule::new(limits, rate), burst)
+        let limits = self.control.rule().limits;
+        self.with_rule(RateRule::new(limits, rate))
     }
 
     /// Sets how many requests may begin at once after a pause, 1 by default. The server must accept as
@@ -237,14 +226,15 @@ impl AdaptiveRate {
     /// Panics after the first use, and if the burst is 0, or above 250,000.
     #[track_caller]
     #[must_use]
-    pub fn burst(self, burst: u64) -> Self {
+    pub fn burst(mut self, burst: u64) -> Self {
         // Within nine years at the lowest rate, as every quota has to be.
         assert!(
-            burst > 0 && quota(BOUNDS.0, burst).is_some() && burst <= 250_000,
+            (1..=250_000).contains(&burst),
             "a burst must be from 1 to 250000, and this is {burst}"
         );
+        self.burst = burst;
         let rule = self.control.rule();
-        self.with(rule, burst)
+        self.with_rule(rule)
     }
 
     /// Sets the longest pause for a `retry_after`, one hour by default. After a longer one, requests
@@ -303,12 +293,10 @@ impl AdaptiveRate {
         self
     }
 
-    /// Returns it with another rule and burst.
+    /// Returns it with another rule, and the quota for its rate and the burst.
     #[track_caller]
-    fn with(mut self, rule: RateRule, burst: u64) -> Self {
-        let start = quota(rule.rate(), burst).expect("a rate within the bounds is a quota");
-        self.limiter = self.limiter.with_quota(start);
-        self.burst = burst;
+    fn with_rule(mut self, rule: RateRule) -> Self {
+        self.limiter = self.limiter.with_quota(quota(rule.rate, self.burst));
         self.control = Control::new(rule);
         self
     }
@@ -366,8 +354,7 @@ impl AdaptiveRate {
     /// [`Closed`](crate::ErrorKind::Closed).
     #[inline]
     pub fn try_acquire(&self) -> Result<RatePermit<&Self>, AcquireError> {
-        let charge = self.try_charge()?;
-        Ok(RatePermit::new(self, charge))
+        RatePermit::try_new(self)
     }
 
     /// Returns a permit now that can move into a task, or fails.
@@ -377,8 +364,7 @@ impl AdaptiveRate {
     /// The same as for [`try_acquire`](Self::try_acquire).
     #[inline]
     pub fn try_acquire_owned(self: Arc<Self>) -> Result<RatePermit<Arc<Self>>, AcquireError> {
-        let charge = self.try_charge()?;
-        Ok(RatePermit::new(self, charge))
+        RatePermit::try_new(self)
     }
 
     /// Closes the limiter: every waiter, and every later call, fails with
@@ -392,7 +378,7 @@ impl AdaptiveRate {
 impl AdaptiveRate {
     /// Returns the rate, in requests per second.
     pub fn rate(&self) -> f64 {
-        self.control.rule().rate()
+        self.control.rule().rate
     }
 
     /// Returns whether it was [closed](Self::close).
@@ -414,7 +400,7 @@ impl AdaptiveRate {
     /// use tollgate::Clock;
     /// use tollgate::adaptive::AdaptiveRate;
     ///
-    /// let rate = AdaptiveRate::new().start(100.0).clock(Clock::manual());
+    /// let rate = AdaptiveRate::new().initial_rate(100.0).clock(Clock::manual());
     /// rate.try_acquire()?.throttled(None);
     ///
     /// let snapshot = rate.snapshot();
@@ -426,18 +412,13 @@ impl AdaptiveRate {
         let succeeded = self.control.succeeded();
         let rule = self.control.rule();
         RateSnapshot {
-            rate: rule.rate(),
-            limits: rule.limits().0..=rule.limits().1,
+            rate: rule.rate,
+            limits: rule.limits.0..=rule.limits.1,
             succeeded,
             refusals: rule.refusals,
             cuts: rule.cuts,
             waiting,
         }
-    }
-
-    /// Returns what the limiter allows now.
-    pub(crate) fn status(&self) -> LimitStatus {
-        self.limiter.status()
     }
 }
 
@@ -463,13 +444,6 @@ pub struct RateSnapshot {
 /// What callers and permits do.
 impl AdaptiveRate {
     /// Makes a step of growth that is due.
-    /// Charges a request without waiting.
-    #[inline(always)]
-    pub(super) fn try_charge(&self) -> Result<Charge, AcquireError> {
-        self.step_if_due();
-        self.limiter.try_acquire()
-    }
-
     #[inline(always)]
     fn step_if_due(&self) {
         if self.control.is_due() {
@@ -501,9 +475,7 @@ impl AdaptiveRate {
 
     fn set_rate(&self, rate: f64) {
         // It is within the bounds, where every rate is a quota.
-        if let Some(quota) = quota(rate, self.burst) {
-            self.limiter.set_quota(quota);
-        }
+        self.limiter.set_quota(quota(rate, self.burst));
     }
 }
 

@@ -55,10 +55,10 @@ const SAMPLE_CALLS: f64 = 8.0;
 #[derive(Clone, Debug)]
 pub(super) struct RateRule {
     /// The lowest and the highest rate, per second.
-    limits: (f64, f64),
+    pub(super) limits: (f64, f64),
     /// The rate to begin with, which may be outside of the limits.
-    start: f64,
-    rate: f64,
+    pub(super) initial: f64,
+    pub(super) rate: f64,
     /// `None` before the first refusal.
     curve: Option<Curve>,
     /// The seconds since the last cut in which the rate was used.
@@ -77,11 +77,11 @@ pub(super) struct RateRule {
 
 impl RateRule {
     /// Creates a rule that begins at a rate, or at the limit that is closest to it.
-    pub(super) const fn new(limits: (f64, f64), start: f64) -> Self {
+    pub(super) const fn new(limits: (f64, f64), initial: f64) -> Self {
         Self {
             limits,
-            start,
-            rate: start.clamp(limits.0, limits.1),
+            initial,
+            rate: initial.clamp(limits.0, limits.1),
             curve: None,
             used: 0.0,
             active: 0.0,
@@ -92,19 +92,6 @@ impl RateRule {
             refusals: 0,
             cuts: 0,
         }
-    }
-
-    /// Returns the rate to begin with, before the first use.
-    pub(super) const fn start(&self) -> f64 {
-        self.start
-    }
-
-    pub(super) const fn limits(&self) -> (f64, f64) {
-        self.limits
-    }
-
-    pub(super) const fn rate(&self) -> f64 {
-        self.rate
     }
 
     /// Returns the seconds after which the next step is due.

@@ -5,23 +5,17 @@
 //! permit and when it ends, so the time in the semaphore's own queue is not counted.
 
 mod acquire;
-mod permit;
 
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-pub use self::acquire::Acquire;
-pub use self::permit::AdaptivePermit;
-use self::permit::Measured;
-use super::Feedback;
-use super::controller::{Controller, Gradient, SampleWindow};
-use super::sampler::{Range, Sampler};
+pub use self::acquire::{Acquire, AdaptivePermit};
+use super::controller::{Controller, Gradient};
+use super::sampler::{AdaptiveSnapshot, Sampler};
 use crate::concurrency::{Semaphore, WaitIdle};
 use crate::error::AcquireError;
 use crate::first_use::too_late;
-use crate::limit_status::LimitStatus;
-use crate::snapshot::Snapshot;
 use crate::time::Clock;
 use crate::wait::Waiting;
 
@@ -117,9 +111,8 @@ use crate::wait::Waiting;
 /// # }
 /// ```
 pub struct AdaptiveSemaphore {
-    semaphore: Semaphore,
-    sampler: Sampler,
-    clock: Clock,
+    pub(super) semaphore: Semaphore,
+    pub(super) sampler: Sampler,
 }
 
 /// Construction. Options are set before the first use, which is a call that is measured, or was: an option
@@ -135,12 +128,11 @@ impl AdaptiveSemaphore {
     /// Panics if the controller's initial limit is not a finite number above 0.
     #[track_caller]
     pub fn new(controller: impl Controller + 'static) -> Self {
-        let sampler = Sampler::new(Box::new(controller), Range { min: 1, max: 1000 });
-        Self {
-            semaphore: Semaphore::new(sampler.permits()),
-            sampler,
-            clock: Clock::default(),
-        }
+        let semaphore = Self {
+            semaphore: Semaphore::new(0),
+            sampler: Sampler::new(Box::new(controller)),
+        };
+        semaphore.limits(1..=1000)
     }
 
     /// Sets the range in which the limit stays, 1 to 1000 by default. With a range of one number
@@ -168,9 +160,8 @@ impl AdaptiveSemaphore {
             "limits must be a range within 1..={}, and these are {min}..={max}",
             Semaphore::MAX_PERMITS
         );
-        let semaphore = self.unused();
-        semaphore.sampler.set_range(Range { min, max });
-        let permits = semaphore.sampler.permits();
+        let mut semaphore = self.unused();
+        let permits = semaphore.sampler.set_limits((min, max));
         semaphore.semaphore.set_permits(permits);
         semaphore
     }
@@ -197,7 +188,7 @@ impl AdaptiveSemaphore {
     #[track_caller]
     pub fn clock(self, clock: impl Into<Clock>) -> Self {
         let mut semaphore = self.unused();
-        semaphore.clock = clock.into();
+        semaphore.sampler.clock = clock.into();
         semaphore
     }
 
@@ -281,8 +272,7 @@ impl AdaptiveSemaphore {
     /// ```
     #[inline]
     pub fn try_acquire(&self) -> Result<AdaptivePermit<&Self>, AcquireError> {
-        self.try_take()?;
-        Ok(AdaptivePermit::new(self))
+        AdaptivePermit::try_new(self)
     }
 
     /// Takes a permit that shares the semaphore, without waiting.
@@ -292,8 +282,7 @@ impl AdaptiveSemaphore {
     /// The same as for [`try_acquire`](Self::try_acquire).
     #[inline]
     pub fn try_acquire_owned(self: Arc<Self>) -> Result<AdaptivePermit<Arc<Self>>, AcquireError> {
-        self.try_take()?;
-        Ok(AdaptivePermit::new(self))
+        AdaptivePermit::try_new(self)
     }
 }
 
@@ -301,14 +290,7 @@ impl AdaptiveSemaphore {
 impl AdaptiveSemaphore {
     /// Returns the state of the semaphore and of the window.
     pub fn snapshot(&self) -> AdaptiveSnapshot {
-        let (window, counts) = self.sampler.counts();
-        AdaptiveSnapshot {
-            permits: self.semaphore.snapshot(),
-            window,
-            windows: counts.windows,
-            lost_samples: counts.lost_samples,
-            rejected_targets: counts.rejected_targets,
-        }
+        self.sampler.snapshot(self.semaphore.snapshot())
     }
 
     /// Closes the semaphore: every waiter and every later caller gets
@@ -326,41 +308,6 @@ impl AdaptiveSemaphore {
     /// wait runs on tokio's time or the system's, and not on the clock of the semaphore.
     pub fn wait_idle(&self) -> Waiting<WaitIdle<&Semaphore>> {
         self.semaphore.wait_idle()
-    }
-
-    /// Returns what it allows, without a lock.
-    pub(crate) fn status(&self) -> LimitStatus {
-        self.semaphore.status()
-    }
-
-    /// Takes a permit without waiting, whose call has not begun.
-    #[inline]
-    pub(super) fn try_take(&self) -> Result<(), AcquireError> {
-        self.semaphore.try_take(1)
-    }
-
-    /// Begins a call whose permit has just been received.
-    #[inline]
-    fn begin(&self) -> Option<Measured> {
-        let place = self.sampler.begin()?;
-        Some(Measured {
-            place,
-            in_flight: self.semaphore.in_use(),
-            began: self.clock.now(),
-        })
-    }
-
-    /// Ends a call that was measured, and changes the limit if that ends the window.
-    fn end(&self, call: Measured, feedback: Feedback) {
-        let latency = match feedback {
-            Feedback::Success => Some(self.clock.now().saturating_since(call.began)),
-            Feedback::Overloaded { .. } => None,
-            Feedback::Ignored => return self.sampler.ignore(call.place),
-        };
-        self.sampler
-            .end(call.place, latency, call.in_flight, |limit| {
-                self.semaphore.set_permits(limit);
-            });
     }
 }
 
@@ -381,23 +328,4 @@ impl fmt::Debug for AdaptiveSemaphore {
             .field("closed", &self.is_closed())
             .finish_non_exhaustive()
     }
-}
-
-/// The state of an [`AdaptiveSemaphore`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct AdaptiveSnapshot {
-    /// Its permits and waiters, at one moment: the limit in force, and the calls in flight, which can
-    /// be more than the limit after it was lowered. With the default controller the limit halves for a
-    /// window now and then, which is a probe of the latency without a queue and no sign of overload.
-    pub permits: Snapshot,
-    /// The samples since the last change of the limit.
-    pub window: SampleWindow,
-    /// How many windows have ended.
-    pub windows: u64,
-    /// How many samples were dropped, because another thread was adding one.
-    pub lost_samples: u64,
-    /// How many times the limit stayed because the controller asked for one that is not a finite
-    /// number above 0, or panicked.
-    pub rejected_targets: u64,
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::{RngSeed, TestCaseError};
-use tollgate::fair::{Acquire, Class, FairPermit, FairQueue, Order, Share};
+use tollgate::fair::{Acquire, Class, FairPermit, FairQueue, Share};
 use tollgate::throttle::Weighted;
 use tollgate::{AcquireError, Clock, Semaphore, Throttle, Waiting};
 
@@ -46,20 +46,17 @@ fn milliseconds(milliseconds: u64) -> Duration {
 }
 
 fn class() -> impl Strategy<Value = naive::Class> {
-    let order = prop_oneof![
-        Just(Order::Fifo),
-        (0..30_u64).prop_map(|limit| Order::AdaptiveLifo(milliseconds(limit))),
-    ];
+    let adaptive_lifo = prop::option::weighted(0.5, (0..30_u64).prop_map(milliseconds));
     let most = prop_oneof![Just(u64::from(u32::MAX)), 1..4_u64];
     let max_waiters = prop_oneof![3 => Just(usize::MAX), 1 => 0..4_usize];
     let weight = prop::sample::select(vec![1, 2, 4]);
-    (0..3_u8, weight, most, max_waiters, order).prop_map(
-        |(priority, weight, most, max_waiters, order)| naive::Class {
+    (0..3_u8, weight, most, max_waiters, adaptive_lifo).prop_map(
+        |(priority, weight, most, max_waiters, adaptive_lifo)| naive::Class {
             priority,
             weight,
             most,
             max_waiters,
-            order,
+            adaptive_lifo,
             held: 0,
             start: 0,
             finish: 0,
@@ -103,12 +100,15 @@ fn queue(settings: &Settings, clock: &Clock) -> Queue {
     let queue = FairQueue::new(Arc::new(Semaphore::new(settings.permits)))
         .classes(move |key: &usize| {
             let class = &classes[*key];
-            Class::new()
+            let settings = Class::new()
                 .priority(class.priority)
                 .weight(u32::try_from(class.weight).unwrap())
                 .max_concurrency(u32::try_from(class.most).unwrap())
-                .max_waiters(class.max_waiters)
-                .order(class.order)
+                .max_waiters(class.max_waiters);
+            match class.adaptive_lifo {
+                Some(limit) => settings.adaptive_lifo(limit),
+                None => settings,
+            }
         })
         .max_waiters(settings.max_waiters)
         .clock(clock);
@@ -173,7 +173,7 @@ fn run(settings: Settings, steps: Vec<Step>) -> Result<(), TestCaseError> {
         served: Vec::new(),
     };
     // The cost for which the entrant waits changes only when somebody comes or goes, not with time.
-    let has_times = |class: &naive::Class| matches!(class.order, Order::AdaptiveLifo(_));
+    let has_times = |class: &naive::Class| class.adaptive_lifo.is_some();
     let one_cost = settings.aging.is_some() || settings.classes.iter().any(has_times);
     let most = settings.permits as u64;
     let cost_of = |cost: u64| if one_cost { 1 } else { 1 + cost % most };

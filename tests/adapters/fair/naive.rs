@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use tollgate::ErrorKind;
-use tollgate::fair::{Order, Share};
+use tollgate::fair::Share;
 
 /// The settings of a class, and its state.
 #[derive(Clone, Debug)]
@@ -15,7 +15,7 @@ pub(crate) struct Class {
     pub(crate) weight: u64,
     pub(crate) most: u64,
     pub(crate) max_waiters: usize,
-    pub(crate) order: Order,
+    pub(crate) adaptive_lifo: Option<Duration>,
     pub(crate) held: u64,
     pub(crate) start: u64,
     pub(crate) finish: u64,
@@ -63,7 +63,7 @@ impl Model {
     }
 
     fn level(&self, class: usize) -> u8 {
-        if self.classes[class].order != Order::Fifo {
+        if self.classes[class].adaptive_lifo.is_some() {
             return self.classes[class].priority;
         }
         let oldest = self
@@ -98,13 +98,11 @@ impl Model {
     }
 
     fn is_lifo(&self, class: usize) -> bool {
-        match self.classes[class].order {
-            Order::AdaptiveLifo(limit) => {
-                let oldest = self.of(class).first().copied();
-                oldest.is_some_and(|oldest| self.now - oldest.since > limit)
-            }
-            _ => false,
-        }
+        let oldest = self.of(class).first().copied();
+        let limit = self.classes[class].adaptive_lifo;
+        limit
+            .zip(oldest)
+            .is_some_and(|(limit, oldest)| self.now - oldest.since > limit)
     }
 
     fn choose(&mut self) -> Option<Waiter> {

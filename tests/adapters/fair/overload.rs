@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use tollgate::fair::{Class, FairQueue, Order};
+use tollgate::fair::{Class, FairQueue};
 use tollgate::{Clock, Semaphore};
 
 use crate::support::Waiter;
@@ -37,10 +37,10 @@ enum Event {
 
 /// Returns how many requests were answered within their deadline, and how many in all, before and
 /// after the capacity fell.
-fn answered(order: Order, seed: u64, work: impl Fn(&mut Random) -> u64) -> [(u64, u64); 2] {
+fn answered(settings: Class, seed: u64, work: impl Fn(&mut Random) -> u64) -> [(u64, u64); 2] {
     let clock = Clock::manual();
     let queue = FairQueue::new(Arc::new(Semaphore::new(PERMITS[0])))
-        .classes(move |()| Class::new().order(order))
+        .classes(move |()| settings)
         .clock(&clock);
     let class = queue.class(());
     let mut random = Random::new(seed);
@@ -93,14 +93,15 @@ fn answered(order: Order, seed: u64, work: impl Fn(&mut Random) -> u64) -> [(u64
     answered
 }
 
-const ADAPTIVE: Order = Order::AdaptiveLifo(Duration::from_millis(50));
+const FIFO: Class = Class::new();
+const ADAPTIVE: Class = FIFO.adaptive_lifo(Duration::from_millis(50));
 
 /// The capacity is 1000 and then 500 a second.
 #[test]
 fn acquire_in_adaptive_lifo_order_after_a_loss_of_capacity_answers_500_a_second_in_time() {
     let work = |_: &mut Random| WORK as u64;
     for seed in 0..3 {
-        let [_, (fifo, _)] = answered(Order::Fifo, seed, work);
+        let [_, (fifo, _)] = answered(FIFO, seed, work);
         let [before, after] = answered(ADAPTIVE, seed, work);
         assert!(before.0 >= 990 * SECONDS, "{before:?}");
         assert!(after.0 >= 500 * SECONDS, "{after:?}");
@@ -113,7 +114,7 @@ fn acquire_in_adaptive_lifo_order_after_a_loss_of_capacity_answers_500_a_second_
 fn acquire_in_adaptive_lifo_order_of_calls_of_random_lengths_answers_in_time() {
     let work = |random: &mut Random| exponential(random, WORK);
     for seed in 0..3 {
-        let [_, (fifo, of_fifo)] = answered(Order::Fifo, seed, work);
+        let [_, (fifo, of_fifo)] = answered(FIFO, seed, work);
         let [_, (lifo, of_lifo)] = answered(ADAPTIVE, seed, work);
         // Whatever is worked on is answered in time, at the capacity.
         assert_eq!(lifo, of_lifo);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use tollgate::fair::{Acquire, Class, FairPermit, FairQueue, Order, Share};
+use tollgate::fair::{Acquire, Class, FairPermit, FairQueue, Share};
 use tollgate::{BoxThrottle, Clock, ErrorKind, Quota, RateLimiter, Semaphore, Throttle, Waiting};
 
 use crate::support::Waiter;
@@ -22,11 +22,9 @@ fn operations() -> u64 {
 fn class(key: &u32) -> Class {
     let class = Class::new().priority((key % 3) as u8).weight(1 + key % 4);
     match key % 5 {
-        0 => class
-            .order(Order::AdaptiveLifo(Duration::ZERO))
-            .max_waiters(3),
+        0 => class.adaptive_lifo(Duration::ZERO).max_waiters(3),
         1 => class.max_concurrency(2),
-        2 => class.order(Order::AdaptiveLifo(Duration::from_micros(20))),
+        2 => class.adaptive_lifo(Duration::from_micros(20)),
         _ => class,
     }
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::fair::{Class, FairQueue, Order, Share};
+use tollgate::fair::{Class, FairQueue, Share};
 use tollgate::throttle::Weighted;
 use tollgate::{Clock, Semaphore};
 
@@ -104,7 +104,7 @@ fn acquire_of_a_class_that_serves_the_newest_first_does_not_age() {
     let queue = FairQueue::new(slots(1))
         .classes(|is_high| match is_high {
             true => Class::new().priority(100),
-            false => Class::new().order(Order::AdaptiveLifo(MILLISECOND)),
+            false => Class::new().adaptive_lifo(MILLISECOND),
         })
         .aging(10 * MILLISECOND)
         .clock(&clock);

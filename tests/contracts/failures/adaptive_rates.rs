@@ -10,7 +10,10 @@ const MS: Duration = Duration::from_millis(1);
 
 fn starting_at(rate: f64) -> (ManualClock, AdaptiveRate) {
     let clock = Clock::manual();
-    let rate = AdaptiveRate::new().start(rate).burst(100).clock(&clock);
+    let rate = AdaptiveRate::new()
+        .initial_rate(rate)
+        .burst(100)
+        .clock(&clock);
     (clock, rate)
 }
 
@@ -101,7 +104,7 @@ fn absurd_retry_after_stops_the_client() {
 #[test]
 fn refund_is_lost_to_a_change_of_the_rate() {
     let clock = Clock::manual();
-    let rate = AdaptiveRate::new().start(100.0).clock(&clock);
+    let rate = AdaptiveRate::new().initial_rate(100.0).clock(&clock);
     let none = Semaphore::new(0);
     for _ in 0..3_000 {
         clock.advance(MS);

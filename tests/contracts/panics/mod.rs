@@ -129,9 +129,13 @@ fn adaptive_rates_that_are_none() {
     no_panic(|| rate().limits(0.001..=1e6).limits(5.0..=5.0));
     for start in [0.0, -1.0, nan, f64::INFINITY] {
         let expected = format!("a finite number above 0 per second, and this is {start:?}");
-        row(&expected, || rate().start(start));
+        row(&expected, || rate().initial_rate(start));
     }
-    no_panic(|| rate().start(f64::MIN_POSITIVE).start(f64::MAX));
+    no_panic(|| {
+        rate()
+            .initial_rate(f64::MIN_POSITIVE)
+            .initial_rate(f64::MAX)
+    });
     for burst in [0, 250_001, u64::MAX] {
         let expected = format!("a burst must be from 1 to 250000, and this is {burst}");
         row(&expected, || rate().burst(burst));
@@ -640,7 +644,7 @@ fn a_panic_of_a_constructor_points_to_its_caller() {
         AdaptiveSemaphore::new(Initial(f64::NAN));
         adaptive().limits(0..=1);
         AdaptiveRate::new().limits(0.0..=1.0);
-        AdaptiveRate::new().start(0.0);
+        AdaptiveRate::new().initial_rate(0.0);
         AdaptiveRate::new().burst(0);
     }
     #[cfg(feature = "channel")]

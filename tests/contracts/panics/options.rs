@@ -103,7 +103,7 @@ fn option_of_an_adaptive_rate_after_the_first_use_panics() {
         ],
         &[
             |rate| rate.limits(1.0..=20.0),
-            |rate| rate.start(11.0),
+            |rate| rate.initial_rate(11.0),
             |rate| rate.burst(1),
             |rate| rate.max_pause(SECOND),
             |rate| rate.max_waiters(1),

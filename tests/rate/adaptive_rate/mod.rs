@@ -12,7 +12,7 @@ use tollgate::{Clock, ManualClock};
 /// A rate on a clock that is moved by hand, which begins at so many per second.
 fn starting_at(rate: f64) -> (ManualClock, AdaptiveRate) {
     let clock = Clock::manual();
-    let rate = AdaptiveRate::new().start(rate).clock(&clock);
+    let rate = AdaptiveRate::new().initial_rate(rate).clock(&clock);
     (clock, rate)
 }
 

@@ -228,7 +228,7 @@ fn options_in_any_order_are_kept() {
     let clock = Clock::manual();
     let rate = AdaptiveRate::new()
         .clock(&clock)
-        .start(50.0)
+        .initial_rate(50.0)
         .max_waiters(0)
         .burst(2)
         .limits(1.0..=20.0);

@@ -16,7 +16,7 @@ fn all_succeed(rule: &mut RateRule, from: f64, to: f64, succeeded: &mut u64) {
     while now < to {
         rule.grow(at(now), *succeeded);
         *succeeded += 1;
-        now += 1.0 / rule.rate();
+        now += 1.0 / rule.rate;
     }
 }
 
@@ -24,7 +24,7 @@ fn all_succeed(rule: &mut RateRule, from: f64, to: f64, succeeded: &mut u64) {
 fn grow_before_a_refusal_doubles_four_times_in_five_seconds() {
     let (mut rule, mut succeeded) = (RateRule::new(LIMITS, 100.0), 0);
     all_succeed(&mut rule, 0.0, 5.0, &mut succeeded);
-    assert!((1_500.0..1_650.0).contains(&rule.rate()), "{}", rule.rate());
+    assert!((1_500.0..1_650.0).contains(&rule.rate), "{}", rule.rate);
 }
 
 #[test]
@@ -34,17 +34,17 @@ fn grow_without_use_changes_nothing() {
     for n in 0..1_000 {
         rule.grow(at(n as f64 * 0.03), n);
     }
-    assert_eq!(rule.rate(), 100.0);
+    assert_eq!(rule.rate, 100.0);
     // Nothing for an hour.
     rule.grow(at(3_600.0), 1_000);
-    assert_eq!(rule.rate(), 100.0);
+    assert_eq!(rule.rate, 100.0);
 }
 
 #[test]
 fn refuse_cuts_once_for_requests_that_began_before_a_sample_after_the_cut() {
     let mut rule = RateRule::new(LIMITS, 100.0);
     assert!(rule.refuse(at(1.0), at(1.1), 50));
-    assert_eq!(rule.rate(), 85.0);
+    assert_eq!(rule.rate, 85.0);
     // Eight calls at 85 per second take 94 ms, and a sample is at least 100 ms.
     for began in [0.5, 1.05, 1.1, 1.199] {
         assert!(!rule.refuse(at(began), at(1.3), 60));
@@ -57,9 +57,9 @@ fn refuse_cuts_once_for_requests_that_began_before_a_sample_after_the_cut() {
 fn refuse_of_everything_cuts_to_half_each_time() {
     let mut rule = RateRule::new(LIMITS, 1_000.0);
     rule.refuse(at(0.0), at(0.0), 0);
-    assert_eq!(rule.rate(), 850.0);
+    assert_eq!(rule.rate, 850.0);
     rule.refuse(at(0.2), at(0.2), 0);
-    assert_eq!(rule.rate(), 850.0 / 2.0 * 0.85);
+    assert_eq!(rule.rate, 850.0 / 2.0 * 0.85);
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn refuse_by_a_slower_server_cuts_to_what_went_through() {
         rule.grow(at(f64::from(ms) / 1e3), u64::from(ms) / 2);
     }
     assert!(rule.refuse(at(0.15), at(0.2), 100));
-    assert!((rule.rate() - 0.85 * 500.0).abs() < 10.0, "{}", rule.rate());
+    assert!((rule.rate - 0.85 * 500.0).abs() < 10.0, "{}", rule.rate);
 }
 
 #[test]
@@ -80,12 +80,12 @@ fn refuse_after_a_bucket_filled_up_aims_below_the_rate_at_the_cut() {
     rule.refuse(at(0.0), at(0.0), 0);
     let mut succeeded = 0;
     all_succeed(&mut rule, 0.0, 8.0, &mut succeeded);
-    let rate = rule.rate();
+    let rate = rule.rate;
     let went_through = succeeded as f64 / 8.0;
     assert!(went_through < 0.99 * rate);
     rule.refuse(at(8.0), at(8.0), succeeded);
     let plateau = rate - (rate - went_through) / 4.0;
-    assert!((rule.rate() - 0.85 * plateau).abs() < 1.0);
+    assert!((rule.rate - 0.85 * plateau).abs() < 1.0);
 }
 
 #[test]
@@ -218,12 +218,12 @@ proptest! {
     ) {
         let mut rule = RateRule::new(LIMITS, start);
         let mut naive = Naive {
-            rate: rule.rate(),
+            rate: rule.rate,
             steps: Vec::new(),
             begin: (Tick::default(), 0),
             plateau: None,
             cut: None,
-            start: rule.rate(),
+            start: rule.rate,
         };
         let (mut now, mut succeeded) = (Tick::default(), 0);
         for event in events {
@@ -240,7 +240,7 @@ proptest! {
                     prop_assert_eq!(naive.refuse(began, now, succeeded), cut);
                 }
             }
-            let rate = rule.rate();
+            let rate = rule.rate;
             prop_assert!((LIMITS.0..=LIMITS.1).contains(&rate));
             prop_assert!((rate / naive.rate - 1.0).abs() < 1e-6, "{} {}", rate, naive.rate);
             prop_assert!(rule.next_step() >= rule.last_step);
@@ -252,10 +252,10 @@ proptest! {
         let mut rule = RateRule::new(LIMITS, 1e6);
         let mut now = Tick::default();
         for gap in gaps {
-            let before = rule.rate();
+            let before = rule.rate;
             now = now.saturating_add(Duration::from_nanos(gap));
             rule.refuse(now, now, 0);
-            prop_assert!((LIMITS.0..=before).contains(&rule.rate()));
+            prop_assert!((LIMITS.0..=before).contains(&rule.rate));
         }
     }
 }
