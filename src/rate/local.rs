@@ -325,11 +325,6 @@ impl LocalLimiter {
     pub fn snapshot(&self) -> Snapshot {
         self.limiter.snapshot()
     }
-
-    /// Returns how much the handle charges at once, if that much is available.
-    pub fn batch(&self) -> u64 {
-        self.batch
-    }
 }
 
 impl Drop for LocalLimiter {

@@ -59,12 +59,6 @@ impl RateLimiter {
         locked.pause(until);
     }
 
-    /// Pauses the limiter until a tick of its clock, unless it is already paused for longer. See
-    /// [`pause_for`](Self::pause_for). A tick that has passed does nothing.
-    pub fn pause_until(&self, until: Tick) {
-        self.here().lock_on_time().pause(until);
-    }
-
     /// Returns the tick of its clock at which a [pause](Self::pause_for) ends; `None` if the limiter
     /// is not paused. How long that is from now is the `retry_after` of [`peek`](Self::peek).
     ///
@@ -77,7 +71,7 @@ impl RateLimiter {
     /// let clock = Clock::manual();
     /// let limiter = RateLimiter::new(Quota::per_second(10)).clock(&clock);
     /// let end = clock.now().saturating_add(Duration::from_secs(60));
-    /// limiter.pause_until(end);
+    /// limiter.pause_for(Duration::from_secs(60));
     /// assert_eq!(limiter.paused_until(), Some(end));
     /// clock.advance(Duration::from_secs(60));
     /// assert_eq!(limiter.paused_until(), None);

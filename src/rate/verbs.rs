@@ -82,7 +82,8 @@ impl RateLimiter {
         Waiting::new(Acquire::new(self, n))
     }
 
-    /// Waits like [`acquire`](Self::acquire), with a future that can move into a task.
+    /// Waits like [`acquire`](Self::acquire), with a future that can move into a task. For another cost
+    /// than 1, see [`cost_owned`](Self::cost_owned).
     ///
     /// # Examples
     ///
@@ -99,13 +100,7 @@ impl RateLimiter {
     /// ```
     #[inline]
     pub fn acquire_owned(self: Arc<Self>) -> Waiting<Acquire<Arc<Self>>> {
-        self.acquire_many_owned(1)
-    }
-
-    /// Waits like [`acquire_many`](Self::acquire_many), with a future that can move into a task.
-    #[inline]
-    pub fn acquire_many_owned(self: Arc<Self>, n: u64) -> Waiting<Acquire<Arc<Self>>> {
-        Waiting::new(Acquire::new(self, n))
+        Waiting::new(Acquire::new(self, 1))
     }
 
     /// Returns the tick of a charge, or the current one.

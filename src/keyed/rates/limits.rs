@@ -281,7 +281,7 @@ impl<K> Limits for Rates<K> {
     }
 
     fn wait_for_shared(dedicated: Arc<RateLimiter>, cost: u64) -> Acquire<Arc<RateLimiter>> {
-        dedicated.acquire_many_owned(cost).into_inner()
+        Acquire::new(dedicated, cost)
     }
 
     fn tick(&self, charge: Option<&Charge>) -> Option<Tick> {
