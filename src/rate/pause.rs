@@ -53,10 +53,7 @@ impl RateLimiter {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     pub fn pause_for(&self, duration: Duration) {
-        let here = self.here();
-        let mut locked = here.lock_on_time();
-        let until = locked.now.saturating_add(duration);
-        locked.pause(until);
+        self.shared().locked(|locked| locked.pause_for(duration));
     }
 
     /// Returns the tick of its clock at which a [pause](Self::pause_for) ends; `None` if the limiter
@@ -77,9 +74,8 @@ impl RateLimiter {
     /// assert_eq!(limiter.paused_until(), None);
     /// ```
     pub fn paused_until(&self) -> Option<Tick> {
-        let here = self.here();
-        let locked = here.lock_on_time();
-        locked.is_paused().then_some(locked.paused_until)
+        let paused = |locked: &mut Locked<'_>| locked.is_paused().then_some(locked.paused_until);
+        self.shared().locked(paused)
     }
 }
 
@@ -95,8 +91,9 @@ impl Locked<'_> {
         self.now < self.paused_until
     }
 
-    /// Admits nothing before a tick, and then one by one, unless it is paused for longer.
-    fn pause(&mut self, until: Tick) {
+    /// Admits nothing for a while, and then one by one, unless it is paused for longer.
+    fn pause_for(&mut self, duration: Duration) {
+        let until = self.now.saturating_add(duration);
         if until <= self.now || until <= self.paused_until {
             return;
         }

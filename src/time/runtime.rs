@@ -10,8 +10,8 @@
 //!    runtime, or the outside of all. [`ByRuntime`] has a state for each, whose clock is bound to the
 //!    home and reads its time from anywhere.
 //! 4. A home ends with its runtime, since a task of the runtime holds it. States of homes that have
-//!    ended are dropped before another one is made, so there are never more than runtimes were in use
-//!    at once, and one, unless somebody has still to take what is kept in them.
+//!    ended are dropped when another one is made, so there are never more than runtimes were in use
+//!    at once, and one.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -207,77 +207,45 @@ impl Home {
 }
 
 /// The states of a limiter on tokio's time: one for each home in which it is used.
-pub(crate) struct ByRuntime<T>(Mutex<States<T>>);
-
-struct States<T> {
-    list: Vec<State<T>>,
-    /// The last number that was given.
-    last: u32,
-}
-
-struct State<T> {
-    home: Arc<Home>,
-    state: Arc<T>,
-}
+pub(crate) struct ByRuntime<T>(Mutex<Vec<(Arc<Home>, Arc<T>)>>);
 
 impl<T> ByRuntime<T> {
     pub(super) fn new() -> Option<Self> {
-        let list = Vec::new();
-        Some(Self(Mutex::new(States { list, last: 0 })))
+        Some(Self(Mutex::new(Vec::new())))
     }
 
-    /// Returns the state of the current home. Creates it with `new`, which gets that home and its
-    /// number, which is not 0; first drops the states of runtimes that have ended, if they are
-    /// `unused`.
-    pub(crate) fn here(
-        &self,
-        unused: impl Fn(&T) -> bool,
-        new: impl FnOnce(Arc<Home>, u32) -> Arc<T>,
-    ) -> Arc<T> {
+    /// Returns the state of the current home. Creates it with `new`, and then drops the states of
+    /// runtimes that have ended.
+    pub(crate) fn here(&self, new: impl FnOnce(Arc<Home>) -> Arc<T>) -> Arc<T> {
         let id = current();
-        let is_here = |home: &Home| home.id == id && !home.has_ended();
-        if let Some(here) = self.find_in(|one| is_here(&one.home)) {
+        if let Some(here) = self.find(|home| home.id == id && !home.has_ended()) {
             return here;
         }
         // Under no lock, because it spawns.
         let home = Home::current();
         let mut states = lock(&self.0);
         // Another thread has made it, or it is the outside of a runtime that is being dropped.
-        let same = |state: &&State<T>| Arc::ptr_eq(&state.home, &home);
-        if let Some(here) = states.list.iter().find(same) {
-            return Arc::clone(&here.state);
+        if let Some((_, here)) = states.iter().find(|(of, _)| Arc::ptr_eq(of, &home)) {
+            return Arc::clone(here);
         }
-        let all = std::mem::take(&mut states.list).into_iter();
-        let (ended, kept) = all.partition(|one| one.home.has_ended() && unused(&one.state));
-        states.list = kept;
-        // It takes a process of 4,000 million runtimes to give one number to two waiters.
-        states.last = states.last.checked_add(1).unwrap_or(1);
-        let number = states.last;
-        let state = new(Arc::clone(&home), number);
-        let here = Arc::clone(&state);
-        states.list.push(State { home, state });
+        let ended: Vec<_> = states.extract_if(.., |(of, _)| of.has_ended()).collect();
+        let state = new(Arc::clone(&home));
+        states.push((home, Arc::clone(&state)));
         drop(states);
-        let ended: Vec<State<T>> = ended;
         drop(ended);
-        here
+        state
     }
 
-    /// Returns the state that is meant.
-    pub(crate) fn find(&self, is: impl Fn(&T) -> bool) -> Option<Arc<T>> {
-        self.find_in(|one| is(&one.state))
-    }
-
-    fn find_in(&self, is: impl Fn(&State<T>) -> bool) -> Option<Arc<T>> {
+    fn find(&self, is: impl Fn(&Home) -> bool) -> Option<Arc<T>> {
         let states = lock(&self.0);
-        let found = states.list.iter().find(|one| is(one))?;
-        Some(Arc::clone(&found.state))
+        let (_, found) = states.iter().find(|(home, _)| is(home))?;
+        Some(Arc::clone(found))
     }
 
     /// Returns all states.
     pub(crate) fn all(&self) -> Vec<Arc<T>> {
         let states = lock(&self.0);
-        let all = states.list.iter().map(|state| Arc::clone(&state.state));
-        all.collect()
+        states.iter().map(|(_, state)| Arc::clone(state)).collect()
     }
 }
 
@@ -349,12 +317,15 @@ fn spawn_timer(runtime: &Handle, away: Duration, waker: Waker, home: Option<Arc<
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicU32;
+
     use super::*;
 
     #[test]
     fn here_drops_the_states_of_runtimes_that_have_ended() {
         let states = ByRuntime::new().unwrap();
-        let here = || *states.here(|_| true, |_, number| Arc::new(number));
+        let made = AtomicU32::new(0);
+        let here = || *states.here(|_| Arc::new(1 + made.fetch_add(1, Ordering::Relaxed)));
         let runtime = || {
             let mut runtime = tokio::runtime::Builder::new_current_thread();
             runtime.build().unwrap()
@@ -374,18 +345,6 @@ mod tests {
         assert_eq!(states.all().len(), 2);
         let ids: Vec<_> = lock(&HOMES).iter().map(|home| home.id).collect();
         assert!(ids.contains(&Some(stays.handle().id())));
-    }
-
-    /// Its waiters have to be found.
-    #[test]
-    fn here_keeps_the_state_of_a_runtime_that_has_ended_while_it_is_used() {
-        let states = ByRuntime::new().unwrap();
-        let here = || *states.here(|_| false, |_, number| Arc::new(number));
-        for number in 1..10 {
-            let runtime = tokio::runtime::Builder::new_current_thread().build();
-            assert_eq!(runtime.unwrap().block_on(async { here() }), number);
-        }
-        assert_eq!(states.find(|state| *state == 3).as_deref(), Some(&3));
     }
 
     /// A waiter that leaves its queue there would otherwise release the next one ahead of its time.
