@@ -51,7 +51,7 @@ const MOST_REFUNDED: u64 = 1 << 62;
 
 /// The lock of a limiter, with the time.
 pub(super) struct Locked<'a> {
-    shared: &'a Shared,
+    pub(super) shared: &'a Shared,
     /// `None` while it is unlocked, to wake.
     queue: Option<MutexGuard<'a, QueueState>>,
     seen: StateSnapshot,
@@ -218,16 +218,10 @@ impl Locked<'_> {
         if change <= self.changes {
             return;
         }
-        let now = self.now;
         (self.changes, self.quota) = (change, quota);
-        let paused = self.pause_before_change();
         let impossible = self.costs.above(self.most());
-        let promise = self.shared.config.algorithm.promise(quota);
-        if self.rule.change(&promise, how, now) {
+        if self.change_rule(how) {
             self.queued = self.queued + impossible - self.costs.above(self.most());
-            if let Some(paused) = paused {
-                self.pause_after_change(paused, how);
-            }
             self.begin_generation();
             self.restart_timing();
         }
@@ -421,6 +415,7 @@ impl Locked<'_> {
         }
     }
 
+    /// Returns the state at this tick.
     pub(super) fn snapshot(&mut self) -> Snapshot {
         let decision = self.decision(0);
         let oldest = self.head();

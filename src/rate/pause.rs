@@ -79,13 +79,6 @@ impl RateLimiter {
     }
 }
 
-/// A pause before a change of the quota.
-pub(super) struct Paused {
-    capacity: u64,
-    /// What was charged beyond the burst at the end of the pause.
-    beyond: u64,
-}
-
 impl Locked<'_> {
     pub(super) fn is_paused(&self) -> bool {
         self.now < self.paused_until
@@ -103,24 +96,30 @@ impl Locked<'_> {
         self.restart_timing();
     }
 
-    pub(super) fn pause_before_change(&mut self) -> Option<Paused> {
-        let until = Some(self.paused_until).filter(|_| self.is_paused())?;
-        let capacity = self.rule.capacity();
-        let beyond = self.rule.backlog(until).saturating_sub(capacity - 1);
-        Some(Paused { capacity, beyond })
-    }
-
-    pub(super) fn pause_after_change(&mut self, before: Paused, how: QuotaChange) {
-        let until = self.paused_until;
-        if self.rule.ring().is_some() {
-            self.rule.spend_burst(until);
-            return;
+    /// Changes the rule to the present quota; a pause ends when it would have. Returns `false` if that
+    /// quota means the same as the last one.
+    pub(super) fn change_rule(&mut self, how: QuotaChange) -> bool {
+        let (now, until) = (self.now, self.paused_until);
+        let (paused, old) = (self.is_paused(), self.rule.capacity());
+        // What was charged beyond the burst at the end of the pause.
+        let beyond = match paused {
+            true => self.rule.backlog(until).saturating_sub(old - 1),
+            false => 0,
+        };
+        let promise = self.shared.config.algorithm.promise(self.quota);
+        let changed = self.rule.change(&promise, how, now);
+        if changed && paused {
+            if self.rule.ring().is_none() {
+                let new = self.rule.capacity();
+                let kept = |spent| how.kept(spent, old, new);
+                let forced = kept(old.saturating_add(beyond)) - kept(old);
+                self.rule.clear();
+                self.rule.spend_burst(until);
+                self.rule.charge(until, forced);
+            } else {
+                self.rule.spend_burst(until);
+            }
         }
-        let (old, new) = (before.capacity, self.rule.capacity());
-        let kept = |spent| how.kept(spent, old, new);
-        let forced = kept(old.saturating_add(before.beyond)) - kept(old);
-        self.rule.clear();
-        self.rule.spend_burst(until);
-        self.rule.charge(until, forced);
+        changed
     }
 }
