@@ -10,7 +10,7 @@
 //! | builder: `fair(true)` | always |
 //! | builder: `fair(false)` | – |
 //! | `acquire_one()`, `acquire(n)` | [`acquire()`](crate::RateLimiter::acquire), [`acquire_many(n)`](crate::RateLimiter::acquire_many) |
-//! | `acquire_owned(n)` | [`acquire_many_owned(n)`](crate::RateLimiter::acquire_many_owned) |
+//! | `acquire_owned(n)` | [`cost_owned(n)`](crate::RateLimiter::cost_owned)`.acquire()` |
 //! | `try_acquire(n)` | [`try_acquire_many(n)`](crate::RateLimiter::try_acquire_many), whose error says [when](crate::AcquireError::retry_after) |
 //! | `balance` | `available` of the [`snapshot`](crate::RateLimiter::snapshot), which counts what time has given until now |
 //! | `refill`, `interval`, `max` | [`quota()`](crate::RateLimiter::quota) with [`count`](crate::Quota::count), [`period`](crate::Quota::period), [`max_burst`](crate::Quota::max_burst) |

@@ -1,5 +1,13 @@
-//! [`Acquire`]: the future of a rate limiter. It starts as a request and may become a waiter in the
-//! queue.
+//! [`Acquire`]: the future of a rate limiter. It is a [`Call`], which starts as a request and may
+//! become a [`Waiter`] in the queue.
+//!
+//! 1. A waker is cloned before the lock and dropped after it, because it is foreign code.
+//! 2. A waiter that looks serves the queue first, because the timer may be late: if it is due, a
+//!    deadline that is polled at the same time must not win.
+//! 3. What is foreseen of the first [`FORESEEN`] waiters is exact. Of those behind them only sums are
+//!    known, of which it takes the least; neither is less than what they ask for.
+//! 4. A waiter keeps the [state](super::runtimes) in whose queue it is, so it can leave, and take what
+//!    it was granted, when the runtime has ended.
 
 use std::fmt;
 use std::future::Future;
@@ -7,13 +15,19 @@ use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use super::charge::Charge;
 use super::limiter::RateLimiter;
+use super::queue::Request;
 use super::shared::{Decided, Shared};
 use crate::error::AcquireError;
-use crate::time::Tick;
-use crate::wait_queue::WaiterId;
+use crate::time::{Tick, wait_for};
+use crate::wait::{remaining_timeout, report_clock};
+use crate::wait_queue::{WaiterId, lock_if_served};
+
+/// For how many waiters in front the time of another one is computed, each by itself.
+const FORESEEN: usize = 1024;
 
 /// What is waited for as a rate limiter.
 pub trait Limiter {
@@ -39,17 +53,7 @@ impl Limiter for RateLimiter {
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Acquire<S: Deref<Target: Limiter>> {
     source: S,
-    pub(super) cost: u64,
-    stage: Stage,
-}
-
-/// How far a call is.
-pub(super) enum Stage {
-    New,
-    /// New, and it counts as having come at this tick.
-    AsOf(Tick),
-    Waiting(WaiterId),
-    Over,
+    call: Call,
 }
 
 impl<S: Deref<Target: Limiter>> Acquire<S> {
@@ -57,18 +61,15 @@ impl<S: Deref<Target: Limiter>> Acquire<S> {
     pub(crate) fn new(source: S, cost: u64) -> Self {
         Self {
             source,
-            cost,
-            stage: Stage::New,
+            call: Call::new(cost),
         }
     }
 
     /// Creates a request that counts as having come at `tick`.
     pub(crate) fn as_of(source: S, cost: u64, tick: Tick) -> Self {
-        Self {
-            source,
-            cost,
-            stage: Stage::AsOf(tick),
-        }
+        let stage = Stage::AsOf(tick);
+        let call = Call { cost, stage };
+        Self { source, call }
     }
 
     #[inline]
@@ -79,104 +80,19 @@ impl<S: Deref<Target: Limiter>> Acquire<S> {
     /// Returns whether it has not been polled yet.
     #[inline(always)]
     pub(crate) fn is_new(&self) -> bool {
-        matches!(self.stage, Stage::New | Stage::AsOf(_))
+        matches!(self.call.stage, Stage::New | Stage::AsOf(_))
     }
 
-    /// Charges now if it is new and need not wait; otherwise polls the queue.
-    #[inline(always)]
-    fn poll_now(&mut self, context: &Context<'_>) -> Poll<Result<Charge, AcquireError>> {
-        if let Stage::New = self.stage {
-            match self.shared().decide_at_once(self.cost, self.cost) {
-                Decided::Charged(charge) => {
-                    self.stage = Stage::Over;
-                    return Poll::Ready(Ok(charge));
-                }
-                Decided::Limited { .. } => {}
-                Decided::Otherwise | Decided::Lost => return self.poll_slowly(context),
-            }
-        }
-        self.poll_queue(context)
-    }
-
-    /// Does the same for a new request, for any clock.
     #[inline(never)]
     fn poll_slowly(&mut self, context: &Context<'_>) -> Poll<Result<Charge, AcquireError>> {
-        if let Some(charge) = self.shared().charge_if_free(self.cost) {
-            self.stage = Stage::Over;
-            return Poll::Ready(Ok(charge));
-        }
-        self.poll_queue(context)
+        let shared = self.source.limiter().shared();
+        self.call.poll(shared, context.waker())
     }
 
-    /// Joins the queue, or checks the waiter's status there.
     #[inline(never)]
     fn poll_queue(&mut self, context: &Context<'_>) -> Poll<Result<Charge, AcquireError>> {
-        let waker = context.waker();
-        loop {
-            let polled = match &self.stage {
-                // A waker may panic when it is cloned; drop must still find the waiter's slot then.
-                Stage::New | Stage::AsOf(_) => {
-                    let here = self.source.limiter().here();
-                    here.join(self.cost, waker, &mut self.stage)
-                }
-                Stage::Waiting(id) => self.poll_in_queue(id, waker),
-                Stage::Over => panic!("polled again after it was ready"),
-            };
-            if let Some(polled) = polled {
-                if polled.is_ready() {
-                    self.stage = Stage::Over;
-                }
-                return polled;
-            }
-            if self.is_waiting() {
-                self.leave();
-                self.stage = Stage::New;
-            }
-        }
-    }
-
-    /// Polls the waiter where it is in the queue. Returns `None` if it has to join the queue of
-    /// another runtime: the one that it joined in is not that of the current poll, or has ended.
-    fn poll_in_queue(
-        &self,
-        id: &WaiterId,
-        waker: &Waker,
-    ) -> Option<Poll<Result<Charge, AcquireError>>> {
-        let state = self.limiter().state_of(id);
-        match state.clock().is_elsewhere() {
-            true => state.collect_served(id).map(Poll::Ready),
-            false => state.poll_waiter(id, waker),
-        }
-    }
-
-    #[inline]
-    pub(super) fn is_waiting(&self) -> bool {
-        matches!(self.stage, Stage::Waiting(_))
-    }
-
-    /// Returns when its turn comes, and the current tick, if it waits.
-    pub(super) fn due(&self) -> Option<(Tick, Tick)> {
-        match &self.stage {
-            Stage::Waiting(id) => self.limiter().state_of(id).due_of(id),
-            Stage::New | Stage::AsOf(_) | Stage::Over => None,
-        }
-    }
-
-    /// Leaves the queue, or gives back what it was granted there.
-    #[inline(never)]
-    pub(super) fn leave(&mut self) {
-        if let Stage::Waiting(id) = std::mem::replace(&mut self.stage, Stage::Over) {
-            self.limiter().state_of(&id).leave(id, self.cost);
-        }
-    }
-
-    #[inline(always)]
-    fn limiter(&self) -> &RateLimiter {
-        self.source.limiter()
-    }
-
-    fn shared(&self) -> &Arc<Shared> {
-        self.limiter().shared()
+        let shared = self.source.limiter().shared();
+        self.call.poll_queue(shared, context.waker())
     }
 }
 
@@ -185,24 +101,253 @@ impl<S: Deref<Target: Limiter> + Unpin> Future for Acquire<S> {
 
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        self.poll_now(context)
-    }
-}
-
-impl<S: Deref<Target: Limiter>> Drop for Acquire<S> {
-    #[inline]
-    fn drop(&mut self) {
-        if self.is_waiting() {
-            self.leave();
+        if let Stage::New = self.call.stage {
+            let (cost, shared) = (self.call.cost, self.source.limiter().shared());
+            match shared.decide_at_once(cost, cost) {
+                Decided::Charged(charge) => {
+                    self.call.stage = Stage::Over;
+                    return Poll::Ready(Ok(charge));
+                }
+                Decided::Limited { .. } => {}
+                Decided::Otherwise | Decided::Lost => return self.poll_slowly(context),
+            }
         }
+        self.poll_queue(context)
     }
 }
 
 impl<S: Deref<Target: Limiter>> fmt::Debug for Acquire<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Acquire")
-            .field("cost", &self.cost)
-            .field("waiting", &self.is_waiting())
+            .field("cost", &self.call.cost)
+            .field("waiting", &self.call.is_waiting())
             .finish_non_exhaustive()
+    }
+}
+
+/// A call of a limiter.
+pub(super) struct Call {
+    pub(super) cost: u64,
+    pub(super) stage: Stage,
+}
+
+/// How far a call is.
+pub(super) enum Stage {
+    New,
+    /// New, and it counts as having come at this tick.
+    AsOf(Tick),
+    Waiting(Waiter),
+    Over,
+}
+
+impl Call {
+    #[inline]
+    pub(super) fn new(cost: u64) -> Self {
+        let stage = Stage::New;
+        Self { cost, stage }
+    }
+
+    pub(super) fn is_waiting(&self) -> bool {
+        matches!(self.stage, Stage::Waiting(_))
+    }
+
+    /// Charges now if it is new and need not wait, by any clock; otherwise joins the queue, or looks
+    /// whether it was served there.
+    pub(super) fn poll(
+        &mut self,
+        shared: &Arc<Shared>,
+        waker: &Waker,
+    ) -> Poll<Result<Charge, AcquireError>> {
+        if let Stage::New = self.stage {
+            let decided = shared.here(|state| state.decide(self.cost, self.cost));
+            if let Decided::Charged(charge) = decided {
+                self.stage = Stage::Over;
+                return Poll::Ready(Ok(charge));
+            }
+        }
+        self.poll_queue(shared, waker)
+    }
+
+    #[inline]
+    fn poll_queue(
+        &mut self,
+        shared: &Arc<Shared>,
+        waker: &Waker,
+    ) -> Poll<Result<Charge, AcquireError>> {
+        loop {
+            let polled = match &mut self.stage {
+                Stage::New | Stage::AsOf(_) => {
+                    let state = shared.in_runtime();
+                    self.join(state.as_ref().unwrap_or(shared), waker)
+                }
+                Stage::Waiting(waiter) => {
+                    let polled = waiter.poll(waker);
+                    if polled.is_none() {
+                        // It leaves the queue of a runtime, and joins where it is now.
+                        self.stage = Stage::New;
+                    }
+                    polled
+                }
+                Stage::Over => panic!("polled again after it was ready"),
+            };
+            if let Some(polled) = polled {
+                if polled.is_ready() {
+                    self.stage = Stage::Over;
+                }
+                return polled;
+            }
+        }
+    }
+
+    /// Charges now, fails, or joins the queue of a state. Returns `None` if its runtime has ended, so
+    /// that the call has to wait elsewhere.
+    #[inline(never)]
+    pub(super) fn join(
+        &mut self,
+        state: &Arc<Shared>,
+        waker: &Waker,
+    ) -> Option<Poll<Result<Charge, AcquireError>>> {
+        let (cost, config) = (self.cost, &state.config);
+        let waker = waker.clone();
+        let mut locked = state.lock_on_time();
+        if let Err(refused) = locked.check(cost) {
+            return Some(Poll::Ready(Err(refused)));
+        }
+        let now = locked.now;
+        let came = match self.stage {
+            Stage::AsOf(tick) if cost > 0 => now.min(tick),
+            _ => now,
+        };
+        let admitted = match came < now {
+            true => locked.admit_as_of(cost, came),
+            false => locked.admit(cost, cost),
+        };
+        let due = match admitted {
+            Ok(charge) => return Some(Poll::Ready(Ok(charge))),
+            Err(due) => due,
+        };
+        let waiting = locked.waiters.len();
+        if waiting >= config.max_waiters || locked.waiters.is_full() {
+            // Until the head is due; or, if no call may wait, until this call is.
+            let free = locked.next_due().unwrap_or(due);
+            let after = config.jittered(wait_for(free, now));
+            return Some(Poll::Ready(Err(AcquireError::queue_full(after))));
+        }
+        let after = wait_for(due, now);
+        if remaining_timeout().is_some_and(|budget| after > budget) {
+            return Some(Poll::Ready(Err(AcquireError::would_take(after))));
+        }
+        if config.clock.has_ended() {
+            return None;
+        }
+        let id = locked.push(cost, came, waker);
+        // Before anything that may panic, so that drop finds the slot.
+        self.stage = Stage::Waiting(Waiter {
+            id: Some(id),
+            state: Arc::clone(state),
+        });
+        drop(locked);
+        report_clock(&config.clock);
+        if waiting == 0 {
+            state.arm(due);
+        }
+        Some(Poll::Pending)
+    }
+
+    /// Returns how long it still waits: zero if it does not wait.
+    pub(super) fn delay(&self) -> Duration {
+        match &self.stage {
+            Stage::Waiting(waiter) => waiter.delay().unwrap_or_default(),
+            Stage::New | Stage::AsOf(_) | Stage::Over => Duration::ZERO,
+        }
+    }
+}
+
+/// A call in a queue. Dropping it leaves the queue, or gives back what was granted there.
+pub(super) struct Waiter {
+    /// `None` after it was served, and has taken its outcome.
+    id: Option<WaiterId>,
+    /// The state in whose queue it is.
+    state: Arc<Shared>,
+}
+
+impl Waiter {
+    /// Looks whether it was served. Returns `None` if it has to [move](super::queue::QueueEntry::Moves)
+    /// to another queue: its own is not that of the current runtime, or the runtime has ended.
+    #[inline(never)]
+    pub(super) fn poll(&mut self, waker: &Waker) -> Option<Poll<Result<Charge, AcquireError>>> {
+        let state = &self.state;
+        let served = lock_if_served(&state.queue, |it| &mut it.waiters, &mut self.id, waker);
+        if let Some((mut queue, id)) = served {
+            return queue.collect(&id).map(Poll::Ready);
+        }
+        if state.config.clock.is_elsewhere() {
+            return None;
+        }
+        // It may be due while the timer is late.
+        let mut locked = state.lock_on_time();
+        if let Some(id) = self.id.take_if(|id| locked.request(id).is_none()) {
+            return locked.collect(&id).map(Poll::Ready);
+        }
+        drop(locked);
+        report_clock(&state.config.clock);
+        Some(Poll::Pending)
+    }
+
+    /// Returns when its turn comes, as the queue is now; `None` if it has been served. One that asks
+    /// for too much has its turn when it is refused: with the waiter before it.
+    fn delay(&self) -> Option<Duration> {
+        let locked = self.state.lock_on_time();
+        let id = self.id.as_ref()?;
+        let own = locked.request(id)?;
+        let waits = |request: &Request| !locked.is_impossible(request.cost);
+        let (mut due, mut charged, mut last) = (locked.paused_until, 0, 0);
+        let mut rule = locked.rule.forecast();
+        let mut front = locked.before(id);
+        for other in front.by_ref().take(FORESEEN) {
+            last = other.joined;
+            if waits(&other) {
+                due = rule.due(0, other.cost).max(due);
+                rule.grant(due, other.cost);
+                charged += u128::from(other.cost);
+            }
+        }
+        let cost = if waits(&own) { own.cost } else { 0 };
+        // Of those between the last of these and it, what they joined with is known, and that it is
+        // no more than all that still wait.
+        let behind = front.next().map_or(0, |_| {
+            let joined = own.joined - last - u128::from(own.cost);
+            joined.min(locked.queued - charged - u128::from(cost))
+        });
+        let due = rule.due(behind, cost).max(due);
+        Some(wait_for(due, locked.now))
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        let Some(id) = self.id.take() else {
+            return;
+        };
+        // Nothing is granted first: a waiter that is due but was not granted leaves like any other.
+        let mut locked = self.state.lock_state();
+        let Some(request) = locked.request(&id) else {
+            let collected = locked.collect(&id);
+            drop(locked);
+            if let Some(Ok(charge)) = collected {
+                let mut locked = self.state.lock_on_time();
+                locked.give_back(&charge, charge.cost());
+            }
+            return;
+        };
+        let is_head = locked.waiters.head_number() == Some(id.number().get());
+        let late = locked.is_late();
+        let waker = locked.waiters.withdraw(&id);
+        locked.forget(request.cost);
+        if is_head {
+            locked.head_changed(late);
+        }
+        drop(locked);
+        drop(waker);
     }
 }

@@ -4,28 +4,25 @@
 //! has to wait, the key gets a limiter of its own, which starts with that backlog. Tickets of
 //! earlier charges stay valid in it, so they can still be refunded.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use super::charge::Charge;
 use super::limiter::RateLimiter;
-use super::options::{Config, Oversize};
+use super::options::Config;
 use super::shared::Shared;
-use crate::algorithm::{Algorithm, Tat};
-use crate::error::{AcquireError, ErrorKind};
+use crate::algorithm::Tat;
 use crate::quota::Quota;
 use crate::sync::{Ordering, fence};
 use crate::time::Tick;
 
 impl RateLimiter {
-    /// Creates what the limiters of many keys share: a limiter with its quota and options, which
-    /// charges nothing itself.
-    pub(crate) fn template(&self) -> Arc<Shared> {
-        let config = Config {
+    /// Returns the options that the limiters of many keys share.
+    pub(crate) fn template(&self) -> Config {
+        Config {
+            clock: self.config.clock.resolved(),
             aligned: true,
             ..self.config.clone()
-        };
-        Shared::new(self.quota, config)
+        }
     }
 
     /// Returns the end of its backlog and its quota, if forgetting the rest loses nothing: there is
@@ -43,7 +40,7 @@ impl RateLimiter {
             return None;
         }
         let queue = shared.queue();
-        let is_idle = queue.waiting() == 0 && !queue.closed;
+        let is_idle = queue.waiters.is_empty() && !queue.closed;
         is_idle.then_some((tat, queue.quota))
     }
 
@@ -54,11 +51,13 @@ impl RateLimiter {
             return None;
         }
         let states = self.shared().of_runtimes();
-        let in_use = states.iter().filter(|state| !state.clock().has_ended());
+        let in_use = states
+            .iter()
+            .filter(|state| !state.config.clock.has_ended());
         let after = in_use.map(|state| {
             let params = state.queue().rule.params();
             let paid_off = params.tick_at(state.state.load().tat().end());
-            let now = state.clock().now().as_nanos();
+            let now = state.config.clock.now().as_nanos();
             paid_off.saturating_add(ago).as_nanos().saturating_sub(now)
         });
         Some(after.max().unwrap_or_default())
@@ -72,57 +71,15 @@ impl RateLimiter {
         fence(Ordering::Acquire);
         others
     }
-
-    /// Refunds a part of a charge.
-    pub(crate) fn refund_part(&self, charge: &Charge, cost: u64) {
-        self.shared().refund(charge, cost);
-    }
 }
 
-/// The methods of a template.
-impl Shared {
-    pub(crate) fn algorithm(&self) -> Algorithm {
-        self.config.algorithm
-    }
-
-    /// Returns the most that one call may ask for now, without the lock.
-    pub(super) fn max_units(&self) -> u64 {
-        match self.refuses_oversize() {
-            // Two of the numbers may be of different quotas.
-            true => self.params.load().burst().max(1),
-            false => u64::MAX,
-        }
-    }
-
-    /// Returns what adapters take at once now, without the lock.
-    pub(super) fn chunk_units(&self) -> u64 {
-        self.params.chunk()
-    }
-
-    /// Returns whether a cost above the burst is refused.
-    pub(crate) fn refuses_oversize(&self) -> bool {
-        self.config.oversize == Oversize::Refuse
-    }
-
-    /// Returns the error for a new key without room, with the nanoseconds after which there may be
-    /// room, if known.
-    pub(crate) fn no_room(&self, after: Option<u64>) -> AcquireError {
-        match after {
-            Some(nanos) => AcquireError::too_many_keys(self.jittered(Duration::from_nanos(nanos))),
-            None => AcquireError::new(ErrorKind::TooManyKeys),
-        }
-    }
-
-    /// Returns the error for a full queue if no call may ever wait; otherwise the queue has a
-    /// place.
-    pub(crate) fn queue_full(&self, after: Duration) -> Option<AcquireError> {
-        let none = self.config.max_waiters == 0;
-        none.then(|| AcquireError::queue_full(self.jittered(after)))
-    }
-
+impl Config {
     /// Creates the limiter of a key with a backlog.
     pub(crate) fn promote(&self, quota: Quota, generation: u64, tat: Tat) -> Arc<RateLimiter> {
-        let shared = Self::build(quota, self.config.clone(), generation, tat, 0);
-        Arc::new(RateLimiter::of_shared(shared))
+        let shared = Shared::with_backlog(quota, self.clone(), generation, tat);
+        Arc::new(RateLimiter {
+            shared: OnceLock::from(shared),
+            ..RateLimiter::new(quota)
+        })
     }
 }

@@ -11,7 +11,7 @@ use super::options::MissedTickBehavior;
 use crate::error::AcquireError;
 use crate::quota::Quota;
 use crate::snapshot::Snapshot;
-use crate::time::{Clock, Tick};
+use crate::time::Clock;
 use crate::wait::Waiting;
 
 /// A queue of bounded length that releases its waiters one at a time, evenly spaced.
@@ -194,19 +194,9 @@ impl LeakyBucket {
         self.limiter.pause_for(duration);
     }
 
-    /// Releases no call before a tick of its clock. See [`RateLimiter::pause_until`].
-    pub fn pause_until(&self, until: Tick) {
-        self.limiter.pause_until(until);
-    }
-
     /// Returns the current rate.
     pub fn rate(&self) -> Quota {
         self.limiter.quota()
-    }
-
-    /// Returns how many calls may wait.
-    pub fn capacity(&self) -> usize {
-        self.limiter.config.max_waiters
     }
 
     /// Returns the state of the bucket at one moment.
@@ -237,7 +227,7 @@ impl fmt::Debug for LeakyBucket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LeakyBucket")
             .field("rate", &format_args!("{}", self.rate()))
-            .field("capacity", &self.capacity())
+            .field("capacity", &self.limiter.config.max_waiters)
             .field("waiting", &self.limiter.waiting())
             .field("closed", &self.is_closed())
             .finish_non_exhaustive()

@@ -1,22 +1,27 @@
-//! [`RateLimiter`]: its options, what can change at run time, and what can be observed.
+//! [`RateLimiter`]: its options, the acquiring methods, what can change at run time, and what can be
+//! observed.
 //!
-//! [`verbs`](super::verbs) has the acquiring methods, [`shared`](super::shared) the decisions
-//! without the lock, and [`queue`](super::queue) everything else.
+//! [`shared`](super::shared) has the decisions without the lock, and [`locked`](super::locked) everything
+//! else.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use super::acquire::Acquire;
 use super::charge::Charge;
 use super::options::{Config, MissedTickBehavior, Oversize};
+use super::reservation::Reservation;
 use super::shared::Shared;
 use crate::algorithm::{Algorithm, QuotaChange};
 use crate::decision::Decision;
+use crate::error::AcquireError;
 use crate::first_use::FirstUse;
 use crate::limit_status::LimitStatus;
 use crate::quota::Quota;
 use crate::snapshot::Snapshot;
 use crate::time::{Clock, Tick};
+use crate::wait::Waiting;
 
 /// A fair asynchronous rate limiter.
 ///
@@ -166,8 +171,8 @@ pub struct RateLimiter {
     /// The quota that it was created with.
     pub(super) quota: Quota,
     pub(super) config: Config,
-    shared: OnceLock<Arc<Shared>>,
-    first_use: FirstUse,
+    pub(super) shared: OnceLock<Arc<Shared>>,
+    pub(super) first_use: FirstUse,
 }
 
 /// Construction and options.
@@ -398,36 +403,268 @@ impl RateLimiter {
         limiter.config.clock = clock.into();
         limiter
     }
+}
 
+/// Acquiring.
+///
+/// The methods differ in how much they ask for (`_many`), and in whether they wait (`try_` does
+/// not). Everything else is added to the future: `cancel_on`, [`timeout`](Waiting::timeout),
+/// [`wait`](Waiting::wait). The `_owned` futures do not borrow the limiter; a [`Charge`] never
+/// does.
+///
+/// Requesting 0 completes immediately unless the limiter is closed.
+impl RateLimiter {
+    /// Waits for its turn, and charges 1.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing, see [the type](Self#cancel-safety).
+    ///
+    /// # Errors
+    ///
+    /// - [`Closed`](crate::ErrorKind::Closed), if the limiter is or becomes closed;
+    /// - [`QueueFull`](crate::ErrorKind::QueueFull), see [`max_waiters`](Self::max_waiters);
+    /// - [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity), if the call asks for more than the
+    ///   burst, unless [`oversize`](Self::oversize) allows it: immediately for a new call, and at
+    ///   the head of the queue for a waiter that joined before the quota changed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Quota, RateLimiter};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tollgate::AcquireError> {
+    /// let limiter = RateLimiter::new(Quota::per_second(1000));
+    /// let (first, second) = tokio::try_join!(limiter.acquire(), limiter.acquire())?;
+    /// let apart = second.at().saturating_since(first.at());
+    /// assert!(apart.as_nanos() >= 999_999);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    #[doc(alias = "until_ready")]
+    #[doc(alias = "until_ready_with_jitter")]
+    #[doc(alias = "acquire_one")]
+    pub fn acquire(&self) -> Waiting<Acquire<&Self>> {
+        self.acquire_many(1)
+    }
+
+    /// Waits for its turn, and charges `n`, all at once. The burst must be at least `n`, unless the
+    /// limiter allows an [overdraft](RateLimiter::oversize).
+    ///
+    /// # Cancel safety, errors
+    ///
+    /// Same as [`acquire`](Self::acquire).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Quota, RateLimiter};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tollgate::AcquireError> {
+    /// let bytes = RateLimiter::new(Quota::bytes_per_second(20_000_000));
+    /// let charge = bytes.acquire_many(64 * 1024).await?;
+    /// assert_eq!(charge.cost(), 65_536);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    #[doc(alias = "until_n_ready")]
+    #[doc(alias = "until_n_ready_with_jitter")]
+    pub fn acquire_many(&self, n: u64) -> Waiting<Acquire<&Self>> {
+        Waiting::new(Acquire::new(self, n))
+    }
+
+    /// Waits like [`acquire`](Self::acquire), with a future that can move into a task. For another cost
+    /// than 1, see [`cost_owned`](Self::cost_owned).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tollgate::{Quota, RateLimiter};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let limiter = Arc::new(RateLimiter::new(Quota::per_second(1000)));
+    /// tokio::spawn(Arc::clone(&limiter).acquire_owned()).await??;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    pub fn acquire_owned(self: Arc<Self>) -> Waiting<Acquire<Arc<Self>>> {
+        Waiting::new(Acquire::new(self, 1))
+    }
+
+    /// Charges 1 now, or fails.
+    ///
+    /// # Errors
+    ///
+    /// - [`RateLimited`](crate::ErrorKind::RateLimited), with the time after which the call would
+    ///   be admitted if no other call came. The time is exact: one nanosecond earlier is too early.
+    ///   Also while there are waiters, which go first; it is a nanosecond while more of them are due
+    ///   than [one call serves](Self#long-queues). Behind a queue with
+    ///   [`MissedTickBehavior::Delay`](crate::MissedTickBehavior::Delay), or with another
+    ///   [algorithm](RateLimiter::algorithm) than the default, it is the earliest time; a
+    ///   [reservation](Self::reserve) has the exact one;
+    /// - [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity), if the call asks for more than the
+    ///   burst;
+    /// - [`Closed`](crate::ErrorKind::Closed).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Clock, Quota, RateLimiter};
+    ///
+    /// let clock = Clock::manual();
+    /// let limiter = RateLimiter::new(Quota::per_second(10).burst(2)).clock(&clock);
+    /// limiter.try_acquire()?;
+    /// limiter.try_acquire()?;
+    ///
+    /// let refused = limiter.try_acquire().unwrap_err();
+    /// assert_eq!(refused.retry_after(), Some(Duration::from_millis(100)));
+    /// clock.advance(Duration::from_millis(100));
+    /// limiter.try_acquire()?;
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
     #[inline(always)]
-    pub(super) fn shared(&self) -> &Arc<Shared> {
-        match self.shared.get() {
-            Some(shared) => shared,
-            None => self.begin(),
+    #[doc(alias = "check")]
+    pub fn try_acquire(&self) -> Result<Charge, AcquireError> {
+        self.try_acquire_many(1)
+    }
+
+    /// Charges `n` now, or fails.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`try_acquire`](Self::try_acquire).
+    #[inline(always)]
+    #[doc(alias = "check_n")]
+    pub fn try_acquire_many(&self, n: u64) -> Result<Charge, AcquireError> {
+        self.shared().try_charge(n, n)
+    }
+
+    /// Joins the queue now, to wait later or only to know the delay.
+    ///
+    /// See [`Reservation`]. This is *wait time reserved*; [`try_acquire`](Self::try_acquire)
+    /// returns when to retry, without a place in the queue.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`acquire`](Self::acquire).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Clock, Quota, RateLimiter};
+    ///
+    /// let limiter = RateLimiter::new(Quota::per_second(10)).clock(Clock::manual());
+    /// let first = limiter.reserve()?;
+    /// let second = limiter.reserve()?;
+    /// assert_eq!(first.delay(), Duration::ZERO);
+    /// assert_eq!(second.delay(), Duration::from_millis(100));
+    ///
+    /// // Given up, so the one behind it is due now.
+    /// drop(first);
+    /// assert_eq!(second.delay(), Duration::ZERO);
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    pub fn reserve(&self) -> Result<Waiting<Reservation>, AcquireError> {
+        self.reserve_many(1)
+    }
+
+    /// Joins the queue now, for a call of cost `n`. See [`reserve`](Self::reserve).
+    ///
+    /// # Errors
+    ///
+    /// Same as [`acquire`](Self::acquire).
+    pub fn reserve_many(&self, n: u64) -> Result<Waiting<Reservation>, AcquireError> {
+        Reservation::new(self.shared(), n).map(Waiting::new)
+    }
+}
+
+/// Other charges.
+impl RateLimiter {
+    /// Charges `n` immediately, whatever the backlog is: for a cost that is known only afterwards.
+    /// No call is refused for it, but all later calls, and all waiters, wait until it has been paid
+    /// off.
+    ///
+    /// The backlog saturates, at the earliest, where the [time of a limiter](Self) ends: after nine
+    /// years, or after two at 16 per nanosecond.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Clock, Quota, RateLimiter};
+    ///
+    /// let limiter = RateLimiter::new(Quota::per_second(10)).clock(Clock::manual());
+    /// limiter.charge(50);
+    /// assert_eq!(limiter.peek().retry_after, Duration::from_secs(5));
+    /// ```
+    #[doc(alias = "initial")]
+    pub fn charge(&self, n: u64) -> Charge {
+        self.shared().locked(|locked| locked.charge(n))
+    }
+
+    /// Refunds a charge whose call was not made after all.
+    ///
+    /// Time pays charges off in the order in which they were made, and what it has paid off of this
+    /// one is not given back. So a refund right after the charge gives back all of it, and a later
+    /// one perhaps a part. It harms neither the calls that have been admitted since nor the promise
+    /// of the quota (except for the microsecond by which the clocks of two threads may disagree).
+    /// Charges may be refunded in any order. Waiters are due that much earlier. A charge from
+    /// before a [`set_quota`](Self::set_quota) or a [pause](Self::pause_for) is not given back, nor
+    /// is a charge of another limiter.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Clock, Quota, RateLimiter};
+    ///
+    /// let limiter = RateLimiter::new(Quota::per_minute(1)).clock(Clock::manual());
+    /// let charge = limiter.try_acquire()?;
+    /// // The connection could not be opened, so nothing was asked of the server.
+    /// limiter.refund(charge);
+    /// limiter.try_acquire()?;
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    pub fn refund(&self, charge: Charge) {
+        self.refund_part(&charge, charge.cost());
+    }
+
+    /// Corrects the cost of a charge to the actual one: gives back the excess, like
+    /// [`refund`](Self::refund), or charges what is missing, like [`charge`](Self::charge).
+    ///
+    /// Settle soon, because what time has paid off meanwhile is not given back. Where a
+    /// [`refund`](Self::refund) gives nothing back, for example after a
+    /// [`set_quota`](Self::set_quota), neither does this, but what is missing is charged.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Clock, Quota, RateLimiter};
+    ///
+    /// let bytes = RateLimiter::new(Quota::per_second(1000).burst(1000)).clock(Clock::manual());
+    /// let charge = bytes.try_acquire_many(600)?;
+    /// bytes.settle(charge, 250);
+    /// assert_eq!(bytes.snapshot().available, 750);
+    ///
+    /// let charge = bytes.try_acquire_many(100)?;
+    /// bytes.settle(charge, 300);
+    /// assert_eq!(bytes.snapshot().available, 450);
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    pub fn settle(&self, charge: Charge, actual: u64) {
+        match actual.checked_sub(charge.cost()) {
+            Some(0) => {}
+            Some(more) => drop(self.charge(more)),
+            None => self.refund_part(&charge, charge.cost() - actual),
         }
-    }
-
-    /// Returns another handle of the same limiter.
-    pub(super) fn handle(&self) -> Self {
-        Self::of_shared(Arc::clone(self.shared()))
-    }
-
-    /// Returns a limiter with this state.
-    pub(super) fn of_shared(shared: Arc<Shared>) -> Self {
-        let quota = shared.queue().quota;
-        Self {
-            quota,
-            config: shared.config.clone(),
-            shared: OnceLock::from(shared),
-            first_use: FirstUse::ahead(),
-        }
-    }
-
-    #[cold]
-    fn begin(&self) -> &Arc<Shared> {
-        self.first_use.begin();
-        self.shared
-            .get_or_init(|| Shared::new(self.quota, self.config.clone()))
     }
 }
 
@@ -563,7 +800,7 @@ impl RateLimiter {
     /// admitted, because it asks for more than the burst or the limiter is closed. It does not
     /// include [jitter](Self::jitter).
     pub fn peek_many(&self, n: u64) -> Decision {
-        self.here().lock_on_time().peek(n)
+        self.shared().locked(|locked| locked.peek(n))
     }
 
     /// Returns the state of the limiter just after one of its own charges, for the headers of a
@@ -589,32 +826,7 @@ impl RateLimiter {
     #[doc(alias = "StateSnapshot")]
     #[doc(alias = "remaining_burst_capacity")]
     pub fn decision(&self, charge: &Charge) -> Decision {
-        self.here().lock_on_time().decision_after(charge)
-    }
-
-    /// Returns the quota, and the decision that a call of cost 1 would get, of one moment.
-    pub(crate) fn status(&self) -> LimitStatus {
-        let here = self.here();
-        let mut locked = here.lock_on_time();
-        LimitStatus::Rate {
-            quota: locked.quota,
-            decision: locked.peek(1),
-        }
-    }
-
-    /// Returns the most that one call may ask for now.
-    pub(crate) fn max_units(&self) -> u64 {
-        self.shared().max_units()
-    }
-
-    /// Returns what adapters take at once now.
-    pub(crate) fn chunk_units(&self) -> u64 {
-        self.shared().chunk_units()
-    }
-
-    /// Returns the current tick of its clock.
-    pub(crate) fn now(&self) -> Tick {
-        self.shared().clock().now()
+        self.shared().locked(|locked| locked.decision_after(charge))
     }
 
     /// Returns the current quota.
@@ -624,7 +836,7 @@ impl RateLimiter {
 
     /// Returns the number of waiters, without a look at the clock.
     pub(crate) fn waiting(&self) -> usize {
-        self.here().queue().waiting()
+        self.shared().here(|state| state.queue().waiters.len())
     }
 
     /// Returns whether it was [closed](Self::close).
@@ -647,17 +859,59 @@ impl RateLimiter {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     pub fn snapshot(&self) -> Snapshot {
-        let here = self.here();
-        let mut locked = here.lock_on_time();
-        let decision = locked.decision(0);
-        let (now, head) = (locked.now, locked.head());
-        Snapshot {
-            limit: decision.limit,
-            in_use: locked.in_use(),
-            available: decision.remaining,
-            waiting: locked.waiting(),
-            oldest_wait: head.map(|head| now.saturating_since(head.at)),
+        self.shared().locked(|locked| locked.snapshot())
+    }
+}
+
+impl RateLimiter {
+    #[inline(always)]
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        match self.shared.get() {
+            Some(shared) => shared,
+            None => self.begin(),
         }
+    }
+
+    #[cold]
+    fn begin(&self) -> &Arc<Shared> {
+        self.first_use.begin();
+        self.shared
+            .get_or_init(|| Shared::new(self.quota, self.config.clone()))
+    }
+
+    /// Returns the quota, and the decision that a call of cost 1 would get, of one moment.
+    pub(crate) fn status(&self) -> LimitStatus {
+        self.shared().locked(|locked| LimitStatus::Rate {
+            quota: locked.quota,
+            decision: locked.peek(1),
+        })
+    }
+
+    /// Returns the most that one call may ask for now, without the lock.
+    pub(crate) fn max_units(&self) -> u64 {
+        let shared = self.shared();
+        // Two of the numbers may be of different quotas.
+        shared.config.most(shared.params.load().burst().max(1))
+    }
+
+    /// Returns what adapters take at once now, without the lock.
+    pub(crate) fn chunk_units(&self) -> u64 {
+        self.shared().params.chunk()
+    }
+
+    /// Returns the current tick of its clock.
+    pub(crate) fn now(&self) -> Tick {
+        self.shared().config.clock.now()
+    }
+
+    /// Returns the tick of a charge, or the current one.
+    pub(crate) fn tick_of(&self, charge: Option<&Charge>) -> Tick {
+        charge.map_or_else(|| self.now(), Charge::at)
+    }
+
+    /// Refunds a part of a charge.
+    pub(crate) fn refund_part(&self, charge: &Charge, cost: u64) {
+        self.shared().refund(charge, cost);
     }
 }
 

@@ -11,10 +11,13 @@
 //! There is no lock: `&mut self` guarantees that no other thread decides.
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::sync::Arc;
 
+use super::acquire::Call;
 use super::charge::Charge;
 use super::limiter::RateLimiter;
+use super::shared::Shared;
 use crate::error::AcquireError;
 use crate::snapshot::Snapshot;
 use crate::wait::Waiting;
@@ -93,7 +96,7 @@ pub struct LocalLimiter {
     batch: u64,
     /// The charge that the buffer is a part of.
     charge: Option<Charge>,
-    limiter: RateLimiter,
+    shared: Arc<Shared>,
 }
 
 impl RateLimiter {
@@ -126,7 +129,7 @@ impl RateLimiter {
             buffered: 0,
             batch,
             charge: None,
-            limiter: self.handle(),
+            shared: Arc::clone(self.shared()),
         }
     }
 }
@@ -190,7 +193,7 @@ impl LocalLimiter {
     /// than the burst: the limiter alone judges such a call.
     fn missing(&self, n: u64) -> u64 {
         let missing = n - self.buffered.min(n);
-        match self.buffered > 0 && n > self.limiter.shared().params.load().burst() {
+        match self.buffered > 0 && n > self.shared.params.load().burst() {
             true => n,
             false => missing,
         }
@@ -205,14 +208,15 @@ impl LocalLimiter {
             true => missing,
             false => self.batch.max(missing),
         };
-        let charge = self.limiter.shared().try_charge(missing, most)?;
-        self.buffered -= n - missing;
-        let more = charge.cost().saturating_sub(missing);
-        if more > 0 {
-            self.buffered = more;
-            self.charge = Some(charge);
-        }
-        Ok(())
+        let charged = self.shared.try_charge(missing, most);
+        charged.map(|charge| {
+            self.buffered -= n - missing;
+            let more = charge.cost().saturating_sub(missing);
+            if more > 0 {
+                self.buffered = more;
+                self.charge = Some(charge);
+            }
+        })
     }
 
     /// Waits until a call of cost 1 is admitted.
@@ -279,8 +283,9 @@ impl LocalLimiter {
         Waiting::new(async move {
             if self.try_acquire_many(n).is_err() {
                 let missing = self.missing(n);
-                // Without the wrapper, which would hide the timeout around this future.
-                self.limiter.acquire_many(missing).into_inner().await?;
+                // Without a wrapper, which would hide the timeout around this future.
+                let mut call = Call::new(missing);
+                poll_fn(|context| call.poll(&self.shared, context.waker())).await?;
                 self.buffered -= n - missing;
             }
             Ok(())
@@ -312,7 +317,7 @@ impl LocalLimiter {
     pub fn return_unused(&mut self) {
         let unused = std::mem::take(&mut self.buffered);
         if let Some(charge) = self.charge.take().filter(|_| unused > 0) {
-            self.limiter.shared().refund(&charge, unused);
+            self.shared.refund(&charge, unused);
         }
     }
 
@@ -323,12 +328,7 @@ impl LocalLimiter {
 
     /// Returns the state of the limiter at one moment. What the handle has buffered is in use.
     pub fn snapshot(&self) -> Snapshot {
-        self.limiter.snapshot()
-    }
-
-    /// Returns how much the handle charges at once, if that much is available.
-    pub fn batch(&self) -> u64 {
-        self.batch
+        self.shared.locked(|locked| locked.snapshot())
     }
 }
 

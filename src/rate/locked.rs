@@ -33,7 +33,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use super::charge::Charge;
-use super::options::{MissedTickBehavior, Oversize};
+use super::options::MissedTickBehavior;
 use super::queue::{QueueEntry, QueueState, Request};
 use super::shared::Shared;
 use super::state::StateSnapshot;
@@ -41,6 +41,7 @@ use crate::algorithm::{QuotaChange, Receipt, fresh_generation};
 use crate::decision::Decision;
 use crate::error::{AcquireError, ErrorKind};
 use crate::quota::Quota;
+use crate::snapshot::Snapshot;
 use crate::sync::{MutexGuard, SERVED_AT_ONCE};
 use crate::time::{Tick, wait_for};
 use crate::wait_queue::{WaiterId, WakeList};
@@ -51,7 +52,7 @@ const MOST_REFUNDED: u64 = 1 << 62;
 /// The lock of a limiter, with the time.
 pub(super) struct Locked<'a> {
     pub(super) shared: &'a Shared,
-    /// `None` after the guard has ended.
+    /// `None` while it is unlocked, to wake.
     queue: Option<MutexGuard<'a, QueueState>>,
     seen: StateSnapshot,
     /// The tick at which everything under this guard takes place.
@@ -69,7 +70,18 @@ impl Shared {
     /// Locks the state: no thread decides without the lock until the guard ends. The guard reads
     /// the time only once the state is locked.
     pub(super) fn lock_state(&self) -> Locked<'_> {
-        Locked::new(self, self.queue())
+        let mut locked = Locked {
+            shared: self,
+            queue: None,
+            seen: StateSnapshot::default(),
+            now: Tick::default(),
+            woken: WakeList::new(),
+            left: SERVED_AT_ONCE,
+            renewed: false,
+            arms: false,
+        };
+        locked.lock();
+        locked
     }
 
     /// Locks the state when no waiter is due, because the timer may be late; or when this call has
@@ -77,52 +89,51 @@ impl Shared {
     pub(super) fn lock_on_time(&self) -> Locked<'_> {
         let mut locked = self.lock_state();
         while locked.grant_due() {
-            locked = locked.again();
+            locked.unlock();
+            locked.lock();
         }
         locked
     }
+
+    /// Calls `run` with the lock of the state that decides here.
+    pub(super) fn locked<R>(&self, run: impl FnOnce(&mut Locked<'_>) -> R) -> R {
+        self.here(|state| run(&mut state.lock_on_time()))
+    }
 }
 
-impl<'a> Locked<'a> {
-    fn new(shared: &'a Shared, mut queue: MutexGuard<'a, QueueState>) -> Self {
-        let seen = shared.state.lock();
-        queue.rule.lock(seen.tat());
+impl Locked<'_> {
+    fn lock(&mut self) {
+        let (shared, clock) = (self.shared, &self.shared.config.clock);
+        let mut queue = shared.queue();
+        self.seen = shared.state.lock();
+        queue.rule.lock(self.seen.tat());
         // After the lock: earlier decisions without the lock have an earlier tick, and are visible.
-        let mut now = shared.clock().now();
-        if queue.is_ahead_of(now) {
-            shared.clock().correct();
-            now = shared.clock().now();
+        self.now = clock.now();
+        if queue.is_ahead_of(self.now) {
+            clock.correct();
+            self.now = clock.now();
         }
-        Self {
-            shared,
-            queue: Some(queue),
-            seen,
-            now,
-            woken: WakeList::new(),
-            left: SERVED_AT_ONCE,
-            renewed: false,
-            arms: false,
-        }
+        self.queue = Some(queue);
     }
 
     /// Unlocks. Returns whether this call has to go on, because it has served as many waiters as it
     /// wakes at once, and not all that it serves. Otherwise the timer goes on.
-    pub(super) fn end(&mut self) -> bool {
+    fn unlock(&mut self) -> bool {
         let goes_on = self.woken.is_full() && self.left > 0;
-        let arms = std::mem::take(&mut self.arms) && !goes_on;
+        let arms = !goes_on && std::mem::take(&mut self.arms);
         let due = arms.then(|| self.due_of_head()).flatten();
         let Some(queue) = self.queue.take() else {
             return false;
         };
         let shared = self.shared;
         let mut state = self.seen.with(queue.rule.tat());
-        if self.renewed {
+        if std::mem::take(&mut self.renewed) {
             shared
                 .params
                 .store(&queue.rule, queue.quota, queue.generation);
             state = state.next_epoch();
         }
-        let locked = queue.waiting() > 0 || queue.closed || self.now < queue.paused_until;
+        let locked = !queue.waiters.is_empty() || queue.closed || self.now < queue.paused_until;
         shared
             .state
             .store(state, locked || !queue.rule.is_in_word());
@@ -135,14 +146,6 @@ impl<'a> Locked<'a> {
             shared.arm(due);
         }
         goes_on
-    }
-
-    /// Ends this guard, and begins another one of the same call.
-    pub(super) fn again(mut self) -> Self {
-        let goes_on = self.end();
-        let mut next = self.shared.lock_state();
-        (next.left, next.arms) = (self.left, goes_on);
-        next
     }
 
     /// Returns an error for a call that can never be admitted.
@@ -174,7 +177,7 @@ impl<'a> Locked<'a> {
     /// there are no waiters and the rule allows it: as if it had been granted in the queue. Or
     /// returns when it is due.
     pub(super) fn admit_as_of(&mut self, cost: u64, tick: Tick) -> Result<Charge, Tick> {
-        let alone = self.waiting() == 0;
+        let alone = self.waiters.is_empty();
         let granted = alone.then(|| self.grant(cost, tick)).flatten();
         granted.map_or_else(|| Err(self.due_of_next(cost)), |it| Ok(it.into()))
     }
@@ -215,16 +218,10 @@ impl<'a> Locked<'a> {
         if change <= self.changes {
             return;
         }
-        let now = self.now;
         (self.changes, self.quota) = (change, quota);
-        let paused = self.pause_before_change();
-        let impossible = self.impossible();
-        let promise = self.shared.config.algorithm.promise(quota);
-        if self.rule.change(&promise, how, now) {
-            self.queued = self.queued + impossible - self.impossible();
-            if let Some(paused) = paused {
-                self.pause_after_change(paused, how);
-            }
+        let impossible = self.costs.above(self.most());
+        if self.change_rule(how) {
+            self.queued = self.queued + impossible - self.costs.above(self.most());
             self.begin_generation();
             self.restart_timing();
         }
@@ -279,7 +276,7 @@ impl<'a> Locked<'a> {
                 self.waiters.keep_head(QueueEntry::Refused { capacity })
             } else if let Some(receipt) = self.grant(head.cost, head.at) {
                 self.waiters.keep_head(QueueEntry::Charged(receipt))
-            } else if self.shared.clock().has_ended() {
+            } else if self.shared.config.clock.has_ended() {
                 self.waiters.keep_head(QueueEntry::Moves)
             } else {
                 break;
@@ -333,28 +330,19 @@ impl<'a> Locked<'a> {
 
     /// Returns whether a call asks for more than it can ever get.
     pub(super) fn is_impossible(&self, cost: u64) -> bool {
-        self.refuses() && cost > self.rule.capacity()
+        cost > self.most()
     }
 
-    /// Returns the total cost of the waiters that ask for more than they can ever get.
-    fn impossible(&self) -> u128 {
-        match self.refuses() {
-            true => self.costs.above(self.rule.capacity()),
-            false => 0,
-        }
-    }
-
-    fn refuses(&self) -> bool {
-        self.shared.config.oversize == Oversize::Refuse
+    /// Returns the most that a call can ever get.
+    fn most(&self) -> u64 {
+        self.shared.config.most(self.rule.capacity())
     }
 
     /// Puts a [checked](Self::check) call into the queue that counts as having come at `tick`.
     pub(super) fn push(&mut self, cost: u64, tick: Tick, waker: Waker) -> WaiterId {
         self.queued += u128::from(cost);
         self.joined = self.joined.wrapping_add(u128::from(cost));
-        if self.refuses() {
-            self.costs.add(cost);
-        }
+        self.costs.add(cost);
         let request = Request {
             cost,
             at: tick,
@@ -368,9 +356,7 @@ impl<'a> Locked<'a> {
         if !self.is_impossible(cost) {
             self.queued -= u128::from(cost);
         }
-        if self.refuses() {
-            self.costs.remove(cost);
-        }
+        self.costs.remove(cost);
     }
 
     /// Returns when a call that comes now is due, if it is not refused: never before the head,
@@ -408,7 +394,7 @@ impl<'a> Locked<'a> {
     /// Does the same as [`decision`](Self::decision); while there are waiters, nothing remains.
     pub(super) fn peek(&mut self, cost: u64) -> Decision {
         let mut decision = self.decision(cost);
-        if self.waiting() > 0 {
+        if !self.waiters.is_empty() {
             decision.remaining = 0;
         }
         decision
@@ -426,6 +412,19 @@ impl<'a> Locked<'a> {
             retry_after: wait_for(due, self.now),
             reset_after: wait_for(self.rule.reset().max(self.paused_until), self.now),
             at: self.now,
+        }
+    }
+
+    /// Returns the state at this tick.
+    pub(super) fn snapshot(&mut self) -> Snapshot {
+        let decision = self.decision(0);
+        let oldest = self.head();
+        Snapshot {
+            limit: decision.limit,
+            in_use: self.in_use(),
+            available: decision.remaining,
+            waiting: self.waiters.len(),
+            oldest_wait: oldest.map(|head| self.now.saturating_since(head.at)),
         }
     }
 
@@ -463,12 +462,9 @@ impl DerefMut for Locked<'_> {
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
-        let (mut goes_on, mut left) = (self.end(), self.left);
-        while goes_on {
-            let mut next = self.shared.lock_state();
-            next.left = left;
-            next.serve();
-            (goes_on, left) = (next.end(), next.left);
+        while self.unlock() {
+            self.lock();
+            self.grant_due();
         }
     }
 }

@@ -19,8 +19,6 @@ mod runtimes;
 mod shared;
 mod state;
 mod throttle;
-mod verbs;
-mod waiting;
 
 pub use self::acquire::Acquire;
 pub(crate) use self::acquire::Limiter;
@@ -28,7 +26,7 @@ pub use self::charge::Charge;
 pub use self::leaky_bucket::LeakyBucket;
 pub use self::limiter::RateLimiter;
 pub use self::local::LocalLimiter;
+pub(crate) use self::options::Config;
 pub use self::options::{MissedTickBehavior, Oversize};
 pub use self::reservation::Reservation;
-pub(crate) use self::shared::Shared;
 pub use crate::algorithm::QuotaChange;

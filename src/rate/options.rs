@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::algorithm::Algorithm;
-use crate::time::Clock;
+use crate::error::AcquireError;
+use crate::time::{Clock, Tick, wait_for};
 
 /// What happens when the timer that releases waiters is late, as it always is by a little.
 ///
@@ -40,15 +41,49 @@ pub enum Oversize {
 
 /// All options except the quota.
 #[derive(Clone)]
-pub(super) struct Config {
-    pub(super) clock: Clock,
-    pub(super) algorithm: Algorithm,
-    pub(super) oversize: Oversize,
+pub(crate) struct Config {
+    pub(crate) clock: Clock,
+    pub(crate) algorithm: Algorithm,
+    pub(crate) oversize: Oversize,
     /// `None` is the default, which depends on the quota.
     pub(super) missed_tick: Option<MissedTickBehavior>,
-    pub(super) max_waiters: usize,
+    pub(crate) max_waiters: usize,
     pub(super) jitter: Duration,
     /// Set for one of many limiters: their windows all begin at the multiples of their length, also
     /// after the length changes.
     pub(super) aligned: bool,
+}
+
+impl Config {
+    /// Returns the most that one call may ask for of a limiter with this capacity.
+    pub(super) fn most(&self, capacity: u64) -> u64 {
+        match self.oversize {
+            Oversize::Refuse => capacity,
+            Oversize::Overdraft => u64::MAX,
+        }
+    }
+
+    /// Returns the error of a call that is refused until `due`.
+    pub(crate) fn limited(&self, due: Tick, now: Tick) -> AcquireError {
+        match self.jitter {
+            Duration::ZERO => AcquireError::limited_until(due, now),
+            _ => AcquireError::limited(self.jittered(wait_for(due, now))),
+        }
+    }
+
+    /// Adds the random delay, if one was set.
+    pub(crate) fn jittered(&self, after: Duration) -> Duration {
+        match self.jitter {
+            Duration::ZERO => after,
+            jitter => after.saturating_add(jitter.mul_f64(fraction())),
+        }
+    }
+}
+
+/// Returns a random number from 0 to 1.
+#[cold]
+fn fraction() -> f64 {
+    use std::hash::{BuildHasher, RandomState};
+    let random = RandomState::new().hash_one(0);
+    (random >> 11) as f64 / (1_u64 << 53) as f64
 }

@@ -53,16 +53,7 @@ impl RateLimiter {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     pub fn pause_for(&self, duration: Duration) {
-        let here = self.here();
-        let mut locked = here.lock_on_time();
-        let until = locked.now.saturating_add(duration);
-        locked.pause(until);
-    }
-
-    /// Pauses the limiter until a tick of its clock, unless it is already paused for longer. See
-    /// [`pause_for`](Self::pause_for). A tick that has passed does nothing.
-    pub fn pause_until(&self, until: Tick) {
-        self.here().lock_on_time().pause(until);
+        self.shared().locked(|locked| locked.pause_for(duration));
     }
 
     /// Returns the tick of its clock at which a [pause](Self::pause_for) ends; `None` if the limiter
@@ -77,23 +68,15 @@ impl RateLimiter {
     /// let clock = Clock::manual();
     /// let limiter = RateLimiter::new(Quota::per_second(10)).clock(&clock);
     /// let end = clock.now().saturating_add(Duration::from_secs(60));
-    /// limiter.pause_until(end);
+    /// limiter.pause_for(Duration::from_secs(60));
     /// assert_eq!(limiter.paused_until(), Some(end));
     /// clock.advance(Duration::from_secs(60));
     /// assert_eq!(limiter.paused_until(), None);
     /// ```
     pub fn paused_until(&self) -> Option<Tick> {
-        let here = self.here();
-        let locked = here.lock_on_time();
-        locked.is_paused().then_some(locked.paused_until)
+        let paused = |locked: &mut Locked<'_>| locked.is_paused().then_some(locked.paused_until);
+        self.shared().locked(paused)
     }
-}
-
-/// A pause before a change of the quota.
-pub(super) struct Paused {
-    capacity: u64,
-    /// What was charged beyond the burst at the end of the pause.
-    beyond: u64,
 }
 
 impl Locked<'_> {
@@ -101,8 +84,9 @@ impl Locked<'_> {
         self.now < self.paused_until
     }
 
-    /// Admits nothing before a tick, and then one by one, unless it is paused for longer.
-    fn pause(&mut self, until: Tick) {
+    /// Admits nothing for a while, and then one by one, unless it is paused for longer.
+    fn pause_for(&mut self, duration: Duration) {
+        let until = self.now.saturating_add(duration);
         if until <= self.now || until <= self.paused_until {
             return;
         }
@@ -112,25 +96,31 @@ impl Locked<'_> {
         self.restart_timing();
     }
 
-    pub(super) fn pause_before_change(&mut self) -> Option<Paused> {
-        let until = Some(self.paused_until).filter(|_| self.is_paused())?;
-        let capacity = self.rule.capacity();
-        let beyond = self.rule.backlog(until).saturating_sub(capacity - 1);
-        Some(Paused { capacity, beyond })
-    }
-
-    pub(super) fn pause_after_change(&mut self, before: Paused, how: QuotaChange) {
-        let until = self.paused_until;
-        if self.rule.ring().is_some() {
-            self.rule.spend_burst(until);
-            return;
+    /// Changes the rule to the present quota; a pause ends when it would have. Returns `false` if that
+    /// quota means the same as the last one.
+    pub(super) fn change_rule(&mut self, how: QuotaChange) -> bool {
+        let (now, until) = (self.now, self.paused_until);
+        let (paused, old) = (self.is_paused(), self.rule.capacity());
+        // What was charged beyond the burst at the end of the pause.
+        let beyond = match paused {
+            true => self.rule.backlog(until).saturating_sub(old - 1),
+            false => 0,
+        };
+        let promise = self.shared.config.algorithm.promise(self.quota);
+        let changed = self.rule.change(&promise, how, now);
+        if changed && paused {
+            if self.rule.ring().is_none() {
+                let new = self.rule.capacity();
+                let kept = |spent| how.kept(spent, old, new);
+                let forced = kept(old.saturating_add(beyond)) - kept(old);
+                let config = &self.shared.config;
+                self.rule = RuleState::new(config.algorithm, self.quota, config.aligned);
+                self.rule.spend_burst(until);
+                self.rule.charge(until, forced);
+            } else {
+                self.rule.spend_burst(until);
+            }
         }
-        let (old, new) = (before.capacity, self.rule.capacity());
-        let kept = |spent| how.kept(spent, old, new);
-        let forced = kept(old.saturating_add(before.beyond)) - kept(old);
-        let config = &self.shared.config;
-        self.rule = RuleState::new(config.algorithm, self.quota, config.aligned);
-        self.rule.spend_burst(until);
-        self.rule.charge(until, forced);
+        changed
     }
 }

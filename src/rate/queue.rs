@@ -86,10 +86,6 @@ impl QueueState {
         }
     }
 
-    pub(super) fn waiting(&self) -> usize {
-        self.waiters.len()
-    }
-
     /// Returns when `cost` is due after `behind` has been charged, like the rule, but not before the
     /// end of a pause.
     pub(super) fn due(&self, behind: u128, cost: u64) -> Tick {

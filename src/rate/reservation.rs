@@ -2,16 +2,15 @@
 
 use std::fmt;
 use std::future::Future;
-use std::ops::Deref;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use super::acquire::Acquire;
+use super::acquire::{Call, Stage};
 use super::charge::Charge;
-use super::limiter::RateLimiter;
+use super::shared::Shared;
 use crate::error::AcquireError;
-use crate::time::wait_for;
 use crate::wait::{remaining_timeout, without_hint};
 
 /// A place in the queue of a rate limiter, created by [`reserve`](super::RateLimiter::reserve).
@@ -48,7 +47,8 @@ use crate::wait::{remaining_timeout, without_hint};
 /// ```
 #[must_use = "a reservation that is dropped is given up"]
 pub struct Reservation {
-    acquire: Acquire<Handle>,
+    shared: Arc<Shared>,
+    call: Call,
     /// The charge, if it was made without waiting.
     charge: Option<Charge>,
     /// Whether it is known that it fits into the time of a timeout around it. It is asked once, as
@@ -56,29 +56,18 @@ pub struct Reservation {
     fits: bool,
 }
 
-/// A handle of the limiter, which takes no allocation.
-struct Handle(RateLimiter);
-
-impl Deref for Handle {
-    type Target = RateLimiter;
-
-    fn deref(&self) -> &RateLimiter {
-        &self.0
-    }
-}
-
 impl Reservation {
     /// Joins the queue now.
-    pub(super) fn new(limiter: RateLimiter, cost: u64) -> Result<Self, AcquireError> {
-        let mut acquire = Acquire::new(Handle(limiter), cost);
-        let mut context = Context::from_waker(Waker::noop());
+    pub(super) fn new(shared: &Arc<Shared>, cost: u64) -> Result<Self, AcquireError> {
+        let mut call = Call::new(cost);
         // No task waits for it yet, so a timeout that is polling the caller does not apply to it.
-        let charge = match without_hint(|| Pin::new(&mut acquire).poll(&mut context)) {
+        let charge = match without_hint(|| call.poll(shared, Waker::noop())) {
             Poll::Ready(charge) => Some(charge?),
             Poll::Pending => None,
         };
         Ok(Self {
-            acquire,
+            shared: Arc::clone(shared),
+            call,
             charge,
             fits: false,
         })
@@ -100,13 +89,12 @@ impl Reservation {
     /// [algorithm](super::RateLimiter::algorithm) it is the earliest time. This takes at most 1,024
     /// steps under the limiter's lock, also by an algorithm that keeps a log, however long that is.
     pub fn delay(&self) -> Duration {
-        let due = self.acquire.due();
-        due.map_or(Duration::ZERO, |(due, now)| wait_for(due, now))
+        self.call.delay()
     }
 
     /// Returns its cost.
     pub fn cost(&self) -> u64 {
-        self.acquire.cost
+        self.call.cost
     }
 }
 
@@ -122,18 +110,19 @@ impl Future for Reservation {
             let after = self.delay();
             if after > budget {
                 // The wait would exceed the timeout: leave, as dropping it does.
-                self.acquire.leave();
+                self.call.stage = Stage::Over;
                 return Poll::Ready(Err(AcquireError::would_take(after)));
             }
         }
-        Pin::new(&mut self.acquire).poll(context)
+        let this = &mut *self;
+        this.call.poll(&this.shared, context.waker())
     }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
         if let Some(charge) = self.charge.take() {
-            self.acquire.source().0.refund(charge);
+            self.shared.refund(&charge, charge.cost());
         }
     }
 }
@@ -142,7 +131,7 @@ impl fmt::Debug for Reservation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Reservation")
             .field("cost", &self.cost())
-            .field("waiting", &self.acquire.is_waiting())
+            .field("waiting", &self.call.is_waiting())
             .finish_non_exhaustive()
     }
 }

@@ -11,7 +11,6 @@
 
 use std::sync::{Arc, Weak};
 use std::task::{Wake, Waker};
-use std::time::Duration;
 
 use super::charge::Charge;
 use super::options::Config;
@@ -22,7 +21,7 @@ use crate::algorithm::{LAST_TICK, Receipt, RuleState, Tat, fresh_generation, tic
 use crate::error::AcquireError;
 use crate::quota::Quota;
 use crate::sync::{Mutex, MutexGuard, back_off, lock};
-use crate::time::{ByRuntime, Clock, Counter, Deadline, Tick, wait_for};
+use crate::time::{ByRuntime, Counter, Deadline, Tick};
 
 /// The state of a limiter, which its timer shares.
 pub(crate) struct Shared {
@@ -33,17 +32,15 @@ pub(crate) struct Shared {
     /// The ring that decides calls of cost 1, if the rule is a log.
     ring: Option<Arc<Ring>>,
     pub(super) config: Config,
-    queue: Mutex<QueueState>,
+    pub(super) queue: Mutex<QueueState>,
     /// When the queue is served next. It is armed, and serves the queue, without the lock. Arming only
     /// moves it earlier; if it comes early, the queue computes when its head is due, and arms it again.
     timer: Deadline,
     /// What the timer wakes.
     on_deadline: Waker,
-    /// The states of the runtimes, if the clock is tokio's: they decide, and this one only has the
-    /// quota, and whether it is closed.
+    /// The [states of the runtimes](super::runtimes), if the clock is tokio's: they decide, and this
+    /// one only has the quota, and whether it is closed.
     pub(super) runtimes: Option<ByRuntime<Self>>,
-    /// Which of those it is.
-    pub(super) number: u32,
 }
 
 /// The outcome of a decision without the lock.
@@ -69,16 +66,15 @@ fn is_doubtful(due: Tick, now: Tick) -> bool {
 
 impl Shared {
     pub(super) fn new(quota: Quota, config: Config) -> Arc<Self> {
-        Self::build(quota, config, fresh_generation(), Tat::from_units(0), 0)
+        Self::with_backlog(quota, config, fresh_generation(), Tat::from_units(0))
     }
 
-    /// Creates one state of a limiter.
-    pub(super) fn build(
+    /// Creates the state of a limiter that has made charges already.
+    pub(super) fn with_backlog(
         quota: Quota,
         mut config: Config,
         generation: u64,
         tat: Tat,
-        number: u32,
     ) -> Arc<Self> {
         config.clock = config.clock.resolved();
         let rule = RuleState::new(config.algorithm, quota, config.aligned);
@@ -97,12 +93,7 @@ impl Shared {
             queue: Mutex::new(queue),
             timer: Deadline::new(),
             on_deadline: Waker::from(Arc::new(OnDeadline(Weak::clone(this)))),
-            number,
         })
-    }
-
-    pub(crate) fn clock(&self) -> &Clock {
-        &self.config.clock
     }
 
     /// Locks the queue alone, for callers that need no time and change nothing that is due.
@@ -124,36 +115,24 @@ impl Shared {
     /// Does the same for any clock, and with the lock if necessary.
     #[inline(never)]
     fn try_slowly(&self, cost: u64, most: u64) -> Result<Charge, AcquireError> {
-        if let Some(here) = self.here() {
-            return here.try_slowly(cost, most);
+        if let Some(state) = self.in_runtime() {
+            return state.try_slowly(cost, most);
         }
         match self.decide(cost, most) {
             Decided::Charged(charge) => Ok(charge),
-            Decided::Limited { due, now } => Err(self.limited(due, now)),
+            Decided::Limited { due, now } => Err(self.config.limited(due, now)),
             Decided::Otherwise | Decided::Lost => {
                 let mut locked = self.lock_on_time();
                 locked.check(cost)?;
                 let admitted = locked.admit(cost, most);
                 admitted.map_err(|due| {
-                    let refused = self.limited(due, locked.now);
+                    let refused = self.config.limited(due, locked.now);
                     match locked.is_paused() {
                         true => refused.paused(),
                         false => refused,
                     }
                 })
             }
-        }
-    }
-
-    /// Charges `cost` now, if the call does not have to wait and the lock is not needed.
-    #[inline(never)]
-    pub(super) fn charge_if_free(&self, cost: u64) -> Option<Charge> {
-        if let Some(here) = self.here() {
-            return here.charge_if_free(cost);
-        }
-        match self.decide(cost, cost) {
-            Decided::Charged(charge) => Some(charge),
-            _ => None,
         }
     }
 
@@ -181,13 +160,13 @@ impl Shared {
 
     /// Decides until no other thread is faster. Looks again at the first refusal that is doubtful.
     #[inline(always)]
-    fn decide(&self, cost: u64, most: u64) -> Decided {
+    pub(super) fn decide(&self, cost: u64, most: u64) -> Decided {
         let (mut lost, mut looked) = (0, false);
         loop {
             let seen = self.state.load();
             let now = match self.plain {
                 Some(counter) => counter.now(),
-                None => self.clock().now(),
+                None => self.config.clock.now(),
             };
             let decided = if seen.is_locked() {
                 self.decide_by_ring(cost, most, now)
@@ -275,22 +254,6 @@ impl Shared {
         }
     }
 
-    /// Returns the error of a call that is refused until `due`.
-    pub(crate) fn limited(&self, due: Tick, now: Tick) -> AcquireError {
-        if self.config.jitter.is_zero() {
-            return AcquireError::limited_until(due, now);
-        }
-        AcquireError::limited(self.jittered(wait_for(due, now)))
-    }
-
-    /// Adds the random delay, if one was set.
-    pub(super) fn jittered(&self, after: Duration) -> Duration {
-        match self.config.jitter {
-            Duration::ZERO => after,
-            jitter => after.saturating_add(jitter.mul_f64(fraction())),
-        }
-    }
-
     /// Gives back up to `cost` of a charge.
     pub(super) fn refund(&self, charge: &Charge, cost: u64) {
         if self.runtimes.is_some() {
@@ -312,7 +275,8 @@ impl Shared {
 
     /// Arms the timer to serve the queue at `due`, or earlier.
     pub(super) fn arm(&self, due: Tick) {
-        self.timer.arm(self.clock(), due, self.on_deadline.clone());
+        self.timer
+            .arm(&self.config.clock, due, self.on_deadline.clone());
     }
 
     /// Serves the queue. The timer calls it when the head may be due, or when the runtime has ended:
@@ -334,12 +298,4 @@ impl Wake for OnDeadline {
             shared.on_deadline();
         }
     }
-}
-
-/// Returns a random number from 0 to 1.
-#[cold]
-fn fraction() -> f64 {
-    use std::hash::{BuildHasher, RandomState};
-    let random = RandomState::new().hash_one(0);
-    (random >> 11) as f64 / (1_u64 << 53) as f64
 }

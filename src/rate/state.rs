@@ -35,7 +35,7 @@ const EPOCHS: u64 = 0b111 << EPOCH_SHIFT;
 pub(super) struct AtomicState(AtomicU64);
 
 /// The word at some moment.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct StateSnapshot(u64);
 
 impl StateSnapshot {

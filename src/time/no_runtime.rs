@@ -41,15 +41,7 @@ impl<T> ByRuntime<T> {
         None
     }
 
-    pub(crate) fn here(
-        &self,
-        _unused: impl Fn(&T) -> bool,
-        _new: impl FnOnce(Arc<Home>, u32) -> Arc<T>,
-    ) -> Arc<T> {
-        match self.0 {}
-    }
-
-    pub(crate) fn find(&self, _is: impl Fn(&T) -> bool) -> Option<Arc<T>> {
+    pub(crate) fn here(&self, _new: impl FnOnce(Arc<Home>) -> Arc<T>) -> Arc<T> {
         match self.0 {}
     }
 

@@ -10,10 +10,9 @@
 //!    runtime, or the outside of all. [`ByRuntime`] has a state for each, whose clock is bound to the
 //!    home and reads its time from anywhere.
 //! 4. A home ends with its runtime, since a task of the runtime holds it. States of homes that have
-//!    ended are dropped before another one is made, so there are never more than runtimes were in use
-//!    at once, and one, unless somebody has still to take what is kept in them.
+//!    ended are dropped when another one is made, so there are never more than runtimes were in use
+//!    at once, and one.
 
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 use std::task::Waker;
 use std::time::{Duration, Instant};
@@ -85,8 +84,6 @@ pub(super) fn current() -> Option<Id> {
 pub(crate) struct Home {
     /// `None` outside.
     id: Option<Id>,
-    /// Not 0. It takes a process of 4,000 million runtimes to give one number to two of them.
-    number: u32,
     /// Of the runtime, until it ends: it keeps the memory of the runtime.
     handle: Mutex<Option<Handle>>,
     /// The last tick, when it has ended.
@@ -118,11 +115,8 @@ impl Home {
     }
 
     fn new(runtime: Option<Handle>) -> Self {
-        static LAST: AtomicU32 = AtomicU32::new(0);
-        let number = LAST.fetch_add(1, Ordering::Relaxed).wrapping_add(1).max(1);
         Self {
             id: runtime.as_ref().map(Handle::id),
-            number,
             handle: Mutex::new(runtime),
             ended: OnceLock::new(),
         }
@@ -212,62 +206,45 @@ impl Home {
 }
 
 /// The states of a limiter on tokio's time: one for each home in which it is used.
-pub(crate) struct ByRuntime<T>(Mutex<Vec<State<T>>>);
-
-struct State<T> {
-    home: Arc<Home>,
-    state: Arc<T>,
-}
+pub(crate) struct ByRuntime<T>(Mutex<Vec<(Arc<Home>, Arc<T>)>>);
 
 impl<T> ByRuntime<T> {
     pub(super) fn new() -> Option<Self> {
         Some(Self(Mutex::new(Vec::new())))
     }
 
-    /// Returns the state of the current home. Creates it with `new`, which gets that home and its
-    /// number, which is not 0; first drops the states of runtimes that have ended, if they are
-    /// `unused`.
-    pub(crate) fn here(
-        &self,
-        unused: impl Fn(&T) -> bool,
-        new: impl FnOnce(Arc<Home>, u32) -> Arc<T>,
-    ) -> Arc<T> {
+    /// Returns the state of the current home. Creates it with `new`, and then drops the states of
+    /// runtimes that have ended.
+    pub(crate) fn here(&self, new: impl FnOnce(Arc<Home>) -> Arc<T>) -> Arc<T> {
         let id = current();
-        if let Some(here) = self.find_in(|one| one.home.id == id && !one.home.has_ended()) {
+        if let Some(here) = self.find(|home| home.id == id && !home.has_ended()) {
             return here;
         }
         // Under no lock, because it spawns.
         let home = Home::current();
         let mut states = lock(&self.0);
         // Another thread has made it, or it is the outside of a runtime that is being dropped.
-        if let Some(here) = states.iter().find(|one| Arc::ptr_eq(&one.home, &home)) {
-            return Arc::clone(&here.state);
+        if let Some((_, here)) = states.iter().find(|(of, _)| Arc::ptr_eq(of, &home)) {
+            return Arc::clone(here);
         }
-        let is_over = |one: &mut State<T>| one.home.has_ended() && unused(&one.state);
-        let over: Vec<State<T>> = states.extract_if(.., is_over).collect();
-        let state = new(Arc::clone(&home), home.number);
-        let here = Arc::clone(&state);
-        states.push(State { home, state });
+        let ended: Vec<_> = states.extract_if(.., |(of, _)| of.has_ended()).collect();
+        let state = new(Arc::clone(&home));
+        states.push((home, Arc::clone(&state)));
         drop(states);
-        drop(over);
-        here
+        drop(ended);
+        state
     }
 
-    /// Returns the state that is meant.
-    pub(crate) fn find(&self, is: impl Fn(&T) -> bool) -> Option<Arc<T>> {
-        self.find_in(|one| is(&one.state))
-    }
-
-    fn find_in(&self, is: impl Fn(&State<T>) -> bool) -> Option<Arc<T>> {
+    fn find(&self, is: impl Fn(&Home) -> bool) -> Option<Arc<T>> {
         let states = lock(&self.0);
-        let found = states.iter().find(|one| is(one))?;
-        Some(Arc::clone(&found.state))
+        let (_, found) = states.iter().find(|(home, _)| is(home))?;
+        Some(Arc::clone(found))
     }
 
     /// Returns all states.
     pub(crate) fn all(&self) -> Vec<Arc<T>> {
         let states = lock(&self.0);
-        states.iter().map(|one| Arc::clone(&one.state)).collect()
+        states.iter().map(|(_, state)| Arc::clone(state)).collect()
     }
 }
 
@@ -336,19 +313,15 @@ fn spawn_timer(runtime: &Handle, away: Duration, waker: Waker, home: Option<Arc<
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
     use super::*;
 
     #[test]
     fn here_drops_the_states_of_runtimes_that_have_ended() {
         let states = ByRuntime::new().unwrap();
-        let mut made = 0;
-        let mut here = || {
-            let new = |_, _| {
-                made += 1;
-                Arc::new(made)
-            };
-            *states.here(|_| true, new)
-        };
+        let made = AtomicU32::new(0);
+        let here = || *states.here(|_| Arc::new(1 + made.fetch_add(1, Ordering::Relaxed)));
         let runtime = || {
             let mut runtime = tokio::runtime::Builder::new_current_thread();
             runtime.build().unwrap()
@@ -368,18 +341,6 @@ mod tests {
         assert_eq!(states.all().len(), 2);
         let ids: Vec<_> = lock(&HOMES).iter().map(|home| home.id).collect();
         assert!(ids.contains(&Some(stays.handle().id())));
-    }
-
-    /// Its waiters have to be found.
-    #[test]
-    fn here_keeps_the_state_of_a_runtime_that_has_ended_while_it_is_used() {
-        let states = ByRuntime::new().unwrap();
-        let here = |made| *states.here(|_| false, |_, _| Arc::new(made));
-        for number in 1..10 {
-            let runtime = tokio::runtime::Builder::new_current_thread().build();
-            assert_eq!(runtime.unwrap().block_on(async { here(number) }), number);
-        }
-        assert_eq!(states.find(|state| *state == 3).as_deref(), Some(&3));
     }
 
     /// A waiter that leaves its queue there would otherwise release the next one ahead of its time.

@@ -93,8 +93,6 @@ struct Slots<C> {
 pub struct WaiterId {
     number: NonZeroU64,
     index: u32,
-    /// Tells the queues apart, for an owner of several.
-    queue: u32,
 }
 
 /// The state that a waiter finds when it checks its slot.
@@ -112,16 +110,6 @@ impl WaiterId {
     /// Returns the number of the waiter.
     pub(crate) fn number(&self) -> NonZeroU64 {
         self.number
-    }
-
-    /// Returns the number of the queue, which is 0 unless it was [set](Self::of_queue).
-    pub(crate) fn queue(&self) -> u32 {
-        self.queue
-    }
-
-    /// Sets the number of the queue.
-    pub(crate) fn of_queue(self, queue: u32) -> Self {
-        Self { queue, ..self }
     }
 }
 
@@ -199,11 +187,7 @@ impl<C: Copy + Default> WaitQueue<C> {
         chunk.slots.costs[slot] = cost;
         chunk.slots.wakers[slot] = Some(waker);
         let index = tail * SIZE as u32 + slot as u32;
-        WaiterId {
-            number,
-            index,
-            queue: 0,
-        }
+        WaiterId { number, index }
     }
 
     /// Grants the request of the first waiter, and removes it from the queue. Returns its waker.

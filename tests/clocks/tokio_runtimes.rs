@@ -220,6 +220,26 @@ fn waiter_that_is_polled_in_another_runtime_moves_to_its_queue() {
     left.block_on(async { assert_eq!(limiter.snapshot().waiting, 0) });
 }
 
+/// No other call finds the state in which it was granted.
+#[test]
+fn waiter_that_was_granted_in_a_runtime_that_has_ended_takes_its_charge_elsewhere() {
+    let limiter = limiter(Quota::per_second(1));
+    let gone = paused_runtime();
+    let (mut taken, dropped) = gone.block_on(async {
+        assert_eq!(at_once(&limiter), 1);
+        let waiters = [(); 2].map(|()| Waiter::parked(limiter.acquire()));
+        sleep(2 * SECOND).await;
+        waiters.into()
+    });
+    drop(gone);
+    paused_runtime().block_on(async {
+        assert_eq!(at_once(&limiter), 1);
+        taken.granted();
+        drop(dropped);
+        assert_eq!((at_once(&limiter), limiter.snapshot().waiting), (0, 0));
+    });
+}
+
 /// Their timer is gone with it, and nobody polls them before they are woken.
 #[test]
 fn waiters_of_a_runtime_that_ends_are_woken_and_move() {

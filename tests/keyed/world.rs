@@ -182,7 +182,7 @@ impl World {
                         self.keep(*key, output, |model| model.acquire_many(*cost).wait());
                     }
                     Poll::Pending => {
-                        let model = self.single(*key).acquire_many_owned(*cost);
+                        let model = self.single(*key).cost_owned(*cost).acquire();
                         self.askers.push(Asker::Future(ours, Waiter::parked(model)));
                     }
                 }

@@ -111,7 +111,7 @@ fn close_releases_nobody_and_debug_and_snapshot_show_it() {
     assert_eq!(queue[1].refused(), ErrorKind::Closed);
     assert_eq!(kind(bucket.try_acquire()), ErrorKind::Closed);
     assert_eq!(Waiter::new(bucket.acquire()).refused(), ErrorKind::Closed);
-    assert_eq!((bucket.capacity(), bucket.snapshot().waiting), (2, 0));
+    assert_eq!(bucket.snapshot().waiting, 0);
     let text = format!("{bucket:?}");
     assert!(
         text.contains("10/s") && text.contains("capacity: 2"),

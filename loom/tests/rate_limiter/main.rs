@@ -68,7 +68,7 @@ struct Waiter {
 impl Waiter {
     fn new(limiter: &Arc<RateLimiter>, cost: u64) -> Self {
         Self {
-            future: Arc::clone(limiter).acquire_many_owned(cost),
+            future: Arc::clone(limiter).cost_owned(cost).acquire(),
             wakes: Arc::default(),
             waits: false,
         }

@@ -9,15 +9,16 @@
 //!    is not in the list of its shard, so it is never reclaimed into a word.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use super::super::contents::{Contents, Entered, Limits};
 use super::super::map::{Held, Shard, spread};
 use super::slot::{Kept, KeyState, Own, RateSlot, ShardState, Terms};
 use super::{Options, QuotaOf};
 use crate::algorithm::{Tat, fresh_generation};
-use crate::error::AcquireError;
+use crate::error::{AcquireError, ErrorKind};
 use crate::quota::Quota;
-use crate::rate::{Acquire, Charge, RateLimiter, Shared};
+use crate::rate::{Acquire, Charge, Config, Oversize, RateLimiter};
 use crate::sync::{Mutex, lock};
 use crate::time::{Counter, Tick};
 use crate::wait::remaining_timeout;
@@ -27,7 +28,7 @@ const SHARED: usize = 16;
 
 /// What all keys have in common.
 pub struct Rates<K> {
-    pub(super) template: Arc<Shared>,
+    pub(super) template: Config,
     /// The counter of the system clock, if that is the clock.
     counter: Option<Counter>,
     quota_of: Option<QuotaOf<K>>,
@@ -40,16 +41,16 @@ pub struct Rates<K> {
 
 impl<K> Rates<K> {
     pub(super) fn refuses_oversize(&self) -> bool {
-        self.template.refuses_oversize()
+        self.template.oversize == Oversize::Refuse
     }
 
     pub(super) fn new(options: &Options<K>) -> Self {
         let template = options.template.template();
         Self {
-            counter: template.clock().counter(),
+            counter: template.clock.counter(),
             quota_of: options.quota_of.clone(),
             shared: Default::default(),
-            terms: Mutex::new(Terms::new(template.algorithm(), options.quota)),
+            terms: Mutex::new(Terms::new(template.algorithm, options.quota)),
             template,
         }
     }
@@ -62,7 +63,7 @@ impl<K> Rates<K> {
 
     /// Returns the terms of a quota, which many keys may share.
     fn terms_of(&self, quota: Quota) -> Arc<Terms> {
-        let new = || Arc::new(Terms::new(self.template.algorithm(), quota));
+        let new = || Arc::new(Terms::new(self.template.algorithm, quota));
         let mixed = quota.count() ^ quota.period_nanos().rotate_left(21);
         let mixed = (mixed ^ quota.max_burst().rotate_left(42)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let shared = self.shared[(mixed >> 60) as usize % SHARED].get_or_init(new);
@@ -153,7 +154,7 @@ impl<K> Contents for Rates<K> {
 
     fn slot(&self, state: &mut ShardState, asked: &Self::Asked, hash: u32) -> RateSlot {
         let debt = Tat::from_units(0);
-        if !self.template.clock().is_of_runtime() {
+        if !self.template.clock.is_of_runtime() {
             return Self::slot_of(asked.clone(), debt, hash);
         }
         let quota = asked.as_ref().map_or(state.terms.quota, |own| own.quota);
@@ -163,7 +164,7 @@ impl<K> Contents for Rates<K> {
 
     fn idle_after(&self, slot: &mut RateSlot, state: &ShardState, now: Tick) -> Option<u64> {
         match slot.word(state) {
-            Err(dedicated) if self.template.clock().is_of_runtime() => {
+            Err(dedicated) if self.template.clock.is_of_runtime() => {
                 dedicated.idle_after(self.now().saturating_since(now))
             }
             Err(dedicated) => dedicated.try_reclaim(now).map(|_| 0),
@@ -192,14 +193,17 @@ impl<K> Contents for Rates<K> {
     }
 
     fn too_many_keys(&self, after: Option<u64>) -> AcquireError {
-        self.template.no_room(after)
+        match after.map(Duration::from_nanos) {
+            Some(after) => AcquireError::too_many_keys(self.template.jittered(after)),
+            None => AcquireError::new(ErrorKind::TooManyKeys),
+        }
     }
 
     #[inline]
     fn now(&self) -> Tick {
         match self.counter {
             Some(counter) => counter.now(),
-            None => self.template.clock().now(),
+            None => self.template.clock.now(),
         }
     }
 }
@@ -258,8 +262,8 @@ impl<K> Limits for Rates<K> {
             Err(Some(due)) => {
                 let after = due.saturating_since(now);
                 // In the same order as in a limiter.
-                if let Some(full) = self.template.queue_full(after) {
-                    return Err(full);
+                if self.template.max_waiters == 0 {
+                    return Err(AcquireError::queue_full(self.template.jittered(after)));
                 }
                 if remaining_timeout().is_some_and(|left| after > left) {
                     return Err(AcquireError::would_take(after));
@@ -281,7 +285,7 @@ impl<K> Limits for Rates<K> {
     }
 
     fn wait_for_shared(dedicated: Arc<RateLimiter>, cost: u64) -> Acquire<Arc<RateLimiter>> {
-        dedicated.acquire_many_owned(cost).into_inner()
+        Acquire::new(dedicated, cost)
     }
 
     fn tick(&self, charge: Option<&Charge>) -> Option<Tick> {

@@ -320,7 +320,7 @@ impl<K: Hash + Eq, S: BuildHasher> Keyed<K, RateLimiter, S> {
     pub fn set_quota(&self, quota: Quota) {
         let map = self.map();
         let rates = &map.contents;
-        *lock(&rates.terms) = Terms::new(rates.template.algorithm(), quota);
+        *lock(&rates.terms) = Terms::new(rates.template.algorithm, quota);
         for mut shard in map.each_shard() {
             let limiters = rates.renew_terms(&mut shard);
             drop(shard);

@@ -325,7 +325,7 @@ mod jumps {
                     for _ in (0..joins).take_while(|_| !steps.is_empty()) {
                         let cost = 1 + random.next() % most;
                         let mut caller = Caller {
-                            alone: Some(Waiter::new(Arc::clone(&alone).acquire_many_owned(cost))),
+                            alone: Some(Waiter::new(Arc::clone(&alone).cost_owned(cost).acquire())),
                             behind: Some(Waiter::new(queue.class("a").acquire_many(cost))),
                             ticks: [None; 2],
                         };
@@ -386,7 +386,9 @@ mod jumps {
                         let cost = 1 + random.next() % burst;
                         match random.below(3) {
                             0 => charges.extend(limiter.try_acquire_many(cost)),
-                            1 => direct.push(Waiter::new(limiter.clone().acquire_many_owned(cost))),
+                            1 => {
+                                direct.push(Waiter::new(limiter.clone().cost_owned(cost).acquire()))
+                            }
                             _ => behind.push(Waiter::new(queue.class("a").acquire_many(cost))),
                         }
                     }
@@ -453,7 +455,7 @@ mod jumps {
         paused_runtime().block_on(async {
             let (alone, queue) = (spent(), FairQueue::new(spent()));
             let costs = [2, 1, 1, 1, 1];
-            let direct = costs.map(|cost| Waiter::parked(alone.clone().acquire_many_owned(cost)));
+            let direct = costs.map(|cost| Waiter::parked(alone.clone().cost_owned(cost).acquire()));
             let behind = costs.map(|cost| Waiter::parked(queue.class("a").acquire_many(cost)));
             tokio::time::advance(ms(1000)).await;
             let [first, mut direct @ ..] = direct;

@@ -99,7 +99,7 @@ fn set_quota_below_the_costs_of_all_refuses_some_and_leaves_the_others_to_the_ti
     let clock = Clock::manual();
     let limiter = Arc::new(RateLimiter::new(Quota::per_hour(1).burst(9)).clock(&clock));
     limiter.try_acquire_many(9).unwrap();
-    let join = |cost| Waiter::parked(Arc::clone(&limiter).acquire_many_owned(cost));
+    let join = |cost| Waiter::parked(Arc::clone(&limiter).cost_owned(cost).acquire());
     let mut waiters: Vec<_> = (0..MANY).map(|_| join(9)).collect();
     let mut last = join(1);
     let shared = Arc::clone(&limiter);

@@ -34,7 +34,7 @@ fn makes_up(quota: Quota) -> (ManualClock, Arc<RateLimiter>) {
 }
 
 fn queue(limiter: &Arc<RateLimiter>, costs: &[u64]) -> Vec<Owned> {
-    let join = |cost: &u64| Waiter::parked(Arc::clone(limiter).acquire_many_owned(*cost));
+    let join = |cost: &u64| Waiter::parked(Arc::clone(limiter).cost_owned(*cost).acquire());
     costs.iter().map(join).collect()
 }
 

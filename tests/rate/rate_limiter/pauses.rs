@@ -151,17 +151,17 @@ fn pause_for_beyond_a_timeout_refuses_at_once() {
 }
 
 #[test]
-fn pause_until_keeps_the_longest() {
+fn pause_for_keeps_the_longest() {
     let (clock, limiter) = limiter(TEN.burst(3));
     limiter.pause_for(Duration::ZERO);
     clock.advance(SECOND);
-    limiter.pause_until(clock.now());
+    limiter.pause_for(Duration::ZERO);
     assert_eq!(
         (limiter.paused_until(), limiter.snapshot().available),
         (None, 3)
     );
     let end = clock.now().saturating_add(SECOND);
-    limiter.pause_until(end);
+    limiter.pause_for(SECOND);
     limiter.pause_for(ms(999));
     assert_eq!(limiter.paused_until(), Some(end));
     limiter.pause_for(SECOND + ms(5));
@@ -299,7 +299,7 @@ fn pause_for_holds_an_overdraft_and_a_leaky_bucket() {
     assert_eq!(refused.retry_after(), Some(SECOND + ms(100)));
     let bucket = LeakyBucket::new(TEN, 5).clock(&clock);
     bucket.pause_for(SECOND);
-    bucket.pause_until(clock.now().saturating_add(2 * SECOND));
+    bucket.pause_for(2 * SECOND);
     let refused = bucket.try_acquire().unwrap_err();
     assert_eq!(refused.retry_after(), Some(2 * SECOND));
 }

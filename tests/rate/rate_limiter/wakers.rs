@@ -56,13 +56,13 @@ impl Scene {
     /// A waiter whose waker calls back when it is woken.
     fn heard(&self, cost: u64) -> Waiter<Wait> {
         let waker = calls_when_woken(self.callback());
-        parked_with(self.limiter.clone().acquire_many_owned(cost), &waker)
+        parked_with(self.limiter.clone().cost_owned(cost).acquire(), &waker)
     }
 
     /// A waiter that has the only clone of a waker, which calls back when it is dropped.
     fn mourned(&self, cost: u64) -> Waiter<Wait> {
         let waker = calls_when_dropped(self.callback());
-        parked_with(self.limiter.clone().acquire_many_owned(cost), &waker)
+        parked_with(self.limiter.clone().cost_owned(cost).acquire(), &waker)
     }
 
     #[track_caller]
@@ -107,7 +107,7 @@ fn wakers_are_called_outside_of_the_lock() {
         let scene = Scene::new();
         scene.clock.advance(ms(20));
         let charge = scene.limiter.charge(20);
-        let head = Waiter::parked(Arc::clone(&scene.limiter).acquire_many_owned(50));
+        let head = Waiter::parked(Arc::clone(&scene.limiter).cost_owned(50).acquire());
         let waiters = [1, 1].map(|cost| scene.heard(cost));
         serve(&scene, charge, head);
         assert_eq!(scene.calls.load(Ordering::SeqCst), 2, "{name}");

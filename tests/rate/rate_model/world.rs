@@ -50,6 +50,7 @@ enum Asker {
 /// A local handle: the charge of its last batch, and what is left of that.
 struct Local {
     handle: LocalLimiter,
+    batch: u64,
     booked: Option<Booked>,
     buffered: u64,
 }
@@ -86,6 +87,7 @@ impl World {
         let model = model(algorithm, quota, delays);
         let local = |batch: &u64| Local {
             handle: limiter.local(*batch),
+            batch: *batch,
             booked: None,
             buffered: 0,
         };
@@ -185,8 +187,8 @@ impl World {
             }
             Step::Renew(which) => {
                 let which = which.index(self.locals.len());
-                let batch = self.locals[which].handle.batch();
-                self.locals[which].handle = self.limiter.local(batch);
+                let local = &mut self.locals[which];
+                local.handle = self.limiter.local(local.batch);
                 self.returned(which);
             }
         }
@@ -217,7 +219,7 @@ impl World {
     }
 
     fn acquire(&mut self, cost: u64) {
-        let mut waiter = Waiter::new(Arc::clone(&self.limiter).acquire_many_owned(cost));
+        let mut waiter = Waiter::new(Arc::clone(&self.limiter).cost_owned(cost).acquire());
         match (self.naive.acquire(cost), waiter.poll()) {
             (Answer::Limited(..), Poll::Pending) => {
                 let name = self.naive.join(cost);
@@ -253,6 +255,7 @@ impl World {
         let most = self.model().scale().most;
         let Local {
             handle,
+            batch,
             booked,
             buffered,
         } = &mut self.locals[which];
@@ -266,7 +269,7 @@ impl World {
         let spent = if cost > most { 0 } else { cost.min(*buffered) };
         let missing = cost - spent;
         let fills = missing > 0 && (spent > 0 || *buffered == 0);
-        let batch = if fills { handle.batch() } else { 0 };
+        let batch = if fills { *batch } else { 0 };
         match (self.naive.try_between(missing, batch.max(missing)), result) {
             (Answer::Charged(charge), Ok(())) => {
                 *buffered -= spent;
@@ -420,7 +423,7 @@ impl World {
         }
         for local in &self.locals {
             assert_eq!(local.handle.buffered(), local.buffered);
-            assert!(local.buffered < local.handle.batch());
+            assert!(local.buffered < local.batch);
         }
         for (name, asker) in &self.askers {
             let waits = naive.fate(*name) == Fate::Queued;
