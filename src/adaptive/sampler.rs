@@ -160,7 +160,7 @@ impl Sampler {
         };
         // The window ends: samples of its other calls come too late, and no call takes a place.
         let next = number.wrapping_add(1);
-        self.replace(u64::from(next) << 32);
+        self.word.swap(u64::from(next) << 32, Ordering::Relaxed);
         let window = state.window;
         drop(state);
         self.update(controller, &window, next, semaphore);
@@ -172,18 +172,13 @@ impl Sampler {
     }
 
     /// Changes the word. All accesses are relaxed: the word publishes nothing, samples go through
-    /// the lock.
+    /// the lock. All changes are read-modify-writes, so that they have one order, in the memory model and in
+    /// loom's.
     fn change(&self, change: impl Fn(u64) -> Option<u64>) -> Option<u64> {
         let changed = self
             .word
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, change);
         changed.ok()
-    }
-
-    /// Replaces the word. This is a read-modify-write like all changes of the word, so that they have one
-    /// order, in the memory model and in loom's.
-    fn replace(&self, word: u64) {
-        self.change(|_| Some(word));
     }
 
     /// Runs the controller and opens the next window.
@@ -208,7 +203,7 @@ impl Sampler {
         state.window = SampleWindow::new(limit);
         state.controller = Some(controller);
         state.windows += 1;
-        self.replace(word(next, state.samples));
+        self.word.swap(word(next, state.samples), Ordering::Relaxed);
     }
 
     /// Returns the window so far, with the state of the permits.
