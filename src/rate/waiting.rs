@@ -17,7 +17,7 @@ use crate::decision::wait_for;
 use crate::error::AcquireError;
 use crate::time::Tick;
 use crate::wait::{remaining_timeout, report_clock};
-use crate::wait_queue::{WaiterId, WaiterStatus};
+use crate::wait_queue::WaiterId;
 
 /// For how many waiters in front the time of another one is computed, each by itself.
 const FORESEEN: usize = 1024;
@@ -52,7 +52,7 @@ impl Shared {
             Err(due) => due,
         };
         let waiting = locked.waiting();
-        if waiting >= self.config.max_waiters || locked.waiters.is_full() {
+        if waiting >= self.config.max_waiters {
             // Until the head is due; or, if no call may wait, until this call is.
             let free = locked.next_due().unwrap_or(due);
             let after = self.jittered(wait_for(free, now));
@@ -85,12 +85,12 @@ impl Shared {
         waker: &Waker,
     ) -> Option<Poll<Result<Charge, AcquireError>>> {
         let mut queue = self.queue();
-        let mut status = queue.waiters.look(id, waker);
-        if status == WaiterStatus::Served {
+        let Some(stored) = queue.waiters.waker(id) else {
             return queue.collect(id).map(Poll::Ready);
-        }
+        };
+        let is_stale = !stored.will_wake(waker);
         drop(queue);
-        if status == WaiterStatus::StaleWaker {
+        if is_stale {
             let fresh = waker.clone();
             let unused = self.queue().waiters.set_waker(id, fresh);
             drop(unused);
@@ -98,8 +98,7 @@ impl Shared {
         // The waiter may be due while the timer is late, and a deadline that is polled now must not
         // win. Or it may have been served before its waker was exchanged, so that the old waker was
         // called.
-        status = self.lock_on_time().waiters.look(id, waker);
-        if status == WaiterStatus::Served {
+        if self.lock_on_time().waiters.waker(id).is_none() {
             return self.queue().collect(id).map(Poll::Ready);
         }
         report_clock(self.clock());
@@ -118,7 +117,8 @@ impl Shared {
     pub(super) fn leave(&self, id: WaiterId, cost: u64) {
         // Nothing is granted first: a waiter that is due but was not granted leaves like any other.
         let mut locked = self.lock_state();
-        let is_head = locked.waiters.head_number() == Some(id.number().get());
+        let head = locked.waiters.head();
+        let is_head = head.is_some_and(|(number, _)| number == id.number());
         let late = locked.is_late();
         let Some(waker) = locked.waiters.withdraw(&id) else {
             let collected = locked.collect(&id);
