@@ -10,7 +10,6 @@
 //! and the tests beside it hold that.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::task::Waker;
 
 use super::{WaitQueue, WaiterId};
@@ -26,7 +25,7 @@ const NESTED: u32 = 32;
 thread_local! {
     // Not a modelled one: the threads of a model share it, and never nest as many calls.
     static CALLS: Calls = const {
-        Calls { depth: Cell::new(0), later: RefCell::new(VecDeque::new()) }
+        Calls { depth: Cell::new(0), later: RefCell::new(Vec::new()) }
     };
 }
 
@@ -35,7 +34,7 @@ struct Calls {
     /// The number of calls that have not returned.
     depth: Cell<u32>,
     /// Wakers that the outermost call calls.
-    later: RefCell<VecDeque<Waker>>,
+    later: RefCell<Vec<Waker>>,
 }
 
 /// Up to eight wakers, first-in first-out. There is nearly always at most one, so the array is
@@ -95,14 +94,18 @@ impl WakeList {
 
     #[inline(never)]
     fn wake_some(&mut self) {
+        // Where the destructors of a thread run after that of `CALLS`, nothing is put off.
+        if CALLS.try_with(|calls| calls.wake(self)).is_err() {
+            self.take().for_each(call);
+        }
+    }
+
+    #[inline(always)]
+    fn take(&mut self) -> impl Iterator<Item = Waker> {
         self.len = 0;
         let others = self.others.iter_mut().flatten();
         let others = others.filter_map(Option::take);
-        let mut wakers = self.first.take().into_iter().chain(others);
-        // Where the destructors of a thread run after that of `CALLS`, nothing is put off.
-        if CALLS.try_with(|calls| calls.wake(&mut wakers)).is_err() {
-            wakers.for_each(call);
-        }
+        self.first.take().into_iter().chain(others)
     }
 }
 
@@ -116,14 +119,14 @@ impl From<Waker> for WakeList {
 
 impl Calls {
     /// Calls these wakers, or puts them off.
-    fn wake(&self, wakers: impl Iterator<Item = Waker>) {
+    fn wake(&self, list: &mut WakeList) {
         let depth = self.depth.get();
         if depth >= NESTED {
-            self.later.borrow_mut().extend(wakers);
+            self.later.borrow_mut().extend(list.take());
             return;
         }
         self.depth.set(depth + 1);
-        wakers.for_each(call);
+        list.take().for_each(call);
         if depth == 0 {
             self.call_later();
         }
@@ -131,17 +134,15 @@ impl Calls {
         self.depth.set(self.depth.get() - 1);
     }
 
-    /// Calls the wakers that were put off, also by these calls.
+    /// Calls the wakers that were put off, also by these calls. No memory stays behind.
     fn call_later(&self) {
         loop {
-            let next = self.later.borrow_mut().pop_front();
-            let Some(waker) = next else {
-                break;
-            };
-            call(waker);
+            let later = self.later.take();
+            if later.is_empty() {
+                return;
+            }
+            later.into_iter().for_each(call);
         }
-        // A long queue leaves no memory behind.
-        self.later.borrow_mut().shrink_to_fit();
     }
 }
 

@@ -82,9 +82,13 @@ impl CondvarSemaphore {
     #[track_caller]
     pub fn new(permits: usize) -> Self {
         assert!(permits > 0, "a condvar semaphore cannot have 0 permits");
+        let state = State {
+            free: permits,
+            ..State::default()
+        };
         Self {
             monitor: Arc::new(Monitor {
-                state: Mutex::new(State::of(permits)),
+                state: Mutex::new(state),
                 changed: Condvar::new(),
             }),
             permits,

@@ -31,17 +31,10 @@ pub(super) struct State {
     pub(super) waiting: usize,
     pub(super) closed: bool,
     /// How often a token has been cancelled.
-    interruptions: u64,
+    pub(super) interruptions: u64,
 }
 
 impl State {
-    pub(super) fn of(free: usize) -> Self {
-        Self {
-            free,
-            ..Self::default()
-        }
-    }
-
     /// Takes a permit if one is free, and returns whether it did. An error if the semaphore is closed.
     pub(super) fn take(&mut self) -> Result<bool, AcquireError> {
         if self.closed {

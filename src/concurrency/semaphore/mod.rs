@@ -179,28 +179,26 @@ impl Semaphore {
         }
     }
 
-    const_fn! {
-        /// Bounds the queue: a caller that would have to wait behind this many waiters is refused
-        /// at once, with [`QueueFull`](crate::ErrorKind::QueueFull). With 0 no caller ever waits,
-        /// not even while the limit is 0. The queue is unbounded by default.
-        ///
-        /// # Examples
-        ///
-        /// ```
-        /// use tollgate::{ErrorKind, Semaphore};
-        ///
-        /// let semaphore = Semaphore::new(1).max_waiters(0);
-        /// let _permit = semaphore.try_acquire()?;
-        ///
-        /// let refused = semaphore.acquire().wait().unwrap_err();
-        /// assert_eq!(refused.kind(), ErrorKind::QueueFull);
-        /// # Ok::<_, tollgate::AcquireError>(())
-        /// ```
-        #[must_use]
-        pub fn max_waiters(mut self, max_waiters: usize) -> Self {
-            self.max_waiters = max_waiters;
-            self
-        }
+    /// Bounds the queue: a caller that would have to wait behind this many waiters is refused
+    /// at once, with [`QueueFull`](crate::ErrorKind::QueueFull). With 0 no caller ever waits,
+    /// not even while the limit is 0. The queue is unbounded by default.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{ErrorKind, Semaphore};
+    ///
+    /// let semaphore = Semaphore::new(1).max_waiters(0);
+    /// let _permit = semaphore.try_acquire()?;
+    ///
+    /// let refused = semaphore.acquire().wait().unwrap_err();
+    /// assert_eq!(refused.kind(), ErrorKind::QueueFull);
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    #[must_use]
+    pub const fn max_waiters(mut self, max_waiters: usize) -> Self {
+        self.max_waiters = max_waiters;
+        self
     }
 }
 

@@ -149,8 +149,14 @@ impl Queued for Semaphore {
         }
         // Behind a large head that leaves there may be small waiters that can now be served. After
         // the last waiter has left, the flags must be cleared. A grant that was returned may be the
-        // last permit that was held.
-        self.settle(queues);
+        // last permit that was held. But while no permit is free, the next head must wait, unless
+        // the limit was reduced while it waited.
+        let head = queues.permits.head();
+        let is_newer = head.is_some_and(|(head, _)| head > queues.refuses_until);
+        match waker.is_some() && is_newer && self.state.load().free <= 0 {
+            true => drop(queues),
+            false => self.settle(queues),
+        }
         drop(waker);
     }
 }
