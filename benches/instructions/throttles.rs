@@ -133,7 +133,7 @@ pub(crate) const COUNTED: &[Counted] = &[
         Box::new(composed::acquire_owned())
     }),
     counted(COST, "Cost", || Box::new(composed::enter_with_cost())),
-    counted(COST, "acquire_many_owned(3)", || {
+    counted(COST, "acquire_many(3)", || {
         Box::new(composed::acquire_many())
     }),
     counted(READY, AsThrottle::<Tokio>::NAME, || {

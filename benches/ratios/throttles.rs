@@ -42,10 +42,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
     }),
     ("cost of 3: enter ready + drop", || {
         let ours = timed("Cost", composed::enter_with_cost());
-        Row::of(ours).beside(timed(
-            "tollgate, acquire_many_owned(3)",
-            composed::acquire_many(),
-        ))
+        Row::of(ours).beside(timed("tollgate, acquire_many(3)", composed::acquire_many()))
     }),
     ("tokio's as a throttle: try + drop", || {
         Row::of(tried::<AsThrottle<Tokio>>()).beside(tried::<Tokio>())

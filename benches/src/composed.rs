@@ -169,7 +169,7 @@ pub fn acquire_many() -> impl FnMut(u64) + 'static {
         block_on(async {
             for _ in 0..times {
                 let shared = Arc::clone(black_box(&semaphore));
-                drop(black_box(shared.acquire_many_owned(COST).await));
+                drop(black_box(shared.acquire_many(COST).await));
             }
         });
     }

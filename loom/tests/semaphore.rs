@@ -47,7 +47,8 @@ impl Shared {
 
 fn held(semaphore: &Arc<Semaphore>, permits: u32) -> OwnedPermit {
     Arc::clone(semaphore)
-        .try_acquire_many_owned(permits)
+        .cost_owned(permits)
+        .try_acquire()
         .unwrap()
 }
 
@@ -166,7 +167,7 @@ fn a_large_head_that_leaves_lets_the_small_go() {
         let semaphore = Arc::new(Semaphore::new(2));
         let mut one = held(&semaphore, 2);
         let other = one.split(1).unwrap();
-        let mut large = Arc::clone(&semaphore).acquire_many_owned(2);
+        let mut large = Arc::clone(&semaphore).cost_owned(2).acquire();
         assert!(poll_once(&mut large).is_pending());
         let releasing = thread::spawn(move || drop(one));
         let cancelling = thread::spawn(move || drop(large));
@@ -204,7 +205,7 @@ fn a_waiter_is_served_or_told_that_it_was_closed() {
 fn reject_impossible_beside_a_release_and_a_cancellation_lets_those_behind_go() {
     model(|| {
         let semaphore = Arc::new(Semaphore::new(0));
-        let mut large = Arc::clone(&semaphore).acquire_many_owned(2);
+        let mut large = Arc::clone(&semaphore).cost_owned(2).acquire();
         let mut cancelled = Arc::clone(&semaphore).acquire_owned();
         assert!(poll_once(&mut large).is_pending() && poll_once(&mut cancelled).is_pending());
         semaphore.set_permits(1);
@@ -496,7 +497,7 @@ fn refusal_is_collected_although_a_later_waiter_was_granted() {
     model(|| {
         let semaphore = Arc::new(Semaphore::new(2));
         let permit = held(&semaphore, 2);
-        let mut large = Arc::clone(&semaphore).acquire_many_owned(2);
+        let mut large = Arc::clone(&semaphore).cost_owned(2).acquire();
         let mut small = Arc::clone(&semaphore).acquire_owned();
         assert!(poll_once(&mut large).is_pending());
         assert!(poll_once(&mut small).is_pending());
@@ -524,7 +525,7 @@ fn a_waiter_for_two_sees_what_both_holders_did() {
         let done = Arc::new([UnsafeCell::new(()), UnsafeCell::new(())]);
         let mut one = held(&semaphore, 2);
         let other = one.split(1).unwrap();
-        let mut waiter = Arc::clone(&semaphore).acquire_many_owned(2);
+        let mut waiter = Arc::clone(&semaphore).cost_owned(2).acquire();
         assert!(poll_once(&mut waiter).is_pending());
         let threads = [(0, one), (1, other)].map(|(which, permit)| {
             let done = Arc::clone(&done);

@@ -22,7 +22,7 @@ use super::permit::{Permit, PermitSource};
 use crate::error::{AcquireError, ErrorKind};
 use crate::panic::contain_panic;
 use crate::snapshot::Snapshot;
-use crate::wait::{BoxFuture, Polled, Waiting};
+use crate::wait::Waiting;
 
 /// Limits callers to at most N at once with a channel of N tokens: the simplest throttle.
 ///
@@ -75,16 +75,12 @@ use crate::wait::{BoxFuture, Polled, Waiting};
 /// # Ok(())
 /// # }
 /// ```
-pub struct ChannelSemaphore(Channel);
-
-/// Both ends of the channel.
-#[derive(Clone)]
-struct Channel {
+pub struct ChannelSemaphore {
     sender: Sender<()>,
     receiver: Receiver<()>,
     tokens: Tokens,
     /// Idle tokens that a closed channel does not take.
-    outside: Arc<AtomicUsize>,
+    outside: AtomicUsize,
 }
 
 /// What a token in the channel means.
@@ -92,42 +88,6 @@ struct Channel {
 enum Tokens {
     Idle,
     Busy,
-}
-
-impl Channel {
-    fn try_enter(&self) -> Result<(), AcquireError> {
-        let entered = match self.tokens {
-            Tokens::Idle => self.receiver.try_recv().is_ok(),
-            Tokens::Busy => self.sender.try_send(()).is_ok(),
-        };
-        self.unless_closed(entered)
-    }
-
-    async fn enter(self) -> Result<(), AcquireError> {
-        let entered = match self.tokens {
-            Tokens::Idle => self.receiver.recv().await.is_ok(),
-            Tokens::Busy => self.sender.send(()).await.is_ok(),
-        };
-        self.unless_closed(entered)
-    }
-
-    fn unless_closed(&self, entered: bool) -> Result<(), AcquireError> {
-        match self.sender.is_closed() {
-            false if entered => return Ok(()),
-            false => return Err(AcquireError::new(ErrorKind::NoPermits)),
-            true if entered => self.leave(),
-            true => {}
-        }
-        Err(AcquireError::new(ErrorKind::Closed))
-    }
-
-    fn leave(&self) {
-        match self.tokens {
-            Tokens::Idle if self.sender.try_send(()).is_ok() => {}
-            Tokens::Idle => drop(self.outside.fetch_add(1, Ordering::Relaxed)),
-            Tokens::Busy => drop(self.receiver.try_recv()),
-        }
-    }
 }
 
 /// Construction.
@@ -162,12 +122,12 @@ impl ChannelSemaphore {
             "a channel semaphore cannot have {permits} permits, but 1 to 2^31 - 1"
         );
         let (sender, receiver) = async_channel::bounded(permits);
-        Self(Channel {
+        Self {
             sender,
             receiver,
             tokens,
-            outside: Arc::default(),
-        })
+            outside: AtomicUsize::new(0),
+        }
     }
 }
 
@@ -259,10 +219,50 @@ impl ChannelSemaphore {
     }
 }
 
+/// The tokens.
 impl ChannelSemaphore {
-    /// Takes the token of a permit without waiting.
+    /// Takes a permit without waiting.
     pub(super) fn try_take(&self) -> Result<(), AcquireError> {
-        self.0.try_enter()
+        let moved = match self.tokens {
+            Tokens::Idle => self.receiver.try_recv().is_ok(),
+            Tokens::Busy => self.sender.try_send(()).is_ok(),
+        };
+        self.admit(moved)
+    }
+
+    /// Waits until a token has been moved, or the channel is closed.
+    fn wait(&self) -> impl Future<Output = bool> + use<> {
+        let (sender, receiver, tokens) = (self.sender.clone(), self.receiver.clone(), self.tokens);
+        async move {
+            match tokens {
+                Tokens::Idle => receiver.recv().await.is_ok(),
+                Tokens::Busy => sender.send(()).await.is_ok(),
+            }
+        }
+    }
+
+    /// Admits a caller whose token has been moved, unless the channel is closed.
+    fn admit(&self, moved: bool) -> Result<(), AcquireError> {
+        match self.is_closed() {
+            false if moved => return Ok(()),
+            false => return Err(AcquireError::new(ErrorKind::NoPermits)),
+            true if moved => self.give_back(1),
+            true => {}
+        }
+        Err(AcquireError::new(ErrorKind::Closed))
+    }
+}
+
+impl PermitSource for ChannelSemaphore {
+    #[inline]
+    fn give_back(&self, permits: usize) {
+        for _ in 0..permits {
+            match self.tokens {
+                Tokens::Idle if self.sender.try_send(()).is_ok() => {}
+                Tokens::Idle => drop(self.outside.fetch_add(1, Ordering::Relaxed)),
+                Tokens::Busy => drop(self.receiver.try_recv()),
+            }
+        }
     }
 }
 
@@ -282,14 +282,14 @@ impl ChannelSemaphore {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     pub fn snapshot(&self) -> Snapshot {
-        let limit = self.0.sender.capacity().unwrap_or_default();
-        let inside = self.0.receiver.len();
-        let held = match self.0.tokens {
-            Tokens::Idle => limit.saturating_sub(inside + self.0.outside.load(Ordering::Relaxed)),
+        let limit = self.sender.capacity().unwrap_or_default();
+        let inside = self.receiver.len();
+        let held = match self.tokens {
+            Tokens::Idle => limit.saturating_sub(inside + self.outside.load(Ordering::Relaxed)),
             Tokens::Busy => inside,
         };
         // Every wait has a clone of both ends.
-        let waiting = self.0.sender.sender_count() - 1;
+        let waiting = self.sender.sender_count() - 1;
         Snapshot::of_permits(limit, held, waiting)
     }
 
@@ -306,12 +306,12 @@ impl ChannelSemaphore {
     /// assert_eq!(semaphore.try_acquire().unwrap_err().kind(), ErrorKind::Closed);
     /// ```
     pub fn close(&self) {
-        self.0.sender.close();
+        self.sender.close();
     }
 
     /// Returns whether the semaphore is closed.
     pub fn is_closed(&self) -> bool {
-        self.0.sender.is_closed()
+        self.sender.is_closed()
     }
 }
 
@@ -326,13 +326,6 @@ impl fmt::Debug for ChannelSemaphore {
     }
 }
 
-impl PermitSource for ChannelSemaphore {
-    #[inline]
-    fn give_back(&self, permits: usize) {
-        (0..permits).for_each(|_| self.0.leave());
-    }
-}
-
 /// The future of [`ChannelSemaphore::acquire`] and [`ChannelSemaphore::acquire_owned`]. `S` derefs
 /// to the semaphore. It allocates if it has to wait.
 ///
@@ -344,7 +337,7 @@ pub struct Acquire<S: Deref<Target = ChannelSemaphore>> {
     /// `None` once the future has completed.
     semaphore: Option<S>,
     /// The wait, if a poll had to wait.
-    wait: Option<BoxFuture<'static, ()>>,
+    wait: Option<Pin<Box<dyn Future<Output = bool> + Send>>>,
     /// The waker that the channel has then.
     waker: Option<Arc<Contained>>,
 }
@@ -359,10 +352,8 @@ impl<S: Deref<Target = ChannelSemaphore>> Acquire<S> {
         }
     }
 
-    fn poll_wait(&mut self, channel: &Channel, waker: &Waker) -> Polled<()> {
-        let wait = self
-            .wait
-            .get_or_insert_with(|| Box::pin(channel.clone().enter()));
+    fn poll_wait(&mut self, semaphore: &ChannelSemaphore, waker: &Waker) -> Poll<bool> {
+        let wait = self.wait.get_or_insert_with(|| Box::pin(semaphore.wait()));
         // The stale waker is dropped after the poll. The channel drops its clone under a lock; if
         // that were the last clone, it would drop the caller's waker there, with everything that
         // the waker owns.
@@ -381,12 +372,12 @@ impl<S: Deref<Target = ChannelSemaphore>> Future for Acquire<S> {
         let semaphore = self.semaphore.take();
         let semaphore = semaphore.expect("polled again after it was ready");
         if self.wait.is_none() {
-            match semaphore.0.try_enter() {
+            match semaphore.try_take() {
                 Err(error) if error.kind() == ErrorKind::NoPermits => {}
-                entered => return Poll::Ready(entered.map(|()| Permit::new(semaphore, 1))),
+                taken => return Poll::Ready(taken.map(|()| Permit::new(semaphore, 1))),
             }
         }
-        let Poll::Ready(entered) = self.poll_wait(&semaphore.0, context.waker()) else {
+        let Poll::Ready(moved) = self.poll_wait(&semaphore, context.waker()) else {
             self.semaphore = Some(semaphore);
             return Poll::Pending;
         };
@@ -394,7 +385,8 @@ impl<S: Deref<Target = ChannelSemaphore>> Future for Acquire<S> {
         // others. The channel drops its waker first.
         self.wait = None;
         self.waker = None;
-        Poll::Ready(entered.map(|()| Permit::new(semaphore, 1)))
+        semaphore.admit(moved)?;
+        Poll::Ready(Ok(Permit::new(semaphore, 1)))
     }
 }
 

@@ -11,4 +11,4 @@ mod throttle;
 
 pub use self::acquire::Acquire;
 pub use self::permit::Permit;
-pub use self::semaphore::{AcquireOwned, OwnedPermit, Semaphore, WaitIdle};
+pub use self::semaphore::{OwnedPermit, Semaphore, WaitIdle};

@@ -151,11 +151,6 @@ impl AcquireError {
         Self::would_take(left).because(Cause::Gate)
     }
 
-    /// Creates a [`QueueFull`](ErrorKind::QueueFull) error of a gate that opens after `left`.
-    pub(crate) fn blocked_and_full(left: Duration) -> Self {
-        Self::queue_full(left).because(Cause::Gate)
-    }
-
     /// Returns the same error of a limiter that is paused.
     pub(crate) const fn paused(self) -> Self {
         self.because(Cause::Paused)

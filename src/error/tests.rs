@@ -79,12 +79,8 @@ fn to_string_names_the_cause_and_equality_ignores_it() {
             "the gate is blocked for longer than the timeout",
         ),
         (
-            AcquireError::blocked_and_full(forty),
+            AcquireError::queue_full(forty),
             "too many callers are waiting already, try again in 40s",
-        ),
-        (
-            AcquireError::blocked_and_full(Duration::MAX),
-            "too many callers are waiting already",
         ),
         (
             AcquireError::limited(forty).paused(),

@@ -133,9 +133,8 @@ impl Gate {
     ///
     /// # Errors
     ///
-    /// [`QueueFull`](crate::ErrorKind::QueueFull), only if some four billion callers wait. With a
-    /// [timeout](crate::Waiting::timeout) shorter than the time until the gate opens,
-    /// [`TimedOut`](crate::ErrorKind::TimedOut) at once.
+    /// With a [timeout](crate::Waiting::timeout) shorter than the time until the gate opens,
+    /// [`TimedOut`](crate::ErrorKind::TimedOut) at once; otherwise none.
     ///
     /// # Examples
     ///

@@ -130,9 +130,6 @@ impl Gate {
         if remaining_timeout().is_some_and(|timeout| left > timeout) {
             return Poll::Ready(Err(AcquireError::blocked_longer(left)));
         }
-        if queue.is_full() {
-            return Poll::Ready(Err(AcquireError::blocked_and_full(left)));
-        }
         // Stored first: if the deadline cannot be armed, dropping the future must find its place.
         *id = Some(queue.push((), waker));
         drop(queue);

@@ -58,7 +58,7 @@
 //!
 //! - *Shared by the whole program*: `static SLOTS: Semaphore = Semaphore::new(8);` needs no `Arc`, and
 //!   [`acquire`](crate::Semaphore::acquire) borrows it.
-//! - *Large uploads count more*: [`acquire_many_owned(n)`](crate::Semaphore::acquire_many_owned) takes `n`
+//! - *Large uploads count more*: [`cost_owned(n).acquire()`](crate::Semaphore::cost_owned) takes `n`
 //!   permits, all or none. For slots and memory together, [`all`](crate::all):
 //!   `all((Arc::clone(&slots), Arc::clone(&memory).cost_owned(kilobytes)))`.
 //! - *A stream of files*: `files.map(upload).buffer_limited(&slots)` of the crate `tollgate-io` yields a `Result`

@@ -14,7 +14,7 @@ use super::contents::{Contents, Entered, Limits};
 use super::key::Key;
 use super::kind::KeyLimit;
 use super::map::Held;
-use crate::concurrency::{AcquireOwned, OwnedPermit, Semaphore};
+use crate::concurrency::{Acquire, OwnedPermit, Semaphore};
 use crate::error::{AcquireError, ErrorKind};
 use crate::limit_status::LimitStatus;
 use crate::snapshot::Snapshot;
@@ -131,7 +131,7 @@ impl<K> Contents for Permits<K> {
 impl<K> Limits for Permits<K> {
     type Permit = OwnedPermit;
     type Cost = u32;
-    type Wait = AcquireOwned;
+    type Wait = Acquire<Arc<Semaphore>>;
 
     #[inline]
     fn decide(
@@ -154,11 +154,12 @@ impl<K> Limits for Permits<K> {
 
     #[inline]
     fn try_shared(semaphore: Arc<Semaphore>, n: u32) -> Result<OwnedPermit, AcquireError> {
-        semaphore.try_acquire_many_owned(n)
+        semaphore.try_take(n)?;
+        Ok(OwnedPermit::new(semaphore, n))
     }
 
-    fn wait_for_shared(semaphore: Arc<Semaphore>, n: u32) -> AcquireOwned {
-        semaphore.acquire_many_owned(n).into_inner()
+    fn wait_for_shared(semaphore: Arc<Semaphore>, n: u32) -> Acquire<Arc<Semaphore>> {
+        Acquire::new(semaphore, n)
     }
 
     fn close(semaphore: &Arc<Semaphore>) {

@@ -7,9 +7,9 @@
 //! | `add_permits(n)` | [`add_permits(n)`](crate::Semaphore::add_permits) raises the limit; to set it, [`set_permits(n)`](crate::Semaphore::set_permits) |
 //! | `forget_permits(n)` | [`forget_permits(n)`](crate::Semaphore::forget_permits) lowers the limit by what is free; to lower it by more than that, [`set_permits`](crate::Semaphore::set_permits) |
 //! | `acquire`, `acquire_many` | [`acquire`](crate::Semaphore::acquire), [`acquire_many`](crate::Semaphore::acquire_many) |
-//! | `acquire_owned`, `acquire_many_owned` | [`acquire_owned`](crate::Semaphore::acquire_owned), [`acquire_many_owned`](crate::Semaphore::acquire_many_owned) |
+//! | `acquire_owned`, `acquire_many_owned` | [`acquire_owned`](crate::Semaphore::acquire_owned), [`cost_owned(n).acquire()`](crate::Semaphore::cost_owned) |
 //! | `try_acquire`, `try_acquire_many` | [`try_acquire`](crate::Semaphore::try_acquire), [`try_acquire_many`](crate::Semaphore::try_acquire_many) |
-//! | `try_acquire_owned`, `try_acquire_many_owned` | [`try_acquire_owned`](crate::Semaphore::try_acquire_owned), [`try_acquire_many_owned`](crate::Semaphore::try_acquire_many_owned) |
+//! | `try_acquire_owned`, `try_acquire_many_owned` | [`try_acquire_owned`](crate::Semaphore::try_acquire_owned), [`cost_owned(n).try_acquire()`](crate::Semaphore::cost_owned) |
 //! | `blocking_acquire`, `blocking_acquire_many`, `blocking_acquire_owned`, `blocking_acquire_many_owned` | the same without `blocking_`, and [`.wait()`](crate::Waiting::wait) |
 //! | `close`, `is_closed` | [`close`](crate::Semaphore::close), [`is_closed`](crate::Semaphore::is_closed) |
 //! | `SemaphorePermit`, `OwnedSemaphorePermit` | [`Permit<&Semaphore>`](crate::Permit), [`OwnedPermit`](crate::OwnedPermit) |

@@ -227,7 +227,7 @@ impl Call {
             Err(due) => due,
         };
         let waiting = locked.waiters.len();
-        if waiting >= config.max_waiters || locked.waiters.is_full() {
+        if waiting >= config.max_waiters {
             // Until the head is due; or, if no call may wait, until this call is.
             let free = locked.next_due().unwrap_or(due);
             let after = config.jittered(wait_for(free, now));
@@ -340,7 +340,8 @@ impl Drop for Waiter {
             }
             return;
         };
-        let is_head = locked.waiters.head_number() == Some(id.number().get());
+        let head = locked.waiters.head();
+        let is_head = head.is_some_and(|(number, _)| number == id.number());
         let late = locked.is_late();
         let waker = locked.waiters.withdraw(&id);
         locked.forget(request.cost);

@@ -100,7 +100,7 @@ impl QueueState {
 
     /// Returns the request of the head.
     pub(super) fn head(&self) -> Option<Request> {
-        self.waiters.head().and_then(QueueEntry::request)
+        self.waiters.head().and_then(|(_, entry)| entry.request())
     }
 
     /// Returns the request of a waiter, while it waits.

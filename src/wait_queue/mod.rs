@@ -21,8 +21,9 @@
 //!    that number, so that a waiter finds out without the lock.
 //! 2. A waiter that is granted leaves no trace. What is kept for a waiter stays in its slot until
 //!    the waiter [collects](WaitQueue::collect) it.
-//! 3. An id names a slot and the number of the waiter in it. A slot is not filled a second time
-//!    before its chunk has got another `base`; so an id cannot be mistaken for a later one.
+//! 3. An id names a chunk and the number of the waiter, which tells its slot. A slot is not filled a
+//!    second time before its chunk has got another `base`; so an id cannot be mistaken for a later
+//!    one.
 //! 4. Chunks are linked from `head` to `tail`, in the order of their numbers. Exactly the chunks
 //!    with waiters are linked, and the tail.
 //! 5. When there are no waiters and nothing is kept, no chunk is linked, and the next chunk to be
@@ -35,31 +36,27 @@
 use std::num::NonZeroU64;
 use std::task::Waker;
 
-mod locked;
 mod wake;
 
-pub(crate) use self::locked::{lock_if_served, serve_and_wake};
-pub(crate) use self::wake::WakeList;
+pub(crate) use self::wake::{WakeList, lock_if_served, serve_and_wake};
 
 /// The number of slots of a chunk: one for each bit of its `waiting`.
 const SIZE: usize = 32;
-/// No chunk: the end of a chain.
+/// No chunk: the end of a chain. Memory runs out long before a chunk has this index: so many chunks
+/// take three terabytes.
 const NONE: u32 = u32::MAX;
 /// The number of chunks that are freed at once: the caller that empties the queue does this under
 /// the lock.
 const AT_ONCE: usize = 128;
-/// The maximum number of chunks, so that the index of a slot fits: it is the index of the chunk,
-/// times `SIZE`, plus the index of the slot in the chunk.
-const MOST: u32 = u32::MAX / SIZE as u32;
 
 /// Waiters in the order in which they joined, each with a request of type `C`.
 pub(crate) struct WaitQueue<C> {
     chunks: Vec<Chunk<C>>,
     head: u32,
     tail: u32,
-    len: u32,
+    len: usize,
     /// The number of slots in which something is kept.
-    kept: u32,
+    kept: usize,
     /// Chunks below this have been used since the queue was last empty.
     fresh: u32,
     /// The chain of the chunks that are no longer used.
@@ -92,24 +89,13 @@ struct Slots<C> {
 #[derive(Debug)]
 pub struct WaiterId {
     number: NonZeroU64,
-    index: u32,
-}
-
-/// The state that a waiter finds when it checks its slot.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum WaiterStatus {
-    /// It still waits, and the stored waker is the right one.
-    Waiting,
-    /// It still waits, but the stored waker is another one.
-    StaleWaker,
-    /// It was served; perhaps something is kept for it.
-    Served,
+    chunk: u32,
 }
 
 impl WaiterId {
     /// Returns the number of the waiter.
-    pub(crate) fn number(&self) -> NonZeroU64 {
-        self.number
+    pub(crate) fn number(&self) -> u64 {
+        self.number.get()
     }
 }
 
@@ -131,16 +117,11 @@ impl<C: Copy + Default> WaitQueue<C> {
     /// Returns the number of waiters.
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.len as usize
+        self.len
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
-    }
-
-    /// Returns whether there might be no chunk left for another waiter.
-    pub(crate) fn is_full(&self) -> bool {
-        self.fresh == MOST && self.spare == NONE
     }
 
     /// Returns whether something is kept for any waiter.
@@ -153,23 +134,15 @@ impl<C: Copy + Default> WaitQueue<C> {
         self.joined
     }
 
-    /// Returns the number of the first waiter.
+    /// Returns the number of the first waiter, and its request.
     #[inline]
-    pub(crate) fn head_number(&self) -> Option<u64> {
-        let chunk = self.chunks.get(self.head as usize)?;
-        let slot = u64::from(chunk.waiting.trailing_zeros());
-        (chunk.waiting != 0).then_some(chunk.base + slot)
+    pub(crate) fn head(&self) -> Option<(u64, C)> {
+        let (at, slot) = self.head_slot()?;
+        let chunk = &self.chunks[at];
+        Some((chunk.base + slot as u64, chunk.slots.costs[slot]))
     }
 
-    /// Returns the request of the first waiter.
-    #[inline]
-    pub(crate) fn head(&self) -> Option<C> {
-        let chunk = self.chunks.get(self.head as usize)?;
-        let slot = chunk.waiting.trailing_zeros() as usize;
-        chunk.slots.costs.get(slot).copied()
-    }
-
-    /// Adds a waiter at the end. Do not call it when the queue [is full](Self::is_full).
+    /// Adds a waiter at the end.
     #[inline]
     pub(crate) fn push(&mut self, cost: C, waker: Waker) -> WaiterId {
         // At one number per nanosecond, they last for 584 years.
@@ -179,15 +152,16 @@ impl<C: Copy + Default> WaitQueue<C> {
         if !self.chunks.get(self.tail as usize).is_some_and(fits) {
             self.link(number.get());
         }
-        let tail = self.tail;
-        let chunk = &mut self.chunks[tail as usize];
+        let chunk = &mut self.chunks[self.tail as usize];
         let slot = (number.get() - chunk.base) as usize % SIZE;
         chunk.waiting |= 1 << slot;
         self.len += 1;
         chunk.slots.costs[slot] = cost;
         chunk.slots.wakers[slot] = Some(waker);
-        let index = tail * SIZE as u32 + slot as u32;
-        WaiterId { number, index }
+        WaiterId {
+            number,
+            chunk: self.tail,
+        }
     }
 
     /// Grants the request of the first waiter, and removes it from the queue. Returns its waker.
@@ -204,22 +178,14 @@ impl<C: Copy + Default> WaitQueue<C> {
 
     #[inline(always)]
     fn take_head(&mut self, kept: Option<C>) -> Option<Waker> {
-        let head = self.head;
-        let chunk = self.chunks.get_mut(head as usize)?;
-        let slot = chunk.waiting.trailing_zeros();
-        let waker = chunk.slots.wakers.get_mut(slot as usize)?.take()?;
+        let (at, slot) = self.head_slot()?;
         if let Some(what) = kept {
-            chunk.slots.costs[slot as usize] = what;
+            let chunk = &mut self.chunks[at];
+            chunk.slots.costs[slot] = what;
             chunk.kept |= 1 << slot;
             self.kept += 1;
         }
-        let left = chunk.waiting & chunk.waiting.wrapping_sub(1);
-        chunk.waiting = left;
-        self.len -= 1;
-        if left == 0 {
-            self.emptied(head);
-        }
-        Some(waker)
+        self.remove(at, slot)
     }
 
     /// Takes what is kept for a waiter that was served; `None` if it was granted.
@@ -264,16 +230,10 @@ impl<C: Copy + Default> WaitQueue<C> {
         Some(self.chunks[at].slots.costs[slot])
     }
 
-    /// Returns whether a waiter has been served, and if not, whether its stored waker wakes the
-    /// same task as `waker`.
-    pub(crate) fn look(&self, id: &WaiterId, waker: &Waker) -> WaiterStatus {
-        let Some((at, slot)) = self.find(id, |chunk| chunk.waiting) else {
-            return WaiterStatus::Served;
-        };
-        match &self.chunks[at].slots.wakers[slot] {
-            Some(left) if left.will_wake(waker) => WaiterStatus::Waiting,
-            _ => WaiterStatus::StaleWaker,
-        }
+    /// Returns the stored waker of a waiter; `None` if the waiter has been served.
+    pub(crate) fn waker(&self, id: &WaiterId) -> Option<&Waker> {
+        let (at, slot) = self.find(id, |chunk| chunk.waiting)?;
+        self.chunks[at].slots.wakers[slot].as_ref()
     }
 
     /// Replaces the waker of a waiter, and returns the waker that is not needed: the old one, or
@@ -290,10 +250,16 @@ impl<C: Copy + Default> WaitQueue<C> {
     #[inline]
     pub(crate) fn withdraw(&mut self, id: &WaiterId) -> Option<Waker> {
         let (at, slot) = self.find(id, |chunk| chunk.waiting)?;
+        self.remove(at, slot)
+    }
+
+    /// Removes the waiter in a slot from the queue, and returns its waker.
+    #[inline(always)]
+    fn remove(&mut self, at: usize, slot: usize) -> Option<Waker> {
         let chunk = &mut self.chunks[at];
-        chunk.waiting &= !(1 << slot);
+        let left = chunk.waiting & !(1 << slot);
+        chunk.waiting = left;
         self.len -= 1;
-        let left = chunk.waiting;
         let waker = chunk.slots.wakers[slot].take();
         if left == 0 {
             self.emptied(at as u32);
@@ -301,13 +267,21 @@ impl<C: Copy + Default> WaitQueue<C> {
         waker
     }
 
+    /// Returns the chunk of the first waiter and its slot in it.
+    #[inline(always)]
+    fn head_slot(&self) -> Option<(usize, usize)> {
+        let chunk = self.chunks.get(self.head as usize)?;
+        let slot = chunk.waiting.trailing_zeros() as usize;
+        (slot < SIZE).then_some((self.head as usize, slot))
+    }
+
     /// Returns the chunk of a waiter and its slot in it, if the bit of the slot is set in `bits`.
     #[inline(always)]
     fn find(&self, id: &WaiterId, bits: fn(&Chunk<C>) -> u32) -> Option<(usize, usize)> {
-        let (at, slot) = (id.index as usize / SIZE, id.index as usize % SIZE);
-        let chunk = self.chunks.get(at)?;
-        let same = chunk.base.wrapping_add(slot as u64) == id.number.get();
-        (same && bits(chunk) & 1 << slot != 0).then_some((at, slot))
+        let chunk = self.chunks.get(id.chunk as usize)?;
+        let slot = id.number().wrapping_sub(chunk.base);
+        let is_set = slot < SIZE as u64 && bits(chunk) & 1 << slot != 0;
+        is_set.then_some((id.chunk as usize, slot as usize))
     }
 }
 

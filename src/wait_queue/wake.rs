@@ -1,7 +1,7 @@
-//! Wakers that were taken under a lock and are called after it.
+//! Wakers are foreign code: they are taken under a lock, and called, cloned and dropped after it.
 //!
-//! They are in a fixed array on the stack, so granting allocates nothing, however many waiters are
-//! granted at once. When the array is full, the owner unlocks, wakes, and continues.
+//! Wakers to be called are in an array on the stack, so granting allocates nothing, however many
+//! waiters are granted at once. When the array is full, the owner unlocks, wakes, and continues.
 //!
 //! A waker may poll its task at once, and the task may return what it was granted, which wakes the
 //! next one inside of that call. So a long queue could be one chain of calls as deep as the queue is
@@ -10,10 +10,11 @@
 //! and the tests beside it hold that.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::task::Waker;
 
+use super::{WaitQueue, WaiterId};
 use crate::panic::contain_panic;
+use crate::sync::{Mutex, MutexGuard, lock};
 
 /// The number of wakers that fit.
 const CAPACITY: usize = 8;
@@ -24,7 +25,7 @@ const NESTED: u32 = 32;
 thread_local! {
     // Not a modelled one: the threads of a model share it, and never nest as many calls.
     static CALLS: Calls = const {
-        Calls { depth: Cell::new(0), later: RefCell::new(VecDeque::new()) }
+        Calls { depth: Cell::new(0), later: RefCell::new(Vec::new()) }
     };
 }
 
@@ -33,7 +34,7 @@ struct Calls {
     /// The number of calls that have not returned.
     depth: Cell<u32>,
     /// Wakers that the outermost call calls.
-    later: RefCell<VecDeque<Waker>>,
+    later: RefCell<Vec<Waker>>,
 }
 
 /// Up to eight wakers, first-in first-out. There is nearly always at most one, so the array is
@@ -94,28 +95,17 @@ impl WakeList {
     #[inline(never)]
     fn wake_some(&mut self) {
         // Where the destructors of a thread run after that of `CALLS`, nothing is put off.
-        if CALLS.try_with(|calls| calls.wake_nested(self)).is_err() {
-            self.call_all();
+        if CALLS.try_with(|calls| calls.wake(self)).is_err() {
+            self.take().for_each(call);
         }
     }
 
-    fn call_all(&mut self) {
-        if let Some(first) = self.first.take() {
-            call(first);
-        }
-        if self.len > 1 {
-            self.call_others();
-        }
+    #[inline(always)]
+    fn take(&mut self) -> impl Iterator<Item = Waker> {
         self.len = 0;
-    }
-
-    #[inline(never)]
-    fn call_others(&mut self) {
-        self.take_others().for_each(call);
-    }
-
-    fn take_others(&mut self) -> impl Iterator<Item = Waker> {
-        self.others.take().into_iter().flatten().flatten()
+        let others = self.others.iter_mut().flatten();
+        let others = others.filter_map(Option::take);
+        self.first.take().into_iter().chain(others)
     }
 }
 
@@ -128,13 +118,15 @@ impl From<Waker> for WakeList {
 }
 
 impl Calls {
-    fn wake_nested(&self, list: &mut WakeList) {
+    /// Calls these wakers, or puts them off.
+    fn wake(&self, list: &mut WakeList) {
         let depth = self.depth.get();
         if depth >= NESTED {
-            return self.put_off(list);
+            self.later.borrow_mut().extend(list.take());
+            return;
         }
         self.depth.set(depth + 1);
-        list.call_all();
+        list.take().for_each(call);
         if depth == 0 {
             self.call_later();
         }
@@ -142,34 +134,68 @@ impl Calls {
         self.depth.set(self.depth.get() - 1);
     }
 
-    #[cold]
-    fn put_off(&self, list: &mut WakeList) {
-        let mut later = self.later.borrow_mut();
-        later.extend(list.first.take());
-        later.extend(list.take_others());
-        list.len = 0;
-    }
-
-    /// Calls the wakers that were put off, also by these calls.
+    /// Calls the wakers that were put off, also by these calls. No memory stays behind.
     fn call_later(&self) {
-        while let Some(waker) = self.next_later() {
-            call(waker);
+        loop {
+            let later = self.later.take();
+            if later.is_empty() {
+                return;
+            }
+            later.into_iter().for_each(call);
         }
-    }
-
-    fn next_later(&self) -> Option<Waker> {
-        let mut later = self.later.borrow_mut();
-        let next = later.pop_front();
-        if next.is_none() {
-            // A long queue leaves no memory behind.
-            later.shrink_to_fit();
-        }
-        next
     }
 }
 
 fn call(waker: Waker) {
     contain_panic(|| waker.wake());
+}
+
+/// Calls `serve` under the lock, then unlocks and wakes the waiters that it has served; and again
+/// for as long as it fills the batch.
+#[inline(always)]
+pub(crate) fn serve_and_wake<'a, L>(
+    mutex: &'a Mutex<L>,
+    mut state: MutexGuard<'a, L>,
+    mut serve: impl FnMut(&mut L, &mut WakeList),
+) {
+    let mut batch = WakeList::new();
+    loop {
+        serve(&mut state, &mut batch);
+        drop(state);
+        let more = batch.is_full();
+        batch.wake_all();
+        if !more {
+            return;
+        }
+        state = lock(mutex);
+    }
+}
+
+/// Takes the id of a waiter that has been served, and returns it with the lock. Otherwise
+/// ensures that the stored waker is `waker`.
+pub(crate) fn lock_if_served<'a, L, C: Copy + Default>(
+    mutex: &'a Mutex<L>,
+    queue: fn(&mut L) -> &mut WaitQueue<C>,
+    id: &mut Option<WaiterId>,
+    waker: &Waker,
+) -> Option<(MutexGuard<'a, L>, WaiterId)> {
+    let known = id.as_ref()?;
+    let mut state = lock(mutex);
+    if let Some(stored) = queue(&mut state).waker(known) {
+        if stored.will_wake(waker) {
+            return None;
+        }
+        drop(state);
+        let fresh = waker.clone();
+        let unused = queue(&mut lock(mutex)).set_waker(known, fresh);
+        drop(unused);
+        // The waiter may have been served before its waker was replaced, and is not woken again.
+        state = lock(mutex);
+        if queue(&mut state).waker(known).is_some() {
+            return None;
+        }
+    }
+    Some((state, id.take()?))
 }
 
 #[cfg(test)]

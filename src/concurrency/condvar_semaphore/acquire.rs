@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::{CancellationToken, CondvarSemaphore};
 use crate::concurrency::Permit;
 use crate::error::AcquireError;
+use crate::sync::lock;
 use crate::wait::assert_may_block;
 
 /// A request for a permit of a [`CondvarSemaphore`]; [`wait`](Self::wait) blocks until it is
@@ -120,10 +121,9 @@ impl<S: Deref<Target = CondvarSemaphore>> Acquire<S> {
             return Err(AcquireError::cancelled_before());
         }
         let monitor = &self.semaphore.monitor;
-        let taken = monitor.lock().take();
-        match taken {
-            Some(taken) => taken?,
-            None => monitor.block(&self.tokens, self.timeout)?,
+        let taken = lock(&monitor.state).take()?;
+        if !taken {
+            monitor.block(&self.tokens, self.timeout)?;
         }
         Ok(Permit::new(self.semaphore, 1))
     }

@@ -14,13 +14,14 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 pub use self::acquire::Acquire;
-use self::monitor::Monitor;
+use self::monitor::{Monitor, State};
 #[cfg(not(feature = "tokio"))]
 use self::no_tokens::CancellationToken;
 use super::Permit;
 use super::permit::PermitSource;
 use crate::error::{AcquireError, ErrorKind};
 use crate::snapshot::Snapshot;
+use crate::sync::{Condvar, Mutex, lock};
 
 /// Limits threads to at most N at once with a mutex and a condition variable; it blocks.
 ///
@@ -81,8 +82,15 @@ impl CondvarSemaphore {
     #[track_caller]
     pub fn new(permits: usize) -> Self {
         assert!(permits > 0, "a condvar semaphore cannot have 0 permits");
+        let state = State {
+            free: permits,
+            ..State::default()
+        };
         Self {
-            monitor: Arc::new(Monitor::new(permits)),
+            monitor: Arc::new(Monitor {
+                state: Mutex::new(state),
+                changed: Condvar::new(),
+            }),
             permits,
         }
     }
@@ -170,8 +178,10 @@ impl CondvarSemaphore {
 
     #[inline]
     fn try_take(&self) -> Result<(), AcquireError> {
-        let taken = self.monitor.lock().take();
-        taken.unwrap_or(Err(AcquireError::new(ErrorKind::NoPermits)))
+        match lock(&self.monitor.state).take()? {
+            true => Ok(()),
+            false => Err(AcquireError::new(ErrorKind::NoPermits)),
+        }
     }
 }
 
@@ -189,7 +199,7 @@ impl CondvarSemaphore {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     pub fn snapshot(&self) -> Snapshot {
-        let state = self.monitor.lock();
+        let state = lock(&self.monitor.state);
         Snapshot::of_permits(self.permits, self.permits - state.free, state.waiting)
     }
 
@@ -207,7 +217,8 @@ impl CondvarSemaphore {
     /// assert_eq!(semaphore.acquire().wait().unwrap_err().kind(), ErrorKind::Closed);
     /// ```
     pub fn close(&self) {
-        self.monitor.close();
+        lock(&self.monitor.state).closed = true;
+        self.monitor.changed.notify_all();
     }
 
     /// Returns whether the semaphore is closed.
@@ -218,14 +229,21 @@ impl CondvarSemaphore {
     /// assert!(!tollgate::CondvarSemaphore::new(1).is_closed());
     /// ```
     pub fn is_closed(&self) -> bool {
-        self.monitor.lock().closed
+        lock(&self.monitor.state).closed
     }
 }
 
 impl PermitSource for CondvarSemaphore {
     #[inline]
     fn give_back(&self, permits: usize) {
-        self.monitor.give(permits);
+        let mut state = lock(&self.monitor.state);
+        state.free += permits;
+        let somebody = state.waiting > 0;
+        drop(state);
+        // Without waiters it would be a useless system call.
+        if somebody {
+            (0..permits).for_each(|_| self.monitor.changed.notify_one());
+        }
     }
 }
 

@@ -16,13 +16,13 @@ use std::time::Duration;
 
 use super::CancellationToken;
 use crate::error::{AcquireError, ErrorKind};
-use crate::sync::{Condvar, Mutex, MutexGuard, lock};
+use crate::sync::{Condvar, Mutex, lock};
 use crate::time::{Clock, Tick};
 
 /// The lock and the condition variable.
 pub(super) struct Monitor {
-    state: Mutex<State>,
-    changed: Condvar,
+    pub(super) state: Mutex<State>,
+    pub(super) changed: Condvar,
 }
 
 #[derive(Default)]
@@ -31,64 +31,31 @@ pub(super) struct State {
     pub(super) waiting: usize,
     pub(super) closed: bool,
     /// How often a token has been cancelled.
-    interruptions: u64,
+    pub(super) interruptions: u64,
 }
 
 impl State {
-    /// Takes a permit, or returns the error if the semaphore is closed; `None` means to wait.
-    pub(super) fn take(&mut self) -> Option<Result<(), AcquireError>> {
+    /// Takes a permit if one is free, and returns whether it did. An error if the semaphore is closed.
+    pub(super) fn take(&mut self) -> Result<bool, AcquireError> {
         if self.closed {
-            return Some(Err(AcquireError::new(ErrorKind::Closed)));
+            return Err(AcquireError::new(ErrorKind::Closed));
         }
-        self.free = self.free.checked_sub(1)?;
-        Some(Ok(()))
+        let is_free = self.free > 0;
+        self.free -= usize::from(is_free);
+        Ok(is_free)
     }
 }
 
 /// Called by a token when it is cancelled.
 impl Wake for Monitor {
     fn wake(self: Arc<Self>) {
-        self.lock().interruptions += 1;
+        lock(&self.state).interruptions += 1;
         // Wakes all waiters: several may have the same token, and which ones is not known here.
         self.changed.notify_all();
     }
 }
 
 impl Monitor {
-    pub(super) fn new(free: usize) -> Self {
-        let state = State {
-            free,
-            ..State::default()
-        };
-        Self {
-            state: Mutex::new(state),
-            changed: Condvar::new(),
-        }
-    }
-
-    #[inline]
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
-    }
-
-    pub(super) fn close(&self) {
-        self.lock().closed = true;
-        self.changed.notify_all();
-    }
-
-    /// Returns permits.
-    #[inline]
-    pub(super) fn give(&self, permits: usize) {
-        let mut state = self.lock();
-        state.free += permits;
-        let somebody = state.waiting > 0;
-        drop(state);
-        // Without waiters it would be a useless system call.
-        if somebody {
-            (0..permits).for_each(|_| self.changed.notify_one());
-        }
-    }
-
     /// Blocks until a permit is free, a token is cancelled, or the timeout expires.
     #[inline(never)]
     pub(super) fn block(
@@ -108,9 +75,9 @@ impl Monitor {
             let _ = registration.as_mut().poll(&mut Context::from_waker(&waker));
         }
 
-        self.lock().waiting += 1;
+        lock(&self.state).waiting += 1;
         let taken = self.wait(tokens, deadline);
-        self.lock().waiting -= 1;
+        lock(&self.state).waiting -= 1;
         taken
     }
 
@@ -120,14 +87,14 @@ impl Monitor {
         deadline: Option<Tick>,
     ) -> Result<(), AcquireError> {
         loop {
-            let seen = self.lock().interruptions;
+            let seen = lock(&self.state).interruptions;
             if tokens.iter().any(CancellationToken::is_cancelled) {
                 return Err(AcquireError::new(ErrorKind::Cancelled));
             }
-            let mut state = self.lock();
+            let mut state = lock(&self.state);
             while state.interruptions == seen {
-                if let Some(taken) = state.take() {
-                    return taken;
+                if state.take()? {
+                    return Ok(());
                 }
                 // The deadline is checked after the permits: a permit that came at the deadline is
                 // taken.

@@ -344,7 +344,7 @@ impl<T> Pool<T> {
     #[track_caller]
     pub fn set_size(&self, size: usize) {
         assert_size(size);
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         let grows = size > state.size;
         if grows && self.make.is_none() {
             drop(state);
@@ -370,7 +370,7 @@ impl<T> Pool<T> {
     /// ```
     #[track_caller]
     pub fn add(&self, item: T) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         if state.size == Semaphore::MAX_PERMITS {
             drop(state);
             return assert_size(Semaphore::MAX_PERMITS + 1);
@@ -393,7 +393,8 @@ impl<T> Pool<T> {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     pub fn snapshot(&self) -> Snapshot {
-        self.lock().snapshot()
+        let state = lock(&self.state);
+        Snapshot::of_permits(state.size, state.taken, state.waiters.len())
     }
 
     /// Closes the pool: every waiter and every later caller gets [`Closed`](ErrorKind::Closed). A
@@ -413,7 +414,7 @@ impl<T> Pool<T> {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     pub fn close(&self) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         let dropped = state.close();
         self.settle(state);
         drop_all(dropped);
@@ -428,22 +429,17 @@ impl<T> Pool<T> {
     /// assert!(!pool.is_closed());
     /// ```
     pub fn is_closed(&self) -> bool {
-        self.lock().closed
+        lock(&self.state).closed
     }
 }
 
 /// Operations for permits and futures.
 impl<T> Pool<T> {
-    #[inline]
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
-        lock(&self.state)
-    }
-
     /// Takes a place back, with or without its item.
     #[inline]
     fn give_back(&self, item: Option<T>) {
         let item = item.and_then(|item| self.keep_if_good(item));
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         let surplus = state.give_back(item, self.make.is_some());
         match state.waiters.is_empty() {
             true => drop(state),
@@ -495,17 +491,14 @@ impl<T> Queued for Pool<T> {
 
     #[inline]
     fn take_now(&self, _: u32) -> Option<Option<T>> {
-        self.lock().try_take().ok()
+        lock(&self.state).try_take().ok()
     }
 
     fn join(&self, _: u32, id: &mut Option<WaiterId>, waker: &Waker) -> Polled<Option<T>> {
         // The waker is cloned before and dropped after the lock, under which no foreign code runs.
         let waker = waker.clone();
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         match state.try_take() {
-            Err(ErrorKind::NoPermits) if state.waiters.is_full() => {
-                Poll::Ready(Err(AcquireError::new(ErrorKind::QueueFull)))
-            }
             Err(ErrorKind::NoPermits) => {
                 *id = Some(state.waiters.push((), waker));
                 Poll::Pending
@@ -522,7 +515,7 @@ impl<T> Queued for Pool<T> {
     }
 
     fn leave(&self, id: WaiterId, _: u32) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         let waker = state.waiters.withdraw(&id);
         let granted = match waker {
             Some(_) => None,

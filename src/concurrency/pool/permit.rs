@@ -5,6 +5,7 @@ use std::ops::{Deref, DerefMut};
 
 use super::{Make, Pool};
 use crate::error::{AcquireError, ErrorKind};
+use crate::sync::lock;
 
 /// An item of a [`Pool`], which is returned on drop. `S` derefs to the pool: it is a reference, or
 /// an `Arc`.
@@ -29,7 +30,7 @@ impl<S: Deref<Target = Pool<T>>, T> Permit<S, T> {
     /// Takes an item that exists, or that can be made without waiting.
     #[inline]
     pub(in crate::concurrency) fn try_new(pool: S) -> Result<Self, AcquireError> {
-        let found = pool.lock().try_take();
+        let found = lock(&pool.state).try_take();
         match found {
             Ok(Some(item)) => Ok(Self::new(pool, Some(item))),
             Ok(None) => Self::new(pool, None).made_now(),

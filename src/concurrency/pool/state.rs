@@ -5,12 +5,12 @@
 //!
 //! 1. When the lock is free, there are waiters only if no place is free, or if some thread is about
 //!    to [admit](State::advance) more waiters. A newcomer never overtakes them.
-//! 2. The number of idle items plus the number of taken places, granted ones included, is at most
-//!    the size, unless a shrink, or an addition after one, has left too many. In that case a
-//!    returned item is dropped.
+//! 2. Idle items belong first to the waiters that were granted a place and have not collected their
+//!    item yet; newcomers get only those [beyond](State::spare). The number of the latter plus the
+//!    number of taken places, granted ones included, is at most the size, unless a shrink, or an
+//!    addition after one, has left too many. In that case a returned item is dropped.
 //! 3. In a pool that cannot make items, that sum is at least the size, so there is an item for each
-//!    place. In a pool that can make items, a caller that has a place and no item makes one; no item
-//!    is idle while a granted waiter lacks one.
+//!    place. In a pool that can make items, a caller that has a place and no item makes one.
 //! 4. No operation takes a number of steps that grows with the waiters.
 //! 5. No item and no waker is dropped in here, because that is foreign code: they are returned by
 //!    value.
@@ -18,7 +18,6 @@
 use std::collections::VecDeque;
 
 use crate::error::ErrorKind;
-use crate::snapshot::Snapshot;
 use crate::wait_queue::{WaitQueue, WakeList};
 
 /// The items, the places and the queue.
@@ -27,11 +26,9 @@ pub(super) struct State<T> {
     idle: VecDeque<T>,
     pub(super) size: usize,
     /// The number of places that callers have, granted ones included.
-    taken: usize,
-    /// The items of the waiters that were granted a place with one and have not collected it yet.
-    granted: VecDeque<T>,
-    /// The number of those that were granted a place without one, and collect after the others.
-    lacking: usize,
+    pub(super) taken: usize,
+    /// The number of waiters that were granted a place and have not collected its item yet.
+    granted: usize,
     pub(super) closed: bool,
     pub(super) waiters: WaitQueue<()>,
 }
@@ -42,8 +39,7 @@ impl<T> State<T> {
             idle,
             size,
             taken: 0,
-            granted: VecDeque::new(),
-            lacking: 0,
+            granted: 0,
             closed: false,
             waiters: WaitQueue::new(),
         }
@@ -59,31 +55,33 @@ impl<T> State<T> {
             return Err(ErrorKind::NoPermits);
         }
         self.taken += 1;
-        Ok(self.idle.pop_front())
+        match self.spare() {
+            0 => Ok(None),
+            _ => Ok(self.idle.pop_front()),
+        }
     }
 
     /// Returns the outcome of a served waiter, like [`try_take`](Self::try_take).
     pub(super) fn collect(&mut self) -> Result<Option<T>, ErrorKind> {
-        let item = self.granted.pop_front();
-        if item.is_none() {
-            // Closing takes back what was granted.
-            self.lacking = self.lacking.checked_sub(1).ok_or(ErrorKind::Closed)?;
-        }
-        Ok(item)
+        // Closing takes back what was granted.
+        self.granted = self.granted.checked_sub(1).ok_or(ErrorKind::Closed)?;
+        Ok(self.idle.pop_front())
     }
 
-    pub(super) fn snapshot(&self) -> Snapshot {
-        Snapshot::of_permits(self.size, self.taken, self.waiters.len())
+    /// Returns the number of idle items that no granted waiter is going to collect.
+    #[inline]
+    fn spare(&self) -> usize {
+        self.idle.len().saturating_sub(self.granted)
     }
 
     /// Takes a place back, with or without its item. Returns the item if it is to be dropped.
     #[inline]
     pub(super) fn give_back(&mut self, item: Option<T>, can_make: bool) -> Option<T> {
-        let too_many = self.closed || self.taken + self.idle.len() > self.size;
+        let too_many = self.closed || self.taken + self.spare() > self.size;
         self.taken -= 1;
         match item {
             Some(item) if too_many => return Some(item),
-            Some(item) => self.keep(item),
+            Some(item) => self.idle.push_back(item),
             None if can_make || too_many => {}
             None => self.size -= 1,
         }
@@ -95,28 +93,16 @@ impl<T> State<T> {
         if self.closed {
             return Some(item);
         }
-        self.keep(item);
+        self.idle.push_back(item);
         self.size += 1;
         None
-    }
-
-    /// Keeps an item for the first waiter that was granted a place without one, or for anybody.
-    #[inline]
-    fn keep(&mut self, item: T) {
-        match self.lacking {
-            0 => self.idle.push_back(item),
-            _ => {
-                self.lacking -= 1;
-                self.granted.push_back(item);
-            }
-        }
     }
 
     /// Changes the size. Returns the surplus idle items.
     pub(super) fn resize(&mut self, size: usize) -> VecDeque<T> {
         self.size = size;
-        let idle = self.idle.len();
-        let surplus = (self.taken + idle).saturating_sub(size).min(idle);
+        let spare = self.spare();
+        let surplus = (self.taken + spare).saturating_sub(size).min(spare);
         let kept = self.idle.split_off(surplus);
         std::mem::replace(&mut self.idle, kept)
     }
@@ -124,8 +110,7 @@ impl<T> State<T> {
     /// Closes the pool, for granted waiters too. Returns the items that no caller has.
     pub(super) fn close(&mut self) -> VecDeque<T> {
         self.closed = true;
-        self.taken -= self.granted.len() + std::mem::take(&mut self.lacking);
-        self.idle.append(&mut self.granted);
+        self.taken -= std::mem::take(&mut self.granted);
         std::mem::take(&mut self.idle)
     }
 
@@ -137,11 +122,7 @@ impl<T> State<T> {
                     break;
                 }
                 self.taken += 1;
-                // While one of them lacks an item, none is idle.
-                match self.idle.pop_front() {
-                    Some(item) => self.granted.push_back(item),
-                    None => self.lacking += 1,
-                }
+                self.granted += 1;
             }
             batch.push(self.waiters.grant_head());
         }

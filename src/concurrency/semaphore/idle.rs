@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use super::Semaphore;
+use crate::sync::lock;
 use crate::wait_queue::{WaiterId, lock_if_served};
 
 /// The future of [`Semaphore::wait_idle`] and [`Semaphore::wait_idle_owned`]. `S` derefs to the
@@ -32,10 +33,10 @@ impl<S: Deref<Target = Semaphore>> WaitIdle<S> {
     fn join(&mut self, waker: &Waker) -> Poll<()> {
         let semaphore = &*self.semaphore;
         let waker = waker.clone();
-        let mut queues = semaphore.lock();
+        let mut queues = lock(&semaphore.queues);
         // `NOTICE` is set before the word is read: a release that the read misses sees the flag.
         semaphore.state.ask_notice();
-        if semaphore.state.load().free() == semaphore.limit() {
+        if semaphore.in_use() == 0 {
             semaphore.settle(queues);
             return Poll::Ready(());
         }
@@ -63,7 +64,7 @@ impl<S: Deref<Target = Semaphore>> Future for WaitIdle<S> {
 impl<S: Deref<Target = Semaphore>> Drop for WaitIdle<S> {
     fn drop(&mut self) {
         if let Some(id) = self.id.take() {
-            let mut queues = self.semaphore.lock();
+            let mut queues = lock(&self.semaphore.queues);
             let waker = queues.idle.withdraw(&id);
             self.semaphore.settle(queues);
             drop(waker);

@@ -1,30 +1,28 @@
-//! [`Semaphore`]: its fields, what its lock guards, and the methods that create, observe and close it.
+//! [`Semaphore`]: its fields, what its lock guards, and the methods that create, acquire, observe and
+//! close it.
 //!
-//! The acquire methods are in [`verbs`], those that change the limit in [`resize`], the fast paths
-//! in [`permit_state`], and everything else in [`protocol`].
+//! The methods that change the limit are in [`resize`], the fast paths in [`permit_state`], and
+//! everything else in [`protocol`].
 
-mod grant_cursor;
 mod idle;
 mod permit;
 mod permit_state;
 mod protocol;
 mod resize;
-mod verbs;
 
 use std::fmt;
 use std::sync::Arc;
 
-use self::grant_cursor::GrantCursor;
 pub use self::idle::WaitIdle;
 pub use self::permit::OwnedPermit;
 use self::permit_state::PermitState;
-pub use self::verbs::AcquireOwned;
-use crate::error::{AcquireError, ErrorKind};
+use super::{Acquire, Permit};
+use crate::error::AcquireError;
 use crate::limit_status::LimitStatus;
 use crate::snapshot::Snapshot;
-use crate::sync::{AtomicUsize, Mutex, Ordering, const_fn};
+use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering, const_fn, lock};
 use crate::wait::Waiting;
-use crate::wait_queue::{WaitQueue, WaiterId};
+use crate::wait_queue::WaitQueue;
 
 /// Limits callers to at most N at once: a fair asynchronous semaphore.
 ///
@@ -119,23 +117,23 @@ pub struct Semaphore {
     /// Changes only under the lock; is read anywhere.
     limit: AtomicUsize,
     max_waiters: usize,
-    cursor: GrantCursor,
-    queues: Mutex<QueueState>,
+    /// Every waiter for permits up to this number has been granted them, if it has not left. It only
+    /// rises, under the lock, and is read anywhere: a waiter finds out without the lock that it was
+    /// granted.
+    granted_until: AtomicU64,
+    queues: Mutex<Queues>,
 }
 
-/// The state that the lock guards.
-struct QueueState {
-    /// The waiters for permits. A waiter that requests more than the shrunk limit finds that limit
-    /// kept in its slot.
+/// The waiters, which the lock guards.
+struct Queues {
+    /// The waiters for permits. Nothing is kept for one that was granted; one that was refused finds
+    /// in its slot [why](protocol).
     permits: WaitQueue<u32>,
     /// The waiters for the moment at which all permits have been returned.
     idle: WaitQueue<()>,
     /// The last of them that was there when all permits had been returned. All waiters up to that
     /// number are granted, even if the moment is over when their turn to be woken comes.
     idle_until: u64,
-    /// Once closed, the first number that was not granted; so waiters need not be notified one by
-    /// one.
-    closed_from: Option<u64>,
     /// The number of the last waiter that was there when the limit was last reduced, or when the
     /// impossible were last rejected. Only those waiters are refused: one that waits for the limit to
     /// rise keeps waiting until it has risen.
@@ -143,62 +141,6 @@ struct QueueState {
     /// The highest limit since then: a request for more than that could not be granted at any time
     /// since.
     highest_limit: usize,
-}
-
-impl QueueState {
-    const fn new() -> Self {
-        Self {
-            permits: WaitQueue::new(),
-            idle: WaitQueue::new(),
-            idle_until: 0,
-            closed_from: None,
-            refuses_until: 0,
-            highest_limit: 0,
-        }
-    }
-
-    /// Returns whether this waiter was to be refused for its request, and the limit has not been
-    /// raised far enough since.
-    fn is_impossible(&self, number: u64, cost: u32) -> bool {
-        number <= self.refuses_until && cost as usize > self.highest_limit
-    }
-
-    /// Records a change of the limit.
-    fn limit_changed(&mut self, old: usize, new: usize) {
-        if new >= old {
-            self.highest_limit = self.highest_limit.max(new);
-        } else {
-            self.refuse_above(new);
-        }
-    }
-
-    /// Refuses the waiters that request more than the limit when they reach the head. A limit of 0 is
-    /// a pause, not a capacity.
-    fn refuse_above(&mut self, limit: usize) {
-        if limit > 0 {
-            self.refuses_until = self.permits.last_number();
-            self.highest_limit = limit;
-        }
-    }
-
-    /// Records that no waiter is granted from now on.
-    fn close(&mut self) {
-        let first = self.permits.head_number();
-        let first = first.unwrap_or(self.permits.last_number() + 1);
-        self.closed_from.get_or_insert(first);
-    }
-
-    /// Returns the outcome of a served waiter for permits.
-    fn collect(&mut self, id: WaiterId) -> Result<(), AcquireError> {
-        let number = id.number().get();
-        if let Some(limit) = self.permits.collect(&id) {
-            Err(AcquireError::exceeds_capacity(limit as u64))
-        } else if self.closed_from.is_some_and(|first| first <= number) {
-            Err(AcquireError::new(ErrorKind::Closed))
-        } else {
-            Ok(())
-        }
-    }
 }
 
 /// Construction.
@@ -225,34 +167,217 @@ impl Semaphore {
                 state: PermitState::new(permits),
                 limit: AtomicUsize::new(permits),
                 max_waiters: usize::MAX,
-                cursor: GrantCursor::new(),
-                queues: Mutex::new(QueueState::new()),
+                granted_until: AtomicU64::new(0),
+                queues: Mutex::new(Queues {
+                    permits: WaitQueue::new(),
+                    idle: WaitQueue::new(),
+                    idle_until: 0,
+                    refuses_until: 0,
+                    highest_limit: 0,
+                }),
             }
         }
     }
 
-    const_fn! {
-        /// Bounds the queue: a caller that would have to wait behind this many waiters is refused
-        /// at once, with [`QueueFull`](crate::ErrorKind::QueueFull). With 0 no caller ever waits,
-        /// not even while the limit is 0. The queue is unbounded by default.
-        ///
-        /// # Examples
-        ///
-        /// ```
-        /// use tollgate::{ErrorKind, Semaphore};
-        ///
-        /// let semaphore = Semaphore::new(1).max_waiters(0);
-        /// let _permit = semaphore.try_acquire()?;
-        ///
-        /// let refused = semaphore.acquire().wait().unwrap_err();
-        /// assert_eq!(refused.kind(), ErrorKind::QueueFull);
-        /// # Ok::<_, tollgate::AcquireError>(())
-        /// ```
-        #[must_use]
-        pub fn max_waiters(mut self, max_waiters: usize) -> Self {
-            self.max_waiters = max_waiters;
-            self
-        }
+    /// Bounds the queue: a caller that would have to wait behind this many waiters is refused
+    /// at once, with [`QueueFull`](crate::ErrorKind::QueueFull). With 0 no caller ever waits,
+    /// not even while the limit is 0. The queue is unbounded by default.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{ErrorKind, Semaphore};
+    ///
+    /// let semaphore = Semaphore::new(1).max_waiters(0);
+    /// let _permit = semaphore.try_acquire()?;
+    ///
+    /// let refused = semaphore.acquire().wait().unwrap_err();
+    /// assert_eq!(refused.kind(), ErrorKind::QueueFull);
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    #[must_use]
+    pub const fn max_waiters(mut self, max_waiters: usize) -> Self {
+        self.max_waiters = max_waiters;
+        self
+    }
+}
+
+/// Acquiring.
+///
+/// The methods differ in how many permits they request (`_many`), in whether the permit borrows the
+/// semaphore or shares it (`_owned`), and in whether they wait (`try_` does not). The [`Waiting`]
+/// that they return has methods to add a token or a timeout, or to block the thread.
+///
+/// A permit that borrows the semaphore cannot outlive it. To move a permit into a task or a thread,
+/// take an owned one, or put the semaphore in a `static`: its permits are `Permit<&'static Semaphore>`.
+///
+/// The number of permits in one request is a `u32`; limits are `usize`.
+///
+/// Requesting zero permits completes immediately unless the semaphore is closed.
+impl Semaphore {
+    /// Waits for a permit.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing; see [the type](Self#cancel-safety).
+    ///
+    /// # Errors
+    ///
+    /// - [`Closed`](crate::ErrorKind::Closed), when the semaphore is or gets closed;
+    /// - [`QueueFull`](crate::ErrorKind::QueueFull), see [`max_waiters`](Self::max_waiters);
+    /// - [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity), when the request exceeds the
+    ///   limit: at once for a newcomer, and at the head of the queue for a waiter that was there
+    ///   when the limit [shrank](Self::set_permits). While the limit is 0, a pause, no caller gets
+    ///   this error: all callers wait.
+    ///
+    /// If several apply, `Closed` takes precedence over `ExceedsCapacity`, and that over
+    /// `QueueFull`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tollgate::AcquireError> {
+    /// let semaphore = tollgate::Semaphore::new(1);
+    /// let permit = semaphore.acquire().await?;
+    /// assert_eq!(semaphore.available_permits(), 0);
+    /// drop(permit);
+    /// assert_eq!(semaphore.available_permits(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    pub fn acquire(&self) -> Waiting<Acquire<&Self>> {
+        Waiting::new(Acquire::new(self, 1))
+    }
+
+    /// Waits for `n` permits, all at once or not at all.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing; see [the type](Self#cancel-safety).
+    ///
+    /// # Errors
+    ///
+    /// The same as for [`acquire`](Self::acquire).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tollgate::AcquireError> {
+    /// let semaphore = tollgate::Semaphore::new(8);
+    /// let permit = semaphore.acquire_many(3).await?;
+    /// assert_eq!(permit.count(), 3);
+    /// assert_eq!(semaphore.available_permits(), 5);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    pub fn acquire_many(&self, n: u32) -> Waiting<Acquire<&Self>> {
+        Waiting::new(Acquire::new(self, n))
+    }
+
+    /// Waits for a permit that shares the semaphore instead of borrowing it, so it can move into a
+    /// task.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing; see [the type](Self#cancel-safety).
+    ///
+    /// # Errors
+    ///
+    /// The same as for [`acquire`](Self::acquire).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let semaphore = Arc::new(tollgate::Semaphore::new(1));
+    /// let permit = Arc::clone(&semaphore).acquire_owned().await?;
+    /// tokio::spawn(async move {
+    ///     // Work.
+    ///     drop(permit);
+    /// })
+    /// .await?;
+    /// assert_eq!(semaphore.available_permits(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    #[doc(alias = "acquire_arc")]
+    pub fn acquire_owned(self: Arc<Self>) -> Waiting<Acquire<Arc<Self>>> {
+        Waiting::new(Acquire::new(self, 1))
+    }
+
+    /// Takes a permit without waiting.
+    ///
+    /// # Errors
+    ///
+    /// - [`NoPermits`](crate::ErrorKind::NoPermits), when it is not free, there are waiters, or the
+    ///   limit is 0;
+    /// - [`Closed`](crate::ErrorKind::Closed);
+    /// - [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity), when the request exceeds the
+    ///   limit.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{ErrorKind, Semaphore};
+    ///
+    /// let semaphore = Semaphore::new(1);
+    /// let permit = semaphore.try_acquire()?;
+    /// assert_eq!(semaphore.try_acquire().unwrap_err().kind(), ErrorKind::NoPermits);
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    #[inline]
+    pub fn try_acquire(&self) -> Result<Permit<&Self>, AcquireError> {
+        self.try_acquire_many(1)
+    }
+
+    /// Takes `n` permits without waiting, or none.
+    ///
+    /// # Errors
+    ///
+    /// The same as for [`try_acquire`](Self::try_acquire).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let semaphore = tollgate::Semaphore::new(8);
+    /// let permit = semaphore.try_acquire_many(8)?;
+    /// assert_eq!(permit.count(), 8);
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    #[inline]
+    pub fn try_acquire_many(&self, n: u32) -> Result<Permit<&Self>, AcquireError> {
+        self.try_take(n)?;
+        Ok(Permit::new(self, n))
+    }
+
+    /// Takes a permit that shares the semaphore, without waiting.
+    ///
+    /// # Errors
+    ///
+    /// The same as for [`try_acquire`](Self::try_acquire).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// let semaphore = Arc::new(tollgate::Semaphore::new(1));
+    /// let permit = Arc::clone(&semaphore).try_acquire_owned()?;
+    /// std::thread::spawn(move || drop(permit)).join().unwrap();
+    /// assert_eq!(semaphore.available_permits(), 1);
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    #[inline]
+    #[doc(alias = "try_acquire_arc")]
+    pub fn try_acquire_owned(self: Arc<Self>) -> Result<OwnedPermit, AcquireError> {
+        self.try_take(1)?;
+        Ok(Permit::new(self, 1))
     }
 }
 
@@ -295,7 +420,7 @@ impl Semaphore {
     /// be wrong by the change.
     #[inline]
     pub(crate) fn in_use(&self) -> usize {
-        let held = self.limit() - self.state.load().free();
+        let held = self.permits() as isize - self.state.load().free;
         usize::try_from(held).unwrap_or(0)
     }
 
@@ -312,9 +437,8 @@ impl Semaphore {
     /// ```
     pub fn snapshot(&self) -> Snapshot {
         // Under the lock, the limit and the free permits belong together, and no more are free.
-        let queues = self.lock();
-        let held = self.limit() - self.state.load().free();
-        Snapshot::of_permits(self.permits(), held as usize, queues.permits.len())
+        let queues = lock(&self.queues);
+        Snapshot::of_permits(self.permits(), self.in_use(), queues.permits.len())
     }
 
     /// Closes the semaphore: every waiter and every later caller gets
@@ -343,9 +467,8 @@ impl Semaphore {
     /// # }
     /// ```
     pub fn close(&self) {
-        let mut queues = self.lock();
+        let queues = lock(&self.queues);
         self.state.close();
-        queues.close();
         self.settle(queues);
     }
 
@@ -359,7 +482,7 @@ impl Semaphore {
     /// assert!(semaphore.is_closed());
     /// ```
     pub fn is_closed(&self) -> bool {
-        self.state.load().is_closed()
+        self.state.load().closed
     }
 
     /// Waits until all permits have been returned.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::Semaphore;
 use crate::concurrency::Permit;
+use crate::sync::lock;
 
 /// A [`Permit`] that shares its [`Semaphore`], so it can move into a task.
 #[doc(alias = "OwnedSemaphorePermit")]
@@ -22,7 +23,7 @@ impl<S: Deref<Target = Semaphore>> Permit<S> {
     /// use std::sync::Arc;
     ///
     /// let semaphore = Arc::new(tollgate::Semaphore::new(3));
-    /// let mut three = Arc::clone(&semaphore).try_acquire_many_owned(3)?;
+    /// let mut three = Arc::clone(&semaphore).cost_owned(3).try_acquire()?;
     ///
     /// drop(three.split(2));
     /// assert_eq!(three.count(), 1);
@@ -55,7 +56,7 @@ impl<S: Deref<Target = Semaphore>> Permit<S> {
     ///
     /// let semaphore = Arc::new(tollgate::Semaphore::new(3));
     /// let mut permit = Arc::clone(&semaphore).try_acquire_owned()?;
-    /// permit.merge(Arc::clone(&semaphore).try_acquire_many_owned(2)?);
+    /// permit.merge(Arc::clone(&semaphore).cost_owned(2).try_acquire()?);
     /// assert_eq!(permit.count(), 3);
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
@@ -85,6 +86,10 @@ impl<S: Deref<Target = Semaphore>> Permit<S> {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     pub fn forget(mut self) {
-        self.semaphore.forget(std::mem::take(&mut self.count));
+        let held = std::mem::take(&mut self.count);
+        let queues = lock(&self.semaphore.queues);
+        // After a shrink more permits may be held than the limit; the rest of them pays off the debt.
+        let limit = self.semaphore.permits().saturating_sub(held);
+        self.semaphore.set_limit(queues, limit, held);
     }
 }

@@ -35,55 +35,52 @@ pub(super) const MAX_PERMITS: usize = (isize::MAX >> 4) as usize;
 const CLOSED: isize = 1;
 const QUEUED: isize = 2;
 const NOTICE: isize = 4;
+/// The number of flags.
 const FLAGS: u32 = 3;
+/// One permit, in the unit of the word.
+const PERMIT: isize = 1 << FLAGS;
 
 /// The free permits and the flags.
 pub(super) struct PermitState(AtomicIsize);
 
 /// The value of the word at one moment.
 #[derive(Clone, Copy)]
-pub(super) struct PermitSnapshot(isize);
+pub(super) struct PermitSnapshot {
+    /// The number of free permits; it is negative until a shrink has been paid off.
+    pub(super) free: isize,
+    pub(super) closed: bool,
+    queued: bool,
+    /// Whether a release must take the lock.
+    pub(super) notice: bool,
+}
 
 impl PermitSnapshot {
-    /// Returns the number of free permits; it is negative until a shrink has been paid off.
-    #[inline]
-    pub(super) fn free(self) -> isize {
-        self.0 >> FLAGS
+    #[inline(always)]
+    fn of(word: isize) -> Self {
+        Self {
+            free: word >> FLAGS,
+            closed: word & CLOSED != 0,
+            queued: word & QUEUED != 0,
+            notice: word & NOTICE != 0,
+        }
     }
 
     /// Returns the number of free permits, without a debt.
     pub(super) fn available(self) -> usize {
-        usize::try_from(self.free()).unwrap_or(0)
+        usize::try_from(self.free).unwrap_or(0)
     }
-
-    #[inline]
-    pub(super) fn is_closed(self) -> bool {
-        self.0 & CLOSED != 0
-    }
-
-    /// Returns whether a release must take the lock.
-    #[inline]
-    pub(super) fn wants_notice(self) -> bool {
-        self.0 & NOTICE != 0
-    }
-}
-
-/// Converts `permits`, which is at most `MAX_PERMITS`, to the unit of the word.
-#[inline]
-const fn units(permits: usize) -> isize {
-    (permits as isize) << FLAGS
 }
 
 impl PermitState {
     const_fn! {
         pub(super) fn new(permits: usize) -> Self {
-            Self(AtomicIsize::new(units(permits)))
+            Self(AtomicIsize::new(permits as isize * PERMIT))
         }
     }
 
     #[inline]
     pub(super) fn load(&self) -> PermitSnapshot {
-        PermitSnapshot(self.0.load(Ordering::Acquire))
+        PermitSnapshot::of(self.0.load(Ordering::Acquire))
     }
 
     /// Takes permits if they are free, there are no waiters, and the semaphore is open. A failure
@@ -101,8 +98,8 @@ impl PermitState {
     /// Takes as many permits as are free, up to `most`, and returns how many it took. Call it only
     /// under the lock: it ignores `QUEUED`.
     pub(super) fn take_up_to(&self, most: usize) -> usize {
-        let part = |seen| PermitSnapshot(seen).available().min(most);
-        let take = |seen| Some(seen - units(part(seen)));
+        let part = |seen| PermitSnapshot::of(seen).available().min(most);
+        let take = |seen| Some(seen - part(seen) as isize * PERMIT);
         match self
             .0
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
@@ -125,15 +122,20 @@ impl PermitState {
     /// Returns permits, and returns the value that the word held before.
     #[inline]
     pub(super) fn give(&self, permits: usize) -> PermitSnapshot {
-        PermitSnapshot(self.0.fetch_add(units(permits), Ordering::Release))
+        let permits = permits as isize * PERMIT;
+        PermitSnapshot::of(self.0.fetch_add(permits, Ordering::Release))
     }
 
     /// Takes the permits that were granted to waiters, and clears the flags that are no longer
     /// needed. Call it only under the lock, with a `seen` that was loaded under the same lock.
     pub(super) fn settle(&self, seen: PermitSnapshot, granted: isize, queue: bool, notice: bool) {
-        let keep = if queue { QUEUED } else { 0 } | if notice { NOTICE } else { 0 };
-        let clear = seen.0 & (QUEUED | NOTICE) & !keep;
-        let change = (granted << FLAGS) + clear;
+        let mut change = granted * PERMIT;
+        if seen.queued && !queue {
+            change += QUEUED;
+        }
+        if seen.notice && !notice {
+            change += NOTICE;
+        }
         if change != 0 {
             self.0.fetch_sub(change, Ordering::Relaxed);
         }
@@ -151,7 +153,8 @@ impl PermitState {
 
     /// Changes the free number by the difference of two limits. Call it only under the lock.
     pub(super) fn resize(&self, old: usize, new: usize) {
-        self.0.fetch_add(units(new) - units(old), Ordering::Release);
+        let change = (new as isize - old as isize) * PERMIT;
+        self.0.fetch_add(change, Ordering::Release);
     }
 }
 
@@ -160,7 +163,7 @@ impl PermitState {
 #[inline]
 fn need(permits: u32) -> isize {
     match usize::try_from(permits) {
-        Ok(permits) if permits <= MAX_PERMITS => units(permits),
+        Ok(permits) if permits <= MAX_PERMITS => permits as isize * PERMIT,
         _ => isize::MAX,
     }
 }
@@ -176,23 +179,23 @@ mod tests {
         assert!(word.try_take(0));
         word.resize(5, 0);
         word.ask_notice();
-        assert_eq!(word.load().free(), -5);
-        assert!(word.load().wants_notice());
+        assert_eq!(word.load().free, -5);
+        assert!(word.load().notice);
         word.close();
-        assert_eq!(word.load().free(), -5);
-        assert_eq!(word.give(7).free(), -5);
-        assert_eq!(word.load().free(), 2);
+        assert_eq!(word.load().free, -5);
+        assert_eq!(word.give(7).free, -5);
+        assert_eq!(word.load().free, 2);
     }
 
     #[test]
     fn the_largest_limit_can_be_moved_both_ways() {
         let word = PermitState::new(MAX_PERMITS);
         word.resize(MAX_PERMITS, 0);
-        assert_eq!(word.load().free(), 0);
+        assert_eq!(word.load().free, 0);
         word.resize(MAX_PERMITS, 0);
-        assert_eq!(word.load().free(), -(MAX_PERMITS as isize));
+        assert_eq!(word.load().free, -(MAX_PERMITS as isize));
         word.resize(0, MAX_PERMITS);
         word.resize(0, MAX_PERMITS);
-        assert_eq!(word.load().free(), MAX_PERMITS as isize);
+        assert_eq!(word.load().free, MAX_PERMITS as isize);
     }
 }

@@ -13,23 +13,33 @@
 //! 4. [`settle`](Semaphore::settle) calls wakers after it has unlocked, and continues until the
 //!    head must wait. Meanwhile other threads may advance the queue instead: it stays in order,
 //!    because it is settled only from the head.
+//! 5. A served waiter was granted, unless something is kept in its slot: why it was refused. While
+//!    something is kept for any waiter, `granted_until` does not rise, so it passes no waiter that
+//!    has a refusal to collect. A waiter with a higher number checks its slot, under the lock.
+//!
+//! Ordering: `granted_until` is stored with `Release` after the permits were taken from the word with
+//! `Acquire`, and is read with `Acquire`. So a waiter that was granted sees everything that the former
+//! holders of its permits did.
 
-use std::task::{Poll, Waker};
+use std::ops::Deref;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
 
-use super::{QueueState, Semaphore};
+use super::{Queues, Semaphore};
 use crate::concurrency::acquire::Queued;
 use crate::concurrency::permit::PermitSource;
+use crate::concurrency::{Acquire, Permit};
 use crate::error::{AcquireError, ErrorKind};
-use crate::sync::{MutexGuard, lock};
+use crate::sync::{MutexGuard, Ordering, lock};
 use crate::wait::Polled;
 use crate::wait_queue::{WaiterId, WakeList, lock_if_served, serve_and_wake};
 
+/// What is kept for a waiter that was refused because the semaphore was closed. Anything else is the
+/// limit that it exceeded, which is never 0.
+const CLOSED: u32 = 0;
+
 /// Taking and returning.
 impl Semaphore {
-    pub(super) fn lock(&self) -> MutexGuard<'_, QueueState> {
-        lock(&self.queues)
-    }
-
     /// Takes permits now, or returns an error.
     #[inline]
     pub(crate) fn try_take(&self, permits: u32) -> Result<(), AcquireError> {
@@ -53,7 +63,7 @@ impl Semaphore {
     /// they exceed the limit. A limit of 0 is a pause, not a capacity.
     fn check_possible(&self, permits: u32) -> Result<(), AcquireError> {
         let limit = self.permits();
-        if self.state.load().is_closed() {
+        if self.state.load().closed {
             Err(AcquireError::new(ErrorKind::Closed))
         } else if limit != 0 && usize::try_from(permits).is_ok_and(|permits| permits > limit) {
             Err(AcquireError::exceeds_capacity(limit as u64))
@@ -66,16 +76,27 @@ impl Semaphore {
     /// function, so that a release takes one call.
     #[inline(never)]
     fn visit(&self) {
-        self.settle(self.lock());
+        self.settle(lock(&self.queues));
     }
 }
 
 impl PermitSource for Semaphore {
     #[inline]
     fn give_back(&self, permits: usize) {
-        if self.state.give(permits).wants_notice() {
+        if self.state.give(permits).notice {
             self.visit();
         }
+    }
+}
+
+impl<S: Deref<Target = Semaphore>> Future for Acquire<S> {
+    type Output = Result<Permit<S>, AcquireError>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let permits = self.permits;
+        let polled = self.poll_take(context);
+        polled.map_ok(|(semaphore, ())| Permit::new(semaphore, permits))
     }
 }
 
@@ -91,15 +112,14 @@ impl Queued for Semaphore {
     fn join(&self, permits: u32, id: &mut Option<WaiterId>, waker: &Waker) -> Polled<()> {
         // The waker is cloned before and dropped after the lock, under which no foreign code runs.
         let waker = waker.clone();
-        let mut queues = self.lock();
+        let mut queues = lock(&self.queues);
         self.check_possible(permits)?;
-        let room = queues.permits.len() < self.max_waiters && !queues.permits.is_full();
         loop {
             // Permits may have been returned since; without waiters they may still be taken.
             if permits == 0 || self.state.try_take(permits) {
                 return Poll::Ready(Ok(()));
             }
-            if !room {
+            if queues.permits.len() >= self.max_waiters {
                 return Poll::Ready(Err(AcquireError::new(ErrorKind::QueueFull)));
             }
             if !queues.permits.is_empty() || self.state.announce(permits) {
@@ -111,29 +131,29 @@ impl Queued for Semaphore {
 
     fn look(&self, id: &mut Option<WaiterId>, waker: &Waker) -> Polled<()> {
         // A grant can be detected without the lock.
-        let granted = |id: &mut WaiterId| self.cursor.has_granted(id.number().get());
-        if id.take_if(granted).is_some() {
+        let granted_until = self.granted_until.load(Ordering::Acquire);
+        if id.take_if(|id| id.number() <= granted_until).is_some() {
             return Poll::Ready(Ok(()));
         }
         match lock_if_served(&self.queues, |queues| &mut queues.permits, id, waker) {
             None => Poll::Pending,
-            Some((mut queues, id)) => Poll::Ready(queues.collect(id)),
+            Some((mut queues, id)) => Poll::Ready(queues.collect(&id)),
         }
     }
 
     fn leave(&self, id: WaiterId, permits: u32) {
-        let mut queues = self.lock();
+        let mut queues = lock(&self.queues);
         let waker = queues.permits.withdraw(&id);
-        if waker.is_none() && queues.collect(id).is_ok() {
+        if waker.is_none() && queues.collect(&id).is_ok() {
             self.state.give(permits as usize);
         }
         // Behind a large head that leaves there may be small waiters that can now be served. After
         // the last waiter has left, the flags must be cleared. A grant that was returned may be the
         // last permit that was held. But while no permit is free, the next head must wait, unless
         // the limit was reduced while it waited.
-        let head = queues.permits.head_number();
-        let is_newer = head.is_some_and(|head| head > queues.refuses_until);
-        match waker.is_some() && is_newer && self.state.load().free() <= 0 {
+        let head = queues.permits.head();
+        let is_newer = head.is_some_and(|(head, _)| head > queues.refuses_until);
+        match waker.is_some() && is_newer && self.state.load().free <= 0 {
             true => drop(queues),
             false => self.settle(queues),
         }
@@ -143,62 +163,65 @@ impl Queued for Semaphore {
 
 /// The core of the operations above.
 impl Semaphore {
-    /// Returns the limit, in the type of the word.
-    pub(super) fn limit(&self) -> isize {
-        // At most `MAX_PERMITS`, so it fits.
-        self.permits() as isize
-    }
-
     /// Grants every waiter that can be served, then unlocks and wakes them.
-    pub(super) fn settle<'a>(&'a self, queues: MutexGuard<'a, QueueState>) {
+    pub(super) fn settle<'a>(&'a self, queues: MutexGuard<'a, Queues>) {
         serve_and_wake(&self.queues, queues, |queues, batch| {
             self.advance(queues, batch)
         });
     }
 
     /// Settles waiters from the head until one must wait or the batch is full.
-    fn advance(&self, queues: &mut QueueState, batch: &mut WakeList) {
+    fn advance(&self, queues: &mut Queues, batch: &mut WakeList) {
         let seen = self.state.load();
-        let limit = self.limit();
-        let mut free = seen.free();
-        let mut last = None;
+        let limit = self.permits();
+        let mut free = seen.free;
+        let mut granted_until = None;
         while !batch.is_full() {
-            let head = (queues.permits.head(), queues.permits.head_number());
-            let (Some(cost), Some(number)) = head else {
+            let Some((number, cost)) = queues.permits.head() else {
                 break;
             };
             // On a platform where this does not fit, no limit is as high.
             let need = isize::try_from(cost).unwrap_or(isize::MAX);
-            let served = if seen.is_closed() {
-                // It is recorded like a grant: `closed_from` tells the two apart by number.
-                queues.permits.grant_head()
-            } else if limit != 0 && queues.is_impossible(number, cost) {
+            let was_refused = number <= queues.refuses_until;
+            let served = if seen.closed {
+                queues.permits.keep_head(CLOSED)
+            } else if limit != 0 && was_refused && cost as usize > queues.highest_limit {
                 // A limit of 0 is a pause, not a capacity. Any other limit is less than the request
                 // of the head, so it fits.
                 queues.permits.keep_head(limit as u32)
             } else if need <= free {
                 free -= need;
+                granted_until = Some(number);
                 queues.permits.grant_head()
             } else {
                 break;
             };
-            last = Some(number);
             batch.push(served);
         }
-        if free == limit {
+        // The limit is at most `MAX_PERMITS`, so it fits.
+        if free == limit as isize {
             queues.idle_until = queues.idle.last_number();
         }
         let until = queues.idle_until;
-        let was_there = |first| first <= until;
-        while !batch.is_full() && queues.idle.head_number().is_some_and(was_there) {
+        while !batch.is_full() && queues.idle.head().is_some_and(|(first, ())| first <= until) {
             batch.push(queues.idle.grant_head());
         }
         let queue = !queues.permits.is_empty();
         let notice = queue || !queues.idle.is_empty();
-        self.state.settle(seen, seen.free() - free, queue, notice);
-        if let Some(number) = last {
-            let has_notices = queues.permits.has_kept() || seen.is_closed();
-            self.cursor.publish(number, has_notices);
+        self.state.settle(seen, seen.free - free, queue, notice);
+        if let Some(number) = granted_until.filter(|_| !queues.permits.has_kept()) {
+            self.granted_until.store(number, Ordering::Release);
+        }
+    }
+}
+
+impl Queues {
+    /// Returns the outcome of a served waiter for permits.
+    fn collect(&mut self, id: &WaiterId) -> Result<(), AcquireError> {
+        match self.permits.collect(id) {
+            None => Ok(()),
+            Some(CLOSED) => Err(AcquireError::new(ErrorKind::Closed)),
+            Some(limit) => Err(AcquireError::exceeds_capacity(limit.into())),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Changes of the limit of a [`Semaphore`], under its lock.
 
-use super::{QueueState, Semaphore};
-use crate::sync::{MutexGuard, Ordering};
+use super::{Queues, Semaphore};
+use crate::sync::{MutexGuard, Ordering, lock};
 
 /// Resizing.
 impl Semaphore {
@@ -41,7 +41,7 @@ impl Semaphore {
             permits <= Self::MAX_PERMITS,
             "a semaphore cannot have {permits} permits, see MAX_PERMITS"
         );
-        self.resize(|_| Some(permits));
+        self.set_limit(lock(&self.queues), permits, 0);
     }
 
     /// Refuses every waiter that requests more than the limit, as lowering the limit to this value
@@ -72,7 +72,7 @@ impl Semaphore {
     /// # }
     /// ```
     pub fn reject_impossible(&self) {
-        let mut queues = self.lock();
+        let mut queues = lock(&self.queues);
         queues.refuse_above(self.permits());
         self.settle(queues);
     }
@@ -95,14 +95,13 @@ impl Semaphore {
     /// ```
     #[track_caller]
     pub fn add_permits(&self, permits: usize) {
-        let added = self.resize(|limit| {
-            let sum = limit.checked_add(permits)?;
-            (sum <= Self::MAX_PERMITS).then_some(sum)
-        });
-        assert!(
-            added,
-            "a semaphore cannot have {permits} permits more, see MAX_PERMITS"
-        );
+        let queues = lock(&self.queues);
+        let limit = self.permits().saturating_add(permits);
+        if limit > Self::MAX_PERMITS {
+            drop(queues);
+            panic!("a semaphore cannot have {permits} permits more, see MAX_PERMITS");
+        }
+        self.set_limit(queues, limit, 0);
     }
 
     /// Lowers the limit by up to `permits` permits that are free at this moment, and returns how
@@ -118,43 +117,39 @@ impl Semaphore {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     pub fn forget_permits(&self, permits: usize) -> usize {
-        let queues = self.lock();
+        let queues = lock(&self.queues);
         let forgotten = self.state.take_up_to(permits);
         // Free permits are part of the limit, so this does not underflow.
         self.set_limit(queues, self.permits() - forgotten, forgotten);
         forgotten
     }
 
-    /// Changes the limit to the result of `change`, and the free permits by the difference. If
-    /// `change` returns `None`, nothing changes and this returns `false`.
-    pub(super) fn resize(&self, change: impl FnOnce(usize) -> Option<usize>) -> bool {
-        let queues = self.lock();
-        let Some(new) = change(self.permits()) else {
-            return false;
-        };
-        self.set_limit(queues, new, 0);
-        true
-    }
-
-    /// Lowers the limit by permits that are held and will not be returned, at most to 0. After a
-    /// shrink more permits may be held than the limit; the rest of them pays off the debt.
-    pub(in crate::concurrency) fn forget(&self, held: usize) {
-        let queues = self.lock();
-        self.set_limit(queues, self.permits().saturating_sub(held), held);
-    }
-
     /// Sets the limit, and changes the free permits by the difference, except for the permits that
     /// are `gone`: they were taken before. Settles the queue.
     pub(super) fn set_limit<'a>(
         &'a self,
-        mut queues: MutexGuard<'a, QueueState>,
+        mut queues: MutexGuard<'a, Queues>,
         new: usize,
         gone: usize,
     ) {
         let old = self.permits();
         self.state.resize(old, new + gone);
-        queues.limit_changed(old, new);
+        if new < old {
+            queues.refuse_above(new);
+        }
+        queues.highest_limit = queues.highest_limit.max(new);
         self.limit.store(new, Ordering::Relaxed);
         self.settle(queues);
+    }
+}
+
+impl Queues {
+    /// Refuses the waiters that request more than the limit when they reach the head. A limit of 0 is
+    /// a pause, not a capacity.
+    fn refuse_above(&mut self, limit: usize) {
+        if limit > 0 {
+            self.refuses_until = self.permits.last_number();
+            self.highest_limit = limit;
+        }
     }
 }

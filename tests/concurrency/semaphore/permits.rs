@@ -13,12 +13,12 @@ const MOST: usize = u32::MAX as usize;
 #[test]
 fn owned_permits_are_split_merged_and_forgotten_on_any_thread() {
     let semaphore = Arc::new(Semaphore::new(5));
-    let mut permit = Arc::clone(&semaphore).try_acquire_many_owned(4).unwrap();
+    let mut permit = Arc::clone(&semaphore).cost_owned(4).try_acquire().unwrap();
     let part = permit.split(3).unwrap();
     let handle = thread::spawn(move || part.count());
     assert_eq!(handle.join().unwrap(), 3);
     assert_eq!(semaphore.available_permits(), 4);
-    permit.merge(Arc::clone(&semaphore).try_acquire_many_owned(2).unwrap());
+    permit.merge(Arc::clone(&semaphore).cost_owned(2).try_acquire().unwrap());
     assert_eq!(permit.count(), 3);
     permit.split(1).unwrap().forget();
     drop(permit);

@@ -26,11 +26,11 @@ fn by_every_verb(semaphore: &Arc<Semaphore>, permits: u32) -> Vec<Result<usize, 
     }
     let mut results = counts![
         semaphore.try_acquire_many(permits),
-        shared().try_acquire_many_owned(permits),
+        shared().cost_owned(permits).try_acquire(),
         Waiter::new(semaphore.acquire_many(permits)).output(),
-        Waiter::new(shared().acquire_many_owned(permits)).output(),
+        Waiter::new(shared().cost_owned(permits).acquire()).output(),
         semaphore.acquire_many(permits).wait(),
-        shared().acquire_many_owned(permits).wait(),
+        shared().cost_owned(permits).acquire().wait(),
     ];
     if permits == 1 {
         results.extend(counts![
@@ -101,7 +101,7 @@ fn every_waiting_verb_is_served_in_its_turn() {
     let mut one = Waiter::parked(semaphore.acquire());
     let mut two = Waiter::parked(semaphore.acquire_many(2));
     let mut owned = Waiter::parked(shared().acquire_owned());
-    let mut owned_three = Waiter::parked(shared().acquire_many_owned(3));
+    let mut owned_three = Waiter::parked(shared().cost_owned(3).acquire());
 
     drop(all);
     let (one, two, owned) = (one.granted(), two.granted(), owned.granted());

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-use tollgate::{AcquireOwned, OwnedPermit, Semaphore, Waiting};
+use tollgate::{Acquire, OwnedPermit, Semaphore, Waiting};
 
 use crate::support::foreign::{
     calls_when_dropped, calls_when_woken, panics_when_woken, throws_a_bomb_when_woken,
@@ -28,7 +28,7 @@ struct Callbacks {
 impl Callbacks {
     fn new() -> (Self, OwnedPermit) {
         let semaphore = Arc::new(Semaphore::new(3));
-        let held = Arc::clone(&semaphore).try_acquire_many_owned(3).unwrap();
+        let held = Arc::clone(&semaphore).cost_owned(3).try_acquire().unwrap();
         let calls = Arc::default();
         (Self { semaphore, calls }, held)
     }
@@ -61,7 +61,8 @@ fn parked_with<F: Future>(future: F, waker: &Waker) -> Waiter<F> {
 
 /// Does something to the semaphore, all of whose permits are held, with a waiter for all of them in
 /// front; what is still held.
-type Cause = fn(&Semaphore, OwnedPermit, Waiter<Waiting<AcquireOwned>>) -> Option<OwnedPermit>;
+type AcquireShared = Acquire<Arc<Semaphore>>;
+type Cause = fn(&Semaphore, OwnedPermit, Waiter<Waiting<AcquireShared>>) -> Option<OwnedPermit>;
 
 #[test]
 fn every_cause_of_a_wake_wakes_outside_of_the_lock() {
@@ -107,7 +108,7 @@ fn every_cause_of_a_wake_wakes_outside_of_the_lock() {
     ];
     for (name, cause) in causes {
         let (callbacks, held) = Callbacks::new();
-        let front = Waiter::parked(Arc::clone(&callbacks.semaphore).acquire_many_owned(3));
+        let front = Waiter::parked(Arc::clone(&callbacks.semaphore).cost_owned(3).acquire());
         let mut waiter = parked_with(
             callbacks.semaphore.acquire_many(2),
             &calls_when_woken(callbacks.callback()),
@@ -175,7 +176,7 @@ fn every_end_of_a_wait_drops_the_waker_outside_of_the_lock() {
 fn a_waker_may_poll_or_drop_the_future_that_it_wakes() {
     for drops in [false, true] {
         let (callbacks, held) = Callbacks::new();
-        let task: Arc<Mutex<Option<Waiting<AcquireOwned>>>> = Arc::default();
+        let task: Arc<Mutex<Option<Waiting<AcquireShared>>>> = Arc::default();
         let permit: Arc<Mutex<Option<OwnedPermit>>> = Arc::default();
         let waker = calls_when_woken({
             let (task, permit) = (Arc::clone(&task), Arc::clone(&permit));
@@ -191,7 +192,7 @@ fn a_waker_may_poll_or_drop_the_future_that_it_wakes() {
                 }
             }
         });
-        let mut future = Arc::clone(&callbacks.semaphore).acquire_many_owned(3);
+        let mut future = Arc::clone(&callbacks.semaphore).cost_owned(3).acquire();
         let mut context = Context::from_waker(&waker);
         assert!(Pin::new(&mut future).poll(&mut context).is_pending());
         *task.lock().unwrap() = Some(future);

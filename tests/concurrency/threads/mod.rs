@@ -119,7 +119,9 @@ fn parts_of_permits_are_given_back_by_any_thread() {
         on_threads(3, |random| {
             let sender = sender.clone();
             for _ in 0..800 {
-                let wait = Arc::clone(&semaphore).acquire_many_owned(1 + random.below(LIMIT));
+                let wait = Arc::clone(&semaphore)
+                    .cost_owned(1 + random.below(LIMIT))
+                    .acquire();
                 let mut permit = wait.wait().unwrap();
                 gauge.pass(permit.count());
                 let part = permit.split(random.below(LIMIT) as usize);

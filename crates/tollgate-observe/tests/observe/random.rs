@@ -7,7 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tollgate::{
-    AcquireError, AcquireOwned, Clock, OwnedPermit, Semaphore, Throttle, TryThrottle, Waiting,
+    Acquire, AcquireError, Clock, OwnedPermit, Semaphore, Throttle, TryThrottle, Waiting,
 };
 use tollgate_observe::{EnterObserved, Holders, Observed, ObservedPermit, Observer, Place};
 
@@ -67,7 +67,7 @@ impl Observer for Counts {
 
 type Reports<'a> = (&'a Counts, &'a Holders);
 type Permit<'a> = ObservedPermit<OwnedPermit, Reports<'a>>;
-type Wait<'a> = Waiting<EnterObserved<AcquireOwned, Reports<'a>>>;
+type Wait<'a> = Waiting<EnterObserved<Acquire<Arc<Semaphore>>, Reports<'a>>>;
 
 /// What the test itself knows.
 struct World<'a> {
