@@ -101,9 +101,9 @@ where
                         continue;
                     }
                     stage.set(Stage::Over);
-                    let request = this.request.take().expect("the request was not made yet");
+                    let mut request = this.request.take().expect("the request was not made yet");
                     if *this.retries_left > 0 {
-                        *this.request = layer.copy_request(&request);
+                        (request, *this.request) = layer.with_copy(request);
                     }
                     let answer = inner.call(request);
                     stage.set(Stage::Answered(answer));
