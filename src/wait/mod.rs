@@ -147,7 +147,12 @@ impl<F: Future> Waiting<F> {
         F: Future<Output: Outcome>,
         C: Borrow<CancellationToken>,
     {
-        Waiting::new(CancelOn::new(self.future, token))
+        let (future, cancelled) = (Some(self.future), None);
+        Waiting::new(CancelOn {
+            future,
+            token,
+            cancelled,
+        })
     }
 
     /// Ends the wait with [`TimedOut`](crate::ErrorKind::TimedOut) after `duration`; the inner

@@ -1,10 +1,9 @@
 //! [`RetryAfterLayer`]: clients that wait as long as servers ask them to.
 //!
-//! `answer` reads the answers, `origins` has a gate for each origin, `future` is the way of a
+//! `answer` reads the answers, `origins` has a gate for each origin, `service` is the way of a
 //! request.
 
 mod answer;
-mod future;
 mod origins;
 mod service;
 
@@ -18,9 +17,8 @@ use http_body::Body;
 use tower_layer::Layer;
 
 pub(super) use self::answer::{asked_wait, is_refusal};
-pub use self::future::RetryAfterFuture;
 use self::origins::Origins;
-pub use self::service::RetryAfterService;
+pub use self::service::{RetryAfterFuture, RetryAfterService};
 use tollgate::Clock;
 use tollgate::gate::Gate;
 
