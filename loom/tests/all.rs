@@ -14,8 +14,7 @@ use std::task::{Context, Poll, Waker};
 use loom::cell::UnsafeCell;
 use loom::future::block_on;
 use loom::thread;
-use tollgate::throttle::EnterAll;
-use tollgate::{ErrorKind, Semaphore, all};
+use tollgate::{All, ErrorKind, Semaphore, Throttle, Waiting, all};
 
 /// Every interleaving with at most three preemptions, or as many as `LOOM_MAX_PREEMPTIONS` says.
 /// Switches where a thread waits or ends are not counted.
@@ -32,7 +31,7 @@ struct Two {
     b: Arc<Semaphore>,
 }
 
-type Parts = (Arc<Semaphore>, Arc<Semaphore>);
+type EnterBoth = <All<(Arc<Semaphore>, Arc<Semaphore>)> as Throttle>::Enter;
 
 impl Two {
     fn new() -> Self {
@@ -42,7 +41,7 @@ impl Two {
         }
     }
 
-    fn both(&self) -> Pin<Box<tollgate::Waiting<EnterAll<Parts>>>> {
+    fn both(&self) -> Pin<Box<Waiting<EnterBoth>>> {
         Box::pin(all((Arc::clone(&self.a), Arc::clone(&self.b))).acquire())
     }
 

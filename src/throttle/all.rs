@@ -1,13 +1,7 @@
 //! Several throttles as one.
 
-use std::fmt;
-use std::pin::Pin;
-use std::task::{Context, Poll};
-
-use pin_project_lite::pin_project;
-
-use super::chain::{Chain, Last};
-use super::{Inspect, LimitStatus, Throttle, TryThrottle};
+use super::enter_all::{EnterAll, EnterLast, Prepend};
+use super::{Inspect, LimitStatus, RollbackGuard, Throttle, TryThrottle};
 use crate::error::AcquireError;
 use crate::wait::Waiting;
 
@@ -104,43 +98,22 @@ use crate::wait::Waiting;
 /// # Ok(())
 /// # }
 /// ```
-pub fn all<P: Parts>(parts: P) -> All<P> {
-    All(parts.into_chain())
+pub fn all<P>(parts: P) -> All<P>
+where
+    All<P>: Throttle,
+{
+    All(parts)
 }
 
 /// Several throttles as one; created by [`all`].
 #[derive(Clone, Debug)]
 #[must_use = "a throttle does nothing until it is entered"]
-pub struct All<P: Parts>(P::Chain);
+pub struct All<P>(P);
 
-/// A tuple of one to six throttles.
-///
-/// Callers need not name this trait. It is sealed: only this crate implements it.
-pub trait Parts: Tuple {}
-
-impl<P: Tuple> Parts for P {}
-
-/// The tuple, and the chain of its parts.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a tuple of one to six throttles",
-    note = "more than six can be nested: `all((all((a, b, c)), d))`; each is taken by reference or in an \
-            `Arc`"
-)]
-pub trait Tuple: Clone {
-    /// The permits of the parts, in their order.
-    type Permit;
-
-    /// The parts, one after the other.
-    type Chain: Throttle;
-
-    fn into_chain(self) -> Self::Chain;
-
-    fn flatten(permit: <Self::Chain as Throttle>::Permit) -> Self::Permit;
-
-    fn nest(permit: Self::Permit) -> <Self::Chain as Throttle>::Permit;
-}
-
-impl<P: Parts> All<P> {
+impl<P> All<P>
+where
+    Self: Throttle,
+{
     /// Waits until it has entered all parts.
     ///
     /// # Cancel safety
@@ -165,9 +138,8 @@ impl<P: Parts> All<P> {
     /// # }
     /// ```
     #[inline(always)]
-    pub fn acquire(&self) -> Waiting<EnterAll<P>> {
-        let enter = self.0.enter().into_inner();
-        Waiting::new(EnterAll { enter })
+    pub fn acquire(&self) -> Waiting<<Self as Throttle>::Enter> {
+        self.enter()
     }
 
     /// Enters all parts without waiting, or none.
@@ -189,158 +161,96 @@ impl<P: Parts> All<P> {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     #[inline(always)]
-    pub fn try_acquire(&self) -> Result<P::Permit, AcquireError>
+    pub fn try_acquire(&self) -> Result<<Self as Throttle>::Permit, AcquireError>
     where
-        P::Chain: TryThrottle,
+        Self: TryThrottle,
     {
-        self.0.try_enter().map(P::flatten)
+        self.try_enter()
     }
 }
 
-impl<P: Parts> Throttle for All<P> {
-    type Permit = P::Permit;
-    type Enter = EnterAll<P>;
+/// Implements the traits for a composition of these parts, the last of which needs no guard. The wait
+/// gets the first part, and the rest as a composition of its own. What needs no wait goes part by
+/// part: when one refuses or panics, the guards of those before it roll them back, the last first.
+macro_rules! parts {
+    (
+        [$($part:ident $permit:ident $index:tt),*] $last:ident $end:ident $last_index:tt;
+        $wait:ty, rest $($rest:tt)*
+    ) => {
+        impl<$($part: Throttle,)* $last: Throttle> Throttle for All<($($part,)* $last,)> {
+            type Permit = ($($part::Permit,)* $last::Permit,);
+            type Enter = $wait;
 
-    #[inline(always)]
-    fn enter(&self) -> Waiting<EnterAll<P>> {
-        self.acquire()
-    }
+            #[inline(always)]
+            fn enter(&self) -> Waiting<$wait> {
+                let rest = All(($(self.0.$rest.clone(),)*));
+                Waiting::new(<$wait>::new(&self.0.0, rest))
+            }
 
-    #[inline(always)]
-    fn rollback(&self, permit: P::Permit) {
-        self.0.rollback(P::nest(permit));
-    }
+            #[inline(always)]
+            fn enter_now(&self) -> Option<Self::Permit> {
+                $(let $permit = RollbackGuard::new(&self.0.$index, self.0.$index.enter_now()?);)*
+                let $end = self.0.$last_index.enter_now()?;
+                Some(($($permit.disarm(),)* $end,))
+            }
 
-    #[inline(always)]
-    fn enter_now(&self) -> Option<P::Permit> {
-        self.0.enter_now().map(P::flatten)
-    }
+            #[inline(always)]
+            fn rollback(&self, ($($permit,)* $end,): Self::Permit) {
+                $(let _guard = RollbackGuard::new(&self.0.$index, $permit);)*
+                self.0.$last_index.rollback($end);
+            }
 
-    fn wakes_outside_locks(&self) -> bool {
-        self.0.wakes_outside_locks()
-    }
-}
+            fn wakes_outside_locks(&self) -> bool {
+                $(self.0.$index.wakes_outside_locks() &&)* self.0.$last_index.wakes_outside_locks()
+            }
+        }
 
-impl<P: Parts<Chain: TryThrottle>> TryThrottle for All<P> {
-    #[inline(always)]
-    fn try_enter(&self) -> Result<P::Permit, AcquireError> {
-        self.try_acquire()
-    }
-}
+        impl<$($part: TryThrottle,)* $last: TryThrottle> TryThrottle for All<($($part,)* $last,)> {
+            #[inline(always)]
+            fn try_enter(&self) -> Result<Self::Permit, AcquireError> {
+                $(
+                    let permit = self.0.$index.try_enter();
+                    let permit = permit.map_err(|error| error.of_part($index))?;
+                    let $permit = RollbackGuard::new(&self.0.$index, permit);
+                )*
+                let $end = self.0.$last_index.try_enter();
+                let $end = $end.map_err(|error| error.of_part($last_index))?;
+                Ok(($($permit.disarm(),)* $end,))
+            }
+        }
 
-pin_project! {
-    /// The future of [`All::acquire`].
-    ///
-    /// # Panics
-    ///
-    /// Panics if it is polled again after completion.
-    #[must_use = "a future does nothing unless it is awaited"]
-    pub struct EnterAll<P: Parts> {
-        #[pin]
-        enter: <P::Chain as Throttle>::Enter,
-    }
-}
-
-impl<P: Parts> Future for EnterAll<P> {
-    type Output = Result<P::Permit, AcquireError>;
-
-    #[inline(always)]
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        self.project().enter.poll(context).map_ok(P::flatten)
-    }
-}
-
-impl<P: Parts> fmt::Debug for EnterAll<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EnterAll").finish_non_exhaustive()
-    }
-}
-
-impl<A: Throttle> Tuple for (A,) {
-    type Permit = (A::Permit,);
-    type Chain = Last<A>;
-
-    #[inline(always)]
-    fn into_chain(self) -> Last<A> {
-        Last(self.0)
-    }
-
-    #[inline(always)]
-    fn flatten(permit: A::Permit) -> (A::Permit,) {
-        (permit,)
-    }
-
-    #[inline(always)]
-    fn nest(permit: (A::Permit,)) -> A::Permit {
-        permit.0
-    }
-}
-
-/// Inspects the parts of a chain, one after the other.
-macro_rules! inspect_links {
-    ($chain:expr, $permit:ident, $each:ident; $index:tt $($rest:tt)*) => {
-        let part = $permit.map(|permit| &permit.$index);
-        $chain.0.inspect(part, &mut |_, status| $each($index, status));
-        inspect_links!(@rest $chain, $permit, $each; $($rest)*);
-    };
-    (@rest $chain:expr, $permit:ident, $each:ident;) => {};
-    (@rest $chain:expr, $permit:ident, $each:ident; $($rest:tt)+) => {
-        inspect_links!($chain.1, $permit, $each; $($rest)+);
-    };
-}
-
-macro_rules! inspect {
-    ($($part:ident $index:tt),+) => {
-        impl<$($part: Inspect),+> Inspect for All<($($part,)+)> {
-            const LIMITS: usize = 0 $(+ $part::LIMITS)+;
+        impl<$($part: Inspect,)* $last: Inspect> Inspect for All<($($part,)* $last,)> {
+            const LIMITS: usize = $($part::LIMITS +)* $last::LIMITS;
 
             fn inspect(
                 &self,
                 permit: Option<&Self::Permit>,
                 each: &mut dyn FnMut(usize, LimitStatus),
             ) {
-                inspect_links!(self.0, permit, each; $($index)+);
+                $(
+                    let part = permit.map(|permit| &permit.$index);
+                    self.0.$index.inspect(part, &mut |_, status| each($index, status));
+                )*
+                let part = permit.map(|permit| &permit.$last_index);
+                self.0.$last_index.inspect(part, &mut |_, status| each($last_index, status));
+            }
+        }
+
+        impl<First, $($part,)* $last> Prepend<First> for ($($part,)* $last,) {
+            type Output = (First, $($part,)* $last);
+
+            #[inline(always)]
+            fn prepend(self, first: First) -> Self::Output {
+                let ($($permit,)* $end,) = self;
+                (first, $($permit,)* $end)
             }
         }
     };
 }
 
-inspect!(A 0);
-inspect!(A 0, B 1);
-inspect!(A 0, B 1, C 2);
-inspect!(A 0, B 1, C 2, D 3);
-inspect!(A 0, B 1, C 2, D 3, E 4);
-inspect!(A 0, B 1, C 2, D 3, E 4, F 5);
-
-/// A tuple is its first part, and the tuple of the rest.
-macro_rules! parts {
-    ($first:ident $a:ident, $($part:ident $value:ident),+) => {
-        impl<$first: Throttle, $($part: Throttle),+> Tuple for ($first, $($part,)+) {
-            type Permit = ($first::Permit, $($part::Permit,)+);
-            type Chain = Chain<$first, <($($part,)+) as Tuple>::Chain>;
-
-            #[inline(always)]
-            fn into_chain(self) -> Self::Chain {
-                let ($a, $($value,)+) = self;
-                Chain($a, ($($value,)+).into_chain())
-            }
-
-            #[inline(always)]
-            fn flatten(($a, rest): <Self::Chain as Throttle>::Permit) -> Self::Permit {
-                let ($($value,)+) = <($($part,)+)>::flatten(rest);
-                ($a, $($value,)+)
-            }
-
-            #[inline(always)]
-            fn nest(($a, $($value,)+): Self::Permit) -> <Self::Chain as Throttle>::Permit {
-                ($a, <($($part,)+)>::nest(($($value,)+)))
-            }
-        }
-    };
-}
-
-parts!(A a, B b);
-parts!(A a, B b, C c);
-parts!(A a, B b, C c, D d);
-parts!(A a, B b, C c, D d, E e);
-parts!(A a, B b, C c, D d, E e, F f);
+parts!([] A a 0; EnterLast<A::Enter>, rest);
+parts!([A a 0] B b 1; EnterAll<A, All<(B,)>>, rest 1);
+parts!([A a 0, B b 1] C c 2; EnterAll<A, All<(B, C)>>, rest 1 2);
+parts!([A a 0, B b 1, C c 2] D d 3; EnterAll<A, All<(B, C, D)>>, rest 1 2 3);
+parts!([A a 0, B b 1, C c 2, D d 3] E e 4; EnterAll<A, All<(B, C, D, E)>>, rest 1 2 3 4);
+parts!([A a 0, B b 1, C c 2, D d 3, E e 4] F f 5; EnterAll<A, All<(B, C, D, E, F)>>, rest 1 2 3 4 5);

@@ -6,13 +6,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use pin_project_lite::pin_project;
-
 use super::{Inspect, Throttle};
 use crate::error::AcquireError;
 use crate::limit_status::LimitStatus;
 use crate::time::Tick;
-use crate::wait::{BoxFuture, Waiting};
+use crate::wait::{Polled, Waiting};
 
 /// A throttle of any type, erased; created by [`BoxThrottle::new`].
 ///
@@ -51,9 +49,9 @@ pub struct BoxPermit(Box<dyn Any + Send>);
 
 trait Erased: Send + Sync {
     fn enter(&self) -> EnterBoxed;
+    fn enter_as_of(&self, tick: Tick) -> EnterBoxed;
     fn enter_now(&self) -> Option<BoxPermit>;
     fn tick(&self, permit: Option<&BoxPermit>) -> Option<Tick>;
-    fn enter_as_of(&self, tick: Tick) -> EnterBoxed;
     fn rollback(&self, permit: Box<dyn Any + Send>);
     fn wakes_outside_locks(&self) -> bool;
 }
@@ -63,7 +61,11 @@ where
     T: Throttle<Permit: Send, Enter: Send> + Send + Sync + 'static,
 {
     fn enter(&self) -> EnterBoxed {
-        EnterBoxed::of(Throttle::enter(self))
+        EnterBoxed(Box::pin(Throttle::enter(self).into_inner()))
+    }
+
+    fn enter_as_of(&self, tick: Tick) -> EnterBoxed {
+        EnterBoxed(Box::pin(Throttle::enter_as_of(self, tick).into_inner()))
     }
 
     fn enter_now(&self) -> Option<BoxPermit> {
@@ -79,10 +81,6 @@ where
         }
     }
 
-    fn enter_as_of(&self, tick: Tick) -> EnterBoxed {
-        EnterBoxed::of(Throttle::enter_as_of(self, tick))
-    }
-
     fn rollback(&self, permit: Box<dyn Any + Send>) {
         // A permit of another throttle's type can only be dropped.
         if let Ok(permit) = permit.downcast::<T::Permit>() {
@@ -95,39 +93,23 @@ where
     }
 }
 
-/// The future of [`BoxThrottle::acquire`].
+/// The wait for a [`BoxThrottle`].
 #[must_use = "a future does nothing unless it is awaited"]
-pub struct EnterBoxed(BoxFuture<'static, BoxPermit>);
+pub struct EnterBoxed(Pin<Box<dyn ErasedEnter>>);
 
-impl EnterBoxed {
-    fn of<P, E>(waiting: Waiting<E>) -> Self
-    where
-        P: Send + 'static,
-        E: Future<Output = Result<P, AcquireError>> + Send + 'static,
-    {
-        let enter = waiting.into_inner();
-        Self(Box::pin(EnterErased { enter }))
-    }
+/// The wait inside the box, of any throttle.
+trait ErasedEnter: Send {
+    fn poll_enter(self: Pin<&mut Self>, context: &mut Context<'_>) -> Polled<BoxPermit>;
 }
 
-pin_project! {
-    /// The wait inside the box.
-    struct EnterErased<E> {
-        #[pin]
-        enter: E,
-    }
-}
-
-impl<P, E> Future for EnterErased<E>
+impl<P, E> ErasedEnter for E
 where
     P: Send + 'static,
-    E: Future<Output = Result<P, AcquireError>>,
+    E: Future<Output = Result<P, AcquireError>> + Send,
 {
-    type Output = Result<BoxPermit, AcquireError>;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let polled = self.project().enter.poll(context);
-        polled.map_ok(|permit| BoxPermit(Box::new(permit)))
+    fn poll_enter(self: Pin<&mut Self>, context: &mut Context<'_>) -> Polled<BoxPermit> {
+        self.poll(context)
+            .map_ok(|permit| BoxPermit(Box::new(permit)))
     }
 }
 
@@ -135,7 +117,7 @@ impl Future for EnterBoxed {
     type Output = Result<BoxPermit, AcquireError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        self.0.as_mut().poll(context)
+        self.0.as_mut().poll_enter(context)
     }
 }
 
@@ -207,8 +189,8 @@ impl BoxThrottle {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn acquire(&self) -> Waiting<EnterBoxed> {
-        Waiting::new(self.0.enter())
+    pub fn acquire(&self) -> Waiting<<Self as Throttle>::Enter> {
+        Throttle::enter(self)
     }
 }
 
@@ -216,8 +198,8 @@ impl Throttle for BoxThrottle {
     type Permit = BoxPermit;
     type Enter = EnterBoxed;
 
-    fn enter(&self) -> Waiting<Self::Enter> {
-        self.acquire()
+    fn enter(&self) -> Waiting<EnterBoxed> {
+        Waiting::new(self.0.enter())
     }
 
     fn enter_now(&self) -> Option<BoxPermit> {

@@ -50,9 +50,8 @@ impl<S: Foreign> Future for EnterForeign<S> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
-        let Some(semaphore) = this.semaphore else {
-            panic!("polled again after it was ready");
-        };
+        let semaphore = this.semaphore.as_ref();
+        let semaphore = semaphore.expect("polled again after it was ready");
         if this.waiting.is_none() {
             match semaphore.try_enter() {
                 Err(error) if error.kind() == ErrorKind::NoPermits => {
@@ -64,9 +63,7 @@ impl<S: Foreign> Future for EnterForeign<S> {
                 }
             }
         }
-        let Some(waiting) = this.waiting.as_mut().as_pin_mut() else {
-            unreachable!("it waits");
-        };
+        let waiting = this.waiting.as_mut().as_pin_mut().expect("it waits");
         let output = ready!(waiting.poll(context));
         // Dropped as soon as it is ready, so that its other notifications pass to other waiters.
         this.waiting.set(None);

@@ -40,19 +40,16 @@
 macro_rules! forward {
     (Throttle, $this:ident => $inner:expr $(, except $($changed:ident),+)?) => {
         $crate::forward!(@enter [$($($changed)+)?] {
-            #[inline]
             fn enter(&$this) -> $crate::Waiting<Self::Enter> {
                 $crate::Throttle::enter(&$inner)
             }
         });
         $crate::forward!(@enter_now [$($($changed)+)?] {
-            #[inline]
             fn enter_now(&$this) -> ::core::option::Option<Self::Permit> {
                 $crate::Throttle::enter_now(&$inner)
             }
         });
         $crate::forward!(@tick [$($($changed)+)?] {
-            #[inline]
             fn tick(
                 &$this,
                 permit: ::core::option::Option<&Self::Permit>,
@@ -61,19 +58,16 @@ macro_rules! forward {
             }
         });
         $crate::forward!(@enter_as_of [$($($changed)+)?] {
-            #[inline]
             fn enter_as_of(&$this, tick: $crate::Tick) -> $crate::Waiting<Self::Enter> {
                 $crate::Throttle::enter_as_of(&$inner, tick)
             }
         });
         $crate::forward!(@rollback [$($($changed)+)?] {
-            #[inline]
             fn rollback(&$this, permit: Self::Permit) {
                 $crate::Throttle::rollback(&$inner, permit);
             }
         });
         $crate::forward!(@wakes_outside_locks [$($($changed)+)?] {
-            #[inline]
             fn wakes_outside_locks(&$this) -> bool {
                 $crate::Throttle::wakes_outside_locks(&$inner)
             }
@@ -81,25 +75,21 @@ macro_rules! forward {
     };
     (Weighted, $this:ident => $inner:expr $(, except $($changed:ident),+)?) => {
         $crate::forward!(@cost [$($($changed)+)?] {
-            #[inline]
             fn cost(&$this, n: u64) -> Self::Many {
                 $crate::throttle::Weighted::cost(&$inner, n)
             }
         });
         $crate::forward!(@settle [$($($changed)+)?] {
-            #[inline]
             fn settle(&$this, permit: Self::Permit, used: u64) {
                 $crate::throttle::Weighted::settle(&$inner, permit, used);
             }
         });
         $crate::forward!(@max_units [$($($changed)+)?] {
-            #[inline]
             fn max_units(&$this) -> u64 {
                 $crate::throttle::Weighted::max_units(&$inner)
             }
         });
         $crate::forward!(@chunk_units [$($($changed)+)?] {
-            #[inline]
             fn chunk_units(&$this) -> u64 {
                 $crate::throttle::Weighted::chunk_units(&$inner)
             }
@@ -119,5 +109,8 @@ macro_rules! forward {
     (@$name:ident [$other:ident $($rest:ident)*] $method:tt) => {
         $crate::forward!(@$name [$($rest)*] $method);
     };
-    (@$name:ident [] { $($method:tt)* }) => { $($method)* };
+    (@$name:ident [] { $($method:tt)* }) => {
+        #[inline]
+        $($method)*
+    };
 }

@@ -1,4 +1,10 @@
-//! `handles!`: a trait for `&T` and for `Arc<T>`, with the same methods.
+//! `handles!`: a trait for `&T` and for `Arc<T>`, with the same methods; and by it, a reference to a
+//! throttle, and an `Arc` of one, are that throttle.
+
+use super::{Adaptive, Inspect, Throttle, TryThrottle, Weighted};
+use crate::error::AcquireError;
+use crate::feedback::Feedback;
+use crate::limit_status::LimitStatus;
 
 /// Implements traits for `&T` and `Arc<T>`, the two handles of a type, and for a
 /// [`Cost`](super::Cost) of each, which has the permits and the futures of the handle. Between
@@ -42,3 +48,41 @@ macro_rules! handles {
 }
 
 pub(crate) use handles;
+
+// For a type whose references and `Arc`s are throttles, but not the type itself, such as `Semaphore`,
+// this adds a second layer: `&Arc<Semaphore>`.
+handles! {
+    impl [T: Throttle] Throttle for T {
+        type Permit = T::Permit;
+        type Enter = T::Enter;
+
+        crate::forward!(Throttle, self => **self);
+    }
+
+    impl [T: TryThrottle] TryThrottle for T {
+        #[inline]
+        fn try_enter(&self) -> Result<T::Permit, AcquireError> {
+            (**self).try_enter()
+        }
+    }
+
+    impl [T: Weighted] Weighted for T {
+        type Many = T::Many;
+
+        crate::forward!(Weighted, self => **self);
+    }
+
+    impl [T: Inspect] Inspect for T {
+        const LIMITS: usize = T::LIMITS;
+
+        fn inspect(&self, permit: Option<&Self::Permit>, each: &mut dyn FnMut(usize, LimitStatus)) {
+            (**self).inspect(permit, each);
+        }
+    }
+
+    impl [T: Adaptive] Adaptive for T {
+        fn learn(&self, permit: &mut Self::Permit, feedback: Feedback) {
+            (**self).learn(permit, feedback);
+        }
+    }
+}

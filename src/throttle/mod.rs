@@ -3,33 +3,25 @@
 //!
 //! The most used types are also exported at the crate root.
 
-mod adaptive;
+mod adapters;
 mod all;
 mod boxed;
-mod chain;
 mod cost;
+mod enter_all;
 #[cfg(any(feature = "tokio", feature = "async-lock"))]
 mod foreign;
 mod forward;
 mod handles;
-mod inspect;
 mod optional;
-mod references;
 mod rollback_guard;
-mod weighted;
 
-pub use self::adaptive::Adaptive;
-pub use self::all::{All, EnterAll, Parts, all};
-pub use self::boxed::{BoxPermit, BoxThrottle, EnterBoxed};
+pub use self::adapters::{Adaptive, Inspect, Weighted};
+pub use self::all::{All, all};
+pub use self::boxed::{BoxPermit, BoxThrottle};
 pub use self::cost::Cost;
 pub(crate) use self::cost::units;
-#[cfg(any(feature = "tokio", feature = "async-lock"))]
-pub use self::foreign::EnterForeign;
 pub(crate) use self::handles::handles;
-pub use self::inspect::Inspect;
-pub use self::optional::EnterOption;
 pub use self::rollback_guard::RollbackGuard;
-pub use self::weighted::Weighted;
 use crate::error::AcquireError;
 pub use crate::limit_status::LimitStatus;
 use crate::time::Tick;
@@ -177,7 +169,8 @@ use crate::wait::Waiting;
     note = "throttles are taken by reference or in an `Arc`, for example `&limiter` or \
             `Arc::clone(&semaphore)`; where `'static` is asked for, as in tasks and services, in an \
             `Arc`; of a `Keyed`, take a key, `keyed.key(&key)` or `Arc::clone(&keyed).key_owned(key)`; \
-            a `CondvarSemaphore` and a `LocalLimiter` are no throttles"
+            a `CondvarSemaphore` and a `LocalLimiter` are no throttles",
+    note = "`all` takes a tuple of one to six throttles; more can be nested: `all((all((a, b, c)), d))`"
 )]
 pub trait Throttle: Clone {
     /// What an admitted caller holds.
@@ -186,6 +179,10 @@ pub trait Throttle: Clone {
     /// The future of [`enter`](Self::enter).
     ///
     /// It must be cancel-safe: dropping it removes the caller from the queue and loses nothing.
+    ///
+    /// Most of these futures have no name of their own. A struct that stores a wait names it by its
+    /// throttle, [`Waiting`]`<T::Enter>`, or for a type that is known
+    /// `<BoxThrottle as Throttle>::Enter`; see [`Waiting`](Waiting#in-a-struct).
     type Enter: Future<Output = Result<Self::Permit, AcquireError>>;
 
     /// Waits until the throttle admits the caller; all [combinators](Waiting) of waits apply. The

@@ -1,6 +1,5 @@
 //! A throttle that may be missing.
 
-use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -35,7 +34,8 @@ impl<T: Throttle> Throttle for Option<T> {
 
     #[inline]
     fn enter(&self) -> Waiting<Self::Enter> {
-        EnterOption::of(self.as_ref().map(T::enter))
+        let enter = self.as_ref().map(|throttle| throttle.enter().into_inner());
+        Waiting::new(EnterOption { enter })
     }
 
     #[inline]
@@ -47,9 +47,10 @@ impl<T: Throttle> Throttle for Option<T> {
 
     #[inline]
     fn enter_now(&self) -> Option<Self::Permit> {
-        self.as_ref()
-            .map(T::enter_now)
-            .map_or(Some(None), |permit| permit.map(Some))
+        match self {
+            Some(throttle) => throttle.enter_now().map(Some),
+            None => Some(None),
+        }
     }
 
     fn tick(&self, permit: Option<&Self::Permit>) -> Option<Tick> {
@@ -57,7 +58,9 @@ impl<T: Throttle> Throttle for Option<T> {
     }
 
     fn enter_as_of(&self, tick: Tick) -> Waiting<Self::Enter> {
-        EnterOption::of(self.as_ref().map(|throttle| throttle.enter_as_of(tick)))
+        let waiting = self.as_ref().map(|throttle| throttle.enter_as_of(tick));
+        let enter = waiting.map(Waiting::into_inner);
+        Waiting::new(EnterOption { enter })
     }
 
     fn wakes_outside_locks(&self) -> bool {
@@ -121,18 +124,11 @@ impl<T: Adaptive> Adaptive for Option<T> {
 
 pin_project! {
     /// The wait for a throttle that may be missing.
+    #[derive(Debug)]
     #[must_use = "a future does nothing unless it is awaited"]
     pub struct EnterOption<E> {
         #[pin]
         enter: Option<E>,
-    }
-}
-
-impl<E> EnterOption<E> {
-    #[inline]
-    fn of(waiting: Option<Waiting<E>>) -> Waiting<Self> {
-        let enter = waiting.map(Waiting::into_inner);
-        Waiting::new(Self { enter })
     }
 }
 
@@ -145,13 +141,5 @@ impl<P, E: Future<Output = Result<P, AcquireError>>> Future for EnterOption<E> {
             Some(enter) => enter.poll(context).map_ok(Some),
             None => Poll::Ready(Ok(None)),
         }
-    }
-}
-
-impl<E> fmt::Debug for EnterOption<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("EnterOption")
-            .field(&self.enter.is_some())
-            .finish()
     }
 }

@@ -69,9 +69,8 @@ impl<T: Throttle> RollbackGuard<T> {
     where
         T: Weighted,
     {
-        if let Some(permit) = self.permit.take() {
-            self.throttle.settle(permit, used);
-        }
+        let permit = self.take();
+        self.throttle.settle(permit, used);
     }
 }
 

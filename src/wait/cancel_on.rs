@@ -27,22 +27,11 @@ pin_project! {
         // `None` once the wait has ended. By then the waiter has left the queue, or its grant has
         // been passed on, even if the caller keeps this future.
         #[pin]
-        future: Option<F>,
-        token: C,
+        pub(super) future: Option<F>,
+        pub(super) token: C,
         // The registration with the token, if a poll had to wait.
         #[pin]
-        cancelled: Option<WaitForCancellationFutureOwned>,
-    }
-}
-
-impl<F, C> CancelOn<F, C> {
-    #[inline]
-    pub(super) fn new(future: F, token: C) -> Self {
-        Self {
-            future: Some(future),
-            token,
-            cancelled: None,
-        }
+        pub(super) cancelled: Option<WaitForCancellationFutureOwned>,
     }
 }
 

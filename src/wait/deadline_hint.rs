@@ -32,13 +32,6 @@ fn replace_clock(clock: Option<Clock>) -> Option<Clock> {
 /// panics.
 struct Restore(Option<Duration>, Option<Clock>);
 
-impl Restore {
-    /// Sets the hint until this is dropped.
-    fn after(hint: Option<Duration>) -> Self {
-        Self(REMAINING.replace(hint), replace_clock(None))
-    }
-}
-
 impl Drop for Restore {
     fn drop(&mut self) {
         REMAINING.set(self.0);
@@ -46,15 +39,18 @@ impl Drop for Restore {
     }
 }
 
+/// Polls with this hint, or without one. Also returns the clock that the throttle has reported.
+fn poll_with<R>(hint: Option<Duration>, poll: impl FnOnce() -> R) -> (R, Option<Clock>) {
+    let _restore = Restore(REMAINING.replace(hint), replace_clock(None));
+    (poll(), replace_clock(None))
+}
+
 /// Polls with a hint, or with the hint of an outer timeout if that is smaller. Also returns the
 /// clock of the throttle that the caller has to wait for, if the throttle has reported one.
 pub(super) fn within<R>(remaining: Duration, poll: impl FnOnce() -> R) -> (R, Option<Clock>) {
     let outer = REMAINING.get();
     let remaining = outer.map_or(remaining, |outer| outer.min(remaining));
-    let restore = Restore::after(Some(remaining));
-    let polled = poll();
-    let clock = replace_clock(None);
-    drop(restore);
+    let (polled, clock) = poll_with(Some(remaining), poll);
     if let Some(clock) = &clock {
         // The outer timeout runs on this clock as well.
         report_clock(clock);
@@ -72,8 +68,7 @@ pub(super) fn is_set() -> bool {
 #[cold]
 #[inline(never)]
 pub(crate) fn without_hint<R>(poll: impl FnOnce() -> R) -> R {
-    let _restore = Restore::after(None);
-    poll()
+    poll_with(None, poll).0
 }
 
 impl Waiting<()> {

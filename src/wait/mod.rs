@@ -48,6 +48,25 @@ pin_project! {
     ///
     /// The same as for `F`: dropping a wait loses no permit and no slot of time.
     ///
+    /// # In a struct
+    ///
+    /// A struct names the wait that it stores by the throttle, whose
+    /// [`Enter`](crate::Throttle::Enter) is `F`:
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tollgate::{All, RateLimiter, Semaphore, Throttle, Timeout, Waiting};
+    ///
+    /// /// A connection that may wait for its throttle.
+    /// struct Connection<T: Throttle> {
+    ///     throttle: T,
+    ///     waiting: Option<Waiting<T::Enter>>,
+    /// }
+    ///
+    /// type Both = All<(Arc<Semaphore>, Arc<RateLimiter>)>;
+    /// type WaitForBoth = Waiting<Timeout<<Both as Throttle>::Enter>>;
+    /// ```
+    ///
     /// # Examples
     ///
     /// ```
@@ -128,7 +147,12 @@ impl<F: Future> Waiting<F> {
         F: Future<Output: Outcome>,
         C: Borrow<CancellationToken>,
     {
-        Waiting::new(CancelOn::new(self.future, token))
+        let (future, cancelled) = (Some(self.future), None);
+        Waiting::new(CancelOn {
+            future,
+            token,
+            cancelled,
+        })
     }
 
     /// Ends the wait with [`TimedOut`](crate::ErrorKind::TimedOut) after `duration`; the inner

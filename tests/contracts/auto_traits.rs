@@ -14,7 +14,6 @@ use tollgate::adaptive::{
 };
 use tollgate::fair::{self, ClassHandle, FairPermit, FairQueue};
 use tollgate::keyed::{self, Key};
-use tollgate::throttle::{EnterAll, EnterOption};
 use tollgate::{
     Acquire, AcquireError, All, BoxThrottle, Charge, Clock, CondvarSemaphore, Cost, Decision,
     ErrorKind, Gate, Keyed, LeakyBucket, LocalLimiter, ManualClock, MissedTickBehavior, Oversize,
@@ -82,8 +81,9 @@ type Rate = Arc<RateLimiter>;
 type Six = (Shared, Shared, Shared, Shared, Shared, Shared);
 type Rates = Keyed<u64, RateLimiter>;
 type Permits = Keyed<String, Semaphore>;
+/// The wait for a throttle.
+type Enter<T> = <T as tollgate::Throttle>::Enter;
 type BoxPermit = <BoxThrottle as tollgate::Throttle>::Permit;
-type BoxEnter = <BoxThrottle as tollgate::Throttle>::Enter;
 type RateKey = Key<'static, RateLimiter, u64>;
 type RateWait = keyed::Acquire<'static, RateLimiter, u64>;
 type PermitWait = keyed::Acquire<'static, Semaphore, String>;
@@ -119,8 +119,8 @@ table! {
         Cost<&'static Semaphore>, Cost<Shared>, Cost<&'static RateLimiter>, Cost<Rate>,
         All<(Shared, Shared)>, All<(Shared, Cost<Rate>)>, All<(Gate, Shared)>, All<Six>;
     YES YES YES YES YES NO:
-        EnterAll<(Shared, Shared)>, EnterAll<(Shared, Rate)>, EnterAll<(Shared, Option<Shared>)>,
-        EnterAll<Six>, EnterOption<Acquire<Shared>>;
+        Enter<All<(Shared, Shared)>>, Enter<All<(Shared, Rate)>>, Enter<All<(Shared, Option<Shared>)>>,
+        Enter<All<Six>>, Enter<Option<Shared>>;
 
     // What is observed is what it was, and what its observer is.
     YES YES YES YES YES YES:
@@ -137,8 +137,8 @@ table! {
     // A type that is not known is asked to be `Send`, and no more.
     YES YES YES NO NO YES: BoxThrottle, All<(Shared, BoxThrottle)>;
     YES NO YES NO NO NO:
-        BoxPermit, BoxEnter, EnterAll<(Shared, BoxThrottle)>, EnterOption<BoxEnter>;
-    YES NO NO NO NO NO: Timeout<BoxEnter>;
+        BoxPermit, Enter<BoxThrottle>, Enter<All<(Shared, BoxThrottle)>>, Enter<Option<BoxThrottle>>;
+    YES NO NO NO NO NO: Timeout<Enter<BoxThrottle>>;
 
     // What is asked of keys may come from a function, which need not be `UnwindSafe`.
     YES YES YES NO NO NO: Rates, Permits, RateWait, PermitWait;
@@ -177,12 +177,10 @@ mod with_channels {
 
 #[cfg(feature = "async-lock")]
 mod with_async_lock {
-    use tollgate::throttle::EnterForeign;
-
     use super::*;
 
     table! {
-        YES YES NO YES YES NO: EnterForeign<&'static async_lock::Semaphore>, EnterForeign<Arc<async_lock::Semaphore>>;
+        YES YES NO YES YES NO: Enter<&'static async_lock::Semaphore>, Enter<Arc<async_lock::Semaphore>>;
     }
 }
 
@@ -206,16 +204,14 @@ mod with_streams {
 
 #[cfg(feature = "tokio")]
 mod with_tokio {
+    use super::*;
     use tokio_util::sync::CancellationToken;
     use tollgate::CancelOn;
-    use tollgate::throttle::EnterForeign;
-
-    use super::*;
 
     type Cancellable = CancelOn<Acquire<Shared>, CancellationToken>;
 
     table! {
-        YES NO YES NO NO NO: EnterForeign<&'static tokio::sync::Semaphore>, EnterForeign<Arc<tokio::sync::Semaphore>>;
+        YES NO YES NO NO NO: Enter<&'static tokio::sync::Semaphore>, Enter<Arc<tokio::sync::Semaphore>>;
         YES YES NO NO NO NO:
             CancelOn<Acquire<&'static Semaphore>, &'static CancellationToken>, Cancellable,
             Timeout<Cancellable>, CancelOn<Timeout<Acquire<Shared>>, CancellationToken>;
@@ -304,7 +300,7 @@ const _: () = {
     is_static::<condvar_semaphore::Acquire<Arc<CondvarSemaphore>>>();
     is_static::<Permit<Arc<CondvarSemaphore>>>();
     is_static::<(rate::Acquire<Rate>, Reservation, LocalLimiter, Charge)>();
-    is_static::<(EnterAll<(Shared, Shared)>, BoxEnter, BoxPermit)>();
+    is_static::<(Enter<All<(Shared, Shared)>>, Enter<BoxThrottle>, BoxPermit)>();
     is_static::<(
         pool::Permit<SharedPool<()>, ()>,
         pool::Acquire<SharedPool<()>, ()>,

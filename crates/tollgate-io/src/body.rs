@@ -18,9 +18,6 @@ use tollgate::throttle::Weighted;
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
-/// What a body has received above its charge.
-pub(super) type Rest = Bytes;
-
 /// The frames of data have at most a chunk, and one that is larger is split.
 ///
 /// # Errors

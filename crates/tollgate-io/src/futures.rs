@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use futures_io::{AsyncRead, AsyncSeek, AsyncWrite};
 
-use super::Throttled;
+use super::throttled::{Directions, Throttled};
 use tollgate::throttle::Weighted;
 
 /// A vectored read fills the first buffer that is not empty.
@@ -16,9 +16,11 @@ impl<S: AsyncRead, T: Weighted> AsyncRead for Throttled<S, T> {
         context: &mut Context<'_>,
         buffer: &mut [u8],
     ) -> Poll<io::Result<usize>> {
-        self.poll_read_charged(context, buffer.len(), |inner, context, limit| {
+        let wanted = buffer.len();
+        let read = |inner: Pin<&mut S>, context: &mut Context<'_>, limit: usize| {
             inner.poll_read(context, &mut buffer[..limit])
-        })
+        };
+        self.poll_charged(context, Directions::Reads, wanted, read)
     }
 }
 

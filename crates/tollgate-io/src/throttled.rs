@@ -9,10 +9,6 @@ use std::pin::Pin;
 
 use pin_project::pin_project;
 
-#[cfg(not(feature = "http-body"))]
-use self::without_bodies::Rest;
-#[cfg(feature = "http-body")]
-use super::body::Rest;
 use crate::turn::Turn;
 use tollgate::throttle::Weighted;
 
@@ -68,11 +64,11 @@ pub struct Throttled<S, T: Weighted> {
     pub(super) rest: Rest,
 }
 
+/// What a body has received above its charge. Nothing else receives more than it is charged for.
+#[cfg(feature = "http-body")]
+type Rest = bytes::Bytes;
 #[cfg(not(feature = "http-body"))]
-mod without_bodies {
-    /// Only bodies have a rest.
-    pub(super) type Rest = ();
-}
+type Rest = ();
 
 /// What is charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

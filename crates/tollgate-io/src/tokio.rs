@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 
 use ::tokio::io::{AsyncRead, AsyncReadExt, AsyncSeek, AsyncWrite, ReadBuf};
 
-use super::Throttled;
+use super::throttled::{Directions, Throttled};
 use tollgate::throttle::Weighted;
 
 impl<S: AsyncRead, T: Weighted> AsyncRead for Throttled<S, T> {
@@ -27,7 +27,8 @@ impl<S: AsyncRead, T: Weighted> AsyncRead for Throttled<S, T> {
             ready!(polled)?;
             Poll::Ready(Ok(buffer.filled().len().saturating_sub(before)))
         };
-        self.poll_read_charged(context, wanted, read).map_ok(|_| ())
+        self.poll_charged(context, Directions::Reads, wanted, read)
+            .map_ok(|_| ())
     }
 }
 

@@ -10,25 +10,39 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use super::throttled::{Directions, Throttled};
-use crate::turn::Turn;
 use tollgate::throttle::Weighted;
 use tollgate::{AcquireError, ErrorKind};
 
 impl<S, T: Weighted> Throttled<S, T> {
-    /// Reads some of `wanted` bytes: `read` gets the inner stream and how many bytes it may read, and
-    /// returns how many it has read.
+    /// Moves some of `wanted` bytes in this direction: `call` calls the inner stream once, with how many
+    /// bytes it may move, and returns how many it has moved.
     #[inline]
-    pub(super) fn poll_read_charged(
+    pub(super) fn poll_charged(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
+        direction: Directions,
         wanted: usize,
-        read: impl FnOnce(Pin<&mut S>, &mut Context<'_>, usize) -> Poll<io::Result<usize>>,
+        call: impl FnOnce(Pin<&mut S>, &mut Context<'_>, usize) -> Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
         let this = self.project();
-        let limited = *this.directions != Directions::Writes;
-        let turn = limited.then_some(this.read);
-        let read = |context: &mut Context<'_>, limit| read(this.inner, context, limit);
-        poll_charged(turn, context, this.limiter, *this.chunk, wanted, read)
+        let limited = *this.directions == Directions::Both || *this.directions == direction;
+        if !limited || wanted == 0 {
+            return call(this.inner, context, wanted);
+        }
+        let turn = match direction {
+            Directions::Writes => this.write,
+            Directions::Reads | Directions::Both => this.read,
+        };
+        let entered = turn.poll_enter(context, this.limiter, *this.chunk, wanted as u64);
+        let (entered, units) = ready!(entered).map_err(io_error)?;
+        let limit = usize::try_from(units).unwrap_or(wanted);
+        let moved = call(this.inner, context, limit);
+        match &moved {
+            // One that says that more has moved than it was given is not believed.
+            Poll::Ready(Ok(bytes)) => entered.settle((*bytes).min(limit) as u64),
+            Poll::Ready(Err(_)) | Poll::Pending => entered.settle(0),
+        }
+        moved
     }
 
     /// Writes some of `bytes`.
@@ -39,9 +53,10 @@ impl<S, T: Weighted> Throttled<S, T> {
         bytes: &[u8],
         write: impl FnOnce(Pin<&mut S>, &mut Context<'_>, &[u8]) -> Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
-        self.poll_write_some(context, bytes.len(), |inner, context, limit| {
+        let write = |inner: Pin<&mut S>, context: &mut Context<'_>, limit: usize| {
             write(inner, context, &bytes[..limit])
-        })
+        };
+        self.poll_charged(context, Directions::Writes, bytes.len(), write)
     }
 
     /// Writes from several buffers. What is above the charge is cut off, and nothing is copied.
@@ -53,29 +68,15 @@ impl<S, T: Weighted> Throttled<S, T> {
         write: impl FnOnce(Pin<&mut S>, &mut Context<'_>, &[io::IoSlice<'_>]) -> Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
         let wanted = buffers.iter().map(|buffer| buffer.len()).sum();
-        self.poll_write_some(context, wanted, |inner, context, limit| {
+        let write = |inner: Pin<&mut S>, context: &mut Context<'_>, limit: usize| {
             if limit == wanted {
                 return write(inner, context, buffers);
             }
             let mut cut = [io::IoSlice::new(&[]); MAX_SLICES];
             let cut = cut_at(buffers, limit, &mut cut);
             write(inner, context, cut)
-        })
-    }
-
-    /// Writes some of `wanted` bytes. `write` is like that of a read.
-    #[inline]
-    fn poll_write_some(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        wanted: usize,
-        write: impl FnOnce(Pin<&mut S>, &mut Context<'_>, usize) -> Poll<io::Result<usize>>,
-    ) -> Poll<io::Result<usize>> {
-        let this = self.project();
-        let limited = *this.directions != Directions::Reads;
-        let turn = limited.then_some(this.write);
-        let write = |context: &mut Context<'_>, limit| write(this.inner, context, limit);
-        poll_charged(turn, context, this.limiter, *this.chunk, wanted, write)
+        };
+        self.poll_charged(context, Directions::Writes, wanted, write)
     }
 }
 
@@ -102,34 +103,6 @@ fn cut_at<'a, 'b>(
         count += 1;
     }
     &cut[..count]
-}
-
-/// Waits for the turn, calls `call` once with the number of bytes that it may move, and settles to
-/// the number that it has moved. Without a turn, or for no bytes, it only makes the call.
-#[inline]
-fn poll_charged<T: Weighted>(
-    turn: Option<Pin<&mut Turn<T>>>,
-    context: &mut Context<'_>,
-    limiter: &T,
-    chunk: Option<u64>,
-    wanted: usize,
-    call: impl FnOnce(&mut Context<'_>, usize) -> Poll<io::Result<usize>>,
-) -> Poll<io::Result<usize>> {
-    let Some(turn) = turn.filter(|_| wanted > 0) else {
-        return call(context, wanted);
-    };
-    let (entered, units) = match ready!(turn.poll_enter(context, limiter, chunk, wanted as u64)) {
-        Ok(entered) => entered,
-        Err(error) => return Poll::Ready(Err(io_error(error))),
-    };
-    let limit = usize::try_from(units).unwrap_or(wanted);
-    let moved = call(context, limit);
-    match &moved {
-        // One that says that more has moved than it was given is not believed.
-        Poll::Ready(Ok(bytes)) => entered.settle((*bytes).min(limit) as u64),
-        Poll::Ready(Err(_)) | Poll::Pending => entered.settle(0),
-    }
-    moved
 }
 
 /// Returns the error of a limiter as one of input and output.

@@ -72,10 +72,8 @@ impl<T: Weighted> Turn<T> {
                 this.enter.set(Some(limiter.cost(asked).enter()));
                 *this.asked = asked;
             }
-            let Some(enter) = this.enter.as_mut().as_pin_mut() else {
-                unreachable!("the wait was made above");
-            };
-            let entered = ready!(enter.poll(context));
+            let enter = this.enter.as_mut().as_pin_mut();
+            let entered = ready!(enter.expect("it was made above").poll(context));
             this.enter.set(None);
             match entered {
                 Ok(permit) => {

@@ -16,7 +16,6 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-mod adapters;
 pub mod guide;
 mod holders;
 #[cfg(feature = "metrics")]

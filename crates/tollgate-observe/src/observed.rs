@@ -21,10 +21,9 @@ use pin_project_lite::pin_project;
 
 use super::{Observer, Place};
 use crate::contain_panic;
-use tollgate::AcquireError;
-use tollgate::Waiting;
-use tollgate::throttle::{Throttle, TryThrottle};
-use tollgate::{Clock, Tick};
+use tollgate::adaptive::Feedback;
+use tollgate::throttle::{Adaptive, Inspect, LimitStatus, Throttle, TryThrottle, Weighted};
+use tollgate::{AcquireError, Clock, Tick, Waiting, forward};
 
 /// A throttle that reports each entry to an [`Observer`]: when it is admitted, refused or
 /// abandoned, how long it waited, where it was called, and when its permit comes back.
@@ -88,7 +87,7 @@ pub struct Observed<T, O> {
     observer: O,
     clock: Clock,
     /// The place of entries through a trait.
-    pub(super) created: Place,
+    created: Place,
 }
 
 impl<T: Throttle, O> Observed<T, O> {
@@ -175,12 +174,16 @@ impl<T: Throttle, O: Observer + Clone> Observed<T, O> {
     where
         T: TryThrottle,
     {
-        self.report(self.throttle.try_enter(), Location::caller())
+        report(
+            self.throttle.try_enter(),
+            self.observer.clone(),
+            Location::caller(),
+            None,
+        )
     }
 
-    /// Reports what becomes of a wait.
     /// Observes another throttle in the same way.
-    pub(super) fn around<M>(&self, throttle: M) -> Observed<M, O> {
+    fn around<M>(&self, throttle: M) -> Observed<M, O> {
         Observed {
             throttle,
             observer: self.observer.clone(),
@@ -189,24 +192,15 @@ impl<T: Throttle, O: Observer + Clone> Observed<T, O> {
         }
     }
 
+    /// Reports what becomes of a wait.
     #[inline(always)]
-    pub(super) fn observe<F>(&self, enter: F, place: Place) -> Waiting<EnterObserved<F, O>> {
+    fn observe<F>(&self, enter: F, place: Place) -> Waiting<EnterObserved<F, O>> {
         Waiting::new(EnterObserved {
             enter,
             entry: Some((self.observer.clone(), self.clock.clone())),
             place,
             since: None,
         })
-    }
-
-    /// Reports the result of a try.
-    #[inline(always)]
-    pub(super) fn report<P>(
-        &self,
-        entered: Result<P, AcquireError>,
-        place: Place,
-    ) -> Result<ObservedPermit<P, O>, AcquireError> {
-        report(entered, self.observer.clone(), place, None)
     }
 }
 
@@ -243,7 +237,7 @@ impl<T: Throttle, O: Observer + Clone> Throttle for Observed<T, O> {
     #[inline(always)]
     fn enter_now(&self) -> Option<Self::Permit> {
         let permit = self.throttle.enter_now()?;
-        self.report(Ok(permit), self.created).ok()
+        report(Ok(permit), self.observer.clone(), self.created, None).ok()
     }
 
     fn tick(&self, permit: Option<&Self::Permit>) -> Option<Tick> {
@@ -264,15 +258,51 @@ impl<T: Throttle, O: Observer + Clone> Throttle for Observed<T, O> {
         self.throttle.rollback(permit);
     }
 
-    fn wakes_outside_locks(&self) -> bool {
-        self.throttle.wakes_outside_locks()
-    }
+    forward!(Throttle, self => self.throttle, except enter, enter_now, tick, enter_as_of, rollback);
 }
 
 impl<T: TryThrottle, O: Observer + Clone> TryThrottle for Observed<T, O> {
     #[inline(always)]
     fn try_enter(&self) -> Result<Self::Permit, AcquireError> {
-        self.report(self.throttle.try_enter(), self.created)
+        report(
+            self.throttle.try_enter(),
+            self.observer.clone(),
+            self.created,
+            None,
+        )
+    }
+}
+
+/// An entry of any number of units is one entry, and is reported as such.
+impl<T: Weighted, O: Observer + Clone> Weighted for Observed<T, O> {
+    type Many = Observed<T::Many, O>;
+
+    #[inline]
+    fn cost(&self, n: u64) -> Observed<T::Many, O> {
+        self.around(self.throttle.cost(n))
+    }
+
+    /// Reports that the permit is released, whatever was used.
+    #[inline]
+    fn settle(&self, permit: Self::Permit, used: u64) {
+        self.throttle.settle(permit.into_inner(), used);
+    }
+
+    forward!(Weighted, self => self.throttle, except cost, settle);
+}
+
+impl<T: Adaptive, O: Observer + Clone> Adaptive for Observed<T, O> {
+    fn learn(&self, permit: &mut Self::Permit, feedback: Feedback) {
+        self.throttle.learn(permit, feedback);
+    }
+}
+
+impl<T: Inspect, O: Observer + Clone> Inspect for Observed<T, O> {
+    const LIMITS: usize = T::LIMITS;
+
+    fn inspect(&self, permit: Option<&Self::Permit>, each: &mut dyn FnMut(usize, LimitStatus)) {
+        let permit = permit.map(|permit| &**permit);
+        self.throttle.inspect(permit, each);
     }
 }
 

@@ -5,6 +5,7 @@ use std::fmt;
 use http::Request;
 
 use super::Head;
+use tollgate::Throttle;
 
 /// Returns the throttle of a request.
 ///
@@ -13,10 +14,6 @@ pub trait Choose<R, T>: Clone {
     /// Returns the throttle of this request.
     fn choose(&self, request: &R) -> T;
 }
-
-/// The same throttle for all requests. See [`ThrottleLayer::new`](super::ThrottleLayer::new).
-#[derive(Clone)]
-pub struct Same<T>(pub(super) T);
 
 /// A throttle by the head of a request. See [`ThrottleLayer::by`](super::ThrottleLayer::by).
 #[derive(Clone)]
@@ -27,10 +24,11 @@ pub struct ByHead<F>(pub(super) F);
 #[derive(Clone)]
 pub struct ByRequest<F>(pub(super) F);
 
-impl<R, T: Clone> Choose<R, T> for Same<T> {
+/// The same throttle for all requests. See [`ThrottleLayer::new`](super::ThrottleLayer::new).
+impl<R, T: Throttle> Choose<R, T> for T {
     #[inline]
     fn choose(&self, _: &R) -> T {
-        self.0.clone()
+        self.clone()
     }
 }
 
@@ -45,12 +43,6 @@ impl<R, T, F: Fn(&R) -> T + Clone> Choose<R, T> for ByRequest<F> {
     #[inline]
     fn choose(&self, request: &R) -> T {
         (self.0)(request)
-    }
-}
-
-impl<T: fmt::Debug> fmt::Debug for Same<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
     }
 }
 

@@ -177,7 +177,7 @@ impl<'a> Fields<'a> {
                 value.push(b", ");
             }
             match self.policies.get(index) {
-                Some(policy) => value.push(policy.quoted().as_bytes()),
+                Some(policy) => value.push(policy.quoted.as_bytes()),
                 None if index == 0 => value.push(b"\"default\""),
                 None => {
                     value.push_number(b"\"default-", index as u64 + 1);

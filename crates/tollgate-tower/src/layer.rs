@@ -8,12 +8,9 @@ use http::StatusCode;
 use http::response::Parts;
 use tower_layer::Layer;
 
-use super::choose::{ByHead, ByRequest, Same};
-use super::entering::Patience;
-use super::respond::ignore_call;
-use super::{
-    Answer, Classified, Errors, Head, Policy, RateLimitHeaders, Responses, ThrottleService,
-};
+use super::choose::{ByHead, ByRequest};
+use super::{Answer, Errors, Head, Policy, RateLimitHeaders, Responses, ThrottleService};
+use tollgate::AcquireError;
 use tollgate::adaptive::Feedback;
 use tollgate::throttle::{Adaptive, Inspect, Throttle, TryThrottle};
 
@@ -54,11 +51,17 @@ use tollgate::throttle::{Adaptive, Inspect, Throttle, TryThrottle};
 #[doc(alias = "RateLimitLayer")]
 #[doc(alias = "Governor")]
 #[doc(alias = "GovernorLayer")]
-pub struct ThrottleLayer<T: Throttle, F = Same<T>, A = Responses<T>> {
+pub struct ThrottleLayer<T: Throttle, F = T, A = Responses<T>> {
     pub(super) choose: F,
-    pub(super) patience: Patience<T>,
-    pub(super) answers: A,
+    pub(super) timeout: Option<Duration>,
+    /// `Some` if requests do not wait.
+    pub(super) try_enter: Option<TryEnter<T>>,
+    pub(super) answers: Arc<A>,
 }
+
+/// [`TryThrottle::try_enter`], as a value: the types of the layer and the service do not say whether the
+/// throttle can be tried, because only a layer that rejects at once needs it.
+type TryEnter<T> = fn(&T) -> Result<<T as Throttle>::Permit, AcquireError>;
 
 /// One throttle for all requests.
 impl<T: Throttle> ThrottleLayer<T> {
@@ -81,7 +84,7 @@ impl<T: Throttle> ThrottleLayer<T> {
     #[doc(alias = "with_semaphore")]
     #[doc(alias = "GlobalKeyExtractor")]
     pub fn new(throttle: T) -> Self {
-        Self::waiting(Same(throttle))
+        Self::waiting(throttle)
     }
 }
 
@@ -185,9 +188,14 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
     fn waiting(choose: F) -> Self {
         Self {
             choose,
-            patience: Patience::Waits,
-            answers: Responses::new(),
+            timeout: None,
+            try_enter: None,
+            answers: Arc::new(Responses::new()),
         }
+    }
+
+    fn responses(&mut self) -> &mut Responses<T> {
+        Arc::make_mut(&mut self.answers)
     }
 }
 
@@ -211,7 +219,7 @@ impl<T: Throttle, F, A> ThrottleLayer<T, F, A> {
     where
         T: TryThrottle,
     {
-        self.patience = Patience::Leaves(T::try_enter);
+        self.try_enter = Some(T::try_enter);
         self
     }
 
@@ -251,9 +259,7 @@ impl<T: Throttle, F, A> ThrottleLayer<T, F, A> {
     /// # }
     /// ```
     pub fn timeout(mut self, duration: Duration) -> Self {
-        if !matches!(self.patience, Patience::Leaves(_)) {
-            self.patience = Patience::WaitsFor(duration);
-        }
+        self.timeout = Some(duration);
         self
     }
 }
@@ -295,7 +301,7 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
     pub fn status(mut self, status: StatusCode) -> Self {
         let is_error = status.is_client_error() || status.is_server_error();
         assert!(is_error, "a rejection cannot have the status {status}");
-        self.answers.options().status = status;
+        self.responses().status = status;
         self
     }
 
@@ -346,18 +352,17 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
     {
         let policies: Vec<_> = policies.into_iter().collect();
         for (index, policy) in policies.iter().enumerate() {
-            let same = policies[..index]
-                .iter()
-                .any(|other| other.has_name_of(policy));
+            let mut before = policies[..index].iter();
+            let same = before.any(|other| other.quoted == policy.quoted);
             assert!(!same, "two policies are named {policy}");
             assert!(
                 !policy.is_reserved(),
                 "the name {policy} is for limits without a policy"
             );
         }
-        let options = self.answers.options();
-        options.policies = policies;
-        options.inspect = Some(T::inspect);
+        let responses = self.responses();
+        responses.policies = policies;
+        responses.inspect = Some(T::inspect);
         self
     }
 
@@ -373,9 +378,9 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
     where
         T: Inspect,
     {
-        let options = self.answers.options();
-        options.headers = Some(headers);
-        options.inspect = Some(T::inspect);
+        let responses = self.responses();
+        responses.headers = Some(headers);
+        responses.inspect = Some(T::inspect);
         self
     }
 
@@ -412,7 +417,7 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
     #[doc(alias = "error_handler")]
     #[doc(alias = "GovernorError")]
     pub fn answer(mut self, answer: Answer) -> Self {
-        self.answers.options().answer = answer;
+        self.responses().answer = answer;
         self
     }
 
@@ -454,7 +459,7 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
     /// # }
     /// ```
     pub fn refund_if(mut self, refund_if: impl Fn(&Parts) -> bool + Send + Sync + 'static) -> Self {
-        self.answers.options().refund_if = Some(Arc::new(refund_if));
+        self.responses().refund_if = Some(Arc::new(refund_if));
         self
     }
 
@@ -501,7 +506,7 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
         T: Adaptive,
     {
         let overloaded_if = Arc::new(overloaded_if);
-        self.answers.options().overloaded_if = Some((overloaded_if, T::learn, ignore_call));
+        self.responses().overloaded_if = Some((overloaded_if, T::learn));
         self
     }
 
@@ -571,16 +576,12 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn classify<A, E, C>(self, classify: C) -> ThrottleLayer<T, F, Classified<C>>
+    pub fn classify<A, E, C>(self, classify: C) -> ThrottleLayer<T, F, Errors<C>>
     where
         T: Adaptive,
         C: Fn(Result<&A, &E>) -> Feedback + Clone,
     {
-        ThrottleLayer {
-            choose: self.choose,
-            patience: self.patience,
-            answers: Classified(classify),
-        }
+        self.with_errors(classify)
     }
 
     /// Makes rejections errors of the service in place of responses, so that the layer fits around
@@ -592,10 +593,15 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
     ///
     /// See [`by_request`](ThrottleLayer::by_request).
     pub fn errors(self) -> ThrottleLayer<T, F, Errors> {
+        self.with_errors(())
+    }
+
+    fn with_errors<C>(self, classify: C) -> ThrottleLayer<T, F, Errors<C>> {
         ThrottleLayer {
             choose: self.choose,
-            patience: self.patience,
-            answers: Errors::new(),
+            timeout: self.timeout,
+            try_enter: self.try_enter,
+            answers: Arc::new(Errors(classify)),
         }
     }
 }
@@ -615,7 +621,8 @@ impl<T: Throttle, F: fmt::Debug, A: fmt::Debug> fmt::Debug for ThrottleLayer<T, 
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ThrottleLayer")
             .field("throttle", &self.choose)
-            .field("patience", &self.patience)
+            .field("timeout", &self.timeout)
+            .field("refuses", &self.try_enter.is_some())
             .field("answers", &self.answers)
             .finish()
     }

@@ -8,8 +8,8 @@ use std::fmt;
 pub struct Policy {
     /// The name as a string of structured fields, with its quotes. A string of JSON is the same,
     /// because the name is of printable ASCII.
-    quoted: String,
-    is_server: bool,
+    pub(super) quoted: String,
+    pub(super) is_server: bool,
 }
 
 impl Policy {
@@ -58,22 +58,10 @@ impl Policy {
         }
     }
 
-    pub(super) fn has_name_of(&self, other: &Self) -> bool {
-        self.quoted == other.quoted
-    }
-
     /// Returns whether this is how limits without a policy are named.
     pub(super) fn is_reserved(&self) -> bool {
         let number = self.quoted.strip_prefix("\"default-");
         number.is_some_and(|number| number.trim_end_matches('"').parse::<u64>().is_ok())
-    }
-
-    pub(super) fn quoted(&self) -> &str {
-        &self.quoted
-    }
-
-    pub(super) fn is_server(&self) -> bool {
-        self.is_server
     }
 }
 

@@ -108,16 +108,16 @@ pub(super) struct Refusal<'a> {
 }
 
 impl Refusal<'_> {
-    fn is_overload(&self) -> bool {
-        self.status == StatusCode::SERVICE_UNAVAILABLE
-    }
-
-    /// Returns a text for people. It says nothing about how the service works inside; the error in
-    /// the extensions does.
-    fn title(&self) -> &'static str {
-        match self.is_overload() {
-            true => "Capacity is temporarily reduced",
-            false => "The quota is exceeded",
+    /// Returns the problem type, the code of gRPC, and a text for people. It says nothing about how the
+    /// service works inside; the error in the extensions does.
+    fn reason(&self) -> (&'static str, &'static str, &'static str) {
+        match self.status {
+            StatusCode::SERVICE_UNAVAILABLE => (
+                "temporary-reduced-capacity",
+                "14",
+                "Capacity is temporarily reduced",
+            ),
+            _ => ("quota-exceeded", "8", "The quota is exceeded"),
         }
     }
 
@@ -141,15 +141,11 @@ impl Refusal<'_> {
 
     /// The strings are of printable ASCII, and escaped where they have to be.
     fn problem(&self) -> String {
-        let kind = match self.is_overload() {
-            true => "temporary-reduced-capacity",
-            false => "quota-exceeded",
-        };
+        let ((kind, _, title), status) = (self.reason(), self.status.as_u16());
         let violated = match self.violated {
             Some(policy) => format!(r#","violated-policies":[{policy}]"#),
             None => String::new(),
         };
-        let (title, status) = (self.title(), self.status.as_u16());
         format!(
             "{{\"type\":\"https://iana.org/assignments/http-problem-types#{kind}\",\
              \"title\":\"{title}\",\"status\":{status}{violated}}}"
@@ -157,13 +153,10 @@ impl Refusal<'_> {
     }
 
     fn write_grpc(&self, to: &mut HeaderMap) {
-        let code = match self.is_overload() {
-            true => "14",
-            false => "8",
-        };
+        let (_, code, title) = self.reason();
         to.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
         to.insert(GRPC_STATUS, HeaderValue::from_static(code));
-        to.insert(GRPC_MESSAGE, HeaderValue::from_static(self.title()));
+        to.insert(GRPC_MESSAGE, HeaderValue::from_static(title));
         if let Some(after) = self.after {
             let begun = u128::from(after.subsec_nanos() % 1_000_000 > 0);
             // Clients read a signed integer of 32 bits.

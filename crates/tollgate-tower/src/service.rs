@@ -1,16 +1,25 @@
-//! The service behind the throttle.
+//! The service behind the throttle, and its response future: the request enters the throttle, then the
+//! inner service responds.
+//!
+//! 1. The inner service is called after the request was admitted, and not before. A layer that
+//!    rejects at once decides when it is called itself, which saves storing the request.
+//! 2. However a stage ends, including with a panic, the work is dropped first and then the permit.
+//! 3. The permit moves into the body of the response.
 
+use std::fmt;
 use std::mem;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
+use pin_project::{pin_project, pinned_drop};
 use tower_service::Service;
 
-use super::choose::{Choose, Same};
-use super::entering::{Entering, Patience};
+use super::choose::Choose;
 use super::respond::Respond;
-use super::{ResponseFuture, Responses, ThrottleLayer};
+use super::{Responses, ThrottleLayer};
 use tollgate::throttle::Throttle;
+use tollgate::{AcquireError, Timeout, Waiting};
 
 /// A service behind a throttle, created by a [`ThrottleLayer`]. Clones share the throttle.
 ///
@@ -18,7 +27,7 @@ use tollgate::throttle::Throttle;
 /// service, and a future that was never polled, hold no permit. A layer that rejects at once decides
 /// when the service is called.
 #[derive(Debug)]
-pub struct ThrottleService<S, T: Throttle, F = Same<T>, A = Responses<T>> {
+pub struct ThrottleService<S, T: Throttle, F = T, A = Responses<T>> {
     pub(super) inner: S,
     /// Shared, because servers clone the service for each request.
     pub(super) layer: Arc<ThrottleLayer<T, F, A>>,
@@ -40,25 +49,36 @@ where
     }
 
     fn call(&mut self, request: R) -> Self::Future {
-        let throttle = self.layer.choose.choose(&request);
-        let answers = self.layer.answers.clone();
-        let entering = match self.layer.patience {
-            Patience::Waits => Entering::Waits(throttle.enter()),
-            Patience::WaitsFor(duration) => Entering::WaitsFor(throttle.enter().timeout(duration)),
-            Patience::Leaves(try_enter) => {
-                return match try_enter(&throttle) {
-                    Ok(permit) => {
-                        let answer = self.inner.call(request);
-                        ResponseFuture::admitted(permit, answer, throttle, answers)
-                    }
-                    Err(error) => ResponseFuture::refused(error, throttle, answers),
-                };
+        let layer = &*self.layer;
+        let throttle = layer.choose.choose(&request);
+        let stage = if let Some(try_enter) = layer.try_enter {
+            match try_enter(&throttle) {
+                Ok(permit) => {
+                    let answer = self.inner.call(request);
+                    let permit = Some(permit);
+                    Stage::Answered { answer, permit }
+                }
+                Err(error) => Stage::Refused(Some(error)),
+            }
+        } else {
+            let enter = throttle.enter();
+            // The ready service moves into the future; the clone need not be ready.
+            let clone = self.inner.clone();
+            let inner = mem::replace(&mut self.inner, clone);
+            let work = Some((inner, request));
+            match layer.timeout {
+                None => Stage::Waits { enter, work },
+                Some(duration) => {
+                    let enter = enter.timeout(duration);
+                    Stage::WaitsFor { enter, work }
+                }
             }
         };
-        // The ready service moves into the future; the clone need not be ready.
-        let clone = self.inner.clone();
-        let inner = mem::replace(&mut self.inner, clone);
-        ResponseFuture::waiting(entering, (inner, request), throttle, answers)
+        ResponseFuture {
+            stage,
+            throttle,
+            answers: Arc::clone(&layer.answers),
+        }
     }
 }
 
@@ -68,5 +88,143 @@ impl<S: Clone, T: Throttle, F, A> Clone for ThrottleService<S, T, F, A> {
             inner: self.inner.clone(),
             layer: Arc::clone(&self.layer),
         }
+    }
+}
+
+/// The future of a [`ThrottleService`].
+///
+/// # Cancel safety
+///
+/// Dropping the future removes the request from the queue, or drops the work on it and returns its
+/// permit.
+///
+/// # Panics
+///
+/// Panics if it is polled again after completion.
+#[pin_project(PinnedDrop)]
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct ResponseFuture<S, T, R, A = Responses<T>>
+where
+    S: Service<R>,
+    T: Throttle,
+    A: Respond<T, S::Response, S::Error>,
+{
+    #[pin]
+    stage: Stage<S, T, R>,
+    throttle: T,
+    answers: Arc<A>,
+}
+
+#[pin_project(project = StageProjection)]
+enum Stage<S: Service<R>, T: Throttle, R> {
+    /// The request waits for the throttle. The service and the request are kept until the admission.
+    Waits {
+        #[pin]
+        enter: Waiting<T::Enter>,
+        work: Option<(S, R)>,
+    },
+    /// The same with a timeout.
+    WaitsFor {
+        #[pin]
+        enter: Waiting<Timeout<T::Enter>>,
+        work: Option<(S, R)>,
+    },
+    /// The service responds. The fields are dropped in this order.
+    Answered {
+        #[pin]
+        answer: S::Future,
+        /// `Some` until the response is ready.
+        permit: Option<T::Permit>,
+    },
+    Refused(Option<AcquireError>),
+    Over,
+}
+
+#[pinned_drop]
+impl<S, T, R, A> PinnedDrop for ResponseFuture<S, T, R, A>
+where
+    S: Service<R>,
+    T: Throttle,
+    A: Respond<T, S::Response, S::Error>,
+{
+    fn drop(self: Pin<&mut Self>) {
+        let mut this = self.project();
+        if let StageProjection::Answered { permit, .. } = this.stage.as_mut().project() {
+            let permit = permit.take();
+            // The work is dropped before the permit.
+            this.stage.set(Stage::Over);
+            if let Some(permit) = permit {
+                this.answers.abandoned(this.throttle, permit);
+            }
+        }
+    }
+}
+
+impl<S, T, R, A> Future for ResponseFuture<S, T, R, A>
+where
+    S: Service<R>,
+    T: Throttle,
+    A: Respond<T, S::Response, S::Error>,
+{
+    type Output = Result<A::Response, A::Error>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let (mut stage, throttle) = (this.stage, &*this.throttle);
+        let decided = match stage.as_mut().project() {
+            StageProjection::Waits { enter, work } => {
+                Some((ready!(enter.poll(context)), work.take()))
+            }
+            StageProjection::WaitsFor { enter, work } => {
+                Some((ready!(enter.poll(context)), work.take()))
+            }
+            StageProjection::Refused(error) => error.take().map(|error| (Err(error), None)),
+            StageProjection::Answered { .. } | StageProjection::Over => None,
+        };
+        if let Some((entered, work)) = decided {
+            // Drops the wait before anything else happens.
+            stage.set(Stage::Over);
+            let permit = match entered {
+                Ok(permit) => permit,
+                Err(error) => return Poll::Ready(this.answers.refused(throttle, error)),
+            };
+            let (mut inner, request) = work.expect("the request was not made yet");
+            let answer = inner.call(request);
+            let permit = Some(permit);
+            stage.set(Stage::Answered { answer, permit });
+        }
+        let StageProjection::Answered { answer, permit } = stage.as_mut().project() else {
+            panic!("polled again after it was ready");
+        };
+        let answered = ready!(answer.poll(context));
+        let permit = permit.take().expect("it was admitted");
+        // The work is dropped before the permit.
+        stage.set(Stage::Over);
+        Poll::Ready(match answered {
+            Ok(answer) => Ok(this.answers.answered(throttle, permit, answer)),
+            Err(error) => {
+                this.answers.erred(throttle, permit, &error);
+                Err(A::failed(error))
+            }
+        })
+    }
+}
+
+impl<S, T, R, A> fmt::Debug for ResponseFuture<S, T, R, A>
+where
+    S: Service<R>,
+    T: Throttle,
+    A: Respond<T, S::Response, S::Error>,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stage = match self.stage {
+            Stage::Waits { .. } | Stage::WaitsFor { .. } => "enters",
+            Stage::Answered { .. } => "is answered",
+            Stage::Refused(_) => "is refused",
+            Stage::Over => "is over",
+        };
+        f.debug_struct("ResponseFuture")
+            .field("stage", &stage)
+            .finish_non_exhaustive()
     }
 }

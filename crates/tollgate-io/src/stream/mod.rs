@@ -20,12 +20,10 @@
 //!   no further item is taken. Running work is finished, and then the error comes. The throttle can
 //!   reject only items: while the stream has none, a closed throttle goes unnoticed.
 
-mod extension;
 mod limited;
 mod sink;
 mod ticks;
 
-pub use self::extension::LimitStreamExt;
-pub use self::limited::{BufferLimited, ForEachLimited};
+pub use self::limited::{BufferLimited, ForEachLimited, LimitStreamExt};
 pub use self::sink::{LimitSinkExt, LimitedSink, SinkError};
 pub use self::ticks::{ThrottleStreamExt, Ticks};

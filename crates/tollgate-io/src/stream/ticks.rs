@@ -98,10 +98,8 @@ impl<T: Throttle> Stream for Ticks<T> {
         if this.enter.is_none() {
             this.enter.set(Some(this.throttle.enter()));
         }
-        let Some(enter) = this.enter.as_mut().as_pin_mut() else {
-            unreachable!("the wait was made above");
-        };
-        let entered = ready!(enter.poll(context));
+        let enter = this.enter.as_mut().as_pin_mut();
+        let entered = ready!(enter.expect("it was made above").poll(context));
         this.enter.set(None);
         Poll::Ready(match entered {
             Ok(permit) => Some(permit),

@@ -1,10 +1,9 @@
 //! [`RetryAfterLayer`]: clients that wait as long as servers ask them to.
 //!
-//! `answer` reads the answers, `origins` has a gate for each origin, `future` is the way of a
+//! `answer` reads the answers, `origins` has a gate for each origin, `service` is the way of a
 //! request.
 
 mod answer;
-mod future;
 mod origins;
 mod service;
 
@@ -18,9 +17,8 @@ use http_body::Body;
 use tower_layer::Layer;
 
 pub(super) use self::answer::{asked_wait, is_refusal};
-pub use self::future::RetryAfterFuture;
 use self::origins::Origins;
-pub use self::service::RetryAfterService;
+pub use self::service::{RetryAfterFuture, RetryAfterService};
 use tollgate::Clock;
 use tollgate::gate::Gate;
 
@@ -377,28 +375,21 @@ impl<B> RetryAfterLayer<B> {
 
 /// What its futures ask it for.
 impl<B> RetryAfterLayer<B> {
-    /// Copies a request that may be made again.
-    fn copy_request(&self, request: &Request<B>) -> Option<Request<B>> {
+    /// Returns the request, and its copy if it may be made again.
+    fn with_copy(&self, request: Request<B>) -> (Request<B>, Option<Request<B>>) {
         if !request.method().is_idempotent() {
-            return None;
+            return (request, None);
         }
-        let mut copy = Request::new((self.copy_body)(request.body())?);
-        *copy.method_mut() = request.method().clone();
-        *copy.uri_mut() = request.uri().clone();
-        *copy.version_mut() = request.version();
-        *copy.headers_mut() = request.headers().clone();
-        *copy.extensions_mut() = request.extensions().clone();
-        Some(copy)
+        let (parts, body) = request.into_parts();
+        let copy = (self.copy_body)(&body).map(|copy| Request::from_parts(parts.clone(), copy));
+        (Request::from_parts(parts, body), copy)
     }
 
     /// Blocks the gate of an origin for as long as it asks, within bounds and with the jitter.
     fn block(&self, origin: &str, wait: Duration) -> Gate {
         let wait = wait.min(self.max_wait);
         let jitter = (wait / 100).saturating_mul(u32::from(self.jitter_percent));
-        let jitter = match jitter {
-            Duration::ZERO => jitter,
-            jitter => jitter.mul_f64(fraction()),
-        };
+        let jitter = jitter.mul_f64(fraction());
         self.origins.block(origin, wait.saturating_add(jitter))
     }
 }

@@ -1,12 +1,27 @@
-//! The service of a client that waits as long as servers ask it to.
+//! The service and its response future: the request waits at the gate, then the service responds, then the request
+//! waits and is made again if that is possible.
+//!
+//! 1. The inner service is called when it is ready and the gate is open, and not before. The gate is
+//!    looked at last, because it may be blocked while the service becomes ready. A request that
+//!    the gate refuses is called as soon as the service is ready.
+//! 2. While a request waits at the gate, its service is a clone that is not ready, so it holds
+//!    nothing that a ready service may hold.
+//! 3. A request is made again only if the answer is a refusal, and its copy was made before.
 
+use std::fmt;
 use std::mem;
-use std::task::{Context, Poll};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 
 use http::{Request, Response};
+use pin_project::pin_project;
 use tower_service::Service;
 
-use super::{RetryAfterFuture, RetryAfterLayer};
+use super::RetryAfterLayer;
+use super::answer::{asked_wait, is_refusal};
+use super::origins::origin;
+use tollgate::Waiting;
+use tollgate::gate::{self, Gate};
 
 /// A service that waits as long as servers ask it to, created by a [`RetryAfterLayer`]. Clones
 /// share the gates.
@@ -46,5 +61,183 @@ where
         let clone = self.inner.clone();
         let inner = mem::replace(&mut self.inner, clone);
         RetryAfterFuture::new(inner, self.layer.clone(), request)
+    }
+}
+
+/// The future of a [`RetryAfterService`].
+///
+/// # Cancel safety
+///
+/// Dropping the future removes the request from the queue of the gate, or drops the work on it.
+///
+/// # Panics
+///
+/// Panics if it is polled again after completion.
+#[pin_project]
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct RetryAfterFuture<S: Service<Request<B>>, B> {
+    #[pin]
+    stage: Stage<S::Future>,
+    inner: S,
+    layer: RetryAfterLayer<B>,
+    origin: String,
+    /// The request that is to be made; while it is being answered, its copy.
+    request: Option<Request<B>>,
+    retries_left: u32,
+    /// Whether the gate refused to let this attempt wait.
+    skips_gate: bool,
+}
+
+/// The stage of the request.
+#[pin_project(project = StageProjection)]
+enum Stage<F> {
+    /// The request waits at the gate if there is one, and for the service.
+    Waits(#[pin] Option<Waiting<gate::Acquire<Gate>>>),
+    /// The service responds.
+    Answered(#[pin] F),
+    Over,
+}
+
+impl<S: Service<Request<B>>, B> RetryAfterFuture<S, B> {
+    fn new(inner: S, layer: RetryAfterLayer<B>, request: Request<B>) -> Self {
+        Self {
+            stage: Stage::Waits(None),
+            inner,
+            origin: origin(request.uri()),
+            request: Some(request),
+            retries_left: layer.retries,
+            skips_gate: false,
+            layer,
+        }
+    }
+}
+
+impl<S, B, R> Future for RetryAfterFuture<S, B>
+where
+    S: Service<Request<B>, Response = Response<R>> + Clone,
+{
+    type Output = Result<Response<R>, S::Error>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let (mut stage, inner, layer) = (this.stage, this.inner, this.layer);
+        loop {
+            match stage.as_mut().project() {
+                StageProjection::Waits(mut gate) => {
+                    if let Some(wait) = gate.as_mut().as_pin_mut() {
+                        // It fails if four billion requests wait there. Then this one does not.
+                        *this.skips_gate = ready!(wait.poll(context)).is_err();
+                        gate.set(None);
+                    }
+                    if let Err(error) = ready!(inner.poll_ready(context)) {
+                        stage.set(Stage::Over);
+                        return Poll::Ready(Err(error));
+                    }
+                    let blocked = match *this.skips_gate {
+                        true => None,
+                        false => layer.origins.blocked(this.origin),
+                    };
+                    if let Some(blocked) = blocked {
+                        *inner = inner.clone();
+                        gate.set(Some(blocked.acquire_owned()));
+                        continue;
+                    }
+                    stage.set(Stage::Over);
+                    let mut request = this.request.take().expect("the request was not made yet");
+                    if *this.retries_left > 0 {
+                        (request, *this.request) = layer.with_copy(request);
+                    }
+                    let answer = inner.call(request);
+                    stage.set(Stage::Answered(answer));
+                }
+                StageProjection::Answered(answer) => {
+                    let answered = ready!(answer.poll(context));
+                    stage.set(Stage::Over);
+                    let answer = answered?;
+                    let (status, headers) = (answer.status(), answer.headers());
+                    let asked = asked_wait(status, headers, layer.any_status, layer.wall_clock);
+                    let Some(wait) = asked else {
+                        return Poll::Ready(Ok(answer));
+                    };
+                    let gate = layer.block(this.origin, wait);
+                    let is_over = !is_refusal(status) || wait > layer.max_wait;
+                    if is_over || this.request.is_none() {
+                        return Poll::Ready(Ok(answer));
+                    }
+                    *this.retries_left -= 1;
+                    stage.set(Stage::Waits(Some(gate.acquire_owned())));
+                }
+                StageProjection::Over => panic!("polled again after it was ready"),
+            }
+        }
+    }
+}
+
+impl<S: Service<Request<B>>, B> fmt::Debug for RetryAfterFuture<S, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stage = match self.stage {
+            Stage::Waits(_) => "waits",
+            Stage::Answered(_) => "is answered",
+            Stage::Over => "is over",
+        };
+        f.debug_struct("RetryAfterFuture")
+            .field("stage", &stage)
+            .field("origin", &self.origin)
+            .field("retries_left", &self.retries_left)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::future::{Ready, ready};
+    use std::pin::pin;
+    use std::task::Waker;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Answers, and is ready at the second poll.
+    #[derive(Default)]
+    struct Slow {
+        is_ready: bool,
+    }
+
+    impl Clone for Slow {
+        fn clone(&self) -> Self {
+            Self::default()
+        }
+    }
+
+    impl Service<Request<()>> for Slow {
+        type Response = Response<()>;
+        type Error = Infallible;
+        type Future = Ready<Result<Response<()>, Infallible>>;
+
+        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+            match std::mem::replace(&mut self.is_ready, true) {
+                true => Poll::Ready(Ok(())),
+                false => Poll::Pending,
+            }
+        }
+
+        fn call(&mut self, _: Request<()>) -> Self::Future {
+            assert!(self.is_ready, "called before it was ready");
+            ready(Ok(Response::new(())))
+        }
+    }
+
+    #[test]
+    fn poll_of_a_request_that_the_gate_refused_calls_as_soon_as_the_service_is_ready() {
+        let layer = RetryAfterLayer::copying(|(): &()| Some(()));
+        let request = Request::new(());
+        let gate = layer.block(&origin(request.uri()), Duration::from_secs(60));
+        let mut future = pin!(RetryAfterFuture::new(Slow::default(), layer, request));
+        *future.as_mut().project().skips_gate = true;
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(future.as_mut().poll(&mut context).is_pending());
+        assert!(future.as_mut().poll(&mut context).is_ready());
+        assert_eq!(gate.snapshot().waiting, 0);
     }
 }

@@ -1,0 +1,156 @@
+//! What adapters ask of a throttle beyond its entries: [`Weighted`] to charge by size, [`Inspect`] to
+//! report its limits, [`Adaptive`] to tell it how calls have ended.
+
+use super::Throttle;
+use crate::feedback::Feedback;
+use crate::limit_status::LimitStatus;
+
+/// A throttle that admits a caller for several units at once, and takes unused units back.
+///
+/// It is implemented for references and `Arc`s of [`RateLimiter`](crate::RateLimiter) and
+/// [`Semaphore`](crate::Semaphore), for a [`Key`](crate::keyed::Key) of either, for a
+/// [class](crate::fair::ClassHandle) of a fair queue in front of one, for `Option`, whose `None` admits any
+/// number, and for references and `Arc`s of all of these.
+///
+/// # Examples
+///
+/// An adapter takes what it may need, and gives back what it did not use:
+///
+/// ```
+/// use tollgate::throttle::Weighted;
+/// use tollgate::{AcquireError, Clock, Quota, RateLimiter, Throttle};
+///
+/// async fn read<T: Weighted>(bytes: T, asked: u64) -> Result<u64, AcquireError> {
+///     let asked = asked.min(bytes.max_units());
+///     let charge = bytes.cost(asked).enter().await?;
+///     let read = asked / 2; // The source had less.
+///     bytes.settle(charge, read);
+///     Ok(read)
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), AcquireError> {
+/// let bytes = RateLimiter::new(Quota::per_second(1000).burst(400)).clock(Clock::manual());
+/// assert_eq!(read(&bytes, 4096).await?, 200);
+/// assert_eq!(bytes.snapshot().available, 200);
+/// # Ok(())
+/// # }
+/// ```
+pub trait Weighted: Throttle {
+    /// This throttle with a cost.
+    type Many: Throttle<Permit = Self::Permit, Enter = Self::Enter>;
+
+    /// Returns this throttle with a cost: each entry takes `n` units, all at once. With 1 it is the
+    /// throttle itself. What can be tried without a wait has a `Many` that can; the bound is
+    /// `Weighted<Many: TryThrottle>`.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the type of the throttle cannot count `n`, which is above `u32::MAX` for
+    /// semaphores. [`max_units`](Self::max_units) is never above that.
+    fn cost(&self, n: u64) -> Self::Many;
+
+    /// Gives back what was not used of the units that were taken. It never blocks: a throttle for
+    /// which this is input or output does it in the background. A rate limiter is charged the rest
+    /// if `used` is more than was taken. The permits of a semaphore all return, because their use is
+    /// over.
+    fn settle(&self, permit: Self::Permit, used: u64);
+
+    /// Returns the most that one call may ask for now: the burst of a rate limiter, the limit of a
+    /// semaphore, `u64::MAX` where a call may [overdraw](crate::Oversize::Overdraft). It is at least
+    /// 1, so that nobody is admitted for nothing. A call for 1 at a semaphore with 0 permits waits.
+    fn max_units(&self) -> u64;
+
+    /// Returns how many units adapters that move bytes take at once, so that those who share a throttle
+    /// take turns and a new quota holds soon: what comes in 10 milliseconds, at least 1,024, and at most half
+    /// of the burst, rounded up, also where a call may overdraw. Where units do not come by time, it is half
+    /// of [`max_units`](Self::max_units), rounded up. A rate limiter reads one number, without a lock; a key
+    /// locks its shard.
+    #[inline]
+    fn chunk_units(&self) -> u64 {
+        self.max_units().div_ceil(2)
+    }
+}
+
+/// A throttle that says what its limits allow now, part by part.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate::throttle::{Inspect, LimitStatus, Throttle};
+/// use tollgate::{Quota, RateLimiter, Semaphore, all};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tollgate::AcquireError> {
+/// let (slots, rate) = (Semaphore::new(8), RateLimiter::new(Quota::per_minute(60).burst(10)));
+/// let both = all((&slots, &rate));
+/// let permit = both.enter().await?;
+///
+/// let mut left = Vec::new();
+/// both.inspect(Some(&permit), &mut |_part, status| match status {
+///     LimitStatus::Rate { decision, .. } => left.push(decision.remaining),
+///     LimitStatus::Concurrency { available, .. } => left.push(available),
+///     _ => {}
+/// });
+/// assert_eq!(left, [7, 9]);
+/// # Ok(())
+/// # }
+/// ```
+pub trait Inspect: Throttle {
+    /// How many statuses there are. A wrapper forwards it.
+    const LIMITS: usize = 1;
+
+    /// Calls `each` with the status of each limit, and with the [part](crate::AcquireError::part) of
+    /// the outermost composition that it is of, which is 0 where there is none. The parts come in their
+    /// order; a nested composition is flattened. A part that is missing has statuses that are
+    /// [`Unknown`](LimitStatus::Unknown). The permit is that of an entry, if there is one, which saves
+    /// looking a key up.
+    fn inspect(&self, permit: Option<&Self::Permit>, each: &mut dyn FnMut(usize, LimitStatus));
+}
+
+/// A throttle whose limit is found from how calls end.
+///
+/// It is implemented for references and `Arc`s of [`AdaptiveSemaphore`](crate::adaptive::AdaptiveSemaphore) and [`AdaptiveRate`](crate::adaptive::AdaptiveRate), for
+/// `Option`s of these, for these `Observed` of the crate `tollgate-observe`, and for
+/// [classes](crate::fair::ClassHandle) of a queue in front of them.
+///
+/// A composition of [`all`](crate::all) is not adaptive, since its parts would learn different things
+/// from one call. Nest two layers in its place, the adaptive one inside.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate::adaptive::{AdaptiveSemaphore, Feedback};
+/// use tollgate::throttle::Adaptive;
+/// use tollgate::AcquireError;
+///
+/// async fn call<T: Adaptive>(backend: T) -> Result<u16, AcquireError> {
+///     let mut permit = backend.enter().await?;
+///     let status = 503; // The request.
+///     backend.learn(&mut permit, match status {
+///         429 | 503 => Feedback::OVERLOADED,
+///         400..500 => Feedback::Ignored,
+///         _ => Feedback::Success,
+///     });
+///     Ok(status)
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), AcquireError> {
+/// let backend = AdaptiveSemaphore::default();
+/// call(&backend).await?;
+/// assert_eq!(backend.snapshot().window.overloaded(), 1);
+/// # Ok(())
+/// # }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not learn from how calls end",
+    note = "adaptive throttles are an `Arc` of an `AdaptiveSemaphore` or an `AdaptiveRate`, and a class of a `FairQueue` in front of one",
+    note = "a composition of `all` is not adaptive: nest two layers in its place, the adaptive one inside"
+)]
+pub trait Adaptive: Throttle {
+    /// Says how the call of a permit has ended, while the permit is still held. What is said of the
+    /// permit later counts no more, and neither does dropping it, which otherwise says
+    /// [`Feedback::Success`].
+    fn learn(&self, permit: &mut Self::Permit, feedback: Feedback);
+}
