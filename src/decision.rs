@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use crate::algorithm::Params;
 use crate::time::Tick;
 
 /// The state of a limiter as seen by one call, for the headers of a response. Returned by
@@ -71,23 +70,6 @@ impl Decision {
             remaining,
             retry_after,
             reset_after,
-            at,
-        }
-    }
-
-    /// Creates the decision for a backlog of `owed` units, which ends at `reset`.
-    pub(crate) fn new(
-        params: &Params,
-        owed: u64,
-        reset: Tick,
-        at: Tick,
-        retry_after: Duration,
-    ) -> Self {
-        Self {
-            limit: params.burst(),
-            remaining: params.tokens(params.burst_tolerance.saturating_sub(owed)),
-            retry_after,
-            reset_after: reset.saturating_since(at),
             at,
         }
     }

@@ -54,9 +54,17 @@ impl Gcra {
         let (params, inverse) = promise.params();
         Self {
             aligned,
+            ..Self::of_word(params, inverse, Tat::from_units(0))
+        }
+    }
+
+    /// Creates the rule of a key, whose whole state is a word.
+    pub(crate) fn of_word(params: Params, inverse: InverseParams, tat: Tat) -> Self {
+        Self {
+            aligned: true,
             params,
             inverse,
-            tat: Tat::from_units(0),
+            tat,
             refunds: Refunds::default(),
         }
     }

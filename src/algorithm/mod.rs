@@ -27,8 +27,10 @@ mod tat;
 mod token_bucket;
 
 pub use self::choice::{Algorithm, AlgorithmError};
+pub(crate) use self::gcra::Gcra;
 pub(crate) use self::params::{InverseParams, LAST_TICK, MAX_TAT, Params, tick_or_never};
 pub use self::quota_change::QuotaChange;
 pub(crate) use self::receipt::{Receipt, fresh_generation};
+pub(crate) use self::rule::Rule;
 pub(crate) use self::rule_state::RuleState;
 pub(crate) use self::tat::Tat;

@@ -9,25 +9,73 @@ use std::time::Duration;
 
 use super::charge::Charge;
 use super::limiter::RateLimiter;
-use super::options::{Config, Oversize};
+use super::options::Oversize;
 use super::shared::Shared;
 use crate::algorithm::{Algorithm, Tat};
 use crate::error::{AcquireError, ErrorKind};
 use crate::quota::Quota;
 use crate::sync::{Ordering, fence};
-use crate::time::Tick;
+use crate::time::{Clock, Tick};
 
+/// The limiter that those of all keys are like. It charges nothing itself.
 impl RateLimiter {
-    /// Creates what the limiters of many keys share: a limiter with its quota and options, which
-    /// charges nothing itself.
-    pub(crate) fn template(&self) -> Arc<Shared> {
-        let config = Config {
-            aligned: true,
-            ..self.config.clone()
-        };
-        Shared::new(self.quota, config)
+    /// Lets windows begin at the multiples of their length, also after the length changes, so that those
+    /// of all keys begin together.
+    ///
+    /// # Panics
+    ///
+    /// Panics after the first use.
+    #[track_caller]
+    pub(crate) const fn aligned(self) -> Self {
+        let mut limiter = self.unused();
+        limiter.config.aligned = true;
+        limiter
     }
 
+    pub(crate) const fn chosen_algorithm(&self) -> Algorithm {
+        self.config.algorithm
+    }
+
+    pub(crate) fn resolved_clock(&self) -> &Clock {
+        self.shared().clock()
+    }
+
+    /// Returns whether a cost above the burst is refused.
+    pub(crate) fn refuses_oversize(&self) -> bool {
+        self.shared().refuses_oversize()
+    }
+
+    /// Creates the limiter of a key with a backlog.
+    pub(crate) fn promote(&self, quota: Quota, generation: u64, tat: Tat) -> Arc<Self> {
+        let shared = Shared::build(quota, self.shared().config.clone(), generation, tat, 0);
+        Arc::new(Self::of_shared(shared))
+    }
+
+    /// Returns the error of a call that is refused until `due`.
+    pub(crate) fn limited(&self, due: Tick, now: Tick) -> AcquireError {
+        self.shared().limited(due, now)
+    }
+
+    /// Returns the error for a new key without room, with the nanoseconds after which there may be
+    /// room, if known.
+    pub(crate) fn no_room(&self, after: Option<u64>) -> AcquireError {
+        let Some(nanos) = after else {
+            return AcquireError::new(ErrorKind::TooManyKeys);
+        };
+        let after = self.shared().jittered(Duration::from_nanos(nanos));
+        AcquireError::too_many_keys(after)
+    }
+
+    /// Returns the error for a full queue if no call may ever wait; otherwise the queue has a
+    /// place.
+    pub(crate) fn queue_full(&self, after: Duration) -> Option<AcquireError> {
+        let none = self.config.max_waiters == 0;
+        none.then(|| AcquireError::queue_full(self.shared().jittered(after)))
+    }
+}
+
+/// The limiter of a key.
+impl RateLimiter {
     /// Returns the end of its backlog and its quota, if forgetting the rest loses nothing: there is
     /// no other handle and no waiter, it is open, and every charge ever made is paid off. Only
     /// valid where no other thread can get a handle meanwhile.
@@ -79,12 +127,7 @@ impl RateLimiter {
     }
 }
 
-/// The methods of a template.
 impl Shared {
-    pub(crate) fn algorithm(&self) -> Algorithm {
-        self.config.algorithm
-    }
-
     /// Returns the most that one call may ask for now, without the lock.
     pub(super) fn max_units(&self) -> u64 {
         match self.refuses_oversize() {
@@ -100,29 +143,7 @@ impl Shared {
     }
 
     /// Returns whether a cost above the burst is refused.
-    pub(crate) fn refuses_oversize(&self) -> bool {
+    fn refuses_oversize(&self) -> bool {
         self.config.oversize == Oversize::Refuse
-    }
-
-    /// Returns the error for a new key without room, with the nanoseconds after which there may be
-    /// room, if known.
-    pub(crate) fn no_room(&self, after: Option<u64>) -> AcquireError {
-        match after {
-            Some(nanos) => AcquireError::too_many_keys(self.jittered(Duration::from_nanos(nanos))),
-            None => AcquireError::new(ErrorKind::TooManyKeys),
-        }
-    }
-
-    /// Returns the error for a full queue if no call may ever wait; otherwise the queue has a
-    /// place.
-    pub(crate) fn queue_full(&self, after: Duration) -> Option<AcquireError> {
-        let none = self.config.max_waiters == 0;
-        none.then(|| AcquireError::queue_full(self.jittered(after)))
-    }
-
-    /// Creates the limiter of a key with a backlog.
-    pub(crate) fn promote(&self, quota: Quota, generation: u64, tat: Tat) -> Arc<RateLimiter> {
-        let shared = Self::build(quota, self.config.clone(), generation, tat, 0);
-        Arc::new(RateLimiter::of_shared(shared))
     }
 }

@@ -408,7 +408,7 @@ impl RateLimiter {
     }
 
     /// Returns another handle of the same limiter.
-    pub(super) fn handle(&self) -> Self {
+    pub(crate) fn handle(&self) -> Self {
         Self::of_shared(Arc::clone(self.shared()))
     }
 

@@ -30,5 +30,4 @@ pub use self::limiter::RateLimiter;
 pub use self::local::LocalLimiter;
 pub use self::options::{MissedTickBehavior, Oversize};
 pub use self::reservation::Reservation;
-pub(crate) use self::shared::Shared;
 pub use crate::algorithm::QuotaChange;
