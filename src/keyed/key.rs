@@ -1,10 +1,9 @@
 //! One key of a map: [`Key`], the methods common to rates and semaphores, and the future of its
 //! `acquire`.
 
-use std::borrow::{Borrow, Cow};
+use std::borrow::Borrow;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
-use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -27,9 +26,12 @@ use crate::wait::Waiting;
 /// adapter. `Q` is the type of the key that was given. Making one looks nothing up and allocates
 /// nothing. The map may drop and insert the entry of the key during the life of this handle.
 #[must_use = "a throttle does nothing until it is entered"]
-pub struct Key<'a, T: Kind, Q: ToOwned + ?Sized, S = RandomState> {
-    keyed: Source<'a, Keyed<Q::Owned, T, S>>,
-    key: Cow<'a, Q>,
+pub struct Key<'a, T: Kind, Q: ToOwned + ?Sized, S = RandomState>(Parts<'a, T, Q, S>);
+
+/// A map and a key, both borrowed or not.
+enum Parts<'a, T: Kind, Q: ToOwned + ?Sized, S> {
+    Borrowed(&'a Keyed<Q::Owned, T, S>, &'a Q),
+    Shared(Arc<Keyed<Q::Owned, T, S>>, Q::Owned),
 }
 
 /// Handles of single keys.
@@ -52,10 +54,7 @@ impl<K, T: Kind, S> Keyed<K, T, S> {
         K: Borrow<Q>,
         Q: ToOwned<Owned = K> + ?Sized,
     {
-        Key {
-            keyed: Source::Borrowed(self),
-            key: Cow::Borrowed(key),
-        }
+        Key(Parts::Borrowed(self, key))
     }
 
     /// Returns a handle of one key that shares the map, and so may move into a task, a stream or a
@@ -79,38 +78,7 @@ impl<K, T: Kind, S> Keyed<K, T, S> {
         K: Clone + 'static,
         S: 'static,
     {
-        Key {
-            keyed: Source::Shared(self),
-            key: Cow::Owned(key),
-        }
-    }
-}
-
-/// A borrowed or shared map.
-enum Source<'a, M> {
-    Borrowed(&'a M),
-    Shared(Arc<M>),
-}
-
-impl<M> Deref for Source<'_, M> {
-    type Target = M;
-
-    #[inline(always)]
-    fn deref(&self) -> &M {
-        match self {
-            Self::Borrowed(map) => map,
-            Self::Shared(map) => map,
-        }
-    }
-}
-
-impl<M> Clone for Source<'_, M> {
-    #[inline]
-    fn clone(&self) -> Self {
-        match self {
-            Self::Borrowed(map) => Self::Borrowed(map),
-            Self::Shared(map) => Self::Shared(Arc::clone(map)),
-        }
+        Key(Parts::Shared(self, key))
     }
 }
 
@@ -118,13 +86,19 @@ impl<T: Kind, Q: ToOwned + ?Sized, S> Key<'_, T, Q, S> {
     /// Returns the key.
     #[inline]
     pub fn key(&self) -> &Q {
-        &self.key
+        match &self.0 {
+            Parts::Borrowed(_, key) => key,
+            Parts::Shared(_, key) => key.borrow(),
+        }
     }
 
     /// Returns the map that the key belongs to.
     #[inline]
     pub fn keyed(&self) -> &Keyed<Q::Owned, T, S> {
-        &self.keyed
+        match &self.0 {
+            Parts::Borrowed(keyed, _) => keyed,
+            Parts::Shared(keyed, _) => keyed,
+        }
     }
 }
 
@@ -324,10 +298,10 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
 impl<T: Kind, Q: ToOwned + ?Sized, S> Clone for Key<'_, T, Q, S> {
     #[inline]
     fn clone(&self) -> Self {
-        Self {
-            keyed: self.keyed.clone(),
-            key: self.key.clone(),
-        }
+        Self(match &self.0 {
+            Parts::Borrowed(keyed, key) => Parts::Borrowed(keyed, key),
+            Parts::Shared(keyed, key) => Parts::Shared(Arc::clone(keyed), key.borrow().to_owned()),
+        })
     }
 }
 

@@ -63,14 +63,14 @@ impl RateLimiter {
             return AcquireError::new(ErrorKind::TooManyKeys);
         };
         let after = self.shared().jittered(Duration::from_nanos(nanos));
-        AcquireError::too_many_keys(after)
+        AcquireError::after(ErrorKind::TooManyKeys, after)
     }
 
     /// Returns the error for a full queue if no call may ever wait; otherwise the queue has a
     /// place.
     pub(crate) fn queue_full(&self, after: Duration) -> Option<AcquireError> {
         let none = self.config.max_waiters == 0;
-        none.then(|| AcquireError::queue_full(self.shared().jittered(after)))
+        none.then(|| AcquireError::after(ErrorKind::QueueFull, self.shared().jittered(after)))
     }
 }
 

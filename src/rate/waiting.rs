@@ -14,7 +14,7 @@ use super::charge::Charge;
 use super::queue::Request;
 use super::shared::Shared;
 use crate::decision::wait_for;
-use crate::error::AcquireError;
+use crate::error::{AcquireError, ErrorKind};
 use crate::time::Tick;
 use crate::wait::{remaining_timeout, report_clock};
 use crate::wait_queue::{WaiterId, WaiterStatus};
@@ -56,7 +56,10 @@ impl Shared {
             // Until the head is due; or, if no call may wait, until this call is.
             let free = locked.next_due().unwrap_or(due);
             let after = self.jittered(wait_for(free, now));
-            return Some(Poll::Ready(Err(AcquireError::queue_full(after))));
+            return Some(Poll::Ready(Err(AcquireError::after(
+                ErrorKind::QueueFull,
+                after,
+            ))));
         }
         let after = wait_for(due, now);
         if remaining_timeout().is_some_and(|budget| after > budget) {
