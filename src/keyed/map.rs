@@ -13,7 +13,7 @@
 //!    replaces another one does not change the count.
 //! 4. A new key looks at a bounded number of entries for one that it can evict: at twice [`LOOK`]
 //!    in a full map, otherwise at [`SPARE_LOOK`]. A hand moves through the table, so that looks
-//!    cover all of it. In addition each look begins with the entry that had the least debt in
+//!    cover all of it. In addition each look begins with the entry that had the least backlog in
 //!    earlier looks, so that it stays a candidate.
 
 use std::borrow::Borrow;

@@ -170,7 +170,7 @@ impl<Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, RateLimiter, Q, S>
         let now = map.contents.now();
         let hash = map.hash(key);
         let mut shard = map.lock(hash);
-        // A key that is not in the map has no debt to refund.
+        // A key that is not in the map has no backlog to refund.
         let Some(held) = shard.find(hash, key) else {
             return;
         };

@@ -2,7 +2,7 @@
 //!
 //! 1. The clock is read before the lock only for a key that is found there: an older time admits
 //!    less, never more. For a key that is inserted, perhaps again, it is read under the lock,
-//!    because the earlier debt of the key may be forgotten.
+//!    because the earlier backlog of the key may be forgotten.
 //! 2. The quota of a key, if it has its own, is computed before the lock, when the key is inserted.
 //! 3. The times of two runtimes need not agree, so on tokio's time the state of a key is no single word.
 //!    There a key has a limiter from its insertion to its removal, which has a state for each runtime. It
