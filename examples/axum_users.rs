@@ -8,7 +8,7 @@ use tower::ServiceExt;
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (clock, second) = (Clock::manual(), Quota::per_second(1));
-    let users = Keyed::<String, _>::rate_limiters(second.burst(2)).clock(&clock);
+    let users = Keyed::<String, _>::new(RateLimiter::new(second.burst(2)).clock(&clock));
     let everyone = Arc::new(RateLimiter::new(second.burst(3)).clock(&clock));
     let users = Arc::new(users);
     // Who is refused by the second is given back what the first has charged.

@@ -71,7 +71,7 @@ impl Shared {
     }
 
     fn assert_at_rest(&self, permits: usize) {
-        assert_eq!(self.semaphore.snapshot().available, permits);
+        assert_eq!(self.semaphore.snapshot().available, permits as u64);
         assert_eq!(self.semaphore.snapshot().waiting, 0);
         if !self.semaphore.is_closed() {
             drop(self.semaphore.try_acquire().unwrap());

@@ -37,10 +37,9 @@ const SECOND: Duration = Duration::from_secs(1);
 fn users(max_keys: usize, when_full: WhenFull) -> (Arc<Users>, ManualClock) {
     let clock = Clock::manual();
     clock.advance(100 * SECOND);
-    let users = Keyed::<u32, _>::rate_limiters(Quota::per_second(1))
+    let users = Keyed::<u32, _>::new(RateLimiter::new(Quota::per_second(1)).clock(&clock))
         .max_keys(max_keys)
         .when_full(when_full)
-        .clock(&clock)
         .hasher(Hashing::default());
     // It is made at the first use, by an `OnceLock`, which loom does not know.
     assert_eq!(users.key(&0).snapshot().available, 1);
@@ -99,9 +98,9 @@ fn tries_while_time_passes_admit_as_many_as_there_is_room_for() {
     model(|| {
         let clock = Clock::manual();
         clock.advance(100 * SECOND);
-        let users = Keyed::<u32, _>::rate_limiters(Quota::per_second(1).burst(2))
-            .clock(&clock)
-            .hasher(Hashing::default());
+        let users =
+            Keyed::<u32, _>::new(RateLimiter::new(Quota::per_second(1).burst(2)).clock(&clock))
+                .hasher(Hashing::default());
         assert_eq!(users.key(&0).snapshot().available, 2);
         let users = Arc::new(users);
         let other = Arc::clone(&users);
@@ -470,10 +469,9 @@ fn requota_and_a_joiner_do_not_miss_each_other() {
         clock.advance(100 * SECOND);
         let rate = Arc::new(AtomicU64::new(1));
         let plan = Arc::clone(&rate);
-        let users = Keyed::<u32, _>::rate_limiters(Quota::per_second(1))
+        let users = Keyed::<u32, _>::new(RateLimiter::new(Quota::per_second(1)).clock(&clock))
             .max_keys(1)
             .quotas(move |_| Quota::per_second(plan.load(Ordering::SeqCst)))
-            .clock(&clock)
             .hasher(Hashing::default());
         let users = Arc::new(users);
         users.key(&1).try_acquire().unwrap();

@@ -183,7 +183,7 @@ impl Algorithm {
     }
 
     /// Returns whether its whole state is a word, as required for a limit [by
-    /// key](crate::Keyed::algorithm). That is so for all except the sliding window and the log.
+    /// key](crate::Keyed::new). That is so for all except the sliding window and the log.
     pub const fn keeps_a_word(self) -> bool {
         match self {
             Self::Gcra | Self::TokenBucket | Self::FixedWindow | Self::SubInterval { .. } => true,

@@ -101,8 +101,16 @@ impl Gcra {
     pub(crate) fn new(promise: &Promise, aligned: bool) -> Self {
         Self {
             aligned,
-            params: promise.params(),
-            tat: Tat::from_units(0),
+            ..Self::of_word(promise.params(), Tat::from_units(0))
+        }
+    }
+
+    /// Creates the rule of a key, whose whole state is a word.
+    pub(crate) fn of_word(params: Params, tat: Tat) -> Self {
+        Self {
+            aligned: true,
+            params,
+            tat,
             refunds: Refunds::default(),
         }
     }

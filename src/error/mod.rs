@@ -47,7 +47,7 @@ enum Repr {
         mark: u8,
         part: Part,
         cause: Cause,
-        /// Nanoseconds, or the capacity for `ExceedsCapacity`; or [`UNKNOWN`].
+        /// The capacity for `ExceedsCapacity`, nanoseconds for all other kinds; or [`UNKNOWN`].
         number: u64,
     },
     /// An error of the kind `Store`.
@@ -56,7 +56,7 @@ enum Repr {
 
 /// What the text of an error says beyond its kind.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Cause {
+pub(crate) enum Cause {
     /// Nothing.
     Kind,
     /// A gate is blocked.
@@ -126,7 +126,8 @@ impl AcquireError {
         })
     }
 
-    const fn because(mut self, why: Cause) -> Self {
+    /// Returns the same error with a cause.
+    pub(crate) const fn because(mut self, why: Cause) -> Self {
         if let Repr::Plain { cause, .. } = &mut self.0 {
             *cause = why;
         }
@@ -140,20 +141,9 @@ impl AcquireError {
         }
     }
 
-    /// Creates a [`RateLimited`](ErrorKind::RateLimited) error of a gate that opens after `left`.
-    pub(crate) fn blocked(left: Duration) -> Self {
-        Self::limited(left).because(Cause::Gate)
-    }
-
-    /// Creates a [`TimedOut`](ErrorKind::TimedOut) error of a gate that opens after `left`, which
-    /// is longer than the timeout.
-    pub(crate) fn blocked_longer(left: Duration) -> Self {
-        Self::would_take(left).because(Cause::Gate)
-    }
-
-    /// Returns the same error of a limiter that is paused.
-    pub(crate) const fn paused(self) -> Self {
-        self.because(Cause::Paused)
+    /// Creates an error of a kind that says how long to wait.
+    pub(crate) fn after(kind: ErrorKind, wait: Duration) -> Self {
+        Self::with(kind, nanos(wait))
     }
 
     /// Creates a [`Cancelled`](ErrorKind::Cancelled) error of a call whose token had been cancelled
@@ -177,7 +167,7 @@ impl AcquireError {
     /// ```
     #[inline]
     pub fn limited(retry_after: Duration) -> Self {
-        Self::with(ErrorKind::RateLimited, nanos(retry_after))
+        Self::after(ErrorKind::RateLimited, retry_after)
     }
 
     /// Marks a refusal with a number of the throttle's own, such as the tier that refused.
@@ -212,18 +202,6 @@ impl AcquireError {
             false => due.as_nanos().saturating_sub(now.as_nanos()),
         };
         Self::with(ErrorKind::RateLimited, nanos)
-    }
-
-    /// Creates a [`QueueFull`](ErrorKind::QueueFull) error, until the queue has a place in
-    /// `retry_after`.
-    pub(crate) fn queue_full(retry_after: Duration) -> Self {
-        Self::with(ErrorKind::QueueFull, nanos(retry_after))
-    }
-
-    /// Creates a [`TooManyKeys`](ErrorKind::TooManyKeys) error, until there may be room in
-    /// `retry_after`.
-    pub(crate) fn too_many_keys(retry_after: Duration) -> Self {
-        Self::with(ErrorKind::TooManyKeys, nanos(retry_after))
     }
 
     /// Creates a [`Store`](ErrorKind::Store) error, with the failure as its
@@ -275,7 +253,7 @@ impl AcquireError {
     /// assert_eq!(error.retry_after(), Some(Duration::from_secs(3)));
     /// ```
     pub fn would_take(wait: Duration) -> Self {
-        Self::with(ErrorKind::TimedOut, nanos(wait))
+        Self::after(ErrorKind::TimedOut, wait)
     }
 
     /// Creates an [`ExceedsCapacity`](ErrorKind::ExceedsCapacity) error of a throttle with this
@@ -374,16 +352,9 @@ impl AcquireError {
     #[doc(alias = "wait_time_from")]
     #[doc(alias = "earliest_possible")]
     pub fn retry_after(&self) -> Option<Duration> {
-        let knows = matches!(
-            self.kind(),
-            ErrorKind::RateLimited
-                | ErrorKind::QueueFull
-                | ErrorKind::TooManyKeys
-                | ErrorKind::TimedOut
-        );
         match self.number() {
-            _ if !knows => None,
             UNKNOWN => None,
+            _ if self.kind() == ErrorKind::ExceedsCapacity => None,
             NEVER => Some(Duration::MAX),
             nanos => Some(Duration::from_nanos(nanos)),
         }

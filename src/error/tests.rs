@@ -52,7 +52,7 @@ fn to_string_of_never_has_no_number() {
         "over the rate, and waiting does not help (part 2)"
     );
     assert_eq!(
-        never(AcquireError::queue_full(Duration::MAX)),
+        never(AcquireError::after(ErrorKind::QueueFull, Duration::MAX)),
         "too many callers are waiting already, and waiting does not help (part 2)"
     );
     assert_eq!(
@@ -63,31 +63,40 @@ fn to_string_of_never_has_no_number() {
 
 #[test]
 fn to_string_names_the_cause_and_equality_ignores_it() {
+    let blocked = |error: AcquireError| error.because(Cause::Gate);
+    let full = |wait| AcquireError::after(ErrorKind::QueueFull, wait);
     let forty = Duration::from_secs(40);
     let texts = [
         (
-            AcquireError::blocked(forty),
+            blocked(AcquireError::limited(forty)),
             "the gate is blocked, try again in 40s",
         ),
-        (AcquireError::blocked(Duration::MAX), "the gate is blocked"),
         (
-            AcquireError::blocked_longer(forty),
+            blocked(AcquireError::limited(Duration::MAX)),
+            "the gate is blocked",
+        ),
+        (
+            blocked(AcquireError::would_take(forty)),
             "the gate is blocked for longer than the timeout: 40s",
         ),
         (
-            AcquireError::blocked_longer(Duration::MAX),
+            blocked(AcquireError::would_take(Duration::MAX)),
             "the gate is blocked for longer than the timeout",
         ),
         (
-            AcquireError::queue_full(forty),
+            blocked(full(forty)),
             "too many callers are waiting already, try again in 40s",
         ),
         (
-            AcquireError::limited(forty).paused(),
+            blocked(full(Duration::MAX)),
+            "too many callers are waiting already",
+        ),
+        (
+            AcquireError::limited(forty).because(Cause::Paused),
             "the limiter is paused, try again in 40s",
         ),
         (
-            AcquireError::limited(Duration::MAX).paused(),
+            AcquireError::limited(Duration::MAX).because(Cause::Paused),
             "the limiter is paused",
         ),
         (AcquireError::cancelled_before(), "cancelled before waiting"),
@@ -95,8 +104,11 @@ fn to_string_names_the_cause_and_equality_ignores_it() {
     for (error, text) in texts {
         assert_eq!(error.to_string(), text);
     }
-    assert_eq!(AcquireError::blocked(forty), AcquireError::limited(forty));
-    let marked = AcquireError::blocked(forty).marked(3).of_part(1);
+    assert_eq!(
+        blocked(AcquireError::limited(forty)),
+        AcquireError::limited(forty)
+    );
+    let marked = blocked(AcquireError::limited(forty)).marked(3).of_part(1);
     assert_eq!(
         marked.to_string(),
         "the gate is blocked, try again in 40s (part 1)"

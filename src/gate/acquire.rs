@@ -43,8 +43,8 @@ impl<G: Borrow<Gate> + Unpin> Future for Acquire<G> {
         let (gate, waker) = (gate.borrow(), context.waker());
         let polled = match this.id {
             None if gate.is_open() => Poll::Ready(Ok(())),
-            None => gate.join(&mut this.id, waker),
-            Some(_) => gate.look(&mut this.id, waker),
+            None => gate.0.join(&mut this.id, waker),
+            Some(_) => gate.0.look(&mut this.id, waker),
         };
         if polled.is_ready() {
             this.gate = None;
@@ -57,7 +57,7 @@ impl<G: Borrow<Gate>> Drop for Acquire<G> {
     #[inline]
     fn drop(&mut self) {
         if let (Some(id), Some(gate)) = (&self.id, &self.gate) {
-            gate.borrow().leave(id);
+            gate.borrow().0.leave(id);
         }
     }
 }

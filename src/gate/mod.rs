@@ -11,7 +11,7 @@ use self::state::{OPEN, State};
 use crate::error::AcquireError;
 use crate::first_use::too_late;
 use crate::snapshot::Snapshot;
-use crate::sync::{Ordering, fence, lock};
+use crate::sync::{Ordering, fence};
 use crate::time::{Clock, Tick};
 use crate::wait::Waiting;
 
@@ -94,7 +94,7 @@ impl Gate {
     #[must_use]
     #[track_caller]
     pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
-        let is_open = self.is_open_by_word();
+        let is_open = self.0.is_open_by_word();
         // The deadline of a gate that was waited at has a handle as well.
         match Arc::get_mut(&mut self.0).filter(|_| is_open) {
             Some(state) => state.clock = clock.into(),
@@ -118,10 +118,9 @@ impl Gate {
     /// See [the type](Self).
     #[inline(always)]
     pub fn check(&self) -> Result<(), AcquireError> {
-        if self.is_open_by_word() {
-            Ok(())
-        } else {
-            self.check_blocked()
+        match self.0.is_open_by_word() {
+            true => Ok(()),
+            false => self.0.check_blocked(),
         }
     }
 
@@ -201,21 +200,18 @@ impl Gate {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     pub fn open(&self) {
-        let queue = self.lock();
-        // A read-modify-write like the others, so it does not undo a later one.
-        self.0.word.swap(OPEN, Ordering::Relaxed);
-        self.settle(queue);
+        self.0.open();
     }
 
     /// Returns whether the gate is open now.
     #[inline]
     pub fn is_open(&self) -> bool {
-        self.is_open_by_word() || self.blocked().is_none()
+        self.0.is_open_by_word() || self.0.blocked().is_none()
     }
 
     /// Returns the tick of its clock at which the gate opens; `None` if it is open.
     pub fn blocked_until(&self) -> Option<Tick> {
-        self.blocked().map(|(until, _)| until)
+        self.0.blocked().map(|(until, _)| until)
     }
 
     /// Returns the state of the gate. A gate does not count its callers: the limit is `u64::MAX`,
@@ -232,12 +228,11 @@ impl Gate {
     /// assert_eq!((gate.snapshot().available, gate.snapshot().waiting), (0, 0));
     /// ```
     pub fn snapshot(&self) -> Snapshot {
-        let slow = self.0.slow.get();
         Snapshot {
             limit: u64::MAX,
             in_use: 0,
             available: if self.is_open() { u64::MAX } else { 0 },
-            waiting: slow.map_or(0, |slow| lock(&slow.queue).len()),
+            waiting: self.0.waiting(),
             oldest_wait: None,
         }
     }
@@ -253,7 +248,7 @@ impl Gate {
         // them.
         fence(Ordering::Acquire);
         // A read-modify-write reads the newest value.
-        self.0.word.fetch_max(OPEN, Ordering::Relaxed) == OPEN || self.blocked().is_none()
+        self.0.word.fetch_max(OPEN, Ordering::Relaxed) == OPEN || self.0.blocked().is_none()
     }
 }
 

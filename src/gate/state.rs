@@ -3,7 +3,7 @@
 //! 1. The word is the tick at which the gate opens, or 0 while it is open. All accesses are
 //!    relaxed, because only the word itself is published. A check reads only the word; it reads the
 //!    clock only if the gate is blocked.
-//! 2. Blocking only moves the tick later, so the longest block wins. Only [`open`](Gate::open)
+//! 2. Blocking only moves the tick later, so the longest block wins. Only [`open`](State::open)
 //!    undoes it.
 //! 3. A caller that finds that the block has expired opens the gate without the lock: it exchanges
 //!    the tick that it saw. If the gate has been blocked again meanwhile, the tick differs, and the
@@ -19,8 +19,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Poll, Wake, Waker};
 use std::time::Duration;
 
-use super::Gate;
-use crate::error::AcquireError;
+use crate::error::{AcquireError, Cause};
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
 use crate::time::{Clock, Deadline, Tick, wait_for};
 use crate::wait::{Polled, remaining_timeout, report_clock};
@@ -32,11 +31,11 @@ pub(super) struct State {
     pub(super) word: AtomicU64,
     pub(super) clock: Clock,
     /// Created by the first waiter.
-    pub(super) slow: OnceLock<Box<Slow>>,
+    slow: OnceLock<Box<Slow>>,
 }
 
-pub(super) struct Slow {
-    pub(super) queue: Mutex<WaitQueue<()>>,
+struct Slow {
+    queue: Mutex<WaitQueue<()>>,
     deadline: Deadline,
     /// Wakes the queue at its deadline.
     on_deadline: Waker,
@@ -48,10 +47,9 @@ struct OnDeadline(Weak<State>);
 impl Wake for OnDeadline {
     fn wake(self: Arc<Self>) {
         if let Some(state) = self.0.upgrade() {
-            let gate = Gate(state);
             // Disarmed first, so that a waiter that joins from now on arms it again.
-            gate.slow().deadline.disarm();
-            gate.settle(gate.lock());
+            state.slow().deadline.disarm();
+            state.settle(state.lock());
         }
     }
 }
@@ -67,31 +65,31 @@ impl State {
 }
 
 /// The word.
-impl Gate {
+impl State {
     /// Returns whether the word is open; also `false` if the block has expired and no caller has
     /// noticed yet.
     #[inline(always)]
     pub(super) fn is_open_by_word(&self) -> bool {
-        self.0.word.load(Ordering::Relaxed) == OPEN
+        self.word.load(Ordering::Relaxed) == OPEN
     }
 
     #[cold]
     pub(super) fn check_blocked(&self) -> Result<(), AcquireError> {
         match self.blocked() {
             None => Ok(()),
-            Some((_, left)) => Err(AcquireError::blocked(left)),
+            Some((_, left)) => Err(AcquireError::limited(left).because(Cause::Gate)),
         }
     }
 
     /// Returns until when the gate is blocked, and for how long. Opens it if the block has expired.
     pub(super) fn blocked(&self) -> Option<(Tick, Duration)> {
-        let (word, relaxed) = (&self.0.word, Ordering::Relaxed);
+        let (word, relaxed) = (&self.word, Ordering::Relaxed);
         loop {
             let seen = word.load(relaxed);
             if seen == OPEN {
                 return None;
             }
-            let (until, now) = (Tick::from_nanos(seen), self.0.clock.now());
+            let (until, now) = (Tick::from_nanos(seen), self.clock.now());
             if now < until || until.is_never() {
                 return Some((until, wait_for(until, now)));
             }
@@ -103,24 +101,36 @@ impl Gate {
 }
 
 /// Waiting.
-impl Gate {
-    fn slow(&self) -> &Slow {
-        self.0.slow.get_or_init(|| {
+impl State {
+    fn slow(self: &Arc<Self>) -> &Slow {
+        self.slow.get_or_init(|| {
             Box::new(Slow {
                 queue: Mutex::new(WaitQueue::new()),
                 deadline: Deadline::new(),
-                on_deadline: Waker::from(Arc::new(OnDeadline(Arc::downgrade(&self.0)))),
+                on_deadline: Waker::from(Arc::new(OnDeadline(Arc::downgrade(self)))),
             })
         })
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, WaitQueue<()>> {
+    fn lock(self: &Arc<Self>) -> MutexGuard<'_, WaitQueue<()>> {
         lock(&self.slow().queue)
+    }
+
+    pub(super) fn waiting(&self) -> usize {
+        self.slow.get().map_or(0, |slow| lock(&slow.queue).len())
+    }
+
+    /// Opens the gate now, and releases all waiters.
+    pub(super) fn open(self: &Arc<Self>) {
+        let queue = self.lock();
+        // A read-modify-write like the others, so it does not undo a later one.
+        self.word.swap(OPEN, Ordering::Relaxed);
+        self.settle(queue);
     }
 
     /// Passes, is rejected, or joins the queue.
     #[inline(never)]
-    pub(super) fn join(&self, id: &mut Option<WaiterId>, waker: &Waker) -> Polled<()> {
+    pub(super) fn join(self: &Arc<Self>, id: &mut Option<WaiterId>, waker: &Waker) -> Polled<()> {
         // The waker is cloned before and dropped after the lock, under which no foreign code runs.
         let waker = waker.clone();
         let mut queue = self.lock();
@@ -128,48 +138,48 @@ impl Gate {
             return Poll::Ready(Ok(()));
         };
         if remaining_timeout().is_some_and(|timeout| left > timeout) {
-            return Poll::Ready(Err(AcquireError::blocked_longer(left)));
+            return Poll::Ready(Err(AcquireError::would_take(left).because(Cause::Gate)));
         }
         // Stored first: if the deadline cannot be armed, dropping the future must find its place.
         *id = Some(queue.push((), waker));
         drop(queue);
         // Every waiter arms it: another one may have failed to do so.
         self.arm(until);
-        report_clock(&self.0.clock);
+        report_clock(&self.clock);
         Poll::Pending
     }
 
     /// Polls a waiter again.
     #[inline(never)]
-    pub(super) fn look(&self, id: &mut Option<WaiterId>, waker: &Waker) -> Polled<()> {
+    pub(super) fn look(self: &Arc<Self>, id: &mut Option<WaiterId>, waker: &Waker) -> Polled<()> {
         // The block may have expired, and the deadline be late.
         self.settle(self.lock());
         if lock_if_served(&self.slow().queue, |queue| queue, id, waker).is_some() {
             return Poll::Ready(Ok(()));
         }
-        report_clock(&self.0.clock);
+        report_clock(&self.clock);
         Poll::Pending
     }
 
     /// Removes a waiter from the queue.
-    pub(super) fn leave(&self, id: &WaiterId) {
+    pub(super) fn leave(self: &Arc<Self>, id: &WaiterId) {
         // The lock was a temporary, so the waker is dropped after it.
         let waker = self.lock().withdraw(id);
         drop(waker);
     }
 
     /// Arms the deadline. Do not call it under the lock.
-    fn arm(&self, until: Tick) {
+    fn arm(self: &Arc<Self>, until: Tick) {
         if !until.is_never() {
             let slow = self.slow();
             let on_deadline = slow.on_deadline.clone();
-            slow.deadline.arm(&self.0.clock, until, on_deadline);
+            slow.deadline.arm(&self.clock, until, on_deadline);
         }
     }
 
     /// Grants all waiters if the gate is open, then unlocks and wakes them; otherwise arms the
     /// deadline.
-    pub(super) fn settle<'a>(&'a self, queue: MutexGuard<'a, WaitQueue<()>>) {
+    fn settle<'a>(self: &'a Arc<Self>, queue: MutexGuard<'a, WaitQueue<()>>) {
         let mut blocked = None;
         serve_and_wake(&self.slow().queue, queue, |queue, batch| {
             blocked = (!queue.is_empty()).then(|| self.blocked()).flatten();

@@ -13,7 +13,7 @@
 //! use std::sync::{Arc, RwLock};
 //! use std::time::Duration;
 //!
-//! use tollgate::{AcquireError, Clock, Keyed, Quota};
+//! use tollgate::{AcquireError, Clock, Keyed, Quota, RateLimiter};
 //!
 //! fn main() -> Result<(), AcquireError> {
 //!     let free = Quota::per_second(10).burst(20);
@@ -21,13 +21,12 @@
 //!     let plans = Arc::new(RwLock::new(HashMap::from([(String::from("acme"), paid)])));
 //!
 //!     let clock = Clock::manual(); // Leave it out in a program that is no test.
-//!     let tenants = Keyed::<String, _>::rate_limiters(free)
+//!     let tenants = Keyed::<String, _>::new(RateLimiter::new(free).clock(&clock))
 //!         .max_keys(10_000)
 //!         .quotas({
 //!             let plans = Arc::clone(&plans);
 //!             move |tenant| plans.read().unwrap().get(tenant).copied().unwrap_or(free)
-//!         })
-//!         .clock(&clock);
+//!         });
 //!
 //!     // One tenant uses up its burst, and no other notices.
 //!     for _ in 0..20 {

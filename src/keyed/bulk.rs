@@ -3,7 +3,7 @@
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
 
-use super::contents::{Contents, Limits};
+use super::shard::{Contents, Shard};
 use super::{Keyed, Kind};
 
 /// Operations on all keys.
@@ -57,7 +57,9 @@ impl<K: Hash + Eq, T: Kind, S: BuildHasher> Keyed<K, T, S> {
         K: Clone,
     {
         let map = self.map.get();
-        map.into_iter().flat_map(|map| map.busy())
+        map.into_iter().flat_map(|map| {
+            map.copies(|slot, state, now| map.contents.idle_after(slot, state, now) != Some(0))
+        })
     }
 
     /// Drops the keys for which `keep` returns `false`, with their debts. A key that is in use
@@ -70,9 +72,10 @@ impl<K: Hash + Eq, T: Kind, S: BuildHasher> Keyed<K, T, S> {
     /// # Examples
     ///
     /// ```
-    /// use tollgate::{Clock, Keyed, Quota};
+    /// use tollgate::{Clock, Keyed, Quota, RateLimiter};
     ///
-    /// let users = Keyed::<u64, _>::rate_limiters(Quota::per_hour(1)).clock(Clock::manual());
+    /// let each = RateLimiter::new(Quota::per_hour(1)).clock(Clock::manual());
+    /// let users = Keyed::<u64, _>::new(each);
     /// users.key(&1).try_acquire()?;
     /// users.key(&2).try_acquire()?;
     /// users.retain(|user| *user == 1);
@@ -86,7 +89,7 @@ impl<K: Hash + Eq, T: Kind, S: BuildHasher> Keyed<K, T, S> {
     {
         let Some(map) = self.map.get() else { return };
         let now = map.contents.now();
-        for key in map.copies() {
+        for key in map.copies(|_, _, _| true) {
             if !keep(&key) {
                 map.remove(&key, now);
             }
@@ -118,13 +121,12 @@ impl<K: Hash + Eq, T: Kind, S: BuildHasher> Keyed<K, T, S> {
     /// ```
     /// use std::sync::Arc;
     /// use std::sync::atomic::{AtomicU64, Ordering};
-    /// use tollgate::{Clock, Keyed, Quota};
+    /// use tollgate::{Clock, Keyed, Quota, RateLimiter};
     ///
     /// let burst = Arc::new(AtomicU64::new(1));
     /// let plan = Arc::clone(&burst);
-    /// let users = Keyed::<u64, _>::rate_limiters(Quota::per_hour(1))
-    ///     .quotas(move |_| Quota::per_hour(1).burst(plan.load(Ordering::Relaxed)))
-    ///     .clock(Clock::manual());
+    /// let users = Keyed::<u64, _>::new(RateLimiter::new(Quota::per_hour(1)).clock(Clock::manual()))
+    ///     .quotas(move |_| Quota::per_hour(1).burst(plan.load(Ordering::Relaxed)));
     /// users.key(&7).try_acquire()?;
     ///
     /// // The user pays for more.
@@ -140,18 +142,21 @@ impl<K: Hash + Eq, T: Kind, S: BuildHasher> Keyed<K, T, S> {
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
         let Some(map) = self.map.get() else { return };
-        let asked = map.contents.ask(&key.to_owned());
+        let Some(setting) = map.setting_of(|| key.to_owned()) else {
+            return;
+        };
+        let own = map.contents.own(setting);
         let now = map.contents.now();
         let hash = map.hash(key);
         let mut shard = map.lock(hash);
         let Some(held) = shard.find(hash, key) else {
             return;
         };
-        let shared = T::Contents::<K>::shared(held.slot);
-        map.contents.requota(held, &asked, now);
+        let limiter = T::Contents::limiter(held.slot).cloned();
+        map.contents.renew_own(held, &own, now);
         drop(shard);
-        if let Some(shared) = shared {
-            T::Contents::<K>::reset(&shared, &asked);
+        if let Some(limiter) = limiter {
+            limiter.set(setting);
         }
     }
 
@@ -161,25 +166,50 @@ impl<K: Hash + Eq, T: Kind, S: BuildHasher> Keyed<K, T, S> {
         K: Clone,
     {
         if let Some(map) = self.map.get() {
-            map.copies().for_each(|key| self.requota(&key));
+            map.copies(|_, _, _| true)
+                .for_each(|key| self.requota(&key));
         }
     }
 
     /// Closes the map: it admits no more callers, whatever the key. All waiters, and all later
     /// calls, get [`Closed`](crate::ErrorKind::Closed). Permits in use stay valid.
     pub fn close(&self) {
-        for mut shard in self.map().each_shard() {
+        let close = |shard: &mut Shard<_, _>| {
             shard.closed = true;
-            let slots = shard.table.iter().map(|entry| &entry.slot);
-            let shared: Vec<_> = slots.filter_map(T::Contents::<K>::shared).collect();
-            drop(shard);
-            shared.iter().for_each(T::Contents::<K>::close);
-        }
+            shard.limiters()
+        };
+        self.map().visit_limiters(close, T::close);
     }
 
     /// Returns whether the map was [closed](Self::close).
     pub fn is_closed(&self) -> bool {
         let map = self.map.get();
         map.is_some_and(|map| map.each_shard().all(|shard| shard.closed))
+    }
+
+    /// Changes the setting of all keys that have none of their own.
+    #[track_caller]
+    pub(super) fn set_all(&self, setting: T::Setting) {
+        let map = self.map();
+        let pattern = T::pattern(&map.contents);
+        pattern.set(setting);
+        let renew = |shard: &mut Shard<_, _>| {
+            map.contents.renew(shard);
+            match map.has_own() {
+                true => Vec::new(),
+                false => shard.limiters(),
+            }
+        };
+        // This wakes callers, which may change the setting again. A call that arrives too late with an
+        // old setting notices that, and sets the newer one.
+        map.visit_limiters(renew, |limiter| {
+            loop {
+                let current = pattern.setting();
+                limiter.set(current);
+                if pattern.setting() == current {
+                    return;
+                }
+            }
+        });
     }
 }

@@ -1,26 +1,22 @@
 //! One key of a map: [`Key`], the methods common to rates and semaphores, and the future of its
 //! `acquire`.
 
-use std::borrow::Cow;
+use std::borrow::Borrow;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
-use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use foldhash::fast::RandomState;
 
-use super::contents::{Contents, Entered, Limits};
-use super::kind::KeyLimit;
-use super::map::{Held, Map};
+use super::kind::Decided;
+use super::map::Map;
+use super::shard::{Contents, Held};
 use super::{Keyed, Kind};
 use crate::error::AcquireError;
 use crate::time::Tick;
 use crate::wait::Waiting;
-
-/// The limits of all keys of a map.
-type Of<T, Q> = <T as KeyLimit>::Contents<<Q as ToOwned>::Owned>;
 
 /// One key of a [`Keyed`], with the methods of a [`RateLimiter`](crate::RateLimiter) or a
 /// [`Semaphore`](crate::Semaphore).
@@ -30,66 +26,79 @@ type Of<T, Q> = <T as KeyLimit>::Contents<<Q as ToOwned>::Owned>;
 /// adapter. `Q` is the type of the key that was given. Making one looks nothing up and allocates
 /// nothing. The map may drop and insert the entry of the key during the life of this handle.
 #[must_use = "a throttle does nothing until it is entered"]
-pub struct Key<'a, T: Kind, Q: ToOwned + ?Sized, S = RandomState> {
-    keyed: Source<'a, Keyed<Q::Owned, T, S>>,
-    key: Cow<'a, Q>,
+pub struct Key<'a, T: Kind, Q: ToOwned + ?Sized, S = RandomState>(Parts<'a, T, Q, S>);
+
+/// A map and a key, both borrowed or not.
+enum Parts<'a, T: Kind, Q: ToOwned + ?Sized, S> {
+    Borrowed(&'a Keyed<Q::Owned, T, S>, &'a Q),
+    Shared(Arc<Keyed<Q::Owned, T, S>>, Q::Owned),
 }
 
-/// A borrowed or shared map.
-enum Source<'a, M> {
-    Borrowed(&'a M),
-    Shared(Arc<M>),
-}
-
-impl<M> Deref for Source<'_, M> {
-    type Target = M;
-
-    #[inline(always)]
-    fn deref(&self) -> &M {
-        match self {
-            Self::Borrowed(map) => map,
-            Self::Shared(map) => map,
-        }
-    }
-}
-
-impl<M> Clone for Source<'_, M> {
+/// Handles of single keys.
+impl<K, T: Kind, S> Keyed<K, T, S> {
+    /// Returns a handle of one key. The key may be borrowed: a `&str` for keys that are `String`s.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Keyed, Quota};
+    ///
+    /// let users = Keyed::<String, _>::rate_limiters(Quota::per_second(10));
+    /// let ann = users.key("ann");
+    /// assert!(ann.try_acquire().is_ok());
+    /// assert_eq!(users.key(&String::from("ann")).snapshot().available, 0);
+    /// ```
     #[inline]
-    fn clone(&self) -> Self {
-        match self {
-            Self::Borrowed(map) => Self::Borrowed(map),
-            Self::Shared(map) => Self::Shared(Arc::clone(map)),
-        }
+    pub fn key<'a, Q>(&'a self, key: &'a Q) -> Key<'a, T, Q, S>
+    where
+        K: Borrow<Q>,
+        Q: ToOwned<Owned = K> + ?Sized,
+    {
+        Key(Parts::Borrowed(self, key))
+    }
+
+    /// Returns a handle of one key that shares the map, and so may move into a task, a stream or a
+    /// service.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tollgate::Keyed;
+    ///
+    /// let users = Arc::new(Keyed::<u64, _>::semaphores(1));
+    /// let user = Arc::clone(&users).key_owned(7);
+    /// let permit = std::thread::spawn(move || user.try_acquire()).join().unwrap()?;
+    /// assert_eq!(users.key(&7).snapshot().available, 0);
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    #[inline]
+    pub fn key_owned(self: Arc<Self>, key: K) -> Key<'static, T, K, S>
+    where
+        K: Clone + 'static,
+        S: 'static,
+    {
+        Key(Parts::Shared(self, key))
     }
 }
 
-impl<'a, T: Kind, Q: ToOwned + ?Sized, S> Key<'a, T, Q, S> {
-    #[inline]
-    pub(super) fn borrowed(keyed: &'a Keyed<Q::Owned, T, S>, key: &'a Q) -> Self {
-        Self {
-            keyed: Source::Borrowed(keyed),
-            key: Cow::Borrowed(key),
-        }
-    }
-
-    #[inline]
-    pub(super) fn shared(keyed: Arc<Keyed<Q::Owned, T, S>>, key: Q::Owned) -> Self {
-        Self {
-            keyed: Source::Shared(keyed),
-            key: Cow::Owned(key),
-        }
-    }
-
+impl<T: Kind, Q: ToOwned + ?Sized, S> Key<'_, T, Q, S> {
     /// Returns the key.
     #[inline]
     pub fn key(&self) -> &Q {
-        &self.key
+        match &self.0 {
+            Parts::Borrowed(_, key) => key,
+            Parts::Shared(_, key) => key.borrow(),
+        }
     }
 
     /// Returns the map that the key belongs to.
     #[inline]
     pub fn keyed(&self) -> &Keyed<Q::Owned, T, S> {
-        &self.keyed
+        match &self.0 {
+            Parts::Borrowed(keyed, _) => keyed,
+            Parts::Shared(keyed, _) => keyed,
+        }
     }
 }
 
@@ -113,10 +122,10 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
     /// ```
     /// use std::sync::Arc;
     /// use std::time::Duration;
-    /// use tollgate::{Clock, ErrorKind, Keyed, Quota};
+    /// use tollgate::{Clock, ErrorKind, Keyed, Quota, RateLimiter};
     ///
-    /// let users = Keyed::<u64, _>::rate_limiters(Quota::per_second(10)).clock(Clock::manual());
-    /// let users = Arc::new(users);
+    /// let each = RateLimiter::new(Quota::per_second(10)).clock(Clock::manual());
+    /// let users = Arc::new(Keyed::<u64, _>::new(each));
     /// users.key(&7).try_acquire()?;
     /// let rejected = Arc::clone(&users).key_owned(7).try_acquire().unwrap_err();
     /// assert_eq!(rejected.retry_after(), Some(Duration::from_millis(100)));
@@ -149,10 +158,10 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
         let now = map.contents.now();
         let mut shard = map.lock(hash);
         if let Some(held) = shard.find(hash, key).filter(|held| !held.closed) {
-            match map.contents.decide(held, n, now, false) {
-                Ok(Ok(permit)) => return Ok(permit),
-                Ok(Err(_)) => {}
-                Err(error) => return Err(error),
+            match T::decide(&map.contents, held, n, now, false) {
+                Decided::Admitted(permit) => return Ok(permit),
+                Decided::Refused(error) => return Err(error),
+                Decided::ByLimiter(_) => {}
             }
         }
         drop(shard);
@@ -161,9 +170,10 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
 
     #[inline(never)]
     fn try_slowly(&self, n: T::Cost) -> Result<T::Permit, AcquireError> {
-        match self.enter(n, false)? {
-            Ok(permit) => Ok(permit),
-            Err(shared) => Of::<T, Q>::try_shared(shared, n),
+        match self.enter(n, false) {
+            Decided::Admitted(permit) => Ok(permit),
+            Decided::Refused(error) => Err(error),
+            Decided::ByLimiter(limiter) => limiter.try_acquire(n),
         }
     }
 
@@ -226,72 +236,67 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
         tick: Tick,
     ) -> Waiting<Acquire<'a, T, Q, S>> {
         match self.present() {
-            Some(shared) => {
-                let wait = Of::<T, Q>::wait_as_of(shared, n, tick);
-                Waiting::new(Acquire(State::Waiting(wait)))
-            }
+            Some(limiter) => Waiting::new(Acquire(State::Waiting(limiter.wait_as_of(n, tick)))),
             None => self.acquire_many(n),
         }
     }
 
     /// Returns the tick of a permit, or the current one, if the limit is a rate.
     pub(crate) fn tick(&self, permit: Option<&T::Permit>) -> Option<Tick> {
-        self.map().contents.tick(permit)
+        T::tick(&self.map().contents, permit)
     }
 
     #[inline]
-    pub(super) fn map(&self) -> &Map<Of<T, Q>, S> {
+    pub(super) fn map(&self) -> &Map<Q::Owned, T::Contents, S> {
         self.keyed().map()
     }
 
-    /// Takes a permit now, or is rejected, or returns the shared part that decides the call.
-    fn enter(&self, cost: T::Cost, waits: bool) -> Result<Entered<Of<T, Q>>, AcquireError> {
-        self.with_entry(Some(cost), |limits, held, now| {
-            limits.decide(held, cost, now, waits)
-        })
+    /// Takes a permit now, or is rejected, or returns the limiter that decides the call.
+    fn enter(&self, cost: T::Cost, waits: bool) -> Decided<T> {
+        let contents = &self.map().contents;
+        self.decide(
+            |state, now| T::decide_absent(contents, state, cost, now),
+            |held, now| T::decide(contents, held, cost, now, waits),
+        )
     }
 
-    /// Calls `then` with the entry of the key. A missing key is inserted, unless this cost needs no
-    /// entry.
-    pub(super) fn with_entry(
+    /// Decides by the entry of the key. A missing key is inserted, unless `absent` decides.
+    pub(super) fn decide(
         &self,
-        cost: Option<T::Cost>,
-        then: impl FnOnce(
-            &Of<T, Q>,
-            Held<'_, Of<T, Q>>,
-            Tick,
-        ) -> Result<Entered<Of<T, Q>>, AcquireError>,
-    ) -> Result<Entered<Of<T, Q>>, AcquireError> {
+        absent: impl FnOnce(&<T::Contents as Contents>::ShardState, Tick) -> Option<Decided<T>>,
+        then: impl FnOnce(Held<'_, T::Contents>, Tick) -> Decided<T>,
+    ) -> Decided<T> {
         let (map, key) = (self.map(), self.key());
-        let (limits, hash) = (&map.contents, map.hash(key));
-        let entered = map.with_entry(
-            key,
-            hash,
-            |state, now| Some(limits.decide_absent(state, cost?, now)?.map(Ok)),
-            |held, now| then(limits, held, now),
-        )??;
-        if entered.is_err() {
+        let hash = map.hash(key);
+        let decided = map.with_entry(key, hash, absent, then);
+        if let Ok(Decided::ByLimiter(_)) = decided {
             map.tidy(hash);
         }
-        Ok(entered)
+        decided.unwrap_or_else(Decided::Refused)
     }
 
     /// Returns what the entry of the key shares, if the entry exists and shares anything.
-    pub(super) fn present(&self) -> Option<<Of<T, Q> as Contents>::Shared> {
+    fn present(&self) -> Option<Arc<T>> {
         let (map, key) = (self.map(), self.key());
         let hash = map.hash(key);
         let mut shard = map.lock(hash);
-        Of::<T, Q>::shared(shard.find(hash, key)?.slot)
+        T::Contents::limiter(shard.find(hash, key)?.slot).cloned()
+    }
+
+    /// Reads the state of the key.
+    pub(super) fn state(&self) -> T::State {
+        let map = self.map();
+        map.read(self.key(), |held| T::state(&map.contents, held))
     }
 }
 
 impl<T: Kind, Q: ToOwned + ?Sized, S> Clone for Key<'_, T, Q, S> {
     #[inline]
     fn clone(&self) -> Self {
-        Self {
-            keyed: self.keyed.clone(),
-            key: self.key.clone(),
-        }
+        Self(match &self.0 {
+            Parts::Borrowed(keyed, key) => Parts::Borrowed(keyed, key),
+            Parts::Shared(keyed, key) => Parts::Shared(Arc::clone(keyed), key.borrow().to_owned()),
+        })
     }
 }
 
@@ -314,7 +319,7 @@ pub struct Acquire<'a, T: Kind, Q: ToOwned + ?Sized, S = RandomState>(State<'a, 
 
 enum State<'a, T: Kind, Q: ToOwned + ?Sized, S> {
     New(Key<'a, T, Q, S>, T::Cost),
-    Waiting(<Of<T, Q> as Limits>::Wait),
+    Waiting(T::Wait),
     Over,
 }
 
@@ -326,14 +331,12 @@ impl<T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Future for Acquir
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         if let State::New(key, cost) = &self.0 {
-            let (entered, cost) = (key.enter(*cost, true), *cost);
+            let (decided, cost) = (key.enter(*cost, true), *cost);
             self.0 = State::Over;
-            match entered? {
-                Ok(permit) => return Poll::Ready(Ok(permit)),
-                Err(shared) => {
-                    let wait = Of::<T, Q>::wait_for_shared(shared, cost);
-                    self.0 = State::Waiting(wait);
-                }
+            match decided {
+                Decided::Admitted(permit) => return Poll::Ready(Ok(permit)),
+                Decided::Refused(error) => return Poll::Ready(Err(error)),
+                Decided::ByLimiter(limiter) => self.0 = State::Waiting(limiter.wait(cost)),
             }
         }
         let State::Waiting(wait) = &mut self.0 else {

@@ -1,8 +1,8 @@
 //! The sharded table of keys: how a call finds an entry, and how a new key is inserted.
 //!
-//! 1. Each shard is a hash table with its own lock, and a call locks the shard of its key. The
-//!    locks are leaves, with one exception: a call may lock the limiter of a key while it holds
-//!    one.
+//! 1. Each [shard](super::shard) is a hash table with its own lock, and a call locks the shard of its
+//!    key. The locks are leaves, with one exception: a call may lock the limiter of a key, or the one
+//!    that all keys are like, while it holds one.
 //! 2. Under a lock no foreign code runs except `Eq` and `Borrow` of keys, and `Clone` in
 //!    [`keys`](crate::Keyed::keys), [`retain`](crate::Keyed::retain) and
 //!    [`requota_all`](crate::Keyed::requota_all). Keys are
@@ -13,16 +13,14 @@
 //!    replaces another one does not change the count.
 //! 4. A new key looks at a bounded number of entries for one that it can evict: at twice [`LOOK`]
 //!    in a full map, otherwise at [`SPARE_LOOK`]. A hand moves through the table, so that looks
-//!    cover all of it. In addition each look begins with the entry that had the least debt in
+//!    cover all of it. In addition each look begins with the entry that had the least backlog in
 //!    earlier looks, so that it stays a candidate.
 
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
-use hashbrown::HashTable;
-
-use super::contents::Contents;
+use super::shard::{Contents, Entry, Held, Shard, spread, spread_of};
 use super::when_full::WhenFull;
 use crate::error::{AcquireError, ErrorKind};
 use crate::sync::{AtomicUsize, KEYS_PER_SHARD, Mutex, MutexGuard, Ordering, lock};
@@ -34,9 +32,6 @@ const LOOK: usize = 3;
 /// The number of entries that a new key looks at when the map has room.
 const SPARE_LOOK: usize = 2;
 
-/// The maximum number of buckets, many of them perhaps empty, that a look passes.
-const BUCKETS_PER_LOOK: usize = 64;
-
 /// An entry that has been idle for this many nanoseconds is evicted even when the map has room.
 const SPARE_NANOS: u64 = 60_000_000_000;
 
@@ -44,41 +39,21 @@ const SPARE_NANOS: u64 = 60_000_000_000;
 /// table grows.
 const MOST_KEYS_PER_SHARD: usize = 1 << 16;
 
+/// The user's function, which returns the setting of a key.
+pub(super) type SettingOf<K, Setting> = Arc<dyn Fn(&K) -> Setting + Send + Sync>;
+
 /// The keys of a map, in shards.
-pub(super) struct Map<C: Contents, S> {
+pub(super) struct Map<K, C: Contents, S> {
     pub(super) contents: C,
+    setting_of: Option<SettingOf<K, C::Setting>>,
     hasher: S,
-    shards: Box<[Padded<Shard<C>>]>,
+    shards: Box<[Padded<Shard<K, C>>]>,
     len: AtomicUsize,
     max_keys: usize,
     when_full: WhenFull,
 }
 
-/// What one lock guards.
-pub struct Shard<C: Contents> {
-    pub(super) table: HashTable<Entry<C>>,
-    pub(super) state: C::ShardState,
-    pub(super) closed: bool,
-    /// The hash of the entry that the next look begins with.
-    soonest: u32,
-    /// The bucket that the next look continues with.
-    hand: usize,
-}
-
-/// A key and what is kept for it.
-pub(super) struct Entry<C: Contents> {
-    pub(super) key: C::Key,
-    pub(super) slot: C::Slot,
-}
-
-/// An entry, under the lock of its shard.
-pub struct Held<'a, C: Contents> {
-    pub(super) slot: &'a mut C::Slot,
-    pub(super) state: &'a mut C::ShardState,
-    pub(super) closed: bool,
-}
-
-pub(super) type Guard<'a, C> = MutexGuard<'a, Shard<C>>;
+pub(super) type Guard<'a, K, C> = MutexGuard<'a, Shard<K, C>>;
 
 /// A lock on its own cache lines, so that threads that use other shards do not contend for them.
 #[repr(align(128))]
@@ -99,103 +74,19 @@ fn shards_for(max_keys: usize) -> usize {
         .max(needed.next_power_of_two())
 }
 
-/// Expands the 32 bits that are kept to 64 for the table, which takes the bucket from the lowest
-/// bits and a tag from the highest ones.
-#[inline]
-pub(super) fn spread(hash: u32) -> u64 {
-    u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-}
-
-fn spread_of<C: Contents>(entry: &Entry<C>) -> u64 {
-    spread(C::hash(&entry.slot))
-}
-
-impl<C: Contents> Shard<C> {
-    /// Finds the entry of a key.
-    #[inline]
-    pub(super) fn find<Q>(&mut self, hash: u32, key: &Q) -> Option<Held<'_, C>>
-    where
-        C::Key: Borrow<Q>,
-        Q: Eq + ?Sized,
-    {
-        // The key may be on the heap, so the whole hash is compared first.
-        let is = |entry: &Entry<C>| C::hash(&entry.slot) == hash && entry.key.borrow() == key;
-        let entry = self.table.find_mut(spread(hash), is)?;
-        Some(Held {
-            slot: &mut entry.slot,
-            state: &mut self.state,
-            closed: self.closed,
-        })
-    }
-
-    /// Inserts the entry of a key that has none.
-    fn insert(&mut self, entry: Entry<C>) -> Held<'_, C> {
-        let hash = spread_of(&entry);
-        let entry = self.table.insert_unique(hash, entry, spread_of).into_mut();
-        Held {
-            slot: &mut entry.slot,
-            state: &mut self.state,
-            closed: self.closed,
-        }
-    }
-
-    fn remove(&mut self, bucket: usize) -> Option<Entry<C>> {
-        let occupied = self.table.get_bucket_entry(bucket).ok()?;
-        Some(occupied.remove().0)
-    }
-
-    /// Looks at `entries` entries, and returns the bucket of the one that becomes idle first, and
-    /// the nanoseconds until then.
-    fn look(&mut self, contents: &C, entries: usize, now: Tick) -> Option<(usize, u64)> {
-        let (mut best, mut looked) = (None, 0);
-        let soonest = self.soonest;
-        let is_soonest = |entry: &Entry<C>| C::hash(&entry.slot) == soonest;
-        let mut first = (self.table).find_bucket_index(spread(soonest), is_soonest);
-        for _ in 0..BUCKETS_PER_LOOK {
-            let bucket = first.take().unwrap_or_else(|| self.advance_hand());
-            let Some(entry) = self.table.get_bucket_mut(bucket) else {
-                continue;
-            };
-            let after = contents.idle_after(&mut entry.slot, &self.state, now);
-            if let Some(after) = after.filter(|after| best.is_none_or(|(_, least)| *after < least))
-            {
-                self.soonest = C::hash(&entry.slot);
-                best = Some((bucket, after));
-            }
-            looked += 1;
-            if looked == entries || matches!(best, Some((_, 0))) {
-                break;
-            }
-        }
-        best
-    }
-
-    /// Advances the hand, and returns the bucket that it has left.
-    fn advance_hand(&mut self) -> usize {
-        let bucket = self.hand;
-        self.hand = if bucket + 1 < self.table.num_buckets() {
-            bucket + 1
-        } else {
-            0
-        };
-        bucket
-    }
-}
-
-impl<C: Contents, S> Map<C, S> {
-    pub(super) fn new(contents: C, hasher: S, max_keys: usize, when_full: WhenFull) -> Self {
-        let shard = |_| {
-            Padded(Mutex::new(Shard {
-                table: HashTable::new(),
-                state: contents.shard_state(),
-                closed: false,
-                soonest: 0,
-                hand: 0,
-            }))
-        };
+impl<K, C: Contents, S> Map<K, C, S> {
+    pub(super) fn new(
+        contents: C,
+        setting_of: Option<SettingOf<K, C::Setting>>,
+        hasher: S,
+        max_keys: usize,
+        when_full: WhenFull,
+    ) -> Self {
+        let shard = |_| Padded(Mutex::new(Shard::new(&contents)));
         Self {
             shards: (0..shards_for(max_keys)).map(shard).collect(),
             contents,
+            setting_of,
             hasher,
             len: AtomicUsize::new(0),
             max_keys,
@@ -207,16 +98,33 @@ impl<C: Contents, S> Map<C, S> {
         self.len.load(Ordering::Relaxed)
     }
 
+    /// Returns whether keys have settings of their own.
+    pub(super) fn has_own(&self) -> bool {
+        self.setting_of.is_some()
+    }
+
+    /// Calls the user's function for a key, if there is one.
+    pub(super) fn setting_of<B: Borrow<K>>(&self, key: impl FnOnce() -> B) -> Option<C::Setting> {
+        let setting_of = self.setting_of.as_ref()?;
+        Some(setting_of(key().borrow()))
+    }
+
+    /// Does the same, and converts what the function returns.
+    fn own<B: Borrow<K>>(&self, key: impl FnOnce() -> B) -> Option<C::Own> {
+        self.setting_of(key)
+            .map(|setting| self.contents.own(setting))
+    }
+
     /// Locks the shard of a hash. The highest bits choose the shard, since a table uses the lowest
     /// ones.
     #[inline]
-    pub(super) fn lock(&self, hash: u32) -> Guard<'_, C> {
+    pub(super) fn lock(&self, hash: u32) -> Guard<'_, K, C> {
         let shard = (u64::from(hash) * self.shards.len() as u64) >> 32;
         lock(&self.shards[shard as usize].0)
     }
 
     /// Locks the shard of a hash, unless the map is closed.
-    fn lock_open(&self, hash: u32) -> Result<Guard<'_, C>, AcquireError> {
+    fn lock_open(&self, hash: u32) -> Result<Guard<'_, K, C>, AcquireError> {
         let shard = self.lock(hash);
         match shard.closed {
             true => Err(AcquireError::new(ErrorKind::Closed)),
@@ -225,8 +133,22 @@ impl<C: Contents, S> Map<C, S> {
     }
 
     /// Locks the shards one after the other.
-    pub(super) fn each_shard(&self) -> impl Iterator<Item = Guard<'_, C>> {
+    pub(super) fn each_shard(&self) -> impl Iterator<Item = Guard<'_, K, C>> {
         self.shards.iter().map(|shard| lock(&shard.0))
+    }
+
+    /// Visits the limiters that `of_shard` returns under the lock of each shard. No lock is held
+    /// meanwhile.
+    pub(super) fn visit_limiters(
+        &self,
+        of_shard: impl Fn(&mut Shard<K, C>) -> Vec<Arc<C::Limiter>>,
+        visit: impl Fn(&C::Limiter),
+    ) {
+        for mut shard in self.each_shard() {
+            let limiters = of_shard(&mut shard);
+            drop(shard);
+            limiters.iter().for_each(|limiter| visit(limiter));
+        }
     }
 
     /// Counts a new entry, if there is room for it. This is one atomic step, so two concurrent keys
@@ -240,12 +162,16 @@ impl<C: Contents, S> Map<C, S> {
     }
 
     /// Subtracts entries that have been removed from the count.
-    pub(super) fn count_down(&self, removed: usize) {
+    fn count_down(&self, removed: usize) {
         self.len.fetch_sub(removed, Ordering::Relaxed);
     }
 
     /// Makes room for a new entry: counts it, or evicts another one.
-    fn make_room(&self, shard: &mut Shard<C>, now: Tick) -> Result<Option<Entry<C>>, AcquireError> {
+    fn make_room(
+        &self,
+        shard: &mut Shard<K, C>,
+        now: Tick,
+    ) -> Result<Option<Entry<K, C>>, AcquireError> {
         if self.len() < self.max_keys {
             let before = Tick::from_nanos(now.as_nanos().saturating_sub(SPARE_NANOS));
             if let Some((bucket, 0)) = shard.look(&self.contents, SPARE_LOOK, before) {
@@ -260,7 +186,7 @@ impl<C: Contents, S> Map<C, S> {
     }
 
     /// Finds an entry that can be evicted.
-    fn evictable(&self, shard: &mut Shard<C>, now: Tick) -> Result<usize, AcquireError> {
+    fn evictable(&self, shard: &mut Shard<K, C>, now: Tick) -> Result<usize, AcquireError> {
         match shard.look(&self.contents, LOOK, now) {
             Some((bucket, after)) if after == 0 || self.when_full == WhenFull::Evict => Ok(bucket),
             looked => {
@@ -271,7 +197,7 @@ impl<C: Contents, S> Map<C, S> {
     }
 }
 
-impl<C: Contents, S: BuildHasher> Map<C, S> {
+impl<K, C: Contents, S: BuildHasher> Map<K, C, S> {
     /// Hashes a key, and makes all bits of the result depend on all others, because good fast
     /// hashers leave that to the table.
     #[inline]
@@ -294,8 +220,8 @@ impl<C: Contents, S: BuildHasher> Map<C, S> {
         then: impl FnOnce(Held<'_, C>, Tick) -> R,
     ) -> Result<R, AcquireError>
     where
-        C::Key: Borrow<Q>,
-        Q: Hash + Eq + ToOwned<Owned = C::Key> + ?Sized,
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
         let now = self.contents.now();
         let mut guard = self.lock_open(hash)?;
@@ -312,7 +238,7 @@ impl<C: Contents, S: BuildHasher> Map<C, S> {
         drop(guard);
 
         let owned = key.to_owned();
-        let asked = self.contents.ask(&owned);
+        let own = self.own(|| &owned);
         // Declared before the lock, so dropped after its release.
         let (_leftover, _evicted);
         let mut guard = self.lock_open(hash)?;
@@ -324,8 +250,30 @@ impl<C: Contents, S: BuildHasher> Map<C, S> {
         }
         _leftover = self.contents.tidy(shard, now);
         _evicted = self.make_room(shard, now)?;
-        let slot = self.contents.slot(&mut shard.state, &asked, hash);
+        let slot = self.contents.slot(&shard.state, own.as_ref(), hash);
         Ok(then(shard.insert(Entry { key: owned, slot }), now))
+    }
+
+    /// Reads the entry of a key, under the lock of its shard, or what it would be if the key were
+    /// inserted.
+    pub(super) fn read<Q, R>(&self, key: &Q, read: impl FnOnce(Held<'_, C>) -> R) -> R
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        let hash = self.hash(key);
+        let mut shard = self.lock(hash);
+        if let Some(held) = shard.find(hash, key) {
+            return read(held);
+        }
+        drop(shard);
+        let own = self.own(|| key.to_owned());
+        let mut shard = self.lock(hash);
+        read(Held {
+            slot: &mut self.contents.slot(&shard.state, own.as_ref(), hash),
+            closed: shard.closed,
+            state: &mut shard.state,
+        })
     }
 
     /// Tidies entries of the shard of a hash that share something.
@@ -351,9 +299,9 @@ impl<C: Contents, S: BuildHasher> Map<C, S> {
     }
 
     /// Removes the entry of a key, unless it is in use.
-    pub(super) fn remove(&self, key: &C::Key, now: Tick)
+    pub(super) fn remove(&self, key: &K, now: Tick)
     where
-        C::Key: Hash + Eq,
+        K: Hash + Eq,
     {
         let hash = self.hash(key);
         let _removed;
@@ -370,34 +318,22 @@ impl<C: Contents, S: BuildHasher> Map<C, S> {
         }
     }
 
-    /// Returns copies of the keys that are not idle when their shard is visited, like
-    /// [`copies`](Self::copies).
-    pub(super) fn busy(&self) -> impl Iterator<Item = C::Key>
+    /// Returns copies of the keys whose entries are wanted, one shard after the other. A shard is
+    /// copied under its lock, and `wanted` gets the time then; the copies are used under no lock.
+    pub(super) fn copies(
+        &self,
+        wanted: impl Fn(&mut C::Slot, &C::ShardState, Tick) -> bool,
+    ) -> impl Iterator<Item = K>
     where
-        C::Key: Clone,
+        K: Clone,
     {
-        self.each_shard().flat_map(|mut shard| {
+        self.each_shard().flat_map(move |mut shard| {
             let Shard { table, state, .. } = &mut *shard;
             let now = self.contents.now();
-            let is_busy = |entry: &mut Entry<C>| {
-                self.contents.idle_after(&mut entry.slot, state, now) != Some(0)
-            };
-            let busy = table
+            let wanted = table
                 .iter_mut()
-                .filter_map(|entry| is_busy(entry).then(|| entry.key.clone()));
-            busy.collect::<Vec<_>>()
-        })
-    }
-
-    /// Returns copies of all keys, one shard after the other. A shard is copied under its lock; the
-    /// copies are used under no lock.
-    pub(super) fn copies(&self) -> impl Iterator<Item = C::Key>
-    where
-        C::Key: Clone,
-    {
-        self.each_shard().flat_map(|shard| {
-            let keys = shard.table.iter().map(|entry| entry.key.clone());
-            keys.collect::<Vec<_>>()
+                .filter_map(|entry| wanted(&mut entry.slot, state, now).then(|| entry.key.clone()));
+            wanted.collect::<Vec<_>>()
         })
     }
 }

@@ -3,17 +3,16 @@
 //! The most used types are also exported at the crate root.
 
 mod bulk;
-mod contents;
 mod key;
 mod map;
 mod permits;
 mod rates;
+mod shard;
 #[cfg(test)]
 mod tests;
 mod throttle;
 mod when_full;
 
-use std::borrow::Borrow;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -21,7 +20,7 @@ use foldhash::fast::RandomState;
 
 pub use self::key::{Acquire, Key};
 use self::kind::KeyLimit;
-use self::map::Map;
+use self::map::{Map, SettingOf};
 pub use self::when_full::WhenFull;
 use crate::first_use::FirstUse;
 
@@ -103,18 +102,19 @@ const DEFAULT_KEYS: usize = 100_000;
 ///
 /// # Construction
 ///
-/// [`Keyed::rate_limiters`] and [`Keyed::semaphores`] make one; both are `const`, and so are
-/// [`max_keys`](Self::max_keys) and [`when_full`](Self::when_full), so a map with these options can
-/// be a `static`. [`key`](Self::key) takes any type that `ToOwned` converts to the key: a `&str` for a
-/// `String`, and the key itself for a type that is [`Clone`], such as an `Arc<str>`.
+/// [`Keyed::rate_limiters`] and [`Keyed::semaphores`] make one of a quota, or of a number of permits; both
+/// are `const`, and so are [`max_keys`](Self::max_keys) and [`when_full`](Self::when_full), so a map with
+/// these options can be a `static`. [`Keyed::new`] makes one whose limits have the options of a given
+/// limiter or semaphore. [`key`](Self::key) takes any type that `ToOwned` converts to the key: a `&str` for
+/// a `String`, and the key itself for a type that is [`Clone`], such as an `Arc<str>`.
 ///
 /// # Examples
 ///
 /// ```
 /// use tollgate::{Clock, ErrorKind, Keyed, Quota, RateLimiter};
 ///
-/// let users: Keyed<String, RateLimiter> = Keyed::rate_limiters(Quota::per_second(10).burst(2))
-///     .clock(Clock::manual());
+/// let each = RateLimiter::new(Quota::per_second(10).burst(2)).clock(Clock::manual());
+/// let users: Keyed<String, RateLimiter> = Keyed::new(each);
 ///
 /// users.key("ann").try_acquire()?;
 /// users.key("ann").try_acquire()?;
@@ -149,14 +149,16 @@ const DEFAULT_KEYS: usize = 100_000;
 #[doc(alias = "DefaultKeyedRateLimiter")]
 #[doc(alias = "SharedRateLimiter")]
 pub struct Keyed<K, T: Kind, S = RandomState> {
-    options: T::Options<K>,
+    /// Has the options of the limits of all keys.
+    like: T,
+    setting_of: Option<SettingOf<K, T::Setting>>,
     max_keys: usize,
     when_full: WhenFull,
     hasher: Option<S>,
     /// Creates the map at the first use. The constructors set it, so only they ask for `Default` and
     /// `Clone` of the hasher.
-    make_map: fn(&Self) -> Map<T::Contents<K>, S>,
-    map: OnceLock<Box<Map<T::Contents<K>, S>>>,
+    make_map: fn(&Self) -> Map<K, T::Contents, S>,
+    map: OnceLock<Box<Map<K, T::Contents, S>>>,
     first_use: FirstUse,
 }
 
@@ -173,10 +175,13 @@ impl<T: KeyLimit> Kind for T {}
 mod kind {
     use std::fmt;
     use std::hash::{BuildHasher, Hash};
+    use std::sync::Arc;
 
-    use super::contents::Limits;
-    use super::{Key, Keyed};
+    use super::Key;
+    use super::shard::{Contents, Held};
+    use crate::error::AcquireError;
     use crate::limit_status::LimitStatus;
+    use crate::time::Tick;
 
     /// What [`Kind`](super::Kind) consists of. No other crate can name it.
     pub trait KeyLimit: Sized + 'static {
@@ -186,25 +191,86 @@ mod kind {
         /// The type of a cost: `u64` for rates, and `u32` for permits.
         type Cost: Copy + From<u8> + Into<u64> + TryFrom<u64>;
 
-        /// The options, which can be set before the first use.
-        type Options<K>;
+        /// A wait in the queue of a key.
+        type Wait: Future<Output = Result<Self::Permit, AcquireError>> + Unpin;
 
-        /// The state that all keys have in common.
-        type Contents<K>: Limits<Key = K, Permit = Self::Permit, Cost = Self::Cost>;
+        /// A quota, or a number of permits.
+        type Setting: Copy + PartialEq + fmt::Display;
 
-        fn contents<K>(options: &Self::Options<K>) -> Self::Contents<K>;
+        /// What a setting is called in a debug output.
+        const SETTING: &'static str;
 
-        /// Adds the limit of all keys to a debug output.
-        fn describe<K, S>(keyed: &Keyed<K, Self, S>, to: &mut fmt::DebugStruct<'_, '_>);
+        /// What a map keeps.
+        type Contents: Contents<Limiter = Self, Setting = Self::Setting>;
 
-        /// Takes back an unused permit of a key.
-        fn rollback<Q, S>(_key: &Key<'_, Self, Q, S>, permit: Self::Permit)
-        where
-            Q: Hash + Eq + ToOwned + ?Sized,
-            S: BuildHasher,
-        {
-            drop(permit);
+        /// The state of one key, as it was read under the lock of its shard.
+        type State;
+
+        /// Returns it as it is, for the options of keys.
+        ///
+        /// # Panics
+        ///
+        /// Panics if it has been used, and if it cannot be the limit of a key.
+        #[track_caller]
+        fn into_pattern(self) -> Self;
+
+        /// Creates the contents of a map whose limits are like this one. `has_own` says whether keys
+        /// have settings of their own.
+        fn contents(&self, has_own: bool) -> Self::Contents;
+
+        /// Returns the limit that has the current setting of all keys.
+        fn pattern(contents: &Self::Contents) -> &Self;
+
+        fn setting(&self) -> Self::Setting;
+
+        #[track_caller]
+        fn set(&self, setting: Self::Setting);
+
+        fn close(&self);
+
+        fn try_acquire(self: Arc<Self>, cost: Self::Cost) -> Result<Self::Permit, AcquireError>;
+
+        fn wait(self: Arc<Self>, cost: Self::Cost) -> Self::Wait;
+
+        /// Waits as of a tick, like [`Throttle::enter_as_of`](crate::Throttle::enter_as_of).
+        fn wait_as_of(self: Arc<Self>, cost: Self::Cost, _tick: Tick) -> Self::Wait {
+            self.wait(cost)
         }
+
+        /// Returns the tick of a permit, or the current one, like
+        /// [`Throttle::tick`](crate::Throttle::tick).
+        fn tick(_contents: &Self::Contents, _permit: Option<&Self::Permit>) -> Option<Tick> {
+            None
+        }
+
+        /// Decides a call for which no entry is needed: one that costs nothing, or is never admitted.
+        fn decide_absent(
+            _contents: &Self::Contents,
+            _state: &<Self::Contents as Contents>::ShardState,
+            _cost: Self::Cost,
+            _now: Tick,
+        ) -> Option<Decided<Self>> {
+            None
+        }
+
+        /// Decides a call.
+        fn decide(
+            contents: &Self::Contents,
+            held: Held<'_, Self::Contents>,
+            cost: Self::Cost,
+            now: Tick,
+            waits: bool,
+        ) -> Decided<Self>;
+
+        /// Reads the state of a key.
+        fn state(contents: &Self::Contents, held: Held<'_, Self::Contents>) -> Self::State;
+
+        /// Returns what the limit of a key allows now.
+        fn status(state: Self::State) -> LimitStatus;
+
+        /// Returns how many units of a key adapters take at once, and the most that one call may ask for now, at
+        /// least 1.
+        fn chunk_and_max_units(state: Self::State) -> (u64, u64);
 
         /// Gives back what was not used of a permit.
         fn settle<Q, S>(_key: &Key<'_, Self, Q, S>, permit: Self::Permit, _used: u64)
@@ -214,26 +280,62 @@ mod kind {
         {
             drop(permit);
         }
+    }
 
-        /// Returns what the limit of a key allows now.
-        fn status<Q, S>(key: &Key<'_, Self, Q, S>, permit: Option<&Self::Permit>) -> LimitStatus
-        where
-            Q: Hash + Eq + ToOwned + ?Sized,
-            S: BuildHasher;
-
-        /// Returns how many units of a key adapters take at once, and the most that one call may ask for now, at
-        /// least 1.
-        fn chunk_and_max_units<Q, S>(key: &Key<'_, Self, Q, S>) -> (u64, u64)
-        where
-            Q: Hash + Eq + ToOwned + ?Sized,
-            S: BuildHasher;
+    /// What the entry of a key decides about a call.
+    pub enum Decided<T: KeyLimit> {
+        Admitted(T::Permit),
+        Refused(AcquireError),
+        /// The limiter of the key decides, under no lock of the map.
+        ByLimiter(Arc<T>),
     }
 }
 
+/// Construction of a map of either kind.
 impl<K, T: Kind> Keyed<K, T> {
-    const fn with_options(options: T::Options<K>) -> Self {
+    /// Creates a map whose keys each have a limit like this one: a [`RateLimiter`](crate::RateLimiter) with
+    /// the same quota and options, or a [`Semaphore`](crate::Semaphore) with as many permits and the same
+    /// options. `like` itself admits no caller. It is no `const fn`; for a map in a `static`, see
+    /// [`rate_limiters`](Self::rate_limiters) and [`semaphores`](Self::semaphores).
+    ///
+    /// Rates must have an [algorithm](crate::RateLimiter::algorithm) whose state is a single word:
+    /// [`Gcra`](crate::Algorithm::Gcra), the default, a token bucket, a fixed window, or sub-intervals.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `like` has been used: a rate limiter after its first use, a semaphore that is closed or
+    /// has permits in use. Panics if the algorithm is a sliding window or a log.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Algorithm, Clock, ErrorKind, Keyed, Quota, RateLimiter, Semaphore};
+    ///
+    /// let each = RateLimiter::new(Quota::per_hour(4))
+    ///     .algorithm(Algorithm::FixedWindow)
+    ///     .clock(Clock::manual());
+    /// let users = Keyed::<u64, _>::new(each);
+    /// users.key(&1).try_acquire_many(4)?;
+    /// assert!(users.key(&1).try_acquire().is_err());
+    ///
+    /// let hosts = Keyed::<u64, _>::new(Semaphore::new(1).max_waiters(0));
+    /// let _permit = hosts.key(&7).try_acquire()?;
+    /// let refused = hosts.key(&7).acquire().wait().unwrap_err();
+    /// assert_eq!(refused.kind(), ErrorKind::QueueFull);
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    #[doc(alias = "dashmap_with_clock")]
+    #[doc(alias = "hashmap_with_clock")]
+    #[must_use]
+    #[track_caller]
+    pub fn new(like: T) -> Self {
+        Self::of_pattern(like.into_pattern())
+    }
+
+    const fn of_pattern(like: T) -> Self {
         Self {
-            options,
+            like,
+            setting_of: None,
             max_keys: DEFAULT_KEYS,
             when_full: WhenFull::Reject,
             hasher: None,
@@ -289,7 +391,8 @@ impl<K, T: Kind, S> Keyed<K, T, S> {
     #[track_caller]
     pub fn hasher<H: Default + Clone>(self, hasher: H) -> Keyed<K, T, H> {
         Keyed {
-            options: self.options,
+            like: self.like,
+            setting_of: self.setting_of,
             max_keys: self.max_keys,
             when_full: self.when_full,
             hasher: Some(hasher),
@@ -300,57 +403,9 @@ impl<K, T: Kind, S> Keyed<K, T, S> {
     }
 }
 
-/// Handles of single keys.
-impl<K, T: Kind, S> Keyed<K, T, S> {
-    /// Returns a handle of one key. The key may be borrowed: a `&str` for keys that are `String`s.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tollgate::{Keyed, Quota};
-    ///
-    /// let users = Keyed::<String, _>::rate_limiters(Quota::per_second(10));
-    /// let ann = users.key("ann");
-    /// assert!(ann.try_acquire().is_ok());
-    /// assert_eq!(users.key(&String::from("ann")).snapshot().available, 0);
-    /// ```
-    #[inline]
-    pub fn key<'a, Q>(&'a self, key: &'a Q) -> Key<'a, T, Q, S>
-    where
-        K: Borrow<Q>,
-        Q: ToOwned<Owned = K> + ?Sized,
-    {
-        Key::borrowed(self, key)
-    }
-
-    /// Returns a handle of one key that shares the map, and so may move into a task, a stream or a
-    /// service.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// use tollgate::Keyed;
-    ///
-    /// let users = Arc::new(Keyed::<u64, _>::semaphores(1));
-    /// let user = Arc::clone(&users).key_owned(7);
-    /// let permit = std::thread::spawn(move || user.try_acquire()).join().unwrap()?;
-    /// assert_eq!(users.key(&7).snapshot().available, 0);
-    /// # Ok::<_, tollgate::AcquireError>(())
-    /// ```
-    #[inline]
-    pub fn key_owned(self: Arc<Self>, key: K) -> Key<'static, T, K, S>
-    where
-        K: Clone + 'static,
-        S: 'static,
-    {
-        Key::shared(self, key)
-    }
-}
-
 impl<K, T: Kind, S> Keyed<K, T, S> {
     #[inline]
-    fn map(&self) -> &Map<T::Contents<K>, S> {
+    fn map(&self) -> &Map<K, T::Contents, S> {
         match self.map.get() {
             Some(map) => map,
             None => self.begin(),
@@ -358,26 +413,45 @@ impl<K, T: Kind, S> Keyed<K, T, S> {
     }
 
     #[cold]
-    fn begin(&self) -> &Map<T::Contents<K>, S> {
+    fn begin(&self) -> &Map<K, T::Contents, S> {
         self.first_use.begin();
         self.map.get_or_init(|| Box::new((self.make_map)(self)))
     }
 
-    fn new_map(&self) -> Map<T::Contents<K>, S>
+    fn new_map(&self) -> Map<K, T::Contents, S>
     where
         S: Default + Clone,
     {
-        let contents = T::contents(&self.options);
-        let hasher = self.hasher.clone().unwrap_or_default();
-        Map::new(contents, hasher, self.max_keys, self.when_full)
+        Map::new(
+            self.like.contents(self.setting_of.is_some()),
+            self.setting_of.clone(),
+            self.hasher.clone().unwrap_or_default(),
+            self.max_keys,
+            self.when_full,
+        )
+    }
+
+    /// Returns the setting of all keys that have none of their own.
+    fn setting(&self) -> T::Setting {
+        let begun = self.map.get();
+        begun
+            .map_or(&self.like, |map| T::pattern(&map.contents))
+            .setting()
+    }
+
+    /// Gives keys settings of their own.
+    #[track_caller]
+    fn with_settings(mut self, of: impl Fn(&K) -> T::Setting + Send + Sync + 'static) -> Self {
+        self.first_use = self.first_use.assert_ahead();
+        self.setting_of = Some(Arc::new(of));
+        self
     }
 }
 
 impl<K, T: Kind, S> fmt::Debug for Keyed<K, T, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut debug = f.debug_struct("Keyed");
-        T::describe(self, &mut debug);
-        debug
+        f.debug_struct("Keyed")
+            .field(T::SETTING, &format_args!("{}", self.setting()))
             .field("max_keys", &self.max_keys)
             .field("len", &self.len())
             .finish_non_exhaustive()

@@ -5,40 +5,28 @@
 //! 2. A semaphore is never used for another key, nor for the same key after its eviction: all
 //!    changes to a semaphore are dropped with it.
 
-use std::fmt;
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
 use super::Keyed;
-use super::contents::{Contents, Entered, Limits};
 use super::key::Key;
-use super::kind::KeyLimit;
-use super::map::Held;
+use super::kind::{Decided, KeyLimit};
+use super::shard::{Contents, Held};
 use crate::concurrency::{Acquire, OwnedPermit, Semaphore};
 use crate::error::{AcquireError, ErrorKind};
+use crate::first_use::too_late;
 use crate::limit_status::LimitStatus;
 use crate::snapshot::Snapshot;
-use crate::sync::{AtomicUsize, Ordering};
+use crate::sync::const_fn;
+use crate::throttle::Weighted;
 use crate::time::Tick;
 
-/// Returns the number of permits of a key.
-type PermitsOf<K> = Arc<dyn Fn(&K) -> usize + Send + Sync>;
-
-/// The options of a [`Keyed`] of semaphores.
-pub struct Options<K> {
-    permits: usize,
-    max_waiters: usize,
-    permits_of: Option<PermitsOf<K>>,
-}
-
 /// What all keys of a map of semaphores have in common.
-pub struct Permits<K> {
-    /// The limit of all keys that have none of their own. An insertion reads it under the lock of
-    /// its shard, so [`set_permits`](Keyed::set_permits) finds the key there, or the key finds the
-    /// new limit here.
-    permits: AtomicUsize,
-    max_waiters: usize,
-    permits_of: Option<PermitsOf<K>>,
+pub struct Permits {
+    /// Has the options and the limit of all keys that have none of their own. An insertion reads the
+    /// limit under the lock of its shard, so [`set_permits`](Keyed::set_permits) finds the key there,
+    /// or the key finds the new limit here.
+    like: Semaphore,
 }
 
 /// 16 bytes.
@@ -47,52 +35,12 @@ pub struct PermitSlot {
     semaphore: Arc<Semaphore>,
 }
 
-impl KeyLimit for Semaphore {
-    type Permit = OwnedPermit;
-    type Cost = u32;
-    type Options<K> = Options<K>;
-    type Contents<K> = Permits<K>;
-
-    fn contents<K>(options: &Options<K>) -> Permits<K> {
-        Permits {
-            permits: AtomicUsize::new(options.permits),
-            max_waiters: options.max_waiters,
-            permits_of: options.permits_of.clone(),
-        }
-    }
-
-    fn describe<K, S>(keyed: &Keyed<K, Self, S>, to: &mut fmt::DebugStruct<'_, '_>) {
-        let permits = keyed.map.get().map(|map| map.contents.permits());
-        to.field("permits", &permits.unwrap_or(keyed.options.permits));
-    }
-
-    fn status<Q, S>(key: &Key<'_, Self, Q, S>, permit: Option<&OwnedPermit>) -> LimitStatus
-    where
-        Q: Hash + Eq + ToOwned + ?Sized,
-        S: BuildHasher,
-    {
-        match permit {
-            Some(permit) => permit.semaphore().status(),
-            None => LimitStatus::concurrency(key.snapshot()),
-        }
-    }
-
-    fn chunk_and_max_units<Q, S>(key: &Key<'_, Self, Q, S>) -> (u64, u64)
-    where
-        Q: Hash + Eq + ToOwned + ?Sized,
-        S: BuildHasher,
-    {
-        let most = key.snapshot().limit.clamp(1, u32::MAX.into());
-        (most.div_ceil(2), most)
-    }
-}
-
-impl<K> Contents for Permits<K> {
-    type Key = K;
+impl Contents for Permits {
     type Slot = PermitSlot;
     type ShardState = ();
-    type Asked = Option<usize>;
-    type Shared = Arc<Semaphore>;
+    type Setting = usize;
+    type Own = usize;
+    type Limiter = Semaphore;
 
     #[inline]
     fn hash(slot: &PermitSlot) -> u32 {
@@ -101,20 +49,16 @@ impl<K> Contents for Permits<K> {
 
     fn shard_state(&self) {}
 
-    fn ask(&self, key: &K) -> Option<usize> {
-        let permits = self.permits_of.as_ref()?(key);
+    fn own(&self, permits: usize) -> usize {
         // Checked here, where no lock is held.
-        assert_permits(permits);
-        Some(permits)
+        Semaphore::assert_permits(permits);
+        permits
     }
 
-    fn slot(&self, (): &mut (), asked: &Option<usize>, hash: u32) -> PermitSlot {
-        let permits = asked.unwrap_or_else(|| self.permits());
-        let semaphore = Semaphore::new(permits).max_waiters(self.max_waiters);
-        PermitSlot {
-            hash,
-            semaphore: Arc::new(semaphore),
-        }
+    fn slot(&self, (): &(), own: Option<&usize>, hash: u32) -> PermitSlot {
+        let permits = own.copied().unwrap_or_else(|| self.like.permits());
+        let semaphore = Arc::new(self.like.with_permits(permits));
+        PermitSlot { hash, semaphore }
     }
 
     fn idle_after(&self, slot: &mut PermitSlot, (): &(), _: Tick) -> Option<u64> {
@@ -123,81 +67,85 @@ impl<K> Contents for Permits<K> {
         (semaphore.available_permits() >= semaphore.permits()).then_some(0)
     }
 
+    fn limiter(slot: &PermitSlot) -> Option<&Arc<Semaphore>> {
+        Some(&slot.semaphore)
+    }
+
     fn too_many_keys(&self, _: Option<u64>) -> AcquireError {
         AcquireError::new(ErrorKind::TooManyKeys)
     }
 }
 
-impl<K> Limits for Permits<K> {
+impl KeyLimit for Semaphore {
     type Permit = OwnedPermit;
     type Cost = u32;
-    type Wait = Acquire<Arc<Semaphore>>;
+    type Wait = Acquire<Arc<Self>>;
+    type Setting = usize;
+    type Contents = Permits;
+    type State = Arc<Self>;
+
+    const SETTING: &'static str = "permits";
+
+    #[track_caller]
+    fn into_pattern(self) -> Self {
+        if self.is_closed() || self.in_use() > 0 {
+            too_late();
+        }
+        self
+    }
+
+    fn contents(&self, _: bool) -> Permits {
+        let like = self.with_permits(self.permits());
+        Permits { like }
+    }
+
+    fn pattern(contents: &Permits) -> &Self {
+        &contents.like
+    }
+
+    fn setting(&self) -> usize {
+        self.permits()
+    }
+
+    #[track_caller]
+    fn set(&self, permits: usize) {
+        self.set_permits(permits);
+    }
+
+    fn close(&self) {
+        self.close();
+    }
+
+    fn try_acquire(self: Arc<Self>, n: u32) -> Result<OwnedPermit, AcquireError> {
+        self.try_take(n)?;
+        Ok(OwnedPermit::new(self, n))
+    }
+
+    fn wait(self: Arc<Self>, n: u32) -> Acquire<Arc<Self>> {
+        Acquire::new(self, n)
+    }
 
     #[inline]
-    fn decide(
-        &self,
-        held: Held<'_, Self>,
-        n: u32,
-        _: Tick,
-        waits: bool,
-    ) -> Result<Entered<Self>, AcquireError> {
-        let semaphore = || Arc::clone(&held.slot.semaphore);
-        match Self::try_shared(semaphore(), n) {
-            Err(_) if waits => Ok(Err(semaphore())),
-            tried => tried.map(Ok),
+    fn decide(_: &Permits, held: Held<'_, Permits>, n: u32, _: Tick, waits: bool) -> Decided<Self> {
+        let semaphore = &held.slot.semaphore;
+        match Arc::clone(semaphore).try_acquire(n) {
+            Ok(permit) => Decided::Admitted(permit),
+            Err(_) if waits => Decided::ByLimiter(Arc::clone(semaphore)),
+            Err(error) => Decided::Refused(error),
         }
     }
 
-    fn shared(slot: &PermitSlot) -> Option<Arc<Semaphore>> {
-        Some(Arc::clone(&slot.semaphore))
+    fn state(_: &Permits, held: Held<'_, Permits>) -> Arc<Self> {
+        Arc::clone(&held.slot.semaphore)
     }
 
-    #[inline]
-    fn try_shared(semaphore: Arc<Semaphore>, n: u32) -> Result<OwnedPermit, AcquireError> {
-        semaphore.try_take(n)?;
-        Ok(OwnedPermit::new(semaphore, n))
+    fn status(semaphore: Arc<Self>) -> LimitStatus {
+        semaphore.status()
     }
 
-    fn wait_for_shared(semaphore: Arc<Semaphore>, n: u32) -> Acquire<Arc<Semaphore>> {
-        Acquire::new(semaphore, n)
+    fn chunk_and_max_units(semaphore: Arc<Self>) -> (u64, u64) {
+        (semaphore.chunk_units(), semaphore.max_units())
     }
-
-    fn close(semaphore: &Arc<Semaphore>) {
-        semaphore.close();
-    }
-
-    fn reset(semaphore: &Arc<Semaphore>, asked: &Option<usize>) {
-        if let Some(permits) = *asked {
-            semaphore.set_permits(permits);
-        }
-    }
-}
-
-impl<K> Permits<K> {
-    fn permits(&self) -> usize {
-        self.permits.load(Ordering::Relaxed)
-    }
-
-    /// Sets the current limit on the semaphore of a key. This wakes callers, which may set another
-    /// limit, so no lock is held. A call that arrives too late with an old limit notices that, and
-    /// sets the newer one.
-    fn resize(&self, semaphore: &Semaphore) {
-        loop {
-            let permits = self.permits();
-            semaphore.set_permits(permits);
-            if self.permits() == permits {
-                return;
-            }
-        }
-    }
-}
-
-#[track_caller]
-fn assert_permits(permits: usize) {
-    assert!(
-        permits <= Semaphore::MAX_PERMITS,
-        "a semaphore cannot have {permits} permits, see MAX_PERMITS"
-    );
 }
 
 /// One key of a map of semaphores.
@@ -219,70 +167,41 @@ impl<Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, Semaphore, Q, S> {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     pub fn snapshot(&self) -> Snapshot {
-        match self.present() {
-            Some(semaphore) => semaphore.snapshot(),
-            None => Snapshot::of_permits(self.permits_of_new(), 0, 0),
-        }
-    }
-
-    /// Returns the limit that the key gets when it is inserted.
-    fn permits_of_new(&self) -> usize {
-        let permits = &self.map().contents;
-        let asked = permits.ask(&self.key().to_owned());
-        asked.unwrap_or_else(|| permits.permits())
+        self.state().snapshot()
     }
 }
 
 /// Construction of a map of semaphores.
 impl<K> Keyed<K, Semaphore> {
-    /// Creates a map with `permits` permits for every key.
-    ///
-    /// # Panics
-    ///
-    /// Panics if `permits` is above [`Semaphore::MAX_PERMITS`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tollgate::Keyed;
-    ///
-    /// let hosts = Keyed::<String, _>::semaphores(2);
-    /// let host = hosts.key("example.org");
-    /// let permits = (host.try_acquire()?, host.try_acquire()?);
-    /// assert!(host.try_acquire().is_err());
-    /// assert!(hosts.key("example.com").try_acquire().is_ok());
-    /// # Ok::<_, tollgate::AcquireError>(())
-    /// ```
-    #[doc(alias = "new")]
-    #[track_caller]
-    pub const fn semaphores(permits: usize) -> Self {
-        assert!(
-            permits <= Semaphore::MAX_PERMITS,
-            "a semaphore cannot have so many permits, see MAX_PERMITS"
-        );
-        Self::with_options(Options {
-            permits,
-            max_waiters: usize::MAX,
-            permits_of: None,
-        })
+    const_fn! {
+        /// Creates a map with `permits` permits for every key. See [`new`](Self::new) for a map of
+        /// semaphores with options.
+        ///
+        /// # Panics
+        ///
+        /// Panics if `permits` is above [`Semaphore::MAX_PERMITS`].
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// use tollgate::Keyed;
+        ///
+        /// let hosts = Keyed::<String, _>::semaphores(2);
+        /// let host = hosts.key("example.org");
+        /// let permits = (host.try_acquire()?, host.try_acquire()?);
+        /// assert!(host.try_acquire().is_err());
+        /// assert!(hosts.key("example.com").try_acquire().is_ok());
+        /// # Ok::<_, tollgate::AcquireError>(())
+        /// ```
+        #[track_caller]
+        pub fn semaphores(permits: usize) -> Self {
+            Self::of_pattern(Semaphore::new(permits))
+        }
     }
 }
 
 /// Options of a map of semaphores.
 impl<K, S> Keyed<K, Semaphore, S> {
-    /// Limits the length of the wait queue of each key. See [`Semaphore::max_waiters`].
-    ///
-    /// # Panics
-    ///
-    /// Panics after the first use.
-    #[must_use]
-    #[track_caller]
-    pub const fn max_waiters(mut self, max_waiters: usize) -> Self {
-        self.first_use = self.first_use.assert_ahead();
-        self.options.max_waiters = max_waiters;
-        self
-    }
-
     /// Gives keys limits of their own: `permits_of` is called, under no lock, for each key that the
     /// map inserts. Call [`requota`](Self::requota) when its answer for a key has changed.
     ///
@@ -304,10 +223,8 @@ impl<K, S> Keyed<K, Semaphore, S> {
     /// ```
     #[must_use]
     #[track_caller]
-    pub fn permits(mut self, permits_of: impl Fn(&K) -> usize + Send + Sync + 'static) -> Self {
-        self.first_use = self.first_use.assert_ahead();
-        self.options.permits_of = Some(Arc::new(permits_of));
-        self
+    pub fn permits(self, permits_of: impl Fn(&K) -> usize + Send + Sync + 'static) -> Self {
+        self.with_settings(permits_of)
     }
 }
 
@@ -339,14 +256,7 @@ impl<K: Hash + Eq, S: BuildHasher> Keyed<K, Semaphore, S> {
     /// ```
     #[track_caller]
     pub fn set_permits(&self, permits: usize) {
-        assert_permits(permits);
-        let map = self.map();
-        let contents = &map.contents;
-        contents.permits.store(permits, Ordering::Relaxed);
-        if contents.permits_of.is_some() {
-            return;
-        }
-        self.visit_each(|semaphore| contents.resize(semaphore));
+        self.set_all(permits);
     }
 
     /// Refuses the waiters of each key that request more than its limit; see
@@ -361,16 +271,7 @@ impl<K: Hash + Eq, S: BuildHasher> Keyed<K, Semaphore, S> {
     /// hosts.reject_impossible();
     /// ```
     pub fn reject_impossible(&self) {
-        self.visit_each(Semaphore::reject_impossible);
-    }
-
-    /// Calls `visit` for the semaphore of each key, under no lock.
-    fn visit_each(&self, visit: impl Fn(&Semaphore)) {
-        for shard in self.map().each_shard() {
-            let slots = shard.table.iter().map(|entry| &entry.slot);
-            let semaphores: Vec<_> = slots.filter_map(Permits::<K>::shared).collect();
-            drop(shard);
-            semaphores.iter().for_each(|semaphore| visit(semaphore));
-        }
+        let map = self.map();
+        map.visit_limiters(|shard| shard.limiters(), Semaphore::reject_impossible);
     }
 }

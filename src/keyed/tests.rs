@@ -3,11 +3,11 @@
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, DefaultHasher};
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::contents::{Contents, Limits};
-use super::kind::KeyLimit;
-use super::map::{Guard, Map};
+use super::map::Map;
+use super::shard::Contents;
 use super::{Keyed, WhenFull};
 use crate::error::{AcquireError, ErrorKind};
 use crate::time::Tick;
@@ -20,11 +20,11 @@ struct Looked {
 }
 
 impl Contents for Looked {
-    type Key = u64;
     type Slot = u32;
     type ShardState = ();
-    type Asked = ();
-    type Shared = ();
+    type Setting = ();
+    type Own = ();
+    type Limiter = ();
 
     fn hash(slot: &u32) -> u32 {
         *slot
@@ -32,10 +32,14 @@ impl Contents for Looked {
 
     fn shard_state(&self) {}
 
-    fn ask(&self, _: &u64) {}
+    fn own(&self, (): ()) {}
 
-    fn slot(&self, (): &mut (), (): &(), hash: u32) -> u32 {
+    fn slot(&self, (): &(), _: Option<&()>, hash: u32) -> u32 {
         hash
+    }
+
+    fn limiter(_: &u32) -> Option<&Arc<()>> {
+        None
     }
 
     fn idle_after(&self, slot: &mut u32, (): &(), _: Tick) -> Option<u64> {
@@ -48,14 +52,15 @@ impl Contents for Looked {
     }
 }
 
-type Looks = Map<Looked, BuildHasherDefault<DefaultHasher>>;
+type Looks = Map<u64, Looked, BuildHasherDefault<DefaultHasher>>;
 
 fn map(keys: usize, idle_after: Option<u64>, when_full: WhenFull) -> Looks {
     let looked = Looked {
         idle_after,
         looked_at: RefCell::default(),
     };
-    Map::new(looked, BuildHasherDefault::default(), keys, when_full)
+    let hasher = BuildHasherDefault::default();
+    Map::new(looked, None, hasher, keys, when_full)
 }
 
 /// Uses a key, and returns how many entries it looked at.
@@ -81,7 +86,7 @@ fn a_new_key_looks_at_no_more_than_six_entries() {
             let (_, looked) = bring(&map, key);
             assert!(looked <= 6, "{looked} with {}", map.len());
             // A key that is present looks at none.
-            let there = map.copies().next().expect("there is one");
+            let there = map.copies(|_, _, _| true).next().expect("there is one");
             assert_eq!(bring(&map, there), (true, 0));
         }
         assert!(map.len() <= 1000);
@@ -101,7 +106,10 @@ fn looks_leave_no_entry_out() {
             assert!(!bring(&map, new.next().expect("endless")).0);
         }
         let looked_at: HashSet<u32> = map.contents.looked_at.borrow().iter().copied().collect();
-        let hashes: HashSet<u32> = map.copies().map(|key| map.hash(&key)).collect();
+        let hashes: HashSet<u32> = map
+            .copies(|_, _, _| true)
+            .map(|key| map.hash(&key))
+            .collect();
         assert_eq!(looked_at, hashes);
     }
 }
@@ -136,15 +144,11 @@ fn keys_that_come_and_go_do_not_grow_a_map_with_room() {
     );
 }
 
-type Rates = <RateLimiter as KeyLimit>::Contents<u64>;
-
 /// Returns how many keys have limiters of their own, and how many hashes are in the lists of these.
 fn dedicated(users: &Keyed<u64, RateLimiter>) -> (usize, usize) {
     let mut counts = (0, 0);
     for shard in users.map().each_shard() {
-        let shard: Guard<'_, Rates> = shard;
-        let slots = shard.table.iter().map(|entry| &entry.slot);
-        counts.0 += slots.filter_map(Rates::shared).count();
+        counts.0 += shard.limiters().len();
         counts.1 += shard.state.listed();
     }
     counts
@@ -155,9 +159,8 @@ fn dedicated(users: &Keyed<u64, RateLimiter>) -> (usize, usize) {
 #[test]
 fn limiters_that_were_needed_when_looked_after_are_reclaimed_later() {
     let clock = Clock::manual();
-    let users = Keyed::<u64, _>::rate_limiters(Quota::per_second(1))
-        .max_keys(60)
-        .clock(&clock);
+    let each = RateLimiter::new(Quota::per_second(1)).clock(&clock);
+    let users = Keyed::<u64, _>::new(each).max_keys(60);
     let bring = |keys: std::ops::Range<u64>| {
         for key in keys {
             users.key(&key).try_acquire().unwrap();
@@ -178,9 +181,8 @@ fn limiters_that_were_needed_when_looked_after_are_reclaimed_later() {
 #[test]
 fn a_key_that_waits_again_is_listed_once() {
     let clock = Clock::manual();
-    let users = Keyed::<u64, _>::rate_limiters(Quota::per_second(1))
-        .max_keys(60)
-        .clock(&clock);
+    let each = RateLimiter::new(Quota::per_second(1)).clock(&clock);
+    let users = Keyed::<u64, _>::new(each).max_keys(60);
     users.key(&0).charge(1_000_000).unwrap();
     let _stays = users.key(&0).reserve().unwrap();
     for _ in 0..100 {
@@ -193,9 +195,8 @@ fn a_key_that_waits_again_is_listed_once() {
 #[test]
 fn evicted_keys_are_taken_off_the_list() {
     let clock = Clock::manual();
-    let users = Keyed::<u64, _>::rate_limiters(Quota::per_second(1))
-        .max_keys(4)
-        .clock(&clock);
+    let each = RateLimiter::new(Quota::per_second(1)).clock(&clock);
+    let users = Keyed::<u64, _>::new(each).max_keys(4);
     for key in 0..1000 {
         users.key(&key).try_acquire().unwrap();
         drop(users.key(&key).reserve().unwrap());

@@ -32,7 +32,7 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Throttle for 
     }
 
     fn rollback(&self, permit: T::Permit) {
-        T::rollback(self, permit);
+        T::settle(self, permit, 0);
     }
 
     fn wakes_outside_locks(&self) -> bool {
@@ -100,17 +100,17 @@ impl<T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Weighted for Key<
     }
 
     fn max_units(&self) -> u64 {
-        T::chunk_and_max_units(self).1
+        T::chunk_and_max_units(self.state()).1
     }
 
     fn chunk_units(&self) -> u64 {
-        T::chunk_and_max_units(self).0
+        T::chunk_and_max_units(self.state()).0
     }
 }
 
 impl<T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Inspect for Key<'_, T, Q, S> {
-    fn inspect(&self, permit: Option<&T::Permit>, each: &mut dyn FnMut(usize, LimitStatus)) {
-        each(0, T::status(self, permit));
+    fn inspect(&self, _: Option<&T::Permit>, each: &mut dyn FnMut(usize, LimitStatus)) {
+        each(0, T::status(self.state()));
     }
 }
 
@@ -121,10 +121,10 @@ impl<T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, T, Q, S> 
     /// # Examples
     ///
     /// ```
-    /// use tollgate::{Clock, Keyed, Quota};
+    /// use tollgate::{Clock, Keyed, Quota, RateLimiter};
     ///
-    /// let bytes = Keyed::<u64, _>::rate_limiters(Quota::per_second(1000).burst(1000))
-    ///     .clock(Clock::manual());
+    /// let each = RateLimiter::new(Quota::per_second(1000).burst(1000)).clock(Clock::manual());
+    /// let bytes = Keyed::<u64, _>::new(each);
     /// bytes.key(&7).cost(600).try_acquire()?;
     /// assert_eq!(bytes.key(&7).snapshot().available, 400);
     ///

@@ -12,7 +12,7 @@
 //! | `until_ready_with_jitter`, `until_n_ready_with_jitter`, and for keys `until_key_ready_with_jitter`, `until_key_n_ready_with_jitter` | the same without jitter: waiters are released one by one |
 //! | `Jitter::up_to(d)`, `Jitter::new(min, d)` | [`.jitter(d)`](crate::RateLimiter::jitter), added to the `retry_after` of rejections; no minimum |
 //! | `RateLimiter::keyed`, `dashmap`, `hashmap`, `DefaultKeyedRateLimiter` | [`Keyed::rate_limiters`](crate::Keyed::rate_limiters), a `Keyed<K, RateLimiter>` |
-//! | `dashmap_with_clock`, `hashmap_with_clock`, `dashmap_with_hasher`, `hashmap_with_hasher`, `dashmap_with_clock_and_hasher`, `hashmap_with_clock_and_hasher` | [`.clock(..)`](crate::Keyed::clock), [`.hasher(..)`](crate::Keyed::hasher) |
+//! | `dashmap_with_clock`, `hashmap_with_clock`, `dashmap_with_hasher`, `hashmap_with_hasher`, `dashmap_with_clock_and_hasher`, `hashmap_with_clock_and_hasher` | `.clock(..)` of the limiter that [`Keyed::new`](crate::Keyed::new) takes, [`.hasher(..)`](crate::Keyed::hasher) |
 //! | `check_key`, `check_key_n` | [`key(&k)`](crate::Keyed::key)[`.try_acquire()`](crate::keyed::Key::try_acquire), [`.try_acquire_many(n)`](crate::keyed::Key::try_acquire_many) |
 //! | `until_key_ready`, `until_key_n_ready` | [`key(&k)`](crate::Keyed::key)[`.acquire()`](crate::keyed::Key::acquire), [`.acquire_many(n)`](crate::keyed::Key::acquire_many) |
 //! | `retain_recent`, `shrink_to_fit` | not needed: [`max_keys`](crate::Keyed::max_keys) bounds the memory; [`shrink`](crate::Keyed::shrink) does both |
@@ -68,7 +68,7 @@
 //! // not_until.wait_time_from(clock.now())
 //! assert_eq!(refused.retry_after(), Some(Duration::from_millis(20)));
 //!
-//! let users = Keyed::rate_limiters(Quota::per_minute(5).burst(5)).clock(&clock);
+//! let users = Keyed::new(RateLimiter::new(Quota::per_minute(5).burst(5)).clock(&clock));
 //! users.key("ann").try_acquire()?; // users.check_key(&"ann")
 //! # Ok::<_, tollgate::AcquireError>(())
 //! ```

@@ -21,7 +21,7 @@ use super::charge::Charge;
 use super::limiter::RateLimiter;
 use super::queue::Request;
 use super::shared::{Decided, Shared};
-use crate::error::AcquireError;
+use crate::error::{AcquireError, ErrorKind};
 use crate::time::{Tick, wait_for};
 use crate::wait::{remaining_timeout, report_clock};
 use crate::wait_queue::{WaiterId, lock_if_served};
@@ -231,7 +231,10 @@ impl Call {
             // Until the head is due; or, if no call may wait, until this call is.
             let free = locked.next_due().unwrap_or(due);
             let after = config.jittered(wait_for(free, now));
-            return Some(Poll::Ready(Err(AcquireError::queue_full(after))));
+            return Some(Poll::Ready(Err(AcquireError::after(
+                ErrorKind::QueueFull,
+                after,
+            ))));
         }
         let after = wait_for(due, now);
         if remaining_timeout().is_some_and(|budget| after > budget) {

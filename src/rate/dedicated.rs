@@ -10,21 +10,56 @@ use std::time::Duration;
 use super::limiter::RateLimiter;
 use super::options::Config;
 use super::shared::Shared;
-use crate::algorithm::Tat;
+use crate::algorithm::{Algorithm, Tat};
 use crate::quota::Quota;
 use crate::sync::{Ordering, fence};
 use crate::time::Tick;
 
+/// The limiter that those of all keys are like. It charges nothing itself.
 impl RateLimiter {
-    /// Returns the options that the limiters of many keys share.
-    pub(crate) fn template(&self) -> Config {
-        Config {
-            clock: self.config.clock.resolved(),
-            aligned: true,
-            ..self.config.clone()
+    /// Lets windows begin at the multiples of their length, also after the length changes, so that those
+    /// of all keys begin together.
+    ///
+    /// # Panics
+    ///
+    /// Panics after the first use.
+    #[track_caller]
+    pub(crate) const fn aligned(self) -> Self {
+        let mut limiter = self.unused();
+        limiter.config.aligned = true;
+        limiter
+    }
+
+    pub(crate) const fn chosen_algorithm(&self) -> Algorithm {
+        self.config.algorithm
+    }
+
+    /// Returns another handle of the limiter.
+    pub(crate) fn handle(&self) -> Self {
+        Self {
+            config: self.config.clone(),
+            shared: OnceLock::from(Arc::clone(self.shared())),
+            ..Self::new(self.quota)
         }
     }
 
+    /// Returns the options of the limiters of keys.
+    pub(crate) fn options(&self) -> &Config {
+        &self.shared().config
+    }
+
+    /// Creates the limiter of a key with a backlog.
+    pub(crate) fn promote(&self, quota: Quota, generation: u64, tat: Tat) -> Arc<Self> {
+        let shared = Shared::with_backlog(quota, self.options().clone(), generation, tat);
+        Arc::new(Self {
+            shared: OnceLock::from(shared),
+            ..Self::new(quota)
+        })
+    }
+}
+
+/// The limiter of a key.
+impl RateLimiter {
     /// Returns the end of its backlog and its quota, if forgetting the rest loses nothing: there is
     /// no other handle and no waiter, it is open, and every charge ever made is paid off. Only
     /// valid where no other thread can get a handle meanwhile.
@@ -70,16 +105,5 @@ impl RateLimiter {
         // visible.
         fence(Ordering::Acquire);
         others
-    }
-}
-
-impl Config {
-    /// Creates the limiter of a key with a backlog.
-    pub(crate) fn promote(&self, quota: Quota, generation: u64, tat: Tat) -> Arc<RateLimiter> {
-        let shared = Shared::with_backlog(quota, self.clone(), generation, tat);
-        Arc::new(RateLimiter {
-            shared: OnceLock::from(shared),
-            ..RateLimiter::new(quota)
-        })
     }
 }

@@ -26,7 +26,6 @@ pub use self::charge::Charge;
 pub use self::leaky_bucket::LeakyBucket;
 pub use self::limiter::RateLimiter;
 pub use self::local::LocalLimiter;
-pub(crate) use self::options::Config;
 pub use self::options::{MissedTickBehavior, Oversize};
 pub use self::reservation::Reservation;
 pub use crate::algorithm::QuotaChange;

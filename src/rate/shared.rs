@@ -18,7 +18,7 @@ use super::queue::QueueState;
 use super::state::{AtomicState, SharedParams, StateSnapshot};
 use crate::algorithm::sliding_log::{Claim, Ring};
 use crate::algorithm::{LAST_TICK, Receipt, RuleState, Tat, fresh_generation, tick_or_never};
-use crate::error::AcquireError;
+use crate::error::{AcquireError, Cause};
 use crate::quota::Quota;
 use crate::sync::{Mutex, MutexGuard, back_off, lock};
 use crate::time::{ByRuntime, Counter, Deadline, Tick};
@@ -128,7 +128,7 @@ impl Shared {
                 admitted.map_err(|due| {
                     let refused = self.config.limited(due, locked.now);
                     match locked.is_paused() {
-                        true => refused.paused(),
+                        true => refused.because(Cause::Paused),
                         false => refused,
                     }
                 })

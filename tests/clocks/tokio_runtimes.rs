@@ -122,8 +122,9 @@ fn static_limiter_in_a_hundred_runtimes_at_once_is_that_of_each_alone() {
 /// The keys of a static restarted whenever another runtime used any of them.
 #[test]
 fn static_keys_in_a_hundred_runtimes_at_once_are_those_of_each_alone() {
-    static USERS: LazyLock<Users> =
-        LazyLock::new(|| Users::rate_limiters(Quota::per_hour(1).burst(2)).clock(Clock::tokio()));
+    static USERS: LazyLock<Users> = LazyLock::new(|| {
+        Users::new(RateLimiter::new(Quota::per_hour(1).burst(2)).clock(Clock::tokio()))
+    });
     in_a_hundred_runtimes(|turns| async move {
         let begun = Instant::now();
         for key in [1, 2] {

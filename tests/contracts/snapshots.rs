@@ -165,7 +165,7 @@ fn snapshot_of_a_rate_counts_what_is_not_paid_off() {
 #[test]
 fn snapshot_of_a_key_is_that_of_its_limit() {
     let clock = Clock::manual();
-    let users = Keyed::<u8, _>::rate_limiters(Quota::per_hour(1).burst(3)).clock(&clock);
+    let users = Keyed::<u8, _>::new(RateLimiter::new(Quota::per_hour(1).burst(3)).clock(&clock));
     row(users.key(&1).snapshot(), [3, 0, 3, 0]);
     assert!(users.is_empty());
     users.key(&1).try_acquire_many(2).unwrap();

@@ -3,7 +3,7 @@
 use std::hash::{BuildHasherDefault, DefaultHasher, Hasher};
 use std::time::Duration;
 
-use tollgate::{Clock, ErrorKind, ManualClock, Quota, WhenFull};
+use tollgate::{Clock, ErrorKind, ManualClock, Quota, RateLimiter, WhenFull};
 
 use super::world::Users;
 use crate::support::{Waiter, kind};
@@ -13,10 +13,10 @@ const SECOND: Duration = Duration::from_secs(1);
 fn users(keys: usize, when_full: WhenFull) -> (Users, ManualClock) {
     let clock = Clock::manual();
     let quota = Quota::per_second(1).burst(4);
-    let users = Users::rate_limiters(quota)
+    let users = Users::new(RateLimiter::new(quota).clock(&clock))
         .max_keys(keys)
         .when_full(when_full);
-    (users.clock(&clock), clock)
+    (users, clock)
 }
 
 #[test]
@@ -241,10 +241,9 @@ impl Hasher for Same {
 #[test]
 fn keys_with_equal_hashes_are_different_keys() {
     let clock = Clock::manual();
-    let users = Users::rate_limiters(Quota::per_second(1).burst(100))
+    let users = Users::new(RateLimiter::new(Quota::per_second(1).burst(100)).clock(&clock))
         .max_keys(60)
-        .hasher(BuildHasherDefault::<Same>::default())
-        .clock(&clock);
+        .hasher(BuildHasherDefault::<Same>::default());
     for key in 0..60 {
         users
             .key(&key)

@@ -95,11 +95,9 @@ proptest! {
         let clock = Clock::manual();
         clock.advance(Duration::from_nanos(123_456_789));
         let of = move |key: u32| quotas[if own { key as usize % 4 } else { 0 }];
-        let mut users = Users::rate_limiters(quotas[0])
-            .algorithm(rule)
+        let mut users = Users::new(RateLimiter::new(quotas[0]).algorithm(rule).clock(&clock))
             .max_keys(8)
-            .when_full(WhenFull::Evict)
-            .clock(&clock);
+            .when_full(WhenFull::Evict);
         if own {
             users = users.quotas(move |key| of(*key));
         }
@@ -127,9 +125,11 @@ proptest! {
 #[test]
 fn set_quota_for_all_keys_is_done_at_once_by_every_rule() {
     for rule in other_words() {
-        let users = Users::rate_limiters(Quota::per_day(20))
-            .algorithm(rule)
-            .clock(Clock::manual());
+        let users = Users::new(
+            RateLimiter::new(Quota::per_day(20))
+                .algorithm(rule)
+                .clock(Clock::manual()),
+        );
         let most = users.key(&1).snapshot().available;
         users.key(&1).try_acquire_many(most).unwrap();
         users.set_quota(Quota::per_day(40));
@@ -144,14 +144,16 @@ fn set_quota_for_all_keys_is_done_at_once_by_every_rule() {
 #[test]
 fn quota_of_a_key_that_does_not_fit_leaves_the_map_as_it_was() {
     let clock = Clock::manual();
-    let users = Users::rate_limiters(Quota::per_second(4))
-        .algorithm(Algorithm::FixedWindow)
-        .max_keys(4)
-        .quotas(|key| match key {
-            0 => Quota::per_second(4).burst(2),
-            _ => Quota::per_second(4),
-        })
-        .clock(&clock);
+    let users = Users::new(
+        RateLimiter::new(Quota::per_second(4))
+            .algorithm(Algorithm::FixedWindow)
+            .clock(&clock),
+    )
+    .max_keys(4)
+    .quotas(|key| match key {
+        0 => Quota::per_second(4).burst(2),
+        _ => Quota::per_second(4),
+    });
     let expected = "a window or a log allows its whole count at once";
     users.key(&1).try_acquire_many(3).unwrap();
     users.key(&2).try_acquire_many(4).unwrap();

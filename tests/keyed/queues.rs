@@ -13,7 +13,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 fn users(burst: u64) -> (Arc<Users>, ManualClock) {
     let clock = Clock::manual();
-    let users = Users::rate_limiters(Quota::per_second(1).burst(burst)).clock(&clock);
+    let users = Users::new(RateLimiter::new(Quota::per_second(1).burst(burst)).clock(&clock));
     (Arc::new(users), clock)
 }
 
@@ -134,10 +134,12 @@ fn acquire_that_will_not_fit_is_refused_as_a_limiter_refuses() {
             .max_waiters(max_waiters)
             .missed_tick(MissedTickBehavior::Delay)
             .clock(&clock);
-        let users = Users::rate_limiters(quota)
-            .max_waiters(max_waiters)
-            .missed_tick(MissedTickBehavior::Delay)
-            .clock(&clock);
+        let users = Users::new(
+            RateLimiter::new(quota)
+                .max_waiters(max_waiters)
+                .missed_tick(MissedTickBehavior::Delay)
+                .clock(&clock),
+        );
         let user = users.key(&1);
         limiter.try_acquire().unwrap();
         user.try_acquire().unwrap();

@@ -16,12 +16,10 @@ fn requota_asks_for_the_quota_of_a_key_again() {
     let (clock, burst) = (Clock::manual(), Arc::new(AtomicU64::new(4)));
     let users = {
         let burst = Arc::clone(&burst);
-        Users::rate_limiters(Quota::per_hour(1))
-            .quotas(move |_| {
-                let burst = burst.load(Ordering::Relaxed);
-                Quota::per_second(burst).burst(burst)
-            })
-            .clock(&clock)
+        Users::new(RateLimiter::new(Quota::per_hour(1)).clock(&clock)).quotas(move |_| {
+            let burst = burst.load(Ordering::Relaxed);
+            Quota::per_second(burst).burst(burst)
+        })
     };
     let user = users.key(&1);
     user.try_acquire_many(2).unwrap();
@@ -62,7 +60,7 @@ fn quota_is_asked_for_under_no_lock() {
 #[test]
 fn set_quota_for_all_keeps_what_was_spent_in_proportion() {
     let clock = Clock::manual();
-    let users = Users::rate_limiters(Quota::per_second(4).burst(4)).clock(&clock);
+    let users = Users::new(RateLimiter::new(Quota::per_second(4).burst(4)).clock(&clock));
     let spent = users.key(&1).try_acquire_many(2).unwrap();
     users.key(&2).try_acquire_many(4).unwrap();
     let mut waiter = Waiter::parked(users.key(&2).acquire_many(4));
@@ -80,7 +78,7 @@ fn set_quota_for_all_keeps_what_was_spent_in_proportion() {
 #[test]
 fn keys_are_those_with_a_debt_or_a_waiter() {
     let clock = Clock::manual();
-    let users = Users::rate_limiters(Quota::per_second(1).burst(2)).clock(&clock);
+    let users = Users::new(RateLimiter::new(Quota::per_second(1).burst(2)).clock(&clock));
     users.key(&1).try_acquire().unwrap();
     users.key(&2).try_acquire_many(2).unwrap();
     let mut waiter = Waiter::parked(users.key(&2).acquire_many(2));
@@ -101,7 +99,7 @@ fn keys_are_those_with_a_debt_or_a_waiter() {
 #[test]
 fn keys_after_time_has_passed_leaves_out_those_that_have_recovered() {
     let clock = Clock::manual();
-    let users = Users::rate_limiters(Quota::per_second(1)).clock(&clock);
+    let users = Users::new(RateLimiter::new(Quota::per_second(1)).clock(&clock));
     (0..1000).for_each(|user| drop(users.key(&user).try_acquire()));
     let mut keys = users.keys();
     let user = keys.next().unwrap();
@@ -124,10 +122,9 @@ fn map_in_a_static_is_ready_at_once() {
 #[test]
 fn every_key_keeps_its_quota_when_the_map_is_full() {
     let clock = Clock::manual();
-    let users = Users::rate_limiters(Quota::per_second(1))
+    let users = Users::new(RateLimiter::new(Quota::per_second(1)).clock(&clock))
         .max_keys(2000)
-        .quotas(|key| Quota::per_second(1 + u64::from(*key)).burst(1 + u64::from(*key)))
-        .clock(&clock);
+        .quotas(|key| Quota::per_second(1 + u64::from(*key)).burst(1 + u64::from(*key)));
     let users = Arc::new(users);
     let mut waiters = Vec::new();
     for key in 0..2000 {
@@ -173,9 +170,7 @@ fn try_acquire_of_a_key_that_came_and_went_meanwhile_is_charged_now() {
             Quota::per_second(1)
         }
     };
-    let map = Keyed::rate_limiters(Quota::per_second(1))
-        .clock(&clock)
-        .quotas(quotas);
+    let map = Keyed::new(RateLimiter::new(Quota::per_second(1)).clock(&clock)).quotas(quotas);
     assert!(users.set(map).is_ok());
     let charge = users.get().unwrap().key(&1).try_acquire().unwrap();
     assert_eq!(charge.at().as_nanos(), 1_100_000_000);

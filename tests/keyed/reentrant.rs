@@ -67,10 +67,9 @@ fn key_may_use_the_map_when_it_is_hashed_cloned_and_dropped() {
     let clock = Clock::manual();
     let map = MAP.get_or_init(|| {
         // One shard.
-        Map::rate_limiters(Quota::per_second(1))
+        Map::new(RateLimiter::new(Quota::per_second(1)).clock(&clock))
             .max_keys(3)
             .when_full(WhenFull::Evict)
-            .clock(&clock)
     });
     CALLBACK.set(Some(|| {
         let key = Noisy(u32::MAX);
@@ -116,9 +115,8 @@ fn key_that_panics_when_it_is_compared_breaks_nothing() {
 #[test]
 fn retain_may_ask_the_map() {
     let clock = Clock::manual();
-    let users = Keyed::<u32, _>::rate_limiters(Quota::per_second(1).burst(2))
-        .max_keys(10)
-        .clock(&clock);
+    let users = Keyed::<u32, _>::new(RateLimiter::new(Quota::per_second(1).burst(2)).clock(&clock))
+        .max_keys(10);
     for key in 0..10 {
         users
             .key(&key)
@@ -144,7 +142,7 @@ fn retain_may_ask_the_map() {
 #[test]
 fn waker_may_set_the_quota_that_wakes_it() {
     let clock = Clock::manual();
-    let users = Keyed::<u32, _>::rate_limiters(Quota::per_hour(1)).clock(&clock);
+    let users = Keyed::<u32, _>::new(RateLimiter::new(Quota::per_hour(1)).clock(&clock));
     let users = Arc::new(users);
     let mut waiters = Vec::new();
     for key in 0..40 {

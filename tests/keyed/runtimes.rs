@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::runtime::Runtime;
 use tokio::time::sleep;
-use tollgate::{Clock, ErrorKind, Quota, WhenFull};
+use tollgate::{Clock, ErrorKind, Quota, RateLimiter, WhenFull};
 
 use super::world::Users;
 use crate::support::{Waiter, kind, paused_runtime};
@@ -14,7 +14,7 @@ use crate::support::{Waiter, kind, paused_runtime};
 const HOUR: Duration = Duration::from_secs(3600);
 
 fn users() -> Users {
-    Users::rate_limiters(Quota::per_hour(1)).clock(Clock::tokio())
+    Users::new(RateLimiter::new(Quota::per_hour(1)).clock(Clock::tokio()))
 }
 
 fn pass(runtime: &Runtime, time: Duration) {
@@ -23,8 +23,9 @@ fn pass(runtime: &Runtime, time: Duration) {
 
 #[test]
 fn keys_met_in_two_runtimes_by_turns_limit_both() {
-    let own = Users::rate_limiters(Quota::per_day(1)).quotas(|_| Quota::per_hour(1));
-    for users in [users(), own.clock(Clock::tokio())] {
+    let own = Users::new(RateLimiter::new(Quota::per_day(1)).clock(Clock::tokio()))
+        .quotas(|_| Quota::per_hour(1));
+    for users in [users(), own] {
         let runtimes = [paused_runtime(), paused_runtime()];
         for free in [true, false, false] {
             for runtime in &runtimes {
@@ -85,10 +86,9 @@ fn max_keys_ignores_what_is_owed_in_a_runtime_that_has_ended() {
 
 #[test]
 fn evict_drops_the_key_that_owes_least_but_none_with_waiters() {
-    let users = Users::rate_limiters(Quota::per_hour(1).burst(4))
+    let users = Users::new(RateLimiter::new(Quota::per_hour(1).burst(4)).clock(Clock::tokio()))
         .max_keys(3)
-        .when_full(WhenFull::Evict)
-        .clock(Clock::tokio());
+        .when_full(WhenFull::Evict);
     let [here, other] = [paused_runtime(), paused_runtime()];
     let mut waiter = other.block_on(async {
         users.key(&0).try_acquire_many(4).unwrap();
@@ -137,8 +137,8 @@ fn retain_and_shrink_drop_keys_as_on_other_clocks() {
 #[test]
 fn key_that_has_recovered_for_a_minute_is_replaced_though_there_is_room() {
     for (millis, len) in [(60_999, 2), (61_000, 1)] {
-        let users = Users::rate_limiters(Quota::per_second(1)).max_keys(10);
-        let users = users.clock(Clock::tokio());
+        let each = RateLimiter::new(Quota::per_second(1)).clock(Clock::tokio());
+        let users = Users::new(each).max_keys(10);
         paused_runtime().block_on(async {
             users.key(&1).try_acquire().unwrap();
             sleep(Duration::from_millis(millis)).await;
@@ -153,10 +153,9 @@ fn key_that_has_recovered_for_a_minute_is_replaced_though_there_is_room() {
 fn set_quota_requota_and_close_reach_every_runtime() {
     let count = Arc::new(AtomicU64::new(4));
     let answer = Arc::clone(&count);
-    let own = Users::rate_limiters(Quota::per_day(1))
-        .quotas(move |_| Quota::per_hour(1).burst(answer.load(Ordering::Relaxed)))
-        .clock(Clock::tokio());
-    let common = Users::rate_limiters(Quota::per_hour(1).burst(4)).clock(Clock::tokio());
+    let own = Users::new(RateLimiter::new(Quota::per_day(1)).clock(Clock::tokio()))
+        .quotas(move |_| Quota::per_hour(1).burst(answer.load(Ordering::Relaxed)));
+    let common = Users::new(RateLimiter::new(Quota::per_hour(1).burst(4)).clock(Clock::tokio()));
     let runtimes = [paused_runtime(), paused_runtime()];
     for (users, is_own) in [(&common, false), (&own, true)] {
         let mut waiters = runtimes.each_ref().map(|runtime| {

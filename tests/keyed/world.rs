@@ -93,12 +93,14 @@ impl World {
         clock.advance(Duration::from_nanos(123_456_789));
         let moved = own.then(|| Arc::new(AtomicUsize::new(0)));
         let quota = quotas[0];
-        let mut users = Users::rate_limiters(quota)
-            .algorithm(algorithm)
-            .max_keys(max_keys)
-            .when_full(WhenFull::Reject)
-            .oversize(oversize)
-            .clock(&clock);
+        let mut users = Users::new(
+            RateLimiter::new(quota)
+                .algorithm(algorithm)
+                .oversize(oversize)
+                .clock(&clock),
+        )
+        .max_keys(max_keys)
+        .when_full(WhenFull::Reject);
         if let Some(moved) = &moved {
             let moved = Arc::clone(moved);
             users = users.quotas(move |key| {

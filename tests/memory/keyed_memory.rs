@@ -33,10 +33,9 @@ fn stated(keys: usize, size: usize) -> f64 {
 }
 
 fn users(max_keys: usize, when_full: WhenFull) -> Keyed<u64, RateLimiter> {
-    Keyed::<u64, _>::rate_limiters(Quota::per_hour(10).burst(10))
+    Keyed::<u64, _>::new(RateLimiter::new(Quota::per_hour(10).burst(10)).clock(Clock::manual()))
         .max_keys(max_keys)
         .when_full(when_full)
-        .clock(Clock::manual())
 }
 
 /// Holds the bytes for a key that is not counted: the first use may set up things for the process.
@@ -84,7 +83,7 @@ fn keys_without_bound_take_no_more_than_was_said() {
 /// About 900 bytes and 720, beside the 55 that a key takes on every clock.
 #[cfg(feature = "tokio")]
 fn keys_on_tokios_time_take_a_limiter_and_a_state_for_each_runtime() {
-    let users = Keyed::<u64, _>::rate_limiters(Quota::per_hour(1)).clock(Clock::tokio());
+    let users = Keyed::<u64, _>::new(RateLimiter::new(Quota::per_hour(1)).clock(Clock::tokio()));
     let runtimes = [(); 3].map(|()| crate::support::paused_runtime());
     let use_all = |runtime: &tokio::runtime::Runtime| {
         let region = Region::new(COUNTED);
@@ -99,9 +98,8 @@ fn keys_on_tokios_time_take_a_limiter_and_a_state_for_each_runtime() {
 fn few_keys_take_less_and_shrink_gives_back() {
     let clock = Clock::manual();
     let region = Region::new(COUNTED);
-    let users = Keyed::<u64, _>::rate_limiters(Quota::per_second(1))
-        .hasher(BuildHasherDefault::<DefaultHasher>::default())
-        .clock(&clock);
+    let users = Keyed::<u64, _>::new(RateLimiter::new(Quota::per_second(1)).clock(&clock))
+        .hasher(BuildHasherDefault::<DefaultHasher>::default());
     for key in 0..1000 {
         users.key(&key).try_acquire().unwrap();
     }
@@ -118,9 +116,8 @@ fn few_keys_take_less_and_shrink_gives_back() {
 /// Queues of many keys, one after the other, leave as much as those of few.
 fn nothing_is_left_of_queues() {
     let clock = Clock::manual();
-    let users = Keyed::<u64, _>::rate_limiters(Quota::per_second(1))
-        .max_keys(1000)
-        .clock(&clock);
+    let users =
+        Keyed::<u64, _>::new(RateLimiter::new(Quota::per_second(1)).clock(&clock)).max_keys(1000);
     let users = Arc::new(users);
     let wait = |from: u64| {
         for key in from..from + 2000 {
@@ -143,9 +140,9 @@ fn nothing_is_left_of_queues() {
 
 fn nothing_is_allocated_for_keys_that_are_there() {
     let clock = Clock::manual();
-    let users = Keyed::<String, _>::rate_limiters(Quota::per_hour(1).burst(2))
-        .max_keys(1)
-        .clock(&clock);
+    let users =
+        Keyed::<String, _>::new(RateLimiter::new(Quota::per_hour(1).burst(2)).clock(&clock))
+            .max_keys(1);
     users.key("ann").try_acquire().unwrap();
     let allocated = || {
         let region = Region::new(COUNTED);

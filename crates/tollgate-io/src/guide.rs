@@ -41,7 +41,8 @@
 //! async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //!     // The clock is for the paused time of this program. A burst is 80 ms,
 //!     // and at least 2,048 bytes.
-//!     let clients = Keyed::rate_limiters(Quota::bytes_per_second(200_000)).clock(Clock::tokio());
+//!     let each = RateLimiter::new(Quota::bytes_per_second(200_000)).clock(Clock::tokio());
+//!     let clients = Keyed::new(each);
 //!     let total = RateLimiter::new(Quota::bytes_per_second(500_000)).clock(Clock::tokio());
 //!     let limits = Arc::new(Limits { clients: Arc::new(clients), total: Arc::new(total) });
 //!

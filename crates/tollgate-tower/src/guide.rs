@@ -27,7 +27,8 @@
 //!
 //! fn app(clock: Clock) -> Router {
 //!     // One request a second for each client, and five at once after a pause.
-//!     let clients = Keyed::rate_limiters(Quota::per_second(1).burst(5)).clock(clock.clone());
+//!     let each = RateLimiter::new(Quota::per_second(1).burst(5)).clock(clock.clone());
+//!     let clients = Keyed::new(each);
 //!     let total = RateLimiter::new(Quota::per_second(1000).burst(100)).clock(clock);
 //!     let (clients, total) = (Arc::new(clients), Arc::new(total));
 //!     // 64 requests at once, at most four of one client.

@@ -62,7 +62,8 @@ pub(crate) struct Snapshot {
 
 impl Limits {
     pub(crate) fn new(settings: Arc<Settings>, clock: Clock) -> Self {
-        let clients = Keyed::rate_limiters(Quota::per_second(5).burst(10)).clock(clock.clone());
+        let clients =
+            Keyed::new(RateLimiter::new(Quota::per_second(5).burst(10)).clock(clock.clone()));
         let shared = RateLimiter::new(quota(&settings)).clock(clock.clone());
         let decisions = Decisions {
             admitted: Meter::new(&clock),

@@ -381,6 +381,22 @@ impl Semaphore {
     }
 }
 
+/// Semaphores of keys.
+impl Semaphore {
+    /// Creates a semaphore with so many permits, and the options of this one.
+    pub(crate) fn with_permits(&self, permits: usize) -> Self {
+        Self::new(permits).max_waiters(self.max_waiters)
+    }
+
+    #[track_caller]
+    pub(crate) fn assert_permits(permits: usize) {
+        assert!(
+            permits <= Self::MAX_PERMITS,
+            "a semaphore cannot have {permits} permits, see MAX_PERMITS"
+        );
+    }
+}
+
 /// Observing and closing.
 impl Semaphore {
     /// Returns the limit: the number of permits, free or held.

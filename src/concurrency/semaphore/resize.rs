@@ -37,10 +37,7 @@ impl Semaphore {
     /// ```
     #[track_caller]
     pub fn set_permits(&self, permits: usize) {
-        assert!(
-            permits <= Self::MAX_PERMITS,
-            "a semaphore cannot have {permits} permits, see MAX_PERMITS"
-        );
+        Self::assert_permits(permits);
         self.set_limit(lock(&self.queues), permits, 0);
     }
 

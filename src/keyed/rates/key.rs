@@ -2,13 +2,12 @@
 
 use std::hash::{BuildHasher, Hash};
 
-use super::super::contents::Contents;
 use super::super::key::Key;
-use super::slot::{KeyState, Look};
-use crate::algorithm::Tat;
+use super::super::kind::Decided;
+use super::super::shard::Contents;
+use super::reading::KeyState;
 use crate::decision::Decision;
 use crate::error::AcquireError;
-use crate::limit_status::LimitStatus;
 use crate::quota::Quota;
 use crate::rate::{Charge, RateLimiter, Reservation};
 use crate::snapshot::Snapshot;
@@ -31,10 +30,16 @@ impl<Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, RateLimiter, Q, S>
     ///
     /// The errors of [`acquire`](Self::acquire).
     pub fn reserve_many(&self, n: u64) -> Result<Waiting<Reservation>, AcquireError> {
-        match self.with_entry(None, |rates, held, _| Ok(Err(rates.dedicate(held))))? {
-            Err(dedicated) => dedicated.reserve_many(n),
-            Ok(_) => unreachable!("nothing was charged"),
-        }
+        let (map, key) = (self.map(), self.key());
+        let hash = map.hash(key);
+        let limiter = map.with_entry(
+            key,
+            hash,
+            |_, _| None,
+            |held, _| map.contents.limiter_of(held),
+        )?;
+        map.tidy(hash);
+        limiter.reserve_many(n)
     }
 
     /// Charges `n` at once, whatever the debt is. See [`RateLimiter::charge`].
@@ -44,14 +49,22 @@ impl<Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, RateLimiter, Q, S>
     /// [`TooManyKeys`](crate::ErrorKind::TooManyKeys) if there is no room for another key, and
     /// [`Closed`](crate::ErrorKind::Closed). Nothing is charged in either case.
     pub fn charge(&self, n: u64) -> Result<Charge, AcquireError> {
-        let charged = self.with_entry(None, |rates, held, now| {
-            let word = held.slot.word(held.state).ok();
-            Ok(match word.and_then(|mut word| word.take(n, now).ok()) {
-                Some(charge) => Ok(charge),
-                None => Err(rates.dedicate(held)),
-            })
-        })?;
-        Ok(charged.unwrap_or_else(|dedicated| dedicated.charge(n)))
+        let rates = &self.map().contents;
+        let decided = self.decide(
+            |_, _| None,
+            |held, now| {
+                let word = held.slot.word(held.state).ok();
+                match word.and_then(|mut word| word.take(n, now).ok()) {
+                    Some(charge) => Decided::Admitted(charge),
+                    None => Decided::ByLimiter(rates.limiter_of(held)),
+                }
+            },
+        );
+        match decided {
+            Decided::Admitted(charge) => Ok(charge),
+            Decided::Refused(error) => Err(error),
+            Decided::ByLimiter(limiter) => Ok(limiter.charge(n)),
+        }
     }
 
     /// Refunds a charge of this key. See [`RateLimiter::refund`].
@@ -65,9 +78,9 @@ impl<Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, RateLimiter, Q, S>
     /// # Examples
     ///
     /// ```
-    /// use tollgate::{Clock, Keyed, Quota};
+    /// use tollgate::{Keyed, Quota};
     ///
-    /// let users = Keyed::<u64, _>::rate_limiters(Quota::per_hour(1)).clock(Clock::manual());
+    /// let users = Keyed::<u64, _>::rate_limiters(Quota::per_hour(1));
     /// let charge = users.key(&7).try_acquire()?;
     /// users.key(&7).refund(charge);
     /// users.key(&7).try_acquire()?;
@@ -101,18 +114,18 @@ impl<Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, RateLimiter, Q, S>
 
     /// Returns the decision that a call of cost `n` would get, without charging it.
     pub fn peek_many(&self, n: u64) -> Decision {
-        self.look(
-            |limiter| limiter.peek_many(n),
-            |word, look| word.peek(n, look),
-        )
+        match self.state() {
+            KeyState::Word(mut reading) => reading.peek(n),
+            KeyState::Limiter(limiter) => limiter.peek_many(n),
+        }
     }
 
     /// Returns the decision just after a charge. See [`RateLimiter::decision`].
     pub fn decision(&self, charge: &Charge) -> Decision {
-        self.look(
-            |limiter| limiter.decision(charge),
-            |word, look| word.decision_after(charge, look),
-        )
+        match self.state() {
+            KeyState::Word(mut reading) => reading.decision_after(charge),
+            KeyState::Limiter(limiter) => limiter.decision(charge),
+        }
     }
 
     /// Returns the state of the key at one moment. See [`RateLimiter::snapshot`].
@@ -120,33 +133,27 @@ impl<Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, RateLimiter, Q, S>
     /// # Examples
     ///
     /// ```
-    /// use tollgate::{Clock, Keyed, Quota};
+    /// use tollgate::{Keyed, Quota};
     ///
-    /// let users = Keyed::<u64, _>::rate_limiters(Quota::per_hour(1).burst(3)).clock(Clock::manual());
+    /// let users = Keyed::<u64, _>::rate_limiters(Quota::per_hour(1).burst(3));
     /// users.key(&7).try_acquire()?;
     /// let snapshot = users.key(&7).snapshot();
     /// assert_eq!((snapshot.limit, snapshot.in_use, snapshot.waiting), (3, 1, 0));
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     pub fn snapshot(&self) -> Snapshot {
-        self.look(RateLimiter::snapshot, |word, look| word.snapshot(look))
+        match self.state() {
+            KeyState::Word(mut reading) => reading.snapshot(),
+            KeyState::Limiter(limiter) => limiter.snapshot(),
+        }
     }
 
     /// Returns the quota of the key.
     pub fn quota(&self) -> Quota {
-        self.look(RateLimiter::quota, |word, _| word.terms.quota)
-    }
-
-    /// Returns what adapters take at once, and the most that one call may ask for now.
-    pub(super) fn chunk_and_max_units(&self) -> (u64, u64) {
-        self.look(
-            |limiter| (limiter.chunk_units(), limiter.max_units()),
-            |word, look| {
-                let burst = word.terms.limits.burst();
-                let most = if look.overdraft { u64::MAX } else { burst };
-                (word.terms.quota.chunk(burst), most)
-            },
-        )
+        match self.state() {
+            KeyState::Word(reading) => reading.quota,
+            KeyState::Limiter(limiter) => limiter.quota(),
+        }
     }
 
     /// Refunds up to `cost` of a charge.
@@ -155,7 +162,7 @@ impl<Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, RateLimiter, Q, S>
         let now = map.contents.now();
         let hash = map.hash(key);
         let mut shard = map.lock(hash);
-        // A key that is not in the map has no debt to refund.
+        // A key that is not in the map has no backlog to refund.
         let Some(held) = shard.find(hash, key) else {
             return;
         };
@@ -164,51 +171,8 @@ impl<Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, RateLimiter, Q, S>
                 return;
             }
         }
-        let dedicated = map.contents.dedicate(held);
+        let limiter = map.contents.limiter_of(held);
         drop(shard);
-        dedicated.refund_part(charge, cost);
-    }
-
-    /// Returns the quota, and the decision that a call of cost 1 would get, of one moment.
-    pub(super) fn status(&self) -> LimitStatus {
-        self.look(RateLimiter::status, |word, look| LimitStatus::Rate {
-            quota: word.terms.quota,
-            decision: word.peek(1, look),
-        })
-    }
-
-    /// Reads the state of the key without changing it.
-    fn look<R>(
-        &self,
-        of_limiter: impl FnOnce(&RateLimiter) -> R,
-        of_word: impl FnOnce(&KeyState<'_>, &Look) -> R,
-    ) -> R {
-        let (map, key) = (self.map(), self.key());
-        let rates = &map.contents;
-        let now = rates.now();
-        let hash = map.hash(key);
-        let mut shard = map.lock(hash);
-        let look = Look {
-            now,
-            closed: shard.closed,
-            overdraft: !rates.refuses_oversize(),
-        };
-        let (terms, generation) = (shard.state.terms, shard.state.generation_of(hash));
-        match shard.find(hash, key).map(|held| held.slot.word(held.state)) {
-            Some(Ok(word)) => return of_word(&word, &look),
-            Some(Err(dedicated)) => {
-                let dedicated = dedicated.clone();
-                drop(shard);
-                return of_limiter(&dedicated);
-            }
-            None => drop(shard),
-        }
-        let own = (rates.has_own()).then(|| rates.ask(&key.to_owned()));
-        let word = KeyState {
-            debt: &mut Tat::from_units(0),
-            terms: own.as_ref().and_then(Option::as_deref).unwrap_or(&terms),
-            generation,
-        };
-        of_word(&word, &look)
+        limiter.refund_part(charge, cost);
     }
 }

@@ -2,68 +2,71 @@
 //!
 //! 1. The clock is read before the lock only for a key that is found there: an older time admits
 //!    less, never more. For a key that is inserted, perhaps again, it is read under the lock,
-//!    because the earlier debt of the key may be forgotten.
+//!    because the earlier backlog of the key may be forgotten.
 //! 2. The quota of a key, if it has its own, is computed before the lock, when the key is inserted.
-//! 3. The times of two runtimes need not agree, so a debt on tokio's time is no single word. There
-//!    a key has a limiter from its insertion to its removal, which has a state for each runtime. It
+//! 3. The times of two runtimes need not agree, so on tokio's time the state of a key is no single word.
+//!    There a key has a limiter from its insertion to its removal, which has a state for each runtime. It
 //!    is not in the list of its shard, so it is never reclaimed into a word.
 
+use std::hash::{BuildHasher, Hash};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use super::super::contents::{Contents, Entered, Limits};
-use super::super::map::{Held, Shard, spread};
-use super::slot::{Kept, KeyState, Own, RateSlot, ShardState, Terms};
-use super::{Options, QuotaOf};
-use crate::algorithm::{Tat, fresh_generation};
+use super::super::key::Key;
+use super::super::kind::{Decided, KeyLimit};
+use super::super::shard::{Contents, Held, Shard, spread};
+use super::reading::{KeyState, Reading};
+use super::slot::{Kept, RateSlot, ShardState, Terms, WithQuota, Word};
+use crate::algorithm::{Rule, Tat, fresh_generation};
 use crate::error::{AcquireError, ErrorKind};
+use crate::limit_status::LimitStatus;
 use crate::quota::Quota;
-use crate::rate::{Acquire, Charge, Config, Oversize, RateLimiter};
-use crate::sync::{Mutex, lock};
+use crate::rate::{Acquire, Charge, Oversize, RateLimiter};
 use crate::time::{Counter, Tick};
 use crate::wait::remaining_timeout;
 
 /// The number of quotas that keys share.
 const SHARED: usize = 16;
 
+/// The state of a key that has spent nothing.
+const UNUSED: Tat = Tat::from_units(0);
+
 /// What all keys have in common.
-pub struct Rates<K> {
-    pub(super) template: Config,
+pub struct Rates {
+    /// Has the options, and the quota of all keys that have none of their own, once their shards have
+    /// adopted it. Its lock is always taken last.
+    like: RateLimiter,
     /// The counter of the system clock, if that is the clock.
     counter: Option<Counter>,
-    quota_of: Option<QuotaOf<K>>,
+    /// Whether keys have quotas of their own.
+    has_own: bool,
     /// Slots for the shared terms of quotas; a slot keeps the first quota that maps to it.
     shared: [OnceLock<Arc<Terms>>; SHARED],
-    /// The terms that apply to all keys, once their shards have adopted them. This lock is always
-    /// taken last.
-    pub(super) terms: Mutex<Terms>,
 }
 
-impl<K> Rates<K> {
-    pub(super) fn refuses_oversize(&self) -> bool {
-        self.template.oversize == Oversize::Refuse
-    }
-
-    pub(super) fn new(options: &Options<K>) -> Self {
-        let template = options.template.template();
+impl Rates {
+    fn new(like: RateLimiter, has_own: bool) -> Self {
         Self {
-            counter: template.clock.counter(),
-            quota_of: options.quota_of.clone(),
+            counter: like.options().clock.counter(),
+            like,
+            has_own,
             shared: Default::default(),
-            terms: Mutex::new(Terms::new(template.algorithm, options.quota)),
-            template,
         }
     }
 
-    /// Returns whether keys have quotas of their own.
-    #[inline]
-    pub(super) fn has_own(&self) -> bool {
-        self.quota_of.is_some()
+    /// Returns whether a cost above the burst is refused.
+    fn refuses_oversize(&self) -> bool {
+        self.like.options().oversize == Oversize::Refuse
+    }
+
+    /// Returns the terms of a quota.
+    fn terms(&self, quota: Quota) -> Terms {
+        Terms::new(self.like.chosen_algorithm(), quota)
     }
 
     /// Returns the terms of a quota, which many keys may share.
-    fn terms_of(&self, quota: Quota) -> Arc<Terms> {
-        let new = || Arc::new(Terms::new(self.template.algorithm, quota));
+    fn shared_terms(&self, quota: Quota) -> Arc<Terms> {
+        let new = || Arc::new(self.terms(quota));
         let mixed = quota.count() ^ quota.period_nanos().rotate_left(21);
         let mixed = (mixed ^ quota.max_burst().rotate_left(42)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let shared = self.shared[(mixed >> 60) as usize % SHARED].get_or_init(new);
@@ -73,35 +76,41 @@ impl<K> Rates<K> {
         }
     }
 
-    /// Returns the slot of a key with this debt and, if any, its own terms.
-    fn slot_of(own: Option<Arc<Terms>>, debt: Tat, hash: u32) -> RateSlot {
+    /// Converts the state of a key to other terms.
+    fn carry(&self, tat: Tat, old: &Terms, new: &Terms, now: Tick) -> Tat {
+        let how = self.like.chosen_algorithm().on_change();
+        tat.carry(how, &old.params, &new.params, now)
+    }
+
+    /// Returns the slot of a key with this state and, if any, its own terms.
+    fn slot_of(own: Option<Arc<Terms>>, tat: Tat, hash: u32) -> RateSlot {
         let Some(terms) = own else {
-            return RateSlot(Kept::Common { hash, debt });
+            return RateSlot(Kept::Word { hash, tat });
         };
-        let own = Own {
-            debt,
+        let own = WithQuota {
+            tat,
             terms,
             generation: fresh_generation(),
         };
         let own = Box::new(own);
-        RateSlot(Kept::Own { hash, own })
+        RateSlot(Kept::WithQuota { hash, own })
     }
 
     /// Returns the limiter of a key, and creates it if there is none.
     #[inline(never)]
-    pub(super) fn dedicate(&self, held: Held<'_, Self>) -> Arc<RateLimiter> {
+    pub(super) fn limiter_of(&self, held: Held<'_, Self>) -> Arc<RateLimiter> {
         let hash = held.slot.hash();
         let word = match held.slot.word(held.state) {
             Ok(word) => word,
-            Err(dedicated) => return dedicated.clone(),
+            Err(limiter) => return limiter.clone(),
         };
-        let limiter = (self.template).promote(word.terms.quota, word.generation, *word.debt);
+        let limiter = (self.like).promote(word.terms.quota, word.generation, *word.tat);
         if held.closed {
             // It serves a refund; no caller has joined it.
             limiter.close();
         }
-        held.state.dedicated.insert(hash);
-        held.slot.0 = Kept::Dedicated {
+        held.state.listed.insert(hash);
+        held.slot.0 = Kept::Limiter {
             hash,
             limiter: limiter.clone(),
         };
@@ -115,28 +124,28 @@ impl<K> Rates<K> {
         state: &ShardState,
         now: Tick,
     ) -> Option<Arc<RateLimiter>> {
-        let Kept::Dedicated { hash, limiter } = &slot.0 else {
+        let Kept::Limiter { hash, limiter } = &slot.0 else {
             return None;
         };
-        let (debt, quota) = limiter.try_reclaim(now)?;
+        let (tat, quota) = limiter.try_reclaim(now)?;
         // Another change of the quota of all keys is in progress, and the limiter counts in other
         // units.
-        if !self.has_own() && quota != state.terms.quota {
+        if !self.has_own && quota != state.terms.quota {
             return None;
         }
-        let own = self.has_own().then(|| self.terms_of(quota));
+        let own = self.has_own.then(|| self.shared_terms(quota));
         let (unneeded, hash) = (limiter.clone(), *hash);
-        *slot = Self::slot_of(own, debt, hash);
+        *slot = Self::slot_of(own, tat, hash);
         Some(unneeded)
     }
 }
 
-impl<K> Contents for Rates<K> {
-    type Key = K;
+impl Contents for Rates {
     type Slot = RateSlot;
     type ShardState = ShardState;
-    type Asked = Option<Arc<Terms>>;
-    type Shared = Arc<RateLimiter>;
+    type Setting = Quota;
+    type Own = Arc<Terms>;
+    type Limiter = RateLimiter;
 
     #[inline]
     fn hash(slot: &RateSlot) -> u32 {
@@ -144,57 +153,92 @@ impl<K> Contents for Rates<K> {
     }
 
     fn shard_state(&self) -> ShardState {
-        ShardState::new(*lock(&self.terms))
+        ShardState::new(self.terms(self.like.quota()))
     }
 
-    fn ask(&self, key: &K) -> Self::Asked {
-        let quota_of = self.quota_of.as_ref()?;
-        Some(self.terms_of(quota_of(key)))
+    fn own(&self, quota: Quota) -> Arc<Terms> {
+        self.shared_terms(quota)
     }
 
-    fn slot(&self, state: &mut ShardState, asked: &Self::Asked, hash: u32) -> RateSlot {
-        let debt = Tat::from_units(0);
-        if !self.template.clock.is_of_runtime() {
-            return Self::slot_of(asked.clone(), debt, hash);
+    fn slot(&self, state: &ShardState, own: Option<&Arc<Terms>>, hash: u32) -> RateSlot {
+        if !self.like.options().clock.is_of_runtime() {
+            return Self::slot_of(own.cloned(), UNUSED, hash);
         }
-        let quota = asked.as_ref().map_or(state.terms.quota, |own| own.quota);
-        let limiter = self.template.promote(quota, fresh_generation(), debt);
-        RateSlot(Kept::Dedicated { hash, limiter })
+        let quota = own.map_or(state.terms.quota, |own| own.quota);
+        let limiter = self.like.promote(quota, fresh_generation(), UNUSED);
+        RateSlot(Kept::Limiter { hash, limiter })
     }
 
     fn idle_after(&self, slot: &mut RateSlot, state: &ShardState, now: Tick) -> Option<u64> {
         match slot.word(state) {
-            Err(dedicated) if self.template.clock.is_of_runtime() => {
-                dedicated.idle_after(self.now().saturating_since(now))
+            Err(limiter) if self.like.options().clock.is_of_runtime() => {
+                limiter.idle_after(self.now().saturating_since(now))
             }
-            Err(dedicated) => dedicated.try_reclaim(now).map(|_| 0),
+            Err(limiter) => limiter.try_reclaim(now).map(|_| 0),
             Ok(word) => {
-                let at = word.terms.paid_off(*word.debt);
+                let at = word.rule().reset();
                 Some(at.as_nanos().saturating_sub(now.as_nanos()))
             }
         }
     }
 
-    fn tidy(&self, shard: &mut Shard<Self>, now: Tick) -> [Option<Arc<RateLimiter>>; 2] {
+    fn limiter(slot: &RateSlot) -> Option<&Arc<RateLimiter>> {
+        match &slot.0 {
+            Kept::Limiter { limiter, .. } => Some(limiter),
+            Kept::Word { .. } | Kept::WithQuota { .. } => None,
+        }
+    }
+
+    fn tidy<K>(&self, shard: &mut Shard<K, Self>, now: Tick) -> [Option<Arc<RateLimiter>>; 2] {
         let Shard { table, state, .. } = shard;
         [(); 2].map(|()| {
-            let hash = state.next_dedicated()?;
+            let hash = state.next_listed()?;
             let of_hash = table.iter_hash_mut(spread(hash));
-            let mut dedicated = of_hash
+            let mut with_limiters = of_hash
                 .map(|entry| &mut entry.slot)
-                .filter(|slot| slot.hash() == hash && matches!(slot.0, Kept::Dedicated { .. }));
-            let reclaimed = (dedicated.next()).map(|slot| self.reclaim(slot, state, now));
+                .filter(|slot| slot.hash() == hash && Self::limiter(slot).is_some());
+            let reclaimed = (with_limiters.next()).map(|slot| self.reclaim(slot, state, now));
             // Kept if the limiter is still needed, or if another key with the same hash has one.
-            if !matches!(reclaimed, Some(None)) && dedicated.next().is_none() {
-                state.dedicated.remove(&hash);
+            if !matches!(reclaimed, Some(None)) && with_limiters.next().is_none() {
+                state.listed.remove(&hash);
             }
             reclaimed.flatten()
         })
     }
 
+    fn renew<K>(&self, shard: &mut Shard<K, Self>) {
+        // Under the lock, so that no shard goes back to terms that were set before.
+        let terms = self.terms(self.like.quota());
+        let old = std::mem::replace(&mut shard.state.terms, terms);
+        if self.has_own || old.are(&terms) {
+            return;
+        }
+        let now = self.now();
+        for entry in shard.table.iter_mut() {
+            if let Kept::Word { tat, .. } = &mut entry.slot.0 {
+                *tat = self.carry(*tat, &old, &terms, now);
+            }
+        }
+        shard.state.generation = fresh_generation();
+    }
+
+    fn renew_own(&self, held: Held<'_, Self>, terms: &Arc<Terms>, now: Tick) {
+        let Kept::WithQuota { own, .. } = &mut held.slot.0 else {
+            return;
+        };
+        if !own.terms.are(terms) {
+            own.tat = self.carry(own.tat, &own.terms, terms, now);
+            own.generation = fresh_generation();
+        }
+        own.terms = Arc::clone(terms);
+    }
+
     fn too_many_keys(&self, after: Option<u64>) -> AcquireError {
         match after.map(Duration::from_nanos) {
-            Some(after) => AcquireError::too_many_keys(self.template.jittered(after)),
+            Some(after) => {
+                let after = self.like.options().jittered(after);
+                AcquireError::after(ErrorKind::TooManyKeys, after)
+            }
             None => AcquireError::new(ErrorKind::TooManyKeys),
         }
     }
@@ -203,117 +247,162 @@ impl<K> Contents for Rates<K> {
     fn now(&self) -> Tick {
         match self.counter {
             Some(counter) => counter.now(),
-            None => self.template.clock.now(),
+            None => self.like.now(),
         }
     }
 }
 
-impl<K> Limits for Rates<K> {
+impl KeyLimit for RateLimiter {
     type Permit = Charge;
     type Cost = u64;
-    type Wait = Acquire<Arc<RateLimiter>>;
+    type Wait = Acquire<Arc<Self>>;
+    type Setting = Quota;
+    type Contents = Rates;
+    type State = KeyState;
+
+    const SETTING: &'static str = "quota";
+
+    #[track_caller]
+    fn into_pattern(self) -> Self {
+        let algorithm = self.chosen_algorithm();
+        assert!(
+            algorithm.keeps_a_word(),
+            "there can be no {algorithm} by key: it keeps more than a word"
+        );
+        self.aligned()
+    }
+
+    fn contents(&self, has_own: bool) -> Rates {
+        Rates::new(self.handle(), has_own)
+    }
+
+    fn pattern(rates: &Rates) -> &Self {
+        &rates.like
+    }
+
+    fn setting(&self) -> Quota {
+        self.quota()
+    }
+
+    #[track_caller]
+    fn set(&self, quota: Quota) {
+        self.set_quota(quota);
+    }
+
+    fn close(&self) {
+        self.close();
+    }
+
+    fn try_acquire(self: Arc<Self>, cost: u64) -> Result<Charge, AcquireError> {
+        self.try_acquire_many(cost)
+    }
+
+    fn wait(self: Arc<Self>, cost: u64) -> Acquire<Arc<Self>> {
+        Acquire::new(self, cost)
+    }
+
+    fn wait_as_of(self: Arc<Self>, cost: u64, tick: Tick) -> Acquire<Arc<Self>> {
+        Acquire::as_of(self, cost, tick)
+    }
+
+    fn tick(rates: &Rates, charge: Option<&Charge>) -> Option<Tick> {
+        Some(charge.map_or_else(|| rates.now(), Charge::at))
+    }
 
     fn decide_absent(
-        &self,
+        rates: &Rates,
         state: &ShardState,
         cost: u64,
         now: Tick,
-    ) -> Option<Result<Charge, AcquireError>> {
-        let mut word = KeyState {
-            debt: &mut Tat::from_units(0),
+    ) -> Option<Decided<Self>> {
+        let mut word = Word {
+            tat: &mut UNUSED.clone(),
             terms: &state.terms,
             generation: state.generation,
         };
-        let refuses = !self.has_own() && self.refuses_oversize();
+        let refuses = !rates.has_own && rates.refuses_oversize();
         match word.take(cost, now) {
-            Ok(charge) if cost == 0 => Some(Ok(charge)),
+            Ok(charge) if cost == 0 => Some(Decided::Admitted(charge)),
             // The key's own quota, if there are any, is not known yet.
-            Err(_) if refuses => Some(Err(word.exceeds_capacity())),
+            Err(_) if refuses => Some(Decided::Refused(word.exceeds_capacity())),
             _ => None,
         }
     }
 
     #[inline(always)]
     fn decide(
-        &self,
-        held: Held<'_, Self>,
+        rates: &Rates,
+        held: Held<'_, Rates>,
         cost: u64,
         now: Tick,
         waits: bool,
-    ) -> Result<Entered<Self>, AcquireError> {
+    ) -> Decided<Self> {
         let mut word = match held.slot.word(held.state) {
             Ok(word) => word,
-            Err(dedicated) => return Ok(Err(dedicated.clone())),
+            Err(limiter) => return Decided::ByLimiter(limiter.clone()),
         };
         if let Ok(charge) = word.take(cost, now) {
-            return Ok(Ok(charge));
+            return Decided::Admitted(charge);
         }
         // It rejects only at a tick that was read under the lock of the shard: others may have
         // charged at later ones than the first.
-        let now = self.now();
+        let now = rates.now();
         match word.take(cost, now) {
-            Ok(charge) => return Ok(Ok(charge)),
-            Err(None) if self.refuses_oversize() => return Err(word.exceeds_capacity()),
-            // The limiter admits it once there is no debt.
+            Ok(charge) => return Decided::Admitted(charge),
+            Err(None) if rates.refuses_oversize() => {
+                return Decided::Refused(word.exceeds_capacity());
+            }
+            // The limiter admits it once everything is paid off.
             Err(None) => {}
             // The limiter corrects the clock.
-            Err(Some(_)) if word.is_astray(now) => {}
-            Err(Some(due)) if !waits => return Err(self.template.limited(due, now)),
+            Err(Some(_)) if word.rule().is_ahead_of(now) => {}
+            Err(Some(due)) if !waits => {
+                return Decided::Refused(rates.like.options().limited(due, now));
+            }
             Err(Some(due)) => {
                 let after = due.saturating_since(now);
                 // In the same order as in a limiter.
-                if self.template.max_waiters == 0 {
-                    return Err(AcquireError::queue_full(self.template.jittered(after)));
+                let options = rates.like.options();
+                if options.max_waiters == 0 {
+                    let after = options.jittered(after);
+                    return Decided::Refused(AcquireError::after(ErrorKind::QueueFull, after));
                 }
                 if remaining_timeout().is_some_and(|left| after > left) {
-                    return Err(AcquireError::would_take(after));
+                    return Decided::Refused(AcquireError::would_take(after));
                 }
             }
         }
-        Ok(Err(self.dedicate(held)))
+        Decided::ByLimiter(rates.limiter_of(held))
     }
 
-    fn shared(slot: &RateSlot) -> Option<Arc<RateLimiter>> {
-        match &slot.0 {
-            Kept::Dedicated { limiter, .. } => Some(limiter.clone()),
-            Kept::Common { .. } | Kept::Own { .. } => None,
+    fn state(rates: &Rates, held: Held<'_, Rates>) -> KeyState {
+        let overdraft = !rates.refuses_oversize();
+        match held.slot.word(held.state) {
+            Ok(word) => KeyState::Word(Reading::new(&word, rates.now(), held.closed, overdraft)),
+            Err(limiter) => KeyState::Limiter(limiter.clone()),
         }
     }
 
-    fn try_shared(dedicated: Arc<RateLimiter>, cost: u64) -> Result<Charge, AcquireError> {
-        dedicated.try_acquire_many(cost)
-    }
-
-    fn wait_for_shared(dedicated: Arc<RateLimiter>, cost: u64) -> Acquire<Arc<RateLimiter>> {
-        Acquire::new(dedicated, cost)
-    }
-
-    fn tick(&self, charge: Option<&Charge>) -> Option<Tick> {
-        Some(charge.map_or_else(|| self.now(), Charge::at))
-    }
-
-    fn wait_as_of(dedicated: Arc<RateLimiter>, cost: u64, tick: Tick) -> Acquire<Arc<RateLimiter>> {
-        Acquire::as_of(dedicated, cost, tick)
-    }
-
-    fn close(dedicated: &Arc<RateLimiter>) {
-        dedicated.close();
-    }
-
-    fn requota(&self, held: Held<'_, Self>, asked: &Self::Asked, now: Tick) {
-        let (Kept::Own { own, .. }, Some(terms)) = (&mut held.slot.0, asked) else {
-            return;
-        };
-        if !own.terms.are(terms) {
-            own.debt = own.terms.carry(own.debt, terms, now);
-            own.generation = fresh_generation();
+    fn status(state: KeyState) -> LimitStatus {
+        match state {
+            KeyState::Word(mut reading) => reading.status(),
+            KeyState::Limiter(limiter) => limiter.status(),
         }
-        own.terms = Arc::clone(terms);
     }
 
-    fn reset(dedicated: &Arc<RateLimiter>, asked: &Self::Asked) {
-        if let Some(terms) = asked {
-            dedicated.set_quota(terms.quota);
+    fn chunk_and_max_units(state: KeyState) -> (u64, u64) {
+        match state {
+            KeyState::Word(reading) => reading.chunk_and_max_units(),
+            KeyState::Limiter(limiter) => (limiter.chunk_units(), limiter.max_units()),
         }
+    }
+
+    fn settle<Q, S>(key: &Key<'_, Self, Q, S>, charge: Charge, used: u64)
+    where
+        Q: Hash + Eq + ToOwned + ?Sized,
+        S: BuildHasher,
+    {
+        // It fails only if the map has no room for the key, and then the key owes nothing.
+        let _ = key.settle(charge, used);
     }
 }

@@ -208,7 +208,7 @@ fn enter_as_of_of_each_rate_and_wrapper_makes_up_for_a_late_timer() {
         BoxThrottle::new(BoxThrottle::new(rate(clock)))
     });
     assert_forwards("a key", |clock| {
-        let rates = Keyed::<u64, _>::rate_limiters(TEN).clock(clock);
+        let rates = Keyed::<u64, _>::new(RateLimiter::new(TEN).clock(clock));
         Arc::new(rates).key_owned(7)
     });
     assert_forwards("a leaky bucket", |clock| {
@@ -230,7 +230,7 @@ fn enter_as_of_of_each_rate_and_wrapper_makes_up_for_a_late_timer() {
     assert_forwards_costs("costs, optional", |clock| Some(twice(clock)));
     assert_forwards_costs("costs, observed", |clock| Observed::new(twice(clock), ()));
     assert_forwards_costs("costs of a key", |clock| {
-        let rates = Keyed::<u64, _>::rate_limiters(TWENTY).clock(clock);
+        let rates = Keyed::<u64, _>::new(RateLimiter::new(TWENTY).clock(clock));
         Arc::new(rates).key_owned(7)
     });
 }

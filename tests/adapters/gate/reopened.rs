@@ -84,7 +84,7 @@ fn all_behind_a_gate_in_any_shape_admits_the_burst_at_once() {
     check(&opens, optional, |it| it.1.unwrap().at());
     let observed = Observed::new(Arc::clone(&rate), ());
     check(&opens, all((gate, &observed)), |it| it.1.at());
-    let users = Keyed::<u8, _>::rate_limiters(QUOTA).clock(clock);
+    let users = Keyed::<u8, _>::new(RateLimiter::new(QUOTA).clock(clock));
     check(&opens, all((gate, users.key(&7))), |it| it.1.at());
 }
 

@@ -53,7 +53,7 @@ fn inspect_a_rate_says_what_is_left_and_when_there_is_more() {
     counts_down(&&limiter());
     counts_down(&Some(limiter()));
     counts_down(&limiter().cost_owned(1));
-    let keyed = Keyed::<u8, _>::rate_limiters(QUOTA).clock(Clock::manual());
+    let keyed = Keyed::<u8, _>::new(RateLimiter::new(QUOTA).clock(Clock::manual()));
     counts_down(&keyed.key(&7));
     counts_down(&Arc::new(keyed).key_owned(8));
 }
@@ -62,7 +62,7 @@ fn inspect_a_rate_says_what_is_left_and_when_there_is_more() {
 #[test]
 fn inspect_a_key_with_waiters_says_the_same() {
     let clock = Clock::manual();
-    let keyed = Keyed::<u8, _>::rate_limiters(QUOTA).clock(&clock);
+    let keyed = Keyed::<u8, _>::new(RateLimiter::new(QUOTA).clock(&clock));
     let key = keyed.key(&7);
     let permits = [(); 3].map(|()| key.try_enter().unwrap());
     let waiting = crate::support::Waiter::parked(key.enter());

@@ -17,7 +17,7 @@ fn limiter() -> RateLimiter {
 }
 
 fn keyed() -> Arc<Keyed<u8, RateLimiter>> {
-    Arc::new(Keyed::rate_limiters(QUOTA).clock(Clock::manual()))
+    Arc::new(Keyed::new(RateLimiter::new(QUOTA).clock(Clock::manual())))
 }
 
 /// Takes six, uses two, and takes what is left by waiting for it, one more than it can have first.
@@ -176,7 +176,7 @@ fn max_units_is_the_burst_the_limit_or_unbounded() {
     }
     let overdraws = RateLimiter::new(QUOTA).oversize(Oversize::Overdraft);
     assert_eq!((&overdraws).max_units(), u64::MAX);
-    let overdraws = Keyed::<u8, _>::rate_limiters(QUOTA).oversize(Oversize::Overdraft);
+    let overdraws = Keyed::<u8, _>::new(RateLimiter::new(QUOTA).oversize(Oversize::Overdraft));
     assert_eq!(overdraws.key(&7).max_units(), u64::MAX);
     // Whether or not the key is kept.
     let keyed = keyed();
@@ -216,7 +216,7 @@ fn chunk_units_is_at_most_half_of_the_burst() {
         for (burst, chunk) in [(1, 1), (10, 5), (11, 6), (2048, 1024), (50_000, 10_000)] {
             let quota = Quota::per_second(1_000_000).burst(burst);
             let limiter = RateLimiter::new(quota).oversize(oversize);
-            let keyed = Keyed::<u64, _>::rate_limiters(quota).oversize(oversize);
+            let keyed = Keyed::<u64, _>::new(RateLimiter::new(quota).oversize(oversize));
             assert_eq!((&limiter).chunk_units(), chunk, "{burst}");
             assert_eq!(keyed.key(&7).chunk_units(), chunk, "{burst}");
         }
@@ -226,13 +226,12 @@ fn chunk_units_is_at_most_half_of_the_burst() {
 #[test]
 fn chunk_units_of_a_key_is_by_its_quota() {
     let quota = |count| Quota::per_second(count).burst(1_000_000);
-    let keyed = Keyed::<u64, _>::rate_limiters(quota(700_000)).clock(Clock::manual());
+    let keyed = Keyed::<u64, _>::new(RateLimiter::new(quota(700_000)).clock(Clock::manual()));
     assert_eq!(keyed.key(&7).chunk_units(), 7_000);
     keyed.set_quota(quota(900_000));
     assert_eq!(keyed.key(&7).chunk_units(), 9_000);
-    let own = Keyed::<u64, _>::rate_limiters(quota(700_000))
-        .quotas(move |key| quota(100_000 * key))
-        .clock(Clock::manual());
+    let own = Keyed::<u64, _>::new(RateLimiter::new(quota(700_000)).clock(Clock::manual()))
+        .quotas(move |key| quota(100_000 * key));
     assert_eq!(own.key(&8).chunk_units(), 8_000);
 }
 

@@ -114,9 +114,7 @@ pub(crate) mod keyed {
 
     fn rates(limit: usize) -> Keyed<u64, RateLimiter> {
         let quota = Quota::per_hour(1).burst(limit as u64);
-        Keyed::<u64, _>::rate_limiters(quota)
-            .max_keys(10)
-            .clock(Clock::manual())
+        Keyed::<u64, _>::new(RateLimiter::new(quota).clock(Clock::manual())).max_keys(10)
     }
 
     fn permits(limit: usize) -> Keyed<u64, Semaphore> {

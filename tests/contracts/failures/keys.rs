@@ -11,9 +11,9 @@ const SECOND: Duration = Duration::from_secs(1);
 
 fn users(when_full: WhenFull, max_keys: usize) -> (Keyed<u64, RateLimiter>, tollgate::ManualClock) {
     let clock = Clock::manual();
-    let users = Keyed::<u64, _>::rate_limiters(Quota::per_second(1).burst(2));
-    let users = users.max_keys(max_keys).when_full(when_full);
-    (users.clock(&clock), clock)
+    let each = RateLimiter::new(Quota::per_second(1).burst(2)).clock(&clock);
+    let users = Keyed::<u64, _>::new(each);
+    (users.max_keys(max_keys).when_full(when_full), clock)
 }
 
 /// Keys without bound: an entry for each address that was ever seen.

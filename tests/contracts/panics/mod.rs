@@ -387,19 +387,22 @@ fn a_new_quota_that_does_not_fit_the_algorithm() {
 
 #[test]
 fn an_algorithm_that_cannot_be_had_by_key() {
-    let users = || Keyed::<u8, _>::rate_limiters(Quota::per_second(3).burst(2));
+    let like = |quota, algorithm| {
+        let each = RateLimiter::new(quota).algorithm(algorithm);
+        Keyed::<u8, _>::new(each.clock(Clock::manual()))
+    };
+    let quota = Quota::per_second(3);
     for (algorithm, name) in [
         (Algorithm::SlidingWindow, "sliding-window"),
         (Algorithm::SlidingLog, "sliding-log"),
     ] {
         let message = format!("there can be no {name} by key: it keeps more than a word");
-        row(&message, || users().algorithm(algorithm));
+        row(&message, || like(quota, algorithm));
     }
     let burst = "a window or a log allows its whole count at once";
-    row(burst, || users().algorithm(Algorithm::FixedWindow));
-    let users = users()
-        .algorithm(Algorithm::TokenBucket)
-        .clock(Clock::manual());
+    let quota = quota.burst(2);
+    row(burst, || like(quota, Algorithm::FixedWindow));
+    let users = like(quota, Algorithm::TokenBucket);
     users.key(&1).try_acquire().unwrap();
     let years = Quota::new(100, Duration::from_nanos((1 << 58) + 1));
     let message = "batches, windows and logs have a period of at most 2^58 ns";
@@ -599,7 +602,9 @@ fn a_panic_of_a_constructor_points_to_its_caller() {
     let limiter = RateLimiter::new(Quota::per_second(1));
     let window = || RateLimiter::new(Quota::per_second(2)).algorithm(Algorithm::FixedWindow);
     let users = || Keyed::<u8, _>::rate_limiters(Quota::per_second(3));
-    let windows = users().algorithm(Algorithm::FixedWindow);
+    let each = |algorithm| RateLimiter::new(Quota::per_second(3)).algorithm(algorithm);
+    let windows = Keyed::<u8, _>::new(each(Algorithm::FixedWindow));
+    let log = each(Algorithm::SlidingLog);
     let three = Quota::per_second(3).burst(2);
     let mut calls = 0;
     macro_rules! panics {
@@ -633,8 +638,8 @@ fn a_panic_of_a_constructor_points_to_its_caller() {
         Keyed::<u8, _>::semaphores(1).max_keys(0);
         users().max_keys(0);
         Keyed::<u8, _>::semaphores(MAX + 1);
-        users().algorithm(Algorithm::SlidingLog);
-        users().algorithm(Algorithm::SubInterval { parts: 3 });
+        Keyed::<u8, _>::new(log);
+        each(Algorithm::SubInterval { parts: 3 });
         windows.set_quota(three);
         tollgate::Pool::with_factory(usize::MAX, || ());
         tollgate::Pool::new([()]).set_size(2);

@@ -132,7 +132,7 @@ fn option_of_an_adaptive_semaphore_after_the_first_use_panics() {
 #[test]
 fn option_of_a_map_of_rate_limiters_after_the_first_use_panics() {
     options::<Keyed<u8, RateLimiter>>(
-        || Keyed::rate_limiters(Quota::per_hour(1)).clock(Clock::manual()),
+        || Keyed::new(RateLimiter::new(Quota::per_hour(1)).clock(Clock::manual())),
         &[
             |users| drop(users.key(&1).try_acquire()),
             |users| {
@@ -145,12 +145,6 @@ fn option_of_a_map_of_rate_limiters_after_the_first_use_panics() {
             |users| users.max_keys(1),
             |users| users.when_full(WhenFull::Reject),
             |users| users.quotas(|_| Quota::per_hour(2)),
-            |users| users.algorithm(Algorithm::FixedWindow),
-            |users| users.clock(Clock::manual()),
-            |users| users.max_waiters(1),
-            |users| users.missed_tick(MissedTickBehavior::Delay),
-            |users| users.oversize(Oversize::Overdraft),
-            |users| users.jitter(SECOND),
             |users| users.hasher(Default::default()),
         ],
     );
@@ -167,11 +161,40 @@ fn option_of_a_map_of_semaphores_after_the_first_use_panics() {
         ],
         &[
             |users| users.max_keys(1),
-            |users| users.max_waiters(1),
             |users| users.permits(|_| 2),
             |users| users.hasher(Default::default()),
         ],
     );
+}
+
+#[test]
+fn limit_of_keys_after_its_first_use_panics() {
+    options::<RateLimiter>(
+        || RateLimiter::new(Quota::per_hour(1)),
+        &[
+            |limiter| drop(limiter.try_acquire()),
+            |limiter| limiter.set_quota(Quota::per_hour(2)),
+            RateLimiter::close,
+        ],
+        &[|limiter| {
+            drop(Keyed::<u8, _>::new(limiter));
+            RateLimiter::new(Quota::per_hour(1))
+        }],
+    );
+    let uses: [fn(&Semaphore); 2] = [Semaphore::close, |semaphore| {
+        forget(semaphore.try_acquire());
+    }];
+    for used in uses {
+        let semaphore = Semaphore::new(1);
+        used(&semaphore);
+        row(TOO_LATE, || Keyed::<u8, _>::new(semaphore));
+    }
+    // A semaphore keeps nothing of a call that has ended, except for its limit.
+    let semaphore = Semaphore::new(1);
+    drop(semaphore.try_acquire());
+    semaphore.set_permits(2);
+    let users = Keyed::<u8, _>::new(semaphore);
+    assert_eq!(users.key(&1).snapshot().limit, 2);
 }
 
 #[test]

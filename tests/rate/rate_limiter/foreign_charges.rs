@@ -82,7 +82,7 @@ fn refund_of_a_charge_of_another_bucket_gives_nothing_back() {
 fn refund_of_a_charge_of_another_key_or_map_gives_nothing_back() {
     let quota = Quota::per_hour(1).burst(8);
     let clock = Clock::manual();
-    let common = || Keyed::<u64, _>::rate_limiters(quota).clock(&clock);
+    let common = || Keyed::<u64, _>::new(RateLimiter::new(quota).clock(&clock));
     let maps = [common(), common().quotas(move |_| quota)];
     let stranger = common();
     for map in maps.map(Arc::new) {

@@ -157,7 +157,7 @@ fn local_without_a_limit_takes_whole_batches() {
 #[test]
 fn set_quota_of_all_keys_lifts_the_limit_and_sets_it() {
     let clock = Clock::manual();
-    let users = Keyed::<u64, _>::rate_limiters(TEN.burst(2)).clock(&clock);
+    let users = Keyed::<u64, _>::new(RateLimiter::new(TEN.burst(2)).clock(&clock));
     for key in 0..2 {
         users.key(&key).try_acquire_many(2).unwrap();
     }
@@ -183,9 +183,8 @@ fn set_quota_of_all_keys_lifts_the_limit_and_sets_it() {
 
 #[test]
 fn quota_of_a_key_that_is_unlimited_admits_any_cost() {
-    let users = Keyed::<u64, _>::rate_limiters(TEN)
-        .quotas(|key| if *key == 0 { Quota::UNLIMITED } else { TEN })
-        .clock(Clock::manual());
+    let users = Keyed::<u64, _>::new(RateLimiter::new(TEN).clock(Clock::manual()))
+        .quotas(|key| if *key == 0 { Quota::UNLIMITED } else { TEN });
     for _ in 0..3 {
         users.key(&0).try_acquire_many(1 << 60).unwrap();
     }

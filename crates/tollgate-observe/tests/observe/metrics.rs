@@ -2,7 +2,9 @@
 
 use metrics::with_local_recorder;
 use metrics_exporter_prometheus::PrometheusBuilder;
-use tollgate::{AcquireError, Clock, ErrorKind, Gate, Keyed, Quota, Semaphore, Throttle, Waiting};
+use tollgate::{
+    AcquireError, Clock, ErrorKind, Gate, Keyed, Quota, RateLimiter, Semaphore, Throttle, Waiting,
+};
 use tollgate_observe::{Metrics, Observed};
 
 use super::SECOND;
@@ -69,7 +71,8 @@ fn page_shows_every_end_of_an_entry() {
 #[test]
 fn keys_share_the_metrics_of_their_map() {
     let page = page(|| {
-        let users = Keyed::<u64, _>::rate_limiters(Quota::per_hour(1)).clock(Clock::manual());
+        let users =
+            Keyed::<u64, _>::new(RateLimiter::new(Quota::per_hour(1)).clock(Clock::manual()));
         let metrics = Metrics::new("users");
         for user in [1, 2, 2, 3] {
             drop(Observed::new(users.key(&user), &metrics).try_acquire());

@@ -39,8 +39,9 @@ fn send(server: SocketAddr, index: u8) -> TcpStream {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_that_disconnect_while_they_wait_leave_nothing_behind() {
     let clock = Clock::manual();
-    let clients: Arc<Keyed<IpNet, RateLimiter>> =
-        Arc::new(Keyed::rate_limiters(Quota::per_second(1).burst(BURST)).clock(&clock));
+    let clients: Arc<Keyed<IpNet, RateLimiter>> = Arc::new(Keyed::new(
+        RateLimiter::new(Quota::per_second(1).burst(BURST)).clock(&clock),
+    ));
     let slots = Arc::new(Semaphore::new(1));
     let handled = Arc::new(AtomicUsize::new(0));
     let handler = {

@@ -19,7 +19,7 @@ fn path(head: Head<'_>) -> String {
 #[test]
 fn by_limits_each_key_by_itself() {
     let clock = Clock::manual();
-    let paths = Keyed::<String, _>::rate_limiters(Quota::per_second(1)).clock(&clock);
+    let paths = Keyed::<String, _>::new(RateLimiter::new(Quota::per_second(1)).clock(&clock));
     let paths = Arc::new(paths);
     let layer = ThrottleLayer::by({
         let paths = Arc::clone(&paths);
@@ -78,7 +78,7 @@ fn by_cost_charges_it_and_all_charges_every_part() {
 #[test]
 fn by_waits_and_timeouts_are_those_of_the_key() {
     let clock = Clock::manual();
-    let paths = Keyed::<String, _>::rate_limiters(Quota::per_second(1)).clock(&clock);
+    let paths = Keyed::<String, _>::new(RateLimiter::new(Quota::per_second(1)).clock(&clock));
     let paths = Arc::new(paths);
     let layer = ThrottleLayer::by({
         let paths = Arc::clone(&paths);

@@ -110,7 +110,7 @@ fn draft11_quotas_are_in_windows_of_whole_seconds() {
             "{quota}, {calls} calls"
         );
         // A key is told the same.
-        let keyed = Keyed::<u8, _>::rate_limiters(quota).clock(Clock::manual());
+        let keyed = Keyed::<u8, _>::new(RateLimiter::new(quota).clock(Clock::manual()));
         let layer = draft(Arc::new(keyed).key_owned(7));
         let last = last_of(&layer, calls);
         assert_eq!(

@@ -1,0 +1,105 @@
+//! What a key of a rate says about itself: it is read under the lock of its shard, and computed under no
+//! lock.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::slot::Word;
+use crate::algorithm::{Gcra, Rule};
+use crate::decision::Decision;
+use crate::limit_status::LimitStatus;
+use crate::quota::Quota;
+use crate::rate::{Charge, RateLimiter};
+use crate::snapshot::Snapshot;
+use crate::time::{Tick, wait_for};
+
+/// The state of a key.
+pub enum KeyState {
+    Word(Reading),
+    Limiter(Arc<RateLimiter>),
+}
+
+/// A copy of the state of a key without a limiter.
+pub struct Reading {
+    rule: Gcra,
+    pub(super) quota: Quota,
+    generation: u64,
+    now: Tick,
+    closed: bool,
+    /// Whether calls above the burst are admitted.
+    overdraft: bool,
+}
+
+impl Reading {
+    pub(super) fn new(word: &Word<'_>, now: Tick, closed: bool, overdraft: bool) -> Self {
+        Self {
+            rule: word.rule(),
+            quota: word.terms.quota,
+            generation: word.generation,
+            now,
+            closed,
+            overdraft,
+        }
+    }
+
+    /// Returns the decision that a call would get.
+    pub(super) fn peek(&mut self, cost: u64) -> Decision {
+        let (limit, now) = (self.rule.capacity(), self.now);
+        let due = if self.closed || (cost > limit && !self.overdraft) {
+            Tick::from_nanos(u64::MAX)
+        } else if cost == 0 {
+            now
+        } else {
+            self.rule.due(0, cost)
+        };
+        Decision {
+            limit,
+            remaining: limit.saturating_sub(self.rule.backlog(now)),
+            retry_after: wait_for(due, now),
+            reset_after: wait_for(self.rule.reset(), now),
+            at: now,
+        }
+    }
+
+    /// Returns the decision just after a charge, or that of now if that is no longer known.
+    pub(super) fn decision_after(&mut self, charge: &Charge) -> Decision {
+        let made = charge.receipt();
+        if made.generation != self.generation {
+            return self.peek(0);
+        }
+        let (limit, (backlog, reset)) = (self.rule.capacity(), self.rule.after(made));
+        Decision {
+            limit,
+            remaining: limit.saturating_sub(backlog),
+            retry_after: Duration::ZERO,
+            reset_after: wait_for(reset, made.at),
+            at: made.at,
+        }
+    }
+
+    pub(super) fn snapshot(&mut self) -> Snapshot {
+        let decision = self.peek(0);
+        Snapshot {
+            limit: decision.limit,
+            in_use: self.rule.backlog(self.now),
+            available: decision.remaining,
+            // A key with waiters has a limiter.
+            waiting: 0,
+            oldest_wait: None,
+        }
+    }
+
+    pub(super) fn status(&mut self) -> LimitStatus {
+        LimitStatus::Rate {
+            quota: self.quota,
+            decision: self.peek(1),
+        }
+    }
+
+    /// Returns what adapters take at once, and the most that one call may ask for now.
+    pub(super) fn chunk_and_max_units(&self) -> (u64, u64) {
+        let burst = self.rule.capacity();
+        let most = if self.overdraft { u64::MAX } else { burst };
+        (self.quota.chunk(burst), most)
+    }
+}

@@ -1,0 +1,198 @@
+//! One shard of a map, with what its lock guards; and the one interface between the [map](super::map) and
+//! the two kinds of contents, [rates](super::rates) and [permits](super::permits).
+//!
+//! Methods that take a slot or the state of a shard run under the lock of that shard, and call no
+//! foreign code. [`now`](Contents::now) and [`too_many_keys`](Contents::too_many_keys) may also run
+//! under it. All others run under no lock.
+
+use std::borrow::Borrow;
+use std::sync::Arc;
+
+use hashbrown::HashTable;
+
+use crate::error::AcquireError;
+use crate::time::Tick;
+
+/// The maximum number of buckets, many of them perhaps empty, that a look passes.
+const BUCKETS_PER_LOOK: usize = 64;
+
+/// What a map keeps for its keys.
+pub trait Contents: Sized {
+    /// What a map keeps for a key: 16 bytes, four of them for the hash of the key. So a table grows
+    /// without calling the key's own `Hash`, under a lock or otherwise, and without fetching the
+    /// key.
+    type Slot;
+    /// What a shard keeps beside its entries.
+    type ShardState;
+    /// What the user sets for a key: its quota, or its number of permits.
+    type Setting;
+    /// The setting of a key that has its own, in the form that its slot needs.
+    type Own;
+    /// What an entry shares with its waiters and holders: a limiter, or a semaphore.
+    type Limiter;
+
+    /// Returns the hash of the key.
+    fn hash(slot: &Self::Slot) -> u32;
+
+    fn shard_state(&self) -> Self::ShardState;
+
+    /// Converts the setting of a key that has its own.
+    ///
+    /// # Panics
+    ///
+    /// Panics if no key can have this setting.
+    fn own(&self, setting: Self::Setting) -> Self::Own;
+
+    /// Returns the slot of a new key.
+    fn slot(&self, state: &Self::ShardState, own: Option<&Self::Own>, hash: u32) -> Self::Slot;
+
+    /// Returns the nanoseconds after which the entry can be dropped without loss, if no call uses
+    /// it. `None` while it has waiters or holders, and has to stay.
+    fn idle_after(&self, slot: &mut Self::Slot, state: &Self::ShardState, now: Tick)
+    -> Option<u64>;
+
+    /// Returns what an entry shares with waiters and holders, if there is anything.
+    fn limiter(slot: &Self::Slot) -> Option<&Arc<Self::Limiter>>;
+
+    /// Checks two of the entries that share something, and returns what they no longer need, for
+    /// the caller to drop under no lock.
+    fn tidy<K>(&self, _shard: &mut Shard<K, Self>, _now: Tick) -> [Option<Arc<Self::Limiter>>; 2] {
+        [None, None]
+    }
+
+    /// Applies the current setting of all keys to what a shard keeps, except to what is shared.
+    fn renew<K>(&self, _shard: &mut Shard<K, Self>) {}
+
+    /// Applies a new setting to the entry of a key that has its own, except to what is shared.
+    fn renew_own(&self, _held: Held<'_, Self>, _own: &Self::Own, _now: Tick) {}
+
+    /// Returns the error for a key that finds no room; there may be room after `after` nanoseconds.
+    fn too_many_keys(&self, after: Option<u64>) -> AcquireError;
+
+    fn now(&self) -> Tick {
+        Tick::default()
+    }
+}
+
+/// What one lock guards.
+pub struct Shard<K, C: Contents> {
+    pub(super) table: HashTable<Entry<K, C>>,
+    pub(super) state: C::ShardState,
+    pub(super) closed: bool,
+    /// The hash of the entry that the next look begins with.
+    soonest: u32,
+    /// The bucket that the next look continues with.
+    hand: usize,
+}
+
+/// A key and what is kept for it.
+pub(super) struct Entry<K, C: Contents> {
+    pub(super) key: K,
+    pub(super) slot: C::Slot,
+}
+
+/// An entry, under the lock of its shard.
+pub struct Held<'a, C: Contents> {
+    pub(super) slot: &'a mut C::Slot,
+    pub(super) state: &'a mut C::ShardState,
+    pub(super) closed: bool,
+}
+
+/// Expands the 32 bits that are kept to 64 for the table, which takes the bucket from the lowest
+/// bits and a tag from the highest ones.
+#[inline]
+pub(super) fn spread(hash: u32) -> u64 {
+    u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+pub(super) fn spread_of<K, C: Contents>(entry: &Entry<K, C>) -> u64 {
+    spread(C::hash(&entry.slot))
+}
+
+impl<K, C: Contents> Shard<K, C> {
+    pub(super) fn new(contents: &C) -> Self {
+        Self {
+            table: HashTable::new(),
+            state: contents.shard_state(),
+            closed: false,
+            soonest: 0,
+            hand: 0,
+        }
+    }
+
+    /// Finds the entry of a key.
+    #[inline]
+    pub(super) fn find<Q>(&mut self, hash: u32, key: &Q) -> Option<Held<'_, C>>
+    where
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
+    {
+        // The key may be on the heap, so the whole hash is compared first.
+        let is = |entry: &Entry<K, C>| C::hash(&entry.slot) == hash && entry.key.borrow() == key;
+        let entry = self.table.find_mut(spread(hash), is)?;
+        Some(Held {
+            slot: &mut entry.slot,
+            state: &mut self.state,
+            closed: self.closed,
+        })
+    }
+
+    /// Inserts the entry of a key that has none.
+    pub(super) fn insert(&mut self, entry: Entry<K, C>) -> Held<'_, C> {
+        let hash = spread_of(&entry);
+        let entry = self.table.insert_unique(hash, entry, spread_of).into_mut();
+        Held {
+            slot: &mut entry.slot,
+            state: &mut self.state,
+            closed: self.closed,
+        }
+    }
+
+    /// Returns what the entries share with their waiters and holders.
+    pub(super) fn limiters(&self) -> Vec<Arc<C::Limiter>> {
+        let slots = self.table.iter().map(|entry| &entry.slot);
+        slots.filter_map(C::limiter).cloned().collect()
+    }
+
+    pub(super) fn remove(&mut self, bucket: usize) -> Option<Entry<K, C>> {
+        let occupied = self.table.get_bucket_entry(bucket).ok()?;
+        Some(occupied.remove().0)
+    }
+
+    /// Looks at `entries` entries, and returns the bucket of the one that becomes idle first, and
+    /// the nanoseconds until then.
+    pub(super) fn look(&mut self, contents: &C, entries: usize, now: Tick) -> Option<(usize, u64)> {
+        let (mut best, mut looked) = (None, 0);
+        let soonest = self.soonest;
+        let is_soonest = |entry: &Entry<K, C>| C::hash(&entry.slot) == soonest;
+        let mut first = (self.table).find_bucket_index(spread(soonest), is_soonest);
+        for _ in 0..BUCKETS_PER_LOOK {
+            let bucket = first.take().unwrap_or_else(|| self.advance_hand());
+            let Some(entry) = self.table.get_bucket_mut(bucket) else {
+                continue;
+            };
+            let after = contents.idle_after(&mut entry.slot, &self.state, now);
+            if let Some(after) = after.filter(|after| best.is_none_or(|(_, least)| *after < least))
+            {
+                self.soonest = C::hash(&entry.slot);
+                best = Some((bucket, after));
+            }
+            looked += 1;
+            if looked == entries || matches!(best, Some((_, 0))) {
+                break;
+            }
+        }
+        best
+    }
+
+    /// Advances the hand, and returns the bucket that it has left.
+    fn advance_hand(&mut self) -> usize {
+        let bucket = self.hand;
+        self.hand = if bucket + 1 < self.table.num_buckets() {
+            bucket + 1
+        } else {
+            0
+        };
+        bucket
+    }
+}
