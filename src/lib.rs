@@ -165,15 +165,9 @@ mod time;
 mod wait;
 mod wait_queue;
 
-/// The permits and futures of a [`Pool`].
+/// The permits of a [`Pool`].
 pub mod pool {
-    pub use crate::concurrency::pool::{Acquire, Permit, Pool};
-}
-
-/// The futures of a [`ChannelSemaphore`], whose permits are [`Permit`]s.
-#[cfg(feature = "channel")]
-pub mod channel_semaphore {
-    pub use crate::concurrency::channel_semaphore::{Acquire, ChannelSemaphore};
+    pub use crate::concurrency::pool::{Permit, Pool};
 }
 
 /// The requests of a [`CondvarSemaphore`], whose permits are [`Permit`]s.
@@ -186,7 +180,7 @@ pub use crate::algorithm::{Algorithm, AlgorithmError};
 pub use crate::concurrency::channel_semaphore::ChannelSemaphore;
 pub use crate::concurrency::condvar_semaphore::CondvarSemaphore;
 pub use crate::concurrency::pool::Pool;
-pub use crate::concurrency::{Acquire, OwnedPermit, Permit, Semaphore, WaitIdle};
+pub use crate::concurrency::{OwnedPermit, Permit, Semaphore, WaitIdle};
 pub use crate::decision::Decision;
 pub use crate::error::{AcquireError, ErrorKind};
 #[doc(inline)]

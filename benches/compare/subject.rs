@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tollgate::rate::Acquire;
+use tollgate::Throttle;
 use tollgate::{AcquireError, Algorithm, Charge, Clock, LeakyBucket, ManualClock, Quota, Waiting};
 use tollgate::{RateLimiter, Tick};
 
@@ -125,18 +125,22 @@ fn queued(capacity: usize, arrivals: &[Duration]) -> Vec<Option<Duration>> {
     // The queue is moved by the clock, not by who looks: it is empty by now, and everybody knows
     // when it was.
     go_on_to(&clock, SPAN * 2);
-    let outcome =
-        |(mut waiter, came): (Pin<Box<Waiting<Acquire<&LeakyBucket>>>>, Poll<_>)| match came {
+    let outcome = |(mut waiter, came): (
+        Pin<Box<Waiting<<&LeakyBucket as Throttle>::Enter>>>,
+        Poll<_>,
+    )| match came {
+        Poll::Ready(came) => charged(came),
+        Poll::Pending => match poll(waiter.as_mut()) {
             Poll::Ready(came) => charged(came),
-            Poll::Pending => match poll(waiter.as_mut()) {
-                Poll::Ready(came) => charged(came),
-                Poll::Pending => unreachable!("the queue is empty after twice the time"),
-            },
-        };
+            Poll::Pending => unreachable!("the queue is empty after twice the time"),
+        },
+    };
     calls.into_iter().map(outcome).collect()
 }
 
-fn poll(waiter: Pin<&mut Waiting<Acquire<&LeakyBucket>>>) -> Poll<Result<Charge, AcquireError>> {
+fn poll(
+    waiter: Pin<&mut Waiting<<&LeakyBucket as Throttle>::Enter>>,
+) -> Poll<Result<Charge, AcquireError>> {
     waiter.poll(&mut Context::from_waker(Waker::noop()))
 }
 

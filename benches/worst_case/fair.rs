@@ -10,14 +10,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tollgate::fair::{Acquire, FairQueue};
-use tollgate::{Semaphore, Waiting};
+use tollgate::fair::{ClassHandle, FairQueue};
+use tollgate::{Semaphore, Throttle, Waiting};
 use tollgate_bench::harness::{Options, Stopwatch, Table};
 
 /// With so many classes, and all settings by default.
 const CLASSES: [usize; 3] = [1, 100, 10_000];
 
-type Wait = Waiting<Acquire<Arc<Semaphore>, usize>>;
+type Wait = Waiting<<ClassHandle<Arc<Semaphore>, usize> as Throttle>::Enter>;
 
 /// The calls of an operation, in their order: the least time of each.
 #[derive(Default)]

@@ -14,7 +14,7 @@ use std::task::{Context, Poll, Waker};
 use loom::cell::UnsafeCell;
 use loom::future::block_on;
 use loom::thread;
-use tollgate::fair::{Acquire, Class, FairQueue};
+use tollgate::fair::{Class, ClassHandle, FairQueue};
 use tollgate::{AcquireError, ErrorKind, Semaphore, Throttle, Waiting};
 
 /// Every interleaving with at most three preemptions, or as many as `LOOM_MAX_PREEMPTIONS` says.
@@ -26,7 +26,7 @@ fn model(run: impl Fn() + Sync + Send + 'static) {
 }
 
 type Queue = FairQueue<Arc<Semaphore>, u32>;
-type Wait = Waiting<Acquire<Arc<Semaphore>, u32>>;
+type Wait = Waiting<<ClassHandle<Arc<Semaphore>, u32> as Throttle>::Enter>;
 
 fn queue(permits: usize) -> Queue {
     FairQueue::new(Arc::new(Semaphore::new(permits)))

@@ -14,7 +14,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use loom::thread;
-use tollgate::keyed::Acquire;
+use tollgate::Throttle;
+use tollgate::keyed::Key;
 use tollgate::{
     Charge, Clock, ErrorKind, Keyed, ManualClock, Quota, RateLimiter, Semaphore, WhenFull,
 };
@@ -65,7 +66,7 @@ impl Wake for Wakes {
 
 /// Somebody who waits.
 struct Waiter {
-    future: tollgate::Waiting<Acquire<'static, RateLimiter, u32, Hashing>>,
+    future: tollgate::Waiting<<Key<'static, RateLimiter, u32, Hashing> as Throttle>::Enter>,
     wakes: Arc<Wakes>,
 }
 

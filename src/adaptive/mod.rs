@@ -21,7 +21,7 @@ mod semaphore;
 mod throttle;
 
 pub use self::controller::{Aimd, Controller, Gradient, SampleWindow, Target};
-pub use self::rate::{AcquireRate, AdaptiveRate, RatePermit, RateSnapshot};
+pub use self::rate::{AdaptiveRate, RatePermit, RateSnapshot};
 pub use self::sampler::AdaptiveSnapshot;
-pub use self::semaphore::{Acquire, AdaptivePermit, AdaptiveSemaphore};
+pub use self::semaphore::{AdaptivePermit, AdaptiveSemaphore};
 pub use crate::feedback::Feedback;

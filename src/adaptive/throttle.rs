@@ -1,6 +1,8 @@
 //! The adaptive limits as throttles.
 
-use super::{Acquire, AcquireRate, AdaptivePermit, AdaptiveRate, AdaptiveSemaphore, RatePermit};
+use super::rate::AcquireRate;
+use super::semaphore::Acquire;
+use super::{AdaptivePermit, AdaptiveRate, AdaptiveSemaphore, RatePermit};
 use crate::error::AcquireError;
 use crate::feedback::Feedback;
 use crate::limit_status::LimitStatus;

@@ -9,6 +9,6 @@ pub(crate) mod pool;
 mod semaphore;
 mod throttle;
 
-pub use self::acquire::Acquire;
+pub(crate) use self::acquire::Acquire;
 pub use self::permit::Permit;
 pub use self::semaphore::{OwnedPermit, Semaphore, WaitIdle};

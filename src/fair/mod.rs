@@ -18,7 +18,7 @@ mod queue;
 mod schedule;
 mod tournament;
 
-pub use self::acquire::{Acquire, FairPermit};
+pub use self::acquire::FairPermit;
 pub use self::class::{Class, ClassSnapshot, Share};
 pub use self::class_handle::ClassHandle;
 pub use self::queue::FairQueue;

@@ -18,7 +18,7 @@ use std::sync::{Arc, OnceLock};
 
 use foldhash::fast::RandomState;
 
-pub use self::key::{Acquire, Key};
+pub use self::key::Key;
 use self::kind::KeyLimit;
 use self::map::{Map, SettingOf};
 pub use self::when_full::WhenFull;

@@ -2,7 +2,8 @@
 
 use std::hash::{BuildHasher, Hash};
 
-use super::{Acquire, Key, Kind};
+use super::key::Acquire;
+use super::{Key, Kind};
 use crate::error::AcquireError;
 use crate::limit_status::LimitStatus;
 use crate::throttle::{Cost, Inspect, Throttle, TryThrottle, Weighted, units};

@@ -20,7 +20,7 @@ mod shared;
 mod state;
 mod throttle;
 
-pub use self::acquire::Acquire;
+pub(crate) use self::acquire::Acquire;
 pub(crate) use self::acquire::Limiter;
 pub use self::charge::Charge;
 pub use self::leaky_bucket::LeakyBucket;

@@ -82,7 +82,7 @@ fn what_a_waker_does_is_done_at_its_tick() {
 /// It joins the queue again when it is woken, and is due at the tick after, which is before the end.
 #[test]
 fn waker_that_joins_again_is_due_before_the_end_of_the_step() {
-    type Rejoined = Mutex<Vec<Waiter<Waiting<tollgate::rate::Acquire<Arc<RateLimiter>>>>>>;
+    type Rejoined = Mutex<Vec<Waiter<Waiting<<Arc<RateLimiter> as tollgate::Throttle>::Enter>>>>;
     let clock = Clock::manual();
     let limiter = limiter(&clock);
     let rejoined = Arc::new(Rejoined::default());

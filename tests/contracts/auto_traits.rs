@@ -10,15 +10,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::adaptive::{
-    self, AcquireRate, AdaptivePermit, AdaptiveRate, AdaptiveSemaphore, RatePermit, RateSnapshot,
+    AdaptivePermit, AdaptiveRate, AdaptiveSemaphore, RatePermit, RateSnapshot,
 };
 use tollgate::fair::{self, ClassHandle, FairPermit, FairQueue};
-use tollgate::keyed::{self, Key};
+use tollgate::keyed::Key;
 use tollgate::{
-    Acquire, AcquireError, All, BoxThrottle, Charge, Clock, CondvarSemaphore, Cost, Decision,
-    ErrorKind, Gate, Keyed, LeakyBucket, LocalLimiter, ManualClock, MissedTickBehavior, Oversize,
-    Permit, Pool, Quota, RateLimiter, Reservation, Semaphore, Snapshot, Tick, Timeout, WaitIdle,
-    Waiting, WhenFull, condvar_semaphore, gate, pool, rate,
+    AcquireError, All, BoxThrottle, Charge, Clock, CondvarSemaphore, Cost, Decision, ErrorKind,
+    Gate, Keyed, LeakyBucket, LocalLimiter, ManualClock, MissedTickBehavior, Oversize, Permit,
+    Pool, Quota, RateLimiter, Reservation, Semaphore, Snapshot, Tick, Timeout, WaitIdle, Waiting,
+    WhenFull, condvar_semaphore, gate, pool,
 };
 use tollgate_observe::{EnterObserved, Holder, Holders, Observed, ObservedPermit, Place};
 
@@ -85,8 +85,8 @@ type Permits = Keyed<String, Semaphore>;
 type Enter<T> = <T as tollgate::Throttle>::Enter;
 type BoxPermit = <BoxThrottle as tollgate::Throttle>::Permit;
 type RateKey = Key<'static, RateLimiter, u64>;
-type RateWait = keyed::Acquire<'static, RateLimiter, u64>;
-type PermitWait = keyed::Acquire<'static, Semaphore, String>;
+type RateWait = Enter<RateKey>;
+type PermitWait = Enter<PermitKey>;
 type PermitKey = Key<'static, Semaphore, String>;
 type NotSend = Rc<()>;
 type NotSync = Cell<u8>;
@@ -97,17 +97,17 @@ table! {
     // Send Sync Unpin UnwindSafe RefUnwindSafe Clone
     // What is held, or waits, of one semaphore or limiter; the same with and without the tokens of tokio.
     YES YES YES YES YES NO:
-        Semaphore, Permit<&'static Semaphore>, Permit<Shared>, Acquire<&'static Semaphore>,
-        Acquire<Shared>, WaitIdle<&'static Semaphore>,
+        Semaphore, Permit<&'static Semaphore>, Permit<Shared>, Enter<&'static Semaphore>,
+        Enter<Shared>, WaitIdle<&'static Semaphore>,
         CondvarSemaphore, condvar_semaphore::Acquire<&'static CondvarSemaphore>,
         condvar_semaphore::Acquire<Arc<CondvarSemaphore>>,
         Permit<&'static CondvarSemaphore>,
         Permit<Arc<CondvarSemaphore>>,
         AdaptiveSemaphore, AdaptivePermit<&'static AdaptiveSemaphore>, AdaptivePermit<Arc<AdaptiveSemaphore>>,
-        adaptive::Acquire<&'static AdaptiveSemaphore>, adaptive::Acquire<Arc<AdaptiveSemaphore>>,
+        Enter<&'static AdaptiveSemaphore>, Enter<Arc<AdaptiveSemaphore>>,
         AdaptiveRate, RatePermit<&'static AdaptiveRate>, RatePermit<Arc<AdaptiveRate>>,
-        AcquireRate<&'static AdaptiveRate>, AcquireRate<Arc<AdaptiveRate>>,
-        RateLimiter, LeakyBucket, rate::Acquire<&'static RateLimiter>, rate::Acquire<Rate>,
+        Enter<&'static AdaptiveRate>, Enter<Arc<AdaptiveRate>>,
+        RateLimiter, LeakyBucket, Enter<&'static RateLimiter>, Enter<Rate>,
         Reservation, LocalLimiter, Charge, gate::Acquire<&'static Gate>, gate::Acquire<Gate>;
     // Plain data and handles.
     YES YES YES YES YES YES:
@@ -126,12 +126,12 @@ table! {
     YES YES YES YES YES YES:
         Observed<Shared, ()>, Observed<Shared, Holders>, Holders, Holder, Place;
     YES YES YES YES YES NO:
-        EnterObserved<Acquire<Shared>, ()>, EnterObserved<Acquire<Shared>, Holders>,
+        EnterObserved<Enter<Shared>, ()>, EnterObserved<Enter<Shared>, Holders>,
         ObservedPermit<Permit<Shared>, ()>, ObservedPermit<Permit<Shared>, Holders>;
 
     // The function that maps keys to classes need not be `UnwindSafe`.
     YES YES YES NO NO YES: FairQueue<Shared, u32>, ClassHandle<Shared, u32>;
-    YES YES YES NO NO NO: fair::Acquire<Shared, u32>, FairPermit<Shared, u32>;
+    YES YES YES NO NO NO: Enter<ClassHandle<Shared, u32>>, FairPermit<Shared, u32>;
     YES YES YES YES YES YES: fair::Class, fair::Share, fair::ClassSnapshot<u32>;
 
     // A type that is not known is asked to be `Send`, and no more.
@@ -148,31 +148,27 @@ table! {
     YES YES YES NO NO NO: Pool<()>, Pool<NotSync>, pool::Permit<PoolOf<()>, ()>, pool::Permit<SharedPool<()>, ()>;
     YES NO YES NO NO NO:
         pool::Permit<PoolOf<NotSync>, NotSync>, pool::Permit<SharedPool<NotSync>, NotSync>,
-        pool::Acquire<PoolOf<()>, ()>, pool::Acquire<PoolOf<NotSync>, NotSync>,
-        pool::Acquire<SharedPool<()>, ()>, pool::Acquire<SharedPool<NotSync>, NotSync>;
+        Enter<PoolOf<()>>, Enter<PoolOf<NotSync>>,
+        Enter<SharedPool<()>>, Enter<SharedPool<NotSync>>;
     NO NO YES NO NO NO:
         Pool<NotSend>, pool::Permit<PoolOf<NotSend>, NotSend>, pool::Permit<SharedPool<NotSend>, NotSend>,
-        pool::Acquire<PoolOf<NotSend>, NotSend>, pool::Acquire<SharedPool<NotSend>, NotSend>;
+        Enter<PoolOf<NotSend>>, Enter<SharedPool<NotSend>>;
 }
 
 #[cfg(feature = "channel")]
 mod with_channels {
     use tollgate::ChannelSemaphore;
     use tollgate::Permit;
-    use tollgate::channel_semaphore::Acquire;
 
     use super::*;
 
     table! {
         YES YES NO YES YES NO: ChannelSemaphore;
         YES YES YES YES YES NO: Permit<&'static ChannelSemaphore>, Permit<Arc<ChannelSemaphore>>;
-        YES NO YES NO NO NO: Acquire<&'static ChannelSemaphore>, Acquire<Arc<ChannelSemaphore>>;
+        YES NO YES NO NO NO: Enter<&'static ChannelSemaphore>, Enter<Arc<ChannelSemaphore>>;
     }
 
-    const _: () = is_static::<(
-        Permit<Arc<ChannelSemaphore>>,
-        Acquire<Arc<ChannelSemaphore>>,
-    )>();
+    const _: () = is_static::<(Permit<Arc<ChannelSemaphore>>, Enter<Arc<ChannelSemaphore>>)>();
 }
 
 #[cfg(feature = "async-lock")]
@@ -208,13 +204,13 @@ mod with_tokio {
     use tokio_util::sync::CancellationToken;
     use tollgate::CancelOn;
 
-    type Cancellable = CancelOn<Acquire<Shared>, CancellationToken>;
+    type Cancellable = CancelOn<Enter<Shared>, CancellationToken>;
 
     table! {
         YES NO YES NO NO NO: Enter<&'static tokio::sync::Semaphore>, Enter<Arc<tokio::sync::Semaphore>>;
         YES YES NO NO NO NO:
-            CancelOn<Acquire<&'static Semaphore>, &'static CancellationToken>, Cancellable,
-            Timeout<Cancellable>, CancelOn<Timeout<Acquire<Shared>>, CancellationToken>;
+            CancelOn<Enter<&'static Semaphore>, &'static CancellationToken>, Cancellable,
+            Timeout<Cancellable>, CancelOn<Timeout<Enter<Shared>>, CancellationToken>;
     }
 
     const _: () = is_static::<(Cancellable, Timeout<Cancellable>)>();
@@ -228,7 +224,7 @@ mod with_metrics {
     table! {
         YES YES YES NO NO YES: Metrics, Observed<Shared, Metrics>;
         YES YES YES NO NO NO:
-            EnterObserved<Acquire<Shared>, Metrics>, ObservedPermit<Permit<Shared>, Metrics>;
+            EnterObserved<Enter<Shared>, Metrics>, ObservedPermit<Permit<Shared>, Metrics>;
     }
 }
 
@@ -281,8 +277,8 @@ fn a_timeout_has_the_same_traits_whatever_the_features() {
         ("RefUnwindSafe", NO),
         ("Clone", NO),
     ];
-    assert_eq!(answers!(Timeout<Acquire<&'static Semaphore>>), expected);
-    assert_eq!(answers!(Timeout<Acquire<Shared>>), expected);
+    assert_eq!(answers!(Timeout<Enter<&'static Semaphore>>), expected);
+    assert_eq!(answers!(Timeout<Enter<Shared>>), expected);
     assert_eq!(answers!(Timeout<WaitIdle<&'static Semaphore>>), expected);
 }
 
@@ -294,29 +290,26 @@ const _: () = {
     is_static::<(
         Semaphore,
         Permit<Shared>,
-        Acquire<Shared>,
-        Timeout<Acquire<Shared>>,
+        Enter<Shared>,
+        Timeout<Enter<Shared>>,
     )>();
     is_static::<condvar_semaphore::Acquire<Arc<CondvarSemaphore>>>();
     is_static::<Permit<Arc<CondvarSemaphore>>>();
-    is_static::<(rate::Acquire<Rate>, Reservation, LocalLimiter, Charge)>();
+    is_static::<(Enter<Rate>, Reservation, LocalLimiter, Charge)>();
     is_static::<(Enter<All<(Shared, Shared)>>, Enter<BoxThrottle>, BoxPermit)>();
-    is_static::<(
-        pool::Permit<SharedPool<()>, ()>,
-        pool::Acquire<SharedPool<()>, ()>,
-    )>();
+    is_static::<(pool::Permit<SharedPool<()>, ()>, Enter<SharedPool<()>>)>();
     is_error::<AcquireError>();
 };
 
 // A plain future is small, because the waiter is not in it.
 const _: () = {
-    assert!(size_of::<Acquire<&'static Semaphore>>() <= 64);
-    assert!(size_of::<Acquire<Shared>>() <= 64);
+    assert!(size_of::<Enter<&'static Semaphore>>() <= 64);
+    assert!(size_of::<Enter<Shared>>() <= 64);
     assert!(size_of::<WaitIdle<&'static Semaphore>>() <= 64);
-    assert!(size_of::<rate::Acquire<&'static RateLimiter>>() <= 64);
-    assert!(size_of::<adaptive::Acquire<Arc<AdaptiveSemaphore>>>() <= 64);
-    assert!(size_of::<AcquireRate<Arc<AdaptiveRate>>>() <= 64);
-    assert!(size_of::<rate::Acquire<Rate>>() <= 64);
+    assert!(size_of::<Enter<&'static RateLimiter>>() <= 64);
+    assert!(size_of::<Enter<Arc<AdaptiveSemaphore>>>() <= 64);
+    assert!(size_of::<Enter<Arc<AdaptiveRate>>>() <= 64);
+    assert!(size_of::<Enter<Rate>>() <= 64);
     assert!(size_of::<gate::Acquire<&'static Gate>>() <= 64);
     assert!(size_of::<gate::Acquire<Gate>>() <= 64);
     assert!(size_of::<Gate>() == size_of::<usize>());
@@ -347,13 +340,13 @@ static BUCKET: LeakyBucket = LeakyBucket::new(Quota::per_second(100), 10);
 #[test]
 fn a_limiter_in_a_static_is_used_as_any_other() {
     let futures: (
-        Waiting<rate::Acquire<&'static RateLimiter>>,
-        Waiting<rate::Acquire<&'static LeakyBucket>>,
+        Waiting<Enter<&'static RateLimiter>>,
+        Waiting<Enter<&'static LeakyBucket>>,
     ) = (LIMITER.acquire(), BUCKET.acquire());
     assert!(futures.0.wait().is_ok() && futures.1.wait().is_ok());
     let short = RateLimiter::new(Quota::per_second(1));
-    fn both<'a>(_: &Waiting<rate::Acquire<&'a RateLimiter>>, _: &'a RateLimiter) {}
-    let long: Waiting<rate::Acquire<&'static RateLimiter>> = LIMITER.acquire();
+    fn both<'a>(_: &Waiting<Enter<&'a RateLimiter>>, _: &'a RateLimiter) {}
+    let long: Waiting<Enter<&'static RateLimiter>> = LIMITER.acquire();
     both(&long, &short);
 }
 
@@ -364,14 +357,14 @@ macro_rules! can_be_shortened {
         fn $name() {
             fn both<'a>(
                 _: &$permit<&'a $throttle $(, $item)?>,
-                _: &$acquire<&'a $throttle $(, $item)?>,
+                _: &$acquire<&'a $throttle>,
                 _: &'a $throttle,
             ) {
             }
 
             let long: &'static $throttle = Box::leak(Box::new($new));
             let permit: $permit<&'static $throttle $(, $item)?> = long.try_acquire().unwrap();
-            let acquire: $acquire<&'static $throttle $(, $item)?> = long.acquire();
+            let acquire: $acquire<&'static $throttle> = long.acquire();
             let short = $new;
             both(&permit, &acquire, &short);
             both(&short.try_acquire().unwrap(), &acquire, long);
@@ -382,8 +375,8 @@ macro_rules! can_be_shortened {
 mod shortened {
     use super::*;
 
-    type OfSemaphore<S> = Waiting<Acquire<S>>;
-    type OfPool<S, T> = Waiting<pool::Acquire<S, T>>;
+    type OfSemaphore<S> = Waiting<Enter<S>>;
+    type OfPool<S> = Waiting<Enter<S>>;
 
     use tollgate::Permit as CondvarPermit;
     use tollgate::condvar_semaphore::Acquire as OfCondvar;
@@ -410,11 +403,10 @@ mod shortened {
     mod channels {
         use tollgate::ChannelSemaphore;
         use tollgate::Permit;
-        use tollgate::channel_semaphore::Acquire;
 
         use super::*;
 
-        type OfChannel<S> = Waiting<Acquire<S>>;
+        type OfChannel<S> = Waiting<Enter<S>>;
 
         can_be_shortened!(
             channel,

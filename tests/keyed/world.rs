@@ -5,15 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
-use tollgate::Waiting;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
-use tollgate::keyed::{Acquire, Key};
-use tollgate::rate;
+use tollgate::keyed::Key;
 use tollgate::{
     AcquireError, Algorithm, Charge, Clock, ErrorKind, Keyed, ManualClock, Oversize, Quota,
-    RateLimiter, Reservation, WhenFull,
+    RateLimiter, Reservation, Throttle, Waiting, WhenFull,
 };
 
 use crate::support::Waiter;
@@ -58,8 +56,8 @@ pub(crate) fn step(keys: u32) -> impl Strategy<Value = Step> {
 
 enum Asker {
     Future(
-        Waiter<Waiting<Acquire<'static, RateLimiter, u32>>>,
-        Waiter<Waiting<rate::Acquire<Arc<RateLimiter>>>>,
+        Waiter<Waiting<<Key<'static, RateLimiter, u32> as Throttle>::Enter>>,
+        Waiter<Waiting<<Arc<RateLimiter> as Throttle>::Enter>>,
     ),
     Reserved(Box<(Waiting<Reservation>, Waiting<Reservation>)>),
 }

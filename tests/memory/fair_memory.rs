@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 use stats_alloc::Region;
 use tollgate::Semaphore;
-use tollgate::fair::{Acquire, FairPermit, FairQueue};
+use tollgate::fair::{ClassHandle, FairPermit, FairQueue};
 
 use crate::support::random::Random;
 use crate::{COUNTED, alone};
@@ -17,7 +17,7 @@ const WAITERS: usize = 100_000;
 const AT_MOST: usize = 1 << 20;
 
 type Queue = FairQueue<Arc<Semaphore>, usize>;
-type Wait = tollgate::Waiting<Acquire<Arc<Semaphore>, usize>>;
+type Wait = tollgate::Waiting<<ClassHandle<Arc<Semaphore>, usize> as tollgate::Throttle>::Enter>;
 type Permit = FairPermit<Arc<Semaphore>, usize>;
 
 /// Runs one call, and checks how many bytes it allocates and frees.

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 use tollgate::Waiting;
 
-use tollgate::rate::Acquire;
+use tollgate::Throttle;
 use tollgate::{AcquireError, Charge, Clock, ErrorKind, ManualClock, Quota, RateLimiter};
 
 use crate::support::{Waiter, kind};
@@ -43,7 +43,7 @@ pub(crate) fn spent(quota: Quota) -> (ManualClock, RateLimiter) {
 pub(crate) fn queue<'a>(
     limiter: &'a RateLimiter,
     costs: &[u64],
-) -> Vec<Waiter<Waiting<Acquire<&'a RateLimiter>>>> {
+) -> Vec<Waiter<Waiting<<&'a RateLimiter as Throttle>::Enter>>> {
     let costs = costs.iter();
     costs
         .map(|cost| Waiter::parked(limiter.acquire_many(*cost)))

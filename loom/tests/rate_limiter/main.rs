@@ -21,7 +21,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use loom::thread;
-use tollgate::rate::Acquire;
+use tollgate::Throttle;
 use tollgate::{AcquireError, Charge, Clock, ErrorKind, ManualClock, Quota, RateLimiter};
 
 /// Every interleaving with at most three preemptions, or as many as `LOOM_MAX_PREEMPTIONS` says.
@@ -60,7 +60,7 @@ impl Wake for Wakes {
 
 /// Somebody who waits.
 struct Waiter {
-    future: tollgate::Waiting<Acquire<Arc<RateLimiter>>>,
+    future: tollgate::Waiting<<Arc<RateLimiter> as Throttle>::Enter>,
     wakes: Arc<Wakes>,
     waits: bool,
 }

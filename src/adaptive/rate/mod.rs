@@ -13,7 +13,8 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use self::acquire::{AcquireRate, RatePermit};
+pub(super) use self::acquire::AcquireRate;
+pub use self::acquire::RatePermit;
 use self::control::Control;
 use self::rule::RateRule;
 use crate::error::AcquireError;

@@ -10,7 +10,8 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-pub use self::acquire::{Acquire, AdaptivePermit};
+pub(super) use self::acquire::Acquire;
+pub use self::acquire::AdaptivePermit;
 use super::controller::{Controller, Gradient};
 use super::sampler::{AdaptiveSnapshot, Sampler};
 use crate::concurrency::{Semaphore, WaitIdle};

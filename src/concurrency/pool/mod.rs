@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::thread;
 
-pub use self::acquire::Acquire;
+pub(super) use self::acquire::Acquire;
 pub use self::permit::Permit;
 use self::state::State;
 use super::Semaphore;

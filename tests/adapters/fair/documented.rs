@@ -7,7 +7,7 @@ use std::task::Poll;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::TestCaseError;
-use tollgate::fair::{Acquire, Class, FairPermit, FairQueue, Share};
+use tollgate::fair::{Class, ClassHandle, FairPermit, FairQueue, Share};
 use tollgate::throttle::Weighted;
 use tollgate::{Semaphore, Throttle, Waiting};
 
@@ -19,7 +19,7 @@ const PERMITS: u64 = 4;
 const SCALE: u64 = 4;
 
 type Permit = FairPermit<Arc<Semaphore>, usize>;
-type Wait = Waiter<Waiting<Acquire<Arc<Semaphore>, usize>>>;
+type Wait = Waiter<Waiting<<ClassHandle<Arc<Semaphore>, usize> as tollgate::Throttle>::Enter>>;
 
 #[derive(Clone, Debug)]
 enum Step {

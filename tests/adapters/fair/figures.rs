@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use tollgate::fair::{Acquire, Class, ClassHandle, FairQueue, Share};
+use tollgate::fair::{Class, ClassHandle, FairQueue, Share};
 use tollgate::{Clock, Quota, RateLimiter, Semaphore, Throttle, Waiting};
 
 use crate::support::Waiter;
 
 type Slots = Arc<Semaphore>;
-type Waits<T, K> = Waiter<Waiting<Acquire<T, K>>>;
+type Waits<T, K> = Waiter<Waiting<<ClassHandle<T, K> as tollgate::Throttle>::Enter>>;
 
 fn slots(permits: usize) -> Slots {
     Arc::new(Semaphore::new(permits))

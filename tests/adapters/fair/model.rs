@@ -7,7 +7,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::{RngSeed, TestCaseError};
-use tollgate::fair::{Acquire, Class, FairPermit, FairQueue, Share};
+use tollgate::fair::{Class, ClassHandle, FairPermit, FairQueue, Share};
 use tollgate::throttle::Weighted;
 use tollgate::{AcquireError, Clock, Semaphore, Throttle, Waiting};
 
@@ -128,7 +128,7 @@ struct Waits {
     id: usize,
     class: usize,
     cost: u64,
-    wait: Waiter<Waiting<Acquire<Arc<Semaphore>, usize>>>,
+    wait: Waiter<Waiting<<ClassHandle<Arc<Semaphore>, usize> as tollgate::Throttle>::Enter>>,
 }
 
 /// A permit of a class, and its cost.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use tollgate::fair::{Acquire, Class, FairPermit, FairQueue, Share};
+use tollgate::fair::{Class, ClassHandle, FairPermit, FairQueue, Share};
 use tollgate::{BoxThrottle, Clock, ErrorKind, Quota, RateLimiter, Semaphore, Throttle, Waiting};
 
 use crate::support::Waiter;
@@ -30,7 +30,10 @@ fn class(key: &u32) -> Class {
 }
 
 type Held<T> = Vec<(u32, FairPermit<T, u32>)>;
-type Waits<T> = Vec<(u32, Waiter<Waiting<Acquire<T, u32>>>)>;
+type Waits<T> = Vec<(
+    u32,
+    Waiter<Waiting<<ClassHandle<T, u32> as tollgate::Throttle>::Enter>>,
+)>;
 
 /// Does one thing.
 fn step<T>(
@@ -38,7 +41,7 @@ fn step<T>(
     random: &mut Random,
     waits: &mut Waits<T>,
     held: &mut Held<T>,
-    enter: impl Fn(u32, &mut Random) -> Waiting<Acquire<T, u32>>,
+    enter: impl Fn(u32, &mut Random) -> Waiting<<ClassHandle<T, u32> as tollgate::Throttle>::Enter>,
 ) where
     T: Throttle<Permit: Send, Enter: Send> + Send + Sync + 'static,
 {
@@ -80,7 +83,8 @@ where
 /// Runs all operations; afterwards nobody waits, and nothing is held.
 fn run<T>(
     queue: &FairQueue<T, u32>,
-    enter: impl Fn(u32, &mut Random) -> Waiting<Acquire<T, u32>> + Sync,
+    enter: impl Fn(u32, &mut Random) -> Waiting<<ClassHandle<T, u32> as tollgate::Throttle>::Enter>
+    + Sync,
     between: impl Fn(u64) + Sync,
 ) where
     T: Throttle<Permit: Send, Enter: Send> + Send + Sync + 'static,

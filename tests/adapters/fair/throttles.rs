@@ -10,7 +10,7 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use tollgate::adaptive::{AdaptiveSemaphore, Feedback, Gradient};
-use tollgate::fair::{Acquire, Class, FairQueue, Share};
+use tollgate::fair::{Class, ClassHandle, FairQueue, Share};
 use tollgate::throttle::{Adaptive, Inspect, LimitStatus, Weighted};
 use tollgate::{
     AcquireError, BoxThrottle, ChannelSemaphore, Clock, ErrorKind, Quota, RateLimiter, Semaphore,
@@ -573,7 +573,7 @@ fn acquire_of_a_newcomer_serves_the_waiter_that_was_woken_and_not_polled() {
 
 type Slots = Arc<Semaphore>;
 
-type Crowd = Vec<Waiter<Waiting<Acquire<Slots, u32>>>>;
+type Crowd = Vec<Waiter<Waiting<<ClassHandle<Slots, u32> as tollgate::Throttle>::Enter>>>;
 
 /// So many waiters behind a semaphore without permits.
 fn crowd(waiters: usize) -> (FairQueue<Slots, u32>, Crowd) {

@@ -5,7 +5,7 @@ use std::task::{Poll, Waker};
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
-use tollgate::{Acquire, Permit, Semaphore, WaitIdle, Waiting};
+use tollgate::{Permit, Semaphore, Throttle, WaitIdle, Waiting};
 
 use super::naive::{Answer, Idle, Model};
 use crate::support::{Waiter, assert_at_rest};
@@ -56,7 +56,7 @@ pub(crate) struct World<'a> {
     names: Names,
     model: Model,
     /// Names in the model, and futures that have not been collected.
-    waiters: Vec<(usize, Waiter<Waiting<Acquire<&'a Semaphore>>>)>,
+    waiters: Vec<(usize, Waiter<Waiting<<&'a Semaphore as Throttle>::Enter>>)>,
     permits: Vec<Permit<&'a Semaphore>>,
     idlers: Vec<Waiter<Waiting<WaitIdle<&'a Semaphore>>>>,
     /// Something was leaked, so not everything comes back.

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-use tollgate::{Acquire, OwnedPermit, Semaphore, Waiting};
+use tollgate::{OwnedPermit, Semaphore, Throttle, Waiting};
 
 use crate::support::foreign::{
     calls_when_dropped, calls_when_woken, panics_when_woken, throws_a_bomb_when_woken,
@@ -61,7 +61,7 @@ fn parked_with<F: Future>(future: F, waker: &Waker) -> Waiter<F> {
 
 /// Does something to the semaphore, all of whose permits are held, with a waiter for all of them in
 /// front; what is still held.
-type AcquireShared = Acquire<Arc<Semaphore>>;
+type AcquireShared = <Arc<Semaphore> as Throttle>::Enter;
 type Cause = fn(&Semaphore, OwnedPermit, Waiter<Waiting<AcquireShared>>) -> Option<OwnedPermit>;
 
 #[test]

@@ -48,7 +48,7 @@ fn queue(quota: Quota) -> (ManualClock, Arc<RateLimiter>, Vec<Waiter<Owned>>) {
     (clock, limiter, waiters)
 }
 
-type Owned = tollgate::Waiting<tollgate::rate::Acquire<Arc<RateLimiter>>>;
+type Owned = tollgate::Waiting<<Arc<RateLimiter> as tollgate::Throttle>::Enter>;
 
 #[test]
 fn set_quota_that_makes_all_due_serves_some_and_leaves_the_others_to_the_timer() {

@@ -8,14 +8,14 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tollgate::rate::Acquire;
+use tollgate::Throttle;
 use tollgate::{Algorithm, Clock, ManualClock, MissedTickBehavior, Quota, RateLimiter, Waiting};
 
 use crate::setup::{FIFTY, TEN, assert_due, assert_limited, at, charged, ms, now};
 use crate::support::Waiter;
 use crate::support::foreign::calls_when_woken;
 
-type Owned = Waiter<Waiting<Acquire<Arc<RateLimiter>>>>;
+type Owned = Waiter<Waiting<<Arc<RateLimiter> as Throttle>::Enter>>;
 
 /// A limiter whose whole burst has been taken.
 fn spent(quota: Quota, missed: Option<MissedTickBehavior>) -> (ManualClock, Arc<RateLimiter>) {

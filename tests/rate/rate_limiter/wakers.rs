@@ -8,14 +8,14 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use tollgate::Waiting;
 
-use tollgate::rate::Acquire;
+use tollgate::Throttle;
 use tollgate::{Charge, ManualClock, RateLimiter};
 
 use crate::setup::{FIFTY, TEN, at, ms, spent};
 use crate::support::foreign::{calls_when_dropped, calls_when_woken};
 use crate::support::{Waiter, poll_once};
 
-type Wait = Waiting<Acquire<Arc<RateLimiter>>>;
+type Wait = Waiting<<Arc<RateLimiter> as Throttle>::Enter>;
 
 /// A limiter that has nothing left, and wakers that call it back.
 struct Scene {

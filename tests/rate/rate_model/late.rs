@@ -7,7 +7,7 @@ use tollgate::Waiting;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
-use tollgate::rate::Acquire;
+use tollgate::Throttle;
 use tollgate::{Algorithm, Charge, Clock, MissedTickBehavior, Quota, RateLimiter};
 
 use super::model::model;
@@ -31,7 +31,7 @@ impl Wake for Granted {
 
 struct Asker<'a> {
     cost: u64,
-    waiter: Waiter<Waiting<Acquire<&'a RateLimiter>>>,
+    waiter: Waiter<Waiting<<&'a RateLimiter as Throttle>::Enter>>,
     granted_at: Arc<Granted>,
 }
 

@@ -5,7 +5,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use proptest::sample::Index;
-use tollgate::rate::Acquire;
+use tollgate::Throttle;
 use tollgate::{
     AcquireError, Algorithm, Charge, Clock, ErrorKind, LocalLimiter, ManualClock,
     MissedTickBehavior, Oversize, Quota, RateLimiter, Reservation, Waiting,
@@ -43,7 +43,7 @@ impl Setup {
 
 /// A wait that is not over, or that nobody has looked at since.
 enum Asker {
-    Future(Waiter<Waiting<Acquire<Arc<RateLimiter>>>>),
+    Future(Waiter<Waiting<<Arc<RateLimiter> as Throttle>::Enter>>),
     Reserved(Box<Waiting<Reservation>>),
 }
 

@@ -6,9 +6,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use tollgate::{
-    Acquire, AcquireError, Clock, OwnedPermit, Semaphore, Throttle, TryThrottle, Waiting,
-};
+use tollgate::{AcquireError, Clock, OwnedPermit, Semaphore, Throttle, TryThrottle, Waiting};
 use tollgate_observe::{EnterObserved, Holders, Observed, ObservedPermit, Observer, Place};
 
 use crate::support::poll_once;
@@ -67,7 +65,7 @@ impl Observer for Counts {
 
 type Reports<'a> = (&'a Counts, &'a Holders);
 type Permit<'a> = ObservedPermit<OwnedPermit, Reports<'a>>;
-type Wait<'a> = Waiting<EnterObserved<Acquire<Arc<Semaphore>>, Reports<'a>>>;
+type Wait<'a> = Waiting<EnterObserved<<Arc<Semaphore> as Throttle>::Enter, Reports<'a>>>;
 
 /// What the test itself knows.
 struct World<'a> {
