@@ -18,7 +18,7 @@ use super::{Options, QuotaOf};
 use crate::algorithm::{Tat, fresh_generation};
 use crate::error::{AcquireError, ErrorKind};
 use crate::quota::Quota;
-use crate::rate::{Acquire, Charge, Config, Oversize, RateLimiter};
+use crate::rate::{Acquire, Charge, Config, RateLimiter};
 use crate::sync::{Mutex, lock};
 use crate::time::{Counter, Tick};
 use crate::wait::remaining_timeout;
@@ -41,7 +41,7 @@ pub struct Rates<K> {
 
 impl<K> Rates<K> {
     pub(super) fn refuses_oversize(&self) -> bool {
-        self.template.oversize == Oversize::Refuse
+        self.template.refuses_oversize()
     }
 
     pub(super) fn new(options: &Options<K>) -> Self {
