@@ -342,7 +342,10 @@ impl Locked<'_> {
     pub(super) fn push(&mut self, cost: u64, tick: Tick, waker: Waker) -> WaiterId {
         self.queued += u128::from(cost);
         self.joined = self.joined.wrapping_add(u128::from(cost));
-        self.costs.add(cost);
+        // A limiter that overdraws has no impossible costs.
+        if self.shared.config.refuses_oversize() {
+            self.costs.add(cost);
+        }
         let request = Request {
             cost,
             at: tick,
@@ -356,7 +359,9 @@ impl Locked<'_> {
         if !self.is_impossible(cost) {
             self.queued -= u128::from(cost);
         }
-        self.costs.remove(cost);
+        if self.shared.config.refuses_oversize() {
+            self.costs.remove(cost);
+        }
     }
 
     /// Returns when a call that comes now is due, if it is not refused: never before the head,

@@ -44,7 +44,7 @@ pub enum Oversize {
 pub(crate) struct Config {
     pub(crate) clock: Clock,
     pub(crate) algorithm: Algorithm,
-    pub(crate) oversize: Oversize,
+    pub(super) oversize: Oversize,
     /// `None` is the default, which depends on the quota.
     pub(super) missed_tick: Option<MissedTickBehavior>,
     pub(crate) max_waiters: usize,
@@ -55,6 +55,11 @@ pub(crate) struct Config {
 }
 
 impl Config {
+    /// Returns whether a cost above the burst is refused.
+    pub(crate) fn refuses_oversize(&self) -> bool {
+        matches!(self.oversize, Oversize::Refuse)
+    }
+
     /// Returns the most that one call may ask for of a limiter with this capacity.
     pub(super) fn most(&self, capacity: u64) -> u64 {
         match self.oversize {

@@ -55,7 +55,8 @@ pub(super) struct QueueState {
     /// The total cost of the waiters that can be admitted: of all, except those that ask for more
     /// than they can get since the burst was lowered.
     pub(super) queued: u128,
-    /// The costs of all waiters, from which `queued` is computed when the burst changes.
+    /// The costs of all waiters, from which `queued` is computed when the burst changes; none if a call
+    /// may overdraw it.
     pub(super) costs: CostSums,
     /// The total cost of all waiters that ever joined.
     pub(super) joined: u128,

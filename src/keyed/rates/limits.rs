@@ -21,7 +21,7 @@ use crate::algorithm::{Rule, Tat, fresh_generation};
 use crate::error::{AcquireError, ErrorKind};
 use crate::limit_status::LimitStatus;
 use crate::quota::Quota;
-use crate::rate::{Acquire, Charge, Oversize, RateLimiter};
+use crate::rate::{Acquire, Charge, RateLimiter};
 use crate::time::{Counter, Tick};
 use crate::wait::remaining_timeout;
 
@@ -52,11 +52,6 @@ impl Rates {
             has_own,
             shared: Default::default(),
         }
-    }
-
-    /// Returns whether a cost above the burst is refused.
-    fn refuses_oversize(&self) -> bool {
-        self.like.options().oversize == Oversize::Refuse
     }
 
     /// Returns the terms of a quota.
@@ -320,7 +315,7 @@ impl KeyLimit for RateLimiter {
             terms: &state.terms,
             generation: state.generation,
         };
-        let refuses = !rates.has_own && rates.refuses_oversize();
+        let refuses = !rates.has_own && rates.like.options().refuses_oversize();
         match word.take(cost, now) {
             Ok(charge) if cost == 0 => Some(Decided::Admitted(charge)),
             // The key's own quota, if there are any, is not known yet.
@@ -349,7 +344,7 @@ impl KeyLimit for RateLimiter {
         let now = rates.now();
         match word.take(cost, now) {
             Ok(charge) => return Decided::Admitted(charge),
-            Err(None) if rates.refuses_oversize() => {
+            Err(None) if rates.like.options().refuses_oversize() => {
                 return Decided::Refused(word.exceeds_capacity());
             }
             // The limiter admits it once everything is paid off.
@@ -376,7 +371,7 @@ impl KeyLimit for RateLimiter {
     }
 
     fn state(rates: &Rates, held: Held<'_, Rates>) -> KeyState {
-        let overdraft = !rates.refuses_oversize();
+        let overdraft = !rates.like.options().refuses_oversize();
         match held.slot.word(held.state) {
             Ok(word) => KeyState::Word(Reading::new(&word, rates.now(), held.closed, overdraft)),
             Err(limiter) => KeyState::Limiter(limiter.clone()),
