@@ -6,7 +6,6 @@ use super::{AdaptivePermit, AdaptiveRate, AdaptiveSemaphore, RatePermit};
 use crate::error::AcquireError;
 use crate::feedback::Feedback;
 use crate::limit_status::LimitStatus;
-use crate::rate::Limiter;
 use crate::throttle::{Adaptive, Inspect, Throttle, TryThrottle, handles};
 use crate::time::Tick;
 use crate::wait::Waiting;
@@ -72,7 +71,7 @@ handles! {
 
         #[inline]
         fn tick(&self, permit: Option<&Self::Permit>) -> Option<Tick> {
-            Some(self.limiter().tick_of(permit.and_then(RatePermit::charge)))
+            Some(self.limiter.tick_of(permit.and_then(RatePermit::charge)))
         }
 
         #[inline]
@@ -98,7 +97,7 @@ handles! {
 
     impl [] Inspect for AdaptiveRate {
         fn inspect(&self, _: Option<&Self::Permit>, each: &mut dyn FnMut(usize, LimitStatus)) {
-            each(0, self.limiter().status());
+            each(0, self.limiter.status());
         }
     }
 

@@ -18,7 +18,6 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::charge::Charge;
-use super::limiter::RateLimiter;
 use super::queue::Request;
 use super::shared::{Decided, Shared};
 use crate::error::{AcquireError, ErrorKind};
@@ -31,14 +30,7 @@ const FORESEEN: usize = 1024;
 
 /// What is waited for as a rate limiter.
 pub trait Limiter {
-    fn limiter(&self) -> &RateLimiter;
-}
-
-impl Limiter for RateLimiter {
-    #[inline(always)]
-    fn limiter(&self) -> &RateLimiter {
-        self
-    }
+    fn shared(&self) -> &Arc<Shared>;
 }
 
 /// The future of `acquire` and `acquire_many` of a rate limiter or a leaky bucket. `S` is a
@@ -85,13 +77,13 @@ impl<S: Deref<Target: Limiter>> Acquire<S> {
 
     #[inline(never)]
     fn poll_slowly(&mut self, context: &Context<'_>) -> Poll<Result<Charge, AcquireError>> {
-        let shared = self.source.limiter().shared();
+        let shared = self.source.shared();
         self.call.poll(shared, context.waker())
     }
 
     #[inline(never)]
     fn poll_queue(&mut self, context: &Context<'_>) -> Poll<Result<Charge, AcquireError>> {
-        let shared = self.source.limiter().shared();
+        let shared = self.source.shared();
         self.call.poll_queue(shared, context.waker())
     }
 }
@@ -102,7 +94,7 @@ impl<S: Deref<Target: Limiter> + Unpin> Future for Acquire<S> {
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         if let Stage::New = self.call.stage {
-            let (cost, shared) = (self.call.cost, self.source.limiter().shared());
+            let (cost, shared) = (self.call.cost, self.source.shared());
             match shared.decide_at_once(cost, cost) {
                 Decided::Charged(charge) => {
                     self.call.stage = Stage::Over;

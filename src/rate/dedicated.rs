@@ -7,6 +7,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use super::acquire::Limiter;
 use super::limiter::RateLimiter;
 use super::options::Config;
 use super::shared::Shared;

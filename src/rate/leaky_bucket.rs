@@ -8,6 +8,7 @@ use super::acquire::{Acquire, Limiter};
 use super::charge::Charge;
 use super::limiter::RateLimiter;
 use super::options::MissedTickBehavior;
+use super::shared::Shared;
 use crate::error::AcquireError;
 use crate::quota::Quota;
 use crate::snapshot::Snapshot;
@@ -59,7 +60,7 @@ use crate::wait::Waiting;
 /// # }
 /// ```
 pub struct LeakyBucket {
-    limiter: RateLimiter,
+    pub(super) limiter: RateLimiter,
 }
 
 /// Construction and options.
@@ -218,8 +219,8 @@ impl LeakyBucket {
 
 impl Limiter for LeakyBucket {
     #[inline(always)]
-    fn limiter(&self) -> &RateLimiter {
-        &self.limiter
+    fn shared(&self) -> &Arc<Shared> {
+        self.limiter.shared()
     }
 }
 

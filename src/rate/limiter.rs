@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use super::acquire::Acquire;
+use super::acquire::{Acquire, Limiter};
 use super::charge::Charge;
 use super::options::{Config, MissedTickBehavior, Oversize};
 use super::reservation::Reservation;
@@ -863,15 +863,17 @@ impl RateLimiter {
     }
 }
 
-impl RateLimiter {
+impl Limiter for RateLimiter {
     #[inline(always)]
-    pub(super) fn shared(&self) -> &Arc<Shared> {
+    fn shared(&self) -> &Arc<Shared> {
         match self.shared.get() {
             Some(shared) => shared,
             None => self.begin(),
         }
     }
+}
 
+impl RateLimiter {
     #[cold]
     fn begin(&self) -> &Arc<Shared> {
         self.first_use.begin();

@@ -14,7 +14,7 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
 
-use super::acquire::Call;
+use super::acquire::{Call, Limiter};
 use super::charge::Charge;
 use super::limiter::RateLimiter;
 use super::shared::Shared;

@@ -28,4 +28,5 @@ pub use self::limiter::RateLimiter;
 pub use self::local::LocalLimiter;
 pub use self::options::{MissedTickBehavior, Oversize};
 pub use self::reservation::Reservation;
+pub(crate) use self::shared::Shared;
 pub use crate::algorithm::QuotaChange;

@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use super::RateLimiter;
+use super::acquire::Limiter;
 use super::locked::Locked;
 use crate::algorithm::{QuotaChange, RuleState, tick_or_never};
 use crate::time::Tick;

@@ -74,6 +74,7 @@ impl Shared {
 
 #[cfg(all(test, feature = "tokio"))]
 mod tests {
+    use super::super::acquire::Limiter;
     use std::task::{Poll, Waker};
     use std::time::Duration;
 

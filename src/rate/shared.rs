@@ -24,7 +24,7 @@ use crate::sync::{Mutex, MutexGuard, back_off, lock};
 use crate::time::{ByRuntime, Counter, Deadline, Tick};
 
 /// The state of a limiter, which its timer shares.
-pub(crate) struct Shared {
+pub struct Shared {
     pub(super) state: AtomicState,
     pub(super) params: SharedParams,
     /// The counter of the clock, if the clock is the system's and there is no jitter.

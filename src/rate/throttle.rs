@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::acquire::{Acquire, Limiter};
+use super::acquire::Acquire;
 use super::charge::Charge;
 use super::{LeakyBucket, RateLimiter};
 use crate::error::AcquireError;
@@ -124,7 +124,7 @@ handles! {
             Waiting::new(Acquire::as_of(Clone::clone(self), 1, tick))
         }
 
-        crate::forward!(Throttle, self => self.limiter(), except enter, enter_as_of);
+        crate::forward!(Throttle, self => &self.limiter, except enter, enter_as_of);
     }
 
     impl [] TryThrottle for LeakyBucket {
@@ -136,7 +136,7 @@ handles! {
 
     impl [] Inspect for LeakyBucket {
         fn inspect(&self, _: Option<&Charge>, each: &mut dyn FnMut(usize, LimitStatus)) {
-            each(0, self.limiter().status());
+            each(0, self.limiter.status());
         }
     }
 }

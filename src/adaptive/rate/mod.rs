@@ -19,7 +19,7 @@ use self::control::Control;
 use self::rule::RateRule;
 use crate::error::AcquireError;
 use crate::quota::Quota;
-use crate::rate::{Limiter, RateLimiter};
+use crate::rate::{Limiter, RateLimiter, Shared};
 use crate::sync::const_fn;
 use crate::time::{Clock, Tick};
 use crate::wait::Waiting;
@@ -127,7 +127,7 @@ const DEFAULT_MAX_PAUSE: Duration = Duration::from_secs(3_600);
 /// # Ok::<_, tollgate::AcquireError>(())
 /// ```
 pub struct AdaptiveRate {
-    limiter: RateLimiter,
+    pub(super) limiter: RateLimiter,
     burst: u64,
     max_pause: Duration,
     control: Control,
@@ -482,8 +482,8 @@ impl AdaptiveRate {
 
 impl Limiter for AdaptiveRate {
     #[inline(always)]
-    fn limiter(&self) -> &RateLimiter {
-        &self.limiter
+    fn shared(&self) -> &Arc<Shared> {
+        self.limiter.shared()
     }
 }
 
