@@ -9,7 +9,7 @@
 //! | `acquire_blocking`, `acquire_arc_blocking` | `acquire` or `acquire_owned`, and [`.wait()`](crate::Waiting::wait) |
 //! | `add_permits(n)` | [`add_permits(n)`](crate::Semaphore::add_permits), or [`set_permits`](crate::Semaphore::set_permits), which also lowers the limit |
 //! | `available_permits` | [`available_permits`](crate::Semaphore::available_permits) |
-//! | `Acquire`, `AcquireArc` | [`Waiting`](crate::Waiting)`<`[`Acquire<&Semaphore>`](crate::Acquire)`>`, `Waiting<Acquire<Arc<Semaphore>>>` |
+//! | `Acquire`, `AcquireArc` | [`Waiting`](crate::Waiting) of [`<&Semaphore as Throttle>::Enter`](crate::Throttle::Enter), of `<Arc<Semaphore> as Throttle>::Enter` |
 //! | `SemaphoreGuard`, `SemaphoreGuardArc` | [`Permit<&Semaphore>`](crate::Permit), [`OwnedPermit`](crate::OwnedPermit) |
 //! | guard: `forget` | [`forget`](crate::Permit::forget), which lowers the limit |
 //!

@@ -88,7 +88,7 @@ use crate::wait::Waiting;
 ///     }
 ///
 ///     fn update(&mut self, window: &SampleWindow) -> Target {
-///         let limit = window.snapshot().permits.limit + if window.overloaded() == 0 { 1.0 } else { -1.0 };
+///         let limit = window.limit() + if window.overloaded() == 0 { 1.0 } else { -1.0 };
 ///         Target { limit, samples: 4 }
 ///     }
 /// }
