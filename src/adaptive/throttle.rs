@@ -20,18 +20,12 @@ handles! {
             Waiting::new(Acquire::new(Clone::clone(self)))
         }
 
-        #[inline]
-        fn enter_now(&self) -> Option<Self::Permit> {
-            self.try_enter().ok()
-        }
-
         fn rollback(&self, permit: Self::Permit) {
             permit.ignore();
         }
 
-        fn wakes_outside_locks(&self) -> bool {
-            true
-        }
+        handles!(enter_now);
+        handles!(wakes_outside_locks);
     }
 
     impl [] TryThrottle for AdaptiveSemaphore {
@@ -65,11 +59,6 @@ handles! {
         }
 
         #[inline]
-        fn enter_now(&self) -> Option<Self::Permit> {
-            self.try_enter().ok()
-        }
-
-        #[inline]
         fn tick(&self, permit: Option<&Self::Permit>) -> Option<Tick> {
             Some(self.limiter.tick_of(permit.and_then(RatePermit::charge)))
         }
@@ -83,9 +72,8 @@ handles! {
             permit.refund();
         }
 
-        fn wakes_outside_locks(&self) -> bool {
-            true
-        }
+        handles!(enter_now);
+        handles!(wakes_outside_locks);
     }
 
     impl [] TryThrottle for AdaptiveRate {

@@ -21,14 +21,8 @@ handles! {
             Waiting::new(Acquire::new(Clone::clone(self), 1))
         }
 
-        #[inline]
-        fn enter_now(&self) -> Option<Self::Permit> {
-            self.try_enter().ok()
-        }
-
-        fn wakes_outside_locks(&self) -> bool {
-            true
-        }
+        handles!(enter_now);
+        handles!(wakes_outside_locks);
     }
 
     impl [] TryThrottle for Semaphore {
@@ -36,31 +30,6 @@ handles! {
         fn try_enter(&self) -> Result<Self::Permit, AcquireError> {
             self.try_take(1)?;
             Ok(Permit::new(Clone::clone(self), 1))
-        }
-    }
-
-    impl [] Throttle for Cost<Semaphore> {
-        #[inline]
-        fn enter(&self) -> Waiting<Self::Enter> {
-            Waiting::new(Acquire::new(Clone::clone(&self.throttle), units(self.cost)))
-        }
-
-        #[inline]
-        fn enter_now(&self) -> Option<Self::Permit> {
-            self.try_enter().ok()
-        }
-
-        fn wakes_outside_locks(&self) -> bool {
-            true
-        }
-    }
-
-    impl [] TryThrottle for Cost<Semaphore> {
-        #[inline]
-        fn try_enter(&self) -> Result<Self::Permit, AcquireError> {
-            let permits = units(self.cost);
-            self.throttle.try_take(permits)?;
-            Ok(Permit::new(Clone::clone(&self.throttle), permits))
         }
     }
 
@@ -92,6 +61,22 @@ handles! {
 }
 
 handles! {
+    impl [] Throttle, TryThrottle for Cost<Semaphore> {
+        #[inline]
+        fn try_enter(&self) -> Result<Self::Permit, AcquireError> {
+            let permits = units(self.cost);
+            self.throttle.try_take(permits)?;
+            Ok(Permit::new(Clone::clone(&self.throttle), permits))
+        }
+
+        #[inline]
+        fn enter(&self) -> Waiting<Self::Enter> {
+            Waiting::new(Acquire::new(Clone::clone(&self.throttle), units(self.cost)))
+        }
+    }
+}
+
+handles! {
     impl [T] Throttle for Pool<T> {
         type Permit = pool::Permit<Self, T>;
         type Enter = pool::Acquire<Self, T>;
@@ -101,14 +86,8 @@ handles! {
             Waiting::new(pool::Acquire::new(Clone::clone(self)))
         }
 
-        #[inline]
-        fn enter_now(&self) -> Option<Self::Permit> {
-            self.try_enter().ok()
-        }
-
-        fn wakes_outside_locks(&self) -> bool {
-            true
-        }
+        handles!(enter_now);
+        handles!(wakes_outside_locks);
     }
 
     impl [T] TryThrottle for Pool<T> {
@@ -136,10 +115,7 @@ handles! {
             Waiting::new(channel_semaphore::Acquire::new(Clone::clone(self)))
         }
 
-        #[inline]
-        fn enter_now(&self) -> Option<Self::Permit> {
-            self.try_enter().ok()
-        }
+        handles!(enter_now);
     }
 
     impl [] TryThrottle for ChannelSemaphore {

@@ -3,7 +3,7 @@
 use super::{Acquire, Gate};
 use crate::error::AcquireError;
 use crate::limit_status::LimitStatus;
-use crate::throttle::{Inspect, Throttle, TryThrottle};
+use crate::throttle::{Inspect, Throttle, TryThrottle, handles};
 use crate::wait::Waiting;
 
 impl Throttle for Gate {
@@ -15,14 +15,8 @@ impl Throttle for Gate {
         self.acquire_owned()
     }
 
-    #[inline]
-    fn enter_now(&self) -> Option<()> {
-        self.check().ok()
-    }
-
-    fn wakes_outside_locks(&self) -> bool {
-        true
-    }
+    handles!(enter_now);
+    handles!(wakes_outside_locks);
 }
 
 impl TryThrottle for Gate {

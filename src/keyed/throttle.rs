@@ -6,7 +6,7 @@ use super::key::Acquire;
 use super::{Key, Kind};
 use crate::error::AcquireError;
 use crate::limit_status::LimitStatus;
-use crate::throttle::{Cost, Inspect, Throttle, TryThrottle, Weighted, units};
+use crate::throttle::{Cost, Inspect, Throttle, TryThrottle, Weighted, handles, units};
 use crate::time::Tick;
 use crate::wait::Waiting;
 
@@ -17,11 +17,6 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Throttle for 
     #[inline]
     fn enter(&self) -> Waiting<Self::Enter> {
         self.acquire()
-    }
-
-    #[inline]
-    fn enter_now(&self) -> Option<T::Permit> {
-        self.try_acquire().ok()
     }
 
     fn tick(&self, permit: Option<&T::Permit>) -> Option<Tick> {
@@ -36,9 +31,8 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Throttle for 
         T::settle(self, permit, 0);
     }
 
-    fn wakes_outside_locks(&self) -> bool {
-        true
-    }
+    handles!(enter_now);
+    handles!(wakes_outside_locks);
 }
 
 impl<T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> TryThrottle for Key<'_, T, Q, S> {
@@ -48,41 +42,21 @@ impl<T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> TryThrottle for K
     }
 }
 
-impl<'a, T, Q, S> Throttle for Cost<Key<'a, T, Q, S>>
-where
-    T: Kind,
-    Q: Hash + Eq + ToOwned + ?Sized,
-    S: BuildHasher,
-{
-    type Permit = T::Permit;
-    type Enter = Acquire<'a, T, Q, S>;
+handles! {
+    cost ['a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher] Key<'a, T, Q, S> {
+        #[inline]
+        fn try_enter(&self) -> Result<T::Permit, AcquireError> {
+            self.throttle.try_acquire_many(units(self.cost))
+        }
 
-    #[inline]
-    fn enter(&self) -> Waiting<Self::Enter> {
-        self.throttle.acquire_many(units(self.cost))
-    }
+        #[inline]
+        fn enter(&self) -> Waiting<Self::Enter> {
+            self.throttle.acquire_many(units(self.cost))
+        }
 
-    #[inline]
-    fn enter_now(&self) -> Option<T::Permit> {
-        self.try_enter().ok()
-    }
-
-    fn enter_as_of(&self, tick: Tick) -> Waiting<Self::Enter> {
-        self.throttle.acquire_many_as_of(units(self.cost), tick)
-    }
-
-    crate::forward!(Throttle, self => self.throttle, except enter, enter_now, enter_as_of);
-}
-
-impl<T, Q, S> TryThrottle for Cost<Key<'_, T, Q, S>>
-where
-    T: Kind,
-    Q: Hash + Eq + ToOwned + ?Sized,
-    S: BuildHasher,
-{
-    #[inline]
-    fn try_enter(&self) -> Result<T::Permit, AcquireError> {
-        self.throttle.try_acquire_many(units(self.cost))
+        fn enter_as_of(&self, tick: Tick) -> Waiting<Self::Enter> {
+            self.throttle.acquire_many_as_of(units(self.cost), tick)
+        }
     }
 }
 

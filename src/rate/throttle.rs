@@ -21,11 +21,6 @@ handles! {
             Waiting::new(Acquire::new(Clone::clone(self), 1))
         }
 
-        #[inline(always)]
-        fn enter_now(&self) -> Option<Charge> {
-            self.try_enter().ok()
-        }
-
         #[inline]
         fn tick(&self, charge: Option<&Charge>) -> Option<Tick> {
             Some(self.tick_of(charge))
@@ -40,41 +35,14 @@ handles! {
             self.refund(charge);
         }
 
-        fn wakes_outside_locks(&self) -> bool {
-            true
-        }
+        handles!(enter_now);
+        handles!(wakes_outside_locks);
     }
 
     impl [] TryThrottle for RateLimiter {
         #[inline(always)]
         fn try_enter(&self) -> Result<Charge, AcquireError> {
             self.try_acquire()
-        }
-    }
-
-    impl [] Throttle for Cost<RateLimiter> {
-        #[inline]
-        fn enter(&self) -> Waiting<Self::Enter> {
-            Waiting::new(Acquire::new(Clone::clone(&self.throttle), self.cost))
-        }
-
-        #[inline(always)]
-        fn enter_now(&self) -> Option<Charge> {
-            self.try_enter().ok()
-        }
-
-        #[inline]
-        fn enter_as_of(&self, tick: Tick) -> Waiting<Self::Enter> {
-            Waiting::new(Acquire::as_of(Clone::clone(&self.throttle), self.cost, tick))
-        }
-
-        crate::forward!(Throttle, self => self.throttle, except enter, enter_now, enter_as_of);
-    }
-
-    impl [] TryThrottle for Cost<RateLimiter> {
-        #[inline(always)]
-        fn try_enter(&self) -> Result<Charge, AcquireError> {
-            self.throttle.try_acquire_many(self.cost)
         }
     }
 
@@ -105,6 +73,25 @@ handles! {
     impl [] Inspect for RateLimiter {
         fn inspect(&self, _: Option<&Charge>, each: &mut dyn FnMut(usize, LimitStatus)) {
             each(0, self.status());
+        }
+    }
+}
+
+handles! {
+    impl [] Throttle, TryThrottle for Cost<RateLimiter> {
+        #[inline(always)]
+        fn try_enter(&self) -> Result<Charge, AcquireError> {
+            self.throttle.try_acquire_many(self.cost)
+        }
+
+        #[inline]
+        fn enter(&self) -> Waiting<Self::Enter> {
+            Waiting::new(Acquire::new(Clone::clone(&self.throttle), self.cost))
+        }
+
+        #[inline]
+        fn enter_as_of(&self, tick: Tick) -> Waiting<Self::Enter> {
+            Waiting::new(Acquire::as_of(Clone::clone(&self.throttle), self.cost, tick))
         }
     }
 }

@@ -97,9 +97,7 @@ macro_rules! foreign {
                 })
             }
 
-            fn enter_now(&self) -> Option<$permit> {
-                self.try_enter().ok()
-            }
+            handles!(enter_now);
         }
 
         impl<$($lifetime)?> TryThrottle for $handle {
@@ -139,7 +137,7 @@ mod tokio {
     use ::tokio::task::unconstrained;
 
     use super::{AcquireError, EnterForeign, ErrorKind, Foreign};
-    use crate::throttle::{Throttle, TryThrottle};
+    use crate::throttle::{Throttle, TryThrottle, handles};
     use crate::wait::{BoxFuture, Waiting};
 
     fn closed(_: ::tokio::sync::AcquireError) -> AcquireError {
@@ -182,7 +180,7 @@ mod async_lock {
     use ::async_lock::{Semaphore, SemaphoreGuard, SemaphoreGuardArc};
 
     use super::{AcquireError, EnterForeign, ErrorKind, Foreign};
-    use crate::throttle::{Throttle, TryThrottle};
+    use crate::throttle::{Throttle, TryThrottle, handles};
     use crate::wait::Waiting;
 
     fn no_permits() -> AcquireError {

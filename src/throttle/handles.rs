@@ -6,45 +6,56 @@ use crate::error::AcquireError;
 use crate::feedback::Feedback;
 use crate::limit_status::LimitStatus;
 
-/// Implements traits for `&T` and `Arc<T>`, the two handles of a type, and for a
-/// [`Cost`](super::Cost) of each, which has the permits and the futures of the handle. Between
-/// brackets are further generic parameters. `Self` is the handle, so what is generic over it is
-/// written once.
+/// Writes what follows from the rest when a type is implemented as a throttle, so that its table says
+/// only what is its own.
+///
+/// * `impl [..] Trait for T { .. }`, any number of times, implements traits for `&T` and `Arc<T>`, the
+///   two handles of a type. Between brackets are further generic parameters. `Self` is the handle, so
+///   what is generic over it is written once.
+/// * `impl [..] Throttle, TryThrottle for Cost<T> { .. }` implements both for a [`Cost`](super::Cost)
+///   of each handle. The methods are `try_enter`, which comes first, `enter`, and `enter_as_of` if the
+///   type has its own; all else is that of the handle.
+/// * `cost [..] H { .. }` does the same for a `Cost` of one handle, such as a
+///   [`Key`](crate::keyed::Key).
+/// * Within an `impl`, `enter_now` is that method of a throttle that can be tried, and
+///   `wakes_outside_locks` is that of one that calls no waker under its locks.
 macro_rules! handles {
-    () => {};
-    (impl [$($generics:tt)*] Throttle for Cost<$type:ty> { $($body:tt)* } $($rest:tt)*) => {
-        impl<'a, $($generics)*> Throttle for Cost<&'a $type> {
-            type Permit = <&'a $type as Throttle>::Permit;
-            type Enter = <&'a $type as Throttle>::Enter;
-
-            $($body)*
+    (enter_now) => {
+        #[inline(always)]
+        fn enter_now(&self) -> Option<Self::Permit> {
+            self.try_enter().ok()
         }
-        impl<$($generics)*> Throttle for Cost<std::sync::Arc<$type>> {
-            type Permit = <std::sync::Arc<$type> as Throttle>::Permit;
-            type Enter = <std::sync::Arc<$type> as Throttle>::Enter;
-
-            $($body)*
-        }
-        crate::throttle::handles! { $($rest)* }
     };
-    (impl [$($generics:tt)*] $trait:ident for Cost<$type:ty> { $($body:tt)* } $($rest:tt)*) => {
-        impl<'a, $($generics)*> $trait for Cost<&'a $type> {
-            $($body)*
+    (wakes_outside_locks) => {
+        fn wakes_outside_locks(&self) -> bool {
+            true
         }
-        impl<$($generics)*> $trait for Cost<std::sync::Arc<$type>> {
-            $($body)*
-        }
-        crate::throttle::handles! { $($rest)* }
     };
-    (impl [$($generics:tt)*] $trait:ident for $type:ty { $($body:tt)* } $($rest:tt)*) => {
+    (impl [$($generics:tt)*] Throttle, TryThrottle for Cost<$type:ty> $methods:tt) => {
+        handles! { cost ['a, $($generics)*] &'a $type $methods }
+        handles! { cost [$($generics)*] std::sync::Arc<$type> $methods }
+    };
+    (cost [$($generics:tt)*] $handle:ty { $try_enter:item $($enter:item)* }) => {
+        impl<$($generics)*> Throttle for Cost<$handle> {
+            type Permit = <$handle as Throttle>::Permit;
+            type Enter = <$handle as Throttle>::Enter;
+
+            $($enter)*
+            handles!(enter_now);
+            crate::forward!(Throttle, self => self.throttle, except enter, enter_now, enter_as_of);
+        }
+        impl<$($generics)*> TryThrottle for Cost<$handle> {
+            $try_enter
+        }
+    };
+    ($(impl [$($generics:tt)*] $trait:ident for $type:ty { $($body:tt)* })*) => {$(
         impl<'a, $($generics)*> $trait for &'a $type {
             $($body)*
         }
         impl<$($generics)*> $trait for std::sync::Arc<$type> {
             $($body)*
         }
-        crate::throttle::handles! { $($rest)* }
-    };
+    )*};
 }
 
 pub(crate) use handles;
