@@ -7,7 +7,6 @@ use std::time::Duration;
 use super::slot::Word;
 use crate::algorithm::{Gcra, Rule};
 use crate::decision::Decision;
-use crate::limit_status::LimitStatus;
 use crate::quota::Quota;
 use crate::rate::{Charge, RateLimiter};
 use crate::snapshot::Snapshot;
@@ -86,13 +85,6 @@ impl Reading {
             // A key with waiters has a limiter.
             waiting: 0,
             oldest_wait: None,
-        }
-    }
-
-    pub(super) fn status(&mut self) -> LimitStatus {
-        LimitStatus::Rate {
-            quota: self.quota,
-            decision: self.peek(1),
         }
     }
 
