@@ -19,6 +19,7 @@
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use super::shard::{Contents, Entry, Held, Shard, spread, spread_of};
 use super::when_full::WhenFull;
@@ -171,10 +172,11 @@ impl<K, C: Contents, S> Map<K, C, S> {
     fn evictable(&self, shard: &mut Shard<K, C>, now: Tick) -> Result<usize, AcquireError> {
         match shard.look(&self.contents, LOOK, now) {
             Some((bucket, after)) if after == 0 || self.when_full == WhenFull::Evict => Ok(bucket),
-            looked => {
-                let after = looked.map(|(_, after)| after);
-                Err(self.contents.too_many_keys(after))
+            Some((_, after)) => {
+                let after = self.contents.jittered(Duration::from_nanos(after));
+                Err(AcquireError::after(ErrorKind::TooManyKeys, after))
             }
+            None => Err(AcquireError::new(ErrorKind::TooManyKeys)),
         }
     }
 }

@@ -13,7 +13,7 @@ use super::key::Key;
 use super::kind::{Decided, KeyLimit};
 use super::shard::{Contents, Held};
 use crate::concurrency::{Acquire, OwnedPermit, Semaphore};
-use crate::error::{AcquireError, ErrorKind};
+use crate::error::AcquireError;
 use crate::first_use::too_late;
 use crate::limit_status::LimitStatus;
 use crate::snapshot::Snapshot;
@@ -69,10 +69,6 @@ impl Contents for Permits {
 
     fn limiter(slot: &PermitSlot) -> Option<&Arc<Semaphore>> {
         Some(&slot.semaphore)
-    }
-
-    fn too_many_keys(&self, _: Option<u64>) -> AcquireError {
-        AcquireError::new(ErrorKind::TooManyKeys)
     }
 }
 

@@ -228,14 +228,8 @@ impl Contents for Rates {
         own.terms = Arc::clone(terms);
     }
 
-    fn too_many_keys(&self, after: Option<u64>) -> AcquireError {
-        match after.map(Duration::from_nanos) {
-            Some(after) => {
-                let after = self.pattern.options().jittered(after);
-                AcquireError::after(ErrorKind::TooManyKeys, after)
-            }
-            None => AcquireError::new(ErrorKind::TooManyKeys),
-        }
+    fn jittered(&self, after: Duration) -> Duration {
+        self.pattern.options().jittered(after)
     }
 
     #[inline]
@@ -345,10 +339,10 @@ impl KeyLimit for RateLimiter {
         }
         // It rejects only at a tick that was read under the lock of the shard: others may have
         // charged at later ones than the first.
-        let now = rates.now();
+        let (now, options) = (rates.now(), rates.pattern.options());
         match word.take(cost, now) {
             Ok(charge) => return Ok(Decided::Admitted(charge)),
-            Err(None) if rates.pattern.options().refuses_oversize() => {
+            Err(None) if options.refuses_oversize() => {
                 return Err(word.exceeds_capacity());
             }
             // The limiter admits it once everything is paid off.
@@ -356,12 +350,11 @@ impl KeyLimit for RateLimiter {
             // The limiter corrects the clock.
             Err(Some(_)) if word.rule().is_ahead_of(now) => {}
             Err(Some(due)) if !waits => {
-                return Err(rates.pattern.options().limited(due, now));
+                return Err(options.limited(due, now));
             }
             Err(Some(due)) => {
                 let after = due.saturating_since(now);
                 // In the same order as in a limiter.
-                let options = rates.pattern.options();
                 if options.max_waiters == 0 {
                     let after = options.jittered(after);
                     return Err(AcquireError::after(ErrorKind::QueueFull, after));
@@ -377,7 +370,14 @@ impl KeyLimit for RateLimiter {
     fn state(rates: &Rates, held: Held<'_, Rates>) -> KeyState {
         let overdraft = !rates.pattern.options().refuses_oversize();
         match held.slot.word(held.state) {
-            Ok(word) => KeyState::Word(Reading::new(&word, rates.now(), held.closed, overdraft)),
+            Ok(word) => KeyState::Word(Reading {
+                rule: word.rule(),
+                quota: word.terms.quota,
+                generation: word.generation,
+                now: rates.now(),
+                closed: held.closed,
+                overdraft,
+            }),
             Err(limiter) => KeyState::Limiter(limiter.clone()),
         }
     }
