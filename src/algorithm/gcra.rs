@@ -31,7 +31,7 @@ const CATCH_UP: Tick = Tick::from_nanos(10_000_000);
 
 /// The unit at which the backlog ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Tat(u64);
+pub struct Tat(u64);
 
 impl Tat {
     pub(crate) const fn from_units(unit: u64) -> Self {

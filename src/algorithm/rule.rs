@@ -6,11 +6,13 @@
 //! admits less, never more.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use super::params::clamped;
 use super::promise::Promise;
 use super::quota_change::QuotaChange;
-use crate::time::Tick;
+use crate::decision::Decision;
+use crate::time::{Tick, wait_for};
 
 /// How one algorithm decides.
 pub(crate) trait Rule {
@@ -54,6 +56,19 @@ pub(crate) trait Rule {
     /// off; or what the rule still knows of this.
     fn after(&mut self, receipt: &Receipt) -> (u64, Tick) {
         (self.backlog(receipt.at), self.reset())
+    }
+
+    /// Returns the decision just after a charge.
+    fn decision_after(&mut self, receipt: &Receipt) -> Decision {
+        let (backlog, reset) = self.after(receipt);
+        let limit = self.capacity();
+        Decision {
+            limit,
+            remaining: limit.saturating_sub(backlog),
+            retry_after: Duration::ZERO,
+            reset_after: wait_for(reset, receipt.at),
+            at: receipt.at,
+        }
     }
 
     /// Returns the earliest tick for the charge of a late waiter, if at most `most` tokens are made

@@ -18,17 +18,12 @@ impl<K, T: Kind, S> Keyed<K, T, S> {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-
-    /// Returns the maximum number of keys that the map keeps.
-    pub fn capacity(&self) -> usize {
-        self.max_keys
-    }
 }
 
 /// Operations on all keys. These methods visit one shard after the other, so the time that they
 /// take grows with the number of keys. Calls for keys of other shards continue meanwhile.
 impl<K: Hash + Eq, T: Kind, S: BuildHasher> Keyed<K, T, S> {
-    /// Returns the keys that have not fully recovered: those with a debt, a permit in use or a
+    /// Returns the keys that have not fully recovered: those with a backlog, a permit in use or a
     /// waiter. They are the keys that [`shrink`](Self::shrink) keeps.
     ///
     /// The keys of one shard are copied at once, under its lock, and the next shard is visited when
@@ -62,9 +57,9 @@ impl<K: Hash + Eq, T: Kind, S: BuildHasher> Keyed<K, T, S> {
         })
     }
 
-    /// Drops the keys for which `keep` returns `false`, with their debts. A key that is in use
+    /// Drops the keys for which `keep` returns `false`, with their backlogs. A key that is in use
     /// stays: one with waiters, with a permit in use, or that needs a [limiter of its
-    /// own](Keyed#memory). On tokio's time, keys are dropped with their debts in all runtimes.
+    /// own](Keyed#memory). On tokio's time, keys are dropped with their backlogs in all runtimes.
     ///
     /// `keep` runs under no lock, on copies of the keys, and may use the map. It may miss keys that
     /// are inserted meanwhile.
@@ -141,10 +136,10 @@ impl<K: Hash + Eq, T: Kind, S: BuildHasher> Keyed<K, T, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        let Some(map) = self.map.get() else { return };
-        let Some(setting) = map.setting_of(|| key.to_owned()) else {
+        let (Some(map), Some(setting_of)) = (self.map.get(), &self.setting_of) else {
             return;
         };
+        let setting = setting_of(&key.to_owned());
         let own = map.contents.own(setting);
         let now = map.contents.now();
         let hash = map.hash(key);
@@ -195,9 +190,9 @@ impl<K: Hash + Eq, T: Kind, S: BuildHasher> Keyed<K, T, S> {
         pattern.set(setting);
         let renew = |shard: &mut Shard<_, _>| {
             map.contents.renew(shard);
-            match map.has_own() {
-                true => Vec::new(),
-                false => shard.limiters(),
+            match self.setting_of {
+                Some(_) => Vec::new(),
+                None => shard.limiters(),
             }
         };
         // This wakes callers, which may change the setting again. A call that arrives too late with an

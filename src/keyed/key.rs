@@ -158,10 +158,8 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
         let now = map.contents.now();
         let mut shard = map.lock(hash);
         if let Some(held) = shard.find(hash, key).filter(|held| !held.closed) {
-            match T::decide(&map.contents, held, n, now, false) {
-                Decided::Admitted(permit) => return Ok(permit),
-                Decided::Refused(error) => return Err(error),
-                Decided::ByLimiter(_) => {}
+            if let Decided::Admitted(permit) = T::decide(&map.contents, held, n, now, false)? {
+                return Ok(permit);
             }
         }
         drop(shard);
@@ -170,9 +168,8 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
 
     #[inline(never)]
     fn try_slowly(&self, n: T::Cost) -> Result<T::Permit, AcquireError> {
-        match self.enter(n, false) {
+        match self.enter(n, false)? {
             Decided::Admitted(permit) => Ok(permit),
-            Decided::Refused(error) => Err(error),
             Decided::ByLimiter(limiter) => limiter.try_acquire(n),
         }
     }
@@ -236,14 +233,9 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
         tick: Tick,
     ) -> Waiting<Acquire<'a, T, Q, S>> {
         match self.present() {
-            Some(limiter) => Waiting::new(Acquire(State::Waiting(limiter.wait_as_of(n, tick)))),
+            Some(limiter) => Waiting::new(Acquire(State::Waiting(limiter.wait(n, Some(tick))))),
             None => self.acquire_many(n),
         }
-    }
-
-    /// Returns the tick of a permit, or the current one, if the limit is a rate.
-    pub(crate) fn tick(&self, permit: Option<&T::Permit>) -> Option<Tick> {
-        T::tick(&self.map().contents, permit)
     }
 
     #[inline]
@@ -252,7 +244,7 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
     }
 
     /// Takes a permit now, or is rejected, or returns the limiter that decides the call.
-    fn enter(&self, cost: T::Cost, waits: bool) -> Decided<T> {
+    fn enter(&self, cost: T::Cost, waits: bool) -> Result<Decided<T>, AcquireError> {
         let contents = &self.map().contents;
         self.decide(
             |state, now| T::decide_absent(contents, state, cost, now),
@@ -263,16 +255,19 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
     /// Decides by the entry of the key. A missing key is inserted, unless `absent` decides.
     pub(super) fn decide(
         &self,
-        absent: impl FnOnce(&<T::Contents as Contents>::ShardState, Tick) -> Option<Decided<T>>,
-        then: impl FnOnce(Held<'_, T::Contents>, Tick) -> Decided<T>,
-    ) -> Decided<T> {
+        absent: impl FnOnce(
+            &<T::Contents as Contents>::ShardState,
+            Tick,
+        ) -> Option<Result<Decided<T>, AcquireError>>,
+        then: impl FnOnce(Held<'_, T::Contents>, Tick) -> Result<Decided<T>, AcquireError>,
+    ) -> Result<Decided<T>, AcquireError> {
         let (map, key) = (self.map(), self.key());
         let hash = map.hash(key);
-        let decided = map.with_entry(key, hash, absent, then);
-        if let Ok(Decided::ByLimiter(_)) = decided {
+        let decided = map.with_entry(key, hash, absent, then)??;
+        if let Decided::ByLimiter(_) = decided {
             map.tidy(hash);
         }
-        decided.unwrap_or_else(Decided::Refused)
+        Ok(decided)
     }
 
     /// Returns what the entry of the key shares, if the entry exists and shares anything.
@@ -283,10 +278,23 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
         T::Contents::limiter(shard.find(hash, key)?.slot).cloned()
     }
 
-    /// Reads the state of the key.
+    /// Reads the state of the key, or what it would be if the key were inserted.
     pub(super) fn state(&self) -> T::State {
-        let map = self.map();
-        map.read(self.key(), |held| T::state(&map.contents, held))
+        let (map, key) = (self.map(), self.key());
+        let (contents, hash) = (&map.contents, map.hash(key));
+        let mut shard = map.lock(hash);
+        if let Some(held) = shard.find(hash, key) {
+            return T::state(contents, held);
+        }
+        drop(shard);
+        let own = map.own(|| key.to_owned());
+        let mut shard = map.lock(hash);
+        let held = Held {
+            slot: &mut contents.slot(&shard.state, own.as_ref(), hash),
+            closed: shard.closed,
+            state: &mut shard.state,
+        };
+        T::state(contents, held)
     }
 }
 
@@ -333,10 +341,9 @@ impl<T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Future for Acquir
         if let State::New(key, cost) = &self.0 {
             let (decided, cost) = (key.enter(*cost, true), *cost);
             self.0 = State::Over;
-            match decided {
+            match decided? {
                 Decided::Admitted(permit) => return Poll::Ready(Ok(permit)),
-                Decided::Refused(error) => return Poll::Ready(Err(error)),
-                Decided::ByLimiter(limiter) => self.0 = State::Waiting(limiter.wait(cost)),
+                Decided::ByLimiter(limiter) => self.0 = State::Waiting(limiter.wait(cost, None)),
             }
         }
         let State::Waiting(wait) = &mut self.0 else {

@@ -2,7 +2,7 @@
 //!
 //! 1. Each [shard](super::shard) is a hash table with its own lock, and a call locks the shard of its
 //!    key. The locks are leaves, with one exception: a call may lock the limiter of a key, or the one
-//!    that all keys are like, while it holds one.
+//!    that is the pattern of all keys, while it holds one.
 //! 2. Under a lock no foreign code runs except `Eq` and `Borrow` of keys, and `Clone` in
 //!    [`keys`](crate::Keyed::keys), [`retain`](crate::Keyed::retain) and
 //!    [`requota_all`](crate::Keyed::requota_all). Keys are
@@ -19,6 +19,7 @@
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use super::shard::{Contents, Entry, Held, Shard, spread, spread_of};
 use super::when_full::WhenFull;
@@ -52,8 +53,6 @@ pub(super) struct Map<K, C: Contents, S> {
     max_keys: usize,
     when_full: WhenFull,
 }
-
-pub(super) type Guard<'a, K, C> = MutexGuard<'a, Shard<K, C>>;
 
 /// A lock on its own cache lines, so that threads that use other shards do not contend for them.
 #[repr(align(128))]
@@ -98,33 +97,22 @@ impl<K, C: Contents, S> Map<K, C, S> {
         self.len.load(Ordering::Relaxed)
     }
 
-    /// Returns whether keys have settings of their own.
-    pub(super) fn has_own(&self) -> bool {
-        self.setting_of.is_some()
-    }
-
-    /// Calls the user's function for a key, if there is one.
-    pub(super) fn setting_of<B: Borrow<K>>(&self, key: impl FnOnce() -> B) -> Option<C::Setting> {
+    /// Calls the user's function for a key, if there is one, and converts what it returns.
+    pub(super) fn own<B: Borrow<K>>(&self, key: impl FnOnce() -> B) -> Option<C::Own> {
         let setting_of = self.setting_of.as_ref()?;
-        Some(setting_of(key().borrow()))
-    }
-
-    /// Does the same, and converts what the function returns.
-    fn own<B: Borrow<K>>(&self, key: impl FnOnce() -> B) -> Option<C::Own> {
-        self.setting_of(key)
-            .map(|setting| self.contents.own(setting))
+        Some(self.contents.own(setting_of(key().borrow())))
     }
 
     /// Locks the shard of a hash. The highest bits choose the shard, since a table uses the lowest
     /// ones.
     #[inline]
-    pub(super) fn lock(&self, hash: u32) -> Guard<'_, K, C> {
+    pub(super) fn lock(&self, hash: u32) -> MutexGuard<'_, Shard<K, C>> {
         let shard = (u64::from(hash) * self.shards.len() as u64) >> 32;
         lock(&self.shards[shard as usize].0)
     }
 
     /// Locks the shard of a hash, unless the map is closed.
-    fn lock_open(&self, hash: u32) -> Result<Guard<'_, K, C>, AcquireError> {
+    fn lock_open(&self, hash: u32) -> Result<MutexGuard<'_, Shard<K, C>>, AcquireError> {
         let shard = self.lock(hash);
         match shard.closed {
             true => Err(AcquireError::new(ErrorKind::Closed)),
@@ -133,7 +121,7 @@ impl<K, C: Contents, S> Map<K, C, S> {
     }
 
     /// Locks the shards one after the other.
-    pub(super) fn each_shard(&self) -> impl Iterator<Item = Guard<'_, K, C>> {
+    pub(super) fn each_shard(&self) -> impl Iterator<Item = MutexGuard<'_, Shard<K, C>>> {
         self.shards.iter().map(|shard| lock(&shard.0))
     }
 
@@ -161,11 +149,6 @@ impl<K, C: Contents, S> Map<K, C, S> {
             .is_ok()
     }
 
-    /// Subtracts entries that have been removed from the count.
-    fn count_down(&self, removed: usize) {
-        self.len.fetch_sub(removed, Ordering::Relaxed);
-    }
-
     /// Makes room for a new entry: counts it, or evicts another one.
     fn make_room(
         &self,
@@ -189,10 +172,11 @@ impl<K, C: Contents, S> Map<K, C, S> {
     fn evictable(&self, shard: &mut Shard<K, C>, now: Tick) -> Result<usize, AcquireError> {
         match shard.look(&self.contents, LOOK, now) {
             Some((bucket, after)) if after == 0 || self.when_full == WhenFull::Evict => Ok(bucket),
-            looked => {
-                let after = looked.map(|(_, after)| after);
-                Err(self.contents.too_many_keys(after))
+            Some((_, after)) => {
+                let after = self.contents.jittered(Duration::from_nanos(after));
+                Err(AcquireError::after(ErrorKind::TooManyKeys, after))
             }
+            None => Err(AcquireError::new(ErrorKind::TooManyKeys)),
         }
     }
 }
@@ -254,28 +238,6 @@ impl<K, C: Contents, S: BuildHasher> Map<K, C, S> {
         Ok(then(shard.insert(Entry { key: owned, slot }), now))
     }
 
-    /// Reads the entry of a key, under the lock of its shard, or what it would be if the key were
-    /// inserted.
-    pub(super) fn read<Q, R>(&self, key: &Q, read: impl FnOnce(Held<'_, C>) -> R) -> R
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
-    {
-        let hash = self.hash(key);
-        let mut shard = self.lock(hash);
-        if let Some(held) = shard.find(hash, key) {
-            return read(held);
-        }
-        drop(shard);
-        let own = self.own(|| key.to_owned());
-        let mut shard = self.lock(hash);
-        read(Held {
-            slot: &mut self.contents.slot(&shard.state, own.as_ref(), hash),
-            closed: shard.closed,
-            state: &mut shard.state,
-        })
-    }
-
     /// Tidies entries of the shard of a hash that share something.
     pub(super) fn tidy(&self, hash: u32) {
         let now = self.contents.now();
@@ -293,7 +255,7 @@ impl<K, C: Contents, S: BuildHasher> Map<K, C, S> {
             });
             let removed: Vec<_> = idle.collect();
             table.shrink_to_fit(spread_of);
-            self.count_down(removed.len());
+            self.len.fetch_sub(removed.len(), Ordering::Relaxed);
             drop(shard);
         }
     }
@@ -314,7 +276,7 @@ impl<K, C: Contents, S: BuildHasher> Map<K, C, S> {
         let slot = &mut entry.get_mut().slot;
         if (self.contents.idle_after(slot, &shard.state, now)).is_some() {
             _removed = entry.remove().0;
-            self.count_down(1);
+            self.len.fetch_sub(1, Ordering::Relaxed);
         }
     }
 

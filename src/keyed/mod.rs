@@ -31,7 +31,7 @@ const DEFAULT_KEYS: usize = 100_000;
 /// [`RateLimiter`](crate::RateLimiter) or a [`Semaphore`](crate::Semaphore).
 ///
 /// [`key`](Self::key) returns one [key](Key), which has the methods of a limiter or a semaphore.
-/// Keys need no registration; a key that was never used, or has no debt any more, has its whole
+/// Keys need no registration; a key that was never used, or has no backlog any more, has its whole
 /// burst or all its permits.
 ///
 /// # Fairness
@@ -44,7 +44,7 @@ const DEFAULT_KEYS: usize = 100_000;
 ///
 /// A map keeps at most [`max_keys`](Self::max_keys) keys, exactly: a new key is counted before it
 /// is inserted. A key that has fully recovered makes room for a new one. It has recovered when it
-/// has no debt, no permit in use and no waiters, and no caller holds its semaphore. A new key looks
+/// has no backlog, no permit in use and no waiters, and no caller holds its semaphore. A new key looks
 /// at no more than six entries for such a key; a hand that moves through the table chooses them. If
 /// none of them has recovered, rates apply the policy of [`when_full`](Keyed::when_full), and
 /// semaphores reject the new key. While the map has room, a new key replaces one that it looks at
@@ -150,7 +150,7 @@ const DEFAULT_KEYS: usize = 100_000;
 #[doc(alias = "SharedRateLimiter")]
 pub struct Keyed<K, T: Kind, S = RandomState> {
     /// Has the options of the limits of all keys.
-    like: T,
+    pattern: T,
     setting_of: Option<SettingOf<K, T::Setting>>,
     max_keys: usize,
     when_full: WhenFull,
@@ -214,7 +214,7 @@ mod kind {
         #[track_caller]
         fn into_pattern(self) -> Self;
 
-        /// Creates the contents of a map whose limits are like this one. `has_own` says whether keys
+        /// Creates the contents of a map whose limits have the options of this one. `has_own` says whether keys
         /// have settings of their own.
         fn contents(&self, has_own: bool) -> Self::Contents;
 
@@ -230,12 +230,9 @@ mod kind {
 
         fn try_acquire(self: Arc<Self>, cost: Self::Cost) -> Result<Self::Permit, AcquireError>;
 
-        fn wait(self: Arc<Self>, cost: Self::Cost) -> Self::Wait;
-
-        /// Waits as of a tick, like [`Throttle::enter_as_of`](crate::Throttle::enter_as_of).
-        fn wait_as_of(self: Arc<Self>, cost: Self::Cost, _tick: Tick) -> Self::Wait {
-            self.wait(cost)
-        }
+        /// Waits, as of a tick if there is one, like
+        /// [`Throttle::enter_as_of`](crate::Throttle::enter_as_of).
+        fn wait(self: Arc<Self>, cost: Self::Cost, as_of: Option<Tick>) -> Self::Wait;
 
         /// Returns the tick of a permit, or the current one, like
         /// [`Throttle::tick`](crate::Throttle::tick).
@@ -249,7 +246,7 @@ mod kind {
             _state: &<Self::Contents as Contents>::ShardState,
             _cost: Self::Cost,
             _now: Tick,
-        ) -> Option<Decided<Self>> {
+        ) -> Option<Result<Decided<Self>, AcquireError>> {
             None
         }
 
@@ -260,7 +257,7 @@ mod kind {
             cost: Self::Cost,
             now: Tick,
             waits: bool,
-        ) -> Decided<Self>;
+        ) -> Result<Decided<Self>, AcquireError>;
 
         /// Reads the state of a key.
         fn state(contents: &Self::Contents, held: Held<'_, Self::Contents>) -> Self::State;
@@ -282,10 +279,9 @@ mod kind {
         }
     }
 
-    /// What the entry of a key decides about a call.
+    /// What the entry of a key decides about a call that it does not refuse.
     pub enum Decided<T: KeyLimit> {
         Admitted(T::Permit),
-        Refused(AcquireError),
         /// The limiter of the key decides, under no lock of the map.
         ByLimiter(Arc<T>),
     }
@@ -295,7 +291,7 @@ mod kind {
 impl<K, T: Kind> Keyed<K, T> {
     /// Creates a map whose keys each have a limit like this one: a [`RateLimiter`](crate::RateLimiter) with
     /// the same quota and options, or a [`Semaphore`](crate::Semaphore) with as many permits and the same
-    /// options. `like` itself admits no caller. It is no `const fn`; for a map in a `static`, see
+    /// options. `pattern` itself admits no caller. It is no `const fn`; for a map in a `static`, see
     /// [`rate_limiters`](Self::rate_limiters) and [`semaphores`](Self::semaphores).
     ///
     /// Rates must have an [algorithm](crate::RateLimiter::algorithm) whose state is a single word:
@@ -303,7 +299,7 @@ impl<K, T: Kind> Keyed<K, T> {
     ///
     /// # Panics
     ///
-    /// Panics if `like` has been used: a rate limiter after its first use, a semaphore that is closed or
+    /// Panics if `pattern` has been used: a rate limiter after its first use, a semaphore that is closed or
     /// has permits in use. Panics if the algorithm is a sliding window or a log.
     ///
     /// # Examples
@@ -328,13 +324,13 @@ impl<K, T: Kind> Keyed<K, T> {
     #[doc(alias = "hashmap_with_clock")]
     #[must_use]
     #[track_caller]
-    pub fn new(like: T) -> Self {
-        Self::of_pattern(like.into_pattern())
+    pub fn new(pattern: T) -> Self {
+        Self::of_pattern(pattern.into_pattern())
     }
 
-    const fn of_pattern(like: T) -> Self {
+    const fn of_pattern(pattern: T) -> Self {
         Self {
-            like,
+            pattern,
             setting_of: None,
             max_keys: DEFAULT_KEYS,
             when_full: WhenFull::Reject,
@@ -391,7 +387,7 @@ impl<K, T: Kind, S> Keyed<K, T, S> {
     #[track_caller]
     pub fn hasher<H: Default + Clone>(self, hasher: H) -> Keyed<K, T, H> {
         Keyed {
-            like: self.like,
+            pattern: self.pattern,
             setting_of: self.setting_of,
             max_keys: self.max_keys,
             when_full: self.when_full,
@@ -423,7 +419,7 @@ impl<K, T: Kind, S> Keyed<K, T, S> {
         S: Default + Clone,
     {
         Map::new(
-            self.like.contents(self.setting_of.is_some()),
+            self.pattern.contents(self.setting_of.is_some()),
             self.setting_of.clone(),
             self.hasher.clone().unwrap_or_default(),
             self.max_keys,
@@ -435,7 +431,7 @@ impl<K, T: Kind, S> Keyed<K, T, S> {
     fn setting(&self) -> T::Setting {
         let begun = self.map.get();
         begun
-            .map_or(&self.like, |map| T::pattern(&map.contents))
+            .map_or(&self.pattern, |map| T::pattern(&map.contents))
             .setting()
     }
 

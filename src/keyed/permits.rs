@@ -13,7 +13,7 @@ use super::key::Key;
 use super::kind::{Decided, KeyLimit};
 use super::shard::{Contents, Held};
 use crate::concurrency::{Acquire, OwnedPermit, Semaphore};
-use crate::error::{AcquireError, ErrorKind};
+use crate::error::AcquireError;
 use crate::first_use::too_late;
 use crate::limit_status::LimitStatus;
 use crate::snapshot::Snapshot;
@@ -26,7 +26,7 @@ pub struct Permits {
     /// Has the options and the limit of all keys that have none of their own. An insertion reads the
     /// limit under the lock of its shard, so [`set_permits`](Keyed::set_permits) finds the key there,
     /// or the key finds the new limit here.
-    like: Semaphore,
+    pattern: Semaphore,
 }
 
 /// 16 bytes.
@@ -56,8 +56,8 @@ impl Contents for Permits {
     }
 
     fn slot(&self, (): &(), own: Option<&usize>, hash: u32) -> PermitSlot {
-        let permits = own.copied().unwrap_or_else(|| self.like.permits());
-        let semaphore = Arc::new(self.like.with_permits(permits));
+        let permits = own.copied().unwrap_or_else(|| self.pattern.permits());
+        let semaphore = Arc::new(self.pattern.with_permits(permits));
         PermitSlot { hash, semaphore }
     }
 
@@ -69,10 +69,6 @@ impl Contents for Permits {
 
     fn limiter(slot: &PermitSlot) -> Option<&Arc<Semaphore>> {
         Some(&slot.semaphore)
-    }
-
-    fn too_many_keys(&self, _: Option<u64>) -> AcquireError {
-        AcquireError::new(ErrorKind::TooManyKeys)
     }
 }
 
@@ -95,12 +91,12 @@ impl KeyLimit for Semaphore {
     }
 
     fn contents(&self, _: bool) -> Permits {
-        let like = self.with_permits(self.permits());
-        Permits { like }
+        let pattern = self.with_permits(self.permits());
+        Permits { pattern }
     }
 
     fn pattern(contents: &Permits) -> &Self {
-        &contents.like
+        &contents.pattern
     }
 
     fn setting(&self) -> usize {
@@ -121,17 +117,23 @@ impl KeyLimit for Semaphore {
         Ok(OwnedPermit::new(self, n))
     }
 
-    fn wait(self: Arc<Self>, n: u32) -> Acquire<Arc<Self>> {
+    fn wait(self: Arc<Self>, n: u32, _: Option<Tick>) -> Acquire<Arc<Self>> {
         Acquire::new(self, n)
     }
 
     #[inline]
-    fn decide(_: &Permits, held: Held<'_, Permits>, n: u32, _: Tick, waits: bool) -> Decided<Self> {
+    fn decide(
+        _: &Permits,
+        held: Held<'_, Permits>,
+        n: u32,
+        _: Tick,
+        waits: bool,
+    ) -> Result<Decided<Self>, AcquireError> {
         let semaphore = &held.slot.semaphore;
         match Arc::clone(semaphore).try_acquire(n) {
-            Ok(permit) => Decided::Admitted(permit),
-            Err(_) if waits => Decided::ByLimiter(Arc::clone(semaphore)),
-            Err(error) => Decided::Refused(error),
+            Ok(permit) => Ok(Decided::Admitted(permit)),
+            Err(_) if waits => Ok(Decided::ByLimiter(Arc::clone(semaphore))),
+            Err(error) => Err(error),
         }
     }
 

@@ -2,15 +2,15 @@
 //! the two kinds of contents, [rates](super::rates) and [permits](super::permits).
 //!
 //! Methods that take a slot or the state of a shard run under the lock of that shard, and call no
-//! foreign code. [`now`](Contents::now) and [`too_many_keys`](Contents::too_many_keys) may also run
-//! under it. All others run under no lock.
+//! foreign code. [`now`](Contents::now) and [`jittered`](Contents::jittered) may also run under it. All
+//! others run under no lock.
 
 use std::borrow::Borrow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hashbrown::HashTable;
 
-use crate::error::AcquireError;
 use crate::time::Tick;
 
 /// The maximum number of buckets, many of them perhaps empty, that a look passes.
@@ -66,8 +66,10 @@ pub trait Contents: Sized {
     /// Applies a new setting to the entry of a key that has its own, except to what is shared.
     fn renew_own(&self, _held: Held<'_, Self>, _own: &Self::Own, _now: Tick) {}
 
-    /// Returns the error for a key that finds no room; there may be room after `after` nanoseconds.
-    fn too_many_keys(&self, after: Option<u64>) -> AcquireError;
+    /// Returns the time after which a refused call is told to try again.
+    fn jittered(&self, after: Duration) -> Duration {
+        after
+    }
 
     fn now(&self) -> Tick {
         Tick::default()

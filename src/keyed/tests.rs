@@ -9,7 +9,6 @@ use std::time::Duration;
 use super::map::Map;
 use super::shard::Contents;
 use super::{Keyed, WhenFull};
-use crate::error::{AcquireError, ErrorKind};
 use crate::time::Tick;
 use crate::{Clock, Quota, RateLimiter};
 
@@ -45,10 +44,6 @@ impl Contents for Looked {
     fn idle_after(&self, slot: &mut u32, (): &(), _: Tick) -> Option<u64> {
         self.looked_at.borrow_mut().push(*slot);
         self.idle_after
-    }
-
-    fn too_many_keys(&self, _: Option<u64>) -> AcquireError {
-        AcquireError::new(ErrorKind::TooManyKeys)
     }
 }
 

@@ -20,7 +20,7 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Throttle for 
     }
 
     fn tick(&self, permit: Option<&T::Permit>) -> Option<Tick> {
-        self.tick(permit)
+        T::tick(&self.map().contents, permit)
     }
 
     fn enter_as_of(&self, tick: Tick) -> Waiting<Self::Enter> {

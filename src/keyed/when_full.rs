@@ -17,7 +17,7 @@ pub enum WhenFull {
     /// waiters.
     #[default]
     Reject,
-    /// Evicts the key that recovers first, of those that are looked at, and forgives its debt: when
+    /// Evicts the key that recovers first, of those that are looked at, and forgives its backlog: when
     /// the key is used again, it has its whole burst. A caller that uses many keys can therefore
     /// get more than one quota allows; put a limiter for all keys in front of the map.
     Evict,

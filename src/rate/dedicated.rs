@@ -16,7 +16,7 @@ use crate::quota::Quota;
 use crate::sync::{Ordering, fence};
 use crate::time::Tick;
 
-/// The limiter that those of all keys are like. It charges nothing itself.
+/// The limiter that is the pattern of all keys. It charges nothing itself.
 impl RateLimiter {
     /// Lets windows begin at the multiples of their length, also after the length changes, so that those
     /// of all keys begin together.

@@ -439,15 +439,7 @@ impl Locked<'_> {
         if receipt.generation != self.generation {
             return self.decision(0);
         }
-        let (backlog, reset) = self.rule.after(receipt);
-        let limit = self.rule.capacity();
-        Decision {
-            limit,
-            remaining: limit.saturating_sub(backlog),
-            retry_after: Duration::ZERO,
-            reset_after: wait_for(reset, receipt.at),
-            at: receipt.at,
-        }
+        self.rule.decision_after(receipt)
     }
 }
 

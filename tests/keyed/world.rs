@@ -66,6 +66,7 @@ enum Asker {
 pub(crate) struct World {
     clock: ManualClock,
     pub(crate) users: Arc<Users>,
+    max_keys: usize,
     /// Where the quotas of single keys come from, if they have some: that of the key, moved on by
     /// this.
     moved: Option<Arc<AtomicUsize>>,
@@ -108,6 +109,7 @@ impl World {
         Self {
             clock,
             users: Arc::new(users),
+            max_keys,
             moved,
             quotas,
             quota,
@@ -153,7 +155,7 @@ impl World {
         model: impl FnOnce(&RateLimiter) -> Result<Charge, AcquireError>,
     ) {
         if is_without_room(&ours) {
-            assert_eq!(self.users.len(), self.users.capacity());
+            assert_eq!(self.users.len(), self.max_keys);
             return;
         }
         match (ours, model(&self.single(key))) {
@@ -290,7 +292,7 @@ impl World {
 
     pub(crate) fn compare(&mut self) {
         let keys: Vec<u32> = self.single.keys().copied().collect();
-        assert!(self.users.len() <= self.users.capacity());
+        assert!(self.users.len() <= self.max_keys);
         for key in keys {
             let (ours, single) = (self.key(key), self.single(key));
             for cost in [0, 1, 3, 20] {

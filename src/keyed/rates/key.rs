@@ -42,7 +42,7 @@ impl<Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, RateLimiter, Q, S>
         limiter.reserve_many(n)
     }
 
-    /// Charges `n` at once, whatever the debt is. See [`RateLimiter::charge`].
+    /// Charges `n` at once, whatever the backlog is. See [`RateLimiter::charge`].
     ///
     /// # Errors
     ///
@@ -54,17 +54,16 @@ impl<Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, RateLimiter, Q, S>
             |_, _| None,
             |held, now| {
                 let word = held.slot.word(held.state).ok();
-                match word.and_then(|mut word| word.take(n, now).ok()) {
+                Ok(match word.and_then(|mut word| word.take(n, now).ok()) {
                     Some(charge) => Decided::Admitted(charge),
                     None => Decided::ByLimiter(rates.limiter_of(held)),
-                }
+                })
             },
         );
-        match decided {
-            Decided::Admitted(charge) => Ok(charge),
-            Decided::Refused(error) => Err(error),
-            Decided::ByLimiter(limiter) => Ok(limiter.charge(n)),
-        }
+        Ok(match decided? {
+            Decided::Admitted(charge) => charge,
+            Decided::ByLimiter(limiter) => limiter.charge(n),
+        })
     }
 
     /// Refunds a charge of this key. See [`RateLimiter::refund`].
@@ -73,7 +72,7 @@ impl<Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, RateLimiter, Q, S>
     /// hash is the same.
     ///
     /// After the key was [evicted](crate::WhenFull) or [dropped](crate::Keyed::retain) with its
-    /// debt, the charge must not be refunded: that might refund later charges of the key.
+    /// backlog, the charge must not be refunded: that might refund later charges of the key.
     ///
     /// # Examples
     ///

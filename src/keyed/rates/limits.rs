@@ -16,7 +16,7 @@ use super::super::key::Key;
 use super::super::kind::{Decided, KeyLimit};
 use super::super::shard::{Contents, Held, Shard, spread};
 use super::reading::{KeyState, Reading};
-use super::slot::{Kept, RateSlot, ShardState, Terms, WithQuota, Word};
+use super::slot::{RateSlot, ShardState, Terms, WithQuota, Word};
 use crate::algorithm::{Rule, Tat, fresh_generation};
 use crate::error::{AcquireError, ErrorKind};
 use crate::limit_status::LimitStatus;
@@ -35,7 +35,7 @@ const UNUSED: Tat = Tat::from_units(0);
 pub struct Rates {
     /// Has the options, and the quota of all keys that have none of their own, once their shards have
     /// adopted it. Its lock is always taken last.
-    like: RateLimiter,
+    pattern: RateLimiter,
     /// The counter of the system clock, if that is the clock.
     counter: Option<Counter>,
     /// Whether keys have quotas of their own.
@@ -45,18 +45,14 @@ pub struct Rates {
 }
 
 impl Rates {
-    fn new(like: RateLimiter, has_own: bool) -> Self {
-        Self {
-            counter: like.options().clock.counter(),
-            like,
-            has_own,
-            shared: Default::default(),
-        }
-    }
-
     /// Returns the terms of a quota.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the quota does not fit the algorithm.
     fn terms(&self, quota: Quota) -> Terms {
-        Terms::new(self.like.chosen_algorithm(), quota)
+        let params = self.pattern.chosen_algorithm().promise(quota).params();
+        Terms { quota, params }
     }
 
     /// Returns the terms of a quota, which many keys may share.
@@ -73,14 +69,14 @@ impl Rates {
 
     /// Converts the state of a key to other terms.
     fn carry(&self, tat: Tat, old: &Terms, new: &Terms, now: Tick) -> Tat {
-        let how = self.like.chosen_algorithm().on_change();
+        let how = self.pattern.chosen_algorithm().on_change();
         tat.carry(how, &old.params, &new.params, now)
     }
 
     /// Returns the slot of a key with this state and, if any, its own terms.
     fn slot_of(own: Option<Arc<Terms>>, tat: Tat, hash: u32) -> RateSlot {
         let Some(terms) = own else {
-            return RateSlot(Kept::Word { hash, tat });
+            return RateSlot::Word { hash, tat };
         };
         let own = WithQuota {
             tat,
@@ -88,24 +84,24 @@ impl Rates {
             generation: fresh_generation(),
         };
         let own = Box::new(own);
-        RateSlot(Kept::WithQuota { hash, own })
+        RateSlot::WithQuota { hash, own }
     }
 
     /// Returns the limiter of a key, and creates it if there is none.
     #[inline(never)]
     pub(super) fn limiter_of(&self, held: Held<'_, Self>) -> Arc<RateLimiter> {
-        let hash = held.slot.hash();
+        let hash = Self::hash(held.slot);
         let word = match held.slot.word(held.state) {
             Ok(word) => word,
             Err(limiter) => return limiter.clone(),
         };
-        let limiter = (self.like).promote(word.terms.quota, word.generation, *word.tat);
+        let limiter = (self.pattern).promote(word.terms.quota, word.generation, *word.tat);
         if held.closed {
             // It serves a refund; no caller has joined it.
             limiter.close();
         }
         held.state.listed.insert(hash);
-        held.slot.0 = Kept::Limiter {
+        *held.slot = RateSlot::Limiter {
             hash,
             limiter: limiter.clone(),
         };
@@ -119,7 +115,7 @@ impl Rates {
         state: &ShardState,
         now: Tick,
     ) -> Option<Arc<RateLimiter>> {
-        let Kept::Limiter { hash, limiter } = &slot.0 else {
+        let RateSlot::Limiter { hash, limiter } = slot else {
             return None;
         };
         let (tat, quota) = limiter.try_reclaim(now)?;
@@ -144,11 +140,15 @@ impl Contents for Rates {
 
     #[inline]
     fn hash(slot: &RateSlot) -> u32 {
-        slot.hash()
+        match slot {
+            RateSlot::Word { hash, .. }
+            | RateSlot::WithQuota { hash, .. }
+            | RateSlot::Limiter { hash, .. } => *hash,
+        }
     }
 
     fn shard_state(&self) -> ShardState {
-        ShardState::new(self.terms(self.like.quota()))
+        ShardState::new(self.terms(self.pattern.quota()))
     }
 
     fn own(&self, quota: Quota) -> Arc<Terms> {
@@ -156,17 +156,17 @@ impl Contents for Rates {
     }
 
     fn slot(&self, state: &ShardState, own: Option<&Arc<Terms>>, hash: u32) -> RateSlot {
-        if !self.like.options().clock.is_of_runtime() {
+        if !self.pattern.options().clock.is_of_runtime() {
             return Self::slot_of(own.cloned(), UNUSED, hash);
         }
         let quota = own.map_or(state.terms.quota, |own| own.quota);
-        let limiter = self.like.promote(quota, fresh_generation(), UNUSED);
-        RateSlot(Kept::Limiter { hash, limiter })
+        let limiter = self.pattern.promote(quota, fresh_generation(), UNUSED);
+        RateSlot::Limiter { hash, limiter }
     }
 
     fn idle_after(&self, slot: &mut RateSlot, state: &ShardState, now: Tick) -> Option<u64> {
         match slot.word(state) {
-            Err(limiter) if self.like.options().clock.is_of_runtime() => {
+            Err(limiter) if self.pattern.options().clock.is_of_runtime() => {
                 limiter.idle_after(self.now().saturating_since(now))
             }
             Err(limiter) => limiter.try_reclaim(now).map(|_| 0),
@@ -178,9 +178,9 @@ impl Contents for Rates {
     }
 
     fn limiter(slot: &RateSlot) -> Option<&Arc<RateLimiter>> {
-        match &slot.0 {
-            Kept::Limiter { limiter, .. } => Some(limiter),
-            Kept::Word { .. } | Kept::WithQuota { .. } => None,
+        match slot {
+            RateSlot::Limiter { limiter, .. } => Some(limiter),
+            RateSlot::Word { .. } | RateSlot::WithQuota { .. } => None,
         }
     }
 
@@ -191,7 +191,7 @@ impl Contents for Rates {
             let of_hash = table.iter_hash_mut(spread(hash));
             let mut with_limiters = of_hash
                 .map(|entry| &mut entry.slot)
-                .filter(|slot| slot.hash() == hash && Self::limiter(slot).is_some());
+                .filter(|slot| Self::hash(slot) == hash && Self::limiter(slot).is_some());
             let reclaimed = (with_limiters.next()).map(|slot| self.reclaim(slot, state, now));
             // Kept if the limiter is still needed, or if another key with the same hash has one.
             if !matches!(reclaimed, Some(None)) && with_limiters.next().is_none() {
@@ -203,14 +203,14 @@ impl Contents for Rates {
 
     fn renew<K>(&self, shard: &mut Shard<K, Self>) {
         // Under the lock, so that no shard goes back to terms that were set before.
-        let terms = self.terms(self.like.quota());
+        let terms = self.terms(self.pattern.quota());
         let old = std::mem::replace(&mut shard.state.terms, terms);
-        if self.has_own || old.are(&terms) {
+        if self.has_own || old.params == terms.params {
             return;
         }
         let now = self.now();
         for entry in shard.table.iter_mut() {
-            if let Kept::Word { tat, .. } = &mut entry.slot.0 {
+            if let RateSlot::Word { tat, .. } = &mut entry.slot {
                 *tat = self.carry(*tat, &old, &terms, now);
             }
         }
@@ -218,31 +218,25 @@ impl Contents for Rates {
     }
 
     fn renew_own(&self, held: Held<'_, Self>, terms: &Arc<Terms>, now: Tick) {
-        let Kept::WithQuota { own, .. } = &mut held.slot.0 else {
+        let RateSlot::WithQuota { own, .. } = held.slot else {
             return;
         };
-        if !own.terms.are(terms) {
+        if own.terms.params != terms.params {
             own.tat = self.carry(own.tat, &own.terms, terms, now);
             own.generation = fresh_generation();
         }
         own.terms = Arc::clone(terms);
     }
 
-    fn too_many_keys(&self, after: Option<u64>) -> AcquireError {
-        match after.map(Duration::from_nanos) {
-            Some(after) => {
-                let after = self.like.options().jittered(after);
-                AcquireError::after(ErrorKind::TooManyKeys, after)
-            }
-            None => AcquireError::new(ErrorKind::TooManyKeys),
-        }
+    fn jittered(&self, after: Duration) -> Duration {
+        self.pattern.options().jittered(after)
     }
 
     #[inline]
     fn now(&self) -> Tick {
         match self.counter {
             Some(counter) => counter.now(),
-            None => self.like.now(),
+            None => self.pattern.now(),
         }
     }
 }
@@ -268,11 +262,16 @@ impl KeyLimit for RateLimiter {
     }
 
     fn contents(&self, has_own: bool) -> Rates {
-        Rates::new(self.handle(), has_own)
+        Rates {
+            counter: self.options().clock.counter(),
+            pattern: self.handle(),
+            has_own,
+            shared: Default::default(),
+        }
     }
 
     fn pattern(rates: &Rates) -> &Self {
-        &rates.like
+        &rates.pattern
     }
 
     fn setting(&self) -> Quota {
@@ -292,12 +291,11 @@ impl KeyLimit for RateLimiter {
         self.try_acquire_many(cost)
     }
 
-    fn wait(self: Arc<Self>, cost: u64) -> Acquire<Arc<Self>> {
-        Acquire::new(self, cost)
-    }
-
-    fn wait_as_of(self: Arc<Self>, cost: u64, tick: Tick) -> Acquire<Arc<Self>> {
-        Acquire::as_of(self, cost, tick)
+    fn wait(self: Arc<Self>, cost: u64, as_of: Option<Tick>) -> Acquire<Arc<Self>> {
+        match as_of {
+            Some(tick) => Acquire::as_of(self, cost, tick),
+            None => Acquire::new(self, cost),
+        }
     }
 
     fn tick(rates: &Rates, charge: Option<&Charge>) -> Option<Tick> {
@@ -309,17 +307,17 @@ impl KeyLimit for RateLimiter {
         state: &ShardState,
         cost: u64,
         now: Tick,
-    ) -> Option<Decided<Self>> {
+    ) -> Option<Result<Decided<Self>, AcquireError>> {
         let mut word = Word {
             tat: &mut UNUSED.clone(),
             terms: &state.terms,
             generation: state.generation,
         };
-        let refuses = !rates.has_own && rates.like.options().refuses_oversize();
+        let refuses = !rates.has_own && rates.pattern.options().refuses_oversize();
         match word.take(cost, now) {
-            Ok(charge) if cost == 0 => Some(Decided::Admitted(charge)),
+            Ok(charge) if cost == 0 => Some(Ok(Decided::Admitted(charge))),
             // The key's own quota, if there are any, is not known yet.
-            Err(_) if refuses => Some(Decided::Refused(word.exceeds_capacity())),
+            Err(_) if refuses => Some(Err(word.exceeds_capacity())),
             _ => None,
         }
     }
@@ -331,56 +329,65 @@ impl KeyLimit for RateLimiter {
         cost: u64,
         now: Tick,
         waits: bool,
-    ) -> Decided<Self> {
+    ) -> Result<Decided<Self>, AcquireError> {
         let mut word = match held.slot.word(held.state) {
             Ok(word) => word,
-            Err(limiter) => return Decided::ByLimiter(limiter.clone()),
+            Err(limiter) => return Ok(Decided::ByLimiter(limiter.clone())),
         };
         if let Ok(charge) = word.take(cost, now) {
-            return Decided::Admitted(charge);
+            return Ok(Decided::Admitted(charge));
         }
         // It rejects only at a tick that was read under the lock of the shard: others may have
         // charged at later ones than the first.
-        let now = rates.now();
+        let (now, options) = (rates.now(), rates.pattern.options());
         match word.take(cost, now) {
-            Ok(charge) => return Decided::Admitted(charge),
-            Err(None) if rates.like.options().refuses_oversize() => {
-                return Decided::Refused(word.exceeds_capacity());
+            Ok(charge) => return Ok(Decided::Admitted(charge)),
+            Err(None) if options.refuses_oversize() => {
+                return Err(word.exceeds_capacity());
             }
             // The limiter admits it once everything is paid off.
             Err(None) => {}
             // The limiter corrects the clock.
             Err(Some(_)) if word.rule().is_ahead_of(now) => {}
             Err(Some(due)) if !waits => {
-                return Decided::Refused(rates.like.options().limited(due, now));
+                return Err(options.limited(due, now));
             }
             Err(Some(due)) => {
                 let after = due.saturating_since(now);
                 // In the same order as in a limiter.
-                let options = rates.like.options();
                 if options.max_waiters == 0 {
                     let after = options.jittered(after);
-                    return Decided::Refused(AcquireError::after(ErrorKind::QueueFull, after));
+                    return Err(AcquireError::after(ErrorKind::QueueFull, after));
                 }
                 if remaining_timeout().is_some_and(|left| after > left) {
-                    return Decided::Refused(AcquireError::would_take(after));
+                    return Err(AcquireError::would_take(after));
                 }
             }
         }
-        Decided::ByLimiter(rates.limiter_of(held))
+        Ok(Decided::ByLimiter(rates.limiter_of(held)))
     }
 
     fn state(rates: &Rates, held: Held<'_, Rates>) -> KeyState {
-        let overdraft = !rates.like.options().refuses_oversize();
+        let overdraft = !rates.pattern.options().refuses_oversize();
         match held.slot.word(held.state) {
-            Ok(word) => KeyState::Word(Reading::new(&word, rates.now(), held.closed, overdraft)),
+            Ok(word) => KeyState::Word(Reading {
+                rule: word.rule(),
+                quota: word.terms.quota,
+                generation: word.generation,
+                now: rates.now(),
+                closed: held.closed,
+                overdraft,
+            }),
             Err(limiter) => KeyState::Limiter(limiter.clone()),
         }
     }
 
     fn status(state: KeyState) -> LimitStatus {
         match state {
-            KeyState::Word(mut reading) => reading.status(),
+            KeyState::Word(mut reading) => LimitStatus::Rate {
+                quota: reading.quota,
+                decision: reading.peek(1),
+            },
             KeyState::Limiter(limiter) => limiter.status(),
         }
     }

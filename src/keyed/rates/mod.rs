@@ -16,7 +16,7 @@ use crate::rate::RateLimiter;
 
 /// Construction of a map of rate limiters.
 impl<K> Keyed<K, RateLimiter> {
-    /// Creates a map with the same quota for every key, and no debts. See [`new`](Self::new) for a map
+    /// Creates a map with the same quota for every key, and no backlogs. See [`new`](Self::new) for a map
     /// of rate limiters with options.
     ///
     /// # Examples
@@ -65,7 +65,7 @@ impl<K, S> Keyed<K, RateLimiter, S> {
     /// assert_eq!(rejected.kind(), ErrorKind::TooManyKeys);
     /// assert_eq!(rejected.retry_after(), Some(Duration::from_secs(1)));
     ///
-    /// // A key without debts makes room.
+    /// // A key without a backlog makes room.
     /// clock.advance(Duration::from_secs(1));
     /// users.key("eve").try_acquire()?;
     /// # Ok::<_, tollgate::AcquireError>(())

@@ -2,12 +2,9 @@
 //! lock.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::slot::Word;
 use crate::algorithm::{Gcra, Rule};
 use crate::decision::Decision;
-use crate::limit_status::LimitStatus;
 use crate::quota::Quota;
 use crate::rate::{Charge, RateLimiter};
 use crate::snapshot::Snapshot;
@@ -21,27 +18,16 @@ pub enum KeyState {
 
 /// A copy of the state of a key without a limiter.
 pub struct Reading {
-    rule: Gcra,
+    pub(super) rule: Gcra,
     pub(super) quota: Quota,
-    generation: u64,
-    now: Tick,
-    closed: bool,
+    pub(super) generation: u64,
+    pub(super) now: Tick,
+    pub(super) closed: bool,
     /// Whether calls above the burst are admitted.
-    overdraft: bool,
+    pub(super) overdraft: bool,
 }
 
 impl Reading {
-    pub(super) fn new(word: &Word<'_>, now: Tick, closed: bool, overdraft: bool) -> Self {
-        Self {
-            rule: word.rule(),
-            quota: word.terms.quota,
-            generation: word.generation,
-            now,
-            closed,
-            overdraft,
-        }
-    }
-
     /// Returns the decision that a call would get.
     pub(super) fn peek(&mut self, cost: u64) -> Decision {
         let (limit, now) = (self.rule.capacity(), self.now);
@@ -67,14 +53,7 @@ impl Reading {
         if made.generation != self.generation {
             return self.peek(0);
         }
-        let (limit, (backlog, reset)) = (self.rule.capacity(), self.rule.after(made));
-        Decision {
-            limit,
-            remaining: limit.saturating_sub(backlog),
-            retry_after: Duration::ZERO,
-            reset_after: wait_for(reset, made.at),
-            at: made.at,
-        }
+        self.rule.decision_after(made)
     }
 
     pub(super) fn snapshot(&mut self) -> Snapshot {
@@ -86,13 +65,6 @@ impl Reading {
             // A key with waiters has a limiter.
             waiting: 0,
             oldest_wait: None,
-        }
-    }
-
-    pub(super) fn status(&mut self) -> LimitStatus {
-        LimitStatus::Rate {
-            quota: self.quota,
-            decision: self.peek(1),
         }
     }
 

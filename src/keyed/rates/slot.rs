@@ -12,16 +12,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::algorithm::{Algorithm, Gcra, Params, Receipt, Tat, fresh_generation};
+use crate::algorithm::{Gcra, Params, Receipt, Tat, fresh_generation};
 use crate::error::AcquireError;
 use crate::quota::Quota;
 use crate::rate::{Charge, RateLimiter};
 use crate::time::Tick;
 
-/// 16 bytes.
-pub struct RateSlot(pub(super) Kept);
-
-pub(super) enum Kept {
+/// What a map keeps for a key: 16 bytes.
+pub enum RateSlot {
     /// The state of a key under the quota of all keys.
     Word { hash: u32, tat: Tat },
     /// The state of a key with its own quota.
@@ -34,7 +32,7 @@ pub(super) enum Kept {
 }
 
 /// The state of a key with its own quota.
-pub(super) struct WithQuota {
+pub struct WithQuota {
     pub(super) tat: Tat,
     pub(super) terms: Arc<Terms>,
     /// Distinguishes charges under this quota from earlier ones.
@@ -57,6 +55,7 @@ pub struct ShardState {
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
     pub(super) quota: Quota,
+    /// Equal for two quotas that are the same rate, perhaps in different terms.
     pub(super) params: Params,
 }
 
@@ -65,21 +64,6 @@ pub(super) struct Word<'a> {
     pub(super) tat: &'a mut Tat,
     pub(super) terms: &'a Terms,
     pub(super) generation: u64,
-}
-
-impl Terms {
-    /// # Panics
-    ///
-    /// Panics if the quota does not fit the algorithm.
-    pub(super) fn new(algorithm: Algorithm, quota: Quota) -> Self {
-        let params = algorithm.promise(quota).params();
-        Self { quota, params }
-    }
-
-    /// Returns whether two quotas are the same rate, perhaps in different terms.
-    pub(super) fn are(&self, other: &Self) -> bool {
-        self.params == other.params
-    }
 }
 
 impl Word<'_> {
@@ -140,33 +124,25 @@ impl Word<'_> {
 }
 
 impl RateSlot {
-    #[inline]
-    pub(super) fn hash(&self) -> u32 {
-        match &self.0 {
-            Kept::Word { hash, .. } | Kept::WithQuota { hash, .. } | Kept::Limiter { hash, .. } => {
-                *hash
-            }
-        }
-    }
-
     /// Returns the state of the key, or its limiter.
     #[inline]
     pub(super) fn word<'a>(
         &'a mut self,
         state: &'a ShardState,
     ) -> Result<Word<'a>, &'a Arc<RateLimiter>> {
-        match &mut self.0 {
-            Kept::Word { hash, tat } => Ok(Word {
-                generation: state.generation_of(*hash),
+        match self {
+            Self::Word { hash, tat } => Ok(Word {
+                // So that another key of the shard refunds none of the charges of this key.
+                generation: state.generation ^ u64::from(*hash),
                 tat,
                 terms: &state.terms,
             }),
-            Kept::WithQuota { own, .. } => Ok(Word {
+            Self::WithQuota { own, .. } => Ok(Word {
                 tat: &mut own.tat,
                 terms: &own.terms,
                 generation: own.generation,
             }),
-            Kept::Limiter { limiter, .. } => Err(limiter),
+            Self::Limiter { limiter, .. } => Err(limiter),
         }
     }
 }
@@ -179,13 +155,6 @@ impl ShardState {
             listed: BTreeSet::new(),
             looked_at: 0,
         }
-    }
-
-    /// Returns the generation of the charges of a key under the quota of all keys, so that another
-    /// key of the shard refunds none of them.
-    #[inline(always)]
-    pub(super) fn generation_of(&self, hash: u32) -> u64 {
-        self.generation ^ u64::from(hash)
     }
 
     #[cfg(test)]
