@@ -196,7 +196,7 @@ impl RateLimiter {
         Self {
             quota,
             config: Config {
-                clock: Clock::unchosen(),
+                clock: Clock::of_limiters(),
                 algorithm: Algorithm::Gcra,
                 oversize: Oversize::Refuse,
                 missed_tick: None,

@@ -72,11 +72,10 @@ impl Shared {
     /// Creates the state of a limiter that has made charges already.
     pub(super) fn with_backlog(
         quota: Quota,
-        mut config: Config,
+        config: Config,
         generation: u64,
         tat: Tat,
     ) -> Arc<Self> {
-        config.clock = config.clock.resolved();
         let rule = RuleState::new(config.algorithm, quota, config.aligned);
         let (state, params) = (AtomicState::default(), SharedParams::default());
         params.store(&rule, quota, generation);

@@ -248,14 +248,6 @@ impl<T> ByRuntime<T> {
     }
 }
 
-/// With the feature `test-util`, limiters without an explicit clock follow the runtime.
-pub(super) const TEST_UTIL: bool = cfg!(feature = "test-util");
-
-/// Returns whether a limiter without an explicit clock uses tokio's time.
-pub(super) fn is_default() -> bool {
-    TEST_UTIL && current().is_some()
-}
-
 /// Returns the tick of the current runtime.
 #[cold]
 pub(super) fn now() -> Tick {
