@@ -200,7 +200,7 @@ impl Shared {
         };
         match tat.take(&params, unit, price) {
             Ok(tat) => {
-                let charge = Charge::from(Receipt {
+                let charge = Charge(Receipt {
                     ticket: tat.end().wrapping_add(self.params.refunded()),
                     generation: self.params.generation(),
                     cost,
@@ -236,7 +236,7 @@ impl Shared {
             return Decided::Otherwise;
         };
         match ring.try_charge(now.as_nanos()) {
-            Claim::Charged { ticket, at } => Decided::Charged(Charge::from(Receipt {
+            Claim::Charged { ticket, at } => Decided::Charged(Charge(Receipt {
                 ticket,
                 // If this generation is a later one, the log knows that the ticket is from an
                 // earlier one.
@@ -256,8 +256,9 @@ impl Shared {
     /// Gives back up to `cost` of a charge.
     pub(super) fn refund(&self, charge: &Charge, cost: u64) {
         if self.runtimes.is_some() {
-            // Not here: a guard may be dropped anywhere.
-            if let Some(state) = self.of_charge(charge) {
+            // Not that of here: a guard may be dropped anywhere. No two have the same generation.
+            let mut states = self.of_runtimes().into_iter();
+            if let Some(state) = states.find(|it| it.params.generation() == charge.0.generation) {
                 state.refund(charge, cost);
             }
             return;

@@ -22,6 +22,7 @@ use crate::error::{AcquireError, ErrorKind};
 use crate::limit_status::LimitStatus;
 use crate::quota::Quota;
 use crate::rate::{Acquire, Charge, RateLimiter};
+use crate::throttle::Weighted;
 use crate::time::{Counter, Tick};
 use crate::wait::remaining_timeout;
 
@@ -47,7 +48,7 @@ pub struct Rates {
 impl Rates {
     fn new(like: RateLimiter, has_own: bool) -> Self {
         Self {
-            counter: like.options().clock.counter(),
+            counter: like.config.clock.counter(),
             like,
             has_own,
             shared: Default::default(),
@@ -56,7 +57,7 @@ impl Rates {
 
     /// Returns the terms of a quota.
     fn terms(&self, quota: Quota) -> Terms {
-        Terms::new(self.like.chosen_algorithm(), quota)
+        Terms::new(self.like.config.algorithm, quota)
     }
 
     /// Returns the terms of a quota, which many keys may share.
@@ -73,7 +74,7 @@ impl Rates {
 
     /// Converts the state of a key to other terms.
     fn carry(&self, tat: Tat, old: &Terms, new: &Terms, now: Tick) -> Tat {
-        let how = self.like.chosen_algorithm().on_change();
+        let how = self.like.config.algorithm.on_change();
         tat.carry(how, &old.params, &new.params, now)
     }
 
@@ -156,7 +157,7 @@ impl Contents for Rates {
     }
 
     fn slot(&self, state: &ShardState, own: Option<&Arc<Terms>>, hash: u32) -> RateSlot {
-        if !self.like.options().clock.is_of_runtime() {
+        if !self.like.config.clock.is_of_runtime() {
             return Self::slot_of(own.cloned(), UNUSED, hash);
         }
         let quota = own.map_or(state.terms.quota, |own| own.quota);
@@ -166,7 +167,7 @@ impl Contents for Rates {
 
     fn idle_after(&self, slot: &mut RateSlot, state: &ShardState, now: Tick) -> Option<u64> {
         match slot.word(state) {
-            Err(limiter) if self.like.options().clock.is_of_runtime() => {
+            Err(limiter) if self.like.config.clock.is_of_runtime() => {
                 limiter.idle_after(self.now().saturating_since(now))
             }
             Err(limiter) => limiter.try_reclaim(now).map(|_| 0),
@@ -231,7 +232,7 @@ impl Contents for Rates {
     fn too_many_keys(&self, after: Option<u64>) -> AcquireError {
         match after.map(Duration::from_nanos) {
             Some(after) => {
-                let after = self.like.options().jittered(after);
+                let after = self.like.config.jittered(after);
                 AcquireError::after(ErrorKind::TooManyKeys, after)
             }
             None => AcquireError::new(ErrorKind::TooManyKeys),
@@ -259,7 +260,7 @@ impl KeyLimit for RateLimiter {
 
     #[track_caller]
     fn into_pattern(self) -> Self {
-        let algorithm = self.chosen_algorithm();
+        let algorithm = self.config.algorithm;
         assert!(
             algorithm.keeps_a_word(),
             "there can be no {algorithm} by key: it keeps more than a word"
@@ -315,7 +316,7 @@ impl KeyLimit for RateLimiter {
             terms: &state.terms,
             generation: state.generation,
         };
-        let refuses = !rates.has_own && rates.like.options().refuses_oversize();
+        let refuses = !rates.has_own && rates.like.config.refuses_oversize();
         match word.take(cost, now) {
             Ok(charge) if cost == 0 => Some(Decided::Admitted(charge)),
             // The key's own quota, if there are any, is not known yet.
@@ -344,7 +345,7 @@ impl KeyLimit for RateLimiter {
         let now = rates.now();
         match word.take(cost, now) {
             Ok(charge) => return Decided::Admitted(charge),
-            Err(None) if rates.like.options().refuses_oversize() => {
+            Err(None) if rates.like.config.refuses_oversize() => {
                 return Decided::Refused(word.exceeds_capacity());
             }
             // The limiter admits it once everything is paid off.
@@ -352,14 +353,14 @@ impl KeyLimit for RateLimiter {
             // The limiter corrects the clock.
             Err(Some(_)) if word.rule().is_ahead_of(now) => {}
             Err(Some(due)) if !waits => {
-                return Decided::Refused(rates.like.options().limited(due, now));
+                return Decided::Refused(rates.like.config.limited(due, now));
             }
             Err(Some(due)) => {
                 let after = due.saturating_since(now);
                 // In the same order as in a limiter.
-                let options = rates.like.options();
-                if options.max_waiters == 0 {
-                    let after = options.jittered(after);
+                let config = &rates.like.config;
+                if config.max_waiters == 0 {
+                    let after = config.jittered(after);
                     return Decided::Refused(AcquireError::after(ErrorKind::QueueFull, after));
                 }
                 if remaining_timeout().is_some_and(|left| after > left) {
@@ -371,7 +372,7 @@ impl KeyLimit for RateLimiter {
     }
 
     fn state(rates: &Rates, held: Held<'_, Rates>) -> KeyState {
-        let overdraft = !rates.like.options().refuses_oversize();
+        let overdraft = !rates.like.config.refuses_oversize();
         match held.slot.word(held.state) {
             Ok(word) => KeyState::Word(Reading::new(&word, rates.now(), held.closed, overdraft)),
             Err(limiter) => KeyState::Limiter(limiter.clone()),
