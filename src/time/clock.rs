@@ -349,7 +349,7 @@ impl Default for Clock {
     fn default() -> Self {
         match runtime::current() {
             Some(_) => Self::of_limiters(),
-            None => Self::system(),
+            None => Self(Kind::System),
         }
     }
 }
