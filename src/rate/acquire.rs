@@ -248,14 +248,6 @@ impl Call {
         }
         Some(Poll::Pending)
     }
-
-    /// Returns how long it still waits: zero if it does not wait.
-    pub(super) fn delay(&self) -> Duration {
-        match &self.stage {
-            Stage::Waiting(waiter) => waiter.delay().unwrap_or_default(),
-            Stage::New | Stage::AsOf(_) | Stage::Over => Duration::ZERO,
-        }
-    }
 }
 
 /// A call in a queue. Dropping it leaves the queue, or gives back what was granted there.
@@ -291,7 +283,7 @@ impl Waiter {
 
     /// Returns when its turn comes, as the queue is now; `None` if it has been served. One that asks
     /// for too much has its turn when it is refused: with the waiter before it.
-    fn delay(&self) -> Option<Duration> {
+    pub(super) fn delay(&self) -> Option<Duration> {
         let locked = self.state.lock_on_time();
         let id = self.id.as_ref()?;
         let own = locked.request(id)?;

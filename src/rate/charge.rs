@@ -26,7 +26,7 @@ use crate::time::Tick;
 /// # Ok::<_, tollgate::AcquireError>(())
 /// ```
 #[derive(Debug)]
-pub struct Charge(Receipt);
+pub struct Charge(pub(crate) Receipt);
 
 impl Charge {
     /// Returns how much was charged. It is the requested cost, except that a backlog that
@@ -44,18 +44,5 @@ impl Charge {
     #[inline]
     pub fn at(&self) -> Tick {
         self.0.at
-    }
-
-    /// Returns its position among the charges of its limiter.
-    #[inline]
-    pub(crate) fn receipt(&self) -> &Receipt {
-        &self.0
-    }
-}
-
-impl From<Receipt> for Charge {
-    #[inline(always)]
-    fn from(receipt: Receipt) -> Self {
-        Self(receipt)
     }
 }

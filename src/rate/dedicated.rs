@@ -9,9 +9,8 @@ use std::time::Duration;
 
 use super::acquire::Limiter;
 use super::limiter::RateLimiter;
-use super::options::Config;
 use super::shared::Shared;
-use crate::algorithm::{Algorithm, Tat};
+use crate::algorithm::Tat;
 use crate::quota::Quota;
 use crate::sync::{Ordering, fence};
 use crate::time::Tick;
@@ -31,10 +30,6 @@ impl RateLimiter {
         limiter
     }
 
-    pub(crate) const fn chosen_algorithm(&self) -> Algorithm {
-        self.config.algorithm
-    }
-
     /// Returns another handle of the limiter.
     pub(crate) fn handle(&self) -> Self {
         Self {
@@ -44,15 +39,11 @@ impl RateLimiter {
         }
     }
 
-    /// Returns the options of the limiters of keys.
-    pub(crate) fn options(&self) -> &Config {
-        &self.shared().config
-    }
-
     /// Creates the limiter of a key with a backlog.
     pub(crate) fn promote(&self, quota: Quota, generation: u64, tat: Tat) -> Arc<Self> {
-        let shared = Shared::with_backlog(quota, self.options().clone(), generation, tat);
+        let shared = Shared::with_backlog(quota, self.config.clone(), generation, tat);
         Arc::new(Self {
+            config: self.config.clone(),
             shared: OnceLock::from(shared),
             ..Self::new(quota)
         })

@@ -170,7 +170,7 @@ use crate::wait::Waiting;
 pub struct RateLimiter {
     /// The quota that it was created with.
     pub(super) quota: Quota,
-    pub(super) config: Config,
+    pub(crate) config: Config,
     pub(super) shared: OnceLock<Arc<Shared>>,
     pub(super) first_use: FirstUse,
 }
@@ -196,7 +196,7 @@ impl RateLimiter {
         Self {
             quota,
             config: Config {
-                clock: Clock::unchosen(),
+                clock: Clock::of_limiters(),
                 algorithm: Algorithm::Gcra,
                 oversize: Oversize::Refuse,
                 missed_tick: None,
@@ -887,18 +887,6 @@ impl RateLimiter {
             quota: locked.quota,
             decision: locked.peek(1),
         })
-    }
-
-    /// Returns the most that one call may ask for now, without the lock.
-    pub(crate) fn max_units(&self) -> u64 {
-        let shared = self.shared();
-        // Two of the numbers may be of different quotas.
-        shared.config.most(shared.params.load().burst().max(1))
-    }
-
-    /// Returns what adapters take at once now, without the lock.
-    pub(crate) fn chunk_units(&self) -> u64 {
-        self.shared().params.chunk()
     }
 
     /// Returns the current tick of its clock.

@@ -172,21 +172,12 @@ impl LocalLimiter {
     /// not change then.
     #[inline(always)]
     pub fn try_acquire_many(&mut self, n: u64) -> Result<(), AcquireError> {
-        if self.take(n) {
+        // Never a call of cost 0: for 0 this is `u64::MAX`, which is not less than any number.
+        if n.wrapping_sub(1) < self.buffered {
+            self.buffered -= n;
             return Ok(());
         }
         self.refill(n)
-    }
-
-    /// Admits a call if enough is buffered, but never one of cost 0.
-    #[inline(always)]
-    fn take(&mut self, n: u64) -> bool {
-        // For 0 this is `u64::MAX`, which is not less than any number.
-        let enough = n.wrapping_sub(1) < self.buffered;
-        if enough {
-            self.buffered -= n;
-        }
-        enough
     }
 
     /// Returns what is missing for a call. That is all of it if the call asks for 0, or for more

@@ -179,23 +179,22 @@ impl Locked<'_> {
     pub(super) fn admit_as_of(&mut self, cost: u64, tick: Tick) -> Result<Charge, Tick> {
         let alone = self.waiters.is_empty();
         let granted = alone.then(|| self.grant(cost, tick)).flatten();
-        granted.map_or_else(|| Err(self.due_of_next(cost)), |it| Ok(it.into()))
+        granted.map_or_else(|| Err(self.due_of_next(cost)), |it| Ok(Charge(it)))
     }
 
     /// Charges now, whatever the backlog is.
     pub(super) fn charge(&mut self, cost: u64) -> Charge {
         let (now, generation) = (self.now, self.generation);
         let receipt = self.rule.charge(now, cost);
-        Receipt {
+        Charge(Receipt {
             generation,
             ..receipt
-        }
-        .into()
+        })
     }
 
     /// Gives back up to `cost` of a charge, except what time has paid off.
     pub(super) fn give_back(&mut self, charge: &Charge, cost: u64) {
-        let (now, receipt) = (self.now, charge.receipt());
+        let (now, receipt) = (self.now, &charge.0);
         // A charge of another limiter, or one under another quota, which was carried over with all
         // that was spent.
         let late = self.is_late();
@@ -435,7 +434,7 @@ impl Locked<'_> {
 
     /// Returns the state just after a charge, or the current state if that is not known.
     pub(super) fn decision_after(&mut self, charge: &Charge) -> Decision {
-        let receipt = charge.receipt();
+        let receipt = &charge.0;
         if receipt.generation != self.generation {
             return self.decision(0);
         }

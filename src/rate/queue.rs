@@ -119,7 +119,7 @@ impl QueueState {
     pub(super) fn collect(&mut self, id: &WaiterId) -> Option<Result<Charge, AcquireError>> {
         match self.waiters.collect(id) {
             None => Some(Err(AcquireError::new(ErrorKind::Closed))),
-            Some(QueueEntry::Charged(receipt)) => Some(Ok(receipt.into())),
+            Some(QueueEntry::Charged(receipt)) => Some(Ok(Charge(receipt))),
             Some(QueueEntry::Refused { capacity }) => {
                 Some(Err(AcquireError::exceeds_capacity(capacity)))
             }

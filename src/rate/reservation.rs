@@ -89,7 +89,10 @@ impl Reservation {
     /// [algorithm](super::RateLimiter::algorithm) it is the earliest time. This takes at most 1,024
     /// steps under the limiter's lock, also by an algorithm that keeps a log, however long that is.
     pub fn delay(&self) -> Duration {
-        self.call.delay()
+        match &self.call.stage {
+            Stage::Waiting(waiter) => waiter.delay().unwrap_or_default(),
+            Stage::New | Stage::AsOf(_) | Stage::Over => Duration::ZERO,
+        }
     }
 
     /// Returns its cost.

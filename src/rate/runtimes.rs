@@ -19,7 +19,6 @@
 
 use std::sync::Arc;
 
-use super::charge::Charge;
 use super::options::Config;
 use super::shared::Shared;
 use crate::time::{ByRuntime, Clock};
@@ -55,14 +54,6 @@ impl Shared {
             }
             state
         })
-    }
-
-    /// Returns the state that made a charge: no two have the same generation. `None` if it can no
-    /// longer be refunded.
-    pub(super) fn of_charge(&self, charge: &Charge) -> Option<Arc<Self>> {
-        let generation = charge.receipt().generation;
-        let mut states = self.of_runtimes().into_iter();
-        states.find(|state| state.params.generation() == generation)
     }
 
     /// Returns the states of all runtimes.

@@ -72,11 +72,10 @@ impl Shared {
     /// Creates the state of a limiter that has made charges already.
     pub(super) fn with_backlog(
         quota: Quota,
-        mut config: Config,
+        config: Config,
         generation: u64,
         tat: Tat,
     ) -> Arc<Self> {
-        config.clock = config.clock.resolved();
         let rule = RuleState::new(config.algorithm, quota, config.aligned);
         let (state, params) = (AtomicState::default(), SharedParams::default());
         params.store(&rule, quota, generation);
@@ -201,7 +200,7 @@ impl Shared {
         };
         match tat.take(&params, unit, price) {
             Ok(tat) => {
-                let charge = Charge::from(Receipt {
+                let charge = Charge(Receipt {
                     ticket: tat.end().wrapping_add(self.params.refunded()),
                     generation: self.params.generation(),
                     cost,
@@ -237,7 +236,7 @@ impl Shared {
             return Decided::Otherwise;
         };
         match ring.try_charge(now.as_nanos()) {
-            Claim::Charged { ticket, at } => Decided::Charged(Charge::from(Receipt {
+            Claim::Charged { ticket, at } => Decided::Charged(Charge(Receipt {
                 ticket,
                 // If this generation is a later one, the log knows that the ticket is from an
                 // earlier one.
@@ -257,8 +256,9 @@ impl Shared {
     /// Gives back up to `cost` of a charge.
     pub(super) fn refund(&self, charge: &Charge, cost: u64) {
         if self.runtimes.is_some() {
-            // Not here: a guard may be dropped anywhere.
-            if let Some(state) = self.of_charge(charge) {
+            // Not that of here: a guard may be dropped anywhere. No two have the same generation.
+            let mut states = self.of_runtimes().into_iter();
+            if let Some(state) = states.find(|it| it.params.generation() == charge.0.generation) {
                 state.refund(charge, cost);
             }
             return;

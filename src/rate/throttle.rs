@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::acquire::Acquire;
+use super::acquire::{Acquire, Limiter};
 use super::charge::Charge;
 use super::{LeakyBucket, RateLimiter};
 use crate::error::AcquireError;
@@ -61,12 +61,14 @@ handles! {
 
         #[inline]
         fn max_units(&self) -> u64 {
-            RateLimiter::max_units(self)
+            // Without the lock: two of the numbers may be of different quotas.
+            let shared = self.shared();
+            shared.config.most(shared.params.load().burst().max(1))
         }
 
         #[inline]
         fn chunk_units(&self) -> u64 {
-            RateLimiter::chunk_units(self)
+            self.shared().params.chunk()
         }
     }
 

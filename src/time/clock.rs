@@ -94,8 +94,6 @@ pub struct Clock(Kind);
 
 #[derive(Clone)]
 enum Kind {
-    /// Of a limiter, not chosen explicitly: [resolved](Clock::resolved) at the first use.
-    Default,
     System,
     /// Of the current runtime.
     Runtime,
@@ -218,19 +216,13 @@ impl Clock {
         ManualClock::new()
     }
 
-    /// Returns the clock of a limiter without an explicit one, before it is resolved.
-    pub(crate) const fn unchosen() -> Self {
-        Self(Kind::Default)
-    }
-
-    /// Returns this clock, or the clock of a limiter without an explicit one. A limiter has a state for
-    /// each runtime: with `test-util` it follows tokio's time wherever it is used first, since the first
-    /// user of a `static` may be outside of runtimes.
-    pub(crate) fn resolved(&self) -> Self {
-        match self.0 {
-            Kind::Default if runtime::TEST_UTIL => Self(Kind::Runtime),
-            Kind::Default => Self(Kind::System),
-            _ => self.clone(),
+    /// Returns the clock of a limiter without an explicit one. A limiter has a state for each runtime:
+    /// with `test-util` it follows tokio's time wherever it is used first, since the first user of a
+    /// `static` may be outside of runtimes.
+    pub(crate) const fn of_limiters() -> Self {
+        match cfg!(feature = "test-util") {
+            true => Self(Kind::Runtime),
+            false => Self(Kind::System),
         }
     }
 
@@ -274,7 +266,7 @@ impl Clock {
     #[inline]
     pub fn now(&self) -> Tick {
         match &self.0 {
-            Kind::System | Kind::Default => system::now(),
+            Kind::System => system::now(),
             Kind::Runtime => runtime::now(),
             Kind::Home(home) => home.now(),
             Kind::Manual(manual) => manual.now(),
@@ -289,7 +281,7 @@ impl Clock {
     /// Panics if the timer thread cannot be started, or the runtime has no timer.
     pub(super) fn start_timer(&self, key: Key, waker: Waker) -> TimerEntry {
         match &self.0 {
-            Kind::System | Kind::Default => TimerEntry::System(TIMER.start(key, waker)),
+            Kind::System => TimerEntry::System(TIMER.start(key, waker)),
             Kind::Runtime => TimerEntry::Runtime(runtime::start_timer(key.due, waker)),
             Kind::Home(home) => TimerEntry::Runtime(home.start_timer(key.due, waker)),
             Kind::Manual(manual) => TimerEntry::Manual(manual.start(key, waker)),
@@ -298,7 +290,7 @@ impl Clock {
 
     /// Compares the system clock with the operating system's, and corrects it.
     pub(crate) fn correct(&self) {
-        if matches!(self.0, Kind::System | Kind::Default) {
+        if matches!(self.0, Kind::System) {
             system::counter().checked_now();
         }
     }
@@ -355,9 +347,9 @@ impl Deadline {
 /// tokio's with the feature `test-util` inside a tokio runtime.
 impl Default for Clock {
     fn default() -> Self {
-        match runtime::is_default() {
-            true => Self(Kind::Runtime),
-            false => Self(Kind::System),
+        match runtime::current() {
+            Some(_) => Self::of_limiters(),
+            None => Self(Kind::System),
         }
     }
 }
@@ -383,7 +375,6 @@ impl From<&Clock> for Clock {
 impl fmt::Debug for Clock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {
-            Kind::Default => "Clock(system, unless in a test)",
             Kind::System => "Clock(system)",
             Kind::Runtime | Kind::Home(_) => "Clock(tokio)",
             Kind::Manual(_) => "Clock(manual)",

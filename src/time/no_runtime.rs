@@ -50,10 +50,9 @@ impl<T> ByRuntime<T> {
     }
 }
 
-pub(super) const TEST_UTIL: bool = false;
-
-pub(super) fn is_default() -> bool {
-    false
+/// Returns the current runtime.
+pub(super) fn current() -> Option<Infallible> {
+    None
 }
 
 pub(super) fn start_timer(due: Tick, waker: Waker) -> Entry {

@@ -153,13 +153,15 @@ impl Home {
         self.ended.get().is_some()
     }
 
+    /// Returns whether it is this runtime, or the outside for `None`, and has not ended.
+    fn is(&self, runtime: Option<Id>) -> bool {
+        self.id == runtime && !self.has_ended()
+    }
+
     /// Returns whether the current code is in it: whether it is the [current](Self::current) one.
     pub(super) fn is_here(&self) -> bool {
-        match current() == self.id {
-            true => !self.has_ended(),
-            // A runtime that has ended is the outside, too.
-            false => self.id.is_none() && Self::current().id.is_none(),
-        }
+        // A runtime that has ended is the outside, too.
+        self.is(current()) || self.id.is_none() && Self::current().id.is_none()
     }
 
     /// Calls `run` in the context of the runtime. Outside of runtimes, or when it has ended, there is
@@ -216,9 +218,9 @@ impl<T> ByRuntime<T> {
     /// Returns the state of the current home. Creates it with `new`, and then drops the states of
     /// runtimes that have ended.
     pub(crate) fn here(&self, new: impl FnOnce(Arc<Home>) -> Arc<T>) -> Arc<T> {
-        let id = current();
-        if let Some(here) = self.find(|home| home.id == id && !home.has_ended()) {
-            return here;
+        let runtime = current();
+        if let Some((_, here)) = lock(&self.0).iter().find(|(home, _)| home.is(runtime)) {
+            return Arc::clone(here);
         }
         // Under no lock, because it spawns.
         let home = Home::current();
@@ -235,25 +237,11 @@ impl<T> ByRuntime<T> {
         state
     }
 
-    fn find(&self, is: impl Fn(&Home) -> bool) -> Option<Arc<T>> {
-        let states = lock(&self.0);
-        let (_, found) = states.iter().find(|(home, _)| is(home))?;
-        Some(Arc::clone(found))
-    }
-
     /// Returns all states.
     pub(crate) fn all(&self) -> Vec<Arc<T>> {
         let states = lock(&self.0);
         states.iter().map(|(_, state)| Arc::clone(state)).collect()
     }
-}
-
-/// With the feature `test-util`, limiters without an explicit clock follow the runtime.
-pub(super) const TEST_UTIL: bool = cfg!(feature = "test-util");
-
-/// Returns whether a limiter without an explicit clock uses tokio's time.
-pub(super) fn is_default() -> bool {
-    TEST_UTIL && current().is_some()
 }
 
 /// Returns the tick of the current runtime.

@@ -22,6 +22,7 @@ use crate::error::{AcquireError, ErrorKind};
 use crate::limit_status::LimitStatus;
 use crate::quota::Quota;
 use crate::rate::{Acquire, Charge, RateLimiter};
+use crate::throttle::Weighted;
 use crate::time::{Counter, Tick};
 use crate::wait::remaining_timeout;
 
@@ -51,7 +52,7 @@ impl Rates {
     ///
     /// Panics if the quota does not fit the algorithm.
     fn terms(&self, quota: Quota) -> Terms {
-        let params = self.pattern.chosen_algorithm().promise(quota).params();
+        let params = self.pattern.config.algorithm.promise(quota).params();
         Terms { quota, params }
     }
 
@@ -69,7 +70,7 @@ impl Rates {
 
     /// Converts the state of a key to other terms.
     fn carry(&self, tat: Tat, old: &Terms, new: &Terms, now: Tick) -> Tat {
-        let how = self.pattern.chosen_algorithm().on_change();
+        let how = self.pattern.config.algorithm.on_change();
         tat.carry(how, &old.params, &new.params, now)
     }
 
@@ -156,7 +157,7 @@ impl Contents for Rates {
     }
 
     fn slot(&self, state: &ShardState, own: Option<&Arc<Terms>>, hash: u32) -> RateSlot {
-        if !self.pattern.options().clock.is_of_runtime() {
+        if !self.pattern.config.clock.is_of_runtime() {
             return Self::slot_of(own.cloned(), UNUSED, hash);
         }
         let quota = own.map_or(state.terms.quota, |own| own.quota);
@@ -166,7 +167,7 @@ impl Contents for Rates {
 
     fn idle_after(&self, slot: &mut RateSlot, state: &ShardState, now: Tick) -> Option<u64> {
         match slot.word(state) {
-            Err(limiter) if self.pattern.options().clock.is_of_runtime() => {
+            Err(limiter) if self.pattern.config.clock.is_of_runtime() => {
                 limiter.idle_after(self.now().saturating_since(now))
             }
             Err(limiter) => limiter.try_reclaim(now).map(|_| 0),
@@ -229,7 +230,7 @@ impl Contents for Rates {
     }
 
     fn jittered(&self, after: Duration) -> Duration {
-        self.pattern.options().jittered(after)
+        self.pattern.config.jittered(after)
     }
 
     #[inline]
@@ -253,7 +254,7 @@ impl KeyLimit for RateLimiter {
 
     #[track_caller]
     fn into_pattern(self) -> Self {
-        let algorithm = self.chosen_algorithm();
+        let algorithm = self.config.algorithm;
         assert!(
             algorithm.keeps_a_word(),
             "there can be no {algorithm} by key: it keeps more than a word"
@@ -263,7 +264,7 @@ impl KeyLimit for RateLimiter {
 
     fn contents(&self, has_own: bool) -> Rates {
         Rates {
-            counter: self.options().clock.counter(),
+            counter: self.config.clock.counter(),
             pattern: self.handle(),
             has_own,
             shared: Default::default(),
@@ -313,7 +314,7 @@ impl KeyLimit for RateLimiter {
             terms: &state.terms,
             generation: state.generation,
         };
-        let refuses = !rates.has_own && rates.pattern.options().refuses_oversize();
+        let refuses = !rates.has_own && rates.pattern.config.refuses_oversize();
         match word.take(cost, now) {
             Ok(charge) if cost == 0 => Some(Ok(Decided::Admitted(charge))),
             // The key's own quota, if there are any, is not known yet.
@@ -339,7 +340,7 @@ impl KeyLimit for RateLimiter {
         }
         // It rejects only at a tick that was read under the lock of the shard: others may have
         // charged at later ones than the first.
-        let (now, options) = (rates.now(), rates.pattern.options());
+        let (now, options) = (rates.now(), &rates.pattern.config);
         match word.take(cost, now) {
             Ok(charge) => return Ok(Decided::Admitted(charge)),
             Err(None) if options.refuses_oversize() => {
@@ -368,7 +369,7 @@ impl KeyLimit for RateLimiter {
     }
 
     fn state(rates: &Rates, held: Held<'_, Rates>) -> KeyState {
-        let overdraft = !rates.pattern.options().refuses_oversize();
+        let overdraft = !rates.pattern.config.refuses_oversize();
         match held.slot.word(held.state) {
             Ok(word) => KeyState::Word(Reading {
                 rule: word.rule(),

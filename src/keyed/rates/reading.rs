@@ -49,7 +49,7 @@ impl Reading {
 
     /// Returns the decision just after a charge, or that of now if that is no longer known.
     pub(super) fn decision_after(&mut self, charge: &Charge) -> Decision {
-        let made = charge.receipt();
+        let made = &charge.0;
         if made.generation != self.generation {
             return self.peek(0);
         }

@@ -84,7 +84,7 @@ impl Word<'_> {
             // It ends after this unit, so this does not wrap.
             self.tat.end().wrapping_sub(unit)
         };
-        Ok(Charge::from(Receipt {
+        Ok(Charge(Receipt {
             ticket: self.tat.end(),
             generation: self.generation,
             cost,
@@ -103,7 +103,7 @@ impl Word<'_> {
     /// Refunds up to `cost` of a charge. Returns `false` if a limiter has to do it, because later
     /// charges have to be known.
     pub(super) fn refund(&mut self, charge: &Charge, cost: u64, now: Tick) -> bool {
-        let (made, params) = (charge.receipt(), &self.terms.params);
+        let (made, params) = (&charge.0, &self.terms.params);
         let unit = params.units_at(now);
         let units = params.units_of(cost).min(self.tat.backlog_at(unit));
         let units = units.min(made.ticket.saturating_sub(unit));
