@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 /// The state of a throttle at one moment, in the same shape for all types: `snapshot()` returns it.
+/// Three types return more: an [`AdaptiveSemaphore`](crate::adaptive::AdaptiveSemaphore), an
+/// [`AdaptiveRate`](crate::adaptive::AdaptiveRate) and a [`FairQueue`](crate::fair::FairQueue).
 ///
 /// # Consistency
 ///

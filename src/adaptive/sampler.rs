@@ -96,7 +96,7 @@ impl Sampler {
         self.permits(limit)
     }
 
-    /// Returns whether a call was measured, or is.
+    /// Returns whether a call is measured, or a sample was counted.
     pub(super) fn is_used(&self) -> bool {
         let samples = lock(&self.state).samples;
         self.word.load(Ordering::Relaxed) != word(0, samples)

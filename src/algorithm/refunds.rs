@@ -7,7 +7,9 @@
 //! was lost at the full burst.
 //!
 //! 1. The *ticket* of a charge is all that was charged until then, itself included, whatever was
-//!    refunded. So tickets rise with every charge.
+//!    refunded. Where a backlog decides, it is the end of the backlog and all refunds: then the idle
+//!    time before it counts as charged, too, which all that was charged earlier is paid off by. So
+//!    tickets rise with every charge.
 //! 2. Between the end of a charge and the end of the newest is what was charged after it, less what was
 //!    refunded of that. The rest of what is unpaid is the charge, and what is before it.
 //! 3. Refunds of charges that are paid off no longer count: every charge before such a charge is

@@ -64,7 +64,6 @@ fn to_string_of_never_has_no_number() {
 #[test]
 fn to_string_names_the_cause_and_equality_ignores_it() {
     let blocked = |error: AcquireError| error.because(Cause::Gate);
-    let full = |wait| AcquireError::after(ErrorKind::QueueFull, wait);
     let forty = Duration::from_secs(40);
     let texts = [
         (
@@ -82,14 +81,6 @@ fn to_string_names_the_cause_and_equality_ignores_it() {
         (
             blocked(AcquireError::would_take(Duration::MAX)),
             "the gate is blocked for longer than the timeout",
-        ),
-        (
-            blocked(full(forty)),
-            "too many callers are waiting already, try again in 40s",
-        ),
-        (
-            blocked(full(Duration::MAX)),
-            "too many callers are waiting already",
         ),
         (
             AcquireError::limited(forty).because(Cause::Paused),

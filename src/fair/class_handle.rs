@@ -209,7 +209,7 @@ impl<T: Queueable, K: ClassKey> Throttle for ClassHandle<T, K> {
         self.acquire()
     }
 
-    /// Rolls the entry back in the throttle, and takes back what the class was charged.
+    /// Rolls the entry back in the throttle. The share of the class keeps what the entry asked for.
     fn rollback(&self, permit: FairPermit<T, K>) {
         self.throttle().rollback(permit.into_inner());
     }

@@ -46,6 +46,11 @@ pub trait Contents: Sized {
     /// Returns the slot of a new key.
     fn slot(&self, state: &Self::ShardState, own: Option<&Self::Own>, hash: u32) -> Self::Slot;
 
+    /// Returns the slot by which a key that has no entry is read.
+    fn unused(&self, state: &Self::ShardState, own: Option<&Self::Own>, hash: u32) -> Self::Slot {
+        self.slot(state, own, hash)
+    }
+
     /// Returns the nanoseconds after which the entry can be dropped without loss, if no call uses
     /// it. `None` while it has waiters or holders, and has to stay.
     fn idle_after(&self, slot: &mut Self::Slot, state: &Self::ShardState, now: Tick)

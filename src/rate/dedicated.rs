@@ -90,7 +90,7 @@ impl RateLimiter {
         Some(after.max().unwrap_or_default())
     }
 
-    /// Returns whether there is another handle than the caller's; each waiter has one.
+    /// Returns whether there is another handle than the caller's; each future has one.
     fn has_handles(self: &Arc<Self>) -> bool {
         let others = Arc::strong_count(self) > 1 || Arc::strong_count(self.shared()) > 1;
         // Pairs with the release with which other threads dropped their handles: their writes are

@@ -227,10 +227,8 @@ impl Limiter for LeakyBucket {
 impl fmt::Debug for LeakyBucket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LeakyBucket")
-            .field("rate", &format_args!("{}", self.rate()))
+            .field("limiter", &self.limiter)
             .field("capacity", &self.limiter.config.max_waiters)
-            .field("waiting", &self.limiter.waiting())
-            .field("closed", &self.is_closed())
             .finish_non_exhaustive()
     }
 }

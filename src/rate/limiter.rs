@@ -74,7 +74,8 @@ use crate::wait::Waiting;
 ///
 /// # Long queues
 ///
-/// One call serves at most 1,024 waiters: of a million that [`close`](Self::close) or a
+/// One call serves at most 1,024 waiters, and one that looks twice, such as the poll of a
+/// [reservation](Self::reserve) with a timeout, twice as many: of a million that [`close`](Self::close) or a
 /// [`set_quota`](Self::set_quota) releases, the timer serves the rest, as many at a time. So no
 /// call takes long because of the queue, whoever makes it. Until all that are due were served, a new
 /// call is refused or joins at the end, as behind any queue. On a [manual](Clock::manual) clock
@@ -858,6 +859,7 @@ impl RateLimiter {
     /// assert_eq!((snapshot.limit, snapshot.in_use, snapshot.waiting), (3, 1, 0));
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
+    #[doc(alias = "balance")]
     pub fn snapshot(&self) -> Snapshot {
         self.shared().locked(|locked| locked.snapshot())
     }

@@ -1,7 +1,7 @@
 //! [`QueueState`]: what the lock of a limiter guards, the rule and the waiters.
 //!
-//! Everything that happens to it goes through one guard, [`Locked`](super::locked::Locked), which has
-//! the invariants.
+//! Everything that changes what is due goes through one guard, [`Locked`](super::locked::Locked), which
+//! has the invariants.
 
 use super::charge::Charge;
 use super::costs::CostSums;

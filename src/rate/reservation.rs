@@ -74,7 +74,8 @@ impl Reservation {
     }
 
     /// Returns how long it is until its turn: zero if its turn has come, or if it was refused,
-    /// which awaiting it reports.
+    /// which awaiting it reports. It is zero as well after the runtime has ended whose time it was
+    /// on: then the next poll joins the queue of another one.
     ///
     /// The delay shrinks as time passes and as waiters in front leave. It grows only if more is
     /// charged than was acquired ([`charge`](super::RateLimiter::charge),

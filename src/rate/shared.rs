@@ -6,8 +6,9 @@
 //! 1. [`decide_by_word`](Shared::decide_by_word) and [`decide_by_ring`](Shared::decide_by_ring)
 //!    are the only decisions without the lock, and [`admit`](super::locked::Locked::admit) is the
 //!    only one with it, for all callers.
-//! 2. Everything else that reads or writes the state goes through one guard,
-//!    [`Locked`](super::locked::Locked).
+//! 2. Everything else that decides, or changes what is due, goes through one guard,
+//!    [`Locked`](super::locked::Locked). To read the queue, to collect an outcome there, or to exchange
+//!    a waker, the mutex alone is enough.
 
 use std::sync::{Arc, Weak};
 use std::task::{Wake, Waker};

@@ -103,8 +103,8 @@ pub trait Inspect: Throttle {
     /// Calls `each` with the status of each limit, and with the [part](crate::AcquireError::part) of
     /// the outermost composition that it is of, which is 0 where there is none. The parts come in their
     /// order; a nested composition is flattened. A part that is missing has statuses that are
-    /// [`Unknown`](LimitStatus::Unknown). The permit is that of an entry, if there is one, which saves
-    /// looking a key up.
+    /// [`Unknown`](LimitStatus::Unknown). The permit is that of an entry, if there is one: a limit across
+    /// machines says what its server said then.
     fn inspect(&self, permit: Option<&Self::Permit>, each: &mut dyn FnMut(usize, LimitStatus));
 }
 

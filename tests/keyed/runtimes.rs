@@ -44,6 +44,20 @@ fn keys_met_in_two_runtimes_by_turns_limit_both() {
 }
 
 #[test]
+fn peek_of_an_absent_key_after_close_never_admits() {
+    let users = users();
+    let runtime = paused_runtime();
+    runtime.block_on(async {
+        users.key(&1).peek();
+        assert_eq!(users.key(&1).peek().retry_after, Duration::ZERO);
+        users.close();
+        assert_eq!(users.key(&1).peek().retry_after, Duration::MAX);
+        assert_eq!(kind(users.key(&1).try_acquire()), ErrorKind::Closed);
+    });
+    assert_eq!(users.len(), 0);
+}
+
+#[test]
 fn max_keys_counts_a_key_until_no_runtime_in_use_owes() {
     for (when_full, evicts) in [(WhenFull::Reject, false), (WhenFull::Evict, true)] {
         let users = users().max_keys(1).when_full(when_full);

@@ -119,6 +119,14 @@ fn close_releases_nobody_and_debug_and_snapshot_show_it() {
     );
 }
 
+#[test]
+fn debug_of_a_new_bucket_fixes_no_option() {
+    let bucket = LeakyBucket::new(TEN, 2);
+    assert!(format!("{bucket:?}").contains("capacity: 2"));
+    let clock = Clock::manual();
+    bucket.clock(&clock).try_acquire().unwrap();
+}
+
 /// A waker that takes its time makes the next timer late.
 #[test]
 fn missed_tick_delay_keeps_any_two_as_far_apart_as_the_rate_says() {

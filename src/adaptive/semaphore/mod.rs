@@ -116,8 +116,8 @@ pub struct AdaptiveSemaphore {
     pub(super) sampler: Sampler,
 }
 
-/// Construction. Options are set before the first use, which is a call that is measured, or was: an option
-/// that is set later panics.
+/// Construction. Options are set before the first use: an option panics while a call is measured, and
+/// after the first sample.
 impl AdaptiveSemaphore {
     /// Creates a semaphore whose limit `controller` finds, from 1 to 1000.
     ///

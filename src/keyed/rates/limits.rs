@@ -158,11 +158,16 @@ impl Contents for Rates {
 
     fn slot(&self, state: &ShardState, own: Option<&Arc<Terms>>, hash: u32) -> RateSlot {
         if !self.pattern.config.clock.is_of_runtime() {
-            return Self::slot_of(own.cloned(), UNUSED, hash);
+            return self.unused(state, own, hash);
         }
         let quota = own.map_or(state.terms.quota, |own| own.quota);
         let limiter = self.pattern.promote(quota, fresh_generation(), UNUSED);
         RateSlot::Limiter { hash, limiter }
+    }
+
+    /// Returns a word on every clock: nobody has spent anything in any runtime.
+    fn unused(&self, _: &ShardState, own: Option<&Arc<Terms>>, hash: u32) -> RateSlot {
+        Self::slot_of(own.cloned(), UNUSED, hash)
     }
 
     fn idle_after(&self, slot: &mut RateSlot, state: &ShardState, now: Tick) -> Option<u64> {

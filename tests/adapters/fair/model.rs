@@ -124,11 +124,13 @@ fn queue(settings: &Settings, clock: &Clock) -> Queue {
 
 type Permit = FairPermit<Arc<Semaphore>, usize>;
 
+type Wait = Waiting<<ClassHandle<Arc<Semaphore>, usize> as tollgate::Throttle>::Enter>;
+
 struct Waits {
     id: usize,
     class: usize,
     cost: u64,
-    wait: Waiter<Waiting<<ClassHandle<Arc<Semaphore>, usize> as tollgate::Throttle>::Enter>>,
+    wait: Waiter<Wait>,
 }
 
 /// A permit of a class, and its cost.

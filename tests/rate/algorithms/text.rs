@@ -96,6 +96,11 @@ fn anything_else_is_no_algorithm() {
             error.contains(" sub-interval/ and a number"),
             "{text}: {error}"
         );
+        for algorithm in Algorithm::all() {
+            let name = algorithm.to_string();
+            let name = name.trim_end_matches(|it: char| it.is_ascii_digit());
+            assert!(error.contains(name), "{name}: {error}");
+        }
     }
     let error = "leaky-bucket".parse::<Algorithm>().unwrap_err();
     let expected = "a leaky bucket is a type of its own, LeakyBucket, not an algorithm";
