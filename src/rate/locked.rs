@@ -144,7 +144,8 @@ impl Locked<'_> {
         drop(queue);
         self.woken.wake_all();
         if let Some(due) = due {
-            // A runtime without a timer panics, which is for the call that joins: this is a drop.
+            // In a runtime without a timer this panics, and it is a drop: only the call that joins tells
+            // (`drop_of_a_waiter_in_a_runtime_without_a_timer_does_not_panic`).
             contain_panic(|| shared.arm(due));
         }
         goes_on

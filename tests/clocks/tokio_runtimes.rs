@@ -418,6 +418,22 @@ fn acquire_outside_of_a_runtime_goes_by_the_time_of_the_machine() {
     }
 }
 
+/// Only the call that joins panics; otherwise the next waiter's timer would, in the drop of the first.
+#[test]
+fn drop_of_a_waiter_in_a_runtime_without_a_timer_does_not_panic() {
+    let limiter = limiter(Quota::per_hour(1));
+    let runtime = Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        limiter.try_acquire().unwrap();
+        let mut first = Waiter::new(limiter.acquire());
+        assert!(catch_unwind(AssertUnwindSafe(|| first.poll())).is_err());
+        let mut second = Waiter::new(limiter.acquire());
+        assert!(second.is_pending());
+        drop(first);
+        assert_eq!(limiter.snapshot().waiting, 1);
+    });
+}
+
 /// Tasks of many workers, and a blocking task of a runtime that is driven.
 #[test]
 fn acquire_in_a_runtime_of_many_workers_goes_at_the_rate() {
