@@ -100,7 +100,7 @@
 //!
 //! `snapshot()` of every limit, and of each key of a [`Keyed`], returns a [`Snapshot`]: its limit,
 //! what is in use, and how many callers wait. That of an adaptive limit says more, and that of a fair
-//! queue has a row for each class. `Observed` of the crate `tollgate-observe` wraps a throttle
+//! queue has a row for each class. A composition has none: keep handles of its parts. `Observed` of the crate `tollgate-observe` wraps a throttle
 //! and reports each entry.
 //!
 //! # Crates for what throttles are used with

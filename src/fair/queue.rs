@@ -203,7 +203,7 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
         Self(Arc::new(Shared::new(throttle)))
     }
 
-    /// Returns the class of a key, as a throttle.
+    /// Returns the class of a key, as a throttle. It takes the key itself, which borrows nothing.
     ///
     /// The function of [`classes`](Self::classes) is asked for the settings, unless the queue
     /// remembers the class. A handle keeps the settings of its class: if the class is forgotten and

@@ -68,7 +68,8 @@
 //!
 //! - `?` after `wait_idle().timeout(..)` drops the `JoinSet`, which aborts what runs, as in the loop of
 //!   [parallel uploads](super::cap_parallel_uploads). If it times out,
-//!   [`snapshot().in_use`](crate::Semaphore::snapshot) is how many still run; abort them or exit.
+//!   [`snapshot().in_use`](crate::Semaphore::snapshot) is how many still run, or hold a slot while they wait
+//!   for a later part of a composition; abort them or exit.
 //! - A second Ctrl-C should exit: wait for `ctrl_c()` again beside `wait_idle`. Once it was called, tokio
 //!   catches the signal for ever. `examples/ctrl_c.rs` has the first one.
 //! - A cancelled wait has charged a rate limiter nothing. A call that was admitted and then cancelled has;

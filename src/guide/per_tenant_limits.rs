@@ -53,6 +53,9 @@
 //! - *User, team and everyone*: `all((users.key(&user), teams.key(&team), &everyone))` takes all of them or
 //!   none; [`all`](crate::all) says in which order to list them.
 //! - *In tasks, streams and layers*: [`key_owned`](crate::Keyed::key_owned) of an `Arc` of the map.
+//! - *Another algorithm, a bounded queue*: [`Keyed::new`](crate::Keyed::new) with a limiter that has them, such as
+//!   `RateLimiter::new(quota).algorithm(Algorithm::FixedWindow).max_waiters(3)`. A sliding window and a log keep
+//!   more than a word, so there is none by key; sub-intervals are the exact limit of any window there.
 //! - *In a `static`*: [`rate_limiters`](crate::Keyed::rate_limiters), [`max_keys`](crate::Keyed::max_keys)
 //!   and [`when_full`](crate::Keyed::when_full) are `const`.
 //! - *One resource that tenants share evenly*, whatever each sends: [a fair queue](super::who_goes_first).
@@ -78,11 +81,16 @@
 //! # }
 //! ```
 //!
+//! A key of a map is borrowed. A class takes the key itself, of the exact type, so real tenants are a `String`, a
+//! number or an enum there: `queue.class(tenant.clone())`.
+//!
 //! For a call that costs more, `rates.key("acme").cost(5)` and `queue.class("acme").cost(5)`. In tests, the
 //! map, the total and the queue need the same clock.
 //!
 //! # Traps
 //!
+//! - Classes whose key is a `&'static str`, in a composition that a spawned task enters: the compiler finds that
+//!   `Hash` "is not general enough". Use a key type that borrows nothing.
 //! - A key that a caller made up gets a limit of its own, and so no limit. Use a key that was
 //!   checked, such as an account or the address of the connection.
 //! - A map that is full of tenants in debt rejects new ones, or forgives the debt of one:

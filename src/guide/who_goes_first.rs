@@ -70,7 +70,8 @@
 //! - *A reserve*: [`max_concurrency`](crate::fair::Class::max_concurrency) of a class leaves the other
 //!   permits to the others.
 //! - *Also a limit for each tenant*: [in one composition](super::per_tenant_limits). `queue.class(tenant)`
-//!   takes the key.
+//!   takes the key
+//!   itself: an owned one, such as a `String`, a number or an enum.
 //! - *In front of*: a semaphore, a rate, an [adaptive limit](super::find_the_right_limit), or a
 //!   composition, as an `Arc`.
 //! - *Fast rates*: put the queue in front of the rate itself, as in

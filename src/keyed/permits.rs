@@ -112,6 +112,7 @@ impl KeyLimit for Semaphore {
         self.close();
     }
 
+    #[inline]
     fn try_acquire(self: Arc<Self>, n: u32) -> Result<OwnedPermit, AcquireError> {
         self.try_take(n)?;
         Ok(OwnedPermit::new(self, n))
@@ -130,8 +131,11 @@ impl KeyLimit for Semaphore {
         waits: bool,
     ) -> Result<Decided<Self>, AcquireError> {
         let semaphore = &held.slot.semaphore;
-        match Arc::clone(semaphore).try_acquire(n) {
-            Ok(permit) => Ok(Decided::Admitted(permit)),
+        match semaphore.try_take(n) {
+            Ok(()) => {
+                let permit = OwnedPermit::new(Arc::clone(semaphore), n);
+                Ok(Decided::Admitted(permit))
+            }
             Err(_) if waits => Ok(Decided::ByLimiter(Arc::clone(semaphore))),
             Err(error) => Err(error),
         }

@@ -233,7 +233,8 @@ impl RateLimiter {
         limiter
     }
 
-    /// Sets the algorithm. The default is [`Gcra`](Algorithm::Gcra).
+    /// Sets the algorithm. The default is [`Gcra`](Algorithm::Gcra). Limits [by key](crate::Keyed::new)
+    /// can have those that [keep a word](Algorithm::keeps_a_word).
     ///
     /// # Panics
     ///

@@ -8,7 +8,8 @@
 /// methods that the wrapper writes itself. The permits and the futures of the methods that it
 /// forwards are those of the throttle inside.
 ///
-/// A method that is added to the trait in a later version is forwarded as well.
+/// A method that is added to the trait in a later version is forwarded as well. The other traits have one
+/// method each, and [`Inspect`](crate::throttle::Inspect) a constant, `LIMITS`, to write out.
 ///
 /// # Examples
 ///

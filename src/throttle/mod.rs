@@ -98,7 +98,8 @@ use crate::wait::Waiting;
 /// throttle. Without [`enter_now`](Self::enter_now), a fair queue with no room to wait refuses every
 /// caller; without [`tick`](Self::tick) and [`enter_as_of`](Self::enter_as_of), a rate behind a fair
 /// queue admits fewer callers than it could. For costs it implements [`Weighted`] in the same way, with
-/// itself around the inner [`cost`](Weighted::cost).
+/// itself around the inner [`cost`](Weighted::cost). [`Inspect`] lets layers report its limits, and
+/// [`Adaptive`] passes outcomes on.
 ///
 /// ```
 /// use std::sync::Arc;

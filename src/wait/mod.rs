@@ -67,6 +67,9 @@ pin_project! {
     /// type WaitForBoth = Waiting<Timeout<<Both as Throttle>::Enter>>;
     /// ```
     ///
+    /// To poll it there, pin it in a box, `Pin<Box<Waiting<T::Enter>>>`, or ask for `T::Enter: Unpin`, as the
+    /// waits of this crate's limits are before `cancel_on` and `timeout`.
+    ///
     /// # Examples
     ///
     /// ```

@@ -50,7 +50,8 @@ use crate::wait::Waiting;
 ///
 /// # What is measured
 ///
-/// The samples of a window are calls that began after the last change of the limit. Once enough
+/// The samples of a window are calls that began after the last change of the limit: at least 96, and
+/// twice the limit, with the default controller. Once enough
 /// calls of a window have begun, other calls are not measured: acquiring and dropping their permits
 /// costs one relaxed load more than with a [`Semaphore`]. A sample that finds another thread adding
 /// one is dropped and [counted](AdaptiveSnapshot::lost_samples). A change of the limit is exact, and

@@ -2,8 +2,7 @@
 //! waits and is made again if that is possible.
 //!
 //! 1. The inner service is called when it is ready and the gate is open, and not before. The gate is
-//!    looked at last, because it may be blocked while the service becomes ready. A request that
-//!    the gate refuses is called as soon as the service is ready.
+//!    looked at last, because it may be blocked while the service becomes ready.
 //! 2. While a request waits at the gate, its service is a clone that is not ready, so it holds
 //!    nothing that a ready service may hold.
 //! 3. A request is made again only if the answer is a refusal, and its copy was made before.
@@ -84,8 +83,6 @@ pub struct RetryAfterFuture<S: Service<Request<B>>, B> {
     /// The request that is to be made; while it is being answered, its copy.
     request: Option<Request<B>>,
     retries_left: u32,
-    /// Whether the gate refused to let this attempt wait.
-    skips_gate: bool,
 }
 
 /// The stage of the request.
@@ -106,7 +103,6 @@ impl<S: Service<Request<B>>, B> RetryAfterFuture<S, B> {
             origin: origin(request.uri()),
             request: Some(request),
             retries_left: layer.retries,
-            skips_gate: false,
             layer,
         }
     }
@@ -125,19 +121,15 @@ where
             match stage.as_mut().project() {
                 StageProjection::Waits(mut gate) => {
                     if let Some(wait) = gate.as_mut().as_pin_mut() {
-                        // It fails if four billion requests wait there. Then this one does not.
-                        *this.skips_gate = ready!(wait.poll(context)).is_err();
+                        // Without a timeout it does not fail.
+                        let _opened = ready!(wait.poll(context));
                         gate.set(None);
                     }
                     if let Err(error) = ready!(inner.poll_ready(context)) {
                         stage.set(Stage::Over);
                         return Poll::Ready(Err(error));
                     }
-                    let blocked = match *this.skips_gate {
-                        true => None,
-                        false => layer.origins.blocked(this.origin),
-                    };
-                    if let Some(blocked) = blocked {
+                    if let Some(blocked) = layer.origins.blocked(this.origin) {
                         *inner = inner.clone();
                         gate.set(Some(blocked.acquire_owned()));
                         continue;
@@ -185,59 +177,5 @@ impl<S: Service<Request<B>>, B> fmt::Debug for RetryAfterFuture<S, B> {
             .field("origin", &self.origin)
             .field("retries_left", &self.retries_left)
             .finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::convert::Infallible;
-    use std::future::{Ready, ready};
-    use std::pin::pin;
-    use std::task::Waker;
-    use std::time::Duration;
-
-    use super::*;
-
-    /// Answers, and is ready at the second poll.
-    #[derive(Default)]
-    struct Slow {
-        is_ready: bool,
-    }
-
-    impl Clone for Slow {
-        fn clone(&self) -> Self {
-            Self::default()
-        }
-    }
-
-    impl Service<Request<()>> for Slow {
-        type Response = Response<()>;
-        type Error = Infallible;
-        type Future = Ready<Result<Response<()>, Infallible>>;
-
-        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-            match std::mem::replace(&mut self.is_ready, true) {
-                true => Poll::Ready(Ok(())),
-                false => Poll::Pending,
-            }
-        }
-
-        fn call(&mut self, _: Request<()>) -> Self::Future {
-            assert!(self.is_ready, "called before it was ready");
-            ready(Ok(Response::new(())))
-        }
-    }
-
-    #[test]
-    fn poll_of_a_request_that_the_gate_refused_calls_as_soon_as_the_service_is_ready() {
-        let layer = RetryAfterLayer::copying(|(): &()| Some(()));
-        let request = Request::new(());
-        let gate = layer.block(&origin(request.uri()), Duration::from_secs(60));
-        let mut future = pin!(RetryAfterFuture::new(Slow::default(), layer, request));
-        *future.as_mut().project().skips_gate = true;
-        let mut context = Context::from_waker(Waker::noop());
-        assert!(future.as_mut().poll(&mut context).is_pending());
-        assert!(future.as_mut().poll(&mut context).is_ready());
-        assert_eq!(gate.snapshot().waiting, 0);
     }
 }
