@@ -10,11 +10,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::StreamExt;
 use s3s::dto::{
     AbortMultipartUploadInput, AbortMultipartUploadOutput, CompleteMultipartUploadInput,
     CompleteMultipartUploadOutput, CreateMultipartUploadInput, CreateMultipartUploadOutput,
-    GetObjectInput, GetObjectOutput, PutObjectInput, PutObjectOutput, UploadPartInput,
-    UploadPartOutput,
+    GetObjectInput, GetObjectOutput, PutObjectInput, PutObjectOutput, StreamingBlob,
+    UploadPartInput, UploadPartOutput,
 };
 use s3s::{S3, S3Error, S3ErrorCode, S3Request, S3Response, S3Result, s3_error};
 use s3s_fs::FileSystem;
@@ -124,6 +125,18 @@ impl Observed {
     }
 }
 
+/// Reads the body of an upload that is refused: a server that closes a connection on which the client
+/// still sends can cost it the answer.
+async fn read_if_refused(
+    begun: S3Result<Slot>,
+    body: &mut Option<StreamingBlob>,
+) -> S3Result<Slot> {
+    if let (Err(_), Some(body)) = (&begun, body) {
+        while let Some(Ok(_)) = body.next().await {}
+    }
+    begun
+}
+
 /// The store says `InternalError` to everything and keeps the reason to itself.
 fn explain(mut error: S3Error) -> S3Error {
     if *error.code() != S3ErrorCode::InternalError || error.message().is_some() {
@@ -150,22 +163,24 @@ fn explain(mut error: S3Error) -> S3Error {
 impl S3 for Observed {
     async fn put_object(
         &self,
-        request: S3Request<PutObjectInput>,
+        mut request: S3Request<PutObjectInput>,
     ) -> S3Result<S3Response<PutObjectOutput>> {
-        let _slot = self
+        let begun = self
             .begin(&request.input.bucket, &request.input.key, None)
-            .await?;
+            .await;
+        let _slot = read_if_refused(begun, &mut request.input.body).await?;
         self.files.put_object(request).await.map_err(explain)
     }
 
     async fn upload_part(
         &self,
-        request: S3Request<UploadPartInput>,
+        mut request: S3Request<UploadPartInput>,
     ) -> S3Result<S3Response<UploadPartOutput>> {
-        let input = &request.input;
-        let _slot = self
+        let input = &mut request.input;
+        let begun = self
             .begin(&input.bucket, &input.key, Some(input.part_number))
-            .await?;
+            .await;
+        let _slot = read_if_refused(begun, &mut input.body).await?;
         self.files.upload_part(request).await.map_err(explain)
     }
 
