@@ -16,7 +16,10 @@
 //! 5. A change of the quota rounds the backlog up, and starts it at the next whole unit. So it
 //!    makes nothing available: neither the rest of a token nor the fraction of a unit that has
 //!    passed.
-//! 6. A waiter that is granted at its due tick is charged within the nanosecond that ends there, so
+//! 6. A charge as of an earlier moment is paid off by the time since then that passed while nothing was
+//!    owed, and delays what was charged since by the rest. If several are made in another order than that
+//!    of their moments, the later ones may find less of that time than there was, never more.
+//! 7. A waiter that is granted at its due tick is charged within the nanosecond that ends there, so
 //!    fractions of a nanosecond do not add up over a queue.
 
 use super::params::{MAX_TAT, Params};
@@ -95,6 +98,9 @@ pub(crate) struct Gcra {
     pub(super) params: Params,
     pub(super) tat: Tat,
     pub(super) refunds: Refunds,
+    /// The units that passed while nothing was owed, between charges of the holder of the lock. Those that
+    /// a later charge as of an earlier moment was paid off by no longer count.
+    pub(super) idle: u64,
 }
 
 impl Gcra {
@@ -112,11 +118,13 @@ impl Gcra {
             params,
             tat,
             refunds: Refunds::default(),
+            idle: 0,
         }
     }
 
     /// Charges whatever fits before the end of time.
     fn charge_from(&mut self, start: u64, at: Tick, cost: u64) -> Receipt {
+        self.idle += start.saturating_sub(self.tat.end());
         let start = self.tat.end().max(start);
         let room = self.params.tokens(MAX_TAT.saturating_sub(start));
         let cost = cost.min(room);
@@ -178,6 +186,24 @@ impl Rule for Gcra {
         let given = self.refunds.give(newest, receipt.ticket, units, unpaid);
         self.tat = self.tat.give(given);
         given
+    }
+
+    fn hold(&mut self, now: Tick, cost: u64) -> Receipt {
+        // So that what is idle before does not count as idle since.
+        self.tat = Tat::from_units(self.tat.end().max(self.params.units_at(now)));
+        Receipt {
+            ticket: self.idle,
+            cost,
+            at: now,
+            ..Receipt::default()
+        }
+    }
+
+    fn charge_as_of(&mut self, hold: &Receipt, cost: u64, _now: Tick) {
+        let units = self.params.units_of(cost).min(MAX_TAT);
+        let paid = units.min(self.idle.saturating_sub(hold.ticket));
+        self.idle -= paid;
+        self.tat = Tat::from_units(self.tat.end() + (units - paid));
     }
 
     fn backlog(&mut self, now: Tick) -> u64 {

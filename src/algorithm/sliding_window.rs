@@ -217,6 +217,19 @@ impl Rule for SlidingWindow {
         before + beyond
     }
 
+    fn charge_as_of(&mut self, hold: &Receipt, cost: u64, now: Tick) {
+        *self = self.at(clamped(now));
+        let at = clamped(hold.at);
+        let cost = cost.min(MAX_COUNT.saturating_sub(self.count));
+        if at >= self.start {
+            self.count += cost;
+        } else if self.start - at <= self.period {
+            let fits = cost.min(self.most.saturating_sub(self.previous));
+            self.previous += fits;
+            self.count += cost - fits;
+        }
+    }
+
     fn backlog(&mut self, now: Tick) -> u64 {
         self.used(clamped(now))
     }

@@ -7,7 +7,7 @@
 //!    decision without the lock has a later tick than the guard's and an earlier place in the
 //!    order. No writer can use an older tick, because the guard's is the only one.
 //! 2. When the guard ends, it publishes the word, and clears `LOCKED` unless there are waiters, or
-//!    the limiter is closed or paused. It calls wakers and arms the timer after it has released the lock.
+//!    the limiter is closed or paused, or something is held. It calls wakers and arms the timer after it has released the lock.
 //! 3. A waiter is charged nothing until it is granted, so one that leaves moves all waiters behind
 //!    it up. Its slot keeps its charge until the waiter collects it; a waiter that leaves with a
 //!    charge gives it back like any refund.
@@ -134,7 +134,10 @@ impl Locked<'_> {
                 .store(&queue.rule, queue.quota, queue.generation);
             state = state.next_epoch();
         }
-        let locked = !queue.waiters.is_empty() || queue.closed || self.now < queue.paused_until;
+        let locked = !queue.waiters.is_empty()
+            || queue.closed
+            || self.now < queue.paused_until
+            || queue.held > 0;
         shared
             .state
             .store(state, locked || !queue.rule.is_in_word());
@@ -393,7 +396,8 @@ impl Locked<'_> {
             true => self.rule.capacity(),
             false => {
                 let now = self.now;
-                self.rule.backlog(now)
+                let held = u64::try_from(self.held).unwrap_or(u64::MAX);
+                self.rule.backlog(now).saturating_add(held)
             }
         }
     }
