@@ -22,7 +22,7 @@
 //! 7. A waiter that is granted at its due tick is charged within the nanosecond that ends there, so
 //!    fractions of a nanosecond do not add up over a queue.
 
-use super::params::{MAX_TAT, Params};
+use super::params::{MAX_TAT, Params, clamped};
 use super::promise::Promise;
 use super::quota_change::QuotaChange;
 use super::refunds::Refunds;
@@ -240,16 +240,41 @@ impl Rule for Gcra {
         // The time between the beginnings of two steps is never less than a step before or after
         // the change.
         let begun = match old.is_stepped() {
-            _ if self.aligned => Tick::default(),
-            false => now,
-            true => old.tick_at(old.units_at(now)),
+            _ if self.aligned => 0,
+            false => clamped(now) as i64,
+            true => old.step_begun(now),
         };
         if params.starting(old.start) == old {
             return false;
         }
-        self.params = params.starting(begun.as_nanos());
+        self.params = params.starting(begun);
         self.tat = self.tat.carry(how, &old, &self.params, now);
         true
+    }
+
+    fn follow_window(&mut self, end: Tick, now: Tick, first: bool) -> bool {
+        let (params, period) = (self.params, self.params.stride);
+        let counts_by_windows = params.is_stepped() && params.burst_tolerance == params.step;
+        if !counts_by_windows || self.aligned {
+            return true;
+        }
+        let (end, passed) = (clamped(end), params.units_at(now));
+        let own = clamped(params.tick_at(passed + 1));
+        // Of the ends of its windows, the next one, or later the one that is nearest to the own end.
+        let windows = match first {
+            true => (clamped(now) + 1).saturating_sub(end).div_ceil(period),
+            false => (own.saturating_sub(end) + period / 2) / period,
+        };
+        let next = end + windows * period;
+        if first || next > own {
+            let spent = self.tat.backlog_at(passed);
+            self.params = params.starting(next as i64 - period as i64);
+            let tat = Tat::from_units(self.params.units_at(now) + spent);
+            // Tickets go on as before.
+            self.refunds.total += self.tat.end().saturating_sub(tat.end());
+            self.tat = tat;
+        }
+        windows == 0 && end > clamped(now)
     }
 
     fn forget_receipts(&mut self) {

@@ -94,6 +94,13 @@ pub(crate) trait Rule {
     /// Changes the quota, and returns `false` if it means the same as before.
     fn change(&mut self, promise: &Promise, how: QuotaChange, now: Tick) -> bool;
 
+    /// Follows the windows of a server, of which one ends at `end`: if this rule counts by windows, its own
+    /// does not end before. The `first` end that it is told may also move its own one forward. Returns
+    /// whether that window is the present one.
+    fn follow_window(&mut self, _end: Tick, _now: Tick, _first: bool) -> bool {
+        true
+    }
+
     /// Forgets all receipts so far, which can no longer be refunded.
     fn forget_receipts(&mut self) {}
 }

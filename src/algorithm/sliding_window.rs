@@ -48,6 +48,8 @@ pub(crate) struct SlidingWindow {
     previous: u64,
     /// Admitted in this window.
     count: u64,
+    /// Charged in all windows: the tickets.
+    total: u64,
 }
 
 impl SlidingWindow {
@@ -58,6 +60,7 @@ impl SlidingWindow {
             start: 0,
             previous: 0,
             count: 0,
+            total: 0,
         }
     }
 
@@ -189,7 +192,9 @@ impl Rule for SlidingWindow {
         *self = self.at(clamped(at));
         let fitted = cost.min(MAX_COUNT.saturating_sub(self.count));
         self.count += fitted;
+        self.total = self.total.wrapping_add(fitted);
         Receipt {
+            ticket: self.total,
             cost: fitted,
             // The window may begin later, at the end of a pause. A refund finds it by this tick.
             at: at.max(Tick::from_nanos(self.start)),

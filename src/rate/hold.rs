@@ -26,6 +26,7 @@ use crate::algorithm::Receipt;
 #[must_use = "a hold is settled for its whole cost when it is dropped"]
 pub struct Hold {
     shared: Arc<Shared>,
+    charge: Charge,
     /// The moment at which it begins.
     begun: Receipt,
 }
@@ -75,11 +76,13 @@ impl RateLimiter {
     /// [`Duration::MAX`]: std::time::Duration::MAX
     #[doc(alias = "estimate")]
     pub fn hold(&self, charge: Charge) -> Hold {
-        let here = self.shared();
-        let state = here.of_charge(&charge).or_else(|| here.in_runtime());
-        let shared = state.unwrap_or_else(|| Arc::clone(here));
+        let shared = self.shared().state_of(&charge);
         let begun = shared.lock_on_time().hold(&charge);
-        Hold { shared, begun }
+        Hold {
+            shared,
+            charge,
+            begun,
+        }
     }
 }
 
@@ -87,6 +90,11 @@ impl Hold {
     /// Returns how much is held.
     pub fn cost(&self) -> u64 {
         self.begun.cost
+    }
+
+    /// Returns the charge, for [`follow`](RateLimiter::follow).
+    pub fn charge(&self) -> &Charge {
+        &self.charge
     }
 
     /// Charges what was used as of the beginning of the hold, and gives back the rest. It may be more than

@@ -7,6 +7,7 @@ mod acquire;
 mod charge;
 mod costs;
 mod dedicated;
+mod follow;
 mod hold;
 mod leaky_bucket;
 mod limiter;

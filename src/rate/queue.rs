@@ -5,6 +5,7 @@
 
 use super::charge::Charge;
 use super::costs::CostSums;
+use super::follow::Followed;
 use crate::algorithm::{Receipt, RuleState};
 use crate::error::{AcquireError, ErrorKind};
 use crate::quota::Quota;
@@ -67,6 +68,8 @@ pub(super) struct QueueState {
     pub(super) paused_until: Tick,
     /// What is [held](super::Hold), beside the charges.
     pub(super) held: u128,
+    /// What is known of a server whose count is [followed](super::RateLimiter::follow).
+    pub(super) followed: Option<Box<Followed>>,
     /// Charges of other generations cannot be refunded: they are earlier ones, or those of another
     /// limiter.
     pub(super) generation: u64,
@@ -86,6 +89,7 @@ impl QueueState {
             timed: Tick::default(),
             paused_until: Tick::default(),
             held: 0,
+            followed: None,
             generation,
         }
     }

@@ -256,9 +256,15 @@ impl Shared {
 
     /// Returns the state of the runtime in which a charge was made, if there is one. It need not be that of
     /// here: a guard may be dropped anywhere. No two have the same generation.
-    pub(super) fn of_charge(&self, charge: &Charge) -> Option<Arc<Self>> {
+    fn of_charge(&self, charge: &Charge) -> Option<Arc<Self>> {
         let mut states = self.of_runtimes().into_iter();
         states.find(|it| it.params.generation() == charge.0.generation)
+    }
+
+    /// Returns the state that has made a charge; for the charge of another limiter, the one of here.
+    pub(super) fn state_of(self: &Arc<Self>, charge: &Charge) -> Arc<Self> {
+        let state = self.of_charge(charge).or_else(|| self.in_runtime());
+        state.unwrap_or_else(|| Arc::clone(self))
     }
 
     /// Gives back up to `cost` of a charge.
