@@ -26,7 +26,7 @@ use super::params::{MAX_TAT, Params, clamped};
 use super::promise::Promise;
 use super::quota_change::QuotaChange;
 use super::refunds::Refunds;
-use super::rule::{Receipt, Rule};
+use super::rule::{OfOthers, Receipt, Rule};
 use crate::time::Tick;
 
 /// The time that is made up for when a waiter is late, if no `max` was chosen.
@@ -252,11 +252,10 @@ impl Rule for Gcra {
         true
     }
 
-    fn follow_window(&mut self, end: Tick, now: Tick, first: bool) -> bool {
+    fn follow(&mut self, _at: Tick, end: Tick, now: Tick, first: bool) -> OfOthers {
         let (params, period) = (self.params, self.params.stride);
-        let counts_by_windows = params.is_stepped() && params.burst_tolerance == params.step;
-        if !counts_by_windows || self.aligned {
-            return true;
+        if !params.is_stepped() || params.burst_tolerance != params.step {
+            return OfOthers::Charged;
         }
         let (end, passed) = (clamped(end), params.units_at(now));
         let own = clamped(params.tick_at(passed + 1));
@@ -266,7 +265,7 @@ impl Rule for Gcra {
             false => (own.saturating_sub(end) + period / 2) / period,
         };
         let next = end + windows * period;
-        if first || next > own {
+        if (first || next > own) && !self.aligned {
             let spent = self.tat.backlog_at(passed);
             self.params = params.starting(next as i64 - period as i64);
             let tat = Tat::from_units(self.params.units_at(now) + spent);
@@ -274,7 +273,13 @@ impl Rule for Gcra {
             self.refunds.total += self.tat.end().saturating_sub(tat.end());
             self.tat = tat;
         }
-        windows == 0 && end > clamped(now)
+        match windows == 0 && end > clamped(now) {
+            true => OfOthers::Growing {
+                begun: self.params.step_begun(now),
+                end: self.params.tick_at(self.params.units_at(now) + 1),
+            },
+            false => OfOthers::Over,
+        }
     }
 
     fn forget_receipts(&mut self) {

@@ -94,12 +94,10 @@ pub(crate) trait Rule {
     /// Changes the quota, and returns `false` if it means the same as before.
     fn change(&mut self, promise: &Promise, how: QuotaChange, now: Tick) -> bool;
 
-    /// Follows the windows of a server, of which one ends at `end`: if this rule counts by windows, its own
-    /// does not end before. The `first` end that it is told may also move its own one forward. Returns
-    /// whether that window is the present one.
-    fn follow_window(&mut self, _end: Tick, _now: Tick, _first: bool) -> bool {
-        true
-    }
+    /// Returns how what others have charged counts that a server has told of a charge at `at`, if it told
+    /// that its present window ends at `end`. If this rule counts by windows, its own window ends no earlier
+    /// from now on; the `first` such end may also move it forward.
+    fn follow(&mut self, at: Tick, end: Tick, now: Tick, first: bool) -> OfOthers;
 
     /// Forgets all receipts so far, which can no longer be refunded.
     fn forget_receipts(&mut self) {}
@@ -113,6 +111,19 @@ pub(super) fn earliest_of(now: Tick, most: Option<u64>, count: u64, period: u64)
     let nanos = most.saturating_mul(period).div_ceil(count);
     let nanos = u64::try_from(nanos).unwrap_or(u64::MAX);
     Tick::from_nanos(clamped(now).saturating_sub(nanos))
+}
+
+/// How what others have charged to the same server counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OfOthers {
+    /// Time pays it off like any charge.
+    Charged,
+    /// As much of it as then until this tick, because others go on as they do.
+    Standing(Tick),
+    /// It has grown evenly since the beginning of the window, until the end.
+    Growing { begun: i64, end: Tick },
+    /// It was in an earlier window.
+    Over,
 }
 
 /// What a limiter charged for one call.

@@ -114,6 +114,9 @@ impl Locked<'_> {
             clock.correct();
             self.now = clock.now();
         }
+        if queue.of_others.1 <= self.now {
+            queue.of_others.0 = 0;
+        }
         self.queue = Some(queue);
     }
 
@@ -244,6 +247,7 @@ impl Locked<'_> {
         self.generation = fresh_generation();
         self.rule.forget_receipts();
         self.followed = self.followed.take().map(|_| Box::default());
+        self.of_others = Default::default();
         self.renewed = true;
     }
 
@@ -401,8 +405,7 @@ impl Locked<'_> {
             true => self.rule.capacity(),
             false => {
                 let now = self.now;
-                let held = u64::try_from(self.held).unwrap_or(u64::MAX);
-                self.rule.backlog(now).saturating_add(held)
+                self.rule.backlog(now).saturating_add(self.beside())
             }
         }
     }

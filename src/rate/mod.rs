@@ -8,6 +8,7 @@ mod charge;
 mod costs;
 mod dedicated;
 mod follow;
+mod followed;
 mod hold;
 mod leaky_bucket;
 mod limiter;

@@ -13,6 +13,9 @@ use crate::support::cases::cases;
 /// One each 600 ms, and up to a hundred at once.
 const HUNDRED: Quota = Quota::per_minute(100).burst(100);
 
+/// In nanoseconds.
+const MINUTE: u64 = 60_000_000_000;
+
 const ALL: [Algorithm; 4] = [
     Algorithm::Gcra,
     Algorithm::FixedWindow,
@@ -230,15 +233,49 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..80)
 }
 
+/// What was charged, and when.
+#[derive(Default)]
+struct Sent {
+    charges: Vec<(u64, Charge)>,
+    /// The newest that was answered, and how much is of others since.
+    answered: Option<usize>,
+    of_others: (u64, u64),
+}
+
+impl Sent {
+    /// How much of the charges from `first` on, until `last`, counts in a log at a tick.
+    fn counts(&self, range: std::ops::Range<usize>, now: u64) -> u64 {
+        let counts = |charge: &&(u64, Charge)| charge.1.at().as_nanos() + MINUTE > now;
+        let charges = self.charges[range].iter().filter(counts);
+        charges.map(|(cost, _)| cost).sum()
+    }
+
+    /// What a log has available at a tick.
+    fn available(&self, now: u64) -> u64 {
+        let (others, until) = self.of_others;
+        let others = if now < until { others } else { 0 };
+        100_u64.saturating_sub(self.counts(0..self.charges.len(), now) + others)
+    }
+
+    /// An answer is read, unless a later charge was answered.
+    fn answer(&mut self, which: usize, left: u64) {
+        if self.answered.is_none_or(|newest| which > newest) {
+            self.answered = Some(which);
+            let at = self.charges[which].1.at().as_nanos();
+            let others = (100 - left).saturating_sub(self.counts(0..which + 1, at));
+            self.of_others = (others, at + MINUTE);
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(cases(1000))]
 
     #[test]
-    fn follow_leaves_the_least_of_what_there_was_and_what_the_server_has(
-        algorithm in prop_oneof![Just(Algorithm::Gcra), Just(Algorithm::SlidingWindow)],
+    fn follow_of_a_bucket_leaves_the_least_of_what_there_was_and_what_the_server_has(
         steps in steps(),
     ) {
-        let (clock, limiter) = of(algorithm);
+        let (clock, limiter) = of(Algorithm::Gcra);
         limiter.follow(&limiter.try_acquire().unwrap(), 100, secs(60));
         let (mut sent, mut charged, mut answered) = (Vec::new(), 0, None);
         for step in steps {
@@ -265,4 +302,57 @@ proptest! {
             }
         }
     }
+
+    #[test]
+    fn follow_of_a_log_counts_what_is_of_others_beside_its_own(steps in steps()) {
+        let (clock, limiter) = of(Algorithm::SlidingLog);
+        let mut sent = Sent::default();
+        sent.charges.push((1, limiter.try_acquire().unwrap()));
+        limiter.follow(&sent.charges[0].1, 99, secs(60));
+        sent.answer(0, 99);
+        for step in steps {
+            let now = clock.now().as_nanos();
+            let before = available(&limiter);
+            prop_assert_eq!(before, sent.available(now));
+            match step {
+                Step::Advance(millis) => clock.advance(ms(millis)),
+                Step::Try(cost) => {
+                    let charge = limiter.try_acquire_many(cost);
+                    prop_assert_eq!(charge.is_ok(), cost <= before);
+                    sent.charges.extend(charge.ok().map(|charge| (cost, charge)));
+                }
+                Step::Answer(which, left) => {
+                    let which = which.index(sent.charges.len());
+                    limiter.follow(&sent.charges[which].1, left, secs(60));
+                    sent.answer(which, left);
+                }
+            }
+        }
+    }
+}
+
+/// A waiter goes when what is of others is no longer known, though nothing of its own leaves the log.
+#[test]
+fn follow_of_a_log_admits_waiters_when_what_is_of_others_is_a_period_old() {
+    let (clock, limiter) = of(Algorithm::SlidingLog);
+    limiter.follow(&limiter.try_acquire().unwrap(), 0, secs(60));
+    let mut waiter = Waiter::parked(limiter.acquire_many(100));
+    let error = limiter.try_acquire().unwrap_err();
+    assert_eq!(error.retry_after(), Some(secs(60)));
+    assert_due(&clock, &mut waiter, secs(60));
+}
+
+/// It goes on to grow as it has since the window began.
+#[test]
+fn follow_of_a_fixed_window_expects_others_to_go_on() {
+    let (clock, limiter) = of(Algorithm::FixedWindow);
+    limiter.follow(&limiter.try_acquire().unwrap(), 99, secs(60));
+    clock.advance(secs(30));
+    let charge = limiter.try_acquire().unwrap();
+    clock.advance(secs(10));
+    // Of others are 30 after 30 s: 40 after 40 s.
+    limiter.follow(&charge, 68, secs(30));
+    assert_eq!(available(&limiter), 58);
+    clock.advance(secs(20));
+    assert_eq!(available(&limiter), 100);
 }
