@@ -1,7 +1,7 @@
 //! A [layer](ThrottleLayer) that puts a service, for example a router of axum, behind any
 //! [`Throttle`](tollgate::Throttle); [`ClientIp`], to limit by client; and [another
-//! layer](RetryAfterLayer), for clients, that waits as long as servers ask for. [The
-//! guide](guide) has a program.
+//! layer](RetryAfterLayer), for clients, that waits as long as servers ask for; and [a
+//! reader](server_limits) of what servers say about their limits. [The guide](guide) has a program.
 //!
 //! - *The throttle* is one for all requests, or [by request](ThrottleLayer::by): what a closure
 //!   returns from the [`Head`]. It is a key, a cost, several limits by [`all`](tollgate::all), an
@@ -133,6 +133,7 @@ mod quoted;
 mod refusal;
 mod respond;
 mod retry_after;
+pub mod server_limits;
 mod service;
 
 #[doc(no_inline)]
