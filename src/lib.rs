@@ -191,8 +191,8 @@ pub use crate::keyed::{Keyed, WhenFull};
 pub use crate::quota::{Quota, QuotaError};
 #[doc(inline)]
 pub use crate::rate::{
-    Charge, LeakyBucket, LocalLimiter, MissedTickBehavior, Oversize, QuotaChange, RateLimiter,
-    Reservation,
+    Charge, Hold, LeakyBucket, LocalLimiter, MissedTickBehavior, Oversize, QuotaChange,
+    RateLimiter, Reservation,
 };
 pub use crate::snapshot::Snapshot;
 #[doc(inline)]

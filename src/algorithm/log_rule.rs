@@ -47,6 +47,10 @@ impl Rule for SlidingLog {
         self.give_back(receipt.ticket, cost, clamped(now))
     }
 
+    fn charge_as_of(&mut self, hold: &Receipt, cost: u64, now: Tick) {
+        self.charge_as_of(clamped(hold.at), cost, clamped(now));
+    }
+
     fn backlog(&mut self, now: Tick) -> u64 {
         self.backlog(clamped(now))
     }

@@ -46,6 +46,19 @@ pub(crate) trait Rule {
     /// that was, in units of the rule.
     fn give_back(&mut self, receipt: &Receipt, cost: u64, now: Tick) -> u64;
 
+    /// Returns the receipt of a hold of `cost` that begins now, which charges nothing yet.
+    fn hold(&mut self, now: Tick, cost: u64) -> Receipt {
+        Receipt {
+            cost,
+            at: now,
+            ..Receipt::default()
+        }
+    }
+
+    /// Charges `cost` as of the beginning of a hold, whatever the backlog is. What time has paid off of it
+    /// since then is never more than if it had been charged there.
+    fn charge_as_of(&mut self, hold: &Receipt, cost: u64, now: Tick);
+
     /// Returns the tokens that are missing from the capacity at a tick, rounded up.
     fn backlog(&mut self, now: Tick) -> u64;
 
@@ -80,6 +93,13 @@ pub(crate) trait Rule {
 
     /// Changes the quota, and returns `false` if it means the same as before.
     fn change(&mut self, promise: &Promise, how: QuotaChange, now: Tick) -> bool;
+
+    /// Follows the windows of a server, of which one ends at `end`: if this rule counts by windows, its own
+    /// does not end before. The `first` end that it is told may also move its own one forward. Returns
+    /// whether that window is the present one.
+    fn follow_window(&mut self, _end: Tick, _now: Tick, _first: bool) -> bool {
+        true
+    }
 
     /// Forgets all receipts so far, which can no longer be refunded.
     fn forget_receipts(&mut self) {}

@@ -48,6 +48,8 @@ pub(crate) struct SlidingWindow {
     previous: u64,
     /// Admitted in this window.
     count: u64,
+    /// Charged in all windows: the tickets.
+    total: u64,
 }
 
 impl SlidingWindow {
@@ -58,6 +60,7 @@ impl SlidingWindow {
             start: 0,
             previous: 0,
             count: 0,
+            total: 0,
         }
     }
 
@@ -189,7 +192,9 @@ impl Rule for SlidingWindow {
         *self = self.at(clamped(at));
         let fitted = cost.min(MAX_COUNT.saturating_sub(self.count));
         self.count += fitted;
+        self.total = self.total.wrapping_add(fitted);
         Receipt {
+            ticket: self.total,
             cost: fitted,
             // The window may begin later, at the end of a pause. A refund finds it by this tick.
             at: at.max(Tick::from_nanos(self.start)),
@@ -215,6 +220,19 @@ impl Rule for SlidingWindow {
         self.previous -= before;
         self.count -= beyond;
         before + beyond
+    }
+
+    fn charge_as_of(&mut self, hold: &Receipt, cost: u64, now: Tick) {
+        *self = self.at(clamped(now));
+        let at = clamped(hold.at);
+        let cost = cost.min(MAX_COUNT.saturating_sub(self.count));
+        if at >= self.start {
+            self.count += cost;
+        } else if self.start - at <= self.period {
+            let fits = cost.min(self.most.saturating_sub(self.previous));
+            self.previous += fits;
+            self.count += cost - fits;
+        }
     }
 
     fn backlog(&mut self, now: Tick) -> u64 {
