@@ -79,10 +79,10 @@
 //! - *A rate that the server does not tell*: [`AdaptiveRate`](crate::adaptive::AdaptiveRate) finds it.
 //! - *Clients of hyper, tower and reqwest*: `RetryAfterLayer` of the crate `tollgate-tower` waits as long as
 //!   the server's `Retry-After` or `RateLimit` fields ask for, up to its `max_wait`, a minute by default, and
-//!   repeats what is idempotent and has no body. Put a semaphore outside, the rate inside:
-//!   `let client = RetryAfterLayer::new().layer(ThrottleLayer::new(rate).errors().layer(client));`
-//!   `let client = ThrottleLayer::new(slots).errors().layer(client);` Without the semaphore, every
-//!   request that waits for the inner rate is sent during the pause.
+//!   repeats what is idempotent and has no body. Its innermost clone goes directly around the client, so that
+//!   no request that waits for the rate is sent during a pause:
+//!   `let client = ThrottleLayer::new(rate).errors().layer(retry.innermost().layer(client));`
+//!   `let client = ThrottleLayer::new(slots).errors().layer(retry.layer(client));`
 //!
 //! # Traps
 //!
