@@ -1,9 +1,10 @@
 //! [`RetryAfterLayer`]: clients that wait as long as servers ask them to.
 //!
-//! `answer` reads the answers, `origins` has a gate for each origin, `service` is the way of a
-//! request.
+//! `answer` reads the answers, `origins` has a gate for each origin, `attempts` decides what they mean
+//! for a request, and `service` is the way of a request through tower.
 
 mod answer;
+mod attempts;
 mod origins;
 mod service;
 
@@ -12,20 +13,19 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use http::Request;
 use http_body::Body;
 use tower_layer::Layer;
 
 pub(super) use self::answer::{asked_wait, is_refusal};
+pub use self::attempts::Attempts;
 use self::origins::Origins;
 pub use self::service::{RetryAfterFuture, RetryAfterService};
-use tollgate::gate::Gate;
 use tollgate::{Clock, RateLimiter};
 
 /// Makes an HTTP client wait as long as servers ask it to: all its requests to that server, not
 /// only the refused one.
 ///
-/// There is a [`Gate`] for each origin: scheme, host and port. An answer that asks for a pause
+/// There is a [`Gate`](tollgate::Gate) for each origin: scheme, host and port. An answer that asks for a pause
 /// blocks the gate for all clones of the layer and its services, and requests wait at the gate in
 /// their response futures until it opens. Requests whose URI has no host, as a service that is no
 /// connection may get them, share one gate.
@@ -68,16 +68,8 @@ use tollgate::{Clock, RateLimiter};
 /// let client = RetryAfterLayer::<Body>::new().layer(client);
 /// ```
 ///
-/// reqwest's client has requests of its own, so a function converts them:
-///
-/// ```text
-/// let http = reqwest::Client::new();
-/// let client = tower::service_fn(move |request: http::Request<reqwest::Body>| {
-///     let http = http.clone();
-///     async move { http.execute(request.try_into()?).await.map(http::Response::<reqwest::Body>::from) }
-/// });
-/// let client = RetryAfterLayer::<reqwest::Body>::new().layer(client);
-/// ```
+/// For reqwest, the crate `tollgate-reqwest` makes a middleware of the layer. Clients of other kinds follow
+/// it with [`attempts`](Self::attempts).
 ///
 /// `RateLimit` is that of draft-ietf-httpapi-ratelimit-headers-11.
 ///
@@ -465,27 +457,11 @@ impl<B> RetryAfterLayer<B> {
     }
 }
 
-/// What its futures ask it for.
 impl<B> RetryAfterLayer<B> {
-    /// Returns the request, and its copy if it may be made again.
-    fn with_copy(&self, request: Request<B>) -> (Request<B>, Option<Request<B>>) {
-        if !request.method().is_idempotent() {
-            return (request, None);
-        }
-        let (parts, body) = request.into_parts();
-        let copy = (self.copy_body)(&body).map(|copy| Request::from_parts(parts.clone(), copy));
-        (Request::from_parts(parts, body), copy)
-    }
-
-    /// Blocks the gate of an origin for as long as it asks, within bounds and with the jitter.
-    fn block(&self, origin: &str, wait: Duration) -> Gate {
-        let wait = wait.min(self.max_wait);
-        let jitter = (wait / 100).saturating_mul(u32::from(self.jitter_percent));
-        let gate = (self.origins).block(origin, wait, jitter.mul_f64(fraction()));
-        if let (Some(limiter), Err(blocked)) = (&self.paused, gate.check()) {
-            limiter.pause_for(blocked.retry_after().unwrap_or_default());
-        }
-        gate
+    /// Returns a random part of the most that a pause may be longer.
+    fn jitter(&self, wait: Duration) -> Duration {
+        let most = (wait / 100).saturating_mul(u32::from(self.jitter_percent));
+        most.mul_f64(fraction())
     }
 }
 
