@@ -108,6 +108,7 @@
 //! Each uses the public API of this crate.
 //!
 //! - `tollgate-tower`: layers for services that answer over HTTP, such as axum's, and for HTTP clients.
+//! - `tollgate-reqwest`: middleware for clients of reqwest.
 //! - `tollgate-io`: readers, writers, bodies, streams and sinks behind a throttle, and rate limiters as
 //!   streams.
 //! - `tollgate-observe`: who holds a permit, metrics, and events for waits that take long.

@@ -77,12 +77,55 @@
 //! - *Not at all rather than late*: [`try_acquire`](crate::RateLimiter::try_acquire) returns an error whose
 //!   [`retry_after`](crate::AcquireError::retry_after) is exact.
 //! - *A rate that the server does not tell*: [`AdaptiveRate`](crate::adaptive::AdaptiveRate) finds it.
-//! - *Clients of hyper, tower and reqwest*: `RetryAfterLayer` of the crate `tollgate-tower` waits as long as
-//!   the server's `Retry-After` or `RateLimit` fields ask for, up to its `max_wait`, a minute by default, and
-//!   repeats what is idempotent and has no body. Put a semaphore outside, the rate inside:
-//!   `let client = RetryAfterLayer::new().layer(ThrottleLayer::new(rate).errors().layer(client));`
-//!   `let client = ThrottleLayer::new(slots).errors().layer(client);` Without the semaphore, every
-//!   request that waits for the inner rate is sent during the pause.
+//! - *Clients of hyper and tower*: `RetryAfterLayer` of the crate `tollgate-tower` waits as long as the server's
+//!   `Retry-After` or `RateLimit` fields ask for, up to its `max_wait`, a minute by default, and repeats what is
+//!   idempotent and has no body. Its innermost clone goes directly around the client, so that no request that
+//!   waits for the rate is sent during a pause:
+//!   `let client = ThrottleLayer::new(rate).errors().layer(retry.innermost().layer(client));`
+//!   `let client = ThrottleLayer::new(slots).errors().layer(retry.layer(client));`
+//!
+//! # With reqwest
+//!
+//! The crate `tollgate-reqwest` has the same as middleware. Callers use the client as they use reqwest's own:
+//!
+//! ```toml
+//! [dependencies]
+//! reqwest = { version = "0.13", features = ["json"] }
+//! reqwest-middleware = { version = "0.5", features = ["json"] }
+//! tokio = { version = "1.49", features = ["full"] }
+//! tollgate = { path = "../tollgate" }
+//! tollgate-reqwest = { path = "../tollgate/crates/tollgate-reqwest" }
+//! ```
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
+//! use tollgate::{Quota, RateLimiter, Semaphore};
+//! use tollgate_reqwest::{RetryAfterLayer, RetryAfterMiddleware, ThrottleMiddleware};
+//!
+//! /// 8 requests at once, 50 a second, and none while the server asks for a pause. Make one client, and clone it.
+//! fn client() -> ClientWithMiddleware {
+//!     let slots = Arc::new(Semaphore::new(8));
+//!     let rate = Arc::new(RateLimiter::new(Quota::per_second(50)));
+//!     let layer = RetryAfterLayer::copying(reqwest::Request::try_clone).pausing(Arc::clone(&rate));
+//!     let retry = RetryAfterMiddleware::from(layer);
+//!     ClientBuilder::new(reqwest::Client::new())
+//!         .with(ThrottleMiddleware::new(slots)) // outermost
+//!         .with(retry.clone())
+//!         .with(ThrottleMiddleware::new(rate))
+//!         .with(retry.innermost())
+//!         .build()
+//! }
+//!
+//! # async fn call(url: &str) -> reqwest_middleware::Result<()> {
+//! let page = client().get(url).send().await?.error_for_status()?.text().await?;
+//! # Ok(())
+//! # }
+//! # drop(call("")); // It is not sent.
+//! ```
+//!
+//! `ThrottleMiddleware::by(|request| ..)` limits by host or route.
 //!
 //! # Traps
 //!

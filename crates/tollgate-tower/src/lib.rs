@@ -153,5 +153,5 @@ pub use self::layer::ThrottleLayer;
 pub use self::policy::Policy;
 pub use self::refusal::{Answer, retry_after, status};
 pub use self::respond::Responses;
-pub use self::retry_after::{RetryAfterFuture, RetryAfterLayer, RetryAfterService};
+pub use self::retry_after::{Attempts, RetryAfterFuture, RetryAfterLayer, RetryAfterService};
 pub use self::service::{ResponseFuture, ThrottleService};

@@ -1,9 +1,10 @@
 //! [`RetryAfterLayer`]: clients that wait as long as servers ask them to.
 //!
-//! `answer` reads the answers, `origins` has a gate for each origin, `service` is the way of a
-//! request.
+//! `answer` reads the answers, `origins` has a gate for each origin, `attempts` decides what they mean
+//! for a request, and `service` is the way of a request through tower.
 
 mod answer;
+mod attempts;
 mod origins;
 mod service;
 
@@ -12,20 +13,19 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use http::Request;
 use http_body::Body;
 use tower_layer::Layer;
 
 pub(super) use self::answer::{asked_wait, is_refusal};
+pub use self::attempts::Attempts;
 use self::origins::Origins;
 pub use self::service::{RetryAfterFuture, RetryAfterService};
-use tollgate::Clock;
-use tollgate::gate::Gate;
+use tollgate::{Clock, RateLimiter};
 
 /// Makes an HTTP client wait as long as servers ask it to: all its requests to that server, not
 /// only the refused one.
 ///
-/// There is a [`Gate`] for each origin: scheme, host and port. An answer that asks for a pause
+/// There is a [`Gate`](tollgate::Gate) for each origin: scheme, host and port. An answer that asks for a pause
 /// blocks the gate for all clones of the layer and its services, and requests wait at the gate in
 /// their response futures until it opens. Requests whose URI has no host, as a service that is no
 /// connection may get them, share one gate.
@@ -44,7 +44,8 @@ use tollgate::gate::Gate;
 ///   with a [function that copies it](Self::copying). Otherwise the answer is handed on. Errors of
 ///   the inner service are handed on too.
 /// - *Jitter*: pauses are up to [a tenth](Self::jitter_percent) longer than the server asks for, at
-///   random, so that its clients do not come back all at once. They are never shorter.
+///   random, so that its clients do not come back all at once. They are never shorter. An answer that
+///   asks for no more than the gate is blocked already changes nothing.
 /// - *Dates* count from the `Date` of the answer, or from [this machine's
 ///   time](Self::wall_clock) without one.
 /// - *Memory* is bounded by [`max_origins`](Self::max_origins).
@@ -67,28 +68,16 @@ use tollgate::gate::Gate;
 /// let client = RetryAfterLayer::<Body>::new().layer(client);
 /// ```
 ///
-/// reqwest's client has requests of its own, so a function converts them:
-///
-/// ```text
-/// let http = reqwest::Client::new();
-/// let client = tower::service_fn(move |request: http::Request<reqwest::Body>| {
-///     let http = http.clone();
-///     async move { http.execute(request.try_into()?).await.map(http::Response::<reqwest::Body>::from) }
-/// });
-/// let client = RetryAfterLayer::<reqwest::Body>::new().layer(client);
-/// ```
+/// For reqwest, the crate `tollgate-reqwest` makes a middleware of the layer. Clients of other kinds follow
+/// it with [`attempts`](Self::attempts).
 ///
 /// `RateLimit` is that of draft-ietf-httpapi-ratelimit-headers-11.
 ///
 /// # Order of layers
 ///
-/// When a gate opens, all its waiters go on, first-in first-out. To send them one by one, put the
-/// client's own limiter *inside*, closer to the connection: a [`ThrottleLayer`](super::ThrottleLayer)
-/// with a [`RateLimiter`](tollgate::RateLimiter) whose burst is 1; with a larger one, so many go at once. A
-/// request that waits for that limiter has passed the gate, and is sent even if the gate is blocked
-/// meanwhile. So put a semaphore *outside*, with few permits: no more requests than it has permits are then
-/// past the gate. Without the semaphore, every request that waits for the inner rate is sent during the
-/// pause. A semaphore inside, as in `all((slots, rate))`, does not help.
+/// A request that has passed the gate may wait again, for a rate, a slot or a fair queue. The
+/// [innermost](Self::innermost) clone of the layer, directly around the client, looks at the gate once more,
+/// so no request leaves during a pause, wherever it has waited:
 ///
 /// ```
 /// use std::sync::Arc;
@@ -101,12 +90,20 @@ use tollgate::gate::Gate;
 /// # let client = Client::builder(TokioExecutor::new()).build_http::<axum::body::Body>();
 /// let slots = Arc::new(Semaphore::new(8));
 /// let rate = Arc::new(RateLimiter::new(Quota::per_second(10)));
-/// let client = ThrottleLayer::new(rate).errors().layer(client); // inside
-/// let client = RetryAfterLayer::new().layer(client);
-/// let client = ThrottleLayer::new(slots).errors().layer(client); // outside
+/// let retry = RetryAfterLayer::new().pausing(Arc::clone(&rate));
+/// let client = retry.innermost().layer(client);
+/// let client = ThrottleLayer::new(rate).errors().layer(client);
+/// let client = retry.layer(client);
+/// let client = ThrottleLayer::new(slots).errors().layer(client); // outermost
 /// # let mut client = client;
 /// # drop(tower::Service::call(&mut client, axum::http::Request::new(axum::body::Body::empty())));
 /// ```
+///
+/// When a gate opens, all its waiters pass at once, first-in first-out. A limiter that is
+/// [paused](Self::pausing) with the gate lets none pile up there, and after the pause requests leave
+/// one by one at the rate.
+///
+/// A request that the client has taken is sent, even if the client still connects for it.
 ///
 /// # Cancel safety
 ///
@@ -158,6 +155,7 @@ pub struct RetryAfterLayer<B> {
     retries: u32,
     jitter_percent: u8,
     any_status: bool,
+    paused: Option<Arc<RateLimiter>>,
 }
 
 /// Construction.
@@ -198,7 +196,53 @@ impl<B> RetryAfterLayer<B> {
             retries: 2,
             jitter_percent: 10,
             any_status: false,
+            paused: None,
         }
+    }
+
+    /// Returns a clone without [retries](Self::retries), to put directly around the client: it looks
+    /// at the gate right before a request is sent, and blocks the gate as soon as an answer arrives. It
+    /// shares the gates, so set the options first. See [the order of layers](Self#order-of-layers).
+    ///
+    /// # Examples
+    ///
+    /// A request waits for its turn when the server asks for a pause, and waits for its end too:
+    ///
+    /// ```
+    /// use std::convert::Infallible;
+    /// use std::sync::Arc;
+    ///
+    /// use axum::body::Body;
+    /// use axum::http::{Request, Response};
+    /// use tokio::time::Instant;
+    /// use tollgate::{Clock, Quota, RateLimiter};
+    /// use tollgate_tower::{RetryAfterLayer, ThrottleLayer};
+    /// use tower::{Layer, ServiceExt, service_fn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), tower::BoxError> {
+    /// let start = Instant::now();
+    /// let server = service_fn(move |_: Request<Body>| async move {
+    ///     let answer = match start.elapsed().as_secs() {
+    ///         0 => Response::builder().status(429).header("retry-after", 60),
+    ///         1..60 => panic!("a request during the pause"),
+    ///         _ => Response::builder(),
+    ///     };
+    ///     Ok::<_, Infallible>(answer.body(Body::empty()).unwrap())
+    /// });
+    /// let rate = Arc::new(RateLimiter::new(Quota::per_second(1)).clock(Clock::tokio()));
+    /// let retry = RetryAfterLayer::new().jitter_percent(0).clock(Clock::tokio());
+    /// let client = ThrottleLayer::new(rate).errors().layer(retry.innermost().layer(server));
+    /// let client = retry.layer(client);
+    ///
+    /// let get = || client.clone().oneshot(Request::new(Body::empty()));
+    /// let (first, second) = tokio::try_join!(get(), get())?;
+    /// assert_eq!((first.status().as_u16(), second.status().as_u16()), (200, 200));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn innermost(&self) -> Self {
+        self.clone().retries(0)
     }
 
     /// Sets the longest pause that a server can ask for, in place of a minute. If it asks for a
@@ -353,6 +397,46 @@ impl<B> RetryAfterLayer<B> {
         self
     }
 
+    /// Sets a limiter that is [paused](RateLimiter::pause_for) as long as a gate is blocked, so that
+    /// requests wait for their turn rather than at the gate, and leave one by one at the rate after the pause.
+    /// This is for the client of one server: each pause of any origin holds up all callers of the
+    /// limiter. Give both the same clock.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::convert::Infallible;
+    /// use std::sync::Arc;
+    /// use std::time::Duration;
+    ///
+    /// use axum::body::Body;
+    /// use axum::http::{Request, Response};
+    /// use tollgate::{Clock, Quota, RateLimiter};
+    /// use tollgate_tower::RetryAfterLayer;
+    /// use tower::{Layer, ServiceExt, service_fn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let busy = service_fn(async |_: Request<Body>| {
+    ///     let refusal = Response::builder().status(503).header("retry-after", 5);
+    ///     Ok::<_, Infallible>(refusal.body(Body::empty()).unwrap())
+    /// });
+    /// let clock = Clock::manual();
+    /// let rate = Arc::new(RateLimiter::new(Quota::per_second(10)).clock(&clock));
+    /// let layer = RetryAfterLayer::new().jitter_percent(0).retries(0).clock(&clock);
+    /// let client = layer.pausing(Arc::clone(&rate)).layer(busy);
+    ///
+    /// client.oneshot(Request::new(Body::empty())).await?;
+    /// let refused = rate.try_acquire().unwrap_err();
+    /// assert_eq!(refused.retry_after(), Some(Duration::from_secs(5)));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn pausing(mut self, limiter: Arc<RateLimiter>) -> Self {
+        self.paused = Some(limiter);
+        self
+    }
+
     /// Sets where the time comes from that dates in `Retry-After` are compared with, in place of
     /// [`SystemTime::now`], if the answer has no `Date`.
     ///
@@ -373,24 +457,11 @@ impl<B> RetryAfterLayer<B> {
     }
 }
 
-/// What its futures ask it for.
 impl<B> RetryAfterLayer<B> {
-    /// Returns the request, and its copy if it may be made again.
-    fn with_copy(&self, request: Request<B>) -> (Request<B>, Option<Request<B>>) {
-        if !request.method().is_idempotent() {
-            return (request, None);
-        }
-        let (parts, body) = request.into_parts();
-        let copy = (self.copy_body)(&body).map(|copy| Request::from_parts(parts.clone(), copy));
-        (Request::from_parts(parts, body), copy)
-    }
-
-    /// Blocks the gate of an origin for as long as it asks, within bounds and with the jitter.
-    fn block(&self, origin: &str, wait: Duration) -> Gate {
-        let wait = wait.min(self.max_wait);
-        let jitter = (wait / 100).saturating_mul(u32::from(self.jitter_percent));
-        let jitter = jitter.mul_f64(fraction());
-        self.origins.block(origin, wait.saturating_add(jitter))
+    /// Returns a random part of the most that a pause may be longer.
+    fn jitter(&self, wait: Duration) -> Duration {
+        let most = (wait / 100).saturating_mul(u32::from(self.jitter_percent));
+        most.mul_f64(fraction())
     }
 }
 
@@ -410,6 +481,7 @@ impl<B> Clone for RetryAfterLayer<B> {
     fn clone(&self) -> Self {
         Self {
             origins: Arc::clone(&self.origins),
+            paused: self.paused.clone(),
             ..*self
         }
     }
@@ -422,6 +494,7 @@ impl<B> fmt::Debug for RetryAfterLayer<B> {
             .field("retries", &self.retries)
             .field("jitter_percent", &self.jitter_percent)
             .field("any_status", &self.any_status)
+            .field("paused", &self.paused)
             .field("max_origins", &self.origins.max())
             .finish_non_exhaustive()
     }

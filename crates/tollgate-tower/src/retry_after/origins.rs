@@ -72,14 +72,18 @@ impl Origins {
         gate.filter(|gate| !gate.is_open())
     }
 
-    /// Blocks the gate of an origin, and returns it. If there is no room, the gate that opens first
-    /// is evicted.
-    pub(super) fn block(&self, origin: &str, duration: Duration) -> Gate {
+    /// Blocks the gate of an origin for the wait and the jitter, unless it is already blocked for the
+    /// wait, and returns it. So one jitter is drawn for the answers of one moment, and for an answer
+    /// that two layers see. If there is no room, the gate that opens first is evicted.
+    pub(super) fn block(&self, origin: &str, wait: Duration, jitter: Duration) -> Gate {
         let mut evicted = None;
         let mut table = lock(&self.table);
         let known = table.remove(origin);
         let gate = known.unwrap_or_else(|| Gate::new().clock(&self.clock));
-        gate.block_for(duration);
+        let asked = self.clock.now().saturating_add(wait);
+        if gate.blocked_until() < Some(asked) {
+            gate.block_for(wait.saturating_add(jitter));
+        }
         let dropped = table.drop_open();
         if let Some(until) = gate.blocked_until() {
             if table.gates.len() >= self.max {
@@ -173,6 +177,13 @@ mod tests {
         }
     }
 
+    impl Origins {
+        /// Without jitter.
+        fn block_exactly(&self, origin: &str, wait: Duration) -> Gate {
+            self.block(origin, wait, Duration::ZERO)
+        }
+    }
+
     fn origins(max: usize) -> (Origins, ManualClock) {
         let clock = Clock::manual();
         (Origins::new(max, Clock::from(&clock)), clock)
@@ -200,20 +211,20 @@ mod tests {
     fn block_of_a_new_origin_evicts_the_gate_that_opens_first() {
         let (origins, clock) = origins(2);
         let waits = |origin| origins.blocked(origin).is_some();
-        origins.block("a", 3 * SECOND);
-        let evicted = origins.block("b", 2 * SECOND);
+        origins.block_exactly("a", 3 * SECOND);
+        let evicted = origins.block_exactly("b", 2 * SECOND);
         // One that is there already has room.
-        origins.block("a", 4 * SECOND);
+        origins.block_exactly("a", 4 * SECOND);
         assert!(waits("a") && waits("b"));
 
-        origins.block("c", SECOND);
+        origins.block_exactly("c", SECOND);
         assert!(waits("a") && !waits("b") && waits("c"));
         assert!(!evicted.is_open());
 
         // An open one leaves, and nothing is evicted.
         clock.advance(SECOND);
         assert!(!waits("c"));
-        origins.block("d", 5 * SECOND);
+        origins.block_exactly("d", 5 * SECOND);
         assert!(waits("a") && waits("d"));
         assert_eq!(gates(&origins), 2);
         clock.advance(3 * SECOND);
@@ -224,12 +235,12 @@ mod tests {
     fn block_after_pauses_end_drops_two_open_gates_for_each_new_one() {
         let (origins, clock) = origins(100);
         for origin in 0..100 {
-            origins.block(&origin.to_string(), SECOND);
+            origins.block_exactly(&origin.to_string(), SECOND);
         }
         assert_eq!(gates(&origins), 100);
         clock.advance(SECOND);
         for left in (50..100).rev() {
-            origins.block(&format!("new {left}"), SECOND);
+            origins.block_exactly(&format!("new {left}"), SECOND);
             assert_eq!(gates(&origins), left);
         }
     }
@@ -238,13 +249,28 @@ mod tests {
     fn blocked_after_pauses_end_drops_two_open_gates() {
         let (origins, clock) = origins(100);
         for origin in 0..100 {
-            origins.block(&origin.to_string(), SECOND);
+            origins.block_exactly(&origin.to_string(), SECOND);
         }
         clock.advance(SECOND);
         for left in (0..50).rev() {
             assert!(origins.blocked("other").is_none());
             assert_eq!(gates(&origins), 2 * left);
         }
+    }
+
+    #[test]
+    fn block_for_a_wait_that_the_gate_covers_adds_no_jitter() {
+        let (origins, clock) = origins(1);
+        let blocked = |wait, jitter| {
+            let gate = origins.block("a", wait * SECOND, jitter * SECOND);
+            gate.blocked_until().expect("blocked").as_nanos() / 1_000_000_000
+        };
+        assert_eq!(blocked(10, 1), 11);
+        assert_eq!(blocked(10, 5), 11);
+        clock.advance(SECOND);
+        assert_eq!(blocked(10, 9), 11);
+        clock.advance(SECOND);
+        assert_eq!(blocked(10, 3), 15);
     }
 
     /// It would not return: the lock is taken already.
@@ -256,7 +282,7 @@ mod tests {
             origins.blocked("a").is_none()
         };
         assert!(free());
-        origins.block("a", SECOND);
+        origins.block_exactly("a", SECOND);
         clock.advance(SECOND);
         assert!(origins.blocked("b").is_none());
         assert!(free());
@@ -265,9 +291,9 @@ mod tests {
     #[test]
     fn block_for_no_time_takes_no_room() {
         let (origins, _clock) = origins(1);
-        origins.block("a", SECOND);
-        assert!(origins.block("b", Duration::ZERO).is_open());
-        assert!(!origins.block("a", Duration::ZERO).is_open());
+        origins.block_exactly("a", SECOND);
+        assert!(origins.block_exactly("b", Duration::ZERO).is_open());
+        assert!(!origins.block_exactly("a", Duration::ZERO).is_open());
         assert!(origins.blocked("a").is_some() && gates(&origins) == 1);
     }
 
@@ -295,7 +321,7 @@ mod tests {
                 _ => {
                     let wait = Duration::from_secs(next(9));
                     let until = clock.now().saturating_add(wait);
-                    let gate = origins.block(&origin, wait);
+                    let gate = origins.block_exactly(&origin, wait);
                     let until = known.map_or(until, |known| pauses.swap_remove(known).0.max(until));
                     assert_eq!(
                         gate.blocked_until(),

@@ -16,9 +16,8 @@ use http::{Request, Response};
 use pin_project::pin_project;
 use tower_service::Service;
 
-use super::RetryAfterLayer;
-use super::answer::{asked_wait, is_refusal};
 use super::origins::origin;
+use super::{Attempts, RetryAfterLayer};
 use tollgate::Waiting;
 use tollgate::gate::{self, Gate};
 
@@ -59,7 +58,12 @@ where
         // The ready service moves into the future; the clone need not be ready.
         let clone = self.inner.clone();
         let inner = mem::replace(&mut self.inner, clone);
-        RetryAfterFuture::new(inner, self.layer.clone(), request)
+        RetryAfterFuture {
+            stage: Stage::Waits(None),
+            inner,
+            attempts: self.layer.attempts(origin(request.uri())),
+            request: Some(request),
+        }
     }
 }
 
@@ -78,11 +82,9 @@ pub struct RetryAfterFuture<S: Service<Request<B>>, B> {
     #[pin]
     stage: Stage<S::Future>,
     inner: S,
-    layer: RetryAfterLayer<B>,
-    origin: String,
+    attempts: Attempts<B>,
     /// The request that is to be made; while it is being answered, its copy.
     request: Option<Request<B>>,
-    retries_left: u32,
 }
 
 /// The stage of the request.
@@ -95,19 +97,6 @@ enum Stage<F> {
     Over,
 }
 
-impl<S: Service<Request<B>>, B> RetryAfterFuture<S, B> {
-    fn new(inner: S, layer: RetryAfterLayer<B>, request: Request<B>) -> Self {
-        Self {
-            stage: Stage::Waits(None),
-            inner,
-            origin: origin(request.uri()),
-            request: Some(request),
-            retries_left: layer.retries,
-            layer,
-        }
-    }
-}
-
 impl<S, B, R> Future for RetryAfterFuture<S, B>
 where
     S: Service<Request<B>, Response = Response<R>> + Clone,
@@ -116,7 +105,7 @@ where
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let (mut stage, inner, layer) = (this.stage, this.inner, this.layer);
+        let (mut stage, inner, attempts) = (this.stage, this.inner, this.attempts);
         loop {
             match stage.as_mut().project() {
                 StageProjection::Waits(mut gate) => {
@@ -129,35 +118,30 @@ where
                         stage.set(Stage::Over);
                         return Poll::Ready(Err(error));
                     }
-                    if let Some(blocked) = layer.origins.blocked(this.origin) {
+                    if let Some(blocked) = attempts.blocked() {
                         *inner = inner.clone();
                         gate.set(Some(blocked.acquire_owned()));
                         continue;
                     }
                     stage.set(Stage::Over);
-                    let mut request = this.request.take().expect("the request was not made yet");
-                    if *this.retries_left > 0 {
-                        (request, *this.request) = layer.with_copy(request);
-                    }
-                    let answer = inner.call(request);
+                    let request = this.request.take().expect("the request was not made yet");
+                    let (parts, body) = request.into_parts();
+                    *this.request = attempts
+                        .copy(&parts.method, &body)
+                        .map(|copy| Request::from_parts(parts.clone(), copy));
+                    let answer = inner.call(Request::from_parts(parts, body));
                     stage.set(Stage::Answered(answer));
                 }
                 StageProjection::Answered(answer) => {
                     let answered = ready!(answer.poll(context));
                     stage.set(Stage::Over);
                     let answer = answered?;
-                    let (status, headers) = (answer.status(), answer.headers());
-                    let asked = asked_wait(status, headers, layer.any_status, layer.wall_clock);
-                    let Some(wait) = asked else {
-                        return Poll::Ready(Ok(answer));
-                    };
-                    let gate = layer.block(this.origin, wait);
-                    let is_over = !is_refusal(status) || wait > layer.max_wait;
-                    if is_over || this.request.is_none() {
-                        return Poll::Ready(Ok(answer));
+                    match attempts.answered(answer.status(), answer.headers()) {
+                        Some(gate) if this.request.is_some() => {
+                            stage.set(Stage::Waits(Some(gate.acquire_owned())));
+                        }
+                        _ => return Poll::Ready(Ok(answer)),
                     }
-                    *this.retries_left -= 1;
-                    stage.set(Stage::Waits(Some(gate.acquire_owned())));
                 }
                 StageProjection::Over => panic!("polled again after it was ready"),
             }
@@ -174,8 +158,7 @@ impl<S: Service<Request<B>>, B> fmt::Debug for RetryAfterFuture<S, B> {
         };
         f.debug_struct("RetryAfterFuture")
             .field("stage", &stage)
-            .field("origin", &self.origin)
-            .field("retries_left", &self.retries_left)
+            .field("attempts", &self.attempts)
             .finish_non_exhaustive()
     }
 }

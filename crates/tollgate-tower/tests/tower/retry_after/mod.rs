@@ -5,6 +5,7 @@ mod jitter;
 mod layers;
 mod retries;
 mod servers;
+mod stacks;
 
 use std::collections::VecDeque;
 use std::convert::Infallible;

@@ -1,0 +1,107 @@
+//! Middleware for clients of reqwest, by [reqwest_middleware]: [`ThrottleMiddleware`] puts requests behind any
+//! [throttle](tollgate::Throttle) of [tollgate], and [`RetryAfterMiddleware`] waits as long as servers ask for.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use reqwest_middleware::ClientBuilder;
+//! use tollgate::{Quota, RateLimiter};
+//! use tollgate_reqwest::ThrottleMiddleware;
+//!
+//! # async fn page(url: &str) -> reqwest_middleware::Result<()> {
+//! // 50 requests a second.
+//! let rate = Arc::new(RateLimiter::new(Quota::per_second(50)));
+//! let client = ClientBuilder::new(reqwest::Client::new())
+//!     .with(ThrottleMiddleware::new(rate))
+//!     .build();
+//!
+//! let page = client.get(url).send().await?.text().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The client is one of reqwest for its callers, with `.get(..)`, `.json(..)` and the rest. Its clones share the
+//! limits; make one client, and not one for each request.
+//!
+//! # A client that keeps all limits
+//!
+//! 8 requests at once, 50 in a second, and none while the server asks for a pause:
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use reqwest::Request;
+//! use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
+//! use tollgate::{Quota, RateLimiter, Semaphore};
+//! use tollgate_reqwest::{RetryAfterLayer, RetryAfterMiddleware, ThrottleMiddleware};
+//!
+//! fn polite(client: reqwest::Client) -> ClientWithMiddleware {
+//!     let slots = Arc::new(Semaphore::new(8));
+//!     let rate = Arc::new(RateLimiter::new(Quota::per_second(50)));
+//!     let layer = RetryAfterLayer::copying(Request::try_clone).pausing(Arc::clone(&rate));
+//!     let retry = RetryAfterMiddleware::from(layer);
+//!     ClientBuilder::new(client)
+//!         .with(ThrottleMiddleware::new(slots)) // outermost
+//!         .with(retry.clone())
+//!         .with(ThrottleMiddleware::new(rate))
+//!         .with(retry.innermost())
+//!         .build()
+//! }
+//! # drop(polite(reqwest::Client::new()));
+//! ```
+//!
+//! The first middleware is the outermost. A request that is sent again waits for the rate again, and keeps its slot.
+//! [`pausing`](RetryAfterLayer::pausing) is for the client of one server; without it, requests to other servers are
+//! sent during a pause.
+//!
+//! # Limits by host and by route
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use reqwest_middleware::ClientBuilder;
+//! use tollgate::{Keyed, Quota, RateLimiter, Semaphore, all};
+//! use tollgate_reqwest::ThrottleMiddleware;
+//!
+//! // One request at once to each host, and 64 to all of them.
+//! let hosts = Arc::new(Keyed::semaphores(1));
+//! let slots = Arc::new(Semaphore::new(64));
+//! let by_host = ThrottleMiddleware::by(move |request| {
+//!     let host = request.url().host_str().unwrap_or_default().to_owned();
+//!     all((Arc::clone(&hosts).key_owned(host), Arc::clone(&slots)))
+//! });
+//!
+//! // 30 searches a minute. Other routes have no such limit.
+//! let searches = Arc::new(RateLimiter::new(Quota::per_minute(30)));
+//! let by_route = ThrottleMiddleware::by(move |request| {
+//!     (request.url().path() == "/search").then(|| Arc::clone(&searches))
+//! });
+//! let client = ClientBuilder::new(reqwest::Client::new()).with(by_host).with(by_route).build();
+//! # drop(client);
+//! ```
+//!
+//! # Beside other middleware
+//!
+//! - *reqwest-retry* repeats what fails for other reasons. Put it outside of everything else, so that each of its
+//!   attempts keeps the limits. It repeats refusals too, after [`RetryAfterMiddleware`] has given them up; its requests
+//!   then wait at the gate.
+//! - *reqwest-tracing* outside counts the wait as part of a request, and inside it does not.
+//! - *Redirects* are followed by reqwest itself, below all middleware: a request counts once, by its first URL. To count
+//!   each, set `redirect::Policy::none()` and follow them by hand.
+//! - *Clients made of reqwest*: async-openai takes a service of tower that sends its requests. A `service_fn` around a
+//!   client of this crate is one.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+/// Tests the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+mod retry_after;
+mod throttle;
+
+pub use self::retry_after::RetryAfterMiddleware;
+pub use self::throttle::ThrottleMiddleware;
+pub use tollgate_tower::RetryAfterLayer;

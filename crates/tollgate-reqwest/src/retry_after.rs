@@ -1,0 +1,105 @@
+//! The way of a request that waits as long as servers ask for. What an answer means, and for whom, is decided
+//! by the layer.
+
+use async_trait::async_trait;
+use http::Extensions;
+use reqwest::{Request, Response};
+use reqwest_middleware::{Middleware, Next, Result};
+use tollgate_tower::RetryAfterLayer;
+
+/// Makes a client wait as long as servers ask it to with `Retry-After` or `RateLimit`: all its requests to that
+/// server, not only the refused one.
+///
+/// It is the [`RetryAfterLayer`] of tollgate-tower as a middleware, with the same [answers that
+/// count](RetryAfterLayer), bounds and settings: make the layer with them, and the middleware [from
+/// it](Self::from). Clones share the gates of the servers.
+///
+/// # Order of middleware
+///
+/// The first middleware of a client is the outermost. Add this one before the limits that a request waits for, and its
+/// [innermost](Self::innermost) clone as the last, which looks at the gate once more: so no request leaves during a
+/// pause, wherever it has waited. See [the example](crate#a-client-that-keeps-all-limits).
+///
+/// A request that reqwest has taken is sent, even if reqwest still connects for it. Redirects are followed by reqwest,
+/// below all middleware, so they do not wait.
+///
+/// # Cancel safety
+///
+/// Dropping the future of a request removes it from the queue at the gate, and loses nothing.
+#[derive(Clone, Debug)]
+pub struct RetryAfterMiddleware(RetryAfterLayer<Request>);
+
+impl RetryAfterMiddleware {
+    /// Creates a middleware with the settings of [`RetryAfterLayer::copying`], which sends requests again that
+    /// [can be cloned](Request::try_clone): without a body, or with one in memory.
+    ///
+    /// # Examples
+    ///
+    /// See [the crate](crate).
+    pub fn new() -> Self {
+        Self(RetryAfterLayer::copying(Request::try_clone))
+    }
+
+    /// Returns the clone that goes directly around the client. See [`RetryAfterLayer::innermost`].
+    ///
+    /// # Examples
+    ///
+    /// See [the crate](crate#a-client-that-keeps-all-limits).
+    #[must_use]
+    pub fn innermost(&self) -> Self {
+        Self(self.0.innermost())
+    }
+}
+
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use reqwest::Request;
+/// use tollgate_reqwest::{RetryAfterLayer, RetryAfterMiddleware};
+///
+/// let layer = RetryAfterLayer::copying(Request::try_clone);
+/// let retry = RetryAfterMiddleware::from(layer.max_wait(Duration::from_secs(20)).retries(5));
+/// ```
+impl From<RetryAfterLayer<Request>> for RetryAfterMiddleware {
+    fn from(layer: RetryAfterLayer<Request>) -> Self {
+        Self(layer)
+    }
+}
+
+impl Default for RetryAfterMiddleware {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[async_trait]
+impl Middleware for RetryAfterMiddleware {
+    async fn handle(
+        &self,
+        mut request: Request,
+        extensions: &mut Extensions,
+        next: Next<'_>,
+    ) -> Result<Response> {
+        let origin = request.url().origin().ascii_serialization();
+        let mut attempts = self.0.attempts(origin);
+        loop {
+            while let Some(gate) = attempts.blocked() {
+                // Without a timeout it does not fail.
+                let _opened = gate.acquire_owned().await;
+            }
+            let copy = attempts.copy(request.method(), &request);
+            let answer = next.clone().run(request, extensions).await?;
+            let (Some(gate), Some(copy)) =
+                (attempts.answered(answer.status(), answer.headers()), copy)
+            else {
+                return Ok(answer);
+            };
+            // What the refusal holds is free during the wait.
+            drop(answer);
+            let _opened = gate.acquire_owned().await;
+            request = copy;
+        }
+    }
+}

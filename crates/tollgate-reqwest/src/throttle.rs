@@ -1,0 +1,182 @@
+//! The way of a request behind a throttle: it enters, is sent, and holds its permit to the end of its body.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use http::Extensions;
+use reqwest::{Body, Request, Response, ResponseBuilderExt};
+use reqwest_middleware::{Error, Middleware, Next, Result};
+use tollgate::Throttle;
+use tollgate_tower::ThrottledBody;
+
+/// Puts the requests of a client behind a throttle: each waits until it is admitted, in the order of the throttle.
+///
+/// The permit is held until the body of the response was read, or failed, or was dropped; or only [until the
+/// head](Self::until_head). The charge of a rate limiter stays once a request was admitted. Several middleware of this
+/// kind are entered one after the other, the first one first; to enter all limits together, give one middleware an
+/// [`all`](tollgate::all) of them.
+///
+/// Clones share the throttle.
+///
+/// # Errors
+///
+/// A request that is not admitted fails with [`Error::Middleware`], and [`is::<AcquireError>()`](tollgate::AcquireError)
+/// holds for what is inside:
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use reqwest_middleware::{ClientBuilder, Error};
+/// use tollgate::{AcquireError, ErrorKind, Semaphore};
+/// use tollgate_reqwest::ThrottleMiddleware;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let slots = Arc::new(Semaphore::new(0).max_waiters(0));
+/// let client = ClientBuilder::new(reqwest::Client::new())
+///     .with(ThrottleMiddleware::new(slots))
+///     .build();
+///
+/// let Err(Error::Middleware(error)) = client.get("http://127.0.0.1").send().await else {
+///     panic!("there is no slot");
+/// };
+/// let error: &AcquireError = error.downcast_ref().unwrap();
+/// assert_eq!(error.kind(), ErrorKind::QueueFull);
+/// # }
+/// ```
+///
+/// # Cancel safety
+///
+/// Dropping the future of a request removes it from the queue, or drops the request and returns its permit.
+pub struct ThrottleMiddleware<T> {
+    choose: Arc<dyn Fn(&Request) -> T + Send + Sync>,
+    timeout: Option<Duration>,
+    until_head: bool,
+}
+
+impl<T> ThrottleMiddleware<T> {
+    /// Creates a middleware with one throttle for all requests, such as an `Arc<RateLimiter>` or an
+    /// `Arc<Semaphore>`.
+    ///
+    /// # Examples
+    ///
+    /// See [the crate](crate).
+    pub fn new(throttle: T) -> Self
+    where
+        T: Throttle + Send + Sync + 'static,
+    {
+        Self::by(move |_| throttle.clone())
+    }
+
+    /// Creates a middleware with a throttle by request: what the closure returns, for example a
+    /// [key](tollgate::Keyed::key_owned) for its host. `None` of an `Option` admits the request.
+    ///
+    /// # Examples
+    ///
+    /// See [the crate](crate#limits-by-host-and-by-route).
+    pub fn by(choose: impl Fn(&Request) -> T + Send + Sync + 'static) -> Self {
+        Self {
+            choose: Arc::new(choose),
+            timeout: None,
+            until_head: false,
+        }
+    }
+
+    /// Fails a request after it has waited for `duration` for its permit, or earlier if the throttle knows that the wait
+    /// would be longer. The time from then on is that of reqwest's own timeouts, which do not include the wait.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::time::Duration;
+    ///
+    /// use tollgate::Semaphore;
+    /// use tollgate_reqwest::ThrottleMiddleware;
+    ///
+    /// let slots = Arc::new(Semaphore::new(8).max_waiters(1000));
+    /// let throttle = ThrottleMiddleware::new(slots).timeout(Duration::from_secs(30));
+    /// ```
+    #[must_use]
+    pub fn timeout(mut self, duration: Duration) -> Self {
+        self.timeout = Some(duration);
+        self
+    }
+
+    /// Returns the permit of a request when the head of its response has arrived, and not after its body: for
+    /// bodies that are streams without an end.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use tollgate::Semaphore;
+    /// use tollgate_reqwest::ThrottleMiddleware;
+    ///
+    /// let calls = ThrottleMiddleware::new(Arc::new(Semaphore::new(8))).until_head();
+    /// ```
+    #[must_use]
+    pub fn until_head(mut self) -> Self {
+        self.until_head = true;
+        self
+    }
+}
+
+#[async_trait]
+impl<T> Middleware for ThrottleMiddleware<T>
+where
+    T: Throttle<Enter: Send, Permit: Send + Sync> + Send + 'static,
+{
+    async fn handle(
+        &self,
+        request: Request,
+        extensions: &mut Extensions,
+        next: Next<'_>,
+    ) -> Result<Response> {
+        let enter = (self.choose)(&request).enter();
+        let entered = match self.timeout {
+            None => enter.await,
+            Some(duration) => enter.timeout(duration).await,
+        };
+        let permit = entered.map_err(Error::middleware)?;
+        // The work is dropped before the permit.
+        let answer = next.run(request, extensions).await?;
+        Ok(if self.until_head {
+            answer
+        } else {
+            holding(answer, permit)
+        })
+    }
+}
+
+/// Moves the permit into the body of a response.
+fn holding<P: Send + Sync + 'static>(answer: Response, permit: P) -> Response {
+    // The URL of a response is lost on the way through `http`.
+    let url = http::Response::builder().url(answer.url().clone());
+    let (url, ()) = url.body(()).expect("it has nothing invalid").into_parts();
+    let answer = http::Response::<Body>::from(answer);
+    let mut answer = answer.map(|body| Body::wrap(ThrottledBody::holding(body, Some(permit))));
+    answer.extensions_mut().extend(url.extensions);
+    Response::from(answer)
+}
+
+impl<T> Clone for ThrottleMiddleware<T> {
+    fn clone(&self) -> Self {
+        Self {
+            choose: Arc::clone(&self.choose),
+            ..*self
+        }
+    }
+}
+
+impl<T> fmt::Debug for ThrottleMiddleware<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ThrottleMiddleware")
+            .field("timeout", &self.timeout)
+            .field("until_head", &self.until_head)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,286 @@
+//! Stacks of layers in which requests wait below the gate: none of them is sent during a pause.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+
+use axum::Router;
+use axum::routing::get;
+use futures::future::{join_all, try_join_all};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
+use tokio::sync::Barrier;
+use tokio::task::JoinSet;
+use tollgate::fair::FairQueue;
+use tollgate::throttle::Throttle;
+use tollgate::{Quota, RateLimiter, Semaphore, all};
+use tollgate_tower::ThrottleLayer;
+use tower::BoxError;
+use tower::util::BoxCloneService;
+
+use super::*;
+use crate::peers;
+
+type AnyClient<B, R> = BoxCloneService<Request<B>, Response<R>, BoxError>;
+
+/// Adds a layer for a throttle, outside of what is there already.
+fn behind<B, R>(
+    throttle: impl Throttle<Enter: Send, Permit: Send> + Send + Sync + 'static,
+    client: AnyClient<B, R>,
+) -> AnyClient<B, R>
+where
+    B: Send + 'static,
+    R: 'static,
+{
+    BoxCloneService::new(ThrottleLayer::new(throttle).errors().layer(client))
+}
+
+/// What the server has seen, in this order.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Event {
+    Sent(Duration),
+    Refused(Duration),
+}
+
+/// A client of a server that answers after 350 ms, and refuses the fifth and the thirtieth request for
+/// ten seconds.
+fn refused_twice() -> (Arc<Mutex<Vec<Event>>>, AnyClient<Body, Body>) {
+    let events = Arc::<Mutex<Vec<_>>>::default();
+    let (seen, begun) = (Arc::clone(&events), Instant::now());
+    let count = Arc::new(AtomicUsize::new(0));
+    let client = tower::service_fn(move |_: Request<Body>| {
+        let number = count.fetch_add(1, SeqCst);
+        let seen = Arc::clone(&seen);
+        seen.lock().unwrap().push(Event::Sent(begun.elapsed()));
+        async move {
+            tokio::time::sleep(Duration::from_millis(350)).await;
+            if ![4, 29].contains(&number) {
+                return Ok(Response::default());
+            }
+            seen.lock().unwrap().push(Event::Refused(begun.elapsed()));
+            Ok(refusal("10"))
+        }
+    });
+    (events, BoxCloneService::new(client))
+}
+
+fn limiter(quota: Quota) -> Arc<RateLimiter> {
+    Arc::new(RateLimiter::new(quota).clock(Clock::tokio()))
+}
+
+/// When requests were sent that were sent in a pause.
+fn sent_in_pauses(events: &[Event]) -> Vec<Duration> {
+    let mut until = Duration::ZERO;
+    let sent = events.iter().filter_map(|event| match *event {
+        Event::Sent(at) => Some(at).filter(|at| *at < until),
+        Event::Refused(at) => {
+            until = until.max(at + 10 * SECOND);
+            None
+        }
+    });
+    sent.collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn innermost_sends_no_request_in_a_pause() {
+    type Inside = fn(AnyClient<Body, Body>) -> AnyClient<Body, Body>;
+    let insides: [(&str, Inside); 6] = [
+        ("nothing", |client| client),
+        ("a rate", |client| {
+            behind(limiter(Quota::per_second(10)), client)
+        }),
+        ("a rate with a burst", |client| {
+            behind(limiter(Quota::per_second(10).burst(5)), client)
+        }),
+        ("a semaphore", |client| {
+            behind(Arc::new(Semaphore::new(2)), client)
+        }),
+        ("a fair queue", |client| {
+            let queue = FairQueue::new(Arc::new(Semaphore::new(2)));
+            behind(queue.class("a"), client)
+        }),
+        ("slots and a rate", |client| {
+            let slots = Arc::new(Semaphore::new(4));
+            behind(all((slots, limiter(Quota::per_second(20)))), client)
+        }),
+    ];
+    for (what, inside) in insides {
+        for slots in [1, 4, 64] {
+            let (events, client) = refused_twice();
+            let retry = exact();
+            let client = BoxCloneService::new(retry.innermost().layer(client));
+            let client = BoxCloneService::new(retry.layer(inside(client)));
+            let client = behind(Arc::new(Semaphore::new(slots)), client);
+            let jobs = (0..100).map(|_| client.clone().oneshot(Request::new(Body::default())));
+            for answer in try_join_all(jobs).await.unwrap() {
+                assert_eq!(answer.status(), 200, "{what}, {slots} slots");
+            }
+            let events = std::mem::take(&mut *events.lock().unwrap());
+            assert_eq!(events.len(), 102 + 2, "{what}, {slots} slots");
+            assert_eq!(sent_in_pauses(&events), [], "{what}, {slots} slots");
+        }
+    }
+}
+
+/// The first is refused while the others wait for their turn.
+#[tokio::test(start_paused = true)]
+async fn pausing_sends_requests_one_by_one_after_the_pause() {
+    for slots in [1, 4, 64] {
+        let server = Server::new([refusal("10")]);
+        let rate = limiter(Quota::per_second(10));
+        let retry = exact().pausing(Arc::clone(&rate));
+        let client = retry.innermost().layer(server.clone());
+        let client = behind(rate, client.map_err(BoxError::from).boxed_clone());
+        let client = BoxCloneService::new(retry.layer(client));
+        let client = behind(Arc::new(Semaphore::new(slots)), client);
+        let jobs = (0..20).map(|_| client.clone().oneshot(Request::new(Body::default())));
+        for answer in join_all(jobs).await {
+            assert_eq!(answer.unwrap().status(), 200);
+        }
+        let after = (0..20).map(|nth| 10.0 + f64::from(nth) / 10.0);
+        let expected: Vec<_> = std::iter::once(0.0).chain(after).collect();
+        assert_eq!(server.times(), expected, "{slots} slots");
+    }
+}
+
+/// The limiter knows how long the pause is before the outer layer sees the answer.
+#[tokio::test(start_paused = true)]
+async fn innermost_and_outer_layer_draw_one_jitter() {
+    for _ in 0..64 {
+        let clock = Clock::manual();
+        let rate = Arc::new(RateLimiter::new(Quota::per_second(10)).clock(&clock));
+        let retry = RetryAfterLayer::copying(|body: &Body| Some(body.clone())).clock(&clock);
+        let retry = retry.retries(0).pausing(Arc::clone(&rate));
+        let inner = retry.innermost().layer(Server::new([refusal("10")]));
+        let paused_until = || rate.paused_until().expect("a pause");
+        let seen = Arc::new(Mutex::new(None));
+        let between = {
+            let (seen, rate) = (Arc::clone(&seen), Arc::clone(&rate));
+            inner.map_response(move |answer| {
+                *seen.lock().unwrap() = rate.paused_until();
+                answer
+            })
+        };
+        let answer = retry.layer(between).oneshot(Request::new(Body::default()));
+        assert_eq!(answer.await.unwrap().status(), 429);
+        assert_eq!(*seen.lock().unwrap(), Some(paused_until()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn pausing_holds_the_limiter_as_long_as_the_gate() {
+    for (asked, expected) in [("0", 0), ("3", 3), ("60", 5)] {
+        let rate = limiter(Quota::per_second(10));
+        let layer = exact().max_wait(5 * SECOND).retries(0);
+        let (_, client) = setup(&layer.pausing(Arc::clone(&rate)), [refusal(asked)]);
+        super::get(&client).await;
+        let wait = rate.peek().retry_after;
+        assert_eq!(wait.as_secs(), expected, "{asked}");
+    }
+}
+
+/// A server that holds the first requests until so many have arrived. It refuses one of them for five
+/// seconds, and answers the others when the client has that answer.
+struct Holding {
+    at_once: Barrier,
+    held: usize,
+    arrived: AtomicUsize,
+}
+
+impl Holding {
+    async fn answer(&self, is_paused: &AtomicBool) -> Response<axum::body::Body> {
+        let mut answer = Response::builder();
+        if self.arrived.fetch_add(1, SeqCst) < self.held {
+            if self.at_once.wait().await.is_leader() {
+                answer = answer.status(429).header("retry-after", "5");
+            } else {
+                peers::until(|| is_paused.load(SeqCst)).await;
+            }
+        }
+        answer.body(axum::body::Body::empty()).unwrap()
+    }
+}
+
+/// All requests that are under way when the pause begins have arrived before it, and the pause ends when the
+/// test says so, so no machine is too slow for this.
+async fn sends_nothing_on_a_socket_in_a_pause(slots: usize, burst: Option<u64>) {
+    let held = burst.map_or(slots, |burst| slots.min(usize::try_from(burst).unwrap()));
+    let holding = Arc::new(Holding {
+        at_once: Barrier::new(held),
+        held,
+        arrived: AtomicUsize::new(0),
+    });
+    let is_paused = Arc::new(AtomicBool::new(false));
+    let page = {
+        let (holding, is_paused) = (Arc::clone(&holding), Arc::clone(&is_paused));
+        async move || holding.answer(&is_paused).await
+    };
+    let server = peers::Server::on_loopback(Router::new().route("/", get(page))).await;
+
+    // The client of hyper, and how many requests it was given in the pause.
+    let in_pause = Arc::new(AtomicUsize::new(0));
+    let client = Client::builder(TokioExecutor::new()).build_http::<axum::body::Body>();
+    let client = {
+        let (before, after) = (Arc::clone(&is_paused), Arc::clone(&is_paused));
+        let in_pause = Arc::clone(&in_pause);
+        let client = client.map_request(move |request| {
+            in_pause.fetch_add(usize::from(before.load(SeqCst)), SeqCst);
+            request
+        });
+        client.map_response(move |answer: Response<_>| {
+            if answer.status() == 429 {
+                after.store(true, SeqCst);
+            }
+            answer
+        })
+    };
+    let client = BoxCloneService::new(client.map_err(BoxError::from));
+
+    let clock = Clock::manual();
+    let retry = RetryAfterLayer::new().jitter_percent(0).clock(&clock);
+    let mut client: AnyClient<_, _> = BoxCloneService::new(retry.innermost().layer(client));
+    if let Some(burst) = burst {
+        let quota = Quota::per_second(10).burst(burst);
+        client = behind(Arc::new(RateLimiter::new(quota).clock(&clock)), client);
+    }
+    let client = BoxCloneService::new(retry.layer(client));
+    let client = behind(Arc::new(Semaphore::new(slots)), client);
+    let requests = slots + 8;
+    let mut jobs = JoinSet::new();
+    for _ in 0..requests {
+        let mut request = peers::get();
+        *request.uri_mut() = format!("http://{}/", server.address).parse().unwrap();
+        let answer = client.clone().oneshot(request);
+        jobs.spawn(async move { answer.await.unwrap().status() });
+    }
+
+    peers::until(|| is_paused.load(SeqCst)).await;
+    for _ in 0..49 {
+        for _ in 0..20 {
+            crate::support::yield_now().await;
+        }
+        clock.advance(Duration::from_millis(100));
+    }
+    assert_eq!(holding.arrived.load(SeqCst), held);
+    is_paused.store(false, SeqCst);
+    let mut statuses = Vec::new();
+    peers::until(|| {
+        clock.advance(Duration::from_millis(100));
+        statuses.extend(std::iter::from_fn(|| jobs.try_join_next()));
+        statuses.len() == requests
+    })
+    .await;
+    for status in statuses {
+        assert_eq!(status.unwrap(), 200);
+    }
+    assert_eq!(in_pause.load(SeqCst), 0);
+    assert_eq!(holding.arrived.load(SeqCst), requests + 1);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn innermost_of_a_client_on_a_socket_sends_no_request_in_a_pause() {
+    for slots in [1, 4, 64] {
+        for burst in [None, Some(1), Some(3)] {
+            sends_nothing_on_a_socket_in_a_pause(slots, burst).await;
+        }
+    }
+}
