@@ -182,7 +182,7 @@ pub use crate::algorithm::{Algorithm, AlgorithmError};
 pub use crate::concurrency::channel_semaphore::ChannelSemaphore;
 pub use crate::concurrency::condvar_semaphore::CondvarSemaphore;
 pub use crate::concurrency::pool::Pool;
-pub use crate::concurrency::{OwnedPermit, Permit, Semaphore, WaitIdle};
+pub use crate::concurrency::{OwnedPermit, Permit, ReleaseAfter, Semaphore, WaitIdle};
 pub use crate::decision::Decision;
 pub use crate::error::{AcquireError, ErrorKind};
 #[doc(inline)]
