@@ -7,7 +7,7 @@
 //!    following.
 //! 2. Others go on as they do. In a log, as much is of them as was then. In a fixed window, it grows evenly
 //!    until the end. Of a bucket, nobody knows who takes what is refilled, so nothing of that is counted in
-//!    advance: what is left less what was charged since is what there is, and the rest is charged.
+//!    advance: what the server has counted, and what was charged since, counts, and the rest is charged.
 
 use std::time::Duration;
 
@@ -20,17 +20,21 @@ use crate::time::Tick;
 
 /// Following a server.
 impl RateLimiter {
-    /// Brings the limiter in step with what a server says that it would still admit: `remaining` and
-    /// `reset_after` of its answer to the call that this charge was made for.
+    /// Brings the limiter in step with what a server has counted: `used` is its limit less what remains of
+    /// it, by its answer to the call that this charge was made for, and `reset_after` the time until its
+    /// count begins anew.
     ///
-    /// If others use the server's limit as well, less is left of it than this limiter knows. What is missing
-    /// counts as used too, so that afterwards at most `remaining` is available, less what was charged after
-    /// this charge. The limiter never admits more by following. The answer to an earlier charge than one
-    /// that was followed before says nothing new, and does nothing; so does the answer to a charge from
-    /// before a [`set_quota`](Self::set_quota) or a [pause](Self::pause_for), or of another limiter.
+    /// If others use the server's limit as well, it has counted more than this limiter. What is missing
+    /// counts as used here too: afterwards, what is available is at most the limit less `used`, and less what
+    /// was charged after this charge. The limiter never admits more by following. The answer to an earlier
+    /// charge than one that was followed before says nothing new, and does nothing; so does the answer to a
+    /// charge from before a [`set_quota`](Self::set_quota) or a [pause](Self::pause_for), or of another
+    /// limiter.
     ///
-    /// The limiter should count as the server does, by an [algorithm](Self::algorithm) and a quota like the
-    /// server's:
+    /// The limiter should count as the server does, by an [algorithm](Self::algorithm) like the server's,
+    /// and a quota that is somewhat lower: 2 % of the limit, and at least 2, are for what others take while an
+    /// answer is under way. A period that is a thousandth longer is for calls that do not all take equally
+    /// long to the server.
     ///
     /// | the server counts by | algorithm | what others use |
     /// |---|---|---|
@@ -39,12 +43,9 @@ impl RateLimiter {
     /// | a sliding log, or a sliding window | the same | stays as it is for a period after the charge, or until the next answer |
     ///
     /// The first answer sets when a fixed window ends, and later ones only delay that; other algorithms
-    /// ignore `reset_after`. A call is refused all the same if others take what is left while an answer is
-    /// under way, or the server counts in another order. So pass somewhat less than `remaining`: 2 % of the
-    /// limit, and at least 2.
-    ///
-    /// From the first call on, calls take the lock of the limiter, which remembers 4,096 charges at most that
-    /// were not answered. What was charged before the first call counts as if the server had counted it.
+    /// ignore `reset_after`. A count of more than twice the burst counts as twice the burst. From the first call on, calls take the lock of the limiter, which remembers 4,096
+    /// charges at most that were not answered. What was charged before the first call counts as if the
+    /// server had counted it.
     ///
     /// # Examples
     ///
@@ -52,22 +53,22 @@ impl RateLimiter {
     /// use std::time::Duration;
     /// use tollgate::{Clock, Quota, RateLimiter};
     ///
-    /// let limiter = RateLimiter::new(Quota::per_minute(100).burst(100)).clock(Clock::manual());
+    /// let limiter = RateLimiter::new(Quota::per_minute(98).burst(98)).clock(Clock::manual());
     /// let charge = limiter.try_acquire()?;
-    /// // Somebody else has used 59 of the 100.
-    /// limiter.follow(&charge, 40, Duration::from_secs(36));
-    /// assert_eq!(limiter.snapshot().available, 40);
+    /// // Of the server's 100, 40 remain: somebody else has used 59.
+    /// limiter.follow(&charge, 60, Duration::from_secs(36));
+    /// assert_eq!(limiter.snapshot().available, 38);
     ///
     /// let (first, second) = (limiter.try_acquire()?, limiter.try_acquire()?);
     /// // When the second call was counted, nobody else had come.
-    /// limiter.follow(&second, 38, Duration::from_secs(37));
-    /// limiter.follow(&first, 39, Duration::from_secs(36));
-    /// assert_eq!(limiter.snapshot().available, 38);
+    /// limiter.follow(&second, 62, Duration::from_secs(37));
+    /// limiter.follow(&first, 61, Duration::from_secs(36));
+    /// assert_eq!(limiter.snapshot().available, 36);
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
-    pub fn follow(&self, charge: &Charge, remaining: u64, reset_after: Duration) {
+    pub fn follow(&self, charge: &Charge, used: u64, reset_after: Duration) {
         let state = self.shared().state_of(charge);
-        state.lock_on_time().follow(charge, remaining, reset_after);
+        state.lock_on_time().follow(charge, used, reset_after);
     }
 }
 
@@ -84,27 +85,28 @@ impl Locked<'_> {
         }
     }
 
-    fn follow(&mut self, charge: &Charge, remaining: u64, reset_after: Duration) {
-        let (receipt, now, limit) = (&charge.0, self.now, self.rule.capacity());
+    fn follow(&mut self, charge: &Charge, used: u64, reset_after: Duration) {
+        let (receipt, now) = (&charge.0, self.now);
         if receipt.generation != self.generation || self.rule.params().is_unlimited() {
             return;
         }
         let first = self.followed.is_none();
-        let counted = self.in_use().saturating_sub(self.of_others.0);
+        let own = self.in_use().saturating_sub(self.of_others.0);
         let followed = self.followed.get_or_insert_default();
-        let Some((counted, since)) = followed.answer(receipt.ticket, counted) else {
+        let Some((counted, since)) = followed.answer(receipt.ticket, own) else {
             return;
         };
         let end = receipt
             .at
             .saturating_add(reset_after.min(self.quota.period()));
-        let others = limit.saturating_sub(remaining).saturating_sub(counted);
+        // Nothing that a server says stops the limiter for longer.
+        let used = used.min(self.rule.capacity().saturating_mul(2));
+        let others = used.saturating_sub(counted);
         match self.rule.follow(receipt.at, end, now, first) {
             OfOthers::Over => {}
             OfOthers::Charged => {
-                let most = remaining.saturating_sub(since);
-                let taken = self.available().saturating_sub(most);
-                self.rule.charge(now, taken);
+                let missing = used.saturating_add(since).saturating_sub(own);
+                self.rule.charge(now, missing);
             }
             OfOthers::Standing(until) => self.of_others = (others, until),
             OfOthers::Growing { begun, end } => {

@@ -32,6 +32,11 @@ fn available(limiter: &RateLimiter) -> u64 {
     limiter.snapshot().available
 }
 
+/// Of the hundred of a server, so many are left.
+fn follow(limiter: &RateLimiter, charge: &Charge, left: u64, reset_after: Duration) {
+    limiter.follow(charge, 100_u64.saturating_sub(left), reset_after);
+}
+
 fn take(limiter: &RateLimiter, calls: usize) -> Vec<Charge> {
     (0..calls).map(|_| limiter.try_acquire().unwrap()).collect()
 }
@@ -41,7 +46,7 @@ fn follow_of_a_server_that_has_less_left_charges_the_difference() {
     for algorithm in ALL {
         let (_clock, limiter) = of(algorithm);
         let charge = limiter.try_acquire().unwrap();
-        limiter.follow(&charge, 40, secs(36));
+        follow(&limiter, &charge, 40, secs(36));
         assert_available(&limiter, 40);
     }
 }
@@ -51,7 +56,7 @@ fn follow_of_a_server_that_has_more_left_does_nothing() {
     for algorithm in ALL {
         let (_clock, limiter) = of(algorithm);
         let charge = limiter.try_acquire_many(30).unwrap();
-        limiter.follow(&charge, u64::MAX, Duration::MAX);
+        follow(&limiter, &charge, u64::MAX, Duration::MAX);
         assert_eq!(available(&limiter), 70, "{algorithm}");
     }
 }
@@ -61,15 +66,15 @@ fn follow_of_a_server_that_has_more_left_does_nothing() {
 fn follow_subtracts_what_was_under_way_when_the_answer_was_made() {
     for algorithm in ALL {
         let (_clock, limiter) = of(algorithm);
-        limiter.follow(&limiter.try_acquire().unwrap(), 99, secs(60));
+        follow(&limiter, &limiter.try_acquire().unwrap(), 99, secs(60));
         let sent = take(&limiter, 10);
         // Others have taken 19 by then.
-        limiter.follow(&sent[0], 79, secs(60));
+        follow(&limiter, &sent[0], 79, secs(60));
         assert_eq!(available(&limiter), 79 - 9, "{algorithm}");
         // When the fifth was counted, no more had been taken by others: they are not charged twice.
-        limiter.follow(&sent[4], 75, secs(60));
+        follow(&limiter, &sent[4], 75, secs(60));
         assert_eq!(available(&limiter), 70, "{algorithm}");
-        limiter.follow(&sent[9], 68, secs(60));
+        follow(&limiter, &sent[9], 68, secs(60));
         assert_eq!(available(&limiter), 68, "{algorithm}");
     }
 }
@@ -78,14 +83,14 @@ fn follow_subtracts_what_was_under_way_when_the_answer_was_made() {
 fn follow_of_an_answer_that_is_older_than_one_before_does_nothing() {
     for algorithm in ALL {
         let (_clock, limiter) = of(algorithm);
-        limiter.follow(&limiter.try_acquire().unwrap(), 99, secs(60));
+        follow(&limiter, &limiter.try_acquire().unwrap(), 99, secs(60));
         let sent = take(&limiter, 3);
-        limiter.follow(&sent[1], 90, secs(60));
+        follow(&limiter, &sent[1], 90, secs(60));
         assert_eq!(available(&limiter), 89, "{algorithm}");
-        limiter.follow(&sent[0], 3, secs(60));
-        limiter.follow(&sent[1], 3, secs(60));
+        follow(&limiter, &sent[0], 3, secs(60));
+        follow(&limiter, &sent[1], 3, secs(60));
         assert_eq!(available(&limiter), 89, "{algorithm}");
-        limiter.follow(&sent[2], 3, secs(60));
+        follow(&limiter, &sent[2], 3, secs(60));
         assert_eq!(available(&limiter), 3, "{algorithm}");
     }
 }
@@ -95,18 +100,18 @@ fn follow_of_a_charge_that_is_not_known_does_nothing() {
     for algorithm in ALL {
         let (clock, limiter) = of(algorithm);
         let (_clock, other) = of(algorithm);
-        limiter.follow(&other.try_acquire().unwrap(), 0, secs(60));
+        follow(&limiter, &other.try_acquire().unwrap(), 0, secs(60));
         assert_eq!(available(&limiter), 100, "{algorithm}");
         let before = limiter.try_acquire().unwrap();
         limiter.set_quota(Quota::per_minute(50).burst(50));
         let left = available(&limiter);
-        limiter.follow(&before, 0, secs(60));
+        follow(&limiter, &before, 0, secs(60));
         assert_eq!(available(&limiter), left, "{algorithm}");
         let before = limiter.try_acquire().unwrap();
         limiter.pause_for(secs(200));
         clock.advance(secs(300));
         let left = available(&limiter);
-        limiter.follow(&before, 0, secs(60));
+        follow(&limiter, &before, 0, secs(60));
         assert_eq!(available(&limiter), left, "{algorithm}");
     }
     let (_clock, unlimited) = limiter(Quota::UNLIMITED);
@@ -119,11 +124,16 @@ fn follow_of_a_charge_that_is_not_known_does_nothing() {
 fn follow_counts_what_is_free_again_since_the_charge_of_a_log_only() {
     for (algorithm, expected) in [(Algorithm::Gcra, 50), (Algorithm::SlidingLog, 90)] {
         let (clock, limiter) = of(algorithm);
-        limiter.follow(&limiter.try_acquire_many(40).unwrap(), 60, secs(24));
+        follow(
+            &limiter,
+            &limiter.try_acquire_many(40).unwrap(),
+            60,
+            secs(24),
+        );
         clock.advance(secs(40));
         let charge = limiter.try_acquire_many(10).unwrap();
         clock.advance(secs(20));
-        limiter.follow(&charge, 50, secs(60));
+        follow(&limiter, &charge, 50, secs(60));
         assert_eq!(available(&limiter), expected, "{algorithm}");
     }
 }
@@ -134,7 +144,7 @@ fn follow_of_a_fixed_window_takes_over_the_first_end_and_only_delays_it_then() {
     clock.advance(secs(10));
     let charge = limiter.try_acquire_many(100).unwrap();
     // Its own window would end 50 s later.
-    limiter.follow(&charge, 0, secs(20));
+    follow(&limiter, &charge, 0, secs(20));
     assert_limited(&limiter, 1, secs(20));
     clock.advance(secs(20) - TICK);
     assert_limited(&limiter, 1, TICK);
@@ -143,16 +153,16 @@ fn follow_of_a_fixed_window_takes_over_the_first_end_and_only_delays_it_then() {
     assert_eq!(available(&limiter), 99);
 
     // Earlier than a period later: it stays.
-    limiter.follow(&charge, 99, secs(55));
+    follow(&limiter, &charge, 99, secs(55));
     limiter.try_acquire_many(99).unwrap();
     assert_limited(&limiter, 1, secs(60));
     clock.advance(secs(60));
     let charge = limiter.try_acquire().unwrap();
-    limiter.follow(&charge, 99, secs(62));
+    follow(&limiter, &charge, 99, secs(62));
     let charge = limiter.try_acquire_many(98).unwrap();
     clock.advance(secs(1));
     // A second later than the last time.
-    limiter.follow(&charge, 1, secs(60));
+    follow(&limiter, &charge, 1, secs(60));
     limiter.try_acquire().unwrap();
     assert_limited(&limiter, 1, secs(59));
 }
@@ -161,10 +171,10 @@ fn follow_of_a_fixed_window_takes_over_the_first_end_and_only_delays_it_then() {
 #[test]
 fn follow_of_an_answer_of_the_window_before_delays_the_end_and_leaves_what_is_available() {
     let (clock, limiter) = of(Algorithm::FixedWindow);
-    limiter.follow(&limiter.try_acquire().unwrap(), 99, secs(60));
+    follow(&limiter, &limiter.try_acquire().unwrap(), 99, secs(60));
     clock.advance(secs(60));
     let early = limiter.try_acquire().unwrap();
-    limiter.follow(&early, 0, ms(100));
+    follow(&limiter, &early, 0, ms(100));
     assert_eq!(available(&limiter), 99);
     limiter.try_acquire_many(99).unwrap();
     assert_limited(&limiter, 1, secs(60) + ms(100));
@@ -172,7 +182,7 @@ fn follow_of_an_answer_of_the_window_before_delays_the_end_and_leaves_what_is_av
     clock.advance(secs(61));
     let late = limiter.try_acquire().unwrap();
     clock.advance(secs(30));
-    limiter.follow(&late, 0, secs(1));
+    follow(&limiter, &late, 0, secs(1));
     assert_eq!(available(&limiter), 99);
 }
 
@@ -181,7 +191,7 @@ fn follow_that_moves_the_end_of_a_window_forward_admits_waiters_then() {
     let (clock, limiter) = of(Algorithm::FixedWindow);
     let charge = limiter.try_acquire_many(100).unwrap();
     let mut waiter = Waiter::parked(limiter.acquire());
-    limiter.follow(&charge, 0, secs(10));
+    follow(&limiter, &charge, 0, secs(10));
     assert_due(&clock, &mut waiter, secs(10));
 }
 
@@ -189,16 +199,16 @@ fn follow_that_moves_the_end_of_a_window_forward_admits_waiters_then() {
 fn follow_of_absurd_answers_is_bounded() {
     for algorithm in ALL {
         let (_clock, limiter) = of(algorithm);
-        limiter.follow(&limiter.try_acquire().unwrap(), 0, Duration::MAX);
-        limiter.follow(&limiter.charge(u64::MAX), 0, Duration::ZERO);
-        limiter.follow(&limiter.charge(u64::MAX), u64::MAX, Duration::MAX);
+        follow(&limiter, &limiter.try_acquire().unwrap(), 0, Duration::MAX);
+        follow(&limiter, &limiter.charge(u64::MAX), 0, Duration::ZERO);
+        follow(&limiter, &limiter.charge(u64::MAX), u64::MAX, Duration::MAX);
         let (clock, next) = of(algorithm);
         for _ in 0..10_000 {
             let charge = next.charge(1);
-            next.follow(&charge, 0, Duration::MAX);
+            next.follow(&charge, u64::MAX, Duration::MAX);
         }
-        // No longer than it takes to pay off what was charged, and a period.
-        clock.advance(102 * secs(60));
+        // No longer than it takes to pay off what was charged, and twice the limit.
+        clock.advance(103 * secs(60));
         next.try_acquire().unwrap();
     }
 }
@@ -207,9 +217,9 @@ fn follow_of_absurd_answers_is_bounded() {
 #[test]
 fn follow_of_a_hold_counts_what_is_held() {
     let (_clock, limiter) = of(Algorithm::Gcra);
-    limiter.follow(&limiter.try_acquire().unwrap(), 99, secs(60));
+    follow(&limiter, &limiter.try_acquire().unwrap(), 99, secs(60));
     let hold = limiter.hold(limiter.try_acquire_many(30).unwrap());
-    limiter.follow(hold.charge(), 50, secs(60));
+    follow(&limiter, hold.charge(), 50, secs(60));
     assert_eq!(available(&limiter), 50);
     hold.settle(10);
     assert_eq!(available(&limiter), 70);
@@ -272,11 +282,11 @@ proptest! {
     #![proptest_config(cases(1000))]
 
     #[test]
-    fn follow_of_a_bucket_leaves_the_least_of_what_there_was_and_what_the_server_has(
+    fn follow_of_a_bucket_counts_at_least_what_the_server_has_counted_and_what_came_since(
         steps in steps(),
     ) {
         let (clock, limiter) = of(Algorithm::Gcra);
-        limiter.follow(&limiter.try_acquire().unwrap(), 100, secs(60));
+        follow(&limiter, &limiter.try_acquire().unwrap(), 100, secs(60));
         let (mut sent, mut charged, mut answered) = (Vec::new(), 0, None);
         for step in steps {
             match step {
@@ -290,14 +300,14 @@ proptest! {
                 Step::Answer(_, _) if sent.is_empty() => {}
                 Step::Answer(which, left) => {
                     let (until, charge) = &sent[which.index(sent.len())];
-                    let before = available(&limiter);
-                    limiter.follow(charge, left, secs(60));
-                    let most = match answered {
-                        Some(newest) if *until <= newest => before,
-                        _ => before.min(left.saturating_sub(charged - until)),
+                    let before = limiter.snapshot().in_use;
+                    follow(&limiter, charge, left, secs(60));
+                    let least = match answered {
+                        Some(newest) if *until <= newest => 0,
+                        _ => 100 - left + charged - until,
                     };
                     answered = answered.max(Some(*until));
-                    prop_assert_eq!(available(&limiter), most);
+                    prop_assert_eq!(limiter.snapshot().in_use, before.max(least));
                 }
             }
         }
@@ -308,7 +318,7 @@ proptest! {
         let (clock, limiter) = of(Algorithm::SlidingLog);
         let mut sent = Sent::default();
         sent.charges.push((1, limiter.try_acquire().unwrap()));
-        limiter.follow(&sent.charges[0].1, 99, secs(60));
+        follow(&limiter, &sent.charges[0].1, 99, secs(60));
         sent.answer(0, 99);
         for step in steps {
             let now = clock.now().as_nanos();
@@ -323,7 +333,7 @@ proptest! {
                 }
                 Step::Answer(which, left) => {
                     let which = which.index(sent.charges.len());
-                    limiter.follow(&sent.charges[which].1, left, secs(60));
+                    follow(&limiter, &sent.charges[which].1, left, secs(60));
                     sent.answer(which, left);
                 }
             }
@@ -335,7 +345,7 @@ proptest! {
 #[test]
 fn follow_of_a_log_admits_waiters_when_what_is_of_others_is_a_period_old() {
     let (clock, limiter) = of(Algorithm::SlidingLog);
-    limiter.follow(&limiter.try_acquire().unwrap(), 0, secs(60));
+    follow(&limiter, &limiter.try_acquire().unwrap(), 0, secs(60));
     let mut waiter = Waiter::parked(limiter.acquire_many(100));
     let error = limiter.try_acquire().unwrap_err();
     assert_eq!(error.retry_after(), Some(secs(60)));
@@ -346,12 +356,12 @@ fn follow_of_a_log_admits_waiters_when_what_is_of_others_is_a_period_old() {
 #[test]
 fn follow_of_a_fixed_window_expects_others_to_go_on() {
     let (clock, limiter) = of(Algorithm::FixedWindow);
-    limiter.follow(&limiter.try_acquire().unwrap(), 99, secs(60));
+    follow(&limiter, &limiter.try_acquire().unwrap(), 99, secs(60));
     clock.advance(secs(30));
     let charge = limiter.try_acquire().unwrap();
     clock.advance(secs(10));
     // Of others are 30 after 30 s: 40 after 40 s.
-    limiter.follow(&charge, 68, secs(30));
+    follow(&limiter, &charge, 68, secs(30));
     assert_eq!(available(&limiter), 58);
     clock.advance(secs(20));
     assert_eq!(available(&limiter), 100);
