@@ -252,20 +252,21 @@ impl Rule for Gcra {
         true
     }
 
-    fn follow(&mut self, _at: Tick, end: Tick, now: Tick, first: bool) -> OfOthers {
+    fn follow(&mut self, _at: Tick, end: Tick, now: Tick, earlier: u64) -> OfOthers {
         let (params, period) = (self.params, self.params.stride);
         if !params.is_stepped() || params.burst_tolerance != params.step {
             return OfOthers::Charged;
         }
-        let (end, passed) = (clamped(end), params.units_at(now));
+        let (end, passed, now_nanos) = (clamped(end), params.units_at(now), clamped(now));
         let own = clamped(params.tick_at(passed + 1));
-        // Of the ends of its windows, the next one, or later the one that is nearest to the own end.
-        let windows = match first {
-            true => (clamped(now) + 1).saturating_sub(end).div_ceil(period),
-            false => (own.saturating_sub(end) + period / 2) / period,
+        // Of the ends of its windows, the one that is nearest to the own end; or the next one, if any will do.
+        let to_own = (own.saturating_sub(end) + period / 2) / period;
+        let windows = match own.checked_sub(earlier) {
+            Some(_) => to_own,
+            None => (now_nanos + 1).saturating_sub(end).div_ceil(period),
         };
         let next = end + windows * period;
-        if (first || next > own) && !self.aligned {
+        if !self.aligned && next > now_nanos && next >= own.saturating_sub(earlier) {
             let spent = self.tat.backlog_at(passed);
             self.params = params.starting(next as i64 - period as i64);
             let tat = Tat::from_units(self.params.units_at(now) + spent);
@@ -273,12 +274,10 @@ impl Rule for Gcra {
             self.refunds.total += self.tat.end().saturating_sub(tat.end());
             self.tat = tat;
         }
-        match windows == 0 && end > clamped(now) {
-            true => OfOthers::Growing {
-                begun: self.params.step_begun(now),
-                end: self.params.tick_at(self.params.units_at(now) + 1),
-            },
-            false => OfOthers::Over,
+        OfOthers::Growing {
+            begun: self.params.step_begun(now),
+            end: self.params.tick_at(self.params.units_at(now) + 1),
+            is_of: windows == 0 && end > now_nanos,
         }
     }
 

@@ -63,7 +63,7 @@ impl Rule for SlidingLog {
         earliest_of(now, most, self.len(), self.period())
     }
 
-    fn follow(&mut self, at: Tick, _end: Tick, _now: Tick, _first: bool) -> OfOthers {
+    fn follow(&mut self, at: Tick, _end: Tick, _now: Tick, _earlier: u64) -> OfOthers {
         OfOthers::Standing(Tick::from_nanos(clamped(at) + self.period()))
     }
 

@@ -95,9 +95,9 @@ pub(crate) trait Rule {
     fn change(&mut self, promise: &Promise, how: QuotaChange, now: Tick) -> bool;
 
     /// Returns how what others have charged counts that a server has told of a charge at `at`, if it told
-    /// that its present window ends at `end`. If this rule counts by windows, its own window ends no earlier
-    /// from now on; the `first` such end may also move it forward.
-    fn follow(&mut self, at: Tick, end: Tick, now: Tick, first: bool) -> OfOthers;
+    /// that its present window ends at `end`. If this rule counts by windows, its own windows end with those
+    /// of the server from now on: the present one later than before, or up to `earlier` nanoseconds earlier.
+    fn follow(&mut self, at: Tick, end: Tick, now: Tick, earlier: u64) -> OfOthers;
 
     /// Forgets all receipts so far, which can no longer be refunded.
     fn forget_receipts(&mut self) {}
@@ -120,10 +120,9 @@ pub(crate) enum OfOthers {
     Charged,
     /// As much of it as then until this tick, because others go on as they do.
     Standing(Tick),
-    /// It has grown evenly since the beginning of the window, until the end.
-    Growing { begun: i64, end: Tick },
-    /// It was in an earlier window.
-    Over,
+    /// It has grown evenly since the beginning of the window, until the end; or nothing is known of it,
+    /// because the charge `is_of` an earlier window.
+    Growing { begun: i64, end: Tick, is_of: bool },
 }
 
 /// What a limiter charged for one call.

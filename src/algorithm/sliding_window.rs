@@ -251,7 +251,7 @@ impl Rule for SlidingWindow {
         clamped(now) < self.start || self.count > self.most
     }
 
-    fn follow(&mut self, at: Tick, _end: Tick, _now: Tick, _first: bool) -> OfOthers {
+    fn follow(&mut self, at: Tick, _end: Tick, _now: Tick, _earlier: u64) -> OfOthers {
         OfOthers::Standing(Tick::from_nanos(clamped(at) + self.period))
     }
 

@@ -42,8 +42,8 @@ impl RateLimiter {
     /// | a fixed window | `FixedWindow` | grows evenly until the window ends, `reset_after` after the charge |
     /// | a sliding log, or a sliding window | the same | stays as it is for a period after the charge, or until the next answer |
     ///
-    /// The first answer sets when a fixed window ends, and later ones only delay that; other algorithms
-    /// ignore `reset_after`. A count of more than twice the burst counts as twice the burst. From the first call on, calls take the lock of the limiter, which remembers 4,096
+    /// The first answer sets when a fixed window ends. Later ones delay that, or, once a window, let it end up
+    /// to a hundredth of the period earlier. Other algorithms ignore `reset_after`. A count of more than twice the burst counts as twice the burst. From the first call on, calls take the lock of the limiter, which remembers 4,096
     /// charges at most that were not answered. What was charged before the first call counts as if the
     /// server had counted it.
     ///
@@ -90,31 +90,41 @@ impl Locked<'_> {
         if receipt.generation != self.generation || self.rule.params().is_unlimited() {
             return;
         }
-        let first = self.followed.is_none();
-        let own = self.in_use().saturating_sub(self.of_others.0);
-        let followed = self.followed.get_or_insert_default();
-        let Some((counted, since)) = followed.answer(receipt.ticket, own) else {
-            return;
+        let period = self.quota.period();
+        let end = receipt.at.saturating_add(reset_after.min(period));
+        let earlier = match &self.followed {
+            None => u64::MAX,
+            Some(followed) if followed.end <= now => self.quota.period_nanos() / 100,
+            Some(_) => 0,
         };
-        let end = receipt
-            .at
-            .saturating_add(reset_after.min(self.quota.period()));
+        // Of any answer, because an older one may know better when a window ends.
+        let count = self.rule.follow(receipt.at, end, now, earlier);
+        self.renewed = true;
+        let own = self.in_use().saturating_sub(self.of_others.0);
         // Nothing that a server says stops the limiter for longer.
         let used = used.min(self.rule.capacity().saturating_mul(2));
-        let others = used.saturating_sub(counted);
-        match self.rule.follow(receipt.at, end, now, first) {
-            OfOthers::Over => {}
-            OfOthers::Charged => {
-                let missing = used.saturating_add(since).saturating_sub(own);
-                self.rule.charge(now, missing);
-            }
-            OfOthers::Standing(until) => self.of_others = (others, until),
-            OfOthers::Growing { begun, end } => {
-                let passed = |tick: Tick| tick.as_nanos().saturating_add_signed(-begun);
-                self.of_others = (grown(others, passed(receipt.at), passed(now)), end);
+        let followed = self.followed.get_or_insert_default();
+        let answer = followed.answer(receipt.ticket, own);
+        if let OfOthers::Growing { end, .. } = count {
+            followed.end = end;
+        }
+        if let Some((counted, since)) = answer {
+            let others = used.saturating_sub(counted);
+            match count {
+                OfOthers::Charged => {
+                    let missing = used.saturating_add(since).saturating_sub(own);
+                    self.rule.charge(now, missing);
+                }
+                OfOthers::Standing(until) => self.of_others = (others, until),
+                OfOthers::Growing { begun, end, is_of } if is_of => {
+                    let passed = |tick: Tick| tick.as_nanos().saturating_add_signed(-begun);
+                    let others = grown(others, passed(receipt.at), passed(now));
+                    // It never shrinks, but calls come to the server in another order.
+                    self.of_others = (others.max(self.of_others.0), end);
+                }
+                OfOthers::Growing { .. } => {}
             }
         }
-        self.renewed = true;
         self.serve();
     }
 }

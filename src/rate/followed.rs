@@ -6,6 +6,8 @@
 
 use std::collections::VecDeque;
 
+use crate::time::Tick;
+
 /// How many charges are remembered that were not answered.
 const KEPT: usize = 4096;
 
@@ -16,6 +18,8 @@ pub(super) struct Followed {
     /// The cost of all calls.
     charged: u128,
     charges: VecDeque<Record>,
+    /// When the window ends, if the rule counts by windows.
+    pub(super) end: Tick,
 }
 
 /// The state just after a charge.

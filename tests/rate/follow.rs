@@ -167,6 +167,43 @@ fn follow_of_a_fixed_window_takes_over_the_first_end_and_only_delays_it_then() {
     assert_limited(&limiter, 1, secs(59));
 }
 
+/// As when the clocks of the two drift. A server that always says that its window ends soon gains nothing.
+#[test]
+fn follow_of_a_fixed_window_lets_it_end_a_hundredth_earlier_once_a_window() {
+    let (clock, limiter) = of(Algorithm::FixedWindow);
+    follow(&limiter, &limiter.charge(1), 99, secs(60));
+    for window in 1..=3_u32 {
+        clock.advance(secs(60));
+        assert_eq!(available(&limiter), 100, "{window}");
+        follow(&limiter, &limiter.charge(100), 0, secs(59));
+        assert_limited(&limiter, 1, secs(60));
+        follow(&limiter, &limiter.charge(0), 0, ms(59_500));
+        assert_limited(&limiter, 1, secs(60));
+    }
+    clock.advance(secs(60));
+    follow(&limiter, &limiter.charge(100), 0, ms(59_500));
+    assert_limited(&limiter, 1, ms(59_500));
+    follow(&limiter, &limiter.charge(1), 0, ms(59_000));
+    assert_limited(&limiter, 1, ms(59_500));
+}
+
+/// Of two answers, the one that knows of more others counts, and each that knows of a later end.
+#[test]
+fn follow_of_a_fixed_window_counts_the_most_of_others_that_was_told() {
+    let (_clock, limiter) = of(Algorithm::FixedWindow);
+    follow(&limiter, &limiter.try_acquire().unwrap(), 99, secs(59));
+    let sent = take(&limiter, 3);
+    // It came first, so the server had not counted the other two.
+    follow(&limiter, &sent[2], 89, secs(59));
+    follow(&limiter, &sent[0], 88, secs(60));
+    assert_eq!(available(&limiter), 89);
+    let last = limiter.try_acquire().unwrap();
+    follow(&limiter, &last, 95, secs(59));
+    assert_eq!(available(&limiter), 88);
+    limiter.try_acquire_many(88).unwrap();
+    assert_limited(&limiter, 1, secs(60));
+}
+
 /// The own window has begun a moment before that of the server.
 #[test]
 fn follow_of_an_answer_of_the_window_before_delays_the_end_and_leaves_what_is_available() {
