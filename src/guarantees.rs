@@ -34,12 +34,13 @@
 //! | cancelled by a token or a timeout | yes | yes | yes | yes | yes | yes |
 //! | a permit that is granted to a cancelled waiter | goes to the next waiter | goes to the next waiter | goes to the next waiter, or to a newcomer | goes to another waiter, or to a newcomer | goes to the next waiter | goes to the next waiter, or to a newcomer |
 //! | two permits return at once | two waiters are woken | two waiters are woken | two waiters are woken | two waiters are woken | two waiters are woken | one waiter is woken, and the second after the first has run |
-//! | bounded queue, `wait_idle` | yes | no | no | no | no | no |
+//! | bounded queue | yes | no | no | no | no | no |
+//! | `wait_idle` | yes | yes | no | no | no | no |
 //! | blocks a thread | with `.wait()` | with `.wait()` | with `.wait()` | always | with `.wait()` | with `.wait()` |
 //! | in a `static` without `LazyLock` | yes | no | no | no | yes | yes |
 //! | a [`Throttle`](crate::Throttle), for [`all`](crate::all) and streams | yes | yes | yes | no | yes | yes |
 //! | `acquire()` is `Unpin` (with a token or a timeout added, none is) | yes | yes | yes | no future | yes | no |
-//! | allocations of a wait | none, except to enlarge the queue | none, except to enlarge the queue, and 1 for an item that an asynchronous function makes | 4; and 2 each time it is woken and finds no permit | none; with tokens, some | 1 | 1; and 1 each time it is woken and finds no permit |
+//! | allocations of a wait | none, except to enlarge the queue | none, except to enlarge the queue, and 1 for each call of a function that makes or checks an item | 4; and 2 each time it is woken and finds no permit | none; with tokens, some | 1 | 1; and 1 each time it is woken and finds no permit |
 //! | the holder panics | the permit returns | the item returns, or a pool that can make items makes a new one | the permit returns | the permit returns | the permit returns | the permit returns |
 //! | a waker panics when it is called | contained; all other waiters are woken | contained; all other waiters are woken | contained; all other waiters are woken | no wakers | the panic propagates | the panic propagates |
 //! | a waker polls its task at once | [nests 32 calls](#wakers-that-poll-at-once) | nests 32 calls | deadlocks | no wakers | nests as many calls as there are waiters | deadlocks |

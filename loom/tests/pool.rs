@@ -123,6 +123,21 @@ fn waiter_that_is_dropped_while_an_item_comes_back_passes_it_on() {
 }
 
 #[test]
+fn wait_for_idleness_sees_the_last_item_come_back_however_it_does() {
+    model(|| {
+        let shared = Shared::new(2);
+        let (one, other) = (shared.held(), shared.held());
+        let returning = [one, other].map(|held| thread::spawn(move || drop(held)));
+        block_on(shared.pool.wait_idle());
+        assert_eq!(shared.pool.snapshot().in_use, 0);
+        for thread in returning {
+            thread.join().unwrap();
+        }
+        shared.assert_whole();
+    });
+}
+
+#[test]
 fn waiter_behind_one_that_leaves_with_its_grant_is_served() {
     model(|| {
         let shared = Shared::new(1);

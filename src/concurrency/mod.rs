@@ -4,6 +4,7 @@ pub(crate) mod acquire;
 #[cfg(feature = "channel")]
 pub(crate) mod channel_semaphore;
 pub(crate) mod condvar_semaphore;
+mod idle;
 pub(crate) mod permit;
 pub(crate) mod pool;
 mod release_after;
@@ -11,6 +12,7 @@ mod semaphore;
 mod throttle;
 
 pub(crate) use self::acquire::Acquire;
+pub use self::idle::WaitIdle;
 pub use self::permit::Permit;
 pub use self::release_after::ReleaseAfter;
-pub use self::semaphore::{OwnedPermit, Semaphore, WaitIdle};
+pub use self::semaphore::{OwnedPermit, Semaphore};

@@ -128,3 +128,30 @@ fn retry_after_of_never_is_the_longest_duration() {
     let refused = AcquireError::limited_until(due, now);
     assert_eq!(after(refused), Some(Duration::from_nanos(2)));
 }
+
+/// An error that says what it is told to.
+#[derive(Debug)]
+struct Says(usize);
+
+impl std::fmt::Display for Says {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "failure {}", self.0)
+    }
+}
+
+impl Error for Says {}
+
+#[test]
+fn of_failure_keeps_one_of_each_text_and_not_more_than_it_says() {
+    let source = |number| {
+        let error = AcquireError::of_failure(Says(number));
+        assert_eq!(error.kind(), ErrorKind::Store);
+        error
+            .source()
+            .map(|source| source.downcast_ref::<Says>().unwrap().0)
+    };
+    for _ in 0..2 {
+        assert!((0..1024).all(|number| source(number) == Some(number)));
+        assert_eq!(source(1024), None);
+    }
+}

@@ -7,7 +7,7 @@
 //! | weight, the limit, a bounded queue, `wait_idle` | `concurrency/model/`, `concurrency/foreign_semaphores/` |
 //! | a limit of 0 | `panics/`, `concurrency/model/`, `concurrency/foreign_semaphores/` |
 //! | wakers that poll at once | `failures/nested_wakes.rs` |
-//! | idle items, items of holders that panicked | `concurrency/pool/` |
+//! | idle items, items of holders that panicked, `wait_idle` of a pool | `concurrency/pool/` |
 //! | allocations | `memory/` |
 //! | a gate | `adapters/gate/` |
 //! | a fair queue | `conformance/`, `adapters/fair/` |

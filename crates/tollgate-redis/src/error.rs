@@ -2,7 +2,6 @@
 
 use std::error::Error;
 use std::fmt;
-use std::panic::{RefUnwindSafe, UnwindSafe};
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 use tollgate::AcquireError;
@@ -170,7 +169,7 @@ impl fmt::Display for StoreError {
 
 impl Error for StoreError {}
 
-type Source = &'static (dyn Error + Send + Sync + UnwindSafe + RefUnwindSafe);
+type Source = &'static (dyn Error + Send + Sync);
 
 /// Creates an error of the kind [`Store`](tollgate::ErrorKind::Store) with this one as its source.
 impl From<StoreError> for AcquireError {

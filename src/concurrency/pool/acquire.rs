@@ -35,14 +35,19 @@ impl<S: Deref<Target = Pool<T>>, T> Acquire<S, T> {
         }
     }
 
-    /// Makes an item, or starts to make one, for a place that has none.
+    /// Checks an idle item or makes one, or starts to, for a place that has none.
     #[inline(never)]
     fn make(&mut self, place: Permit<S, T>, context: &mut Context<'_>) -> Polled<Permit<S, T>> {
-        let Some(Make::Later(make)) = &place.pool().make else {
+        let Some(Make::Later { make, checks }) = &place.pool().make else {
             return Poll::Ready(place.made_now());
         };
-        self.making = Some((make(), place));
-        self.poll_making(context)
+        match place.pool().take_idle() {
+            Some(item) if !checks => Poll::Ready(Ok(place.with(item))),
+            idle => {
+                self.making = Some((make(idle), place));
+                self.poll_making(context)
+            }
+        }
     }
 
     fn poll_making(&mut self, context: &mut Context<'_>) -> Polled<Permit<S, T>> {

@@ -11,20 +11,24 @@ mod permit;
 mod state;
 
 use std::collections::VecDeque;
+use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::thread;
+use std::time::Duration;
 
 pub(super) use self::acquire::Acquire;
 pub use self::permit::Permit;
 use self::state::State;
 use super::Semaphore;
 use super::acquire::Queued;
+use super::idle::{Drains, WaitIdle};
 use crate::error::{AcquireError, ErrorKind};
 use crate::panic::contain_panic;
 use crate::snapshot::Snapshot;
 use crate::sync::{Mutex, MutexGuard, lock};
+use crate::time::{Clock, Tick};
 use crate::wait::{BoxFuture, Polled, Waiting};
 use crate::wait_queue::{WaiterId, lock_if_served, serve_and_wake};
 
@@ -43,8 +47,8 @@ use crate::wait_queue::{WaiterId, lock_if_served, serve_and_wake};
 /// # Cancel safety
 ///
 /// Dropping an unfinished future loses nothing: its place, or the item that it had been granted,
-/// goes to the next waiter. An item that is being made is dropped with the future, and the next
-/// caller makes another one.
+/// goes to the next waiter. An item that is being made or [checked](Self::check_on_take) is dropped with
+/// the future, and the next caller makes another one.
 ///
 /// # Panics of holders
 ///
@@ -87,6 +91,8 @@ pub struct Pool<T> {
     state: Mutex<State<T>>,
     make: Option<Make<T>>,
     check: Option<Check<T>>,
+    idle_timeout: Option<Duration>,
+    clock: Clock,
 }
 
 /// Returns whether a returned item is still usable.
@@ -95,8 +101,15 @@ type Check<T> = Box<dyn Fn(&mut T) -> bool + Send + Sync>;
 /// The function that makes an item.
 enum Make<T> {
     Now(Box<dyn Fn() -> T + Send + Sync>),
-    Later(Box<dyn Fn() -> BoxFuture<'static, T> + Send + Sync>),
+    Later {
+        make: MakeLater<T>,
+        /// Whether it also checks idle items; otherwise it gets none.
+        checks: bool,
+    },
 }
+
+/// Returns an idle item that it gets, or another one.
+type MakeLater<T> = Box<dyn Fn(Option<T>) -> BoxFuture<'static, T> + Send + Sync>;
 
 /// Construction.
 impl<T> Pool<T> {
@@ -142,12 +155,14 @@ impl<T> Pool<T> {
     /// one, when they are first needed.
     ///
     /// The caller that gets the item polls the future that `make` returns. If that fails, `acquire`
-    /// returns its error, and the next waiter tries. A `try_acquire` does not wait for the future:
+    /// returns an error, and the next waiter tries. A `try_acquire` does not wait for the future:
     /// it takes only items that already exist.
     ///
-    /// An [`AcquireError`] allocates nothing, so it can carry a failure that is a `static`
-    /// ([`AcquireError::store`]), but not one that was just made, such as an `io::Error`. Record that
-    /// in `make`, and return an error of the kind [`Store`](ErrorKind::Store).
+    /// An [`AcquireError`] is returned as it is. Any other error is the
+    /// [source](std::error::Error::source) of an error of the kind [`Store`](ErrorKind::Store), with its
+    /// type. An [`AcquireError`] is plain data and cannot own it, so the process keeps the first error of
+    /// each type and text, up to 1,024 of them. Later failures of the same type and text have that one as
+    /// their source, and further failures have none.
     ///
     /// # Panics
     ///
@@ -156,28 +171,38 @@ impl<T> Pool<T> {
     /// # Examples
     ///
     /// ```
-    /// use tollgate::{AcquireError, ErrorKind, Pool};
+    /// use std::error::Error;
+    /// use std::io;
+    /// use tollgate::{ErrorKind, Pool};
     ///
-    /// async fn connect() -> Result<String, std::io::Error> {
-    ///     Ok("a connection".to_owned())
+    /// async fn connect() -> io::Result<String> {
+    ///     Err(io::ErrorKind::ConnectionRefused.into())
     /// }
     ///
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), AcquireError> {
-    /// let connections = Pool::with_async_factory(8, || async {
-    ///     connect().await.map_err(|_| AcquireError::new(ErrorKind::Store))
-    /// });
-    /// assert_eq!(*connections.acquire().await?, "a connection");
-    /// # Ok(())
+    /// # async fn main() {
+    /// let connections = Pool::with_async_factory(8, connect);
+    /// let refused = connections.acquire().await.unwrap_err();
+    /// assert_eq!(refused.kind(), ErrorKind::Store);
+    /// let source: Option<&io::Error> = refused.source().and_then(|source| source.downcast_ref());
+    /// assert_eq!(source.unwrap().kind(), io::ErrorKind::ConnectionRefused);
     /// # }
     /// ```
     #[track_caller]
-    pub fn with_async_factory<F>(size: usize, make: impl Fn() -> F + Send + Sync + 'static) -> Self
+    pub fn with_async_factory<F, E>(
+        size: usize,
+        make: impl Fn() -> F + Send + Sync + 'static,
+    ) -> Self
     where
-        F: Future<Output = Result<T, AcquireError>> + Send + 'static,
+        F: Future<Output = Result<T, E>> + Send + 'static,
+        E: Error + Send + Sync + 'static,
     {
-        let make = Make::Later(Box::new(move || Box::pin(make())));
-        Self::with(size, VecDeque::new(), Some(make))
+        let make = move |_| -> BoxFuture<'static, T> {
+            let made = make();
+            Box::pin(async { made.await.map_err(AcquireError::of_failure) })
+        };
+        let (make, checks) = (Box::new(make), false);
+        Self::with(size, VecDeque::new(), Some(Make::Later { make, checks }))
     }
 
     #[track_caller]
@@ -187,6 +212,8 @@ impl<T> Pool<T> {
             state: Mutex::new(State::new(size, idle)),
             make,
             check: None,
+            idle_timeout: None,
+            clock: Clock::default(),
         }
     }
 
@@ -212,6 +239,122 @@ impl<T> Pool<T> {
         check: impl Fn(&mut T) -> bool + Send + Sync + 'static,
     ) -> Self {
         self.check = Some(Box::new(check));
+        self
+    }
+
+    /// Checks each idle item when it is taken, for example whether a connection still answers. The check
+    /// gets the item, and returns it if it is usable. Otherwise the caller makes another one, as if the item
+    /// had never been made. It replaces an earlier check.
+    ///
+    /// The caller that gets the item polls the check; its timeout includes the check, and dropping the
+    /// wait drops the item. `try_acquire` returns [`NoPermits`](ErrorKind::NoPermits), because the check
+    /// has to be waited for.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the pool cannot make items.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::io;
+    /// use tollgate::Pool;
+    ///
+    /// /// Stands in for a connection: whether it is open, and its number.
+    /// struct Connection(bool, u32);
+    ///
+    /// async fn ping(connection: Connection) -> Option<Connection> {
+    ///     connection.0.then_some(connection)
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tollgate::AcquireError> {
+    /// let numbers = std::sync::atomic::AtomicU32::new(0);
+    /// let connections = Pool::with_async_factory(1, move || {
+    ///     let number = numbers.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    ///     async move { Ok::<_, io::Error>(Connection(true, number)) }
+    /// })
+    /// .check_on_take(ping);
+    ///
+    /// let mut first = connections.acquire().await?;
+    /// first.0 = false; // It breaks while it is idle.
+    /// drop(first);
+    /// assert_eq!(connections.acquire().await?.1, 1);
+    /// assert_eq!(connections.acquire().await?.1, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn check_on_take<F>(mut self, check: impl Fn(T) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Option<T>> + Send + 'static,
+        T: Send + 'static,
+    {
+        let make: MakeLater<T> = match self.make.take() {
+            None => panic!("a pool that cannot make items cannot check them when they are taken"),
+            Some(Make::Later { make, .. }) => make,
+            Some(Make::Now(make)) => Box::new(move |_| Box::pin(std::future::ready(Ok(make())))),
+        };
+        let make = Arc::new(make);
+        let checked = move |idle: Option<T>| -> BoxFuture<'static, T> {
+            let (idle, make) = (idle.map(&check), Arc::clone(&make));
+            Box::pin(async move {
+                if let Some(idle) = idle {
+                    if let Some(item) = idle.await {
+                        return Ok(item);
+                    }
+                }
+                make(None).await
+            })
+        };
+        let (make, checks) = (Box::new(checked), true);
+        self.make = Some(Make::Later { make, checks });
+        lock(&self.state).look(true);
+        self
+    }
+
+    /// Drops an item that was idle for `timeout` or longer when it would be taken next; the caller
+    /// makes another one in its place. Nothing drops an item before that. The time is that of
+    /// [`clock`](Self::clock).
+    ///
+    /// # Panics
+    ///
+    /// Panics if the pool cannot make items.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Clock, Pool};
+    ///
+    /// let clock = Clock::manual();
+    /// let minute = Duration::from_secs(60);
+    /// let buffers = Pool::with_factory(8, Vec::<u8>::new).idle_timeout(minute).clock(&clock);
+    /// buffers.try_acquire()?.push(7);
+    /// clock.advance(minute / 2);
+    /// assert_eq!(*buffers.try_acquire()?, [7]);
+    /// clock.advance(minute);
+    /// assert!(buffers.try_acquire()?.is_empty());
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn idle_timeout(mut self, timeout: Duration) -> Self {
+        assert!(
+            self.make.is_some(),
+            "a pool that cannot make items cannot drop one after {timeout:?}"
+        );
+        self.idle_timeout = Some(timeout);
+        lock(&self.state).look(false);
+        self
+    }
+
+    /// Sets the clock of the [idle timeout](Self::idle_timeout); [`Clock::default`] otherwise. On tokio's
+    /// time the pool belongs to one runtime, because the times of two runtimes need not agree.
+    #[must_use]
+    pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
+        self.clock = clock.into();
         self
     }
 }
@@ -250,7 +393,8 @@ impl<T> Pool<T> {
     /// # Errors
     ///
     /// [`NoPermits`](ErrorKind::NoPermits), when there is none, or other callers wait for it, or an
-    /// [asynchronous factory](Self::with_async_factory) would have to make it;
+    /// [asynchronous factory](Self::with_async_factory) would have to make it, or it would have to be
+    /// [checked](Self::check_on_take);
     /// [`Closed`](ErrorKind::Closed).
     ///
     /// # Examples
@@ -376,6 +520,7 @@ impl<T> Pool<T> {
             return assert_size(Semaphore::MAX_PERMITS + 1);
         }
         let refused = state.add(item);
+        state.stamp(self.tick());
         self.settle(state);
         drop(refused);
     }
@@ -431,6 +576,32 @@ impl<T> Pool<T> {
     pub fn is_closed(&self) -> bool {
         lock(&self.state).closed
     }
+
+    /// Waits until all items have been returned: for a moment, since the first poll, at which no caller
+    /// held an item or made one. [`Semaphore::wait_idle`] says more.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let pool = std::sync::Arc::new(tollgate::Pool::new(["one", "another"]));
+    /// let item = pool.clone().acquire_owned().await?;
+    /// let user = tokio::spawn(async move { drop(item) });
+    /// pool.close();
+    /// pool.wait_idle().await;
+    /// assert_eq!(pool.snapshot().in_use, 0);
+    /// # user.await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn wait_idle(&self) -> Waiting<WaitIdle<&Self>> {
+        Waiting::new(WaitIdle::new(self))
+    }
 }
 
 /// Operations for permits and futures.
@@ -440,12 +611,43 @@ impl<T> Pool<T> {
     fn give_back(&self, item: Option<T>) {
         let item = item.and_then(|item| self.keep_if_good(item));
         let mut state = lock(&self.state);
-        let surplus = state.give_back(item, self.make.is_some());
+        if state.special {
+            return self.give_back_special(state, item);
+        }
+        let surplus = state.give_back(item, self.make.is_some(), false);
         match state.waiters.is_empty() {
             true => drop(state),
             false => self.settle(state),
         }
         drop_all(surplus);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn give_back_special<'a>(&'a self, mut state: MutexGuard<'a, State<T>>, item: Option<T>) {
+        let closed = state.closed;
+        let surplus = state.give_back(item, self.make.is_some(), closed);
+        state.stamp(self.tick());
+        self.settle(state);
+        drop_all(surplus);
+    }
+
+    /// Returns the current tick, if items are dropped by time.
+    fn tick(&self) -> Option<Tick> {
+        self.idle_timeout.map(|_| self.clock.now())
+    }
+
+    /// Takes an idle item for a place that has none, if there is one. One that was idle for too long is
+    /// dropped.
+    fn take_idle(&self) -> Option<T> {
+        let (item, since) = lock(&self.state).pop_idle()?;
+        let idle = since.zip(self.tick());
+        let idle = idle.map(|(since, now)| now.saturating_since(since));
+        if idle.is_some() && idle >= self.idle_timeout {
+            drop_all([item]);
+            return None;
+        }
+        Some(item)
     }
 
     /// Returns the item if it can be used again; otherwise drops it.
@@ -486,19 +688,19 @@ fn drop_all<T>(items: impl IntoIterator<Item = T>) {
 }
 
 impl<T> Queued for Pool<T> {
-    /// `None` if the caller has to make the item.
+    /// `None` if the caller has to look for an idle item, or to make one.
     type Found = Option<T>;
 
     #[inline]
     fn take_now(&self, _: u32) -> Option<Option<T>> {
-        lock(&self.state).try_take().ok()
+        lock(&self.state).try_take(true).ok()
     }
 
     fn join(&self, _: u32, id: &mut Option<WaiterId>, waker: &Waker) -> Polled<Option<T>> {
         // The waker is cloned before and dropped after the lock, under which no foreign code runs.
         let waker = waker.clone();
         let mut state = lock(&self.state);
-        match state.try_take() {
+        match state.try_take(true) {
             Err(ErrorKind::NoPermits) => {
                 *id = Some(state.waiters.push((), waker));
                 Poll::Pending
@@ -521,9 +723,35 @@ impl<T> Queued for Pool<T> {
             Some(_) => None,
             None => state.collect().ok(),
         };
-        let surplus = granted.and_then(|item| state.give_back(item, self.make.is_some()));
+        let closed = state.closed;
+        let surplus = granted.and_then(|item| state.give_back(item, self.make.is_some(), closed));
         self.settle(state);
         drop_all(surplus);
+        drop(waker);
+    }
+}
+
+impl<T> Drains for Pool<T> {
+    fn join_idle(&self, waker: &Waker) -> Option<WaiterId> {
+        let waker = waker.clone();
+        let mut state = lock(&self.state);
+        match state.taken {
+            0 => None,
+            _ => Some(state.push_idler(waker)),
+        }
+    }
+
+    fn look_idle(&self, id: &mut Option<WaiterId>, waker: &Waker) -> Poll<()> {
+        match lock_if_served(&self.state, |state| &mut state.idlers, id, waker) {
+            None => Poll::Pending,
+            Some(_) => Poll::Ready(()),
+        }
+    }
+
+    fn leave_idle(&self, id: &WaiterId) {
+        let mut state = lock(&self.state);
+        let waker = state.idlers.withdraw(id);
+        self.settle(state);
         drop(waker);
     }
 }

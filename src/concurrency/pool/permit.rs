@@ -30,7 +30,7 @@ impl<S: Deref<Target = Pool<T>>, T> Permit<S, T> {
     /// Takes an item that exists, or that can be made without waiting.
     #[inline]
     pub(in crate::concurrency) fn try_new(pool: S) -> Result<Self, AcquireError> {
-        let found = lock(&pool.state).try_take();
+        let found = lock(&pool.state).try_take(false);
         match found {
             Ok(Some(item)) => Ok(Self::new(pool, Some(item))),
             Ok(None) => Self::new(pool, None).made_now(),
@@ -44,13 +44,14 @@ impl<S: Deref<Target = Pool<T>>, T> Permit<S, T> {
         self
     }
 
-    /// Makes the item, if that requires no waiting.
+    /// Adds an idle item that needs no check, or makes one, if that requires no waiting.
     #[inline(never)]
     pub(super) fn made_now(self) -> Result<Self, AcquireError> {
-        let Some(Make::Now(make)) = &self.pool.make else {
-            return Err(AcquireError::new(ErrorKind::NoPermits));
+        let item = match (self.pool.take_idle(), &self.pool.make) {
+            (Some(item), _) => item,
+            (None, Some(Make::Now(make))) => make(),
+            _ => return Err(AcquireError::new(ErrorKind::NoPermits)),
         };
-        let item = make();
         Ok(self.with(item))
     }
 

@@ -11,53 +11,105 @@
 //!    addition after one, has left too many. In that case a returned item is dropped.
 //! 3. In a pool that cannot make items, that sum is at least the size, so there is an item for each
 //!    place. In a pool that can make items, a caller that has a place and no item makes one.
+//!    Idle items that have to be looked at are only in such a pool, so a caller that drops its item makes
+//!    another one. Callers there take a place first, and [their item](State::pop_idle) apart from it.
 //! 4. No operation takes a number of steps that grows with the waiters.
-//! 5. No item and no waker is dropped in here, because that is foreign code: they are returned by
+//! 5. What most calls need not look at is behind one flag: whether the pool is closed, whether idle items
+//!    have to be looked at, and whether somebody waits for the return of all places.
+//! 6. No item and no waker is dropped in here, because that is foreign code: they are returned by
 //!    value.
 
 use std::collections::VecDeque;
+use std::task::Waker;
 
 use crate::error::ErrorKind;
-use crate::wait_queue::{WaitQueue, WakeList};
+use crate::time::Tick;
+use crate::wait_queue::{WaitQueue, WaiterId, WakeList};
 
 /// The items, the places and the queue.
 pub(super) struct State<T> {
     /// First-in first-out.
     idle: VecDeque<T>,
+    /// When each of them was returned, if the pool has an idle timeout.
+    since: VecDeque<Tick>,
     pub(super) size: usize,
     /// The number of places that callers have, granted ones included.
     pub(super) taken: usize,
     /// The number of waiters that were granted a place and have not collected its item yet.
     granted: usize,
+    /// Whether it is closed, idle items have to be looked at, or there are [`idlers`](Self::idlers).
+    pub(super) special: bool,
     pub(super) closed: bool,
+    /// Whether idle items have to be looked at before they are used.
+    looks: bool,
+    /// Whether that takes a wait.
+    pub(super) checks: bool,
     pub(super) waiters: WaitQueue<()>,
+    /// The waiters for the moment at which no caller has a place.
+    pub(super) idlers: WaitQueue<()>,
+    /// The last of them that was there at such a moment.
+    idle_until: u64,
 }
 
 impl<T> State<T> {
     pub(super) fn new(size: usize, idle: VecDeque<T>) -> Self {
         Self {
             idle,
+            since: VecDeque::new(),
             size,
             taken: 0,
             granted: 0,
+            special: false,
             closed: false,
+            looks: false,
+            checks: false,
             waiters: WaitQueue::new(),
+            idlers: WaitQueue::new(),
+            idle_until: 0,
         }
     }
 
-    /// Takes a place now, with its item. `None` means that the item has to be made.
+    /// Has idle items looked at before they are used, by a check if `checks` says so.
+    pub(super) fn look(&mut self, checks: bool) {
+        (self.special, self.looks) = (true, true);
+        self.checks |= checks;
+    }
+
+    /// Joins the waiters for the moment at which no caller has a place.
+    pub(super) fn push_idler(&mut self, waker: Waker) -> WaiterId {
+        self.special = true;
+        self.idlers.push((), waker)
+    }
+
+    /// Takes a place now, with its item. `None` means that it [may have an idle item](Self::pop_idle), or
+    /// the item has to be made. `waits` says whether the caller can wait for a check.
     #[inline]
-    pub(super) fn try_take(&mut self) -> Result<Option<T>, ErrorKind> {
-        if self.closed {
-            return Err(ErrorKind::Closed);
+    pub(super) fn try_take(&mut self, waits: bool) -> Result<Option<T>, ErrorKind> {
+        match self.special {
+            false => self.take_place(true),
+            true => self.try_take_special(waits),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn try_take_special(&mut self, waits: bool) -> Result<Option<T>, ErrorKind> {
+        match self.closed {
+            true => Err(ErrorKind::Closed),
+            false if self.checks && !waits => Err(ErrorKind::NoPermits),
+            false => self.take_place(!self.looks),
+        }
+    }
+
+    #[inline(always)]
+    fn take_place(&mut self, pops: bool) -> Result<Option<T>, ErrorKind> {
         if self.taken >= self.size || !self.waiters.is_empty() {
             return Err(ErrorKind::NoPermits);
         }
         self.taken += 1;
         match self.spare() {
-            0 => Ok(None),
-            _ => Ok(self.idle.pop_front()),
+            1.. if pops => Ok(self.idle.pop_front()),
+            _ => Ok(None),
         }
     }
 
@@ -65,7 +117,18 @@ impl<T> State<T> {
     pub(super) fn collect(&mut self) -> Result<Option<T>, ErrorKind> {
         // Closing takes back what was granted.
         self.granted = self.granted.checked_sub(1).ok_or(ErrorKind::Closed)?;
-        Ok(self.idle.pop_front())
+        match self.looks {
+            true => Ok(None),
+            false => Ok(self.idle.pop_front()),
+        }
+    }
+
+    /// Takes an idle item for a place that has none, and the tick at which it was returned.
+    pub(super) fn pop_idle(&mut self) -> Option<(T, Option<Tick>)> {
+        match self.spare() {
+            0 => None,
+            _ => Some((self.idle.pop_front()?, self.since.pop_front())),
+        }
     }
 
     /// Returns the number of idle items that no granted waiter is going to collect.
@@ -75,9 +138,9 @@ impl<T> State<T> {
     }
 
     /// Takes a place back, with or without its item. Returns the item if it is to be dropped.
-    #[inline]
-    pub(super) fn give_back(&mut self, item: Option<T>, can_make: bool) -> Option<T> {
-        let too_many = self.closed || self.taken + self.spare() > self.size;
+    #[inline(always)]
+    pub(super) fn give_back(&mut self, item: Option<T>, can_make: bool, closed: bool) -> Option<T> {
+        let too_many = closed || self.taken + self.spare() > self.size;
         self.taken -= 1;
         match item {
             Some(item) if too_many => return Some(item),
@@ -86,6 +149,13 @@ impl<T> State<T> {
             None => self.size -= 1,
         }
         None
+    }
+
+    /// Stores when the last idle item was returned, if the pool has an idle timeout, and an item was.
+    pub(super) fn stamp(&mut self, now: Option<Tick>) {
+        if self.since.len() < self.idle.len() {
+            self.since.extend(now);
+        }
     }
 
     /// Adds an item, and a place for it. Returns the item if the pool is closed.
@@ -103,13 +173,14 @@ impl<T> State<T> {
         self.size = size;
         let spare = self.spare();
         let surplus = (self.taken + spare).saturating_sub(size).min(spare);
+        self.since.drain(..surplus.min(self.since.len()));
         let kept = self.idle.split_off(surplus);
         std::mem::replace(&mut self.idle, kept)
     }
 
     /// Closes the pool, for granted waiters too. Returns the items that no caller has.
     pub(super) fn close(&mut self) -> VecDeque<T> {
-        self.closed = true;
+        (self.special, self.closed) = (true, true);
         self.taken -= std::mem::take(&mut self.granted);
         std::mem::take(&mut self.idle)
     }
@@ -126,5 +197,13 @@ impl<T> State<T> {
             }
             batch.push(self.waiters.grant_head());
         }
+        if self.taken == 0 {
+            self.idle_until = self.idlers.last_number();
+        }
+        let until = self.idle_until;
+        while !batch.is_full() && self.idlers.head().is_some_and(|(first, ())| first <= until) {
+            batch.push(self.idlers.grant_head());
+        }
+        self.special = self.closed || self.looks || !self.idlers.is_empty();
     }
 }

@@ -4,7 +4,6 @@
 //! The methods that change the limit are in [`resize`], the fast paths in [`permit_state`], and
 //! everything else in [`protocol`].
 
-mod idle;
 mod permit;
 mod permit_state;
 mod protocol;
@@ -13,10 +12,9 @@ mod resize;
 use std::fmt;
 use std::sync::Arc;
 
-pub use self::idle::WaitIdle;
 pub use self::permit::OwnedPermit;
 use self::permit_state::PermitState;
-use super::{Acquire, Permit};
+use super::{Acquire, Permit, WaitIdle};
 use crate::error::AcquireError;
 use crate::limit_status::LimitStatus;
 use crate::snapshot::Snapshot;

@@ -27,6 +27,7 @@ use std::task::{Context, Poll, Waker};
 
 use super::{Queues, Semaphore};
 use crate::concurrency::acquire::Queued;
+use crate::concurrency::idle::Drains;
 use crate::concurrency::permit::PermitSource;
 use crate::concurrency::{Acquire, Permit};
 use crate::error::{AcquireError, ErrorKind};
@@ -157,6 +158,35 @@ impl Queued for Semaphore {
             true => drop(queues),
             false => self.settle(queues),
         }
+        drop(waker);
+    }
+}
+
+impl Drains for Semaphore {
+    #[cold]
+    fn join_idle(&self, waker: &Waker) -> Option<WaiterId> {
+        let waker = waker.clone();
+        let mut queues = lock(&self.queues);
+        // `NOTICE` is set before the word is read: a release that the read misses sees the flag.
+        self.state.ask_notice();
+        if self.in_use() == 0 {
+            self.settle(queues);
+            return None;
+        }
+        Some(queues.idle.push((), waker))
+    }
+
+    fn look_idle(&self, id: &mut Option<WaiterId>, waker: &Waker) -> Poll<()> {
+        match lock_if_served(&self.queues, |queues| &mut queues.idle, id, waker) {
+            None => Poll::Pending,
+            Some(_) => Poll::Ready(()),
+        }
+    }
+
+    fn leave_idle(&self, id: &WaiterId) {
+        let mut queues = lock(&self.queues);
+        let waker = queues.idle.withdraw(id);
+        self.settle(queues);
         drop(waker);
     }
 }

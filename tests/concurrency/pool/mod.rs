@@ -2,6 +2,7 @@
 //!
 //! What it has in common with every throttle is in `contracts/conformance/`.
 
+mod between_holders;
 mod close;
 mod factory;
 mod items;

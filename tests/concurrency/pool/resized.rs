@@ -132,7 +132,7 @@ fn async_factory_makes_items_when_first_needed() {
         called.fetch_add(1, Ordering::SeqCst);
         let gate = Arc::clone(&gate);
         poll_fn(move |_| match gate.load(Ordering::SeqCst) {
-            true => Poll::Ready(Ok("made")),
+            true => Poll::Ready(Ok::<_, AcquireError>("made")),
             false => Poll::Pending,
         })
     });

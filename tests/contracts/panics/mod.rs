@@ -450,6 +450,16 @@ mod with_channels {
     }
 
     #[test]
+    fn options_of_a_pool_that_can_make_items_of_one_that_cannot_panic() {
+        let expected = "a pool that cannot make items cannot drop one after 2s";
+        let two_seconds = std::time::Duration::from_secs(2);
+        row(expected, || Pool::new([1]).idle_timeout(two_seconds));
+        let expected = "a pool that cannot make items cannot check them when they are taken";
+        let check = |item: i32| std::future::ready(Some(item));
+        row(expected, || Pool::new([1]).check_on_take(check));
+    }
+
+    #[test]
     fn a_new_channel_semaphore_without_permits_or_above_the_most() {
         for permits in [0, 1 << 31, usize::MAX] {
             let expected =
@@ -643,6 +653,8 @@ fn a_panic_of_a_constructor_points_to_its_caller() {
         windows.set_quota(three);
         tollgate::Pool::with_factory(usize::MAX, || ());
         tollgate::Pool::new([()]).set_size(2);
+        tollgate::Pool::new([()]).idle_timeout(std::time::Duration::ZERO);
+        tollgate::Pool::new([()]).check_on_take(|item| std::future::ready(Some(item)));
     }
     let adaptive = || AdaptiveSemaphore::new(Initial(2.0));
     panics! {

@@ -154,14 +154,7 @@ fn rejections_say_nothing_of_the_inside() {
             f.write_str("10.0.3.7")
         }
     }
-    type Static = &'static (
-                 dyn std::error::Error
-                     + Send
-                     + Sync
-                     + std::panic::UnwindSafe
-                     + std::panic::RefUnwindSafe
-             );
-    static SOURCE: Static = &Source;
+    static SOURCE: &(dyn std::error::Error + Send + Sync) = &Source;
 
     #[derive(Clone)]
     struct Fails;
