@@ -182,7 +182,7 @@ pub use crate::algorithm::{Algorithm, AlgorithmError};
 pub use crate::concurrency::channel_semaphore::ChannelSemaphore;
 pub use crate::concurrency::condvar_semaphore::CondvarSemaphore;
 pub use crate::concurrency::pool::Pool;
-pub use crate::concurrency::{OwnedPermit, Permit, Semaphore, WaitIdle};
+pub use crate::concurrency::{OwnedPermit, Permit, ReleaseAfter, Semaphore, WaitIdle};
 pub use crate::decision::Decision;
 pub use crate::error::{AcquireError, ErrorKind};
 #[doc(inline)]
@@ -192,8 +192,8 @@ pub use crate::keyed::{Keyed, WhenFull};
 pub use crate::quota::{Quota, QuotaError};
 #[doc(inline)]
 pub use crate::rate::{
-    Charge, LeakyBucket, LocalLimiter, MissedTickBehavior, Oversize, QuotaChange, RateLimiter,
-    Reservation,
+    Charge, Hold, LeakyBucket, LocalLimiter, MissedTickBehavior, Oversize, QuotaChange,
+    RateLimiter, Reservation,
 };
 pub use crate::snapshot::Snapshot;
 #[doc(inline)]

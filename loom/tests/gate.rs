@@ -13,8 +13,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use loom::thread;
-use tollgate::gate::Acquire;
-use tollgate::{Clock, Gate, ManualClock, Quota};
+use tollgate::{Clock, Gate, ManualClock, Quota, Throttle};
 use tollgate_detector::Detector;
 
 /// Every interleaving with at most three preemptions, or as many as `LOOM_MAX_PREEMPTIONS` says.
@@ -48,7 +47,7 @@ impl Wake for Wakes {
 
 /// Somebody who waits.
 struct Waiter {
-    future: tollgate::Waiting<Acquire<Gate>>,
+    future: tollgate::Waiting<<Gate as Throttle>::Enter>,
     wakes: Arc<Wakes>,
 }
 

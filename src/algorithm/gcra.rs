@@ -16,14 +16,17 @@
 //! 5. A change of the quota rounds the backlog up, and starts it at the next whole unit. So it
 //!    makes nothing available: neither the rest of a token nor the fraction of a unit that has
 //!    passed.
-//! 6. A waiter that is granted at its due tick is charged within the nanosecond that ends there, so
+//! 6. A charge as of an earlier moment is paid off by the time since then that passed while nothing was
+//!    owed, and delays what was charged since by the rest. If several are made in another order than that
+//!    of their moments, the later ones may find less of that time than there was, never more.
+//! 7. A waiter that is granted at its due tick is charged within the nanosecond that ends there, so
 //!    fractions of a nanosecond do not add up over a queue.
 
-use super::params::{MAX_TAT, Params};
+use super::params::{MAX_TAT, Params, clamped};
 use super::promise::Promise;
 use super::quota_change::QuotaChange;
 use super::refunds::Refunds;
-use super::rule::{Receipt, Rule};
+use super::rule::{OfOthers, Receipt, Rule};
 use crate::time::Tick;
 
 /// The time that is made up for when a waiter is late, if no `max` was chosen.
@@ -95,6 +98,9 @@ pub(crate) struct Gcra {
     pub(super) params: Params,
     pub(super) tat: Tat,
     pub(super) refunds: Refunds,
+    /// The units that passed while nothing was owed, between charges of the holder of the lock. Those that
+    /// a later charge as of an earlier moment was paid off by no longer count.
+    pub(super) idle: u64,
 }
 
 impl Gcra {
@@ -112,11 +118,13 @@ impl Gcra {
             params,
             tat,
             refunds: Refunds::default(),
+            idle: 0,
         }
     }
 
     /// Charges whatever fits before the end of time.
     fn charge_from(&mut self, start: u64, at: Tick, cost: u64) -> Receipt {
+        self.idle += start.saturating_sub(self.tat.end());
         let start = self.tat.end().max(start);
         let room = self.params.tokens(MAX_TAT.saturating_sub(start));
         let cost = cost.min(room);
@@ -180,6 +188,24 @@ impl Rule for Gcra {
         given
     }
 
+    fn hold(&mut self, now: Tick, cost: u64) -> Receipt {
+        // So that what is idle before does not count as idle since.
+        self.tat = Tat::from_units(self.tat.end().max(self.params.units_at(now)));
+        Receipt {
+            ticket: self.idle,
+            cost,
+            at: now,
+            ..Receipt::default()
+        }
+    }
+
+    fn charge_as_of(&mut self, hold: &Receipt, cost: u64, _now: Tick) {
+        let units = self.params.units_of(cost).min(MAX_TAT);
+        let paid = units.min(self.idle.saturating_sub(hold.ticket));
+        self.idle -= paid;
+        self.tat = Tat::from_units(self.tat.end() + (units - paid));
+    }
+
     fn backlog(&mut self, now: Tick) -> u64 {
         let units = self.tat.backlog_at(self.params.units_at(now));
         self.params.backlog(units)
@@ -214,16 +240,46 @@ impl Rule for Gcra {
         // The time between the beginnings of two steps is never less than a step before or after
         // the change.
         let begun = match old.is_stepped() {
-            _ if self.aligned => Tick::default(),
-            false => now,
-            true => old.tick_at(old.units_at(now)),
+            _ if self.aligned => 0,
+            false => clamped(now) as i64,
+            true => old.step_begun(now),
         };
         if params.starting(old.start) == old {
             return false;
         }
-        self.params = params.starting(begun.as_nanos());
+        self.params = params.starting(begun);
         self.tat = self.tat.carry(how, &old, &self.params, now);
         true
+    }
+
+    fn follow(&mut self, _at: Tick, end: Tick, now: Tick, first: bool) -> OfOthers {
+        let (params, period) = (self.params, self.params.stride);
+        if !params.is_stepped() || params.burst_tolerance != params.step {
+            return OfOthers::Charged;
+        }
+        let (end, passed) = (clamped(end), params.units_at(now));
+        let own = clamped(params.tick_at(passed + 1));
+        // Of the ends of its windows, the next one, or later the one that is nearest to the own end.
+        let windows = match first {
+            true => (clamped(now) + 1).saturating_sub(end).div_ceil(period),
+            false => (own.saturating_sub(end) + period / 2) / period,
+        };
+        let next = end + windows * period;
+        if (first || next > own) && !self.aligned {
+            let spent = self.tat.backlog_at(passed);
+            self.params = params.starting(next as i64 - period as i64);
+            let tat = Tat::from_units(self.params.units_at(now) + spent);
+            // Tickets go on as before.
+            self.refunds.total += self.tat.end().saturating_sub(tat.end());
+            self.tat = tat;
+        }
+        match windows == 0 && end > clamped(now) {
+            true => OfOthers::Growing {
+                begun: self.params.step_begun(now),
+                end: self.params.tick_at(self.params.units_at(now) + 1),
+            },
+            false => OfOthers::Over,
+        }
     }
 
     fn forget_receipts(&mut self) {

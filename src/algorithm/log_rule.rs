@@ -4,7 +4,7 @@
 use super::params::{clamped, tick_or_never};
 use super::promise::Promise;
 use super::quota_change::QuotaChange;
-use super::rule::{Receipt, Rule, earliest_of};
+use super::rule::{OfOthers, Receipt, Rule, earliest_of};
 use super::sliding_log::SlidingLog;
 use crate::quota::Quota;
 use crate::time::Tick;
@@ -47,6 +47,10 @@ impl Rule for SlidingLog {
         self.give_back(receipt.ticket, cost, clamped(now))
     }
 
+    fn charge_as_of(&mut self, hold: &Receipt, cost: u64, now: Tick) {
+        self.charge_as_of(clamped(hold.at), cost, clamped(now));
+    }
+
     fn backlog(&mut self, now: Tick) -> u64 {
         self.backlog(clamped(now))
     }
@@ -57,6 +61,10 @@ impl Rule for SlidingLog {
 
     fn earliest(&self, now: Tick, most: Option<u64>) -> Tick {
         earliest_of(now, most, self.len(), self.period())
+    }
+
+    fn follow(&mut self, at: Tick, _end: Tick, _now: Tick, _first: bool) -> OfOthers {
+        OfOthers::Standing(Tick::from_nanos(clamped(at) + self.period()))
     }
 
     fn is_ahead_of(&self, now: Tick) -> bool {

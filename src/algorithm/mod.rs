@@ -25,5 +25,5 @@ pub use self::choice::{Algorithm, AlgorithmError};
 pub(crate) use self::gcra::{Gcra, Tat};
 pub(crate) use self::params::{LAST_TICK, MAX_TAT, Params, tick_or_never};
 pub use self::quota_change::QuotaChange;
-pub(crate) use self::rule::{Receipt, Rule, fresh_generation};
+pub(crate) use self::rule::{OfOthers, Receipt, Rule, fresh_generation};
 pub(crate) use self::rule_state::RuleState;

@@ -65,8 +65,8 @@ pub(crate) struct Params {
     /// Units of a step; 0 if time does not advance in steps. Or, with [`DENSE`], the whole units of a
     /// nanosecond.
     pub(crate) step: u64,
-    /// The tick from which steps are counted. No unit has passed before it.
-    pub(crate) start: u64,
+    /// The tick from which steps are counted, perhaps before the epoch. No unit has passed before it.
+    pub(crate) start: i64,
     /// For the way back from units to ticks: how much shorter a unit is than a nanosecond; in steps,
     /// than a step. A fraction of 2^128, in two halves.
     pub(crate) lack: [u64; 2],
@@ -149,10 +149,10 @@ impl Params {
     }
 
     /// Returns the parameters with steps from this tick on, if time advances in steps.
-    pub(crate) const fn starting(mut self, start: u64) -> Self {
+    pub(crate) const fn starting(mut self, start: i64) -> Self {
         self.start = match self.is_stepped() {
             false => 0,
-            true if start > LAST_TICK => LAST_TICK,
+            true if start > LAST_TICK as i64 => LAST_TICK as i64,
             true => start,
         };
         self
@@ -183,7 +183,9 @@ impl Params {
         } else if self.step == 0 {
             nanos + part(nanos, self.surplus)
         } else {
-            let steps = part(nanos.saturating_sub(self.start), self.surplus);
+            // A tick has 58 bits.
+            let since = nanos as i64 - self.start;
+            let steps = part(if since < 0 { 0 } else { since as u64 }, self.surplus);
             // It wraps only if the parameters were read while they changed, and then nothing uses
             // it.
             steps.wrapping_mul(self.step)
@@ -235,9 +237,20 @@ impl Params {
     /// [last](LAST_TICK).
     #[inline]
     pub(crate) const fn tick_at(&self, units: u64) -> Tick {
-        match units > LAST_UNIT {
-            true => Tick::from_nanos(u64::MAX),
-            false => self.tick_at_or_before_last(units),
+        match units {
+            // Also if steps are counted from a later tick.
+            0 => Tick::from_nanos(0),
+            1..=LAST_UNIT => self.tick_at_or_before_last(units),
+            _ => Tick::from_nanos(u64::MAX),
+        }
+    }
+
+    /// Returns the tick at which the step began that has not ended at `now`, perhaps before the epoch or
+    /// after `now`.
+    pub(crate) const fn step_begun(&self, now: Tick) -> i64 {
+        match self.units_at(now) {
+            0 => self.start,
+            units => clamped(self.tick_at(units)) as i64,
         }
     }
 
@@ -245,7 +258,7 @@ impl Params {
     #[inline(always)]
     pub(crate) const fn tick_at_or_before_last(&self, units: u64) -> Tick {
         let nanos = (units - part(units, self.lack)).saturating_mul(self.stride);
-        tick_or_never(nanos.saturating_add(self.start))
+        tick_or_never(nanos.saturating_add_signed(self.start))
     }
 }
 

@@ -46,6 +46,19 @@ pub(crate) trait Rule {
     /// that was, in units of the rule.
     fn give_back(&mut self, receipt: &Receipt, cost: u64, now: Tick) -> u64;
 
+    /// Returns the receipt of a hold of `cost` that begins now, which charges nothing yet.
+    fn hold(&mut self, now: Tick, cost: u64) -> Receipt {
+        Receipt {
+            cost,
+            at: now,
+            ..Receipt::default()
+        }
+    }
+
+    /// Charges `cost` as of the beginning of a hold, whatever the backlog is. What time has paid off of it
+    /// since then is never more than if it had been charged there.
+    fn charge_as_of(&mut self, hold: &Receipt, cost: u64, now: Tick);
+
     /// Returns the tokens that are missing from the capacity at a tick, rounded up.
     fn backlog(&mut self, now: Tick) -> u64;
 
@@ -81,6 +94,11 @@ pub(crate) trait Rule {
     /// Changes the quota, and returns `false` if it means the same as before.
     fn change(&mut self, promise: &Promise, how: QuotaChange, now: Tick) -> bool;
 
+    /// Returns how what others have charged counts that a server has told of a charge at `at`, if it told
+    /// that its present window ends at `end`. If this rule counts by windows, its own window ends no earlier
+    /// from now on; the `first` such end may also move it forward.
+    fn follow(&mut self, at: Tick, end: Tick, now: Tick, first: bool) -> OfOthers;
+
     /// Forgets all receipts so far, which can no longer be refunded.
     fn forget_receipts(&mut self) {}
 }
@@ -93,6 +111,19 @@ pub(super) fn earliest_of(now: Tick, most: Option<u64>, count: u64, period: u64)
     let nanos = most.saturating_mul(period).div_ceil(count);
     let nanos = u64::try_from(nanos).unwrap_or(u64::MAX);
     Tick::from_nanos(clamped(now).saturating_sub(nanos))
+}
+
+/// How what others have charged to the same server counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OfOthers {
+    /// Time pays it off like any charge.
+    Charged,
+    /// As much of it as then until this tick, because others go on as they do.
+    Standing(Tick),
+    /// It has grown evenly since the beginning of the window, until the end.
+    Growing { begun: i64, end: Tick },
+    /// It was in an earlier window.
+    Over,
 }
 
 /// What a limiter charged for one call.

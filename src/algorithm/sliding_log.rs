@@ -196,6 +196,32 @@ impl SlidingLog {
         given
     }
 
+    /// Charges `cost` as of an earlier tick, whatever the backlog is: nothing if that is a period ago. What
+    /// has no room is charged later, one by one. The tickets are those of the newest charges, so that a
+    /// refund of a charge that was made since then may give back less, and never more.
+    pub(crate) fn charge_as_of(&mut self, at: u64, cost: u64, now: u64) {
+        self.settle(now);
+        if cost == 0 || at + self.period <= now {
+            return;
+        }
+        let total = self.total();
+        let floor = self.newest();
+        let mut ticks = self.seize();
+        let paid = ticks.partition_point(|tick| tick + self.period <= now);
+        ticks.drain(..paid);
+        let fits = cost.min(self.head.len - ticks.len() as u64);
+        let place = ticks.partition_point(|tick| *tick <= at);
+        ticks.splice(place..place, (0..fits).map(|_| at));
+        let ahead = std::mem::take(&mut self.ahead);
+        self.floor = floor;
+        self.lay(
+            self.head.len,
+            &ticks,
+            total.wrapping_sub(ahead).wrapping_add(fits),
+        );
+        self.book(now, ahead.saturating_add(cost - fits));
+    }
+
     /// Spends all slots that are free at a tick except one, as if a charge had been made in each part
     /// of the period before: they become free one by one. Does nothing if there is at most one, or if
     /// the clock is younger than a period: there are no ticks before the epoch, and slots that become

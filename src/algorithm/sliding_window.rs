@@ -16,7 +16,7 @@
 use super::params::{clamped, tick_or_never};
 use super::promise::Promise;
 use super::quota_change::QuotaChange;
-use super::rule::{Receipt, Rule, earliest_of};
+use super::rule::{OfOthers, Receipt, Rule, earliest_of};
 use crate::quota::Quota;
 use crate::time::Tick;
 
@@ -48,6 +48,8 @@ pub(crate) struct SlidingWindow {
     previous: u64,
     /// Admitted in this window.
     count: u64,
+    /// Charged in all windows: the tickets.
+    total: u64,
 }
 
 impl SlidingWindow {
@@ -58,6 +60,7 @@ impl SlidingWindow {
             start: 0,
             previous: 0,
             count: 0,
+            total: 0,
         }
     }
 
@@ -189,7 +192,9 @@ impl Rule for SlidingWindow {
         *self = self.at(clamped(at));
         let fitted = cost.min(MAX_COUNT.saturating_sub(self.count));
         self.count += fitted;
+        self.total = self.total.wrapping_add(fitted);
         Receipt {
+            ticket: self.total,
             cost: fitted,
             // The window may begin later, at the end of a pause. A refund finds it by this tick.
             at: at.max(Tick::from_nanos(self.start)),
@@ -217,6 +222,19 @@ impl Rule for SlidingWindow {
         before + beyond
     }
 
+    fn charge_as_of(&mut self, hold: &Receipt, cost: u64, now: Tick) {
+        *self = self.at(clamped(now));
+        let at = clamped(hold.at);
+        let cost = cost.min(MAX_COUNT.saturating_sub(self.count));
+        if at >= self.start {
+            self.count += cost;
+        } else if self.start - at <= self.period {
+            let fits = cost.min(self.most.saturating_sub(self.previous));
+            self.previous += fits;
+            self.count += cost - fits;
+        }
+    }
+
     fn backlog(&mut self, now: Tick) -> u64 {
         self.used(clamped(now))
     }
@@ -231,6 +249,10 @@ impl Rule for SlidingWindow {
 
     fn is_ahead_of(&self, now: Tick) -> bool {
         clamped(now) < self.start || self.count > self.most
+    }
+
+    fn follow(&mut self, at: Tick, _end: Tick, _now: Tick, _first: bool) -> OfOthers {
+        OfOthers::Standing(Tick::from_nanos(clamped(at) + self.period))
     }
 
     /// Keeps the part of what was spent that belongs to the previous window, which goes on to fade.

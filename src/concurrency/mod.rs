@@ -6,9 +6,11 @@ pub(crate) mod channel_semaphore;
 pub(crate) mod condvar_semaphore;
 pub(crate) mod permit;
 pub(crate) mod pool;
+mod release_after;
 mod semaphore;
 mod throttle;
 
 pub(crate) use self::acquire::Acquire;
 pub use self::permit::Permit;
+pub use self::release_after::ReleaseAfter;
 pub use self::semaphore::{OwnedPermit, Semaphore, WaitIdle};

@@ -3,6 +3,9 @@
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
+
+use super::ReleaseAfter;
 
 /// A semaphore of this crate. It is public because permits name it, and sealed by its private
 /// module.
@@ -49,6 +52,41 @@ impl<S: Deref<Target: PermitSource>> Permit<S> {
     #[doc(alias = "num_permits")]
     pub fn count(&self) -> usize {
         self.count
+    }
+}
+
+impl<S: Deref<Target: PermitSource> + Send + 'static> Permit<S> {
+    /// Returns its permits only when `duration` has passed since the returned guard was dropped. For
+    /// permits that can move into a task: those that share their semaphore, and those of a semaphore
+    /// in a `static`.
+    ///
+    /// # Examples
+    ///
+    /// At most one request to a host at once, and two seconds from the end of one to the start of the
+    /// next; 64 requests in total:
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Keyed, Semaphore, all};
+    ///
+    /// static TOTAL: Semaphore = Semaphore::new(64);
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tollgate::AcquireError> {
+    /// let hosts = Keyed::<String, _>::semaphores(1);
+    ///
+    /// let (host, slot) = all((hosts.key("example.org"), &TOTAL)).acquire().await?;
+    /// // Only the host has to rest.
+    /// let host = host.release_after(Duration::from_secs(2));
+    /// // The request.
+    /// drop((slot, host));
+    /// assert_eq!(TOTAL.available_permits(), 64);
+    /// assert_eq!(hosts.key("example.org").snapshot().in_use, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn release_after(self, duration: Duration) -> ReleaseAfter<Self> {
+        ReleaseAfter::new(self, duration)
     }
 }
 

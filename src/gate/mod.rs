@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use self::acquire::Acquire;
 use self::state::{OPEN, State};
 use crate::error::AcquireError;
 use crate::first_use::too_late;
@@ -18,8 +19,6 @@ use crate::wait::Waiting;
 mod acquire;
 mod state;
 mod throttle;
-
-pub use self::acquire::Acquire;
 
 /// Admits every caller while it is open, and none while it is blocked. It is cheap to clone; clones
 /// are handles of one gate.

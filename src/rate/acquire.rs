@@ -228,7 +228,12 @@ impl Call {
                 after,
             ))));
         }
-        let after = wait_for(due, now);
+        // What is held may be settled while it waits.
+        let soonest = match locked.held {
+            0 => due,
+            _ => locked.due_if_settled(locked.queued, cost),
+        };
+        let after = wait_for(soonest, now);
         if remaining_timeout().is_some_and(|budget| after > budget) {
             return Some(Poll::Ready(Err(AcquireError::would_take(after))));
         }

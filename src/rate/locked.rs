@@ -7,7 +7,7 @@
 //!    decision without the lock has a later tick than the guard's and an earlier place in the
 //!    order. No writer can use an older tick, because the guard's is the only one.
 //! 2. When the guard ends, it publishes the word, and clears `LOCKED` unless there are waiters, or
-//!    the limiter is closed or paused. It calls wakers and arms the timer after it has released the lock.
+//!    the limiter is closed or paused, something is held, or a server is followed. It calls wakers and arms the timer after it has released the lock.
 //! 3. A waiter is charged nothing until it is granted, so one that leaves moves all waiters behind
 //!    it up. Its slot keeps its charge until the waiter collects it; a waiter that leaves with a
 //!    charge gives it back like any refund.
@@ -62,7 +62,7 @@ pub(super) struct Locked<'a> {
     /// How many more waiters this call serves.
     left: usize,
     /// Whether the meaning of the word has changed.
-    renewed: bool,
+    pub(super) renewed: bool,
     /// Whether to arm the timer for the head.
     arms: bool,
 }
@@ -114,6 +114,9 @@ impl Locked<'_> {
             clock.correct();
             self.now = clock.now();
         }
+        if queue.of_others.1 <= self.now {
+            queue.of_others.0 = 0;
+        }
         self.queue = Some(queue);
     }
 
@@ -134,7 +137,11 @@ impl Locked<'_> {
                 .store(&queue.rule, queue.quota, queue.generation);
             state = state.next_epoch();
         }
-        let locked = !queue.waiters.is_empty() || queue.closed || self.now < queue.paused_until;
+        let locked = !queue.waiters.is_empty()
+            || queue.closed
+            || self.now < queue.paused_until
+            || queue.held > 0
+            || queue.followed.is_some();
         shared
             .state
             .store(state, locked || !queue.rule.is_in_word());
@@ -189,6 +196,7 @@ impl Locked<'_> {
     pub(super) fn charge(&mut self, cost: u64) -> Charge {
         let (now, generation) = (self.now, self.generation);
         let receipt = self.rule.charge(now, cost);
+        self.note(&receipt);
         Charge(Receipt {
             generation,
             ..receipt
@@ -238,6 +246,8 @@ impl Locked<'_> {
     pub(super) fn begin_generation(&mut self) {
         self.generation = fresh_generation();
         self.rule.forget_receipts();
+        self.followed = self.followed.take().map(|_| Box::default());
+        self.of_others = Default::default();
         self.renewed = true;
     }
 
@@ -306,9 +316,11 @@ impl Locked<'_> {
             None => self.rule.earliest(now, None),
         };
         let at = due.max(earliest).max(joined).max(self.timed).min(now);
+        let receipt = self.rule.grant(at, cost);
+        self.note(&receipt);
         Some(Receipt {
             generation: self.generation,
-            ..self.rule.grant(at, cost)
+            ..receipt
         })
     }
 
@@ -393,7 +405,7 @@ impl Locked<'_> {
             true => self.rule.capacity(),
             false => {
                 let now = self.now;
-                self.rule.backlog(now)
+                self.rule.backlog(now).saturating_add(self.beside())
             }
         }
     }

@@ -5,6 +5,7 @@
 
 use super::charge::Charge;
 use super::costs::CostSums;
+use super::followed::Followed;
 use crate::algorithm::{Receipt, RuleState};
 use crate::error::{AcquireError, ErrorKind};
 use crate::quota::Quota;
@@ -65,6 +66,12 @@ pub(super) struct QueueState {
     pub(super) timed: Tick,
     /// Nothing is admitted before this tick. The rule has the burst spent as of then.
     pub(super) paused_until: Tick,
+    /// What is [held](super::Hold), beside the charges.
+    pub(super) held: u128,
+    /// What is known to be [of others](super::RateLimiter::follow), beside the charges, and until when.
+    pub(super) of_others: (u64, Tick),
+    /// What is known of a server whose count is [followed](super::RateLimiter::follow).
+    pub(super) followed: Option<Box<Followed>>,
     /// Charges of other generations cannot be refunded: they are earlier ones, or those of another
     /// limiter.
     pub(super) generation: u64,
@@ -83,13 +90,42 @@ impl QueueState {
             closed: false,
             timed: Tick::default(),
             paused_until: Tick::default(),
+            held: 0,
+            of_others: (0, Tick::default()),
+            followed: None,
             generation,
         }
     }
 
     /// Returns when `cost` is due after `behind` has been charged, like the rule, but not before the
-    /// end of a pause.
+    /// end of a pause: if nothing that is held is settled meanwhile.
     pub(super) fn due(&self, behind: u128, cost: u64) -> Tick {
+        let (others, until) = self.of_others;
+        if self.held == 0 && others == 0 {
+            return self.due_if_settled(behind, cost);
+        }
+        let due_beside = |beside: u128| {
+            let cost = u64::try_from(beside + u128::from(cost)).unwrap_or(u64::MAX);
+            match cost <= self.rule.capacity() {
+                true => self.due_if_settled(behind, cost),
+                false => Tick::from_nanos(u64::MAX),
+            }
+        };
+        let due = due_beside(self.held + u128::from(others));
+        match others {
+            0 => due,
+            _ => due.min(due_beside(self.held).max(until)),
+        }
+    }
+
+    /// Returns what counts beside the charges.
+    pub(super) fn beside(&self) -> u64 {
+        let beside = self.held + u128::from(self.of_others.0);
+        u64::try_from(beside).unwrap_or(u64::MAX)
+    }
+
+    /// Does the same as [`due`](Self::due), if all that is held is given back now.
+    pub(super) fn due_if_settled(&self, behind: u128, cost: u64) -> Tick {
         self.rule.due(behind, cost).max(self.paused_until)
     }
 

@@ -254,12 +254,23 @@ impl Shared {
         }
     }
 
+    /// Returns the state of the runtime in which a charge was made, if there is one. It need not be that of
+    /// here: a guard may be dropped anywhere. No two have the same generation.
+    fn of_charge(&self, charge: &Charge) -> Option<Arc<Self>> {
+        let mut states = self.of_runtimes().into_iter();
+        states.find(|it| it.params.generation() == charge.0.generation)
+    }
+
+    /// Returns the state that has made a charge; for the charge of another limiter, the one of here.
+    pub(super) fn state_of(self: &Arc<Self>, charge: &Charge) -> Arc<Self> {
+        let state = self.of_charge(charge).or_else(|| self.in_runtime());
+        state.unwrap_or_else(|| Arc::clone(self))
+    }
+
     /// Gives back up to `cost` of a charge.
     pub(super) fn refund(&self, charge: &Charge, cost: u64) {
         if self.runtimes.is_some() {
-            // Not that of here: a guard may be dropped anywhere. No two have the same generation.
-            let mut states = self.of_runtimes().into_iter();
-            if let Some(state) = states.find(|it| it.params.generation() == charge.0.generation) {
+            if let Some(state) = self.of_charge(charge) {
                 state.refund(charge, cost);
             }
             return;

@@ -147,7 +147,7 @@ impl SharedParams {
         if !params.is_even() {
             params.surplus[1] = read(&self.surplus[1]);
             params.step = read(&self.step);
-            params.start = read(&self.start);
+            params.start = read(&self.start) as i64;
         }
         params
     }
@@ -206,7 +206,7 @@ impl SharedParams {
         write(&self.lack[1], params.lack[1]);
         write(&self.step, params.step);
         write(&self.stride, params.stride);
-        write(&self.start, params.start);
+        write(&self.start, params.start as u64);
         write(&self.chunk, quota.chunk(params.burst()));
     }
 }

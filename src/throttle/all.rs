@@ -14,15 +14,23 @@ use crate::wait::Waiting;
 ///
 /// # Order
 ///
-/// The parts are entered from left to right, and the permit of each part is held during the wait
-/// for the next one. So put the narrow scope first: the user, then the team, then everyone, then
-/// shared resources such as memory. A caller that waits for the narrow one then holds nothing of
-/// the wide one.
+/// The parts are entered from left to right. **List scope by scope, the narrowest first, and in each
+/// scope the semaphore before the rate**: the host's semaphore, the host's rate, the semaphore of all,
+/// the rate of all. The order matters because of what a caller has while it waits for a later part:
 ///
-/// If callers wait, a rate holds only at the moment when it is passed: callers that then wait for a
-/// later part leave together when that part admits them. So put semaphores before rates. If the rate
-/// is the narrow scope, put a semaphore of few permits of that scope before it, which bounds how many
-/// callers leave together. Calls that do not wait, such as `try_acquire`, need neither.
+/// - *The permit of an earlier semaphore is held.* In `all((&total, hosts.key(host)))`, callers that wait
+///   for one slow host occupy all slots, and no other host gets one. With the host first, a caller that
+///   waits for its host holds nothing of the total.
+/// - *The charge of an earlier rate is made*, and time pays it off during the wait. So the rate holds at
+///   the moment when a caller passes it, and not when its work begins: in `all((&rate, &slots))`, calls
+///   that were charged 200 ms apart leave together when several slots become free. In
+///   `all((&slots, &rate))` they leave 200 ms apart. Where a rate of a narrow scope comes before a
+///   semaphore of a wide one, a semaphore of few permits of the narrow scope, in front of both, bounds how
+///   many callers leave together.
+///
+/// Calls that do not wait, such as `try_acquire`, need no order. To leave some time between the end of one
+/// call and the start of the next, which no rate does, use a semaphore and
+/// [`release_after`](crate::Permit::release_after).
 ///
 /// Put an [`AdaptiveSemaphore`](crate::adaptive::AdaptiveSemaphore) last, also behind rate limiters: it
 /// measures from the moment its permit is received, so in `all((&adaptive, &rate))` the wait for the

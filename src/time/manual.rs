@@ -7,7 +7,7 @@
 //!    before the end.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -123,16 +123,18 @@ impl ManualClock {
     /// Sets an entry. No other one has this key.
     pub(super) fn start(&self, key: Key, waker: Waker) -> Entry {
         lock(&self.0).queue.insert(key, waker);
-        Entry(self.clone(), key)
+        Entry(Arc::downgrade(&self.0), key)
     }
 }
 
-/// An entry. Dropping it cancels it, which does nothing if it has expired.
-pub(super) struct Entry(ManualClock, Key);
+/// An entry. Dropping it cancels it, which does nothing if it has expired. It does not keep the clock,
+/// so a waker may own its entry.
+pub(super) struct Entry(Weak<Mutex<State>>, Key);
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        let waker = lock(&self.0.0).queue.remove(&self.1);
+        let state = self.0.upgrade();
+        let waker = state.map(|state| lock(&state).queue.remove(&self.1));
         // The lock was a temporary, so the waker is dropped after it.
         drop(waker);
     }

@@ -11,6 +11,7 @@ mod model;
 mod owned;
 #[cfg(feature = "channel")]
 mod pool;
+mod release_after;
 mod semaphore;
 #[path = "../support/mod.rs"]
 mod support;

@@ -17,8 +17,8 @@ use tollgate::keyed::Key;
 use tollgate::{
     AcquireError, All, BoxThrottle, Charge, Clock, CondvarSemaphore, Cost, Decision, ErrorKind,
     Gate, Keyed, LeakyBucket, LocalLimiter, ManualClock, MissedTickBehavior, Oversize, Permit,
-    Pool, Quota, RateLimiter, Reservation, Semaphore, Snapshot, Tick, Timeout, WaitIdle, Waiting,
-    WhenFull, condvar_semaphore, gate, pool,
+    Pool, Quota, RateLimiter, ReleaseAfter, Reservation, Semaphore, Snapshot, Tick, Timeout,
+    WaitIdle, Waiting, WhenFull, condvar_semaphore, pool,
 };
 use tollgate_observe::{EnterObserved, Holder, Holders, Observed, ObservedPermit, Place};
 
@@ -98,6 +98,7 @@ table! {
     // What is held, or waits, of one semaphore or limiter; the same with and without the tokens of tokio.
     YES YES YES YES YES NO:
         Semaphore, Permit<&'static Semaphore>, Permit<Shared>, Enter<&'static Semaphore>,
+        ReleaseAfter<Permit<&'static Semaphore>>, ReleaseAfter<Permit<Shared>>,
         Enter<Shared>, WaitIdle<&'static Semaphore>,
         CondvarSemaphore, condvar_semaphore::Acquire<&'static CondvarSemaphore>,
         condvar_semaphore::Acquire<Arc<CondvarSemaphore>>,
@@ -108,7 +109,7 @@ table! {
         AdaptiveRate, RatePermit<&'static AdaptiveRate>, RatePermit<Arc<AdaptiveRate>>,
         Enter<&'static AdaptiveRate>, Enter<Arc<AdaptiveRate>>,
         RateLimiter, LeakyBucket, Enter<&'static RateLimiter>, Enter<Rate>,
-        Reservation, LocalLimiter, Charge, gate::Acquire<&'static Gate>, gate::Acquire<Gate>;
+        Reservation, LocalLimiter, Charge, Enter<Gate>;
     // Plain data and handles.
     YES YES YES YES YES YES:
         &'static Semaphore, AcquireError, ErrorKind, Quota, Decision, Snapshot, Clock,
@@ -310,8 +311,7 @@ const _: () = {
     assert!(size_of::<Enter<Arc<AdaptiveSemaphore>>>() <= 64);
     assert!(size_of::<Enter<Arc<AdaptiveRate>>>() <= 64);
     assert!(size_of::<Enter<Rate>>() <= 64);
-    assert!(size_of::<gate::Acquire<&'static Gate>>() <= 64);
-    assert!(size_of::<gate::Acquire<Gate>>() <= 64);
+    assert!(size_of::<Enter<Gate>>() <= 64);
     assert!(size_of::<Gate>() == size_of::<usize>());
     assert!(size_of::<RateWait>() <= 64);
     assert!(size_of::<PermitWait>() <= 64);

@@ -10,6 +10,8 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
 mod allocations;
 mod clock_memory;
+#[cfg(feature = "tokio")]
+mod crawler_memory;
 mod fair_memory;
 mod keyed_memory;
 #[path = "../support/mod.rs"]

@@ -3,6 +3,8 @@
 mod adaptive_rate;
 mod algorithms;
 mod audit;
+mod follow;
+mod holds;
 mod leaky_bucket;
 mod local;
 mod quota;

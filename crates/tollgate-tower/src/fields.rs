@@ -30,7 +30,7 @@ const LARGEST: u64 = 999_999_999_999_999;
 pub enum RateLimitHeaders {
     /// `RateLimit-Policy: "name";q=100;w=60` and `RateLimit: "name";r=50;t=30`, as in
     /// draft-ietf-httpapi-ratelimit-headers-11. `q` is the quota of a window of `w` seconds, `r`
-    /// what remains now, and `t` the seconds until more remains: until the next call is admitted
+    /// what remains of it now, which is at most `q` even if a burst above the quota is left, and `t` the seconds until more remains: until the next call is admitted
     /// if nothing remains, otherwise until everything does. On a rejection, only exhausted limits
     /// have a `t`. A concurrency limit has a `q` with `qu="concurrent-requests"`, and an `r`.
     ///
@@ -191,7 +191,7 @@ impl<'a> Fields<'a> {
             Some(window) => policy.push_number(b";w=", window),
             None => policy.push(b";qu=\"concurrent-requests\""),
         }
-        limit.push_number(b";r=", item.remaining);
+        limit.push_number(b";r=", item.remaining.min(item.quota));
         if let Some(reset) = item.reset {
             limit.push_number(b";t=", whole_seconds(reset));
         }

@@ -92,6 +92,7 @@
 //! - Routes that are added after the layer are not behind it. A permit is held until the body has been sent,
 //!   so without `client_slots` a client that reads slowly can take all slots.
 //! - A refusal by slots has no `Retry-After`: nobody knows when one is free.
-//! - A cost above the burst is answered with 503. In the fields, `r` (what is left) includes the burst, `q` does not.
+//! - A cost above the burst is answered with 413. In the fields, `q` is the count without the burst, and `r` (what is
+//!   left) is never more than `q`.
 //! - Each map has [100,000 keys](tollgate::Keyed::max_keys) at most; a full one answers with 503. A client with
 //!   IPv6 is a [whole network](crate::ClientIp::prefixes).

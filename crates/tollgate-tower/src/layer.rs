@@ -267,7 +267,7 @@ impl<T: Throttle, F, A> ThrottleLayer<T, F, A> {
 /// What responses say.
 impl<T: Throttle, F> ThrottleLayer<T, F> {
     /// Sets the status of rejections after which the client may try again, in place of 429. The
-    /// others [stay at 503](crate#refusals).
+    /// others [keep theirs](crate#refusals).
     ///
     /// 429 tells a client that it made too many requests, which is right for a throttle of its own.
     /// 503 says that the service is overloaded, which is right for a shared throttle.

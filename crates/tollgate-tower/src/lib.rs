@@ -1,7 +1,7 @@
 //! A [layer](ThrottleLayer) that puts a service, for example a router of axum, behind any
 //! [`Throttle`](tollgate::Throttle); [`ClientIp`], to limit by client; and [another
-//! layer](RetryAfterLayer), for clients, that waits as long as servers ask for. [The
-//! guide](guide) has a program.
+//! layer](RetryAfterLayer), for clients, that waits as long as servers ask for; and [a
+//! reader](server_limits) of what servers say about their limits. [The guide](guide) has a program.
 //!
 //! - *The throttle* is one for all requests, or [by request](ThrottleLayer::by): what a closure
 //!   returns from the [`Head`]. It is a key, a cost, several limits by [`all`](tollgate::all), an
@@ -26,8 +26,12 @@
 //! | [`ErrorKind`](tollgate::ErrorKind) | response | |
 //! |---|---|---|
 //! | `RateLimited`, `QueueFull`, `NoPermits`, `TimedOut` | 429 Too Many Requests, or [another status](ThrottleLayer::status) | a later request may be admitted |
+//! | `ExceedsCapacity` | 413 Content Too Large | the request costs more than the limit ever gives |
 //! | the same, by a [policy of the server](Policy::server) | 503 Service Unavailable | all clients together are too many |
-//! | `Closed`, `Cancelled`, `ExceedsCapacity`, `TooManyKeys`, `Store`, and kinds to come | 503 Service Unavailable | the client is not the cause |
+//! | `Closed`, `Cancelled`, `TooManyKeys`, `Store`, and kinds to come | 503 Service Unavailable | the client is not the cause |
+//!
+//! A request whose [cost](tollgate::Throttle) is above the capacity is too large, in whatever unit the
+//! cost is, so it is 413, and not 422: its content is understood and correct. It has no `Retry-After`.
 //!
 //! If the throttle knows when to [try again](tollgate::AcquireError::retry_after), the response has a
 //! `Retry-After` in whole seconds, rounded up, at least 1. A rate limiter knows the time when it
@@ -133,6 +137,7 @@ mod quoted;
 mod refusal;
 mod respond;
 mod retry_after;
+pub mod server_limits;
 mod service;
 
 #[doc(no_inline)]

@@ -30,9 +30,9 @@ pub enum Answer {
     Grpc,
 }
 
-/// Returns the status for an error: 429 Too Many Requests if a later request may be admitted, and
-/// 503 Service Unavailable if the client is not the cause. The [table](crate#refusals) has
-/// all kinds.
+/// Returns the status for an error: 429 Too Many Requests if a later request may be admitted, 413
+/// Content Too Large if the request asks for more than the limit ever gives, and 503 Service
+/// Unavailable if the client is not the cause. The [table](crate#refusals) has all kinds.
 ///
 /// # Examples
 ///
@@ -62,9 +62,10 @@ pub enum Answer {
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 pub fn status(error: &AcquireError) -> StatusCode {
-    match may_retry(error) {
-        true => StatusCode::TOO_MANY_REQUESTS,
-        false => StatusCode::SERVICE_UNAVAILABLE,
+    match error.kind() {
+        ErrorKind::ExceedsCapacity => StatusCode::PAYLOAD_TOO_LARGE,
+        _ if may_retry(error) => StatusCode::TOO_MANY_REQUESTS,
+        _ => StatusCode::SERVICE_UNAVAILABLE,
     }
 }
 

@@ -10,9 +10,9 @@ use http_body::Body;
 use super::fields::{Fields, exhausted_for, is_exhausted};
 use super::refusal::{self, Refusal, may_retry};
 use super::{Answer, Policy, RateLimitHeaders, ThrottledBody};
-use tollgate::AcquireError;
 use tollgate::adaptive::Feedback;
 use tollgate::throttle::{LimitStatus, Throttle};
+use tollgate::{AcquireError, ErrorKind};
 
 /// [`inspect`](tollgate::throttle::Inspect::inspect) of the throttle.
 pub(super) type Inspector<T> =
@@ -79,12 +79,14 @@ impl<T: Throttle> Responses<T> {
     }
 
     /// Returns the index of the limit that rejected the call: of the first that is exhausted in the
-    /// part that did. A timeout is of no part, so that is the first exhausted limit of all.
+    /// part that did. A timeout is of no part, so that is the first exhausted limit of all. A call that
+    /// asks for more than a limit ever gives is rejected whether the limit is exhausted or not.
     fn rejecting(&self, error: &AcquireError, statuses: &[(usize, LimitStatus)]) -> Option<usize> {
-        if !may_retry(error) {
+        let is_too_large = error.kind() == ErrorKind::ExceedsCapacity;
+        if !may_retry(error) && !is_too_large {
             return None;
         }
-        let is_full = |index: &usize| is_exhausted(&statuses[*index].1);
+        let is_full = |index: &usize| !is_too_large && is_exhausted(&statuses[*index].1);
         let of_part = |index: &usize| error.part().is_none_or(|part| statuses[*index].0 == part);
         let all = 0..statuses.len();
         let is_known = error.part().is_some() || statuses.len() == 1;
@@ -140,13 +142,19 @@ impl<T: Throttle, B: Body<Data: From<String>>, E> Respond<T, Response<B>, E> for
         let limits = || statuses.iter().map(|(_, status)| status);
         let rejecting = self.rejecting(&error, &statuses);
         let policy = rejecting.and_then(|index| self.policies.get(index));
-        let is_server = policy.is_some_and(|policy| policy.is_server) || !may_retry(&error);
+        let is_server = policy.is_some_and(|policy| policy.is_server);
+        let status = match refusal::status(&error) {
+            _ if is_server => StatusCode::SERVICE_UNAVAILABLE,
+            StatusCode::TOO_MANY_REQUESTS => self.status,
+            status => status,
+        };
+        let after = || refusal::known(&error).max(limits().filter_map(exhausted_for).max());
         let refusal = Refusal {
-            status: match is_server {
-                true => StatusCode::SERVICE_UNAVAILABLE,
-                false => self.status,
-            },
-            after: refusal::known(&error).max(limits().filter_map(exhausted_for).max()),
+            status,
+            // A request that is too large is so later as well.
+            after: (error.kind() != ErrorKind::ExceedsCapacity)
+                .then(after)
+                .flatten(),
             violated: policy,
         };
         let mut answer = Response::new(());

@@ -1,7 +1,11 @@
 //! Parts whose permits are not held: a charge stays when it is dropped, and is refunded when it is
 //! undone.
 
-use tollgate::{BoxThrottle, ErrorKind, Semaphore, Throttle, all};
+use std::time::Duration;
+
+use tollgate::{
+    BoxThrottle, Clock, ErrorKind, ManualClock, Quota, RateLimiter, Semaphore, Throttle, all,
+};
 
 use crate::budget::Budget;
 use crate::support::{Waiter, kind};
@@ -42,7 +46,7 @@ fn a_wait_that_is_given_up_is_not_charged() {
     assert_eq!((first.left(), second.left()), (2, 4));
     drop(waiter);
     assert_eq!((first.left(), second.left()), (3, 5));
-    let zero = std::time::Duration::ZERO;
+    let zero = Duration::ZERO;
     assert_eq!(
         kind(throttle.acquire().timeout(zero).wait()),
         ErrorKind::TimedOut
@@ -74,4 +78,36 @@ fn a_budget_that_is_spent_gives_the_slot_back() {
         );
     }
     assert_eq!((slots.available_permits(), budget.left()), (2, 0));
+}
+
+/// Two callers of a busy semaphore and a rate, one second before its permits return: how long after that they leave.
+fn leave_after<T: Throttle>(throttle: &T, slots: &Semaphore, clock: &ManualClock) -> Vec<u128> {
+    let held = slots.try_acquire_many(2).unwrap();
+    let mut waiters = vec![
+        Waiter::parked(throttle.enter()),
+        Waiter::parked(throttle.enter()),
+    ];
+    let step = Duration::from_millis(100);
+    for _ in 0..10 {
+        clock.advance(step);
+        assert!(waiters.iter_mut().all(Waiter::is_pending));
+    }
+    drop(held);
+    let mut left = Vec::new();
+    for at in 0..5 {
+        waiters.retain_mut(Waiter::is_pending);
+        left.resize(2 - waiters.len(), at * step.as_millis());
+        clock.advance(step);
+    }
+    left
+}
+
+/// What the documentation of `all` says about the order.
+#[test]
+fn rate_before_a_semaphore_lets_callers_leave_together_and_behind_it_apart() {
+    let (clock, slots) = (Clock::manual(), Semaphore::new(2));
+    let rate = || RateLimiter::new(Quota::per_second(5)).clock(&clock);
+    let (first, last) = (rate(), rate());
+    assert_eq!(leave_after(&all((&first, &slots)), &slots, &clock), [0, 0]);
+    assert_eq!(leave_after(&all((&slots, &last)), &slots, &clock), [0, 200]);
 }

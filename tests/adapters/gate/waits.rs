@@ -4,8 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Waker;
 use std::time::Duration;
 
-use tollgate::gate::Acquire;
-use tollgate::{Gate, ManualClock, Waiting};
+use tollgate::{Gate, ManualClock, Throttle, Waiting};
 
 use super::{MINUTE, NANO, shut};
 use crate::support::foreign::{calls_when_woken, panics_when_woken};
@@ -168,7 +167,7 @@ fn a_waiter_that_is_polled_before_the_timer_is_released_with_all_others() {
         let waiting = Arc::clone(&waiting);
         move |_| {
             let mut waiting = waiting.lock().unwrap();
-            let waiting: &mut Vec<Waiter<Waiting<Acquire<Gate>>>> = &mut waiting;
+            let waiting: &mut Vec<Waiter<Waiting<<Gate as Throttle>::Enter>>> = &mut waiting;
             waiting[1].granted();
             assert_eq!(waiting[0].wakes(), 1);
         }

@@ -1,20 +1,15 @@
-//! How long an answer asks its client to wait: the only reader of these fields.
+//! How long an answer asks its client to wait, as [`ServerLimits`] reads it.
 //!
 //! 1. `Retry-After` (RFC 9110, section 10.2.3) counts with the statuses 429 and 503; elsewhere it
 //!    means something else.
-//! 2. `RateLimit` (draft-ietf-httpapi-ratelimit-headers-11) counts with the same statuses, or by
-//!    request with any status, if there is no `Retry-After`: the longest `t` of the items with
-//!    `r=0`.
-//! 3. What cannot be read is ignored, and numbers that are too large saturate.
+//! 2. A limit that is used up counts with the same statuses, or by request with any status, if there is
+//!    no `Retry-After`: until its reset, in whatever convention the server has.
 
 use std::time::{Duration, SystemTime};
 
-use http::header::{DATE, HeaderName, RETRY_AFTER};
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, StatusCode};
 
-use crate::quoted::RightSplit;
-
-const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+use crate::server_limits::ServerLimits;
 
 /// Returns whether the request was refused for now.
 pub(crate) fn is_refusal(status: StatusCode) -> bool {
@@ -24,64 +19,36 @@ pub(crate) fn is_refusal(status: StatusCode) -> bool {
     )
 }
 
-/// Returns how long the client is to wait; `now` is asked if that is said by a date, and the answer
-/// has no date of its own. With `any_status`, `RateLimit` counts in answers that refuse nothing.
+/// Returns how long the client is to wait; `now` counts if that is said by a point in time, and the
+/// answer has no date of its own. With `any_status`, limits that are used up count in answers that
+/// refuse nothing.
 pub(crate) fn asked_wait(
     status: StatusCode,
     headers: &HeaderMap,
     any_status: bool,
     now: fn() -> SystemTime,
 ) -> Option<Duration> {
+    let limits = || ServerLimits::of(headers, now());
     match is_refusal(status) {
-        true => retry_after(headers, now).or_else(|| used_up(headers)),
-        false if any_status => used_up(headers),
+        true => {
+            let limits = limits();
+            limits.retry_after.or_else(|| limits.used_up())
+        }
+        false if any_status => limits().used_up(),
         false => None,
     }
-}
-
-fn retry_after(headers: &HeaderMap, now: fn() -> SystemTime) -> Option<Duration> {
-    let value = headers.get(RETRY_AFTER)?;
-    if let Some(seconds) = integer(value.as_bytes().trim_ascii()) {
-        return Some(Duration::from_secs(seconds));
-    }
-    let date = |value: &HeaderValue| httpdate::parse_http_date(value.to_str().ok()?).ok();
-    let until = date(value)?;
-    // The clocks of the two may differ.
-    let now = headers.get(DATE).and_then(date).unwrap_or_else(now);
-    Some(until.duration_since(now).unwrap_or_default())
-}
-
-/// Returns when the last of the policies that are used up has a new quota.
-fn used_up(headers: &HeaderMap) -> Option<Duration> {
-    let lines = headers.get_all(RATE_LIMIT).into_iter();
-    let items = lines.flat_map(|line| RightSplit::new(line.as_bytes(), b','));
-    let seconds = items.filter_map(|item| {
-        // The last of several parameters with one name counts, as in RFC 9651.
-        let parameter = |key: &[u8]| {
-            let mut parameters = RightSplit::new(item, b';').map(<[u8]>::trim_ascii);
-            parameters.find_map(|parameter| parameter.strip_prefix(key))
-        };
-        let remaining = integer(parameter(b"r=")?)?;
-        (remaining == 0).then(|| integer(parameter(b"t=")?))?
-    });
-    seconds.max().map(Duration::from_secs)
-}
-
-/// Reads digits, and no sign. A number that is too large saturates.
-fn integer(text: &[u8]) -> Option<u64> {
-    let digit = |byte: &u8| byte.is_ascii_digit().then(|| u64::from(byte - b'0'));
-    let mut digits = text.iter().map(digit);
-    let first = digits.next()??;
-    digits.try_fold(first, |number, digit| {
-        Some(number.saturating_mul(10).saturating_add(digit?))
-    })
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::UNIX_EPOCH;
 
+    use http::HeaderValue;
+    use http::header::{DATE, HeaderName, RETRY_AFTER};
+
     use super::*;
+
+    const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 
     const NOW: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
 

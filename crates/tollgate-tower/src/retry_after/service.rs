@@ -18,8 +18,8 @@ use tower_service::Service;
 
 use super::origins::origin;
 use super::{Attempts, RetryAfterLayer};
-use tollgate::Waiting;
-use tollgate::gate::{self, Gate};
+use tollgate::gate::Gate;
+use tollgate::{Throttle, Waiting};
 
 /// A service that waits as long as servers ask it to, created by a [`RetryAfterLayer`]. Clones
 /// share the gates.
@@ -91,7 +91,7 @@ pub struct RetryAfterFuture<S: Service<Request<B>>, B> {
 #[pin_project(project = StageProjection)]
 enum Stage<F> {
     /// The request waits at the gate if there is one, and for the service.
-    Waits(#[pin] Option<Waiting<gate::Acquire<Gate>>>),
+    Waits(#[pin] Option<Waiting<<Gate as Throttle>::Enter>>),
     /// The service responds.
     Answered(#[pin] F),
     Over,

@@ -98,7 +98,7 @@ fn each_kind_has_its_status() {
         (ErrorKind::TimedOut, [429, 418]),
         (ErrorKind::Closed, [503, 503]),
         (ErrorKind::Cancelled, [503, 503]),
-        (ErrorKind::ExceedsCapacity, [503, 503]),
+        (ErrorKind::ExceedsCapacity, [413, 413]),
         (ErrorKind::TooManyKeys, [503, 503]),
         (ErrorKind::Store, [503, 503]),
     ];

@@ -50,6 +50,53 @@ fn last_of<T: Throttle>(layer: &ThrottleLayer<T>, calls: usize) -> Answered<T> {
     ask(layer, "/")
 }
 
+/// Every algorithm with every shape of quota that it takes, until it refuses and when all is back.
+#[test]
+fn draft11_remaining_is_at_most_the_quota() {
+    let shapes = [
+        Quota::per_second(1).burst(5),
+        Quota::per_second(10),
+        Quota::per_second(10).burst(10),
+        Quota::per_second(10).burst(7),
+        Quota::per_minute(6).burst(60),
+        Quota::new(1, SECOND / 1000).burst(2000),
+        Quota::new(5, SECOND * 3 / 2).burst(5),
+        Quota::new(3, SECOND * 3 / 2).burst(9),
+        Quota::per_hour(1).burst(10_000),
+    ];
+    let number = |field: &str, key: &str| -> u64 {
+        let (_, rest) = field.split_once(key).unwrap();
+        rest.split(';').next().unwrap().parse().unwrap()
+    };
+    let mut above = 0;
+    for algorithm in Algorithm::all() {
+        for quota in shapes
+            .into_iter()
+            .filter(|quota| algorithm.check(*quota).is_ok())
+        {
+            let clock = Clock::manual();
+            let limiter = RateLimiter::new(quota).algorithm(*algorithm).clock(&clock);
+            let limiter = Arc::new(limiter);
+            let layer = draft(Arc::clone(&limiter));
+            for call in 0..14 {
+                let answer = ask(&layer, "/");
+                let (policy, limit) = both::<Arc<RateLimiter>>(&answer);
+                let (q, r) = (number(&policy, ";q="), number(&limit, ";r="));
+                assert!(
+                    r <= q,
+                    "{algorithm}, {quota}, {call} calls: {policy} {limit}"
+                );
+                above += u64::from(limiter.snapshot().available > q);
+                if call == 12 {
+                    clock.advance(SECOND * 3600);
+                }
+            }
+        }
+    }
+    // The shapes are worth something.
+    assert!(above > 20, "only {above}");
+}
+
 /// What is told of a quota after some calls; the last one may be a rejection.
 #[test]
 fn draft11_quotas_are_in_windows_of_whole_seconds() {

@@ -70,6 +70,37 @@ fn policies_of_a_throttle_that_is_not_composed() {
     assert_eq!(statuses(&layer, &["/", "/"]), [200, 503]);
 }
 
+/// Nothing is exhausted, and the client may not come again.
+#[test]
+fn policies_of_a_client_refuse_a_request_above_their_capacity_with_413() {
+    let limit = |burst| Arc::new(RateLimiter::new(Quota::per_hour(1).burst(burst)));
+    let table = [([10, 10], 200), ([5, 10], 413), ([10, 5], 503)];
+    for ([client, server], expected) in table {
+        let throttle = all((limit(client).cost_owned(6), limit(server).cost_owned(6)));
+        let layer = ThrottleLayer::new(throttle)
+            .refusing()
+            .headers(tollgate_tower::RateLimitHeaders::Draft11)
+            .status(axum::http::StatusCode::IM_A_TEAPOT)
+            .policies([Policy::client("user"), Policy::server("total")])
+            .answer(tollgate_tower::Answer::ProblemJson);
+        let answer = ask(&layer, "/");
+        assert_eq!(answer.status(), expected);
+        assert!(!answer.headers().contains_key("retry-after"));
+    }
+    // Also if another limit is exhausted, which says when it has more.
+    let exhausted = limit(1);
+    exhausted.try_acquire().unwrap();
+    let throttle = all((limit(5).cost_owned(6), exhausted));
+    let answer = ask(
+        &ThrottleLayer::new(throttle)
+            .refusing()
+            .headers(tollgate_tower::RateLimitHeaders::Draft11),
+        "/",
+    );
+    assert_eq!(answer.status(), 413);
+    assert!(!answer.headers().contains_key("retry-after"));
+}
+
 #[test]
 fn policies_may_be_fewer_than_limits() {
     let rate = Arc::new(RateLimiter::new(Quota::per_hour(1)));

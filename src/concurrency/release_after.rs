@@ -1,0 +1,144 @@
+//! [`ReleaseAfter`]: a guard that is dropped some time after the work has ended, without a task.
+//!
+//! 1. The guard always has one owner. At first that is the [`ReleaseAfter`], whose drop moves it into a
+//!    waker. To release it is to drop the last handle of the waker, whoever does so: the timer that
+//!    expires, a clock that is dropped, or a timer that could not be started.
+//! 2. The waker owns its timer entry. No timer keeps a waker beyond the expiry of its entry, so
+//!    neither keeps the other forever.
+//!
+//! There is no protocol of its own, and so no loom model: the drop that starts the timer has a handle
+//! of the waker as well, and if the timer expires meanwhile, the count of the `Arc` decides who drops
+//! the guard. The mutex around the guard is never locked. It makes the waker `Sync`.
+
+use std::ops::Deref;
+use std::sync::{Arc, Mutex};
+use std::task::Wake;
+use std::time::Duration;
+
+use crate::panic::contain_panic;
+use crate::time::{Clock, Deadline};
+
+/// A permit, or another guard, that is dropped only when a time has passed since this was dropped:
+/// for politeness towards a server, or to let a connection rest.
+///
+/// [`Permit::release_after`](crate::Permit::release_after) makes one of a permit, [`new`](Self::new)
+/// one of anything else. Bound to a variable for the time of the work, it keeps the permit for
+/// `duration` after the work has ended, also if the work panics or its future is dropped. As a
+/// statement, `permit.release_after(duration);`, it keeps the permit for `duration` from now.
+///
+/// Meanwhile the permit is held as any other: [`Semaphore::wait_idle`](crate::Semaphore::wait_idle)
+/// waits for it, [`close`](crate::Semaphore::close) leaves it alone, and the key of a
+/// [`Keyed`](crate::Keyed) stays in the map. No task runs and no thread is blocked; the wait is an
+/// entry of the timer of a [clock](Self::clock). It never ends early on that clock. A `duration` of
+/// zero drops the guard at once.
+///
+/// # When time cannot pass
+///
+/// The guard is never lost. If the runtime of the clock is dropped, the guard is dropped at once,
+/// whatever is left of the time, and likewise if no handle of a [manual clock](crate::ManualClock)
+/// exists any more. If the runtime has no timer, the system clock measures the time. If the timer thread
+/// cannot be started, the guard is dropped at once. None of this panics in the drop.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::time::Duration;
+/// use tollgate::{Clock, Semaphore};
+///
+/// let clock = Clock::manual();
+/// let semaphore = Arc::new(Semaphore::new(1));
+/// let permit = Arc::clone(&semaphore).try_acquire_owned()?;
+///
+/// let permit = permit.release_after(Duration::from_secs(2)).clock(&clock);
+/// clock.advance(Duration::from_secs(60)); // The work.
+/// drop(permit);
+/// clock.advance(Duration::from_nanos(1_999_999_999));
+/// assert_eq!(semaphore.available_permits(), 0);
+/// clock.advance(Duration::from_nanos(1));
+/// assert_eq!(semaphore.available_permits(), 1);
+/// # Ok::<_, tollgate::AcquireError>(())
+/// ```
+#[derive(Debug)]
+pub struct ReleaseAfter<G: Send + 'static> {
+    /// `Some` until the drop.
+    guard: Option<G>,
+    duration: Duration,
+    clock: Clock,
+}
+
+impl<G: Send + 'static> ReleaseAfter<G> {
+    /// Holds `guard`, for example the permits of a composition, until `duration` after this is dropped.
+    ///
+    /// On the system clock, the timer thread drops the guard, so its drop must not block. A panic of that
+    /// drop is contained.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::time::Duration;
+    /// use tollgate::{Clock, ReleaseAfter, Semaphore, all};
+    ///
+    /// let clock = Clock::manual();
+    /// let (host, total) = (Arc::new(Semaphore::new(1)), Arc::new(Semaphore::new(64)));
+    /// let both = all((Arc::clone(&host), Arc::clone(&total))).try_acquire()?;
+    ///
+    /// drop(ReleaseAfter::new(both, Duration::from_secs(2)).clock(&clock));
+    /// assert_eq!((host.available_permits(), total.available_permits()), (0, 63));
+    /// clock.advance(Duration::from_secs(2));
+    /// assert_eq!((host.available_permits(), total.available_permits()), (1, 64));
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    pub fn new(guard: G, duration: Duration) -> Self {
+        Self {
+            guard: Some(guard),
+            duration,
+            clock: Clock::default(),
+        }
+    }
+
+    /// Sets the clock that measures the time after the drop; [`Clock::default`] otherwise. On tokio's
+    /// time, that is the time of the runtime in which this is dropped, as long as it is driven.
+    pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
+        self.clock = clock.into();
+        self
+    }
+}
+
+/// Dropping the last handle drops the guard, and then cancels the timer, which has expired.
+struct Release<G> {
+    _guard: Mutex<G>,
+    timer: Deadline,
+}
+
+impl<G: Send + 'static> Wake for Release<G> {
+    fn wake(self: Arc<Self>) {}
+}
+
+impl<G: Send + 'static> Drop for ReleaseAfter<G> {
+    fn drop(&mut self) {
+        let release = Arc::new(Release {
+            _guard: Mutex::new(self.guard.take()),
+            timer: Deadline::new(),
+        });
+        let start = |clock: &Clock| {
+            contain_panic(|| {
+                let due = clock.now().saturating_add(self.duration);
+                release.timer.arm(clock, due, Arc::clone(&release).into());
+            })
+        };
+        if !self.duration.is_zero() && start(&self.clock).is_none() {
+            start(&Clock::system());
+        }
+        contain_panic(|| drop(release));
+    }
+}
+
+impl<G: Send + 'static> Deref for ReleaseAfter<G> {
+    type Target = G;
+
+    fn deref(&self) -> &G {
+        self.guard.as_ref().expect("it is there until the drop")
+    }
+}

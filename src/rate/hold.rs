@@ -1,0 +1,155 @@
+//! [`Hold`]: a charge whose cost is known afterwards.
+//!
+//! 1. What is held is a number beside the rule. A call is admitted when its cost and all that is held fit
+//!    together. Time pays off nothing of what is held, so while there is something, only the holder of
+//!    the lock decides.
+//! 2. When a hold is settled, what was used is charged as of its beginning, and no longer held. So no
+//!    call was admitted that the limiter would not have admitted after that charge.
+//! 3. A quota that changes, or a pause, forgets what was idle since the beginning: then what was used is
+//!    charged as of now.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::RateLimiter;
+use super::acquire::Limiter;
+use super::charge::Charge;
+use super::locked::Locked;
+use super::shared::Shared;
+use crate::algorithm::Receipt;
+
+/// A charge that time does not pay off until it is [settled](Self::settle), created by
+/// [`RateLimiter::hold`].
+///
+/// Dropping it settles it for all that is held, so a call that was cancelled counts as if it had used
+/// what it asked for. Leaking it, for example with [`mem::forget`](std::mem::forget), holds it for ever.
+#[must_use = "a hold is settled for its whole cost when it is dropped"]
+pub struct Hold {
+    shared: Arc<Shared>,
+    charge: Charge,
+    /// The moment at which it begins.
+    begun: Receipt,
+}
+
+/// Costs that are known afterwards.
+impl RateLimiter {
+    /// Holds a charge until it is known what the call has used: time pays off nothing of it until it is
+    /// [settled](Hold::settle).
+    ///
+    /// The hold begins now. Until it is settled, its whole cost counts as used, beside the other charges.
+    /// Then what was used is charged as of its beginning: so what was not used comes back, and what was
+    /// used is paid off as if it had been charged for exactly that. The promise of the quota holds for
+    /// what was used, by the ticks at which the holds began.
+    ///
+    /// Without a hold, time pays off an estimate while the call runs, and what has been paid off cannot
+    /// be [given back](Self::settle).
+    ///
+    /// All that is held at once is at most the burst: a call that does not fit beside it waits for a
+    /// settlement, in the queue like any other. So let the burst be as large as what the calls hold that
+    /// run at once, for example the tokens of a minute, as providers of language models do. A
+    /// `retry_after` tells when a call would be admitted if nothing were settled, [`Duration::MAX`] if it
+    /// would not; a timeout refuses a wait only if it is too long although all were settled now.
+    ///
+    /// While something is held, calls take the lock of the limiter. To settle a hold takes a sliding log a
+    /// time that is linear in its count. If the quota was changed since the hold began, or the limiter
+    /// paused, what was used is charged as of the settlement. If holds are settled in another order than
+    /// that in which they began, a limiter that was idle between them may count later ones as charged
+    /// somewhat later, never earlier. A charge of another limiter is held beside what this one has charged.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Clock, Quota, RateLimiter};
+    ///
+    /// let clock = Clock::manual();
+    /// let tokens = RateLimiter::new(Quota::per_second(1000).burst(1000)).clock(&clock);
+    ///
+    /// let hold = tokens.hold(tokens.try_acquire_many(800)?);
+    /// clock.advance(Duration::from_secs(60));
+    /// assert_eq!(tokens.snapshot().available, 200);
+    /// hold.settle(300);
+    /// assert_eq!(tokens.snapshot().available, 1000);
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    ///
+    /// [`Duration::MAX`]: std::time::Duration::MAX
+    #[doc(alias = "estimate")]
+    pub fn hold(&self, charge: Charge) -> Hold {
+        let shared = self.shared().state_of(&charge);
+        let begun = shared.lock_on_time().hold(&charge);
+        Hold {
+            shared,
+            charge,
+            begun,
+        }
+    }
+}
+
+impl Hold {
+    /// Returns how much is held.
+    pub fn cost(&self) -> u64 {
+        self.begun.cost
+    }
+
+    /// Returns the charge, for [`follow`](RateLimiter::follow).
+    pub fn charge(&self) -> &Charge {
+        &self.charge
+    }
+
+    /// Charges what was used as of the beginning of the hold, and gives back the rest. It may be more than
+    /// what is held: then later calls wait for it, as after [`charge`](RateLimiter::charge). Waiters that
+    /// are due by this are admitted.
+    ///
+    /// # Examples
+    ///
+    /// See [`RateLimiter::hold`].
+    pub fn settle(mut self, used: u64) {
+        self.end(used);
+    }
+
+    fn end(&mut self, used: u64) {
+        let held = std::mem::take(&mut self.begun.cost);
+        self.shared.lock_on_time().settle(&self.begun, held, used);
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        match self.begun.cost {
+            0 => {}
+            cost => self.end(cost),
+        }
+    }
+}
+
+impl fmt::Debug for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hold")
+            .field("cost", &self.cost())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Locked<'_> {
+    fn hold(&mut self, charge: &Charge) -> Receipt {
+        let (now, cost) = (self.now, charge.cost());
+        // Before it is given back, which may serve waiters.
+        self.held += u128::from(cost);
+        self.give_back(charge, cost);
+        Receipt {
+            generation: self.generation,
+            ..self.rule.hold(now, cost)
+        }
+    }
+
+    fn settle(&mut self, hold: &Receipt, held: u64, used: u64) {
+        let (now, late) = (self.now, self.is_late());
+        match hold.generation == self.generation {
+            true => self.rule.charge_as_of(hold, used, now),
+            false => _ = self.rule.charge(now, used),
+        }
+        self.held -= u128::from(held);
+        self.head_changed(late);
+    }
+}
