@@ -125,7 +125,8 @@
 //! # drop(call("")); // It is not sent.
 //! ```
 //!
-//! `ThrottleMiddleware::by(|request| ..)` limits by host or route.
+//! `ThrottleMiddleware::by(|request| ..)` limits by host or route, and `release_after` leaves some time between two
+//! requests to a host.
 //!
 //! # Traps
 //!

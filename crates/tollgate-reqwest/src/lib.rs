@@ -58,27 +58,35 @@
 //!
 //! ```
 //! use std::sync::Arc;
+//! use std::time::Duration;
 //!
 //! use reqwest_middleware::ClientBuilder;
-//! use tollgate::{Keyed, Quota, RateLimiter, Semaphore, all};
+//! use tollgate::{Keyed, Quota, RateLimiter, Semaphore};
 //! use tollgate_reqwest::ThrottleMiddleware;
 //!
-//! // One request at once to each host, and 64 to all of them.
+//! // One request at once to each host, two seconds between two of them, and 64 to all hosts.
 //! let hosts = Arc::new(Keyed::semaphores(1));
-//! let slots = Arc::new(Semaphore::new(64));
 //! let by_host = ThrottleMiddleware::by(move |request| {
 //!     let host = request.url().host_str().unwrap_or_default().to_owned();
-//!     all((Arc::clone(&hosts).key_owned(host), Arc::clone(&slots)))
-//! });
+//!     Arc::clone(&hosts).key_owned(host)
+//! })
+//! .release_after(Duration::from_secs(2));
+//! let slots = ThrottleMiddleware::new(Arc::new(Semaphore::new(64)));
 //!
 //! // 30 searches a minute. Other routes have no such limit.
 //! let searches = Arc::new(RateLimiter::new(Quota::per_minute(30)));
 //! let by_route = ThrottleMiddleware::by(move |request| {
 //!     (request.url().path() == "/search").then(|| Arc::clone(&searches))
 //! });
-//! let client = ClientBuilder::new(reqwest::Client::new()).with(by_host).with(by_route).build();
+//! let client = ClientBuilder::new(reqwest::Client::new())
+//!     .with(by_host)
+//!     .with(slots)
+//!     .with(by_route)
+//!     .build();
 //! # drop(client);
 //! ```
+//!
+//! Put the narrow limits first, so that a request that waits for its host holds no slot of all.
 //!
 //! # Beside other middleware
 //!

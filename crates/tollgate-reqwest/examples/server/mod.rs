@@ -1,7 +1,6 @@
-//! A server on loopback for the examples. It answers every request but one, which it asks for a second of peace, and
-//! fails requests that are made at once with another one for the same page.
+//! A server on loopback for the examples: it asks for a second of peace once, and forbids what does not keep its rules.
 
-use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -13,12 +12,13 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::time::sleep;
 
-/// How many requests came, and until when the server wants no more.
+/// How many requests came, and until when the server wants no more: squares, and slow pages.
 #[derive(Default)]
 struct Api {
     requests: AtomicU32,
-    pages_at_once: AtomicU32,
     shut_until: Mutex<Option<Instant>>,
+    rest_until: Mutex<Option<Instant>>,
+    is_busy: AtomicBool,
 }
 
 /// Starts a server, and returns its URL. It ends with the process.
@@ -26,6 +26,7 @@ pub(crate) async fn start() -> String {
     let app = Router::new()
         .route("/square", get(square))
         .route("/page", get(page))
+        .route("/slow", get(slow))
         .with_state(Arc::new(Api::default()));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -48,13 +49,21 @@ async fn square(State(api): State<Arc<Api>>, Query(query): Query<Value>) -> Resp
 }
 
 /// One of five pages, with a number and the way to the next one.
-async fn page(State(api): State<Arc<Api>>, Query(query): Query<Value>) -> Response {
-    if api.pages_at_once.fetch_add(1, SeqCst) > 0 {
-        return StatusCode::FORBIDDEN.into_response();
-    }
-    sleep(Duration::from_millis(10)).await;
-    api.pages_at_once.fetch_sub(1, SeqCst);
+async fn page(Query(query): Query<Value>) -> Response {
     let number: u32 = query["number"].as_str().unwrap().parse().unwrap();
     let next = (number < 5).then(|| format!("/page?number={}", number + 1));
     Json(json!({ "items": [number, 10 * number], "next": next })).into_response()
+}
+
+/// A page that takes 10 ms. No other one may be asked for meanwhile, and for 50 ms after it.
+async fn slow(State(api): State<Arc<Api>>) -> Response {
+    let rest_until = *api.rest_until.lock().unwrap();
+    let rests = rest_until.is_some_and(|until| Instant::now() < until);
+    if rests || api.is_busy.swap(true, SeqCst) {
+        return StatusCode::FORBIDDEN.into_response();
+    }
+    sleep(Duration::from_millis(10)).await;
+    *api.rest_until.lock().unwrap() = Some(Instant::now() + Duration::from_millis(50));
+    api.is_busy.store(false, SeqCst);
+    "a page".into_response()
 }

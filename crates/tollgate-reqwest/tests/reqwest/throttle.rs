@@ -184,6 +184,35 @@ async fn new_of_a_dropped_request_returns_its_permit() {
     assert_eq!(server.times(), [0.0]);
 }
 
+/// After one that is answered, and after one that is dropped.
+#[tokio::test(start_paused = true)]
+async fn release_after_leaves_time_between_requests_to_a_host() {
+    let mut server = Server::new([]);
+    server.latency = SECOND;
+    let hosts = Arc::new(Keyed::<String, Semaphore>::semaphores(1));
+    let by_host = ThrottleMiddleware::by(move |request: &Request| {
+        let host = request.url().host_str().unwrap().to_owned();
+        Arc::clone(&hosts).key_owned(host)
+    });
+    let client = builder()
+        .with(by_host.release_after(2 * SECOND).clock(Clock::tokio()))
+        .with(ThrottleMiddleware::new(Arc::new(Semaphore::new(64))))
+        .with(server.clone())
+        .build();
+    let get = |url, limit| timeout(limit, client.get(url).send());
+    let (a, long) = ("http://a.test/", 60 * SECOND);
+    let jobs = [
+        get(a, long),
+        get("http://b.test/", long),
+        // It is sent after three seconds, and dropped half a second later.
+        get(a, Duration::from_millis(3500)),
+        get(a, long),
+    ];
+    let answers = join_all(jobs.map(|job| async { job.await.is_ok() })).await;
+    assert_eq!(answers, [true, true, false, true]);
+    assert_eq!(server.times(), [0.0, 0.0, 3.0, 5.5]);
+}
+
 #[tokio::test]
 async fn new_with_a_failing_request_returns_its_permit() {
     let slots = Arc::new(Semaphore::new(1));
