@@ -120,6 +120,36 @@ impl ServerLimits {
 }
 
 impl Window {
+    /// Returns how much the server has counted of its limit, for
+    /// [`RateLimiter::follow`](tollgate::RateLimiter::follow). `limit` is the one that the server is known to
+    /// have, if it does not say it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    /// use http::HeaderMap;
+    /// use tollgate::{Clock, Quota, RateLimiter};
+    /// use tollgate_tower::server_limits::ServerLimits;
+    ///
+    /// // 2 % less than the server's 100 a minute.
+    /// let limiter = RateLimiter::new(Quota::per_minute(98).burst(98)).clock(Clock::manual());
+    /// let charge = limiter.try_acquire()?;
+    /// // In place of a call, whose answer has these fields.
+    /// let mut headers = HeaderMap::new();
+    /// headers.insert("ratelimit", r#""default";r=40;t=36"#.parse()?);
+    ///
+    /// let server = ServerLimits::of(&headers, SystemTime::now());
+    /// if let Some(window) = server.requests {
+    ///     limiter.follow(&charge, window.used(100), window.reset_after.unwrap_or_default());
+    /// }
+    /// assert_eq!(limiter.snapshot().available, 38);
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn used(&self, limit: u64) -> u64 {
+        self.limit.unwrap_or(limit).saturating_sub(self.remaining)
+    }
+
     /// Returns the one with less left.
     fn tighter(self, other: Self) -> Self {
         let order = |window: &Self| (window.remaining, Reverse(window.reset_after));
