@@ -91,8 +91,8 @@
 //! # Beside other middleware
 //!
 //! - *reqwest-retry* repeats what fails for other reasons. Put it outside of everything else, so that each of its
-//!   attempts keeps the limits. It repeats refusals too, after [`RetryAfterMiddleware`] has given them up; its requests
-//!   then wait at the gate.
+//!   attempts keeps the limits. It repeats refusals too that [`RetryAfterMiddleware`] hands on, for example of a `POST`;
+//!   these attempts wait at the gate until the pause ends.
 //! - *reqwest-tracing* outside counts the wait as part of a request, and inside it does not.
 //! - *Redirects* are followed by reqwest itself, below all middleware: a request counts once, by its first URL. To count
 //!   each, set `redirect::Policy::none()` and follow them by hand.

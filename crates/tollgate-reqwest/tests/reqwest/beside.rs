@@ -36,19 +36,23 @@ async fn middleware_works_inside_of_retries_and_traces() {
     assert_eq!(server.times().len(), 22);
 }
 
-/// A refusal that ours hands on, because it asks for too long, is repeated by reqwest-retry, and that waits
-/// at the gate.
+/// A refusal that ours hands on, because the method may have an effect or the pause is too long, is repeated by
+/// reqwest-retry, and that waits at the gate.
 #[tokio::test(start_paused = true)]
 async fn middleware_holds_the_attempts_of_reqwest_retry() {
-    let server = Server::new([refusal(3600), refusal(3600)]);
-    let backoff = ExponentialBackoff::builder().build_with_max_retries(3);
-    let client = builder()
-        .with(RetryTransientMiddleware::new_with_policy(backoff))
-        .with(RetryAfterMiddleware::from(exact().max_wait(10 * SECOND)))
-        .with(server.clone())
-        .build();
-    let answer = client.get("http://a.test/").send().await.unwrap();
-    assert_eq!(answer.status(), 200);
-    assert_eq!(server.sent_in_pauses(), []);
-    assert_eq!(server.times().len(), 3);
+    for (method, seconds) in [("POST", 10), ("GET", 3600)] {
+        let server = Server::new([refusal(seconds), refusal(seconds)]);
+        // It waits for no longer than the pause.
+        let backoff = ExponentialBackoff::builder().retry_bounds(SECOND, 5 * SECOND);
+        let backoff = backoff.build_with_max_retries(3);
+        let client = builder()
+            .with(RetryTransientMiddleware::new_with_policy(backoff))
+            .with(RetryAfterMiddleware::from(exact().max_wait(10 * SECOND)))
+            .with(server.clone())
+            .build();
+        let request = client.request(method.parse().unwrap(), "http://a.test/");
+        assert_eq!(request.body("text").send().await.unwrap().status(), 200);
+        assert_eq!(server.sent_in_pauses(), [], "{method}");
+        assert_eq!(server.times(), [0.0, 10.0, 20.0], "{method}");
+    }
 }
