@@ -47,6 +47,32 @@ impl RateLimiter {
     /// charges at most that were not answered. What was charged before the first call counts as if the
     /// server had counted it.
     ///
+    /// # Spacing
+    ///
+    /// A client that always uses up what is left of a bucket or a log finds out by refusals when others take
+    /// something at once, or while it has no answer. A second limiter in front avoids most of these. It admits
+    /// no more than twice what is left, in the time in which the bucket refills, or in 3 seconds of a log of a
+    /// minute; so the server is left with something. A fixed window needs none.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Clock, Quota, RateLimiter};
+    ///
+    /// let clock = Clock::manual();
+    /// let limiter = RateLimiter::new(Quota::per_minute(98).burst(98)).clock(&clock);
+    /// let spacing = RateLimiter::new(Quota::per_minute(2 * 98)).clock(&clock);
+    ///
+    /// // As `all((spacing, limiter))` does.
+    /// spacing.try_acquire()?;
+    /// let charge = limiter.try_acquire()?;
+    /// // After the answer:
+    /// limiter.follow(&charge, 68, Duration::from_secs(41));
+    /// let left = limiter.snapshot().available;
+    /// spacing.set_quota(Quota::per_minute(2 * left.max(1)));
+    /// assert_eq!((left, spacing.quota()), (30, Quota::per_minute(60)));
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    ///
     /// # Examples
     ///
     /// ```

@@ -1,0 +1,138 @@
+//! Servers that count, in the most obvious way.
+
+use std::collections::VecDeque;
+
+use crate::world::{Counts, MINUTE, Nanos, World};
+
+/// A server with a quota of so many a minute.
+pub(crate) struct Server {
+    counts: Counts,
+    quota: u64,
+    /// The most that a bucket holds.
+    most: u64,
+    /// Of a fixed window: where its windows begin.
+    offset: Nanos,
+    window: u64,
+    count: u64,
+    /// Of a bucket: the tokens, in nanoseconds of a minute each, and when that was. Below zero, there are
+    /// debts of those whose requests always pass.
+    tokens: i128,
+    at: Nanos,
+    /// Of a log: when the requests of the last minute came.
+    log: VecDeque<Nanos>,
+}
+
+/// What a server says to a request.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Said {
+    pub(crate) admitted: bool,
+    pub(crate) remaining: u64,
+    pub(crate) reset_after: Nanos,
+    pub(crate) retry_after: Nanos,
+}
+
+impl Server {
+    pub(crate) fn new(world: &World) -> Self {
+        Self {
+            counts: world.counts,
+            quota: world.quota,
+            most: world.most(),
+            // Not where the windows of a limiter begin that knows nothing.
+            offset: 17_300_000_000,
+            window: 0,
+            count: 0,
+            tokens: i128::from(world.most()) * i128::from(MINUTE),
+            at: 0,
+            log: VecDeque::new(),
+        }
+    }
+
+    /// Counts a request if there is room, and says what remains.
+    pub(crate) fn ask(&mut self, now: Nanos) -> Said {
+        let admitted = self.remaining(now) > 0;
+        if admitted {
+            self.count(now);
+        }
+        Said {
+            admitted,
+            remaining: self.remaining(now),
+            reset_after: self.reset(now) - now,
+            retry_after: self.next(now) - now,
+        }
+    }
+
+    /// Counts a request of others, whether there is room or not.
+    pub(crate) fn count(&mut self, now: Nanos) {
+        self.pass(now);
+        match self.counts {
+            Counts::Window => self.count += 1,
+            Counts::Bucket => self.tokens -= i128::from(MINUTE),
+            Counts::Log => self.log.push_back(now),
+        }
+    }
+
+    pub(crate) fn remaining(&mut self, now: Nanos) -> u64 {
+        self.pass(now);
+        match self.counts {
+            Counts::Window => self.quota.saturating_sub(self.count),
+            Counts::Bucket => (self.tokens.max(0) / i128::from(MINUTE)) as u64,
+            Counts::Log => self.quota.saturating_sub(self.log.len() as u64),
+        }
+    }
+
+    /// Returns when the next request is admitted if none is now, and otherwise when one more remains.
+    pub(crate) fn next(&mut self, now: Nanos) -> Nanos {
+        self.pass(now);
+        match self.counts {
+            Counts::Window => self.reset(now),
+            Counts::Bucket => {
+                let token = i128::from(MINUTE);
+                let lacking = match self.tokens < 0 {
+                    true => token - self.tokens,
+                    false => token - self.tokens % token,
+                };
+                now + (lacking / i128::from(self.quota)) as Nanos + 1
+            }
+            Counts::Log => {
+                let over = (self.log.len() as u64).saturating_sub(self.quota);
+                // Of an empty log, nothing leaves.
+                let leaves = self.log.get(over as usize).copied();
+                leaves.unwrap_or(now) + MINUTE
+            }
+        }
+    }
+
+    /// Returns when the window ends, or all is available.
+    fn reset(&mut self, now: Nanos) -> Nanos {
+        match self.counts {
+            Counts::Window => (self.window + 1) * MINUTE - self.offset,
+            Counts::Bucket => {
+                let full = i128::from(self.most) * i128::from(MINUTE);
+                now + ((full - self.tokens) / i128::from(self.quota)) as Nanos
+            }
+            Counts::Log => self.log.back().map_or(now, |at| at + MINUTE),
+        }
+    }
+
+    fn pass(&mut self, now: Nanos) {
+        match self.counts {
+            Counts::Window => {
+                let window = (now + self.offset) / MINUTE;
+                if window != self.window {
+                    (self.window, self.count) = (window, 0);
+                }
+            }
+            Counts::Bucket => {
+                let full = i128::from(self.most) * i128::from(MINUTE);
+                let refilled = i128::from(self.quota) * i128::from(now - self.at);
+                (self.tokens, self.at) = (full.min(self.tokens + refilled), now);
+            }
+            Counts::Log => {
+                let is_past = |at: &Nanos| at + MINUTE <= now;
+                while self.log.front().is_some_and(is_past) {
+                    self.log.pop_front();
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! The simulation: a client with endless demand, 64 requests under way at most, at a server that others
+//! use as well. Pure and discrete: nothing but the seed and the client decides what happens.
+//!
+//! 1. The server counts a request when it arrives, 5 to 25 ms after it was sent, and says then what remains.
+//!    The client sees the answer when the latency is over.
+//! 2. A refusal with `Retry-After` stops the client for that long, as `RetryAfterLayer` does.
+//! 3. A client that knows the count of the server sends as soon as more remains than is on the way. What it
+//!    gets is what the server would have given.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use oorandom::Rand64;
+use tollgate::{Charge, Clock, ManualClock, Quota, RateLimiter};
+
+use crate::server::{Said, Server};
+use crate::world::{Counts, Latency, MINUTE, Nanos, Others, SECOND, World};
+
+/// The requests that may be under way.
+const SLOTS: u64 = 64;
+
+/// How long a request takes to the server, at least, and how much longer at most.
+const SHORTEST_WAY: Nanos = SECOND / 200;
+const WAYS_DIFFER: Nanos = SECOND / 50;
+
+/// The times at which counting begins and ends.
+const COUNTED: (Nanos, Nanos) = (2 * MINUTE, 22 * MINUTE);
+
+/// How a client decides when to send.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Kind {
+    /// By the count of the server.
+    Knows,
+    /// By a limiter that follows what the server says.
+    Follows,
+    /// By such a limiter, and not faster than by what it has left in a while.
+    Spaced,
+}
+
+/// What came of a run.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Outcome {
+    pub(crate) admitted: u64,
+    pub(crate) refused: u64,
+}
+
+impl Outcome {
+    /// In percent of all requests.
+    pub(crate) fn refused(self) -> f64 {
+        100.0 * self.refused as f64 / (self.refused + self.admitted) as f64
+    }
+}
+
+/// A request under way.
+struct Request {
+    charge: Option<Charge>,
+    answered: Nanos,
+    said: Said,
+}
+
+enum Event {
+    /// The client perhaps sends.
+    Look,
+    /// So many requests of others arrive.
+    Others(u64),
+    Arrive(Request),
+    Answer(Request),
+}
+
+struct Simulation {
+    world: World,
+    kind: Kind,
+    server: Server,
+    clock: ManualClock,
+    limiter: RateLimiter,
+    spacing: RateLimiter,
+    /// By tick, and then by number.
+    events: BTreeMap<(Nanos, u64), Event>,
+    number: u64,
+    random: Rand64,
+    under_way: u64,
+    on_the_way: u64,
+    /// Until when a refusal has stopped the client.
+    stopped: Nanos,
+    /// When the client looks next.
+    looks: Nanos,
+    outcome: Outcome,
+}
+
+/// Runs a client in a world.
+pub(crate) fn run(world: &World, kind: Kind, seed: u64) -> Outcome {
+    let clock = Clock::manual();
+    let limiter = match kind {
+        Kind::Spaced => world.limiter(100, 1),
+        _ => world.limiter(50, 2),
+    };
+    let mut simulation = Simulation {
+        world: *world,
+        kind,
+        server: Server::new(world),
+        limiter: limiter.clock(&clock),
+        spacing: RateLimiter::new(Quota::UNLIMITED).clock(&clock),
+        clock,
+        events: BTreeMap::new(),
+        number: 0,
+        random: Rand64::new(u128::from(seed)),
+        under_way: 0,
+        on_the_way: 0,
+        stopped: 0,
+        looks: Nanos::MAX,
+        outcome: Outcome::default(),
+    };
+    simulation.others(seed);
+    simulation.run();
+    simulation.outcome
+}
+
+impl Simulation {
+    fn at(&mut self, tick: Nanos, event: Event) {
+        self.number += 1;
+        self.events.insert((tick, self.number), event);
+    }
+
+    /// Adds the requests of others, which are the same for all clients.
+    fn others(&mut self, seed: u64) {
+        let mut random = Rand64::new(u128::from(seed) << 64);
+        let each = 2 * MINUTE / self.world.quota;
+        let mut tick = 0;
+        while tick < COUNTED.1 {
+            let (after, count) = match self.world.others {
+                Others::Nobody => return,
+                Others::Steady => (each * 9 / 10 + random.rand_range(0..each / 5), 1),
+                Others::Bursts => {
+                    let after = 5 * SECOND + random.rand_range(0..10 * SECOND);
+                    (after, self.world.quota / 12)
+                }
+            };
+            tick += after;
+            self.at(tick, Event::Others(count));
+        }
+    }
+
+    fn run(&mut self) {
+        self.at(0, Event::Look);
+        while let Some(((tick, _), event)) = self.events.pop_first() {
+            if tick >= COUNTED.1 {
+                return;
+            }
+            let passed = tick - self.now();
+            self.clock.advance(Duration::from_nanos(passed));
+            match event {
+                Event::Look => {
+                    if tick == self.looks {
+                        self.looks = Nanos::MAX;
+                    }
+                }
+                Event::Others(count) => {
+                    for _ in 0..count {
+                        self.server.count(tick);
+                    }
+                }
+                Event::Arrive(request) => self.arrive(tick, request),
+                Event::Answer(request) => self.answer(tick, request),
+            }
+            self.send(tick);
+        }
+    }
+
+    fn now(&self) -> Nanos {
+        self.clock.now().as_nanos()
+    }
+
+    fn arrive(&mut self, now: Nanos, mut request: Request) {
+        self.on_the_way -= 1;
+        request.said = self.server.ask(now);
+        if now >= COUNTED.0 {
+            self.outcome.admitted += u64::from(request.said.admitted);
+            self.outcome.refused += u64::from(!request.said.admitted);
+        }
+        self.at(request.answered, Event::Answer(request));
+    }
+
+    fn answer(&mut self, now: Nanos, request: Request) {
+        self.under_way -= 1;
+        let (said, Some(charge)) = (request.said, request.charge) else {
+            return;
+        };
+        if !said.admitted {
+            self.stopped = self.stopped.max(now + said.retry_after);
+        }
+        let used = self.world.most() - said.remaining;
+        let reset_after = Duration::from_nanos(said.reset_after + WAYS_DIFFER);
+        self.limiter.follow(&charge, used, reset_after);
+    }
+
+    fn send(&mut self, now: Nanos) {
+        while self.under_way < SLOTS {
+            let charge = match self.enter(now) {
+                Ok(charge) => charge,
+                Err(tick) => return self.look(tick.max(now + 1)),
+            };
+            self.under_way += 1;
+            self.on_the_way += 1;
+            let latency = match self.world.latency {
+                Latency::Constant(latency) => latency,
+                Latency::Spread => (5e7 * 600_f64.powf(self.random.rand_float())) as Nanos,
+            };
+            let way = SHORTEST_WAY + self.random.rand_range(0..WAYS_DIFFER);
+            let request = Request {
+                charge,
+                answered: now + latency,
+                said: Said::default(),
+            };
+            self.at(now + way, Event::Arrive(request));
+        }
+    }
+
+    /// Looks again at this tick, or earlier.
+    fn look(&mut self, tick: Nanos) {
+        if tick < self.looks {
+            self.looks = tick;
+            self.at(tick, Event::Look);
+        }
+    }
+
+    /// Returns the charge of a request that may be sent, or when to look again.
+    fn enter(&mut self, now: Nanos) -> Result<Option<Charge>, Nanos> {
+        if self.kind == Kind::Knows {
+            return match self.server.remaining(now) > self.on_the_way {
+                true => Ok(None),
+                false => Err(self.server.next(now)),
+            };
+        }
+        if now < self.stopped {
+            return Err(self.stopped);
+        }
+        if self.kind == Kind::Spaced {
+            self.space();
+        }
+        let later = |after: Option<Duration>| {
+            let after = after.map_or(MINUTE, |after| after.as_nanos() as Nanos);
+            now + after
+        };
+        let spaced = self.spacing.try_acquire();
+        let spaced = spaced.map_err(|refused| later(refused.retry_after()))?;
+        let charge = self.limiter.try_acquire();
+        charge.map(Some).map_err(|refused| {
+            self.spacing.refund(spaced);
+            later(refused.retry_after())
+        })
+    }
+
+    /// Lets no more pass in a while than twice what is left: in the time in which the bucket refills, and for
+    /// a log in three seconds. All of a fixed window may be used at its beginning.
+    fn space(&mut self) {
+        let left = self.limiter.snapshot().available.max(1);
+        let period = match self.world.counts {
+            Counts::Window => return,
+            Counts::Bucket => MINUTE * self.world.percent / 100,
+            Counts::Log => 3 * SECOND,
+        };
+        let quota = Quota::new(2 * left, Duration::from_nanos(period));
+        if self.spacing.quota() != quota {
+            self.spacing.set_quota(quota);
+        }
+    }
+}
