@@ -14,7 +14,7 @@ pub(crate) enum Counts {
     Estimates,
     /// By a bucket, from which a call takes what it uses.
     Used,
-    /// What was used by the calls that came in the last minute.
+    /// The estimates of the calls that came in the last minute, or what they have used once that is known.
     InAnyMinute,
 }
 
@@ -92,6 +92,17 @@ impl Count {
         }
     }
 
+    /// Gives back what a call has not used, that arrived then.
+    fn give_back(&mut self, arrived: Instant, excess: f64) {
+        self.settle();
+        if !self.in_any_minute {
+            self.level = (self.level - excess).max(0.0);
+        } else if let Some((_, cost)) = self.log.iter_mut().find(|(at, _)| *at == arrived) {
+            *cost -= excess;
+            self.level -= excess;
+        }
+    }
+
     fn remaining(&self) -> u64 {
         (self.limit - self.level).max(0.0) as u64
     }
@@ -163,27 +174,44 @@ impl Provider {
     pub(crate) async fn call(&self, prompt: Prompt) -> Response<u64> {
         let way = self.state.lock().expect("nothing panics").between(10, 30);
         sleep(Duration::from_millis(way)).await;
+        let arrived = Instant::now();
         let (answer, admitted) = self.arrive(prompt);
         if admitted {
             sleep(Duration::from_millis(10 * prompt.answer)).await;
             let mut state = self.state.lock().expect("nothing panics");
             state.totals.tokens += prompt.used() as f64;
-            if let Counts::Estimates = self.counts {
-                state.tokens.settle();
-                let excess = (prompt.at_most() - prompt.used()) as f64;
-                state.tokens.level = (state.tokens.level - excess).max(0.0);
+            if !matches!(self.counts, Counts::Used) {
+                let excess = prompt.at_most() - prompt.used();
+                state.tokens.give_back(arrived, excess as f64);
             }
         }
         sleep(Duration::from_millis(20)).await;
         answer
     }
 
+    /// Waits until a call would be admitted: as a client could that knew all that the provider knows.
+    pub(crate) async fn room(&self, prompt: Prompt) {
+        while !self.has_room(prompt) {
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    fn has_room(&self, prompt: Prompt) -> bool {
+        let mut state = self.state.lock().expect("nothing panics");
+        state.requests.fits(1.0) & state.tokens.fits(self.cost(prompt))
+    }
+
+    fn cost(&self, prompt: Prompt) -> f64 {
+        let cost = match self.counts {
+            Counts::Estimates | Counts::InAnyMinute => prompt.at_most(),
+            Counts::Used => prompt.used(),
+        };
+        cost as f64
+    }
+
     fn arrive(&self, prompt: Prompt) -> (Response<u64>, bool) {
         let mut state = self.state.lock().expect("nothing panics");
-        let cost = match self.counts {
-            Counts::Estimates => prompt.at_most(),
-            Counts::Used | Counts::InAnyMinute => prompt.used(),
-        } as f64;
+        let cost = self.cost(prompt);
         let admitted = state.requests.fits(1.0) & state.tokens.fits(cost);
         if admitted {
             state.requests.add(1.0);

@@ -28,6 +28,7 @@ pub mod cap_parallel_uploads;
 pub mod choose_an_algorithm;
 pub mod find_the_right_limit;
 pub mod limit_an_api_client;
+pub mod limit_an_llm_client;
 pub mod per_tenant_limits;
 pub mod share_a_limit;
 pub mod test_code_that_waits;
