@@ -2,20 +2,27 @@
 
 use std::ops::Deref;
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
-use crate::wait_queue::WaiterId;
+use crate::sync::{Mutex, MutexGuard, lock};
+use crate::wait_queue::{WaitQueue, WaiterId, lock_if_served};
 
 /// A semaphore or a pool. It is public because futures name it, and sealed by its private module.
 pub trait Drains {
-    /// Joins the queue for the next moment at which no permit is held, unless that is now.
-    fn join_idle(&self, waker: &Waker) -> Option<WaiterId>;
+    /// What its lock guards.
+    type State;
 
-    /// Checks whether the moment has come, and takes the id if so.
-    fn look_idle(&self, id: &mut Option<WaiterId>, waker: &Waker) -> Poll<()>;
+    /// Returns its lock.
+    fn state(&self) -> &Mutex<Self::State>;
 
-    /// Gives up a place in that queue.
-    fn leave_idle(&self, id: &WaiterId);
+    /// Returns the queue for the next moment at which no permit is held.
+    fn idlers(state: &mut Self::State) -> &mut WaitQueue<()>;
+
+    /// Returns whether a permit is held, and has the queue looked at when one returns.
+    fn must_wait(&self, state: &mut Self::State) -> bool;
+
+    /// Serves the queues, then unlocks and wakes.
+    fn settle<'a>(&'a self, state: MutexGuard<'a, Self::State>);
 }
 
 /// The future of [`Semaphore::wait_idle`](crate::Semaphore::wait_idle),
@@ -41,22 +48,32 @@ impl<S: Deref<Target: Drains>> Future for WaitIdle<S> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let Self { source, id } = &mut *self;
+        let (waker, Self { source, id }) = (context.waker(), &mut *self);
         if id.is_some() {
-            return source.look_idle(id, context.waker());
+            return match lock_if_served(source.state(), S::Target::idlers, id, waker) {
+                None => Poll::Pending,
+                Some(_) => Poll::Ready(()),
+            };
         }
-        *id = source.join_idle(context.waker());
-        match id {
-            Some(_) => Poll::Pending,
-            None => Poll::Ready(()),
+        // Cloned before and dropped after the lock.
+        let waker = waker.clone();
+        let mut state = lock(source.state());
+        if !source.must_wait(&mut state) {
+            source.settle(state);
+            return Poll::Ready(());
         }
+        *id = Some(S::Target::idlers(&mut state).push((), waker));
+        Poll::Pending
     }
 }
 
 impl<S: Deref<Target: Drains>> Drop for WaitIdle<S> {
     fn drop(&mut self) {
         if let Some(id) = self.id.take() {
-            self.source.leave_idle(&id);
+            let mut state = lock(self.source.state());
+            let waker = S::Target::idlers(&mut state).withdraw(&id);
+            self.source.settle(state);
+            drop(waker);
         }
     }
 }

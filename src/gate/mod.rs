@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::acquire::Acquire;
+pub(crate) use self::acquire::Acquire;
 use self::state::{OPEN, State};
 use crate::error::AcquireError;
 use crate::first_use::too_late;

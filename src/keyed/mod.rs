@@ -34,6 +34,9 @@ const DEFAULT_KEYS: usize = 100_000;
 /// Keys need no registration; a key that was never used, or has no backlog any more, has its whole
 /// burst or all its permits.
 ///
+/// A map is not `Clone`: share it in a `static`, by reference, or in an `Arc`, of which
+/// [`key_owned`](Self::key_owned) takes one.
+///
 /// # Fairness
 ///
 /// Each key has its own first-in first-out wait queue, like that of the
@@ -171,6 +174,17 @@ pub trait Kind: KeyLimit {}
 
 impl<T: KeyLimit> Kind for T {}
 
+/// No map is one. This says so to those who call `clone`; otherwise the compiler proposes `close`.
+#[doc(hidden)]
+impl<K, T: Kind, S> Clone for Keyed<K, T, S>
+where
+    Self: kind::InAnArc,
+{
+    fn clone(&self) -> Self {
+        kind::InAnArc::handle(self)
+    }
+}
+
 /// Of no name outside of this module, so that the trait is implemented here only.
 mod kind {
     use std::fmt;
@@ -182,6 +196,16 @@ mod kind {
     use crate::error::AcquireError;
     use crate::limit_status::LimitStatus;
     use crate::time::Tick;
+
+    /// What a map would be if a clone of it were another handle.
+    #[diagnostic::on_unimplemented(
+        message = "a `Keyed` has no `clone`: put it in an `Arc`, and clone that",
+        label = "the map itself, not a handle of it",
+        note = "`let map = Arc::new(map);` and then `Arc::clone(&map)`; or put it in a `static`"
+    )]
+    pub trait InAnArc {
+        fn handle(&self) -> Self;
+    }
 
     /// What [`Kind`](super::Kind) consists of. No other crate can name it.
     pub trait KeyLimit: Sized + 'static {

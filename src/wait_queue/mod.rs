@@ -50,7 +50,7 @@ const NONE: u32 = u32::MAX;
 const AT_ONCE: usize = 128;
 
 /// Waiters in the order in which they joined, each with a request of type `C`.
-pub(crate) struct WaitQueue<C> {
+pub struct WaitQueue<C> {
     chunks: Vec<Chunk<C>>,
     head: u32,
     tail: u32,

@@ -5,10 +5,12 @@
 //!    time.
 //! 2. A slot is reused once its permit is released. A shard never shrinks.
 //! 3. The lock of a shard is held for some nanoseconds, and no foreign code runs under it.
+//! 4. A label is that of a list, so that no permit pays for it. The list that was there first knows those
+//!    with labels, weakly, and each of them knows it.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 #[cfg(feature = "tokio")]
@@ -31,8 +33,8 @@ thread_local! {
 /// An [`Observer`] that lists the permits that are held now: since when, and where each was
 /// acquired. It finds the permit that is held too long, and the code that holds it.
 ///
-/// A clone is another handle of the same list. The [`Debug`](fmt::Debug) form is a table, oldest
-/// first.
+/// A clone is another handle of the same list. A handle with a [label](Self::labelled) says for whom its
+/// permits are. The [`Debug`](fmt::Debug) form is a table, oldest first.
 ///
 /// # Cost
 ///
@@ -75,6 +77,8 @@ pub struct Holder {
     pub since: Tick,
     /// How long it has been held.
     pub held: Duration,
+    /// The [label](Holders::labelled) of the handle that it was acquired with.
+    pub label: Option<Arc<str>>,
     task: Task,
 }
 
@@ -99,14 +103,19 @@ fn current_task() -> Task {
     None
 }
 
-/// Locks a shard. A panic under the lock leaves it consistent.
-fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
-    shard.lock().unwrap_or_else(PoisonError::into_inner)
+/// Locks a mutex. A panic under the lock leaves its value consistent.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 struct List {
     name: Box<str>,
     clock: Clock,
+    label: Option<Arc<str>>,
+    /// The first list, if this is another one with a label.
+    first: Option<Arc<List>>,
+    /// The other lists, if this is the first.
+    others: Mutex<Vec<Weak<List>>>,
     shards: [Padded<Mutex<Shard>>; SHARDS],
 }
 
@@ -137,21 +146,64 @@ pub struct HolderId {
 impl Holders {
     /// Creates an empty list, on [`Clock::default`]. The name is part of the debug form.
     pub fn new(name: impl Into<String>) -> Self {
-        Self::with(name.into().into(), Clock::default())
+        Self::with(name.into().into(), Clock::default(), None, None)
     }
 
-    /// Creates an empty list with the same name on this clock.
+    /// Creates an empty list with the same name and label on this clock.
     #[must_use]
     pub fn clock(self, clock: impl Into<Clock>) -> Self {
-        Self::with(self.0.name.clone(), clock.into())
+        let (name, label) = (self.0.name.clone(), self.0.label.clone());
+        Self::with(name, clock.into(), label, None)
     }
 
-    fn with(name: Box<str>, clock: Clock) -> Self {
+    fn with(
+        name: Box<str>,
+        clock: Clock,
+        label: Option<Arc<str>>,
+        first: Option<Arc<List>>,
+    ) -> Self {
         Self(Arc::new(List {
             name,
             clock,
+            label,
+            first,
+            others: Mutex::default(),
             shards: Default::default(),
         }))
+    }
+
+    /// Returns a handle of the same list that gives its permits a label, for example the tenant or the job
+    /// that they are for. It replaces the label of this handle.
+    ///
+    /// An entry costs the same with and without a label. The handle takes about 2,200 bytes, until the last
+    /// clone of it and the last of its permits are dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::Semaphore;
+    /// use tollgate_observe::{Holders, Observed};
+    ///
+    /// let (uploads, holders) = (Semaphore::new(8), Holders::new("uploads"));
+    /// let of_ann = Observed::new(&uploads, holders.labelled("ann"));
+    /// let _permit = of_ann.try_acquire()?;
+    /// assert_eq!(holders.list()[0].label.as_deref(), Some("ann"));
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    #[must_use]
+    pub fn labelled(&self, label: impl Into<Arc<str>>) -> Self {
+        let first = self.first();
+        let (name, clock) = (first.name.clone(), first.clock.clone());
+        let other = Self::with(name, clock, Some(label.into()), Some(Arc::clone(first)));
+        let mut others = lock(&first.others);
+        others.retain(|other| other.strong_count() > 0);
+        others.push(Arc::downgrade(&other.0));
+        drop(others);
+        other
+    }
+
+    fn first(&self) -> &Arc<List> {
+        self.0.first.as_ref().unwrap_or(&self.0)
     }
 
     /// Returns all holders, the oldest first.
@@ -159,16 +211,22 @@ impl Holders {
     /// The shards are visited one after the other, so a permit that is acquired or released
     /// meanwhile may be listed or not.
     pub fn list(&self) -> Vec<Holder> {
-        let now = self.0.clock.now();
+        let first = self.first();
+        let now = first.clock.now();
+        let mut lists = vec![Arc::clone(first)];
+        lists.extend(lock(&first.others).iter().filter_map(Weak::upgrade));
         let mut holders = Vec::new();
-        for shard in &self.0.shards {
-            let shard = lock(&shard.0);
-            holders.extend(shard.slots.iter().flatten().map(|slot| Holder {
-                place: slot.place,
-                since: slot.since,
-                held: now.saturating_since(slot.since),
-                task: slot.task,
-            }));
+        for list in lists {
+            for shard in &list.shards {
+                let shard = lock(&shard.0);
+                holders.extend(shard.slots.iter().flatten().map(|slot| Holder {
+                    place: slot.place,
+                    since: slot.since,
+                    held: now.saturating_since(slot.since),
+                    label: list.label.clone(),
+                    task: slot.task,
+                }));
+            }
         }
         holders.sort_by_key(|holder| holder.since);
         holders
@@ -230,12 +288,13 @@ impl fmt::Debug for Holders {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let holders = self.list();
         write!(f, "{} holders of {}", holders.len(), self.0.name)?;
-        for Holder {
-            place, held, task, ..
-        } in holders
-        {
+        for holder in holders {
+            let Holder { place, held, .. } = holder;
             write!(f, "\n{held:>12.3?}  {place}")?;
-            if let Some(task) = task {
+            if let Some(label) = holder.label {
+                write!(f, "  {label}")?;
+            }
+            if let Some(task) = holder.task {
                 write!(f, "  task {task}")?;
             }
         }

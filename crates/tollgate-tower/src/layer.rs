@@ -24,22 +24,25 @@ use tollgate::throttle::{Adaptive, Inspect, Throttle, TryThrottle};
 ///
 /// ```
 /// use std::sync::Arc;
+/// use std::time::Duration;
 ///
 /// use axum::Router;
 /// use axum::routing::get;
 /// use tollgate_tower::ThrottleLayer;
 /// use tollgate::{Semaphore, all};
 ///
-/// // 64 requests at once, 8 of them reports; 256 more may wait.
+/// // 64 requests at once, 8 of them reports; 256 more may wait, of them 16 for reports; and none for
+/// // longer than 2 seconds.
+/// const PATIENCE: Duration = Duration::from_secs(2);
 /// let everything = Arc::new(Semaphore::new(64).max_waiters(256));
-/// let reports = Arc::new(Semaphore::new(8));
+/// let reports = Arc::new(Semaphore::new(8).max_waiters(16));
 /// let app: Router = Router::new()
 ///     .route("/users", get(async || "users"))
-///     .layer(ThrottleLayer::new(Arc::clone(&everything)))
+///     .layer(ThrottleLayer::new(Arc::clone(&everything)).timeout(PATIENCE))
 ///     .merge(
 ///         Router::new()
 ///             .route("/report", get(async || "a report"))
-///             .layer(ThrottleLayer::new(all((reports, everything)))),
+///             .layer(ThrottleLayer::new(all((reports, everything))).timeout(PATIENCE)),
 ///     );
 /// ```
 #[derive(Clone)]
@@ -65,19 +68,22 @@ type TryEnter<T> = fn(&T) -> Result<<T as Throttle>::Permit, AcquireError>;
 
 /// One throttle for all requests.
 impl<T: Throttle> ThrottleLayer<T> {
-    /// Creates a layer whose requests wait until the throttle admits them. To bound the number of
-    /// waiters, bound the queue of the throttle, for example with
+    /// Creates a layer whose requests wait until the throttle admits them, **without a bound** of its own.
+    /// To bound the number of waiters, bound the queue of the throttle, for example with
     /// [`max_waiters`](tollgate::Semaphore::max_waiters). To bound the wait, add a
-    /// [`timeout`](Self::timeout).
+    /// [`timeout`](Self::timeout). A server that is overloaded needs both.
     ///
     /// # Examples
     ///
     /// ```
     /// use std::sync::Arc;
+    /// use std::time::Duration;
     /// use tollgate::Semaphore;
     /// use tollgate_tower::ThrottleLayer;
     ///
-    /// let layer = ThrottleLayer::new(Arc::new(Semaphore::new(64).max_waiters(256)));
+    /// // 64 requests at once; 256 more wait, each for 2 seconds at most.
+    /// let slots = Arc::new(Semaphore::new(64).max_waiters(256));
+    /// let layer = ThrottleLayer::new(slots).timeout(Duration::from_secs(2));
     /// ```
     #[doc(alias = "concurrency_limit")]
     #[doc(alias = "rate_limit")]

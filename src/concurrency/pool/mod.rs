@@ -30,7 +30,7 @@ use crate::snapshot::Snapshot;
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::time::{Clock, Tick};
 use crate::wait::{BoxFuture, Polled, Waiting};
-use crate::wait_queue::{WaiterId, lock_if_served, serve_and_wake};
+use crate::wait_queue::{WaitQueue, WaiterId, lock_if_served, serve_and_wake};
 
 /// Limits callers to the number of items: a throttle whose permits each hold an item.
 ///
@@ -310,7 +310,7 @@ impl<T> Pool<T> {
         };
         let (make, checks) = (Box::new(checked), true);
         self.make = Some(Make::Later { make, checks });
-        lock(&self.state).look(true);
+        lock(&self.state).look();
         self
     }
 
@@ -346,7 +346,7 @@ impl<T> Pool<T> {
             "a pool that cannot make items cannot drop one after {timeout:?}"
         );
         self.idle_timeout = Some(timeout);
-        lock(&self.state).look(false);
+        lock(&self.state).look();
         self
     }
 
@@ -693,14 +693,14 @@ impl<T> Queued for Pool<T> {
 
     #[inline]
     fn take_now(&self, _: u32) -> Option<Option<T>> {
-        lock(&self.state).try_take(true).ok()
+        lock(&self.state).try_take().ok()
     }
 
     fn join(&self, _: u32, id: &mut Option<WaiterId>, waker: &Waker) -> Polled<Option<T>> {
         // The waker is cloned before and dropped after the lock, under which no foreign code runs.
         let waker = waker.clone();
         let mut state = lock(&self.state);
-        match state.try_take(true) {
+        match state.try_take() {
             Err(ErrorKind::NoPermits) => {
                 *id = Some(state.waiters.push((), waker));
                 Poll::Pending
@@ -732,27 +732,23 @@ impl<T> Queued for Pool<T> {
 }
 
 impl<T> Drains for Pool<T> {
-    fn join_idle(&self, waker: &Waker) -> Option<WaiterId> {
-        let waker = waker.clone();
-        let mut state = lock(&self.state);
-        match state.taken {
-            0 => None,
-            _ => Some(state.push_idler(waker)),
-        }
+    type State = State<T>;
+
+    fn state(&self) -> &Mutex<State<T>> {
+        &self.state
     }
 
-    fn look_idle(&self, id: &mut Option<WaiterId>, waker: &Waker) -> Poll<()> {
-        match lock_if_served(&self.state, |state| &mut state.idlers, id, waker) {
-            None => Poll::Pending,
-            Some(_) => Poll::Ready(()),
-        }
+    fn idlers(state: &mut State<T>) -> &mut WaitQueue<()> {
+        &mut state.idlers
     }
 
-    fn leave_idle(&self, id: &WaiterId) {
-        let mut state = lock(&self.state);
-        let waker = state.idlers.withdraw(id);
+    fn must_wait(&self, state: &mut State<T>) -> bool {
+        state.special = true;
+        state.taken > 0
+    }
+
+    fn settle<'a>(&'a self, state: MutexGuard<'a, State<T>>) {
         self.settle(state);
-        drop(waker);
     }
 }
 

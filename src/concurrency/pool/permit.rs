@@ -30,7 +30,7 @@ impl<S: Deref<Target = Pool<T>>, T> Permit<S, T> {
     /// Takes an item that exists, or that can be made without waiting.
     #[inline]
     pub(in crate::concurrency) fn try_new(pool: S) -> Result<Self, AcquireError> {
-        let found = lock(&pool.state).try_take(false);
+        let found = lock(&pool.state).try_take();
         match found {
             Ok(Some(item)) => Ok(Self::new(pool, Some(item))),
             Ok(None) => Self::new(pool, None).made_now(),
@@ -47,11 +47,12 @@ impl<S: Deref<Target = Pool<T>>, T> Permit<S, T> {
     /// Adds an idle item that needs no check, or makes one, if that requires no waiting.
     #[inline(never)]
     pub(super) fn made_now(self) -> Result<Self, AcquireError> {
-        let item = match (self.pool.take_idle(), &self.pool.make) {
-            (Some(item), _) => item,
-            (None, Some(Make::Now(make))) => make(),
-            _ => return Err(AcquireError::new(ErrorKind::NoPermits)),
+        let item = match &self.pool.make {
+            Some(Make::Later { checks: true, .. }) => None,
+            Some(Make::Now(make)) => self.pool.take_idle().or_else(|| Some(make())),
+            _ => self.pool.take_idle(),
         };
+        let item = item.ok_or_else(|| AcquireError::new(ErrorKind::NoPermits))?;
         Ok(self.with(item))
     }
 

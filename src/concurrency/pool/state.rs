@@ -20,14 +20,13 @@
 //!    value.
 
 use std::collections::VecDeque;
-use std::task::Waker;
 
 use crate::error::ErrorKind;
 use crate::time::Tick;
-use crate::wait_queue::{WaitQueue, WaiterId, WakeList};
+use crate::wait_queue::{WaitQueue, WakeList};
 
 /// The items, the places and the queue.
-pub(super) struct State<T> {
+pub struct State<T> {
     /// First-in first-out.
     idle: VecDeque<T>,
     /// When each of them was returned, if the pool has an idle timeout.
@@ -42,8 +41,6 @@ pub(super) struct State<T> {
     pub(super) closed: bool,
     /// Whether idle items have to be looked at before they are used.
     looks: bool,
-    /// Whether that takes a wait.
-    pub(super) checks: bool,
     pub(super) waiters: WaitQueue<()>,
     /// The waiters for the moment at which no caller has a place.
     pub(super) idlers: WaitQueue<()>,
@@ -62,41 +59,32 @@ impl<T> State<T> {
             special: false,
             closed: false,
             looks: false,
-            checks: false,
             waiters: WaitQueue::new(),
             idlers: WaitQueue::new(),
             idle_until: 0,
         }
     }
 
-    /// Has idle items looked at before they are used, by a check if `checks` says so.
-    pub(super) fn look(&mut self, checks: bool) {
+    /// Has idle items looked at before they are used.
+    pub(super) fn look(&mut self) {
         (self.special, self.looks) = (true, true);
-        self.checks |= checks;
-    }
-
-    /// Joins the waiters for the moment at which no caller has a place.
-    pub(super) fn push_idler(&mut self, waker: Waker) -> WaiterId {
-        self.special = true;
-        self.idlers.push((), waker)
     }
 
     /// Takes a place now, with its item. `None` means that it [may have an idle item](Self::pop_idle), or
-    /// the item has to be made. `waits` says whether the caller can wait for a check.
+    /// the item has to be made.
     #[inline]
-    pub(super) fn try_take(&mut self, waits: bool) -> Result<Option<T>, ErrorKind> {
+    pub(super) fn try_take(&mut self) -> Result<Option<T>, ErrorKind> {
         match self.special {
             false => self.take_place(true),
-            true => self.try_take_special(waits),
+            true => self.try_take_special(),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn try_take_special(&mut self, waits: bool) -> Result<Option<T>, ErrorKind> {
+    fn try_take_special(&mut self) -> Result<Option<T>, ErrorKind> {
         match self.closed {
             true => Err(ErrorKind::Closed),
-            false if self.checks && !waits => Err(ErrorKind::NoPermits),
             false => self.take_place(!self.looks),
         }
     }

@@ -123,7 +123,7 @@ pub struct Semaphore {
 }
 
 /// The waiters, which the lock guards.
-struct Queues {
+pub struct Queues {
     /// The waiters for permits. Nothing is kept for one that was granted; one that was refused finds
     /// in its slot [why](protocol).
     permits: WaitQueue<u32>,

@@ -31,9 +31,9 @@ use crate::concurrency::idle::Drains;
 use crate::concurrency::permit::PermitSource;
 use crate::concurrency::{Acquire, Permit};
 use crate::error::{AcquireError, ErrorKind};
-use crate::sync::{MutexGuard, Ordering, lock};
+use crate::sync::{Mutex, MutexGuard, Ordering, lock};
 use crate::wait::Polled;
-use crate::wait_queue::{WaiterId, WakeList, lock_if_served, serve_and_wake};
+use crate::wait_queue::{WaitQueue, WaiterId, WakeList, lock_if_served, serve_and_wake};
 
 /// What is kept for a waiter that was refused because the semaphore was closed. Anything else is the
 /// limit that it exceeded, which is never 0.
@@ -163,31 +163,24 @@ impl Queued for Semaphore {
 }
 
 impl Drains for Semaphore {
-    #[cold]
-    fn join_idle(&self, waker: &Waker) -> Option<WaiterId> {
-        let waker = waker.clone();
-        let mut queues = lock(&self.queues);
+    type State = Queues;
+
+    fn state(&self) -> &Mutex<Queues> {
+        &self.queues
+    }
+
+    fn idlers(queues: &mut Queues) -> &mut WaitQueue<()> {
+        &mut queues.idle
+    }
+
+    fn must_wait(&self, _: &mut Queues) -> bool {
         // `NOTICE` is set before the word is read: a release that the read misses sees the flag.
         self.state.ask_notice();
-        if self.in_use() == 0 {
-            self.settle(queues);
-            return None;
-        }
-        Some(queues.idle.push((), waker))
+        self.in_use() > 0
     }
 
-    fn look_idle(&self, id: &mut Option<WaiterId>, waker: &Waker) -> Poll<()> {
-        match lock_if_served(&self.queues, |queues| &mut queues.idle, id, waker) {
-            None => Poll::Pending,
-            Some(_) => Poll::Ready(()),
-        }
-    }
-
-    fn leave_idle(&self, id: &WaiterId) {
-        let mut queues = lock(&self.queues);
-        let waker = queues.idle.withdraw(id);
+    fn settle<'a>(&'a self, queues: MutexGuard<'a, Queues>) {
         self.settle(queues);
-        drop(waker);
     }
 }
 

@@ -62,6 +62,31 @@ fn debug_is_a_table() {
 }
 
 #[test]
+fn labelled_handles_of_a_list_label_their_permits() {
+    let clock = Clock::manual();
+    let holders = Holders::new("slots").labelled("nobody").clock(&clock);
+    let semaphore = Semaphore::new(4);
+    let ann = Observed::new(&semaphore, holders.labelled("ann"));
+    let bob = Observed::new(&semaphore, holders.labelled(String::from("bob")));
+    let other = Observed::new(&semaphore, &holders);
+    let labels = || -> Vec<_> {
+        let listed = holders.list().into_iter();
+        listed.filter_map(|holder| holder.label).collect()
+    };
+    let permits = [&ann, &bob, &ann].map(|slots| {
+        clock.advance(SECOND);
+        slots.try_acquire().unwrap()
+    });
+    clock.advance(SECOND);
+    let _last = other.try_acquire().unwrap();
+    assert_eq!(labels(), ["ann", "bob", "ann", "nobody"].map(Arc::from));
+    let table = format!("{holders:?}");
+    assert!(table.lines().nth(2).unwrap().ends_with("  bob"), "{table}");
+    drop(permits);
+    assert_eq!(labels(), [Arc::from("nobody")]);
+}
+
+#[test]
 fn permit_that_is_released_on_another_thread_is_removed() {
     let (slots, holders, _clock) = slots(1000);
     let permits: Vec<_> = (0..1000).map(|_| slots.try_acquire().unwrap()).collect();
