@@ -1,0 +1,9 @@
+//! The programs of the guide, each included from the file that its page shows, in paused time. The feature `test-util`
+//! gives their limits tokio's clock, so the programs name none.
+
+mod cancel_and_shut_down;
+mod cap_parallel_uploads;
+mod limit_each_address;
+mod per_tenant_limits;
+mod share_a_limit;
+mod who_goes_first;
