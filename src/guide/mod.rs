@@ -26,6 +26,7 @@
 pub mod cancel_and_shut_down;
 pub mod cap_parallel_uploads;
 pub mod choose_an_algorithm;
+pub mod crawl_politely;
 pub mod find_the_right_limit;
 pub mod limit_an_api_client;
 pub mod per_tenant_limits;
