@@ -29,6 +29,7 @@ pub mod choose_an_algorithm;
 pub mod crawl_politely;
 pub mod find_the_right_limit;
 pub mod limit_an_api_client;
+pub mod limit_messages;
 pub mod per_tenant_limits;
 pub mod share_a_limit;
 pub mod test_code_that_waits;

@@ -4,8 +4,10 @@
 mod cancel_and_shut_down;
 mod cap_parallel_uploads;
 mod crawl_politely;
+mod limit_a_websocket;
 mod limit_an_api_client;
 mod limit_each_address;
+mod limit_kafka;
 mod limit_reqwest;
 mod per_tenant_limits;
 mod share_a_limit;
