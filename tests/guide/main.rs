@@ -7,6 +7,8 @@ mod crawl_politely;
 mod limit_a_websocket;
 mod limit_an_api_client;
 mod limit_each_address;
+mod limit_http_by_address;
+mod limit_http_in_total;
 mod limit_kafka;
 mod limit_rayon;
 mod limit_reqwest;
