@@ -6,6 +6,7 @@ mod cap_parallel_uploads;
 mod crawl_politely;
 mod limit_a_websocket;
 mod limit_an_api_client;
+mod limit_bandwidth;
 mod limit_each_address;
 mod limit_http_by_address;
 mod limit_http_in_total;
