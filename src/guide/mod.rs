@@ -1,9 +1,8 @@
 //! Shows how to do each of sixteen tasks, with a program to start from.
 //!
-//! Every page has the dependencies, one program or two that the tests of this crate run, and then the choices and
-//! the traps. Until the crates are published, `path` is that of a checkout. A few programs use paused or
-//! manual time to be exact. In real time, leave out the calls of `clock`, the arguments of
-//! `tokio::main` and the assertions about time.
+//! Every page has the dependencies, one program or two, and then the choices and the traps. Until the crates are
+//! published, `path` is that of a checkout. The tests of this crate include the programs and run them in paused
+//! time; [how to do so](test_code_that_waits) with your own has a page too.
 //!
 //! Clients of what others limit:
 //!

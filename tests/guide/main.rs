@@ -4,6 +4,7 @@
 mod cancel_and_shut_down;
 mod cap_parallel_uploads;
 mod crawl_politely;
+mod find_the_right_limit;
 mod limit_a_websocket;
 mod limit_an_api_client;
 mod limit_bandwidth;
