@@ -5,50 +5,14 @@
 //!
 //! ```toml
 //! [dependencies]
-//! # `test-util` is for the paused time of this program.
-//! tokio = { version = "1.49", features = ["full", "test-util"] }
+//! tokio = { version = "1.49", features = ["full"] }
 //! tokio-util = "0.7"
 //! tollgate = { path = "../tollgate" }
 //! ```
 //!
-#![cfg_attr(feature = "tokio", doc = "```")]
+#![cfg_attr(feature = "tokio", doc = "```no_run")]
 #![cfg_attr(not(feature = "tokio"), doc = "```text")]
-//! use std::sync::Arc;
-//! use std::time::Duration;
-//!
-//! use tokio::task::JoinSet;
-//! use tokio::time::{Instant, sleep};
-//! use tokio_util::sync::CancellationToken;
-//! use tollgate::{AcquireError, ErrorKind, Semaphore};
-//!
-//! async fn job(slots: Arc<Semaphore>, shutdown: CancellationToken) -> Result<(), AcquireError> {
-//!     let _permit = slots.acquire().cancel_on(&shutdown).await?;
-//!     sleep(Duration::from_secs(5)).await; // The work is not cancelled, only the wait.
-//!     Ok(())
-//! }
-//!
-//! #[tokio::main(flavor = "current_thread", start_paused = true)]
-//! async fn main() -> Result<(), AcquireError> {
-//!     let (slots, shutdown) = (Arc::new(Semaphore::new(2)), CancellationToken::new());
-//!     let start = Instant::now();
-//!     let mut jobs = JoinSet::new();
-//!     for _ in 0..10 {
-//!         jobs.spawn(job(Arc::clone(&slots), shutdown.clone()));
-//!     }
-//!     sleep(Duration::from_secs(1)).await; // In a service: `tokio::signal::ctrl_c()`.
-//!
-//!     shutdown.cancel(); // Those that wait leave now.
-//!     slots.close(); // Those that come later are refused.
-//!     slots.wait_idle().timeout(Duration::from_secs(30)).await?;
-//!     assert_eq!(start.elapsed(), Duration::from_secs(5));
-//!
-//!     let ends = jobs.join_all().await;
-//!     assert_eq!(ends.iter().filter(|end| end.is_ok()).count(), 2);
-//!     let errors = ends.into_iter().filter_map(Result::err);
-//!     assert_eq!(errors.filter(|error| error.kind() == ErrorKind::Cancelled).count(), 8);
-//!     assert_eq!(slots.acquire().await.unwrap_err().kind(), ErrorKind::Closed);
-//!     Ok(())
-//! }
+#![doc = include_str!("programs/cancel_and_shut_down.rs")]
 //! ```
 //!
 //! # Choices

@@ -5,53 +5,12 @@
 //!
 //! ```toml
 //! [dependencies]
-//! # `test-util` is for the paused time of this program.
-//! tokio = { version = "1.49", features = ["full", "test-util"] }
+//! tokio = { version = "1.49", features = ["full"] }
 //! tollgate = { path = "../tollgate" }
 //! ```
 //!
-//! ```
-//! use std::error::Error;
-//! use std::sync::Arc;
-//! use std::time::Duration;
-//!
-//! use tokio::task::JoinSet;
-//! use tokio::time::{Instant, sleep};
-//! use tollgate::Semaphore;
-//!
-//! /// In place of an upload, which takes 100 ms.
-//! async fn upload(_file: u32) -> std::io::Result<()> {
-//!     sleep(Duration::from_millis(100)).await;
-//!     Ok(())
-//! }
-//!
-//! #[tokio::main(flavor = "current_thread", start_paused = true)]
-//! async fn main() -> Result<(), Box<dyn Error>> {
-//!     let slots = Arc::new(Semaphore::new(8));
-//!     let start = Instant::now();
-//!
-//!     let mut uploads = JoinSet::new();
-//!     for file in 0..40 {
-//!         // Waits here, so that no more than eight run.
-//!         let permit = Arc::clone(&slots).acquire_owned().await?;
-//!         uploads.spawn(async move {
-//!             let _permit = permit;
-//!             upload(file).await
-//!         });
-//!         // The set keeps the result of each task until it is joined, so join those that have ended.
-//!         while let Some(ended) = uploads.try_join_next() {
-//!             ended??;
-//!         }
-//!     }
-//!     while let Some(ended) = uploads.join_next().await {
-//!         ended??;
-//!     }
-//!
-//!     // 40 uploads, eight at once: five times 100 ms.
-//!     assert_eq!(start.elapsed(), Duration::from_millis(500));
-//!     assert_eq!(slots.available_permits(), 8);
-//!     Ok(())
-//! }
+//! ```no_run
+#![doc = include_str!("programs/cap_parallel_uploads.rs")]
 //! ```
 //!
 //! # Choices

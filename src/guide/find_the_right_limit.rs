@@ -7,55 +7,16 @@
 //!
 //! ```toml
 //! [dependencies]
-//! # `test-util` is for the paused time of this program.
-//! tokio = { version = "1.49", features = ["full", "test-util"] }
+//! tokio = { version = "1.49", features = ["full"] }
 //! tollgate = { path = "../tollgate" }
 //! ```
 //!
-#![cfg_attr(feature = "tokio", doc = "```")]
-#![cfg_attr(not(feature = "tokio"), doc = "```text")]
-//! use std::sync::Arc;
-//! use std::time::Duration;
-//!
-//! use tokio::time::sleep;
-//! use tollgate::adaptive::AdaptiveSemaphore;
-//! use tollgate::{AcquireError, Clock, ErrorKind, Semaphore};
-//!
-//! /// In place of a database: its workers take 20 ms for a call, and other calls queue there.
-//! async fn query(workers: &Semaphore) -> Result<(), AcquireError> {
-//!     let _worker = workers.acquire().timeout(Duration::from_secs(1)).await?;
-//!     sleep(Duration::from_millis(20)).await;
-//!     Ok(())
-//! }
-//!
-//! #[tokio::main(flavor = "current_thread", start_paused = true)]
-//! async fn main() {
-//!     // The clock is for the paused time of this program.
-//!     let limit = Arc::new(AdaptiveSemaphore::default().clock(Clock::tokio()));
-//!     let workers = Arc::new(Semaphore::new(40));
-//!     for _ in 0..200 {
-//!         let (limit, workers) = (Arc::clone(&limit), Arc::clone(&workers));
-//!         tokio::spawn(async move {
-//!             while let Ok(permit) = limit.acquire().await {
-//!                 match query(&workers).await {
-//!                     Err(error) if error.kind() == ErrorKind::TimedOut => permit.overloaded(),
-//!                     // Its latency is a sample, also with an error such as "no such row".
-//!                     _ => drop(permit),
-//!                 }
-//!             }
-//!         });
-//!     }
-//!     sleep(Duration::from_secs(10)).await;
-//!     let found = limit.snapshot().permits.limit;
-//!     assert!((40..60).contains(&found), "{found}");
-//!
-//!     // The backend loses three quarters of its workers, and the limit follows.
-//!     workers.set_permits(10);
-//!     sleep(Duration::from_secs(10)).await;
-//!     let found = limit.snapshot().permits.limit;
-//!     assert!((10..20).contains(&found), "{found}");
-//! }
+//! ```no_run
+#![doc = include_str!("programs/find_the_right_limit.rs")]
 //! ```
+//!
+//! In a test, 200 tasks call a database of 40 workers in this way. The limit is between 40 and 60 after ten seconds, and
+//! between 10 and 20 ten seconds after three quarters of the workers have failed.
 //!
 //! # Choices
 //!

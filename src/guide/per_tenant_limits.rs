@@ -1,49 +1,24 @@
 //! Limit each tenant: the same limit for each tenant, user or address, in bounded memory.
 //!
 //! A [`Keyed`](crate::Keyed) has a rate limiter or a semaphore for each key. Keys need no registration,
-//! and a key that owes nothing makes room for another.
+//! and a key that owes nothing makes room for another. The simplest limit, by address:
 //!
 //! ```toml
 //! [dependencies]
+//! tokio = { version = "1.49", features = ["full"] } # for the second program
 //! tollgate = { path = "../tollgate" }
 //! ```
 //!
 //! ```
-//! use std::collections::HashMap;
-//! use std::sync::{Arc, RwLock};
-//! use std::time::Duration;
+#![doc = include_str!("programs/limit_each_address.rs")]
+//! ```
 //!
-//! use tollgate::{AcquireError, Clock, Keyed, Quota, RateLimiter};
+//! # With plans
 //!
-//! fn main() -> Result<(), AcquireError> {
-//!     let free = Quota::per_second(10).burst(20);
-//!     let paid = Quota::per_second(100).burst(200);
-//!     let plans = Arc::new(RwLock::new(HashMap::from([(String::from("acme"), paid)])));
+//! Each tenant has the quota of its plan, which changes while the program runs:
 //!
-//!     let clock = Clock::manual(); // Leave it out in a program that is no test.
-//!     let tenants = Keyed::<String, _>::new(RateLimiter::new(free).clock(&clock))
-//!         .max_keys(10_000)
-//!         .quotas({
-//!             let plans = Arc::clone(&plans);
-//!             move |tenant| plans.read().unwrap().get(tenant).copied().unwrap_or(free)
-//!         });
-//!
-//!     // One tenant uses up its burst, and no other notices.
-//!     for _ in 0..20 {
-//!         tenants.key("hooli").try_acquire()?;
-//!     }
-//!     let refused = tenants.key("hooli").try_acquire().unwrap_err();
-//!     assert_eq!(refused.retry_after(), Some(Duration::from_millis(100)));
-//!     tenants.key("acme").try_acquire_many(200)?;
-//!
-//!     // Another plan: its quota holds at once, and what was spent stays spent.
-//!     plans.write().unwrap().insert("hooli".into(), paid);
-//!     tenants.requota("hooli");
-//!     clock.advance(Duration::from_millis(100));
-//!     tenants.key("hooli").try_acquire_many(10)?;
-//!     assert_eq!(tenants.len(), 2);
-//!     Ok(())
-//! }
+//! ```no_run
+#![doc = include_str!("programs/per_tenant_limits.rs")]
 //! ```
 //!
 //! # Choices
@@ -91,8 +66,9 @@
 //!
 //! - Classes whose key is a `&'static str`, in a composition that a spawned task enters: the compiler finds that
 //!   `Hash` "is not general enough". Use a key type that borrows nothing.
-//! - A key that a caller made up gets a limit of its own, and so no limit. Use a key that was
-//!   checked, such as an account or the address of the connection.
+//! - Never key a limit by an unverified API key: a client can invent keys and get a fresh limit for each. Use an
+//!   account, or the address of the connection. A client with IPv6 has a whole network of addresses:
+//!   `ClientIp` of the crate `tollgate-tower` makes them one key, also behind proxies.
 //! - A map that is full of tenants in debt rejects new ones, or forgives the debt of one:
 //!   [`WhenFull`](crate::WhenFull). Allow for twice the keys that you expect in the time that a burst takes
 //!   to come back.

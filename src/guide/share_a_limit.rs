@@ -5,33 +5,12 @@
 //!
 //! ```toml
 //! [dependencies]
+//! tokio = { version = "1.49", features = ["full"] }
 //! tollgate = { path = "../tollgate" }
 //! ```
 //!
-//! ```
-//! use std::time::Duration;
-//!
-//! use tollgate::{Clock, Quota, RateLimiter};
-//!
-//! fn main() {
-//!     let fleet = Quota::per_second(50).burst(8);
-//!     let clock = Clock::manual();
-//!     // In a program, each process has one of these, without a clock of its own.
-//!     let nodes = [(); 4].map(|()| RateLimiter::new(fleet.split(4)).clock(&clock));
-//!     assert_eq!(nodes[0].quota().to_string(), "50/4s burst 2");
-//!
-//!     let mut admitted = 0;
-//!     for _millisecond in 0..10_000 {
-//!         for node in &nodes {
-//!             while node.try_acquire().is_ok() {
-//!                 admitted += 1;
-//!             }
-//!         }
-//!         clock.advance(Duration::from_millis(1));
-//!     }
-//!     // The burst, and 50 for each second, minus the four of the very end.
-//!     assert_eq!(admitted, 8 + 500 - 4);
-//! }
+//! ```no_run
+#![doc = include_str!("programs/share_a_limit.rs")]
 //! ```
 //!
 //! # On Redis or Valkey
@@ -44,7 +23,7 @@
 //! ```
 //!
 //! ```ignore
-#![doc = include_str!("share_on_redis.rs")]
+#![doc = include_str!("programs/share_on_redis.rs")]
 //! ```
 //!
 //! # Choices

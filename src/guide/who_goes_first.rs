@@ -5,52 +5,12 @@
 //!
 //! ```toml
 //! [dependencies]
-//! futures = "0.3"
-//! # `test-util` is for the paused time of this program.
-//! tokio = { version = "1.49", features = ["full", "test-util"] }
+//! tokio = { version = "1.49", features = ["full"] }
 //! tollgate = { path = "../tollgate" }
 //! ```
 //!
-#![cfg_attr(feature = "tokio", doc = "```")]
-#![cfg_attr(not(feature = "tokio"), doc = "```text")]
-//! use std::sync::Arc;
-//! use std::time::Duration;
-//!
-//! use futures::future::join_all;
-//! use tokio::time::{Instant, sleep};
-//! use tollgate::fair::{Class, FairQueue};
-//! use tollgate::{Clock, Semaphore};
-//!
-//! #[tokio::main(flavor = "current_thread", start_paused = true)]
-//! async fn main() {
-//!     // The clock is for the paused time of this program.
-//!     let slots = FairQueue::new(Arc::new(Semaphore::new(4)))
-//!         .classes(|class: &&str| match *class {
-//!             "interactive" => Class::new().priority(1),
-//!             "acme" => Class::new().weight(3),
-//!             _ => Class::new(),
-//!         })
-//!         .clock(Clock::tokio());
-//!     let start = Instant::now();
-//!     let request = async |class, at| {
-//!         sleep(Duration::from_millis(at)).await;
-//!         let _slot = slots.class(class).acquire().await.unwrap();
-//!         sleep(Duration::from_millis(10)).await;
-//!         start.elapsed().as_millis()
-//!     };
-//!
-//!     // Two tenants send 100 requests each at once, and a person sends one a little later.
-//!     let (acme, hooli, person) = tokio::join!(
-//!         join_all((0..100).map(|_| request("acme", 0))),
-//!         join_all((0..100).map(|_| request("hooli", 0))),
-//!         request("interactive", 15),
-//!     );
-//!     // The person gets the first slot that comes back.
-//!     assert_eq!(person, 30);
-//!     // While both tenants wait, acme holds three slots and hooli one, minus the person's.
-//!     let by_200_ms = |ends: Vec<u128>| ends.iter().filter(|&&end| end <= 200).count();
-//!     assert_eq!((by_200_ms(acme), by_200_ms(hooli)), (60, 19));
-//! }
+//! ```no_run
+#![doc = include_str!("programs/who_goes_first.rs")]
 //! ```
 //!
 //! # Choices

@@ -107,7 +107,15 @@ impl Locked<'_> {
         let held = u64::try_from(self.held).unwrap_or(u64::MAX);
         let counted = self.rule.backlog(receipt.at).saturating_add(held);
         if let Some(followed) = &mut self.followed {
-            followed.remember(receipt.ticket, receipt.cost, counted);
+            followed.remember(receipt, counted);
+        }
+    }
+
+    /// Forgets a call that the server does not count, if one is followed.
+    pub(super) fn forget_call(&mut self, receipt: &Receipt, cost: u64) {
+        let known = receipt.generation == self.generation;
+        if let Some(followed) = self.followed.as_mut().filter(|_| known) {
+            followed.refund(receipt, cost);
         }
     }
 
@@ -130,7 +138,7 @@ impl Locked<'_> {
         // Nothing that a server says stops the limiter for longer.
         let used = used.min(self.rule.capacity().saturating_mul(2));
         let followed = self.followed.get_or_insert_default();
-        let answer = followed.answer(receipt.ticket, own);
+        let answer = followed.answer(receipt, own);
         if let OfOthers::Growing { end, .. } = count {
             followed.end = end;
         }

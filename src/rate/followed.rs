@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 
+use crate::algorithm::Receipt;
 use crate::time::Tick;
 
 /// How many charges are remembered that were not answered.
@@ -25,6 +26,7 @@ pub(super) struct Followed {
 /// The state just after a charge.
 struct Record {
     ticket: u64,
+    at: Tick,
     /// The cost of all calls until then.
     charged: u128,
     /// What counted of them then.
@@ -33,30 +35,48 @@ struct Record {
 
 impl Followed {
     /// Remembers a charge, after which so much counted of all charges.
-    pub(super) fn remember(&mut self, ticket: u64, cost: u64, counted: u64) {
-        self.charged += u128::from(cost);
+    pub(super) fn remember(&mut self, charge: &Receipt, counted: u64) {
+        self.charged += u128::from(charge.cost);
         if self.charges.len() == KEPT {
             self.charges.pop_front();
         }
         self.charges.push_back(Record {
-            ticket,
+            ticket: charge.ticket,
+            at: charge.at,
             charged: self.charged,
             counted,
         });
     }
 
-    /// Forgets a charge that is answered, and all earlier ones. Returns what counted just after it, or `now`
-    /// if that is not known, and what was charged since; `None` if a later charge was answered before.
-    pub(super) fn answer(&mut self, ticket: u64, now: u64) -> Option<(u64, u64)> {
-        if ticket <= self.answered {
+    /// Counts `cost` of a charge no longer, which the server has not counted either.
+    pub(super) fn refund(&mut self, charge: &Receipt, cost: u64) {
+        let first = self.charges.partition_point(|it| it.ticket < charge.ticket);
+        for later in self.charges.range_mut(first..) {
+            later.charged = later.charged.saturating_sub(u128::from(cost));
+            later.counted = later.counted.saturating_sub(cost);
+        }
+        self.charged = self.charged.saturating_sub(u128::from(cost));
+    }
+
+    /// Forgets a charge that is answered, and all earlier ones. Returns what counted just after it and what
+    /// was charged at the same tick, or `now` if that is not known; and what was charged since. `None` if a
+    /// later charge was answered before.
+    pub(super) fn answer(&mut self, charge: &Receipt, now: u64) -> Option<(u64, u64)> {
+        if charge.ticket <= self.answered {
             return None;
         }
-        self.answered = ticket;
-        let answered = self.charges.partition_point(|it| it.ticket <= ticket);
+        self.answered = charge.ticket;
+        let same_tick = self.charges.partition_point(|it| it.at <= charge.at);
+        let counted = self.charges.range(..same_tick).next_back();
+        let counted = counted.map_or(now, |it| it.counted);
+        let answered = self
+            .charges
+            .partition_point(|it| it.ticket <= charge.ticket);
         let newest = self.charges.drain(..answered).next_back();
-        let record = newest.filter(|it| it.ticket == ticket);
-        let (counted, charged) = record.map_or((now, self.charged), |it| (it.counted, it.charged));
-        let since = u64::try_from(self.charged - charged).unwrap_or(u64::MAX);
+        let Some(record) = newest.filter(|it| it.ticket == charge.ticket) else {
+            return Some((now, 0));
+        };
+        let since = u64::try_from(self.charged - record.charged).unwrap_or(u64::MAX);
         Some((counted, since))
     }
 }

@@ -110,7 +110,12 @@ impl Hold {
 
     fn end(&mut self, used: u64) {
         let held = std::mem::take(&mut self.begun.cost);
-        self.shared.lock_on_time().settle(&self.begun, held, used);
+        let charge = &self.charge.0;
+        let mut locked = self.shared.lock_on_time();
+        if used == 0 {
+            locked.forget_call(charge, held);
+        }
+        locked.settle(&self.begun, held, used);
     }
 }
 
@@ -136,7 +141,7 @@ impl Locked<'_> {
         let (now, cost) = (self.now, charge.cost());
         // Before it is given back, which may serve waiters.
         self.held += u128::from(cost);
-        self.give_back(charge, cost);
+        self.return_to_rule(charge, cost);
         Receipt {
             generation: self.generation,
             ..self.rule.hold(now, cost)

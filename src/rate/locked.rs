@@ -203,8 +203,14 @@ impl Locked<'_> {
         })
     }
 
-    /// Gives back up to `cost` of a charge, except what time has paid off.
+    /// Gives back up to `cost` of a charge whose call is not made, except what time has paid off.
     pub(super) fn give_back(&mut self, charge: &Charge, cost: u64) {
+        self.forget_call(&charge.0, cost);
+        self.return_to_rule(charge, cost);
+    }
+
+    /// Does the same for a charge that goes on to count in another way.
+    pub(super) fn return_to_rule(&mut self, charge: &Charge, cost: u64) {
         let (now, receipt) = (self.now, &charge.0);
         // A charge of another limiter, or one under another quota, which was carried over with all
         // that was spent.

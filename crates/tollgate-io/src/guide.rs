@@ -6,62 +6,18 @@
 //!
 //! ```toml
 //! [dependencies]
-//! # `test-util` is for the paused time of this program.
-//! tokio = { version = "1.49", features = ["full", "test-util"] }
+//! tokio = { version = "1.49", features = ["full"] }
 //! tollgate = { path = "../tollgate" }
 //! tollgate-io = { path = "../tollgate/crates/tollgate-io" } # feature "http-body" for bodies
 //! ```
 //!
-#![cfg_attr(feature = "tokio", doc = "```")]
+#![cfg_attr(feature = "tokio", doc = "```no_run")]
 #![cfg_attr(not(feature = "tokio"), doc = "```text")]
-//! use std::sync::Arc;
-//! use std::time::Duration;
-//!
-//! use tokio::task::JoinSet;
-//! use tokio::time::Instant;
-//! use tollgate_io::ThrottleIoExt;
-//! use tollgate::{Clock, Keyed, Quota, RateLimiter};
-//!
-//! struct Limits {
-//!     clients: Arc<Keyed<u32, RateLimiter>>,
-//!     total: Arc<RateLimiter>,
-//! }
-//!
-//! /// Sends 100 kB to a client. Both limits hold, and what moves is charged to both.
-//! async fn send(client: u32, limits: Arc<Limits>) -> std::io::Result<()> {
-//!     let socket = tokio::io::sink(); // In place of a connection.
-//!     let mut socket = socket
-//!         .throttled(Arc::clone(&limits.total))
-//!         .throttled(Arc::clone(&limits.clients).key_owned(client));
-//!     tokio::io::copy(&mut [7; 100_000].as_slice(), &mut socket).await?;
-//!     Ok(())
-//! }
-//!
-//! #[tokio::main(flavor = "current_thread", start_paused = true)]
-//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//!     // The clock is for the paused time of this program. A burst is 80 ms,
-//!     // and at least 2,048 bytes.
-//!     let each = RateLimiter::new(Quota::bytes_per_second(200_000)).clock(Clock::tokio());
-//!     let clients = Keyed::new(each);
-//!     let total = RateLimiter::new(Quota::bytes_per_second(500_000)).clock(Clock::tokio());
-//!     let limits = Arc::new(Limits { clients: Arc::new(clients), total: Arc::new(total) });
-//!
-//!     // One client alone has its own limit: 100 kB at 200 kB/s, minus the burst.
-//!     let start = Instant::now();
-//!     send(0, Arc::clone(&limits)).await?;
-//!     assert_eq!(start.elapsed(), Duration::from_millis(500 - 80));
-//!
-//!     // Five share what there is: 500 kB at 500 kB/s. A burst comes back first.
-//!     tokio::time::sleep(Duration::from_millis(80)).await;
-//!     let (start, mut sends) = (Instant::now(), JoinSet::new());
-//!     for client in 1..=5 {
-//!         sends.spawn(send(client, Arc::clone(&limits)));
-//!     }
-//!     sends.join_all().await.into_iter().collect::<Result<(), _>>()?;
-//!     assert_eq!(start.elapsed(), Duration::from_millis(1000 - 80));
-//!     Ok(())
-//! }
+#![doc = include_str!("guide/programs/limit_bandwidth.rs")]
 //! ```
+//!
+//! A client alone has its own limit. Five share the total, first-in first-out in chunks. A burst is what comes in
+//! 80 ms, and at least 2,048 bytes.
 //!
 //! # Choices
 //!

@@ -12,47 +12,7 @@
 //!
 #![cfg_attr(feature = "metrics", doc = "```")]
 #![cfg_attr(not(feature = "metrics"), doc = "```text")]
-//! use std::time::Duration;
-//!
-//! use metrics_exporter_prometheus::PrometheusBuilder;
-//! use tollgate_observe::{Holders, Metrics, Observed};
-//! use tollgate::{Clock, Semaphore};
-//!
-//! static CONNECTIONS: Semaphore = Semaphore::new(2);
-//!
-//! fn main() -> Result<(), Box<dyn std::error::Error>> {
-//!     // First the recorder: what is created before it reports nothing.
-//!     // A server also calls `recorder.run_upkeep()` every few seconds.
-//!     let recorder = PrometheusBuilder::new().install_recorder()?;
-//!     let clock = Clock::manual(); // Leave it out in a program that is no test.
-//!     let metrics = Metrics::new("connections").clock(&clock);
-//!     let holders = Holders::new("connections").clock(&clock);
-//!     let connections = Observed::new(&CONNECTIONS, (&metrics, &holders));
-//!
-//!     // `acquire().await` is observed in the same way.
-//!     let forgotten = connections.try_acquire()?;
-//!     clock.advance(Duration::from_secs(60));
-//!     let connection = connections.try_acquire()?;
-//!     assert!(connections.try_acquire().is_err());
-//!
-//!     // For a dashboard.
-//!     let now = CONNECTIONS.snapshot();
-//!     assert_eq!((now.in_use, now.limit, now.waiting), (2, 2, 0));
-//!
-//!     // For the page that Prometheus reads; the gauges are those of the snapshot.
-//!     metrics.record(now);
-//!     let page = recorder.render();
-//!     assert!(page.contains(r#"tollgate_admitted_total{limit="connections"} 2"#));
-//!     assert!(page.contains(r#"tollgate_in_use{limit="connections"} 2"#));
-//!
-//!     // For the log: the permit that is not returned, and the line that acquired it.
-//!     let suspects = holders.older_than(Duration::from_secs(30));
-//!     assert_eq!(suspects.len(), 1);
-//!     println!("held for {:?}: {}", suspects[0].held, suspects[0].place);
-//!     drop((connection, forgotten));
-//!     assert!(holders.list().is_empty());
-//!     Ok(())
-//! }
+#![doc = include_str!("guide/programs/watch_connections.rs")]
 //! ```
 //!
 //! # Choices

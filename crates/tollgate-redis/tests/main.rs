@@ -5,7 +5,7 @@ mod support;
 /// The program of tollgate's guide, which cannot depend on this crate. It is compiled and not run,
 /// because it names a server.
 #[allow(dead_code)]
-#[path = "../../../src/guide/share_on_redis.rs"]
+#[path = "../../../src/guide/programs/share_on_redis.rs"]
 mod guide;
 
 /// Faults that a limit must survive, each made for real: of the server, of the network before it, of

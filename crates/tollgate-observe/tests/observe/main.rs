@@ -1,5 +1,7 @@
 //! What an observed throttle reports, exactly: each entry once, and what became of its permit.
 
+#[cfg(feature = "metrics")]
+mod guide;
 mod holders;
 #[cfg(feature = "metrics")]
 mod metrics;

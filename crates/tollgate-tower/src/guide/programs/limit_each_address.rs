@@ -1,0 +1,23 @@
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::{Router, extract::ConnectInfo, routing::get};
+use tollgate::{Keyed, Quota};
+use tollgate_tower::{ClientIp, ThrottleLayer};
+
+/// One request a second from each address, and five at once after a pause. The rest are answered with 429.
+fn limited(app: Router) -> Router {
+    let clients = Arc::new(Keyed::rate_limiters(Quota::per_second(1).burst(5)));
+    let address = ClientIp::peer(|head| Some(head.get::<ConnectInfo<SocketAddr>>()?.0));
+    let limit = ThrottleLayer::by(move |head| Arc::clone(&clients).key_owned(address.of(head)));
+    app.layer(limit.refusing())
+}
+
+#[tokio::main]
+async fn main() -> std::io::Result<()> {
+    let app = limited(Router::new().route("/", get(async || "hello\n")));
+    // Without `ConnectInfo`, all clients would share one address.
+    let app = app.into_make_service_with_connect_info::<SocketAddr>();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:3000").await?;
+    axum::serve(listener, app).await
+}

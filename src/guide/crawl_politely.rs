@@ -1,0 +1,69 @@
+//! Crawl politely: one request at once to each host, some time between two of them, and a limit for all hosts.
+//!
+//! A [`Keyed`](crate::Keyed) has a semaphore for each host, and
+//! [`release_after`](crate::Permit::release_after) returns its permit only some time after the request has
+//! ended. A rate limit does not promise that time: it spaces the starts of requests, and a slow host gets the next
+//! one while it still answers the last.
+//!
+//! ```toml
+//! [dependencies]
+//! reqwest = "0.13"
+//! tokio = { version = "1.49", features = ["full"] }
+//! tollgate = { path = "../tollgate" }
+//! ```
+//!
+//! ```no_run
+#![doc = include_str!("programs/crawl_politely.rs")]
+//! ```
+//!
+//! # As middleware of reqwest
+//!
+//! The crate `tollgate-reqwest` puts the same limits into the client, and waits for as long as a host asks for with
+//! `Retry-After`. A permit is held until the body has been read or dropped:
+//!
+//! ```
+//! use std::sync::Arc;
+//! use std::time::Duration;
+//!
+//! use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
+//! use tollgate::{Keyed, Semaphore};
+//! use tollgate_reqwest::{RetryAfterMiddleware, ThrottleMiddleware};
+//!
+//! fn polite(client: reqwest::Client) -> ClientWithMiddleware {
+//!     let hosts = Arc::new(Keyed::semaphores(1).max_keys(1_000_000));
+//!     let by_host = ThrottleMiddleware::by(move |request| {
+//!         Arc::clone(&hosts).key_owned(request.url().authority().to_owned())
+//!     });
+//!     let total = Arc::new(Semaphore::new(64));
+//!     ClientBuilder::new(client)
+//!         .with(by_host.release_after(Duration::from_secs(2)))
+//!         .with(ThrottleMiddleware::new(total))
+//!         .with(RetryAfterMiddleware::new())
+//!         .build()
+//! }
+//! # drop(polite(reqwest::Client::new()));
+//! ```
+//!
+//! # Choices
+//!
+//! - *Another time for each host*, such as the `Crawl-delay` of its `robots.txt`: pass it to `release_after`.
+//! - *Several requests at once to each host*: `Keyed::semaphores(2)`; each of the two waits for itself.
+//! - *A rate for each host as well*: [`rate_limiters`](crate::Keyed::rate_limiters), after the host's semaphore:
+//!   `all((host, host_rate, total))`.
+//! - *Fewer bytes per second*: the guide of the crate `tollgate-io`.
+//! - *Stop*: `cancel_on(&token)` ends the waits, see [cancel and shut
+//!   down](super::cancel_and_shut_down).
+//!
+//! # Traps
+//!
+//! - The host comes before the total. In the other order, requests that wait for one host hold the slots of all.
+//! - A key is one limit. `example.com` and `www.example.com` are two keys, and so are two ports of one server.
+//! - reqwest follows redirects by itself, below the limits. Set `redirect::Policy::none()`, and visit the
+//!   `Location` as a link of its own.
+//! - A wait without a timeout keeps its task. With millions of links, keep those of each host in a queue and
+//!   spawn the next one when a visit has ended; or bound the waiters, with
+//!   `Keyed::new(Semaphore::new(1).max_waiters(100))`, and put back what is refused with
+//!   [`QueueFull`](crate::ErrorKind::QueueFull).
+//! - A host is in the map while a visit of it waits or runs, and two seconds more. With more hosts than
+//!   [`max_keys`](crate::Keyed::max_keys), new ones are refused with
+//!   [`TooManyKeys`](crate::ErrorKind::TooManyKeys).

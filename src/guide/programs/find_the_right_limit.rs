@@ -1,0 +1,32 @@
+use std::io;
+use std::time::Duration;
+
+use tokio::time::sleep;
+use tollgate::adaptive::AdaptiveSemaphore;
+
+/// Sends a query when the limit admits it, and tells the limit how it ended.
+async fn limited<T>(
+    limit: &AdaptiveSemaphore,
+    query: impl Future<Output = io::Result<T>>,
+) -> io::Result<T> {
+    let permit = limit.acquire().await.map_err(io::Error::other)?;
+    let answer = query.await;
+    match &answer {
+        Err(error) if error.kind() == io::ErrorKind::TimedOut => permit.overloaded(),
+        // Its latency is a sample, also with an error such as "no such row".
+        _ => drop(permit),
+    }
+    answer
+}
+
+#[tokio::main]
+async fn main() -> io::Result<()> {
+    let limit = AdaptiveSemaphore::default();
+    // Stands in for the query of a database.
+    let query = async || Ok(sleep(Duration::from_millis(20)).await);
+    for _ in 0..100 {
+        limited(&limit, query()).await?;
+    }
+    println!("{} calls at once", limit.snapshot().permits.limit);
+    Ok(())
+}

@@ -1,0 +1,15 @@
+use std::net::IpAddr;
+
+use tollgate::{Keyed, Quota, RateLimiter};
+
+/// Ten requests a second from each address, and 20 at once after a pause.
+static ADDRESSES: Keyed<IpAddr, RateLimiter> =
+    Keyed::rate_limiters(Quota::per_second(10).burst(20));
+
+fn is_admitted(peer: IpAddr) -> bool {
+    ADDRESSES.key(&peer).try_acquire().is_ok()
+}
+
+fn main() {
+    assert!(is_admitted([192, 0, 2, 1].into()));
+}

@@ -1,0 +1,41 @@
+use std::collections::HashMap;
+use std::sync::{Arc, RwLock};
+
+use tollgate::{AcquireError, Keyed, Quota, RateLimiter};
+
+const FREE: Quota = Quota::per_second(10).burst(20);
+const PAID: Quota = Quota::per_second(100).burst(200);
+
+struct Tenants {
+    plans: Arc<RwLock<HashMap<String, Quota>>>,
+    limits: Keyed<String, RateLimiter>,
+}
+
+impl Tenants {
+    fn new() -> Self {
+        let plans = Arc::new(RwLock::new(HashMap::<String, Quota>::new()));
+        let limits = Keyed::rate_limiters(FREE).max_keys(10_000).quotas({
+            let plans = Arc::clone(&plans);
+            move |tenant| plans.read().unwrap().get(tenant).copied().unwrap_or(FREE)
+        });
+        Self { plans, limits }
+    }
+
+    /// Gives a tenant another plan. Its quota holds at once, and what was spent stays spent.
+    fn set_plan(&self, tenant: &str, plan: Quota) {
+        self.plans.write().unwrap().insert(tenant.to_owned(), plan);
+        self.limits.requota(tenant);
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), AcquireError> {
+    let tenants = Tenants::new();
+    tenants.set_plan("acme", PAID);
+    tenants.limits.key("acme").acquire().await?;
+    // Or not at all rather than late:
+    if let Err(refused) = tenants.limits.key("hooli").try_acquire() {
+        println!("429, and Retry-After: {:?}", refused.retry_after());
+    }
+    Ok(())
+}

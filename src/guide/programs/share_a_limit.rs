@@ -1,0 +1,15 @@
+use tollgate::{AcquireError, Quota, RateLimiter};
+
+/// The part of one process, of so many that share the quota.
+fn part(nodes: u32) -> RateLimiter {
+    let fleet = Quota::per_second(50).burst(8);
+    RateLimiter::new(fleet.split(nodes))
+}
+
+#[tokio::main]
+async fn main() -> Result<(), AcquireError> {
+    let limiter = part(4);
+    assert_eq!(limiter.quota().to_string(), "50/4s burst 2");
+    limiter.acquire().await?;
+    Ok(())
+}
