@@ -191,6 +191,10 @@ impl Simulation {
         let used = self.world.most() - said.remaining;
         let reset_after = Duration::from_nanos(said.reset_after + WAYS_DIFFER);
         self.limiter.follow(&charge, used, reset_after);
+        if !said.admitted {
+            // The server has not counted it.
+            self.limiter.refund(charge);
+        }
     }
 
     fn send(&mut self, now: Nanos) {

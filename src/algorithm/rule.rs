@@ -118,7 +118,7 @@ pub(super) fn earliest_of(now: Tick, most: Option<u64>, count: u64, period: u64)
 pub(crate) enum OfOthers {
     /// Time pays it off like any charge.
     Charged,
-    /// As much of it as then until this tick, because others go on as they do.
+    /// As much of it as then, because others go on as they do: known until this tick.
     Standing(Tick),
     /// It has grown evenly since the beginning of the window, until the end; or nothing is known of it,
     /// because the charge `is_of` an earlier window.

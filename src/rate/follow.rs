@@ -14,9 +14,9 @@ use std::time::Duration;
 use super::RateLimiter;
 use super::acquire::Limiter;
 use super::charge::Charge;
+use super::followed::OthersUse;
 use super::locked::Locked;
 use crate::algorithm::{OfOthers, Receipt};
-use crate::time::Tick;
 
 /// Following a server.
 impl RateLimiter {
@@ -40,12 +40,14 @@ impl RateLimiter {
     /// |---|---|---|
     /// | a bucket that refills evenly | `Gcra`, with its burst | is paid off by time, but not before the answer is read: they may use what is refilled meanwhile |
     /// | a fixed window | `FixedWindow` | grows evenly until the window ends, `reset_after` after the charge |
-    /// | a sliding log, or a sliding window | the same | stays as it is for a period after the charge, or until the next answer |
+    /// | a sliding log, or a sliding window | the same | stays as it is until the next answer; after a period without one, a call may go alone |
     ///
     /// The first answer sets when a fixed window ends. Later ones delay that, or, once a window, let it end up
-    /// to a hundredth of the period earlier. Other algorithms ignore `reset_after`. A count of more than twice the burst counts as twice the burst. From the first call on, calls take the lock of the limiter, which remembers 4,096
-    /// charges at most that were not answered. What was charged before the first call counts as if the
-    /// server had counted it.
+    /// to a hundredth of the period earlier. Other algorithms ignore `reset_after`. A count of more than twice
+    /// the burst counts as twice the burst. A call that was refused is not counted by the server:
+    /// [refund](Self::refund) its charge after this call. From the first call on, calls take the lock of the
+    /// limiter, which remembers 4,096 charges at most that were not answered. What was charged before the
+    /// first call counts as if the server had counted it.
     ///
     /// # Spacing
     ///
@@ -134,11 +136,12 @@ impl Locked<'_> {
         // Of any answer, because an older one may know better when a window ends.
         let count = self.rule.follow(receipt.at, end, now, earlier);
         self.renewed = true;
-        let own = self.in_use().saturating_sub(self.of_others.0);
+        let own = self.in_use().saturating_sub(self.of_others.cost);
         // Nothing that a server says stops the limiter for longer.
         let used = used.min(self.rule.capacity().saturating_mul(2));
         let followed = self.followed.get_or_insert_default();
-        let answer = followed.answer(receipt, own);
+        let soon = receipt.at.saturating_add(period / 1000);
+        let answer = followed.answer(receipt, soon, own);
         if let OfOthers::Growing { end, .. } = count {
             followed.end = end;
         }
@@ -149,25 +152,29 @@ impl Locked<'_> {
                     let missing = used.saturating_add(since).saturating_sub(own);
                     self.rule.charge(now, missing);
                 }
-                OfOthers::Standing(until) => self.of_others = (others, until),
+                OfOthers::Standing(until) => {
+                    self.of_others = OthersUse {
+                        cost: others,
+                        until,
+                        growth: None,
+                    };
+                }
                 OfOthers::Growing { begun, end, is_of } if is_of => {
-                    let passed = |tick: Tick| tick.as_nanos().saturating_add_signed(-begun);
-                    let others = grown(others, passed(receipt.at), passed(now));
+                    let then = receipt.at.as_nanos().saturating_add_signed(-begun);
+                    let mut told = OthersUse {
+                        cost: others,
+                        until: end,
+                        growth: Some((others, then, begun)),
+                    };
+                    told.settle(now);
                     // It never shrinks, but calls come to the server in another order.
-                    self.of_others = (others.max(self.of_others.0), end);
+                    if told.cost >= self.of_others.cost {
+                        self.of_others = told;
+                    }
                 }
                 OfOthers::Growing { .. } => {}
             }
         }
         self.serve();
     }
-}
-
-/// Returns how much it is after `now` nanoseconds that was `others` after `then`, if it grows evenly: at most
-/// twice as much, because little is known of a window that has just begun.
-fn grown(others: u64, then: u64, now: u64) -> u64 {
-    let most = u128::from(others) * 2;
-    let grown = (u128::from(others) * u128::from(now)).checked_div(u128::from(then));
-    let grown = grown.map_or(u128::from(others), |it| it.min(most));
-    u64::try_from(grown).unwrap_or(u64::MAX)
 }

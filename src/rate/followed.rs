@@ -9,6 +9,34 @@ use std::collections::VecDeque;
 use crate::algorithm::Receipt;
 use crate::time::Tick;
 
+/// What others have charged to a server, beside the charges of this limiter.
+#[derive(Clone, Copy, Default)]
+pub(super) struct OthersUse {
+    /// How much that is now.
+    pub(super) cost: u64,
+    /// When it is over, or no longer known.
+    pub(super) until: Tick,
+    /// If it grows until it is over: how much it was, so long after the beginning, and the beginning.
+    pub(super) growth: Option<(u64, u64, i64)>,
+}
+
+impl OthersUse {
+    /// Brings it up to a tick. If it grows, it is at most twice what was told, because little is known of a
+    /// window that has just begun.
+    pub(super) fn settle(&mut self, now: Tick) {
+        let Some((told, then, begun)) = self.growth else {
+            return;
+        };
+        if self.until <= now {
+            return *self = Self::default();
+        }
+        let passed = u128::from(now.as_nanos().saturating_add_signed(-begun));
+        let grown = (u128::from(told) * passed).checked_div(u128::from(then));
+        let most = u128::from(told) * 2;
+        self.cost = grown.map_or(told, |it| u64::try_from(it.min(most)).unwrap_or(u64::MAX));
+    }
+}
+
 /// How many charges are remembered that were not answered.
 const KEPT: usize = 4096;
 
@@ -58,16 +86,16 @@ impl Followed {
         self.charged = self.charged.saturating_sub(u128::from(cost));
     }
 
-    /// Forgets a charge that is answered, and all earlier ones. Returns what counted just after it and what
-    /// was charged at the same tick, or `now` if that is not known; and what was charged since. `None` if a
-    /// later charge was answered before.
-    pub(super) fn answer(&mut self, charge: &Receipt, now: u64) -> Option<(u64, u64)> {
+    /// Forgets a charge that is answered, and all earlier ones. Returns what counted just after it and those
+    /// until the tick `soon`, which may have come to the server before it, or `now` if that is not known;
+    /// and what was charged since. `None` if a later charge was answered before.
+    pub(super) fn answer(&mut self, charge: &Receipt, soon: Tick, now: u64) -> Option<(u64, u64)> {
         if charge.ticket <= self.answered {
             return None;
         }
         self.answered = charge.ticket;
-        let same_tick = self.charges.partition_point(|it| it.at <= charge.at);
-        let counted = self.charges.range(..same_tick).next_back();
+        let with_it = self.charges.partition_point(|it| it.at <= soon);
+        let counted = self.charges.range(..with_it).next_back();
         let counted = counted.map_or(now, |it| it.counted);
         let answered = self
             .charges

@@ -114,9 +114,7 @@ impl Locked<'_> {
             clock.correct();
             self.now = clock.now();
         }
-        if queue.of_others.1 <= self.now {
-            queue.of_others.0 = 0;
-        }
+        queue.of_others.settle(self.now);
         self.queue = Some(queue);
     }
 

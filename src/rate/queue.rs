@@ -5,7 +5,7 @@
 
 use super::charge::Charge;
 use super::costs::CostSums;
-use super::followed::Followed;
+use super::followed::{Followed, OthersUse};
 use crate::algorithm::{Receipt, RuleState};
 use crate::error::{AcquireError, ErrorKind};
 use crate::quota::Quota;
@@ -68,8 +68,8 @@ pub(super) struct QueueState {
     pub(super) paused_until: Tick,
     /// What is [held](super::Hold), beside the charges.
     pub(super) held: u128,
-    /// What is known to be [of others](super::RateLimiter::follow), beside the charges, and until when.
-    pub(super) of_others: (u64, Tick),
+    /// What is [of others](super::RateLimiter::follow), beside the charges.
+    pub(super) of_others: OthersUse,
     /// What is known of a server whose count is [followed](super::RateLimiter::follow).
     pub(super) followed: Option<Box<Followed>>,
     /// Charges of other generations cannot be refunded: they are earlier ones, or those of another
@@ -91,7 +91,7 @@ impl QueueState {
             timed: Tick::default(),
             paused_until: Tick::default(),
             held: 0,
-            of_others: (0, Tick::default()),
+            of_others: OthersUse::default(),
             followed: None,
             generation,
         }
@@ -100,27 +100,30 @@ impl QueueState {
     /// Returns when `cost` is due after `behind` has been charged, like the rule, but not before the
     /// end of a pause: if nothing that is held is settled meanwhile.
     pub(super) fn due(&self, behind: u128, cost: u64) -> Tick {
-        let (others, until) = self.of_others;
-        if self.held == 0 && others == 0 {
+        let others = self.of_others;
+        if self.held == 0 && others.cost == 0 {
             return self.due_if_settled(behind, cost);
         }
-        let due_beside = |beside: u128| {
-            let cost = u64::try_from(beside + u128::from(cost)).unwrap_or(u64::MAX);
-            match cost <= self.rule.capacity() {
-                true => self.due_if_settled(behind, cost),
+        let due_beside = |others: u64| {
+            let beside = self.held + u128::from(others) + u128::from(cost);
+            let beside = u64::try_from(beside).unwrap_or(u64::MAX);
+            match beside <= self.rule.capacity() {
+                true => self.due_if_settled(behind, beside),
                 false => Tick::from_nanos(u64::MAX),
             }
         };
-        let due = due_beside(self.held + u128::from(others));
-        match others {
-            0 => due,
-            _ => due.min(due_beside(self.held).max(until)),
-        }
+        // When it is no longer known what is of others, one call goes alone, to be told.
+        let rest = self.rule.capacity().saturating_sub(cost);
+        let later = match others.growth {
+            None => others.cost.min(rest),
+            Some(_) => 0,
+        };
+        due_beside(others.cost).min(due_beside(later).max(others.until))
     }
 
     /// Returns what counts beside the charges.
     pub(super) fn beside(&self) -> u64 {
-        let beside = self.held + u128::from(self.of_others.0);
+        let beside = self.held + u128::from(self.of_others.cost);
         u64::try_from(beside).unwrap_or(u64::MAX)
     }
 
