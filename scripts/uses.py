@@ -11,8 +11,14 @@ def is_test(path):
     return path.name == "tests.rs" or path.stem.endswith("_tests") or "tests" in path.parts
 
 
+def is_program(path):
+    """Whether a file is text of the guide, which documentation includes and no module is."""
+    return path.parts[:2] == ("guide", "programs")
+
+
 def sources(folder):
-    return sorted(path for path in folder.rglob("*.rs") if not is_test(path.relative_to(folder)))
+    files = ((path, path.relative_to(folder)) for path in folder.rglob("*.rs"))
+    return sorted(path for path, place in files if not is_test(place) and not is_program(place))
 
 
 def code(path):

@@ -22,8 +22,10 @@ async fn limited<T>(
 #[tokio::main]
 async fn main() -> io::Result<()> {
     let limit = AdaptiveSemaphore::default();
-    // Stands in for the query of a database.
-    let query = async || Ok(sleep(Duration::from_millis(20)).await);
+    let query = async || {
+        sleep(Duration::from_millis(20)).await; // Stands in for the query of a database.
+        Ok(())
+    };
     for _ in 0..100 {
         limited(&limit, query()).await?;
     }
