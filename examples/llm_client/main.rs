@@ -18,7 +18,7 @@ use limits::Limits;
 use provider::{Counts, Provider};
 
 const WARM_UP: Duration = Duration::from_secs(2 * 60);
-const RUN: Duration = Duration::from_secs(20 * 60);
+const RUN: Duration = Duration::from_secs(10 * 60);
 
 /// Who decides when a call is sent.
 #[derive(Clone)]

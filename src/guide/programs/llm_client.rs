@@ -51,10 +51,9 @@ impl Limits {
         follow(&self.tokens, call.tokens.charge(), server.tokens);
         call.tokens.settle(used);
         if status == StatusCode::TOO_MANY_REQUESTS {
-            let pause = server
-                .retry_after
-                .unwrap_or(Duration::from_secs(1))
-                .min(LONGEST_PAUSE);
+            // The provider has not counted it.
+            self.requests.refund(call.request);
+            let pause = server.retry_after.unwrap_or(Duration::from_secs(1)).min(LONGEST_PAUSE);
             self.requests.pause_for(pause);
         }
     }
