@@ -174,8 +174,8 @@ pub trait Kind: KeyLimit {}
 
 impl<T: KeyLimit> Kind for T {}
 
-/// No map is one. This says so to those who call `clone`; otherwise the compiler proposes `close`.
-#[doc(hidden)]
+/// Is implemented by no map: a clone would be another map. To share one, put it in an [`Arc`](std::sync::Arc),
+/// as the compiler's error says.
 impl<K, T: Kind, S> Clone for Keyed<K, T, S>
 where
     Self: kind::InAnArc,
