@@ -174,7 +174,7 @@ pub trait Kind: KeyLimit {}
 
 impl<T: KeyLimit> Kind for T {}
 
-/// Is implemented by no map: a clone would be another map. To share one, put it in an [`Arc`](std::sync::Arc),
+/// Is implemented by no map: a clone would be another map. To share one, put it in an [`Arc`],
 /// as the compiler's error says.
 impl<K, T: Kind, S> Clone for Keyed<K, T, S>
 where

@@ -53,7 +53,10 @@ impl Limits {
         if status == StatusCode::TOO_MANY_REQUESTS {
             // The provider has not counted it.
             self.requests.refund(call.request);
-            let pause = server.retry_after.unwrap_or(Duration::from_secs(1)).min(LONGEST_PAUSE);
+            let pause = server
+                .retry_after
+                .unwrap_or(Duration::from_secs(1))
+                .min(LONGEST_PAUSE);
             self.requests.pause_for(pause);
         }
     }
