@@ -16,23 +16,36 @@
 //! ```
 #![doc = include_str!("programs/llm_client.rs")]
 //!
-//! # async fn example(limits: &Limits) -> Result<(), AcquireError> {
-//! // For each call; `send` is yours, with reqwest, async-openai or any other client.
-//! let call = limits.begin(500 + 1_000).await?;
-//! let (status, headers, used) = send().await;
-//! limits.end(call, status, &headers, used);
+//! // For each call.
+//! # async fn example(limits: &Limits, client: &Client) -> Result<(), AcquireError> {
+//! let text = loop {
+//!     let call = limits.begin(500 + 1_000).await?;
+//!     // With reqwest, async-openai or any other client. Clone the fields before the body is read.
+//!     let answer = client.send("a prompt of 500 tokens", "max_tokens: 1000").await;
+//!     limits.end(call, answer.status, &answer.headers, answer.used);
+//!     if answer.status != StatusCode::TOO_MANY_REQUESTS {
+//!         break answer.text;
+//!     }
+//! };
+//! # drop(text);
 //! # Ok(())
 //! # }
-//! # async fn send() -> (StatusCode, HeaderMap, u64) { (StatusCode::OK, HeaderMap::new(), 700) }
+//! # struct Client;
+//! # struct Answer { status: StatusCode, headers: HeaderMap, used: u64, text: String }
+//! # impl Client {
+//! #     async fn send(&self, _: &str, _: &str) -> Answer {
+//! #         Answer { status: StatusCode::OK, headers: HeaderMap::new(), used: 700, text: String::new() }
+//! #     }
+//! # }
 //! # fn main() {
 //! # let limits = Limits::new(500, 90_000, Algorithm::Gcra);
-//! # drop(example(&limits));
+//! # drop(example(&limits, &Client));
 //! # }
 //! ```
 //!
-//! In the simulation `examples/llm_client`, with 64 callers and providers that count in three ways, this
-//! program uses 96 to 98 % of the tokens that a client would get that knew all that the provider knows, and
-//! less than 0.5 % of its calls are refused.
+//! In the simulation `examples/llm_client`, with 64 callers on a key of their own and providers that count in
+//! three ways, this program uses 96 to 99 % of the tokens that a client would get that knew all that the
+//! provider knows, and less than 0.5 % of its calls are refused.
 //!
 //! # Choices
 //!
@@ -43,6 +56,10 @@
 //! - *The margin*: the limiters have 2 % less than the provider, and their minute is 100 ms longer, because the
 //!   provider counts by its own clock, and calls do not all take equally long to it. A log with exactly the
 //!   provider's quota is refused several times.
+//! - *Others on the same key* are seen in what the provider says, but only when an answer comes. If they take
+//!   much, space the calls as [`follow`](crate::RateLimiter::follow#spacing) shows, for each limit; otherwise
+//!   many are refused. For tokens, give the second limiter a burst of the largest estimate.
+//! - *A limit by the second or the day*: the period and the margin are in `Limits::new`.
 //! - *Calls that fail*: dropping a [`Hold`](crate::Hold) counts its estimate. If the provider counts nothing for
 //!   a failed call, `settle(0)`.
 //! - *Streamed answers*: keep the `Call` until the stream ends, where its usage is. Follow the fields as soon
@@ -52,6 +69,9 @@
 //!
 //! # Traps
 //!
+//! - An estimate above the limit, less its margin, is refused with
+//!   [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity).
+//! - A pause spends the burst of the requests: they then come at the rate.
 //! - All that is held at once is at most the burst. With a burst below `callers * estimate`, calls wait for
 //!   one another's answers.
 //! - An estimate that is far too high costs tokens in a log, which counts it until the answer.

@@ -31,6 +31,9 @@ impl RateLimiter {
     /// charge from before a [`set_quota`](Self::set_quota) or a [pause](Self::pause_for), or of another
     /// limiter.
     ///
+    /// The answer is expected to say what the server had counted when the call came. If it says what is counted
+    /// when it is written, later calls may count twice until the next answer, so the limiter is too careful.
+    ///
     /// The limiter should count as the server does, by an [algorithm](Self::algorithm) like the server's,
     /// and a quota that is somewhat lower: 2 % of the limit, and at least 2, are for what others take while an
     /// answer is under way. A period that is a thousandth longer is for calls that do not all take equally

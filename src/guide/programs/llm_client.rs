@@ -9,8 +9,14 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// The limits of one key of a provider. All tasks share it.
 pub struct Limits {
-    requests: RateLimiter,
-    tokens: RateLimiter,
+    requests: Limit,
+    tokens: Limit,
+}
+
+/// One limit of the provider, and the limiter that keeps it.
+struct Limit {
+    of_provider: u64,
+    limiter: RateLimiter,
 }
 
 /// A call that may be sent.
@@ -22,53 +28,56 @@ pub struct Call {
 impl Limits {
     /// So many requests and tokens a minute, which the provider counts by this algorithm.
     pub fn new(requests: u64, tokens: u64, algorithm: Algorithm) -> Self {
-        let slightly_less = |limit: u64| {
-            let limit = limit - (limit / 50).max(2);
-            let quota = Quota::new(limit, Duration::from_millis(60_100)).burst(limit);
-            RateLimiter::new(quota).algorithm(algorithm)
+        let limit = |of_provider: u64| {
+            let margin = (of_provider / 50).max(2);
+            let slightly_less = of_provider.saturating_sub(margin).max(1);
+            let minute = Duration::from_millis(60_100);
+            let quota = Quota::new(slightly_less, minute).burst(slightly_less);
+            let limiter = RateLimiter::new(quota).algorithm(algorithm);
+            Limit {
+                of_provider,
+                limiter,
+            }
         };
         Self {
-            requests: slightly_less(requests),
-            tokens: slightly_less(tokens),
+            requests: limit(requests),
+            tokens: limit(tokens),
         }
     }
 
     /// Waits until a call may be sent. `estimate` is what it may use at most: the tokens of its prompt
     /// and its `max_tokens`.
     pub async fn begin(&self, estimate: u64) -> Result<Call, AcquireError> {
-        let limits = all((self.tokens.cost(estimate), &self.requests));
-        let (tokens, request) = limits.acquire().await?;
+        let (requests, tokens) = (&self.requests.limiter, &self.tokens.limiter);
+        let (estimated, request) = all((tokens.cost(estimate), requests)).acquire().await?;
         Ok(Call {
             request,
-            tokens: self.tokens.hold(tokens),
+            tokens: tokens.hold(estimated),
         })
     }
 
     /// Counts what an answered call has used. A call that is dropped instead counts its estimate.
     pub fn end(&self, call: Call, status: StatusCode, headers: &HeaderMap, used: u64) {
         let server = ServerLimits::of(headers, SystemTime::now());
-        follow(&self.requests, &call.request, server.requests);
-        follow(&self.tokens, call.tokens.charge(), server.tokens);
+        self.requests.follow(&call.request, server.requests);
+        self.tokens.follow(call.tokens.charge(), server.tokens);
         call.tokens.settle(used);
         if status == StatusCode::TOO_MANY_REQUESTS {
+            let requests = &self.requests.limiter;
             // The provider has not counted it.
-            self.requests.refund(call.request);
-            let pause = server
-                .retry_after
-                .unwrap_or(Duration::from_secs(1))
-                .min(LONGEST_PAUSE);
-            self.requests.pause_for(pause);
+            requests.refund(call.request);
+            let pause = server.retry_after.unwrap_or(Duration::from_secs(1));
+            requests.pause_for(pause.min(LONGEST_PAUSE));
         }
     }
 }
 
-fn follow(limiter: &RateLimiter, charge: &Charge, window: Option<Window>) {
-    if let Some(window) = window {
-        let limit = limiter.quota().count();
-        limiter.follow(
-            charge,
-            window.used(limit),
-            window.reset_after.unwrap_or_default(),
-        );
+impl Limit {
+    fn follow(&self, charge: &Charge, window: Option<Window>) {
+        if let Some(window) = window {
+            let reset_after = window.reset_after.unwrap_or_default();
+            self.limiter
+                .follow(charge, window.used(self.of_provider), reset_after);
+        }
     }
 }

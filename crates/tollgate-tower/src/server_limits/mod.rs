@@ -120,9 +120,10 @@ impl ServerLimits {
 }
 
 impl Window {
-    /// Returns how much the server has counted of its limit, for
-    /// [`RateLimiter::follow`](tollgate::RateLimiter::follow). `limit` is the one that the server is known to
-    /// have, if it does not say it.
+    /// Returns how much of a limit the server has counted, if only `remaining` is left of it, for
+    /// [`RateLimiter::follow`](tollgate::RateLimiter::follow). `limit` is the one of the server that the
+    /// limiter keeps, and not the one of this window, which may be another limit for the same thing: one of a
+    /// day, or of output tokens only. So what is available afterwards is at most `remaining`.
     ///
     /// # Examples
     ///
@@ -147,7 +148,7 @@ impl Window {
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     pub fn used(&self, limit: u64) -> u64 {
-        self.limit.unwrap_or(limit).saturating_sub(self.remaining)
+        limit.saturating_sub(self.remaining)
     }
 
     /// Returns the one with less left.
