@@ -252,7 +252,7 @@ impl Rule for Gcra {
         true
     }
 
-    fn follow(&mut self, _at: Tick, end: Tick, now: Tick, earlier: u64) -> OfOthers {
+    fn follow(&mut self, end: Tick, now: Tick, earlier: u64) -> OfOthers {
         let (params, period) = (self.params, self.params.stride);
         if !params.is_stepped() || params.burst_tolerance != params.step {
             return OfOthers::Charged;

@@ -4,7 +4,7 @@
 use super::params::{clamped, tick_or_never};
 use super::promise::Promise;
 use super::quota_change::QuotaChange;
-use super::rule::{OfOthers, Receipt, Rule, earliest_of};
+use super::rule::{Receipt, Rule, earliest_of};
 use super::sliding_log::SlidingLog;
 use crate::quota::Quota;
 use crate::time::Tick;
@@ -61,10 +61,6 @@ impl Rule for SlidingLog {
 
     fn earliest(&self, now: Tick, most: Option<u64>) -> Tick {
         earliest_of(now, most, self.len(), self.period())
-    }
-
-    fn follow(&mut self, at: Tick, _end: Tick, _now: Tick, _earlier: u64) -> OfOthers {
-        OfOthers::Standing(Tick::from_nanos(clamped(at) + self.period()))
     }
 
     fn is_ahead_of(&self, now: Tick) -> bool {

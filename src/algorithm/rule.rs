@@ -97,7 +97,9 @@ pub(crate) trait Rule {
     /// Returns how what others have charged counts that a server has told of a charge at `at`, if it told
     /// that its present window ends at `end`. If this rule counts by windows, its own windows end with those
     /// of the server from now on: the present one later than before, or up to `earlier` nanoseconds earlier.
-    fn follow(&mut self, at: Tick, end: Tick, now: Tick, earlier: u64) -> OfOthers;
+    fn follow(&mut self, _end: Tick, _now: Tick, _earlier: u64) -> OfOthers {
+        OfOthers::Standing
+    }
 
     /// Forgets all receipts so far, which can no longer be refunded.
     fn forget_receipts(&mut self) {}
@@ -118,8 +120,8 @@ pub(super) fn earliest_of(now: Tick, most: Option<u64>, count: u64, period: u64)
 pub(crate) enum OfOthers {
     /// Time pays it off like any charge.
     Charged,
-    /// As much of it as then, because others go on as they do: known until this tick.
-    Standing(Tick),
+    /// As much of it as then, because others go on as they do: known for a period.
+    Standing,
     /// It has grown evenly since the beginning of the window, until the end; or nothing is known of it,
     /// because the charge `is_of` an earlier window.
     Growing { begun: i64, end: Tick, is_of: bool },

@@ -16,7 +16,7 @@
 use super::params::{clamped, tick_or_never};
 use super::promise::Promise;
 use super::quota_change::QuotaChange;
-use super::rule::{OfOthers, Receipt, Rule, earliest_of};
+use super::rule::{Receipt, Rule, earliest_of};
 use crate::quota::Quota;
 use crate::time::Tick;
 
@@ -249,10 +249,6 @@ impl Rule for SlidingWindow {
 
     fn is_ahead_of(&self, now: Tick) -> bool {
         clamped(now) < self.start || self.count > self.most
-    }
-
-    fn follow(&mut self, at: Tick, _end: Tick, _now: Tick, _earlier: u64) -> OfOthers {
-        OfOthers::Standing(Tick::from_nanos(clamped(at) + self.period))
     }
 
     /// Keeps the part of what was spent that belongs to the previous window, which goes on to fade.

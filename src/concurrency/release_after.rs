@@ -108,8 +108,15 @@ impl<G: Send + 'static> ReleaseAfter<G> {
 
 /// Dropping the last handle drops the guard, and then cancels the timer, which has expired.
 struct Release<G> {
-    _guard: Mutex<G>,
+    guard: Mutex<Option<G>>,
     timer: Deadline,
+}
+
+impl<G> Drop for Release<G> {
+    fn drop(&mut self) {
+        let guard = self.guard.get_mut().map(Option::take);
+        contain_panic(|| drop(guard));
+    }
 }
 
 impl<G: Send + 'static> Wake for Release<G> {
@@ -119,7 +126,7 @@ impl<G: Send + 'static> Wake for Release<G> {
 impl<G: Send + 'static> Drop for ReleaseAfter<G> {
     fn drop(&mut self) {
         let release = Arc::new(Release {
-            _guard: Mutex::new(self.guard.take()),
+            guard: Mutex::new(self.guard.take()),
             timer: Deadline::new(),
         });
         let start = |clock: &Clock| {
@@ -131,7 +138,6 @@ impl<G: Send + 'static> Drop for ReleaseAfter<G> {
         if !self.duration.is_zero() && start(&self.clock).is_none() {
             start(&Clock::system());
         }
-        contain_panic(|| drop(release));
     }
 }
 

@@ -299,7 +299,9 @@ impl Waiter {
         for other in front.by_ref().take(FORESEEN) {
             last = other.joined;
             if waits(&other) {
-                due = rule.due(0, other.cost).max(due);
+                due = locked
+                    .due_by(|cost| rule.due(0, cost), 0, other.cost)
+                    .max(due);
                 rule.grant(due, other.cost);
                 charged += u128::from(other.cost);
             }
@@ -311,7 +313,9 @@ impl Waiter {
             let joined = own.joined - last - u128::from(own.cost);
             joined.min(locked.queued - charged - u128::from(cost))
         });
-        let due = rule.due(behind, cost).max(due);
+        let due = locked
+            .due_by(|cost| rule.due(behind, cost), 0, cost)
+            .max(due);
         Some(wait_for(due, locked.now))
     }
 }

@@ -117,7 +117,7 @@ impl Locked<'_> {
     }
 
     /// Forgets a call that the server does not count, if one is followed.
-    pub(super) fn forget_call(&mut self, receipt: &Receipt, cost: u64) {
+    pub(super) fn forget_call(&mut self, receipt: &Receipt, cost: i128) {
         let known = receipt.generation == self.generation;
         if let Some(followed) = self.followed.as_mut().filter(|_| known) {
             followed.refund(receipt, cost);
@@ -137,8 +137,7 @@ impl Locked<'_> {
             Some(_) => 0,
         };
         // Of any answer, because an older one may know better when a window ends.
-        let count = self.rule.follow(receipt.at, end, now, earlier);
-        self.renewed = true;
+        let count = self.rule.follow(end, now, earlier);
         let own = self.in_use().saturating_sub(self.of_others.cost);
         // Nothing that a server says stops the limiter for longer.
         let used = used.min(self.rule.capacity().saturating_mul(2));
@@ -147,6 +146,7 @@ impl Locked<'_> {
         let answer = followed.answer(receipt, soon, own);
         if let OfOthers::Growing { end, .. } = count {
             followed.end = end;
+            self.of_others.until = end;
         }
         if let Some((counted, since)) = answer {
             let others = used.saturating_sub(counted);
@@ -155,10 +155,10 @@ impl Locked<'_> {
                     let missing = used.saturating_add(since).saturating_sub(own);
                     self.rule.charge(now, missing);
                 }
-                OfOthers::Standing(until) => {
+                OfOthers::Standing => {
                     self.of_others = OthersUse {
                         cost: others,
-                        until,
+                        until: receipt.at.saturating_add(period),
                         growth: None,
                     };
                 }

@@ -64,7 +64,7 @@ struct Record {
 impl Followed {
     /// Remembers a charge, after which so much counted of all charges.
     pub(super) fn remember(&mut self, charge: &Receipt, counted: u64) {
-        self.charged += u128::from(charge.cost);
+        self.charged = self.charged.wrapping_add(u128::from(charge.cost));
         if self.charges.len() == KEPT {
             self.charges.pop_front();
         }
@@ -77,13 +77,14 @@ impl Followed {
     }
 
     /// Counts `cost` of a charge no longer, which the server has not counted either.
-    pub(super) fn refund(&mut self, charge: &Receipt, cost: u64) {
+    pub(super) fn refund(&mut self, charge: &Receipt, cost: i128) {
         let first = self.charges.partition_point(|it| it.ticket < charge.ticket);
         for later in self.charges.range_mut(first..) {
-            later.charged = later.charged.saturating_sub(u128::from(cost));
-            later.counted = later.counted.saturating_sub(cost);
+            later.charged = later.charged.wrapping_sub(cost as u128);
+            let counted = (i128::from(later.counted) - cost).max(0);
+            later.counted = u64::try_from(counted).unwrap_or(u64::MAX);
         }
-        self.charged = self.charged.saturating_sub(u128::from(cost));
+        self.charged = self.charged.wrapping_sub(cost as u128);
     }
 
     /// Forgets a charge that is answered, and all earlier ones. Returns what counted just after it and those
@@ -104,7 +105,7 @@ impl Followed {
         let Some(record) = newest.filter(|it| it.ticket == charge.ticket) else {
             return Some((now, 0));
         };
-        let since = u64::try_from(self.charged - record.charged).unwrap_or(u64::MAX);
+        let since = u64::try_from(self.charged.wrapping_sub(record.charged)).unwrap_or(u64::MAX);
         Some((counted, since))
     }
 }

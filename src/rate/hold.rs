@@ -109,21 +109,18 @@ impl Hold {
     }
 
     fn end(&mut self, used: u64) {
-        let held = std::mem::take(&mut self.begun.cost);
+        let begun = std::mem::take(&mut self.begun);
         let charge = &self.charge.0;
         let mut locked = self.shared.lock_on_time();
-        if used == 0 {
-            locked.forget_call(charge, held);
-        }
-        locked.settle(&self.begun, held, used);
+        locked.forget_call(charge, i128::from(begun.cost) - i128::from(used));
+        locked.settle(&begun, used);
     }
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        match self.begun.cost {
-            0 => {}
-            cost => self.end(cost),
+        if self.begun.cost > 0 {
+            self.end(self.begun.cost);
         }
     }
 }
@@ -148,13 +145,13 @@ impl Locked<'_> {
         }
     }
 
-    fn settle(&mut self, hold: &Receipt, held: u64, used: u64) {
+    fn settle(&mut self, hold: &Receipt, used: u64) {
         let (now, late) = (self.now, self.is_late());
         match hold.generation == self.generation {
             true => self.rule.charge_as_of(hold, used, now),
             false => _ = self.rule.charge(now, used),
         }
-        self.held -= u128::from(held);
+        self.held -= u128::from(hold.cost);
         self.head_changed(late);
     }
 }

@@ -62,7 +62,7 @@ pub(super) struct Locked<'a> {
     /// How many more waiters this call serves.
     left: usize,
     /// Whether the meaning of the word has changed.
-    pub(super) renewed: bool,
+    renewed: bool,
     /// Whether to arm the timer for the head.
     arms: bool,
 }
@@ -203,7 +203,7 @@ impl Locked<'_> {
 
     /// Gives back up to `cost` of a charge whose call is not made, except what time has paid off.
     pub(super) fn give_back(&mut self, charge: &Charge, cost: u64) {
-        self.forget_call(&charge.0, cost);
+        self.forget_call(&charge.0, i128::from(cost));
         self.return_to_rule(charge, cost);
     }
 
@@ -454,7 +454,7 @@ impl Locked<'_> {
     /// Returns the state just after a charge, or the current state if that is not known.
     pub(super) fn decision_after(&mut self, charge: &Charge) -> Decision {
         let receipt = &charge.0;
-        if receipt.generation != self.generation {
+        if receipt.generation != self.generation || self.beside() > 0 {
             return self.decision(0);
         }
         self.rule.decision_after(receipt)

@@ -100,20 +100,25 @@ impl QueueState {
     /// Returns when `cost` is due after `behind` has been charged, like the rule, but not before the
     /// end of a pause: if nothing that is held is settled meanwhile.
     pub(super) fn due(&self, behind: u128, cost: u64) -> Tick {
-        let others = self.of_others;
-        if self.held == 0 && others.cost == 0 {
-            return self.due_if_settled(behind, cost);
-        }
+        self.due_by(|cost| self.rule.due(behind, cost), self.held, cost)
+    }
+
+    /// Does the same by what `due` says of the rule, if so much is held.
+    pub(super) fn due_by(&self, due: impl Fn(u64) -> Tick, held: u128, cost: u64) -> Tick {
+        let (others, capacity) = (self.of_others, self.rule.capacity());
         let due_beside = |others: u64| {
-            let beside = self.held + u128::from(others) + u128::from(cost);
-            let beside = u64::try_from(beside).unwrap_or(u64::MAX);
-            match beside <= self.rule.capacity() {
-                true => self.due_if_settled(behind, beside),
+            let beside = held + u128::from(others);
+            let all = u64::try_from(beside + u128::from(cost)).unwrap_or(u64::MAX);
+            match beside == 0 || all <= capacity {
+                true => due(all).max(self.paused_until),
                 false => Tick::from_nanos(u64::MAX),
             }
         };
+        if others.cost == 0 {
+            return due_beside(0);
+        }
         // When it is no longer known what is of others, one call goes alone, to be told.
-        let rest = self.rule.capacity().saturating_sub(cost);
+        let rest = capacity.saturating_sub(cost);
         let later = match others.growth {
             None => others.cost.min(rest),
             Some(_) => 0,

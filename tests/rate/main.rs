@@ -10,6 +10,7 @@ mod local;
 mod quota;
 mod rate_limiter;
 mod rate_model;
+mod review;
 mod setup;
 mod sliding;
 #[path = "../support/mod.rs"]

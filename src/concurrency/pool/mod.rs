@@ -640,14 +640,15 @@ impl<T> Pool<T> {
     /// Takes an idle item for a place that has none, if there is one. One that was idle for too long is
     /// dropped.
     fn take_idle(&self) -> Option<T> {
-        let (item, since) = lock(&self.state).pop_idle()?;
-        let idle = since.zip(self.tick());
-        let idle = idle.map(|(since, now)| now.saturating_since(since));
-        if idle.is_some() && idle >= self.idle_timeout {
+        loop {
+            let (item, since) = lock(&self.state).pop_idle()?;
+            let idle = since.zip(self.tick());
+            let idle = idle.map(|(since, now)| now.saturating_since(since));
+            if idle.is_none() || idle < self.idle_timeout {
+                return Some(item);
+            }
             drop_all([item]);
-            return None;
         }
-        Some(item)
     }
 
     /// Returns the item if it can be used again; otherwise drops it.

@@ -141,8 +141,8 @@ impl<T> State<T> {
 
     /// Stores when the last idle item was returned, if the pool has an idle timeout, and an item was.
     pub(super) fn stamp(&mut self, now: Option<Tick>) {
-        if self.since.len() < self.idle.len() {
-            self.since.extend(now);
+        if let Some(now) = now {
+            self.since.resize(self.idle.len(), now);
         }
     }
 
