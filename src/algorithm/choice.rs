@@ -244,6 +244,11 @@ impl Algorithm {
         self.promise(quota);
     }
 
+    /// Returns whether it counts by windows, each of which begins with nothing.
+    pub(crate) const fn has_windows(self) -> bool {
+        matches!(self, Self::FixedWindow)
+    }
+
     /// Returns what `set_quota` does: it keeps the proportion where tokens come back evenly, and the
     /// number where calls are counted.
     pub(crate) const fn on_change(self) -> QuotaChange {

@@ -252,9 +252,9 @@ impl Rule for Gcra {
         true
     }
 
-    fn follow(&mut self, end: Tick, now: Tick, earlier: u64) -> OfOthers {
+    fn follow(&mut self, windows: bool, end: Tick, now: Tick, earlier: u64) -> OfOthers {
         let (params, period) = (self.params, self.params.stride);
-        if !params.is_stepped() || params.burst_tolerance != params.step {
+        if !windows || !params.is_stepped() {
             return OfOthers::Charged;
         }
         let (end, passed, now_nanos) = (clamped(end), params.units_at(now), clamped(now));

@@ -94,10 +94,10 @@ pub(crate) trait Rule {
     /// Changes the quota, and returns `false` if it means the same as before.
     fn change(&mut self, promise: &Promise, how: QuotaChange, now: Tick) -> bool;
 
-    /// Returns how what others have charged counts that a server has told of a charge at `at`, if it told
-    /// that its present window ends at `end`. If this rule counts by windows, its own windows end with those
-    /// of the server from now on: the present one later than before, or up to `earlier` nanoseconds earlier.
-    fn follow(&mut self, _end: Tick, _now: Tick, _earlier: u64) -> OfOthers {
+    /// Returns how what others have charged counts that a server has told, which says that its present window
+    /// ends at `end`. If the steps of this rule are `windows`, they end with those of the server from now on:
+    /// the present one later than before, or up to `earlier` nanoseconds earlier.
+    fn follow(&mut self, _windows: bool, _end: Tick, _now: Tick, _earlier: u64) -> OfOthers {
         OfOthers::Standing
     }
 

@@ -231,7 +231,7 @@ impl Call {
         // What is held may be settled while it waits.
         let soonest = match locked.held {
             0 => due,
-            _ => locked.due_if_settled(locked.queued, cost),
+            _ => locked.due_by(|cost| locked.rule.due(locked.queued, cost), 0, cost),
         };
         let after = wait_for(soonest, now);
         if remaining_timeout().is_some_and(|budget| after > budget) {

@@ -4,7 +4,7 @@
 //! then. What was missing from the limit then, and was not of this limiter, was of others.
 //!
 //! 1. What is of others counts beside what this limiter has charged, so a limiter only ever admits less by
-//!    following.
+//!    following, except that a window may end earlier.
 //! 2. Others go on as they do. In a log, as much is of them as was then. In a fixed window, it grows evenly
 //!    until the end. Of a bucket, nobody knows who takes what is refilled, so nothing of that is counted in
 //!    advance: what the server has counted, and what was charged since, counts, and the rest is charged.
@@ -26,38 +26,45 @@ impl RateLimiter {
     ///
     /// If others use the server's limit as well, it has counted more than this limiter. What is missing
     /// counts as used here too: afterwards, what is available is at most the limit less `used`, and less what
-    /// was charged after this charge. The limiter never admits more by following. The answer to an earlier
-    /// charge than one that was followed before says nothing new, and does nothing; so does the answer to a
-    /// charge from before a [`set_quota`](Self::set_quota) or a [pause](Self::pause_for), or of another
-    /// limiter.
+    /// was charged after this charge. The limiter never admits more by following, except that a fixed window
+    /// may end earlier, see below. The answer to an earlier charge than one that was followed before says
+    /// nothing new about what is used; nor does the answer to a charge from before a
+    /// [`set_quota`](Self::set_quota) or a [pause](Self::pause_for), or of another limiter.
     ///
     /// The answer is expected to say what the server had counted when the call came. If it says what is counted
     /// when it is written, later calls may count twice until the next answer, so the limiter is too careful.
+    /// A call that was refused is not counted by the server: [refund](Self::refund) its charge after this
+    /// call.
     ///
     /// The limiter should count as the server does, by an [algorithm](Self::algorithm) like the server's,
     /// and a quota that is somewhat lower: 2 % of the limit, and at least 2, are for what others take while an
-    /// answer is under way. A period that is a thousandth longer is for calls that do not all take equally
-    /// long to the server.
+    /// answer is under way. Not all calls take equally long to the server, so let the period be longer than the
+    /// server's by a thousandth, unless it is that of a fixed window.
     ///
     /// | the server counts by | algorithm | what others use |
     /// |---|---|---|
     /// | a bucket that refills evenly | `Gcra`, with its burst | is paid off by time, but not before the answer is read: they may use what is refilled meanwhile |
-    /// | a fixed window | `FixedWindow` | grows evenly until the window ends, `reset_after` after the charge |
+    /// | a fixed window | `FixedWindow` | grows evenly until the window ends, `reset_after` after the charge, to twice what was told at most |
     /// | a sliding log, or a sliding window | the same | stays as it is until the next answer; after a period without one, a call may go alone |
     ///
-    /// The first answer sets when a fixed window ends. Later ones delay that, or, once a window, let it end up
-    /// to a hundredth of the period earlier. Other algorithms ignore `reset_after`. A count of more than twice
-    /// the burst counts as twice the burst. A call that was refused is not counted by the server:
-    /// [refund](Self::refund) its charge after this call. From the first call on, calls take the lock of the
-    /// limiter, which remembers 4,096 charges at most that were not answered. What was charged before the
-    /// first call counts as if the server had counted it.
+    /// With any other algorithm it counts as for `Gcra`, and the limiter is too careful.
+    ///
+    /// The first answer sets when a fixed window ends. Later ones, whatever their charge, delay that, or, once
+    /// a window, let it end up to a hundredth of the period earlier. Charges within a thousandth of the
+    /// period after this one count as if the server had counted them in such a window, because calls overtake
+    /// one another. Other algorithms ignore `reset_after`.
+    ///
+    /// A count of more than twice the burst counts as twice the burst. From the first call on, calls take the
+    /// lock of the limiter, which remembers 4,096 charges at most that were not answered, in some 200 kB; a
+    /// refund takes a time that is linear in their number. What was charged before the first call counts as if
+    /// the server had counted it.
     ///
     /// # Spacing
     ///
     /// A client that always uses up what is left of a bucket or a log finds out by refusals when others take
     /// something at once, or while it has no answer. A second limiter in front avoids most of these. It admits
-    /// no more than twice what is left, in the time in which the bucket refills, or in 3 seconds of a log of a
-    /// minute; so the server is left with something. A fixed window needs none.
+    /// no more than twice what is left, in the time in which the bucket refills; for a log of a minute, in 3
+    /// seconds. So the server is left with something. A fixed window needs none. This one is for a bucket:
     ///
     /// ```
     /// use std::time::Duration;
@@ -137,7 +144,8 @@ impl Locked<'_> {
             Some(_) => 0,
         };
         // Of any answer, because an older one may know better when a window ends.
-        let count = self.rule.follow(end, now, earlier);
+        let windows = self.shared.config.algorithm.has_windows();
+        let count = self.rule.follow(windows, end, now, earlier);
         let own = self.in_use().saturating_sub(self.of_others.cost);
         // Nothing that a server says stops the limiter for longer.
         let used = used.min(self.rule.capacity().saturating_mul(2));
@@ -148,21 +156,22 @@ impl Locked<'_> {
             followed.end = end;
             self.of_others.until = end;
         }
-        if let Some((counted, since)) = answer {
-            let others = used.saturating_sub(counted);
+        if let Some(answer) = answer {
             match count {
                 OfOthers::Charged => {
-                    let missing = used.saturating_add(since).saturating_sub(own);
+                    let missing = used.saturating_add(answer.since).saturating_sub(own);
                     self.rule.charge(now, missing);
                 }
                 OfOthers::Standing => {
                     self.of_others = OthersUse {
-                        cost: others,
+                        cost: used.saturating_sub(answer.counted),
                         until: receipt.at.saturating_add(period),
                         growth: None,
                     };
                 }
                 OfOthers::Growing { begun, end, is_of } if is_of => {
+                    // Otherwise calls of this limiter would look like those of others until the end.
+                    let others = used.saturating_sub(answer.until_soon);
                     let then = receipt.at.as_nanos().saturating_add_signed(-begun);
                     let mut told = OthersUse {
                         cost: others,

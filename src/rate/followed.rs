@@ -87,25 +87,37 @@ impl Followed {
         self.charged = self.charged.wrapping_sub(cost as u128);
     }
 
-    /// Forgets a charge that is answered, and all earlier ones. Returns what counted just after it and those
-    /// until the tick `soon`, which may have come to the server before it, or `now` if that is not known;
-    /// and what was charged since. `None` if a later charge was answered before.
-    pub(super) fn answer(&mut self, charge: &Receipt, soon: Tick, now: u64) -> Option<(u64, u64)> {
+    /// Forgets a charge that is answered, and all earlier ones. `None` if a later charge was answered before.
+    pub(super) fn answer(&mut self, charge: &Receipt, soon: Tick, now: u64) -> Option<Answered> {
         if charge.ticket <= self.answered {
             return None;
         }
         self.answered = charge.ticket;
         let with_it = self.charges.partition_point(|it| it.at <= soon);
-        let counted = self.charges.range(..with_it).next_back();
-        let counted = counted.map_or(now, |it| it.counted);
+        let until_soon = self.charges.range(..with_it).next_back();
+        let until_soon = until_soon.map_or(now, |it| it.counted);
         let answered = self
             .charges
             .partition_point(|it| it.ticket <= charge.ticket);
         let newest = self.charges.drain(..answered).next_back();
-        let Some(record) = newest.filter(|it| it.ticket == charge.ticket) else {
-            return Some((now, 0));
-        };
-        let since = u64::try_from(self.charged.wrapping_sub(record.charged)).unwrap_or(u64::MAX);
-        Some((counted, since))
+        let record = newest.filter(|it| it.ticket == charge.ticket);
+        let since = record
+            .as_ref()
+            .map_or(0, |it| self.charged.wrapping_sub(it.charged));
+        Some(Answered {
+            counted: record.map_or(now, |it| it.counted),
+            until_soon,
+            since: u64::try_from(since).unwrap_or(u64::MAX),
+        })
     }
+}
+
+/// What is known of a charge that is answered; if there is no record of it, as if it had just been made.
+pub(super) struct Answered {
+    /// What counted just after it.
+    pub(super) counted: u64,
+    /// The same with those charges that may have come to the server before it.
+    pub(super) until_soon: u64,
+    /// What was charged since.
+    pub(super) since: u64,
 }

@@ -44,14 +44,14 @@ impl RateLimiter {
     /// Without a hold, time pays off an estimate while the call runs, and what has been paid off cannot
     /// be [given back](Self::settle).
     ///
-    /// All that is held at once is at most the burst: a call that does not fit beside it waits for a
-    /// settlement, in the queue like any other. So let the burst be as large as what the calls hold that
+    /// A call is admitted only if it fits beside all that is held: otherwise it waits for a settlement, in the
+    /// queue like any other. So let the burst be as large as what the calls hold that
     /// run at once, for example the tokens of a minute, as providers of language models do. A
     /// `retry_after` tells when a call would be admitted if nothing were settled, [`Duration::MAX`] if it
     /// would not; a timeout refuses a wait only if it is too long although all were settled now.
     ///
-    /// While something is held, calls take the lock of the limiter. To settle a hold takes a sliding log a
-    /// time that is linear in its count. If the quota was changed since the hold began, or the limiter
+    /// While something is held, calls take the lock of the limiter. To begin and to settle a hold takes a
+    /// sliding log a time that is linear in its count. If the quota was changed since the hold began, or the limiter
     /// paused, what was used is charged as of the settlement. If holds are settled in another order than
     /// that in which they began, a limiter that was idle between them may count later ones as charged
     /// somewhat later, never earlier. A charge of another limiter is held beside what this one has charged.

@@ -642,7 +642,8 @@ impl RateLimiter {
     /// Corrects the cost of a charge to the actual one: gives back the excess, like
     /// [`refund`](Self::refund), or charges what is missing, like [`charge`](Self::charge).
     ///
-    /// Settle soon, because what time has paid off meanwhile is not given back. Where a
+    /// Settle soon, because what time has paid off meanwhile is not given back: for calls of seconds, use a
+    /// [`hold`](Self::hold). Where a
     /// [`refund`](Self::refund) gives nothing back, for example after a
     /// [`set_quota`](Self::set_quota), neither does this, but what is missing is charged.
     ///

@@ -6,8 +6,9 @@
 //! 1. [`Locked`] takes the lock, then sets `LOCKED` in the word, then reads the clock. So no
 //!    decision without the lock has a later tick than the guard's and an earlier place in the
 //!    order. No writer can use an older tick, because the guard's is the only one.
-//! 2. When the guard ends, it publishes the word, and clears `LOCKED` unless there are waiters, or
-//!    the limiter is closed or paused, something is held, or a server is followed. It calls wakers and arms the timer after it has released the lock.
+//! 2. When the guard ends, it publishes the word, and clears `LOCKED` unless there are waiters, the limiter
+//!    is closed or paused, something is held, or a server is followed. It calls wakers and arms the timer
+//!    after it has released the lock.
 //! 3. A waiter is charged nothing until it is granted, so one that leaves moves all waiters behind
 //!    it up. Its slot keeps its charge until the waiter collects it; a waiter that leaves with a
 //!    charge gives it back like any refund.
@@ -251,7 +252,6 @@ impl Locked<'_> {
         self.generation = fresh_generation();
         self.rule.forget_receipts();
         self.followed = self.followed.take().map(|_| Box::default());
-        self.of_others = Default::default();
         self.renewed = true;
     }
 
@@ -433,8 +433,21 @@ impl Locked<'_> {
             limit: self.rule.capacity(),
             remaining: self.available(),
             retry_after: wait_for(due, self.now),
-            reset_after: wait_for(self.rule.reset().max(self.paused_until), self.now),
+            reset_after: wait_for(self.reset(), self.now),
             at: self.now,
+        }
+    }
+
+    /// Returns when nothing is used any more, if no other call comes: never while something is held.
+    fn reset(&self) -> Tick {
+        let others = Some(self.of_others.until).filter(|_| self.of_others.cost > 0);
+        match self.held {
+            0 => self
+                .rule
+                .reset()
+                .max(self.paused_until)
+                .max(others.unwrap_or_default()),
+            _ => Tick::from_nanos(u64::MAX),
         }
     }
 

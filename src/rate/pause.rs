@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::RateLimiter;
 use super::acquire::Limiter;
+use super::followed::OthersUse;
 use super::locked::Locked;
 use crate::algorithm::{QuotaChange, RuleState, tick_or_never};
 use crate::time::Tick;
@@ -94,6 +95,8 @@ impl Locked<'_> {
         self.paused_until = tick_or_never(until.as_nanos());
         self.rule.spend_burst(until);
         self.begin_generation();
+        // The burst is spent, whoever has spent it.
+        self.of_others = OthersUse::default();
         self.restart_timing();
     }
 

@@ -132,11 +132,6 @@ impl QueueState {
         u64::try_from(beside).unwrap_or(u64::MAX)
     }
 
-    /// Does the same as [`due`](Self::due), if all that is held is given back now.
-    pub(super) fn due_if_settled(&self, behind: u128, cost: u64) -> Tick {
-        self.rule.due(behind, cost).max(self.paused_until)
-    }
-
     /// Returns whether the clock seems to have been set back. A pause leads to the same state of the
     /// rule, and comparing clocks costs more than a refusal.
     pub(super) fn is_ahead_of(&self, now: Tick) -> bool {

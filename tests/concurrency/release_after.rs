@@ -29,6 +29,21 @@ fn assert_released_in_two_seconds(clock: &ManualClock, semaphore: &Semaphore) {
     assert_eq!(semaphore.available_permits(), 1);
 }
 
+struct PanicsInDrop;
+
+impl Drop for PanicsInDrop {
+    fn drop(&mut self) {
+        panic!("in drop");
+    }
+}
+
+#[test]
+fn drop_of_the_clock_with_a_guard_that_panics_in_drop_does_not_panic() {
+    let clock = Clock::manual();
+    drop(ReleaseAfter::new(PanicsInDrop, TWO_SECONDS).clock(&clock));
+    drop(clock);
+}
+
 #[test]
 fn drop_after_the_work_holds_the_permit_for_the_duration() {
     let (clock, semaphore, permit) = taken();

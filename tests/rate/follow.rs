@@ -65,9 +65,16 @@ fn follow_of_a_server_that_has_more_left_does_nothing() {
 #[test]
 fn follow_subtracts_what_was_under_way_when_the_answer_was_made() {
     for algorithm in ALL {
-        let (_clock, limiter) = of(algorithm);
+        let (clock, limiter) = of(algorithm);
         follow(&limiter, &limiter.try_acquire().unwrap(), 99, secs(60));
-        let sent = take(&limiter, 10);
+        let mut sent = Vec::new();
+        for _ in 0..10 {
+            // Calls within a thousandth of a window may come to the server in another order.
+            if algorithm == Algorithm::FixedWindow {
+                clock.advance(ms(61));
+            }
+            sent.extend(take(&limiter, 1));
+        }
         // Others have taken 19 by then.
         follow(&limiter, &sent[0], 79, secs(60));
         assert_eq!(available(&limiter), 79 - 9, "{algorithm}");
@@ -82,9 +89,13 @@ fn follow_subtracts_what_was_under_way_when_the_answer_was_made() {
 #[test]
 fn follow_of_an_answer_that_is_older_than_one_before_does_nothing() {
     for algorithm in ALL {
-        let (_clock, limiter) = of(algorithm);
+        let (clock, limiter) = of(algorithm);
         follow(&limiter, &limiter.try_acquire().unwrap(), 99, secs(60));
-        let sent = take(&limiter, 3);
+        let mut sent = Vec::new();
+        for _ in 0..3 {
+            clock.advance(ms(61));
+            sent.extend(take(&limiter, 1));
+        }
         follow(&limiter, &sent[1], 90, secs(60));
         assert_eq!(available(&limiter), 89, "{algorithm}");
         follow(&limiter, &sent[0], 3, secs(60));
@@ -383,9 +394,8 @@ proptest! {
 fn follow_of_a_log_admits_waiters_when_what_is_of_others_is_a_period_old() {
     let (clock, limiter) = of(Algorithm::SlidingLog);
     follow(&limiter, &limiter.try_acquire().unwrap(), 0, secs(60));
+    assert_limited(&limiter, 1, secs(60));
     let mut waiter = Waiter::parked(limiter.acquire_many(100));
-    let error = limiter.try_acquire().unwrap_err();
-    assert_eq!(error.retry_after(), Some(secs(60)));
     assert_due(&clock, &mut waiter, secs(60));
 }
 

@@ -3,6 +3,7 @@
 mod adaptive_rate;
 mod algorithms;
 mod audit;
+mod beside;
 mod follow;
 mod holds;
 mod leaky_bucket;
@@ -10,7 +11,6 @@ mod local;
 mod quota;
 mod rate_limiter;
 mod rate_model;
-mod review;
 mod setup;
 mod sliding;
 #[path = "../support/mod.rs"]

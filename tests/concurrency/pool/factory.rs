@@ -4,8 +4,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
-use tollgate::{ErrorKind, Pool};
+use tollgate::{Clock, ErrorKind, Pool};
 
 use super::tracked::{Item, Tally, made_to_order};
 use crate::support::foreign::panic_message;
@@ -243,4 +244,38 @@ fn smaller_size_keeps_the_item_of_a_granted_waiter() {
     assert_eq!(*waiter.granted(), 0);
     drop(second);
     assert_eq!(pool.snapshot().available, 1);
+}
+
+#[test]
+fn idle_timeout_of_items_that_were_added_before_counts_from_the_first_return() {
+    let clock = Clock::manual();
+    let pool = Pool::with_factory(1, || 0);
+    pool.add(1);
+    pool.add(2);
+    let pool = pool.idle_timeout(Duration::from_secs(10)).clock(&clock);
+    let one = pool.try_acquire().unwrap();
+    assert_eq!(*one, 1);
+    drop(one);
+    clock.advance(Duration::from_secs(9));
+    let two = pool.try_acquire().unwrap();
+    assert_eq!(*two, 2);
+    drop(two);
+    clock.advance(Duration::from_secs(5));
+    // The first was idle for 14 s, the second for 5 s.
+    assert_eq!(*pool.try_acquire().unwrap(), 2);
+}
+
+#[test]
+fn try_acquire_takes_an_idle_item_behind_one_that_is_too_old() {
+    let clock = Clock::manual();
+    let pool = Pool::with_async_factory(2, || async { Ok::<_, std::io::Error>(0) })
+        .idle_timeout(Duration::from_secs(10))
+        .clock(&clock);
+    let first = Waiter::new(pool.acquire()).granted();
+    let second = Waiter::new(pool.acquire()).granted();
+    drop(first);
+    clock.advance(Duration::from_secs(9));
+    drop(second);
+    clock.advance(Duration::from_secs(2));
+    pool.try_acquire().unwrap();
 }
