@@ -144,7 +144,7 @@ fn dedicated(users: &Keyed<u64, RateLimiter>) -> (usize, usize) {
     let mut counts = (0, 0);
     for shard in users.map().each_shard() {
         counts.0 += shard.limiters().len();
-        counts.1 += shard.state.listed();
+        counts.1 += shard.state.listed.len();
     }
     counts
 }

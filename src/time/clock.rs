@@ -282,8 +282,8 @@ impl Clock {
     pub(super) fn start_timer(&self, key: Key, waker: Waker) -> TimerEntry {
         match &self.0 {
             Kind::System => TimerEntry::System(TIMER.start(key, waker)),
-            Kind::Runtime => TimerEntry::Runtime(runtime::start_timer(key.due, waker)),
-            Kind::Home(home) => TimerEntry::Runtime(home.start_timer(key.due, waker)),
+            Kind::Runtime => runtime::start_timer(key.due, waker),
+            Kind::Home(home) => home.start_timer(key.due, waker),
             Kind::Manual(manual) => TimerEntry::Manual(manual.start(key, waker)),
         }
     }
@@ -309,7 +309,7 @@ impl Clock {
 #[expect(dead_code, reason = "to be dropped")]
 pub(super) enum TimerEntry {
     System(timer::Entry),
-    Runtime(runtime::Entry),
+    Task(runtime::Task),
     Manual(manual::Entry),
 }
 

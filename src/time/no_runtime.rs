@@ -6,11 +6,14 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::task::Waker;
 
+use super::clock::TimerEntry;
 use super::entries::Key;
 pub(super) use super::system::now;
 use super::tick::Tick;
-pub(super) use super::timer::Entry;
 use super::timer::TIMER;
+
+/// Has no values, because nothing is a task of a runtime.
+pub(super) type Task = Infallible;
 
 /// Has no values, because all code is outside of runtimes, on the time of the machine.
 pub(crate) enum Home {}
@@ -28,7 +31,7 @@ impl Home {
         match *self {}
     }
 
-    pub(super) fn start_timer(self: &Arc<Self>, _due: Tick, _waker: Waker) -> Entry {
+    pub(super) fn start_timer(self: &Arc<Self>, _due: Tick, _waker: Waker) -> TimerEntry {
         match **self {}
     }
 }
@@ -55,6 +58,6 @@ pub(super) fn current() -> Option<Infallible> {
     None
 }
 
-pub(super) fn start_timer(due: Tick, waker: Waker) -> Entry {
-    TIMER.start(Key::new(due), waker)
+pub(super) fn start_timer(due: Tick, waker: Waker) -> TimerEntry {
+    TimerEntry::System(TIMER.start(Key::new(due), waker))
 }

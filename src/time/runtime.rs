@@ -21,10 +21,11 @@ use tokio::runtime::{Handle, Id};
 use tokio::task::AbortHandle;
 
 use super::atomics::lock;
+use super::clock::TimerEntry;
 use super::entries::Key;
 use super::system;
 use super::tick::Tick;
-use super::timer::{self, TIMER};
+use super::timer::TIMER;
 
 /// Tokio's ticks count from [`BEFORE`] this instant, because a runtime may have been paused before
 /// the epoch was first read.
@@ -33,14 +34,7 @@ static EPOCH: OnceLock<Instant> = OnceLock::new();
 /// A year.
 const BEFORE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// An entry: a task of the runtime, or an entry of the timer of the process. Dropping it cancels it.
-#[expect(dead_code, reason = "to be dropped")]
-pub(super) enum Entry {
-    Task(Task),
-    System(timer::Entry),
-}
-
-/// An entry that is a task. Dropping it ends the task.
+/// An entry that is a task of the runtime. Dropping it ends the task.
 pub(super) struct Task {
     handle: AbortHandle,
     waker: Arc<Mutex<Option<Waker>>>,
@@ -192,7 +186,7 @@ impl Home {
     /// # Panics
     ///
     /// Panics if the runtime has no timer, unless it is due and the current code is elsewhere.
-    pub(super) fn start_timer(self: &Arc<Self>, due: Tick, waker: Waker) -> Entry {
+    pub(super) fn start_timer(self: &Arc<Self>, due: Tick, waker: Waker) -> TimerEntry {
         let away = due.saturating_since(self.now());
         // What is due from elsewhere, such as the rest of a queue that is closed, does not wait until
         // somebody drives the runtime.
@@ -262,7 +256,7 @@ fn tick_at(now: Instant) -> Tick {
 /// # Panics
 ///
 /// Panics if the runtime has no timer.
-pub(super) fn start_timer(due: Tick, waker: Waker) -> Entry {
+pub(super) fn start_timer(due: Tick, waker: Waker) -> TimerEntry {
     let away = due.saturating_since(now());
     match Handle::try_current() {
         Ok(runtime) => spawn_timer(&runtime, away, waker, None),
@@ -271,13 +265,18 @@ pub(super) fn start_timer(due: Tick, waker: Waker) -> Entry {
 }
 
 /// Wakes `waker` after a time of the machine.
-fn system_timer(away: Duration, waker: Waker) -> Entry {
+fn system_timer(away: Duration, waker: Waker) -> TimerEntry {
     let key = Key::new(system::now().saturating_add(away));
-    Entry::System(TIMER.start(key, waker))
+    TimerEntry::System(TIMER.start(key, waker))
 }
 
 /// Wakes `waker` after a time of the runtime, whose context has been entered.
-fn spawn_timer(runtime: &Handle, away: Duration, waker: Waker, home: Option<Arc<Home>>) -> Entry {
+fn spawn_timer(
+    runtime: &Handle,
+    away: Duration,
+    waker: Waker,
+    home: Option<Arc<Home>>,
+) -> TimerEntry {
     // The sleep is created here, where its panic reaches the waiter, and not in the task.
     let sleep = tokio::time::sleep(away);
     let waker = Arc::new(Mutex::new(Some(waker)));
@@ -296,7 +295,7 @@ fn spawn_timer(runtime: &Handle, away: Duration, waker: Waker, home: Option<Arc<
         }
     });
     let handle = task.abort_handle();
-    Entry::Task(Task { handle, waker })
+    TimerEntry::Task(Task { handle, waker })
 }
 
 #[cfg(test)]

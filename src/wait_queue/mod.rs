@@ -167,24 +167,18 @@ impl<C: Copy + Default> WaitQueue<C> {
     /// Grants the request of the first waiter, and removes it from the queue. Returns its waker.
     #[inline]
     pub(crate) fn grant_head(&mut self) -> Option<Waker> {
-        self.take_head(None)
+        let (at, slot) = self.head_slot()?;
+        self.remove(at, slot)
     }
 
     /// Removes the first waiter from the queue, and keeps `what` in its slot until the waiter
     /// [collects](Self::collect) it. This needs no memory beyond that of the slot.
     pub(crate) fn keep_head(&mut self, what: C) -> Option<Waker> {
-        self.take_head(Some(what))
-    }
-
-    #[inline(always)]
-    fn take_head(&mut self, kept: Option<C>) -> Option<Waker> {
         let (at, slot) = self.head_slot()?;
-        if let Some(what) = kept {
-            let chunk = &mut self.chunks[at];
-            chunk.slots.costs[slot] = what;
-            chunk.kept |= 1 << slot;
-            self.kept += 1;
-        }
+        let chunk = &mut self.chunks[at];
+        chunk.slots.costs[slot] = what;
+        chunk.kept |= 1 << slot;
+        self.kept += 1;
         self.remove(at, slot)
     }
 
@@ -294,20 +288,18 @@ impl<C: Copy + Default> WaitQueue<C> {
         if self.tail != NONE && self.chunks[self.tail as usize].waiting == 0 {
             self.unlink(self.tail);
         }
-        let index = if self.spare == NONE {
+        let mut index = self.spare;
+        if index == NONE {
+            index = self.fresh;
             self.fresh += 1;
-            self.fresh - 1
         } else {
-            self.spare
-        };
+            self.spare = self.chunks[index as usize].next;
+        }
         if index as usize == self.chunks.len() {
             self.chunks.push(Chunk::new());
         }
         let tail = self.tail;
         let chunk = &mut self.chunks[index as usize];
-        if index == self.spare {
-            self.spare = chunk.next;
-        }
         chunk.base = base;
         chunk.previous = tail;
         chunk.next = NONE;

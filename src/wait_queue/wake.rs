@@ -109,14 +109,6 @@ impl WakeList {
     }
 }
 
-impl From<Waker> for WakeList {
-    fn from(waker: Waker) -> Self {
-        let mut list = Self::new();
-        list.push(Some(waker));
-        list
-    }
-}
-
 impl Calls {
     /// Calls these wakers, or puts them off.
     fn wake(&self, list: &mut WakeList) {
@@ -275,7 +267,8 @@ mod tests {
                 order: Arc::clone(&order),
             }))
         };
-        let mut batch = WakeList::from(chain(1000));
+        let mut batch = WakeList::new();
+        batch.push(Some(chain(1000)));
         batch.push(Some(chain(0)));
         batch.wake_all();
         assert_eq!(*depth.lock().unwrap(), (0, NESTED as usize));
@@ -314,7 +307,9 @@ mod tests {
         let thread = std::thread::spawn(move || {
             // Destructors run in an order of the platform's choice: one of the two is early.
             LAST.with(|last| last.0.borrow_mut().push(Some(recorder(&shared, 1))));
-            WakeList::from(recorder(&shared, 0)).wake_all();
+            let mut wakes = WakeList::new();
+            wakes.push(Some(recorder(&shared, 0)));
+            wakes.wake_all();
             LAST.with(|last| last.0.borrow_mut().push(Some(recorder(&shared, 2))));
         });
         thread.join().unwrap();

@@ -46,7 +46,7 @@ pub struct ShardState {
     /// The generation of current charges.
     pub(super) generation: u64,
     /// The hashes of keys with limiters.
-    pub(super) listed: BTreeSet<u32>,
+    pub(in crate::keyed) listed: BTreeSet<u32>,
     /// The hash that was checked last.
     looked_at: u32,
 }
@@ -155,11 +155,6 @@ impl ShardState {
             listed: BTreeSet::new(),
             looked_at: 0,
         }
-    }
-
-    #[cfg(test)]
-    pub(crate) fn listed(&self) -> usize {
-        self.listed.len()
     }
 
     /// Returns the next hash of the list, in round-robin order.
