@@ -35,14 +35,21 @@
 //!         Arc::clone(&hosts).key_owned(request.url().authority().to_owned())
 //!     });
 //!     let total = Arc::new(Semaphore::new(64));
+//!     let retry = RetryAfterMiddleware::new();
 //!     ClientBuilder::new(client)
+//!         .with(retry.clone()) // the outermost
 //!         .with(by_host.release_after(Duration::from_secs(2)))
+//!         .with(retry.innermost())
 //!         .with(ThrottleMiddleware::new(total))
-//!         .with(RetryAfterMiddleware::new())
+//!         .with(retry.innermost())
 //!         .build()
 //! }
 //! # drop(polite(reqwest::Client::new()));
 //! ```
+//!
+//! The retries are outside of the host's limit, so that a repeated request waits for its host again and keeps
+//! the two seconds. The second `retry` looks at the pause before a slot of the total is taken, so that a paused
+//! host holds none of them; the last one stops a request that waited for such a slot when the pause began.
 //!
 //! # Choices
 //!

@@ -8,7 +8,7 @@
 //! | `ServiceBuilder::rate_limit(n, d)`, `RateLimitLayer::new(n, d)` | `ThrottleLayer::new(Arc::new(RateLimiter::new(Quota::new(n, d).burst(n))))` |
 //! | `Rate::new(n, d)` | [`Quota::new(n, d)`](crate::Quota::new)[`.burst(n)`](crate::Quota::burst) |
 //! | `ServiceBuilder::load_shed()`, `LoadShedLayer::new` around a limit | `ThrottleLayer::new(..).refusing()` |
-//! | `Overloaded` and its `new` | a response of 429 or 503, with a `Retry-After` if the throttle knows one; with `.errors()` an [`AcquireError`](crate::AcquireError) |
+//! | `Overloaded` and its `new` | a response of 429 or 503, with a `Retry-After` if the throttle knows one, or of 413 if the request costs more than the limit gives; with `.errors()` an [`AcquireError`](crate::AcquireError) |
 //! | `ConcurrencyLimit::new`, `RateLimit::new`, `LoadShed::new` | `layer.layer(service)` |
 //! | `get_ref`, `get_mut`, `into_inner` | –; keep an `Arc` of the throttle to look at it |
 //! | `ResponseFuture` of each | `tollgate_tower::ResponseFuture` |

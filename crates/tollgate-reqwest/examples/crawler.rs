@@ -12,10 +12,13 @@ async fn main() -> Result<()> {
     let by_host = ThrottleMiddleware::by(move |request| {
         Arc::clone(&hosts).key_owned(request.url().authority().to_owned())
     });
+    let retry = RetryAfterMiddleware::new();
     let client = ClientBuilder::new(reqwest::Client::new())
+        .with(retry.clone()) // A repeated request waits for its host again.
         .with(by_host.release_after(Duration::from_millis(50)))
+        .with(retry.innermost()) // A paused host holds no slot of the total.
         .with(ThrottleMiddleware::new(Arc::new(Semaphore::new(64))))
-        .with(RetryAfterMiddleware::new())
+        .with(retry.innermost())
         .build();
 
     let hosts = [server::start().await, server::start().await];

@@ -62,13 +62,12 @@
 //!
 //! use reqwest_middleware::ClientBuilder;
 //! use tollgate::{Keyed, Quota, RateLimiter, Semaphore};
-//! use tollgate_reqwest::ThrottleMiddleware;
+//! use tollgate_reqwest::{RetryAfterMiddleware, ThrottleMiddleware};
 //!
 //! // One request at once to each host, two seconds between two of them, and 64 to all hosts.
 //! let hosts = Arc::new(Keyed::semaphores(1));
 //! let by_host = ThrottleMiddleware::by(move |request| {
-//!     let host = request.url().host_str().unwrap_or_default().to_owned();
-//!     Arc::clone(&hosts).key_owned(host)
+//!     Arc::clone(&hosts).key_owned(request.url().authority().to_owned())
 //! })
 //! .release_after(Duration::from_secs(2));
 //! let slots = ThrottleMiddleware::new(Arc::new(Semaphore::new(64)));
@@ -78,15 +77,22 @@
 //! let by_route = ThrottleMiddleware::by(move |request| {
 //!     (request.url().path() == "/search").then(|| Arc::clone(&searches))
 //! });
+//! let retry = RetryAfterMiddleware::new();
 //! let client = ClientBuilder::new(reqwest::Client::new())
+//!     .with(retry.clone())
 //!     .with(by_host)
-//!     .with(slots)
 //!     .with(by_route)
+//!     .with(retry.innermost())
+//!     .with(slots)
+//!     .with(retry.innermost())
 //!     .build();
 //! # drop(client);
 //! ```
 //!
-//! Put the narrow limits first, so that a request that waits for its host holds no slot of all.
+//! Put the narrow limits first, so that a request that waits for its host holds no slot of all. The retries are outside
+//! of them, so that a repeated request waits for its host again and keeps the two seconds. The gate is looked at twice
+//! more: before the slots of all, so that a paused host holds none of them, and as the last, so that no request is sent
+//! that waited for a slot when the pause began.
 //!
 //! # Beside other middleware
 //!

@@ -3,7 +3,7 @@
 
 use async_trait::async_trait;
 use http::Extensions;
-use reqwest::{Request, Response};
+use reqwest::{Request, Response, Url};
 use reqwest_middleware::{Middleware, Next, Result};
 use tollgate_tower::RetryAfterLayer;
 
@@ -21,7 +21,17 @@ use tollgate_tower::RetryAfterLayer;
 /// pause, wherever it has waited. See [the example](crate#a-client-that-keeps-all-limits).
 ///
 /// A request that reqwest has taken is sent, even if reqwest still connects for it. Redirects are followed by reqwest,
-/// below all middleware, so they do not wait.
+/// below all middleware, so they do not wait. If a server refuses after a redirect, its own gate is blocked, and not
+/// that of the server that sent the redirect.
+///
+/// # Bounds
+///
+/// - A request with an idempotent method is sent up to three times: it is repeated twice, unless
+///   [`retries`](RetryAfterLayer::retries) says otherwise.
+/// - A pause is up to 10 % longer than the server asks for, see [`jitter_percent`](RetryAfterLayer::jitter_percent).
+/// - A pause longer than [`max_wait`](RetryAfterLayer::max_wait), a minute by default, is not waited for: the refusal
+///   is handed on at once, and within the pause requests are sent once each `max_wait`, until the next refusal.
+/// - Which requests are sent at the end of a pause: see [`pausing`](RetryAfterLayer::pausing).
 ///
 /// # Cancel safety
 ///
@@ -82,8 +92,8 @@ impl Middleware for RetryAfterMiddleware {
         extensions: &mut Extensions,
         next: Next<'_>,
     ) -> Result<Response> {
-        let origin = request.url().origin().ascii_serialization();
-        let mut attempts = self.0.attempts(origin);
+        let origin = origin(request.url());
+        let mut attempts = self.0.attempts(origin.clone());
         loop {
             while let Some(gate) = attempts.blocked() {
                 // Without a timeout it does not fail.
@@ -91,9 +101,9 @@ impl Middleware for RetryAfterMiddleware {
             }
             let copy = attempts.copy(request.method(), &request);
             let answer = next.clone().run(request, extensions).await?;
-            let (Some(gate), Some(copy)) =
-                (attempts.answered(answer.status(), answer.headers()), copy)
-            else {
+            let answering = self.0.attempts(origin_of(&answer, &origin));
+            let gate = answering.answered(answer.status(), answer.headers());
+            let (Some(gate), Some(copy)) = (gate, copy) else {
                 return Ok(answer);
             };
             // What the refusal holds is free during the wait.
@@ -101,5 +111,18 @@ impl Middleware for RetryAfterMiddleware {
             let _opened = gate.acquire_owned().await;
             request = copy;
         }
+    }
+}
+
+fn origin(url: &Url) -> String {
+    url.origin().ascii_serialization()
+}
+
+/// Returns where the answer comes from, which is another origin than the requested one after a redirect.
+fn origin_of(answer: &Response, requested: &str) -> String {
+    match answer.url().host_str() {
+        // The URL that reqwest makes up if another middleware has made the answer without one.
+        Some("no.url.provided.local") => requested.to_owned(),
+        _ => origin(answer.url()),
     }
 }

@@ -18,6 +18,9 @@ use tollgate_tower::ThrottledBody;
 /// kind are entered one after the other, the first one first; to enter all limits together, give one middleware an
 /// [`all`](tollgate::all) of them.
 ///
+/// A response of 101 has no body, so the permit is returned at its head, and an [upgraded](Response::upgrade) connection
+/// holds none. To limit such connections, acquire a permit beside the request and keep it with the connection.
+///
 /// Clones share the throttle.
 ///
 /// # Errors

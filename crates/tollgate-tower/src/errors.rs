@@ -79,10 +79,10 @@ impl<C> fmt::Debug for Errors<C> {
     }
 }
 
-/// Returns what a response over HTTP says about the load of its server: 429, 503 and 504 (a timeout
-/// of a gateway) are [overload](Feedback::Overloaded), with the wait that the first two may ask for, as
-/// [`RetryAfterLayer`](super::RetryAfterLayer) reads it; every other status is
-/// [`Success`](Feedback::Success).
+/// Returns what a response over HTTP says about the load of its server: 429, 503, 504 (a timeout
+/// of a gateway) and a 403 that asks for a wait are [overload](Feedback::Overloaded), with the wait that
+/// all but 504 may ask for, as [`RetryAfterLayer`](super::RetryAfterLayer) reads it; every other answer
+/// is [`Success`](Feedback::Success).
 ///
 /// # Examples
 ///
@@ -101,10 +101,9 @@ impl<C> fmt::Debug for Errors<C> {
 /// ```
 pub fn feedback<B>(answer: &Response<B>) -> Feedback {
     let status = answer.status();
-    match is_refusal(status) || status == StatusCode::GATEWAY_TIMEOUT {
-        true => Feedback::Overloaded {
-            retry_after: asked_wait(status, answer.headers(), false, SystemTime::now),
-        },
+    let retry_after = asked_wait(status, answer.headers(), false, SystemTime::now);
+    match is_refusal(status, retry_after) || status == StatusCode::GATEWAY_TIMEOUT {
+        true => Feedback::Overloaded { retry_after },
         false => Feedback::Success,
     }
 }

@@ -26,12 +26,13 @@
 //! | [`ErrorKind`](tollgate::ErrorKind) | response | |
 //! |---|---|---|
 //! | `RateLimited`, `QueueFull`, `NoPermits`, `TimedOut` | 429 Too Many Requests, or [another status](ThrottleLayer::status) | a later request may be admitted |
-//! | `ExceedsCapacity` | 413 Content Too Large | the request costs more than the limit ever gives |
+//! | `ExceedsCapacity` | 413 Content Too Large | the request costs more than the limit gives now |
 //! | the same, by a [policy of the server](Policy::server) | 503 Service Unavailable | all clients together are too many |
 //! | `Closed`, `Cancelled`, `TooManyKeys`, `Store`, and kinds to come | 503 Service Unavailable | the client is not the cause |
 //!
 //! A request whose [cost](tollgate::Throttle) is above the capacity is too large, in whatever unit the
-//! cost is, so it is 413, and not 422: its content is understood and correct. It has no `Retry-After`.
+//! cost is, so it is 413, and not 422: its content is understood and correct. It has no `Retry-After`,
+//! because only a change of the limit, for example with `set_permits` or `set_quota`, would admit it.
 //!
 //! If the throttle knows when to [try again](tollgate::AcquireError::retry_after), the response has a
 //! `Retry-After` in whole seconds, rounded up, at least 1. A rate limiter knows the time when it

@@ -31,7 +31,7 @@ pub enum Answer {
 }
 
 /// Returns the status for an error: 429 Too Many Requests if a later request may be admitted, 413
-/// Content Too Large if the request asks for more than the limit ever gives, and 503 Service
+/// Content Too Large if the request asks for more than the limit gives now, and 503 Service
 /// Unavailable if the client is not the cause. The [table](crate#refusals) has all kinds.
 ///
 /// # Examples

@@ -151,7 +151,7 @@ impl<T: Throttle, B: Body<Data: From<String>>, E> Respond<T, Response<B>, E> for
         let after = || refusal::known(&error).max(limits().filter_map(exhausted_for).max());
         let refusal = Refusal {
             status,
-            // A request that is too large is so later as well.
+            // A request that is too large stays so until the limit changes.
             after: (error.kind() != ErrorKind::ExceedsCapacity)
                 .then(after)
                 .flatten(),

@@ -1,4 +1,4 @@
-//! A server on loopback for the examples: it asks for a second of peace once, and forbids what does not keep its rules.
+//! A server on loopback for the examples: it asks for a pause of one second once, and forbids what does not keep its rules.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ use tokio::time::sleep;
 struct Api {
     requests: AtomicU32,
     shut_until: Mutex<Option<Instant>>,
-    rest_until: Mutex<Option<Instant>>,
+    closed_until: Mutex<Option<Instant>>,
     is_busy: AtomicBool,
 }
 
@@ -57,13 +57,13 @@ async fn page(Query(query): Query<Value>) -> Response {
 
 /// A page that takes 10 ms. No other one may be asked for meanwhile, and for 50 ms after it.
 async fn slow(State(api): State<Arc<Api>>) -> Response {
-    let rest_until = *api.rest_until.lock().unwrap();
-    let rests = rest_until.is_some_and(|until| Instant::now() < until);
-    if rests || api.is_busy.swap(true, SeqCst) {
+    let closed_until = *api.closed_until.lock().unwrap();
+    let is_closed = closed_until.is_some_and(|until| Instant::now() < until);
+    if is_closed || api.is_busy.swap(true, SeqCst) {
         return StatusCode::FORBIDDEN.into_response();
     }
     sleep(Duration::from_millis(10)).await;
-    *api.rest_until.lock().unwrap() = Some(Instant::now() + Duration::from_millis(50));
+    *api.closed_until.lock().unwrap() = Some(Instant::now() + Duration::from_millis(50));
     api.is_busy.store(false, SeqCst);
     "a page".into_response()
 }

@@ -110,3 +110,25 @@ async fn innermost_sends_no_request_to_a_server_in_a_pause() {
         }
     }
 }
+
+#[tokio::test]
+async fn middleware_blocks_the_server_that_a_redirect_led_to() {
+    let busy = async || (http::StatusCode::TOO_MANY_REQUESTS, [("retry-after", "5")]);
+    let busy = OnLoopback::serve(Router::new().route("/", get(busy))).await;
+    let to = busy.url.clone();
+    let redirect = async move || axum::response::Redirect::temporary(&to);
+    let first = OnLoopback::serve(Router::new().route("/", get(redirect))).await;
+
+    let layer = exact().retries(0).clock(Clock::manual());
+    let client = builder().with(RetryAfterMiddleware::from(layer.clone()));
+    let answer = client.build().get(&first.url).send().await.unwrap();
+    assert_eq!(
+        (answer.status().as_u16(), answer.url().as_str()),
+        (429, &*busy.url)
+    );
+    let is_blocked = |url: &str| {
+        let attempts = layer.attempts(url.trim_end_matches('/'));
+        attempts.blocked().is_some()
+    };
+    assert!(is_blocked(&busy.url) && !is_blocked(&first.url));
+}

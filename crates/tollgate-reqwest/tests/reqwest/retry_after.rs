@@ -1,10 +1,11 @@
 //! Clients that wait as long as servers ask for.
 
 use futures::future::{join_all, try_join_all};
+use reqwest::{ResponseBuilderExt, Url};
 use reqwest_middleware::{ClientWithMiddleware, RequestBuilder};
 use tokio::time::timeout;
 use tollgate::fair::FairQueue;
-use tollgate::{Semaphore, all};
+use tollgate::{Keyed, Semaphore, all};
 use tollgate_reqwest::ThrottleMiddleware;
 
 use super::*;
@@ -167,4 +168,70 @@ async fn pausing_sends_requests_one_by_one_after_the_pause() {
     let after = (0..20).map(|nth| 10.0 + f64::from(nth) / 10.0);
     let expected: Vec<_> = std::iter::once(0.0).chain(after).collect();
     assert_eq!(server.times(), expected);
+}
+
+/// What reqwest returns when it has followed a redirect.
+fn refusal_of(url: &str, seconds: u64) -> Response<&'static str> {
+    let refusal = Response::builder().status(429);
+    let refusal = refusal.header("retry-after", seconds);
+    refusal.url(Url::parse(url).unwrap()).body("").unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn middleware_blocks_the_origin_that_refused_after_a_redirect() {
+    let refusals = [(); 2].map(|()| refusal_of("http://b.test/x", 5));
+    let server = Server::new(refusals);
+    let retry = RetryAfterMiddleware::from(exact().retries(1));
+    let client = client(retry, &server);
+    // It is sent again after the pause, and refused again.
+    assert_eq!(send(client.get("http://a.test/")).await, (429, 5 * SECOND));
+    let free = send(client.get("http://a.test/free")).await;
+    assert_eq!(free, (200, Duration::ZERO));
+    assert_eq!(send(client.get("http://b.test/")).await, (200, 5 * SECOND));
+    assert_eq!(server.times(), [0.0, 5.0, 5.0, 10.0]);
+}
+
+/// The crawler of the guide, with two slots for all hosts.
+fn crawler(server: &Server) -> ClientWithMiddleware {
+    let hosts = Arc::new(Keyed::semaphores(1));
+    let by_host = ThrottleMiddleware::by(move |request: &Request| {
+        Arc::clone(&hosts).key_owned(request.url().authority().to_owned())
+    });
+    let total = ThrottleMiddleware::new(Arc::new(Semaphore::new(2)));
+    let retry = retry();
+    builder()
+        .with(retry.clone())
+        .with(by_host.release_after(2 * SECOND).clock(Clock::tokio()))
+        .with(retry.innermost())
+        .with(total)
+        .with(retry.innermost())
+        .with(server.clone())
+        .build()
+}
+
+#[tokio::test(start_paused = true)]
+async fn crawler_with_retries_leaves_two_seconds_between_requests_to_a_host() {
+    let server = Server::new([refusal(0), refusal(1)]);
+    let answer = send(crawler(&server).get("http://a.test/")).await;
+    assert_eq!(answer, (200, 4 * SECOND));
+    assert_eq!(server.times(), [0.0, 2.0, 4.0]);
+}
+
+/// Two requests to each of the paused hosts wait, and the total has two slots.
+#[tokio::test(start_paused = true)]
+async fn crawler_with_paused_hosts_holds_no_slots_of_all() {
+    let server = Server::new([refusal(50), refusal(50)]);
+    let client = crawler(&server);
+    let paused = ["a.test/", "b.test/", "a.test/2", "b.test/2"];
+    let paused = join_all(paused.map(|url| send(client.get(format!("http://{url}")))));
+    let other = async {
+        sleep(3 * SECOND).await;
+        send(client.get("http://c.test/")).await
+    };
+    let (paused, other) = tokio::join!(paused, other);
+    assert_eq!(other, (200, Duration::ZERO));
+    let mut waits: Vec<_> = paused.into_iter().map(|(_, wait)| wait).collect();
+    waits.sort();
+    assert_eq!(waits, [50, 50, 52, 52].map(|seconds| seconds * SECOND));
+    assert_eq!(server.times(), [0.0, 0.0, 3.0, 50.0, 50.0, 52.0, 52.0]);
 }

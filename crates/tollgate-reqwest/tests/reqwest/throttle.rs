@@ -239,3 +239,20 @@ async fn new_of_a_composition_and_several_middleware_hold_all_permits() {
     assert_eq!(answer.text().await.unwrap(), "text");
     assert_eq!(free(), [1; 3]);
 }
+
+#[tokio::test]
+async fn new_of_an_upgrade_returns_its_permit_at_the_head() {
+    let upgraded = async || {
+        let fields = [("connection", "upgrade"), ("upgrade", "echo")];
+        (http::StatusCode::SWITCHING_PROTOCOLS, fields)
+    };
+    let server = OnLoopback::serve(Router::new().route("/", get(upgraded))).await;
+    let slots = Arc::new(Semaphore::new(1));
+    let throttle = ThrottleMiddleware::new(Arc::clone(&slots));
+    let request = builder().with(throttle).build().get(&server.url);
+    let request = request.header("connection", "upgrade");
+    let answer = request.header("upgrade", "echo").send().await.unwrap();
+    assert_eq!(answer.status(), 101);
+    assert_eq!(slots.available_permits(), 1);
+    answer.upgrade().await.unwrap();
+}

@@ -1,27 +1,31 @@
 //! How long an answer asks its client to wait, as [`ServerLimits`] reads it.
 //!
-//! 1. `Retry-After` (RFC 9110, section 10.2.3) counts with the statuses 429 and 503; elsewhere it
+//! 1. `Retry-After` (RFC 9110, section 10.2.3) counts with the statuses 429, 503 and 403; elsewhere it
 //!    means something else.
-//! 2. A limit that is used up counts with the same statuses, or by request with any status, if there is
-//!    no `Retry-After`: until its reset, in whatever convention the server has.
+//! 2. A limit that is used up counts with the same statuses if there is no `Retry-After`: until its
+//!    reset, in whatever convention the server has.
+//! 3. By request, a limit of requests that is used up counts with any status. Tokens do not: other
+//!    requests may need none.
+//! 4. A 403 is a refusal for now only if it asks for a wait, as GitHub's limits do.
 
 use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, StatusCode};
 
-use crate::server_limits::ServerLimits;
+use crate::server_limits::{ServerLimits, Window};
 
-/// Returns whether the request was refused for now.
-pub(crate) fn is_refusal(status: StatusCode) -> bool {
-    matches!(
-        status,
-        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE
-    )
+/// Returns whether the request was refused for now, by an answer that asks for this wait.
+pub(crate) fn is_refusal(status: StatusCode, asked_wait: Option<Duration>) -> bool {
+    match status {
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => true,
+        StatusCode::FORBIDDEN => asked_wait.is_some(),
+        _ => false,
+    }
 }
 
 /// Returns how long the client is to wait; `now` counts if that is said by a point in time, and the
-/// answer has no date of its own. With `any_status`, limits that are used up count in answers that
-/// refuse nothing.
+/// answer has no date of its own. With `any_status`, limits of requests that are used up count in
+/// answers that refuse nothing.
 pub(crate) fn asked_wait(
     status: StatusCode,
     headers: &HeaderMap,
@@ -29,13 +33,13 @@ pub(crate) fn asked_wait(
     now: fn() -> SystemTime,
 ) -> Option<Duration> {
     let limits = || ServerLimits::of(headers, now());
-    match is_refusal(status) {
-        true => {
+    match status {
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE | StatusCode::FORBIDDEN => {
             let limits = limits();
             limits.retry_after.or_else(|| limits.used_up())
         }
-        false if any_status => limits().used_up(),
-        false => None,
+        _ if any_status => limits().requests.and_then(Window::used_up),
+        _ => None,
     }
 }
 
@@ -66,7 +70,7 @@ mod tests {
         }
         let status = StatusCode::from_u16(status).expect("a status");
         let wait = asked_wait(status, &headers, true, now);
-        let expected = wait.filter(|_| is_refusal(status));
+        let expected = wait.filter(|_| is_refusal(status, wait));
         assert_eq!(asked_wait(status, &headers, false, now), expected);
         let wait = wait?;
         assert_eq!(wait.subsec_nanos(), 0);
@@ -100,7 +104,7 @@ mod tests {
         ];
         for (value, expected) in cases {
             let field = &[(RETRY_AFTER, value.as_bytes())];
-            for status in [429, 503] {
+            for status in [403, 429, 503] {
                 assert_eq!(asked(status, field), *expected, "{value}");
             }
             for status in [200, 301, 413, 500, 502] {
@@ -140,12 +144,12 @@ mod tests {
             (r#""a";r=0.0;t=30"#, None),
             (r#""a";r=0;t=-30"#, None),
             (r#""a";R=0;t=30"#, None),
-            ("limit=100, remaining=0, reset=50", None),
+            ("limit=100, remaining=0, reset=50", Some(50)),
             ("", None),
         ];
         for (value, expected) in cases {
             let field = &[(RATE_LIMIT, value.as_bytes())];
-            for status in [200, 304, 404, 429, 503] {
+            for status in [200, 304, 403, 404, 429, 503] {
                 assert_eq!(asked(status, field), *expected, "{value}");
             }
         }
@@ -165,6 +169,36 @@ mod tests {
         assert_eq!(asked(429, &with("5")), Some(5));
         assert_eq!(asked(429, &with("soon")), Some(30));
         assert_eq!(asked(200, &with("5")), Some(30));
+    }
+
+    #[test]
+    fn asked_wait_of_a_limit_of_another_unit_counts_in_refusals_alone() {
+        let size = br#""size";q=65535;w=60;qu="content-bytes""#;
+        let fields = [
+            (HeaderName::from_static("ratelimit-policy"), size.as_slice()),
+            (RATE_LIMIT, br#""size";r=0;t=30"#),
+        ];
+        assert_eq!(asked(429, &fields), Some(30));
+        assert_eq!(asked(200, &fields), None);
+        let name = |part| HeaderName::try_from(format!("x-ratelimit-{part}-tokens"));
+        let [remaining, reset] = ["remaining", "reset"].map(|part| name(part).expect("a name"));
+        let tokens = [(remaining, b"0".as_slice()), (reset, b"30s")];
+        assert_eq!(asked(503, &tokens), Some(30));
+        assert_eq!(asked(200, &tokens), None);
+    }
+
+    #[test]
+    fn is_refusal_of_a_403_holds_if_it_asks_for_a_wait() {
+        for (status, wait, expected) in [
+            (403, None, false),
+            (403, Some(Duration::ZERO), true),
+            (429, None, true),
+            (503, None, true),
+            (200, Some(Duration::ZERO), false),
+        ] {
+            let code = StatusCode::from_u16(status).expect("a status");
+            assert_eq!(is_refusal(code, wait), expected, "{status}");
+        }
     }
 
     /// A value of up to twelve parts: words that such values have, or any byte.

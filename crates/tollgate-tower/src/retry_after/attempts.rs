@@ -99,7 +99,7 @@ impl<B> Attempts<B> {
         let layer = &self.layer;
         let wait = asked_wait(status, headers, layer.any_status, layer.wall_clock)?;
         let gate = self.block(wait);
-        (is_refusal(status) && wait <= layer.max_wait).then_some(gate)
+        (is_refusal(status, Some(wait)) && wait <= layer.max_wait).then_some(gate)
     }
 
     /// Blocks the gate of the origin within bounds and with the jitter, and pauses the limiter for as

@@ -32,13 +32,20 @@ use tollgate::{Clock, RateLimiter};
 ///
 /// | the answer | gate blocked | request made again |
 /// |---|---|---|
-/// | 429 or 503 with a `Retry-After`, in seconds or as a date | for that long | yes |
-/// | 429 or 503 without one, `RateLimit` with `r=0` | for the longest `t` | yes |
-/// | another status, `RateLimit` with `r=0` | only [if asked for](Self::rate_limit_of_any_status): for the longest `t` | no |
+/// | 429, 503 or 403 with a `Retry-After`, in seconds or as a date | for that long | yes |
+/// | 429, 503 or 403 without one, and a limit is used up | until its reset, the latest of several | yes |
+/// | another status, and a limit of requests is used up | only [if asked for](Self::rate_limit_of_any_status): until its reset | no |
 /// | any other, also if a field cannot be read | no | no |
+///
+/// A limit is used up if nothing remains in the fields of any convention that
+/// [`ServerLimits`](crate::server_limits::ServerLimits::of) reads: of requests, of tokens, or of another unit
+/// of `RateLimit`. A 403 with neither field is no refusal for now, but GitHub refuses with one when a limit
+/// is used up.
 ///
 /// - *A pause longer than [`max_wait`](Self::max_wait)*, by default a minute: the answer is handed
 ///   on at once, and the gate is blocked for `max_wait`.
+/// - *A 403 for another reason*, in an answer that also says that a limit is used up, makes an idempotent
+///   request wait for the reset, and is handed on after the retries.
 /// - *A request is made again* up to [twice](Self::retries) if its method is safe or idempotent
 ///   (GET, HEAD, OPTIONS, TRACE, PUT, DELETE) and its body can be had again: if it is empty, or
 ///   with a [function that copies it](Self::copying). Otherwise the answer is handed on. Errors of
@@ -70,8 +77,6 @@ use tollgate::{Clock, RateLimiter};
 ///
 /// For reqwest, the crate `tollgate-reqwest` makes a middleware of the layer. Clients of other kinds follow
 /// it with [`attempts`](Self::attempts).
-///
-/// `RateLimit` is that of draft-ietf-httpapi-ratelimit-headers-11.
 ///
 /// # Order of layers
 ///
@@ -247,8 +252,9 @@ impl<B> RetryAfterLayer<B> {
 
     /// Sets the longest pause that a server can ask for, in place of a minute. If it asks for a
     /// longer one, the answer is handed on at once, and the gate is blocked for `max_wait`: no
-    /// request waits for longer at a time, apart from the jitter, and the server is asked again
-    /// once in a while.
+    /// request waits for longer at a time, apart from the jitter. Within a longer pause, requests are
+    /// therefore sent once each `max_wait`, until the next refusal: one by one with a
+    /// [paused](Self::pausing) limiter, and otherwise all that wait at the gate.
     ///
     /// # Examples
     ///
@@ -313,9 +319,11 @@ impl<B> RetryAfterLayer<B> {
         self
     }
 
-    /// Sets whether `RateLimit` with `r=0` blocks the gate whatever the status is, in place of only
-    /// with 429 and 503. The client then stops before it is refused, and such an answer is handed
-    /// on.
+    /// Sets whether a limit of requests that is used up blocks the gate whatever the status is, in place
+    /// of only with 429, 503 and 403. It may be a `RateLimit` with `r=0` or a field of another convention,
+    /// such as `x-ratelimit-remaining: 0`. The client then stops before it is refused, and such an answer is
+    /// handed on. Limits of tokens and of other units do not count here, because other requests may need
+    /// fewer of them or none.
     ///
     /// This is right if the server has one limit for all requests of the client. If it has several,
     /// a successful answer of a route whose own limit is used up would stop the requests to every
@@ -399,6 +407,8 @@ impl<B> RetryAfterLayer<B> {
 
     /// Sets a limiter that is [paused](RateLimiter::pause_for) as long as a gate is blocked, so that
     /// requests wait for their turn rather than at the gate, and leave one by one at the rate after the pause.
+    /// At the end of the pause the first request leaves that the rate admits, together with those that the
+    /// limiter had admitted before the pause and that wait at the [innermost](Self::innermost) gate.
     /// This is for the client of one server: each pause of any origin holds up all callers of the
     /// limiter. Give both the same clock.
     ///

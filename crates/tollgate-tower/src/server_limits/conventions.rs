@@ -2,6 +2,8 @@
 
 use std::time::SystemTime;
 
+use http::HeaderMap;
+
 use super::{ServerLimits, Window, formats};
 
 /// What a convention counts.
@@ -19,7 +21,7 @@ type Fields = (Counted, &'static str, &'static str, &'static [&'static str]);
 
 #[rustfmt::skip]
 const CONVENTIONS: &[Fields] = &[
-    // draft-ietf-httpapi-ratelimit-headers-07 and before, where the reset is in seconds; and GitLab
+    // draft-ietf-httpapi-ratelimit-headers-06 and before, where the reset is in seconds; and GitLab
     // (User and IP rate limits, Response headers), where it is in seconds since 1970.
     (Requests, "ratelimit-limit", "ratelimit-remaining", &["ratelimit-reset"]),
     // GitHub (Rate limits for the REST API): seconds since 1970. Discord (Rate Limits): the same with
@@ -39,27 +41,42 @@ const CONVENTIONS: &[Fields] = &[
     // Rate Limits in the SP-API) the rate in `x-amzn-RateLimit-Limit`. Neither says what remains.
 ];
 
-/// Adds the windows of all conventions.
-pub(super) fn add_to<'a>(
+/// Adds the windows of all conventions. The lines of the fields with one number belong together.
+pub(super) fn add_to(
     mut limits: ServerLimits,
-    field: impl Fn(&str) -> Option<&'a [u8]>,
+    headers: &HeaderMap,
     now: SystemTime,
 ) -> ServerLimits {
+    let lines = |name| {
+        let lines = headers.get_all(name).into_iter();
+        lines.map(|line| line.as_bytes().trim_ascii())
+    };
     for (counted, limit, remaining, resets) in CONVENTIONS {
-        let Some(remaining) = field(remaining).and_then(formats::count) else {
+        if !headers.contains_key(*remaining) {
             continue;
-        };
-        let reset = |name: &&str| formats::until(field(name)?, now);
-        let window = Window {
-            limit: field(limit).and_then(formats::count),
-            remaining,
-            reset_after: resets.iter().find_map(reset),
-        };
-        let of = match counted {
-            Requests => &mut limits.requests,
-            Tokens => &mut limits.tokens,
-        };
-        *of = Some(of.map_or(window, |other| window.tighter(other)));
+        }
+        let mut quotas = lines(*limit).map(formats::count);
+        let until = |text| formats::until(text, now);
+        let resets = resets.iter().map(|name| lines(*name).map(until));
+        let mut resets: Vec<_> = resets.collect();
+        for remaining in lines(*remaining) {
+            let limit = quotas.next().flatten();
+            let reset_after = resets.iter_mut().map(|lines| lines.next().flatten());
+            let reset_after = reset_after.fold(None, Option::or);
+            let Some(remaining) = formats::remaining(remaining) else {
+                continue;
+            };
+            let window = Window {
+                limit,
+                remaining,
+                reset_after,
+            };
+            let of = match counted {
+                Requests => &mut limits.requests,
+                Tokens => &mut limits.tokens,
+            };
+            *of = Some(of.map_or(window, |other| window.tighter(other)));
+        }
     }
     limits
 }

@@ -25,6 +25,14 @@ pub(super) fn count(text: &[u8]) -> Option<u64> {
     integer(&text[..end.unwrap_or(text.len())])
 }
 
+/// Reads a count of what remains, which is nothing if the count is below 0.
+pub(super) fn remaining(text: &[u8]) -> Option<u64> {
+    match text.strip_prefix(b"-") {
+        Some(overdrawn) => count(overdrawn).map(|_| 0),
+        None => count(text),
+    }
+}
+
 /// Reads seconds with or without a fraction.
 pub(super) fn seconds(text: &[u8]) -> Option<Duration> {
     let Some(point) = text.iter().position(|byte| *byte == b'.') else {

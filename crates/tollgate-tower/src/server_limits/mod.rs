@@ -34,6 +34,9 @@ pub struct ServerLimits {
     /// How long the server asks its client to wait. It has this meaning with a status that refuses a
     /// request for now, such as 429 and 503.
     pub retry_after: Option<Duration>,
+    /// The tightest limit of something else, such as bytes. Nobody can follow it, but a request may be
+    /// refused because of it.
+    others: Option<Window>,
 }
 
 /// What remains of one limit of a server.
@@ -58,6 +61,7 @@ impl ServerLimits {
     /// |---|---|
     /// | RFC 9110 | `Retry-After` in seconds or as a date |
     /// | draft-ietf-httpapi-ratelimit-headers-11 | `RateLimit`, with the quota from `RateLimit-Policy` |
+    /// | its draft 07, express-rate-limit | `RateLimit: limit=100, remaining=50, reset=30` |
     /// | its earlier drafts, GitLab | `RateLimit-Limit`, `-Remaining`, `-Reset` |
     /// | GitHub, Reddit, Discord | `X-RateLimit-Limit`, `-Remaining`, `-Reset` or `-Reset-After` |
     /// | OpenAI, Azure OpenAI, Groq | `x-ratelimit-*-requests` and `-tokens`, `retry-after-ms` |
@@ -65,11 +69,12 @@ impl ServerLimits {
     ///
     /// Stripe and AWS have no field that says what remains; with them only `Retry-After` counts.
     /// A reset is a number of seconds, a duration such as `2m59.56s`, a point in time in seconds or
-    /// milliseconds since 1970, or a date of RFC 3339 or HTTP. Each convention may use any of them.
+    /// milliseconds since 1970, or a date of RFC 3339 in UTC or of HTTP. Each convention may use any of them.
     ///
     /// Of several windows for the same thing, the one with the least left is returned, and if they are
-    /// equal, the one with the later reset. Fields that cannot be read are ignored. The time is linear
-    /// in the length of the fields.
+    /// equal, the one with the later reset. If a field has several lines, each is a window. A
+    /// `remaining` below 0 is 0. Fields that cannot be read are ignored. The time is linear in the
+    /// length of the fields.
     ///
     /// # Examples
     ///
@@ -98,9 +103,11 @@ impl ServerLimits {
         let now = field(DATE.as_str()).and_then(formats::date).unwrap_or(now);
         let in_millis = field("retry-after-ms").and_then(formats::seconds);
         let retry_after = field(RETRY_AFTER.as_str());
+        let (requests, others) = rate_limit::windows(headers);
         let limits = Self {
-            requests: rate_limit::window(headers),
+            requests,
             tokens: None,
+            others,
             retry_after: in_millis.map(|millis| millis / 1000).or_else(|| {
                 let value = retry_after?;
                 let seconds = formats::integer(value).map(Duration::from_secs);
@@ -108,14 +115,14 @@ impl ServerLimits {
                 seconds.or_else(until)
             }),
         };
-        conventions::add_to(limits, field, now)
+        conventions::add_to(limits, headers, now)
     }
 
     /// Returns when the last of the limits that are used up has more.
     pub(crate) fn used_up(&self) -> Option<Duration> {
-        let windows = [self.requests, self.tokens].into_iter().flatten();
-        let used_up = windows.filter(|window| window.remaining == 0);
-        used_up.filter_map(|window| window.reset_after).max()
+        let windows = [self.requests, self.tokens, self.others];
+        let windows = windows.into_iter().flatten();
+        windows.filter_map(Window::used_up).max()
     }
 }
 
@@ -149,6 +156,11 @@ impl Window {
     /// ```
     pub fn used(&self, limit: u64) -> u64 {
         limit.saturating_sub(self.remaining)
+    }
+
+    /// Returns when more remains, if nothing does now.
+    pub(crate) fn used_up(self) -> Option<Duration> {
+        self.reset_after.filter(|_| self.remaining == 0)
     }
 
     /// Returns the one with less left.

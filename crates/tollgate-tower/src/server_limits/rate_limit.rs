@@ -1,5 +1,5 @@
 //! `RateLimit` and `RateLimit-Policy` of draft-ietf-httpapi-ratelimit-headers-11: lists of structured
-//! fields (RFC 9651).
+//! fields (RFC 9651). Draft 07 has the same name for another list.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -55,19 +55,44 @@ fn items<'a>(headers: &'a HeaderMap, name: &str) -> impl Iterator<Item = Item<'a
     items.map(Item::new)
 }
 
-/// Returns the tightest limit of requests.
-pub(super) fn window(headers: &HeaderMap) -> Option<Window> {
+/// Returns the window of a line of draft 07, such as `limit=100, remaining=50, reset=30`.
+fn draft_07(line: &[u8]) -> Option<Window> {
+    let number = |name: &[u8]| {
+        let mut parts = RightSplit::new(line, b',').map(<[u8]>::trim_ascii);
+        parts.find_map(|part| integer(part.strip_prefix(name)?))
+    };
+    Some(Window {
+        limit: number(b"limit="),
+        remaining: number(b"remaining=")?,
+        reset_after: number(b"reset=").map(Duration::from_secs),
+    })
+}
+
+/// Returns the tightest limit of requests, and the tightest one of everything else.
+pub(super) fn windows(headers: &HeaderMap) -> (Option<Window>, Option<Window>) {
     let policies = || items(headers, "ratelimit-policy");
     let is_other = |policy: &Item<'_>| policy.unit.is_some_and(|unit| unit != b"\"requests\"");
     let others = policies().filter(is_other).map(|policy| policy.name);
     let others: HashSet<_> = others.collect();
-    let limits = items(headers, "ratelimit").filter(|limit| !others.contains(limit.name));
-    let windows = limits.filter_map(|limit| Some((limit.name, limit.window()?)));
-    let (name, window) = windows.reduce(|one, other| match one.1.tighter(other.1) == one.1 {
-        true => one,
-        false => other,
-    })?;
-    let policy = policies().find(|policy| policy.name == name);
-    let limit = policy.and_then(|policy| integer(policy.quota?));
-    Some(Window { limit, ..window })
+    let windows = items(headers, "ratelimit");
+    let windows = windows.filter_map(|limit| Some((limit.name, limit.window()?)));
+    let (others, requests) = windows.partition::<Vec<_>, _>(|(name, _)| others.contains(name));
+    let tightest = |windows: Vec<(_, Window)>| {
+        windows
+            .into_iter()
+            .reduce(|one, other| match one.1.tighter(other.1) == one.1 {
+                true => one,
+                false => other,
+            })
+    };
+    let others = tightest(others).map(|(_, window)| window);
+    let requests = tightest(requests).map(|(name, window)| {
+        let policy = policies().find(|policy| policy.name == name);
+        let limit = policy.and_then(|policy| integer(policy.quota?));
+        Window { limit, ..window }
+    });
+    let lines = headers.get_all("ratelimit").into_iter();
+    let draft_07 = lines.filter_map(|line| draft_07(line.as_bytes()));
+    let requests = requests.into_iter().chain(draft_07);
+    (requests.reduce(Window::tighter), others)
 }

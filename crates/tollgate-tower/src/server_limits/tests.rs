@@ -83,7 +83,10 @@ fn of_draft_11_takes_the_tightest_item_and_the_quota_of_its_policy() {
     assert_eq!(limits(&lines), requests(window(1000, 0, 99_000)));
     let other = ("ratelimit-policy", r#""size";q=65535;qu="content-bytes""#);
     let read = limits(&[other, ("ratelimit", r#""size";r=10;t=5"#)]);
-    assert_eq!(read, ServerLimits::default());
+    assert_eq!((read.requests, read.used_up()), (None, None));
+    let read = limits(&[other, ("ratelimit", r#""size";r=0;t=5"#)]);
+    let used_up = Some(Duration::from_secs(5));
+    assert_eq!((read.requests, read.used_up()), (None, used_up));
     let named = ("ratelimit-policy", r#""a";q=10;qu="requests";w=1"#);
     let read = limits(&[named, ("ratelimit", r#""a";r=3;t=1"#)]);
     assert_eq!(read, requests(window(10, 3, 1000)));
@@ -94,6 +97,29 @@ fn of_draft_11_takes_the_tightest_item_and_the_quota_of_its_policy() {
         reset_after: None,
     };
     assert_eq!(read, requests(expected));
+}
+
+#[test]
+fn of_draft_07_and_express_rate_limit_reads_the_three_numbers() {
+    let policy = ("ratelimit-policy", "100;w=60");
+    let read = limits(&[policy, ("ratelimit", "limit=100, remaining=0, reset=50")]);
+    assert_eq!(read, requests(window(100, 0, 50_000)));
+    let other = ("ratelimit", r#""a, remaining=0, b";r=5;t=9"#);
+    let read = limits(&[other]).requests;
+    assert_eq!(read.map(|window| window.remaining), Some(5));
+}
+
+#[test]
+fn of_several_lines_takes_the_tightest_with_its_own_limit_and_reset() {
+    let read = limits(&[
+        ("x-ratelimit-limit", "5000"),
+        ("x-ratelimit-limit", "60"),
+        ("x-ratelimit-remaining", "100"),
+        ("x-ratelimit-remaining", "0"),
+        ("x-ratelimit-reset", "9"),
+        ("x-ratelimit-reset", "5"),
+    ]);
+    assert_eq!(read, requests(window(60, 0, 5000)));
 }
 
 #[test]
@@ -156,7 +182,7 @@ fn of_openai_and_groq_and_azure_reads_requests_and_tokens() {
     let expected = |requests, tokens| ServerLimits {
         requests: Some(window(60, 59, requests)),
         tokens: Some(window(150_000, 149_984, tokens)),
-        retry_after: None,
+        ..ServerLimits::default()
     };
     assert_eq!(read("1s", "6m0s"), expected(1000, 360_000));
     assert_eq!(read("2m59.56s", "7.66s"), expected(179_560, 7660));
@@ -205,7 +231,7 @@ fn of_anthropic_takes_the_tightest_of_the_tokens() {
     let expected = ServerLimits {
         requests: Some(window(50, 49, 1000)),
         tokens: Some(window(20_000, 17_000, 9500)),
-        retry_after: None,
+        ..ServerLimits::default()
     };
     assert_eq!(read, expected);
 }
@@ -286,7 +312,8 @@ fn of_resets_reads_every_form_and_drops_what_it_cannot_read() {
         requests.map(|window| window.remaining)
     };
     assert_eq!(count("99999999999999999999"), Some(u64::MAX));
-    for value in ["", "-1", ".5", "many", "0x10"] {
+    assert_eq!(count("-3"), Some(0));
+    for value in ["", "-", "--1", "+1", ".5", "many", "0x10"] {
         assert_eq!(count(value), None, "{value}");
     }
 }
@@ -380,8 +407,14 @@ fn of_huge_fields_takes_linear_time() {
         ("x-ratelimit-reset", digits.as_str()),
         ("retry-after", digits.as_str()),
     ];
-    fields.extend([("ratelimit", r#""b";r=0;t=3"#); 10_000]);
-    fields.extend([("ratelimit-policy", r#""b";q=3;qu="a""#); 5_000]);
+    for (name, line) in [
+        ("ratelimit", r#""b";r=0;t=3"#),
+        ("ratelimit-policy", r#""b";q=3;qu="a""#),
+        ("x-ratelimit-remaining", "7"),
+        ("x-ratelimit-reset", "7"),
+    ] {
+        fields.extend(std::iter::repeat_n((name, line), 5_000));
+    }
     let read = limits(&fields);
     assert_eq!(read.requests.map(|window| window.remaining), Some(1));
     assert_eq!(read.retry_after, Some(Duration::from_secs(u64::MAX)));

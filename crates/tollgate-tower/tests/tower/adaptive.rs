@@ -194,6 +194,8 @@ fn feedback_of_a_response_reads_its_status_and_the_wait_it_asks_for() {
         assert_eq!(of(status, Some("3")), Feedback::Success);
     }
     assert_eq!(of(504, Some("3")), Feedback::OVERLOADED);
+    assert_eq!(of(403, None), Feedback::Success);
+    assert_eq!(of(403, Some("3")), overloaded(3));
     for status in [429, 503] {
         assert_eq!(of(status, None), Feedback::OVERLOADED);
         assert_eq!(of(status, Some("3")), overloaded(3));

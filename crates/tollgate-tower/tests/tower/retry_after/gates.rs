@@ -43,6 +43,20 @@ async fn call_after_a_used_up_limit_of_a_success_does_not_wait() {
     assert_eq!(server.times(), [0.0, 0.0]);
 }
 
+/// The next request may need no tokens.
+#[tokio::test(start_paused = true)]
+async fn call_after_a_success_that_leaves_no_tokens_does_not_wait() {
+    let fields = [
+        ("x-ratelimit-remaining-tokens", "0"),
+        ("x-ratelimit-reset-tokens", "5s"),
+    ];
+    let (server, client) = setup(&exact(), [answer(200, &fields), answer(429, &fields)]);
+    for wait in [0, 5] {
+        assert_eq!(get(&client).await, (200, wait * SECOND));
+    }
+    assert_eq!(server.times(), [0.0, 0.0, 5.0]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn call_to_another_origin_does_not_wait() {
     let (server, client) = setup(&exact(), [used_up(5)]);

@@ -172,3 +172,19 @@ async fn wall_clock_is_what_dates_are_compared_with() {
     let (_, client) = setup(&layer, [answer(503, &[until, date])]);
     assert_eq!(get(&client).await, (200, 7 * SECOND));
 }
+
+/// The secondary limits of GitHub have a `Retry-After`, and its primary ones a limit that is used up.
+#[tokio::test(start_paused = true)]
+async fn call_refused_with_403_is_made_again_if_it_asks_for_a_pause() {
+    let secondary = answer(403, &[("retry-after", "5")]);
+    let primary = [("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "7")];
+    let (server, client) = setup(&exact(), [secondary, answer(403, &primary)]);
+    assert_eq!(get(&client).await, (200, 12 * SECOND));
+    assert_eq!(server.times(), [0.0, 5.0, 12.0]);
+    let left = [("x-ratelimit-remaining", "9"), ("x-ratelimit-reset", "7")];
+    let (server, client) = setup(&exact(), [answer(403, &left), answer(403, &[])]);
+    for _ in 0..2 {
+        assert_eq!(get(&client).await, (403, Duration::ZERO));
+    }
+    assert_eq!(server.times(), [0.0, 0.0]);
+}
