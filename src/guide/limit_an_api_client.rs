@@ -50,8 +50,8 @@
 //! - *A rate that the server does not tell*: [`AdaptiveRate`](crate::adaptive::AdaptiveRate) finds it.
 //! - *Limits by host or route of reqwest*: `ThrottleMiddleware::by(|request| ..)`; a crawler has [a page of its
 //!   own](super::crawl_politely).
-//! - *Clients of hyper and tower*: `RetryAfterLayer` of the crate `tollgate-tower` waits as long as the server's
-//!   `Retry-After` or `RateLimit` fields ask for, up to its `max_wait`, a minute by default, and repeats up to
+//! - *Clients of hyper and tower*: `RetryAfterLayer` of the crate `tollgate-tower` waits as long as the server asks
+//!   for with `Retry-After` or a limit that is used up, up to its `max_wait`, a minute by default, and repeats up to
 //!   twice what is idempotent and has no body. Its innermost clone goes directly around the client, so that no request that
 //!   waits for the rate is sent during a pause:
 //!   `let client = ThrottleLayer::new(rate).errors().layer(retry.innermost().layer(client));`
