@@ -20,8 +20,10 @@
 #![doc = include_str!("programs/limit_reqwest.rs")]
 //! ```
 //!
-//! When an answer is 429 or 503 and asks for a pause, nothing is sent until its end. Then the request is sent again,
-//! if it is a GET, PUT, DELETE or another one that is safe to repeat.
+//! When an answer is 429, 503 or 403 and asks for a pause, nothing is sent until its end, which is up to 10 % later
+//! than the server asks for. Then the request is sent again, up to twice, if it is a GET, PUT, DELETE or another one
+//! that is safe to repeat. A pause longer than `max_wait`, a minute by default, is not waited for: the answer is
+//! handed on at once, and each minute requests are sent until the server refuses one of them.
 //!
 //! # With any other client
 //!
@@ -48,9 +50,9 @@
 //! - *A rate that the server does not tell*: [`AdaptiveRate`](crate::adaptive::AdaptiveRate) finds it.
 //! - *Limits by host or route of reqwest*: `ThrottleMiddleware::by(|request| ..)`; a crawler has [a page of its
 //!   own](super::crawl_politely).
-//! - *Clients of hyper and tower*: `RetryAfterLayer` of the crate `tollgate-tower` waits as long as the server's
-//!   `Retry-After` or `RateLimit` fields ask for, up to its `max_wait`, a minute by default, and repeats what is
-//!   idempotent and has no body. Its innermost clone goes directly around the client, so that no request that
+//! - *Clients of hyper and tower*: `RetryAfterLayer` of the crate `tollgate-tower` waits as long as the server asks
+//!   for with `Retry-After` or a limit that is used up, up to its `max_wait`, a minute by default, and repeats up to
+//!   twice what is idempotent and has no body. Its innermost clone goes directly around the client, so that no request that
 //!   waits for the rate is sent during a pause:
 //!   `let client = ThrottleLayer::new(rate).errors().layer(retry.innermost().layer(client));`
 //!   `let client = ThrottleLayer::new(slots).errors().layer(retry.layer(client));`

@@ -7,8 +7,8 @@ use reqwest::{Request, Response, Url};
 use reqwest_middleware::{Middleware, Next, Result};
 use tollgate_tower::RetryAfterLayer;
 
-/// Makes a client wait as long as servers ask it to with `Retry-After` or `RateLimit`: all its requests to that
-/// server, not only the refused one.
+/// Makes a client wait as long as servers ask it to, with `Retry-After` or a limit that is used up: all its requests to
+/// that server, not only the refused one.
 ///
 /// It is the [`RetryAfterLayer`] of tollgate-tower as a middleware, with the same [answers that
 /// count](RetryAfterLayer), bounds and settings: make the layer with them, and the middleware [from

@@ -11,5 +11,6 @@ fn is_admitted(peer: IpAddr) -> bool {
 }
 
 fn main() {
-    assert!(is_admitted([192, 0, 2, 1].into()));
+    let peer = IpAddr::from([192, 0, 2, 1]);
+    println!("{peer} is admitted: {}", is_admitted(peer));
 }

@@ -9,7 +9,7 @@ fn part(nodes: u32) -> RateLimiter {
 #[tokio::main]
 async fn main() -> Result<(), AcquireError> {
     let limiter = part(4);
-    assert_eq!(limiter.quota().to_string(), "50/4s burst 2");
+    println!("the part of this process: {}", limiter.quota());
     limiter.acquire().await?;
     Ok(())
 }

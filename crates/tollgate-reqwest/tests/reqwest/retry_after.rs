@@ -170,6 +170,25 @@ async fn pausing_sends_requests_one_by_one_after_the_pause() {
     assert_eq!(server.times(), expected);
 }
 
+/// The fourth request is charged at once and waits for one of three slots, and the fifth waits for the rate.
+#[tokio::test(start_paused = true)]
+async fn pausing_sends_the_first_of_the_rate_and_what_was_charged_before_at_its_end() {
+    let mut server = Server::new([refusal(10)]);
+    server.latency = SECOND / 2;
+    let rate = limiter(Quota::per_second(1).burst(4));
+    let retry = RetryAfterMiddleware::from(exact().pausing(Arc::clone(&rate)));
+    let client = builder()
+        .with(retry.clone())
+        .with(ThrottleMiddleware::new(rate))
+        .with(ThrottleMiddleware::new(Arc::new(Semaphore::new(3))))
+        .with(retry.innermost())
+        .with(server.clone())
+        .build();
+    let jobs = (0..5).map(|_| client.get("http://a.test/").send());
+    try_join_all(jobs).await.unwrap();
+    assert_eq!(server.times(), [0.0, 0.0, 0.0, 10.5, 10.5, 11.5]);
+}
+
 /// What reqwest returns when it has followed a redirect.
 fn refusal_of(url: &str, seconds: u64) -> Response<&'static str> {
     let refusal = Response::builder().status(429);

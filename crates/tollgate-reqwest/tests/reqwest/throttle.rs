@@ -241,6 +241,19 @@ async fn new_of_a_composition_and_several_middleware_hold_all_permits() {
 }
 
 #[tokio::test]
+async fn new_of_a_head_request_returns_its_permit_and_keeps_the_length() {
+    let server = OnLoopback::serve(Router::new().route("/", get("hello"))).await;
+    let slots = Arc::new(Semaphore::new(1));
+    let client = builder().with(ThrottleMiddleware::new(Arc::clone(&slots)));
+    let plain = reqwest::Client::new().head(&server.url).send();
+    let length = plain.await.unwrap().content_length();
+    let answer = client.build().head(&server.url).send().await.unwrap();
+    assert_eq!(answer.content_length(), length);
+    assert_eq!(answer.headers()["content-length"], "5");
+    assert_eq!(slots.available_permits(), 1);
+}
+
+#[tokio::test]
 async fn new_of_an_upgrade_returns_its_permit_at_the_head() {
     let upgraded = async || {
         let fields = [("connection", "upgrade"), ("upgrade", "echo")];

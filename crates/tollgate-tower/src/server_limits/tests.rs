@@ -321,10 +321,10 @@ fn of_resets_reads_every_form_and_drops_what_it_cannot_read() {
 /// A value of up to ten parts: words that such values have, or any byte.
 #[rustfmt::skip]
 fn random_value(next: &mut impl FnMut(usize) -> usize) -> Vec<u8> {
-    const WORDS: [&str; 28] = [
+    const WORDS: [&str; 30] = [
         "0", "1", "59", "1724803260", "99999999999999999999", ".", "-", ":", "T", "Z", "+00:00",
         "2024-08-28", "00:01:00", "6m", "s", "ms", "d", "Wed, 28 Aug 2024 00:01:00 GMT", "\"", "a",
-        "\"a\"", ";r=0", ";t=5", ";q=9", ";qu=", ", ", ";", "\\",
+        "\"a\"", ";r=0", ";t=5", ";q=9", ";qu=", ", ", ";", "\\", "remaining=", "reset=",
     ];
     let mut value = Vec::new();
     for _ in 0..next(10) {
