@@ -272,22 +272,26 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
 
     /// Returns what the entry of the key shares, if the entry exists and shares anything.
     fn present(&self) -> Option<Arc<T>> {
+        self.read(|held| T::Contents::limiter(held.slot).cloned())?
+    }
+
+    /// Reads the entry of the key, if it exists, under the lock of its shard.
+    pub(super) fn read<R>(&self, read: impl FnOnce(Held<'_, T::Contents>) -> R) -> Option<R> {
         let (map, key) = (self.map(), self.key());
         let hash = map.hash(key);
         let mut shard = map.lock(hash);
-        T::Contents::limiter(shard.find(hash, key)?.slot).cloned()
+        shard.find(hash, key).map(read)
     }
 
     /// Reads the state of the key, or what it would be if the key were inserted.
     pub(super) fn state(&self) -> T::State {
         let (map, key) = (self.map(), self.key());
-        let (contents, hash) = (&map.contents, map.hash(key));
-        let mut shard = map.lock(hash);
-        if let Some(held) = shard.find(hash, key) {
-            return T::state(contents, held);
+        let contents = &map.contents;
+        if let Some(state) = self.read(|held| T::state(contents, held)) {
+            return state;
         }
-        drop(shard);
         let own = map.own(|| key.to_owned());
+        let hash = map.hash(key);
         let mut shard = map.lock(hash);
         let held = Held {
             slot: &mut contents.unused(&shard.state, own.as_ref(), hash),

@@ -157,21 +157,16 @@ impl<Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, RateLimiter, Q, S>
 
     /// Refunds up to `cost` of a charge.
     fn refund_up_to(&self, charge: &Charge, cost: u64) {
-        let (map, key) = (self.map(), self.key());
-        let now = map.contents.now();
-        let hash = map.hash(key);
-        let mut shard = map.lock(hash);
+        let rates = &self.map().contents;
+        let now = rates.now();
         // A key that is not in the map has no backlog to refund.
-        let Some(held) = shard.find(hash, key) else {
-            return;
-        };
-        if let Ok(mut word) = held.slot.word(held.state) {
-            if word.refund(charge, cost, now) {
-                return;
-            }
+        let limiter = self.read(|held| {
+            let word = held.slot.word(held.state);
+            let refunded = word.is_ok_and(|mut word| word.refund(charge, cost, now));
+            (!refunded).then(|| rates.limiter_of(held))
+        });
+        if let Some(limiter) = limiter.flatten() {
+            limiter.refund_part(charge, cost);
         }
-        let limiter = map.contents.limiter_of(held);
-        drop(shard);
-        limiter.refund_part(charge, cost);
     }
 }
