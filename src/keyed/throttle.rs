@@ -66,8 +66,7 @@ impl<T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Weighted for Key<
     #[inline]
     #[track_caller]
     fn cost(&self, n: u64) -> Cost<Self> {
-        let _: T::Cost = units(n);
-        Cost::new(self.clone(), n)
+        Key::cost(self, units(n))
     }
 
     fn settle(&self, permit: T::Permit, used: u64) {
