@@ -56,18 +56,6 @@ impl Rates {
         Terms { quota, params }
     }
 
-    /// Returns the terms of a quota, which many keys may share.
-    fn shared_terms(&self, quota: Quota) -> Arc<Terms> {
-        let new = || Arc::new(self.terms(quota));
-        let mixed = quota.count() ^ quota.period_nanos().rotate_left(21);
-        let mixed = (mixed ^ quota.max_burst().rotate_left(42)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let shared = self.shared[(mixed >> 60) as usize % SHARED].get_or_init(new);
-        match shared.quota == quota {
-            true => Arc::clone(shared),
-            false => new(),
-        }
-    }
-
     /// Converts the state of a key to other terms.
     fn carry(&self, tat: Tat, old: &Terms, new: &Terms, now: Tick) -> Tat {
         let how = self.pattern.config.algorithm.on_change();
@@ -125,7 +113,7 @@ impl Rates {
         if !self.has_own && quota != state.terms.quota {
             return None;
         }
-        let own = self.has_own.then(|| self.shared_terms(quota));
+        let own = self.has_own.then(|| self.own(quota));
         let (unneeded, hash) = (limiter.clone(), *hash);
         *slot = Self::slot_of(own, tat, hash);
         Some(unneeded)
@@ -152,8 +140,16 @@ impl Contents for Rates {
         ShardState::new(self.terms(self.pattern.quota()))
     }
 
+    /// Returns the terms of a quota, which many keys may share.
     fn own(&self, quota: Quota) -> Arc<Terms> {
-        self.shared_terms(quota)
+        let new = || Arc::new(self.terms(quota));
+        let mixed = quota.count() ^ quota.period_nanos().rotate_left(21);
+        let mixed = (mixed ^ quota.max_burst().rotate_left(42)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let shared = self.shared[(mixed >> 60) as usize % SHARED].get_or_init(new);
+        match shared.quota == quota {
+            true => Arc::clone(shared),
+            false => new(),
+        }
     }
 
     fn slot(&self, state: &ShardState, own: Option<&Arc<Terms>>, hash: u32) -> RateSlot {
