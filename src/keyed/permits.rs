@@ -21,26 +21,21 @@ use crate::sync::const_fn;
 use crate::throttle::Weighted;
 use crate::time::Tick;
 
-/// What all keys of a map of semaphores have in common.
-pub struct Permits {
-    /// Has the options and the limit of all keys that have none of their own. An insertion reads the
-    /// limit under the lock of its shard, so [`set_permits`](Keyed::set_permits) finds the key there,
-    /// or the key finds the new limit here.
-    pattern: Semaphore,
-}
-
 /// 16 bytes.
 pub struct PermitSlot {
     hash: u32,
     semaphore: Arc<Semaphore>,
 }
 
-impl Contents for Permits {
+/// The semaphore that has the options and the limit of all keys that have none of their own. An insertion
+/// reads the limit under the lock of its shard, so [`set_permits`](Keyed::set_permits) finds the key
+/// there, or the key finds the new limit here.
+impl Contents for Semaphore {
     type Slot = PermitSlot;
     type ShardState = ();
     type Setting = usize;
     type Own = usize;
-    type Limiter = Semaphore;
+    type Limiter = Self;
 
     #[inline]
     fn hash(slot: &PermitSlot) -> u32 {
@@ -51,13 +46,13 @@ impl Contents for Permits {
 
     fn own(&self, permits: usize) -> usize {
         // Checked here, where no lock is held.
-        Semaphore::assert_permits(permits);
+        Self::assert_permits(permits);
         permits
     }
 
     fn slot(&self, (): &(), own: Option<&usize>, hash: u32) -> PermitSlot {
-        let permits = own.copied().unwrap_or_else(|| self.pattern.permits());
-        let semaphore = Arc::new(self.pattern.with_permits(permits));
+        let permits = own.copied().unwrap_or_else(|| self.permits());
+        let semaphore = Arc::new(self.with_permits(permits));
         PermitSlot { hash, semaphore }
     }
 
@@ -77,7 +72,7 @@ impl KeyLimit for Semaphore {
     type Cost = u32;
     type Wait = Acquire<Arc<Self>>;
     type Setting = usize;
-    type Contents = Permits;
+    type Contents = Self;
     type State = Arc<Self>;
 
     const SETTING: &'static str = "permits";
@@ -90,13 +85,12 @@ impl KeyLimit for Semaphore {
         self
     }
 
-    fn contents(&self, _: bool) -> Permits {
-        let pattern = self.with_permits(self.permits());
-        Permits { pattern }
+    fn contents(&self, _: bool) -> Self {
+        self.with_permits(self.permits())
     }
 
-    fn pattern(contents: &Permits) -> &Self {
-        &contents.pattern
+    fn pattern(contents: &Self) -> &Self {
+        contents
     }
 
     fn setting(&self) -> usize {
@@ -124,8 +118,8 @@ impl KeyLimit for Semaphore {
 
     #[inline]
     fn decide(
-        _: &Permits,
-        held: Held<'_, Permits>,
+        _: &Self,
+        held: Held<'_, Self>,
         n: u32,
         _: Tick,
         waits: bool,
@@ -141,7 +135,7 @@ impl KeyLimit for Semaphore {
         }
     }
 
-    fn state(_: &Permits, held: Held<'_, Permits>) -> Arc<Self> {
+    fn state(_: &Self, held: Held<'_, Self>) -> Arc<Self> {
         Arc::clone(&held.slot.semaphore)
     }
 
