@@ -141,18 +141,7 @@ impl<S: Deref<Target = AdaptiveRate>> RatePermit<S> {
             self.rate.limiter.refund(charge);
         }
     }
-}
 
-impl<S: Deref<Target = AdaptiveRate>> Drop for RatePermit<S> {
-    #[inline]
-    fn drop(&mut self) {
-        if self.charge.is_some() && !std::thread::panicking() {
-            self.rate.control.succeed();
-        }
-    }
-}
-
-impl<S: Deref<Target = AdaptiveRate>> RatePermit<S> {
     pub(in crate::adaptive) fn charge(&self) -> Option<&Charge> {
         self.charge.as_ref()
     }
@@ -166,6 +155,15 @@ impl<S: Deref<Target = AdaptiveRate>> RatePermit<S> {
             Feedback::Success => self.rate.control.succeed(),
             Feedback::Overloaded { retry_after } => self.rate.refused(charge.at(), retry_after),
             Feedback::Ignored => {}
+        }
+    }
+}
+
+impl<S: Deref<Target = AdaptiveRate>> Drop for RatePermit<S> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.charge.is_some() && !std::thread::panicking() {
+            self.rate.control.succeed();
         }
     }
 }
