@@ -275,13 +275,7 @@ impl<T: Queueable + Weighted, K: ClassKey> Weighted for ClassHandle<T, K> {
         self.throttle().settle(permit.into_inner(), used);
     }
 
-    fn max_units(&self) -> u64 {
-        self.throttle().max_units()
-    }
-
-    fn chunk_units(&self) -> u64 {
-        self.throttle().chunk_units()
-    }
+    crate::forward!(Weighted, self => *self.throttle(), except cost, settle);
 }
 
 impl<T: Queueable + Adaptive, K: ClassKey> Adaptive for ClassHandle<T, K> {
