@@ -232,7 +232,8 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
         n: T::Cost,
         tick: Tick,
     ) -> Waiting<Acquire<'a, T, Q, S>> {
-        match self.present() {
+        let limiter = self.read(|held| T::Contents::limiter(held.slot).cloned());
+        match limiter.flatten() {
             Some(limiter) => Waiting::new(Acquire(State::Waiting(limiter.wait(n, Some(tick))))),
             None => self.acquire_many(n),
         }
@@ -268,11 +269,6 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
             map.tidy(hash);
         }
         Ok(decided)
-    }
-
-    /// Returns what the entry of the key shares, if the entry exists and shares anything.
-    fn present(&self) -> Option<Arc<T>> {
-        self.read(|held| T::Contents::limiter(held.slot).cloned())?
     }
 
     /// Reads the entry of the key, if it exists, under the lock of its shard.
