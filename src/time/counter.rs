@@ -103,7 +103,7 @@ const UNDECIDED: u64 = u64::MAX;
 /// The number of fractional bits of a scale. The counter of an x86 processor is faster than one
 /// count per nanosecond, and the upper half of a product is the cheapest. Elsewhere a count takes
 /// up to 64 ns.
-const SHIFT: u32 = if cfg!(target_arch = "x86_64") { 64 } else { 58 };
+pub(super) const SHIFT: u32 = if cfg!(target_arch = "x86_64") { 64 } else { 58 };
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -118,15 +118,9 @@ const SHARP: u64 = 8;
 const TRIES: u32 = 4;
 
 /// Returns the scale for `nanos` nanoseconds in `counts` counts, if there is one.
-pub(super) const fn scale_of(nanos: u64, counts: u64) -> Option<u64> {
-    if counts == 0 {
-        return None;
-    }
-    let scale = ((nanos as u128) << SHIFT) / counts as u128;
-    if scale == 0 || scale > u64::MAX as u128 {
-        return None;
-    }
-    Some(scale as u64)
+pub(super) fn scale_of(nanos: u64, counts: u64) -> Option<u64> {
+    let scale = (u128::from(nanos) << SHIFT).checked_div(counts.into())?;
+    u64::try_from(scale).ok().filter(|scale| *scale > 0)
 }
 
 #[inline(always)]
@@ -302,14 +296,9 @@ impl<S: Source> CheckedCounter<S> {
             let width = self.source.raw().wrapping_sub(raw);
             Sample { raw, os, width }
         };
-        let mut best = once();
-        for _ in 1..TRIES {
-            let next = once();
-            if next.width < best.width {
-                best = next;
-            }
-        }
-        best
+        let samples = (0..TRIES).map(|_| once());
+        let narrowest = samples.min_by_key(|sample| sample.width);
+        narrowest.expect("there are tries")
     }
 }
 
