@@ -146,7 +146,7 @@ impl Locked<'_> {
         // Of any answer, because an older one may know better when a window ends.
         let windows = self.shared.config.algorithm.has_windows();
         let count = self.rule.follow(windows, end, now, earlier);
-        let own = self.in_use().saturating_sub(self.of_others.cost);
+        let own = self.in_use().saturating_sub(self.of_others().cost);
         // Nothing that a server says stops the limiter for longer.
         let used = used.min(self.rule.capacity().saturating_mul(2));
         let followed = self.followed.get_or_insert_default();
@@ -154,7 +154,7 @@ impl Locked<'_> {
         let answer = followed.answer(receipt, soon, own);
         if let OfOthers::Growing { end, .. } = count {
             followed.end = end;
-            self.of_others.until = end;
+            followed.of_others.until = end;
         }
         if let Some(answer) = answer {
             match count {
@@ -163,7 +163,7 @@ impl Locked<'_> {
                     self.rule.charge(now, missing);
                 }
                 OfOthers::Standing => {
-                    self.of_others = OthersUse {
+                    followed.of_others = OthersUse {
                         cost: used.saturating_sub(answer.counted),
                         until: receipt.at.saturating_add(period),
                         growth: None,
@@ -180,8 +180,8 @@ impl Locked<'_> {
                     };
                     told.settle(now);
                     // It never shrinks, but calls come to the server in another order.
-                    if told.cost >= self.of_others.cost {
-                        self.of_others = told;
+                    if told.cost >= followed.of_others.cost {
+                        followed.of_others = told;
                     }
                 }
                 OfOthers::Growing { .. } => {}

@@ -49,6 +49,7 @@ pub(super) struct Followed {
     charges: VecDeque<Record>,
     /// When the window ends, if the rule counts by windows.
     pub(super) end: Tick,
+    pub(super) of_others: OthersUse,
 }
 
 /// The state just after a charge.
@@ -62,6 +63,16 @@ struct Record {
 }
 
 impl Followed {
+    /// Forgets all charges, whose tickets are not used again.
+    pub(super) fn forget_charges(&mut self) {
+        let (of_others, end) = (self.of_others, self.end);
+        *self = Self {
+            of_others,
+            end,
+            ..Self::default()
+        };
+    }
+
     /// Remembers a charge, after which so much counted of all charges.
     pub(super) fn remember(&mut self, charge: &Receipt, counted: u64) {
         self.charged = self.charged.wrapping_add(u128::from(charge.cost));

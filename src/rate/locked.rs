@@ -115,7 +115,9 @@ impl Locked<'_> {
             clock.correct();
             self.now = clock.now();
         }
-        queue.of_others.settle(self.now);
+        if let Some(followed) = &mut queue.followed {
+            followed.of_others.settle(self.now);
+        }
         self.queue = Some(queue);
     }
 
@@ -251,7 +253,9 @@ impl Locked<'_> {
     pub(super) fn begin_generation(&mut self) {
         self.generation = fresh_generation();
         self.rule.forget_receipts();
-        self.followed = self.followed.take().map(|_| Box::default());
+        if let Some(followed) = &mut self.followed {
+            followed.forget_charges();
+        }
         self.renewed = true;
     }
 
@@ -440,7 +444,8 @@ impl Locked<'_> {
 
     /// Returns when nothing is used any more, if no other call comes: never while something is held.
     fn reset(&self) -> Tick {
-        let others = Some(self.of_others.until).filter(|_| self.of_others.cost > 0);
+        let others = self.of_others();
+        let others = Some(others.until).filter(|_| others.cost > 0);
         match self.held {
             0 => self
                 .rule

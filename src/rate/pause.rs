@@ -96,7 +96,9 @@ impl Locked<'_> {
         self.rule.spend_burst(until);
         self.begin_generation();
         // The burst is spent, whoever has spent it.
-        self.of_others = OthersUse::default();
+        if let Some(followed) = &mut self.followed {
+            followed.of_others = OthersUse::default();
+        }
         self.restart_timing();
     }
 

@@ -68,8 +68,6 @@ pub(super) struct QueueState {
     pub(super) paused_until: Tick,
     /// What is [held](super::Hold), beside the charges.
     pub(super) held: u128,
-    /// What is [of others](super::RateLimiter::follow), beside the charges.
-    pub(super) of_others: OthersUse,
     /// What is known of a server whose count is [followed](super::RateLimiter::follow).
     pub(super) followed: Option<Box<Followed>>,
     /// Charges of other generations cannot be refunded: they are earlier ones, or those of another
@@ -91,7 +89,6 @@ impl QueueState {
             timed: Tick::default(),
             paused_until: Tick::default(),
             held: 0,
-            of_others: OthersUse::default(),
             followed: None,
             generation,
         }
@@ -105,7 +102,7 @@ impl QueueState {
 
     /// Does the same by what `due` says of the rule, if so much is held.
     pub(super) fn due_by(&self, due: impl Fn(u64) -> Tick, held: u128, cost: u64) -> Tick {
-        let (others, capacity) = (self.of_others, self.rule.capacity());
+        let (others, capacity) = (self.of_others(), self.rule.capacity());
         let due_beside = |others: u64| {
             let beside = held + u128::from(others);
             let all = u64::try_from(beside + u128::from(cost)).unwrap_or(u64::MAX);
@@ -126,9 +123,15 @@ impl QueueState {
         due_beside(others.cost).min(due_beside(later).max(others.until))
     }
 
+    /// Returns what is [of others](super::RateLimiter::follow), beside the charges.
+    pub(super) fn of_others(&self) -> OthersUse {
+        let followed = self.followed.as_ref();
+        followed.map_or_else(OthersUse::default, |it| it.of_others)
+    }
+
     /// Returns what counts beside the charges.
     pub(super) fn beside(&self) -> u64 {
-        let beside = self.held + u128::from(self.of_others.cost);
+        let beside = self.held + u128::from(self.of_others().cost);
         u64::try_from(beside).unwrap_or(u64::MAX)
     }
 
