@@ -59,7 +59,7 @@ struct Request {
 }
 
 enum Event {
-    /// The client perhaps sends.
+    /// The client sends if it may.
     Look,
     /// So many requests of others arrive.
     Others(u64),

@@ -171,7 +171,7 @@ fn cost() -> impl Strategy<Value = u64> {
     prop_oneof![6 => 0..30_u64, 1 => 30..2000_u64, 1 => any::<u64>(), 1 => Just(u64::MAX)]
 }
 fn time() -> impl Strategy<Value = u64> {
-    prop_oneof![8 => 0..100_000_000_000_u64, 1 => (0..1_u64 << 57), 1 => any::<u64>(), 4 => 0..100_u64]
+    prop_oneof![8 => 0..100_000_000_000_u64, 1 => 0..1_u64 << 57, 1 => any::<u64>(), 4 => 0..100_u64]
 }
 fn step() -> impl Strategy<Value = Step> {
     let i = any::<prop::sample::Index>;
