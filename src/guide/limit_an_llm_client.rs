@@ -57,7 +57,7 @@
 //!   provider counts by its own clock, and calls do not all take equally long to it. A log with exactly the
 //!   provider's quota is refused several times.
 //! - *Others on the same key* are seen in what the provider says, but only when an answer comes. If they take
-//!   much, space the calls as [`follow`](crate::RateLimiter::follow#spacing) shows, for each limit; otherwise
+//!   much, space the calls as [`follow`](crate::RateLimiter::follow) shows, for each limit; otherwise
 //!   many are refused. For tokens, give the second limiter a burst of the largest estimate.
 //! - *A limit by the second or the day*: the period and the margin are in `Limits::new`.
 //! - *Calls that fail*: dropping a [`Hold`](crate::Hold) counts its estimate. If the provider counts nothing for
