@@ -20,13 +20,12 @@ async fn main() -> Result<()> {
         .with(ThrottleMiddleware::new(Arc::new(Semaphore::new(64))))
         .with(retry.innermost())
         .build();
-
     let hosts = [server::start().await, server::start().await];
     let pages = (0..20).map(async |page| {
         let answer = client.get(format!("{}/slow", hosts[page % 2]));
         Ok(answer.send().await?.error_for_status()?.text().await?)
     });
-    let pages: Result<Vec<_>> = futures::future::try_join_all(pages).await;
-    println!("{} pages, one at once from each host", pages?.len());
+    let pages: Vec<String> = futures::future::try_join_all(pages).await?;
+    println!("{} pages, one at once from each host", pages.len());
     Ok(())
 }

@@ -26,7 +26,7 @@ fn hold_beside_a_try_that_fits_refuses_and_loses_nothing() {
                 thread::spawn(move || limiter.try_acquire().unwrap())
             };
             let hold = limiter.hold(limiter.try_acquire_many(2).unwrap());
-            drop(other.join().unwrap());
+            let _charge = other.join().unwrap();
             assert!(limiter.try_acquire().is_err());
             hold.settle(1);
             assert_eq!(limiter.snapshot().available, 1);
