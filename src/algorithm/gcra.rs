@@ -275,9 +275,8 @@ impl Rule for Gcra {
             self.tat = tat;
         }
         OfOthers::Growing {
-            begun: self.params.step_begun(now),
             end: self.params.tick_at(self.params.units_at(now) + 1),
-            is_of: windows == 0 && end > now_nanos,
+            is_of_this: windows == 0 && end > now_nanos,
         }
     }
 

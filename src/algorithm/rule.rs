@@ -116,15 +116,14 @@ pub(super) fn earliest_of(now: Tick, most: Option<u64>, count: u64, period: u64)
 }
 
 /// How what others have charged to the same server counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OfOthers {
     /// Time pays it off like any charge.
     Charged,
     /// As much of it as then, because others go on as they do: known for a period.
     Standing,
-    /// It has grown evenly since the beginning of the window, until the end; or nothing is known of it,
-    /// because the charge `is_of` an earlier window.
-    Growing { begun: i64, end: Tick, is_of: bool },
+    /// It grows evenly from the beginning of the window until its `end`. Nothing is known of it if the charge
+    /// is not of this window.
+    Growing { end: Tick, is_of_this: bool },
 }
 
 /// What a limiter charged for one call.

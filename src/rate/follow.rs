@@ -14,7 +14,7 @@ use std::time::Duration;
 use super::RateLimiter;
 use super::acquire::Limiter;
 use super::charge::Charge;
-use super::followed::OthersUse;
+use super::followed::{Growth, OthersUse};
 use super::locked::Locked;
 use crate::algorithm::{OfOthers, Receipt};
 
@@ -140,7 +140,7 @@ impl Locked<'_> {
         let end = receipt.at.saturating_add(reset_after.min(period));
         let earlier = match &self.followed {
             None => u64::MAX,
-            Some(followed) if followed.end <= now => self.quota.period_nanos() / 100,
+            Some(followed) if followed.of_others.until <= now => self.quota.period_nanos() / 100,
             Some(_) => 0,
         };
         // Of any answer, because an older one may know better when a window ends.
@@ -153,7 +153,6 @@ impl Locked<'_> {
         let soon = receipt.at.saturating_add(period / 1000);
         let answer = followed.answer(receipt, soon, own);
         if let OfOthers::Growing { end, .. } = count {
-            followed.end = end;
             followed.of_others.until = end;
         }
         if let Some(answer) = answer {
@@ -169,14 +168,17 @@ impl Locked<'_> {
                         growth: None,
                     };
                 }
-                OfOthers::Growing { begun, end, is_of } if is_of => {
+                OfOthers::Growing { end, is_of_this } if is_of_this => {
                     // Otherwise calls of this limiter would look like those of others until the end.
                     let others = used.saturating_sub(answer.until_soon);
-                    let then = receipt.at.as_nanos().saturating_add_signed(-begun);
                     let mut told = OthersUse {
                         cost: others,
                         until: end,
-                        growth: Some((others, then, begun)),
+                        growth: Some(Growth {
+                            told: others,
+                            at: receipt.at,
+                            passed: period.saturating_sub(end.saturating_since(receipt.at)),
+                        }),
                     };
                     told.settle(now);
                     // It never shrinks, but calls come to the server in another order.

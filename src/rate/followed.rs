@@ -5,6 +5,7 @@
 //! made.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use crate::algorithm::Receipt;
 use crate::time::Tick;
@@ -16,22 +17,30 @@ pub(super) struct OthersUse {
     pub(super) cost: u64,
     /// When it is over, or no longer known.
     pub(super) until: Tick,
-    /// If it grows until it is over: how much it was, so long after the beginning, and the beginning.
-    pub(super) growth: Option<(u64, u64, i64)>,
+    /// If it grows until it is over.
+    pub(super) growth: Option<Growth>,
+}
+
+/// How much it was at a tick, when so much of the window had passed.
+#[derive(Clone, Copy)]
+pub(super) struct Growth {
+    pub(super) told: u64,
+    pub(super) at: Tick,
+    pub(super) passed: Duration,
 }
 
 impl OthersUse {
     /// Brings it up to a tick. If it grows, it is at most twice what was told, because little is known of a
     /// window that has just begun.
     pub(super) fn settle(&mut self, now: Tick) {
-        let Some((told, then, begun)) = self.growth else {
+        let Some(Growth { told, at, passed }) = self.growth else {
             return;
         };
         if self.until <= now {
             return *self = Self::default();
         }
-        let passed = u128::from(now.as_nanos().saturating_add_signed(-begun));
-        let grown = (u128::from(told) * passed).checked_div(u128::from(then));
+        let passed_now = passed.saturating_add(now.saturating_since(at));
+        let grown = (u128::from(told) * passed_now.as_nanos()).checked_div(passed.as_nanos());
         let most = u128::from(told) * 2;
         self.cost = grown.map_or(told, |it| u64::try_from(it.min(most)).unwrap_or(u64::MAX));
     }
@@ -47,8 +56,7 @@ pub(super) struct Followed {
     /// The cost of all calls.
     charged: u128,
     charges: VecDeque<Record>,
-    /// When the window ends, if the rule counts by windows.
-    pub(super) end: Tick,
+    /// If the rule counts by windows, it is until the present one ends, even if nothing is of others.
     pub(super) of_others: OthersUse,
 }
 
@@ -65,10 +73,8 @@ struct Record {
 impl Followed {
     /// Forgets all charges, whose tickets are not used again.
     pub(super) fn forget_charges(&mut self) {
-        let (of_others, end) = (self.of_others, self.end);
         *self = Self {
-            of_others,
-            end,
+            of_others: self.of_others,
             ..Self::default()
         };
     }

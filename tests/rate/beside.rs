@@ -5,25 +5,10 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tollgate::{Algorithm, Charge, Hold, Oversize, Quota, RateLimiter};
 
+use crate::follow::{HUNDRED, available, follow, of, take};
 use crate::setup::{assert_limited, limiter, ms, secs};
 use crate::support::Waiter;
 use crate::support::cases::cases;
-
-const HUNDRED: Quota = Quota::per_minute(100).burst(100);
-
-fn of(algorithm: Algorithm) -> (tollgate::ManualClock, RateLimiter) {
-    let (clock, limiter) = limiter(HUNDRED);
-    (clock, limiter.algorithm(algorithm))
-}
-fn available(limiter: &RateLimiter) -> u64 {
-    limiter.snapshot().available
-}
-fn follow(limiter: &RateLimiter, charge: &Charge, left: u64, reset_after: Duration) {
-    limiter.follow(charge, 100_u64.saturating_sub(left), reset_after);
-}
-fn take(limiter: &RateLimiter, calls: usize) -> Vec<Charge> {
-    (0..calls).map(|_| limiter.try_acquire().unwrap()).collect()
-}
 
 #[test]
 fn acquire_beyond_the_limit_of_a_followed_limiter_is_admitted_when_it_is_due() {

@@ -11,7 +11,7 @@ use crate::support::Waiter;
 use crate::support::cases::cases;
 
 /// One each 600 ms, and up to a hundred at once.
-const HUNDRED: Quota = Quota::per_minute(100).burst(100);
+pub(crate) const HUNDRED: Quota = Quota::per_minute(100).burst(100);
 
 /// In nanoseconds.
 const MINUTE: u64 = 60_000_000_000;
@@ -23,21 +23,21 @@ const ALL: [Algorithm; 4] = [
     Algorithm::SlidingLog,
 ];
 
-fn of(algorithm: Algorithm) -> (tollgate::ManualClock, RateLimiter) {
+pub(crate) fn of(algorithm: Algorithm) -> (tollgate::ManualClock, RateLimiter) {
     let (clock, limiter) = limiter(HUNDRED);
     (clock, limiter.algorithm(algorithm))
 }
 
-fn available(limiter: &RateLimiter) -> u64 {
+pub(crate) fn available(limiter: &RateLimiter) -> u64 {
     limiter.snapshot().available
 }
 
 /// Of the hundred of a server, so many are left.
-fn follow(limiter: &RateLimiter, charge: &Charge, left: u64, reset_after: Duration) {
+pub(crate) fn follow(limiter: &RateLimiter, charge: &Charge, left: u64, reset_after: Duration) {
     limiter.follow(charge, 100_u64.saturating_sub(left), reset_after);
 }
 
-fn take(limiter: &RateLimiter, calls: usize) -> Vec<Charge> {
+pub(crate) fn take(limiter: &RateLimiter, calls: usize) -> Vec<Charge> {
     (0..calls).map(|_| limiter.try_acquire().unwrap()).collect()
 }
 

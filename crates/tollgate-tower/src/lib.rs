@@ -135,6 +135,8 @@ mod head;
 mod layer;
 mod policy;
 mod quoted;
+#[cfg(test)]
+mod random_fields;
 mod refusal;
 mod respond;
 mod retry_after;

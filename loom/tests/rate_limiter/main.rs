@@ -9,6 +9,7 @@
 // The threads of a model are not threads: loom asks for no `Send`.
 #![allow(clippy::arc_with_non_send_sync)]
 
+mod follow;
 mod holds;
 mod local;
 mod pauses;

@@ -51,6 +51,7 @@ mod tests {
     use http::header::{DATE, HeaderName, RETRY_AFTER};
 
     use super::*;
+    use crate::random_fields::{cases, numbers, value};
 
     const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 
@@ -201,42 +202,14 @@ mod tests {
         }
     }
 
-    /// A value of up to twelve parts: words that such values have, or any byte.
-    fn random_value(next: &mut impl FnMut(usize) -> usize) -> Vec<u8> {
-        const WORDS: &str = "Sun, |Nov|Feb| |06|29|00|99|1994|2000|9999|:|08:49:37| GMT|Sunday|-|\"|a|;r=0|;t=|5|,|;|\\";
-        let words: Vec<_> = WORDS.split('|').collect();
-        let mut value = Vec::new();
-        for _ in 0..next(13) {
-            if next(8) > 0 {
-                value.extend(words[next(words.len())].bytes());
-            } else {
-                // No control characters, which are no part of a value.
-                let byte = u8::try_from(next(256)).expect("a byte");
-                value.push(if byte < b' ' || byte == 0x7f {
-                    b'7'
-                } else {
-                    byte
-                });
-            }
-        }
-        value
-    }
+    const WORDS: &str = "Sun, |Nov|Feb| |06|29|00|99|1994|2000|9999|:|08:49:37| GMT|Sunday|-|\"|a|;r=0|;t=|5|,|;|\\";
 
-    /// So many cases as the environment variable `HEADER_CASES` says, as in `scripts/nightly`.
     #[test]
     fn asked_wait_of_random_fields_does_not_panic() {
-        let cases = std::env::var("HEADER_CASES");
-        let cases = cases.map_or(20_000, |cases| cases.parse().expect("a number"));
-        let mut state = 7_u64;
-        let mut next = |bound| {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
-            usize::try_from(state >> 33).expect("31 bits") % bound
-        };
-        let mut read = 0;
+        let words: Vec<_> = WORDS.split('|').collect();
+        let (cases, mut next, mut read) = (cases(), numbers(), 0);
         for _ in 0..cases {
-            let [until, date, left] = [(); 3].map(|()| random_value(&mut next));
+            let [until, date, left] = [(); 3].map(|()| value(&mut next, &words, 13));
             let fields: [(HeaderName, &[u8]); 3] =
                 [(RETRY_AFTER, &until), (DATE, &date), (RATE_LIMIT, &left)];
             read += u64::from(asked(429, &fields).is_some());

@@ -10,7 +10,7 @@ use super::answer::{asked_wait, is_refusal};
 use tollgate::gate::Gate;
 
 /// The attempts at one request, created by [`RetryAfterLayer::attempts`]: for clients that are no
-/// services of tower.
+/// services of tower. Dropping them loses nothing: the gates stay with the layer.
 pub struct Attempts<B> {
     layer: RetryAfterLayer<B>,
     origin: String,
@@ -78,6 +78,10 @@ impl<B> RetryAfterLayer<B> {
 impl<B> Attempts<B> {
     /// Returns the gate of the origin if it is blocked now. Look right before the request is sent, and
     /// again after each wait at the gate, because it may have been blocked again.
+    ///
+    /// # Examples
+    ///
+    /// See [`RetryAfterLayer::attempts`].
     pub fn blocked(&self) -> Option<Gate> {
         self.layer.origins.blocked(&self.origin)
     }
@@ -85,6 +89,10 @@ impl<B> Attempts<B> {
     /// Returns a copy for the next attempt. `None` if there is none: the method is neither safe nor
     /// idempotent, the retries are used up, or the original cannot be copied. Call it once for each
     /// attempt.
+    ///
+    /// # Examples
+    ///
+    /// See [`RetryAfterLayer::attempts`].
     pub fn copy(&mut self, method: &Method, original: &B) -> Option<B> {
         if !method.is_idempotent() {
             return None;
@@ -95,6 +103,10 @@ impl<B> Attempts<B> {
 
     /// Blocks the gate for as long as the answer asks. Returns the gate if the request was refused and
     /// may be sent again after a wait there, and `None` if the answer is for the caller.
+    ///
+    /// # Examples
+    ///
+    /// See [`RetryAfterLayer::attempts`].
     pub fn answered(&self, status: StatusCode, headers: &HeaderMap) -> Option<Gate> {
         let layer = &self.layer;
         let wait = asked_wait(status, headers, layer.any_status, layer.wall_clock)?;

@@ -20,11 +20,7 @@ async fn client_sends_nothing_in_a_pause_and_then_at_the_rate() {
     let client = github::client(url, server.slots(), Arc::clone(&rate), retry);
     let jobs = (0..REQUESTS).map(|_| repository(client.clone()));
     server.run(jobs, Some(&rate)).await;
-    let arrived = server.arrived();
-    assert_eq!((arrived.len(), arrived[0]), (REQUESTS + 1, 0));
-    for (nth, at) in arrived[1..].iter().enumerate() {
-        assert!(*at >= 50 + nth as u128, "{arrived:?}");
-    }
+    assert_paused_and_then_at_the_rate(&server.arrived());
 }
 
 #[tokio::test(start_paused = true)]

@@ -139,6 +139,15 @@ impl Server {
     }
 }
 
+/// Nothing arrives in the pause after the first request, and then the requests come at the rate.
+#[track_caller]
+fn assert_paused_and_then_at_the_rate(arrived: &[u128]) {
+    assert_eq!((arrived.len(), arrived[0]), (REQUESTS + 1, 0));
+    for (nth, at) in arrived[1..].iter().enumerate() {
+        assert!(*at >= 50 + nth as u128, "{arrived:?}");
+    }
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
         self.task.abort();
