@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tollgate::{Algorithm, Charge, Hold, Oversize, Quota, RateLimiter};
+use tollgate::{Algorithm, Charge, Hold, Oversize, Quota};
 
 use crate::follow::{HUNDRED, available, follow, of, take};
 use crate::setup::{assert_limited, limiter, ms, secs};

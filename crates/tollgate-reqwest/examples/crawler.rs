@@ -25,7 +25,7 @@ async fn main() -> Result<()> {
         let answer = client.get(format!("{}/slow", hosts[page % 2]));
         Ok(answer.send().await?.error_for_status()?.text().await?)
     });
-    let pages: Vec<String> = futures::future::try_join_all(pages).await?;
-    println!("{} pages, one at once from each host", pages.len());
+    let pages: Result<Vec<_>> = futures::future::try_join_all(pages).await;
+    println!("{} pages, one at once from each host", pages?.len());
     Ok(())
 }
