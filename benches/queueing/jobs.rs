@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use oorandom::Rand64;
 
-use crate::scenario::{Law, Phase, Scenario};
+use crate::scenario::{Client, Law, Phase, Scenario};
 
 /// A nanosecond of simulated time.
 pub(crate) type Nanos = u64;
@@ -16,6 +16,7 @@ pub(crate) const SECOND: Nanos = 1_000_000_000;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Job {
     pub(crate) at: Nanos,
+    pub(crate) client: usize,
     /// An answer after this time is worth nothing.
     pub(crate) deadline: Nanos,
     /// A client that still waits in front of the limit gives up.
@@ -27,11 +28,12 @@ pub(crate) struct Job {
 /// Answers are good within so many mean service times of arrival.
 pub(crate) const PATIENCE: f64 = 20.0;
 
-/// Draws the requests of a scenario: a Poisson process in each phase.
+/// Draws the requests of a scenario: a Poisson process in each phase, of which each client has its
+/// share. Those of a client that is not there are missing.
 pub(crate) fn jobs(scenario: &Scenario, seed: u64) -> Vec<Job> {
     let mut random = Random(Rand64::new(u128::from(seed)));
     let mut jobs = Vec::new();
-    for (phase, span) in scenario.spans() {
+    for (number, (phase, span)) in scenario.spans().into_iter().enumerate() {
         let mut at = span.start as f64;
         loop {
             at += random.exponential() * SECOND as f64 / phase.arrivals;
@@ -40,12 +42,18 @@ pub(crate) fn jobs(scenario: &Scenario, seed: u64) -> Vec<Job> {
             }
             let at = at as Nanos;
             let after = |services: f64| at + (services * phase.service * SECOND as f64) as Nanos;
-            jobs.push(Job {
+            let job = Job {
                 at,
+                client: random.client(&scenario.clients),
                 deadline: after(PATIENCE),
                 gives_up: after(scenario.patience),
                 work: random.work(scenario.law),
-            });
+            };
+            let client = scenario.clients[job.client];
+            let starts = (client.starts * scenario.second as f64) as Nanos;
+            if at >= starts && client.away != Some(number) {
+                jobs.push(job);
+            }
         }
     }
     jobs
@@ -80,6 +88,20 @@ impl Random {
     fn normal(&mut self) -> f64 {
         let radius = (2.0 * self.exponential()).sqrt();
         radius * (std::f64::consts::TAU * self.0.rand_float()).cos()
+    }
+
+    /// Chooses a client by the shares.
+    fn client(&mut self, clients: &[Client]) -> usize {
+        let [rest @ .., _] = clients else { return 0 };
+        if rest.is_empty() {
+            return 0;
+        }
+        let mut left = self.0.rand_float();
+        let is_it = |client: &Client| {
+            left -= client.share;
+            left < 0.0
+        };
+        rest.iter().position(is_it).unwrap_or(rest.len())
     }
 
     /// A variate with mean 1.

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use tollgate::ManualClock;
 use tollgate::adaptive::{AdaptiveSemaphore, Aimd, Controller, Gradient};
 
 use crate::jobs::{Job, Nanos, SECOND, jobs, p99, p99_alone};
@@ -11,32 +12,37 @@ use crate::peers::gradient2::Gradient2;
 use crate::peers::vegas::Vegas;
 use crate::scenario::{Phase, SPANS, Scenario};
 use crate::simulation::{Trace, run};
+use crate::table::{COLUMNS, Column, Outcome};
 
 /// The first limit of the controllers by default, and the limit of [`FIXED_LIMIT`].
 pub(crate) const START: f64 = 20.0;
 
 /// Makes a limiter that begins with a limit, by its default settings otherwise.
-pub(crate) type Make = fn(f64) -> Limiter;
+pub(crate) type Make = fn(f64, &ManualClock) -> Limiter;
 
 /// The controllers of tollgate and its peers; the first is the default.
 pub(crate) const CONTROLLERS: [(&str, Make); 5] = [
-    ("Gradient", |start| {
-        adaptive(Gradient::default().initial_limit(start))
+    ("Gradient", |start, clock| {
+        adaptive(Gradient::default().initial_limit(start), clock)
     }),
     // It always begins with its least limit.
-    ("EnvoyGradient", |_| adaptive(EnvoyGradient::default())),
-    ("Vegas", |start| adaptive(Vegas::new(start))),
-    ("Gradient2", |start| adaptive(Gradient2::new(start))),
-    ("Aimd", |start| {
-        adaptive(Aimd::default().initial_limit(start))
+    ("EnvoyGradient", |_, clock| {
+        adaptive(EnvoyGradient::default(), clock)
+    }),
+    ("Vegas", |start, clock| adaptive(Vegas::new(start), clock)),
+    ("Gradient2", |start, clock| {
+        adaptive(Gradient2::new(start), clock)
+    }),
+    ("Aimd", |start, clock| {
+        adaptive(Aimd::default().initial_limit(start), clock)
     }),
 ];
 
 /// Stands beside the controllers: what it reaches too is no merit of theirs.
-pub(crate) const FIXED_LIMIT: (&str, Make) = ("Fixed 20", |_| Limiter::fixed(START as usize));
+pub(crate) const FIXED_LIMIT: (&str, Make) = ("Fixed 20", |_, _| Limiter::fixed(START as usize));
 
-fn adaptive(controller: impl Controller + 'static) -> Limiter {
-    Limiter::adaptive(AdaptiveSemaphore::new(controller))
+fn adaptive(controller: impl Controller + 'static, clock: &ManualClock) -> Limiter {
+    Limiter::adaptive(AdaptiveSemaphore::new(controller), clock)
 }
 
 /// The fixed limits of the oracle, in parts of the number of workers in the first phase.
@@ -45,53 +51,44 @@ const FIXED: [f64; 13] = [
 ];
 
 /// A phase has settled when the first stretch of it begins whose good answers reach `SETTLED` of the
-/// oracle's. What is lost later is part of the goodput. A stretch is two seconds, and longer if that
-/// is not enough for so many answers: of fewer, two runs with good limits differ by a tenth by
-/// chance.
-const SETTLING: usize = 2 * SPANS as usize;
-const SETTLING_ANSWERS: f64 = 2_000.0;
+/// oracle's, and is swift when one begins whose mean time in service is `SWIFT` of the idle one. What is
+/// lost later is part of the goodput and of p99. A stretch is a second, and longer if the server needs that
+/// for so many answers: of fewer, two runs with good limits differ by more than a tenth by chance.
+const STRETCH: usize = SPANS as usize;
+const STRETCH_ANSWERS: f64 = 100.0;
 const SETTLED: f64 = 0.9;
-
-/// What became of a controller in a scenario.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Outcome {
-    /// For each phase, in parts of the oracle's. NaN, as the next two, if the oracle has no good
-    /// answer either.
-    pub(crate) goodput: Vec<f64>,
-    /// The 99th percentile of the time in service in parts of that in an idle server, for each
-    /// phase.
-    pub(crate) p99: Vec<f64>,
-    /// Seconds, for each phase.
-    pub(crate) settled: Vec<f64>,
-    /// The refused part of the calls, for each phase.
-    pub(crate) refused: Vec<f64>,
-    pub(crate) highest_limit: f64,
-    /// See [`Wanted::growth`](crate::scenario::Wanted::growth). NaN if the server always answers.
-    pub(crate) growth: f64,
-}
+const SWIFT: f64 = 1.5;
 
 /// Runs a scenario with each contender.
 pub(crate) fn outcomes(
     scenario: &Scenario,
     seed: u64,
-    start: f64,
     contenders: &[(&str, Make)],
 ) -> Vec<Outcome> {
+    let scenario = &scenario.drawn(seed);
     let jobs = jobs(scenario, seed);
     let oracles = oracles(scenario, &jobs);
     let outcome = |make: Make| {
-        let trace = run(scenario, &jobs, make(start), true);
+        let make = |_, clock: &ManualClock| make(scenario.start, clock);
+        let trace = run(scenario, &jobs, make, true);
         judge(scenario, &jobs, &trace, &oracles)
     };
     contenders.iter().map(|(_, make)| outcome(*make)).collect()
 }
 
+/// Returns what makes the limiters of clients that share a fixed limit evenly.
+pub(crate) fn fixed(
+    scenario: &Scenario,
+    total: usize,
+) -> impl Fn(usize, &ManualClock) -> Limiter + use<> {
+    let clients = scenario.clients.len();
+    move |client, _| Limiter::fixed((total + client) / clients)
+}
+
 /// Returns the runs with fixed limits, from the least to the highest.
-fn fixed_runs(scenario: &Scenario, jobs: &[Job]) -> [(usize, Trace); 13] {
-    fixed_limits(scenario).map(|limit| {
-        let limiter = Limiter::fixed(limit);
-        (limit, run(scenario, jobs, limiter, false))
-    })
+fn fixed_runs(scenario: &Scenario, jobs: &[Job]) -> Vec<(usize, Trace)> {
+    let run = |limit| (limit, run(scenario, jobs, fixed(scenario, limit), false));
+    fixed_limits(scenario).into_iter().map(run).collect()
 }
 
 /// Returns the run with the best fixed limit for each phase.
@@ -99,7 +96,7 @@ fn oracles(scenario: &Scenario, jobs: &[Job]) -> Vec<Trace> {
     let fixed = fixed_runs(scenario, jobs);
     let best = |span: Range<Nanos>| {
         let best = fixed.iter().max_by_key(|(_, trace)| good(trace, &span));
-        best.expect("there are thirteen").1.clone()
+        best.expect("there is one").1.clone()
     };
     let spans = scenario.spans().into_iter();
     spans.map(|(_, span)| best(span)).collect()
@@ -109,8 +106,9 @@ fn oracles(scenario: &Scenario, jobs: &[Job]) -> Vec<Trace> {
 pub(crate) fn oracle_limits(scenario: &Scenario, jobs: &[Job]) -> Vec<usize> {
     let fixed = fixed_runs(scenario, jobs);
     let least = |span: Range<Nanos>| {
-        let goods = fixed.each_ref().map(|(_, trace)| good(trace, &span));
-        let best = goods.into_iter().max().unwrap_or(0);
+        let goods = fixed.iter().map(|(_, trace)| good(trace, &span));
+        let goods: Vec<_> = goods.collect();
+        let best = goods.iter().copied().max().unwrap_or(0);
         let least = goods.iter().position(|good| good * 100 >= best * 99);
         least.map_or(1, |index| fixed[index].0)
     };
@@ -118,36 +116,38 @@ pub(crate) fn oracle_limits(scenario: &Scenario, jobs: &[Job]) -> Vec<usize> {
     spans.map(|(_, span)| least(span)).collect()
 }
 
-fn fixed_limits(scenario: &Scenario) -> [usize; 13] {
+/// Returns the limits of all clients together, of which each has at least 1.
+fn fixed_limits(scenario: &Scenario) -> Vec<usize> {
     let workers = scenario.phases[0].workers as f64;
-    FIXED.map(|part| (part * workers).round().max(1.0) as usize)
+    let limit = |part: f64| ((part * workers).round() as usize).max(scenario.clients.len());
+    let mut limits: Vec<_> = FIXED.into_iter().map(limit).collect();
+    limits.dedup();
+    limits
 }
 
 fn judge(scenario: &Scenario, jobs: &[Job], trace: &Trace, oracles: &[Trace]) -> Outcome {
-    let mut outcome = Outcome {
-        goodput: Vec::new(),
-        p99: Vec::new(),
-        settled: Vec::new(),
-        refused: Vec::new(),
-        highest_limit: trace.highest_limit as f64,
-        growth: growth(scenario, trace),
-    };
-    for ((phase, span), oracle) in scenario.spans().into_iter().zip(oracles) {
+    let mut outcome = Outcome::default();
+    let phases = scenario.spans().into_iter().zip(oracles).zip(&trace.shares);
+    for (((phase, span), oracle), shares) in phases {
         let best = good(oracle, &span) as f64;
-        outcome.goodput.push(good(trace, &span) as f64 / best);
-        let refused = sum(&trace.refused[spans(trace, &span)]);
-        let calls = trace.calls.iter().filter(|(end, _)| span.contains(end));
-        let mut calls: Vec<_> = calls.map(|(_, seconds)| *seconds).collect();
-        let alone = p99_alone(jobs, phase, &span);
-        let part = refused as f64 / (refused as usize + calls.len()).max(1) as f64;
-        outcome.refused.push(part);
-        let is_judged = best > 0.0;
-        let judged = |figure: f64| if is_judged { figure } else { f64::NAN };
-        outcome.p99.push(judged(p99(&mut calls) / alone));
-        outcome
-            .settled
-            .push(judged(settled(trace, oracle, &span, phase)));
+        let calls = trace.calls_in(&span);
+        let mut times: Vec<_> = calls.iter().map(|(_, seconds)| *seconds).collect();
+        let refused = sum(&trace.refused[spans(trace, &span)]) as f64;
+        let of_phase = [
+            good(trace, &span) as f64 / best,
+            p99(&mut times) / p99_alone(jobs, phase, &span),
+            settled(trace, oracle, &span, phase),
+            swift(trace, &span, phase),
+            fairness(jobs, shares, &span),
+            refused / (refused + calls.len() as f64).max(1.0),
+        ];
+        for (figures, figure) in outcome.iter_mut().zip(of_phase) {
+            figures.push(if best > 0.0 { figure } else { f64::NAN });
+        }
     }
+    let [.., limit, growths] = &mut outcome;
+    limit.push(trace.highest_limit as f64);
+    growths.push(growth(scenario, trace));
     outcome
 }
 
@@ -164,16 +164,51 @@ fn spans(trace: &Trace, time: &Range<Nanos>) -> Range<usize> {
     (time.start / trace.span) as usize..(time.end / trace.span) as usize
 }
 
-/// Returns how many seconds of a phase passed before it settled.
 fn settled(trace: &Trace, oracle: &Trace, span: &Range<Nanos>, phase: &Phase) -> f64 {
+    first_stretch(trace, span, phase, |stretch| {
+        good(trace, stretch) as f64 >= SETTLED * good(oracle, stretch) as f64
+    })
+}
+
+fn swift(trace: &Trace, span: &Range<Nanos>, phase: &Phase) -> f64 {
+    first_stretch(trace, span, phase, |stretch| {
+        let calls = trace.calls_in(stretch);
+        let total: f64 = calls.iter().map(|(_, seconds)| seconds).sum();
+        total / calls.len() as f64 <= SWIFT * phase.service
+    })
+}
+
+/// Returns how many seconds of a phase passed before a stretch that is as wanted.
+fn first_stretch(
+    trace: &Trace,
+    span: &Range<Nanos>,
+    phase: &Phase,
+    is_wanted: impl Fn(&Range<Nanos>) -> bool,
+) -> f64 {
     let Range { start, end } = spans(trace, span);
-    let seconds = SETTLING_ANSWERS * phase.service / phase.workers as f64;
+    let seconds = STRETCH_ANSWERS * phase.service / phase.workers as f64;
     let long = (seconds * SECOND as f64 / trace.span as f64).ceil() as usize;
-    let stretch = long.max(SETTLING).min(end - start);
-    let good = |trace: &Trace, at: usize| sum(&trace.answers[at..at + stretch]) as f64;
-    let is_settled = |at: &usize| good(trace, *at) >= SETTLED * good(oracle, *at);
-    let first = (start..=end - stretch).find(is_settled);
+    let stretch = long.max(STRETCH).min(end - start);
+    let time = |at: usize| at as Nanos * trace.span..(at + stretch) as Nanos * trace.span;
+    let first = (start..=end - stretch).find(|at| is_wanted(&time(*at)));
     first.map_or(f64::INFINITY, |at| (at - start) as f64 / SPANS as f64)
+}
+
+/// Returns Jain's index of the answered parts of the clients' requests in a phase: 1 if all are the same,
+/// and `1/n` if one of `n` clients has all answers.
+fn fairness(jobs: &[Job], shares: &[u32], span: &Range<Nanos>) -> f64 {
+    let mut requests = vec![0_u32; shares.len()];
+    for job in jobs.iter().filter(|job| span.contains(&job.at)) {
+        requests[job.client] += 1;
+    }
+    let clients = shares.iter().zip(&requests).filter(|(_, all)| **all > 0);
+    jain(clients.map(|(good, all)| f64::from(*good) / f64::from(*all)))
+}
+
+fn jain(values: impl Iterator<Item = f64>) -> f64 {
+    let add = |sums: [f64; 3], x: f64| [sums[0] + 1.0, sums[1] + x, sums[2] + x * x];
+    let [count, sum, squares] = values.fold([0.0; 3], add);
+    sum * sum / (count * squares)
 }
 
 /// Returns the highest limit since the server answered nothing, in parts of the mean limit of the
@@ -190,40 +225,41 @@ fn growth(scenario: &Scenario, trace: &Trace) -> f64 {
     since.iter().copied().max().unwrap_or(0) as f64 / mean
 }
 
-/// Chooses one of the figures of several seeds.
-type Choose = fn(Vec<f64>) -> f64;
-
 /// Returns the median of each figure over the seeds.
 pub(crate) fn medians(outcomes: &[Outcome]) -> Outcome {
-    over(outcomes, median, median)
+    over(outcomes, |_, values| median(values))
 }
 
 /// Returns the worst of each figure over the seeds.
 pub(crate) fn worst(outcomes: &[Outcome]) -> Outcome {
-    let least = |values: Vec<f64>| values.into_iter().fold(f64::NAN, f64::min);
-    let most = |values: Vec<f64>| values.into_iter().fold(f64::NAN, f64::max);
-    over(outcomes, least, most)
+    over(outcomes, |column, values| {
+        let values = values.into_iter();
+        values.fold(f64::NAN, if column.more { f64::min } else { f64::max })
+    })
 }
 
-/// `goodput` chooses among the figures for which more is better, `others` among the others.
-fn over(outcomes: &[Outcome], goodput: Choose, others: Choose) -> Outcome {
-    let each = |figures: fn(&Outcome) -> &Vec<f64>, choose: Choose| {
-        let phases = 0..figures(&outcomes[0]).len();
-        let of_phase = |phase| choose(outcomes.iter().map(|one| figures(one)[phase]).collect());
-        phases.map(of_phase).collect()
-    };
-    let one = |figure: fn(&Outcome) -> f64| others(outcomes.iter().map(figure).collect());
-    Outcome {
-        goodput: each(|outcome| &outcome.goodput, goodput),
-        p99: each(|outcome| &outcome.p99, others),
-        settled: each(|outcome| &outcome.settled, others),
-        refused: each(|outcome| &outcome.refused, others),
-        highest_limit: one(|outcome| outcome.highest_limit),
-        growth: one(|outcome| outcome.growth),
-    }
+fn over(outcomes: &[Outcome], choose: impl Fn(&Column, Vec<f64>) -> f64) -> Outcome {
+    std::array::from_fn(|index| {
+        let phases = 0..outcomes[0][index].len();
+        let of_seeds = |phase| outcomes.iter().map(|one| one[index][phase]).collect();
+        let figure = |phase| choose(&COLUMNS[index], of_seeds(phase));
+        phases.map(figure).collect()
+    })
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
     let middle = values.len() / 2;
     *values.select_nth_unstable_by(middle, f64::total_cmp).1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fairness_is_jains_index() {
+        assert_eq!(jain([0.5; 4].into_iter()), 1.0);
+        assert_eq!(jain([1.0, 0.0, 0.0, 0.0].into_iter()), 0.25);
+        assert_eq!(jain([1.0, 3.0].into_iter()), 0.8);
+    }
 }

@@ -4,17 +4,31 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-use crate::judge::{CONTROLLERS, FIXED_LIMIT, Outcome, medians, outcomes, worst};
+use crate::judge::{CONTROLLERS, FIXED_LIMIT, medians, outcomes, worst};
 use crate::scenario::Scenario;
-use crate::table::{Row, figures};
+use crate::table::{Outcome, Row, figures};
 
-/// Returns the rows of the scenarios, with the medians over the seeds. `start` is the first limit.
-pub(crate) fn rows(scenarios: &[Scenario], seeds: &[u64], start: f64) -> Vec<Row> {
+/// The most seeds for several clients, whose scenarios take long.
+const SEEDS_OF_MANY: usize = 3;
+
+/// Returns the rows of the scenarios, with the medians over the seeds.
+pub(crate) fn rows(scenarios: &[Scenario], seeds: &[u64]) -> Vec<Row> {
     let contenders: Vec<_> = CONTROLLERS.into_iter().chain([FIXED_LIMIT]).collect();
-    let results = run_all(scenarios, seeds, |scenario, seed| {
-        outcomes(scenario, seed, start, &contenders)
+    let seeds_of = |scenario: &Scenario| match scenario.clients.len() {
+        1 => seeds,
+        _ => &seeds[..seeds.len().min(SEEDS_OF_MANY)],
+    };
+    let tasks: Vec<_> = scenarios
+        .iter()
+        .flat_map(|scenario| seeds_of(scenario).iter().map(move |seed| (scenario, *seed)))
+        .collect();
+    let results = run_all(&tasks, |scenario, seed| {
+        outcomes(scenario, seed, &contenders)
     });
-    let of_scenario = |(scenario, results): (&Scenario, &[Vec<Outcome>])| {
+    let mut results = results.into_iter();
+    let of_scenario = |scenario| {
+        let seeds = seeds_of(scenario).len();
+        let results: Vec<_> = results.by_ref().take(seeds).collect();
         let row = |(index, (controller, _)): (usize, &(&str, _))| {
             let of_seeds: Vec<_> = results.iter().map(|each| each[index].clone()).collect();
             let (median, worst) = (medians(&of_seeds), worst(&of_seeds));
@@ -30,29 +44,20 @@ pub(crate) fn rows(scenarios: &[Scenario], seeds: &[u64], start: f64) -> Vec<Row
         };
         contenders.iter().enumerate().map(row).collect::<Vec<_>>()
     };
-    scenarios
-        .iter()
-        .zip(results.chunks(seeds.len()))
-        .flat_map(of_scenario)
-        .collect()
+    scenarios.iter().flat_map(of_scenario).collect()
 }
 
-/// Runs each scenario with each seed, on all processors.
+/// Runs each scenario with its seed, on all processors.
 fn run_all(
-    scenarios: &[Scenario],
-    seeds: &[u64],
+    tasks: &[(&Scenario, u64)],
     outcomes: impl Fn(&Scenario, u64) -> Vec<Outcome> + Sync,
 ) -> Vec<Vec<Outcome>> {
-    let tasks: Vec<_> = scenarios
-        .iter()
-        .flat_map(|scenario| seeds.iter().map(move |seed| (scenario, *seed)))
-        .collect();
     let next = AtomicUsize::new(0);
     let (sender, receiver) = mpsc::channel();
     thread::scope(|scope| {
         for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
             let sender = sender.clone();
-            let (next, tasks, outcomes) = (&next, &tasks, &outcomes);
+            let (next, outcomes) = (&next, &outcomes);
             scope.spawn(move || {
                 // The last scenario takes the longest, so it begins first.
                 while let Some(index) = tasks

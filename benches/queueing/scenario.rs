@@ -2,7 +2,10 @@
 
 use std::ops::Range;
 
+use oorandom::Rand64;
+
 use crate::jobs::{Nanos, SECOND};
+use crate::table::COLUMNS;
 
 /// Answers are counted so many times a second.
 pub(crate) const SPANS: Nanos = 10;
@@ -10,13 +13,25 @@ pub(crate) const SPANS: Nanos = 10;
 /// A time in which nothing changes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Phase {
-    pub(crate) seconds: u64,
+    /// How long it is.
+    pub(crate) spans: u64,
     /// The number of calls that the server works on at full speed. With 0 it answers nothing.
     pub(crate) workers: usize,
     /// The mean service time, in seconds.
     pub(crate) service: f64,
-    /// The requests of clients per second.
+    /// The requests per second of all clients, if each is there.
     pub(crate) arrivals: f64,
+}
+
+/// A client, with a limiter and a line of its own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Client {
+    /// The part of the requests that are its own.
+    pub(crate) share: f64,
+    /// The seconds before its first request.
+    pub(crate) starts: f64,
+    /// The phase in which it has no requests.
+    pub(crate) away: Option<usize>,
 }
 
 impl Phase {
@@ -75,28 +90,46 @@ pub(crate) enum Line {
     OldestFirst,
 }
 
-/// What is wanted. `None` is not judged.
-#[derive(Clone, Copy, Debug)]
+/// What is wanted: for each phase a bound, and over again if there are more phases. Neither NaN nor
+/// an empty list wants anything.
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Wanted {
-    /// Goodput in parts of the oracle's, in each phase; NaN is not judged.
     pub(crate) goodput: &'static [f64],
-    /// The 99th percentile of the time in service, in parts of that in an idle server, in each
-    /// phase.
-    pub(crate) p99: Option<f64>,
-    /// Seconds until a phase has settled.
-    pub(crate) settled: Option<f64>,
-    /// The highest limit.
+    pub(crate) p99: &'static [f64],
+    pub(crate) settled: &'static [f64],
+    pub(crate) swift: &'static [f64],
+    pub(crate) fair: &'static [f64],
+    pub(crate) refused: &'static [f64],
+    /// Once for all phases, as the next.
     pub(crate) limit: Option<f64>,
-    /// The highest limit since the server answered nothing, in parts of the mean of the phase
-    /// before.
     pub(crate) growth: Option<f64>,
-    /// The part of the calls that is refused in a phase.
-    pub(crate) refused: Option<f64>,
 }
 
+impl Wanted {
+    /// Returns what is wanted of each column.
+    pub(crate) fn lists(&self) -> [Vec<f64>; COLUMNS.len()] {
+        [
+            self.goodput.into(),
+            self.p99.into(),
+            self.settled.into(),
+            self.swift.into(),
+            self.fair.into(),
+            self.refused.into(),
+            self.limit.into_iter().collect(),
+            self.growth.into_iter().collect(),
+        ]
+    }
+}
+
+#[derive(Clone)]
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,
     pub(crate) phases: Vec<Phase>,
+    /// Each phase is longer by a tenth of a second to so many seconds, which the seed decides.
+    pub(crate) longer: u64,
+    pub(crate) clients: Vec<Client>,
+    /// The first limit of each client.
+    pub(crate) start: f64,
     pub(crate) law: Law,
     pub(crate) server: Discipline,
     pub(crate) line: Line,
@@ -111,15 +144,29 @@ pub(crate) struct Scenario {
 }
 
 impl Scenario {
-    /// Multiplies all times and all numbers of workers. `start` is the first limit.
+    /// Multiplies all times and all numbers of workers. `start` is the first limit of each client.
     pub(crate) fn scale(&mut self, service: f64, workers: f64, start: Option<f64>) {
         for phase in &mut self.phases {
             phase.scale(service, workers);
         }
         self.second = (SECOND as f64 * service) as Nanos / SPANS * SPANS;
+        self.start = start.unwrap_or(self.start);
         // A limit that is never reached stays where it began.
         let least = start.unwrap_or(0.0);
         self.wanted.limit = self.wanted.limit.map(|limit| least.max(limit * workers));
+    }
+
+    /// Returns the scenario with phases as long as the seed makes them.
+    pub(crate) fn drawn(&self, seed: u64) -> Self {
+        let mut drawn = self.clone();
+        if self.longer > 0 {
+            // Other numbers than those of the requests.
+            let mut random = Rand64::new(!u128::from(seed));
+            for phase in &mut drawn.phases {
+                phase.spans += random.rand_range(1..self.longer * SPANS);
+            }
+        }
+        drawn
     }
 
     /// Returns the time in which answers are counted together.
@@ -132,7 +179,7 @@ impl Scenario {
         let mut from = 0;
         let span = |phase: &Phase| {
             let start = from;
-            from += phase.seconds * self.second;
+            from += phase.spans * self.span();
             start..from
         };
         let spans: Vec<_> = self.phases.iter().map(span).collect();

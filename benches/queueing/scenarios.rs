@@ -1,7 +1,8 @@
 //! The scenarios of the table.
 
 use crate::jobs::{PATIENCE, SECOND};
-use crate::scenario::{Abandoned, Discipline, Law, Line, Phase, Scenario, Wanted};
+use crate::judge::START;
+use crate::scenario::{Abandoned, Client, Discipline, Law, Line, Phase, SPANS, Scenario, Wanted};
 
 /// Returns the scenarios in the order of the table. Each phase is so long that settling is part of
 /// its goodput, but not most of it.
@@ -9,8 +10,8 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
     let mut all = vec![
         Scenario {
             wanted: Wanted {
-                p99: Some(1.3),
-                settled: Some(1.0),
+                p99: &[1.3],
+                settled: &[1.0],
                 ..wanted(&[0.95])
             },
             ..one("M/M/10", phase(40, 10, 10.0, 1_500.0))
@@ -32,8 +33,8 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
     all.push(Scenario {
         phases: servers.clone(),
         wanted: Wanted {
-            settled: Some(2.0),
-            ..wanted(&[0.94, 0.94, 0.94, 0.94])
+            settled: &[2.0],
+            ..wanted(&[0.94])
         },
         ..one("c 10→5→20→10", servers[0])
     });
@@ -44,8 +45,8 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
     all.push(Scenario {
         phases: servers.iter().map(at_load).collect(),
         wanted: Wanted {
-            settled: Some(2.0),
-            ..wanted(&[0.94, 0.94, 0.94, 0.94])
+            settled: &[2.0],
+            ..wanted(&[0.94])
         },
         ..one("c 10→5→20→10, load 1.5", servers[0])
     });
@@ -76,8 +77,8 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
         all.push(Scenario {
             phases: phases.clone(),
             wanted: Wanted {
-                settled: Some(15.0),
-                ..wanted(&[0.94, 0.94, 0.94])
+                settled: &[15.0],
+                ..wanted(&[0.94])
             },
             ..one(name, phases[0])
         });
@@ -89,7 +90,7 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
             phase(20, 10, 10.0, 1_500.0),
         ],
         server: Discipline::Sharing { kappa: 0.2 },
-        wanted: wanted(&[0.88, 0.88, 0.88]),
+        wanted: wanted(&[0.88]),
         ..one("thrash 0.2, c 10→5→10", phase(20, 10, 10.0, 1_500.0))
     });
     all.push(Scenario {
@@ -101,7 +102,7 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
     // the time in service twice as long or half as long again, and no limit between keeps the workers
     // busy without one. So their p99 is printed and not judged.
     let without_p99 = |goodput| Wanted {
-        p99: None,
+        p99: &[],
         ..wanted(goodput)
     };
     let bimodal = Law::Bimodal {
@@ -129,9 +130,9 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
         server: Discipline::Refusing,
         // More than a tenth of a window is what the controllers are told to be too much.
         wanted: Wanted {
-            settled: Some(2.0),
-            refused: Some(0.1),
-            ..wanted(&[0.94, 0.94, 0.94, 0.94])
+            settled: &[2.0],
+            refused: &[0.1],
+            ..wanted(&[0.94])
         },
         ..one("refusing, c 10→5→20→10", servers[0])
     });
@@ -141,11 +142,13 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
     });
     all.push(Scenario {
         wanted: Wanted {
-            settled: Some(5.0),
+            settled: &[5.0],
             ..wanted(&[0.93])
         },
         ..one("c 200, S 20 ms, 15,000/s", phase(40, 200, 20.0, 15_000.0))
     });
+    all.extend(changes());
+    all.extend(fleets());
     all
 }
 
@@ -153,9 +156,8 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
 /// answer then; after it, all must be as before.
 fn outages() -> [Scenario; 2] {
     let [usual, outage] = [(20, 10), (5, 0)].map(|(seconds, workers)| Phase {
-        seconds,
         workers,
-        ..phase(0, 0, 10.0, 1_500.0)
+        ..phase(seconds, 0, 10.0, 1_500.0)
     });
     [
         ("outage, abandoned ignored", Abandoned::Ignored),
@@ -165,7 +167,7 @@ fn outages() -> [Scenario; 2] {
         phases: vec![usual, outage, usual],
         abandoned: Some(abandoned),
         wanted: Wanted {
-            settled: Some(2.0),
+            settled: &[2.0],
             growth: Some(2.0),
             ..wanted(&[0.94, f64::NAN, 0.94])
         },
@@ -173,9 +175,221 @@ fn outages() -> [Scenario; 2] {
     })
 }
 
+/// What drops, rises and starts badly, at 1.5 times the capacity. A change comes at any time. What the
+/// first phase has to reach is in other rows.
+fn changes() -> Vec<Scenario> {
+    let loaded = |workers, milliseconds| loaded(40, workers, milliseconds, 1.5);
+    let of = |name, phases: &[Phase], wanted| Scenario {
+        phases: phases.to_vec(),
+        longer: 10,
+        wanted,
+        ..one(name, phases[0])
+    };
+    let dead = Phase {
+        workers: 0,
+        spans: 30 * SPANS,
+        ..loaded(20, 20.0)
+    };
+    let refusing = Scenario {
+        server: Discipline::Refusing,
+        ..of(
+            "connections 8, errors above",
+            &[loaded(8, 20.0)],
+            Wanted {
+                goodput: &[0.95],
+                refused: &[0.05],
+                ..Wanted::default()
+            },
+        )
+    };
+    let sharing = Scenario {
+        server: Discipline::Sharing { kappa: 0.0 },
+        ..of(
+            "processor sharing",
+            &[loaded(10, 20.0)],
+            Wanted {
+                goodput: &[0.98],
+                p99: &[1.5],
+                ..Wanted::default()
+            },
+        )
+    };
+    let starting = |name, start, phase, goodput, settled| Scenario {
+        start,
+        ..of(
+            name,
+            &[phase],
+            Wanted {
+                goodput,
+                settled,
+                swift: &[f64::NAN],
+                ..Wanted::default()
+            },
+        )
+    };
+    vec![
+        of(
+            "c 50→5→50, S 100 ms",
+            &[loaded(50, 100.0), loaded(5, 100.0), loaded(50, 100.0)],
+            Wanted {
+                goodput: &[f64::NAN, 0.95, 0.9],
+                p99: &[f64::NAN, 1.3, f64::NAN],
+                settled: &[f64::NAN, 4.0, 6.0],
+                swift: &[f64::NAN, 4.0, f64::NAN],
+                ..Wanted::default()
+            },
+        ),
+        of(
+            "c 20→2→20, S 100 ms",
+            &[loaded(20, 100.0), loaded(2, 100.0), loaded(20, 100.0)],
+            Wanted {
+                goodput: &[f64::NAN, 0.95, 0.92],
+                settled: &[f64::NAN, 6.0, 7.0],
+                swift: &[f64::NAN, 6.0, f64::NAN],
+                ..Wanted::default()
+            },
+        ),
+        of(
+            "S 20→200→20 ms",
+            &[loaded(10, 20.0), loaded(10, 200.0), loaded(10, 20.0)],
+            Wanted {
+                goodput: &[f64::NAN, 0.95, 0.95],
+                settled: &[f64::NAN, 5.0, 5.0],
+                swift: &[f64::NAN, 5.0, 5.0],
+                ..Wanted::default()
+            },
+        ),
+        of(
+            "S 20→32 ms",
+            &[loaded(10, 20.0), loaded(10, 32.0)],
+            Wanted {
+                goodput: &[f64::NAN, 0.95],
+                swift: &[f64::NAN],
+                ..Wanted::default()
+            },
+        ),
+        starting("start 1, c 40", 1.0, loaded(40, 20.0), &[0.9], &[4.0]),
+        starting("start 1000, c 10", 1e3, loaded(10, 20.0), &[0.95], &[]),
+        starting(
+            "start 1000, c 5, 100/s",
+            1e3,
+            phase(60, 5, 100.0, 100.0),
+            &[0.9],
+            &[],
+        ),
+        of(
+            "dead for 30 s",
+            &[loaded(20, 20.0), dead, loaded(20, 20.0)],
+            Wanted {
+                goodput: &[f64::NAN, f64::NAN, 0.97],
+                settled: &[f64::NAN, f64::NAN, 3.0],
+                swift: &[f64::NAN],
+                ..Wanted::default()
+            },
+        ),
+        refusing,
+        sharing,
+    ]
+}
+
+/// Several clients, each with a limit of its own, before one server.
+fn fleets() -> Vec<Scenario> {
+    let steady = |seconds, load| vec![loaded(seconds, 30, 20.0, load)];
+    let held = Wanted {
+        goodput: &[0.95],
+        p99: &[1.4],
+        fair: &[0.85],
+        swift: &[f64::NAN],
+        ..Wanted::default()
+    };
+    let shown = |goodput| Wanted {
+        goodput,
+        p99: &[],
+        fair: &[f64::NAN],
+        ..held
+    };
+    let fleet = |name, phases: Vec<Phase>, clients, wanted| Scenario {
+        longer: 10,
+        phases: phases.clone(),
+        clients,
+        wanted,
+        ..one(name, phases[0])
+    };
+    let mut all = Vec::new();
+    for (at_once, spread, count) in [
+        ("5 clients", "5 clients, over 60 s", 5),
+        ("10 clients", "10 clients, over 60 s", 10),
+        ("20 clients", "20 clients, over 60 s", 20),
+    ] {
+        for (name, seconds) in [(at_once, 0.0), (spread, 60.0)] {
+            let mut clients = equal(count);
+            for (number, client) in clients.iter_mut().enumerate() {
+                client.starts = seconds * number as f64 / (count - 1) as f64;
+            }
+            all.push(fleet(name, steady(1_200, 1.5), clients, held));
+        }
+    }
+    all.push(fleet(
+        "10 clients, load 0.9",
+        steady(600, 0.9),
+        equal(10),
+        shown(&[0.98]),
+    ));
+    // Those that stay take the load over.
+    let mut leaving = equal(10);
+    for client in &mut leaving[5..] {
+        client.away = Some(1);
+    }
+    let phases = [1.5, 3.0, 1.5].map(|load| loaded(300, 30, 20.0, load));
+    all.push(fleet(
+        "10 clients, 5 leave and return",
+        phases.into(),
+        leaving,
+        shown(&[0.95]),
+    ));
+    let phases = [100, 20, 100].map(|workers| loaded(120, workers, 20.0, 1.5));
+    all.push(fleet(
+        "10 clients, c 100→20→100",
+        phases.into(),
+        equal(10),
+        Wanted {
+            p99: &[1.6],
+            fair: &[0.75],
+            ..shown(&[0.95])
+        },
+    ));
+    let mut unequal = equal(10);
+    for (number, client) in unequal.iter_mut().enumerate() {
+        client.share = (number + 1) as f64 / 55.0;
+    }
+    all.push(fleet(
+        "10 clients of unequal rates",
+        steady(600, 1.5),
+        unequal,
+        shown(&[0.95]),
+    ));
+    all
+}
+
+/// Returns clients with the same part of the requests.
+fn equal(count: usize) -> Vec<Client> {
+    let client = Client {
+        share: 1.0 / count as f64,
+        starts: 0.0,
+        away: None,
+    };
+    vec![client; count]
+}
+
+/// Returns a phase with so many times the requests that the server has the capacity for.
+fn loaded(seconds: u64, workers: usize, milliseconds: f64, load: f64) -> Phase {
+    let arrivals = load * workers as f64 * 1e3 / milliseconds;
+    phase(seconds, workers, milliseconds, arrivals)
+}
+
 fn phase(seconds: u64, workers: usize, milliseconds: f64, arrivals: f64) -> Phase {
     Phase {
-        seconds,
+        spans: seconds * SPANS,
         workers,
         service: milliseconds / 1e3,
         arrivals,
@@ -186,6 +400,9 @@ fn one(name: &'static str, phase: Phase) -> Scenario {
     Scenario {
         name,
         phases: vec![phase],
+        longer: 0,
+        clients: equal(1),
+        start: START,
         law: Law::Exponential,
         server: Discipline::Workers,
         line: Line::NewestFirst,
@@ -196,14 +413,11 @@ fn one(name: &'static str, phase: Phase) -> Scenario {
     }
 }
 
-/// What is wanted of each row, with this goodput.
+/// What is wanted of a row, with this goodput.
 fn wanted(goodput: &'static [f64]) -> Wanted {
     Wanted {
         goodput,
-        p99: Some(1.6),
-        settled: None,
-        limit: None,
-        growth: None,
-        refused: None,
+        p99: &[1.6],
+        ..Wanted::default()
     }
 }

@@ -1,8 +1,12 @@
-//! The simulation: clients whose requests arrive whatever becomes of them, a line in front of the
-//! limit, and the server behind it. Pure and discrete: nothing but the requests and the limiter
-//! decides what happens.
+//! The simulation: clients whose requests arrive whatever becomes of them, each with a line and a
+//! limit of its own, and the one server behind them. Pure and discrete: nothing but the requests and
+//! the limiters decides what happens.
 
 use std::collections::VecDeque;
+use std::ops::Range;
+use std::time::Duration;
+
+use tollgate::{Clock, ManualClock};
 
 use crate::jobs::{Job, Nanos, SECOND};
 use crate::limiter::{Limiter, Permit, Said};
@@ -18,11 +22,22 @@ pub(crate) struct Trace {
     pub(crate) answers: Vec<u32>,
     /// The refused calls in each span.
     pub(crate) refused: Vec<u32>,
-    /// The limit at the end of each span.
+    /// The good answers to each client in each phase.
+    pub(crate) shares: Vec<Vec<u32>>,
+    /// The sum of the limits at the end of each span.
     pub(crate) limits: Vec<usize>,
     /// The end and the length, in seconds, of each call's time in service.
     pub(crate) calls: Vec<(Nanos, f64)>,
+    /// Of their sum.
     pub(crate) highest_limit: usize,
+}
+
+impl Trace {
+    /// Returns the calls that ended in a time.
+    pub(crate) fn calls_in(&self, time: &Range<Nanos>) -> &[(Nanos, f64)] {
+        let at = |time| self.calls.partition_point(|(end, _)| *end < time);
+        &self.calls[at(time.start)..at(time.end)]
+    }
 }
 
 /// A request in the server.
@@ -32,13 +47,40 @@ struct Call {
     permit: Permit,
 }
 
-/// Runs a scenario. With `every_call` the trace has the calls.
-pub(crate) fn run(scenario: &Scenario, jobs: &[Job], limiter: Limiter, every_call: bool) -> Trace {
+/// A line, and the limit behind it.
+struct Client {
+    line: Waiting,
+    limiter: Limiter,
+    limit: usize,
+}
+
+/// Runs a scenario. `make` makes the limiter of each client, on the clock of all. With `every_call` the
+/// trace has the calls.
+pub(crate) fn run(
+    scenario: &Scenario,
+    jobs: &[Job],
+    make: impl Fn(usize, &ManualClock) -> Limiter,
+    every_call: bool,
+) -> Trace {
+    let clock = Clock::manual();
+    let client = |number| {
+        let line = Waiting::new(scenario.line);
+        let limiter = make(number, &clock);
+        let limit = limiter.limit();
+        Client {
+            line,
+            limiter,
+            limit,
+        }
+    };
+    let clients: Vec<_> = (0..scenario.clients.len()).map(client).collect();
+    let limit = clients.iter().map(|client| client.limit).sum();
     let spans = scenario.spans();
     let end = spans.last().expect("a scenario has a phase").1.end;
     let count = end.div_ceil(scenario.span()) as usize;
     let mut system = System {
-        line: Waiting::new(scenario.line),
+        clients,
+        limit,
         server: Server::new(scenario.server, spans[0].0),
         abandoned: scenario.abandoned,
         abandons: VecDeque::new(),
@@ -46,13 +88,14 @@ pub(crate) fn run(scenario: &Scenario, jobs: &[Job], limiter: Limiter, every_cal
             span: scenario.span(),
             answers: vec![0; count],
             refused: vec![0; count],
+            shares: vec![vec![0; scenario.clients.len()]],
             limits: Vec::with_capacity(count),
             calls: Vec::new(),
-            highest_limit: limiter.limit(),
+            highest_limit: limit,
         },
-        limiter,
         every_call,
     };
+    let mut last = 0;
     let mut arrivals = jobs.iter().peekable();
     let mut changes = spans.iter().skip(1).peekable();
     loop {
@@ -62,27 +105,32 @@ pub(crate) fn run(scenario: &Scenario, jobs: &[Job], limiter: Limiter, every_cal
         let abandons = system.abandons.front().map_or(Nanos::MAX, |call| call.0);
         let now = ends.min(arrives).min(changes_at).min(abandons);
         while (system.trace.limits.len() as Nanos + 1) * scenario.span() <= now {
-            system.trace.limits.push(system.limiter.limit());
+            system.trace.limits.push(system.limit);
         }
+        clock.advance(Duration::from_nanos(now - last));
+        last = now;
         if now == changes_at {
-            match changes.next() {
-                Some((phase, _)) => system.server.change(now, phase),
-                None => return system.trace,
-            }
+            let Some((phase, _)) = changes.next() else {
+                return system.trace;
+            };
+            system.server.change(now, phase);
+            let shares = vec![0; scenario.clients.len()];
+            system.trace.shares.push(shares);
         } else if now == ends {
             system.end(now);
         } else if now == abandons {
             system.abandon(now);
         } else if let Some(job) = arrivals.next() {
-            system.line.push(*job);
+            system.clients[job.client].line.push(*job);
+            system.admit(now, job.client);
         }
-        system.admit(now);
     }
 }
 
 struct System {
-    line: Waiting,
-    limiter: Limiter,
+    clients: Vec<Client>,
+    /// The sum of the limits.
+    limit: usize,
     server: Server<Call>,
     abandoned: Option<Abandoned>,
     /// When callers abandon their calls, and the numbers of these, in this order.
@@ -92,12 +140,13 @@ struct System {
 }
 
 impl System {
-    fn admit(&mut self, now: Nanos) {
-        while self.limiter.has_room() {
-            let Some(job) = self.line.pop(now) else {
+    fn admit(&mut self, now: Nanos, client: usize) {
+        let client = &mut self.clients[client];
+        while client.limiter.has_room() {
+            let Some(job) = client.line.pop(now) else {
                 return;
             };
-            let permit = self.limiter.begin(now);
+            let permit = client.limiter.begin();
             let began = now;
             let call = Call { job, began, permit };
             let number = self.server.enter(now, call, job.work);
@@ -115,16 +164,18 @@ impl System {
         let span = (now / self.trace.span) as usize;
         if is_refused {
             self.trace.refused[span] += 1;
-            return self.release(now, permit, Said::Overloaded);
+            return self.release(now, job.client, permit, Said::Overloaded);
         }
         if now <= job.deadline {
             self.trace.answers[span] += 1;
+            let shares = self.trace.shares.last_mut();
+            shares.expect("a phase has begun")[job.client] += 1;
         }
         if self.every_call {
             let seconds = (now - began) as f64 / SECOND as f64;
             self.trace.calls.push((now, seconds));
         }
-        self.release(now, permit, Said::Nothing);
+        self.release(now, job.client, permit, Said::Nothing);
     }
 
     fn abandon(&mut self, now: Nanos) {
@@ -138,13 +189,17 @@ impl System {
             Some(Abandoned::Overloaded) => Said::Overloaded,
             _ => Said::Ignore,
         };
-        self.release(now, call.permit, said);
+        self.release(now, call.job.client, call.permit, said);
     }
 
-    fn release(&mut self, now: Nanos, permit: Permit, said: Said) {
-        self.limiter.end(now, permit, said);
-        let highest = &mut self.trace.highest_limit;
-        *highest = self.limiter.limit().max(*highest);
+    fn release(&mut self, now: Nanos, number: usize, permit: Permit, said: Said) {
+        let client = &mut self.clients[number];
+        client.limiter.end(permit, said);
+        let limit = client.limiter.limit();
+        self.limit = self.limit - client.limit + limit;
+        client.limit = limit;
+        self.trace.highest_limit = self.trace.highest_limit.max(self.limit);
+        self.admit(now, number);
     }
 }
 

@@ -3,8 +3,43 @@
 
 use std::fmt::{self, Display};
 
-use crate::judge::Outcome;
 use crate::scenario::Wanted;
+
+/// What became of a controller in a scenario: the figures of each column for each phase, or once for all
+/// phases. NaN if the oracle has no good answer either.
+pub(crate) type Outcome = [Vec<f64>; COLUMNS.len()];
+
+/// A kind of figures.
+pub(crate) struct Column {
+    name: &'static str,
+    unit: &'static str,
+    scale: f64,
+    digits: usize,
+    width: usize,
+    /// Whether more is better.
+    pub(crate) more: bool,
+    /// Whether it is printed if nothing is wanted.
+    always: bool,
+}
+
+#[rustfmt::skip]
+pub(crate) const COLUMNS: [Column; 8] = [
+    // Good answers in parts of the oracle's.
+    Column { name: "", unit: " %", scale: 100.0, digits: 1, width: 20, more: true, always: true },
+    // The 99th percentile of the time in service in parts of that in an idle server.
+    Column { name: "  p99 ", unit: " ×", scale: 1.0, digits: 2, width: 15, more: false, always: true },
+    // The seconds to 90 % of the goodput, and to 1.5 times the idle time in service.
+    Column { name: "  settled ", unit: " s", scale: 1.0, digits: 1, width: 15, more: false, always: true },
+    Column { name: "  swift ", unit: " s", scale: 1.0, digits: 1, width: 0, more: false, always: false },
+    // Jain's index.
+    Column { name: "  fair ", unit: "", scale: 1.0, digits: 2, width: 0, more: true, always: false },
+    // A part of the calls.
+    Column { name: "  refused ", unit: " %", scale: 100.0, digits: 1, width: 0, more: false, always: false },
+    // The highest sum of the limits.
+    Column { name: "  L ", unit: "", scale: 1.0, digits: 0, width: 0, more: false, always: true },
+    // The highest limit since the server answered nothing, in parts of the mean of the phase before.
+    Column { name: "  growth ", unit: " ×", scale: 1.0, digits: 2, width: 0, more: false, always: false },
+];
 
 /// A line of the table.
 pub(crate) struct Row {
@@ -33,67 +68,53 @@ impl Display for Row {
 
 /// Returns the figures, and whether the medians are what is wanted.
 pub(crate) fn figures(median: &Outcome, worst: &Outcome, wanted: &Wanted) -> (String, bool) {
-    let of_oracle = median.goodput.iter().zip(wanted.goodput);
-    // NaN is not wanted.
-    let mut passed = of_oracle.fold(true, |passed, (got, least)| {
-        passed && (least.is_nan() || got >= least)
-    });
-    // A time in service of no call at all is NaN, and not one that is wanted.
-    let mut most = |figures: &[f64], wanted: Option<f64>| {
-        let judged = figures.iter().zip(&median.goodput);
-        let mut judged = judged.filter(|(_, goodput)| !goodput.is_nan());
-        passed &= wanted.is_none_or(|limit| judged.all(|(figure, _)| *figure <= limit));
-    };
-    most(&median.p99, wanted.p99);
-    most(&median.settled, wanted.settled);
-    most(&median.refused, wanted.refused);
-    most(&[median.highest_limit], wanted.limit);
-    most(&[median.growth], wanted.growth);
-
-    let least_wanted = wanted.goodput.iter().copied().fold(f64::NAN, f64::max);
-    let least_wanted = (!least_wanted.is_nan()).then_some(least_wanted * 100.0);
-    let least = worst.goodput.iter().copied().fold(f64::NAN, f64::min);
-    let highest = |figures: &[f64]| figures.iter().copied().fold(f64::NAN, f64::max);
-    let mut text = format!(
-        "{:>20} % ({}{:.1})  p99 {:>15} × ({}{:.2})  settled {:>15} s ({}{:.1})  L {} ({}{})",
-        list(&median.goodput, 100.0, 1),
-        bound(least_wanted, "≥"),
-        least * 100.0,
-        list(&median.p99, 1.0, 2),
-        bound(wanted.p99, "≤"),
-        highest(&worst.p99),
-        list(&median.settled, 1.0, 1),
-        bound(wanted.settled, "≤"),
-        highest(&worst.settled),
-        median.highest_limit,
-        bound(wanted.limit, "≤"),
-        worst.highest_limit,
-    );
-    if wanted.growth.is_some() {
-        let bound = bound(wanted.growth, "≤");
-        text += &format!(
-            "  growth {:.2} × ({bound}{:.2})",
-            median.growth, worst.growth
-        );
-    }
-    if let Some(limit) = wanted.refused {
-        let bound = bound(Some(limit * 100.0), "≤");
-        let worst = highest(&worst.refused) * 100.0;
-        let refused = list(&median.refused, 100.0, 1);
-        text += &format!("  refused {refused} % ({bound}{worst:.1})");
+    let (mut text, mut passed) = (String::new(), true);
+    for (index, (column, wanted)) in COLUMNS.iter().zip(wanted.lists()).enumerate() {
+        let judged = median[index].iter().zip(wanted.iter().cycle());
+        // Where the oracle has no answer nothing is wanted, but a time in service of no call at all is NaN,
+        // and not one that is wanted.
+        let judged = judged
+            .zip(&median[0])
+            .filter(|((_, wanted), good)| !wanted.is_nan() && (index == 0 || !good.is_nan()));
+        let is_reached = |(figure, wanted): (&f64, &f64)| match column.more {
+            true => figure >= wanted,
+            false => figure <= wanted,
+        };
+        passed &= judged.map(|(pair, _)| pair).all(is_reached);
+        if column.always || !wanted.is_empty() {
+            text += &column.text(&median[index], &wanted, &worst[index]);
+        }
     }
     (text, passed)
 }
 
-/// Joins the figures of all phases. The figures of a phase that is not judged are a dash.
-fn list(figures: &[f64], scale: f64, digits: usize) -> String {
-    let text = |figure: &f64| match figure.is_nan() {
-        true => "–".to_owned(),
-        false => format!("{:.digits$}", figure * scale),
-    };
-    figures.iter().map(text).collect::<Vec<_>>().join(" ")
-}
+impl Column {
+    fn text(&self, median: &[f64], wanted: &[f64], worst: &[f64]) -> String {
+        let digits = |figure: f64| format!("{figure:.*}", self.digits);
+        let reached = self.list(median, digits);
+        let bound = match wanted.iter().all(|wanted| wanted.is_nan()) {
+            true => String::new(),
+            false => {
+                let sign = if self.more { "≥" } else { "≤" };
+                let rounded = |bound: f64| ((bound * 100.0).round() / 100.0).to_string();
+                format!("{sign} {}, ", self.list(wanted, rounded))
+            }
+        };
+        let choose = if self.more { f64::min } else { f64::max };
+        let worst = worst.iter().copied().fold(f64::NAN, choose);
+        let Self {
+            name, unit, width, ..
+        } = self;
+        let worst = self.list(&[worst], digits);
+        format!("{name}{reached:>width$}{unit} ({bound}{worst})")
+    }
 
-fn bound(wanted: Option<f64>, sign: &str) -> String {
-    wanted.map_or(String::new(), |wanted| format!("{sign} {wanted}, "))
+    /// Joins the figures of all phases. The figures of a phase that is not judged are a dash.
+    fn list(&self, figures: &[f64], text: impl Fn(f64) -> String) -> String {
+        let text = |figure: &f64| match figure.is_nan() {
+            true => "–".to_owned(),
+            false => text(figure * self.scale),
+        };
+        figures.iter().map(text).collect::<Vec<_>>().join(" ")
+    }
 }

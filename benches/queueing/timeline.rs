@@ -11,8 +11,7 @@ use tollgate_bench::picture::{self, Area, Drawn};
 use tollgate_bench::picture::{BLUE, GRID, INK, LEFT, ORANGE, PALE_BLUE, PALE_INK, RED, VIOLET};
 
 use crate::jobs::{Job, Nanos, SECOND, jobs};
-use crate::judge::{CONTROLLERS, START, good, oracle_limits};
-use crate::limiter::Limiter;
+use crate::judge::{CONTROLLERS, fixed, good, oracle_limits};
 use crate::scenario::Scenario;
 use crate::simulation::{Trace, run};
 
@@ -47,7 +46,12 @@ pub(crate) fn svg(scenario: &Scenario, seed: u64, title: &str) -> String {
     let jobs = jobs(scenario, seed);
     let mut lines = vec![oracle(scenario, &jobs)];
     for ((name, make), (color, width)) in CONTROLLERS.iter().zip(LINES) {
-        let trace = run(scenario, &jobs, make(START), true);
+        let trace = run(
+            scenario,
+            &jobs,
+            |_, clock| make(scenario.start, clock),
+            true,
+        );
         lines.push(Line::new((name, color, width), &trace));
     }
     let panels: [Panel; 3] = [
@@ -90,7 +94,7 @@ fn oracle(scenario: &Scenario, jobs: &[Job]) -> Line {
         .into_iter()
         .zip(scenario.spans())
     {
-        let trace = run(scenario, jobs, Limiter::fixed(limit), true);
+        let trace = run(scenario, jobs, fixed(scenario, limit), true);
         line.extend(&trace, &span);
     }
     line
@@ -120,14 +124,12 @@ impl Line {
         for start in (time.start..time.end).step_by(point as usize) {
             let time = start..start + point;
             let seconds = point as f64 / SECOND as f64;
-            let from = trace.calls.partition_point(|(end, _)| *end < time.start);
-            let calls = trace.calls[from..].iter();
-            let calls = calls.take_while(|(end, _)| *end < time.end);
-            let (count, total) = calls.fold((0, 0.0), |sum, call| (sum.0 + 1, sum.1 + call.1));
+            let calls = trace.calls_in(&time);
+            let total: f64 = calls.iter().map(|call| call.1).sum();
             let last = (time.end / trace.span) as usize - 1;
             self.limit.push(trace.limits[last] as f64);
             self.goodput.push(good(trace, &time) as f64 / seconds);
-            self.latency.push(total / f64::from(count.max(1)) * 1e3);
+            self.latency.push(total / calls.len().max(1) as f64 * 1e3);
         }
     }
 }
