@@ -121,3 +121,32 @@ impl Random {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenarios::{named, two_clients};
+
+    #[test]
+    fn clients_have_their_shares_from_when_they_start_but_not_while_they_are_away() {
+        let mut scenario = named("c 10→5→20→10");
+        scenario.clients = two_clients();
+        scenario.clients[0].share = 0.25;
+        scenario.clients[1].share = 0.75;
+        scenario.clients[1].starts = 5.0;
+        scenario.clients[1].away = Some(2);
+        let jobs = jobs(&scenario, 1);
+        let count = |client, seconds: Range<Nanos>| {
+            let time = seconds.start * SECOND..seconds.end * SECOND;
+            let is_counted = |job: &&Job| job.client == client && time.contains(&job.at);
+            jobs.iter().filter(is_counted).count() as f64
+        };
+        assert_eq!(count(1, 0..5), 0.0);
+        assert_eq!(count(1, 40..60), 0.0);
+        for (client, seconds) in [(0, 0..20), (0, 40..60), (1, 20..40), (1, 60..80)] {
+            let expected = 1_500.0 * scenario.clients[client].share;
+            let rate = count(client, seconds) / 20.0;
+            assert!((rate / expected - 1.0).abs() < 0.05, "{client}: {rate}");
+        }
+    }
+}

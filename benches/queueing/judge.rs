@@ -50,6 +50,9 @@ const FIXED: [f64; 13] = [
     0.3, 0.5, 0.7, 1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0, 20.0,
 ];
 
+/// Those for several clients, whose scenarios take long. Each client has the same part, and at least 1.
+const OF_MANY: Range<usize> = 3..7;
+
 /// A phase has settled when the first stretch of it begins whose good answers reach `SETTLED` of the
 /// oracle's, and is swift when one begins whose mean time in service is `SWIFT` of the idle one. What is
 /// lost later is part of the goodput and of p99. A stretch is a second, and longer if the server needs that
@@ -116,13 +119,12 @@ pub(crate) fn oracle_limits(scenario: &Scenario, jobs: &[Job]) -> Vec<usize> {
     spans.map(|(_, span)| least(span)).collect()
 }
 
-/// Returns the limits of all clients together, of which each has at least 1.
+/// Returns the limits of all clients together.
 fn fixed_limits(scenario: &Scenario) -> Vec<usize> {
-    let workers = scenario.phases[0].workers as f64;
-    let limit = |part: f64| ((part * workers).round() as usize).max(scenario.clients.len());
-    let mut limits: Vec<_> = FIXED.into_iter().map(limit).collect();
-    limits.dedup();
-    limits
+    let (workers, clients) = (scenario.phases[0].workers as f64, scenario.clients.len());
+    let parts = if clients > 1 { OF_MANY } else { 0..FIXED.len() };
+    let limit = |part: &f64| ((part * workers).round() as usize).max(clients);
+    FIXED[parts].iter().map(limit).collect()
 }
 
 fn judge(scenario: &Scenario, jobs: &[Job], trace: &Trace, oracles: &[Trace]) -> Outcome {

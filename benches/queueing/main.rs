@@ -71,6 +71,10 @@ struct Args {
     #[arg(long)]
     no_rates: bool,
 
+    /// Simulate single clients only, which takes a quarter of the time
+    #[arg(long)]
+    no_fleets: bool,
+
     /// A part of the names of the scenarios to run
     #[arg(default_value = "")]
     scenario: String,
@@ -147,7 +151,10 @@ fn draw(args: &Args, dir: &Path) -> io::Result<()> {
 /// Returns all rows. Those of another kind of limit are added here.
 fn rows(args: &Args) -> Vec<Row> {
     let mut scenarios = scenarios();
-    scenarios.retain(|scenario| scenario.name.contains(&args.scenario));
+    scenarios.retain(|scenario| {
+        let is_fleet = scenario.clients.len() > 1;
+        scenario.name.contains(&args.scenario) && !(args.no_fleets && is_fleet)
+    });
     for scenario in &mut scenarios {
         scenario.scale(args.service, args.workers, args.start);
     }

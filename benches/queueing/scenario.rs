@@ -92,7 +92,7 @@ pub(crate) enum Line {
 
 /// What is wanted: for each phase a bound, and over again if there are more phases. Neither NaN nor
 /// an empty list wants anything.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted {
     pub(crate) goodput: &'static [f64],
     pub(crate) p99: &'static [f64],
@@ -184,5 +184,30 @@ impl Scenario {
         };
         let spans: Vec<_> = self.phases.iter().map(span).collect();
         self.phases.iter().zip(spans).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenarios::named;
+
+    #[test]
+    fn changes_come_at_other_times_with_other_seeds() {
+        let scenario = named("c 50→5→50, S 100 ms");
+        let starts = |seed| {
+            let drawn = scenario.drawn(seed);
+            let starts = drawn.spans().into_iter().map(|(_, span)| span.start);
+            starts.collect::<Vec<_>>()
+        };
+        assert_eq!(starts(1), starts(1));
+        assert_ne!(starts(1), starts(2));
+        let [_, first, second] = starts(1)[..] else {
+            panic!("{:?}", starts(1));
+        };
+        for length in [first, second - first] {
+            assert!((40 * SECOND..50 * SECOND).contains(&length), "{length}");
+            assert_eq!(length % scenario.span(), 0);
+        }
     }
 }

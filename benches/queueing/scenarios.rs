@@ -175,199 +175,143 @@ fn outages() -> [Scenario; 2] {
     })
 }
 
+/// Wants nothing.
+const ANY: Wanted = Wanted {
+    goodput: &[],
+    p99: &[],
+    settled: &[],
+    swift: &[],
+    fair: &[],
+    refused: &[],
+    limit: None,
+    growth: None,
+};
+
+/// What no bound stands for, in a phase that others follow.
+const NONE: f64 = f64::NAN;
+
 /// What drops, rises and starts badly, at 1.5 times the capacity. A change comes at any time. What the
 /// first phase has to reach is in other rows.
+#[rustfmt::skip]
 fn changes() -> Vec<Scenario> {
-    let loaded = |workers, milliseconds| loaded(40, workers, milliseconds, 1.5);
     let of = |name, phases: &[Phase], wanted| Scenario {
         phases: phases.to_vec(),
         longer: 10,
         wanted,
         ..one(name, phases[0])
     };
-    let dead = Phase {
-        workers: 0,
-        spans: 30 * SPANS,
-        ..loaded(20, 20.0)
-    };
-    let refusing = Scenario {
-        server: Discipline::Refusing,
-        ..of(
-            "connections 8, errors above",
-            &[loaded(8, 20.0)],
-            Wanted {
-                goodput: &[0.95],
-                refused: &[0.05],
-                ..Wanted::default()
-            },
-        )
-    };
-    let sharing = Scenario {
-        server: Discipline::Sharing { kappa: 0.0 },
-        ..of(
-            "processor sharing",
-            &[loaded(10, 20.0)],
-            Wanted {
-                goodput: &[0.98],
-                p99: &[1.5],
-                ..Wanted::default()
-            },
-        )
-    };
-    let starting = |name, start, phase, goodput, settled| Scenario {
-        start,
-        ..of(
-            name,
-            &[phase],
-            Wanted {
-                goodput,
-                settled,
-                swift: &[f64::NAN],
-                ..Wanted::default()
-            },
-        )
+    let loaded = |workers, milliseconds| loaded(40, workers, milliseconds, 1.5);
+    let starting = |name, start, phase, wanted| Scenario { start, ..of(name, &[phase], wanted) };
+    let nothing = Phase { workers: 0, spans: 30 * SPANS, ..loaded(20, 20.0) };
+    let back = Wanted { goodput: &[NONE, NONE, 0.97], settled: &[NONE, NONE, 3.0], ..ANY };
+    let dead = |name, abandoned| Scenario {
+        abandoned,
+        ..of(name, &[loaded(20, 20.0), nothing, loaded(20, 20.0)], back)
     };
     vec![
-        of(
-            "c 50→5→50, S 100 ms",
-            &[loaded(50, 100.0), loaded(5, 100.0), loaded(50, 100.0)],
-            Wanted {
-                goodput: &[f64::NAN, 0.95, 0.9],
-                p99: &[f64::NAN, 1.3, f64::NAN],
-                settled: &[f64::NAN, 4.0, 6.0],
-                swift: &[f64::NAN, 4.0, f64::NAN],
-                ..Wanted::default()
-            },
-        ),
-        of(
-            "c 20→2→20, S 100 ms",
-            &[loaded(20, 100.0), loaded(2, 100.0), loaded(20, 100.0)],
-            Wanted {
-                goodput: &[f64::NAN, 0.95, 0.92],
-                settled: &[f64::NAN, 6.0, 7.0],
-                swift: &[f64::NAN, 6.0, f64::NAN],
-                ..Wanted::default()
-            },
-        ),
-        of(
-            "S 20→200→20 ms",
-            &[loaded(10, 20.0), loaded(10, 200.0), loaded(10, 20.0)],
-            Wanted {
-                goodput: &[f64::NAN, 0.95, 0.95],
-                settled: &[f64::NAN, 5.0, 5.0],
-                swift: &[f64::NAN, 5.0, 5.0],
-                ..Wanted::default()
-            },
-        ),
-        of(
-            "S 20→32 ms",
-            &[loaded(10, 20.0), loaded(10, 32.0)],
-            Wanted {
-                goodput: &[f64::NAN, 0.95],
-                swift: &[f64::NAN],
-                ..Wanted::default()
-            },
-        ),
-        starting("start 1, c 40", 1.0, loaded(40, 20.0), &[0.9], &[4.0]),
-        starting("start 1000, c 10", 1e3, loaded(10, 20.0), &[0.95], &[]),
-        starting(
-            "start 1000, c 5, 100/s",
-            1e3,
-            phase(60, 5, 100.0, 100.0),
-            &[0.9],
-            &[],
-        ),
-        of(
-            "dead for 30 s",
-            &[loaded(20, 20.0), dead, loaded(20, 20.0)],
-            Wanted {
-                goodput: &[f64::NAN, f64::NAN, 0.97],
-                settled: &[f64::NAN, f64::NAN, 3.0],
-                swift: &[f64::NAN],
-                ..Wanted::default()
-            },
-        ),
-        refusing,
-        sharing,
+        of("c 50→5→50, S 100 ms", &[50, 5, 50].map(|workers| loaded(workers, 100.0)), Wanted {
+            goodput: &[NONE, 0.95, 0.9],
+            p99: &[NONE, 1.3, NONE],
+            settled: &[NONE, 4.0, 6.0],
+            swift: &[NONE, 4.0, NONE],
+            ..ANY
+        }),
+        of("c 20→2→20, S 100 ms", &[20, 2, 20].map(|workers| loaded(workers, 100.0)), Wanted {
+            goodput: &[NONE, 0.95, 0.92],
+            settled: &[NONE, 6.0, 7.0],
+            swift: &[NONE, 6.0, NONE],
+            ..ANY
+        }),
+        of("S 20→200→20 ms", &[20.0, 200.0, 20.0].map(|service| loaded(10, service)), Wanted {
+            goodput: &[NONE, 0.95, 0.95],
+            settled: &[NONE, 5.0, 5.0],
+            swift: &[NONE, 5.0, 5.0],
+            ..ANY
+        }),
+        of("S 20→32 ms", &[20.0, 32.0].map(|service| loaded(10, service)), Wanted {
+            goodput: &[NONE, 0.95],
+            ..ANY
+        }),
+        starting("start 1, c 40", 1.0, loaded(40, 20.0), Wanted {
+            goodput: &[0.9],
+            settled: &[4.0],
+            ..ANY
+        }),
+        starting("start 1000, c 10", 1e3, loaded(10, 20.0), Wanted { goodput: &[0.95], ..ANY }),
+        starting("start 1000, c 5, 100/s", 1e3, phase(60, 5, 100.0, 100.0), Wanted {
+            goodput: &[0.9],
+            ..ANY
+        }),
+        dead("dead for 30 s", None),
+        dead("dead for 30 s, overloaded", Some(Abandoned::Overloaded)),
+        Scenario {
+            server: Discipline::Refusing,
+            ..of("connections 8, errors above", &[loaded(8, 20.0)], Wanted {
+                goodput: &[0.95],
+                refused: &[0.05],
+                ..ANY
+            })
+        },
+        Scenario {
+            server: Discipline::Sharing { kappa: 0.0 },
+            ..of("processor sharing", &[loaded(20, 20.0)], Wanted {
+                goodput: &[0.98],
+                p99: &[1.5],
+                ..ANY
+            })
+        },
     ]
 }
 
-/// Several clients, each with a limit of its own, before one server.
+/// Several clients, each with a limit of its own, before one server. Their answers take long to go
+/// astray.
+#[rustfmt::skip]
 fn fleets() -> Vec<Scenario> {
-    let steady = |seconds, load| vec![loaded(seconds, 30, 20.0, load)];
-    let held = Wanted {
-        goodput: &[0.95],
-        p99: &[1.4],
-        fair: &[0.85],
-        swift: &[f64::NAN],
-        ..Wanted::default()
-    };
-    let shown = |goodput| Wanted {
-        goodput,
-        p99: &[],
-        fair: &[f64::NAN],
-        ..held
-    };
-    let fleet = |name, phases: Vec<Phase>, clients, wanted| Scenario {
+    let fleet = |name, phases: &[Phase], clients: &[Client], wanted| Scenario {
+        phases: phases.to_vec(),
+        clients: clients.to_vec(),
         longer: 10,
-        phases: phases.clone(),
-        clients,
         wanted,
         ..one(name, phases[0])
     };
+    let loaded = |seconds, workers, load| loaded(seconds, workers, 20.0, load);
+    let held = Wanted { goodput: &[0.95], p99: &[1.4], fair: &[0.85], ..ANY };
+    // Whether they are fair is printed.
+    let shown = Wanted { goodput: &[0.95], fair: &[NONE], ..ANY };
     let mut all = Vec::new();
-    for (at_once, spread, count) in [
-        ("5 clients", "5 clients, over 60 s", 5),
-        ("10 clients", "10 clients, over 60 s", 10),
-        ("20 clients", "20 clients, over 60 s", 20),
+    for (count, at_once, spread) in [
+        (5, "5 clients", "5 clients, over 60 s"),
+        (10, "10 clients", "10 clients, over 60 s"),
+        (20, "20 clients", "20 clients, over 60 s"),
     ] {
-        for (name, seconds) in [(at_once, 0.0), (spread, 60.0)] {
-            let mut clients = equal(count);
-            for (number, client) in clients.iter_mut().enumerate() {
-                client.starts = seconds * number as f64 / (count - 1) as f64;
-            }
-            all.push(fleet(name, steady(1_200, 1.5), clients, held));
+        let mut clients = equal(count);
+        all.push(fleet(at_once, &[loaded(1_200, 30, 1.5)], &clients, held));
+        for (number, client) in clients.iter_mut().enumerate() {
+            client.starts = 60.0 * number as f64 / (count - 1) as f64;
         }
+        all.push(fleet(spread, &[loaded(1_200, 30, 1.5)], &clients, held));
     }
-    all.push(fleet(
-        "10 clients, load 0.9",
-        steady(600, 0.9),
-        equal(10),
-        shown(&[0.98]),
-    ));
-    // Those that stay take the load over.
-    let mut leaving = equal(10);
-    for client in &mut leaving[5..] {
-        client.away = Some(1);
+    let (ten, mut leaving, mut unequal) = (equal(10), equal(10), equal(10));
+    for number in 0..10 {
+        leaving[number].away = (number >= 5).then_some(1);
+        unequal[number].share = (number + 1) as f64 / 55.0;
     }
-    let phases = [1.5, 3.0, 1.5].map(|load| loaded(300, 30, 20.0, load));
-    all.push(fleet(
-        "10 clients, 5 leave and return",
-        phases.into(),
-        leaving,
-        shown(&[0.95]),
-    ));
-    let phases = [100, 20, 100].map(|workers| loaded(120, workers, 20.0, 1.5));
-    all.push(fleet(
-        "10 clients, c 100→20→100",
-        phases.into(),
-        equal(10),
-        Wanted {
+    // Those that stay take over what the others had.
+    let leave = [1.5, 3.0, 1.5].map(|load| loaded(300, 30, load));
+    let change = [100, 20, 100].map(|workers| loaded(120, workers, 1.5));
+    all.extend([
+        fleet("10 clients, load 0.9", &[loaded(600, 30, 0.9)], &ten, Wanted {
+            goodput: &[0.98],
+            ..shown
+        }),
+        fleet("10 clients, 5 leave and return", &leave, &leaving, shown),
+        fleet("10 clients, c 100→20→100", &change, &ten, Wanted {
             p99: &[1.6],
             fair: &[0.75],
-            ..shown(&[0.95])
-        },
-    ));
-    let mut unequal = equal(10);
-    for (number, client) in unequal.iter_mut().enumerate() {
-        client.share = (number + 1) as f64 / 55.0;
-    }
-    all.push(fleet(
-        "10 clients of unequal rates",
-        steady(600, 1.5),
-        unequal,
-        shown(&[0.95]),
-    ));
+            ..shown
+        }),
+        fleet("10 clients of unequal rates", &[loaded(600, 30, 1.5)], &unequal, shown),
+    ]);
     all
 }
 
@@ -418,6 +362,17 @@ fn wanted(goodput: &'static [f64]) -> Wanted {
     Wanted {
         goodput,
         p99: &[1.6],
-        ..Wanted::default()
+        ..ANY
     }
+}
+
+#[cfg(test)]
+pub(crate) fn named(name: &str) -> Scenario {
+    let is_it = |scenario: &Scenario| scenario.name == name;
+    scenarios().into_iter().find(is_it).expect(name)
+}
+
+#[cfg(test)]
+pub(crate) fn two_clients() -> Vec<Client> {
+    equal(2)
 }

@@ -237,3 +237,39 @@ impl Waiting {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenarios::{named, two_clients};
+
+    const MILLISECOND: Nanos = SECOND / 1_000;
+
+    /// The ends and the times in service of two requests at once, of these clients, before one worker that
+    /// takes 10 ms, with a limit of 1 for each client.
+    fn two_calls(clients: [usize; 2]) -> Vec<(Nanos, f64)> {
+        let mut scenario = named("M/M/10");
+        scenario.clients = two_clients();
+        scenario.phases[0].workers = 1;
+        let job = |client| Job {
+            at: MILLISECOND,
+            client,
+            deadline: SECOND,
+            gives_up: SECOND,
+            work: 1.0,
+        };
+        let trace = run(&scenario, &clients.map(job), |_, _| Limiter::fixed(1), true);
+        let answers = |client| clients.iter().filter(|each| **each == client).count() as u32;
+        assert_eq!(trace.shares, [[answers(0), answers(1)]]);
+        trace.calls
+    }
+
+    #[test]
+    fn clients_have_limits_of_their_own_and_one_server() {
+        let [first, second] = [11, 21].map(|end| end * MILLISECOND);
+        // The second waits in the server.
+        assert_eq!(two_calls([0, 1]), [(first, 0.01), (second, 0.02)]);
+        // The second waits in front of the limit.
+        assert_eq!(two_calls([0, 0]), [(first, 0.01), (second, 0.01)]);
+    }
+}

@@ -30,7 +30,7 @@ pub(crate) const COLUMNS: [Column; 8] = [
     Column { name: "  p99 ", unit: " ×", scale: 1.0, digits: 2, width: 15, more: false, always: true },
     // The seconds to 90 % of the goodput, and to 1.5 times the idle time in service.
     Column { name: "  settled ", unit: " s", scale: 1.0, digits: 1, width: 15, more: false, always: true },
-    Column { name: "  swift ", unit: " s", scale: 1.0, digits: 1, width: 0, more: false, always: false },
+    Column { name: "  swift ", unit: " s", scale: 1.0, digits: 1, width: 0, more: false, always: true },
     // Jain's index.
     Column { name: "  fair ", unit: "", scale: 1.0, digits: 2, width: 0, more: true, always: false },
     // A part of the calls.
