@@ -3,6 +3,7 @@
 //!
 //! Everything is computed from seeds: no clock is read and nothing depends on the machine.
 
+mod changes;
 mod jobs;
 mod judge;
 mod limiter;
@@ -33,7 +34,7 @@ use self::table::Row;
 /// best of 13 fixed limits, for each phase. p99 is that of the time in service, in units of that
 /// without any other call. A phase has settled when the first stretch of one second or 100 answers
 /// begins that has 90 % of the oracle's goodput, and is swift when one begins whose mean time in service is
-/// 1.5 times that without any other call. Several clients share the fixed limits evenly; fair is Jain's
+/// 1.5 times that without any other call. Several clients share four of the fixed limits evenly; fair is Jain's
 /// index of the answered parts of their requests. L is the highest limit of all clients together.
 /// Figures are medians over the seeds, of which rows of several clients have three at most; in parentheses
 /// is what is wanted of them, and the worst one of all seeds and phases. A fixed limit of 20 stands

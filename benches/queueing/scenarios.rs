@@ -1,5 +1,6 @@
 //! The scenarios of the table.
 
+use crate::changes;
 use crate::jobs::{PATIENCE, SECOND};
 use crate::judge::START;
 use crate::scenario::{Abandoned, Client, Discipline, Law, Line, Phase, SPANS, Scenario, Wanted};
@@ -147,8 +148,8 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
         },
         ..one("c 200, S 20 ms, 15,000/s", phase(40, 200, 20.0, 15_000.0))
     });
-    all.extend(changes());
-    all.extend(fleets());
+    all.extend(changes::alone());
+    all.extend(changes::fleets());
     all
 }
 
@@ -176,7 +177,7 @@ fn outages() -> [Scenario; 2] {
 }
 
 /// Wants nothing.
-const ANY: Wanted = Wanted {
+pub(crate) const ANY: Wanted = Wanted {
     goodput: &[],
     p99: &[],
     settled: &[],
@@ -187,136 +188,8 @@ const ANY: Wanted = Wanted {
     growth: None,
 };
 
-/// What no bound stands for, in a phase that others follow.
-const NONE: f64 = f64::NAN;
-
-/// What drops, rises and starts badly, at 1.5 times the capacity. A change comes at any time. What the
-/// first phase has to reach is in other rows.
-#[rustfmt::skip]
-fn changes() -> Vec<Scenario> {
-    let of = |name, phases: &[Phase], wanted| Scenario {
-        phases: phases.to_vec(),
-        longer: 10,
-        wanted,
-        ..one(name, phases[0])
-    };
-    let loaded = |workers, milliseconds| loaded(40, workers, milliseconds, 1.5);
-    let starting = |name, start, phase, wanted| Scenario { start, ..of(name, &[phase], wanted) };
-    let nothing = Phase { workers: 0, spans: 30 * SPANS, ..loaded(20, 20.0) };
-    let back = Wanted { goodput: &[NONE, NONE, 0.97], settled: &[NONE, NONE, 3.0], ..ANY };
-    let dead = |name, abandoned| Scenario {
-        abandoned,
-        ..of(name, &[loaded(20, 20.0), nothing, loaded(20, 20.0)], back)
-    };
-    vec![
-        of("c 50→5→50, S 100 ms", &[50, 5, 50].map(|workers| loaded(workers, 100.0)), Wanted {
-            goodput: &[NONE, 0.95, 0.9],
-            p99: &[NONE, 1.3, NONE],
-            settled: &[NONE, 4.0, 6.0],
-            swift: &[NONE, 4.0, NONE],
-            ..ANY
-        }),
-        of("c 20→2→20, S 100 ms", &[20, 2, 20].map(|workers| loaded(workers, 100.0)), Wanted {
-            goodput: &[NONE, 0.95, 0.92],
-            settled: &[NONE, 6.0, 7.0],
-            swift: &[NONE, 6.0, NONE],
-            ..ANY
-        }),
-        of("S 20→200→20 ms", &[20.0, 200.0, 20.0].map(|service| loaded(10, service)), Wanted {
-            goodput: &[NONE, 0.95, 0.95],
-            settled: &[NONE, 5.0, 5.0],
-            swift: &[NONE, 5.0, 5.0],
-            ..ANY
-        }),
-        of("S 20→32 ms", &[20.0, 32.0].map(|service| loaded(10, service)), Wanted {
-            goodput: &[NONE, 0.95],
-            ..ANY
-        }),
-        starting("start 1, c 40", 1.0, loaded(40, 20.0), Wanted {
-            goodput: &[0.9],
-            settled: &[4.0],
-            ..ANY
-        }),
-        starting("start 1000, c 10", 1e3, loaded(10, 20.0), Wanted { goodput: &[0.95], ..ANY }),
-        starting("start 1000, c 5, 100/s", 1e3, phase(60, 5, 100.0, 100.0), Wanted {
-            goodput: &[0.9],
-            ..ANY
-        }),
-        dead("dead for 30 s", None),
-        dead("dead for 30 s, overloaded", Some(Abandoned::Overloaded)),
-        Scenario {
-            server: Discipline::Refusing,
-            ..of("connections 8, errors above", &[loaded(8, 20.0)], Wanted {
-                goodput: &[0.95],
-                refused: &[0.05],
-                ..ANY
-            })
-        },
-        Scenario {
-            server: Discipline::Sharing { kappa: 0.0 },
-            ..of("processor sharing", &[loaded(20, 20.0)], Wanted {
-                goodput: &[0.98],
-                p99: &[1.5],
-                ..ANY
-            })
-        },
-    ]
-}
-
-/// Several clients, each with a limit of its own, before one server. Their answers take long to go
-/// astray.
-#[rustfmt::skip]
-fn fleets() -> Vec<Scenario> {
-    let fleet = |name, phases: &[Phase], clients: &[Client], wanted| Scenario {
-        phases: phases.to_vec(),
-        clients: clients.to_vec(),
-        longer: 10,
-        wanted,
-        ..one(name, phases[0])
-    };
-    let loaded = |seconds, workers, load| loaded(seconds, workers, 20.0, load);
-    let held = Wanted { goodput: &[0.95], p99: &[1.4], fair: &[0.85], ..ANY };
-    // Whether they are fair is printed.
-    let shown = Wanted { goodput: &[0.95], fair: &[NONE], ..ANY };
-    let mut all = Vec::new();
-    for (count, at_once, spread) in [
-        (5, "5 clients", "5 clients, over 60 s"),
-        (10, "10 clients", "10 clients, over 60 s"),
-        (20, "20 clients", "20 clients, over 60 s"),
-    ] {
-        let mut clients = equal(count);
-        all.push(fleet(at_once, &[loaded(1_200, 30, 1.5)], &clients, held));
-        for (number, client) in clients.iter_mut().enumerate() {
-            client.starts = 60.0 * number as f64 / (count - 1) as f64;
-        }
-        all.push(fleet(spread, &[loaded(1_200, 30, 1.5)], &clients, held));
-    }
-    let (ten, mut leaving, mut unequal) = (equal(10), equal(10), equal(10));
-    for number in 0..10 {
-        leaving[number].away = (number >= 5).then_some(1);
-        unequal[number].share = (number + 1) as f64 / 55.0;
-    }
-    // Those that stay take over what the others had.
-    let leave = [1.5, 3.0, 1.5].map(|load| loaded(300, 30, load));
-    let change = [100, 20, 100].map(|workers| loaded(120, workers, 1.5));
-    all.extend([
-        fleet("10 clients, load 0.9", &[loaded(600, 30, 0.9)], &ten, Wanted {
-            goodput: &[0.98],
-            ..shown
-        }),
-        fleet("10 clients, 5 leave and return", &leave, &leaving, shown),
-        fleet("10 clients, c 100→20→100", &change, &ten, Wanted {
-            p99: &[1.6],
-            fair: &[0.75],
-            ..shown
-        }),
-        fleet("10 clients of unequal rates", &[loaded(600, 30, 1.5)], &unequal, shown),
-    ]);
-    all
-}
-
 /// Returns clients with the same part of the requests.
-fn equal(count: usize) -> Vec<Client> {
+pub(crate) fn equal(count: usize) -> Vec<Client> {
     let client = Client {
         share: 1.0 / count as f64,
         starts: 0.0,
@@ -326,12 +199,12 @@ fn equal(count: usize) -> Vec<Client> {
 }
 
 /// Returns a phase with so many times the requests that the server has the capacity for.
-fn loaded(seconds: u64, workers: usize, milliseconds: f64, load: f64) -> Phase {
+pub(crate) fn loaded(seconds: u64, workers: usize, milliseconds: f64, load: f64) -> Phase {
     let arrivals = load * workers as f64 * 1e3 / milliseconds;
     phase(seconds, workers, milliseconds, arrivals)
 }
 
-fn phase(seconds: u64, workers: usize, milliseconds: f64, arrivals: f64) -> Phase {
+pub(crate) fn phase(seconds: u64, workers: usize, milliseconds: f64, arrivals: f64) -> Phase {
     Phase {
         spans: seconds * SPANS,
         workers,
@@ -340,7 +213,7 @@ fn phase(seconds: u64, workers: usize, milliseconds: f64, arrivals: f64) -> Phas
     }
 }
 
-fn one(name: &'static str, phase: Phase) -> Scenario {
+pub(crate) fn one(name: &'static str, phase: Phase) -> Scenario {
     Scenario {
         name,
         phases: vec![phase],
