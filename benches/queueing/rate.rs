@@ -7,7 +7,8 @@
 //!    less at random, so requests overtake each other.
 //! 3. The server is a rate limiter, which charges nothing for what it refuses. Its rate is `1`, `1/2`,
 //!    `2` and `1` times that of the scenario, for 60 seconds each and at first up to 10 more, so that a
-//!    change comes at any time since the last cut.
+//!    change comes at any time since the last cut. Other scenarios have other phases, each of which is
+//!    up to 10 seconds longer; in an outage, the server refuses everything.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::thread;
@@ -19,19 +20,57 @@ use tollgate::{Clock, ManualClock, Quota, RateLimiter};
 
 use crate::table::Row;
 
-/// The length of a phase.
-const PHASE: f64 = 60.0;
-
-/// How long the client may take to find the rate after a change.
+/// How long after a change the client has to use the rate.
 const TO_FIND: f64 = 15.0;
 
-/// The rates of the phases, in relation to the first.
-const PHASES: [f64; 4] = [1.0, 0.5, 2.0, 1.0];
+/// A time in which the server does not change.
+#[derive(Clone, Copy)]
+struct Phase {
+    /// Its rate in relation to that of the scenario; 0 is an outage.
+    rate: f64,
+    /// In seconds.
+    length: f64,
+    /// How much longer the phase is at random, at most.
+    longer: f64,
+}
+
+const fn phase(rate: f64, length: f64, longer: f64) -> Phase {
+    Phase {
+        rate,
+        length,
+        longer,
+    }
+}
+
+/// The rate rises at the beginning of the third phase of each scenario.
+const RISE: usize = 2;
+
+/// The phases of the specification.
+const HALF_AND_FOUR_TIMES: &[Phase] = &[
+    phase(1.0, 60.0, 10.0),
+    phase(0.5, 60.0, 0.0),
+    phase(2.0, 60.0, 0.0),
+    phase(1.0, 60.0, 0.0),
+];
+
+const OUTAGE: &[Phase] = &[
+    phase(1.0, 60.0, 10.0),
+    phase(0.0, 30.0, 10.0),
+    phase(1.0, 60.0, 10.0),
+];
+
+const A_TENTH: &[Phase] = &[
+    phase(1.0, 60.0, 10.0),
+    phase(0.1, 60.0, 10.0),
+    phase(1.0, 60.0, 10.0),
+];
 
 /// What the server says when it refuses.
 #[derive(Clone, Copy)]
 enum RetryAfter {
     Nothing,
+    /// So many seconds in an outage, and otherwise nothing.
+    InOutage(u64),
     /// Exactly when it accepts again.
     Exact,
     /// In whole seconds, as HTTP has it.
@@ -53,6 +92,11 @@ struct Scenario {
     jitter: f64,
     retry_after: RetryAfter,
     clients: usize,
+    phases: &'static [Phase],
+    /// The seconds in which the rate has to be found after its [`RISE`].
+    to_find: f64,
+    /// The refused part that is wanted; where there is none, that of each phase is shown.
+    refused: Option<f64>,
     decides: bool,
 }
 
@@ -65,7 +109,28 @@ const USUAL: Scenario = Scenario {
     jitter: 0.1,
     retry_after: RetryAfter::Nothing,
     clients: 1,
+    phases: HALF_AND_FOUR_TIMES,
+    to_find: TO_FIND,
+    refused: Some(0.005),
     decides: true,
+};
+
+/// A server that is down for half a minute.
+const DOWN: Scenario = Scenario {
+    name: "rate, outage",
+    phases: OUTAGE,
+    to_find: 5.0,
+    refused: None,
+    ..USUAL
+};
+
+/// A server that has a tenth of its rate for a minute.
+const SLOW: Scenario = Scenario {
+    name: "rate 300, 30, 300/s",
+    rate: 300.0,
+    phases: A_TENTH,
+    to_find: 6.0,
+    ..DOWN
 };
 
 /// The same with one thing changed. Those that are missed decide nothing:
@@ -91,20 +156,25 @@ const SCENARIOS: &[Scenario] = &[
     Scenario { name: "rate, exact Retry-After", retry_after: RetryAfter::Exact, ..USUAL },
     Scenario { name: "rate, Retry-After in seconds", retry_after: RetryAfter::Seconds, decides: false, ..USUAL },
     Scenario { name: "rate, 3 clients", clients: 3, ..USUAL },
+    DOWN,
+    Scenario { name: "rate, outage, Retry-After 5 s", retry_after: RetryAfter::InOutage(5), to_find: 8.0, ..DOWN },
+    SLOW,
 ];
 
 /// What came of a scenario.
 #[derive(Clone, Debug, Default)]
 struct Outcome {
     /// What the server accepted in each phase, from [`TO_FIND`] after its beginning on, in relation to
-    /// its rate.
+    /// its rate; nothing in an outage.
     goodput: Vec<f64>,
     /// The same over all the time.
     whole: f64,
     /// The refused part of all requests, and of those that [`goodput`](Self::goodput) is of.
     refused: [f64; 2],
-    /// The seconds until the server was used to 90 % for a second: from the beginning, and after its rate
-    /// became four times as high.
+    /// How many requests were refused in each phase, and which part of its requests they are.
+    refused_in: Vec<(f64, f64)>,
+    /// The seconds until the server was used to 90 % for a second: from the beginning, and after the
+    /// [`RISE`].
     found: [f64; 2],
     /// The part of each client, from the second phase on.
     shares: Vec<f64>,
@@ -131,14 +201,15 @@ struct Simulation<'a> {
     events: BTreeMap<(u64, u64), Event<'a>>,
     number: u64,
     /// When each phase begins and the last one ends, in seconds.
-    changes: [f64; 5],
+    changes: Vec<f64>,
     phase: usize,
     /// The times at which the server accepted, of the last second.
     recent: VecDeque<f64>,
-    accepted: [u64; 4],
-    settled: [u64; 4],
-    refused: u64,
-    settled_refused: u64,
+    /// By phase, as the three that follow.
+    accepted: Vec<u64>,
+    settled: Vec<u64>,
+    refused: Vec<u64>,
+    settled_refused: Vec<u64>,
     by_client: Vec<u64>,
     found: [Option<f64>; 2],
 }
@@ -162,13 +233,15 @@ impl<'a> Simulation<'a> {
 
     /// Returns the server's rate.
     fn rate(&self) -> f64 {
-        self.scenario.rate * PHASES[self.phase]
+        self.scenario.rate * self.scenario.phases[self.phase].rate
     }
 
     fn run(&mut self) {
-        let end = self.changes[4];
-        for (phase, at) in self.changes.into_iter().enumerate().take(4) {
-            self.after(Duration::from_secs_f64(at), Event::Phase(phase));
+        let phases = self.scenario.phases.len();
+        let end = self.changes[phases];
+        for phase in 0..phases {
+            let at = Duration::from_secs_f64(self.changes[phase]);
+            self.after(at, Event::Phase(phase));
         }
         for client in 0..self.clients.len() {
             let begins = Duration::from_secs_f64(0.1 * self.random.rand_float());
@@ -188,8 +261,10 @@ impl<'a> Simulation<'a> {
         match event {
             Event::Phase(phase) => {
                 self.phase = phase;
-                self.server
-                    .set_quota(quota(self.rate(), self.scenario.burst));
+                if self.rate() > 0.0 {
+                    self.server
+                        .set_quota(quota(self.rate(), self.scenario.burst));
+                }
             }
             Event::Ask(client) => {
                 let clients = self.clients;
@@ -205,14 +280,23 @@ impl<'a> Simulation<'a> {
                 self.after(wait, Event::Ask(client));
             }
             Event::Arrive(client, permit) => {
-                let refusal = self.server.try_acquire().err();
-                let refusal = refusal.map(|error| error.retry_after().expect("it is open"));
+                let refusal = match self.rate() {
+                    0.0 => Some(Duration::ZERO),
+                    _ => self
+                        .server
+                        .try_acquire()
+                        .err()
+                        .and_then(|it| it.retry_after()),
+                };
                 match refusal {
                     None => self.accept(client),
                     Some(_) => self.refuse(),
                 }
                 let says = refusal.map(|after| match self.scenario.retry_after {
-                    RetryAfter::Nothing => None,
+                    RetryAfter::InOutage(seconds) if self.rate() == 0.0 => {
+                        Some(Duration::from_secs(seconds))
+                    }
+                    RetryAfter::Nothing | RetryAfter::InOutage(_) => None,
                     RetryAfter::Exact => Some(after),
                     RetryAfter::Seconds => {
                         Some(Duration::from_secs_f64(after.as_secs_f64().ceil()))
@@ -231,8 +315,8 @@ impl<'a> Simulation<'a> {
     }
 
     fn refuse(&mut self) {
-        self.refused += 1;
-        self.settled_refused += u64::from(self.is_settled());
+        self.refused[self.phase] += 1;
+        self.settled_refused[self.phase] += u64::from(self.is_settled());
     }
 
     fn accept(&mut self, client: usize) {
@@ -248,7 +332,7 @@ impl<'a> Simulation<'a> {
         }
         let which = match self.phase {
             0 => 0,
-            2 => 1,
+            RISE => 1,
             _ => return,
         };
         if self.found[which].is_none() && self.recent.len() as f64 >= 0.9 * rate {
@@ -257,21 +341,28 @@ impl<'a> Simulation<'a> {
     }
 
     fn outcome(&self) -> Outcome {
+        let phases = || self.scenario.phases.iter().enumerate();
         let length = |phase| self.changes[phase + 1] - self.changes[phase];
-        let rate = |phase: usize| self.scenario.rate * PHASES[phase];
-        let goodput = (0..4)
-            .map(|phase| self.settled[phase] as f64 / rate(phase) / (length(phase) - TO_FIND));
-        let offered: f64 = (0..4).map(|phase| rate(phase) * length(phase)).sum();
+        let rate = |phase: &Phase| self.scenario.rate * phase.rate;
+        let goodput = phases()
+            .filter(|(_, it)| it.rate > 0.0)
+            .map(|(n, it)| self.settled[n] as f64 / rate(it) / (length(n) - TO_FIND));
+        let offered: f64 = phases().map(|(n, it)| rate(it) * length(n)).sum();
         let part = |refused: u64, accepted: u64| refused as f64 / (refused + accepted) as f64;
-        let (accepted, settled) = (self.accepted.iter().sum(), self.settled.iter().sum());
+        let sum = |counts: &[u64]| counts.iter().sum::<u64>();
+        let (accepted, settled) = (sum(&self.accepted), sum(&self.settled));
+        let in_phases = self.refused.iter().zip(&self.accepted);
         let shared = self.by_client.iter().sum::<u64>() as f64;
         Outcome {
             goodput: goodput.collect(),
             whole: accepted as f64 / offered,
             refused: [
-                part(self.refused, accepted),
-                part(self.settled_refused, settled),
+                part(sum(&self.refused), accepted),
+                part(sum(&self.settled_refused), settled),
             ],
+            refused_in: in_phases
+                .map(|(refused, accepted)| (*refused as f64, part(*refused, *accepted)))
+                .collect(),
             found: self.found.map(|found| found.unwrap_or(f64::INFINITY)),
             shares: self.by_client.iter().map(|n| *n as f64 / shared).collect(),
         }
@@ -292,7 +383,15 @@ fn run(scenario: Scenario, seed: u64) -> Outcome {
     let clients: Vec<_> = (0..scenario.clients)
         .map(|_| AdaptiveRate::new().clock(&clock))
         .collect();
-    let first = PHASE + 10.0 * random.rand_float();
+    let mut changes = vec![0.0];
+    for phase in scenario.phases {
+        let mut length = phase.length;
+        if phase.longer > 0.0 {
+            length += phase.longer * random.rand_float();
+        }
+        changes.push(changes[changes.len() - 1] + length);
+    }
+    let phases = scenario.phases.len();
     let mut simulation = Simulation {
         scenario,
         server: RateLimiter::new(quota(scenario.rate, scenario.burst)).clock(&clock),
@@ -301,19 +400,13 @@ fn run(scenario: Scenario, seed: u64) -> Outcome {
         random,
         events: BTreeMap::new(),
         number: 0,
-        changes: [
-            0.0,
-            first,
-            first + PHASE,
-            first + 2.0 * PHASE,
-            first + 3.0 * PHASE,
-        ],
+        changes,
         phase: 0,
         recent: VecDeque::new(),
-        accepted: [0; 4],
-        settled: [0; 4],
-        refused: 0,
-        settled_refused: 0,
+        accepted: vec![0; phases],
+        settled: vec![0; phases],
+        refused: vec![0; phases],
+        settled_refused: vec![0; phases],
         by_client: vec![0; scenario.clients],
         found: [None; 2],
     };
@@ -340,20 +433,49 @@ fn row(scenario: Scenario, seeds: &[u64]) -> Row {
         outcomes.collect::<Vec<_>>()
     });
     let median = |figure: &dyn Fn(&Outcome) -> f64| median(&outcomes, figure);
-    let goodput = [0, 1, 2, 3].map(|phase| 100.0 * median(&|it| it.goodput[phase]));
+    let of_phases = |length, figure: &dyn Fn(&Outcome, usize) -> f64| {
+        let figures = (0..length).map(|phase| 100.0 * median(&|it| figure(it, phase)));
+        figures.collect::<Vec<_>>()
+    };
+    let goodput = of_phases(outcomes[0].goodput.len(), &|it, phase| it.goodput[phase]);
     let whole = 100.0 * median(&|it| it.whole);
     let [refused, settled] = [0, 1].map(|which| 100.0 * median(&|it| it.refused[which]));
     let [first, found] = [0, 1].map(|which| median(&|it| it.found[which]));
-    let passed = goodput.iter().all(|part| *part >= 95.0) && refused <= 0.5 && found <= TO_FIND;
-    let parts = goodput.map(|part| format!("{part:.1}")).join(" ");
+    let to_find = scenario.to_find;
+    let passed = goodput.iter().all(|part| *part >= 95.0)
+        && scenario.refused.is_none_or(|most| refused <= 100.0 * most)
+        && found <= to_find;
+    let list = |figures: &[f64], decimals| {
+        let figures = figures.iter().map(|it| format!("{it:.decimals$}"));
+        figures.collect::<Vec<_>>().join(" ")
+    };
+    let parts = list(&goodput, 1);
     // The worst seed, as in the rows of concurrency limits.
     let all = |figure: &dyn Fn(&Outcome) -> f64| outcomes.iter().map(figure).collect::<Vec<_>>();
     let most = |figure: &dyn Fn(&Outcome) -> f64| all(figure).into_iter().fold(0.0, f64::max);
     let of_outcome = |it: &Outcome| it.goodput.iter().copied().fold(f64::INFINITY, f64::min);
     let least = 100.0 * all(&of_outcome).into_iter().fold(f64::INFINITY, f64::min);
     let [most_refused, latest] = [100.0 * most(&|it| it.refused[0]), most(&|it| it.found[1])];
+    let of_refused = match scenario.refused {
+        Some(wanted) => {
+            let wanted = 100.0 * wanted;
+            format!("{refused:.2} % (≤ {wanted}, {most_refused:.2}), {settled:.2} % settled")
+        }
+        None => {
+            let phases = scenario.phases.len();
+            let parts = of_phases(phases, &|it, phase| it.refused_in[phase].1);
+            let counts = of_phases(phases, &|it, phase| it.refused_in[phase].0 / 100.0);
+            format!("{} %, {} in number", list(&parts, 2), list(&counts, 0))
+        }
+    };
+    let rise = scenario.phases[RISE].rate / scenario.phases[RISE - 1].rate;
+    let rise = if rise.is_finite() {
+        format!("{rise} ×")
+    } else {
+        "again".into()
+    };
     let mut figures = format!(
-        "{parts} % (≥ 95, {least:.1}), {whole:.1} % of all  refused {refused:.2} % (≤ 0.5, {most_refused:.2}), {settled:.2} % settled  found {first:.1} s, 4 × {found:.1} s (≤ 15, {latest:.1})"
+        "{parts} % (≥ 95, {least:.1}), {whole:.1} % of all  refused {of_refused}  found {first:.1} s, {rise} {found:.1} s (≤ {to_find}, {latest:.1})"
     );
     if scenario.clients > 1 {
         let shares = outcomes.iter().map(|it| {

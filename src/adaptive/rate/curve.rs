@@ -3,21 +3,30 @@
 //! 1. The curve begins at [`KEPT`] of the plateau, is at the plateau after `K`, and mirrors itself
 //!    there: at `2 K` it is as far above the plateau as it began below.
 //! 2. From `2 K` on, the plateau says nothing any more: the curve *searches*, and doubles every
-//!    [`DOUBLING`]. The polynomial of the RFC would take ever longer to double.
+//!    [`DOUBLING`], or every [`DOUBLING_BELOW`] as long as it is below the remembered rate. The
+//!    polynomial of the RFC would take ever longer to double.
 //! 3. The curve is continuous, never falls, and is positive for a positive plateau.
 
 /// The share of the plateau that a cut leaves, `beta_cubic`. The RFC has 0.7, because a TCP sender has
 /// to empty the queue that it has filled. A server that refuses has no queue to empty, and with 0.7 a
 /// client of a server without a burst loses a quarter of the 0.3 on average: more than 5 %.
-const KEPT: f64 = 0.85;
+pub(super) const KEPT: f64 = 0.85;
 
 /// `C` in relation to the plateau, per second cubed: it makes `K` 4.2 seconds. So a server that does
 /// not change refuses a client about once in seven seconds, and a search begins 8.4 seconds after a
 /// cut. A longer `K` finds a faster server later, and a shorter one is refused more often.
 const SCALE: f64 = 0.002;
 
+/// How much higher than the plateau the remembered rate is if the server has become much slower, and may
+/// become as fast as before. Then `C` is in relation to the remembered rate, and `K` is 2 seconds at a
+/// tenth of it. Clients that share a server, and plateaus that differ by chance, have less.
+const MUCH: f64 = 4.0;
+
 /// The seconds in which a search doubles the rate.
-pub(super) const DOUBLING: f64 = 1.25;
+const DOUBLING: f64 = 1.25;
+
+/// The same below the remembered rate. A shorter time gains nothing where a round trip takes longer.
+const DOUBLING_BELOW: f64 = 0.2;
 
 /// `W(t) = C (t - K)^3 + W_max`, with `K = cbrt(W_max (1 - kept) / C)`.
 #[derive(Clone, Copy, Debug)]
@@ -28,21 +37,40 @@ pub(super) struct Curve {
     scale: f64,
     /// `K`, in seconds.
     recovery: f64,
+    /// Below this rate a search is faster.
+    remembered: f64,
 }
 
 impl Curve {
-    /// Creates the curve after a cut. Its `C` is in proportion to the plateau, so that it takes the
-    /// same time at every rate.
-    pub(super) fn after_cut(plateau: f64) -> Self {
-        Self::new(plateau, KEPT, SCALE * plateau)
+    /// Creates the curve after a cut. Its `C` is in proportion to the plateau, so that it takes the same
+    /// time at every rate; a remembered rate counts instead if it is [`MUCH`] higher.
+    pub(super) fn after_cut(plateau: f64, remembered: f64) -> Self {
+        let usual = match remembered > MUCH * plateau {
+            true => remembered,
+            false => plateau,
+        };
+        Self {
+            remembered: usual,
+            ..Self::new(plateau, KEPT, SCALE * usual)
+        }
+    }
+
+    /// Creates the curve that searches from a rate on.
+    pub(super) const fn search(rate: f64, remembered: f64) -> Self {
+        Self {
+            plateau: rate,
+            scale: 0.0,
+            recovery: 0.0,
+            remembered,
+        }
     }
 
     fn new(plateau: f64, kept: f64, scale: f64) -> Self {
-        let recovery = (plateau * (1.0 - kept) / scale).cbrt();
         Self {
             plateau,
             scale,
-            recovery,
+            recovery: (plateau * (1.0 - kept) / scale).cbrt(),
+            remembered: 0.0,
         }
     }
 
@@ -52,13 +80,17 @@ impl Curve {
 
     /// Returns whether the curve searches so many seconds after the cut.
     pub(super) fn searches_at(&self, seconds: f64) -> bool {
-        seconds > 2.0 * self.recovery
+        seconds >= 2.0 * self.recovery
     }
 
     /// Returns the rate so many seconds after the cut. It may be infinite.
     pub(super) fn rate_at(&self, seconds: f64) -> f64 {
         let mirrored = seconds.min(2.0 * self.recovery);
-        self.cubic(mirrored) * ((seconds - mirrored) / DOUBLING).exp2()
+        let rate = self.cubic(mirrored);
+        let searching = seconds - mirrored;
+        let below = (self.remembered / rate).max(1.0).log2();
+        let below = searching.min(below * DOUBLING_BELOW);
+        rate * (below / DOUBLING_BELOW + (searching - below) / DOUBLING).exp2()
     }
 }
 
@@ -80,7 +112,7 @@ mod tests {
     #[test]
     fn after_cut_recovers_in_the_same_time_at_every_rate() {
         for plateau in [1e-3, 20.0, 500.0, 1e9] {
-            let curve = Curve::after_cut(plateau);
+            let curve = Curve::after_cut(plateau, 0.0);
             assert!((curve.recovery - 4.217).abs() < 0.0005);
             assert!((curve.rate_at(0.0) / plateau - 0.85).abs() < 1e-9);
             assert!((curve.rate_at(2.0 * curve.recovery) / plateau - 1.15).abs() < 1e-9);
@@ -89,10 +121,10 @@ mod tests {
 
     #[test]
     fn rate_at_doubles_where_the_curve_searches() {
-        let curve = Curve::after_cut(100.0);
+        let curve = Curve::after_cut(100.0, 100.0);
         let begins = 2.0 * curve.recovery;
-        assert!(!curve.searches_at(begins));
-        assert!(curve.searches_at(begins + 0.001));
+        assert!(!curve.searches_at(begins - 0.001));
+        assert!(curve.searches_at(begins));
         let doubled = curve.rate_at(begins + DOUBLING) / curve.rate_at(begins);
         assert!((doubled - 2.0).abs() < 1e-9);
         // Four times the plateau within eleven seconds of a cut.
@@ -100,12 +132,45 @@ mod tests {
     }
 
     #[test]
+    fn rate_at_below_the_remembered_rate_is_soon_there() {
+        // Less than four times as much counts as the plateau.
+        let curve = Curve::after_cut(100.0, 400.0);
+        assert!((curve.recovery - 4.217).abs() < 0.0005);
+        assert!((curve.rate_at(2.0 * curve.recovery + DOUBLING) - 230.0).abs() < 1e-9);
+
+        let curve = Curve::after_cut(30.0, 300.0);
+        assert!((curve.recovery - 1.957).abs() < 0.0005);
+        let begins = 2.0 * curve.recovery;
+        assert!((curve.rate_at(begins) - 34.5).abs() < 1e-9);
+        assert!((curve.rate_at(begins + 2.0 * DOUBLING_BELOW) - 4.0 * 34.5).abs() < 1e-9);
+        let there = begins + DOUBLING_BELOW * (300.0_f64 / 34.5).log2();
+        assert!((curve.rate_at(there) - 300.0).abs() < 1e-9);
+        assert!((curve.rate_at(there + DOUBLING) - 600.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn search_begins_at_the_rate() {
+        let curve = Curve::search(10.0, 0.0);
+        assert!(curve.searches_at(0.0));
+        assert_eq!((curve.rate_at(0.0), curve.rate_at(DOUBLING)), (10.0, 20.0));
+        let curve = Curve::search(10.0, 40.0);
+        for (seconds, rate) in [(0.0, 10.0), (0.4, 40.0), (1.65, 80.0)] {
+            assert!((curve.rate_at(seconds) - rate).abs() < 1e-9);
+        }
+    }
+
+    #[test]
     fn rate_at_never_falls() {
-        let curve = Curve::after_cut(7.0);
-        let rates: Vec<_> = (0..20_000)
-            .map(|ms| curve.rate_at(f64::from(ms) / 1e3))
-            .collect();
-        assert!(rates.is_sorted());
-        assert_eq!(curve.rate_at(1e9), f64::INFINITY);
+        for curve in [
+            Curve::after_cut(7.0, 0.0),
+            Curve::after_cut(7.0, 700.0),
+            Curve::search(7.0, 700.0),
+        ] {
+            let rates: Vec<_> = (0..20_000)
+                .map(|ms| curve.rate_at(f64::from(ms) / 1e3))
+                .collect();
+            assert!(rates.is_sorted());
+            assert_eq!(curve.rate_at(1e9), f64::INFINITY);
+        }
     }
 }

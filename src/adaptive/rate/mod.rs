@@ -65,6 +65,15 @@ const DEFAULT_MAX_PAUSE: Duration = Duration::from_secs(3_600);
 /// while at least half of it is used. `W_max` of the RFC and its constants are chosen for servers,
 /// which have no queue that a cut must empty.
 ///
+/// The limiter remembers the highest rate that it found of late, and forgets 1 % of it with each cut. A
+/// server that accepts less than a quarter of that may be as fast as before at any time. So the rate
+/// doubles after half as long without a refusal, and every 0.2 seconds, until it is the remembered rate:
+///
+/// - After an outage in which everything was refused, the rate of 500 per second is found again in 4 seconds,
+///   and in 7 if the server said `Retry-After: 5`.
+/// - After a minute at a tenth of 300 per second the rate is found again in 6 seconds. That minute has one
+///   refusal in four seconds, not in seven; a server that stays slow has it for six minutes.
+///
 /// The `retry_after` of a refusal [pauses](RateLimiter::pause_for) the limiter: no request begins
 /// before its end, and then the waiters follow one by one at the rate. A pause is an hour long at most,
 /// or as long as [`max_pause`](Self::max_pause) says.

@@ -16,20 +16,34 @@
 //!   between them is the server's rate if the bucket did not overflow; the truth is between that and
 //!   the rate at the cut. If much less went through than that, the server has become slower: then
 //!   what went through is `W_max`. It is no measure while the rate searches.
+//! - The rule remembers the highest plateau of late, which the RFC does not. Below a quarter of it the
+//!   server counts as one that may become as fast as before: `C` is then in proportion to what is
+//!   remembered, so that a search begins sooner, and the search doubles the rate every 0.2 seconds up to
+//!   there. Until then such a server refuses twice as often. A cut forgets 1 % of what is remembered.
+//! - If next to nothing goes through between two cuts, the server is down. Then the rate has no plateau
+//!   and the rule forgets nothing: the curve searches as soon as half of the rate goes through.
 //! - There is no fast convergence (section 4.7). It frees room for newcomers by aiming below the rate
 //!   that was found, which a single client of a server would lose for good.
 //! - Before the first refusal, as in slow start, the rate doubles every 1.25 seconds, and so it does
-//!   where the curve [searches](Curve::searches_at).
+//!   where the curve [searches](Curve::searches_at) otherwise.
 //! - There is no Reno-friendly region (section 4.3), since there is no Reno to be fair to.
 
 use std::time::Duration;
 
-use super::curve::{Curve, DOUBLING};
+use super::curve::{Curve, KEPT};
 use crate::time::Tick;
 
 /// How much closer `W_max` is to the rate at the cut than to what went through since the last one.
 /// Halfway would cost a server without a burst 1 % more of its rate.
 const BELOW: f64 = 0.25;
+
+/// What a cut leaves of the remembered rate. A server that has a tenth of its rate for good has
+/// a quarter of what is remembered after 92 cuts, which is six minutes or so.
+const REMEMBERED: f64 = 0.99;
+
+/// If less of the rate goes through between two cuts, the server is down: a few requests may have been
+/// on their way when it went down.
+const DOWN: f64 = 0.1;
 
 /// The shortest time between two changes of the rate, in seconds. Growth of less than this is not worth
 /// the lock.
@@ -59,8 +73,9 @@ pub(super) struct RateRule {
     /// The rate to begin with, which may be outside of the limits.
     pub(super) initial: f64,
     pub(super) rate: f64,
-    /// `None` before the first refusal.
-    curve: Option<Curve>,
+    curve: Curve,
+    /// The highest plateau of late; 0 before the first that is none of a search.
+    remembered: f64,
     /// The seconds since the last cut in which the rate was used.
     used: f64,
     /// The seconds since the last cut in which there were calls.
@@ -78,11 +93,13 @@ pub(super) struct RateRule {
 impl RateRule {
     /// Creates a rule that begins at a rate, or at the limit that is closest to it.
     pub(super) const fn new(limits: (f64, f64), initial: f64) -> Self {
+        let rate = initial.clamp(limits.0, limits.1);
         Self {
             limits,
             initial,
-            rate: initial.clamp(limits.0, limits.1),
-            curve: None,
+            rate,
+            curve: Curve::search(rate, 0.0),
+            remembered: 0.0,
             used: 0.0,
             active: 0.0,
             at_cut: 0,
@@ -118,11 +135,7 @@ impl RateRule {
         self.at_step = succeeded;
         if is_used {
             self.used += counted;
-            let rate = match self.curve {
-                Some(curve) => curve.rate_at(self.used),
-                None => self.rate * (counted / DOUBLING).exp2(),
-            };
-            self.set_rate(rate);
+            self.set_rate(self.curve.rate_at(self.used));
         }
     }
 
@@ -138,10 +151,23 @@ impl RateRule {
         let passed = now.saturating_since(self.last_step).as_secs_f64();
         let active = self.active + self.counted(passed);
         let went_through = succeeded.saturating_sub(self.at_cut) as f64 / active.max(1e-9);
-        let plateau = self.plateau(went_through);
-        let curve = Curve::after_cut(plateau);
+        let is_down = self.used == 0.0 && went_through < DOWN * self.rate && self.cuts > 0;
+        if !is_down {
+            self.remembered *= REMEMBERED;
+        }
+        let plateau = if !is_down && self.curve.searches_at(self.used) {
+            self.rate
+        } else {
+            let plateau = self.plateau(went_through);
+            self.remembered = self.remembered.max(plateau);
+            plateau
+        };
+        let curve = Curve::after_cut(plateau, self.remembered);
         self.set_rate(curve.rate_at(0.0));
-        self.curve = Some(curve);
+        self.curve = match is_down {
+            true => Curve::search(self.rate, self.remembered),
+            false => curve,
+        };
         (self.used, self.active) = (0.0, 0.0);
         (self.last_step, self.last_cut) = (now, Some(now));
         (self.at_step, self.at_cut) = (succeeded, succeeded);
@@ -149,13 +175,13 @@ impl RateRule {
         true
     }
 
-    /// Returns `W_max`, if so many went through in each second since the last cut.
+    /// Returns `W_max` unless the rate searched, if so many went through in each second since the last
+    /// cut.
     fn plateau(&self, went_through: f64) -> f64 {
-        let searches = |curve: Curve| curve.searches_at(self.used);
         let below = self.rate - went_through;
-        if self.curve.is_none_or(searches) || below <= 0.0 {
+        if below <= 0.0 {
             self.rate
-        } else if went_through < Curve::after_cut(self.rate).rate_at(0.0) {
+        } else if went_through < KEPT * self.rate {
             went_through.max(self.rate / 2.0)
         } else {
             self.rate - BELOW * below

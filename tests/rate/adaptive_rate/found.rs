@@ -74,8 +74,23 @@ fn rate_after_an_outage_is_found_again() {
         }
     }
     assert!(rate.rate() < 10.0);
-    succeed_for(&clock, &rate, 20 * SECOND);
-    assert!(rate.rate() > 100.0);
+    succeed_for(&clock, &rate, 3 * SECOND);
+    assert!(rate.rate() > 90.0, "{}", rate.rate());
+}
+
+#[test]
+fn rate_after_an_outage_with_retry_after_is_found_again() {
+    let (clock, rate) = starting_at(100.0);
+    let end = clock.now().saturating_add(30 * SECOND);
+    while clock.now() < end {
+        match rate.try_acquire() {
+            Ok(permit) => permit.throttled(Some(5 * SECOND)),
+            Err(error) => clock.advance(error.retry_after().unwrap()),
+        }
+    }
+    assert!(rate.rate() < 10.0);
+    succeed_for(&clock, &rate, 5 * SECOND);
+    assert!(rate.rate() > 90.0, "{}", rate.rate());
 }
 
 /// What a client gets from a server, and how often it is refused, for so long.
@@ -116,5 +131,24 @@ fn rate_of_a_server_is_found_and_followed() {
         let wanted = 60 * rate as u32;
         assert!(accepted >= wanted * 95 / 100, "{accepted} of {wanted}");
         assert!(refused * 200 <= wanted, "{refused} of {wanted}");
+    }
+}
+
+#[test]
+fn rate_of_a_server_that_was_slower_for_a_minute_is_found_within_six_seconds() {
+    for longer in 0..10 {
+        let clock = Clock::manual();
+        let quota = |rate: u64| Quota::per_second(rate).burst(rate / 10);
+        let server = RateLimiter::new(quota(300)).clock(&clock);
+        let client = AdaptiveRate::new().clock(&clock);
+        served(&server, &client, &clock, 30 * SECOND);
+        server.set_quota(quota(30));
+        let minute = 60 * SECOND + longer * SECOND / 2;
+        served(&server, &client, &clock, minute);
+        server.set_quota(quota(300));
+        let most = (0..6)
+            .map(|_| served(&server, &client, &clock, SECOND).0)
+            .max();
+        assert!(most >= Some(270), "{most:?} after {minute:?}");
     }
 }

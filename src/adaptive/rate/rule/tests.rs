@@ -62,6 +62,80 @@ fn refuse_of_everything_cuts_to_half_each_time() {
     assert_eq!(rule.rate, 850.0 / 2.0 * 0.85);
 }
 
+/// Refuses everything for so many cuts, from one time on, and returns the time.
+fn all_refused(rule: &mut RateRule, from: f64, cuts: u64, succeeded: u64) -> f64 {
+    let mut now = from;
+    let end = rule.cuts + cuts;
+    while rule.cuts < end {
+        now += 1.0 / rule.rate;
+        rule.grow(at(now), succeeded);
+        rule.refuse(at(now), at(now), succeeded);
+    }
+    now
+}
+
+#[test]
+fn grow_after_an_outage_is_soon_at_the_remembered_rate() {
+    for cuts in [10, 500] {
+        let mut rule = RateRule::new(LIMITS, 1_000.0);
+        let mut succeeded = 1_000;
+        rule.refuse(at(1.0), at(1.0), succeeded);
+        all_succeed(&mut rule, 1.0, 6.0, &mut succeeded);
+        // What is remembered is the plateau of this cut.
+        rule.refuse(at(6.0), at(6.0), succeeded);
+        let plateau = rule.rate / 0.85;
+        assert!((plateau - 1_000.0).abs() < 30.0, "{plateau}");
+        let end = all_refused(&mut rule, 6.0, cuts, succeeded);
+        assert_eq!((rule.rate, rule.remembered), (1.0, plateau));
+        all_succeed(&mut rule, end, end + 3.5, &mut succeeded);
+        assert!(rule.rate > plateau, "{}", rule.rate);
+        // Above it the rate doubles every 1.25 seconds, as without a memory.
+        let rate = rule.rate;
+        all_succeed(&mut rule, end + 3.5, end + 4.75, &mut succeeded);
+        assert!((1.8..2.1).contains(&(rule.rate / rate)));
+    }
+}
+
+#[test]
+fn refuse_after_an_outage_on_the_way_cuts_to_what_goes_through() {
+    let mut rule = RateRule::new(LIMITS, 1_000.0);
+    let mut succeeded = 1_000;
+    rule.refuse(at(1.0), at(1.0), succeeded);
+    let mut now = all_refused(&mut rule, 1.0, 20, succeeded);
+    // Now the server accepts 30 per second.
+    let (mut last, mut refused) = (now, 0);
+    let end = now + 6.0;
+    while now < end {
+        rule.grow(at(now), succeeded);
+        now += 1.0 / rule.rate;
+        if now - last >= 1.0 / 30.0 {
+            (last, succeeded) = (now, succeeded + 1);
+        } else {
+            refused += 1;
+            rule.refuse(at(now), at(now), succeeded);
+        }
+    }
+    assert!((10.0..60.0).contains(&rule.rate), "{}", rule.rate);
+    assert!(refused < 60, "{refused}");
+}
+
+#[test]
+fn refuse_of_a_slower_server_forgets_one_percent_of_the_rate_before() {
+    let mut rule = RateRule::new(LIMITS, 100.0);
+    rule.remembered = 1_000.0;
+    let (mut now, mut succeeded) = (0.0, 0);
+    for cut in 1..=200 {
+        all_succeed(&mut rule, now, now + 2.0, &mut succeeded);
+        now += 2.0;
+        rule.rate = 100.0;
+        assert!(rule.refuse(at(now), at(now), succeeded));
+        let faded = 1_000.0 * 0.99_f64.powi(cut);
+        let ratio = rule.remembered / faded.max(rule.rate / 0.85);
+        assert!((0.999..1.2).contains(&ratio), "{cut}: {ratio}");
+    }
+    assert!(rule.remembered < 140.0);
+}
+
 #[test]
 fn refuse_by_a_slower_server_cuts_to_what_went_through() {
     let mut rule = RateRule::new(LIMITS, 1_000.0);
@@ -116,8 +190,10 @@ struct Naive {
     steps: Vec<(Tick, u64)>,
     begin: (Tick, u64),
     plateau: Option<f64>,
-    cut: Option<Tick>,
+    remembered: f64,
+    /// Where the search began, if there is no plateau.
     start: f64,
+    cut: Option<Tick>,
 }
 
 impl Naive {
@@ -128,6 +204,18 @@ impl Naive {
     /// Returns the seconds that were used, and those in which there were calls, until `now`.
     fn replay(&self, until: Option<Tick>) -> (f64, f64, f64) {
         let (mut before, mut succeeded) = self.begin;
+        let remembered = match self.plateau {
+            Some(plateau) => self.usual(plateau),
+            None => self.remembered,
+        };
+        let search = |mut rate: f64, mut seconds: f64| {
+            if rate < remembered {
+                let fast = seconds.min(0.2 * (remembered / rate).log2());
+                rate *= (fast / 0.2).exp2();
+                seconds -= fast;
+            }
+            rate * (seconds / 1.25).exp2()
+        };
         let mut rate = self.plateau.map_or(self.start, |plateau| 0.85 * plateau);
         rate = rate.clamp(LIMITS.0, LIMITS.1);
         let (mut used, mut active) = (0.0, 0.0);
@@ -138,12 +226,12 @@ impl Naive {
             if 2.0 * (count - succeeded) as f64 >= rate * passed {
                 used += most;
                 rate = match self.plateau {
-                    None => rate * (most / 1.25).exp2(),
+                    None => search(self.start, used),
                     Some(plateau) => {
-                        let k = 75.0_f64.cbrt();
-                        let cubic = |t: f64| plateau + 0.002 * plateau * (t - k).powi(3);
-                        let search = (used - 2.0 * k).max(0.0);
-                        cubic(used.min(2.0 * k)) * (search / 1.25).exp2()
+                        let k = self.recovery(plateau);
+                        let c = 0.002 * self.usual(plateau);
+                        let cubic = |t: f64| plateau + c * (t - k).powi(3);
+                        search(cubic(used.min(2.0 * k)), (used - 2.0 * k).max(0.0))
                     }
                 };
                 rate = rate.clamp(LIMITS.0, LIMITS.1);
@@ -155,6 +243,18 @@ impl Naive {
             active += passed.min(4.0 * self.step(rate));
         }
         (rate, used, active)
+    }
+
+    /// What `C` is in proportion to, and below which a search is faster.
+    fn usual(&self, plateau: f64) -> f64 {
+        match self.remembered > 4.0 * plateau {
+            true => self.remembered,
+            false => plateau,
+        }
+    }
+
+    fn recovery(&self, plateau: f64) -> f64 {
+        (75.0 * plateau / self.usual(plateau)).cbrt()
     }
 
     fn grow(&mut self, now: Tick, succeeded: u64) {
@@ -171,18 +271,24 @@ impl Naive {
         }
         let (rate, used, active) = self.replay(Some(now));
         let through = (succeeded - self.begin.1) as f64 / active.max(1e-9);
-        let found = match self.plateau {
-            Some(_) if used <= 2.0 * 75.0_f64.cbrt() && through < rate => {
-                if through < 0.85 * rate {
-                    through.max(0.5 * rate)
-                } else {
-                    0.75 * rate + 0.25 * through
-                }
-            }
-            _ => rate,
+        let is_down = self.cut.is_some() && used == 0.0 && 10.0 * through < rate;
+        let searched = self
+            .plateau
+            .is_none_or(|it| used >= 2.0 * self.recovery(it))
+            && !is_down;
+        let found = if searched || through >= rate {
+            rate
+        } else if through < 0.85 * rate {
+            through.max(0.5 * rate)
+        } else {
+            0.75 * rate + 0.25 * through
         };
-        self.plateau = Some(found);
+        self.remembered *= if is_down { 1.0 } else { 0.99 };
+        if !searched && found > self.remembered {
+            self.remembered = found;
+        }
         self.rate = (0.85 * found).clamp(LIMITS.0, LIMITS.1);
+        (self.plateau, self.start) = ((!is_down).then_some(found), self.rate);
         (self.begin, self.cut) = ((now, succeeded), Some(now));
         self.steps.clear();
         true
@@ -222,8 +328,9 @@ proptest! {
             steps: Vec::new(),
             begin: (Tick::default(), 0),
             plateau: None,
-            cut: None,
+            remembered: 0.0,
             start: rule.rate,
+            cut: None,
         };
         let (mut now, mut succeeded) = (Tick::default(), 0);
         for event in events {
