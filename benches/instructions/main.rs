@@ -9,6 +9,7 @@
 //! error, and so is a count above its target.
 
 mod bytes;
+mod fair;
 mod http;
 mod rates;
 mod semaphore;
@@ -77,6 +78,7 @@ fn main() -> ExitCode {
     let all = [
         semaphore::COUNTED,
         throttles::COUNTED,
+        fair::COUNTED,
         rates::COUNTED,
         http::COUNTED,
         bytes::COUNTED,

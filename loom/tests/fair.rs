@@ -89,6 +89,54 @@ fn a_permit_is_held_by_one_at_a_time_and_nobody_is_forgotten() {
     });
 }
 
+/// A permit is handed on, or goes to a caller that waits at the semaphore, which nobody passes for ever.
+#[test]
+fn a_permit_that_is_handed_on_reaches_callers_of_the_semaphore_too() {
+    model(|| {
+        let queue = queue(1);
+        let permit = queue.class(1).try_acquire().unwrap();
+        let mut waits = parked(&queue, 1);
+        let semaphore = Arc::clone(queue.throttle());
+        let direct = thread::spawn(move || drop(block_on(semaphore.acquire_owned()).unwrap()));
+        drop(permit);
+        drop(block_on(&mut waits).unwrap());
+        direct.join().unwrap();
+        assert_at_rest(&queue, 1);
+    });
+}
+
+/// Two permits return while the limit is lowered: one is handed on, or pays the debt.
+#[test]
+fn a_permit_that_is_handed_on_while_the_limit_is_lowered_is_not_lost() {
+    model(|| {
+        let queue = queue(2);
+        let permits = [1, 2].map(|class| queue.class(class).try_acquire().unwrap());
+        let mut waits = parked(&queue, 3);
+        let holder = thread::spawn(move || drop(permits));
+        queue.throttle().set_permits(1);
+        drop(block_on(&mut waits).unwrap());
+        holder.join().unwrap();
+        assert_at_rest(&queue, 1);
+    });
+}
+
+/// A permit returns while a caller of another cost, which goes first, joins and leaves.
+#[test]
+fn a_permit_is_handed_on_to_a_waiter_of_its_cost_only() {
+    model(|| {
+        let queue = queue(2).classes(|class| Class::new().priority(*class as u8));
+        let permits = [1, 2].map(|class| queue.class(class).try_acquire().unwrap());
+        let mut one = parked(&queue, 1);
+        let holder = thread::spawn(move || drop(permits));
+        let mut two = queue.class(2).acquire_many(2);
+        let polled = poll_once(&mut two);
+        drop((polled, two));
+        drop(block_on(&mut one).unwrap());
+        holder.join().unwrap();
+        assert_at_rest(&queue, 2);
+    });
+}
+
 /// A class at its maximum: its holder leaves, without waking the throttle's queue, while another
 /// caller of it joins.
 #[test]

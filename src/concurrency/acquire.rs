@@ -40,10 +40,10 @@ pub trait Queued {
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Acquire<S: Deref<Target: Queued>> {
     /// `None` once the future has completed.
-    source: Option<S>,
+    pub(super) source: Option<S>,
     pub(super) permits: u32,
     /// The place in the queue, if a poll had to wait.
-    id: Option<WaiterId>,
+    pub(super) id: Option<WaiterId>,
 }
 
 /// What was taken, and the semaphore or pool that it belongs to.

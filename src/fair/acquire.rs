@@ -4,14 +4,16 @@
 //! 1. The future is `Unpin` and small: the waiter is stored in the queue, and only the queue's entrant
 //!    waits for the throttle.
 //! 2. A permit is counted by its class until it is dropped: the count goes first and the inner permit
-//!    second. When the throttle then wakes the queue, the class that returned the permit already counts as
-//!    holding one less, and so may be the one that gets it.
+//!    second. So the class that returned the permit already counts as holding one less when the next
+//!    waiter is chosen, and may be the one that gets it.
+//! 3. While waiters can be served, the inner permit of a semaphore is not dropped but
+//!    [handed on](Shared::released), if nobody else waits for it.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use super::driver::Shared;
 use super::entry::Entry;
@@ -19,52 +21,83 @@ use super::schedule::{Enter, Waiter, WaiterId};
 use super::{ClassKey, Queueable};
 use crate::error::AcquireError;
 use crate::panic::contain_panic;
-use crate::sync::Ordering;
+use crate::sync::{AtomicUsize, Ordering};
 use crate::throttle::{Throttle, Weighted};
 use crate::wait::{Polled, report_clock};
 use crate::wait_queue::WakeList;
+
+/// No permit without an inner one reaches a caller.
+const FULL: &str = "it was entered for";
 
 /// A queue and a class of it.
 pub(super) struct QueueClass<T: Queueable, K: ClassKey> {
     pub(super) queue: Arc<Shared<T, K>>,
     pub(super) entry: Arc<Entry<K>>,
+    /// Not 0 while a waiter of the queue can be served.
+    contended: Arc<AtomicUsize>,
 }
 
 impl<T: Queueable, K: ClassKey> QueueClass<T, K> {
-    /// Counts a permit without the lock, unless a waiter would have to go first, or the class holds its
-    /// maximum.
-    #[inline]
-    pub(super) fn try_hold(handle: &mut Arc<Self>) -> Result<bool, AcquireError> {
-        // Relaxed: a newcomer that misses a change meets the throttle's own queue.
-        if handle.queue.contended.load(Ordering::Relaxed) != 0 {
-            return Ok(false);
+    pub(super) fn new(queue: Arc<Shared<T, K>>, entry: Arc<Entry<K>>) -> Self {
+        let contended = Arc::clone(&queue.contended);
+        Self {
+            queue,
+            entry,
+            contended,
         }
-        if handle.entry.try_hold() {
-            return Ok(true);
-        }
-        if handle.entry.is_detached() {
-            Self::attach(handle)?;
-        }
-        Ok(handle.entry.try_hold())
     }
 
-    /// Puts the class into the table. The handle is replaced if another entry has its key there.
+    /// Returns whether a waiter can be served.
+    #[inline]
+    fn is_contended(&self) -> bool {
+        // Relaxed: a caller that misses a change meets the throttle's own queue.
+        self.contended.load(Ordering::Relaxed) != 0
+    }
+
+    /// Counts a permit without the lock, and returns whether it has: not if a waiter would have to go first,
+    /// or the class holds its maximum.
+    #[inline]
+    pub(super) fn try_hold(mut handle: Arc<Self>) -> Result<(Arc<Self>, bool), AcquireError> {
+        let try_hold = |this: &Self| !this.is_contended() && this.entry.try_hold();
+        let mut held = try_hold(&handle);
+        if !held && handle.entry.is_detached() && !handle.is_contended() {
+            handle = Self::attach(handle)?;
+            held = try_hold(&handle);
+        }
+        Ok((handle, held))
+    }
+
+    /// Puts the class into the table. Returns another handle if another entry has its key there.
     #[cold]
-    fn attach(handle: &mut Arc<Self>) -> Result<(), AcquireError> {
-        // Entries that are not used any more are dropped after the lock.
-        let old = Arc::clone(handle);
-        let mut locked = old.queue.lock();
-        let attached = locked.schedule.find(old.entry.hash, &old.entry.key);
-        let forgotten = match attached.map(Arc::clone) {
-            None => locked.schedule.add(&old.entry),
-            Some(entry) => {
-                let queue = Arc::clone(&old.queue);
-                *handle = Arc::new(Self { queue, entry });
-                Ok(None)
+    fn attach(handle: Arc<Self>) -> Result<Arc<Self>, AcquireError> {
+        let Self { queue, entry, .. } = &*handle;
+        let mut locked = queue.lock();
+        let attached = locked.schedule.find(entry.hash, &entry.key);
+        match attached.map(Arc::clone) {
+            None => {
+                let forgotten = locked.schedule.add(entry);
+                // An entry that is not used any more is dropped after the lock.
+                drop(locked);
+                forgotten.map(drop)?;
+                Ok(handle)
             }
-        };
-        drop(locked);
-        forgotten.map(drop)
+            Some(entry) => {
+                drop(locked);
+                Ok(Arc::new(Self::new(Arc::clone(queue), entry)))
+            }
+        }
+    }
+}
+
+/// Lowers the count of a class again, unless its permit comes.
+pub(super) struct Counted<'a, T: Queueable, K: ClassKey>(&'a QueueClass<T, K>);
+
+impl<T: Queueable, K: ClassKey> Drop for Counted<'_, T, K> {
+    fn drop(&mut self) {
+        let QueueClass { queue, entry, .. } = self.0;
+        if entry.release() {
+            queue.released(entry, true, None);
+        }
     }
 }
 
@@ -78,11 +111,16 @@ pub struct Acquire<T: Queueable, K: ClassKey> {
     /// `None` once the future has completed.
     handle: Option<Arc<QueueClass<T, K>>>,
     cost: u64,
-    enter: Enter<T>,
-    /// Enters for a cost if that needs no wait.
-    enter_now: fn(&T, u64) -> Option<T::Permit>,
+    ways: &'static Ways<T>,
     /// The waiter in the queue, if a poll had to wait.
     id: Option<WaiterId>,
+}
+
+/// The ways into a throttle, for a cost.
+struct Ways<T: Throttle> {
+    enter: Enter<T>,
+    /// Enters if that needs no wait.
+    enter_now: fn(&T, u64) -> Option<T::Permit>,
 }
 
 impl<T: Queueable, K: ClassKey> Acquire<T, K> {
@@ -91,11 +129,13 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
         Self {
             handle: Some(handle),
             cost: 1,
-            enter: |throttle, _, tick| match tick {
-                Some(tick) => throttle.enter_as_of(tick),
-                None => throttle.enter(),
+            ways: &Ways {
+                enter: |throttle, _, tick| match tick {
+                    Some(tick) => throttle.enter_as_of(tick),
+                    None => throttle.enter(),
+                },
+                enter_now: |throttle, _| throttle.enter_now(),
             },
-            enter_now: |throttle, _| throttle.enter_now(),
             id: None,
         }
     }
@@ -108,11 +148,13 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
         Self {
             handle: Some(handle),
             cost: n,
-            enter: |throttle, n, tick| match tick {
-                Some(tick) => throttle.cost(n).enter_as_of(tick),
-                None => throttle.cost(n).enter(),
+            ways: &Ways {
+                enter: |throttle, n, tick| match tick {
+                    Some(tick) => throttle.cost(n).enter_as_of(tick),
+                    None => throttle.cost(n).enter(),
+                },
+                enter_now: |throttle, n| throttle.cost(n).enter_now(),
             },
-            enter_now: |throttle, n| throttle.cost(n).enter_now(),
             id: None,
         }
     }
@@ -121,46 +163,69 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
     #[inline(never)]
     fn poll_queue(
         &mut self,
-        mut handle: Arc<QueueClass<T, K>>,
-        context: &Context<'_>,
+        handle: Arc<QueueClass<T, K>>,
+        waker: &Waker,
     ) -> Polled<FairPermit<T, K>> {
-        let id = match self.id {
-            Some(id) => id,
-            None => join(&mut handle, self.cost, self.enter)?,
-        };
         // If a waker panics when it is cloned, `drop` must still find the waiter.
-        self.id = Some(id);
         let handle = self.handle.insert(handle);
-        let mut waker = Some(context.waker().clone());
+        let (id, mut unstored) = match self.id {
+            Some(id) => (id, None),
+            None => match join(handle, self.cost, self.ways.enter, waker.clone()) {
+                Ok(joined) => joined,
+                Err(error) => {
+                    self.handle = None;
+                    return Poll::Ready(Err(error));
+                }
+            },
+        };
+        let has_joined = self.id.replace(id).is_none();
         let queue = &handle.queue;
-        let mut locked = queue.lock();
-        if locked.needs_drive() {
-            drop(locked);
-            queue.drive();
-            locked = queue.lock();
-        }
-        if let Some(waiter) = locked.schedule.waiter(id) {
-            // The old one is dropped after the lock.
-            std::mem::swap(&mut waiter.waker, &mut waker);
-            let yields = locked.needs_drive();
-            drop(locked);
-            if yields {
-                context.waker().wake_by_ref();
-            }
+        let pending = || {
             if queue.has_own_clock {
                 report_clock(&queue.clock);
             }
-            return Poll::Pending;
+            Poll::Pending
+        };
+        if has_joined && unstored.is_none() {
+            return pending();
         }
-        let given = locked.schedule.collect(id);
-        drop(locked);
+        let given = loop {
+            let mut locked = queue.lock();
+            if let Some(given) = locked.collect(id) {
+                break given;
+            }
+            if locked.needs_drive() {
+                drop(locked);
+                queue.drive();
+                locked = queue.lock();
+            }
+            if let Some(given) = locked.schedule.collect(id) {
+                break given;
+            }
+            let waiter = locked.schedule.waiter(id);
+            let stored = &mut waiter.expect("it was not served").waker;
+            if !stored
+                .as_ref()
+                .is_some_and(|stored| stored.will_wake(waker))
+            {
+                if unstored.is_none() {
+                    drop(locked);
+                    unstored = Some(waker.clone());
+                    continue;
+                }
+                // The old one is dropped after the lock.
+                std::mem::swap(stored, &mut unstored);
+            }
+            let yields = locked.needs_drive();
+            drop(locked);
+            if yields {
+                waker.wake_by_ref();
+            }
+            return pending();
+        };
         self.id = None;
         let handle = self.handle.take().expect("it was there");
-        let given = given.expect("it was served");
-        Poll::Ready(given.map(|inner| FairPermit {
-            hold: Hold(handle),
-            inner,
-        }))
+        Poll::Ready(given.map(|inner| FairPermit::new(handle, Some(inner))))
     }
 
     /// Gives up the place in the queue, or passes on what the waiter was given.
@@ -169,7 +234,7 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
         let (Some(id), Some(handle)) = (self.id.take(), &self.handle) else {
             return;
         };
-        let QueueClass { queue, entry } = &**handle;
+        let QueueClass { queue, entry, .. } = &**handle;
         let (mut waker, mut unused, mut wakes) = (None, None, WakeList::new());
         let mut locked = queue.lock();
         match locked.schedule.collect(id) {
@@ -189,29 +254,35 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
     }
 }
 
-/// Adds a waiter.
+/// Adds a waiter. Returns its waker if the queue must be driven first: the drive may serve it, and need
+/// not wake it.
 fn join<T: Queueable, K: ClassKey>(
     handle: &mut Arc<QueueClass<T, K>>,
     cost: u64,
     enter: Enter<T>,
-) -> Result<WaiterId, AcquireError> {
+    waker: Waker,
+) -> Result<(WaiterId, Option<Waker>), AcquireError> {
     let queue = Arc::clone(&handle.queue);
     let waiter = Waiter {
         cost,
         enter,
         joined: queue.throttle.tick(None).unwrap_or_default(),
         since: queue.clock.now(),
-        waker: None,
+        waker: Some(waker),
     };
     let mut wakes = WakeList::new();
     let mut locked = queue.lock();
     // A class that nobody uses yet may be forgotten again at once.
     while handle.entry.is_detached() {
         drop(locked);
-        QueueClass::attach(handle)?;
+        *handle = QueueClass::attach(Arc::clone(handle))?;
         locked = queue.lock();
     }
     let joined = locked.schedule.join(&handle.entry, waiter, &mut wakes);
+    let joined = joined.map(|id| {
+        let waiter = locked.needs_drive().then(|| locked.schedule.waiter(id));
+        (id, waiter.flatten().and_then(|waiter| waiter.waker.take()))
+    });
     drop(locked);
     wakes.wake_all();
     joined
@@ -225,14 +296,19 @@ impl<T: Queueable, K: ClassKey> Future for Acquire<T, K> {
         let Some(mut handle) = self.handle.take() else {
             panic!("polled again after it was ready");
         };
-        if self.id.is_none() && QueueClass::try_hold(&mut handle)? {
-            let hold = Hold(handle);
-            match (self.enter_now)(&hold.0.queue.throttle, self.cost) {
-                Some(inner) => return Poll::Ready(Ok(FairPermit { hold, inner })),
-                None => handle = Arc::clone(&hold.0),
+        if self.id.is_none() {
+            let held;
+            (handle, held) = QueueClass::try_hold(handle)?;
+            if held {
+                let counted = Counted(&handle);
+                if let Some(inner) = (self.ways.enter_now)(&handle.queue.throttle, self.cost) {
+                    std::mem::forget(counted);
+                    let inner = Some(inner);
+                    return Poll::Ready(Ok(FairPermit { handle, inner }));
+                }
             }
         }
-        self.poll_queue(handle, context)
+        self.poll_queue(handle, context.waker())
     }
 }
 
@@ -287,24 +363,37 @@ impl<T: Queueable, K: ClassKey> fmt::Debug for Acquire<T, K> {
 /// ```
 #[must_use = "a permit limits nothing once it is dropped: bind it, as in `let _permit = ..`"]
 pub struct FairPermit<T: Queueable, K: ClassKey> {
-    // Dropped first.
-    pub(super) hold: Hold<T, K>,
-    pub(super) inner: T::Permit,
+    handle: Arc<QueueClass<T, K>>,
+    /// `None` before it was entered for, and after it was taken out.
+    pub(super) inner: Option<T::Permit>,
 }
 
-/// The count of a permit by its class.
-pub(super) struct Hold<T: Queueable, K: ClassKey>(pub(super) Arc<QueueClass<T, K>>);
-
-impl<T: Queueable, K: ClassKey> Drop for Hold<T, K> {
-    #[inline]
+impl<T: Queueable, K: ClassKey> Drop for FairPermit<T, K> {
+    #[inline(always)]
     fn drop(&mut self) {
-        if self.0.entry.release() {
-            self.0.queue.released(&self.0.entry);
+        let notice = self.handle.entry.release();
+        if notice || self.handle.is_contended() {
+            self.released(notice);
         }
     }
 }
 
 impl<T: Queueable, K: ClassKey> FairPermit<T, K> {
+    /// Creates the permit of a class, which has counted it.
+    #[inline]
+    pub(super) fn new(handle: Arc<QueueClass<T, K>>, inner: Option<T::Permit>) -> Self {
+        Self { handle, inner }
+    }
+
+    /// Tells the queue, which may hand the inner permit on.
+    #[inline(never)]
+    fn released(&mut self, notice: bool) {
+        let QueueClass { queue, entry, .. } = &*self.handle;
+        if notice || queue.hands_on() {
+            self.inner = queue.released(entry, notice, self.inner.take());
+        }
+    }
+
     /// Returns the inner permit, for methods that take it by value. Its class counts it as returned
     /// now.
     ///
@@ -321,10 +410,8 @@ impl<T: Queueable, K: ClassKey> FairPermit<T, K> {
     /// connection.into_inner().discard();
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
-    pub fn into_inner(self) -> T::Permit {
-        let Self { hold, inner } = self;
-        drop(hold);
-        inner
+    pub fn into_inner(mut self) -> T::Permit {
+        self.inner.take().expect(FULL)
     }
 }
 
@@ -333,19 +420,19 @@ impl<T: Queueable, K: ClassKey> Deref for FairPermit<T, K> {
 
     #[inline]
     fn deref(&self) -> &T::Permit {
-        &self.inner
+        self.inner.as_ref().expect(FULL)
     }
 }
 
 impl<T: Queueable, K: ClassKey> DerefMut for FairPermit<T, K> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T::Permit {
-        &mut self.inner
+        self.inner.as_mut().expect(FULL)
     }
 }
 
 impl<T: Queueable<Permit: fmt::Debug>, K: ClassKey> fmt::Debug for FairPermit<T, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("FairPermit").field(&self.inner).finish()
+        f.debug_tuple("FairPermit").field(&**self).finish()
     }
 }

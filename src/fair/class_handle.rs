@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::acquire::{Acquire, FairPermit, Hold, QueueClass};
+use super::acquire::{Acquire, FairPermit, QueueClass};
 use super::{ClassKey, Queueable};
 use crate::error::{AcquireError, ErrorKind};
 use crate::feedback::Feedback;
@@ -89,9 +89,9 @@ impl<T: Queueable, K: ClassKey> ClassHandle<T, K> {
     where
         T: TryThrottle,
     {
-        let hold = self.try_hold()?;
-        let inner = self.throttle().try_enter()?;
-        Ok(FairPermit { hold, inner })
+        let mut permit = self.try_hold()?;
+        permit.inner = Some(self.throttle().try_enter()?);
+        Ok(permit)
     }
 
     /// Waits for `n` units of the throttle, all at once. With
@@ -132,9 +132,9 @@ impl<T: Queueable, K: ClassKey> ClassHandle<T, K> {
     where
         T: Weighted<Many: TryThrottle>,
     {
-        let hold = self.try_hold()?;
-        let inner = self.throttle().cost(n).try_enter()?;
-        Ok(FairPermit { hold, inner })
+        let mut permit = self.try_hold()?;
+        permit.inner = Some(self.throttle().cost(n).try_enter()?);
+        Ok(permit)
     }
 
     /// Returns this class as a [`Throttle`] whose entries take `n` units each, all at once, for
@@ -177,12 +177,10 @@ impl<T: Queueable, K: ClassKey> ClassHandle<T, K> {
 
     /// Counts a permit, which the throttle has not given yet.
     #[inline]
-    fn try_hold(&self) -> Result<Hold<T, K>, AcquireError> {
-        let mut handle = Arc::clone(&self.0);
-        if QueueClass::try_hold(&mut handle)? {
-            Ok(Hold(handle))
-        } else {
-            Err(AcquireError::new(ErrorKind::NoPermits))
+    fn try_hold(&self) -> Result<FairPermit<T, K>, AcquireError> {
+        match QueueClass::try_hold(Arc::clone(&self.0))? {
+            (handle, true) => Ok(FairPermit::new(handle, None)),
+            (_, false) => Err(AcquireError::new(ErrorKind::NoPermits)),
         }
     }
 }
@@ -216,9 +214,9 @@ impl<T: Queueable, K: ClassKey> Throttle for ClassHandle<T, K> {
 
     #[inline]
     fn enter_now(&self) -> Option<FairPermit<T, K>> {
-        let hold = self.try_hold().ok()?;
-        let inner = self.throttle().enter_now()?;
-        Some(FairPermit { hold, inner })
+        let mut permit = self.try_hold().ok()?;
+        permit.inner = Some(self.throttle().enter_now()?);
+        Some(permit)
     }
 
     fn wakes_outside_locks(&self) -> bool {
@@ -244,9 +242,9 @@ impl<T: Queueable + Weighted, K: ClassKey> Throttle for Cost<ClassHandle<T, K>> 
 
     #[inline]
     fn enter_now(&self) -> Option<FairPermit<T, K>> {
-        let hold = self.throttle.try_hold().ok()?;
-        let inner = self.throttle.throttle().cost(self.cost).enter_now()?;
-        Some(FairPermit { hold, inner })
+        let mut permit = self.throttle.try_hold().ok()?;
+        permit.inner = Some(self.throttle.throttle().cost(self.cost).enter_now()?);
+        Some(permit)
     }
 
     crate::forward!(Throttle, self => self.throttle, except enter, enter_now, enter_as_of);
@@ -280,7 +278,7 @@ impl<T: Queueable + Weighted, K: ClassKey> Weighted for ClassHandle<T, K> {
 
 impl<T: Queueable + Adaptive, K: ClassKey> Adaptive for ClassHandle<T, K> {
     fn learn(&self, permit: &mut FairPermit<T, K>, feedback: Feedback) {
-        self.throttle().learn(&mut permit.inner, feedback);
+        self.throttle().learn(permit, feedback);
     }
 }
 
@@ -288,7 +286,7 @@ impl<T: Queueable + Inspect, K: ClassKey> Inspect for ClassHandle<T, K> {
     const LIMITS: usize = T::LIMITS;
 
     fn inspect(&self, permit: Option<&Self::Permit>, each: &mut dyn FnMut(usize, LimitStatus)) {
-        let inner = permit.map(|permit| &permit.inner);
+        let inner = permit.map(|permit| &**permit);
         self.throttle().inspect(inner, each);
     }
 }

@@ -26,18 +26,26 @@
 //!    throttle says that it does not ([`Throttle::wakes_outside_locks`]), the next waiter is woken, and
 //!    drives when it is polled, unless another call of the queue does so first. So it is with a throttle that wakes inside each poll, which makes a
 //!    task yield.
-//! 7. One call of `drive` serves [`SERVED_AT_ONCE`] waiters at most. Refused ones count too. Then it
+//! 7. While the entrant is the only one in the queue of an `Arc<Semaphore>`, a permit that returns goes to
+//!    the chosen waiter under the lock of the queue, and the entrant stays where it is: the semaphore would
+//!    grant the permit to it, and let it enter again for the next waiter. The lock of the semaphore, under
+//!    which no foreign code runs, is taken inside of that of the queue. If others wait there too, if the
+//!    semaphore is closed or has more permits out than its limit, or if the costs differ, the permit is
+//!    dropped.
+//! 8. One call of `drive` serves [`SERVED_AT_ONCE`] waiters at most. Refused ones count too. Then it
 //!    wakes the next one, as in 6: whichever waiter is polled or leaves first goes on, also one of those
 //!    that were served.
 
+use std::any::Any;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
 use super::class::Class;
 use super::entry::Entry;
-use super::schedule::{Enter, Schedule, WaiterId};
+use super::schedule::{Enter, Given, Schedule, WaiterId};
 use super::{ClassKey, Queueable};
+use crate::concurrency::{OwnedPermit, Semaphore};
 use crate::error::{AcquireError, ErrorKind};
 use crate::panic::contain_panic;
 use crate::sync::{AtomicUsize, Mutex, MutexGuard, SERVED_AT_ONCE, lock};
@@ -81,6 +89,15 @@ impl<T: Throttle, K: Eq> Locked<T, K> {
             .as_ref()
             .is_some_and(|entrant| self.poll_wanted || entrant.cost != self.schedule.next_cost())
     }
+
+    /// Takes what a waiter was given, if it was served and no poll is wanted. Whoever served it has found
+    /// out who goes next.
+    pub(super) fn collect(&mut self, id: WaiterId) -> Option<Given<T>> {
+        if self.poll_wanted {
+            return None;
+        }
+        self.schedule.collect(id)
+    }
 }
 
 /// The future in the throttle's queue. Its memory is reused.
@@ -100,6 +117,18 @@ impl<T: Throttle> Entrant<T> {
     fn leave(&mut self) {
         self.cost = None;
         contain_panic(|| self.enter.set(None));
+    }
+
+    /// Returns whether a permit of a semaphore that returned now would be granted to this entrant, and
+    /// nobody waits behind it.
+    fn is_alone(&self, permit: &T::Permit) -> bool
+    where
+        T: Queueable,
+    {
+        let enter = self.enter.as_ref().as_pin_ref().map(Pin::get_ref);
+        let enter = enter.and_then(|enter| (&**enter as &dyn Any).downcast_ref());
+        let permit: Option<&OwnedPermit> = (permit as &dyn Any).downcast_ref();
+        matches!((permit, enter), (Some(permit), Some(enter)) if permit.is_for_only(enter))
     }
 
     /// Returns the tick at which the chosen waiter joined, or the witness, if it was earlier and still
@@ -244,11 +273,33 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
         polled
     }
 
-    /// Handles the return of a permit of a class with waiters.
-    pub(super) fn released(self: &Arc<Self>, entry: &Entry<K>) {
-        let mut locked = self.lock();
-        locked.schedule.released(entry);
-        self.unlock(locked, WakeList::new());
+    /// Returns whether permits are handed on: only those of a semaphore of this crate, which counts no
+    /// entries. A wrapper may.
+    pub(super) fn hands_on(&self) -> bool {
+        (&self.throttle as &dyn Any).is::<Arc<Semaphore>>()
+    }
+
+    /// Handles the return of a permit by a class, which counts one less already, and has waiters if
+    /// `notice` is set. Returns the permit unless it was handed on.
+    pub(super) fn released(
+        self: &Arc<Self>,
+        entry: &Entry<K>,
+        notice: bool,
+        permit: Option<T::Permit>,
+    ) -> Option<T::Permit> {
+        let (mut locked, mut wakes) = (self.lock(), WakeList::new());
+        if notice {
+            locked.schedule.released(entry);
+        }
+        let kept = match (permit, &locked.entrant) {
+            (Some(permit), Some(entrant)) if self.hands_on() && entrant.is_alone(&permit) => {
+                let cost = entrant.cost.unwrap_or_default();
+                locked.schedule.hand_over(cost, Ok(permit), &mut wakes)
+            }
+            (permit, _) => permit,
+        };
+        self.unlock(locked, wakes);
+        kept
     }
 
     /// Unlocks and wakes, and drives if the waiter that goes next has changed.

@@ -24,6 +24,8 @@ pub(super) struct Entry<K> {
     pub(super) hash: u64,
     pub(super) class: Class,
     word: AtomicU64,
+    /// The word of a class that holds its maximum.
+    full: u64,
     /// The index of the class in the table while it is there, for readers with the lock.
     index: AtomicUsize,
 }
@@ -36,6 +38,7 @@ impl<K> Entry<K> {
             hash,
             class,
             word: AtomicU64::new(DETACHED),
+            full: ONE * u64::from(class.max_concurrency),
             index: AtomicUsize::new(0),
         }
     }
@@ -44,7 +47,7 @@ impl<K> Entry<K> {
     #[inline]
     pub(super) fn try_hold(&self) -> bool {
         let one_more = |word| {
-            let is_free = word & FLAGS == 0 && word / ONE < self.class.max_concurrency.into();
+            let is_free = word & FLAGS == 0 && word < self.full;
             is_free.then_some(word + ONE)
         };
         // Acquire pairs with the release of the previous holder of the class.

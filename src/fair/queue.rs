@@ -22,7 +22,9 @@ use crate::time::Clock;
 /// `Arc<Semaphore>`, an `Arc<RateLimiter>` or a composition. All waiters stand in this queue, and one
 /// entrant of the queue waits in the queue of the throttle. When the throttle admits the entrant, the
 /// permit goes to the waiter that is chosen then, and not to one that was chosen when it came.
-/// Callers that use the throttle directly share it with the entrant, first-in first-out.
+/// Callers that use the throttle directly share it with the entrant, first-in first-out. A permit of
+/// an `Arc<Semaphore>` for which only the entrant waits is handed to the chosen waiter, and does not
+/// become free in between.
 ///
 /// Clones are the same queue.
 ///
@@ -119,7 +121,7 @@ use crate::time::Clock;
 /// # Locks
 ///
 /// A caller that waits, returns a permit of a class with waiters, or looks up a class locks the queue
-/// briefly. Under the lock the queue calls the `Eq` of keys, which must not use the same queue, or
+/// briefly. So does one that returns a permit of an `Arc<Semaphore>` while any waiter could be served. Under the lock the queue calls the `Eq` of keys, which must not use the same queue, or
 /// it deadlocks. It calls no waker, no throttle, no function of [`classes`](Self::classes), and no
 /// `Hash`, `Clone` or `Drop` of a key under the lock.
 ///
@@ -239,7 +241,7 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
             Arc::new(Entry::new(key, hash, class))
         });
         let queue = Arc::clone(&self.0);
-        ClassHandle(Arc::new(QueueClass { queue, entry }))
+        ClassHandle(Arc::new(QueueClass::new(queue, entry)))
     }
 
     /// Returns the throttle.
@@ -374,8 +376,9 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
     /// waited, so that nobody waits for ever. By default priorities are strict.
     ///
     /// A class that can serve [the newest first](Class::adaptive_lifo) does not age: its oldest waiter need
-    /// not be the one that goes, and the class would stay raised for as long as it waits. The queue looks at the time when a caller joins, leaves or is served, and
-    /// when a permit of a class with waiters returns. So where costs differ, a waiter that has become
+    /// not be the one that goes, and the class would stay raised for as long as it waits. The queue looks
+    /// at the time when a caller joins, leaves or is served, and when a permit of a class with waiters
+    /// returns, or any permit of an `Arc<Semaphore>`. So where costs differ, a waiter that has become
     /// the next one may wait for one of these, although the throttle could admit it.
     ///
     /// # Panics

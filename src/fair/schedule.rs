@@ -20,7 +20,6 @@
 //! 6. A class is forgotten only when another one takes its index: of [`LOOKS`] classes that are not in use,
 //!    the one that loses least by that.
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::task::Waker;
@@ -62,7 +61,10 @@ pub(super) struct Schedule<T: Throttle, K> {
     virtual_times: Box<[u128; 256]>,
     eligible: Tournament<Rank>,
     promotions: Tournament<Tick>,
-    given: BTreeMap<u64, Result<T::Permit, AcquireError>>,
+    /// What the waiter that was served last was given, with its number, and what the others were. The
+    /// last one mostly collects it before the next one is served, and the map allocates nothing.
+    last_given: Option<(u64, Given<T>)>,
+    given: BTreeMap<u64, Given<T>>,
     now: Tick,
     /// Whether the order of a class depends on the time.
     adapts: bool,
@@ -72,9 +74,13 @@ pub(super) struct Schedule<T: Throttle, K> {
     contended: Arc<AtomicUsize>,
 }
 
-/// The order of classes: the least one goes first. It is the level, the priority, the held permits per
-/// weight or the virtual start time, the virtual start time, and the number of the oldest waiter.
-type Rank = (Reverse<u8>, u8, u128, u128, u64);
+/// The order of classes: the least one goes first. It is the level, the priority and the held permits per
+/// weight in one number, the virtual start time, and the number of the oldest waiter.
+type Rank = (u128, u128, u64);
+
+/// The bits of the held permits per weight in a rank, below the level and the priority. There is no memory
+/// for as many permits.
+const SHARE: u32 = 112;
 
 /// A class in the table.
 pub(super) struct ClassState<T: Throttle, K> {
@@ -99,6 +105,9 @@ pub(super) struct Waiter<T: Throttle> {
 /// Enters a throttle for a cost, as of a tick of the throttle or as of now.
 pub(super) type Enter<T> = fn(&T, u64, Option<Tick>) -> Waiting<<T as Throttle>::Enter>;
 
+/// What a waiter was given.
+pub(super) type Given<T> = Result<<T as Throttle>::Permit, AcquireError>;
+
 /// The index of the class of a waiter, and the number of the waiter.
 #[derive(Clone, Copy)]
 pub(super) struct WaiterId {
@@ -121,6 +130,7 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
             virtual_times: Box::new([0; 256]),
             eligible: Tournament::new(),
             promotions: Tournament::new(),
+            last_given: None,
             given: BTreeMap::new(),
             now: Tick::default(),
             adapts: false,
@@ -138,7 +148,7 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
     pub(super) fn set_now(&mut self, now: Tick) {
         self.now = self.now.max(now);
         while let Some((due, index)) = self.promotions.first() {
-            if due > self.now {
+            if *due > self.now {
                 return;
             }
             self.rank(index);
@@ -222,7 +232,7 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
             let Some((&number, _)) = oldest.filter(|_| self.is_lifo(class)) else {
                 return Err(full);
             };
-            self.given.insert(number, Err(full));
+            self.give(number, Err(full));
             wakes.push(self.remove(WaiterId { index, number }));
         }
         self.last_number += 1;
@@ -253,7 +263,7 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
     pub(super) fn hand_over(
         &mut self,
         cost: u64,
-        given: Result<T::Permit, AcquireError>,
+        given: Given<T>,
         wakes: &mut WakeList,
     ) -> Option<T::Permit> {
         match self.next() {
@@ -261,7 +271,7 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
                 if given.is_ok() {
                     self.charge(id.index, cost);
                 }
-                self.given.insert(id.number, given);
+                self.give(id.number, given);
                 wakes.push(self.remove(id));
                 None
             }
@@ -270,14 +280,25 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
     }
 
     /// Takes what a waiter was given, if it was served.
-    pub(super) fn collect(&mut self, id: WaiterId) -> Option<Result<T::Permit, AcquireError>> {
-        self.given.remove(&id.number)
+    pub(super) fn collect(&mut self, id: WaiterId) -> Option<Given<T>> {
+        let last = self.last_given.take_if(|(number, _)| *number == id.number);
+        last.map_or_else(|| self.given.remove(&id.number), |(_, given)| Some(given))
+    }
+
+    fn give(&mut self, number: u64, given: Given<T>) {
+        if let Some((number, given)) = self.last_given.replace((number, given)) {
+            self.given.insert(number, given);
+        }
     }
 
     /// Removes a waiter that has not collected anything, and returns its waker.
     pub(super) fn remove(&mut self, id: WaiterId) -> Option<Waker> {
         let waiters = &mut self.classes[id.index].waiters;
-        let waiter = waiters.remove(&id.number)?;
+        let oldest = waiters.first_entry();
+        let waiter = match oldest.filter(|oldest| *oldest.key() == id.number) {
+            Some(oldest) => oldest.remove(),
+            None => waiters.remove(&id.number)?,
+        };
         if waiters.is_empty() {
             // It keeps no memory for waiters that it does not have.
             *waiters = BTreeMap::new();
@@ -333,7 +354,7 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
         let virtual_time = &mut self.virtual_times[usize::from(settings.priority)];
         *virtual_time = class.start.max(*virtual_time);
         // A weight is below 2^32, so a cost is never free.
-        let cost = (u128::from(cost) << FRACTION) / u128::from(settings.weight);
+        let cost = per_weight(u128::from(cost) << FRACTION, settings.weight);
         class.start = class.start.saturating_add(cost);
     }
 
@@ -366,11 +387,11 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
                 }
                 let share = match self.share {
                     // Two different fractions differ by at least 2^-64.
-                    Share::ByConcurrency => (u128::from(held) << 64) / u128::from(weight),
-                    Share::ByCost => class.start,
+                    Share::ByConcurrency => per_weight(u128::from(held) << 64, weight),
+                    Share::ByCost => 0,
                 };
-                let start = class.start;
-                rank = Some((Reverse(level), priority, share, start, number));
+                let levels = u128::from(u16::from_be_bytes([!level, priority])) << SHARE;
+                rank = Some((levels | share.min((1 << SHARE) - 1), class.start, number));
             }
         } else {
             class.entry.set_notice(false);
@@ -382,6 +403,15 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
         if self.contended.load(Ordering::Relaxed) != contended {
             self.contended.store(contended, Ordering::Relaxed);
         }
+    }
+}
+
+/// Divides by a weight. Most weights are 1, and a division of 128 bits takes longer than a choice.
+#[inline]
+fn per_weight(amount: u128, weight: u32) -> u128 {
+    match weight {
+        1 => amount,
+        _ => amount / u128::from(weight),
     }
 }
 

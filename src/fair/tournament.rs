@@ -24,10 +24,10 @@ impl<R: Ord + Copy> Tournament<R> {
     }
 
     /// Returns the least rank and its class.
-    pub(super) fn first(&self) -> Option<(R, usize)> {
+    pub(super) fn first(&self) -> Option<(&R, usize)> {
         let winner = *self.winners.get(1)?;
-        let rank = self.ranks[winner];
-        rank.map(|rank| (rank, winner))
+        let rank = self.ranks[winner].as_ref()?;
+        Some((rank, winner))
     }
 
     pub(super) fn contains(&self, class: usize) -> bool {
@@ -45,27 +45,32 @@ impl<R: Ord + Copy> Tournament<R> {
             self.ranks.resize(count, None);
             let leaves = 0..count;
             self.winners = vec![0; count].into_iter().chain(leaves).collect();
-            (1..count).rev().for_each(|node| self.play(node));
+            for node in (1..count).rev() {
+                self.winners[node] =
+                    self.winner(self.winners[2 * node], self.winners[2 * node + 1]);
+            }
         }
         self.ranks[class] = rank;
-        let mut node = (self.ranks.len() + class) / 2;
-        while node > 0 {
-            let before = self.winners[node];
-            self.play(node);
-            if before != class && before == self.winners[node] {
+        let (mut node, mut winner) = (self.ranks.len() + class, class);
+        while node > 1 {
+            winner = self.winner(winner, self.winners[node ^ 1]);
+            node /= 2;
+            if self.winners[node] != winner {
+                self.winners[node] = winner;
+            } else if winner != class {
                 break;
             }
-            node /= 2;
         }
     }
 
-    fn play(&mut self, node: usize) {
-        let [left, right] = [2 * node, 2 * node + 1].map(|below| self.winners[below]);
-        let right_is_first = match (self.ranks[left], self.ranks[right]) {
-            (Some(left), Some(right)) => right < left,
-            (left, _) => left.is_none(),
-        };
-        self.winners[node] = if right_is_first { right } else { left };
+    /// Returns which of two classes goes first.
+    #[inline]
+    fn winner(&self, one: usize, other: usize) -> usize {
+        match (&self.ranks[one], &self.ranks[other]) {
+            (Some(rank), Some(others)) if others < rank => other,
+            (None, Some(_)) => other,
+            _ => one,
+        }
     }
 }
 
@@ -87,7 +92,7 @@ mod tests {
                 tournament.set(class, rank);
                 naive[class] = rank;
                 let least = naive.iter().flatten().min().copied();
-                prop_assert_eq!(tournament.first(), least.map(|rank| (rank, rank.1)));
+                prop_assert_eq!(tournament.first(), least.as_ref().map(|rank| (rank, rank.1)));
                 prop_assert_eq!(tournament.contains(class), rank.is_some());
             }
         }

@@ -96,16 +96,17 @@ impl WakeList {
     fn wake_some(&mut self) {
         // Where the destructors of a thread run after that of `CALLS`, nothing is put off.
         if CALLS.try_with(|calls| calls.wake(self)).is_err() {
-            self.take().for_each(call);
+            self.take_each(call);
         }
     }
 
     #[inline(always)]
-    fn take(&mut self) -> impl Iterator<Item = Waker> {
+    fn take_each(&mut self, mut each: impl FnMut(Waker)) {
         self.len = 0;
-        let others = self.others.iter_mut().flatten();
-        let others = others.filter_map(Option::take);
-        self.first.take().into_iter().chain(others)
+        self.first.take().into_iter().for_each(&mut each);
+        if let Some(others) = self.others.take() {
+            others.into_iter().flatten().for_each(each);
+        }
     }
 }
 
@@ -114,11 +115,11 @@ impl Calls {
     fn wake(&self, list: &mut WakeList) {
         let depth = self.depth.get();
         if depth >= NESTED {
-            self.later.borrow_mut().extend(list.take());
+            list.take_each(|waker| self.later.borrow_mut().push(waker));
             return;
         }
         self.depth.set(depth + 1);
-        list.take().for_each(call);
+        list.take_each(call);
         if depth == 0 {
             self.call_later();
         }

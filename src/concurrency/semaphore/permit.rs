@@ -4,13 +4,27 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::Semaphore;
-use crate::concurrency::Permit;
+use crate::concurrency::{Acquire, Permit};
 use crate::sync::lock;
 
 /// A [`Permit`] that shares its [`Semaphore`], so it can move into a task.
 #[doc(alias = "OwnedSemaphorePermit")]
 #[doc(alias = "SemaphoreGuardArc")]
 pub type OwnedPermit = Permit<Arc<Semaphore>>;
+
+impl OwnedPermit {
+    /// Returns whether its permits, returned now, would be granted to this waiter, and nobody else waits.
+    pub(crate) fn is_for_only(&self, waiter: &Acquire<Arc<Semaphore>>) -> bool {
+        let (Some(semaphore), Some(id)) = (&waiter.source, &waiter.id) else {
+            return false;
+        };
+        let queues = lock(&semaphore.queues);
+        let state = semaphore.state.load();
+        let fits = waiter.permits as usize == self.count && state.free >= 0 && !state.closed;
+        let is_alone = queues.permits.len() == 1 && queues.permits.cost(id).is_some();
+        Arc::ptr_eq(semaphore, &self.semaphore) && fits && is_alone
+    }
+}
 
 /// Splitting and merging the permits of a [`Semaphore`].
 impl<S: Deref<Target = Semaphore>> Permit<S> {

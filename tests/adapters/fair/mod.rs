@@ -3,6 +3,7 @@
 mod bounds;
 mod documented;
 mod figures;
+mod handed_on;
 mod model;
 mod naive;
 mod overload;
