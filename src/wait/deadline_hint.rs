@@ -18,7 +18,9 @@ use super::Waiting;
 use crate::time::Clock;
 
 thread_local! {
-    static REMAINING: Cell<Option<Duration>> = const { Cell::new(None) };
+    /// Whether what is being polled may read the hint.
+    static IS_VISIBLE: Cell<bool> = const { Cell::new(false) };
+    static REMAINING: Cell<Duration> = const { Cell::new(Duration::ZERO) };
     static CLOCK: Cell<Option<Clock>> = const { Cell::new(None) };
 }
 
@@ -28,29 +30,47 @@ fn replace_clock(clock: Option<Clock>) -> Option<Clock> {
     replaced.ok().flatten()
 }
 
-/// Restores the hint of an outer poll and the clock reported to it, also when the inner poll
-/// panics.
-struct Restore(Option<Duration>, Option<Clock>);
+/// Restores whether the poll around it sees its hint, also when the inner poll panics.
+struct Visibility(bool);
 
-impl Drop for Restore {
-    fn drop(&mut self) {
-        REMAINING.set(self.0);
-        replace_clock(self.1.take());
+impl Visibility {
+    #[inline(always)]
+    fn replace(visible: bool) -> Self {
+        Self(IS_VISIBLE.replace(visible))
     }
 }
 
-/// Polls with this hint, or without one. Also returns the clock that the throttle has reported.
-fn poll_with<R>(hint: Option<Duration>, poll: impl FnOnce() -> R) -> (R, Option<Clock>) {
-    let _restore = Restore(REMAINING.replace(hint), replace_clock(None));
-    (poll(), replace_clock(None))
+impl Drop for Visibility {
+    #[inline(always)]
+    fn drop(&mut self) {
+        IS_VISIBLE.set(self.0);
+    }
+}
+
+/// Restores the hint of an outer poll and the clock reported to it, also when the inner poll
+/// panics.
+struct Restore(Visibility, Duration, Option<Clock>);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        REMAINING.set(self.1);
+        replace_clock(self.2.take());
+    }
 }
 
 /// Polls with a hint, or with the hint of an outer timeout if that is smaller. Also returns the
 /// clock of the throttle that the caller has to wait for, if the throttle has reported one.
 pub(super) fn within<R>(remaining: Duration, poll: impl FnOnce() -> R) -> (R, Option<Clock>) {
-    let outer = REMAINING.get();
+    let outer = remaining_timeout();
     let remaining = outer.map_or(remaining, |outer| outer.min(remaining));
-    let (polled, clock) = poll_with(Some(remaining), poll);
+    let restore = Restore(
+        Visibility::replace(true),
+        REMAINING.replace(remaining),
+        replace_clock(None),
+    );
+    let polled = poll();
+    let clock = replace_clock(None);
+    drop(restore);
     if let Some(clock) = &clock {
         // The outer timeout runs on this clock as well.
         report_clock(clock);
@@ -58,17 +78,12 @@ pub(super) fn within<R>(remaining: Duration, poll: impl FnOnce() -> R) -> (R, Op
     (polled, clock)
 }
 
-/// Returns whether [`remaining_timeout`] returns something at this point.
+/// Polls without a hint. Two stores, and no second copy of the poll, so that a poll that has no hint
+/// is inlined alone.
 #[inline(always)]
-pub(super) fn is_set() -> bool {
-    REMAINING.get().is_some()
-}
-
-/// Polls without a hint. A separate function, so that a poll that has no hint is inlined alone.
-#[cold]
-#[inline(never)]
 pub(crate) fn without_hint<R>(poll: impl FnOnce() -> R) -> R {
-    poll_with(None, poll).0
+    let _restore = Visibility::replace(false);
+    poll()
 }
 
 impl Waiting<()> {
@@ -111,12 +126,12 @@ impl Waiting<()> {
 
 /// The same as [`Waiting::remaining_timeout`].
 pub(crate) fn remaining_timeout() -> Option<Duration> {
-    REMAINING.get()
+    IS_VISIBLE.get().then(|| REMAINING.get())
 }
 
 /// Reports the clock of the throttle, if a timeout polls it.
 pub(crate) fn report_clock(clock: &Clock) {
-    if is_set() {
+    if IS_VISIBLE.get() {
         replace_clock(Some(clock.clone()));
     }
 }
