@@ -49,12 +49,16 @@ impl Drop for Visibility {
 
 /// Restores the hint of an outer poll and the clock reported to it, also when the inner poll
 /// panics.
-struct Restore(Visibility, Duration, Option<Clock>);
+struct Restore {
+    remaining: Duration,
+    clock: Option<Clock>,
+    _visibility: Visibility,
+}
 
 impl Drop for Restore {
     fn drop(&mut self) {
-        REMAINING.set(self.1);
-        replace_clock(self.2.take());
+        REMAINING.set(self.remaining);
+        replace_clock(self.clock.take());
     }
 }
 
@@ -63,11 +67,11 @@ impl Drop for Restore {
 pub(super) fn within<R>(remaining: Duration, poll: impl FnOnce() -> R) -> (R, Option<Clock>) {
     let outer = remaining_timeout();
     let remaining = outer.map_or(remaining, |outer| outer.min(remaining));
-    let restore = Restore(
-        Visibility::replace(true),
-        REMAINING.replace(remaining),
-        replace_clock(None),
-    );
+    let restore = Restore {
+        remaining: REMAINING.replace(remaining),
+        clock: replace_clock(None),
+        _visibility: Visibility::replace(true),
+    };
     let polled = poll();
     let clock = replace_clock(None);
     drop(restore);
