@@ -18,8 +18,10 @@ use super::Waiting;
 use crate::time::Clock;
 
 thread_local! {
-    /// Whether what is being polled may read the hint.
-    static IS_VISIBLE: Cell<bool> = const { Cell::new(false) };
+    /// How many waits are being polled, each inside of the one before.
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+    /// The depth at which the hint can be read.
+    static VISIBLE_AT: Cell<Option<u32>> = const { Cell::new(None) };
     static REMAINING: Cell<Duration> = const { Cell::new(Duration::ZERO) };
     static CLOCK: Cell<Option<Clock>> = const { Cell::new(None) };
 }
@@ -30,20 +32,13 @@ fn replace_clock(clock: Option<Clock>) -> Option<Clock> {
     replaced.ok().flatten()
 }
 
-/// Restores whether the poll around it sees its hint, also when the inner poll panics.
-struct Visibility(bool);
+/// Ends the poll of a wait, also when it panics.
+struct Deeper;
 
-impl Visibility {
-    #[inline(always)]
-    fn replace(visible: bool) -> Self {
-        Self(IS_VISIBLE.replace(visible))
-    }
-}
-
-impl Drop for Visibility {
+impl Drop for Deeper {
     #[inline(always)]
     fn drop(&mut self) {
-        IS_VISIBLE.set(self.0);
+        DEPTH.set(DEPTH.get().wrapping_sub(1));
     }
 }
 
@@ -52,12 +47,13 @@ impl Drop for Visibility {
 struct Restore {
     remaining: Duration,
     clock: Option<Clock>,
-    _visibility: Visibility,
+    visible_at: Option<u32>,
 }
 
 impl Drop for Restore {
     fn drop(&mut self) {
         REMAINING.set(self.remaining);
+        VISIBLE_AT.set(self.visible_at);
         replace_clock(self.clock.take());
     }
 }
@@ -70,7 +66,7 @@ pub(super) fn within<R>(remaining: Duration, poll: impl FnOnce() -> R) -> (R, Op
     let restore = Restore {
         remaining: REMAINING.replace(remaining),
         clock: replace_clock(None),
-        _visibility: Visibility::replace(true),
+        visible_at: VISIBLE_AT.replace(Some(DEPTH.get())),
     };
     let polled = poll();
     let clock = replace_clock(None);
@@ -82,12 +78,17 @@ pub(super) fn within<R>(remaining: Duration, poll: impl FnOnce() -> R) -> (R, Op
     (polled, clock)
 }
 
-/// Polls without a hint. Two stores, and no second copy of the poll, so that a poll that has no hint
-/// is inlined alone.
+/// Polls without a hint. It counts and keeps nothing, so it takes two instructions.
 #[inline(always)]
 pub(crate) fn without_hint<R>(poll: impl FnOnce() -> R) -> R {
-    let _restore = Visibility::replace(false);
+    DEPTH.set(DEPTH.get().wrapping_add(1));
+    let _deeper = Deeper;
     poll()
+}
+
+/// Returns whether [`remaining_timeout`] returns something at this point.
+fn is_visible() -> bool {
+    VISIBLE_AT.get() == Some(DEPTH.get())
 }
 
 impl Waiting<()> {
@@ -130,12 +131,12 @@ impl Waiting<()> {
 
 /// The same as [`Waiting::remaining_timeout`].
 pub(crate) fn remaining_timeout() -> Option<Duration> {
-    IS_VISIBLE.get().then(|| REMAINING.get())
+    is_visible().then(|| REMAINING.get())
 }
 
 /// Reports the clock of the throttle, if a timeout polls it.
 pub(crate) fn report_clock(clock: &Clock) {
-    if IS_VISIBLE.get() {
+    if is_visible() {
         replace_clock(Some(clock.clone()));
     }
 }
