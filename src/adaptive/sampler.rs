@@ -17,6 +17,8 @@
 //! The lock is a leaf. A sample only tries it: a statistic may lose samples, and the owner of a
 //! permit never waits. The number of a window wraps after four billion windows.
 
+use std::num::NonZeroU64;
+
 use super::controller::{Controller, SampleWindow, Target};
 use crate::concurrency::Semaphore;
 use crate::feedback::Feedback;
@@ -25,13 +27,23 @@ use crate::snapshot::Snapshot;
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 use crate::time::{Clock, Tick};
 
-/// A call that is measured.
+/// A call that is measured. An `Option` of it is returned in two registers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Measured {
-    /// The number of the window in which it has a place.
-    window: u32,
-    in_flight: usize,
+    /// The number of the window in which it has a place in the upper half, the number of calls in
+    /// flight in the lower half.
+    place: NonZeroU64,
     began: Tick,
+}
+
+impl Measured {
+    fn window(self) -> u32 {
+        (self.place.get() >> 32) as u32
+    }
+
+    fn in_flight(self) -> usize {
+        self.place.get() as u32 as usize
+    }
 }
 
 pub(super) struct Sampler {
@@ -123,11 +135,11 @@ impl Sampler {
     #[inline(never)]
     fn take_place(&self, semaphore: &Semaphore) -> Option<Measured> {
         let taken = self.change(|seen| (seen as u32 != 0).then(|| seen - 1))?;
-        Some(Measured {
-            window: (taken >> 32) as u32,
-            in_flight: semaphore.in_use(),
-            began: self.clock.now(),
-        })
+        // The call itself is one.
+        let in_flight = u32::try_from(semaphore.in_use()).unwrap_or(u32::MAX).max(1);
+        let place = NonZeroU64::new(taken >> 32 << 32 | u64::from(in_flight))?;
+        let began = self.clock.now();
+        Some(Measured { place, began })
     }
 
     /// Ends a call. If its sample is the last of the window, this runs the controller, and sets the limit of
@@ -136,20 +148,20 @@ impl Sampler {
         let latency = match feedback {
             Feedback::Success => Some(self.clock.now().saturating_since(call.began)),
             Feedback::Overloaded { .. } => None,
-            Feedback::Ignored => return self.give_place(call.window),
+            Feedback::Ignored => return self.give_place(call.window()),
         };
         // No code that can panic runs under the lock, so it is never poisoned.
         let Ok(mut state) = self.state.try_lock() else {
             self.lost.fetch_add(1, Ordering::Relaxed);
-            return self.give_place(call.window);
+            return self.give_place(call.window());
         };
         let number = (self.word.load(Ordering::Relaxed) >> 32) as u32;
-        if number != call.window {
+        if number != call.window() {
             return;
         }
         match latency {
-            Some(latency) => state.window.record(latency, call.in_flight),
-            None => state.window.record_overloaded(call.in_flight),
+            Some(latency) => state.window.record(latency, call.in_flight()),
+            None => state.window.record_overloaded(call.in_flight()),
         }
         if state.window.samples() < state.samples {
             return;

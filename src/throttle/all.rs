@@ -1,6 +1,6 @@
 //! Several throttles as one.
 
-use super::enter_all::{EnterAll, EnterLast, Prepend};
+use super::enter_all::{Begin, EnterAll, EnterLast, Prepend};
 use super::{Inspect, LimitStatus, RollbackGuard, Throttle, TryThrottle};
 use crate::error::AcquireError;
 use crate::wait::Waiting;
@@ -10,7 +10,8 @@ use crate::wait::Waiting;
 ///
 /// The argument is a tuple of up to six throttles: references, `Arc`s or any other type that is a
 /// [`Throttle`]; they may be of different kinds. The permit is a tuple as well, of their permits in
-/// the same order. The result is itself a throttle, so more than six can be nested.
+/// the same order. The result is itself a throttle, so more than six can be nested. When a nested
+/// composition has no room, its parts before the one that has none are entered, undone and entered again.
 ///
 /// # Order
 ///
@@ -241,6 +242,13 @@ macro_rules! parts {
                 )*
                 let part = permit.map(|permit| &permit.$last_index);
                 self.0.$last_index.inspect(part, &mut |_, status| each($last_index, status));
+            }
+        }
+
+        impl<$($part: Throttle,)* $last: Throttle> Begin for All<($($part,)* $last,)> {
+            #[inline(always)]
+            fn begin(self) -> Result<Self::Permit, $wait> {
+                <$wait>::begin(self.0.0, All(($(self.0.$rest,)*)))
             }
         }
 

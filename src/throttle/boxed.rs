@@ -4,7 +4,9 @@ use std::any::Any;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
+
+use pin_project_lite::pin_project;
 
 use super::{Inspect, Throttle};
 use crate::error::AcquireError;
@@ -16,7 +18,7 @@ use crate::wait::{Polled, Waiting};
 ///
 /// Its permit is erased as well, so the item of a pool, for example, cannot be used through it. Calls
 /// can wait for the throttle, or enter it [without a wait](Throttle::enter_now), but a try that says
-/// why it fails cannot be made. Each entry costs two allocations, for its wait and for its permit.
+/// why it fails cannot be made. Each entry costs one allocation, for its wait and then its permit.
 /// Clones share the throttle.
 ///
 /// # Examples
@@ -43,16 +45,15 @@ use crate::wait::{Polled, Waiting};
 pub struct BoxThrottle(Arc<dyn Erased>);
 
 /// The permit of a [`BoxThrottle`]; dropping it returns the permit that is inside.
-#[derive(Debug)]
 #[must_use = "a permit limits nothing once it is dropped: bind it, as in `let _permit = ..`"]
-pub struct BoxPermit(Box<dyn Any + Send>);
+pub struct BoxPermit(Pin<Box<dyn ErasedEntry>>);
 
 trait Erased: Send + Sync {
     fn enter(&self) -> EnterBoxed;
     fn enter_as_of(&self, tick: Tick) -> EnterBoxed;
     fn enter_now(&self) -> Option<BoxPermit>;
     fn tick(&self, permit: Option<&BoxPermit>) -> Option<Tick>;
-    fn rollback(&self, permit: Box<dyn Any + Send>);
+    fn rollback(&self, permit: BoxPermit);
     fn wakes_outside_locks(&self) -> bool;
 }
 
@@ -61,30 +62,36 @@ where
     T: Throttle<Permit: Send, Enter: Send> + Send + Sync + 'static,
 {
     fn enter(&self) -> EnterBoxed {
-        EnterBoxed(Box::pin(Throttle::enter(self).into_inner()))
+        EnterBoxed::new(Throttle::enter(self))
     }
 
     fn enter_as_of(&self, tick: Tick) -> EnterBoxed {
-        EnterBoxed(Box::pin(Throttle::enter_as_of(self, tick).into_inner()))
+        EnterBoxed::new(Throttle::enter_as_of(self, tick))
     }
 
     fn enter_now(&self) -> Option<BoxPermit> {
-        let permit = Throttle::enter_now(self)?;
-        Some(BoxPermit(Box::new(permit)))
+        let permit = Some(Throttle::enter_now(self)?);
+        let wait = None::<T::Enter>;
+        Some(BoxPermit(Box::pin(Entry { wait, permit })))
     }
 
     fn tick(&self, permit: Option<&BoxPermit>) -> Option<Tick> {
         match permit {
             // That of another throttle's type has no tick of this one.
-            Some(permit) => Throttle::tick(self, Some(permit.0.downcast_ref()?)),
+            Some(permit) => {
+                let permit = permit.0.permit().downcast_ref::<Option<T::Permit>>()?;
+                Throttle::tick(self, permit.as_ref())
+            }
             None => Throttle::tick(self, None),
         }
     }
 
-    fn rollback(&self, permit: Box<dyn Any + Send>) {
+    fn rollback(&self, mut permit: BoxPermit) {
         // A permit of another throttle's type can only be dropped.
-        if let Ok(permit) = permit.downcast::<T::Permit>() {
-            Throttle::rollback(self, *permit);
+        let permit = permit.0.as_mut().permit_mut();
+        let permit = permit.downcast_mut::<Option<T::Permit>>();
+        if let Some(permit) = permit.and_then(Option::take) {
+            Throttle::rollback(self, permit);
         }
     }
 
@@ -95,21 +102,61 @@ where
 
 /// The wait for a [`BoxThrottle`].
 #[must_use = "a future does nothing unless it is awaited"]
-pub struct EnterBoxed(Pin<Box<dyn ErasedEnter>>);
+pub struct EnterBoxed(Option<Pin<Box<dyn ErasedEntry>>>);
 
-/// The wait inside the box, of any throttle.
-trait ErasedEnter: Send {
-    fn poll_enter(self: Pin<&mut Self>, context: &mut Context<'_>) -> Polled<BoxPermit>;
+impl EnterBoxed {
+    fn new<P, E>(wait: Waiting<E>) -> Self
+    where
+        P: Send + 'static,
+        E: Future<Output = Result<P, AcquireError>> + Send + 'static,
+    {
+        let (wait, permit) = (Some(wait.into_inner()), None);
+        Self(Some(Box::pin(Entry { wait, permit })))
+    }
 }
 
-impl<P, E> ErasedEnter for E
+pin_project! {
+    /// What is in the box.
+    struct Entry<E, P> {
+        // `None` once the wait has ended.
+        #[pin]
+        wait: Option<E>,
+        // `Some` from then on, until it is rolled back.
+        permit: Option<P>,
+    }
+}
+
+/// An [`Entry`] of any throttle.
+trait ErasedEntry: Send {
+    /// Polls the wait, and keeps its permit.
+    fn poll_entry(self: Pin<&mut Self>, context: &mut Context<'_>) -> Polled<()>;
+
+    /// Returns the permit, in its `Option`.
+    fn permit(&self) -> &dyn Any;
+
+    fn permit_mut(self: Pin<&mut Self>) -> &mut dyn Any;
+}
+
+impl<P, E> ErasedEntry for Entry<E, P>
 where
     P: Send + 'static,
     E: Future<Output = Result<P, AcquireError>> + Send,
 {
-    fn poll_enter(self: Pin<&mut Self>, context: &mut Context<'_>) -> Polled<BoxPermit> {
-        self.poll(context)
-            .map_ok(|permit| BoxPermit(Box::new(permit)))
+    fn poll_entry(self: Pin<&mut Self>, context: &mut Context<'_>) -> Polled<()> {
+        let mut this = self.project();
+        let wait = this.wait.as_mut().as_pin_mut();
+        let permit = ready!(wait.expect("it has no permit yet").poll(context))?;
+        *this.permit = Some(permit);
+        this.wait.set(None);
+        Poll::Ready(Ok(()))
+    }
+
+    fn permit(&self) -> &dyn Any {
+        &self.permit
+    }
+
+    fn permit_mut(self: Pin<&mut Self>) -> &mut dyn Any {
+        self.project().permit
     }
 }
 
@@ -117,7 +164,16 @@ impl Future for EnterBoxed {
     type Output = Result<BoxPermit, AcquireError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        self.0.as_mut().poll_enter(context)
+        let entry = self.0.as_mut().expect("polled again after it was ready");
+        let entered = ready!(entry.as_mut().poll_entry(context));
+        let entry = self.0.take().expect("it was there");
+        Poll::Ready(entered.map(|()| BoxPermit(entry)))
+    }
+}
+
+impl fmt::Debug for BoxPermit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BoxPermit").finish_non_exhaustive()
     }
 }
 
@@ -215,7 +271,7 @@ impl Throttle for BoxThrottle {
     }
 
     fn rollback(&self, permit: BoxPermit) {
-        self.0.rollback(permit.0);
+        self.0.rollback(permit);
     }
 
     fn wakes_outside_locks(&self) -> bool {

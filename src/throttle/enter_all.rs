@@ -3,7 +3,8 @@
 //!
 //! So the rules are written once, for two, and hold for any number:
 //!
-//! 1. The first is entered before the rest is called.
+//! 1. The first is entered before the rest is called. The first poll enters part by part what needs no
+//!    wait; the first part without room is then waited for.
 //! 2. When the rest rejects the caller, or the wait is dropped, the permits so far are rolled back,
 //!    the last first. The wait for the rest is dropped before that.
 //! 3. The index of the part that rejected the caller is counted from the first.
@@ -19,12 +20,20 @@ use pin_project_lite::pin_project;
 
 use super::{RollbackGuard, Throttle};
 use crate::error::AcquireError;
+use crate::wait::Polled;
 
 /// A tuple of permits, before which that of an earlier part can be put.
 pub trait Prepend<P> {
     type Output;
 
     fn prepend(self, first: P) -> Self::Output;
+}
+
+/// A composition that is entered as far as that needs no wait.
+pub trait Begin: Throttle {
+    /// Enters part by part. Returns the wait for the parts from the first that has no room, with the
+    /// permits of those before it.
+    fn begin(self) -> Result<Self::Permit, Self::Enter>;
 }
 
 pin_project! {
@@ -42,6 +51,14 @@ impl<E> EnterLast<E> {
     pub(super) fn new<R>(last: &impl Throttle<Enter = E>, _nothing: R) -> Self {
         let enter = last.enter().into_inner();
         Self { enter }
+    }
+
+    #[inline(always)]
+    pub(super) fn begin<T: Throttle<Enter = E>, R>(last: T, rest: R) -> Result<(T::Permit,), Self> {
+        match last.enter_now() {
+            Some(permit) => Ok((permit,)),
+            None => Err(Self::new(&last, rest)),
+        }
     }
 }
 
@@ -62,6 +79,10 @@ pin_project! {
     #[project = EnterAllProjection]
     #[must_use = "a future does nothing unless it is awaited"]
     pub enum EnterAll<A: Throttle, R: Throttle> {
+        // Before the first poll; and without parts, after the end.
+        Start {
+            parts: Option<(A, R)>,
+        },
         First {
             #[pin]
             enter: A::Enter,
@@ -74,51 +95,86 @@ pin_project! {
             enter: R::Enter,
             first: RollbackGuard<A>,
         },
-        Over,
     }
 }
 
+/// What is entered of a first part and the rest: both, or as far as there is room.
+type Begun<A, R> =
+    Result<<<R as Throttle>::Permit as Prepend<<A as Throttle>::Permit>>::Output, EnterAll<A, R>>;
+
 impl<A: Throttle, R: Throttle> EnterAll<A, R> {
+    const OVER: Self = Self::Start { parts: None };
+
     #[inline(always)]
     pub(super) fn new(first: &A, rest: R) -> Self {
-        Self::First {
-            enter: first.enter().into_inner(),
+        Self::Start {
             parts: Some((first.clone(), rest)),
         }
     }
 }
 
-impl<A: Throttle, R: Throttle<Permit: Prepend<A::Permit>>> Future for EnterAll<A, R> {
-    type Output = Result<<R::Permit as Prepend<A::Permit>>::Output, AcquireError>;
-
+impl<A: Throttle, R: Begin<Permit: Prepend<A::Permit>>> EnterAll<A, R> {
     #[inline(always)]
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+    pub(super) fn begin(first: A, rest: R) -> Begun<A, R> {
+        let Some(permit) = first.enter_now() else {
+            let enter = first.enter().into_inner();
+            let parts = Some((first, rest));
+            return Err(Self::First { enter, parts });
+        };
+        let first = RollbackGuard::new(first, permit);
+        match rest.begin() {
+            Ok(rest) => Ok(rest.prepend(first.disarm())),
+            Err(enter) => Err(Self::Rest { enter, first }),
+        }
+    }
+
+    /// Waits for what had no room. The caller puts the permits together: what the ready path returns is
+    /// then not copied through the memory of this result.
+    #[inline(never)]
+    fn poll_wait(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Polled<(A::Permit, R::Permit)> {
         if let EnterAllProjection::First { enter, parts } = self.as_mut().project() {
             let entered = ready!(enter.poll(context));
             let (first, rest) = parts.take().expect("the rest was not asked yet");
             // Drops the wait before anything else happens.
-            self.set(Self::Over);
+            self.set(Self::OVER);
             let permit = entered.map_err(|error| error.of_part(0))?;
             let first = RollbackGuard::new(first, permit);
-            let enter = rest.enter().into_inner();
-            self.set(Self::Rest { enter, first });
+            match rest.begin() {
+                Ok(rest) => return Poll::Ready(Ok((first.disarm(), rest))),
+                Err(enter) => self.set(Self::Rest { enter, first }),
+            }
         }
         let EnterAllProjection::Rest { enter, first } = self.as_mut().project() else {
             panic!("polled again after it was ready");
         };
         // A rejection drops the stage: first the wait for the rest, then the permit of the first
         // part, which rolls it back.
-        match ready!(enter.poll(context)) {
-            Ok(rest) => {
-                let first = first.take();
-                self.set(Self::Over);
-                Poll::Ready(Ok(rest.prepend(first)))
-            }
-            Err(error) => {
-                self.set(Self::Over);
-                Poll::Ready(Err(error.of_next_part()))
+        let entered = match ready!(enter.poll(context)) {
+            Ok(rest) => Ok((first.take(), rest)),
+            Err(error) => Err(error.of_next_part()),
+        };
+        self.set(Self::OVER);
+        Poll::Ready(entered)
+    }
+}
+
+impl<A: Throttle, R: Begin<Permit: Prepend<A::Permit>>> Future for EnterAll<A, R> {
+    type Output = Result<<R::Permit as Prepend<A::Permit>>::Output, AcquireError>;
+
+    #[inline(always)]
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if let EnterAllProjection::Start { parts } = self.as_mut().project() {
+            let (first, rest) = parts.take().expect("polled again after it was ready");
+            match Self::begin(first, rest) {
+                Ok(permits) => return Poll::Ready(Ok(permits)),
+                Err(wait) => self.set(wait),
             }
         }
+        let polled = self.poll_wait(context);
+        polled.map_ok(|(first, rest)| rest.prepend(first))
     }
 }
 

@@ -18,7 +18,11 @@ use super::Waiting;
 use crate::time::Clock;
 
 thread_local! {
-    static REMAINING: Cell<Option<Duration>> = const { Cell::new(None) };
+    /// How many waits are being polled, each inside of the one before.
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+    /// The depth at which the hint can be read.
+    static VISIBLE_AT: Cell<Option<u32>> = const { Cell::new(None) };
+    static REMAINING: Cell<Duration> = const { Cell::new(Duration::ZERO) };
     static CLOCK: Cell<Option<Clock>> = const { Cell::new(None) };
 }
 
@@ -28,29 +32,45 @@ fn replace_clock(clock: Option<Clock>) -> Option<Clock> {
     replaced.ok().flatten()
 }
 
-/// Restores the hint of an outer poll and the clock reported to it, also when the inner poll
-/// panics.
-struct Restore(Option<Duration>, Option<Clock>);
+/// Ends the poll of a wait, also when it panics.
+struct Deeper;
 
-impl Drop for Restore {
+impl Drop for Deeper {
+    #[inline(always)]
     fn drop(&mut self) {
-        REMAINING.set(self.0);
-        replace_clock(self.1.take());
+        DEPTH.set(DEPTH.get().wrapping_sub(1));
     }
 }
 
-/// Polls with this hint, or without one. Also returns the clock that the throttle has reported.
-fn poll_with<R>(hint: Option<Duration>, poll: impl FnOnce() -> R) -> (R, Option<Clock>) {
-    let _restore = Restore(REMAINING.replace(hint), replace_clock(None));
-    (poll(), replace_clock(None))
+/// Restores the hint of an outer poll and the clock reported to it, also when the inner poll
+/// panics.
+struct Restore {
+    remaining: Duration,
+    clock: Option<Clock>,
+    visible_at: Option<u32>,
+}
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        REMAINING.set(self.remaining);
+        VISIBLE_AT.set(self.visible_at);
+        replace_clock(self.clock.take());
+    }
 }
 
 /// Polls with a hint, or with the hint of an outer timeout if that is smaller. Also returns the
 /// clock of the throttle that the caller has to wait for, if the throttle has reported one.
 pub(super) fn within<R>(remaining: Duration, poll: impl FnOnce() -> R) -> (R, Option<Clock>) {
-    let outer = REMAINING.get();
+    let outer = remaining_timeout();
     let remaining = outer.map_or(remaining, |outer| outer.min(remaining));
-    let (polled, clock) = poll_with(Some(remaining), poll);
+    let restore = Restore {
+        remaining: REMAINING.replace(remaining),
+        clock: replace_clock(None),
+        visible_at: VISIBLE_AT.replace(Some(DEPTH.get())),
+    };
+    let polled = poll();
+    let clock = replace_clock(None);
+    drop(restore);
     if let Some(clock) = &clock {
         // The outer timeout runs on this clock as well.
         report_clock(clock);
@@ -58,17 +78,17 @@ pub(super) fn within<R>(remaining: Duration, poll: impl FnOnce() -> R) -> (R, Op
     (polled, clock)
 }
 
-/// Returns whether [`remaining_timeout`] returns something at this point.
+/// Polls without a hint. It counts and keeps nothing, so it takes two instructions.
 #[inline(always)]
-pub(super) fn is_set() -> bool {
-    REMAINING.get().is_some()
+pub(crate) fn without_hint<R>(poll: impl FnOnce() -> R) -> R {
+    DEPTH.set(DEPTH.get().wrapping_add(1));
+    let _deeper = Deeper;
+    poll()
 }
 
-/// Polls without a hint. A separate function, so that a poll that has no hint is inlined alone.
-#[cold]
-#[inline(never)]
-pub(crate) fn without_hint<R>(poll: impl FnOnce() -> R) -> R {
-    poll_with(None, poll).0
+/// Returns whether [`remaining_timeout`] returns something at this point.
+fn is_visible() -> bool {
+    VISIBLE_AT.get() == Some(DEPTH.get())
 }
 
 impl Waiting<()> {
@@ -111,12 +131,12 @@ impl Waiting<()> {
 
 /// The same as [`Waiting::remaining_timeout`].
 pub(crate) fn remaining_timeout() -> Option<Duration> {
-    REMAINING.get()
+    is_visible().then(|| REMAINING.get())
 }
 
 /// Reports the clock of the throttle, if a timeout polls it.
 pub(crate) fn report_clock(clock: &Clock) {
-    if is_set() {
+    if is_visible() {
         replace_clock(Some(clock.clone()));
     }
 }

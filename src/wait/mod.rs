@@ -251,10 +251,7 @@ impl<F: Future> Future for Waiting<F> {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let future = self.project().future;
         // The caller may itself be polled by a timeout, which does not apply to this wait.
-        if deadline_hint::is_set() {
-            return deadline_hint::without_hint(|| future.poll(context));
-        }
-        future.poll(context)
+        deadline_hint::without_hint(|| future.poll(context))
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! What can be read there, of a part with the name `a` and its permits `a0`, `a1` and so on:
 //! `enter a` and `try a` (it was asked), `in a0` and `refuse a` (what it said), `leave a` (its wait
-//! was dropped before it was over), `undo a0` and `drop a0` (what became of the permit).
+//! was dropped before it was over), `undo a0` and `drop a0` (what became of the permit). Who asks to
+//! enter without a wait, and has no success, leaves nothing.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -46,7 +47,9 @@ pub(crate) enum Script {
     /// Also refuses who does not wait.
     Wait,
     Refuse(ErrorKind),
-    /// When it is asked to make a wait, or to enter at once.
+    /// When it is asked to enter without a wait.
+    PanicWhenTried,
+    /// When it is asked to make a wait.
     PanicWhenAsked,
     PanicWhenPolled,
 }
@@ -121,7 +124,10 @@ impl Throttle for Scripted {
     }
 
     fn enter_now(&self) -> Option<ScriptedPermit> {
-        self.try_enter().ok()
+        match self.script() {
+            Script::Admit | Script::PanicWhenTried => self.try_enter().ok(),
+            _ => None,
+        }
     }
 
     fn rollback(&self, mut permit: ScriptedPermit) {
@@ -138,7 +144,7 @@ impl TryThrottle for Scripted {
             Script::Admit => Ok(self.admit()),
             Script::Wait => Err(self.refuse(ErrorKind::NoPermits)),
             Script::Refuse(kind) => Err(self.refuse(kind)),
-            Script::PanicWhenAsked | Script::PanicWhenPolled => panic!("on purpose"),
+            _ => panic!("on purpose"),
         }
     }
 }
@@ -162,7 +168,7 @@ impl Future for ScriptedEnter {
             }
             Script::Admit => Ok(self.of.admit()),
             Script::Refuse(kind) => Err(self.of.refuse(kind)),
-            Script::PanicWhenAsked | Script::PanicWhenPolled => panic!("on purpose"),
+            _ => panic!("on purpose"),
         };
         self.over = true;
         Poll::Ready(answer)

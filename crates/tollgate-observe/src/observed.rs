@@ -197,7 +197,8 @@ impl<T: Throttle, O: Observer + Clone> Observed<T, O> {
     fn observe<F>(&self, enter: F, place: Place) -> Waiting<EnterObserved<F, O>> {
         Waiting::new(EnterObserved {
             enter,
-            entry: Some((self.observer.clone(), self.clock.clone())),
+            observer: Some(self.observer.clone()),
+            clock: self.clock.clone(),
             place,
             since: None,
         })
@@ -317,20 +318,30 @@ pin_project! {
         #[pin]
         enter: F,
         // `None` after completion.
-        entry: Option<(O, Clock)>,
+        observer: Option<O>,
+        clock: Clock,
         place: Place,
         // `Some` once a poll had to wait, and until the report.
         since: Option<Tick>,
     }
 
     impl<F, O: Observer> PinnedDrop for EnterObserved<F, O> {
+        #[inline]
         fn drop(this: Pin<&mut Self>) {
             let this = this.project();
-            if let (Some((observer, clock)), Some(since)) = (this.entry, this.since.take()) {
-                let waited = clock.now().saturating_since(since);
-                contain_panic(|| observer.abandoned(this.place, waited));
+            if let Some(since) = *this.since {
+                abandoned(this.observer, this.clock, this.place, since);
             }
         }
+    }
+}
+
+/// Reports a wait that is dropped.
+#[inline(never)]
+fn abandoned<O: Observer>(observer: &mut Option<O>, clock: &Clock, place: Place, since: Tick) {
+    if let Some(observer) = observer {
+        let waited = clock.now().saturating_since(since);
+        contain_panic(|| observer.abandoned(place, waited));
     }
 }
 
@@ -346,15 +357,13 @@ where
         let this = self.project();
         let polled = this.enter.poll(context);
         let Poll::Ready(entered) = polled else {
-            if let (Some((_, clock)), None) = (&this.entry, &this.since) {
-                *this.since = Some(clock.now());
-            }
+            this.since.get_or_insert_with(|| this.clock.now());
             return Poll::Pending;
         };
-        let entry = this.entry.take();
-        let (observer, clock) = entry.expect("polled again after it was ready");
+        let observer = this.observer.take();
+        let observer = observer.expect("polled again after it was ready");
         let since = this.since.take();
-        let waited = since.map(|since| clock.now().saturating_since(since));
+        let waited = since.map(|since| this.clock.now().saturating_since(since));
         Poll::Ready(report(entered, observer, this.place, waited))
     }
 }

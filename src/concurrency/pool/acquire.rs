@@ -21,9 +21,9 @@ use crate::wait::{BoxFuture, Polled};
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Acquire<S: Deref<Target = Pool<T>>, T> {
     queued: AcquirePlace<S>,
-    /// The future that makes an item, and then the permit that the item is for. The future is
-    /// dropped before the permit returns the place.
-    making: Option<(BoxFuture<'static, T>, Permit<S, T>)>,
+    /// The future that makes an item, until it is made, and then the permit that the item is for. The
+    /// future is dropped before the permit returns the place.
+    making: Option<(Option<BoxFuture<'static, T>>, Permit<S, T>)>,
 }
 
 impl<S: Deref<Target = Pool<T>>, T> Acquire<S, T> {
@@ -36,29 +36,40 @@ impl<S: Deref<Target = Pool<T>>, T> Acquire<S, T> {
     }
 
     /// Checks an idle item or makes one, or starts to, for a place that has none.
+    ///
+    /// It leaves the permit in `making`: what the ready path returns is then not copied through the
+    /// memory of this result.
     #[inline(never)]
-    fn make(&mut self, place: Permit<S, T>, context: &mut Context<'_>) -> Polled<Permit<S, T>> {
-        let Some(Make::Later { make, checks }) = &place.pool().make else {
-            return Poll::Ready(place.made_now());
-        };
-        match place.pool().take_idle() {
-            Some(item) if !checks => Poll::Ready(Ok(place.with(item))),
-            idle => {
-                self.making = Some((make(idle), place));
-                self.poll_making(context)
+    fn make(&mut self, place: Permit<S, T>, context: &mut Context<'_>) -> Polled<()> {
+        let pool = place.pool();
+        let future = match &pool.make {
+            Some(Make::Later { make, checks }) => match pool.take_idle() {
+                Some(item) if !checks => return self.made(place, Ok(item)),
+                idle => make(idle),
+            },
+            _ => {
+                let item = pool.idle_or_made();
+                return self.made(place, item);
             }
-        }
+        };
+        self.making = Some((Some(future), place));
+        self.poll_making(context)
     }
 
-    fn poll_making(&mut self, context: &mut Context<'_>) -> Polled<Permit<S, T>> {
-        let mut making = self.making.take().expect("it is making an item");
-        let Poll::Ready(made) = making.0.as_mut().poll(context) else {
-            self.making = Some(making);
+    fn poll_making(&mut self, context: &mut Context<'_>) -> Polled<()> {
+        let (future, place) = self.making.take().expect("it is making an item");
+        let mut future = future.expect("it is not made yet");
+        let Poll::Ready(item) = future.as_mut().poll(context) else {
+            self.making = Some((Some(future), place));
             return Poll::Pending;
         };
-        let (future, place) = making;
         drop(future);
-        Poll::Ready(made.map(|item| place.with(item)))
+        self.made(place, item)
+    }
+
+    fn made(&mut self, place: Permit<S, T>, item: Result<T, AcquireError>) -> Polled<()> {
+        self.making = Some((None, place.with(item?)));
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -68,12 +79,15 @@ impl<S: Deref<Target = Pool<T>>, T> Future for Acquire<S, T> {
     #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         if self.making.is_some() {
-            return self.poll_making(context);
+            ready!(self.poll_making(context))?;
+        } else {
+            match ready!(self.queued.poll_take(context))? {
+                (pool, Some(item)) => return Poll::Ready(Ok(Permit::new(pool, Some(item)))),
+                (pool, None) => ready!(self.make(Permit::new(pool, None), context))?,
+            }
         }
-        match ready!(self.queued.poll_take(context))? {
-            (pool, Some(item)) => Poll::Ready(Ok(Permit::new(pool, Some(item)))),
-            (pool, None) => self.make(Permit::new(pool, None), context),
-        }
+        let (_, permit) = self.making.take().expect("it was made");
+        Poll::Ready(Ok(permit))
     }
 }
 

@@ -13,6 +13,7 @@ mod state;
 use std::collections::VecDeque;
 use std::error::Error;
 use std::fmt;
+use std::mem;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::thread;
@@ -649,6 +650,25 @@ impl<T> Pool<T> {
             }
             drop_all([item]);
         }
+    }
+
+    /// Returns an idle item that needs no check, or makes one, if that requires no waiting.
+    fn idle_or_made(&self) -> Result<T, AcquireError> {
+        let item = match &self.make {
+            Some(Make::Later { checks: true, .. }) => None,
+            Some(Make::Now(make)) => self.take_idle().or_else(|| Some(make())),
+            _ => self.take_idle(),
+        };
+        item.ok_or_else(|| AcquireError::new(ErrorKind::NoPermits))
+    }
+
+    /// Does the same for a place, which it returns if that fails.
+    #[inline(never)]
+    fn made_now(&self) -> Result<T, AcquireError> {
+        let place = Permit::new(self, None);
+        let item = self.idle_or_made()?;
+        mem::forget(place);
+        Ok(item)
     }
 
     /// Returns the item if it can be used again; otherwise drops it.

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-use super::{Make, Pool};
-use crate::error::{AcquireError, ErrorKind};
+use super::Pool;
+use crate::error::AcquireError;
 use crate::sync::lock;
 
 /// An item of a [`Pool`], which is returned on drop. `S` derefs to the pool: it is a reference, or
@@ -31,29 +31,17 @@ impl<S: Deref<Target = Pool<T>>, T> Permit<S, T> {
     #[inline]
     pub(in crate::concurrency) fn try_new(pool: S) -> Result<Self, AcquireError> {
         let found = lock(&pool.state).try_take();
-        match found {
-            Ok(Some(item)) => Ok(Self::new(pool, Some(item))),
-            Ok(None) => Self::new(pool, None).made_now(),
-            Err(kind) => Err(AcquireError::new(kind)),
-        }
+        let item = match found.map_err(AcquireError::new)? {
+            Some(item) => item,
+            None => pool.made_now()?,
+        };
+        Ok(Self::new(pool, Some(item)))
     }
 
     /// Adds the item that was made for it.
     pub(super) fn with(mut self, item: T) -> Self {
         self.item = Some(item);
         self
-    }
-
-    /// Adds an idle item that needs no check, or makes one, if that requires no waiting.
-    #[inline(never)]
-    pub(super) fn made_now(self) -> Result<Self, AcquireError> {
-        let item = match &self.pool.make {
-            Some(Make::Later { checks: true, .. }) => None,
-            Some(Make::Now(make)) => self.pool.take_idle().or_else(|| Some(make())),
-            _ => self.pool.take_idle(),
-        };
-        let item = item.ok_or_else(|| AcquireError::new(ErrorKind::NoPermits))?;
-        Ok(self.with(item))
     }
 
     /// Drops the item instead of returning it. If the pool can make items, the next caller makes

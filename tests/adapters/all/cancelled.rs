@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tollgate::{ErrorKind, Semaphore, all};
 
-use super::given_back::{each_part, undone};
+use super::given_back::each_part;
 use super::shapes::NAMES;
 use crate::support::scripted::Script;
 use crate::support::{Waiter, assert_at_rest, kind};
@@ -82,7 +82,7 @@ fn parts_are_undone_when_the_wait_is_over_and_not_when_it_is_dropped() {
         token.cancel();
         assert_eq!(waiter.refused(), ErrorKind::Cancelled);
         let mut expected = vec![format!("leave {}", NAMES[part])];
-        expected.extend(undone(part));
+        expected.extend(shape.begun(part).undone);
         assert_eq!(shape.log.take(), expected, "{}", shape.description);
         drop(waiter);
         assert!(shape.log.take().is_empty(), "{}", shape.description);

@@ -26,6 +26,14 @@ pub(super) struct Shape {
 /// The names of the parts.
 pub(super) const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
+/// What happens when a wait is polled for the first time.
+pub(super) struct Begun {
+    /// What is in the log.
+    pub(super) events: Vec<String>,
+    /// What is added when all that has been entered is undone.
+    pub(super) undone: Vec<String>,
+}
+
 trait Flattened {
     fn enter(&self) -> Pin<Box<dyn Future<Output = Entered>>>;
     fn try_enter(&self) -> Entered;
@@ -59,6 +67,52 @@ impl Shape {
             log,
             outermost,
             inner,
+        }
+    }
+
+    /// What the first poll does when this part has to be waited for, and those before it need no wait.
+    ///
+    /// Each part that needs no wait is entered without one. A composition inside of another that
+    /// needs a wait is first entered as far as there is room, which is undone; then it is waited for,
+    /// and does as the outer one.
+    pub(super) fn begun(&self, part: usize) -> Begun {
+        let mut events = Vec::new();
+        let mut numbers = [0; NAMES.len()];
+        // The compositions around the part, each as its first part; the outermost is not tried.
+        let letter = NAMES[part].chars().next().expect("it has a name");
+        let mut around: Vec<usize> = Vec::new();
+        let mut next = 0;
+        for character in self.description.chars() {
+            match character {
+                '(' => around.push(next),
+                ')' => drop(around.pop()),
+                _ if character == letter => break,
+                'a'..='f' => next += 1,
+                _ => {}
+            }
+        }
+        let mut begun = 0;
+        for first in around.into_iter().skip(1).chain([part]) {
+            for entered in begun..first {
+                let (name, number) = (NAMES[entered], numbers[entered]);
+                events.extend([format!("try {name}"), format!("in {name}{number}")]);
+            }
+            begun = first;
+            for tried in first..part {
+                let (name, number) = (NAMES[tried], numbers[tried]);
+                events.extend([format!("try {name}"), format!("in {name}{number}")]);
+            }
+            for tried in (first..part).rev() {
+                events.push(format!("undo {}{}", NAMES[tried], numbers[tried]));
+                numbers[tried] += 1;
+            }
+        }
+        events.push(format!("enter {}", NAMES[part]));
+        let entered = (0..part).rev();
+        let undone = entered.map(|entered| format!("undo {}{}", NAMES[entered], numbers[entered]));
+        Begun {
+            events,
+            undone: undone.collect(),
         }
     }
 

@@ -79,7 +79,7 @@ fn in_a_composition_and_around_one() {
         BoxThrottle::new(all((b, c.clone()))),
     )));
     inside.rollback(Waiter::new(inside.enter()).granted());
-    let entered = ["enter a", "in a0", "enter b", "in b0", "enter c", "in c0"];
+    let entered = ["try a", "in a0", "try b", "in b0", "try c", "in c0"];
     let events = log.take();
     assert_eq!(events[..6], entered);
     assert_eq!(events[6..], ["undo c0", "undo b0", "undo a0"]);
@@ -93,7 +93,7 @@ fn in_a_composition_and_around_one() {
     let events = log.take();
     assert_eq!(
         events[events.len() - 3..],
-        ["refuse c", "undo b1", "undo a1"]
+        ["refuse c", "undo b2", "undo a1"]
     );
 }
 
