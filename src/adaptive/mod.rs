@@ -20,7 +20,7 @@ mod sampler;
 mod semaphore;
 mod throttle;
 
-pub use self::controller::{Aimd, Controller, Gradient, SampleWindow, Target};
+pub use self::controller::{Aimd, Controller, Gradient, Progress, SampleWindow, Target};
 pub use self::rate::{AdaptiveRate, RatePermit, RateSnapshot};
 pub use self::sampler::AdaptiveSnapshot;
 pub use self::semaphore::{AdaptivePermit, AdaptiveSemaphore};

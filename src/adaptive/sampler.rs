@@ -13,13 +13,16 @@
 //! 4. The thread that adds the last sample takes the controller out of the state and runs it
 //!    without the lock, because a controller is foreign code. Until the controller is back, the
 //!    window has no places, so no other thread can end it.
+//! 5. After every eighth sample the controller is asked, likewise without the lock, whether the window
+//!    [ends early](Controller::ends_early). A window that has all its samples meanwhile ends as soon as the
+//!    controller is back, and takes no more.
 //!
 //! The lock is a leaf. A sample only tries it: a statistic may lose samples, and the owner of a
 //! permit never waits. The number of a window wraps after four billion windows.
 
 use std::num::NonZeroU64;
 
-use super::controller::{Controller, SampleWindow, Target};
+use super::controller::{Controller, Progress, SampleWindow, Target};
 use crate::concurrency::Semaphore;
 use crate::feedback::Feedback;
 use crate::panic::contain_panic;
@@ -67,6 +70,16 @@ struct State {
     controller: Option<Box<dyn Controller>>,
     windows: u64,
     rejected_targets: u64,
+}
+
+/// The controller is asked after so many samples, and again after as many more, whether the window ends.
+const ASKED_AFTER: u32 = 4;
+
+impl State {
+    /// Returns whether the window has all its samples.
+    fn is_full(&self) -> bool {
+        self.window.samples() >= self.samples
+    }
 }
 
 impl Sampler {
@@ -156,20 +169,36 @@ impl Sampler {
             return self.give_place(call.window());
         };
         let number = (self.word.load(Ordering::Relaxed) >> 32) as u32;
-        if number != call.window() {
+        if number != call.window() || state.is_full() {
             return;
         }
         match latency {
             Some(latency) => state.window.record(latency, call.in_flight()),
             None => state.window.record_overloaded(call.in_flight()),
         }
-        if state.window.samples() < state.samples {
+        if !state.is_full() && !state.window.samples().is_multiple_of(ASKED_AFTER) {
             return;
         }
-        // It is there while the window has places.
-        let Some(controller) = state.controller.take() else {
+        // Another thread may be asking it.
+        let Some(mut controller) = state.controller.take() else {
             return;
         };
+        state.window.end_at(self.clock.wall());
+        if !state.is_full() {
+            let window = state.window;
+            drop(state);
+            let progress = contain_panic(|| controller.progress(&window));
+            state = lock(&self.state);
+            if progress == Some(Progress::Discard) {
+                let discarded = state.window.samples();
+                state.window = SampleWindow::new(window.limit());
+                self.change(|seen| Some(seen + u64::from(discarded)));
+            }
+            if progress != Some(Progress::End) && !state.is_full() {
+                state.controller = Some(controller);
+                return;
+            }
+        }
         // The window ends: samples of its other calls come too late, and no call takes a place.
         let next = number.wrapping_add(1);
         self.word.swap(u64::from(next) << 32, Ordering::Relaxed);

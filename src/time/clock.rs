@@ -16,6 +16,7 @@
 use std::fmt;
 use std::sync::Arc;
 use std::task::Waker;
+use std::time::{Duration, SystemTime};
 
 use super::entries::Key;
 use super::manual::{self, ManualClock};
@@ -270,6 +271,15 @@ impl Clock {
             Kind::Runtime => runtime::now(),
             Kind::Home(home) => home.now(),
             Kind::Manual(manual) => manual.now(),
+        }
+    }
+
+    /// Returns the time by which different machines can agree: since the Unix epoch on the system clock,
+    /// and since the epoch of the clock on others.
+    pub(crate) fn wall(&self) -> Duration {
+        match self.0 {
+            Kind::System => SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default(),
+            _ => Duration::from_nanos(self.now().as_nanos()),
         }
     }
 

@@ -1,18 +1,24 @@
 //! [`Gradient`]: the limit from the ratio of a latency without a queue to the latency now.
 //!
-//! 1. A latency is the mean of the binary logarithms of a window: one more is twice as long.
+//! 1. A latency is the mean of the binary logarithms of a window: one more is twice as long. The calls
+//!    that end first in a window are dropped, since the short ones are too many among them.
 //! 2. The baseline is a latency at a level at which the other side did not queue. Every latency is an
 //!    upper bound for it, because latencies grow with concurrency.
 //! 3. Two levels tell a queue from slow work: over a queue, half of the calls take half of the time
 //!    (elasticity 0); without one they take the same time (elasticity 1).
 //! 4. While a probe is under way the limit is not adjusted. A probe ends with the limit that its
 //!    first level implies, so a probe that was misled costs a window and not the limit.
-//! 5. The limit never stays below a level at which there was no queue: either the limit is in use
+//! 5. With several clients before one server, half of one limit empties no queue. So all clients probe at
+//!    once, on multiples of a period of the wall clock, and no measurement moves the baseline by more than
+//!    [`MOVE`], unless calls have become more than twice as slow or as fast.
+//! 6. The limit never stays below a level at which there was no queue: either the limit is in use
 //!    and grows, or it has come to half of a higher level without a gain, which corrects the baseline.
 
 use std::f64::consts::SQRT_2;
+use std::mem;
+use std::time::Duration;
 
-use super::{Controller, SampleWindow, Target, positive, target};
+use super::{Controller, Progress, SampleWindow, Target, positive};
 
 /// Multiplies the limit by the ratio of the latency without a queue to the latency now, and measures
 /// the latency without a queue again and again, at half of the limit. The default.
@@ -21,29 +27,37 @@ use super::{Controller, SampleWindow, Target, positive, target};
 /// of Netflix's [concurrency-limits]. What is different is where the baseline comes from: it is
 /// neither a remembered minimum, which drifts, nor measured at a limit of 3, which refuses traffic.
 ///
-/// - A window has `max(96, 2·L)` samples. `r` is their mean logarithm, so a heavy tail does not
-///   dominate, and differences count if they exceed three standard errors.
-/// - A window that used less than 0.8 of the limit leaves the limit alone. One that used at most
-///   half measures the baseline `b` for free.
-/// - Otherwise `g = clamp(headroom·2^(b − r), 0.5, 1.5)`, and the limit goes a third of the way to
-///   `L·g + 0.3·√L`; all of it if there is no sign of a queue, which is `r ≤ b`.
-/// - After `max(4096, 64·L)` samples a window at half of the limit probes the baseline. If the
-///   latency fell with the limit, both levels had a queue, and the probe goes on at half of
-///   that. Each probe that confirms the baseline doubles the time to the next one, up to 4 times.
+/// - A window has `max(96, 2·L)` samples, after the first `L` calls that end. `r` is their mean
+///   logarithm, so a heavy tail does not dominate, and differences count if they exceed three standard
+///   errors. While the limit grows a window has `max(48, L)` samples.
+/// - `g = clamp(headroom·2^(b − r), 0.5, 1.25)`, and the limit goes a third of the way to
+///   `L·g + 0.45·√L`; all of it if there is no sign of a queue, which is `r ≤ b`. Two such windows, or
+///   one that is clearly below `b`, let the limit grow by half, again and again, until a queue is seen.
+/// - A limit of which less than 0.8 is used does not grow. It shrinks as others do, and a window that
+///   used at most half of it measures the baseline `b` for free.
+/// - About every 2,048 samples, later if that confirms the baseline, a window at half of the limit probes
+///   it. If the latency fell with the limit, both levels had a queue, and the probe goes on at half of
+///   that. **Probes begin at multiples of 10 seconds, or of 20, 40 and so on, of the machine's clock**, so
+///   that all clients of a server probe at once; their clocks may differ by half a second. A measurement
+///   moves the baseline by 27 % at most.
 /// - A limit that has come to half of what it was is a probe as well: if that did not make the calls
 ///   any faster, they take longer by themselves, and `r` measures the baseline.
-/// - A window with more than a tenth of its calls overloaded takes a fifth of the limit instead.
+/// - If calls take more than six times as long as the baseline, the window ends early, and two lower limits, with
+///   24 samples each, tell a queue from slower work.
+/// - If more than 3 % of a window are overloaded, the limit goes back to the last one without that, or to
+///   0.9 of itself, and stays below for eight windows. If more than 90 % are, the limit loses a fifth.
 ///
-/// - Good at: service times, capacities and laws that are not known and change. In most rows of the
-///   simulation of this repository, the median of five seeds is 94 % or more of the goodput of the
-///   best fixed limit, at a queue that is barely noticed. It is no floor: single seeds have less.
-/// - Bad at: a server that wastes work as soon as it has too much (83 to 95 %), one that refuses
-///   what is above its capacity (89 % in the worst phase), and a first-in first-out queue of
-///   clients that are at their deadline when they are served (46 %). From a start of 200 at ten
-///   workers, it takes about a second to be near the best limit, but 20 s at a server that wastes
-///   work; from a start of 1, 5 s. The probes cost one to two percent of the goodput. Latencies must be
-///   those of the other side: calls that are cut short by a timeout should end as overloaded or
+/// - Good at: service times, capacities and laws that are not known and change, and several clients before one
+///   server: in the simulation of this repository, 5 to 20 clients at 1.5 times a server's capacity have
+///   99 % of the goodput of the best fixed limits. It is no floor: single seeds of single clients have less.
+/// - Bad at: a server that wastes work as soon as it has too much, calls that become slower by a factor
+///   below two (a minute at nine tenths of the goodput), and a first-in first-out queue of clients that are at their
+///   deadline when they are served. The probes cost one to two percent of the goodput. Latencies must
+///   be those of the other side: calls that are cut short by a timeout should end as overloaded or
 ///   ignored.
+///
+/// It begins at 20, which is for you to [change](Self::initial_limit): a start of 1 finds a limit of 60 in
+/// two seconds, if calls take 20 ms, and a start of 1000 one of 10 in one.
 ///
 /// [filter]: https://www.envoyproxy.io/docs/envoy/latest/configuration/http/http_filters/adaptive_concurrency_filter
 /// [concurrency-limits]: https://github.com/Netflix/concurrency-limits
@@ -60,9 +74,11 @@ use super::{Controller, SampleWindow, Target, positive, target};
 ///     window.record(Duration::from_millis(milliseconds), in_flight);
 ///     controller.update(&window).limit
 /// };
-/// assert_eq!(update(20.0, 10, 10), 20.0); // half of the limit is used: the baseline is 10 ms
-/// assert!(update(20.0, 10, 20) > 20.0); // no queue: more
+/// assert_eq!(update(20.0, 10, 20), 20.0); // the first few calls
+/// assert_eq!(update(20.0, 10, 20), 10.0); // a probe, at half of the limit
+/// assert_eq!(update(10.0, 10, 10), 20.0); // as long as before: the baseline is 10 ms
 /// assert!(update(20.0, 30, 20) < 20.0); // a queue: less
+/// assert!(update(20.0, 10, 20) > 20.0); // no queue: more
 /// ```
 #[derive(Clone, Debug)]
 pub struct Gradient {
@@ -71,10 +87,24 @@ pub struct Gradient {
     probe_after: u64,
     /// The mean log2 of the latency without a queue.
     baseline: Option<f64>,
-    /// The samples since the baseline was measured.
-    samples: u64,
+    /// Whether the baseline is that of the first few calls, before any levels were compared.
+    is_guess: bool,
     /// The measurements in a row that did not differ from it significantly.
     confirmed: i32,
+    /// The limit at which a queue was last seen. Far below it the limit grows faster.
+    queued_at: f64,
+    /// The windows in a row without a sign of a queue.
+    calm: u32,
+    /// The last limit at which no calls were refused.
+    accepted: f64,
+    /// The highest limit since calls were refused, and the windows for which it holds.
+    ceiling: (f64, u32),
+    /// The last level that was measured by a whole window.
+    last: Option<Level>,
+    /// When the last window ended.
+    ended: Duration,
+    /// Whether the calls that ended first in this window have been dropped.
+    is_warm: bool,
     state: State,
 }
 
@@ -82,8 +112,14 @@ pub struct Gradient {
 enum State {
     /// The highest level since the baseline was measured.
     Steady(Option<Level>),
-    /// The level at which the probe began, and the last one that had a queue.
+    /// The limit grows until there is a queue.
+    Growing,
+    /// The limit halves until latencies no longer fall. `first` is the level at which this began, and
+    /// `last` the one before.
     Probing { first: Level, last: Level },
+    /// The limit falls after a jump of the latency, until two levels tell why. The level at which a jump is
+    /// seen is of two servers, so `last` is `None` at first.
+    Jumped { before: f64, last: Option<Level> },
 }
 
 /// What a window says of a limit.
@@ -93,11 +129,27 @@ struct Level {
     in_flight: f64,
     /// The mean log2.
     latency: f64,
+    /// Three standard errors of it.
+    error: f64,
+    /// Calls per second, by Little's law.
+    rate: f64,
 }
+
+/// The first few calls, whose latency is the baseline until levels have been compared.
+const FIRST: u32 = 16;
+
+/// The least number of samples with which a window ends early.
+const LEAST: u32 = 12;
 
 /// A mean of fewer samples is too noisy: with exponential service times the standard error of this
 /// many is 13 %.
 const SAMPLES: u32 = 96;
+
+/// The samples of a window while the limit grows, or is far below one at which there was a queue.
+const GROWING: u32 = 48;
+
+/// The samples of a window after a jump, when each window costs.
+const JUMPED: u32 = 24;
 
 /// The part of the limit that must be in use for its latency to say something about the limit.
 const USED: f64 = 0.8;
@@ -109,7 +161,7 @@ const STEP: f64 = 1.0 / 3.0;
 
 /// The calls that the server's queue may have, in units of √L, beyond those that the headroom
 /// allows: random arrivals and departures differ by about √L, and a server without a queue idles.
-const QUEUE: f64 = 0.3;
+const QUEUE: f64 = 0.45;
 
 /// A limit has less than this elasticity if calls take longer in proportion to the limit, with
 /// noise. A limit just above the capacity, whose half is far below it, has about 0.7.
@@ -126,22 +178,53 @@ const DOWNWARD: f64 = 0.4;
 /// significantly. The first few are averaged.
 const BLEND: f64 = 0.25;
 
-/// A probe of 2·L samples at half of the limit loses L answers, so one in 64·L samples loses under
-/// 2 %. Confirmed baselines are probed after up to 2² times as many.
-const PROBE_AFTER: u64 = 4096;
-const PROBE_AFTER_PER_LIMIT: f64 = 64.0;
+/// The most by which a measurement moves the baseline. With several clients before one server, more
+/// takes the queue of the others for slower work, and the limits of all grow without end.
+const MOVE: f64 = 0.35;
+
+/// A latency that differs from the baseline by more than a factor of two is of another server.
+const CHANGED: f64 = 1.0;
+
+/// A latency that exceeds the baseline by this has jumped. A queue of a limit that grew by half is less.
+const JUMP: f64 = 2.6;
+
+/// A latency that exceeds the baseline by less is no queue.
+const NOISE: f64 = 0.25;
+
+/// Probes begin at multiples of so many seconds, or of its doubles.
+const PERIOD: f64 = 10.0;
+
+/// A probe at half of the limit takes 2·L samples and loses L answers, so one in 32·L samples loses 3 %.
+/// Confirmed baselines are probed after up to 2² times as many.
+const PROBE_AFTER: u64 = 2048;
+const PROBE_AFTER_PER_LIMIT: f64 = 32.0;
 const MOST_DOUBLINGS: i32 = 2;
 
+/// More than this part of a window that is refused lowers the limit. More than the other says that
+/// everything is refused, at whatever limit.
+const REFUSED: f64 = 0.03;
+const ALL_REFUSED: f64 = 0.9;
+
+/// The windows for which the limit stays below one at which calls were refused.
+const CEILING: u32 = 8;
+
 impl Default for Gradient {
-    /// Starts at 20 with a headroom of 1.1, and probes after 4,096 samples or more.
+    /// Starts at 20 with a headroom of 1.1, and probes after 2,048 samples or more.
     fn default() -> Self {
         Self {
             initial: 20.0,
             headroom: 1.1,
             probe_after: PROBE_AFTER,
             baseline: None,
-            samples: 0,
+            is_guess: true,
             confirmed: 0,
+            queued_at: f64::INFINITY,
+            calm: 0,
+            accepted: f64::INFINITY,
+            ceiling: (f64::INFINITY, 0),
+            last: None,
+            ended: Duration::ZERO,
+            is_warm: false,
             state: State::Steady(None),
         }
     }
@@ -181,12 +264,125 @@ impl Gradient {
     }
 
     /// Sets the least number of samples from one measurement of the baseline to the next, by default
-    /// 4,096.
+    /// 2,048.
     #[must_use]
     pub fn probe_after(self, samples: u64) -> Self {
         Self {
             probe_after: samples,
             ..self
+        }
+    }
+
+    /// Returns whether a probe is due between two times.
+    fn is_due(&self, level: Level, since: Duration, until: Duration) -> bool {
+        let doublings = self.confirmed.min(MOST_DOUBLINGS);
+        let least = self.probe_after as f64 * 2f64.powi(doublings);
+        let calls = least.max(PROBE_AFTER_PER_LIMIT * level.limit);
+        let periods = calls / level.rate / PERIOD;
+        let period = PERIOD * periods.max(1.0).log2().ceil().exp2();
+        let number = |time: Duration| (time.as_secs_f64() / period).floor();
+        number(since) < number(until)
+    }
+
+    /// Returns by how much a level exceeds the baseline.
+    fn excess(&self, level: Level) -> f64 {
+        level.latency - self.baseline.unwrap_or(level.latency)
+    }
+
+    /// Returns whether calls suddenly take several times as long as without a queue.
+    fn has_jumped(&self, level: Level) -> bool {
+        self.excess(level) > JUMP.max(CHANGED + level.error)
+    }
+
+    fn is_far_below_queue(&self, limit: f64) -> bool {
+        limit < self.queued_at / 2.0
+    }
+
+    /// Takes the latency of a level without a queue.
+    fn measured(&mut self, level: Level) {
+        let difference = self.excess(level);
+        let is_same = difference.abs() <= level.error;
+        self.confirmed = if is_same { self.confirmed + 1 } else { 0 };
+        let is_new = mem::take(&mut self.is_guess);
+        if is_new || !is_same && difference.abs() > CHANGED {
+            self.baseline = Some(level.latency);
+            return;
+        }
+        let part = match is_same {
+            true => (1.0 / (f64::from(self.confirmed) + 1.0)).max(BLEND),
+            false if difference < 0.0 => DOWNWARD,
+            false => 1.0,
+        };
+        let step = (part * difference).clamp(-MOVE, MOVE);
+        self.baseline = Some(level.latency - difference + step);
+    }
+
+    /// Returns the limit that a level implies by the baseline.
+    fn implied(&self, level: Level, least: f64) -> f64 {
+        let gradient = self.headroom * (-self.excess(level)).exp2();
+        level.limit * gradient.clamp(least, 1.25) + QUEUE * level.limit.sqrt()
+    }
+
+    /// Returns the limit after the baseline has been measured at a lower level than `from`: what
+    /// `from` implies, but at least `least`, at which there was no queue, and at most as it was,
+    /// because what `from` says is old by now.
+    fn restored(&self, from: Level, least: f64) -> f64 {
+        self.implied(from, 0.0).max(least).min(from.limit)
+    }
+
+    /// Returns the limit after a part of the way to what a level implies.
+    fn step(&self, level: Level) -> f64 {
+        level.limit + STEP * (self.implied(level, 0.5) - level.limit)
+    }
+
+    /// Returns the limit after a window in which too many calls were refused.
+    fn refused(&mut self, window: &SampleWindow) -> Option<f64> {
+        let part = f64::from(window.overloaded()) / f64::from(window.samples().max(1));
+        let limit = match self.state {
+            State::Probing { first, .. } => first.limit,
+            State::Jumped { before, .. } => before,
+            _ => window.limit(),
+        };
+        if part <= REFUSED {
+            self.accepted = limit;
+            return None;
+        }
+        self.settle();
+        if part > ALL_REFUSED {
+            return Some(0.8 * limit);
+        }
+        let limit = match self.accepted < limit {
+            true => self.accepted,
+            false => (0.9 * limit).min(limit - 1.0).max(1.0),
+        };
+        self.ceiling = (limit, CEILING);
+        Some(limit)
+    }
+
+    /// Ends what is under way.
+    fn settle(&mut self) {
+        self.state = State::Steady(None);
+        self.calm = 0;
+    }
+
+    /// Returns the next limit after a window whose calls were answered.
+    fn answered(&mut self, level: Level, most: f64, since: Duration) -> f64 {
+        if self.baseline.is_none() {
+            self.baseline = Some(level.latency);
+            // One call is not in a queue, whatever the limit.
+            return match level.limit.round() > 1.0 {
+                true => level.limit,
+                false => self.grow(1.0),
+            };
+        }
+        match self.state {
+            State::Jumped { before, last } => self.compared_after_jump(before, last, level),
+            _ if self.has_jumped(level) => self.jumped(level, most),
+            State::Probing { first, last } => self.probed(first, last, level),
+            // A limit of 1.4 admits one call.
+            _ if most < USED * level.limit.round() => self.unused(level, most),
+            State::Growing => self.grown(level),
+            State::Steady(top) => self.adjusted(top.unwrap_or(level), level, since),
         }
     }
 
@@ -197,114 +393,188 @@ impl Gradient {
     }
 
     /// Ends a probe whose levels `last` and `level` have been measured, or goes on with it.
-    fn probed(&mut self, first: Level, last: Level, level: Level, error: f64) -> f64 {
-        let Level { limit, latency, .. } = level;
-        if self.baseline.is_some_and(|least| latency < least - error) {
-            // The server has become faster meanwhile, so the levels are of two servers, and the first
-            // one says nothing about this one.
-            self.measured(latency, error);
-            return first.limit;
+    fn probed(&mut self, first: Level, last: Level, level: Level) -> f64 {
+        if self.is_guess || self.excess(level) > 0.0 {
+            if level.is_slower(&last) {
+                // The server is not what it was when the probe began.
+                self.settle();
+                return first.limit;
+            }
+            if level.limit > 1.0 && !last.is_elastic(&level) {
+                return self.probe(first, level);
+            }
         }
-        if limit > 1.0 && !last.is_elastic(&level) {
-            return self.probe(first, level);
-        }
-        let difference = last.latency - latency;
-        if last.limit < first.limit && difference.abs() <= error {
+        self.settle();
+        let difference = last.latency - level.latency;
+        let latency = match self.is_guess && difference.abs() <= level.error {
             // Neither level had a queue, and two windows measure better than one.
-            self.measured(latency + difference / 2.0, error);
-            return self.restored(first, last.limit);
-        }
-        self.measured(latency, error);
-        self.restored(first, limit)
-    }
-
-    /// Returns the limit after the baseline has been measured at a lower level than `from`: what
-    /// `from` implies, but at least `least`, at which there was no queue, and at most as it was,
-    /// because what `from` says is old by now.
-    fn restored(&self, from: Level, least: f64) -> f64 {
-        self.implied(from, 0.0).max(least).min(from.limit)
-    }
-
-    /// Takes a latency without a queue.
-    fn measured(&mut self, latency: f64, error: f64) {
-        self.samples = 0;
-        self.baseline = Some(match self.baseline {
-            Some(baseline) if (latency - baseline).abs() <= error => {
-                self.confirmed = self.confirmed.saturating_add(1);
-                let part = 1.0 / (f64::from(self.confirmed) + 1.0);
-                baseline + part.max(BLEND) * (latency - baseline)
-            }
-            Some(baseline) if latency < baseline => self.lowered(baseline, latency),
-            _ => {
-                self.confirmed = 0;
-                latency
-            }
-        });
-    }
-
-    /// Returns the baseline after a latency that is significantly below it.
-    fn lowered(&mut self, baseline: f64, latency: f64) -> f64 {
-        self.confirmed = 0;
-        baseline + DOWNWARD * (latency - baseline)
-    }
-
-    /// Returns the limit that a level implies by the baseline.
-    fn implied(&self, level: Level, least: f64) -> f64 {
-        let baseline = self.baseline.unwrap_or(level.latency);
-        let gradient = self.headroom * (baseline - level.latency).exp2();
-        level.limit * gradient.clamp(least, 1.5) + QUEUE * level.limit.sqrt()
-    }
-
-    /// Returns the next limit after a window in which the limit was used.
-    fn adjust(&mut self, level: Level, error: f64) -> f64 {
-        let Some(mut baseline) = self.baseline else {
-            return self.probe(level, level);
+            true => level.latency + difference / 2.0,
+            false => level.latency,
         };
-        if level.latency < baseline - error {
-            baseline = self.lowered(baseline, level.latency);
-            self.baseline = Some(baseline);
+        self.measured(Level { latency, ..level });
+        self.restored(first, level.limit)
+    }
+
+    /// Begins to look for the reason of a jump of the latency.
+    fn jumped(&mut self, level: Level, most: f64) -> f64 {
+        let used = level.limit.min(most).max(1.0);
+        let before = match self.state {
+            State::Probing { first, .. } => first.limit,
+            _ => used,
+        };
+        self.state = State::Jumped { before, last: None };
+        let limit = self.implied(level, 0.0);
+        limit.clamp(used / 4.0, used / 2.0).max(1.0)
+    }
+
+    /// Tells a queue from slower work after a jump, by two levels that began after it.
+    fn compared_after_jump(&mut self, before: f64, last: Option<Level>, level: Level) -> f64 {
+        if self.excess(level) <= (2.0 * NOISE).max(level.error * 2.0 / 3.0) {
+            self.settle();
+            self.queued_at = before;
+            return level.limit;
         }
-        if let Some(limit) = self.compared(level, error) {
+        let is_slow_work = |last: &Level| last.is_elastic(&level) && !level.is_slower(last);
+        if level.limit > 1.0 && !last.as_ref().is_some_and(is_slow_work) {
+            let last = Some(level);
+            self.state = State::Jumped { before, last };
+            return (0.6 * level.limit).max(1.0);
+        }
+        self.settle();
+        let last = last.unwrap_or(level);
+        self.baseline = Some((level.latency + last.latency) / 2.0);
+        self.confirmed = 0;
+        before
+    }
+
+    /// Returns the next limit after a window that did not use the limit, which does not grow.
+    fn unused(&mut self, level: Level, most: f64) -> f64 {
+        self.settle();
+        let excess = self.excess(level);
+        if most <= (level.limit / 2.0).max(1.0) || excess < -level.error {
+            self.measured(level);
+        }
+        if excess > level.error / 2.0 {
+            return self.step(level).min(level.limit);
+        }
+        level.limit
+    }
+
+    /// Begins to grow, or goes on with it.
+    fn grow(&mut self, limit: f64) -> f64 {
+        self.state = State::Growing;
+        limit
+            * if self.is_far_below_queue(limit) {
+                2.0
+            } else {
+                1.5
+            }
+    }
+
+    /// Goes on with growing unless there is a queue.
+    fn grown(&mut self, level: Level) -> f64 {
+        if self.excess(level) <= NOISE.max(level.error * 2.0 / 3.0) {
+            return self.grow(level.limit);
+        }
+        self.settle();
+        self.queued_at = level.limit;
+        if self.is_guess {
+            return self.probe(level, level);
+        }
+        self.implied(level, 0.5)
+    }
+
+    /// Returns the next limit after a window in which the limit was used. `top` is the highest level since
+    /// the baseline was measured.
+    fn adjusted(&mut self, top: Level, level: Level, since: Duration) -> f64 {
+        if self.is_guess {
+            return self.probe(level, level);
+        }
+        if self.is_due(level, since, self.ended) {
+            // This window may have ended early, with too few samples.
+            let first = self.last.take().unwrap_or(level);
+            return self.probe(first, first);
+        }
+        self.last = Some(level);
+        let is_one = level.limit.round() <= 1.0;
+        let excess = self.excess(level);
+        if is_one || excess < -level.error {
+            self.measured(level);
+        }
+        if excess < -CHANGED.max(level.error) {
+            return self.probe(level, level);
+        }
+        if let Some(limit) = self.compared(top, level) {
             return limit;
         }
-        let due = PROBE_AFTER_PER_LIMIT * level.limit;
-        let due = due.max(self.probe_after as f64) * 2f64.powi(self.confirmed.min(MOST_DOUBLINGS));
-        if self.samples as f64 >= due {
-            return self.probe(level, level);
+        let excess = self.excess(level);
+        if excess > level.error {
+            self.queued_at = level.limit;
         }
-        let part = if level.latency <= baseline { 1.0 } else { STEP };
-        level.limit + part * (self.implied(level, 0.5) - level.limit)
+        let error = level.error / 3.0;
+        self.calm = match excess {
+            _ if is_one => 2,
+            excess if excess <= -error => self.calm + 2,
+            excess if excess <= 1.5 * error => self.calm + 1,
+            _ => 0,
+        };
+        let is_far = self.is_far_below_queue(level.limit);
+        if self.calm >= if is_far { 1 } else { 2 } {
+            return self.grow(level.limit);
+        }
+        if excess > 0.0 {
+            return self.step(level);
+        }
+        self.implied(level, 0.5)
     }
 
     /// Compares a level with the highest one since the baseline was measured. Returns a limit if it
     /// has come to half of that without a gain.
-    fn compared(&mut self, level: Level, error: f64) -> Option<f64> {
-        let top = match self.state {
-            // A latency that has risen since is of another server, so the comparison begins again.
-            // A difference has √2 times the error of a latency.
-            State::Steady(Some(top))
-                if level.limit < top.limit && level.latency <= top.latency + SQRT_2 * error =>
-            {
-                top
-            }
-            _ => level,
-        };
+    fn compared(&mut self, top: Level, level: Level) -> Option<f64> {
+        // A latency that has risen since is of another server, so the comparison begins again.
+        let is_below = level.limit < top.limit && !level.is_slower(&top);
+        let top = if is_below { top } else { level };
         self.state = State::Steady(Some(top));
         if level.limit > top.limit / 2.0 {
             return None;
         }
         if top.is_elastic(&level) {
-            self.state = State::Steady(None);
-            self.measured(level.latency, error);
+            self.settle();
+            self.measured(level);
             return Some(self.restored(top, level.limit));
         }
         // The queue has become shorter. What comes is compared with this level.
         self.state = State::Steady(Some(level));
         None
     }
+
+    /// Returns the target for a limit, with as many samples as its window needs.
+    fn windowed(&self, limit: f64) -> Target {
+        let (least, of_limit) = match self.state {
+            State::Jumped { .. } => (JUMPED, 1.0),
+            State::Growing => (GROWING, 1.0),
+            State::Steady(_) if self.is_far_below_queue(limit) && !self.is_guess => (GROWING, 2.0),
+            _ => (SAMPLES, 2.0),
+        };
+        // A float is converted with saturation.
+        let samples = least.max((of_limit * limit) as u32);
+        Target { limit, samples }
+    }
 }
 
 impl Level {
+    /// Returns `None` if no call of the window was answered.
+    fn of(window: &SampleWindow) -> Option<Self> {
+        let in_flight = window.mean_in_flight();
+        Some(Self {
+            limit: window.limit(),
+            in_flight,
+            latency: window.mean_log2()?,
+            error: 3.0 * window.error_log2()?,
+            rate: in_flight / window.mean_latency()?.as_secs_f64(),
+        })
+    }
+
     /// Returns whether the throughput has fallen on the way to a lower level, as it does if that has
     /// no queue. Levels too close to tell count as such.
     fn is_elastic(&self, lower: &Level) -> bool {
@@ -312,52 +582,61 @@ impl Level {
         let elasticity = 1.0 - (self.latency - lower.latency) / fallen;
         fallen < CLOSE || elasticity >= ELASTIC
     }
+
+    /// Returns whether calls take significantly longer than at another level. A difference has √2 times
+    /// the error of a latency.
+    fn is_slower(&self, other: &Level) -> bool {
+        self.latency > other.latency + SQRT_2 * self.error
+    }
 }
 
 impl Controller for Gradient {
     fn initial(&self) -> Target {
-        windowed(self.initial)
+        Target {
+            limit: self.initial,
+            samples: FIRST,
+        }
     }
 
     fn update(&mut self, window: &SampleWindow) -> Target {
-        let limit = window.limit();
-        self.samples = self.samples.saturating_add(u64::from(window.samples()));
-        let is_overloaded = window.overloaded() > window.samples() / 10;
-        let latency = window.mean_log2().zip(window.error_log2());
-        let Some((latency, error)) = latency.filter(|_| !is_overloaded) else {
-            let limit = match self.state {
-                State::Probing { first, .. } => first.limit,
-                _ => limit,
-            };
-            self.state = State::Steady(None);
-            return windowed(0.8 * limit);
+        let since = mem::replace(&mut self.ended, window.ended());
+        self.is_warm = false;
+        self.ceiling.1 = self.ceiling.1.saturating_sub(1);
+        let limit = match (self.refused(window), Level::of(window)) {
+            (None, Some(level)) => self.answered(level, window.max_in_flight() as f64, since),
+            (limit, _) => limit.unwrap_or(window.limit()),
         };
-        let error = 3.0 * error;
-        let level = Level {
-            limit,
-            in_flight: window.mean_in_flight(),
-            latency,
-        };
-        if let State::Probing { first, last } = self.state {
-            self.state = State::Steady(None);
-            return windowed(self.probed(first, last, level, error));
+        if self.ceiling.1 == 0 || limit <= self.ceiling.0 {
+            return self.windowed(limit);
         }
-        let most = window.max_in_flight() as f64;
-        // One call is not in a queue, whatever the limit.
-        if most <= (limit / 2.0).max(1.0) {
-            self.measured(latency, error);
+        if let State::Growing = self.state {
+            self.settle();
         }
-        // A limit of 1.4 admits one call.
-        if most < USED * limit.round() {
-            self.state = State::Steady(None);
-            return windowed(limit);
-        }
-        windowed(self.adjust(level, error))
+        self.windowed(self.ceiling.0)
     }
-}
 
-fn windowed(limit: f64) -> Target {
-    target(limit, SAMPLES)
+    fn progress(&mut self, window: &SampleWindow) -> Progress {
+        let samples = window.samples();
+        let Some(level) = Level::of(window).filter(|_| samples >= LEAST) else {
+            return Progress::Continue;
+        };
+        let is_due = || self.is_due(level, self.ended, window.ended());
+        let ends = window.overloaded() > samples / 2
+            || match self.state {
+                State::Jumped { .. } => false,
+                State::Steady(_) if is_due() => true,
+                _ => self.has_jumped(level),
+            };
+        if ends {
+            return Progress::End;
+        }
+        let is_first = f64::from(samples) >= level.limit && !self.is_warm;
+        if is_first && !matches!(self.state, State::Jumped { .. }) {
+            self.is_warm = true;
+            return Progress::Discard;
+        }
+        Progress::Continue
+    }
 }
 
 #[cfg(test)]
@@ -367,10 +646,12 @@ mod tests {
     use super::*;
     use crate::adaptive::controller::tests::{overloaded, window};
 
-    /// A controller whose baseline is 10 ms.
+    /// A controller whose baseline is 10 ms, at a limit of 20.
     fn measured() -> Gradient {
         let mut gradient = Gradient::default();
-        assert_eq!(gradient.update(&window(20.0, 10, 10)).limit, 20.0);
+        assert_eq!(next(&mut gradient, 20.0, 10), 20.0);
+        assert_eq!(next(&mut gradient, 20.0, 10), 10.0);
+        assert_eq!(next(&mut gradient, 10.0, 10), 20.0);
         gradient
     }
 
@@ -379,103 +660,169 @@ mod tests {
         gradient.update(&window).limit
     }
 
-    #[test]
-    fn update_without_a_queue_follows_the_closed_form() {
-        // 25·1.1 + 0.3·5
-        let limit = next(&mut measured(), 25.0, 10);
-        assert!((limit - 29.0).abs() < 1e-9, "{limit}");
+    /// A window of `refused` calls that are overloaded and others that take 10 ms.
+    fn refusing(limit: f64, refused: u32, answered: u32) -> SampleWindow {
+        let mut window = SampleWindow::new(limit);
+        let in_flight = limit.round() as usize;
+        (0..refused).for_each(|_| window.record_overloaded(in_flight));
+        (0..answered).for_each(|_| window.record(Duration::from_millis(10), in_flight));
+        window
+    }
+
+    fn baseline(gradient: &Gradient) -> f64 {
+        gradient.baseline.map(|log2| log2.exp2() / 1e6).unwrap()
     }
 
     #[test]
     fn update_with_a_queue_makes_a_third_of_the_step() {
-        // A third of the way to 25·1.1/2 + 0.3·5 = 15.25, and to the clamped 25/2 + 0.3·5 = 14.
-        assert_eq!(next(&mut measured(), 25.0, 20), 21.75);
-        assert!((next(&mut measured(), 25.0, 40) - (25.0 - 11.0 / 3.0)).abs() < 1e-9);
+        // A third of the way to 25·1.1/2 + 0.45·5 = 16, and to the clamped 25/2 + 0.45·5 = 14.75.
+        let limit = next(&mut measured(), 25.0, 20);
+        assert!((limit - 22.0).abs() < 1e-9, "{limit}");
+        let limit = next(&mut measured(), 25.0, 40);
+        assert!((limit - (25.0 - 10.25 / 3.0)).abs() < 1e-9, "{limit}");
     }
 
     #[test]
-    fn update_of_a_window_that_does_not_use_the_limit_keeps_it() {
+    fn update_without_a_queue_grows_until_there_is_one() {
         let mut gradient = measured();
-        assert_eq!(gradient.update(&window(20.0, 500, 15)).limit, 20.0);
-        assert_ne!(gradient.update(&window(20.0, 500, 16)).limit, 20.0);
+        // The limit doubles as long as no queue has been seen.
+        assert_eq!(next(&mut gradient, 20.0, 10), 40.0);
+        assert_eq!(next(&mut gradient, 40.0, 10), 80.0);
+        // 80·1.1/2 + 0.45·√80
+        let limit = next(&mut gradient, 80.0, 20);
+        assert!((limit - 48.025).abs() < 1e-3, "{limit}");
+        assert!(gradient.is_far_below_queue(39.0) && !gradient.is_far_below_queue(40.0));
     }
 
     #[test]
-    fn update_with_a_tenth_overloaded_takes_a_fifth() {
+    fn update_of_a_window_that_does_not_use_the_limit_shrinks_it_or_keeps_it() {
         let mut gradient = measured();
-        assert_eq!(gradient.update(&overloaded(20.0)).limit, 16.0);
-        let mut window = window(20.0, 10, 20);
-        (0..9).for_each(|_| window.record(Duration::from_millis(10), 20));
-        window.record_overloaded(20);
-        assert!(gradient.update(&window).limit > 20.0);
-        window.record_overloaded(20);
-        assert_eq!(gradient.update(&window).limit, 16.0);
-    }
-
-    #[test]
-    fn update_in_a_probe_that_is_overloaded_takes_a_fifth_of_the_limit_before_it() {
-        let mut gradient = measured().probe_after(0);
-        gradient.samples = 1280;
-        assert_eq!(next(&mut gradient, 20.0, 12), 10.0);
-        assert_eq!(gradient.update(&overloaded(10.0)).limit, 16.0);
-        // The probe has ended.
-        assert_eq!(gradient.update(&overloaded(16.0)).limit, 12.8);
-    }
-
-    #[test]
-    fn update_with_an_unknown_baseline_probes_until_the_latency_stops_falling() {
-        // Ten workers, 10 ms each.
-        let mut gradient = Gradient::default();
-        assert_eq!(next(&mut gradient, 80.0, 80), 40.0);
-        assert_eq!(next(&mut gradient, 40.0, 40), 20.0);
-        assert_eq!(next(&mut gradient, 20.0, 20), 10.0);
-        assert_eq!(next(&mut gradient, 10.0, 10), 5.0);
-        // The first level implies 80·1.1/8 + 0.3·√80.
-        let limit = next(&mut gradient, 5.0, 10);
-        assert!((limit - 13.683).abs() < 1e-3, "{limit}");
-    }
-
-    #[test]
-    fn update_in_a_probe_with_faster_work_ends_the_probe() {
-        let mut gradient = measured().probe_after(0);
-        gradient.samples = 1280;
-        assert_eq!(next(&mut gradient, 20.0, 12), 10.0);
-        assert_eq!(next(&mut gradient, 10.0, 3), 20.0);
-        // 0.4 of the way from 10 ms to 3 ms.
-        let baseline = gradient.baseline.map(|log2| (log2.exp2() / 1e4).round());
-        assert_eq!(baseline, Some((1e3 * 0.3f64.powf(0.4)).round()));
+        assert_eq!(gradient.update(&window(20.0, 5, 15)).limit, 20.0);
+        let limit = gradient.update(&window(20.0, 30, 15)).limit;
+        assert!(limit < 20.0, "{limit}");
+        // More than half of the limit was in flight, so the latency may be that of a queue.
+        assert!(baseline(&gradient) < 10.0);
     }
 
     #[test]
     fn update_with_one_call_at_a_time_measures_the_baseline() {
         let mut gradient = measured();
         assert!(next(&mut gradient, 1.4, 40) > 1.4);
-        assert_eq!(gradient.baseline.map(|log2| log2.exp2().round()), Some(4e7));
+        assert!((baseline(&gradient) - 40.0).abs() < 1e-6);
     }
 
     #[test]
-    fn update_after_enough_samples_probes_at_half_and_comes_back() {
-        let mut gradient = measured().probe_after(3);
-        for _ in 0..1279 {
-            assert_eq!(
-                next(&mut gradient, 20.0, 10),
-                20.0 * 1.1 + 0.3 * 20f64.sqrt()
-            );
+    fn update_with_refusals_goes_back_to_the_last_limit_without() {
+        let mut gradient = measured();
+        let grown = next(&mut gradient, 20.0, 9);
+        assert_eq!(gradient.update(&refusing(grown, 2, 10)).limit, 20.0);
+        // The ceiling holds for eight windows.
+        for _ in 0..7 {
+            assert!(next(&mut gradient, 20.0, 10) <= 20.0);
         }
-        assert_eq!(next(&mut gradient, 20.0, 10), 10.0);
-        assert_eq!(next(&mut gradient, 10.0, 10), 20.0);
+        assert!(next(&mut gradient, 20.0, 10) > 20.0);
     }
 
     #[test]
-    fn update_with_slower_work_finds_the_baseline_while_it_shrinks() {
+    fn update_with_refusals_at_once_takes_a_tenth_or_a_fifth() {
+        let mut gradient = measured();
+        assert_eq!(gradient.update(&refusing(20.0, 2, 10)).limit, 18.0);
+        // Three of a hundred are none too many.
+        assert!(measured().update(&refusing(20.0, 3, 97)).limit > 20.0);
+        // A server that refuses everything may be down.
+        let mut gradient = measured();
+        assert_eq!(gradient.update(&overloaded(20.0)).limit, 16.0);
+        assert_eq!(gradient.ceiling.1, 0);
+    }
+
+    #[test]
+    fn update_in_a_probe_that_is_refused_comes_back_to_the_limit_before_it() {
+        let mut gradient = Gradient::default();
+        next(&mut gradient, 20.0, 10);
+        assert_eq!(next(&mut gradient, 20.0, 10), 10.0);
+        assert_eq!(gradient.update(&overloaded(10.0)).limit, 16.0);
+    }
+
+    #[test]
+    fn update_with_an_unknown_baseline_probes_until_the_latency_stops_falling() {
+        // Ten workers, 10 ms each.
+        let mut gradient = Gradient::default();
+        assert_eq!(next(&mut gradient, 80.0, 80), 80.0);
+        assert_eq!(next(&mut gradient, 80.0, 80), 40.0);
+        assert_eq!(next(&mut gradient, 40.0, 40), 20.0);
+        assert_eq!(next(&mut gradient, 20.0, 20), 10.0);
+        assert_eq!(next(&mut gradient, 10.0, 10), 5.0);
+        // The first level implies 80·1.1/8 + 0.45·√80.
+        let limit = next(&mut gradient, 5.0, 10);
+        assert!((limit - 15.025).abs() < 1e-3, "{limit}");
+    }
+
+    #[test]
+    fn progress_probes_at_the_multiples_of_ten_seconds() {
+        let mut gradient = measured();
+        let at = |seconds: f64| {
+            let mut window = refusing(20.0, 0, LEAST);
+            window.end_at(Duration::from_secs_f64(seconds));
+            window
+        };
+        // 2,000 calls per second, so 2,048 calls take one second.
+        gradient.ended = Duration::from_secs(1001);
+        assert_eq!(gradient.progress(&at(1009.9)), Progress::Continue);
+        assert_eq!(gradient.progress(&at(1010.1)), Progress::End);
+        assert_eq!(gradient.update(&at(1010.1)).limit, 10.0);
+        // Not while it probes.
+        assert_ne!(gradient.progress(&at(1020.1)), Progress::End);
+    }
+
+    #[test]
+    fn progress_drops_the_calls_that_end_first() {
+        let mut gradient = measured();
+        assert_eq!(
+            gradient.progress(&refusing(20.0, 0, 16)),
+            Progress::Continue
+        );
+        assert_eq!(gradient.progress(&refusing(20.0, 0, 20)), Progress::Discard);
+        assert_eq!(
+            gradient.progress(&refusing(20.0, 0, 20)),
+            Progress::Continue
+        );
+    }
+
+    #[test]
+    fn update_after_a_jump_tells_a_queue_from_slower_work() {
+        let jumped = |milliseconds| {
+            let mut gradient = measured();
+            let mut window = SampleWindow::new(20.0);
+            (0..LEAST).for_each(|_| window.record(Duration::from_millis(milliseconds), 20));
+            assert_eq!(gradient.progress(&window), Progress::End);
+            assert_eq!(gradient.update(&window).limit, 5.0);
+            gradient
+        };
+        // Two workers are left: 5 calls take 25 ms each, and 3 take 14.
+        let mut gradient = jumped(100);
+        assert_eq!(next(&mut gradient, 5.0, 25), 3.0);
+        assert_eq!(next(&mut gradient, 3.0, 14), 3.0);
+        assert!((baseline(&gradient) - 10.0).abs() < 1e-6);
+        // Calls take 100 ms by themselves.
+        let mut gradient = jumped(100);
+        assert_eq!(next(&mut gradient, 5.0, 100), 3.0);
+        assert_eq!(next(&mut gradient, 3.0, 100), 20.0);
+        assert!((baseline(&gradient) - 100.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn update_moves_the_baseline_by_a_bounded_step() {
+        // Calls take 16 ms at every limit.
         let mut gradient = measured();
         let mut limit = 20.0;
-        let mut least = limit;
-        for _ in 0..12 {
-            limit = next(&mut gradient, limit, 40);
-            least = limit.min(least);
+        let mut moved = Vec::new();
+        for _ in 0..40 {
+            let before = baseline(&gradient);
+            limit = next(&mut gradient, limit, 16);
+            moved.push(baseline(&gradient) / before);
         }
-        assert!(least >= 7.0 && limit > 20.0, "{least}, {limit}");
+        let most = moved.into_iter().fold(0.0, f64::max);
+        assert!((most - MOVE.exp2()).abs() < 1e-9, "{most}");
     }
 
     #[test]
@@ -486,18 +833,14 @@ mod tests {
         for _ in 0..40 {
             limit = next(&mut gradient, limit, (2.0 * limit.round()) as u64);
         }
-        assert!((5.0..7.0).contains(&limit), "{limit}");
+        assert!((5.0..9.0).contains(&limit), "{limit}");
+        assert!(baseline(&gradient) < 11.0);
     }
 
     #[test]
     fn update_with_faster_work_lowers_the_baseline() {
         let mut gradient = measured();
-        let baseline = |gradient: &Gradient| gradient.baseline.map(f64::exp2);
         next(&mut gradient, 20.0, 2);
-        assert!(baseline(&gradient) < Some(6e6));
-        for _ in 0..20 {
-            next(&mut gradient, 20.0, 2);
-        }
-        assert!(baseline(&gradient) < Some(2.1e6));
+        assert!((baseline(&gradient) - 2.0).abs() < 1e-6);
     }
 }

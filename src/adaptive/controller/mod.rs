@@ -54,6 +54,23 @@ pub trait Controller: Send {
     /// Returns the limit for the next window. A limit that is not a finite number above 0 changes
     /// nothing and is counted; any other one is clamped to the range of the limiter.
     fn update(&mut self, window: &SampleWindow) -> Target;
+
+    /// Says how a window goes on that has not all its samples yet. It is asked after every fourth sample.
+    fn progress(&mut self, _window: &SampleWindow) -> Progress {
+        Progress::Continue
+    }
+}
+
+/// How a window goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Until it has all its samples.
+    Continue,
+    /// It begins again, at the same limit and with calls that began since the limit changed: the
+    /// samples so far are dropped.
+    Discard,
+    /// It ends now.
+    End,
 }
 
 /// What a [`Controller`] asks for.

@@ -17,6 +17,7 @@ pub struct SampleWindow {
     total_log2_squared: f64,
     max_in_flight: usize,
     total_in_flight: u64,
+    ended: Duration,
 }
 
 impl SampleWindow {
@@ -32,7 +33,13 @@ impl SampleWindow {
             total_log2_squared: 0.0,
             max_in_flight: 0,
             total_in_flight: 0,
+            ended: Duration::ZERO,
         }
+    }
+
+    /// Sets the time of its end.
+    pub(in crate::adaptive) fn end_at(&mut self, time: Duration) {
+        self.ended = time;
     }
 
     /// Adds a call that took `latency`, and at whose beginning `in_flight` calls were in flight,
@@ -63,6 +70,13 @@ impl SampleWindow {
     /// [target](super::Target::limit), unless that was out of the range.
     pub fn limit(&self) -> f64 {
         self.limit
+    }
+
+    /// Returns when it ended: the time since the Unix epoch by the machine's clock, which is nearly the same on
+    /// other machines. On another [clock](crate::Clock) than the system's it is the time since that clock's
+    /// epoch, and in a window that no limiter made it is 0.
+    pub fn ended(&self) -> Duration {
+        self.ended
     }
 
     /// Returns the number of samples, with those that were overloaded.
