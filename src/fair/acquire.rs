@@ -263,12 +263,16 @@ fn join<T: Queueable, K: ClassKey>(
     waker: Waker,
 ) -> Result<(WaiterId, Option<Waker>), AcquireError> {
     let queue = Arc::clone(&handle.queue);
-    let waiter = Waiter {
+    // If there is no room, it is dropped after the lock.
+    let mut waker = Some(waker);
+    let joined = queue.throttle.tick(None).unwrap_or_default();
+    let since = queue.clock.now();
+    let waiter = || Waiter {
         cost,
         enter,
-        joined: queue.throttle.tick(None).unwrap_or_default(),
-        since: queue.clock.now(),
-        waker: Some(waker),
+        joined,
+        since,
+        waker: waker.take(),
     };
     let mut wakes = WakeList::new();
     let mut locked = queue.lock();

@@ -216,12 +216,12 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
 
 /// Waiters.
 impl<T: Throttle, K: Eq> Schedule<T, K> {
-    /// Adds a waiter to a class of the table. If there is no room, it is refused, or the oldest waiter of
-    /// the class if that serves the newest first.
+    /// Adds a waiter to a class of the table. If there is no room, it is refused and not created, or the
+    /// oldest waiter of the class is refused, if that serves the newest first.
     pub(super) fn join(
         &mut self,
         entry: &Entry<K>,
-        waiter: Waiter<T>,
+        waiter: impl FnOnce() -> Waiter<T>,
         wakes: &mut WakeList,
     ) -> Result<WaiterId, AcquireError> {
         let index = entry.index();
@@ -239,7 +239,7 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
         self.waiting += 1;
         let number = self.last_number;
         let waiters = &mut self.classes[index].waiters;
-        waiters.insert(number, waiter);
+        waiters.insert(number, waiter());
         if waiters.len() == 1 {
             entry.set_notice(true);
             self.rank(index);

@@ -21,10 +21,12 @@ use crate::wait::{BoxFuture, Polled};
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Acquire<S: Deref<Target = Pool<T>>, T> {
     queued: AcquirePlace<S>,
-    /// The future that makes an item, until it is made, and then the permit that the item is for. The
-    /// future is dropped before the permit returns the place.
-    making: Option<(Option<BoxFuture<'static, T>>, Permit<S, T>)>,
+    making: Option<Making<S, T>>,
 }
+
+/// The future that makes an item, until it is made, and the permit that the item is for. The future is
+/// dropped before the permit returns the place.
+type Making<S, T> = (Option<BoxFuture<'static, T>>, Permit<S, T>);
 
 impl<S: Deref<Target = Pool<T>>, T> Acquire<S, T> {
     #[inline]

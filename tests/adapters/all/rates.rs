@@ -1,10 +1,13 @@
 //! Parts whose permits are not held: a charge stays when it is dropped, and is refunded when it is
 //! undone.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use tollgate::fair::FairQueue;
 use tollgate::{
-    BoxThrottle, Clock, ErrorKind, ManualClock, Quota, RateLimiter, Semaphore, Throttle, all,
+    Algorithm, BoxThrottle, Clock, ErrorKind, ManualClock, Quota, RateLimiter, Semaphore, Throttle,
+    all,
 };
 
 use crate::budget::Budget;
@@ -110,4 +113,41 @@ fn rate_before_a_semaphore_lets_callers_leave_together_and_behind_it_apart() {
     let (first, last) = (rate(), rate());
     assert_eq!(leave_after(&all((&first, &slots)), &slots, &clock), [0, 0]);
     assert_eq!(leave_after(&all((&slots, &last)), &slots, &clock), [0, 200]);
+}
+
+/// A composition inside of another is entered as far as there is room, undone, and entered again.
+#[test]
+fn a_rate_and_a_class_of_a_nested_composition_without_room_are_charged_once() {
+    for algorithm in [
+        Algorithm::Gcra,
+        Algorithm::SlidingLog,
+        Algorithm::SlidingWindow,
+    ] {
+        let (clock, slots) = (Clock::manual(), Semaphore::new(1));
+        let quota = Quota::per_second(3).burst(3);
+        let rate = RateLimiter::new(quota).algorithm(algorithm).clock(&clock);
+        let queue = FairQueue::new(Arc::new(Semaphore::new(2)));
+        let nested = all((&rate, queue.class("a"), &slots));
+        let throttle = all((queue.class("b"), nested));
+        let state = || {
+            (
+                rate.snapshot().available,
+                queue.throttle().available_permits(),
+            )
+        };
+        let held = slots.try_acquire().unwrap();
+        for _ in 0..5 {
+            let waiter = Waiter::parked(throttle.acquire());
+            assert_eq!(state(), (2, 0));
+            drop(waiter);
+            assert_eq!(state(), (3, 2));
+            assert!(queue.snapshot().is_empty());
+            assert!(throttle.enter_now().is_none());
+            assert_eq!(state(), (3, 2));
+        }
+        let mut waiter = Waiter::parked(throttle.acquire());
+        drop(held);
+        drop(waiter.granted());
+        assert_eq!(state(), (2, 2));
+    }
 }

@@ -109,3 +109,47 @@ fn into_inner_returns_the_permit_of_the_semaphore_to_the_caller() {
     drop(waits.granted());
     assert_eq!(queue.throttle().available_permits(), 1);
 }
+
+#[test]
+fn drop_of_a_waiter_that_was_handed_a_permit_passes_it_on() {
+    let queue = queue(1);
+    let held = queue.class(1).try_acquire().unwrap();
+    let chosen = Waiter::parked(queue.class(1).acquire());
+    let mut next = Waiter::parked(queue.class(2).acquire());
+    drop(held);
+    assert_eq!((chosen.wakes(), next.wakes()), (1, 0));
+    drop(chosen);
+    drop(next.granted());
+    assert_eq!(queue.throttle().available_permits(), 1);
+    assert!(queue.snapshot().is_empty());
+}
+
+#[test]
+fn drop_while_the_limit_is_0_hands_nothing_on() {
+    let queue = queue(1);
+    let held = queue.class(1).try_acquire().unwrap();
+    let mut waits = Waiter::parked(queue.class(2).acquire());
+    queue.throttle().set_permits(0);
+    drop(held);
+    assert!(waits.is_pending());
+    queue.throttle().set_permits(1);
+    drop(waits.granted());
+    assert_eq!(queue.throttle().available_permits(), 1);
+}
+
+/// The entrants of both take turns, however many wait in each.
+#[test]
+fn two_queues_of_one_semaphore_hand_nothing_past_each_other() {
+    let one = queue(1);
+    let other: Queue = FairQueue::new(Arc::clone(one.throttle()));
+    let mut held = one.class(1).try_acquire().unwrap();
+    let [mut first, mut third] = [1, 2].map(|key| Waiter::parked(one.class(key).acquire()));
+    let [mut second, mut fourth] = [1, 2].map(|key| Waiter::parked(other.class(key).acquire()));
+    for waiter in [&mut first, &mut second, &mut third, &mut fourth] {
+        drop(held);
+        held = waiter.granted();
+    }
+    drop(held);
+    assert_eq!(one.throttle().available_permits(), 1);
+    assert!(one.snapshot().is_empty() && other.snapshot().is_empty());
+}

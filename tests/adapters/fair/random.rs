@@ -1,7 +1,7 @@
 //! Random operations of several threads, in front of throttles of all kinds: nothing is lost, and
 //! nobody is left in the queue. `FAIR_OPERATIONS` says how many there are for each throttle.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -132,6 +132,28 @@ fn random_operations_over_a_semaphore_lose_nothing() {
         run(&queue, enter, |_| {});
         crate::support::assert_at_rest(&semaphore, PERMITS);
     }
+}
+
+/// Others wait at the semaphore too, and its limit changes.
+#[test]
+fn random_operations_over_a_semaphore_that_others_use_lose_nothing() {
+    let semaphore = Arc::new(Semaphore::new(PERMITS));
+    let queue = queue(Arc::clone(&semaphore));
+    let other = Mutex::new(None);
+    let between = |operation| match operation % 8 {
+        0 => semaphore.set_permits(PERMITS + operation as usize / 8 % 3),
+        3 | 6 => {
+            let mut waiter = Waiter::new(Arc::clone(&semaphore).acquire_owned());
+            drop(waiter.poll());
+            *other.lock().unwrap() = Some(waiter);
+        }
+        _ => {}
+    };
+    let enter = |key, random: &mut Random| queue.class(key).acquire_many(random.below(3).into());
+    run(&queue, enter, between);
+    drop(other);
+    semaphore.set_permits(PERMITS);
+    crate::support::assert_at_rest(&semaphore, PERMITS);
 }
 
 #[test]
