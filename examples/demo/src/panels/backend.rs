@@ -40,7 +40,7 @@ const SLOWDOWN_AT: f64 = 4.0;
 pub(super) const CYCLE: [u64; 3] = [10, 4, 30];
 pub(super) const STEP: Duration = Duration::from_secs(20);
 
-/// The clients of the shared backend, and for each worker of the slider it has so many.
+/// The clients of the shared backend.
 const CLIENTS: [(&str, &str); 5] = [
     ("client-1", "client 1"),
     ("client-2", "client 2"),
@@ -48,6 +48,8 @@ const CLIENTS: [(&str, &str); 5] = [
     ("client-4", "client 4"),
     ("client-5", "client 5"),
 ];
+
+/// How many workers the shared backend has for each of the slider.
 pub(super) const WORKERS_FOR_EACH: usize = 3;
 
 pub(crate) struct Panel {
