@@ -69,7 +69,13 @@ impl App {
 
     /// Sets a value, and tells its panel.
     pub fn set(&self, name: &str, value: f64) -> Result<(), SetError> {
-        match self.settings.set(name, value)? {
+        let (setting, value) = Settings::check(name, value)?;
+        if let Setting::BackendWorkers | Setting::BackendService | Setting::BackendCalls = setting {
+            // The user has the sliders from now on.
+            self.backend.set_cycling(false);
+        }
+        self.settings.put(setting, value);
+        match setting {
             Setting::AlgorithmsCalls | Setting::AlgorithmsQuota | Setting::AlgorithmsBurst => {
                 self.algorithms.apply();
             }
@@ -101,6 +107,8 @@ impl App {
             .route("/settings/{name}", put(set))
             .route("/queue/cancel", post(cancel))
             .route("/queue/refill", post(refill))
+            .route("/backend/cycle", post(cycle))
+            .route("/backend/fleet/{controller}", post(fleet))
             .with_state(Arc::clone(self))
             .merge(self.http.routes())
     }
@@ -138,6 +146,16 @@ async fn cancel(State(app): State<Arc<App>>) -> StatusCode {
 
 async fn refill(State(app): State<Arc<App>>) -> StatusCode {
     app.queue.refill();
+    StatusCode::NO_CONTENT
+}
+
+async fn cycle(State(app): State<Arc<App>>) -> StatusCode {
+    app.backend.set_cycling(true);
+    StatusCode::NO_CONTENT
+}
+
+async fn fleet(State(app): State<Arc<App>>, Path(controller): Path<backend::Fleets>) -> StatusCode {
+    app.backend.restart_fleet(controller);
     StatusCode::NO_CONTENT
 }
 

@@ -11,6 +11,7 @@ mod events;
 mod http;
 mod latencies;
 mod meter;
+mod naive;
 mod pace;
 mod panels;
 pub mod settings;

@@ -22,6 +22,11 @@ const STYLES = {
   "fixed-20": { color: "green", dash: [8, 4], mark: "triangle" },
   "fixed-100": { color: "orange", dash: [10, 3, 2, 3], mark: "diamond" },
   adaptive: { color: "blue", dash: [], mark: "disc", width: 2.5 },
+  "client-1": { color: "purple", dash: [2, 3], mark: "square" },
+  "client-2": { color: "green", dash: [8, 4], mark: "triangle" },
+  "client-3": { color: "orange", dash: [10, 3, 2, 3], mark: "diamond" },
+  "client-4": { color: "blue", dash: [], mark: "disc" },
+  "client-5": { color: "muted", dash: [5, 2], mark: "ring" },
   fifo: { color: "orange", mark: "diamond" },
   fair: { color: "blue", mark: "disc" },
   quota: { color: "ink", dash: [4, 4], width: 1 },
@@ -142,14 +147,16 @@ const nice = value => {
   return power * [1, 1.2, 1.6, 2, 3, 4, 5, 6, 8, 10].find(step => step * power >= value);
 };
 const duration = ms => ms >= 1000 ? `${ms / 1000} s` : `${ms} ms`;
-const timeAxis = (plot, left, right, y, span = SPAN) => {
-  const step = right - left < 240 ? 10 : 5;
-  for (let ago = span; ago >= 0; ago -= step)
+/// The seconds that charts over time show now: as long as the page has been open, up to all.
+const shownSpan = () => Math.min(SPAN, Math.max(2, latest().t - past[0].t));
+const timeAxis = (plot, left, right, y) => {
+  const span = shownSpan(), most = right - left < 240 ? 2 : 4, step = [1, 2, 5, 10].find(step => span / step <= most);
+  for (let ago = step * Math.floor(span / step); ago >= 0; ago -= step)
     text(plot.g, ago ? `−${ago} s` : "now", right - (right - left) * ago / span, y, "center", colors.muted, "top");
 };
 const linear = (most, unit) => {
   const top = nice(Math.max(most, 2));
-  return { place: v => v / top, ticks: [0, top / 2, top].map(v => [v / top, v === top ? `${v} ${unit}` : `${v}`]) };
+  return { place: v => v / top, ticks: [0, top / 2, top].map(v => [v / top, v === top && unit ? `${v} ${unit}` : `${v}`]) };
 };
 const logarithmic = (least, most) => {
   // While there is no number yet, or no more.
@@ -168,13 +175,13 @@ const latest = () => past[past.length - 1];
 const timeChart = (id, lines, scale, guide) => {
   const plot = begin(byId(id));
   if (!plot) return;
-  const { g, w, h } = plot, now = latest().t;
+  const { g, w, h } = plot, now = latest().t, span = shownSpan();
   const values = lines.map(line => past.map(event => valueOf(event, line.name)));
   const all = values.flat().filter(v => typeof v === "number");
   const guides = guide ? past.map(event => valueOf(event, guide)) : [];
   const axis = scale(Math.min(...all.filter(v => v > 0)), Math.max(...all, ...guides));
   const left = Math.ceil(Math.max(...axis.ticks.map(tick => g.measureText(tick[1]).width))) + 8, right = w - EDGE, top = 8, bottom = h - 24;
-  const y = part => bottom - (bottom - top) * part, x = t => right - (right - left) * (now - t) / SPAN;
+  const y = part => bottom - (bottom - top) * part, x = t => right - (right - left) * (now - t) / span;
   for (const [part, words] of axis.ticks) {
     rule(plot, left, y(part), right, y(part), part ? colors.grid : colors.line);
     text(g, words, left - 8, y(part), "right");
@@ -193,10 +200,13 @@ const timeChart = (id, lines, scale, guide) => {
   };
   if (guide) path(guides, colors.ink, 1, [4, 4]);
   lines.forEach((line, i) => path(values[i], colors[line.style.color], line.style.width || 1.75, line.style.dash));
-  lines.forEach((line, i) => {
+  const ends = lines.filter((line, i) => {
     const value = values[i][past.length - 1];
     if (typeof value === "number") mark(g, line.style, right, y(axis.place(value)));
+    return typeof value === "number";
   });
+  // For the check.
+  g.canvas.drawn = { span, lines: ends.length };
 };
 
 const perSecond = rate => rate + " /s";
@@ -204,8 +214,8 @@ const perSecond = rate => rate + " /s";
 const drawLane = (canvas, id, top, left) => {
   const plot = begin(canvas);
   if (!plot) return;
-  const { g, w, h, snap } = plot, now = latest().t, right = w - EDGE, head = 4, bottom = h - 1;
-  const x = t => Math.max(left, right - (right - left) * (now - t) / SPAN), y = v => bottom - (bottom - head) * Math.min(1, v / top);
+  const { g, w, h, snap } = plot, now = latest().t, span = shownSpan(), right = w - EDGE, head = 4, bottom = h - 1;
+  const x = t => Math.max(left, right - (right - left) * (now - t) / span), y = v => bottom - (bottom - head) * Math.min(1, v / top);
   text(g, perSecond(top), left - 8, head, "right", colors.muted, "top");
   text(g, "0", left - 8, bottom, "right", colors.muted, "bottom");
   const bars = [];
@@ -282,6 +292,9 @@ const draw = () => {
   const lines = measure => latest().backend.rows.map(row => ({ name: `backend.${row.id}.${measure}`, style: STYLES[row.id] }));
   timeChart("goodput", lines("goodput"), (_, most) => linear(most, "/s"));
   timeChart("latency", lines("p99_ms"), logarithmic);
+  timeChart("limits", latest().backend.fleet.rows.map(({ id }) => ({ name: `backend.fleet.${id}.limit`, style: STYLES[id] })), (_, most) => linear(most, ""));
+  timeChart("fleet-goodput", [{ name: "backend.fleet.goodput", style: STYLES.adaptive }], (_, most) => linear(most, "/s"), "backend.fleet.capacity");
+  timeChart("fleet-latency", [{ name: "backend.fleet.p99_ms", style: STYLES.adaptive }], logarithmic, "backend.fleet.unqueued_ms");
 };
 let drawing = false, drawnAt = 0;
 /// Draws in the next frame. With reduced motion, the charts step once a second.
@@ -311,6 +324,8 @@ const buildRows = event => {
     const names = ["limit", "in_use", "goodput", "p99_ms"].map(field => `backend.${id}.${field}`);
     byId("backend-table").tBodies[0].append(row(make("span", {}, key(id), label), names));
   }
+  for (const { id, label } of event.backend.fleet.rows)
+    byId("clients").append(make("li", {}, key(id), label, series(`backend.fleet.${id}.limit`)));
   collectOutputs();
   document.querySelectorAll("canvas").forEach(canvas => watchSize.observe(canvas));
 };
@@ -374,6 +389,13 @@ const buildButtons = () => {
   });
   for (const button of document.querySelectorAll("[data-post]"))
     button.addEventListener("click", () => fetch(button.dataset.post, { method: "POST" }).catch(() => {}));
+  const views = document.querySelectorAll("[data-view]");
+  for (const button of views)
+    button.addEventListener("click", () => {
+      for (const view of views) view.setAttribute("aria-pressed", view === button);
+      for (const part of document.querySelectorAll("[data-of]")) part.hidden = part.dataset.of !== button.dataset.view;
+      redraw();
+    });
   for (const command of document.querySelectorAll("div.command")) {
     const code = command.firstElementChild, button = make("button", { type: "button" }, "Copy");
     code.textContent = code.textContent.replaceAll("{origin}", location.origin);
@@ -406,6 +428,9 @@ const onEvent = event => {
   say("live", "Live");
   writeNumbers(event);
   followSettings(event.settings);
+  byId("cycling").hidden = !(byId("cycle").hidden = event.backend.cycling);
+  for (const button of document.querySelectorAll("[data-controller]"))
+    button.setAttribute("aria-pressed", button.dataset.controller === event.backend.fleet.controller);
   redraw(event);
 };
 const listen = () => {

@@ -106,16 +106,20 @@ impl Settings {
         self.0[setting as usize].load(Ordering::Relaxed)
     }
 
-    /// Sets a value, rounded to a whole number.
-    pub fn set(&self, name: &str, value: f64) -> Result<Setting, SetError> {
+    /// Returns which value `name` is, and `value` rounded to a whole number.
+    pub fn check(name: &str, value: f64) -> Result<(Setting, u64), SetError> {
         let slider = SLIDERS.iter().find(|slider| slider.name == name);
         let slider = slider.ok_or(SetError::Unknown)?;
         let (min, max) = (slider.min, slider.max);
         if !(min as f64..=max as f64).contains(&value) {
             return Err(SetError::OutOfBounds { min, max });
         }
-        self.0[slider.setting as usize].store(value.round() as u64, Ordering::Relaxed);
-        Ok(slider.setting)
+        Ok((slider.setting, value.round() as u64))
+    }
+
+    /// Sets a value within the bounds.
+    pub fn put(&self, setting: Setting, value: u64) {
+        self.0[setting as usize].store(value, Ordering::Relaxed);
     }
 
     /// Returns all sliders with their present values.

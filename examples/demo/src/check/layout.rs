@@ -29,22 +29,31 @@ pub(super) async fn check(browser: &Chromium, report: &mut Report) -> Result<(),
     hello(browser, report).await?;
     for width in WIDTHS {
         browser.show(width, false).await?;
-        let Sideways { page, tables } = browser.probe("sideways", &[]).await?;
-        let fits = match page <= 0 && tables.is_empty() {
-            true => Ok("nothing scrolls sideways".to_owned()),
-            false => Err(format!(
-                "the page is {page} px too wide; tables that scroll: {tables:?}"
-            )),
-        };
-        report.line(&format!("{width} px, width"), fits);
-        let Overlaps { texts, found } = browser.probe("overlaps", &[]).await?;
-        let apart = match found.is_empty() {
-            true => Ok(format!("none of {texts} texts covers another or is cut")),
-            false => Err(found.join("; ")),
-        };
-        report.line(&format!("{width} px, texts"), apart);
+        for view in ["five", "one"] {
+            let () = browser.probe("view", &[view.into()]).await?;
+            let () = browser.probe("wait", &[300.into()]).await?;
+            look_at(browser, report, &format!("{width} px, {view}")).await?;
+        }
     }
     browser.show(1280, false).await
+}
+
+async fn look_at(browser: &Chromium, report: &mut Report, what: &str) -> Result<(), String> {
+    let Sideways { page, tables } = browser.probe("sideways", &[]).await?;
+    let fits = match page <= 0 && tables.is_empty() {
+        true => Ok("nothing scrolls sideways".to_owned()),
+        false => Err(format!(
+            "the page is {page} px too wide; tables that scroll: {tables:?}"
+        )),
+    };
+    report.line(&format!("{what}, width"), fits);
+    let Overlaps { texts, found } = browser.probe("overlaps", &[]).await?;
+    let apart = match found.is_empty() {
+        true => Ok(format!("none of {texts} texts covers another or is cut")),
+        false => Err(found.join("; ")),
+    };
+    report.line(&format!("{what}, texts"), apart);
+    Ok(())
 }
 
 /// The button that calls `/api/hello` shows answers, refusals and the fields of the last one.

@@ -102,11 +102,14 @@ async fn check(
 ) -> Result<(), String> {
     browser.show(1280, false).await?;
     panels::first_event(browser, report).await?;
+    panels::axis(browser, report).await?;
     panels::series(browser, report).await?;
     layout::check(browser, report).await?;
     if let Some(folder) = screenshots {
         layout::screenshots(browser, report, folder).await?;
     }
+    panels::by_itself(browser, report).await?;
+    panels::five_clients(browser, report).await?;
     panels::sliders(browser, report).await?;
     panels::cancel(browser, report).await?;
     panels::under_load(browser, report, app, address).await?;

@@ -72,6 +72,73 @@ pub(super) async fn series(browser: &Chromium, report: &mut Report) -> Result<()
     Ok(())
 }
 
+/// What a chart over time has drawn.
+#[derive(Deserialize)]
+struct Drawn {
+    events: f64,
+    span: f64,
+    lines: usize,
+}
+
+/// A chart over time begins with what there is: its axis is not longer than the page has been open.
+pub(super) async fn axis(browser: &Chromium, report: &mut Report) -> Result<(), String> {
+    let _: Option<f64> = browser.probe("events", &[30.into(), 10_000.into()]).await?;
+    let Drawn { events, span, .. } = browser.probe("drawn", &["goodput".into()]).await?;
+    let measured = format!("{span:.1} s after {events:.1} s of events");
+    // A second for events that came late.
+    let line = match span <= events + 1.0 {
+        true => Ok(measured),
+        false => Err(measured),
+    };
+    report.line("time axis", line);
+    Ok(())
+}
+
+/// The workers move without input; a slider stops them, and a button lets them move again.
+pub(super) async fn by_itself(browser: &Chromium, report: &mut Report) -> Result<(), String> {
+    let arguments = ["backend.workers".into(), 25_000.into()];
+    let moved: Option<f64> = browser.probe("changes", &arguments).await?;
+    let steps: [Option<f64>; 3] = browser.probe("handBack", &[]).await?;
+    let [taken, given, left] = steps.map(say);
+    let measured = format!(
+        "workers moved after {}; a slider had them after {taken}, they went on after {given}, and a \
+         slider had them again after {left}",
+        say(moved)
+    );
+    let line = match moved.is_some() && steps.iter().all(Option::is_some) {
+        true => Ok(measured),
+        false => Err(measured),
+    };
+    report.line("workers by themselves", line);
+    Ok(())
+}
+
+/// Five clients have a line each, and with the naive controller the sum of their limits runs away.
+pub(super) async fn five_clients(browser: &Chromium, report: &mut Report) -> Result<(), String> {
+    let () = browser.probe("view", &["five".into()]).await?;
+    let () = browser.probe("wait", &[1000.into()]).await?;
+    let Drawn { lines, .. } = browser.probe("drawn", &["limits".into()]).await?;
+    let arguments = ["backend.fleet.limits".into(), 150.into(), 60_000.into()];
+    let () = browser
+        .probe("click", &["/backend/fleet/naive".into()])
+        .await?;
+    let away: Option<f64> = browser.probe("exceeds", &arguments).await?;
+    let () = browser
+        .probe("click", &["/backend/fleet/default".into()])
+        .await?;
+    let () = browser.probe("view", &["one".into()]).await?;
+    let measured = format!(
+        "{lines} lines; with the naive controller, the sum of the limits exceeded 150 after {}",
+        say(away)
+    );
+    let line = match lines == 5 && away.is_some() {
+        true => Ok(measured),
+        false => Err(measured),
+    };
+    report.line("five clients", line);
+    Ok(())
+}
+
 /// Where each slider is moved to, and what a series is soon after, and never before.
 ///
 /// Quotas are what throttles report, exact from the next event on. The other sliders change what

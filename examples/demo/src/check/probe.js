@@ -79,6 +79,27 @@
       const back = await until(3000, async () => await serverValue(name) === from);
       return { from, ready, before, server, shown, back };
     },
+    /// The seconds that the time axis of a chart has, those of the events so far, and how many lines end now.
+    drawn: id => ({ events: ticks() / 10, ...document.getElementById(id).drawn }),
+    /// Shows one client before each backend, or five before one.
+    view: name => document.querySelector(`[data-view="${name}"]`).click(),
+    /// Milliseconds until a series is not what it was, without any input, or null.
+    changes: (key, milliseconds) => { const before = series()[key]; return until(milliseconds, () => series()[key] !== before); },
+    /// Moves a slider, and returns whether the server then says that the workers do not move by themselves; then
+    /// gives them back, and returns whether they do; then moves the slider again.
+    handBack: async () => {
+      const input = document.querySelector('[data-setting="backend.workers"]'), button = document.getElementById("cycle");
+      move(input, 25);
+      const taken = await until(3000, () => !button.hidden && series()["backend.workers"] === "25");
+      button.click();
+      const given = await until(3000, () => button.hidden && series()["backend.workers"] === "10");
+      // As after a fresh start, for the sliders.
+      move(input, 11);
+      await until(3000, () => series()["backend.workers"] === "11");
+      move(input, 10);
+      const left = await until(3000, () => !button.hidden && series()["backend.workers"] === "10");
+      return [taken, given, left];
+    },
     /// Clicks a button that sends a request, and returns what `queue.*` was before and after.
     cancel: async () => {
       const read = () => Object.fromEntries(["waiting", "admitted", "cancelled", "last_waits_s"].map(key => [key, Number(series()["queue." + key])]));
@@ -101,6 +122,8 @@
     },
     /// Milliseconds until a series is `goal`, or null.
     becomes: (key, goal, milliseconds) => until(milliseconds, () => Number(series()[key]) === goal),
+    /// Milliseconds until a series is more than `bound`, or null.
+    exceeds: (key, bound, milliseconds) => until(milliseconds, () => Number(series()[key]) > bound),
     /// Clicks the button that calls `/api/hello`, and returns what the page says then.
     hello: async () => {
       const answers = document.getElementById("answers");

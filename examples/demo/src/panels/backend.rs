@@ -1,20 +1,23 @@
-//! A backend that works slower the more calls it has, behind four limits.
+//! A backend that works slower the more calls it has, behind four limits; and one that five clients
+//! share, each with an adaptive limit of its own.
 //!
-//! A call holds its permit until the backend has answered, so what the observer of a limit measures
-//! is the latency of the backend. Calls for which there is no permit are refused.
+//! 1. A call holds its permit until the backend has answered, so what the observer of a limit measures
+//!    is the latency of the backend. Calls for which there is no permit are refused.
+//! 2. The number of workers moves by itself until a slider of the panel is moved.
 
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use serde::Serialize;
-use tokio::time::sleep;
-use tollgate::adaptive::{AdaptiveSemaphore, Gradient};
+use serde::{Deserialize, Serialize};
+use tokio::time::{Instant, interval, sleep};
+use tollgate::adaptive::AdaptiveSemaphore;
 use tollgate::{Clock, Semaphore, TryThrottle};
 use tollgate_observe::Observed;
 
 use crate::latencies::Latencies;
+use crate::naive::Naive;
 use crate::pace::pace;
 use crate::settings::{Setting, Settings};
 
@@ -33,10 +36,48 @@ pub(super) const WINDOW: Duration = Duration::from_secs(4);
 /// With so many calls beyond its workers for each worker, a call takes twice as long.
 const SLOWDOWN_AT: f64 = 4.0;
 
+/// The numbers of workers while they move by themselves, each for `STEP`.
+pub(super) const CYCLE: [u64; 3] = [10, 4, 30];
+pub(super) const STEP: Duration = Duration::from_secs(20);
+
+/// The clients of the shared backend.
+const CLIENTS: [(&str, &str); 5] = [
+    ("client-1", "client 1"),
+    ("client-2", "client 2"),
+    ("client-3", "client 3"),
+    ("client-4", "client 4"),
+    ("client-5", "client 5"),
+];
+
+/// How many workers the shared backend has for each of the slider.
+pub(super) const WORKERS_FOR_EACH: usize = 3;
+
 pub(crate) struct Panel {
     settings: Arc<Settings>,
+    clock: Clock,
     fixed: [Lane<Arc<Semaphore>>; 3],
     adaptive: Lane<Arc<AdaptiveSemaphore>>,
+    fleet: Mutex<Fleet>,
+    /// When the workers began to move by themselves, unless a user has moved a slider since.
+    cycling_since: Mutex<Option<Instant>>,
+}
+
+/// The clients before one backend.
+struct Fleet {
+    controller: Fleets,
+    clients: [Lane<Arc<AdaptiveSemaphore>>; 5],
+    /// The one that makes the next call.
+    next: usize,
+}
+
+/// Which controller each client of the fleet has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Fleets {
+    /// The default one.
+    Default,
+    /// [`Naive`].
+    Naive,
 }
 
 /// A limit, and the backend behind it.
@@ -49,13 +90,43 @@ struct Backend {
     settings: Arc<Settings>,
     workers: Semaphore,
     in_flight: AtomicU64,
+    /// So many workers for each of the slider.
+    workers_for_each: usize,
+    /// Whether it works slower with more calls; otherwise, they only wait longer.
+    slows: bool,
 }
 
 #[derive(Serialize)]
 pub(crate) struct Snapshot {
     /// The permits of the workers' semaphores.
     workers: usize,
+    /// Whether the workers move by themselves.
+    cycling: bool,
     rows: Vec<Row>,
+    fleet: FleetSnapshot,
+}
+
+#[derive(Serialize)]
+struct FleetSnapshot {
+    controller: Fleets,
+    workers: usize,
+    /// The sum of the limits.
+    limits: u64,
+    goodput: u64,
+    /// Answers per second while all workers work.
+    capacity: u64,
+    p99_ms: Option<f64>,
+    /// The longest work: the latency of a call that does not wait for a worker.
+    unqueued_ms: f64,
+    rows: Vec<Client>,
+}
+
+#[derive(Serialize)]
+struct Client {
+    id: &'static str,
+    label: &'static str,
+    limit: u64,
+    in_use: u64,
 }
 
 #[derive(Serialize)]
@@ -71,39 +142,71 @@ struct Row {
 }
 
 impl Backend {
-    /// Answers after a wait for a worker and the work, which varies by half.
+    fn new(settings: &Arc<Settings>, workers_for_each: usize, slows: bool) -> Arc<Self> {
+        let backend = Self {
+            settings: Arc::clone(settings),
+            workers: Semaphore::new(0),
+            in_flight: AtomicU64::new(0),
+            workers_for_each,
+            slows,
+        };
+        backend.apply();
+        Arc::new(backend)
+    }
+
+    /// Sets the number of workers to what the slider says.
+    fn apply(&self) {
+        let workers = self.settings.get(Setting::BackendWorkers) as usize;
+        self.workers.set_permits(workers * self.workers_for_each);
+    }
+
+    /// Answers after a wait for a worker and the work, which varies by half. When the backend is
+    /// closed, calls that wait are dropped.
     async fn call(&self) {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
-        let worker = self
-            .workers
-            .acquire()
-            .await
-            .expect("the workers are never closed");
-        sleep(self.service_time()).await;
-        drop(worker);
+        if let Ok(_worker) = self.workers.acquire().await {
+            sleep(self.service_time()).await;
+        }
         self.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 
     fn service_time(&self) -> Duration {
         let workers = self.workers.permits() as f64;
         let excess = (self.in_flight.load(Ordering::Relaxed) as f64 - workers).max(0.0);
-        let slowdown = 1.0 + (excess / workers / SLOWDOWN_AT).powi(2);
-        let service = Duration::from_millis(self.settings.get(Setting::BackendService));
-        service.mul_f64(slowdown * (0.5 + fastrand::f64()))
+        let slowdown = match self.slows {
+            true => 1.0 + (excess / workers / SLOWDOWN_AT).powi(2),
+            false => 1.0,
+        };
+        self.service().mul_f64(slowdown * (0.5 + fastrand::f64()))
+    }
+
+    /// The mean of the work while the backend is not slow.
+    fn service(&self) -> Duration {
+        Duration::from_millis(self.settings.get(Setting::BackendService))
+    }
+
+    /// Answers per second while all workers work.
+    fn capacity(&self) -> f64 {
+        self.workers.permits() as f64 / self.service().as_secs_f64()
     }
 }
 
 impl<T: TryThrottle<Permit: Send + 'static> + 'static> Lane<T> {
-    fn new(limit: T, settings: &Arc<Settings>, clock: &Clock) -> Self {
-        let backend = Backend {
-            settings: Arc::clone(settings),
-            workers: Semaphore::new(workers(settings)),
-            in_flight: AtomicU64::new(0),
-        };
+    fn new(limit: T, backend: Arc<Backend>, latencies: Arc<Latencies>, clock: &Clock) -> Self {
         Self {
-            limit: Observed::new(limit, Arc::default()).clock(clock),
-            backend: Arc::new(backend),
+            limit: Observed::new(limit, latencies).clock(clock),
+            backend,
         }
+    }
+
+    /// Creates a limit with a backend of its own.
+    fn alone(limit: T, settings: &Arc<Settings>, clock: &Clock) -> Self {
+        Self::new(
+            limit,
+            Backend::new(settings, 1, true),
+            Arc::default(),
+            clock,
+        )
     }
 
     fn call(&self) {
@@ -117,10 +220,7 @@ impl<T: TryThrottle<Permit: Send + 'static> + 'static> Lane<T> {
     }
 
     fn apply(&self) {
-        let Backend {
-            settings, workers, ..
-        } = &*self.backend;
-        workers.set_permits(self::workers(settings));
+        self.backend.apply();
         self.limit.observer().restart();
     }
 
@@ -137,33 +237,135 @@ impl<T: TryThrottle<Permit: Send + 'static> + 'static> Lane<T> {
     }
 }
 
-impl Panel {
-    pub(crate) fn new(settings: Arc<Settings>, clock: Clock) -> Self {
-        let fixed = FIXED
-            .map(|(_, _, limit)| Lane::new(Arc::new(Semaphore::new(limit)), &settings, &clock));
-        let adaptive = AdaptiveSemaphore::new(Gradient::default()).clock(clock.clone());
-        let adaptive = Lane::new(Arc::new(adaptive), &settings, &clock);
+impl Fleet {
+    fn new(controller: Fleets, settings: &Arc<Settings>, clock: &Clock) -> Self {
+        let backend = Backend::new(settings, WORKERS_FOR_EACH, false);
+        let latencies: Arc<Latencies> = Arc::default();
+        let client = |_| {
+            let limit = match controller {
+                Fleets::Default => AdaptiveSemaphore::default(),
+                Fleets::Naive => AdaptiveSemaphore::new(Naive::default()),
+            };
+            let limit = Arc::new(limit.clock(clock.clone()));
+            Lane::new(limit, backend.clone(), latencies.clone(), clock)
+        };
         Self {
-            settings,
-            fixed,
-            adaptive,
+            controller,
+            clients: CLIENTS.map(client),
+            next: 0,
         }
     }
 
-    /// Makes the calls, each to all four, until it is dropped.
+    /// Makes a call of each client in turn.
+    fn call(&mut self) {
+        self.clients[self.next].call();
+        self.next = (self.next + 1) % CLIENTS.len();
+    }
+
+    fn snapshot(&self) -> FleetSnapshot {
+        let rows = CLIENTS.into_iter().zip(&self.clients);
+        let rows = rows.map(|((id, label), lane)| {
+            let permits = lane.limit.throttle().snapshot().permits;
+            Client {
+                id,
+                label,
+                limit: permits.limit,
+                in_use: permits.in_use,
+            }
+        });
+        let rows: Vec<_> = rows.collect();
+        // All clients share both.
+        let Lane { limit, backend } = &self.clients[0];
+        FleetSnapshot {
+            controller: self.controller,
+            workers: backend.workers.permits(),
+            limits: rows.iter().map(|row| row.limit).sum(),
+            goodput: limit.observer().last_second(DEADLINE),
+            capacity: backend.capacity() as u64,
+            p99_ms: limit.observer().p99_ms(WINDOW),
+            unqueued_ms: 1.5 * backend.service().as_secs_f64() * 1000.0,
+            rows,
+        }
+    }
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        // Its calls may have to wait for minutes.
+        self.clients[0].backend.workers.close();
+    }
+}
+
+impl Panel {
+    pub(crate) fn new(settings: Arc<Settings>, clock: Clock) -> Self {
+        let fixed = FIXED
+            .map(|(_, _, limit)| Lane::alone(Arc::new(Semaphore::new(limit)), &settings, &clock));
+        let adaptive = AdaptiveSemaphore::default().clock(clock.clone());
+        Self {
+            adaptive: Lane::alone(Arc::new(adaptive), &settings, &clock),
+            fleet: Mutex::new(Fleet::new(Fleets::Default, &settings, &clock)),
+            cycling_since: Mutex::new(Some(Instant::now())),
+            settings,
+            clock,
+            fixed,
+        }
+    }
+
+    /// Makes the calls, each to all four, and those of the fleet, and moves the workers, until it is
+    /// dropped.
     pub(crate) async fn load(self: Arc<Self>) -> Infallible {
         let rate = || self.settings.get(Setting::BackendCalls);
-        pace(rate, || {
+        let calls = pace(rate, || {
             self.fixed.iter().for_each(Lane::call);
             self.adaptive.call();
-        })
-        .await
+        });
+        // One and a half times what the backend can answer.
+        let rate = || (1.5 * self.fleet().clients[0].backend.capacity()) as u64;
+        let fleet = pace(rate, || self.fleet().call());
+        tokio::select! {
+            // In this order, as tests expect the same of each run.
+            biased;
+            never = calls => never,
+            never = fleet => never,
+            never = self.cycle() => never,
+        }
+    }
+
+    /// Moves the workers while no user does.
+    async fn cycle(&self) -> Infallible {
+        let mut ticker = interval(Duration::from_millis(100));
+        loop {
+            ticker.tick().await;
+            // The lock is held meanwhile, so that a user's value is not replaced.
+            let since = self.cycling_since();
+            if let Some(since) = *since {
+                let step = since.elapsed().as_millis() / STEP.as_millis();
+                let workers = CYCLE[step as usize % CYCLE.len()];
+                if self.settings.get(Setting::BackendWorkers) != workers {
+                    self.settings.put(Setting::BackendWorkers, workers);
+                    self.fixed.iter().for_each(|lane| lane.backend.apply());
+                    self.adaptive.backend.apply();
+                    self.fleet().clients[0].backend.apply();
+                }
+            }
+        }
+    }
+
+    /// Lets the workers move by themselves from now on, or leaves them to the user.
+    pub(crate) fn set_cycling(&self, cycling: bool) {
+        *self.cycling_since() = cycling.then(Instant::now);
+    }
+
+    /// Replaces the clients by new ones, and their backend.
+    pub(crate) fn restart_fleet(&self, controller: Fleets) {
+        *self.fleet() = Fleet::new(controller, &self.settings, &self.clock);
     }
 
     /// Tells the backends how many workers there are, and begins the percentiles again.
     pub(crate) fn apply(&self) {
         self.fixed.iter().for_each(Lane::apply);
         self.adaptive.apply();
+        self.fleet().clients[0].apply();
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {
@@ -174,11 +376,19 @@ impl Panel {
         let adaptive = self.adaptive.row("adaptive", "adaptive", permits);
         Snapshot {
             workers: self.adaptive.backend.workers.permits(),
+            cycling: self.cycling_since().is_some(),
             rows: fixed.chain([adaptive]).collect(),
+            fleet: self.fleet().snapshot(),
         }
     }
-}
 
-fn workers(settings: &Settings) -> usize {
-    settings.get(Setting::BackendWorkers) as usize
+    fn fleet(&self) -> MutexGuard<'_, Fleet> {
+        self.fleet.lock().expect("no code panics under the lock")
+    }
+
+    fn cycling_since(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.cycling_since
+            .lock()
+            .expect("no code panics under the lock")
+    }
 }

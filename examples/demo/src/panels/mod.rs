@@ -24,6 +24,13 @@ mod tests {
             format!("waited {} s", tenants::PATIENCE.as_secs()),
             format!("PATIENCE = {};", tenants::PATIENCE.as_millis()),
             format!("within {} ms", backend::DEADLINE.as_millis()),
+            format!(
+                "Workers move by themselves, {:?}, each for {} s",
+                backend::CYCLE,
+                backend::STEP.as_secs()
+            )
+            .replace(['[', ']'], ""),
+            format!("{} workers for each", backend::WORKERS_FOR_EACH),
             format!("Wait: p99 over {} s", tenants::WINDOW.as_secs()),
             format!("Latency: p99 over {} s", backend::WINDOW.as_secs()),
         ] {

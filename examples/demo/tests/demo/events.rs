@@ -59,7 +59,14 @@ async fn event_has_every_field_of_the_page() {
         let ids = rows(&event["tenants"][queue], tenant);
         assert_eq!(ids, ["noisy", "quiet-1", "quiet-2", "quiet-3"]);
     }
-    assert_eq!(keys(&event["backend"]), "rows workers");
+    assert_eq!(keys(&event["backend"]), "cycling fleet rows workers");
+    let fleet = &event["backend"]["fleet"];
+    assert_eq!(
+        keys(fleet),
+        "capacity controller goodput limits p99_ms rows unqueued_ms workers"
+    );
+    let clients = ["client-1", "client-2", "client-3", "client-4", "client-5"];
+    assert_eq!(rows(&fleet["rows"], "id in_use label limit"), clients);
     assert_eq!(
         rows(
             &event["backend"]["rows"],

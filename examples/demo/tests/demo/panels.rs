@@ -80,3 +80,65 @@ async fn set_begins_percentiles_again_and_keeps_rates() {
     assert!(before["tenants"]["fifo"][0]["p99_ms"].is_f64());
     assert!(after["tenants"]["fifo"][0]["p99_ms"].is_null());
 }
+
+#[tokio::test(start_paused = true)]
+async fn workers_move_by_themselves_until_a_slider_is_moved_and_again_when_asked() {
+    let demo = Demo::start().await;
+    let step = Duration::from_secs(20);
+    let workers = |event: &Value| number(event, "backend.workers");
+    assert_eq!(workers(&demo.event().await), 10.0);
+    for expected in [4.0, 30.0, 10.0] {
+        let event = demo.event_after(step).await;
+        assert_eq!(workers(&event), expected);
+        assert_eq!(event["settings"]["backend.workers"], expected as u64);
+        assert_eq!(event["backend"]["cycling"], true);
+    }
+    // Sliders of other panels, and values that are refused, leave them alone.
+    demo.send("PUT", "/settings/queue.quota", "20").await;
+    demo.send("PUT", "/settings/backend.calls", "1001").await;
+    assert_eq!(demo.event().await["backend"]["cycling"], true);
+    demo.send("PUT", "/settings/backend.calls", "600").await;
+    let event = demo.event_after(step).await;
+    assert_eq!(
+        (workers(&event), &event["backend"]["cycling"]),
+        (10.0, &false.into())
+    );
+    demo.send("PUT", "/settings/backend.workers", "5").await;
+    let answer = demo.send("POST", "/backend/cycle", "").await;
+    assert_eq!(answer.status(), 204);
+    assert_eq!(
+        workers(&demo.event_after(Duration::from_millis(100)).await),
+        10.0
+    );
+    assert_eq!(workers(&demo.event_after(step).await), 4.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn five_clients_with_the_default_controller_share_and_with_the_naive_one_run_away() {
+    let demo = Demo::start().await;
+    // Thirty workers of the shared backend, all the time.
+    demo.send("PUT", "/settings/backend.workers", "10").await;
+    let shown = |event: &Value| {
+        ["limits", "p99_ms", "goodput", "capacity", "unqueued_ms"]
+            .map(|name| number(event, &format!("backend.fleet.{name}")))
+    };
+    let event = demo.event_after(Duration::from_secs(40)).await;
+    let [limits, p99, goodput, capacity, unqueued] = shown(&event);
+    assert_eq!((capacity, unqueued), (1500.0, 30.0));
+    assert!(limits < 90.0 && p99 < 3.0 * unqueued, "{limits} {p99}");
+    assert!(goodput > 0.9 * capacity, "{goodput}");
+
+    let answer = demo.send("POST", "/backend/fleet/naive", "").await;
+    assert_eq!(answer.status(), 204);
+    let event = demo.event_after(Duration::from_secs(40)).await;
+    assert_eq!(event["backend"]["fleet"]["controller"], "naive");
+    let [limits, p99, ..] = shown(&event);
+    assert!(limits > 150.0 && p99 > 4.0 * unqueued, "{limits} {p99}");
+
+    // New clients and a new backend: nothing is left of the queue.
+    demo.send("POST", "/backend/fleet/default", "").await;
+    let [limits, _, goodput, ..] = shown(&demo.event_after(Duration::from_secs(5)).await);
+    assert!(limits < 150.0 && goodput > 0.8 * capacity, "{limits}");
+    let answer = demo.send("POST", "/backend/fleet/other", "").await;
+    assert_eq!(answer.status(), 400);
+}
