@@ -14,7 +14,7 @@ use std::sync::Arc;
 use loom::cell::UnsafeCell;
 use loom::future::block_on;
 use loom::thread;
-use tollgate::adaptive::{AdaptiveSemaphore, Controller, SampleWindow, Target};
+use tollgate::adaptive::{AdaptiveSemaphore, Controller, Progress, SampleWindow, Target};
 use tollgate::{Clock, ErrorKind};
 
 /// Every interleaving with at most three preemptions, or as many as `LOOM_MAX_PREEMPTIONS` says.
@@ -45,6 +45,27 @@ impl Controller for Alternating {
         assert_eq!(window.samples(), self.samples);
         let is_first = updates == self.limits[0];
         self.target(usize::from(is_first))
+    }
+}
+
+/// The same, and after four samples of a window it drops them.
+struct Discarding(Alternating);
+
+impl Controller for Discarding {
+    fn initial(&self) -> Target {
+        self.0.initial()
+    }
+
+    fn update(&mut self, window: &SampleWindow) -> Target {
+        self.0.update(window)
+    }
+
+    fn progress(&mut self, window: &SampleWindow) -> Progress {
+        self.0.updates.with_mut(|_| thread::yield_now());
+        match window.samples() {
+            4 => Progress::Discard,
+            _ => Progress::Continue,
+        }
     }
 }
 
@@ -163,6 +184,42 @@ fn ignore_races_the_end_of_a_window() {
         thread.join().unwrap();
         assert_eq!(semaphore.snapshot().windows, 1);
         assert_at_rest(&semaphore, limits);
+    });
+}
+
+/// Another call ends while the controller drops the samples of the window, or is asked: no sample of the new
+/// window is lost by that, and the window has places for all.
+#[test]
+fn end_races_the_discard_of_samples() {
+    model(|| {
+        let controller = Discarding(Alternating {
+            limits: [3.0, 4.0],
+            samples: 5,
+            updates: UnsafeCell::new(0),
+        });
+        let semaphore = AdaptiveSemaphore::new(controller).clock(Clock::manual());
+        let semaphore = Arc::new(semaphore);
+        for _ in 0..3 {
+            drop(semaphore.try_acquire().unwrap());
+        }
+        let held = Arc::clone(&semaphore).try_acquire_owned().unwrap();
+        let thread = thread::spawn(move || drop(held));
+        drop(semaphore.try_acquire().unwrap());
+        thread.join().unwrap();
+        let snapshot = semaphore.snapshot();
+        // The fifth sample is of the new window, unless it came while the controller was asked, or found the
+        // lock taken.
+        let lost = snapshot.lost_samples as u32;
+        assert!(snapshot.window.samples() <= 1 || lost > 0, "{snapshot:?}");
+        assert_eq!(snapshot.permits.in_use, 0);
+        // More calls end the window: none of its places is lost.
+        for _ in 0..9 {
+            drop(semaphore.try_acquire().unwrap());
+            if semaphore.snapshot().windows == 1 {
+                return;
+            }
+        }
+        panic!("the window never ends: {:?}", semaphore.snapshot());
     });
 }
 

@@ -13,8 +13,8 @@
 //! 4. The thread that adds the last sample takes the controller out of the state and runs it
 //!    without the lock, because a controller is foreign code. Until the controller is back, the
 //!    window has no places, so no other thread can end it.
-//! 5. After every eighth sample the controller is asked, likewise without the lock, whether the window
-//!    [ends early](Controller::ends_early). A window that has all its samples meanwhile ends as soon as the
+//! 5. After every fourth sample the controller is asked, likewise without the lock, whether the window
+//!    continues, ends or begins again. A window that has all its samples meanwhile ends as soon as the
 //!    controller is back, and takes no more.
 //!
 //! The lock is a leaf. A sample only tries it: a statistic may lose samples, and the owner of a

@@ -30,7 +30,9 @@
 //!   a rule of your own implements [`Controller`](crate::adaptive::Controller). The pictures show both, and
 //!   the rules of Envoy and Netflix, beside the best fixed limit: at a server whose number of workers
 //!   changes, and at one whose calls become slower.
-//! - *Several processes*: each finds its own share, without any coordination. The shares need not be even.
+//! - *Several processes*: each finds its own share. They need no channel between them, but clocks that differ by
+//!   less than half a second: all measure the latency without a queue at the same multiples of ten seconds of
+//!   the machine's clock. The shares need not be even.
 //!
 //! <div style="overflow-x: auto">
 #![doc = include_str!("../../docs/adaptive-workers.svg")]
@@ -52,4 +54,4 @@
 //! - *The queue is now in front of the limit.* Bound it with
 //!   [`max_waiters`](crate::adaptive::AdaptiveSemaphore::max_waiters) and a timeout, or let [a fair
 //!   queue](super::who_goes_first) decide who goes.
-//! - A limit that callers use by less than 80 % does not move.
+//! - A limit of which callers use less than 80 % does not grow.

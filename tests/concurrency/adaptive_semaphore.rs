@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
-use tollgate::adaptive::{AdaptiveSemaphore, Controller, Gradient, SampleWindow, Target};
+use tollgate::adaptive::{AdaptiveSemaphore, Controller, Gradient, Progress, SampleWindow, Target};
 use tollgate::{Clock, ErrorKind, ManualClock, Throttle, TryThrottle, all};
 
 use crate::support::random::Random;
@@ -298,6 +298,101 @@ fn limits_set_twice_keep_what_the_controller_wants() {
     assert_eq!(semaphore.snapshot().permits.limit, 5);
     let semaphore = semaphore.limits(1..=100);
     assert_eq!(semaphore.snapshot().permits.limit, 20);
+}
+
+/// A controller whose windows of ten samples go on as is said of each number of samples.
+struct Progressing(fn(&SampleWindow) -> Progress);
+
+impl Controller for Progressing {
+    fn initial(&self) -> Target {
+        Target {
+            limit: 5.0,
+            samples: 10,
+        }
+    }
+
+    fn update(&mut self, window: &SampleWindow) -> Target {
+        Target {
+            limit: f64::from(window.samples()),
+            samples: 10,
+        }
+    }
+
+    fn progress(&mut self, window: &SampleWindow) -> Progress {
+        (self.0)(window)
+    }
+}
+
+/// Returns the number of the calls that one thread makes until the first window ends, and the samples of
+/// that window.
+fn first_window(progress: fn(&SampleWindow) -> Progress) -> (usize, u64) {
+    let semaphore = AdaptiveSemaphore::new(Progressing(progress)).clock(Clock::manual());
+    let calls = (1..100).find(|_| {
+        drop(semaphore.try_acquire().unwrap());
+        semaphore.snapshot().windows == 1
+    });
+    (calls.unwrap(), semaphore.snapshot().permits.limit)
+}
+
+#[test]
+fn progress_is_asked_after_every_fourth_sample_of_a_window_that_is_not_full() {
+    assert_eq!(first_window(|_| Progress::Continue), (10, 10));
+    assert_eq!(first_window(|_| Progress::End), (4, 4));
+    let at_eight = |window: &SampleWindow| {
+        assert!([4, 8].contains(&window.samples()), "{window:?}");
+        match window.samples() {
+            8 => Progress::End,
+            _ => Progress::Continue,
+        }
+    };
+    assert_eq!(first_window(at_eight), (8, 8));
+}
+
+#[test]
+fn progress_that_discards_begins_the_window_again_with_places_for_all() {
+    // It is asked about the first four samples, drops them, and then about four others.
+    let first_four = |window: &SampleWindow| match window.ended() == Duration::ZERO {
+        true => Progress::Discard,
+        false => Progress::Continue,
+    };
+    let semaphore = AdaptiveSemaphore::new(Progressing(first_four));
+    let clock = Clock::manual();
+    let semaphore = semaphore.clock(&clock);
+    for calls in 1..=14 {
+        assert_eq!(semaphore.snapshot().windows, 0);
+        drop(semaphore.try_acquire().unwrap());
+        let counted = if calls < 4 { calls } else { calls - 4 };
+        if calls < 14 {
+            assert_eq!(semaphore.snapshot().window.samples(), counted);
+        }
+        if calls == 4 {
+            clock.advance(Duration::from_secs(7));
+        }
+    }
+    assert_eq!(semaphore.snapshot().windows, 1);
+    assert_eq!(semaphore.snapshot().permits.limit, 10);
+}
+
+#[test]
+fn progress_that_panics_lets_the_window_go_on() {
+    assert_eq!(first_window(|_| panic!("as the test wants it")), (10, 10));
+}
+
+#[test]
+fn progress_may_use_the_semaphore() {
+    static SEMAPHORE: Mutex<Option<Arc<AdaptiveSemaphore>>> = Mutex::new(None);
+    let uses = |_: &SampleWindow| {
+        let semaphore = SEMAPHORE.lock().unwrap().clone().unwrap();
+        drop(semaphore.try_acquire());
+        assert_eq!(semaphore.snapshot().windows, 0);
+        Progress::Continue
+    };
+    let semaphore = Arc::new(AdaptiveSemaphore::new(Progressing(uses)));
+    *SEMAPHORE.lock().unwrap() = Some(Arc::clone(&semaphore));
+    for _ in 0..20 {
+        drop(semaphore.try_acquire().unwrap());
+    }
+    assert!(semaphore.snapshot().windows > 0);
 }
 
 /// A controller that does what no controller should.

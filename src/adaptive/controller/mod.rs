@@ -55,7 +55,9 @@ pub trait Controller: Send {
     /// nothing and is counted; any other one is clamped to the range of the limiter.
     fn update(&mut self, window: &SampleWindow) -> Target;
 
-    /// Says how a window goes on that has not all its samples yet. It is asked after every fourth sample.
+    /// Says how a window goes on that does not have all its samples yet. It is called after every fourth
+    /// sample, by the thread that adds it, without a lock. By default the window continues. If this panics, the
+    /// window continues.
     fn progress(&mut self, _window: &SampleWindow) -> Progress {
         Progress::Continue
     }
