@@ -592,10 +592,7 @@ impl Level {
 
 impl Controller for Gradient {
     fn initial(&self) -> Target {
-        Target {
-            limit: self.initial,
-            samples: FIRST,
-        }
+        self.windowed(self.initial)
     }
 
     fn update(&mut self, window: &SampleWindow) -> Target {
@@ -624,6 +621,7 @@ impl Controller for Gradient {
         let ends = window.overloaded() > samples / 2
             || match self.state {
                 State::Jumped { .. } => false,
+                State::Steady(_) if self.baseline.is_none() => samples >= FIRST,
                 State::Steady(_) if is_due() => true,
                 _ => self.has_jumped(level),
             };
