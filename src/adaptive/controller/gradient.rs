@@ -481,7 +481,8 @@ impl Gradient {
         if self.is_guess {
             return self.probe(level, level);
         }
-        self.implied(level, 0.5)
+        // The limit before had no queue.
+        self.implied(level, 0.0).max(level.limit / 1.5)
     }
 
     /// Returns the next limit after a window in which the limit was used. `top` is the highest level since
@@ -686,9 +687,9 @@ mod tests {
         // The limit doubles as long as no queue has been seen.
         assert_eq!(next(&mut gradient, 20.0, 10), 40.0);
         assert_eq!(next(&mut gradient, 40.0, 10), 80.0);
-        // 80·1.1/2 + 0.45·√80
-        let limit = next(&mut gradient, 80.0, 20);
-        assert!((limit - 48.025).abs() < 1e-3, "{limit}");
+        // 80·1.1/1.5 + 0.45·√80
+        let limit = next(&mut gradient, 80.0, 15);
+        assert!((limit - 62.69).abs() < 0.01, "{limit}");
         assert!(gradient.is_far_below_queue(39.0) && !gradient.is_far_below_queue(40.0));
     }
 
