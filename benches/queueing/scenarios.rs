@@ -34,7 +34,7 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
     all.push(Scenario {
         phases: servers.clone(),
         wanted: Wanted {
-            settled: &[2.5],
+            settled: &[2.0],
             ..wanted(&[0.94])
         },
         ..one("c 10→5→20→10", servers[0])
@@ -46,7 +46,7 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
     all.push(Scenario {
         phases: servers.iter().map(at_load).collect(),
         wanted: Wanted {
-            settled: &[2.5],
+            settled: &[2.0],
             ..wanted(&[0.94])
         },
         ..one("c 10→5→20→10, load 1.5", servers[0])
@@ -131,7 +131,7 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
         server: Discipline::Refusing,
         // More than a tenth of a window is what the controllers are told to be too much.
         wanted: Wanted {
-            settled: &[2.5],
+            settled: &[2.0],
             refused: &[0.1],
             ..wanted(&[0.94])
         },
@@ -168,7 +168,7 @@ fn outages() -> [Scenario; 2] {
         phases: vec![usual, outage, usual],
         abandoned: Some(abandoned),
         wanted: Wanted {
-            settled: &[2.5],
+            settled: &[2.0],
             growth: Some(2.0),
             ..wanted(&[0.94, f64::NAN, 0.94])
         },

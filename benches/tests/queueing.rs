@@ -63,6 +63,14 @@ fn gradient_reaches_each_row_but_the_known_ones() {
 }
 
 #[test]
+fn several_clients_of_one_server_do_not_run_away() {
+    let scenario = "5 clients, over 60 s";
+    let output = queueing(&["--no-rates", "--seed", "11", "--seeds", "1", scenario]);
+    assert_eq!(verdict(&output, scenario, "Gradient"), "PASS");
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
 fn a_number_of_seeds_without_a_median_is_an_error() {
     let output = queueing(&["--seeds", "4", "M/M/10"]);
     assert_eq!(output.status.code(), Some(2));

@@ -55,7 +55,8 @@ async fn second(backend: &Arc<Backend>, limit: impl TryThrottle<Permit: Send + '
     }
 }
 
-/// The last of five seconds with 40 workers, and the last of five with 10.
+/// The last of five seconds with 40 workers, and the last of six with 10. The adaptive limit measures the
+/// latency without a queue in the fifth, for which it halves itself.
 async fn before_and_after(limit: impl TryThrottle<Permit: Send + 'static>) -> [Second; 2] {
     let backend = Arc::new(Backend(Semaphore::new(40)));
     for _ in 0..4 {
@@ -63,7 +64,7 @@ async fn before_and_after(limit: impl TryThrottle<Permit: Send + 'static>) -> [S
     }
     let before = second(&backend, limit.clone()).await;
     backend.0.set_permits(10);
-    for _ in 0..4 {
+    for _ in 0..5 {
         second(&backend, limit.clone()).await;
     }
     [before, second(&backend, limit).await]
@@ -75,14 +76,14 @@ async fn main() {
     let limit = Arc::new(AdaptiveSemaphore::new(Gradient::default()).clock(Clock::tokio()));
     let adaptive = before_and_after(Arc::clone(&limit)).await;
 
-    // Both keep the backend busy to 85 % or more: 2000 calls per second at first, and then 500.
+    // Both keep the backend busy: 2000 calls per second at first, and then 500.
     for (second, capacity) in [&fixed, &adaptive]
         .into_iter()
         .flatten()
         .zip([2000, 500].repeat(2))
     {
         assert!(
-            second.answered >= capacity * 17 / 20,
+            second.answered >= capacity * 9 / 10,
             "{} of {capacity}",
             second.answered
         );

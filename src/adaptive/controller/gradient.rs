@@ -56,8 +56,9 @@ use super::{Controller, Progress, SampleWindow, Target, positive};
 ///   be those of the other side: calls that are cut short by a timeout should end as overloaded or
 ///   ignored.
 ///
-/// It begins at 20, which is for you to [change](Self::initial_limit): a start of 1 finds a limit of 60 in
-/// two seconds, if calls take 20 ms, and a start of 1000 one of 10 in one.
+/// It begins at 20, which is for you to [change](Self::initial_limit). In the simulation, with calls of 20 ms, a
+/// start of 1 before 40 workers has nine tenths of the goodput after two seconds, and a start of 1000 before
+/// 10 after one.
 ///
 /// [filter]: https://www.envoyproxy.io/docs/envoy/latest/configuration/http/http_filters/adaptive_concurrency_filter
 /// [concurrency-limits]: https://github.com/Netflix/concurrency-limits
@@ -302,7 +303,11 @@ impl Gradient {
     fn measured(&mut self, level: Level) {
         let difference = self.excess(level);
         let is_same = difference.abs() <= level.error;
-        self.confirmed = if is_same { self.confirmed + 1 } else { 0 };
+        self.confirmed = if is_same {
+            self.confirmed.saturating_add(1)
+        } else {
+            0
+        };
         let is_new = mem::take(&mut self.is_guess);
         if is_new || !is_same && difference.abs() > CHANGED {
             self.baseline = Some(level.latency);
@@ -473,6 +478,10 @@ impl Gradient {
 
     /// Goes on with growing unless there is a queue.
     fn grown(&mut self, level: Level) -> f64 {
+        if self.excess(level) < -CHANGED.max(level.error) {
+            // The limit may stay here, at the highest one, until the server becomes slower again.
+            self.measured(level);
+        }
         if self.excess(level) <= NOISE.max(level.error * 2.0 / 3.0) {
             return self.grow(level.limit);
         }
@@ -834,6 +843,15 @@ mod tests {
         }
         assert!((5.0..9.0).contains(&limit), "{limit}");
         assert!(baseline(&gradient) < 11.0);
+    }
+
+    #[test]
+    fn update_with_faster_work_at_the_highest_limit_lowers_the_baseline() {
+        let mut gradient = measured();
+        // The limiter admits no more than 20.
+        assert_eq!(next(&mut gradient, 20.0, 10), 40.0);
+        assert_eq!(next(&mut gradient, 20.0, 2), 40.0);
+        assert!((baseline(&gradient) - 2.0).abs() < 1e-6);
     }
 
     #[test]

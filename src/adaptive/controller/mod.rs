@@ -55,15 +55,51 @@ pub trait Controller: Send {
     /// nothing and is counted; any other one is clamped to the range of the limiter.
     fn update(&mut self, window: &SampleWindow) -> Target;
 
-    /// Says how a window goes on that does not have all its samples yet. It is called after every fourth
-    /// sample, by the thread that adds it, without a lock. By default the window continues. If this panics, the
-    /// window continues.
-    fn progress(&mut self, _window: &SampleWindow) -> Progress {
+    /// Says how a window goes on that does not have all its samples yet. The thread that adds every fourth
+    /// sample calls this, without a lock, so it may use the limiter. By default the window continues, and so it
+    /// does if this panics.
+    fn progress(&mut self, window: &SampleWindow) -> Progress {
+        let _ = window;
         Progress::Continue
     }
 }
 
-/// How a window goes on.
+/// How a window goes on, as [`Controller::progress`] says.
+///
+/// # Examples
+///
+/// A controller that does not wait for a whole window of a backend that refuses:
+///
+/// ```
+/// use tollgate::adaptive::{AdaptiveSemaphore, Controller, Progress, SampleWindow, Target};
+///
+/// struct Quick;
+///
+/// impl Controller for Quick {
+///     fn initial(&self) -> Target {
+///         Target { limit: 10.0, samples: 100 }
+///     }
+///
+///     fn update(&mut self, window: &SampleWindow) -> Target {
+///         let factor = if window.overloaded() > 0 { 0.5 } else { 1.1 };
+///         Target { limit: factor * window.limit(), samples: 100 }
+///     }
+///
+///     fn progress(&mut self, window: &SampleWindow) -> Progress {
+///         match window.overloaded() {
+///             0 => Progress::Continue,
+///             _ => Progress::End,
+///         }
+///     }
+/// }
+///
+/// let backend = AdaptiveSemaphore::new(Quick);
+/// for _ in 0..4 {
+///     backend.try_acquire()?.overloaded();
+/// }
+/// assert_eq!(backend.snapshot().permits.limit, 5);
+/// # Ok::<_, tollgate::AcquireError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// Until it has all its samples.

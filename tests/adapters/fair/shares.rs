@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tollgate::fair::{Class, FairQueue, Share};
 use tollgate::throttle::Weighted;
-use tollgate::{Clock, Semaphore};
+use tollgate::{Clock, ManualClock, Semaphore};
 
 use crate::support::Waiter;
 
@@ -15,6 +15,14 @@ fn slots(permits: usize) -> Arc<Semaphore> {
 }
 
 const MILLISECOND: Duration = Duration::from_millis(1);
+
+/// Returns a queue of four slots, whose classes are named by their priorities.
+fn aging(clock: &ManualClock) -> FairQueue<Arc<Semaphore>, u8> {
+    FairQueue::new(slots(4))
+        .classes(|key| Class::new().priority(*key))
+        .aging(100 * MILLISECOND)
+        .clock(clock)
+}
 
 /// One low class waits while a high one is served, and another one comes after that.
 #[test]
@@ -125,10 +133,7 @@ fn acquire_of_a_class_that_serves_the_newest_first_does_not_age() {
 #[test]
 fn drop_of_a_permit_serves_one_that_has_aged_meanwhile() {
     let clock = Clock::manual();
-    let queue = FairQueue::new(slots(4))
-        .classes(|key| Class::new().priority(*key))
-        .aging(100 * MILLISECOND)
-        .clock(&clock);
+    let queue = aging(&clock);
     let three = queue.class(3).acquire_many(3).wait().unwrap();
     let one = queue.class(2).acquire().wait().unwrap();
     let mut low = Waiter::parked(queue.class(0).acquire());
@@ -144,10 +149,7 @@ fn drop_of_a_permit_serves_one_that_has_aged_meanwhile() {
 #[test]
 fn drop_of_another_waiter_serves_one_that_has_aged_meanwhile() {
     let clock = Clock::manual();
-    let queue = FairQueue::new(slots(4))
-        .classes(|key| Class::new().priority(*key))
-        .aging(100 * MILLISECOND)
-        .clock(&clock);
+    let queue = aging(&clock);
     let three = queue.class(3).acquire_many(3).wait().unwrap();
     // Nobody tells the queue when this one returns.
     let one = Arc::clone(queue.throttle()).try_acquire_owned().unwrap();

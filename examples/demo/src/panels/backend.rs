@@ -90,6 +90,8 @@ struct Backend {
     settings: Arc<Settings>,
     workers: Semaphore,
     in_flight: AtomicU64,
+    /// Its own numbers, whatever other backends do.
+    random: Mutex<fastrand::Rng>,
     /// So many workers for each of the slider.
     workers_for_each: usize,
     /// Whether it works slower with more calls; otherwise, they only wait longer.
@@ -147,6 +149,7 @@ impl Backend {
             settings: Arc::clone(settings),
             workers: Semaphore::new(0),
             in_flight: AtomicU64::new(0),
+            random: Mutex::default(),
             workers_for_each,
             slows,
         };
@@ -177,7 +180,8 @@ impl Backend {
             true => 1.0 + (excess / workers / SLOWDOWN_AT).powi(2),
             false => 1.0,
         };
-        self.service().mul_f64(slowdown * (0.5 + fastrand::f64()))
+        let varied = 0.5 + self.random.lock().expect("no panic under it").f64();
+        self.service().mul_f64(slowdown * varied)
     }
 
     /// The mean of the work while the backend is not slow.
