@@ -199,7 +199,7 @@ impl<'a> Fields<'a> {
 
     /// Adds the fields to those of a response. If that is a rejection by an inner layer, its
     /// `Retry-After` becomes no earlier than the times here.
-    pub(super) fn write(self, to: &mut HeaderMap) {
+    pub(super) fn write(&self, to: &mut HeaderMap) {
         // Both are lists, so those of an inner layer stay.
         for (name, value) in [(POLICY, &self.policy), (LIMIT, &self.limit)] {
             if let (false, Ok(value)) = (value.is_empty(), HeaderValue::from_bytes(value.bytes())) {
@@ -207,8 +207,8 @@ impl<'a> Fields<'a> {
             }
         }
         // An inner layer is for fewer requests, so its limit is the narrower one.
-        let shown = self.shown.filter(|_| !to.contains_key(X_LIMIT));
-        if let Some(item) = shown {
+        let shown = self.shown.as_ref();
+        if let Some(item) = shown.filter(|_| !to.contains_key(X_LIMIT)) {
             let limit = item.quota.max(item.most);
             to.insert(X_LIMIT, HeaderValue::from(limit.min(LARGEST)));
             to.insert(X_REMAINING, HeaderValue::from(item.remaining.min(LARGEST)));
@@ -232,7 +232,7 @@ impl<'a> Fields<'a> {
 
 /// The value of a field, which allocates only if it is long.
 struct FieldValue {
-    short: [u8; 192],
+    short: [u8; 96],
     len: usize,
     /// All of it, if it is longer than that.
     long: Vec<u8>,
@@ -241,7 +241,7 @@ struct FieldValue {
 impl FieldValue {
     fn new() -> Self {
         Self {
-            short: [0; 192],
+            short: [0; 96],
             len: 0,
             long: Vec::new(),
         }
