@@ -11,8 +11,14 @@ use tollgate::Throttle;
 ///
 /// Only bounds of generic code need its name.
 pub trait Choose<R, T>: Clone {
-    /// Returns the throttle of this request.
-    fn choose(&self, request: &R) -> T;
+    /// What a request keeps of the choice: its throttle, or nothing if all requests have the same.
+    type Chosen;
+
+    /// Chooses the throttle of this request.
+    fn choose(&self, request: &R) -> Self::Chosen;
+
+    /// Returns the throttle that was chosen.
+    fn throttle<'a>(&'a self, chosen: &'a Self::Chosen) -> &'a T;
 }
 
 /// A throttle by the head of a request. See [`ThrottleLayer::by`](super::ThrottleLayer::by).
@@ -26,23 +32,42 @@ pub struct ByRequest<F>(pub(super) F);
 
 /// The same throttle for all requests. See [`ThrottleLayer::new`](super::ThrottleLayer::new).
 impl<R, T: Throttle> Choose<R, T> for T {
+    type Chosen = ();
+
     #[inline]
-    fn choose(&self, _: &R) -> T {
-        self.clone()
+    fn choose(&self, _: &R) {}
+
+    #[inline]
+    fn throttle<'a>(&'a self, (): &'a ()) -> &'a T {
+        self
     }
 }
 
 impl<B, T, F: Fn(Head<'_>) -> T + Clone> Choose<Request<B>, T> for ByHead<F> {
+    type Chosen = T;
+
     #[inline]
     fn choose(&self, request: &Request<B>) -> T {
         (self.0)(Head::from(request))
     }
+
+    #[inline]
+    fn throttle<'a>(&'a self, chosen: &'a T) -> &'a T {
+        chosen
+    }
 }
 
 impl<R, T, F: Fn(&R) -> T + Clone> Choose<R, T> for ByRequest<F> {
+    type Chosen = T;
+
     #[inline]
     fn choose(&self, request: &R) -> T {
         (self.0)(request)
+    }
+
+    #[inline]
+    fn throttle<'a>(&'a self, chosen: &'a T) -> &'a T {
+        chosen
     }
 }
 

@@ -42,42 +42,45 @@ where
 {
     type Response = A::Response;
     type Error = A::Error;
-    type Future = ResponseFuture<S, T, R, A>;
+    type Future = ResponseFuture<S, T, R, F, A>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), A::Error>> {
         self.inner.poll_ready(context).map_err(A::failed)
     }
 
     fn call(&mut self, request: R) -> Self::Future {
-        let layer = &*self.layer;
-        let throttle = layer.choose.choose(&request);
-        let stage = if let Some(try_enter) = layer.try_enter {
-            match try_enter(&throttle) {
-                Ok(permit) => {
-                    let answer = self.inner.call(request);
-                    let permit = Some(permit);
-                    Stage::Answered { answer, permit }
-                }
-                Err(error) => Stage::Refused(Some(error)),
-            }
-        } else {
-            let enter = throttle.enter();
-            // The ready service moves into the future; the clone need not be ready.
-            let clone = self.inner.clone();
-            let inner = mem::replace(&mut self.inner, clone);
-            let work = Some((inner, request));
-            match layer.timeout {
-                None => Stage::Waits { enter, work },
-                Some(duration) => {
-                    let enter = enter.timeout(duration);
-                    Stage::WaitsFor { enter, work }
-                }
-            }
+        let chosen = self.layer.choose.choose(&request);
+        let layer = Arc::clone(&self.layer);
+        if let Some(try_enter) = layer.try_enter {
+            return match try_enter(layer.choose.throttle(&chosen)) {
+                Ok(permit) => ResponseFuture {
+                    stage: Stage::Answered {
+                        answer: self.inner.call(request),
+                        permit: Some(permit),
+                    },
+                    chosen,
+                    layer,
+                },
+                Err(error) => ResponseFuture {
+                    stage: Stage::Refused(Some(error)),
+                    chosen,
+                    layer,
+                },
+            };
+        }
+        // The ready service moves into the future; the clone need not be ready.
+        let clone = self.inner.clone();
+        let inner = mem::replace(&mut self.inner, clone);
+        let enter = layer.choose.throttle(&chosen).enter();
+        let wait = match layer.timeout {
+            None => Wait::Unbounded(enter),
+            Some(duration) => Wait::Bounded(enter.timeout(duration)),
         };
+        let work = Some((inner, request));
         ResponseFuture {
-            stage,
-            throttle,
-            answers: Arc::clone(&layer.answers),
+            stage: Stage::Enters { wait, work },
+            chosen,
+            layer,
         }
     }
 }
@@ -91,7 +94,7 @@ impl<S: Clone, T: Throttle, F, A> Clone for ThrottleService<S, T, F, A> {
     }
 }
 
-/// The future of a [`ThrottleService`].
+/// The future of a [`ThrottleService`], whose type parameters it has, with the request's type `R`.
 ///
 /// # Cancel safety
 ///
@@ -103,30 +106,26 @@ impl<S: Clone, T: Throttle, F, A> Clone for ThrottleService<S, T, F, A> {
 /// Panics if it is polled again after completion.
 #[pin_project(PinnedDrop)]
 #[must_use = "a future does nothing unless it is awaited"]
-pub struct ResponseFuture<S, T, R, A = Responses<T>>
+pub struct ResponseFuture<S, T, R, F = T, A = Responses<T>>
 where
     S: Service<R>,
     T: Throttle,
+    F: Choose<R, T>,
     A: Respond<T, S::Response, S::Error>,
 {
     #[pin]
     stage: Stage<S, T, R>,
-    throttle: T,
-    answers: Arc<A>,
+    /// The throttle of the request, or nothing if it is the layer's: that one needs no clone.
+    chosen: F::Chosen,
+    layer: Arc<ThrottleLayer<T, F, A>>,
 }
 
 #[pin_project(project = StageProjection)]
 enum Stage<S: Service<R>, T: Throttle, R> {
-    /// The request waits for the throttle. The service and the request are kept until the admission.
-    Waits {
+    /// The request enters the throttle. The service and the request are kept until the admission.
+    Enters {
         #[pin]
-        enter: Waiting<T::Enter>,
-        work: Option<(S, R)>,
-    },
-    /// The same with a timeout.
-    WaitsFor {
-        #[pin]
-        enter: Waiting<Timeout<T::Enter>>,
+        wait: Wait<T>,
         work: Option<(S, R)>,
     },
     /// The service responds. The fields are dropped in this order.
@@ -140,11 +139,20 @@ enum Stage<S: Service<R>, T: Throttle, R> {
     Over,
 }
 
+/// The wait for the throttle, with a timeout or without.
+#[pin_project(project = WaitProjection)]
+enum Wait<T: Throttle> {
+    Unbounded(#[pin] Waiting<T::Enter>),
+    Bounded(#[pin] Waiting<Timeout<T::Enter>>),
+    Over,
+}
+
 #[pinned_drop]
-impl<S, T, R, A> PinnedDrop for ResponseFuture<S, T, R, A>
+impl<S, T, R, F, A> PinnedDrop for ResponseFuture<S, T, R, F, A>
 where
     S: Service<R>,
     T: Throttle,
+    F: Choose<R, T>,
     A: Respond<T, S::Response, S::Error>,
 {
     fn drop(self: Pin<&mut Self>) {
@@ -154,71 +162,76 @@ where
             // The work is dropped before the permit.
             this.stage.set(Stage::Over);
             if let Some(permit) = permit {
-                this.answers.abandoned(this.throttle, permit);
+                let throttle = this.layer.choose.throttle(this.chosen);
+                this.layer.answers.abandoned(throttle, permit);
             }
         }
     }
 }
 
-impl<S, T, R, A> Future for ResponseFuture<S, T, R, A>
+impl<S, T, R, F, A> Future for ResponseFuture<S, T, R, F, A>
 where
     S: Service<R>,
     T: Throttle,
+    F: Choose<R, T>,
     A: Respond<T, S::Response, S::Error>,
 {
     type Output = Result<A::Response, A::Error>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let (mut stage, throttle) = (this.stage, &*this.throttle);
-        let decided = match stage.as_mut().project() {
-            StageProjection::Waits { enter, work } => {
-                Some((ready!(enter.poll(context)), work.take()))
-            }
-            StageProjection::WaitsFor { enter, work } => {
-                Some((ready!(enter.poll(context)), work.take()))
-            }
-            StageProjection::Refused(error) => error.take().map(|error| (Err(error), None)),
-            StageProjection::Answered { .. } | StageProjection::Over => None,
-        };
-        if let Some((entered, work)) = decided {
-            // Drops the wait before anything else happens.
-            stage.set(Stage::Over);
-            let permit = match entered {
-                Ok(permit) => permit,
-                Err(error) => return Poll::Ready(this.answers.refused(throttle, error)),
+        let (layer, mut stage) = (&**this.layer, this.stage);
+        let (throttle, answers) = (layer.choose.throttle(this.chosen), &*layer.answers);
+        if let StageProjection::Enters { mut wait, work } = stage.as_mut().project() {
+            let entered = match wait.as_mut().project() {
+                WaitProjection::Unbounded(enter) => ready!(enter.poll(context)),
+                WaitProjection::Bounded(enter) => ready!(enter.poll(context)),
+                WaitProjection::Over => panic!("polled again after a panic"),
             };
-            let (mut inner, request) = work.expect("the request was not made yet");
-            let answer = inner.call(request);
-            let permit = Some(permit);
-            stage.set(Stage::Answered { answer, permit });
+            // Drops the wait before anything else happens.
+            wait.set(Wait::Over);
+            match entered {
+                Ok(permit) => {
+                    let (mut inner, request) = work.take().expect("the request was not made yet");
+                    let answer = inner.call(request);
+                    let permit = Some(permit);
+                    stage.set(Stage::Answered { answer, permit });
+                }
+                Err(error) => stage.set(Stage::Refused(Some(error))),
+            }
         }
-        let StageProjection::Answered { answer, permit } = stage.as_mut().project() else {
-            panic!("polled again after it was ready");
+        let (answer, permit) = match stage.as_mut().project() {
+            StageProjection::Answered { answer, permit } => (answer, permit),
+            StageProjection::Refused(error) => {
+                let error = error.take().expect("polled again after it was ready");
+                return Poll::Ready(answers.refused(throttle, error));
+            }
+            _ => panic!("polled again after it was ready"),
         };
         let answered = ready!(answer.poll(context));
         let permit = permit.take().expect("it was admitted");
         // The work is dropped before the permit.
         stage.set(Stage::Over);
         Poll::Ready(match answered {
-            Ok(answer) => Ok(this.answers.answered(throttle, permit, answer)),
+            Ok(answer) => Ok(answers.answered(throttle, permit, answer)),
             Err(error) => {
-                this.answers.erred(throttle, permit, &error);
+                answers.erred(throttle, permit, &error);
                 Err(A::failed(error))
             }
         })
     }
 }
 
-impl<S, T, R, A> fmt::Debug for ResponseFuture<S, T, R, A>
+impl<S, T, R, F, A> fmt::Debug for ResponseFuture<S, T, R, F, A>
 where
     S: Service<R>,
     T: Throttle,
+    F: Choose<R, T>,
     A: Respond<T, S::Response, S::Error>,
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stage = match self.stage {
-            Stage::Waits { .. } | Stage::WaitsFor { .. } => "enters",
+            Stage::Enters { .. } => "enters",
             Stage::Answered { .. } => "is answered",
             Stage::Refused(_) => "is refused",
             Stage::Over => "is over",
