@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use ratelimit::Ratelimiter;
 use throttle_net::Throttle as ThrottleNet;
-use tollgate::{Quota, RateLimiter};
+use tollgate::{Algorithm, Quota, RateLimiter};
 use tollgate_bench::floor::Reading;
 use tollgate_bench::peer::{
     ByArc, ByReference, Governor, LeakyBucket, Limiter, MutexRing, OurLimiter, OurLog, Rate,
@@ -83,6 +83,11 @@ const fn log_denied<L: TryLimiter>() -> Counted {
     })
 }
 
+fn window(rate: Rate) -> RateLimiter {
+    let quota = Quota::new(u64::from(rate.count), rate.period);
+    RateLimiter::new(quota).algorithm(Algorithm::SlidingWindow)
+}
+
 pub(crate) const COUNTED: &[Counted] = &[
     counted("unlimited: decision allowed", OurLimiter::NAME, || {
         let limiter = RateLimiter::new(Quota::UNLIMITED);
@@ -132,6 +137,19 @@ pub(crate) const COUNTED: &[Counted] = &[
     log_allowed::<MutexRing>(),
     log_denied::<OurLog>(),
     log_denied::<MutexRing>(),
+    counted(
+        "window: decision allowed",
+        "tollgate, sliding window",
+        || Box::new(rates::allowed_by(window(rates::PLENTY))),
+    ),
+    counted(
+        "window: decision denied",
+        "tollgate, sliding window",
+        || Box::new(rates::denied_by(window(SCARCE))),
+    ),
+    counted("local(32): decision denied", "tollgate, local(32)", || {
+        Box::new(local::denied())
+    }),
     counted(LOCAL, "tollgate, local(32)", || Box::new(local::allowed())),
     counted(LOCAL, Governor::NAME, || {
         Box::new(rates::allowed::<Governor>())

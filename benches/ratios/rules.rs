@@ -1,11 +1,12 @@
-//! Decisions by rules other than the default: the log beside a ring under a mutex, and all of them.
+//! Decisions by rules other than the default: the log beside a ring under a mutex, the sliding window
+//! beside the default, and all of them.
 
 use std::time::Duration;
 
 use tollgate::{Algorithm, Quota, RateLimiter};
 use tollgate_bench::harness::{Contender, Entry, Row};
 use tollgate_bench::peer::{Governor, MutexRing, OurLimiter, OurLog, Rate, TryLimiter};
-use tollgate_bench::rates::{allowed_by, allowed_of, denied_by, denied_of};
+use tollgate_bench::rates::{self, allowed_by, allowed_of, denied_by, denied_of};
 
 use crate::contended::{THREADS, abreast};
 use crate::ready::timed;
@@ -15,6 +16,16 @@ pub(crate) const ENTRIES: &[Entry] = &[
     ("log: decision denied", denied),
     ("two threads, log: decision allowed", threads_allowed),
     ("two threads, log: decision denied", threads_denied),
+    ("window: decision allowed", window_allowed),
+    ("window: decision denied", window_denied),
+    (
+        "two threads, window: decision allowed",
+        threads_window_allowed,
+    ),
+    (
+        "two threads, window: decision denied",
+        threads_window_denied,
+    ),
     ("rules: decision allowed", rules_allowed),
     ("rules: decision denied", rules_denied),
 ];
@@ -71,6 +82,37 @@ fn threads_denied() -> Row {
     Row::of(together_denied::<OurLog>())
         .at_most(0.2, together_denied::<MutexRing>())
         .beside(together_denied::<Governor>())
+}
+
+fn window_allowed() -> Row {
+    Row::of(timed(
+        "tollgate, sliding window",
+        allowed_by(window(rates::PLENTY)),
+    ))
+    .at_most(1.5, timed("tollgate", rates::allowed::<OurLimiter>()))
+}
+
+fn window_denied() -> Row {
+    Row::of(timed("tollgate, sliding window", denied_by(window(SCARCE))))
+        .at_most(1.5, alone_denied::<OurLimiter>())
+}
+
+fn threads_window_allowed() -> Row {
+    let work = allowed_by(window(rates::PLENTY));
+    Row::of(abreast(THREADS, "tollgate, sliding window", work)).at_most(
+        2.0,
+        abreast(THREADS, "tollgate", rates::allowed::<OurLimiter>()),
+    )
+}
+
+fn threads_window_denied() -> Row {
+    let work = denied_by(window(SCARCE));
+    Row::of(abreast(THREADS, "tollgate, sliding window", work))
+        .at_most(2.0, together_denied::<OurLimiter>())
+}
+
+fn window(rate: Rate) -> RateLimiter {
+    by(Algorithm::SlidingWindow, rate)
 }
 
 /// Ours by an algorithm.

@@ -5,9 +5,9 @@
 //!    nothing else.
 //! 2. What an algorithm makes of a quota, and its bound, is its [`Promise`](promise::Promise). Only
 //!    [`Algorithm`] and [`RuleState`] distinguish algorithms.
-//! 3. If the whole state of a rule is a [`Tat`], it can be decided without a lock, with one
+//! 3. If all that a charge changes is a [`Tat`], it can be decided without a lock, with one
 //!    compare-exchange: the limiter keeps that word, and lends it to the rule while it holds the
-//!    lock.
+//!    lock. For a sliding window that is so while the window lasts.
 
 mod choice;
 mod gcra;
@@ -27,3 +27,4 @@ pub(crate) use self::params::{LAST_TICK, MAX_TAT, Params, tick_or_never};
 pub use self::quota_change::QuotaChange;
 pub(crate) use self::rule::{OfOthers, Receipt, Rule, fresh_generation};
 pub(crate) use self::rule_state::RuleState;
+pub(crate) use self::sliding_window::SlidingWindow;

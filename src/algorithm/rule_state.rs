@@ -34,19 +34,14 @@ impl RuleState {
         }
     }
 
-    /// Returns the rule whose whole state is a word, which decisions without the lock change as
-    /// well.
-    fn gcra(&self) -> Option<&Gcra> {
-        match self {
-            Self::Gcra(gcra) => Some(gcra),
-            _ => None,
-        }
-    }
-
     /// Returns whether it can be decided by the word, without the lock. Dense parameters would take more
     /// instructions of every decision.
     pub(crate) fn is_in_word(&self) -> bool {
-        self.gcra().is_some_and(|gcra| !gcra.params.is_dense())
+        match self {
+            Self::Gcra(gcra) => !gcra.params.is_dense(),
+            Self::SlidingWindow(window) => window.is_in_word(),
+            Self::SlidingLog(_) => false,
+        }
     }
 
     /// Stops all decisions without the lock: takes over the word as they have left it.
@@ -54,7 +49,7 @@ impl RuleState {
         match self {
             Self::Gcra(gcra) => gcra.tat = tat,
             Self::SlidingLog(log) => log.lock(),
-            Self::SlidingWindow(_) => {}
+            Self::SlidingWindow(window) => window.lock(tat),
         }
     }
 
@@ -75,14 +70,19 @@ impl RuleState {
 
     /// Returns the word, for decisions without the lock.
     pub(crate) fn tat(&self) -> Tat {
-        self.gcra().map_or(Tat::from_units(0), |gcra| gcra.tat)
+        match self {
+            Self::Gcra(gcra) => gcra.tat,
+            Self::SlidingWindow(window) => window.word(),
+            Self::SlidingLog(_) => Tat::from_units(0),
+        }
     }
 
     /// Returns the parameters of decisions without the lock, or at least the capacity.
     pub(crate) fn params(&self) -> Params {
-        match self.gcra() {
-            Some(gcra) => gcra.params,
-            None => Params::stepped(1, 1, self.capacity()),
+        match self {
+            Self::Gcra(gcra) => gcra.params,
+            Self::SlidingWindow(window) => window.params(),
+            Self::SlidingLog(log) => Params::stepped(1, 1, log.capacity()),
         }
     }
 
@@ -99,9 +99,19 @@ impl RuleState {
         }
     }
 
-    /// Returns the refunded units, from which tickets of decisions without the lock count.
-    pub(crate) fn refunded(&self) -> u64 {
-        self.gcra().map_or(0, |gcra| gcra.refunds.total)
+    /// Returns whether a charge under the lock may change parameters: then it changes the word too.
+    pub(crate) fn moves_params(&self) -> bool {
+        matches!(self, Self::SlidingWindow(_))
+    }
+
+    /// Returns the ticket from which those of decisions without the lock count: for a backlog, the
+    /// refunded units.
+    pub(crate) fn first_ticket(&self) -> u64 {
+        match self {
+            Self::Gcra(gcra) => gcra.refunds.total,
+            Self::SlidingWindow(window) => window.ticket(),
+            Self::SlidingLog(_) => 0,
+        }
     }
 }
 

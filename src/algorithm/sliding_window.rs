@@ -12,8 +12,13 @@
 //! 3. A forced charge may make `count` more than `most`. The excess belongs to the windows after
 //!    this one.
 //! 4. A `now` before the beginning of the window counts as that beginning, and so admits less.
+//! 5. If the limit is below 2^30, decisions without the lock count in a [word](SlidingWindow::word): while a
+//!    window lasts, a charge changes nothing but `count`. The rest is [parameters](SlidingWindow::params),
+//!    which only the holder of the lock changes, who also begins the next window. The word has the number
+//!    of the window, so an exchange that was prepared in an earlier one fails.
 
-use super::params::{clamped, tick_or_never};
+use super::gcra::Tat;
+use super::params::{LAST_TICK, Params, clamped, tick_or_never};
 use super::promise::Promise;
 use super::quota_change::QuotaChange;
 use super::rule::{Receipt, Rule, earliest_of};
@@ -36,6 +41,12 @@ const LARGEST_COUNT: u64 = 1 << 47;
 /// The largest count of a window.
 const MAX_COUNT: u64 = (1 << 48) - 1;
 
+/// The bits of a word for the count, and for the number of the window.
+const COUNT_BITS: u32 = 30;
+
+/// The largest count in a word.
+const MAX_IN_WORD: u64 = (1 << COUNT_BITS) - 1;
+
 /// The admitted calls, by windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SlidingWindow {
@@ -48,8 +59,8 @@ pub(crate) struct SlidingWindow {
     previous: u64,
     /// Admitted in this window.
     count: u64,
-    /// Charged in all windows: the tickets.
-    total: u64,
+    /// The ticket of a charge of 0 in this window: those of all windows only grow.
+    ticket: u64,
 }
 
 impl SlidingWindow {
@@ -60,8 +71,79 @@ impl SlidingWindow {
             start: 0,
             previous: 0,
             count: 0,
-            total: 0,
+            ticket: 0,
         }
+    }
+
+    /// Returns whether decisions without the lock may count in the word.
+    pub(crate) fn is_in_word(&self) -> bool {
+        self.most.max(self.count) <= MAX_IN_WORD
+    }
+
+    /// Returns the word, if the state [is in one](Self::is_in_word): the lowest bits of the number of the
+    /// window, and the count.
+    pub(crate) fn word(&self) -> Tat {
+        let number = (self.start / self.period) & MAX_IN_WORD;
+        Tat::from_units((number << COUNT_BITS) | self.count)
+    }
+
+    /// Takes over the count, as decisions without the lock have left it.
+    pub(crate) fn lock(&mut self, word: Tat) {
+        if self.is_in_word() {
+            self.count = word.end() & MAX_IN_WORD;
+        }
+    }
+
+    /// Returns all but the word, as [parameters](Self::of_word). Nothing counts in steps.
+    pub(crate) fn params(&self) -> Params {
+        Params {
+            step: self.previous,
+            start: self.start as i64,
+            stride: self.period,
+            ..Params::stepped(1, 1, self.most)
+        }
+    }
+
+    /// Returns the ticket from which those of the word count.
+    pub(crate) fn ticket(&self) -> u64 {
+        self.ticket
+    }
+
+    /// Returns the state with this word. If the parameters were read while they changed, it is any.
+    #[inline(always)]
+    pub(crate) fn of_word(params: &Params, ticket: u64, word: Tat) -> Self {
+        Self {
+            most: params.burst_tolerance,
+            period: params.stride,
+            start: params.start as u64,
+            previous: params.step,
+            count: word.end() & MAX_IN_WORD,
+            ticket,
+        }
+    }
+
+    /// Returns the receipt of a charge that adds `cost` to the word, or the tick at which it is due if that is
+    /// later. `None` is for the holder of the lock: in another window, or a cost that is never due.
+    #[inline(always)]
+    pub(crate) fn try_charge(&self, now: Tick, cost: u64) -> Option<Result<Receipt, Tick>> {
+        let elapsed = clamped(now).wrapping_sub(self.start);
+        if cost == 0 || cost > self.most {
+            return None;
+        }
+        let due = self.first(cost);
+        if due > clamped(now) {
+            // The clock was not set back, and the time comes.
+            let is_ordinary = elapsed <= LAST_TICK && due <= LAST_TICK;
+            return is_ordinary.then(|| Err(Tick::from_nanos(due)));
+        }
+        (elapsed < self.period).then(|| {
+            Ok(Receipt {
+                ticket: self.ticket.wrapping_add(self.count + cost),
+                cost,
+                at: now,
+                ..Receipt::default()
+            })
+        })
     }
 
     /// Returns the state at a tick, perhaps in a later window.
@@ -74,10 +156,12 @@ impl SlidingWindow {
         let before = self
             .count
             .saturating_sub((passed - 1).saturating_mul(self.most));
+        let count = before.saturating_sub(self.most);
         Self {
             start: self.start + passed * self.period,
             previous: before.min(self.most),
-            count: before.saturating_sub(self.most),
+            count,
+            ticket: self.ticket.wrapping_add(self.count - count),
             ..self
         }
     }
@@ -96,19 +180,19 @@ impl SlidingWindow {
     fn used(self, now: u64) -> u64 {
         let this = self.at(now);
         let left = self.period - now.saturating_sub(this.start);
-        let before = u128::from(this.previous) * u128::from(left);
-        // The result is at most `previous`.
-        let before = before.div_ceil(u128::from(self.period)) as u64;
+        let before = scaled_up(this.previous, left, self.period);
         this.count.saturating_add(before)
     }
 
     /// Returns the first nanosecond from which on `cost` fits, which is at most the limit.
+    #[inline(always)]
     fn first(self, cost: u64) -> u64 {
         let (this, elapsed) = self.fitting(cost);
         this.start.saturating_add(elapsed)
     }
 
     /// Returns the window in which `cost` fits, and the time from its beginning.
+    #[inline(always)]
     fn fitting(self, cost: u64) -> (Self, u64) {
         let mut this = self;
         if this.count > self.most {
@@ -129,13 +213,13 @@ impl SlidingWindow {
     }
 
     /// Returns when `previous` has faded enough in this window that `cost` fits.
+    #[inline(always)]
     fn faded(self, cost: u64) -> Option<u64> {
         let free = self.most.checked_sub(self.count)?.checked_sub(cost)?;
         let Some(over) = self.previous.checked_sub(free).filter(|over| *over > 0) else {
             return Some(0);
         };
-        let elapsed = u128::from(over) * u128::from(self.period);
-        let elapsed = elapsed.div_ceil(u128::from(self.previous)) as u64;
+        let elapsed = scaled_up(over, self.period, self.previous);
         (elapsed < self.period).then_some(elapsed)
     }
 
@@ -174,6 +258,15 @@ impl SlidingWindow {
     }
 }
 
+/// Returns `part * by / of`, rounded up, where `part` or `by` is at most `of`.
+#[inline(always)]
+fn scaled_up(part: u64, by: u64, of: u64) -> u64 {
+    match part.checked_mul(by) {
+        Some(product) => product.div_ceil(of),
+        None => (u128::from(part) * u128::from(by)).div_ceil(u128::from(of)) as u64,
+    }
+}
+
 impl Rule for SlidingWindow {
     fn capacity(&self) -> u64 {
         self.most
@@ -192,9 +285,8 @@ impl Rule for SlidingWindow {
         *self = self.at(clamped(at));
         let fitted = cost.min(MAX_COUNT.saturating_sub(self.count));
         self.count += fitted;
-        self.total = self.total.wrapping_add(fitted);
         Receipt {
-            ticket: self.total,
+            ticket: self.ticket.wrapping_add(self.count),
             cost: fitted,
             // The window may begin later, at the end of a pause. A refund finds it by this tick.
             at: at.max(Tick::from_nanos(self.start)),
@@ -208,6 +300,7 @@ impl Rule for SlidingWindow {
         if at >= self.start {
             let given = cost.min(self.count);
             self.count -= given;
+            self.ticket += given;
             return given;
         }
         // Each window since has taken its part of the excess over the limit. What counts for longer
@@ -219,6 +312,7 @@ impl Rule for SlidingWindow {
         let beyond = beyond.min(self.count);
         self.previous -= before;
         self.count -= beyond;
+        self.ticket += beyond;
         before + beyond
     }
 
@@ -279,5 +373,131 @@ impl Rule for SlidingWindow {
         };
         self.count = owed.saturating_sub(self.used(now));
         true
+    }
+
+    fn forget_receipts(&mut self) {
+        self.ticket = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn quota(count: u64, period: u64) -> Promise {
+        promise(Quota::new(count, Duration::from_nanos(period))).unwrap()
+    }
+
+    /// A state as the threads without the lock know it.
+    #[derive(Clone, Copy)]
+    struct Published {
+        params: Params,
+        ticket: u64,
+        word: Tat,
+    }
+
+    impl Published {
+        fn by(rule: &SlidingWindow) -> Self {
+            Self {
+                params: rule.params(),
+                ticket: rule.ticket(),
+                word: rule.word(),
+            }
+        }
+
+        fn state(&self) -> SlidingWindow {
+            SlidingWindow::of_word(&self.params, self.ticket, self.word)
+        }
+    }
+
+    /// Limits around the largest in a word, in periods up to where the product needs 80 bits.
+    fn limit() -> impl Strategy<Value = (u64, u64)> {
+        let count = prop_oneof![
+            1..20_u64,
+            1..=1_u64 << 31,
+            MAX_IN_WORD - 1..=MAX_IN_WORD + 1
+        ];
+        (count, prop_oneof![0..100_u64, 0..1_u64 << 50])
+            .prop_map(|(count, more)| (count, count + more))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2048))]
+
+        /// Decisions without the lock are those of the rule with it, and leave the same state: also at a
+        /// clock that was set back, and between forced charges, refunds, holds and changes of the quota.
+        #[test]
+        fn try_charge_decides_as_the_rule_does(
+            limit in limit(),
+            other in limit(),
+            steps in prop::collection::vec((0..9_u8, 0..3_000_000_u64, 0..=1_000_000_u64), 1..60),
+        ) {
+            let mut rule = SlidingWindow::new(&quota(limit.0, limit.1));
+            let (mut now, mut receipts, mut quotas) = (0_u64, Vec::new(), [other, limit]);
+            for (what, time, cost) in steps {
+                let part = |of: u64, by: u64| (u128::from(of) * u128::from(by) / 1_000_000) as u64;
+                now = match what {
+                    0 => now.saturating_sub(part(rule.period, time)),
+                    _ => now + part(rule.period, time / (1 << (time % 8))),
+                };
+                let tick = Tick::from_nanos(now);
+                let cost = part(rule.most, cost).max(1);
+                match what {
+                    1 => receipts.push(rule.charge(tick, cost * 2)),
+                    2 | 3 if !receipts.is_empty() => {
+                        let receipt = receipts.swap_remove(time as usize % receipts.len());
+                        match what {
+                            2 => _ = rule.give_back(&receipt, receipt.cost, tick),
+                            _ => rule.charge_as_of(&receipt, cost, tick),
+                        }
+                    }
+                    4 => {
+                        quotas.swap(0, 1);
+                        rule.change(&quota(quotas[0].0, quotas[0].1), QuotaChange::KeepSpent, tick);
+                        receipts.clear();
+                    }
+                    _ if rule.is_in_word() => {
+                        let mut published = Published::by(&rule);
+                        prop_assert_eq!(published.state(), rule);
+                        let due = rule.due(0, cost);
+                        match published.state().try_charge(tick, cost) {
+                            Some(Ok(receipt)) => {
+                                prop_assert!(due <= tick);
+                                prop_assert_eq!(receipt, rule.charge(tick, cost));
+                                published.word = Tat::from_units(published.word.end() + cost);
+                                prop_assert_eq!(published.state(), rule);
+                                prop_assert_eq!(published.word, rule.word());
+                                receipts.push(receipt);
+                            }
+                            Some(Err(first)) => prop_assert_eq!((first, due > tick), (due, true)),
+                            // In another window, or for a while whose end never comes.
+                            None if due <= tick => {
+                                let before = rule.word();
+                                receipts.push(rule.charge(tick, cost));
+                                prop_assert!(!rule.is_in_word() || rule.word() != before);
+                            }
+                            None => prop_assert!(now < rule.start || due.is_never()),
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn is_in_word_is_whether_limit_and_count_have_30_bits() {
+        let rule = |count| SlidingWindow::new(&quota(count, 1 << 40));
+        assert!(rule(MAX_IN_WORD).is_in_word());
+        assert!(!rule(MAX_IN_WORD + 1).is_in_word());
+        let mut overdrawn = rule(10);
+        overdrawn.charge(Tick::from_nanos(1), MAX_IN_WORD);
+        assert!(overdrawn.is_in_word());
+        overdrawn.charge(Tick::from_nanos(1), 1);
+        assert!(!overdrawn.is_in_word());
     }
 }

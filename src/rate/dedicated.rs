@@ -62,7 +62,7 @@ impl RateLimiter {
         let shared = self.shared();
         let unit = shared.params.load().units_at(now);
         let tat = shared.state.load().tat();
-        let tickets = tat.end().checked_add(shared.params.refunded())?;
+        let tickets = tat.end().checked_add(shared.params.first_ticket())?;
         if tickets > unit {
             return None;
         }

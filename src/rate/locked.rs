@@ -63,7 +63,7 @@ pub(super) struct Locked<'a> {
     /// How many more waiters this call serves.
     left: usize,
     /// Whether the meaning of the word has changed.
-    renewed: bool,
+    pub(super) renewed: bool,
     /// Whether to arm the timer for the head.
     arms: bool,
 }
@@ -132,10 +132,13 @@ impl Locked<'_> {
         };
         let shared = self.shared;
         let mut state = self.seen.with(queue.rule.tat());
-        if std::mem::take(&mut self.renewed) {
+        let renewed = std::mem::take(&mut self.renewed);
+        if renewed || queue.rule.moves_params() {
             shared
                 .params
                 .store(&queue.rule, queue.quota, queue.generation);
+        }
+        if renewed {
             state = state.next_epoch();
         }
         let locked = !queue.waiters.is_empty()
@@ -219,7 +222,7 @@ impl Locked<'_> {
         if receipt.generation != self.generation || self.rule.give_back(receipt, cost, now) == 0 {
             return;
         }
-        if self.rule.refunded() > MOST_REFUNDED {
+        if self.rule.first_ticket() > MOST_REFUNDED {
             self.begin_generation();
         }
         // A decision that has read the old sum of refunds must fail now, even if the word has

@@ -3,9 +3,9 @@
 //! The timer shares it and may outlive a borrow, so it needs an `Arc`. It is created at the first
 //! use, so that a limiter can be made in a constant.
 //!
-//! 1. [`decide_by_word`](Shared::decide_by_word) and [`decide_by_ring`](Shared::decide_by_ring)
-//!    are the only decisions without the lock, and [`admit`](super::locked::Locked::admit) is the
-//!    only one with it, for all callers.
+//! 1. [`decide_by_word`](Shared::decide_by_word), [`decide_by_window`](Shared::decide_by_window) and
+//!    [`decide_by_ring`](Shared::decide_by_ring) are the only decisions without the lock, and
+//!    [`admit`](super::locked::Locked::admit) is the only one with it, for all callers.
 //! 2. Everything else that decides, or changes what is due, goes through one guard,
 //!    [`Locked`](super::locked::Locked). To read the queue, to collect an outcome there, or to exchange
 //!    a waker, the mutex alone is enough.
@@ -18,7 +18,9 @@ use super::options::Config;
 use super::queue::QueueState;
 use super::state::{AtomicState, SharedParams, StateSnapshot};
 use crate::algorithm::sliding_log::{Claim, Ring};
-use crate::algorithm::{LAST_TICK, Receipt, RuleState, Tat, fresh_generation, tick_or_never};
+use crate::algorithm::{
+    Algorithm, LAST_TICK, Receipt, RuleState, Tat, fresh_generation, tick_or_never,
+};
 use crate::error::{AcquireError, Cause};
 use crate::quota::Quota;
 use crate::sync::{Mutex, MutexGuard, back_off, lock};
@@ -28,8 +30,11 @@ use crate::time::{ByRuntime, Counter, Deadline, Tick};
 pub struct Shared {
     pub(super) state: AtomicState,
     pub(super) params: SharedParams,
-    /// The counter of the clock, if the clock is the system's and there is no jitter.
+    /// The counter of the clock, if the clock is the system's and there is no jitter: here if a [`Tat`] is
+    /// the whole state,
     plain: Option<Counter>,
+    /// and here if not.
+    other: Option<Counter>,
     /// The ring that decides calls of cost 1, if the rule is a log.
     ring: Option<Arc<Ring>>,
     pub(super) config: Config,
@@ -58,6 +63,16 @@ pub(super) enum Decided {
     Lost,
 }
 
+impl Decided {
+    #[inline(always)]
+    fn unless_doubtful(self) -> Self {
+        match self {
+            Self::Limited { due, now } if is_doubtful(due, now) => Self::Otherwise,
+            decided => decided,
+        }
+    }
+}
+
 /// Whether a refusal may be due to a counter that was read ahead of the word, which a processor does
 /// by some nanoseconds.
 #[inline(always)]
@@ -82,11 +97,13 @@ impl Shared {
         params.store(&rule, quota, generation);
         state.store(state.load().with(tat), !rule.is_in_word());
         let ring = rule.ring().map(Arc::clone);
+        let counter = config.clock.counter().filter(|_| config.jitter.is_zero());
         let queue = QueueState::new(rule, quota, generation);
         Arc::new_cyclic(|this: &Weak<Self>| Self {
             state,
             params,
-            plain: config.clock.counter().filter(|_| config.jitter.is_zero()),
+            plain: counter.filter(|_| config.algorithm.keeps_a_word()),
+            other: counter.filter(|_| !config.algorithm.keeps_a_word()),
             ring,
             runtimes: config.clock.states(),
             config,
@@ -106,6 +123,21 @@ impl Shared {
     #[inline(always)]
     pub(super) fn try_charge(&self, cost: u64, most: u64) -> Result<Charge, AcquireError> {
         match self.decide_at_once(cost, most) {
+            Decided::Charged(charge) => Ok(charge),
+            Decided::Limited { due, now } => Err(AcquireError::limited_until(due, now)),
+            Decided::Otherwise | Decided::Lost => self.try_again(cost, most),
+        }
+    }
+
+    /// Does the same by the other rules, before it does so for any clock.
+    #[inline(never)]
+    fn try_again(&self, cost: u64, most: u64) -> Result<Charge, AcquireError> {
+        let decided = match self.look(self.other) {
+            Some((_, now)) if self.ring.is_some() => self.decide_by_ring(cost, most, now),
+            Some((seen, now)) => self.decide_by_window(seen, cost, most, now),
+            None => Decided::Otherwise,
+        };
+        match decided.unless_doubtful() {
             Decided::Charged(charge) => Ok(charge),
             Decided::Limited { due, now } => Err(AcquireError::limited_until(due, now)),
             Decided::Otherwise | Decided::Lost => self.try_slowly(cost, most),
@@ -136,26 +168,25 @@ impl Shared {
         }
     }
 
-    /// Decides if the clock is a counter and the word is not locked. Nothing is kept across a call
-    /// here, so the registers of the caller need not be saved.
+    /// Decides if the clock is a counter, a [`Tat`] is the whole state, and the word is not locked.
+    /// Nothing is kept across a call here, so the registers of the caller need not be saved.
     #[inline(always)]
     pub(super) fn decide_at_once(&self, cost: u64, most: u64) -> Decided {
-        let Some(counter) = self.plain else {
+        let Some((seen, now)) = self.look(self.plain) else {
             return Decided::Otherwise;
         };
-        let seen = self.state.load();
-        if seen.is_locked() {
-            return Decided::Otherwise;
+        self.decide_by_word(seen, cost, most, now).unless_doubtful()
+    }
+
+    /// Reads the word, and then a counter, if there is one: an older tick would miss what others have been
+    /// charged for in between, and refuse although there is room. `None` if nothing can be decided.
+    #[inline(always)]
+    fn look(&self, counter: Option<Counter>) -> Option<(StateSnapshot, Tick)> {
+        let (counter, seen) = (counter?, self.state.load());
+        if seen.is_locked() && self.ring.is_none() {
+            return None;
         }
-        // The clock is read after the word: an older tick would miss what others have been charged
-        // for in between, and refuse although there is room.
-        let Some(now) = counter.now_in_window() else {
-            return Decided::Otherwise;
-        };
-        match self.decide_by_word(seen, cost, most, now) {
-            Decided::Limited { due, now } if is_doubtful(due, now) => Decided::Otherwise,
-            decided => decided,
-        }
+        Some((seen, counter.now_in_window()?))
     }
 
     /// Decides until no other thread is faster. Looks again at the first refusal that is doubtful.
@@ -164,14 +195,14 @@ impl Shared {
         let (mut lost, mut looked) = (0, false);
         loop {
             let seen = self.state.load();
-            let now = match self.plain {
+            let now = match self.plain.or(self.other) {
                 Some(counter) => counter.now(),
                 None => self.config.clock.now(),
             };
-            let decided = if seen.is_locked() {
-                self.decide_by_ring(cost, most, now)
-            } else {
-                self.decide_by_word(seen, cost, most, now)
+            let decided = match self.config.algorithm {
+                _ if seen.is_locked() => self.decide_by_ring(cost, most, now),
+                Algorithm::SlidingWindow => self.decide_by_window(seen, cost, most, now),
+                _ => self.decide_by_word(seen, cost, most, now),
             };
             match decided {
                 Decided::Lost => back_off(&mut lost),
@@ -202,7 +233,7 @@ impl Shared {
         match tat.take(&params, unit, price) {
             Ok(tat) => {
                 let charge = Charge(Receipt {
-                    ticket: tat.end().wrapping_add(self.params.refunded()),
+                    ticket: tat.end().wrapping_add(self.params.first_ticket()),
                     generation: self.params.generation(),
                     cost,
                     at: now,
@@ -227,6 +258,35 @@ impl Shared {
                     false => Decided::Lost,
                 }
             }
+        }
+    }
+
+    /// Decides by the sliding window of the word, which is not locked.
+    #[inline(always)]
+    fn decide_by_window(&self, seen: StateSnapshot, cost: u64, most: u64, now: Tick) -> Decided {
+        if most > cost {
+            return Decided::Otherwise;
+        }
+        match self.params.window(seen.tat()).try_charge(now, cost) {
+            Some(Ok(receipt)) => {
+                let generation = self.params.generation();
+                let charge = Charge(Receipt {
+                    generation,
+                    ..receipt
+                });
+                match self
+                    .state
+                    .exchange(seen, Tat::from_units(seen.tat().end() + cost))
+                {
+                    true => Decided::Charged(charge),
+                    false => Decided::Lost,
+                }
+            }
+            Some(Err(due)) => match self.state.is_still(seen) {
+                true => Decided::Limited { due, now },
+                false => Decided::Lost,
+            },
+            None => Decided::Otherwise,
         }
     }
 

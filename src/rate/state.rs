@@ -1,6 +1,7 @@
 //! The word of a limiter, and the parameters beside it, for decisions without the lock.
 //!
-//! The word is a [`Tat`] in 60 bits with four bits on top. Three are the epoch, which counts
+//! The word is a [`Tat`], or the [word](SlidingWindow::word) of a sliding window, in 60 bits with four bits
+//! on top. Three are the epoch, which counts
 //! changes of what the number means. The fourth is `LOCKED`: decisions need the lock, because there
 //! are waiters, the limiter is closed or is being changed, or its rule is not in the word.
 //!
@@ -18,10 +19,13 @@
 //!    prepared with older ones fails. Epochs repeat after eight; then the number would have to be
 //!    the same as well, in new units at a new time, or after exactly as much was charged as was
 //!    refunded.
+//!    The beginning of a sliding window changes parameters as well, under the lock. It begins no epoch, because
+//!    the word has the number of the window, in 30 bits: an exchange from an earlier window would succeed only
+//!    after 2^30 windows that all began under the lock, in the same epoch and with the same count.
 //! 4. A refusal writes nothing, so no exchange confirms its parameters: it reads the word once
 //!    more.
 
-use crate::algorithm::{MAX_TAT, Params, RuleState, Tat, tick_or_never};
+use crate::algorithm::{MAX_TAT, Params, RuleState, SlidingWindow, Tat, tick_or_never};
 use crate::quota::Quota;
 use crate::sync::{AtomicU64, Ordering, fence};
 use crate::time::Tick;
@@ -117,8 +121,8 @@ pub(super) struct SharedParams {
     emission_interval: AtomicU64,
     burst_tolerance: AtomicU64,
     surplus: [AtomicU64; 2],
-    /// Units that were refunded.
-    refunded: AtomicU64,
+    /// The ticket from which those of decisions without the lock count.
+    first_ticket: AtomicU64,
     /// The generation of charges.
     generation: AtomicU64,
     lack: [AtomicU64; 2],
@@ -152,6 +156,20 @@ impl SharedParams {
         params
     }
 
+    /// Returns the sliding window of a word. Proved like [`load`](Self::load).
+    #[inline(always)]
+    pub(super) fn window(&self, word: Tat) -> SlidingWindow {
+        let read = |param: &AtomicU64| param.load(Ordering::Relaxed);
+        let params = Params {
+            burst_tolerance: read(&self.burst_tolerance),
+            step: read(&self.step),
+            stride: read(&self.stride),
+            start: read(&self.start) as i64,
+            ..Params::stepped(1, 1, 1)
+        };
+        SlidingWindow::of_word(&params, self.first_ticket(), word)
+    }
+
     /// Returns the first tick at which `units` have passed, which are no more than there are ticks. Proved
     /// like [`load`](Self::load).
     #[inline(always)]
@@ -169,8 +187,8 @@ impl SharedParams {
     }
 
     #[inline(always)]
-    pub(super) fn refunded(&self) -> u64 {
-        self.refunded.load(Ordering::Relaxed)
+    pub(super) fn first_ticket(&self) -> u64 {
+        self.first_ticket.load(Ordering::Relaxed)
     }
 
     #[inline(always)]
@@ -194,13 +212,18 @@ impl SharedParams {
     pub(super) fn store(&self, rule: &RuleState, quota: Quota, generation: u64) {
         // After `LOCKED`, for threads that read the word once more.
         fence(Ordering::Release);
-        let write = |param: &AtomicU64, value| param.store(value, Ordering::Relaxed);
+        // Most are the same as before.
+        let write = |param: &AtomicU64, value| {
+            if param.load(Ordering::Relaxed) != value {
+                param.store(value, Ordering::Relaxed);
+            }
+        };
         let params = rule.params();
         write(&self.emission_interval, params.emission_interval);
         write(&self.burst_tolerance, params.burst_tolerance);
         write(&self.surplus[0], params.surplus[0]);
         write(&self.surplus[1], params.surplus[1]);
-        write(&self.refunded, rule.refunded());
+        write(&self.first_ticket, rule.first_ticket());
         write(&self.generation, generation);
         write(&self.lack[0], params.lack[0]);
         write(&self.lack[1], params.lack[1]);

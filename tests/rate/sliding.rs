@@ -9,6 +9,7 @@ use tollgate::{
 };
 
 use crate::rate_model::LAST_TICK;
+use crate::rate_model::window::Window;
 use crate::support::cases::cases;
 use crate::support::{Waiter, kind};
 
@@ -170,6 +171,54 @@ proptest! {
             let within = charged.iter().filter(|(at, _)| at + period > now);
             let within: u64 = within.map(|(_, cost)| cost).sum();
             prop_assert_eq!(limiter.snapshot().available, count.saturating_sub(within));
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(400))]
+
+    /// Whether the limit is below 2^30 and decided without the lock, or not; and also where its product with
+    /// the period needs more than 64 bits.
+    #[test]
+    fn sliding_window_around_the_largest_limit_without_the_lock_is_exact(
+        less in 0..4_u64,
+        more in prop_oneof![0..1000_u64, 0..1_u64 << 50],
+        steps in prop::collection::vec((0..6_u8, 0..3000_u64, 1..=1000_u64, any::<Index>()), 1..40),
+    ) {
+        let count = (1 << 30) + 1 - less;
+        let period = count + more;
+        let part = |of: u64, by: u64| (u128::from(of) * u128::from(by) / 1000) as u64;
+        let (clock, limiter) = limiter(Algorithm::SlidingWindow, Quota::new(count, nanos(period)));
+        let (mut model, mut held) = (Window::new(count, period), Vec::new());
+        for (what, pause, cost, which) in steps {
+            clock.advance(nanos(part(period, pause / 3)));
+            let (now, cost) = (clock.now().as_nanos(), part(count, cost).max(1));
+            match what {
+                0 => {
+                    held.push(limiter.charge(cost));
+                    model.book(now, cost);
+                }
+                1 if !held.is_empty() => {
+                    let charge = held.swap_remove(which.index(held.len()));
+                    model.refund(charge.at().as_nanos(), charge.cost(), now);
+                    limiter.refund(charge);
+                }
+                _ => match limiter.try_acquire_many(cost) {
+                    Ok(charge) => {
+                        prop_assert!(model.fits(now, cost));
+                        prop_assert_eq!((charge.at().as_nanos(), charge.cost()), (now, cost));
+                        model.book(now, cost);
+                        held.push(charge);
+                    }
+                    Err(error) => {
+                        let due = model.earliest(now, cost).unwrap();
+                        prop_assert_eq!(error.retry_after(), Some(nanos(due - now)));
+                    }
+                },
+            }
+            let free = count.saturating_sub(model.used(now));
+            prop_assert_eq!(limiter.snapshot().available, free);
         }
     }
 }

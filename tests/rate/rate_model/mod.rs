@@ -20,7 +20,7 @@ mod refunds;
 mod rule;
 mod schedule;
 mod steps;
-mod window;
+pub(crate) mod window;
 mod world;
 
 /// The last tick that a limiter tells apart from later ones.

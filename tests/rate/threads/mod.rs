@@ -8,9 +8,10 @@ mod changed;
 use std::sync::Barrier;
 use std::time::Duration;
 
-use tollgate::{Algorithm, Charge, ErrorKind, MissedTickBehavior, Quota, RateLimiter};
+use tollgate::{Algorithm, Charge, Clock, ErrorKind, MissedTickBehavior, Quota, RateLimiter};
 
 use crate::audit::{Entry, estimate, fullest};
+use crate::rate_model::window::Window;
 use crate::support::Waiter;
 use crate::support::audit::Allowance;
 use crate::support::random::{Random, on_threads};
@@ -122,6 +123,34 @@ fn try_acquire_by_many_threads_admits_exactly_as_many_as_there_are() {
             charged.push(charged[0]);
             assert!(audit(algorithm, quota, &charged).is_err(), "{algorithm}");
         }
+    }
+}
+
+/// Threads that find a window over begin the next one once, and share what it has.
+#[test]
+fn windows_that_threads_begin_together_admit_exactly_what_there_is() {
+    let pauses = [200, 150, 30, 70, 400].map(Duration::from_micros);
+    let clock = Clock::manual();
+    let limiter = limiter(WINDOW, in_micros(100, 100)).clock(&clock);
+    let barrier = Barrier::new(4);
+    let pauses = pauses.repeat(400);
+    let admitted = on_threads(4, |random| {
+        let round = |pause: &Duration| {
+            if barrier.wait().is_leader() {
+                clock.advance(*pause);
+            }
+            barrier.wait();
+            tries(&limiter, random, 60, 1).len() as u64
+        };
+        pauses.iter().map(round).collect::<Vec<_>>()
+    });
+    let (mut model, mut now) = (Window::new(100, 100_000), 0);
+    for (round, pause) in pauses.iter().enumerate() {
+        now += pause.as_nanos() as u64;
+        let free = 100 - model.used(now);
+        let taken: u64 = admitted.iter().map(|admitted| admitted[round]).sum();
+        assert_eq!((round, taken), (round, free));
+        model.book(now, taken);
     }
 }
 
