@@ -229,8 +229,9 @@ impl LocalLimiter {
     fn take_ahead(&mut self, n: u64) {
         self.refused = false;
         if self.batch > n {
-            let ahead = self.shared.try_charge(1, self.batch - n);
-            ahead.map_or((), |charge| self.keep(charge, 0));
+            if let Ok(charge) = self.shared.try_charge(1, self.batch - n) {
+                self.keep(charge, 0);
+            }
         }
     }
 
