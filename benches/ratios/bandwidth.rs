@@ -30,7 +30,7 @@ const PLANS: [(u64, usize); 7] = [
 const ERROR: f64 = 0.01;
 
 /// What part of a processor 1,000 streams may take.
-const CPU: f64 = 0.10;
+const CPU: f64 = 0.08;
 
 /// Bursts of a limit beside busy loops, in milliseconds; the first is that of `Quota::bytes_per_second`.
 const BURSTS: [u64; 4] = [80, 250, 1000, 4000];

@@ -30,6 +30,11 @@ pub(crate) const ENTRIES: &[Entry] = &[
                 writes(LARGE, speed_never_binding),
             ))
     }),
+    ("bytes: read 1 KiB, unlimited", || {
+        Row::of(timed("Throttled", reads(SMALL, unlimited)))
+            .beside(timed("bare", reads(SMALL, bare)))
+            .beside(timed("async-speed-limit", reads(SMALL, speed_unlimited)))
+    }),
     ("bytes: read 1 KiB, a limit that never binds", || {
         Row::of(timed("Throttled", reads(SMALL, never_binding)))
             .beside(timed("bare", reads(SMALL, bare)))

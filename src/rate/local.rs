@@ -17,7 +17,7 @@ use std::sync::Arc;
 use super::acquire::{Call, Limiter};
 use super::charge::Charge;
 use super::limiter::RateLimiter;
-use super::shared::Shared;
+use super::shared::{Decided, Shared};
 use crate::error::AcquireError;
 use crate::snapshot::Snapshot;
 use crate::wait::Waiting;
@@ -94,6 +94,9 @@ use crate::wait::Waiting;
 pub struct LocalLimiter {
     buffered: u64,
     batch: u64,
+    /// Whether nothing is buffered and the last call was refused. Then the next one asks for itself alone,
+    /// because how much of a batch is available takes a division to compute.
+    refused: bool,
     /// The charge that the buffer is a part of.
     charge: Option<Charge>,
     shared: Arc<Shared>,
@@ -128,6 +131,7 @@ impl RateLimiter {
         LocalLimiter {
             buffered: 0,
             batch,
+            refused: false,
             charge: None,
             shared: Arc::clone(self.shared()),
         }
@@ -177,7 +181,20 @@ impl LocalLimiter {
             self.buffered -= n;
             return Ok(());
         }
-        self.refill(n)
+        self.ask(n)
+    }
+
+    /// Asks the limiter, for a call that does not fit into what is buffered.
+    #[inline(never)]
+    fn ask(&mut self, n: u64) -> Result<(), AcquireError> {
+        match self.refused.then(|| self.shared.decide_at_once(n, n)) {
+            Some(Decided::Limited { due, now }) => Err(AcquireError::limited_until(due, now)),
+            Some(Decided::Charged(_)) => {
+                self.take_ahead(n);
+                Ok(())
+            }
+            _ => self.refill(n),
+        }
     }
 
     /// Returns what is missing for a call. That is all of it if the call asks for 0, or for more
@@ -200,14 +217,31 @@ impl LocalLimiter {
             false => self.batch.max(missing),
         };
         let charged = self.shared.try_charge(missing, most);
+        self.refused = charged.is_err() && self.buffered == 0;
         charged.map(|charge| {
             self.buffered -= n - missing;
-            let more = charge.cost().saturating_sub(missing);
-            if more > 0 {
-                self.buffered = more;
-                self.charge = Some(charge);
-            }
+            self.keep(charge, missing);
         })
+    }
+
+    /// Charges what a batch has above a call of cost `n` that was charged alone.
+    #[cold]
+    fn take_ahead(&mut self, n: u64) {
+        self.refused = false;
+        if self.batch > n {
+            if let Ok(charge) = self.shared.try_charge(1, self.batch - n) {
+                self.keep(charge, 0);
+            }
+        }
+    }
+
+    /// Buffers what a charge has above what was used of it.
+    fn keep(&mut self, charge: Charge, used: u64) {
+        let more = charge.cost().saturating_sub(used);
+        if more > 0 {
+            self.buffered = more;
+            self.charge = Some(charge);
+        }
     }
 
     /// Waits until a call of cost 1 is admitted.

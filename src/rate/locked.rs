@@ -51,6 +51,12 @@ use crate::wait_queue::{WaiterId, WakeList};
 /// The most refunded units that are counted in one generation.
 const MOST_REFUNDED: u64 = 1 << 62;
 
+/// How much later than its head the timer serves a queue at most, to serve others with it.
+const TOGETHER: Duration = Duration::from_millis(2);
+
+/// A part in this number of the burst is served together.
+const PARTS: u64 = 32;
+
 /// The lock of a limiter, with the time.
 pub(super) struct Locked<'a> {
     pub(super) shared: &'a Shared,
@@ -126,7 +132,7 @@ impl Locked<'_> {
     fn unlock(&mut self) -> bool {
         let goes_on = self.woken.is_full() && self.left > 0;
         let arms = !goes_on && std::mem::take(&mut self.arms);
-        let due = arms.then(|| self.due_of_head()).flatten();
+        let due = arms.then(|| self.due_of_timer()).flatten();
         let Some(queue) = self.queue.take() else {
             return false;
         };
@@ -348,6 +354,19 @@ impl Locked<'_> {
         }
     }
 
+    /// Returns when the timer serves the queue next: when the head is due, or up to [`TOGETHER`] later,
+    /// when a part ([`PARTS`]) of the burst is. Each time costs a thread that wakes up, and whoever allows such a
+    /// burst does not ask for one at a time. Only where what is late is made up for, and time is real.
+    fn due_of_timer(&self) -> Option<Tick> {
+        let (due, config) = (self.due_of_head()?, &self.shared.config);
+        let cost = u128::from(self.rule.capacity() / PARTS).min(self.queued) as u64;
+        let exact = config.clock.counter().is_none() || config.missed_tick.is_some();
+        match exact || self.has_come(due) {
+            true => Some(due),
+            false => Some(self.due(0, cost).min(due.saturating_add(TOGETHER)).max(due)),
+        }
+    }
+
     /// Returns whether the head is due, and was not served yet.
     pub(super) fn is_late(&self) -> bool {
         self.due_of_head().is_some_and(|due| self.has_come(due))
@@ -502,5 +521,61 @@ impl Drop for Locked<'_> {
             self.lock();
             self.grant_due();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::RateLimiter;
+    use crate::rate::acquire::Limiter;
+    use crate::time::Clock;
+
+    /// Returns how much later than its head a queue of these costs is served.
+    fn later(limiter: RateLimiter, costs: &[u64]) -> Duration {
+        let shared = limiter.shared();
+        let mut locked = shared.lock_state();
+        let now = locked.now;
+        locked.charge(limiter.quota.max_burst());
+        for cost in costs {
+            locked.push(*cost, now, Waker::noop().clone());
+        }
+        let (head, timer) = (
+            locked.due_of_head().unwrap(),
+            locked.due_of_timer().unwrap(),
+        );
+        locked.close();
+        timer.saturating_since(head)
+    }
+
+    fn bytes() -> RateLimiter {
+        // The burst is 8,000 and its part 250, which come in 2.5 ms.
+        RateLimiter::new(Quota::bytes_per_second(100_000)).clock(Clock::system())
+    }
+
+    #[test]
+    fn due_of_timer_is_when_a_part_of_the_burst_is_due() {
+        assert_eq!(later(bytes(), &[100; 9]), Duration::from_micros(1500));
+        // All that wait are less than a part.
+        assert_eq!(later(bytes(), &[100; 2]), Duration::from_millis(1));
+        assert_eq!(later(bytes(), &[1; 1000]), TOGETHER);
+    }
+
+    #[test]
+    fn due_of_timer_is_when_the_head_is_due_if_it_is_alone_or_large() {
+        assert_eq!(later(bytes(), &[100]), Duration::ZERO);
+        assert_eq!(later(bytes(), &[250; 9]), Duration::ZERO);
+        let small = RateLimiter::new(Quota::per_second(100_000).burst(31)).clock(Clock::system());
+        assert_eq!(later(small, &[1; 9]), Duration::ZERO);
+    }
+
+    #[test]
+    fn due_of_timer_is_when_the_head_is_due_if_time_is_manual_or_late_ticks_are_lost() {
+        assert_eq!(
+            later(bytes().clock(Clock::manual()), &[1; 9]),
+            Duration::ZERO
+        );
+        let strict = bytes().missed_tick(MissedTickBehavior::Delay);
+        assert_eq!(later(strict, &[1; 9]), Duration::ZERO);
     }
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use tollgate::{ErrorKind, LocalLimiter, RateLimiter};
+use tollgate::{Clock, ErrorKind, LocalLimiter, Quota, RateLimiter};
 
 use crate::setup::{FIFTY, limiter, ms, spent};
 use crate::support::{Waiter, kind};
@@ -79,6 +79,30 @@ fn acquire_that_ends_without_its_grant_leaves_what_is_buffered() {
         assert_eq!(waiter.refused(), ErrorKind::Cancelled);
         drop(waiter);
         assert_eq!((local.buffered(), limiter.snapshot().waiting), (7, 0));
+    }
+}
+
+/// On the clock by which calls are decided without the lock, a call after one that was refused asks for
+/// itself alone, and then for the rest of a batch.
+#[test]
+fn try_acquire_after_a_refusal_takes_what_there_is_of_a_batch() {
+    for (left, buffered) in [(1, 0), (5, 4), (50, 7)] {
+        let limiter = RateLimiter::new(Quota::per_hour(1).burst(50)).clock(Clock::system());
+        let charge = limiter.try_acquire_many(50).unwrap();
+        let mut local = limiter.local(8);
+        for _ in 0..2 {
+            let refused = local.try_acquire().unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::RateLimited);
+            assert!(refused.retry_after() > Some(Duration::from_secs(3500)));
+        }
+        assert!(local.try_acquire_many(51).is_err());
+        limiter.settle(charge, 50 - left);
+        local.try_acquire().unwrap();
+        assert_eq!(local.buffered(), buffered);
+        let available = limiter.snapshot().available;
+        assert_eq!(available, left - 1 - buffered);
+        local.return_unused();
+        assert_eq!(limiter.snapshot().available, left - 1);
     }
 }
 
