@@ -3,12 +3,12 @@
 //! The crate `tollgate-detector` finds out which gates to block: it counts calls over a long period
 //! in fixed memory.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use self::acquire::Acquire;
 use self::state::{OPEN, State};
+use crate::debug::debug_as;
 use crate::error::AcquireError;
 use crate::first_use::too_late;
 use crate::snapshot::Snapshot;
@@ -257,11 +257,4 @@ impl Default for Gate {
     }
 }
 
-impl fmt::Debug for Gate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Gate")
-            .field("open", &self.is_open())
-            .field("waiting", &self.snapshot().waiting)
-            .finish_non_exhaustive()
-    }
-}
+debug_as! { [] Gate, self => Gate { open: self.is_open(), waiting: self.snapshot().waiting, .. } }

@@ -47,10 +47,8 @@ impl<T: Throttle> Throttle for Option<T> {
 
     #[inline]
     fn enter_now(&self) -> Option<Self::Permit> {
-        match self {
-            Some(throttle) => throttle.enter_now().map(Some),
-            None => Some(None),
-        }
+        let enter_now = |throttle: &T| throttle.enter_now().map(Some);
+        self.as_ref().map_or(Some(None), enter_now)
     }
 
     fn tick(&self, permit: Option<&Self::Permit>) -> Option<Tick> {
@@ -58,8 +56,9 @@ impl<T: Throttle> Throttle for Option<T> {
     }
 
     fn enter_as_of(&self, tick: Tick) -> Waiting<Self::Enter> {
-        let waiting = self.as_ref().map(|throttle| throttle.enter_as_of(tick));
-        let enter = waiting.map(Waiting::into_inner);
+        let enter = self
+            .as_ref()
+            .map(|throttle| throttle.enter_as_of(tick).into_inner());
         Waiting::new(EnterOption { enter })
     }
 
