@@ -685,12 +685,6 @@ impl<T> Pool<T> {
         drop_all([item]);
         None
     }
-
-    /// Grants every waiter that can be served, then unlocks and wakes them.
-    #[inline(never)]
-    fn settle<'a>(&'a self, state: MutexGuard<'a, State<T>>) {
-        serve_and_wake(&self.state, state, State::advance);
-    }
 }
 
 #[track_caller]
@@ -768,8 +762,9 @@ impl<T> Drains for Pool<T> {
         state.taken > 0
     }
 
+    #[inline(never)]
     fn settle<'a>(&'a self, state: MutexGuard<'a, State<T>>) {
-        self.settle(state);
+        serve_and_wake(&self.state, state, State::advance);
     }
 }
 

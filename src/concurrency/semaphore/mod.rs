@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 pub use self::permit::OwnedPermit;
 use self::permit_state::PermitState;
+use super::idle::Drains;
 use super::{Acquire, Permit, WaitIdle};
 use crate::debug::debug_as;
 use crate::error::AcquireError;
