@@ -73,14 +73,14 @@ mod throttle;
 /// # Ok::<_, tollgate::AcquireError>(())
 /// ```
 #[doc(alias = "circuit breaker")]
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Gate(Arc<State>);
 
 /// Construction.
 impl Gate {
     /// Creates an open gate, on [`Clock::default`].
     pub fn new() -> Self {
-        Self(Arc::new(State::new(Clock::default())))
+        Self::default()
     }
 
     /// Sets the clock. On tokio's time a gate belongs to one runtime, because the times of two runtimes
@@ -248,12 +248,6 @@ impl Gate {
         fence(Ordering::Acquire);
         // A read-modify-write reads the newest value.
         self.0.word.fetch_max(OPEN, Ordering::Relaxed) == OPEN || self.0.blocked().is_none()
-    }
-}
-
-impl Default for Gate {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

@@ -1,8 +1,6 @@
 //! Several throttles as one.
 
-use std::future::Ready;
-
-use super::enter_all::{EnterAll, Rest};
+use super::enter_all::{EnterAll, EnterLast, Rest};
 use super::{Inspect, LimitStatus, RollbackGuard, Throttle, TryThrottle};
 use crate::error::AcquireError;
 use crate::wait::Waiting;
@@ -180,43 +178,43 @@ where
     }
 }
 
-/// Implements the traits for a composition of these parts. The wait gets the first part, and the rest
-/// as a composition of its own. What needs no wait goes part by part: when one refuses or panics, the
-/// guards of those before it roll them back, the last first.
+/// Implements the traits for a composition of these parts, the last of which needs no guard. The wait
+/// gets the first part, and the rest as a composition of its own. What needs no wait goes part by
+/// part: when one refuses or panics, the guards of those before it roll them back, the last first.
 macro_rules! parts {
     (
-        [$($part:ident $permit:ident $index:tt),*]; last $last:ident $last_index:tt;
+        [$($part:ident $permit:ident $index:tt),*] $last:ident $end:ident $last_index:tt;
         $wait:ty, rest $($rest:tt)*
     ) => {
-        impl<$($part: Throttle),*> Throttle for All<($($part,)*)> {
-            type Permit = ($($part::Permit,)*);
+        impl<$($part: Throttle,)* $last: Throttle> Throttle for All<($($part,)* $last,)> {
+            type Permit = ($($part::Permit,)* $last::Permit,);
             type Enter = $wait;
 
             #[inline(always)]
             fn enter(&self) -> Waiting<$wait> {
-                let parts = Some((self.0.0.clone(), All(($(self.0.$rest.clone(),)*))));
-                Waiting::new(EnterAll::Start { parts })
+                let rest = All(($(self.0.$rest.clone(),)*));
+                Waiting::new(<$wait>::new(&self.0.0, rest))
             }
 
             #[inline(always)]
             fn enter_now(&self) -> Option<Self::Permit> {
                 $(let $permit = RollbackGuard::new(&self.0.$index, self.0.$index.enter_now()?);)*
-                Some(($($permit.disarm(),)*))
+                let $end = self.0.$last_index.enter_now()?;
+                Some(($($permit.disarm(),)* $end,))
             }
 
             #[inline(always)]
-            #[allow(unused_variables, reason = "the guards of the parts before the last")]
-            fn rollback(&self, ($($permit,)*): Self::Permit) {
-                $(let $permit = RollbackGuard::new(&self.0.$index, $permit);)*
-                self.0.$last_index.rollback($last.disarm());
+            fn rollback(&self, ($($permit,)* $end,): Self::Permit) {
+                $(let _guard = RollbackGuard::new(&self.0.$index, $permit);)*
+                self.0.$last_index.rollback($end);
             }
 
             fn wakes_outside_locks(&self) -> bool {
-                $(self.0.$index.wakes_outside_locks())&&*
+                $(self.0.$index.wakes_outside_locks() &&)* self.0.$last_index.wakes_outside_locks()
             }
         }
 
-        impl<$($part: TryThrottle),*> TryThrottle for All<($($part,)*)> {
+        impl<$($part: TryThrottle,)* $last: TryThrottle> TryThrottle for All<($($part,)* $last,)> {
             #[inline(always)]
             fn try_enter(&self) -> Result<Self::Permit, AcquireError> {
                 $(
@@ -224,12 +222,14 @@ macro_rules! parts {
                     let permit = permit.map_err(|error| error.of_part($index))?;
                     let $permit = RollbackGuard::new(&self.0.$index, permit);
                 )*
-                Ok(($($permit.disarm(),)*))
+                let $end = self.0.$last_index.try_enter();
+                let $end = $end.map_err(|error| error.of_part($last_index))?;
+                Ok(($($permit.disarm(),)* $end,))
             }
         }
 
-        impl<$($part: Inspect),*> Inspect for All<($($part,)*)> {
-            const LIMITS: usize = 0 $(+ $part::LIMITS)*;
+        impl<$($part: Inspect,)* $last: Inspect> Inspect for All<($($part,)* $last,)> {
+            const LIMITS: usize = $($part::LIMITS +)* $last::LIMITS;
 
             fn inspect(
                 &self,
@@ -240,13 +240,15 @@ macro_rules! parts {
                     let part = permit.map(|permit| &permit.$index);
                     self.0.$index.inspect(part, &mut |_, status| each($index, status));
                 )*
+                let part = permit.map(|permit| &permit.$last_index);
+                self.0.$last_index.inspect(part, &mut |_, status| each($last_index, status));
             }
         }
 
-        impl<First, $($part: Throttle),*> Rest<First> for All<($($part,)*)> {
+        impl<First, $($part: Throttle,)* $last: Throttle> Rest<First> for All<($($part,)* $last,)> {
             type Permit = <Self as Throttle>::Permit;
             type Enter = $wait;
-            type Permits = (First, $($part::Permit),*);
+            type Permits = (First, $($part::Permit,)* $last::Permit);
 
             #[inline(always)]
             fn begin(self) -> Result<<Self as Throttle>::Permit, $wait> {
@@ -254,33 +256,16 @@ macro_rules! parts {
             }
 
             #[inline(always)]
-            fn prepend(first: First, ($($permit,)*): <Self as Throttle>::Permit) -> Self::Permits {
-                (first, $($permit),*)
+            fn prepend(first: First, ($($permit,)* $end,): <Self as Throttle>::Permit) -> Self::Permits {
+                (first, $($permit,)* $end)
             }
         }
     };
 }
 
-/// What is left after the last part.
-impl<First> Rest<First> for All<()> {
-    type Permit = ();
-    type Enter = Ready<Result<(), AcquireError>>;
-    type Permits = (First,);
-
-    #[inline(always)]
-    fn begin(self) -> Result<(), Self::Enter> {
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn prepend(first: First, (): ()) -> (First,) {
-        (first,)
-    }
-}
-
-parts!([A a 0]; last a 0; EnterAll<A, All<()>>, rest);
-parts!([A a 0, B b 1]; last b 1; EnterAll<A, All<(B,)>>, rest 1);
-parts!([A a 0, B b 1, C c 2]; last c 2; EnterAll<A, All<(B, C)>>, rest 1 2);
-parts!([A a 0, B b 1, C c 2, D d 3]; last d 3; EnterAll<A, All<(B, C, D)>>, rest 1 2 3);
-parts!([A a 0, B b 1, C c 2, D d 3, E e 4]; last e 4; EnterAll<A, All<(B, C, D, E)>>, rest 1 2 3 4);
-parts!([A a 0, B b 1, C c 2, D d 3, E e 4, F f 5]; last f 5; EnterAll<A, All<(B, C, D, E, F)>>, rest 1 2 3 4 5);
+parts!([] A a 0; EnterLast<A::Enter>, rest);
+parts!([A a 0] B b 1; EnterAll<A, All<(B,)>>, rest 1);
+parts!([A a 0, B b 1] C c 2; EnterAll<A, All<(B, C)>>, rest 1 2);
+parts!([A a 0, B b 1, C c 2] D d 3; EnterAll<A, All<(B, C, D)>>, rest 1 2 3);
+parts!([A a 0, B b 1, C c 2, D d 3] E e 4; EnterAll<A, All<(B, C, D, E)>>, rest 1 2 3 4);
+parts!([A a 0, B b 1, C c 2, D d 3, E e 4] F f 5; EnterAll<A, All<(B, C, D, E, F)>>, rest 1 2 3 4 5);

@@ -49,7 +49,8 @@ pub struct BoxThrottle(Arc<dyn Erased>);
 pub struct BoxPermit(Pin<Box<dyn ErasedEntry>>);
 
 trait Erased: Send + Sync {
-    fn enter(&self, as_of: Option<Tick>) -> EnterBoxed;
+    fn enter(&self) -> EnterBoxed;
+    fn enter_as_of(&self, tick: Tick) -> EnterBoxed;
     fn enter_now(&self) -> Option<BoxPermit>;
     fn tick(&self, permit: Option<&BoxPermit>) -> Option<Tick>;
     fn rollback(&self, permit: BoxPermit);
@@ -60,12 +61,14 @@ impl<T> Erased for T
 where
     T: Throttle<Permit: Send, Enter: Send> + Send + Sync + 'static,
 {
-    fn enter(&self, as_of: Option<Tick>) -> EnterBoxed {
-        let wait = match as_of {
-            Some(tick) => Throttle::enter_as_of(self, tick),
-            None => Throttle::enter(self),
-        };
-        let (wait, permit) = (Some(wait.into_inner()), None::<T::Permit>);
+    fn enter(&self) -> EnterBoxed {
+        let (wait, permit) = (Some(Throttle::enter(self).into_inner()), None::<T::Permit>);
+        EnterBoxed(Some(Box::pin(Entry { wait, permit })))
+    }
+
+    fn enter_as_of(&self, tick: Tick) -> EnterBoxed {
+        let wait = Some(Throttle::enter_as_of(self, tick).into_inner());
+        let permit = None::<T::Permit>;
         EnterBoxed(Some(Box::pin(Entry { wait, permit })))
     }
 
@@ -238,7 +241,7 @@ impl Throttle for BoxThrottle {
     type Enter = EnterBoxed;
 
     fn enter(&self) -> Waiting<EnterBoxed> {
-        Waiting::new(self.0.enter(None))
+        Waiting::new(self.0.enter())
     }
 
     fn enter_now(&self) -> Option<BoxPermit> {
@@ -250,7 +253,7 @@ impl Throttle for BoxThrottle {
     }
 
     fn enter_as_of(&self, tick: Tick) -> Waiting<EnterBoxed> {
-        Waiting::new(self.0.enter(Some(tick)))
+        Waiting::new(self.0.enter_as_of(tick))
     }
 
     fn rollback(&self, permit: BoxPermit) {

@@ -39,6 +39,44 @@ pub trait Rest<P> {
 }
 
 pin_project! {
+    /// The wait for the last part.
+    #[derive(Debug)]
+    #[must_use = "a future does nothing unless it is awaited"]
+    pub struct EnterLast<E> {
+        #[pin]
+        enter: E,
+    }
+}
+
+impl<E> EnterLast<E> {
+    #[inline(always)]
+    pub(super) fn new<R>(last: &impl Throttle<Enter = E>, _nothing: R) -> Self {
+        let enter = last.enter().into_inner();
+        Self { enter }
+    }
+
+    #[inline(always)]
+    pub(super) fn begin<T: Throttle<Enter = E>, R>(last: T, rest: R) -> Result<(T::Permit,), Self> {
+        match last.enter_now() {
+            Some(permit) => Ok((permit,)),
+            None => Err(Self::new(&last, rest)),
+        }
+    }
+}
+
+impl<P, E: Future<Output = Result<P, AcquireError>>> Future for EnterLast<E> {
+    type Output = Result<(P,), AcquireError>;
+
+    #[inline(always)]
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let polled = self.project().enter.poll(context);
+        polled
+            .map_ok(|permit| (permit,))
+            .map_err(|error| error.of_part(0))
+    }
+}
+
+pin_project! {
     /// The wait for the first part, and then for the rest.
     #[project = EnterAllProjection]
     #[must_use = "a future does nothing unless it is awaited"]
@@ -64,6 +102,13 @@ pin_project! {
 
 impl<A: Throttle, R: Rest<A::Permit>> EnterAll<A, R> {
     const OVER: Self = Self::Start { parts: None };
+
+    #[inline(always)]
+    pub(super) fn new(first: &A, rest: R) -> Self {
+        Self::Start {
+            parts: Some((first.clone(), rest)),
+        }
+    }
 
     /// Returns what is entered of the first part and the rest: both, or as far as there is room.
     #[inline(always)]

@@ -5,80 +5,90 @@
 //! has waiters.
 
 use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 
-use super::{Throttle, TryThrottle, handles};
+use super::TryThrottle;
 use crate::debug::debug_as;
 use crate::error::{AcquireError, ErrorKind};
-use crate::wait::{BoxFuture, Waiting};
 
 pin_project! {
     /// The wait for a semaphore of tokio or of async-lock. `S` is a reference or an `Arc` of the
-    /// semaphore, and `W` the crate's own future.
+    /// semaphore.
+    ///
+    /// The wait for tokio's semaphore is boxed, but only if it has to wait. It does not take part
+    /// in tokio's cooperative budget.
     ///
     /// # Panics
     ///
     /// Panics if it is polled again after completion.
     #[must_use = "a future does nothing unless it is awaited"]
-    pub struct EnterForeign<S: Throttle, W: Future> {
+    pub struct EnterForeign<S: Foreign> {
         // `None` after completion.
         semaphore: Option<S>,
-        wait: fn(S) -> W,
-        // Converts the output of that future.
-        entered: fn(&S, W::Output) -> Result<S::Permit, AcquireError>,
         // `Some` once the caller has to wait.
         #[pin]
-        waiting: Option<W>,
+        waiting: Option<S::Wait>,
     }
 }
 
-impl<S: TryThrottle, W: Future> Future for EnterForeign<S, W> {
+/// A semaphore of another crate.
+pub trait Foreign: TryThrottle {
+    /// The crate's own future.
+    type Wait: Future;
+
+    fn wait(&self) -> Self::Wait;
+
+    /// Converts the output of that future.
+    fn entered(&self, output: <Self::Wait as Future>::Output)
+    -> Result<Self::Permit, AcquireError>;
+}
+
+impl<S: Foreign> Future for EnterForeign<S> {
     type Output = Result<S::Permit, AcquireError>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
-        let semaphore = this.semaphore.take();
+        let semaphore = this.semaphore.as_ref();
         let semaphore = semaphore.expect("polled again after it was ready");
         if this.waiting.is_none() {
             match semaphore.try_enter() {
                 Err(error) if error.kind() == ErrorKind::NoPermits => {
-                    this.waiting.set(Some((this.wait)(semaphore.clone())));
+                    this.waiting.set(Some(semaphore.wait()));
                 }
-                answer => return Poll::Ready(answer),
+                answer => {
+                    *this.semaphore = None;
+                    return Poll::Ready(answer);
+                }
             }
         }
         let waiting = this.waiting.as_mut().as_pin_mut().expect("it waits");
-        let Poll::Ready(output) = waiting.poll(context) else {
-            *this.semaphore = Some(semaphore);
-            return Poll::Pending;
-        };
+        let output = ready!(waiting.poll(context));
         // Dropped as soon as it is ready, so that its other notifications pass to other waiters.
         this.waiting.set(None);
-        Poll::Ready((this.entered)(&semaphore, output))
+        let entered = semaphore.entered(output);
+        *this.semaphore = None;
+        Poll::Ready(entered)
     }
 }
 
-debug_as! { [S: Throttle, W: Future] EnterForeign<S, W>, self => EnterForeign { .. } }
+debug_as! { [S: Foreign] EnterForeign<S>, self => EnterForeign { .. } }
 
 /// Each row has the type of a handle, its permit and its future; how to try it; how to wait for it;
 /// and how to convert the output.
 macro_rules! foreign {
     ($(
         [$($lifetime:lifetime)?] $handle:ty => $permit:ty, $wait:ty:
-        |$semaphore:ident| $tried:expr, $waits:expr, $entered:expr;
+        |$semaphore:ident| $tried:expr, $waits:expr, $entered:ident;
     )*) => {$(
         impl<$($lifetime)?> Throttle for $handle {
             type Permit = $permit;
-            type Enter = EnterForeign<Self, $wait>;
+            type Enter = EnterForeign<Self>;
 
             fn enter(&self) -> Waiting<Self::Enter> {
                 Waiting::new(EnterForeign {
                     semaphore: Some(Clone::clone(self)),
-                    wait: |$semaphore| $waits,
-                    entered: $entered,
                     waiting: None,
                 })
             }
@@ -92,6 +102,22 @@ macro_rules! foreign {
                 $tried
             }
         }
+
+        impl<$($lifetime)?> Foreign for $handle {
+            type Wait = $wait;
+
+            fn wait(&self) -> $wait {
+                let $semaphore = Clone::clone(self);
+                $waits
+            }
+
+            fn entered(
+                &self,
+                output: <$wait as Future>::Output,
+            ) -> Result<$permit, AcquireError> {
+                $entered(self, output)
+            }
+        }
     )*};
 }
 
@@ -101,10 +127,14 @@ macro_rules! foreign {
 /// task that has used up its budget, and then blocks its thread in `wait`, would never be woken.
 #[cfg(feature = "tokio")]
 mod tokio {
+    use std::sync::Arc;
+
     use ::tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit, TryAcquireError};
     use ::tokio::task::unconstrained;
 
-    use super::*;
+    use super::{AcquireError, EnterForeign, ErrorKind, Foreign};
+    use crate::throttle::{Throttle, TryThrottle, handles};
+    use crate::wait::{BoxFuture, Waiting};
 
     fn closed(_: ::tokio::sync::AcquireError) -> AcquireError {
         AcquireError::new(ErrorKind::Closed)
@@ -117,15 +147,19 @@ mod tokio {
         })
     }
 
+    fn entered<P>(_: &Semaphore, entered: Result<P, AcquireError>) -> Result<P, AcquireError> {
+        entered
+    }
+
     foreign! {
         ['a] &'a Semaphore => SemaphorePermit<'a>, BoxFuture<'a, SemaphorePermit<'a>>: |semaphore|
             semaphore.try_acquire().map_err(refused),
             Box::pin(async { unconstrained(semaphore.acquire()).await.map_err(closed) }),
-            |_, entered| entered;
+            entered;
         [] Arc<Semaphore> => OwnedSemaphorePermit, BoxFuture<'static, OwnedSemaphorePermit>: |semaphore|
             semaphore.try_acquire_owned().map_err(refused),
             Box::pin(async { unconstrained(semaphore.acquire_owned()).await.map_err(closed) }),
-            |_, entered| entered;
+            entered;
     }
 }
 
@@ -136,10 +170,14 @@ mod tokio {
 /// that permit and returns it, which notifies the next waiter.
 #[cfg(feature = "async-lock")]
 mod async_lock {
+    use std::sync::Arc;
+
     use ::async_lock::futures::{Acquire, AcquireArc};
     use ::async_lock::{Semaphore, SemaphoreGuard, SemaphoreGuardArc};
 
-    use super::*;
+    use super::{AcquireError, EnterForeign, ErrorKind, Foreign};
+    use crate::throttle::{Throttle, TryThrottle, handles};
+    use crate::wait::Waiting;
 
     fn wake_next<P>(semaphore: &Semaphore, permit: P) -> Result<P, AcquireError> {
         drop(semaphore.try_acquire());
@@ -150,10 +188,10 @@ mod async_lock {
         ['a] &'a Semaphore => SemaphoreGuard<'a>, Acquire<'a>: |semaphore|
             semaphore.try_acquire().ok_or(AcquireError::new(ErrorKind::NoPermits)),
             semaphore.acquire(),
-            |semaphore, permit| wake_next(semaphore, permit);
+            wake_next;
         [] Arc<Semaphore> => SemaphoreGuardArc, AcquireArc: |semaphore|
             semaphore.try_acquire_arc().ok_or(AcquireError::new(ErrorKind::NoPermits)),
             semaphore.acquire_arc(),
-            |semaphore, permit| wake_next(semaphore, permit);
+            wake_next;
     }
 }

@@ -47,8 +47,10 @@ impl<T: Throttle> Throttle for Option<T> {
 
     #[inline]
     fn enter_now(&self) -> Option<Self::Permit> {
-        let enter_now = |throttle: &T| throttle.enter_now().map(Some);
-        self.as_ref().map_or(Some(None), enter_now)
+        match self {
+            Some(throttle) => throttle.enter_now().map(Some),
+            None => Some(None),
+        }
     }
 
     fn tick(&self, permit: Option<&Self::Permit>) -> Option<Tick> {
@@ -56,9 +58,8 @@ impl<T: Throttle> Throttle for Option<T> {
     }
 
     fn enter_as_of(&self, tick: Tick) -> Waiting<Self::Enter> {
-        let enter = self
-            .as_ref()
-            .map(|throttle| throttle.enter_as_of(tick).into_inner());
+        let waiting = self.as_ref().map(|throttle| throttle.enter_as_of(tick));
+        let enter = waiting.map(Waiting::into_inner);
         Waiting::new(EnterOption { enter })
     }
 
