@@ -146,6 +146,7 @@ struct Readme;
 pub mod adaptive;
 mod algorithm;
 mod concurrency;
+mod debug;
 mod decision;
 mod error;
 pub mod fair;

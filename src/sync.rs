@@ -24,14 +24,6 @@ mod switch {
             std::hint::spin_loop();
         }
     }
-
-    /// Defines a `const fn`: the standard primitives can be built in a constant.
-    macro_rules! const_fn {
-        ($(#[$attribute:meta])* $visibility:vis fn $($rest:tt)*) => {
-            $(#[$attribute])* $visibility const fn $($rest)*
-        };
-    }
-    pub(crate) use const_fn;
 }
 
 #[cfg(all(tollgate_loom, not(feature = "_loom")))]
@@ -50,16 +42,21 @@ mod switch {
 
     /// Does nothing: time does not pass in a model, which tries every order anyway.
     pub(crate) fn back_off(_lost: &mut u32) {}
-
-    /// Defines a plain `fn`: loom's primitives register themselves with the running model.
-    macro_rules! const_fn {
-        ($(#[$attribute:meta])* $visibility:vis fn $($rest:tt)*) => {
-            $(#[$attribute])* $visibility fn $($rest)*
-        };
-    }
-    pub(crate) use const_fn;
 }
 
+/// Defines a `const fn`, because the standard primitives can be built in a constant; in a model a plain
+/// `fn`, because loom's register themselves with the running model.
+macro_rules! const_fn {
+    ($(#[$attribute:meta])* $visibility:vis fn $($rest:tt)*) => {
+        #[cfg(not(tollgate_loom))]
+        $(#[$attribute])* $visibility const fn $($rest)*
+
+        #[cfg(tollgate_loom)]
+        $(#[$attribute])* $visibility fn $($rest)*
+    };
+}
+
+pub(crate) use const_fn;
 pub(crate) use std::sync::atomic::Ordering;
 pub(crate) use switch::*;
 

@@ -216,10 +216,8 @@ impl Sampler {
     /// the lock. All changes are read-modify-writes, so that they have one order, in the memory model and in
     /// loom's.
     fn change(&self, change: impl Fn(u64) -> Option<u64>) -> Option<u64> {
-        let changed = self
-            .word
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, change);
-        changed.ok()
+        let relaxed = Ordering::Relaxed;
+        self.word.fetch_update(relaxed, relaxed, change).ok()
     }
 
     /// Runs the controller and opens the next window.

@@ -11,52 +11,28 @@ use crate::time::Tick;
 use crate::wait::Waiting;
 
 handles! {
-    impl [] Throttle for AdaptiveSemaphore {
+    limit [] AdaptiveSemaphore, self {
         type Permit = AdaptivePermit<Self>;
         type Enter = Acquire<Self>;
-
-        #[inline]
-        fn enter(&self) -> Waiting<Self::Enter> {
-            Waiting::new(Acquire::new(Clone::clone(self)))
-        }
+        enter: Acquire::new(Clone::clone(self));
+        try_enter: AdaptivePermit::try_new(Clone::clone(self));
+        status: self.semaphore.status();
 
         fn rollback(&self, permit: Self::Permit) {
             permit.ignore();
         }
 
-        handles!(enter_now);
         handles!(wakes_outside_locks);
-    }
-
-    impl [] TryThrottle for AdaptiveSemaphore {
-        #[inline]
-        fn try_enter(&self) -> Result<Self::Permit, AcquireError> {
-            AdaptivePermit::try_new(Clone::clone(self))
-        }
-    }
-
-    impl [] Inspect for AdaptiveSemaphore {
-        fn inspect(&self, _: Option<&Self::Permit>, each: &mut dyn FnMut(usize, LimitStatus)) {
-            each(0, self.semaphore.status());
-        }
-    }
-
-    impl [] Adaptive for AdaptiveSemaphore {
-        fn learn(&self, permit: &mut Self::Permit, feedback: Feedback) {
-            permit.learn(feedback);
-        }
     }
 }
 
 handles! {
-    impl [] Throttle for AdaptiveRate {
+    limit [] AdaptiveRate, self {
         type Permit = RatePermit<Self>;
         type Enter = AcquireRate<Self>;
-
-        #[inline]
-        fn enter(&self) -> Waiting<Self::Enter> {
-            Waiting::new(AcquireRate::new(Clone::clone(self)))
-        }
+        enter: AcquireRate::new(Clone::clone(self));
+        try_enter: RatePermit::try_new(Clone::clone(self));
+        status: self.limiter.status();
 
         #[inline]
         fn tick(&self, permit: Option<&Self::Permit>) -> Option<Tick> {
@@ -72,20 +48,14 @@ handles! {
             permit.refund();
         }
 
-        handles!(enter_now);
         handles!(wakes_outside_locks);
     }
+}
 
-    impl [] TryThrottle for AdaptiveRate {
-        #[inline]
-        fn try_enter(&self) -> Result<Self::Permit, AcquireError> {
-            RatePermit::try_new(Clone::clone(self))
-        }
-    }
-
-    impl [] Inspect for AdaptiveRate {
-        fn inspect(&self, _: Option<&Self::Permit>, each: &mut dyn FnMut(usize, LimitStatus)) {
-            each(0, self.limiter.status());
+handles! {
+    impl [] Adaptive for AdaptiveSemaphore {
+        fn learn(&self, permit: &mut Self::Permit, feedback: Feedback) {
+            permit.learn(feedback);
         }
     }
 

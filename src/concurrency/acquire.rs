@@ -2,10 +2,10 @@
 //!
 //! It is `Unpin` and small, because the waiter is stored in the queue and not in the future.
 
-use std::fmt;
 use std::ops::Deref;
 use std::task::{Context, Poll, Waker};
 
+use crate::debug::debug_as;
 use crate::wait::Polled;
 use crate::wait_queue::WaiterId;
 
@@ -106,11 +106,7 @@ impl<S: Deref<Target: Queued>> Drop for Acquire<S> {
 // No field is ever pinned.
 impl<S: Deref<Target: Queued>> Unpin for Acquire<S> {}
 
-impl<S: Deref<Target: Queued>> fmt::Debug for Acquire<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Acquire")
-            .field("permits", &self.permits)
-            .field("queued", &self.id.is_some())
-            .finish_non_exhaustive()
-    }
+debug_as! {
+    [S: Deref<Target: Queued>] Acquire<S>, self
+    => Acquire { permits: self.permits, queued: self.id.is_some(), .. }
 }

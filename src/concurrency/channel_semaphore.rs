@@ -9,7 +9,6 @@
 //! 4. A token that was received from a closed channel admits no caller: an idle token may still
 //!    have been in it.
 
-use std::fmt;
 use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,6 +18,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use async_channel::{Receiver, Sender};
 
 use super::permit::{Permit, PermitSource};
+use crate::debug::debug_as;
 use crate::error::{AcquireError, ErrorKind};
 use crate::panic::contain_panic;
 use crate::snapshot::Snapshot;
@@ -315,14 +315,10 @@ impl ChannelSemaphore {
     }
 }
 
-impl fmt::Debug for ChannelSemaphore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let snapshot = self.snapshot();
-        f.debug_struct("ChannelSemaphore")
-            .field("permits", &snapshot.limit)
-            .field("available_permits", &snapshot.available)
-            .field("closed", &self.is_closed())
-            .finish_non_exhaustive()
+debug_as! {
+    [] ChannelSemaphore, self, let snapshot = self.snapshot() => ChannelSemaphore {
+        permits: snapshot.limit, available_permits: snapshot.available, closed: self.is_closed(),
+        ..
     }
 }
 
@@ -393,11 +389,7 @@ impl<S: Deref<Target = ChannelSemaphore>> Future for Acquire<S> {
 // No field is ever pinned.
 impl<S: Deref<Target = ChannelSemaphore>> Unpin for Acquire<S> {}
 
-impl<S: Deref<Target = ChannelSemaphore>> fmt::Debug for Acquire<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Acquire").finish_non_exhaustive()
-    }
-}
+debug_as! { [S: Deref<Target = ChannelSemaphore>] Acquire<S>, self => Acquire { .. } }
 
 /// A waker that never panics when it is called or dropped. It is `None` only during `drop`.
 struct Contained(Option<Waker>);

@@ -21,7 +21,7 @@ pub trait Drains {
     /// Returns whether a permit is held, and has the queue looked at when one returns.
     fn must_wait(&self, state: &mut Self::State) -> bool;
 
-    /// Serves the queues, then unlocks and wakes.
+    /// Serves every waiter that can be served, then unlocks and wakes them.
     fn settle<'a>(&'a self, state: MutexGuard<'a, Self::State>);
 }
 

@@ -12,27 +12,18 @@ use crate::throttle::{Cost, Inspect, Throttle, TryThrottle, Weighted, handles, u
 use crate::wait::Waiting;
 
 handles! {
-    impl [] Throttle for Semaphore {
+    limit [] Semaphore, self {
         type Permit = Permit<Self>;
         type Enter = Acquire<Self>;
+        enter: Acquire::new(Clone::clone(self), 1);
+        try_enter: self.try_take(1).map(|()| Permit::new(Clone::clone(self), 1));
+        status: self.status();
 
-        #[inline]
-        fn enter(&self) -> Waiting<Self::Enter> {
-            Waiting::new(Acquire::new(Clone::clone(self), 1))
-        }
-
-        handles!(enter_now);
         handles!(wakes_outside_locks);
     }
+}
 
-    impl [] TryThrottle for Semaphore {
-        #[inline]
-        fn try_enter(&self) -> Result<Self::Permit, AcquireError> {
-            self.try_take(1)?;
-            Ok(Permit::new(Clone::clone(self), 1))
-        }
-    }
-
+handles! {
     impl [] Weighted for Semaphore {
         type Many = Cost<Self>;
 
@@ -50,12 +41,6 @@ handles! {
         fn max_units(&self) -> u64 {
             let permits = u64::try_from(self.permits()).unwrap_or(u64::MAX);
             permits.clamp(1, u32::MAX.into())
-        }
-    }
-
-    impl [] Inspect for Semaphore {
-        fn inspect(&self, _: Option<&Self::Permit>, each: &mut dyn FnMut(usize, LimitStatus)) {
-            each(0, self.status());
         }
     }
 }
@@ -77,63 +62,28 @@ handles! {
 }
 
 handles! {
-    impl [T] Throttle for Pool<T> {
+    limit [T] Pool<T>, self {
         type Permit = pool::Permit<Self, T>;
         type Enter = pool::Acquire<Self, T>;
+        enter: pool::Acquire::new(Clone::clone(self));
+        try_enter: pool::Permit::try_new(Clone::clone(self));
+        status: LimitStatus::concurrency(self.snapshot());
 
-        #[inline]
-        fn enter(&self) -> Waiting<Self::Enter> {
-            Waiting::new(pool::Acquire::new(Clone::clone(self)))
-        }
-
-        handles!(enter_now);
         handles!(wakes_outside_locks);
-    }
-
-    impl [T] TryThrottle for Pool<T> {
-        #[inline]
-        fn try_enter(&self) -> Result<Self::Permit, AcquireError> {
-            pool::Permit::try_new(Clone::clone(self))
-        }
-    }
-
-    impl [T] Inspect for Pool<T> {
-        fn inspect(&self, _: Option<&Self::Permit>, each: &mut dyn FnMut(usize, LimitStatus)) {
-            each(0, LimitStatus::concurrency(self.snapshot()));
-        }
     }
 }
 
 #[cfg(feature = "channel")]
 handles! {
-    impl [] Throttle for ChannelSemaphore {
+    limit [] ChannelSemaphore, self {
         type Permit = Permit<Self>;
         type Enter = channel_semaphore::Acquire<Self>;
-
-        #[inline]
-        fn enter(&self) -> Waiting<Self::Enter> {
-            Waiting::new(channel_semaphore::Acquire::new(Clone::clone(self)))
-        }
-
-        handles!(enter_now);
-    }
-
-    impl [] TryThrottle for ChannelSemaphore {
-        #[inline]
-        fn try_enter(&self) -> Result<Self::Permit, AcquireError> {
-            self.try_take()?;
-            Ok(Permit::new(Clone::clone(self), 1))
-        }
-    }
-
-    impl [] Inspect for ChannelSemaphore {
-        fn inspect(&self, _: Option<&Self::Permit>, each: &mut dyn FnMut(usize, LimitStatus)) {
-            each(0, LimitStatus::concurrency(self.snapshot()));
-        }
+        enter: channel_semaphore::Acquire::new(Clone::clone(self));
+        try_enter: self.try_take().map(|()| Permit::new(Clone::clone(self), 1));
+        status: LimitStatus::concurrency(self.snapshot());
     }
 }
 
-/// Conversion to a throttle with a cost.
 impl Semaphore {
     /// Returns this semaphore as a [`Throttle`] whose entries take `n` permits each, all at once.
     /// To move it into a task, see [`cost_owned`](Self::cost_owned).

@@ -268,9 +268,7 @@ impl AcquireError {
     pub const fn exceeds_capacity(capacity: u64) -> Self {
         Self::with(ErrorKind::ExceedsCapacity, capacity)
     }
-}
 
-impl AcquireError {
     /// Returns the same error of a part of a composition. If that part is itself a composition, the
     /// number of its own part is lost.
     pub(crate) fn of_part(mut self, index: u8) -> Self {

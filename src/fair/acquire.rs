@@ -19,6 +19,7 @@ use super::driver::Shared;
 use super::entry::Entry;
 use super::schedule::{Enter, Waiter, WaiterId};
 use super::{ClassKey, Queueable};
+use crate::debug::debug_as;
 use crate::error::AcquireError;
 use crate::panic::contain_panic;
 use crate::sync::{AtomicUsize, Ordering};
@@ -328,13 +329,9 @@ impl<T: Queueable, K: ClassKey> Drop for Acquire<T, K> {
 // No field is ever pinned.
 impl<T: Queueable, K: ClassKey> Unpin for Acquire<T, K> {}
 
-impl<T: Queueable, K: ClassKey> fmt::Debug for Acquire<T, K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Acquire")
-            .field("cost", &self.cost)
-            .field("queued", &self.id.is_some())
-            .finish_non_exhaustive()
-    }
+debug_as! {
+    [T: Queueable, K: ClassKey] Acquire<T, K>, self
+    => Acquire { cost: self.cost, queued: self.id.is_some(), .. }
 }
 
 /// A permit of a class of a [`FairQueue`](super::FairQueue). It derefs to the inner permit.

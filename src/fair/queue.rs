@@ -1,6 +1,5 @@
 //! [`FairQueue`]: its options, its classes and its snapshot.
 
-use std::fmt;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +10,7 @@ use super::class_handle::ClassHandle;
 use super::driver::Shared;
 use super::entry::Entry;
 use super::{ClassKey, ClassSnapshot, Queueable};
+use crate::debug::debug_as;
 use crate::first_use::too_late;
 use crate::sync::lock;
 use crate::time::Clock;
@@ -427,10 +427,7 @@ impl<T: Queueable, K: ClassKey> Clone for FairQueue<T, K> {
     }
 }
 
-impl<T: Queueable, K: ClassKey> fmt::Debug for FairQueue<T, K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FairQueue")
-            .field("waiting", &self.waiting())
-            .finish_non_exhaustive()
-    }
+debug_as! {
+    [T: Queueable, K: ClassKey] FairQueue<T, K>, self
+    => FairQueue { waiting: self.waiting(), .. }
 }

@@ -369,28 +369,23 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
     /// Computes the rank of a class from its state, after any change of it.
     fn rank(&mut self, index: usize) {
         let class = &mut self.classes[index];
-        let Class {
-            priority,
-            weight,
-            max_concurrency,
-            ..
-        } = class.entry.class;
+        let settings = class.entry.class;
         let (mut rank, mut promotion) = (None, None);
         if let Some((&number, oldest)) = class.waiters.first_key_value() {
-            let (level, rises) = level(&class.entry.class, self.aging, oldest.since, self.now);
+            let (level, rises) = level(&settings, self.aging, oldest.since, self.now);
             promotion = rises;
             let held = class.entry.held();
-            if held < max_concurrency.into() {
+            if held < settings.max_concurrency.into() {
                 if !self.eligible.contains(index) {
-                    let virtual_time = self.virtual_times[usize::from(priority)];
+                    let virtual_time = self.virtual_times[usize::from(settings.priority)];
                     class.start = class.start.max(virtual_time);
                 }
                 let share = match self.share {
                     // Two different fractions differ by at least 2^-64.
-                    Share::ByConcurrency => per_weight(u128::from(held) << 64, weight),
+                    Share::ByConcurrency => per_weight(u128::from(held) << 64, settings.weight),
                     Share::ByCost => 0,
                 };
-                let levels = u128::from(u16::from_be_bytes([!level, priority])) << SHARE;
+                let levels = u128::from(u16::from_be_bytes([!level, settings.priority])) << SHARE;
                 rank = Some((levels | share.min((1 << SHARE) - 1), class.start, number));
             }
         } else {

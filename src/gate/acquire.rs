@@ -1,11 +1,11 @@
 //! The future of `acquire`: it joins the queue at its first poll, if the gate is blocked.
 
 use std::borrow::Borrow;
-use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use super::Gate;
+use crate::debug::debug_as;
 use crate::error::AcquireError;
 use crate::wait_queue::WaiterId;
 
@@ -62,10 +62,4 @@ impl<G: Borrow<Gate>> Drop for Acquire<G> {
     }
 }
 
-impl<G: Borrow<Gate>> fmt::Debug for Acquire<G> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Acquire")
-            .field("waits", &self.id.is_some())
-            .finish_non_exhaustive()
-    }
-}
+debug_as! { [G: Borrow<Gate>] Acquire<G>, self => Acquire { waits: self.id.is_some(), .. } }

@@ -3,12 +3,12 @@
 //! The crate `tollgate-detector` finds out which gates to block: it counts calls over a long period
 //! in fixed memory.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use self::acquire::Acquire;
 use self::state::{OPEN, State};
+use crate::debug::debug_as;
 use crate::error::AcquireError;
 use crate::first_use::too_late;
 use crate::snapshot::Snapshot;
@@ -73,14 +73,14 @@ mod throttle;
 /// # Ok::<_, tollgate::AcquireError>(())
 /// ```
 #[doc(alias = "circuit breaker")]
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Gate(Arc<State>);
 
 /// Construction.
 impl Gate {
     /// Creates an open gate, on [`Clock::default`].
     pub fn new() -> Self {
-        Self(Arc::new(State::new(Clock::default())))
+        Self::default()
     }
 
     /// Sets the clock. On tokio's time a gate belongs to one runtime, because the times of two runtimes
@@ -251,17 +251,4 @@ impl Gate {
     }
 }
 
-impl Default for Gate {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl fmt::Debug for Gate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Gate")
-            .field("open", &self.is_open())
-            .field("waiting", &self.snapshot().waiting)
-            .finish_non_exhaustive()
-    }
-}
+debug_as! { [] Gate, self => Gate { open: self.is_open(), waiting: self.snapshot().waiting, .. } }

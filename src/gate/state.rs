@@ -25,8 +25,10 @@ use crate::time::{Clock, Deadline, Tick, wait_for};
 use crate::wait::{Polled, remaining_timeout, report_clock};
 use crate::wait_queue::{WaitQueue, WaiterId, lock_if_served, serve_and_wake};
 
+/// A gate begins with it.
 pub(super) const OPEN: u64 = 0;
 
+#[derive(Default)]
 pub(super) struct State {
     pub(super) word: AtomicU64,
     pub(super) clock: Clock,
@@ -50,16 +52,6 @@ impl Wake for OnDeadline {
             // Disarmed first, so that a waiter that joins from now on arms it again.
             state.slow().deadline.disarm();
             state.settle(state.lock());
-        }
-    }
-}
-
-impl State {
-    pub(super) fn new(clock: Clock) -> Self {
-        Self {
-            word: AtomicU64::new(OPEN),
-            clock,
-            slow: OnceLock::new(),
         }
     }
 }

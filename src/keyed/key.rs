@@ -14,6 +14,7 @@ use super::kind::Decided;
 use super::map::Map;
 use super::shard::{Contents, Held};
 use super::{Keyed, Kind};
+use crate::debug::debug_as;
 use crate::error::AcquireError;
 use crate::time::Tick;
 use crate::wait::Waiting;
@@ -357,8 +358,4 @@ impl<T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Future for Acquir
     }
 }
 
-impl<T: Kind, Q: ToOwned + ?Sized, S> fmt::Debug for Acquire<'_, T, Q, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Acquire").finish_non_exhaustive()
-    }
-}
+debug_as! { [T: Kind, Q: ToOwned + ?Sized, S] Acquire<'_, T, Q, S>, self => Acquire { .. } }

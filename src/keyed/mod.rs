@@ -421,9 +421,7 @@ impl<K, T: Kind, S> Keyed<K, T, S> {
             first_use: self.first_use.assert_ahead(),
         }
     }
-}
 
-impl<K, T: Kind, S> Keyed<K, T, S> {
     #[inline]
     fn map(&self) -> &Map<K, T::Contents, S> {
         match self.map.get() {

@@ -1,6 +1,6 @@
 //! Several throttles as one.
 
-use super::enter_all::{Begin, EnterAll, EnterLast, Prepend};
+use super::enter_all::{EnterAll, EnterLast, Rest};
 use super::{Inspect, LimitStatus, RollbackGuard, Throttle, TryThrottle};
 use crate::error::AcquireError;
 use crate::wait::Waiting;
@@ -245,19 +245,18 @@ macro_rules! parts {
             }
         }
 
-        impl<$($part: Throttle,)* $last: Throttle> Begin for All<($($part,)* $last,)> {
+        impl<First, $($part: Throttle,)* $last: Throttle> Rest<First> for All<($($part,)* $last,)> {
+            type Permit = <Self as Throttle>::Permit;
+            type Enter = $wait;
+            type Permits = (First, $($part::Permit,)* $last::Permit);
+
             #[inline(always)]
-            fn begin(self) -> Result<Self::Permit, $wait> {
+            fn begin(self) -> Result<<Self as Throttle>::Permit, $wait> {
                 <$wait>::begin(self.0.0, All(($(self.0.$rest,)*)))
             }
-        }
-
-        impl<First, $($part,)* $last> Prepend<First> for ($($part,)* $last,) {
-            type Output = (First, $($part,)* $last);
 
             #[inline(always)]
-            fn prepend(self, first: First) -> Self::Output {
-                let ($($permit,)* $end,) = self;
+            fn prepend(first: First, ($($permit,)* $end,): <Self as Throttle>::Permit) -> Self::Permits {
                 (first, $($permit,)* $end)
             }
         }

@@ -1,7 +1,6 @@
 //! A throttle whose type is erased.
 
 use std::any::Any;
-use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -9,6 +8,7 @@ use std::task::{Context, Poll, ready};
 use pin_project_lite::pin_project;
 
 use super::{Inspect, Throttle};
+use crate::debug::debug_as;
 use crate::error::AcquireError;
 use crate::limit_status::LimitStatus;
 use crate::time::Tick;
@@ -62,11 +62,14 @@ where
     T: Throttle<Permit: Send, Enter: Send> + Send + Sync + 'static,
 {
     fn enter(&self) -> EnterBoxed {
-        EnterBoxed::new(Throttle::enter(self))
+        let (wait, permit) = (Some(Throttle::enter(self).into_inner()), None::<T::Permit>);
+        EnterBoxed(Some(Box::pin(Entry { wait, permit })))
     }
 
     fn enter_as_of(&self, tick: Tick) -> EnterBoxed {
-        EnterBoxed::new(Throttle::enter_as_of(self, tick))
+        let wait = Some(Throttle::enter_as_of(self, tick).into_inner());
+        let permit = None::<T::Permit>;
+        EnterBoxed(Some(Box::pin(Entry { wait, permit })))
     }
 
     fn enter_now(&self) -> Option<BoxPermit> {
@@ -76,14 +79,16 @@ where
     }
 
     fn tick(&self, permit: Option<&BoxPermit>) -> Option<Tick> {
-        match permit {
+        let permit = match permit {
             // That of another throttle's type has no tick of this one.
-            Some(permit) => {
-                let permit = permit.0.permit().downcast_ref::<Option<T::Permit>>()?;
-                Throttle::tick(self, permit.as_ref())
-            }
-            None => Throttle::tick(self, None),
-        }
+            Some(permit) => permit
+                .0
+                .permit()
+                .downcast_ref::<Option<T::Permit>>()?
+                .as_ref(),
+            None => None,
+        };
+        Throttle::tick(self, permit)
     }
 
     fn rollback(&self, mut permit: BoxPermit) {
@@ -103,17 +108,6 @@ where
 /// The wait for a [`BoxThrottle`].
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct EnterBoxed(Option<Pin<Box<dyn ErasedEntry>>>);
-
-impl EnterBoxed {
-    fn new<P, E>(wait: Waiting<E>) -> Self
-    where
-        P: Send + 'static,
-        E: Future<Output = Result<P, AcquireError>> + Send + 'static,
-    {
-        let (wait, permit) = (Some(wait.into_inner()), None);
-        Self(Some(Box::pin(Entry { wait, permit })))
-    }
-}
 
 pin_project! {
     /// What is in the box.
@@ -171,17 +165,9 @@ impl Future for EnterBoxed {
     }
 }
 
-impl fmt::Debug for BoxPermit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BoxPermit").finish_non_exhaustive()
-    }
-}
+debug_as! { [] BoxPermit, self => BoxPermit { .. } }
 
-impl fmt::Debug for EnterBoxed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EnterBoxed").finish_non_exhaustive()
-    }
-}
+debug_as! { [] EnterBoxed, self => EnterBoxed { .. } }
 
 impl BoxThrottle {
     /// Erases the type of a throttle, which must be `'static`: an `Arc`, or a reference to a `static`.
@@ -286,8 +272,4 @@ impl Inspect for BoxThrottle {
     }
 }
 
-impl fmt::Debug for BoxThrottle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BoxThrottle").finish_non_exhaustive()
-    }
-}
+debug_as! { [] BoxThrottle, self => BoxThrottle { .. } }

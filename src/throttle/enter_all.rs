@@ -12,28 +12,30 @@
 //! Inlining is forced. Without it the permits go through memory at each part, and a ready
 //! composition takes twice the time of its parts (`--bench ratios`, "all of two").
 
-use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 
 use super::{RollbackGuard, Throttle};
+use crate::debug::debug_as;
 use crate::error::AcquireError;
 use crate::wait::Polled;
 
-/// A tuple of permits, before which that of an earlier part can be put.
-pub trait Prepend<P> {
-    type Output;
+/// The parts of a composition after the first, whose permit is a `P`.
+pub trait Rest<P> {
+    type Permit;
 
-    fn prepend(self, first: P) -> Self::Output;
-}
+    type Enter: Future<Output = Result<Self::Permit, AcquireError>>;
 
-/// A composition that is entered as far as that needs no wait.
-pub trait Begin: Throttle {
-    /// Enters part by part. Returns the wait for the parts from the first that has no room, with the
-    /// permits of those before it.
+    /// The permits of all parts, in order.
+    type Permits;
+
+    /// Enters part by part, as far as that needs no wait. Returns the wait for the parts from the first
+    /// that has no room, with the permits of those before it.
     fn begin(self) -> Result<Self::Permit, Self::Enter>;
+
+    fn prepend(first: P, rest: Self::Permit) -> Self::Permits;
 }
 
 pin_project! {
@@ -78,7 +80,7 @@ pin_project! {
     /// The wait for the first part, and then for the rest.
     #[project = EnterAllProjection]
     #[must_use = "a future does nothing unless it is awaited"]
-    pub enum EnterAll<A: Throttle, R: Throttle> {
+    pub enum EnterAll<A: Throttle, R: Rest<A::Permit>> {
         // Before the first poll; and without parts, after the end.
         Start {
             parts: Option<(A, R)>,
@@ -98,11 +100,7 @@ pin_project! {
     }
 }
 
-/// What is entered of a first part and the rest: both, or as far as there is room.
-type Begun<A, R> =
-    Result<<<R as Throttle>::Permit as Prepend<<A as Throttle>::Permit>>::Output, EnterAll<A, R>>;
-
-impl<A: Throttle, R: Throttle> EnterAll<A, R> {
+impl<A: Throttle, R: Rest<A::Permit>> EnterAll<A, R> {
     const OVER: Self = Self::Start { parts: None };
 
     #[inline(always)]
@@ -111,11 +109,10 @@ impl<A: Throttle, R: Throttle> EnterAll<A, R> {
             parts: Some((first.clone(), rest)),
         }
     }
-}
 
-impl<A: Throttle, R: Begin<Permit: Prepend<A::Permit>>> EnterAll<A, R> {
+    /// Returns what is entered of the first part and the rest: both, or as far as there is room.
     #[inline(always)]
-    pub(super) fn begin(first: A, rest: R) -> Begun<A, R> {
+    pub(super) fn begin(first: A, rest: R) -> Result<R::Permits, Self> {
         let Some(permit) = first.enter_now() else {
             let enter = first.enter().into_inner();
             let parts = Some((first, rest));
@@ -123,7 +120,7 @@ impl<A: Throttle, R: Begin<Permit: Prepend<A::Permit>>> EnterAll<A, R> {
         };
         let first = RollbackGuard::new(first, permit);
         match rest.begin() {
-            Ok(rest) => Ok(rest.prepend(first.disarm())),
+            Ok(rest) => Ok(R::prepend(first.disarm(), rest)),
             Err(enter) => Err(Self::Rest { enter, first }),
         }
     }
@@ -161,8 +158,8 @@ impl<A: Throttle, R: Begin<Permit: Prepend<A::Permit>>> EnterAll<A, R> {
     }
 }
 
-impl<A: Throttle, R: Begin<Permit: Prepend<A::Permit>>> Future for EnterAll<A, R> {
-    type Output = Result<<R::Permit as Prepend<A::Permit>>::Output, AcquireError>;
+impl<A: Throttle, R: Rest<A::Permit>> Future for EnterAll<A, R> {
+    type Output = Result<R::Permits, AcquireError>;
 
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -174,12 +171,8 @@ impl<A: Throttle, R: Begin<Permit: Prepend<A::Permit>>> Future for EnterAll<A, R
             }
         }
         let polled = self.poll_wait(context);
-        polled.map_ok(|(first, rest)| rest.prepend(first))
+        polled.map_ok(|(first, rest)| R::prepend(first, rest))
     }
 }
 
-impl<A: Throttle, R: Throttle> fmt::Debug for EnterAll<A, R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EnterAll").finish_non_exhaustive()
-    }
-}
+debug_as! { [A: Throttle, R: Rest<A::Permit>] EnterAll<A, R>, self => EnterAll { .. } }

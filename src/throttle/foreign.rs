@@ -4,13 +4,13 @@
 //! Trying first does not let a new caller overtake: such a semaphore has no free permits while it
 //! has waiters.
 
-use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 
 use super::TryThrottle;
+use crate::debug::debug_as;
 use crate::error::{AcquireError, ErrorKind};
 
 pin_project! {
@@ -73,11 +73,7 @@ impl<S: Foreign> Future for EnterForeign<S> {
     }
 }
 
-impl<S: Foreign> fmt::Debug for EnterForeign<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EnterForeign").finish_non_exhaustive()
-    }
-}
+debug_as! { [S: Foreign] EnterForeign<S>, self => EnterForeign { .. } }
 
 /// Each row has the type of a handle, its permit and its future; how to try it; how to wait for it;
 /// and how to convert the output.
@@ -183,10 +179,6 @@ mod async_lock {
     use crate::throttle::{Throttle, TryThrottle, handles};
     use crate::wait::Waiting;
 
-    fn no_permits() -> AcquireError {
-        AcquireError::new(ErrorKind::NoPermits)
-    }
-
     fn wake_next<P>(semaphore: &Semaphore, permit: P) -> Result<P, AcquireError> {
         drop(semaphore.try_acquire());
         Ok(permit)
@@ -194,11 +186,11 @@ mod async_lock {
 
     foreign! {
         ['a] &'a Semaphore => SemaphoreGuard<'a>, Acquire<'a>: |semaphore|
-            semaphore.try_acquire().ok_or_else(no_permits),
+            semaphore.try_acquire().ok_or(AcquireError::new(ErrorKind::NoPermits)),
             semaphore.acquire(),
             wake_next;
         [] Arc<Semaphore> => SemaphoreGuardArc, AcquireArc: |semaphore|
-            semaphore.try_acquire_arc().ok_or_else(no_permits),
+            semaphore.try_acquire_arc().ok_or(AcquireError::new(ErrorKind::NoPermits)),
             semaphore.acquire_arc(),
             wake_next;
     }

@@ -40,62 +40,33 @@
 #[macro_export]
 macro_rules! forward {
     (Throttle, $this:ident => $inner:expr $(, except $($changed:ident),+)?) => {
-        $crate::forward!(@enter [$($($changed)+)?] {
-            fn enter(&$this) -> $crate::Waiting<Self::Enter> {
-                $crate::Throttle::enter(&$inner)
-            }
-        });
-        $crate::forward!(@enter_now [$($($changed)+)?] {
-            fn enter_now(&$this) -> ::core::option::Option<Self::Permit> {
-                $crate::Throttle::enter_now(&$inner)
-            }
-        });
-        $crate::forward!(@tick [$($($changed)+)?] {
-            fn tick(
-                &$this,
-                permit: ::core::option::Option<&Self::Permit>,
-            ) -> ::core::option::Option<$crate::Tick> {
-                $crate::Throttle::tick(&$inner, permit)
-            }
-        });
-        $crate::forward!(@enter_as_of [$($($changed)+)?] {
-            fn enter_as_of(&$this, tick: $crate::Tick) -> $crate::Waiting<Self::Enter> {
-                $crate::Throttle::enter_as_of(&$inner, tick)
-            }
-        });
-        $crate::forward!(@rollback [$($($changed)+)?] {
-            fn rollback(&$this, permit: Self::Permit) {
-                $crate::Throttle::rollback(&$inner, permit);
-            }
-        });
-        $crate::forward!(@wakes_outside_locks [$($($changed)+)?] {
-            fn wakes_outside_locks(&$this) -> bool {
-                $crate::Throttle::wakes_outside_locks(&$inner)
-            }
-        });
+        $crate::forward!(@each [$($($changed)+)?] $crate::Throttle, $this => $inner;
+            enter() -> $crate::Waiting<Self::Enter>;
+            enter_now() -> ::core::option::Option<Self::Permit>;
+            tick(permit: ::core::option::Option<&Self::Permit>) -> ::core::option::Option<$crate::Tick>;
+            enter_as_of(tick: $crate::Tick) -> $crate::Waiting<Self::Enter>;
+            rollback(permit: Self::Permit) -> ();
+            wakes_outside_locks() -> bool;
+        );
     };
     (Weighted, $this:ident => $inner:expr $(, except $($changed:ident),+)?) => {
-        $crate::forward!(@cost [$($($changed)+)?] {
-            fn cost(&$this, n: u64) -> Self::Many {
-                $crate::throttle::Weighted::cost(&$inner, n)
-            }
-        });
-        $crate::forward!(@settle [$($($changed)+)?] {
-            fn settle(&$this, permit: Self::Permit, used: u64) {
-                $crate::throttle::Weighted::settle(&$inner, permit, used);
-            }
-        });
-        $crate::forward!(@max_units [$($($changed)+)?] {
-            fn max_units(&$this) -> u64 {
-                $crate::throttle::Weighted::max_units(&$inner)
-            }
-        });
-        $crate::forward!(@chunk_units [$($($changed)+)?] {
-            fn chunk_units(&$this) -> u64 {
-                $crate::throttle::Weighted::chunk_units(&$inner)
-            }
-        });
+        $crate::forward!(@each [$($($changed)+)?] $crate::throttle::Weighted, $this => $inner;
+            cost(n: u64) -> Self::Many;
+            settle(permit: Self::Permit, used: u64) -> ();
+            max_units() -> u64;
+            chunk_units() -> u64;
+        );
     };
+    (
+        @each $changed:tt $trait:path, $this:ident => $inner:expr;
+        $($name:ident($($argument:ident: $type:ty),*) -> $output:ty;)*
+    ) => {$(
+        $crate::forward!(@$name $changed {
+            fn $name(&$this, $($argument: $type),*) -> $output {
+                <_ as $trait>::$name(&$inner, $($argument),*)
+            }
+        });
+    )*};
     // A method that is in the list is left out.
     (@enter [enter $($rest:ident)*] $method:tt) => {};
     (@enter_now [enter_now $($rest:ident)*] $method:tt) => {};

@@ -17,6 +17,10 @@ use crate::limit_status::LimitStatus;
 ///   type has its own; all else is that of the handle.
 /// * `cost [..] H { .. }` does the same for a `Cost` of one handle, such as a
 ///   [`Key`](crate::keyed::Key).
+/// * `limit [..] T, self { type Permit = ..; type Enter = ..; enter: ..; try_enter: ..; status: ..; .. }`
+///   implements `Throttle`, `TryThrottle` and `Inspect` for the two handles of a type with one limit:
+///   by the future of an entry, the outcome of a try, and the status of the limit. What follows are
+///   further methods of `Throttle`.
 /// * Within an `impl`, `enter_now` is that method of a throttle that can be tried, and
 ///   `wakes_outside_locks` is that of one that calls no waker under its locks.
 macro_rules! handles {
@@ -46,6 +50,40 @@ macro_rules! handles {
         }
         impl<$($generics)*> TryThrottle for Cost<$handle> {
             $try_enter
+        }
+    };
+    (limit [$($generics:tt)*] $type:ty, $this:ident {
+        type Permit = $permit:ty;
+        type Enter = $wait:ty;
+        enter: $enter:expr;
+        try_enter: $try_enter:expr;
+        status: $status:expr;
+        $($more:tt)*
+    }) => {
+        handles! {
+            impl [$($generics)*] Throttle for $type {
+                type Permit = $permit;
+                type Enter = $wait;
+
+                #[inline]
+                fn enter(&$this) -> Waiting<$wait> {
+                    Waiting::new($enter)
+                }
+
+                handles!(enter_now);
+                $($more)*
+            }
+            impl [$($generics)*] TryThrottle for $type {
+                #[inline]
+                fn try_enter(&$this) -> Result<$permit, AcquireError> {
+                    $try_enter
+                }
+            }
+            impl [$($generics)*] Inspect for $type {
+                fn inspect(&$this, _: Option<&$permit>, each: &mut dyn FnMut(usize, LimitStatus)) {
+                    each(0, $status);
+                }
+            }
         }
     };
     ($(impl [$($generics:tt)*] $trait:ident for $type:ty { $($body:tt)* })*) => {$(

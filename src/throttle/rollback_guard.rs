@@ -1,8 +1,7 @@
 //! [`RollbackGuard`]: a permit that is rolled back unless it is used.
 
-use std::fmt;
-
 use super::{Throttle, Weighted};
+use crate::debug::debug_as;
 use crate::panic::contain_panic;
 
 /// A permit that is [rolled back](Throttle::rollback) when the guard is dropped, unless it was taken
@@ -58,9 +57,7 @@ impl<T: Throttle> RollbackGuard<T> {
     /// The same, for a guard that is inside of something pinned. It is called once, and last.
     #[inline(always)]
     pub(super) fn take(&mut self) -> T::Permit {
-        self.permit
-            .take()
-            .expect("it is there until the guard ends")
+        self.permit.take().expect("it is there until the end")
     }
 
     /// Corrects the permit to what was used; see [`Weighted::settle`].
@@ -83,10 +80,7 @@ impl<T: Throttle> Drop for RollbackGuard<T> {
     }
 }
 
-impl<T: Throttle + fmt::Debug> fmt::Debug for RollbackGuard<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RollbackGuard")
-            .field("throttle", &self.throttle)
-            .finish_non_exhaustive()
-    }
+debug_as! {
+    [T: Throttle + std::fmt::Debug] RollbackGuard<T>, self
+    => RollbackGuard { throttle: self.throttle, .. }
 }

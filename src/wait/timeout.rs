@@ -1,6 +1,5 @@
 //! A wait that ends after a time.
 
-use std::fmt;
 use std::marker::{PhantomData, PhantomPinned};
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -9,6 +8,7 @@ use std::time::Duration;
 use pin_project_lite::pin_project;
 
 use super::{Outcome, deadline_hint, is_blocking};
+use crate::debug::debug_as;
 use crate::error::{AcquireError, ErrorKind};
 use crate::time::Sleep;
 
@@ -86,11 +86,7 @@ impl<F: Future<Output: Outcome>> Future for Timeout<F> {
     }
 }
 
-impl<F: fmt::Debug> fmt::Debug for Timeout<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Timeout")
-            .field("future", &self.future)
-            .field("duration", &self.duration)
-            .finish_non_exhaustive()
-    }
+debug_as! {
+    [F: std::fmt::Debug] Timeout<F>, self
+    => Timeout { future: self.future, duration: self.duration, .. }
 }

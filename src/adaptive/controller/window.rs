@@ -1,7 +1,8 @@
 //! [`SampleWindow`]: what a controller learns about the calls since the last change of the limit.
 
-use std::fmt;
 use std::time::Duration;
+
+use crate::debug::debug_as;
 
 /// The samples of a window: calls that all began after the last change of the limit.
 ///
@@ -132,15 +133,10 @@ impl SampleWindow {
     }
 }
 
-impl fmt::Debug for SampleWindow {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SampleWindow")
-            .field("limit", &self.limit)
-            .field("samples", &self.samples)
-            .field("overloaded", &self.overloaded)
-            .field("mean_latency", &self.mean_latency())
-            .field("min_latency", &self.min_latency())
-            .field("max_in_flight", &self.max_in_flight)
-            .finish_non_exhaustive()
+debug_as! {
+    [] SampleWindow, self => SampleWindow {
+        limit: self.limit, samples: self.samples, overloaded: self.overloaded,
+        mean_latency: self.mean_latency(), min_latency: self.min_latency(),
+        max_in_flight: self.max_in_flight, ..
     }
 }

@@ -8,7 +8,6 @@ mod control;
 mod curve;
 mod rule;
 
-use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +16,7 @@ pub(super) use self::acquire::AcquireRate;
 pub use self::acquire::RatePermit;
 use self::control::Control;
 use self::rule::RateRule;
+use crate::debug::debug_as;
 use crate::error::AcquireError;
 use crate::quota::Quota;
 use crate::rate::{Limiter, RateLimiter, Shared};
@@ -502,11 +502,4 @@ impl Default for AdaptiveRate {
     }
 }
 
-impl fmt::Debug for AdaptiveRate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AdaptiveRate")
-            .field("rate", &self.rate())
-            .field("limiter", &self.limiter)
-            .finish_non_exhaustive()
-    }
-}
+debug_as! { [] AdaptiveRate, self => AdaptiveRate { rate: self.rate(), limiter: self.limiter, .. } }

@@ -6,7 +6,6 @@
 
 mod acquire;
 
-use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -15,6 +14,7 @@ pub use self::acquire::AdaptivePermit;
 use super::controller::{Controller, Gradient};
 use super::sampler::{AdaptiveSnapshot, Sampler};
 use crate::concurrency::{Semaphore, WaitIdle};
+use crate::debug::debug_as;
 use crate::error::AcquireError;
 use crate::first_use::too_late;
 use crate::time::Clock;
@@ -320,14 +320,9 @@ impl Default for AdaptiveSemaphore {
     }
 }
 
-impl fmt::Debug for AdaptiveSemaphore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let permits = self.semaphore.snapshot();
-        f.debug_struct("AdaptiveSemaphore")
-            .field("limit", &permits.limit)
-            .field("in_use", &permits.in_use)
-            .field("waiting", &permits.waiting)
-            .field("closed", &self.is_closed())
-            .finish_non_exhaustive()
+debug_as! {
+    [] AdaptiveSemaphore, self, let permits = self.semaphore.snapshot() => AdaptiveSemaphore {
+        limit: permits.limit, in_use: permits.in_use, waiting: permits.waiting,
+        closed: self.is_closed(), ..
     }
 }

@@ -1,11 +1,11 @@
 //! A request for a permit, with the tokens and the timeout that can end its wait.
 
-use std::fmt;
 use std::ops::Deref;
 use std::time::Duration;
 
 use super::{CancellationToken, CondvarSemaphore};
 use crate::concurrency::Permit;
+use crate::debug::debug_as;
 use crate::error::AcquireError;
 use crate::sync::lock;
 use crate::wait::assert_may_block;
@@ -129,10 +129,7 @@ impl<S: Deref<Target = CondvarSemaphore>> Acquire<S> {
     }
 }
 
-impl<S: Deref<Target = CondvarSemaphore>> fmt::Debug for Acquire<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Acquire")
-            .field("timeout", &self.timeout)
-            .finish_non_exhaustive()
-    }
+debug_as! {
+    [S: Deref<Target = CondvarSemaphore>] Acquire<S>, self
+    => Acquire { timeout: self.timeout, .. }
 }

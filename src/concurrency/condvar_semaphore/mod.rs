@@ -7,7 +7,6 @@ mod monitor;
 #[cfg(not(feature = "tokio"))]
 mod no_tokens;
 
-use std::fmt;
 use std::sync::Arc;
 
 #[cfg(feature = "tokio")]
@@ -19,6 +18,7 @@ use self::monitor::{Monitor, State};
 use self::no_tokens::CancellationToken;
 use super::Permit;
 use super::permit::PermitSource;
+use crate::debug::debug_as;
 use crate::error::{AcquireError, ErrorKind};
 use crate::snapshot::Snapshot;
 use crate::sync::{Condvar, Mutex, lock};
@@ -247,14 +247,9 @@ impl PermitSource for CondvarSemaphore {
     }
 }
 
-impl fmt::Debug for CondvarSemaphore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let snapshot = self.snapshot();
-        f.debug_struct("CondvarSemaphore")
-            .field("permits", &snapshot.limit)
-            .field("available_permits", &snapshot.available)
-            .field("waiting", &snapshot.waiting)
-            .field("closed", &self.is_closed())
-            .finish_non_exhaustive()
+debug_as! {
+    [] CondvarSemaphore, self, let snapshot = self.snapshot() => CondvarSemaphore {
+        permits: snapshot.limit, available_permits: snapshot.available, waiting: snapshot.waiting,
+        closed: self.is_closed(), ..
     }
 }

@@ -12,7 +12,6 @@ mod state;
 
 use std::collections::VecDeque;
 use std::error::Error;
-use std::fmt;
 use std::mem;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
@@ -25,6 +24,7 @@ use self::state::State;
 use super::Semaphore;
 use super::acquire::Queued;
 use super::idle::{Drains, WaitIdle};
+use crate::debug::debug_as;
 use crate::error::{AcquireError, ErrorKind};
 use crate::panic::contain_panic;
 use crate::snapshot::Snapshot;
@@ -685,12 +685,6 @@ impl<T> Pool<T> {
         drop_all([item]);
         None
     }
-
-    /// Grants every waiter that can be served, then unlocks and wakes them.
-    #[inline(never)]
-    fn settle<'a>(&'a self, state: MutexGuard<'a, State<T>>) {
-        serve_and_wake(&self.state, state, State::advance);
-    }
 }
 
 #[track_caller]
@@ -768,18 +762,13 @@ impl<T> Drains for Pool<T> {
         state.taken > 0
     }
 
+    #[inline(never)]
     fn settle<'a>(&'a self, state: MutexGuard<'a, State<T>>) {
-        self.settle(state);
+        serve_and_wake(&self.state, state, State::advance);
     }
 }
 
-impl<T> fmt::Debug for Pool<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let snapshot = self.snapshot();
-        f.debug_struct("Pool")
-            .field("size", &snapshot.limit)
-            .field("available", &snapshot.available)
-            .field("closed", &self.is_closed())
-            .finish_non_exhaustive()
-    }
+debug_as! {
+    [T] Pool<T>, self, let snapshot = self.snapshot()
+    => Pool { size: snapshot.limit, available: snapshot.available, closed: self.is_closed(), .. }
 }

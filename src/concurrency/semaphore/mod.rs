@@ -9,12 +9,13 @@ mod permit_state;
 mod protocol;
 mod resize;
 
-use std::fmt;
 use std::sync::Arc;
 
 pub use self::permit::OwnedPermit;
 use self::permit_state::PermitState;
+use super::idle::Drains;
 use super::{Acquire, Permit, WaitIdle};
+use crate::debug::debug_as;
 use crate::error::AcquireError;
 use crate::limit_status::LimitStatus;
 use crate::snapshot::Snapshot;
@@ -570,14 +571,9 @@ impl Semaphore {
     }
 }
 
-impl fmt::Debug for Semaphore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let snapshot = self.snapshot();
-        f.debug_struct("Semaphore")
-            .field("permits", &snapshot.limit)
-            .field("available_permits", &snapshot.available)
-            .field("waiting", &snapshot.waiting)
-            .field("closed", &self.is_closed())
-            .finish_non_exhaustive()
+debug_as! {
+    [] Semaphore, self, let snapshot = self.snapshot() => Semaphore {
+        permits: snapshot.limit, available_permits: snapshot.available, waiting: snapshot.waiting,
+        closed: self.is_closed(), ..
     }
 }

@@ -89,10 +89,7 @@ impl PermitState {
     pub(super) fn try_take(&self, permits: u32) -> bool {
         let need = need(permits);
         let take = |seen| (seen >= need && seen & (CLOSED | QUEUED) == 0).then(|| seen - need);
-        let taken = self
-            .0
-            .fetch_update(Ordering::Acquire, Ordering::Relaxed, take);
-        taken.is_ok()
+        self.update(Ordering::Acquire, take).is_ok()
     }
 
     /// Takes as many permits as are free, up to `most`, and returns how many it took. Call it only
@@ -100,12 +97,7 @@ impl PermitState {
     pub(super) fn take_up_to(&self, most: usize) -> usize {
         let part = |seen| PermitSnapshot::of(seen).available().min(most);
         let take = |seen| Some(seen - part(seen) as isize * PERMIT);
-        match self
-            .0
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
-        {
-            Ok(seen) | Err(seen) => part(seen),
-        }
+        self.update(Ordering::Relaxed, take).map_or_else(part, part)
     }
 
     /// Sets `QUEUED` and `NOTICE`, unless the permits have become free. Call it only under the
@@ -113,10 +105,12 @@ impl PermitState {
     pub(super) fn announce(&self, permits: u32) -> bool {
         let need = need(permits);
         let announce = |seen| (seen < need).then_some(seen | QUEUED | NOTICE);
-        let announced = self
-            .0
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, announce);
-        announced.is_ok()
+        self.update(Ordering::Relaxed, announce).is_ok()
+    }
+
+    #[inline(always)]
+    fn update(&self, set: Ordering, next: impl Fn(isize) -> Option<isize>) -> Result<isize, isize> {
+        self.0.fetch_update(set, Ordering::Relaxed, next)
     }
 
     /// Returns permits, and returns the value that the word held before.

@@ -180,19 +180,14 @@ impl Drains for Semaphore {
     }
 
     fn settle<'a>(&'a self, queues: MutexGuard<'a, Queues>) {
-        self.settle(queues);
+        serve_and_wake(&self.queues, queues, |queues, batch| {
+            self.advance(queues, batch)
+        });
     }
 }
 
 /// The core of the operations above.
 impl Semaphore {
-    /// Grants every waiter that can be served, then unlocks and wakes them.
-    pub(super) fn settle<'a>(&'a self, queues: MutexGuard<'a, Queues>) {
-        serve_and_wake(&self.queues, queues, |queues, batch| {
-            self.advance(queues, batch)
-        });
-    }
-
     /// Settles waiters from the head until one must wait or the batch is full.
     fn advance(&self, queues: &mut Queues, batch: &mut WakeList) {
         let seen = self.state.load();

@@ -1,6 +1,7 @@
 //! Changes of the limit of a [`Semaphore`], under its lock.
 
 use super::{Queues, Semaphore};
+use crate::concurrency::idle::Drains;
 use crate::sync::{MutexGuard, Ordering, lock};
 
 /// Resizing.
