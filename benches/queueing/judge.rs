@@ -133,11 +133,16 @@ fn judge(scenario: &Scenario, jobs: &[Job], trace: &Trace, oracles: &[Trace]) ->
     for (((phase, span), oracle), shares) in phases {
         let best = good(oracle, &span) as f64;
         let calls = trace.calls_in(&span);
-        let mut times: Vec<_> = calls.iter().map(|(_, seconds)| *seconds).collect();
+        let late = after_change(scenario, outcome[0].len(), &span);
+        let mut times: Vec<_> = trace
+            .calls_in(&late)
+            .iter()
+            .map(|(_, seconds)| *seconds)
+            .collect();
         let refused = sum(&trace.refused[spans(trace, &span)]) as f64;
         let of_phase = [
             good(trace, &span) as f64 / best,
-            p99(&mut times) / p99_alone(jobs, phase, &span),
+            p99(&mut times) / p99_alone(jobs, phase, &late),
             settled(trace, oracle, &span, phase),
             swift(trace, &span, phase),
             fairness(jobs, shares, &span),
@@ -151,6 +156,14 @@ fn judge(scenario: &Scenario, jobs: &[Job], trace: &Trace, oracles: &[Trace]) ->
     limit.push(trace.highest_limit as f64);
     growths.push(growth(scenario, trace));
     outcome
+}
+
+/// Returns the part of a phase after the seconds within which it is to be swift. What was in flight at a
+/// change no limit can help.
+fn after_change(scenario: &Scenario, phase: usize, span: &Range<Nanos>) -> Range<Nanos> {
+    let seconds = scenario.wanted.swift.get(phase).copied();
+    let seconds = seconds.filter(|seconds| seconds.is_finite()).unwrap_or(0.0);
+    span.start + (seconds * SECOND as f64) as Nanos..span.end
 }
 
 /// Returns the number of good answers in a phase.

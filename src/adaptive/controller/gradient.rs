@@ -29,10 +29,11 @@ use super::{Controller, Progress, SampleWindow, Target, positive};
 ///
 /// - A window has `max(96, 2·L)` samples, after the first `L` calls that end. `r` is their mean
 ///   logarithm, so a heavy tail does not dominate, and differences count if they exceed three standard
-///   errors. While the limit grows a window has `max(48, L)` samples.
+///   errors. While the limit grows a window has `max(48, L)` samples, and 24 far below the last queue.
 /// - `g = clamp(headroom·2^(b − r), 0.5, 1.25)`, and the limit goes a third of the way to
 ///   `L·g + 0.45·√L`; all of it if there is no sign of a queue, which is `r ≤ b`. Two such windows, or
 ///   one that is clearly below `b`, let the limit grow by half, again and again, until a queue is seen.
+///   Below half of the limit at which there was one, it doubles, after six windows without being asked to.
 /// - A limit of which less than 0.8 is used does not grow. It shrinks as others do, and a window that
 ///   used at most half of it measures the baseline `b` for free.
 /// - About every 2,048 samples, later if that confirms the baseline, a window at half of the limit probes
@@ -96,6 +97,8 @@ pub struct Gradient {
     queued_at: f64,
     /// The windows in a row without a sign of a queue.
     calm: u32,
+    /// The windows since the limit last grew by half or more.
+    since_growth: u32,
     /// The last limit at which no calls were refused.
     accepted: f64,
     /// The highest limit since calls were refused, and the windows for which it holds.
@@ -149,8 +152,14 @@ const SAMPLES: u32 = 96;
 /// The samples of a window while the limit grows, or is far below one at which there was a queue.
 const GROWING: u32 = 48;
 
+/// The same if it is less than half of that level, where a mistake costs least.
+const FAR: u32 = 24;
+
 /// The samples of a window after a jump, when each window costs.
 const JUMPED: u32 = 24;
+
+/// At fewer calls per second than this, a window has as many samples as one while the limit grows.
+const SLOW: f64 = 60.0;
 
 /// The part of the limit that must be in use for its latency to say something about the limit.
 const USED: f64 = 0.8;
@@ -192,6 +201,13 @@ const JUMP: f64 = 2.6;
 /// A latency that exceeds the baseline by less is no queue.
 const NOISE: f64 = 0.25;
 
+/// The part of what is known of a queue that remains when one is seen at a lower limit: the server may be
+/// again what it was.
+const REMEMBERED: f64 = 0.85;
+
+/// The windows after which a limit far below a queue grows without being asked to.
+const PUSH: u32 = 6;
+
 /// Probes begin at multiples of so many seconds, or of its doubles.
 const PERIOD: f64 = 10.0;
 
@@ -221,6 +237,7 @@ impl Default for Gradient {
             confirmed: 0,
             queued_at: f64::INFINITY,
             calm: 0,
+            since_growth: 0,
             accepted: f64::INFINITY,
             ceiling: (f64::INFINITY, 0),
             last: None,
@@ -279,7 +296,9 @@ impl Gradient {
         let doublings = self.confirmed.min(MOST_DOUBLINGS);
         let least = self.probe_after as f64 * 2f64.powi(doublings);
         let calls = least.max(PROBE_AFTER_PER_LIMIT * level.limit);
-        let periods = calls / level.rate / PERIOD;
+        // A window that is not over is too short for a rate.
+        let rate = self.last.map_or(level.rate, |last| last.rate);
+        let periods = calls / rate / PERIOD;
         let period = PERIOD * periods.max(1.0).log2().ceil().exp2();
         let number = |time: Duration| (time.as_secs_f64() / period).floor();
         number(since) < number(until)
@@ -293,6 +312,17 @@ impl Gradient {
     /// Returns whether calls suddenly take several times as long as without a queue.
     fn has_jumped(&self, level: Level) -> bool {
         self.excess(level) > JUMP.max(CHANGED + level.error)
+    }
+
+    /// Notes that there is a queue at a limit.
+    fn saw_queue(&mut self, limit: f64) {
+        let known = self.queued_at;
+        let remembered = if known.is_finite() {
+            REMEMBERED * known
+        } else {
+            0.0
+        };
+        self.queued_at = limit.max(remembered);
     }
 
     fn is_far_below_queue(&self, limit: f64) -> bool {
@@ -311,6 +341,8 @@ impl Gradient {
         let is_new = mem::take(&mut self.is_guess);
         if is_new || !is_same && difference.abs() > CHANGED {
             self.baseline = Some(level.latency);
+            // One window is little to go by, and the least of many is an exaggeration.
+            self.is_guess = !is_new && difference < 0.0;
             return;
         }
         let part = match is_same {
@@ -400,7 +432,7 @@ impl Gradient {
     /// Ends a probe whose levels `last` and `level` have been measured, or goes on with it.
     fn probed(&mut self, first: Level, last: Level, level: Level) -> f64 {
         if self.is_guess || self.excess(level) > 0.0 {
-            if level.is_slower(&last) {
+            if level.is_slower(&last) && !self.is_guess {
                 // The server is not what it was when the probe began.
                 self.settle();
                 return first.limit;
@@ -468,12 +500,9 @@ impl Gradient {
     /// Begins to grow, or goes on with it.
     fn grow(&mut self, limit: f64) -> f64 {
         self.state = State::Growing;
-        limit
-            * if self.is_far_below_queue(limit) {
-                2.0
-            } else {
-                1.5
-            }
+        self.since_growth = 0;
+        let is_far = self.is_far_below_queue(limit);
+        limit * if is_far { 2.0 } else { 1.5 }
     }
 
     /// Goes on with growing unless there is a queue.
@@ -486,7 +515,7 @@ impl Gradient {
             return self.grow(level.limit);
         }
         self.settle();
-        self.queued_at = level.limit;
+        self.saw_queue(level.limit);
         if self.is_guess {
             return self.probe(level, level);
         }
@@ -506,6 +535,7 @@ impl Gradient {
             return self.probe(first, first);
         }
         self.last = Some(level);
+        self.since_growth = self.since_growth.saturating_add(1);
         let is_one = level.limit.round() <= 1.0;
         let excess = self.excess(level);
         if is_one || excess < -level.error {
@@ -519,16 +549,16 @@ impl Gradient {
         }
         let excess = self.excess(level);
         if excess > level.error {
-            self.queued_at = level.limit;
+            self.saw_queue(level.limit);
         }
+        let is_far = self.is_far_below_queue(level.limit);
         let error = level.error / 3.0;
         self.calm = match excess {
-            _ if is_one => 2,
+            _ if is_one || is_far && self.since_growth >= PUSH => 2,
             excess if excess <= -error => self.calm + 2,
             excess if excess <= 1.5 * error => self.calm + 1,
             _ => 0,
         };
-        let is_far = self.is_far_below_queue(level.limit);
         if self.calm >= if is_far { 1 } else { 2 } {
             return self.grow(level.limit);
         }
@@ -560,10 +590,13 @@ impl Gradient {
 
     /// Returns the target for a limit, with as many samples as its window needs.
     fn windowed(&self, limit: f64) -> Target {
+        let is_far = self.is_far_below_queue(limit);
+        let is_slow = self.last.is_some_and(|last| last.rate < SLOW);
         let (least, of_limit) = match self.state {
             State::Jumped { .. } => (JUMPED, 1.0),
+            State::Growing if is_far => (FAR, 1.0),
             State::Growing => (GROWING, 1.0),
-            State::Steady(_) if self.is_far_below_queue(limit) && !self.is_guess => (GROWING, 2.0),
+            State::Steady(_) if !self.is_guess && (is_far || is_slow) => (GROWING, 2.0),
             _ => (SAMPLES, 2.0),
         };
         // A float is converted with saturation.
