@@ -294,8 +294,9 @@ impl RateLimiter {
         limiter
     }
 
-    /// Sets what happens when the timer is late. The default is [`MissedTickBehavior::Burst`] with
-    /// a `max` of what the quota gives in 10 ms, and at least 1.
+    /// Sets what happens when the timer is late. By default, what the quota gives in 10 ms, and at least 1, is
+    /// made up for, as by [`MissedTickBehavior::Burst`], and the timer may be late
+    /// [on purpose](MissedTickBehavior).
     ///
     /// # Panics
     ///

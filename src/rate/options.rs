@@ -9,8 +9,7 @@ use crate::time::{Clock, Tick, wait_for};
 /// What happens when the timer that releases waiters is late, as it always is by a little.
 ///
 /// It makes no difference to calls that do not wait. Unless one of these is chosen, the timer of the system
-/// clock may be late on purpose: it releases what is at most a 32nd of the burst together, and the first of
-/// these at most 2 ms late.
+/// clock waits up to 2 ms to release several waiters at once, if the burst is 32 or more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MissedTickBehavior {

@@ -21,7 +21,8 @@
 //!    refunded.
 //!    The beginning of a sliding window changes parameters as well, under the lock. It begins no epoch, because
 //!    the word has the number of the window, in 30 bits: an exchange from an earlier window would succeed only
-//!    after 2^30 windows that all began under the lock, in the same epoch and with the same count.
+//!    2^30 windows later, in the same epoch and with the same count. Eight changes of the quota within one
+//!    window, between a read and an exchange, would let one decision by the quota before them through.
 //! 4. A refusal writes nothing, so no exchange confirms its parameters: it reads the word once
 //!    more.
 

@@ -68,10 +68,10 @@ where
                 },
             };
         }
+        let enter = layer.choose.throttle(&chosen).enter();
         // The ready service moves into the future; the clone need not be ready.
         let clone = self.inner.clone();
         let inner = mem::replace(&mut self.inner, clone);
-        let enter = layer.choose.throttle(&chosen).enter();
         let wait = match layer.timeout {
             None => Wait::Unbounded(enter),
             Some(duration) => Wait::Bounded(enter.timeout(duration)),
@@ -204,6 +204,7 @@ where
             StageProjection::Answered { answer, permit } => (answer, permit),
             StageProjection::Refused(error) => {
                 let error = error.take().expect("polled again after it was ready");
+                stage.set(Stage::Over);
                 return Poll::Ready(answers.refused(throttle, error));
             }
             _ => panic!("polled again after it was ready"),

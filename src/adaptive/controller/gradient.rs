@@ -29,11 +29,13 @@ use super::{Controller, Progress, SampleWindow, Target, positive};
 ///
 /// - A window has `max(96, 2·L)` samples, after the first `L` calls that end. `r` is their mean
 ///   logarithm, so a heavy tail does not dominate, and differences count if they exceed three standard
-///   errors. While the limit grows a window has `max(48, L)` samples, and 24 far below the last queue.
+///   errors. While the limit grows a window has `max(48, L)` samples, and at less than 60 calls per second
+///   `max(48, 2·L)`.
 /// - `g = clamp(headroom·2^(b − r), 0.5, 1.25)`, and the limit goes a third of the way to
 ///   `L·g + 0.45·√L`; all of it if there is no sign of a queue, which is `r ≤ b`. Two such windows, or
 ///   one that is clearly below `b`, let the limit grow by half, again and again, until a queue is seen.
-///   Below half of the limit at which there was one, it doubles, after six windows without being asked to.
+///   Below half of the limit at which there was one, and as long as there was none, it doubles in windows of
+///   `max(24, L)` samples, and begins to after six windows at the latest.
 /// - A limit of which less than 0.8 is used does not grow. It shrinks as others do, and a window that
 ///   used at most half of it measures the baseline `b` for free.
 /// - About every 2,048 samples, later if that confirms the baseline, a window at half of the limit probes
@@ -89,7 +91,8 @@ pub struct Gradient {
     probe_after: u64,
     /// The mean log2 of the latency without a queue.
     baseline: Option<f64>,
-    /// Whether the baseline is that of the first few calls, before any levels were compared.
+    /// Whether the baseline is that of one window, such as the first few calls, which no other was compared
+    /// with.
     is_guess: bool,
     /// The measurements in a row that did not differ from it significantly.
     confirmed: i32,
@@ -103,8 +106,10 @@ pub struct Gradient {
     accepted: f64,
     /// The highest limit since calls were refused, and the windows for which it holds.
     ceiling: (f64, u32),
-    /// The last level that was measured by a whole window.
+    /// The level of the last whole window, if that was a steady one.
     last: Option<Level>,
+    /// The calls per second of the last window that was long enough to tell.
+    rate: Option<f64>,
     /// When the last window ended.
     ended: Duration,
     /// Whether the calls that ended first in this window have been dropped.
@@ -241,6 +246,7 @@ impl Default for Gradient {
             accepted: f64::INFINITY,
             ceiling: (f64::INFINITY, 0),
             last: None,
+            rate: None,
             ended: Duration::ZERO,
             is_warm: false,
             state: State::Steady(None),
@@ -296,9 +302,7 @@ impl Gradient {
         let doublings = self.confirmed.min(MOST_DOUBLINGS);
         let least = self.probe_after as f64 * 2f64.powi(doublings);
         let calls = least.max(PROBE_AFTER_PER_LIMIT * level.limit);
-        // A window that is not over is too short for a rate.
-        let rate = self.last.map_or(level.rate, |last| last.rate);
-        let periods = calls / rate / PERIOD;
+        let periods = calls / self.rate.unwrap_or(level.rate) / PERIOD;
         let period = PERIOD * periods.max(1.0).log2().ceil().exp2();
         let number = |time: Duration| (time.as_secs_f64() / period).floor();
         number(since) < number(until)
@@ -385,7 +389,8 @@ impl Gradient {
             return None;
         }
         self.settle();
-        if part > ALL_REFUSED {
+        // Far below a limit that was accepted, the limit is not the reason.
+        if part > ALL_REFUSED || self.accepted.is_finite() && limit < self.accepted / 2.0 {
             return Some(0.8 * limit);
         }
         let limit = match self.accepted < limit {
@@ -459,6 +464,7 @@ impl Gradient {
             State::Probing { first, .. } => first.limit,
             _ => used,
         };
+        self.last = None;
         self.state = State::Jumped { before, last: None };
         let limit = self.implied(level, 0.0);
         limit.clamp(used / 4.0, used / 2.0).max(1.0)
@@ -487,6 +493,7 @@ impl Gradient {
     /// Returns the next limit after a window that did not use the limit, which does not grow.
     fn unused(&mut self, level: Level, most: f64) -> f64 {
         self.settle();
+        self.last = None;
         let excess = self.excess(level);
         if most <= (level.limit / 2.0).max(1.0) || excess < -level.error {
             self.measured(level);
@@ -501,6 +508,7 @@ impl Gradient {
     fn grow(&mut self, limit: f64) -> f64 {
         self.state = State::Growing;
         self.since_growth = 0;
+        self.last = None;
         let is_far = self.is_far_below_queue(limit);
         limit * if is_far { 2.0 } else { 1.5 }
     }
@@ -591,7 +599,7 @@ impl Gradient {
     /// Returns the target for a limit, with as many samples as its window needs.
     fn windowed(&self, limit: f64) -> Target {
         let is_far = self.is_far_below_queue(limit);
-        let is_slow = self.last.is_some_and(|last| last.rate < SLOW);
+        let is_slow = self.rate.is_some_and(|rate| rate < SLOW);
         let (least, of_limit) = match self.state {
             State::Jumped { .. } => (JUMPED, 1.0),
             State::Growing if is_far => (FAR, 1.0),
@@ -643,7 +651,12 @@ impl Controller for Gradient {
         self.is_warm = false;
         self.ceiling.1 = self.ceiling.1.saturating_sub(1);
         let limit = match (self.refused(window), Level::of(window)) {
-            (None, Some(level)) => self.answered(level, window.max_in_flight() as f64, since),
+            (None, Some(level)) => {
+                if window.samples() >= FAR {
+                    self.rate = Some(level.rate);
+                }
+                self.answered(level, window.max_in_flight() as f64, since)
+            }
             (limit, _) => limit.unwrap_or(window.limit()),
         };
         if self.ceiling.1 == 0 || limit <= self.ceiling.0 {
@@ -849,6 +862,19 @@ mod tests {
         assert_eq!(next(&mut gradient, 5.0, 100), 3.0);
         assert_eq!(next(&mut gradient, 3.0, 100), 20.0);
         assert!((baseline(&gradient) - 100.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn update_after_a_jump_probes_at_half_of_the_limit_that_is_left() {
+        let mut gradient = measured();
+        let mut window = SampleWindow::new(20.0);
+        (0..LEAST).for_each(|_| window.record(Duration::from_millis(100), 20));
+        assert_eq!(gradient.update(&window).limit, 5.0);
+        assert_eq!(next(&mut gradient, 5.0, 10), 5.0);
+        let mut window = SampleWindow::new(5.0);
+        (0..SAMPLES).for_each(|_| window.record(Duration::from_millis(11), 5));
+        window.end_at(Duration::from_secs(1_000));
+        assert_eq!(gradient.update(&window).limit, 2.5);
     }
 
     #[test]
