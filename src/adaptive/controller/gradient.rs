@@ -34,8 +34,8 @@ use super::{Controller, Progress, SampleWindow, Target, positive};
 /// - `g = clamp(headroom·2^(b − r), 0.5, 1.25)`, and the limit goes a third of the way to
 ///   `L·g + 0.45·√L`; all of it if there is no sign of a queue, which is `r ≤ b`. Two such windows, or
 ///   one that is clearly below `b`, let the limit grow by half, again and again, until a queue is seen.
-///   Below half of the limit at which there was one, and as long as there was none, it doubles in windows of
-///   `max(24, L)` samples, and begins to after six windows at the latest.
+///   Below half of the limit at which there was one, and as long as there was none, one such window is
+///   enough, and the limit doubles.
 /// - A limit of which less than 0.8 is used does not grow. It shrinks as others do, and a window that
 ///   used at most half of it measures the baseline `b` for free.
 /// - About every 2,048 samples, later if that confirms the baseline, a window at half of the limit probes
@@ -100,8 +100,6 @@ pub struct Gradient {
     queued_at: f64,
     /// The windows in a row without a sign of a queue.
     calm: u32,
-    /// The windows since the limit last grew by half or more.
-    since_growth: u32,
     /// The last limit at which no calls were refused.
     accepted: f64,
     /// The highest limit since calls were refused, and the windows for which it holds.
@@ -157,14 +155,11 @@ const SAMPLES: u32 = 96;
 /// The samples of a window while the limit grows, or is far below one at which there was a queue.
 const GROWING: u32 = 48;
 
-/// The same if it is less than half of that level, where a mistake costs least.
-const FAR: u32 = 24;
+/// At fewer calls per second than this, a window has as many samples as one while the limit grows.
+const SLOW: f64 = 60.0;
 
 /// The samples of a window after a jump, when each window costs.
 const JUMPED: u32 = 24;
-
-/// At fewer calls per second than this, a window has as many samples as one while the limit grows.
-const SLOW: f64 = 60.0;
 
 /// The part of the limit that must be in use for its latency to say something about the limit.
 const USED: f64 = 0.8;
@@ -210,9 +205,6 @@ const NOISE: f64 = 0.25;
 /// again what it was.
 const REMEMBERED: f64 = 0.85;
 
-/// The windows after which a limit far below a queue grows without being asked to.
-const PUSH: u32 = 6;
-
 /// Probes begin at multiples of so many seconds, or of its doubles.
 const PERIOD: f64 = 10.0;
 
@@ -242,7 +234,6 @@ impl Default for Gradient {
             confirmed: 0,
             queued_at: f64::INFINITY,
             calm: 0,
-            since_growth: 0,
             accepted: f64::INFINITY,
             ceiling: (f64::INFINITY, 0),
             last: None,
@@ -507,7 +498,6 @@ impl Gradient {
     /// Begins to grow, or goes on with it.
     fn grow(&mut self, limit: f64) -> f64 {
         self.state = State::Growing;
-        self.since_growth = 0;
         self.last = None;
         let is_far = self.is_far_below_queue(limit);
         limit * if is_far { 2.0 } else { 1.5 }
@@ -543,7 +533,6 @@ impl Gradient {
             return self.probe(first, first);
         }
         self.last = Some(level);
-        self.since_growth = self.since_growth.saturating_add(1);
         let is_one = level.limit.round() <= 1.0;
         let excess = self.excess(level);
         if is_one || excess < -level.error {
@@ -562,7 +551,7 @@ impl Gradient {
         let is_far = self.is_far_below_queue(level.limit);
         let error = level.error / 3.0;
         self.calm = match excess {
-            _ if is_one || is_far && self.since_growth >= PUSH => 2,
+            _ if is_one => 2,
             excess if excess <= -error => self.calm + 2,
             excess if excess <= 1.5 * error => self.calm + 1,
             _ => 0,
@@ -602,7 +591,6 @@ impl Gradient {
         let is_slow = self.rate.is_some_and(|rate| rate < SLOW);
         let (least, of_limit) = match self.state {
             State::Jumped { .. } => (JUMPED, 1.0),
-            State::Growing if is_far => (FAR, 1.0),
             State::Growing => (GROWING, 1.0),
             State::Steady(_) if !self.is_guess && (is_far || is_slow) => (GROWING, 2.0),
             _ => (SAMPLES, 2.0),
@@ -652,7 +640,7 @@ impl Controller for Gradient {
         self.ceiling.1 = self.ceiling.1.saturating_sub(1);
         let limit = match (self.refused(window), Level::of(window)) {
             (None, Some(level)) => {
-                if window.samples() >= FAR {
+                if window.samples() >= JUMPED {
                     self.rate = Some(level.rate);
                 }
                 self.answered(level, window.max_in_flight() as f64, since)
