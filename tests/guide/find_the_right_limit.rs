@@ -14,7 +14,8 @@ async fn database(workers: &Semaphore) -> io::Result<()> {
     Ok(())
 }
 
-/// The database loses three quarters of its workers, and the limit follows.
+/// The database loses three quarters of its workers, and the limit follows. Probes are at multiples of ten
+/// seconds, at half of the limit, so it is looked at in between.
 #[tokio::test(start_paused = true)]
 async fn limited_calls_find_and_follow_the_number_of_workers() {
     let limit = Arc::new(AdaptiveSemaphore::default());
@@ -27,12 +28,12 @@ async fn limited_calls_find_and_follow_the_number_of_workers() {
             }
         });
     }
-    sleep(Duration::from_secs(10)).await;
+    sleep(Duration::from_secs(8)).await;
     let found = limit.snapshot().permits.limit;
     assert!((40..60).contains(&found), "{found}");
 
     workers.set_permits(10);
-    sleep(Duration::from_secs(10)).await;
+    sleep(Duration::from_secs(8)).await;
     let found = limit.snapshot().permits.limit;
     assert!((10..20).contains(&found), "{found}");
 }
