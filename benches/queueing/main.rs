@@ -32,9 +32,10 @@ use self::table::Row;
 ///
 /// Goodput are the answers within 20 mean service times of arrival, in percent of those with the
 /// best of 13 fixed limits, for each phase. p99 is that of the time in service, in units of that
-/// without any other call; in a phase that is to be swift, of the calls that end after that time. A phase has settled when the first stretch of one second or 100 answers
-/// begins that has 90 % of the oracle's goodput, and is swift when one begins whose mean time in service is
-/// 1.5 times that without any other call. Several clients share four of the fixed limits evenly; fair is Jain's
+/// without any other call; in a phase that is to be swift, it is that of the calls that end after that
+/// time. A phase has settled when the first stretch of one second or 100 answers begins that has 90 % of the
+/// oracle's goodput, and is swift when one begins whose mean time in service is 1.5 times that without any
+/// other call. Several clients share four of the fixed limits evenly; fair is Jain's
 /// index of the answered parts of their requests. L is the highest limit of all clients together.
 /// Figures are medians over the seeds, of which rows of several clients have three at most; in parentheses
 /// is what is wanted of them, and the worst one of all seeds and phases. A fixed limit of 20 stands

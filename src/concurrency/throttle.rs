@@ -84,6 +84,7 @@ handles! {
     }
 }
 
+/// Conversion to a throttle with a cost.
 impl Semaphore {
     /// Returns this semaphore as a [`Throttle`] whose entries take `n` permits each, all at once.
     /// To move it into a task, see [`cost_owned`](Self::cost_owned).

@@ -360,8 +360,8 @@ impl Locked<'_> {
     fn due_of_timer(&self) -> Option<Tick> {
         let (due, config) = (self.due_of_head()?, &self.shared.config);
         let cost = u128::from(self.rule.capacity() / PARTS).min(self.queued) as u64;
-        let exact = config.clock.counter().is_none() || config.missed_tick.is_some();
-        match exact || self.has_come(due) {
+        let is_exact = config.clock.counter().is_none() || config.missed_tick.is_some();
+        match is_exact || self.has_come(due) {
             true => Some(due),
             false => Some(self.due(0, cost).min(due.saturating_add(TOGETHER)).max(due)),
         }

@@ -104,8 +104,6 @@ pub struct Gradient {
     accepted: f64,
     /// The highest limit since calls were refused, and the windows for which it holds.
     ceiling: (f64, u32),
-    /// The level of the last whole window, if that was a steady one.
-    last: Option<Level>,
     /// The calls per second of the last window that was long enough to tell.
     rate: Option<f64>,
     /// When the last window ended.
@@ -117,8 +115,8 @@ pub struct Gradient {
 
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// The highest level since the baseline was measured.
-    Steady(Option<Level>),
+    /// The highest level since this state or the comparison began, and the last one.
+    Steady(Option<(Level, Level)>),
     /// The limit grows until there is a queue.
     Growing,
     /// The limit halves until latencies no longer fall. `first` is the level at which this began, and
@@ -236,7 +234,6 @@ impl Default for Gradient {
             calm: 0,
             accepted: f64::INFINITY,
             ceiling: (f64::INFINITY, 0),
-            last: None,
             rate: None,
             ended: Duration::ZERO,
             is_warm: false,
@@ -415,7 +412,7 @@ impl Gradient {
             // A limit of 1.4 admits one call.
             _ if most < USED * level.limit.round() => self.unused(level, most),
             State::Growing => self.grown(level),
-            State::Steady(top) => self.adjusted(top.unwrap_or(level), level, since),
+            State::Steady(levels) => self.adjusted(levels.unwrap_or((level, level)), level, since),
         }
     }
 
@@ -455,7 +452,6 @@ impl Gradient {
             State::Probing { first, .. } => first.limit,
             _ => used,
         };
-        self.last = None;
         self.state = State::Jumped { before, last: None };
         let limit = self.implied(level, 0.0);
         limit.clamp(used / 4.0, used / 2.0).max(1.0)
@@ -484,7 +480,6 @@ impl Gradient {
     /// Returns the next limit after a window that did not use the limit, which does not grow.
     fn unused(&mut self, level: Level, most: f64) -> f64 {
         self.settle();
-        self.last = None;
         let excess = self.excess(level);
         if most <= (level.limit / 2.0).max(1.0) || excess < -level.error {
             self.measured(level);
@@ -498,7 +493,6 @@ impl Gradient {
     /// Begins to grow, or goes on with it.
     fn grow(&mut self, limit: f64) -> f64 {
         self.state = State::Growing;
-        self.last = None;
         let is_far = self.is_far_below_queue(limit);
         limit * if is_far { 2.0 } else { 1.5 }
     }
@@ -521,18 +515,16 @@ impl Gradient {
         self.implied(level, 0.0).max(level.limit / 1.5)
     }
 
-    /// Returns the next limit after a window in which the limit was used. `top` is the highest level since
-    /// the baseline was measured.
-    fn adjusted(&mut self, top: Level, level: Level, since: Duration) -> f64 {
+    /// Returns the next limit after a window in which the limit was used, with the highest and the last level
+    /// before.
+    fn adjusted(&mut self, (top, last): (Level, Level), level: Level, since: Duration) -> f64 {
         if self.is_guess {
             return self.probe(level, level);
         }
         if self.is_due(level, since, self.ended) {
             // This window may have ended early, with too few samples.
-            let first = self.last.take().unwrap_or(level);
-            return self.probe(first, first);
+            return self.probe(last, last);
         }
-        self.last = Some(level);
         let is_one = level.limit.round() <= 1.0;
         let excess = self.excess(level);
         if is_one || excess < -level.error {
@@ -548,7 +540,6 @@ impl Gradient {
         if excess > level.error {
             self.saw_queue(level.limit);
         }
-        let is_far = self.is_far_below_queue(level.limit);
         let error = level.error / 3.0;
         self.calm = match excess {
             _ if is_one => 2,
@@ -556,6 +547,7 @@ impl Gradient {
             excess if excess <= 1.5 * error => self.calm + 1,
             _ => 0,
         };
+        let is_far = self.is_far_below_queue(level.limit);
         if self.calm >= if is_far { 1 } else { 2 } {
             return self.grow(level.limit);
         }
@@ -571,7 +563,7 @@ impl Gradient {
         // A latency that has risen since is of another server, so the comparison begins again.
         let is_below = level.limit < top.limit && !level.is_slower(&top);
         let top = if is_below { top } else { level };
-        self.state = State::Steady(Some(top));
+        self.state = State::Steady(Some((top, level)));
         if level.limit > top.limit / 2.0 {
             return None;
         }
@@ -581,7 +573,7 @@ impl Gradient {
             return Some(self.restored(top, level.limit));
         }
         // The queue has become shorter. What comes is compared with this level.
-        self.state = State::Steady(Some(level));
+        self.state = State::Steady(Some((level, level)));
         None
     }
 

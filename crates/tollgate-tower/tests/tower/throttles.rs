@@ -9,7 +9,7 @@ use axum::routing::get;
 use tollgate::{
     BoxThrottle, LeakyBucket, OwnedPermit, Quota, RateLimiter, Semaphore, Throttle, all,
 };
-use tollgate_tower::{ResponseFuture, ThrottleLayer, ThrottleService, ThrottledBody};
+use tollgate_tower::{ByRequest, ResponseFuture, ThrottleLayer, ThrottleService, ThrottledBody};
 use tower::{Layer, ServiceExt};
 
 use super::peers;
@@ -104,6 +104,8 @@ fn the_types_are_what_servers_ask_for() {
     assert_cloned_and_shared::<ThrottleService<ManualService, BoxThrottle>>();
     assert_sent::<ResponseFuture<ManualService, Shared, &'static str>>();
     assert_sent::<ResponseFuture<ManualService, BoxThrottle, &'static str>>();
+    type Chosen = ByRequest<fn(&&'static str) -> Shared>;
+    assert_sent::<ResponseFuture<ManualService, Shared, &'static str, Chosen>>();
     assert_body::<ThrottledBody<axum::body::Body, OwnedPermit>>();
     assert_body::<ThrottledBody<axum::body::Body, tollgate::BoxPermit>>();
 }
