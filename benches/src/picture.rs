@@ -61,7 +61,8 @@ pub fn draw(height: u32, draw: impl FnOnce(&Area<'_>) -> Drawn) -> String {
         .and_then(|()| Ok(area.present()?));
     drawn.expect("drawing into memory does not fail");
     drop(area);
-    svg
+    // Inside of a page that is narrower, it shrinks and is not cut.
+    svg.replacen("<svg ", "<svg style=\"max-width:100%;height:auto\" ", 1)
 }
 
 /// A text of one line, that begins or ends there.

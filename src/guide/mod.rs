@@ -1,10 +1,57 @@
-//! Shows how to do each of sixteen tasks, with a program to start from.
+//! Helps to find the right throttle, and shows how to do each of sixteen tasks.
 //!
-//! Every page has the dependencies, one program or two, and then the choices and the traps. Until the crates are
+//! # Which type
+//!
+//! | You need | Use |
+//! |---|---|
+//! | at most N at once, in tasks or threads | [`Semaphore`](crate::Semaphore) |
+//! | N items to share: buffers, connections | [`Pool<T>`](crate::Pool) |
+//! | tokens in a channel, idle or busy | `ChannelSemaphore` |
+//! | at most N blocking threads | [`CondvarSemaphore`](crate::CondvarSemaphore) |
+//! | at most N per second, minute, hour or day, evenly or in bursts | [`RateLimiter`](crate::RateLimiter) |
+//! | bytes per second | [`acquire_many(bytes)`](crate::RateLimiter::acquire_many), with a burst of at least one call |
+//! | another algorithm: token bucket, fixed or sliding window, sliding log, sub-intervals | [`RateLimiter::algorithm`](crate::RateLimiter::algorithm) |
+//! | a bounded queue released at a fixed rate | [`LeakyBucket`](crate::LeakyBucket) |
+//! | the same limit for each user, address or tenant | [`Keyed<K, RateLimiter>`](crate::Keyed), `Keyed<K, Semaphore>`; not with a sliding window or log |
+//! | millions of decisions per second from many threads | [`limiter.local(32)`](crate::RateLimiter::local) in each thread, with a burst of some hundreds |
+//! | a concurrency limit that adapts to what the backend can handle | [`AdaptiveSemaphore`](crate::adaptive::AdaptiveSemaphore) |
+//! | a rate limit that adapts to a server whose limit you don't know | [`AdaptiveRate`](crate::adaptive::AdaptiveRate) |
+//! | priorities, weights, even shares among tenants, newest first under overload | [`FairQueue`](crate::fair::FairQueue) in front of any of these |
+//! | all callers blocked for a while, with one relaxed load per check | [`Gate`](crate::Gate); the crate `tollgate-detector` blocks heavy callers with it |
+//! | the same limits across machines | the crate `tollgate-redis`; without a server, [`quota.split(nodes)`](crate::Quota::split) |
+//!
+//! # How to write it
+//!
+//! | To | Write |
+//! |---|---|
+//! | take several limits at once | [`all((&user, &team, &everyone))`](crate::all) |
+//! | take more than one unit in a composition | `semaphore.cost(n)`, `limiter.cost(n)`; with an `Arc`, `cost_owned(n)` |
+//! | make a limit optional | `Option<T>`; `None` admits every caller |
+//! | store any throttle in a struct | [`BoxThrottle::new(throttle)`](crate::BoxThrottle) |
+//! | block a thread instead of awaiting | `.wait()` |
+//! | change a limit while it is used | `set_permits`, `set_quota` |
+//! | pause | [`limiter.pause_for(..)`](crate::RateLimiter::pause_for); any throttle, `Gate::block_for(..)` in front of it; a semaphore, `set_permits(0)` |
+//! | shut down | `close()`, then `wait_idle()` |
+//! | keep a semaphore of tokio or async-lock | use it as a [`Throttle`](crate::Throttle) |
+//! | limit requests and tokens of a language model | [`RateLimiter::hold`](crate::RateLimiter::hold) and [`follow`](crate::RateLimiter::follow) |
+//! | limit a stream, or tick at a rate | `stream.for_each_limited(..)`, `stream.buffer_limited(..)`, `limiter.ticks()` of `tollgate-io` |
+//! | limit the bandwidth of readers, writers and HTTP bodies | `stream.throttled(&limiter)` of `tollgate-io` |
+//! | limit an object store | `tollgate-object-store` |
+//! | protect an HTTP service by client, by route and in total | `tollgate_tower::ThrottleLayer` |
+//! | use the client's address as a key, behind proxies | `tollgate_tower::ClientIp` |
+//! | report responses and errors to an adaptive limit | `ThrottleLayer::classify`, `overloaded_if` |
+//! | wait as long as a server asks for | `tollgate_tower::RetryAfterLayer`, `tollgate_reqwest::RetryAfterMiddleware` |
+//! | limit a reqwest client, in total, by host and by route | `tollgate_reqwest::ThrottleMiddleware` |
+//! | see what is in use, count, measure and trace | `snapshot()`; `Observed` of `tollgate-observe` around any throttle |
+//!
+//! # Pages
+//!
+//! [Basics](basics) explains what all throttles have in common: waiting, errors, composition and features.
+//! Every other page has the dependencies, one or two programs, and then the choices and the traps. Until the crates are
 //! published, `path` is that of a checkout. The tests of this crate include the programs and run them in paused
-//! time; [how to do so](test_code_that_waits) with your own has a page too.
+//! time; [a page](test_code_that_waits) shows how to do so with your own.
 //!
-//! Clients of what others limit:
+//! Clients of rate-limited servers:
 //!
 //! 1. [Limit reqwest, or any client of an API](limit_an_api_client): requests a second and at once, and pauses
 //!    when the server asks for one.
@@ -25,15 +72,16 @@
 //!
 //! 11. [Cancel and shut down](cancel_and_shut_down): end waits without losing a permit, and drain what runs.
 //! 12. [Test code that waits](test_code_that_waits): exact times, and no sleeping.
-//! 13. `tollgate_observe::guide`: watch it in production, what is in use, who waits, who holds a permit too
+//! 13. `tollgate_observe::guide`: watch limits in production: permits in use, waiters, and permits that are held too
 //!     long.
 //! 14. [Decide who goes first](who_goes_first): priorities and fair shares.
-//! 15. [Find the right limit](find_the_right_limit): a limit that measures what a backend can bear.
+//! 15. [Find the right limit](find_the_right_limit): a limit that measures what a backend can handle.
 //! 16. [Choose an algorithm](choose_an_algorithm): which one, if not the default.
 //!
 //! [Coming from another crate](crate::migrate)? There is a table for each.
 //! [What each throttle guarantees](crate::guarantees) is a table for reference.
 
+pub mod basics;
 pub mod cancel_and_shut_down;
 pub mod cap_parallel_uploads;
 pub mod choose_an_algorithm;

@@ -1,0 +1,67 @@
+//! Explains what all throttles have in common: waiting, errors, composition and features.
+//!
+//! # Waiting
+//!
+//! Every acquire returns a future, [`Waiting`](crate::Waiting), with three methods: `cancel_on(&token)`,
+//! `timeout(duration)` and `wait()`, which blocks the thread. They combine in any order. If a
+//! cancelled token, a permit and a deadline coincide, the token wins over the permit, and the
+//! permit wins over the deadline. A future joins the queue when it is first polled and leaves it
+//! when it is dropped; a grant that it has not received passes to the next waiter.
+//! [`CondvarSemaphore`](crate::CondvarSemaphore) has the three methods, but its requests are not futures.
+//!
+//! # Errors
+//!
+//! Every acquire returns [`AcquireError`](crate::AcquireError); match on its
+//! [`kind`](crate::AcquireError::kind). An invalid configuration returns
+//! [`QuotaError`](crate::QuotaError) or [`AlgorithmError`](crate::AlgorithmError). Errors never allocate.
+//!
+//! # Several limits at once
+//!
+//! [`all`](crate::all)`((&user, &everyone, memory.cost(64)))` enters its parts from left to right. When
+//! one part refuses, `all` drops the permits and refunds the charges of the other parts. A charge that
+//! all parts admitted stays, whatever becomes of the work, unless you
+//! [refund](crate::RateLimiter::refund) it. The hierarchy of user, team and everyone is
+//! `all((users.key(&user), teams.key(&team), &everyone))`.
+//! [`semaphore.cost(n)`](crate::Semaphore::cost) and [`limiter.cost(n)`](crate::RateLimiter::cost) take
+//! `n`; an `Option` is an optional part. Two callers that list the same two semaphores in opposite orders
+//! can deadlock; [`all`](crate::all) says which order to choose.
+//!
+//! # Generic code
+//!
+//! Adapters take a [`Throttle`](crate::Throttle), whose method is `enter`. It is implemented for `&T` and
+//! `Arc<T>` of every type here that can be awaited and shared, for their compositions, and for the
+//! semaphores of tokio and async-lock. Direct calls need no trait.
+//! [`BoxThrottle`](crate::BoxThrottle) erases the type for a struct field.
+//!
+//! # Observing
+//!
+//! `snapshot()` of every limit, and of each key of a [`Keyed`](crate::Keyed), returns a
+//! [`Snapshot`](crate::Snapshot): the limit, how much of it is in use, and how many callers wait. The
+//! snapshot of an adaptive limit has more, and that of a fair queue has a row for each class. A composition
+//! has none: keep handles of its parts. `Observed` of the crate `tollgate-observe` wraps a throttle and
+//! reports each entry.
+//!
+//! # Features
+//!
+//! - `tokio` (default): `cancel_on` with the `CancellationToken` of tokio-util, timeouts on tokio's
+//!   time, and tokio's semaphore as a throttle. Without it the crate still runs on any executor,
+//!   and the timer thread serves timeouts.
+//! - `channel` (default): `ChannelSemaphore`.
+//! - `tsc` (default): rate limiters read the processor's time-stamp counter where it is reliable,
+//!   which takes a third of the time of a system call.
+//! - `async-lock`: async-lock's semaphore as a throttle.
+//! - `serde`: serializes and parses [`Quota`](crate::Quota) and [`Algorithm`](crate::Algorithm).
+//! - `test-util`: makes limiters without an explicit clock follow tokio's time.
+//!
+//! # Crates
+//!
+//! Each of these uses the public API of this crate.
+//!
+//! - `tollgate-tower`: layers for services that answer over HTTP, such as axum's, and for HTTP clients.
+//! - `tollgate-reqwest`: middleware for clients of reqwest.
+//! - `tollgate-io`: readers, writers, bodies, streams and sinks behind a throttle, and rate limiters as
+//!   streams.
+//! - `tollgate-observe`: permit holders, metrics, and events for long waits.
+//! - `tollgate-object-store`: a store of the crate `object_store` behind a throttle.
+//! - `tollgate-redis`: the same limits across machines.
+//! - `tollgate-detector`: finds callers that make too many calls over a long period, in fixed memory.
