@@ -19,26 +19,26 @@
 //!
 //! - *One wait*: drop its future, as `select!` and `tokio::time::timeout` do. It leaves the queue, and a
 //!   permit that it was granted goes to the next waiter.
-//! - *At most so long*: [`timeout`](crate::Waiting::timeout) returns an error of its own kind, and a rate
-//!   limiter refuses at once what does not fit. It combines with `cancel_on` in any order.
-//! - *All waits of a request, also of other libraries*: one `CancellationToken` (feature `tokio`, a default).
-//! - *Without a token*: `close()` ends the waits, too, with [`Closed`](crate::ErrorKind::Closed). It cannot
+//! - *A timeout*: [`timeout`](crate::Waiting::timeout) returns an error of its own kind, and a rate
+//!   limiter refuses a wait that cannot end in time at once. It combines with `cancel_on` in any order.
+//! - *All waits of a request, including those of other libraries*: one `CancellationToken` (feature `tokio`, a default).
+//! - *Without a token*: `close()` also ends the waits, with [`Closed`](crate::ErrorKind::Closed). It cannot
 //!   be undone; to stop for a while, use [`set_permits(0)`](crate::Semaphore::set_permits),
 //!   [`pause_for`](crate::RateLimiter::pause_for), or a [`Gate`](crate::Gate). After a resume with fewer
-//!   permits, [`reject_impossible`](crate::Semaphore::reject_impossible) refuses waiters for more than these.
-//! - *Work with several limits*: `all((..)).acquire().cancel_on(&token)` returns what its other parts took.
+//!   permits, [`reject_impossible`](crate::Semaphore::reject_impossible) refuses the waiters that ask for more.
+//! - *Work with several limits*: `all((..)).acquire().cancel_on(&token)` returns the permits of its other parts.
 //!
 //! # Traps
 //!
-//! - `?` after `wait_idle().timeout(..)` drops the `JoinSet`, which aborts what runs, as in the loop of
+//! - `?` after `wait_idle().timeout(..)` drops the `JoinSet`, which aborts the running tasks, as in the loop of
 //!   [parallel uploads](super::cap_parallel_uploads). If it times out,
-//!   [`snapshot().in_use`](crate::Semaphore::snapshot) is how many still run, or hold a slot while they wait
+//!   [`snapshot().in_use`](crate::Semaphore::snapshot) is the number of tasks that still run, or hold a slot while they wait
 //!   for a later part of a composition; abort them or exit.
-//! - A second Ctrl-C should exit: wait for `ctrl_c()` again beside `wait_idle`. Once it was called, tokio
-//!   catches the signal for ever. `examples/ctrl_c.rs` has the first one.
-//! - A cancelled wait has charged a rate limiter nothing. A call that was admitted and then cancelled has;
-//!   [`refund`](crate::RateLimiter::refund) gives back what was not used.
-//! - A permit must be dropped for `wait_idle` to end. Find the one by the crate `tollgate-observe`
-//!   that is not.
+//! - A second Ctrl-C should exit: wait for `ctrl_c()` again beside `wait_idle`. Once it has been called, tokio
+//!   catches the signal for ever. `examples/ctrl_c.rs` handles the first one.
+//! - A cancelled wait has charged a rate limiter nothing. A call that was admitted and then cancelled
+//!   stays charged; [`refund`](crate::RateLimiter::refund) gives the charge back.
+//! - `wait_idle` ends when all permits have been dropped. The crate `tollgate-observe` finds a permit that
+//!   is held too long.
 //! - `wait_idle` without a token or `close` may not end while callers come and go.
 //! - A rate limiter has no `wait_idle`, because its callers hold nothing: wait for their tasks.

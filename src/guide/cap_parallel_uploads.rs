@@ -1,4 +1,4 @@
-//! Cap parallel uploads: at most so many at once.
+//! Cap parallel uploads: at most N at once.
 //!
 //! A [`Semaphore`](crate::Semaphore) has permits. An upload holds one while it runs; the others wait
 //! in first-in first-out order.
@@ -20,22 +20,22 @@
 //! - *Large uploads count more*: [`cost_owned(n).acquire()`](crate::Semaphore::cost_owned) takes `n`
 //!   permits, all or none. For slots and memory together, [`all`](crate::all):
 //!   `all((Arc::clone(&slots), Arc::clone(&memory).cost_owned(kilobytes)))`.
-//! - *A stream of files*: `files.map(upload).buffer_limited(&slots)` of the crate `tollgate-io` yields a `Result`
-//!   of the limiter around what each `upload` returns.
+//! - *A stream of files*: `files.map(upload).buffer_limited(&slots)` of the crate `tollgate-io` wraps what each
+//!   `upload` returns into a `Result` of the limiter.
 //! - *Threads*: [`acquire().wait()`](crate::Waiting::wait) blocks the thread.
-//! - *Another cap while it runs*: [`set_permits`](crate::Semaphore::set_permits), up or down; 0 pauses. A cap
-//!   that nobody knows [finds itself](super::find_the_right_limit).
-//! - *So many requests or bytes per second*: [calls](super::limit_an_api_client),
-//!   the guide of the crate `tollgate-io`.
+//! - *A new cap while it runs*: [`set_permits`](crate::Semaphore::set_permits), up or down; 0 pauses. If you
+//!   don't know the right cap, use [an adaptive one](super::find_the_right_limit).
+//! - *Requests or bytes per second*: [limit an API client](super::limit_an_api_client), or the guide of the
+//!   crate `tollgate-io`.
 //! - *An object store, such as S3*: the crate `tollgate-object-store` limits the HTTP requests of a store,
-//!   retries and the parts of a large upload included.
+//!   including retries and the parts of a large upload.
 //!
 //! # Traps
 //!
-//! - `?` in these loops drops the `JoinSet`, which aborts what runs. To stop and drain, `break` on
+//! - `?` in these loops drops the `JoinSet`, which aborts the running uploads. To stop and drain, `break` on
 //!   [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled), then join; see
 //!   [cancel and shut down](super::cancel_and_shut_down). The loop sees an error only with its next permit:
-//!   to stop at once, let the task that fails cancel a token that the `acquire` of the loop has.
+//!   to stop at once, let the failing task cancel a token, and pass that token to the `acquire` of the loop.
 //! - `let _ = slots.acquire().await?;` returns the permit at once. Name it: `let _permit`.
 //! - A task that acquires a second permit of the same semaphore while it holds one can deadlock with
 //!   others that do the same. Take both at once with `acquire_many(2)`.

@@ -1,18 +1,18 @@
-//! Choose an algorithm: keep the default unless somebody else counts your calls in another way.
+//! Choose an algorithm: keep the default, unless a provider counts your calls differently.
 //!
 //! The default, [`Gcra`](crate::Algorithm::Gcra), spaces calls most evenly, which is easiest on the service
 //! behind it, in one word of memory. Give the [`Quota`](crate::Quota) a
 //! [burst](crate::Quota::burst) if calls come in groups. `N` is the count of the quota, `T` its period.
 //!
-//! | what must hold | choose |
+//! | You need | Choose |
 //! |---|---|
 //! | even load on a database, an API, your own service | [`Gcra`](crate::Algorithm::Gcra) |
 //! | a provider's limit: 10,000 in any 24 hours, or in a calendar day (a limit that holds in any day holds in theirs) | [`SlidingLog`](crate::Algorithm::SlidingLog); in one word of memory, [`SubInterval`](crate::Algorithm::SubInterval), or `Gcra` with a burst of `b` and a count of `N - b` |
 //! | credits that come in batches and accumulate: a thousand on the hour | [`TokenBucket`](crate::Algorithm::TokenBucket) |
-//! | a documented "so many in each window", where twice that across a boundary does no harm | [`FixedWindow`](crate::Algorithm::FixedWindow) |
+//! | a documented "N in each window", where twice that across a boundary does no harm | [`FixedWindow`](crate::Algorithm::FixedWindow) |
 //! | about `N` in any `T` for a very large `N` | [`SlidingWindow`](crate::Algorithm::SlidingWindow) |
 //! | a bounded queue in front of a slow service | [`LeakyBucket`](crate::LeakyBucket), a type of its own |
-//! | the same [for each tenant](super::per_tenant_limits) | any of one word: `Gcra`, `TokenBucket`, `FixedWindow`, `SubInterval` |
+//! | the same [for each tenant](super::per_tenant_limits) | one that fits into a word: `Gcra`, `TokenBucket`, `FixedWindow`, `SubInterval` |
 //!
 //! ```toml
 //! [dependencies]
@@ -49,8 +49,8 @@
 //!
 //! # The same calls with each
 //!
-//! All are set to 10 a second. Calls come in a burst at the end of a second and another at the beginning of
-//! the next, five times too many for two seconds, none, and then forty at once. The pale area is the number
+//! Each admits 10 a second. Calls come in a burst at the end of a second, in another at the beginning of
+//! the next, at five times the rate for two seconds, not at all, and then forty at once. The pale area is the number
 //! of calls admitted in the last second, which is what an observer counts.
 //!
 //! <div style="overflow-x: auto">
@@ -63,7 +63,7 @@
 //!   count as the burst.
 //! - Windows begin at multiples of their length since the first use of the clock. They are neither the
 //!   calendar's nor a provider's, so either may count up to `2N` of yours.
-//! - The state is in memory: a new process has its whole quota. For long periods, charge what was used
-//!   before ([`charge`](crate::RateLimiter::charge)), or [keep the limit on a server](super::share_a_limit).
-//! - [`Algorithm`](crate::Algorithm) has what each promises, its memory, its source, and the quotas that it
-//!   refuses.
+//! - The state is in memory: a new process has its whole quota. For long periods, charge the usage
+//!   so far ([`charge`](crate::RateLimiter::charge)), or [keep the limit on a server](super::share_a_limit).
+//! - [`Algorithm`](crate::Algorithm) documents the bound, the memory and the source of each, and the quotas
+//!   that it refuses.

@@ -1,9 +1,9 @@
-//! Crawl politely: one request at once to each host, some time between two of them, and a limit for all hosts.
+//! Crawl politely: one request at a time to each host, a pause between two of them, and a limit for all hosts.
 //!
 //! A [`Keyed`](crate::Keyed) has a semaphore for each host, and
 //! [`release_after`](crate::Permit::release_after) returns its permit only some time after the request has
-//! ended. A rate limit does not promise that time: it spaces the starts of requests, and a slow host gets the next
-//! one while it still answers the last.
+//! ended. A rate limit cannot promise that pause: it spaces the starts of requests, so a slow host gets the next
+//! request while it still answers the last.
 //!
 //! ```toml
 //! [dependencies]
@@ -18,7 +18,7 @@
 //!
 //! # As middleware of reqwest
 //!
-//! The crate `tollgate-reqwest` puts the same limits into the client, and waits for as long as a host asks for with
+//! The crate `tollgate-reqwest` puts the same limits into the client, and waits as long as a host asks for with
 //! `Retry-After`. A permit is held until the body has been read or dropped:
 //!
 //! ```
@@ -53,7 +53,7 @@
 //!
 //! # Choices
 //!
-//! - *Another time for each host*, such as the `Crawl-delay` of its `robots.txt`: pass it to `release_after`.
+//! - *A pause of its own for each host*, such as the `Crawl-delay` of its `robots.txt`: pass it to `release_after`.
 //! - *Several requests at once to each host*: `Keyed::semaphores(2)`; each of the two waits for itself.
 //! - *A rate for each host as well*: [`rate_limiters`](crate::Keyed::rate_limiters), after the host's semaphore:
 //!   `all((host, host_rate, total))`.

@@ -1,4 +1,4 @@
-//! Find the right limit: let the limiter measure how many calls a backend takes at once.
+//! Find the right limit: let the limiter measure how many calls a backend can handle at once.
 //!
 //! An [`AdaptiveSemaphore`](crate::adaptive::AdaptiveSemaphore) finds its limit from latencies. A backend
 //! with `c` workers that each take the time `S` answers `c/S` calls per second. With fewer than `c` calls
@@ -22,16 +22,16 @@
 //!
 //! - *The number is known*, from a contract or the size of a pool: a [`Semaphore`](crate::Semaphore) or a
 //!   [`RateLimiter`](crate::RateLimiter).
-//! - *A server refuses above a rate that it does not tell*: [`AdaptiveRate`](crate::adaptive::AdaptiveRate).
+//! - *A server refuses calls above a rate that you don't know*: [`AdaptiveRate`](crate::adaptive::AdaptiveRate).
 //! - *Services and clients over HTTP*: `overloaded_if` and `classify` of `ThrottleLayer`, of the crate
-//!   `tollgate-tower`, tell the limit how each call ended.
-//! - *Another controller*: the default, [`Gradient`](crate::adaptive::Gradient), measures the latency
-//!   without a queue again and again. [`Aimd`](crate::adaptive::Aimd) is for a server that refuses early;
-//!   a rule of your own implements [`Controller`](crate::adaptive::Controller). The pictures show both, and
+//!   `tollgate-tower`, report to the limit how each call ended.
+//! - *Another controller*: the default, [`Gradient`](crate::adaptive::Gradient), repeatedly measures the latency
+//!   without a queue. [`Aimd`](crate::adaptive::Aimd) is for a server that refuses early;
+//!   your own controller implements [`Controller`](crate::adaptive::Controller). The pictures show both, and
 //!   the rules of Envoy and Netflix, beside the best fixed limit: at a server whose number of workers
 //!   changes, and at one whose calls become slower.
-//! - *Several processes*: each finds its own share. They need no channel between them, but clocks that differ by
-//!   less than half a second: all measure the latency without a queue at the same multiples of ten seconds of
+//! - *Several processes*: each finds its own share. They need no communication, but their clocks must differ by
+//!   less than half a second: all processes measure the latency without a queue at the same multiples of ten seconds of
 //!   the machine's clock. The shares need not be even.
 //!
 //! <div style="overflow-x: auto">
@@ -44,14 +44,14 @@
 //!
 //! # Traps
 //!
-//! - *The permit is the call.* Acquire it just before the request, drop it when the answer is there, and
+//! - *The permit is the call.* Acquire it just before the request, drop it when the answer has arrived, and
 //!   put it last in [`all`](crate::all): every other wait looks like latency.
-//! - *A refusal is fast*, so a backend that refuses everything looks idle. Say
+//! - *A refusal is fast*, so a backend that refuses everything looks idle. Call
 //!   [`overloaded`](crate::adaptive::AdaptivePermit::overloaded) after a timeout, 429 or 503, and
 //!   [`ignore`](crate::adaptive::AdaptivePermit::ignore) after an answer from a cache.
-//! - *A cancelled call drops its permit*, so it counts as a fast success. Say `ignore` when you give up.
-//! - *One limiter for each resource*: latencies of two databases have nothing in common.
+//! - *A cancelled call drops its permit*, so it counts as a fast success. Call `ignore` when you give up.
+//! - *One limiter for each resource*: the latencies of two databases are unrelated.
 //! - *The queue is now in front of the limit.* Bound it with
 //!   [`max_waiters`](crate::adaptive::AdaptiveSemaphore::max_waiters) and a timeout, or let [a fair
 //!   queue](super::who_goes_first) decide who goes.
-//! - A limit of which callers use less than 80 % does not grow.
+//! - A limit does not grow while callers use less than 80 % of it.

@@ -1,7 +1,7 @@
 //! Limit work that has a pool of its own: threads of rayon, connections of sqlx.
 //!
-//! A pool bounds all of its work together. A [`Semaphore`](crate::Semaphore) or a
-//! [`RateLimiter`](crate::RateLimiter) bounds one kind of it, so that the rest of the pool stays free for others.
+//! A pool bounds all work together. A [`Semaphore`](crate::Semaphore) or a
+//! [`RateLimiter`](crate::RateLimiter) bounds one kind of work, so that the rest of the pool stays free for others.
 //!
 //! # sqlx
 //!
@@ -32,8 +32,8 @@
 #![doc = include_str!("programs/limit_rayon.rs")]
 //! ```
 //!
-//! A thread that waits does nothing else. With 8 threads and 2 slots, up to 6 threads stand still when most of the
-//! time goes into `write`. That is right for short work, such as a write to a disk between long computations.
+//! A thread that waits does nothing else. With 8 threads and 2 slots, up to 6 threads are blocked when most of the
+//! time goes into `write`. That is fine for short work, such as a write to a disk between long computations.
 //! Otherwise give the limited work a pool of its own, `ThreadPoolBuilder::new().num_threads(2)`, or acquire the permit
 //! before the work goes to rayon:
 //!
@@ -56,20 +56,20 @@
 //!
 //! # Choices
 //!
-//! - *So many per second*: `limiter.acquire().wait()`, for example for calls of a licensed service.
-//! - *Not at all rather than late*: `slots.try_acquire()`; do the work here if it succeeds, and something else if not.
-//! - *A database that gets slow*: [an adaptive limit](super::find_the_right_limit) in place of a number.
+//! - *A rate*: `limiter.acquire().wait()`, for example for calls of a licensed service.
+//! - *Now or never*: `slots.try_acquire()`; do something else if it fails.
+//! - *A database that slows down*: [an adaptive limit](super::find_the_right_limit) instead of a fixed one.
 //! - *Tenants that share the connections evenly*: [a fair queue](super::who_goes_first) in front of the semaphore.
 //!
 //! # Traps
 //!
-//! - **Do not call rayon under a permit that its threads wait for.** A thread that waits in `join`, `scope` or a
-//!   parallel iterator takes other work meanwhile, and that may wait for the permit of its own thread: a deadlock,
-//!   as with a mutex (rayon #592).
+//! - **Do not call rayon while you hold a permit that its threads wait for.** A thread that waits in `join`,
+//!   `scope` or a parallel iterator runs other work meanwhile, which may wait for the permit that its own
+//!   thread holds: a deadlock, as with a mutex (rayon #592).
 //! - Do not `wait` on a thread of tokio: it blocks all tasks of that thread. Use `await`, or `spawn_blocking`.
 //! - Acquire the permit before the connection. In the other order, reports that wait for a slot hold connections, and
 //!   the pool is empty.
-//! - The timeout of a pool, `acquire_timeout` of sqlx, begins after the wait for the limits. Add the two for the time
-//!   that a caller waits at most.
-//! - A query whose future is dropped may still run on the server, while its permit is back. Bound it there, with
+//! - The timeout of a pool, `acquire_timeout` of sqlx, begins after the wait for the limits. A caller waits at
+//!   most for the sum of both.
+//! - A query whose future is dropped may still run on the server after its permit was returned. Bound it there, with
 //!   `statement_timeout` in PostgreSQL.

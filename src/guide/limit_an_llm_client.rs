@@ -1,9 +1,9 @@
-//! Limit an LLM client: requests and tokens a minute together, where the tokens of a call are known
+//! Limit an LLM client: requests and tokens per minute together, although the tokens of a call are only known
 //! afterwards.
 //!
-//! Before a call is sent, its estimate is held: the tokens of the prompt and `max_tokens`. When the answer
-//! says what was used, the rest comes back. The answer also says what the provider has counted, so other
-//! users of the key are seen.
+//! Before a call is sent, the program holds its estimate: the tokens of the prompt plus `max_tokens`. When the response
+//! reports the usage, the rest is returned. The response also reports the provider's count, which includes other
+//! users of the key.
 //!
 //! ```toml
 //! [dependencies]
@@ -44,27 +44,27 @@
 //! ```
 //!
 //! In the simulation `examples/llm_client`, with 64 callers on a key of their own and providers that count in
-//! three ways, this program uses 96 to 99 % of the tokens that a client would get that knew all that the
-//! provider knows, and less than 0.5 % of its calls are refused.
+//! three ways, this program uses 96 to 99 % of the tokens of an ideal client that knows the provider's state,
+//! and less than 0.5 % of its calls are refused.
 //!
 //! # Choices
 //!
 //! - *The algorithm*: [`Gcra`](crate::Algorithm::Gcra) for a bucket that refills evenly, as OpenAI and
 //!   Anthropic describe theirs; [`SlidingLog`](crate::Algorithm::SlidingLog) for a limit in any minute;
-//!   [`FixedWindow`](crate::Algorithm::FixedWindow) for one that begins anew each minute. A log takes memory
+//!   [`FixedWindow`](crate::Algorithm::FixedWindow) for one that restarts each minute. A log takes memory
 //!   and time for each of its tokens: count in tens above 100,000.
 //! - *The margin*: the limiters have 2 % less than the provider, and their minute is 100 ms longer, because the
-//!   provider counts by its own clock, and calls do not all take equally long to it. A log with exactly the
+//!   provider counts with its own clock, and calls do not all take equally long to arrive. A log with exactly the
 //!   provider's quota is refused several times.
-//! - *Others on the same key* are seen in what the provider says, but only when an answer comes. If they take
-//!   much, space the calls as [`follow`](crate::RateLimiter::follow) shows, for each limit; otherwise
+//! - *Other users of the same key* appear in the provider's count, but only when a response arrives. If they use
+//!   much of the quota, space the calls as [`follow`](crate::RateLimiter::follow) shows, for each limit; otherwise
 //!   many are refused. For tokens, give the second limiter a burst of the largest estimate.
 //! - *A limit by the second or the day*: the period and the margin are in `Limits::new`.
 //! - *Calls that fail*: dropping a [`Hold`](crate::Hold) counts its estimate. If the provider counts nothing for
 //!   a failed call, `settle(0)`.
 //! - *Streamed answers*: keep the `Call` until the stream ends, where its usage is. Follow the fields as soon
 //!   as they are there: [`Hold::charge`](crate::Hold::charge) is the charge that they belong to.
-//! - *At most so many at once*: put a [`Semaphore`](crate::Semaphore) first into [`all`](crate::all).
+//! - *At most N at once*: put a [`Semaphore`](crate::Semaphore) first into [`all`](crate::all).
 //! - *A key for each user*: a `Limits` for each, or tokens by [key](crate::Keyed) without holds.
 //!
 //! # Traps
@@ -72,9 +72,9 @@
 //! - An estimate above the limit, less its margin, is refused with
 //!   [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity).
 //! - A pause spends the burst of the requests: they then come at the rate.
-//! - All that is held at once is at most the burst. With a burst below `callers * estimate`, calls wait for
+//! - The sum of all holds is at most the burst. With a burst below `callers * estimate`, calls wait for
 //!   one another's answers.
 //! - An estimate that is far too high costs tokens in a log, which counts it until the answer.
-//! - A [`settle`](crate::RateLimiter::settle) without a hold gives back only what time has not paid off: for
-//!   calls of seconds, nothing.
-//! - Each process follows for itself. Several processes see one another only in what the provider says.
+//! - A [`settle`](crate::RateLimiter::settle) without a hold gives back only what time has not paid off yet: nothing,
+//!   for calls that take seconds.
+//! - Each process follows on its own. Several processes see each other only through the provider's count.

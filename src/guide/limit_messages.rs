@@ -1,7 +1,7 @@
 //! Limit messages: those of a websocket, or the records of a Kafka consumer.
 //!
-//! Messages come in a stream, and a stream is limited by not reading it: what is not read waits on the other side, and
-//! nothing piles up here.
+//! A stream of messages is limited by not reading it: unread messages wait on the other side, and nothing piles up
+//! here.
 //!
 //! # A websocket
 //!
@@ -20,7 +20,7 @@
 //!
 //! # A Kafka consumer
 //!
-//! `for_each_limited` of the crate `tollgate-io` takes a record from the stream when the limits have admitted the last
+//! `for_each_limited` of the crate `tollgate-io` takes the next record from the stream when the limits have admitted the last
 //! one.
 //!
 //! ```toml
@@ -35,7 +35,7 @@
 #![doc = include_str!("programs/limit_kafka.rs")]
 //! ```
 //!
-//! `records` is `consumer.stream()` of rdkafka's `StreamConsumer`, and any other stream of messages of a broker.
+//! `records` is `consumer.stream()` of rdkafka's `StreamConsumer`, or any other stream of messages.
 //!
 //! # Choices
 //!
@@ -48,17 +48,17 @@
 //! - *Messages that are sent*: `sink.limited(&limiter, |message| 1)`, of `tollgate_io::stream::LimitSinkExt`.
 //! - *Results*: `records.map(handle).buffer_limited(limits)` is a stream of what `handle` returned, in the
 //!   order in which it ended.
-//! - *One record at once of each partition or key*, in order: a task for each partition, or
+//! - *One record at a time of each partition or key*, in order: a task for each partition, or
 //!   `rdkafka`'s `split_partition_queue`. A semaphore does not keep an order that was lost before it.
 //!
 //! # Traps
 //!
 //! - While a websocket is not read, its pings are not answered, and its close is not seen. Choose a burst and a rate
 //!   whose waits are shorter than the ping timeout of the other side.
-//! - rdkafka goes on fetching up to `queued.max.messages.kbytes` while the stream is not read. A consumer that
+//! - rdkafka continues to fetch up to `queued.max.messages.kbytes` while the stream is not read. A consumer that
 //!   reads nothing for `max.poll.interval.ms`, five minutes by default, loses its partitions: keep the wait for one
 //!   record far below.
 //! - With several records at once, a later one may end first. Store the offset of a record only when all before it
-//!   have ended, or a restart skips those that have not.
-//! - Dropping the future of `for_each_limited` drops the work that runs. To stop, end the stream, for example
+//!   have ended, or a restart skips the others.
+//! - Dropping the future of `for_each_limited` drops the work in progress. To stop, end the stream, for example
 //!   with `take_until`, and let it finish.

@@ -1,7 +1,7 @@
 //! Limit each tenant: the same limit for each tenant, user or address, in bounded memory.
 //!
 //! A [`Keyed`](crate::Keyed) has a rate limiter or a semaphore for each key. Keys need no registration,
-//! and a key that owes nothing makes room for another. The simplest limit, by address:
+//! and a key without debt makes room for another. The simplest limit, by address:
 //!
 //! ```toml
 //! [dependencies]
@@ -23,18 +23,18 @@
 //!
 //! # Choices
 //!
-//! - *At most so many at once for each*: [`Keyed::semaphores(4)`](crate::Keyed::semaphores).
+//! - *At most N at once for each*: [`Keyed::semaphores(4)`](crate::Keyed::semaphores).
 //! - *Waiting*: `tenants.key(&tenant).acquire()` waits like the limiter itself, with a timeout or a token.
 //! - *User, team and everyone*: `all((users.key(&user), teams.key(&team), &everyone))` takes all of them or
 //!   none; [`all`](crate::all) says in which order to list them.
 //! - *In tasks, streams and layers*: [`key_owned`](crate::Keyed::key_owned) of an `Arc` of the map.
 //! - *Another algorithm, a bounded queue*: [`Keyed::new`](crate::Keyed::new) with a limiter that has them, such as
 //!   `RateLimiter::new(quota).algorithm(Algorithm::FixedWindow).max_waiters(3)`. A sliding window and a log keep
-//!   more than a word, so there is none by key; sub-intervals are the exact limit of any window there.
+//!   more than a word, so they are not available by key; use sub-intervals for an exact limit in any window.
 //! - *In a `static`*: [`rate_limiters`](crate::Keyed::rate_limiters), [`max_keys`](crate::Keyed::max_keys)
 //!   and [`when_full`](crate::Keyed::when_full) are `const`.
 //! - *One resource that tenants share evenly*, whatever each sends: [a fair queue](super::who_goes_first).
-//! - *Who is limited now*: [`keys`](crate::Keyed::keys), and the `snapshot()` of a key.
+//! - *Observing*: [`keys`](crate::Keyed::keys), and the `snapshot()` of a key.
 //!
 //! # With a total that tenants share evenly
 //!
@@ -71,5 +71,5 @@
 //!   `ClientIp` of the crate `tollgate-tower` makes them one key, also behind proxies.
 //! - A map that is full of tenants in debt rejects new ones, or forgives the debt of one:
 //!   [`WhenFull`](crate::WhenFull). Allow for twice the keys that you expect in the time that a burst takes
-//!   to come back.
+//!   to refill.
 //! - [`requota`](crate::Keyed::requota) is necessary after a change: a key in use keeps its quota.

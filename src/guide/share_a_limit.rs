@@ -1,7 +1,7 @@
 //! Share a limit: one quota for several processes or machines.
 //!
-//! Give each of them an equal part of the quota, which needs no communication; or keep the limit on
-//! Redis or Valkey with the crate `tollgate-redis`, which gives each what the others leave.
+//! Give each process an equal part of the quota, which needs no communication; or keep the limit on
+//! Redis or Valkey with the crate `tollgate-redis`, so that each process can use what the others leave.
 //!
 //! ```toml
 //! [dependencies]
@@ -28,15 +28,15 @@
 //!
 //! # Choices
 //!
-//! - *Parts* suit load that is spread evenly and a number of nodes that is known. What one node does not
-//!   use, no other gets. When nodes come and go, call
+//! - *Parts* suit evenly spread load and a known number of nodes. No other node gets what one node does not
+//!   use. When nodes come and go, call
 //!   [`set_quota`](crate::RateLimiter::set_quota) with the new part.
-//! - *A server* costs a round trip for a decision, or less with `prefetch`. Its README says what holds when
+//! - *A server* costs a round trip for a decision, or less with `prefetch`. Its README describes the guarantees when
 //!   the server fails, and how each limit falls back.
 //! - *In a layer*, a limit on a server can only be waited for: `ThrottleLayer::by` with a `timeout` of more than
 //!   a round trip.
-//! - *The limit of a backend that all of them load*: each process [finds its
-//!   part](super::find_the_right_limit) with no number at all.
+//! - *A backend that all processes load*: each process [finds its
+//!   share](super::find_the_right_limit) without any number.
 //! - *One process, many threads*: share one limiter; threads need no parts. For millions of decisions a
 //!   second, give each thread a [`local`](crate::RateLimiter::local) batch.
 //!
@@ -47,5 +47,6 @@
 //! - With windows and logs every part admits the whole count at once; divide the count instead, see
 //!   [`split`](crate::Quota::split).
 //! - A holder whose whole process is paused for longer than the ttl notices the loss of its lease late,
-//!   also with `token()`: let what it writes to reject a `fencing()` number below one that it has seen.
+//!   even with `token()`: let the storage that it writes to reject a `fencing()` number below the highest one that
+//!   it has seen.
 //! - The types of both crates have the same names. Import one of the two `RateLimiter`s.

@@ -1,4 +1,4 @@
-//! Test code that waits: exact times, and no sleeping.
+//! Test code that waits: exact times, without sleeping.
 //!
 //! Give the limiter a clock that the test controls: a [manual](crate::Clock::manual) one, or tokio's.
 //!
@@ -73,8 +73,8 @@
 //! # Choices
 //!
 //! - *A manual clock*: `advance` only wakes; the task runs when its executor does, so step and yield as above:
-//!   a wait that begins after a large step begins there. Nothing ends unless the
-//!   clock is advanced, timeouts included; in `all`, the clock is that of the part first waited for.
+//!   a wait that begins after a large step begins at its end. No wait and no timeout ends unless the
+//!   clock is advanced; `all` uses the clock of the part that it first waits for.
 //! - *Tokio's time* suits code that also sleeps. Waits end at the next whole millisecond.
 //! - *Limiters that the test cannot reach*: with the feature `test-util` for the tests, a limiter without an
 //!   explicit clock follows the time of each tokio runtime that uses it.
@@ -88,7 +88,7 @@
 //!   once](crate::Clock#in-tests-with-paused-time).
 //! - An [`AdaptiveSemaphore`](crate::adaptive::AdaptiveSemaphore), a [`FairQueue`](crate::fair::FairQueue), a
 //!   [`Gate`](crate::Gate), and `Observed` of the crate `tollgate-observe` with its observers have a clock, too.
-//!   Without one of these, no time seems to pass for them in paused time.
+//!   Otherwise they see no time pass while tokio's time is paused.
 //! - With `test-util`, a limiter or a [`Keyed`](crate::Keyed) in a `static` has a [state for each
 //!   runtime](crate::Clock#limiters-that-are-used-in-several-runtimes), so tests that run at once do not
 //!   see each other. Only the keys of all of them count towards [`max_keys`](crate::Keyed::max_keys).

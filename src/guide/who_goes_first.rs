@@ -17,9 +17,9 @@
 //!
 //! - *Even shares among tenants*: no settings at all; each key is a class of weight 1.
 //! - *Shares of a rate*, whose permits are not held:
-//!   [`share(Share::ByCost)`](crate::fair::FairQueue::share). An entry counts what it asked for, also if it is
+//!   [`share(Share::ByCost)`](crate::fair::FairQueue::share). An entry counts what it asked for, even if it is
 //!   settled for less.
-//! - *Weights with few permits*: also `Share::ByCost`. By default classes share the permits that they hold, so
+//! - *Weights with few permits*: `Share::ByCost` as well. By default classes share the permits that they hold, so
 //!   weights of 3 and 1 are 75 : 25 of one permit and of multiples of four, 50 : 50 of two, and 67 : 33 of
 //!   three and of six.
 //! - *No starvation*: with [`aging`](crate::fair::FairQueue::aging), a class rises by one priority for each
@@ -29,9 +29,8 @@
 //!   [newest first](crate::fair::Class::adaptive_lifo) while the queue is long.
 //! - *A reserve*: [`max_concurrency`](crate::fair::Class::max_concurrency) of a class leaves the other
 //!   permits to the others.
-//! - *Also a limit for each tenant*: [in one composition](super::per_tenant_limits). `queue.class(tenant)`
-//!   takes the key
-//!   itself: an owned one, such as a `String`, a number or an enum.
+//! - *A limit for each tenant as well*: [in one composition](super::per_tenant_limits). `queue.class(tenant)`
+//!   takes the key itself: an owned one, such as a `String`, a number or an enum.
 //! - *In front of*: a semaphore, a rate, an [adaptive limit](super::find_the_right_limit), or a
 //!   composition, as an `Arc`.
 //! - *Fast rates*: put the queue in front of the rate itself, as in
@@ -43,7 +42,7 @@
 //! - Bind the permit of a semaphore: `let _permit`. In front of a rate, `drop` it at once.
 //! - The settings of a class are read when it is first used, and again when the queue has forgotten it. For a
 //!   weight that changes, put the plan into the key: `queue.class((tenant, plan))`.
-//! - Callers that use the throttle directly compete with the whole queue as with one waiter.
-//! - A permit that is held is not taken back: a priority shortens the wait, not the work ahead of it.
+//! - To the throttle, the whole queue is one waiter; callers that bypass it compete with it as equals.
+//! - A held permit is not taken back: a priority shortens the wait, not the work ahead of it.
 //! - A class for each of millions of keys is bounded by
 //!   [`max_classes`](crate::fair::FairQueue::max_classes).
