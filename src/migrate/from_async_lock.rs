@@ -13,8 +13,8 @@
 //! | `SemaphoreGuard`, `SemaphoreGuardArc` | [`Permit<&Semaphore>`](crate::Permit), [`OwnedPermit`](crate::OwnedPermit) |
 //! | guard: `forget` | [`forget`](crate::Permit::forget), which lowers the limit |
 //!
-//! The features are independent of an executor in both; without default features, this crate brings 3
-//! others along. async-lock's also works without `std`, which this crate needs.
+//! The features are independent of an executor in both; without default features, this crate has 3
+//! dependencies. async-lock's also works without `std`, which this crate needs.
 //!
 //! # What is different
 //!
@@ -22,8 +22,8 @@
 //!   [`close`](crate::Semaphore::close). A semaphore that nobody closes, and whose requests are for 1
 //!   permit, never fails, so `expect` is right there.
 //! - **Newcomers never overtake.** async-lock's wakes a waiter when a permit comes back, and the
-//!   first to poll takes it; a waiter that was woken for nothing goes to the end of the queue. Here a permit is
-//!   granted to the first waiter. A task that takes a permit again and again may have profited from
+//!   first to poll takes it; a waiter that finds no permit goes to the end of the queue. Here a permit is
+//!   granted to the first waiter. A task that takes a permit repeatedly may have profited from
 //!   that, and now takes its turn.
 //! - **A granted permit is held until the waiter runs or is dropped.** A future that was polled and is
 //!   then set aside blocks the queue, as with all fair semaphores; drop futures that are not polled.

@@ -23,7 +23,7 @@
 //! # What is the same
 //!
 //! Both are strictly first-in first-out, also for large requests. A future joins the queue at its first
-//! poll, and loses its place when it is dropped; a permit that it had been granted goes on.
+//! poll, and loses its place when it is dropped; a permit that it had been granted passes to the next waiter.
 //!
 //! # What is different
 //!

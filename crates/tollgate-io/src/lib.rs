@@ -39,7 +39,7 @@
 //!   cost nothing either, but they are found only when it is the stream's turn.
 //! - *A stream that is polled without being ready takes part in the queue.* It waits for its turn, finds
 //!   nothing, and gives the turn back. While the limiter is busy, two reads of idle streams in one
-//!   `select!` so wake their task again and again; give each a task of its own.
+//!   `select!` so repeatedly wake their task; give each a task of its own.
 //! - *Both directions charge the one limiter*, unless one is
 //!   [left out](Throttled::reads_only). For a limit for each, throttle twice.
 //! - *No bytes are buffered*, except the rest of a frame of a body that is larger than a chunk.

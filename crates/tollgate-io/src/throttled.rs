@@ -93,9 +93,9 @@ impl<S, T: Weighted> Throttled<S, T> {
         }
     }
 
-    /// Sets how many bytes one call moves at most, but not more than the burst. The default is what
-    /// comes in 10 milliseconds, at least 1 KiB, and at most half of the burst: a stream that takes all
-    /// of it loses the time from when nothing is owed until it calls again. It follows the quota.
+    /// Sets the maximum number of bytes that one call moves; the burst bounds it too. The default is the
+    /// quota of 10 milliseconds, at least 1 KiB and at most half of the burst, and follows the quota. A stream
+    /// that takes the whole burst loses the time between the refill and its next call.
     ///
     /// Smaller chunks make streams take turns more often, and cost more calls.
     ///
@@ -132,7 +132,7 @@ impl<S, T: Weighted> Throttled<S, T> {
         self
     }
 
-    /// Charges what is read, and lets writes pass. It replaces an earlier
+    /// Charges reads only, and lets writes pass. It replaces an earlier
     /// [`writes_only`](Self::writes_only). The frames of a body are read, also those of a request that is
     /// sent.
     ///
@@ -156,7 +156,7 @@ impl<S, T: Weighted> Throttled<S, T> {
         self
     }
 
-    /// Charges what is written, and lets reads pass, among them all frames of bodies. It replaces an
+    /// Charges writes only, and lets reads pass, including all frames of bodies. It replaces an
     /// earlier [`reads_only`](Self::reads_only).
     #[must_use]
     pub fn writes_only(mut self) -> Self {
@@ -174,7 +174,7 @@ impl<S, T: Weighted> Throttled<S, T> {
         &self.inner
     }
 
-    /// Returns the inner stream. What is moved through it directly is not charged.
+    /// Returns the inner stream. Bytes that move through it directly are not charged.
     pub fn get_mut(&mut self) -> &mut S {
         &mut self.inner
     }
@@ -184,8 +184,8 @@ impl<S, T: Weighted> Throttled<S, T> {
         self.project().inner
     }
 
-    /// Returns the inner stream. A wait leaves the queue, and gives back what it was granted. What is
-    /// left of a large frame of a body is lost.
+    /// Returns the inner stream. A wait leaves the queue and gives back its grant. The rest
+    /// of a large frame of a body is lost.
     pub fn into_inner(self) -> S {
         self.inner
     }

@@ -1,7 +1,7 @@
 //! [`Charged`]: what was charged for bytes whose number is known before they move, or once they have.
 //!
 //! 1. A body waits for its first bytes, up to a burst, in the queue of the limiter. In the poll in which
-//!    it gets them it is charged the rest, which may overdraw the limiter, and goes on. So a body that is
+//!    it gets them it is charged the rest, which may overdraw the limiter, and continues. So a body that is
 //!    larger than the burst goes when a burst is available, and those behind it wait until it is paid off.
 //! 2. A place in that queue needs no poll to be served, and nothing else is held in the wait. So a
 //!    request that nobody polls holds up no other.

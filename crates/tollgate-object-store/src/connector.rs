@@ -132,7 +132,7 @@ where
     /// A body is [charged](tollgate_io) while it is read, for exactly what is read. It keeps its permit
     /// meanwhile. If the limiter is closed, open bodies fail, and so do new requests.
     ///
-    /// The timeout of the client goes on while a body is read. `object_store` sets one of 30 seconds for a
+    /// The timeout of the client includes the time in which a body is read. `object_store` sets one of 30 seconds for a
     /// whole response: at 1 MB/s it ends a body of more than 30 MB, and the store requests the rest as often
     /// as its `RetryConfig` allows. Set a longer one by `ClientOptions::with_timeout`.
     ///
@@ -147,7 +147,7 @@ where
     /// Limits the rate of requests to what the server accepts, as found from its refusals.
     ///
     /// A response with the status 429, 503 or 504 is a refusal, and `Retry-After` of the first two
-    /// pauses all requests. A request that is not answered says nothing about the rate.
+    /// pauses all requests. A request without an answer is ignored.
     ///
     /// The rate is one for all servers that the connector reaches. A refusal by a server of tokens, such
     /// as the instance metadata service, cuts and pauses the requests to the bucket as well. To keep them apart, give

@@ -102,7 +102,7 @@ impl<T> fmt::Debug for Service<T> {
 }
 
 /// The permit of an adaptive rate while its request is under way. A request that is dropped, or that
-/// the server did not answer, says nothing about the rate.
+/// the server did not answer, is ignored by the rate.
 struct InFlight(Option<RatePermit<Arc<AdaptiveRate>>>);
 
 impl InFlight {

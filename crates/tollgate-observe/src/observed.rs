@@ -36,7 +36,7 @@ use tollgate::{AcquireError, Clock, Tick, Waiting, forward};
 /// The reported [`Place`] is the call of [`acquire`](Self::acquire) or
 /// [`try_acquire`](Self::try_acquire). An entry through a trait, such as
 /// [`enter`](Throttle::enter), is reported with the call of [`new`](Self::new): compositions and
-/// adapters enter so, and their own code says nothing about the caller. A holder in a layer then
+/// adapters enter like this, and their own location does not identify the caller. A holder in a layer then
 /// points to the line that put the throttle there. In the closure of a layer over HTTP, an observer
 /// can be made [for each request](Observer#examples).
 ///

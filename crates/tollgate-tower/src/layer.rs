@@ -473,7 +473,7 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
     /// `true` for the head of its response, for example because it is a 503 of something behind
     /// the service; otherwise the time to the head is its latency. The permit is held to the end of the
     /// body all the same, so a client that reads slowly does not look like a slow service. A
-    /// request that is dropped before its head is there says nothing. Use this with every adaptive
+    /// request that is dropped before its head has arrived is ignored. Use this with every adaptive
     /// throttle: without it, the latency is the time until the permit is dropped, for whatever reason.
     ///
     /// A response of the layer itself is no such sample, and neither is one that is
@@ -522,7 +522,7 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
     /// held until the answer is there, which for a response is its head, and rejections are errors, as
     /// with [`errors`](Self::errors). What was set of responses is dropped.
     ///
-    /// A call that is dropped before it is answered says nothing, because nobody knows how long it would
+    /// A call that is dropped before it is answered is ignored, because nobody knows how long it would
     /// have taken. Put a timeout inside this layer, so that the closure gets its error.
     ///
     /// An [`AdaptiveRate`](tollgate::adaptive::AdaptiveRate) pauses later requests for as long as a refusal

@@ -1,8 +1,8 @@
-//! [`LimitedSink`]: a sink whose items are charged before they go on.
+//! [`LimitedSink`]: a sink whose items are charged before they are passed on.
 //!
-//! 1. At most one item is kept, the last that was sent. It goes on before the next one is taken, and
+//! 1. At most one item is kept, the last that was sent. It is passed on before the next one is taken, and
 //!    before the sink is flushed or closed.
-//! 2. An item is asked for when the inner sink is ready for it, and goes on in the poll that finds it
+//! 2. An item is asked for when the inner sink is ready for it, and is passed on in the poll that finds it
 //!    admitted and the inner sink ready. If the inner sink refuses it, the charge is given back.
 //! 3. What has gone on does not wait for the item that is kept: while the limiter makes that wait, the inner
 //!    sink is flushed.
@@ -26,7 +26,7 @@ pub trait LimitSinkExt<I>: Sink<I> + Sized {
     /// Charges `limiter` for each item before it goes to the sink. `cost` says how much: the bytes
     /// of a message, or 1 for a limit on items.
     ///
-    /// Items go on in the order in which they were sent. The last one is kept until the limiter
+    /// Items are passed on in the order in which they were sent. The last one is kept until the limiter
     /// admits it, and the inner sink is flushed meanwhile, so send and then [flush](Sink::poll_flush), as `SinkExt::send` of `futures` does.
     /// An item that costs more than the limiter gives at once waits for [that
     /// much](Weighted::max_units), and a rate limiter is charged for the rest as a debt, which the next
@@ -107,8 +107,8 @@ impl<S, I, T: Weighted, F> LimitedSink<S, I, T, F> {
         &self.sink
     }
 
-    /// Returns the inner sink. What is sent through it directly is not charged, and may overtake the
-    /// item that is kept.
+    /// Returns the inner sink. Items that are sent through it directly are not charged, and may
+    /// overtake the kept item.
     pub fn get_mut(&mut self) -> &mut S {
         &mut self.sink
     }

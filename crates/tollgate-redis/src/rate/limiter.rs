@@ -173,7 +173,7 @@ impl RateLimiter {
     /// use tollgate_redis::{Fallback, RateLimiter};
     ///
     /// # async fn example(store: tollgate_redis::Store) {
-    /// // Four processes: each goes on by a quarter while the server is away.
+    /// // Four processes: each continues with a quarter of the quota while the server is away.
     /// let calls = RateLimiter::new(&store, "calls", Quota::per_second(100).burst(20))
     ///     .fallback(Fallback::Local { share: 4 });
     /// # }

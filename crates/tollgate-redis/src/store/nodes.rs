@@ -83,7 +83,7 @@ impl Cluster {
     }
 }
 
-/// Returns the settings of the nodes at these addresses, of which there must be one.
+/// Returns the settings of the nodes at these addresses; at least one is required.
 fn infos<'a>(
     addresses: impl IntoIterator<Item = &'a str>,
 ) -> Result<Vec<ConnectionInfo>, StoreError> {
