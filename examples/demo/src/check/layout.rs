@@ -3,26 +3,12 @@
 
 use std::path::Path;
 
-use serde::Deserialize;
+use browser::{Chromium, Report};
 
-use super::Report;
-use super::browser::Chromium;
 use super::panels::{Found, look};
 
 /// CSS pixels: a telephone, a laptop, a large screen.
 const WIDTHS: [i64; 3] = [390, 1280, 1920];
-
-#[derive(Deserialize)]
-struct Sideways {
-    page: i64,
-    tables: Vec<String>,
-}
-
-#[derive(Deserialize)]
-struct Overlaps {
-    texts: usize,
-    found: Vec<String>,
-}
 
 pub(super) async fn check(browser: &Chromium, report: &mut Report) -> Result<(), String> {
     // Its answers stay on the page, so that they have to fit as well.
@@ -32,28 +18,10 @@ pub(super) async fn check(browser: &Chromium, report: &mut Report) -> Result<(),
         for view in ["five", "one"] {
             let () = browser.probe("view", &[view.into()]).await?;
             let () = browser.probe("wait", &[300.into()]).await?;
-            look_at(browser, report, &format!("{width} px, {view}")).await?;
+            browser::check_layout(browser, report, &format!("{width} px, {view}")).await?;
         }
     }
     browser.show(1280, false).await
-}
-
-async fn look_at(browser: &Chromium, report: &mut Report, what: &str) -> Result<(), String> {
-    let Sideways { page, tables } = browser.probe("sideways", &[]).await?;
-    let fits = match page <= 0 && tables.is_empty() {
-        true => Ok("nothing scrolls sideways".to_owned()),
-        false => Err(format!(
-            "the page is {page} px too wide; tables that scroll: {tables:?}"
-        )),
-    };
-    report.line(&format!("{what}, width"), fits);
-    let Overlaps { texts, found } = browser.probe("overlaps", &[]).await?;
-    let apart = match found.is_empty() {
-        true => Ok(format!("none of {texts} texts covers another or is cut")),
-        false => Err(found.join("; ")),
-    };
-    report.line(&format!("{what}, texts"), apart);
-    Ok(())
 }
 
 /// The button that calls `/api/hello` shows answers, refusals and the fields of the last one.

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Instant;
 
+use browser::{Chromium, Report};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::browser::Chromium;
-use super::{Report, load};
+use super::load;
 use crate::app::App;
 
 /// Milliseconds. The specification's limits: a slider's value is with the server, and shows.

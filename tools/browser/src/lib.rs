@@ -1,0 +1,65 @@
+//! Drives a headless browser for the checks of pages: of the demonstration, of the playground and of the
+//! pictures of the documentation. Each check prints one line for each thing it looks at.
+
+mod chromium;
+mod layout;
+
+use std::fmt;
+use std::io::{self, Write};
+
+use tokio::signal::ctrl_c;
+
+pub use self::chromium::Chromium;
+pub use self::layout::check_layout;
+
+/// What was found, printed as it is found.
+#[derive(Debug, Default)]
+pub struct Report {
+    passed: usize,
+    failed: usize,
+}
+
+impl Report {
+    /// Prints a line and counts it. Both results say what was measured.
+    pub fn line(&mut self, name: &str, result: Result<String, String>) {
+        match result {
+            Ok(measured) => {
+                self.passed += 1;
+                print(format_args!("pass  {name}: {measured}"));
+            }
+            Err(why) => {
+                self.failed += 1;
+                print(format_args!("FAIL  {name}: {why}"));
+            }
+        }
+    }
+
+    /// Prints how many passed and failed, and returns whether all passed.
+    pub fn end(self) -> bool {
+        let Self { passed, failed } = self;
+        print(format_args!("{passed} passed, {failed} failed"));
+        failed == 0
+    }
+}
+
+/// Prints a line. Unlike `println!`, it does not panic when a reader such as `head` has ended: the
+/// check goes on, and its exit code says the result.
+fn print(line: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stdout(), "{line}");
+}
+
+/// Waits for a signal to end, which must not leave the browser behind.
+#[cfg(unix)]
+pub async fn interrupted() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate()).expect("it is a signal to listen for");
+    tokio::select! {
+        _ = ctrl_c() => {}
+        _ = terminate.recv() => {}
+    }
+}
+
+#[cfg(not(unix))]
+pub async fn interrupted() {
+    let _ = ctrl_c().await;
+}

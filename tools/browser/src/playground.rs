@@ -1,0 +1,147 @@
+//! Whether the playground lives, opened from its file. Its clock runs with the frames of the browser, so
+//! each line has a limit of time.
+
+use std::path::Path;
+
+use browser::{Chromium, Report, check_layout};
+use serde::Deserialize;
+
+/// Milliseconds that anything may take.
+const WITHIN: u64 = 20_000;
+
+#[derive(Deserialize)]
+struct Cancelled {
+    before: Vec<u32>,
+    after: Vec<u32>,
+    focus: u32,
+}
+
+pub(crate) async fn check(
+    browser: &Chromium,
+    report: &mut Report,
+    path: &Path,
+    screenshots: Option<&Path>,
+) -> Result<(), String> {
+    let url = format!("file://{}", path.display());
+    browser.go_to(&url, include_str!("playground.js")).await?;
+    browser.show(1280, false).await?;
+    becomes(browser, report, "the clock runs", "time", 1.0, 1e9).await?;
+    algorithms(browser, report).await?;
+    queue(browser, report).await?;
+    adaptive(browser, report).await?;
+    for (panel, charts) in [("algorithms", 6), ("queue", 1), ("adaptive", 3)] {
+        let pixels: Vec<u64> = browser.probe("drawn", &[panel.into()]).await?;
+        let line = format!("pixels of each chart: {pixels:?}");
+        let all = pixels.len() == charts && pixels.iter().all(|&it| it > 100);
+        report.line(
+            &format!("panel {panel}"),
+            if all { Ok(line) } else { Err(line) },
+        );
+    }
+    for width in [390, 1280] {
+        for dark in [false, true] {
+            browser.show(width, dark).await?;
+            let scheme = if dark { "dark" } else { "light" };
+            check_layout(browser, report, &format!("{width} px, {scheme}")).await?;
+            if let Some(folder) = screenshots {
+                let file = folder.join(format!("playground-{width}-{scheme}.png"));
+                browser.screenshot(&file).await?;
+            }
+        }
+    }
+    let requests: Vec<String> = browser.probe("requests", &[]).await?;
+    let line = match requests.is_empty() {
+        true => Ok("none".to_owned()),
+        false => Err(requests.join("; ")),
+    };
+    report.line("requests", line);
+    Ok(())
+}
+
+/// Calls that come are admitted, up to the quota; then none come; then a burst does.
+async fn algorithms(browser: &Chromium, report: &mut Report) -> Result<(), String> {
+    for (name, calls, least, most) in [("60 calls/s", 60, 30, 50), ("no calls", 0, 0, 0)] {
+        slide(browser, "calls", calls).await?;
+        let within = [least.into(), most.into(), WITHIN.into()];
+        let admitted: Option<f64> = browser.probe("admitted", &within).await?;
+        let lanes: Vec<u32> = browser.probe("lanes", &["now".into()]).await?;
+        let line = format!("admitted in the last second: {lanes:?}");
+        report.line(name, admitted.map(|_| line.clone()).ok_or(line));
+    }
+    let () = browser.probe("click", &["burst".into()]).await?;
+    let admitted: Option<f64> = browser
+        .probe("admitted", &[8.into(), 40.into(), WITHIN.into()])
+        .await?;
+    let lanes: Vec<u32> = browser.probe("lanes", &["now".into()]).await?;
+    let line = format!("admitted in the last second: {lanes:?}");
+    report.line("burst", admitted.map(|_| line.clone()).ok_or(line));
+    slide(browser, "calls", 60).await
+}
+
+/// A waiter that is cancelled leaves, and a higher rate releases more.
+async fn queue(browser: &Chromium, report: &mut Report) -> Result<(), String> {
+    let () = browser.probe("click", &["refill".into()]).await?;
+    let Cancelled {
+        before,
+        after,
+        focus,
+    } = browser.probe("cancel", &[]).await?;
+    let mut expected = before.clone();
+    if expected.len() > 3 {
+        expected.remove(2);
+    }
+    let line = format!(
+        "{} waiters, then {}; the focus moves to waiter {focus}",
+        before.len(),
+        after.len()
+    );
+    let right =
+        after.len() + 1 == before.len() && after == expected && before.get(3) == Some(&focus);
+    report.line("cancelled waiter", if right { Ok(line) } else { Err(line) });
+    slide(browser, "rate", 20).await?;
+    becomes(browser, report, "rate of 20/s", "released", 18.0, 21.0).await?;
+    slide(browser, "rate", 4).await
+}
+
+/// The limit follows the number of workers.
+async fn adaptive(browser: &Chromium, report: &mut Report) -> Result<(), String> {
+    slide(browser, "speed", 10).await?;
+    // A worker answers 25 calls per second.
+    for (workers, limits) in [(40, (38.0, 80.0)), (4, (3.0, 9.0)), (20, (19.0, 40.0))] {
+        slide(browser, "workers", workers).await?;
+        let name = format!("{workers} workers");
+        becomes(browser, report, &name, "limit", limits.0, limits.1).await?;
+        let most = 25.0 * f64::from(workers);
+        let (least, most) = (0.85 * most, 1.15 * most);
+        becomes(browser, report, &name, "goodput", least, most).await?;
+    }
+    let best: f64 = browser.probe("number", &["best-limit".into()]).await?;
+    let line = format!("the best fixed limit of 20 workers is {best}");
+    let right = (20.0..=30.0).contains(&best);
+    report.line("best fixed limit", if right { Ok(line) } else { Err(line) });
+    slide(browser, "speed", 1).await
+}
+
+async fn slide(browser: &Chromium, id: &str, value: u32) -> Result<(), String> {
+    browser.probe("slide", &[id.into(), value.into()]).await
+}
+
+/// Reports whether a number of the page comes to lie between two others.
+async fn becomes(
+    browser: &Chromium,
+    report: &mut Report,
+    name: &str,
+    id: &str,
+    least: f64,
+    most: f64,
+) -> Result<(), String> {
+    let arguments = [id.into(), least.into(), most.into(), WITHIN.into()];
+    let after: Option<f64> = browser.probe("becomes", &arguments).await?;
+    let value: f64 = browser.probe("number", &[id.into()]).await?;
+    let line = match after {
+        Some(after) => Ok(format!("{id} is {value} after {after:.0} ms")),
+        None => Err(format!("{id} is {value} after {WITHIN} ms")),
+    };
+    report.line(name, line);
+    Ok(())
+}
