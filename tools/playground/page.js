@@ -3,6 +3,7 @@
 // number comes from the module. Texts are HTML elements, and charts are canvases without text.
 
 const LONGEST_FRAME = 100;  // milliseconds; a tab in the background does not catch up
+const PAST = 40000;  // milliseconds, as many as the longest chart shows
 const STEPS_PER_SECOND = 20;
 const TALLEST_BAR = 12;     // calls in a step; more do not make the bar higher
 const POINTS = 400;         // of the charts of the adaptive limit: 40 s
@@ -161,7 +162,7 @@ const fail = error => {
 };
 
 const start = world => {
-  let speed = 1, paused = matchMedia("(prefers-reduced-motion: reduce)").matches, before = performance.now(), owed = 0, time = 0;
+  let speed = 1, paused = matchMedia("(prefers-reduced-motion: reduce)").matches, before = performance.now(), owed = 0, time = PAST;
   const showPause = () => byId("pause").setAttribute("aria-pressed", paused);
   byId("pause").addEventListener("click", () => { paused = !paused; showPause(); });
   showPause();
@@ -175,6 +176,9 @@ const start = world => {
   const showWorkers = slider("workers", value => world.set_workers(value));
   byId("cycle").addEventListener("change", event => world.set_cycling(event.target.checked));
 
+  // The charts begin with a past, and the queue is full.
+  world.advance(PAST);
+  world.refill();
   const panels = [...buildLanes(world), ...buildQueue(world), ...buildCharts(world)];
   const advance = now => {
     if (!paused) owed += Math.min(Math.max(now - before, 0), LONGEST_FRAME) * speed;
