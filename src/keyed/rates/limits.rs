@@ -370,7 +370,6 @@ impl KeyLimit for RateLimiter {
     }
 
     fn state(rates: &Rates, held: Held<'_, Rates>) -> KeyState {
-        let overdraft = !rates.pattern.config.refuses_oversize();
         match held.slot.word(held.state) {
             Ok(word) => KeyState::Word(Reading {
                 rule: word.rule(),
@@ -378,7 +377,7 @@ impl KeyLimit for RateLimiter {
                 generation: word.generation,
                 now: rates.now(),
                 closed: held.closed,
-                overdraft,
+                most: rates.pattern.config.most(word.terms.params.burst()),
             }),
             Err(limiter) => KeyState::Limiter(limiter.clone()),
         }
