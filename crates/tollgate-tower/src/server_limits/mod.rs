@@ -171,4 +171,4 @@ impl Window {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
