@@ -23,6 +23,8 @@ pub struct Reading {
     pub(super) generation: u64,
     pub(super) now: Tick,
     pub(super) closed: bool,
+    /// The most that can be charged at once: the burst.
+    pub(super) limit: u64,
     /// The most that one call may ask for.
     pub(super) most: u64,
 }
@@ -30,7 +32,7 @@ pub struct Reading {
 impl Reading {
     /// Returns the decision that a call would get.
     pub(super) fn peek(&mut self, cost: u64) -> Decision {
-        let (limit, now) = (self.rule.capacity(), self.now);
+        let (limit, now) = (self.limit, self.now);
         let due = if self.closed || cost > self.most {
             Tick::from_nanos(u64::MAX)
         } else if cost == 0 {
@@ -64,6 +66,6 @@ impl Reading {
 
     /// Returns what adapters take at once, and the most that one call may ask for now.
     pub(super) fn chunk_and_max_units(&self) -> (u64, u64) {
-        (self.quota.chunk(self.rule.capacity()), self.most)
+        (self.quota.chunk(self.limit), self.most)
     }
 }
