@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::time::Tick;
+use crate::time::{Tick, wait_for};
 
 /// The state of a limiter as seen by one call, for the headers of a response. Returned by
 /// [`RateLimiter::decision`](crate::RateLimiter::decision) and [`peek`](crate::RateLimiter::peek).
@@ -70,6 +70,18 @@ impl Decision {
             remaining,
             retry_after,
             reset_after,
+            at,
+        }
+    }
+
+    /// Creates the decision at a tick: so much of the limit is in use, the call is due at `due`, and
+    /// nothing is in use any more at `reset`.
+    pub(crate) fn at(at: Tick, limit: u64, in_use: u64, due: Tick, reset: Tick) -> Self {
+        Self {
+            limit,
+            remaining: limit.saturating_sub(in_use),
+            retry_after: wait_for(due, at),
+            reset_after: wait_for(reset, at),
             at,
         }
     }

@@ -6,13 +6,12 @@
 //! admits less, never more.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use super::params::clamped;
 use super::promise::Promise;
 use super::quota_change::QuotaChange;
 use crate::decision::Decision;
-use crate::time::{Tick, wait_for};
+use crate::time::Tick;
 
 /// How one algorithm decides.
 pub(crate) trait Rule {
@@ -74,14 +73,7 @@ pub(crate) trait Rule {
     /// Returns the decision just after a charge.
     fn decision_after(&mut self, receipt: &Receipt) -> Decision {
         let (backlog, reset) = self.after(receipt);
-        let limit = self.capacity();
-        Decision {
-            limit,
-            remaining: limit.saturating_sub(backlog),
-            retry_after: Duration::ZERO,
-            reset_after: wait_for(reset, receipt.at),
-            at: receipt.at,
-        }
+        Decision::at(receipt.at, self.capacity(), backlog, Tick::default(), reset)
     }
 
     /// Returns the earliest tick for the charge of a late waiter, if at most `most` tokens are made

@@ -247,25 +247,14 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
 
     /// Takes a permit now, or is rejected, or returns the limiter that decides the call.
     fn enter(&self, cost: T::Cost, waits: bool) -> Result<Decided<T>, AcquireError> {
-        let contents = &self.map().contents;
-        self.decide(
+        let (map, key) = (self.map(), self.key());
+        let (contents, hash) = (&map.contents, map.hash(key));
+        let decided = map.with_entry(
+            key,
+            hash,
             |state, now| T::decide_absent(contents, state, cost, now),
             |held, now| T::decide(contents, held, cost, now, waits),
-        )
-    }
-
-    /// Decides by the entry of the key. A missing key is inserted, unless `absent` decides.
-    pub(super) fn decide(
-        &self,
-        absent: impl FnOnce(
-            &<T::Contents as Contents>::ShardState,
-            Tick,
-        ) -> Option<Result<Decided<T>, AcquireError>>,
-        then: impl FnOnce(Held<'_, T::Contents>, Tick) -> Result<Decided<T>, AcquireError>,
-    ) -> Result<Decided<T>, AcquireError> {
-        let (map, key) = (self.map(), self.key());
-        let hash = map.hash(key);
-        let decided = map.with_entry(key, hash, absent, then)??;
+        )??;
         if let Decided::ByLimiter(_) = decided {
             map.tidy(hash);
         }

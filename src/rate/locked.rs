@@ -45,7 +45,7 @@ use crate::panic::contain_panic;
 use crate::quota::Quota;
 use crate::snapshot::Snapshot;
 use crate::sync::{MutexGuard, SERVED_AT_ONCE};
-use crate::time::{Tick, wait_for};
+use crate::time::Tick;
 use crate::wait_queue::{WaiterId, WakeList};
 
 /// The most refunded units that are counted in one generation.
@@ -455,13 +455,8 @@ impl Locked<'_> {
             Ok(()) => self.due_of_next(cost),
             Err(_) => Tick::from_nanos(u64::MAX),
         };
-        Decision {
-            limit: self.rule.capacity(),
-            remaining: self.available(),
-            retry_after: wait_for(due, self.now),
-            reset_after: wait_for(self.reset(), self.now),
-            at: self.now,
-        }
+        let (limit, in_use) = (self.rule.capacity(), self.in_use());
+        Decision::at(self.now, limit, in_use, due, self.reset())
     }
 
     /// Returns when nothing is used any more, if no other call comes: never while something is held.

@@ -62,7 +62,7 @@ impl Config {
     }
 
     /// Returns the most that one call may ask for of a limiter with this capacity.
-    pub(super) fn most(&self, capacity: u64) -> u64 {
+    pub(crate) fn most(&self, capacity: u64) -> u64 {
         match self.oversize {
             Oversize::Refuse => capacity,
             Oversize::Overdraft => u64::MAX,

@@ -209,14 +209,11 @@ impl<'a> Fields<'a> {
         // An inner layer is for fewer requests, so its limit is the narrower one.
         let shown = self.shown.as_ref();
         if let Some(item) = shown.filter(|_| !to.contains_key(X_LIMIT)) {
-            let limit = item.quota.max(item.most);
-            to.insert(X_LIMIT, HeaderValue::from(limit.min(LARGEST)));
-            to.insert(X_REMAINING, HeaderValue::from(item.remaining.min(LARGEST)));
+            let number = |number: u64| HeaderValue::from(number.min(LARGEST));
+            to.insert(X_LIMIT, number(item.quota.max(item.most)));
+            to.insert(X_REMAINING, number(item.remaining));
             if let Some(reset) = item.reset {
-                to.insert(
-                    X_RESET,
-                    HeaderValue::from(whole_seconds(reset).min(LARGEST)),
-                );
+                to.insert(X_RESET, number(whole_seconds(reset)));
             }
         }
         if let Some(latest) = self.latest.map(whole_seconds) {

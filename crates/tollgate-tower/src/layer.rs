@@ -59,7 +59,7 @@ pub struct ThrottleLayer<T: Throttle, F = T, A = Responses<T>> {
     pub(super) timeout: Option<Duration>,
     /// `Some` if requests do not wait.
     pub(super) try_enter: Option<TryEnter<T>>,
-    pub(super) answers: Arc<A>,
+    pub(super) answers: A,
 }
 
 /// [`TryThrottle::try_enter`], as a value: the types of the layer and the service do not say whether the
@@ -196,12 +196,8 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
             choose,
             timeout: None,
             try_enter: None,
-            answers: Arc::new(Responses::new()),
+            answers: Responses::new(),
         }
-    }
-
-    fn responses(&mut self) -> &mut Responses<T> {
-        Arc::make_mut(&mut self.answers)
     }
 }
 
@@ -307,7 +303,7 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
     pub fn status(mut self, status: StatusCode) -> Self {
         let is_error = status.is_client_error() || status.is_server_error();
         assert!(is_error, "a rejection cannot have the status {status}");
-        self.responses().status = status;
+        self.answers.status = status;
         self
     }
 
@@ -366,7 +362,7 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
                 "the name {policy} is for limits without a policy"
             );
         }
-        let responses = self.responses();
+        let responses = &mut self.answers;
         responses.policies = policies;
         responses.inspect = Some(T::inspect);
         self
@@ -384,7 +380,7 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
     where
         T: Inspect,
     {
-        let responses = self.responses();
+        let responses = &mut self.answers;
         responses.headers = Some(headers);
         responses.inspect = Some(T::inspect);
         self
@@ -423,7 +419,7 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
     #[doc(alias = "error_handler")]
     #[doc(alias = "GovernorError")]
     pub fn answer(mut self, answer: Answer) -> Self {
-        self.responses().answer = answer;
+        self.answers.answer = answer;
         self
     }
 
@@ -465,7 +461,7 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
     /// # }
     /// ```
     pub fn refund_if(mut self, refund_if: impl Fn(&Parts) -> bool + Send + Sync + 'static) -> Self {
-        self.responses().refund_if = Some(Arc::new(refund_if));
+        self.answers.refund_if = Some(Arc::new(refund_if));
         self
     }
 
@@ -512,7 +508,7 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
         T: Adaptive,
     {
         let overloaded_if = Arc::new(overloaded_if);
-        self.responses().overloaded_if = Some((overloaded_if, T::learn));
+        self.answers.overloaded_if = Some((overloaded_if, T::learn));
         self
     }
 
@@ -607,7 +603,7 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
             choose: self.choose,
             timeout: self.timeout,
             try_enter: self.try_enter,
-            answers: Arc::new(Errors(classify)),
+            answers: Errors(classify),
         }
     }
 }

@@ -135,8 +135,6 @@ mod head;
 mod layer;
 mod policy;
 mod quoted;
-#[cfg(test)]
-mod random_fields;
 mod refusal;
 mod respond;
 mod retry_after;

@@ -144,7 +144,6 @@ enum Stage<S: Service<R>, T: Throttle, R> {
 enum Wait<T: Throttle> {
     Unbounded(#[pin] Waiting<T::Enter>),
     Bounded(#[pin] Waiting<Timeout<T::Enter>>),
-    Over,
 }
 
 #[pinned_drop]
@@ -181,18 +180,17 @@ where
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let (layer, mut stage) = (&**this.layer, this.stage);
-        let (throttle, answers) = (layer.choose.throttle(this.chosen), &*layer.answers);
-        if let StageProjection::Enters { mut wait, work } = stage.as_mut().project() {
-            let entered = match wait.as_mut().project() {
+        let (throttle, answers) = (layer.choose.throttle(this.chosen), &layer.answers);
+        if let StageProjection::Enters { wait, work } = stage.as_mut().project() {
+            let entered = match wait.project() {
                 WaitProjection::Unbounded(enter) => ready!(enter.poll(context)),
                 WaitProjection::Bounded(enter) => ready!(enter.poll(context)),
-                WaitProjection::Over => panic!("polled again after a panic"),
             };
-            // Drops the wait before anything else happens.
-            wait.set(Wait::Over);
             match entered {
                 Ok(permit) => {
                     let (mut inner, request) = work.take().expect("the request was not made yet");
+                    // Drops the wait before anything else happens.
+                    stage.set(Stage::Over);
                     let answer = inner.call(request);
                     let permit = Some(permit);
                     stage.set(Stage::Answered { answer, permit });

@@ -1,10 +1,10 @@
 //! The methods that only keys of rate limiters have.
 
 use std::hash::{BuildHasher, Hash};
+use std::sync::Arc;
 
 use super::super::key::Key;
-use super::super::kind::Decided;
-use super::super::shard::Contents;
+use super::super::shard::{Contents, Held};
 use super::reading::KeyState;
 use crate::decision::Decision;
 use crate::error::AcquireError;
@@ -30,16 +30,7 @@ impl<Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, RateLimiter, Q, S>
     ///
     /// The errors of [`acquire`](Self::acquire).
     pub fn reserve_many(&self, n: u64) -> Result<Waiting<Reservation>, AcquireError> {
-        let (map, key) = (self.map(), self.key());
-        let hash = map.hash(key);
-        let limiter = map.with_entry(
-            key,
-            hash,
-            |_, _| None,
-            |held, _| map.contents.limiter_of(held),
-        )?;
-        map.tidy(hash);
-        limiter.reserve_many(n)
+        self.limiter()?.reserve_many(n)
     }
 
     /// Charges `n` at once, whatever the backlog is. See [`RateLimiter::charge`].
@@ -49,21 +40,10 @@ impl<Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, RateLimiter, Q, S>
     /// [`TooManyKeys`](crate::ErrorKind::TooManyKeys) if there is no room for another key, and
     /// [`Closed`](crate::ErrorKind::Closed). Nothing is charged in either case.
     pub fn charge(&self, n: u64) -> Result<Charge, AcquireError> {
-        let rates = &self.map().contents;
-        let decided = self.decide(
-            |_, _| None,
-            |held, now| {
-                let word = held.slot.word(held.state).ok();
-                Ok(match word.and_then(|mut word| word.take(n, now).ok()) {
-                    Some(charge) => Decided::Admitted(charge),
-                    None => Decided::ByLimiter(rates.limiter_of(held)),
-                })
-            },
-        );
-        Ok(match decided? {
-            Decided::Admitted(charge) => charge,
-            Decided::ByLimiter(limiter) => limiter.charge(n),
-        })
+        match self.try_acquire_many(n) {
+            Ok(charge) => Ok(charge),
+            Err(_) => Ok(self.limiter()?.charge(n)),
+        }
     }
 
     /// Refunds a charge of this key. See [`RateLimiter::refund`].
@@ -153,6 +133,16 @@ impl<Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, RateLimiter, Q, S>
             KeyState::Word(reading) => reading.quota,
             KeyState::Limiter(limiter) => limiter.quota(),
         }
+    }
+
+    /// Returns the limiter of the key, and creates it if there is none.
+    fn limiter(&self) -> Result<Arc<RateLimiter>, AcquireError> {
+        let (map, key) = (self.map(), self.key());
+        let hash = map.hash(key);
+        let limiter_of = |held: Held<'_, _>, _| map.contents.limiter_of(held);
+        let limiter = map.with_entry(key, hash, |_, _| None, limiter_of)?;
+        map.tidy(hash);
+        Ok(limiter)
     }
 
     /// Refunds up to `cost` of a charge.

@@ -370,18 +370,20 @@ impl KeyLimit for RateLimiter {
     }
 
     fn state(rates: &Rates, held: Held<'_, Rates>) -> KeyState {
-        let overdraft = !rates.pattern.config.refuses_oversize();
-        match held.slot.word(held.state) {
-            Ok(word) => KeyState::Word(Reading {
-                rule: word.rule(),
-                quota: word.terms.quota,
-                generation: word.generation,
-                now: rates.now(),
-                closed: held.closed,
-                overdraft,
-            }),
-            Err(limiter) => KeyState::Limiter(limiter.clone()),
-        }
+        let word = match held.slot.word(held.state) {
+            Ok(word) => word,
+            Err(limiter) => return KeyState::Limiter(limiter.clone()),
+        };
+        let limit = word.terms.params.burst();
+        KeyState::Word(Reading {
+            rule: word.rule(),
+            quota: word.terms.quota,
+            generation: word.generation,
+            now: rates.now(),
+            closed: held.closed,
+            limit,
+            most: rates.pattern.config.most(limit),
+        })
     }
 
     fn status(state: KeyState) -> LimitStatus {

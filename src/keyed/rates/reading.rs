@@ -8,7 +8,7 @@ use crate::decision::Decision;
 use crate::quota::Quota;
 use crate::rate::{Charge, RateLimiter};
 use crate::snapshot::Snapshot;
-use crate::time::{Tick, wait_for};
+use crate::time::Tick;
 
 /// The state of a key.
 pub enum KeyState {
@@ -23,28 +23,24 @@ pub struct Reading {
     pub(super) generation: u64,
     pub(super) now: Tick,
     pub(super) closed: bool,
-    /// Whether calls above the burst are admitted.
-    pub(super) overdraft: bool,
+    /// The most that can be charged at once: the burst.
+    pub(super) limit: u64,
+    /// The most that one call may ask for.
+    pub(super) most: u64,
 }
 
 impl Reading {
     /// Returns the decision that a call would get.
     pub(super) fn peek(&mut self, cost: u64) -> Decision {
-        let (limit, now) = (self.rule.capacity(), self.now);
-        let due = if self.closed || (cost > limit && !self.overdraft) {
+        let (limit, now) = (self.limit, self.now);
+        let due = if self.closed || cost > self.most {
             Tick::from_nanos(u64::MAX)
         } else if cost == 0 {
             now
         } else {
             self.rule.due(0, cost)
         };
-        Decision {
-            limit,
-            remaining: limit.saturating_sub(self.rule.backlog(now)),
-            retry_after: wait_for(due, now),
-            reset_after: wait_for(self.rule.reset(), now),
-            at: now,
-        }
+        Decision::at(now, limit, self.rule.backlog(now), due, self.rule.reset())
     }
 
     /// Returns the decision just after a charge, or that of now if that is no longer known.
@@ -70,8 +66,6 @@ impl Reading {
 
     /// Returns what adapters take at once, and the most that one call may ask for now.
     pub(super) fn chunk_and_max_units(&self) -> (u64, u64) {
-        let burst = self.rule.capacity();
-        let most = if self.overdraft { u64::MAX } else { burst };
-        (self.quota.chunk(burst), most)
+        (self.quota.chunk(self.limit), self.most)
     }
 }

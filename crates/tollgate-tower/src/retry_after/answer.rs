@@ -51,7 +51,7 @@ mod tests {
     use http::header::{DATE, HeaderName, RETRY_AFTER};
 
     use super::*;
-    use crate::random_fields::{cases, numbers, value};
+    use crate::server_limits::tests::{cases, numbers, value};
 
     const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 

@@ -1,7 +1,6 @@
 //! The attempts at one request: what the service of tower and clients of other kinds share.
 
 use std::fmt;
-use std::time::Duration;
 
 use http::{HeaderMap, Method, StatusCode};
 
@@ -109,21 +108,13 @@ impl<B> Attempts<B> {
     /// See [`RetryAfterLayer::attempts`].
     pub fn answered(&self, status: StatusCode, headers: &HeaderMap) -> Option<Gate> {
         let layer = &self.layer;
-        let wait = asked_wait(status, headers, layer.any_status, layer.wall_clock)?;
-        let gate = self.block(wait);
-        (is_refusal(status, Some(wait)) && wait <= layer.max_wait).then_some(gate)
-    }
-
-    /// Blocks the gate of the origin within bounds and with the jitter, and pauses the limiter for as
-    /// long.
-    fn block(&self, wait: Duration) -> Gate {
-        let layer = &self.layer;
-        let wait = wait.min(layer.max_wait);
+        let asked = asked_wait(status, headers, layer.any_status, layer.wall_clock)?;
+        let wait = asked.min(layer.max_wait);
         let gate = layer.origins.block(&self.origin, wait, layer.jitter(wait));
         if let (Some(limiter), Err(blocked)) = (&layer.paused, gate.check()) {
             limiter.pause_for(blocked.retry_after().unwrap_or_default());
         }
-        gate
+        (is_refusal(status, Some(asked)) && asked <= layer.max_wait).then_some(gate)
     }
 }
 

@@ -401,7 +401,7 @@ impl<B> RetryAfterLayer<B> {
     ///
     /// See [the type](Self).
     pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
-        self.origins = Arc::new(Origins::new(self.origins.max(), clock.into()));
+        self.origins = Arc::new(Origins::new(self.origins.max, clock.into()));
         self
     }
 
@@ -505,7 +505,7 @@ impl<B> fmt::Debug for RetryAfterLayer<B> {
             .field("jitter_percent", &self.jitter_percent)
             .field("any_status", &self.any_status)
             .field("paused", &self.paused)
-            .field("max_origins", &self.origins.max())
+            .field("max_origins", &self.origins.max)
             .finish_non_exhaustive()
     }
 }

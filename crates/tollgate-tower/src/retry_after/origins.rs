@@ -28,7 +28,7 @@ pub(super) struct Origins {
     table: Mutex<Table>,
     /// The number of gates. It is written under the lock, and publishes nothing else.
     len: AtomicUsize,
-    max: usize,
+    pub(super) max: usize,
     pub(super) clock: Clock,
 }
 
@@ -53,11 +53,6 @@ impl Origins {
             clock,
         }
     }
-
-    pub(super) fn max(&self) -> usize {
-        self.max
-    }
-
     /// Returns the gate of an origin if it is blocked now.
     pub(super) fn blocked(&self, origin: &str) -> Option<Gate> {
         if self.len.load(Ordering::Relaxed) == 0 {

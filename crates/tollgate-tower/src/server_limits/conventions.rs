@@ -71,11 +71,10 @@ pub(super) fn add_to(
                 remaining,
                 reset_after,
             };
-            let of = match counted {
+            window.tighten(match counted {
                 Requests => &mut limits.requests,
                 Tokens => &mut limits.tokens,
-            };
-            *of = Some(of.map_or(window, |other| window.tighter(other)));
+            });
         }
     }
     limits

@@ -163,12 +163,14 @@ impl Window {
         self.reset_after.filter(|_| self.remaining == 0)
     }
 
-    /// Returns the one with less left.
-    fn tighter(self, other: Self) -> Self {
+    /// Replaces a window that has more left.
+    fn tighten(self, other: &mut Option<Self>) {
         let order = |window: &Self| (window.remaining, Reverse(window.reset_after));
-        std::cmp::min_by_key(self, other, order)
+        if other.is_none_or(|other| order(&self) < order(&other)) {
+            *other = Some(self);
+        }
     }
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,7 +1,7 @@
 //! `RateLimit` and `RateLimit-Policy` of draft-ietf-httpapi-ratelimit-headers-11: lists of structured
 //! fields (RFC 9651). Draft 07 has the same name for another list.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::time::Duration;
 
 use http::HeaderMap;
@@ -70,29 +70,25 @@ fn draft_07(line: &[u8]) -> Option<Window> {
 
 /// Returns the tightest limit of requests, and the tightest one of everything else.
 pub(super) fn windows(headers: &HeaderMap) -> (Option<Window>, Option<Window>) {
-    let policies = || items(headers, "ratelimit-policy");
-    let is_other = |policy: &Item<'_>| policy.unit.is_some_and(|unit| unit != b"\"requests\"");
-    let others = policies().filter(is_other).map(|policy| policy.name);
-    let others: HashSet<_> = others.collect();
-    let windows = items(headers, "ratelimit");
-    let windows = windows.filter_map(|limit| Some((limit.name, limit.window()?)));
-    let (others, requests) = windows.partition::<Vec<_>, _>(|(name, _)| others.contains(name));
-    let tightest = |windows: Vec<(_, Window)>| {
-        windows
-            .into_iter()
-            .reduce(|one, other| match one.1.tighter(other.1) == one.1 {
-                true => one,
-                false => other,
-            })
-    };
-    let others = tightest(others).map(|(_, window)| window);
-    let requests = tightest(requests).map(|(name, window)| {
-        let policy = policies().find(|policy| policy.name == name);
-        let limit = policy.and_then(|policy| integer(policy.quota?));
-        Window { limit, ..window }
-    });
+    let policies = items(headers, "ratelimit-policy").map(|policy| (policy.name, policy));
+    let policies: HashMap<_, _> = policies.collect();
+    let (mut requests, mut others) = (None, None);
+    for item in items(headers, "ratelimit") {
+        let Some(window) = item.window() else {
+            continue;
+        };
+        let policy = policies.get(item.name);
+        let unit = policy.and_then(|policy| policy.unit);
+        match unit.is_some_and(|unit| unit != b"\"requests\"") {
+            true => window.tighten(&mut others),
+            false => {
+                let limit = policy.and_then(|policy| integer(policy.quota?));
+                Window { limit, ..window }.tighten(&mut requests);
+            }
+        }
+    }
     let lines = headers.get_all("ratelimit").into_iter();
     let draft_07 = lines.filter_map(|line| draft_07(line.as_bytes()));
-    let requests = requests.into_iter().chain(draft_07);
-    (requests.reduce(Window::tighter), others)
+    draft_07.for_each(|window| window.tighten(&mut requests));
+    (requests, others)
 }

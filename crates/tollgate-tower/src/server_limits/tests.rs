@@ -5,7 +5,6 @@ use std::time::UNIX_EPOCH;
 use http::{HeaderName, HeaderValue};
 
 use super::*;
-use crate::random_fields::{cases, numbers, value};
 
 /// 2024-08-28T00:00:00Z.
 const NOW: u64 = 1_724_803_200;
@@ -325,6 +324,46 @@ const WORDS: [&str; 30] = [
     "2024-08-28", "00:01:00", "6m", "s", "ms", "d", "Wed, 28 Aug 2024 00:01:00 GMT", "\"", "a",
     "\"a\"", ";r=0", ";t=5", ";q=9", ";qu=", ", ", ";", "\\", "remaining=", "reset=",
 ];
+
+/// So many cases as the environment variable `HEADER_CASES` says, as in `scripts/nightly`.
+pub(crate) fn cases() -> u64 {
+    let cases = std::env::var("HEADER_CASES");
+    cases.map_or(20_000, |cases| cases.parse().expect("a number"))
+}
+
+/// Returns random numbers below a bound, from a fixed seed.
+pub(crate) fn numbers() -> impl FnMut(usize) -> usize {
+    let mut state = 7_u64;
+    move |bound| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        usize::try_from(state >> 33).expect("31 bits") % bound
+    }
+}
+
+/// Returns a value of fewer than `parts` parts: words that such values have, or any byte.
+pub(crate) fn value(
+    next: &mut impl FnMut(usize) -> usize,
+    words: &[&str],
+    parts: usize,
+) -> Vec<u8> {
+    let mut value = Vec::new();
+    for _ in 0..next(parts) {
+        if next(8) > 0 {
+            value.extend(words[next(words.len())].bytes());
+        } else {
+            // No control characters, which are no part of a value.
+            let byte = u8::try_from(next(256)).expect("a byte");
+            value.push(if byte < b' ' || byte == 0x7f {
+                b'7'
+            } else {
+                byte
+            });
+        }
+    }
+    value
+}
 
 #[test]
 fn of_random_fields_does_not_panic() {
