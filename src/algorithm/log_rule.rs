@@ -67,11 +67,11 @@ impl Rule for SlidingLog {
         self.is_ahead_of(clamped(now))
     }
 
-    fn change(&mut self, promise: &Promise, how: QuotaChange, now: Tick) -> bool {
+    fn change(&mut self, promise: &Promise, how: Option<QuotaChange>, now: Tick) -> bool {
         let quota = promise.batch;
         let changes = (self.len(), self.period()) != (quota.count(), quota.period_nanos());
         if changes {
-            let scales = how == QuotaChange::Proportional;
+            let scales = how == Some(QuotaChange::Proportional);
             self.change(quota, scales, clamped(now));
         }
         changes

@@ -139,7 +139,8 @@ impl Locked<'_> {
         let shared = self.shared;
         let mut state = self.seen.with(queue.rule.tat());
         let renewed = std::mem::take(&mut self.renewed);
-        if renewed || queue.rule.moves_params() {
+        // The parameters of a sliding window change with its tickets, and its word with both.
+        if renewed || queue.rule.first_ticket() != shared.params.first_ticket() {
             shared
                 .params
                 .store(&queue.rule, queue.quota, queue.generation);

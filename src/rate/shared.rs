@@ -268,16 +268,13 @@ impl Shared {
             return Decided::Otherwise;
         }
         match self.params.window(seen.tat()).try_charge(now, cost) {
-            Some(Ok(receipt)) => {
+            Some(Ok((word, receipt))) => {
                 let generation = self.params.generation();
                 let charge = Charge(Receipt {
                     generation,
                     ..receipt
                 });
-                match self
-                    .state
-                    .exchange(seen, Tat::from_units(seen.tat().end() + cost))
-                {
+                match self.state.exchange(seen, word) {
                     true => Decided::Charged(charge),
                     false => Decided::Lost,
                 }
