@@ -23,21 +23,7 @@ use super::params::{LAST_TICK, MAX_TAT, Params, clamped, tick_or_never};
 use super::promise::Promise;
 use super::quota_change::QuotaChange;
 use super::rule::{Receipt, Rule, earliest_of};
-use crate::quota::Quota;
 use crate::time::Tick;
-
-pub(super) const fn promise(quota: Quota) -> Result<Promise, &'static str> {
-    match Promise::whole_count(quota) {
-        Ok(_) if quota.count() > LARGEST_COUNT => {
-            Err("a sliding window has a count of at most 2^47")
-        }
-        Ok(promise) => Ok(promise.in_any_period(2 * quota.count() - 1)),
-        Err(reason) => Err(reason),
-    }
-}
-
-/// The largest count of a quota.
-const LARGEST_COUNT: u64 = 1 << 47;
 
 /// The largest count of a window.
 const MAX_COUNT: u64 = (1 << 48) - 1;
@@ -391,10 +377,13 @@ mod tests {
 
     use proptest::prelude::*;
 
+    use super::super::choice::Algorithm;
+    use super::super::promise::LARGEST_WINDOW;
     use super::*;
+    use crate::quota::Quota;
 
     fn quota(count: u64, period: u64) -> Promise {
-        promise(Quota::new(count, Duration::from_nanos(period))).unwrap()
+        Algorithm::SlidingWindow.promise(Quota::new(count, Duration::from_nanos(period)))
     }
 
     /// A state as the threads without the lock know it.
@@ -424,7 +413,7 @@ mod tests {
         let count = prop_oneof![
             1..20_u64,
             1..=1_u64 << 31,
-            LARGEST_COUNT - 1..=LARGEST_COUNT
+            LARGEST_WINDOW - 1..=LARGEST_WINDOW
         ];
         (count, prop_oneof![0..100_u64, 0..1_u64 << 50])
             .prop_map(|(count, more)| (count, count + more))

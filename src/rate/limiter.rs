@@ -262,7 +262,7 @@ impl RateLimiter {
     #[must_use]
     #[track_caller]
     pub const fn algorithm(self, algorithm: Algorithm) -> Self {
-        algorithm.check_or_panic(self.quota);
+        algorithm.promise(self.quota);
         let mut limiter = self.unused();
         limiter.config.algorithm = algorithm;
         limiter
