@@ -136,7 +136,6 @@ impl SharedParams {
     /// [`tick_at`](Self::tick_at) reads. The [word](AtomicState) has to prove that they belong together.
     #[inline(always)]
     pub(super) fn load(&self) -> Params {
-        let read = |param: &AtomicU64| param.load(Ordering::Relaxed);
         let mut params = Params {
             emission_interval: read(&self.emission_interval),
             burst_tolerance: read(&self.burst_tolerance),
@@ -157,7 +156,6 @@ impl SharedParams {
     /// Returns the sliding window of a word. Proved like [`load`](Self::load).
     #[inline(always)]
     pub(super) fn window(&self, word: Tat) -> SlidingWindow {
-        let read = |param: &AtomicU64| param.load(Ordering::Relaxed);
         let params = Params {
             burst_tolerance: read(&self.burst_tolerance),
             step: read(&self.step),
@@ -175,7 +173,6 @@ impl SharedParams {
         if params.is_even() {
             return tick_or_never(units);
         }
-        let read = |param: &AtomicU64| param.load(Ordering::Relaxed);
         let params = Params {
             lack: [read(&self.lack[0]), read(&self.lack[1])],
             stride: read(&self.stride),
@@ -186,24 +183,24 @@ impl SharedParams {
 
     #[inline(always)]
     pub(super) fn first_ticket(&self) -> u64 {
-        self.first_ticket.load(Ordering::Relaxed)
+        read(&self.first_ticket)
     }
 
     #[inline(always)]
     pub(super) fn generation(&self) -> u64 {
-        self.generation.load(Ordering::Relaxed)
+        read(&self.generation)
     }
 
     /// Returns whether there is no limit. A charge of the present epoch proves it: its maker has read
     /// these parameters, or later ones.
     #[inline]
     pub(super) fn is_unlimited(&self) -> bool {
-        self.emission_interval.load(Ordering::Relaxed) == 0
+        read(&self.emission_interval) == 0
     }
 
     /// Returns what adapters take at once. It is a number of its own, so nothing has to prove it.
     pub(super) fn chunk(&self) -> u64 {
-        self.chunk.load(Ordering::Relaxed)
+        read(&self.chunk)
     }
 
     /// Writes the parameters. Only valid while the word is locked, or before another thread has it.
@@ -212,7 +209,7 @@ impl SharedParams {
         fence(Ordering::Release);
         // Most are the same as before.
         let write = |param: &AtomicU64, value| {
-            if param.load(Ordering::Relaxed) != value {
+            if read(param) != value {
                 param.store(value, Ordering::Relaxed);
             }
         };
@@ -230,6 +227,12 @@ impl SharedParams {
         write(&self.start, params.start as u64);
         write(&self.chunk, quota.chunk(params.burst()));
     }
+}
+
+/// Reads a parameter. The [word](AtomicState) has to prove which one it is.
+#[inline(always)]
+fn read(param: &AtomicU64) -> u64 {
+    param.load(Ordering::Relaxed)
 }
 
 #[cfg(test)]
