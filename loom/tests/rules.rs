@@ -243,3 +243,20 @@ fn who_decides_late_does_not_count_in_the_wrong_window() {
         assert_eq!(limiter.snapshot().available, 0);
     });
 }
+
+/// The epoch is the same again after eight changes, and as much is charged: only the word tells them apart.
+#[test]
+fn a_decision_by_a_window_is_not_by_the_quota_of_eight_changes_ago() {
+    model_with(1, || {
+        let (limiter, _clock) = limiter(Algorithm::SlidingWindow, 9);
+        limiter.try_acquire().unwrap();
+        let other = in_thread(&limiter, |limiter| drop(limiter.try_acquire()));
+        for count in (1..9).rev() {
+            limiter.set_quota(Quota::per_second(count));
+        }
+        // Nothing is left of the last quota.
+        let used = limiter.snapshot().in_use;
+        other.join().unwrap();
+        assert_eq!(limiter.snapshot().in_use, used);
+    });
+}

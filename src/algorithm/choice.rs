@@ -4,9 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::promise::{Bound, NO_PARTS, Promise};
+use super::promise::NO_PARTS;
 use super::quota_change::QuotaChange;
-use super::{log_rule, sliding_window};
 use crate::quota::Quota;
 
 /// The rule by which a [`RateLimiter`](crate::RateLimiter) decides. See [which
@@ -173,9 +172,9 @@ impl Algorithm {
     /// );
     /// ```
     pub const fn check(self, quota: Quota) -> Result<(), AlgorithmError> {
-        match self.try_promise(quota) {
-            Ok(_) => Ok(()),
-            Err(reason) => Err(AlgorithmError {
+        match self.misfit(quota) {
+            None => Ok(()),
+            Some(reason) => Err(AlgorithmError {
                 reason,
                 quota: Some(quota),
             }),
@@ -239,11 +238,6 @@ impl Algorithm {
         self.promise(quota).most_in(nanos as u64)
     }
 
-    #[track_caller]
-    pub(crate) const fn check_or_panic(self, quota: Quota) {
-        self.promise(quota);
-    }
-
     /// Returns whether it counts by windows, each of which begins with nothing.
     pub(crate) const fn has_windows(self) -> bool {
         matches!(self, Self::FixedWindow)
@@ -255,30 +249,6 @@ impl Algorithm {
         match self {
             Self::Gcra => QuotaChange::Proportional,
             _ => QuotaChange::KeepSpent,
-        }
-    }
-
-    /// Returns what it makes of a quota.
-    #[track_caller]
-    pub(crate) const fn promise(self, quota: Quota) -> Promise {
-        match self.try_promise(quota) {
-            Ok(promise) => promise,
-            Err(reason) => panic!("{}", reason),
-        }
-    }
-
-    /// Returns what it makes of a quota, or why the quota does not fit.
-    const fn try_promise(self, quota: Quota) -> Result<Promise, &'static str> {
-        match self {
-            Self::Gcra => Ok(Promise {
-                batch: quota,
-                bound: Bound::Even,
-            }),
-            Self::TokenBucket => Promise::token_bucket(quota),
-            Self::FixedWindow => Promise::whole_count(quota),
-            Self::SlidingWindow => sliding_window::promise(quota),
-            Self::SlidingLog => log_rule::promise(quota),
-            Self::SubInterval { parts } => Promise::sub_interval(quota, parts),
         }
     }
 

@@ -234,7 +234,7 @@ impl Rule for Gcra {
         self.tat.backlog_at(self.params.units_at(now)) > self.params.burst_tolerance
     }
 
-    fn change(&mut self, promise: &Promise, how: QuotaChange, now: Tick) -> bool {
+    fn change(&mut self, promise: &Promise, how: Option<QuotaChange>, now: Tick) -> bool {
         let (params, old) = (promise.params(), self.params);
         // A step that has begun continues: the backlog that is carried over counts for all of it.
         // The time between the beginnings of two steps is never less than a step before or after
@@ -248,7 +248,10 @@ impl Rule for Gcra {
             return false;
         }
         self.params = params.starting(begun);
-        self.tat = self.tat.carry(how, &old, &self.params, now);
+        self.tat = match how {
+            Some(how) => self.tat.carry(how, &old, &self.params, now),
+            None => Tat::from_units(self.params.units_at(now)),
+        };
         true
     }
 

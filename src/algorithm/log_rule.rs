@@ -6,19 +6,7 @@ use super::promise::Promise;
 use super::quota_change::QuotaChange;
 use super::rule::{Receipt, Rule, earliest_of};
 use super::sliding_log::SlidingLog;
-use crate::quota::Quota;
 use crate::time::Tick;
-
-/// The largest count.
-const LONGEST_LOG: u64 = 1 << 28;
-
-pub(super) const fn promise(quota: Quota) -> Result<Promise, &'static str> {
-    match Promise::whole_count(quota) {
-        Ok(_) if quota.count() > LONGEST_LOG => Err("a log holds at most 2^28"),
-        Ok(promise) => Ok(promise.in_any_period(quota.count())),
-        Err(reason) => Err(reason),
-    }
-}
 
 impl Rule for SlidingLog {
     fn capacity(&self) -> u64 {
@@ -67,11 +55,11 @@ impl Rule for SlidingLog {
         self.is_ahead_of(clamped(now))
     }
 
-    fn change(&mut self, promise: &Promise, how: QuotaChange, now: Tick) -> bool {
+    fn change(&mut self, promise: &Promise, how: Option<QuotaChange>, now: Tick) -> bool {
         let quota = promise.batch;
         let changes = (self.len(), self.period()) != (quota.count(), quota.period_nanos());
         if changes {
-            let scales = how == QuotaChange::Proportional;
+            let scales = how == Some(QuotaChange::Proportional);
             self.change(quota, scales, clamped(now));
         }
         changes

@@ -1,16 +1,22 @@
 //! [`Promise`]: what an algorithm makes of a quota, and the bound that it keeps.
 //!
 //! The algorithms that decide by a word have nothing else of their own:
-//! [`Gcra`](super::gcra::Gcra) decides by the parameters of their promise. So their promises are here;
-//! those of the others are in their files.
+//! [`Gcra`](super::gcra::Gcra) decides by the parameters of their promise.
 
 use std::time::Duration;
 
+use super::choice::Algorithm;
 use super::params::Params;
 use crate::quota::Quota;
 
 /// The longest period, in nanoseconds.
 const LONGEST_PERIOD: u64 = 1 << 58;
+
+/// The largest count of a sliding window.
+pub(super) const LARGEST_WINDOW: u64 = 1 << 47;
+
+/// The largest count of a log.
+const LONGEST_LOG: u64 = 1 << 28;
 
 /// Why there are no sub-intervals of 0 parts, whatever the quota.
 pub(super) const NO_PARTS: &str = "a period cannot be cut into 0 parts";
@@ -34,73 +40,68 @@ pub(super) enum Bound {
     Period(u64),
 }
 
-impl Promise {
-    /// Promises what the token bucket does: a batch at each multiple of the period. The error says why
-    /// the quota does not fit, as everywhere here.
-    pub(super) const fn token_bucket(quota: Quota) -> Result<Self, &'static str> {
+impl Algorithm {
+    /// Returns why the quota does not fit, if it does not.
+    pub(super) const fn misfit(self, quota: Quota) -> Option<&'static str> {
+        if matches!(self, Self::Gcra) {
+            return None;
+        }
         let (count, burst) = (quota.count(), quota.max_burst());
-        match Self::batches(quota) {
-            Ok(_) if burst == 1 => Self::batches(quota.burst(count)),
-            // Tokens without room in the bucket are lost.
-            Ok(_) if burst < count => Self::batches(Quota::new(burst, quota.period()).burst(burst)),
-            promise => promise,
-        }
-    }
-
-    /// Promises what sub-intervals do: a window for each of `k` parts of the period, with `⌊N/(k+1)⌋` in
-    /// each, so that any period, which touches at most `k + 1` of them, has at most `N`.
-    pub(super) const fn sub_interval(quota: Quota, parts: u32) -> Result<Self, &'static str> {
-        let (count, parts) = (quota.count(), parts as u64);
-        match Self::whole_count(quota) {
-            Ok(_) if parts == 0 => Err(NO_PARTS),
-            Ok(_) if parts >= count => {
-                Err("a period in parts needs a count that is larger than the number of parts")
+        let is_whole = burst == 1 || burst == count;
+        Some(match self {
+            _ if quota.is_unlimited() => "batches, windows and logs cannot be unlimited",
+            _ if quota.period_nanos() > LONGEST_PERIOD => {
+                "batches, windows and logs have a period of at most 2^58 ns"
             }
-            Ok(_) => {
-                let part = Duration::from_nanos(quota.period_nanos().div_ceil(parts));
-                let each = count / (parts + 1);
-                Self::batches(Quota::new(each, part).burst(each))
+            _ if count > quota.period_nanos() => {
+                "batches, windows and logs have at most one per nanosecond"
             }
-            Err(reason) => Err(reason),
-        }
-    }
-
-    /// Promises whole batches.
-    const fn batches(batch: Quota) -> Result<Self, &'static str> {
-        if batch.is_unlimited() {
-            return Err("batches, windows and logs cannot be unlimited");
-        }
-        if batch.period_nanos() > LONGEST_PERIOD {
-            return Err("batches, windows and logs have a period of at most 2^58 ns");
-        }
-        if batch.count() > batch.period_nanos() {
-            return Err("batches, windows and logs have at most one per nanosecond");
-        }
-        Ok(Self {
-            batch,
-            bound: Bound::Batches,
+            Self::TokenBucket => return None,
+            _ if !is_whole => "a window or a log allows its whole count at once",
+            Self::SlidingWindow if count > LARGEST_WINDOW => {
+                "a sliding window has a count of at most 2^47"
+            }
+            Self::SlidingLog if count > LONGEST_LOG => "a log holds at most 2^28",
+            Self::SubInterval { parts: 0 } => NO_PARTS,
+            Self::SubInterval { parts } if parts as u64 >= count => {
+                "a period in parts needs a count that is larger than the number of parts"
+            }
+            _ => return None,
         })
     }
 
-    /// Promises what windows and logs do: the whole count of each period at once.
-    pub(super) const fn whole_count(quota: Quota) -> Result<Self, &'static str> {
-        match Self::batches(quota) {
-            Ok(_) if quota.max_burst() != 1 && quota.max_burst() != quota.count() => {
-                Err("a window or a log allows its whole count at once")
+    /// Returns what it makes of a quota.
+    #[track_caller]
+    pub(crate) const fn promise(self, quota: Quota) -> Promise {
+        if let Some(reason) = self.misfit(quota) {
+            panic!("{}", reason);
+        }
+        let (count, burst) = (quota.count(), quota.max_burst());
+        let (batch, bound) = match self {
+            Self::Gcra => (quota, Bound::Even),
+            Self::TokenBucket if burst == 1 => (quota.burst(count), Bound::Batches),
+            // Tokens without room in the bucket are lost.
+            Self::TokenBucket if burst < count => {
+                let batch = Quota::new(burst, quota.period());
+                (batch.burst(burst), Bound::Batches)
             }
-            Ok(_) => Self::batches(quota.burst(quota.count())),
-            Err(reason) => Err(reason),
-        }
+            Self::TokenBucket => (quota, Bound::Batches),
+            Self::FixedWindow => (quota.burst(count), Bound::Batches),
+            Self::SlidingWindow => (quota.burst(count), Bound::Period(2 * count - 1)),
+            Self::SlidingLog => (quota.burst(count), Bound::Period(count)),
+            // A window for each part: any period touches at most one more than there are parts.
+            Self::SubInterval { parts } => {
+                let part = quota.period_nanos().div_ceil(parts as u64);
+                let each = count / (parts as u64 + 1);
+                let batch = Quota::new(each, Duration::from_nanos(part));
+                (batch.burst(each), Bound::Batches)
+            }
+        };
+        Promise { batch, bound }
     }
+}
 
-    /// Promises at most `most` in any period instead.
-    pub(super) const fn in_any_period(self, most: u64) -> Self {
-        Self {
-            bound: Bound::Period(most),
-            ..self
-        }
-    }
-
+impl Promise {
     /// Returns the parameters of a rule whose whole state is a word.
     pub(crate) const fn params(&self) -> Params {
         let (count, period) = (self.batch.count(), self.batch.period_nanos());

@@ -83,8 +83,9 @@ pub(crate) trait Rule {
     /// Returns whether the clock seems to have been set back.
     fn is_ahead_of(&self, now: Tick) -> bool;
 
-    /// Changes the quota, and returns `false` if it means the same as before.
-    fn change(&mut self, promise: &Promise, how: QuotaChange, now: Tick) -> bool;
+    /// Changes the quota, and returns `false` if it means the same as before. Without a `how`, nothing that
+    /// was spent is carried over, unless the rule keeps each charge at its tick.
+    fn change(&mut self, promise: &Promise, how: Option<QuotaChange>, now: Tick) -> bool;
 
     /// Returns how what others have charged counts that a server has told, which says that its present window
     /// ends at `end`. If the steps of this rule are `windows`, they end with those of the server from now on:

@@ -39,7 +39,7 @@ impl RuleState {
     pub(crate) fn is_in_word(&self) -> bool {
         match self {
             Self::Gcra(gcra) => !gcra.params.is_dense(),
-            Self::SlidingWindow(window) => window.is_in_word(),
+            Self::SlidingWindow(_) => true,
             Self::SlidingLog(_) => false,
         }
     }
@@ -49,7 +49,7 @@ impl RuleState {
         match self {
             Self::Gcra(gcra) => gcra.tat = tat,
             Self::SlidingLog(log) => log.lock(),
-            Self::SlidingWindow(window) => window.lock(tat),
+            Self::SlidingWindow(window) => *window = window.with(tat),
         }
     }
 
@@ -97,11 +97,6 @@ impl RuleState {
             Self::SlidingWindow(window) => Forecast::Copy(Self::SlidingWindow(*window)),
             Self::SlidingLog(log) => Forecast::OfLog(log.forecast()),
         }
-    }
-
-    /// Returns whether a charge under the lock may change parameters: then it changes the word too.
-    pub(crate) fn moves_params(&self) -> bool {
-        matches!(self, Self::SlidingWindow(_))
     }
 
     /// Returns the ticket from which those of decisions without the lock count: for a backlog, the

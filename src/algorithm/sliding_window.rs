@@ -12,40 +12,21 @@
 //! 3. A forced charge may make `count` more than `most`. The excess belongs to the windows after
 //!    this one.
 //! 4. A `now` before the beginning of the window counts as that beginning, and so admits less.
-//! 5. If the limit is below 2^30, decisions without the lock count in a [word](SlidingWindow::word): while a
-//!    window lasts, a charge changes nothing but `count`. The rest is [parameters](SlidingWindow::params),
-//!    which only the holder of the lock changes, who also begins the next window. The word has the number
-//!    of the window, so an exchange that was prepared in an earlier one fails.
+//! 5. Decisions without the lock count in a [word](SlidingWindow::word): while a window lasts, a charge
+//!    changes nothing but `count`. The rest is [parameters](SlidingWindow::params), which only the holder of
+//!    the lock changes, who also begins the next window.
+//! 6. The word is the ticket of the newest charge, and every other change takes a ticket as well. So the word
+//!    only grows, and stands for one state: an exchange that was prepared in an earlier one fails.
 
 use super::gcra::Tat;
-use super::params::{LAST_TICK, Params, clamped, tick_or_never};
+use super::params::{LAST_TICK, MAX_TAT, Params, clamped, tick_or_never};
 use super::promise::Promise;
 use super::quota_change::QuotaChange;
 use super::rule::{Receipt, Rule, earliest_of};
-use crate::quota::Quota;
 use crate::time::Tick;
-
-pub(super) const fn promise(quota: Quota) -> Result<Promise, &'static str> {
-    match Promise::whole_count(quota) {
-        Ok(_) if quota.count() > LARGEST_COUNT => {
-            Err("a sliding window has a count of at most 2^47")
-        }
-        Ok(promise) => Ok(promise.in_any_period(2 * quota.count() - 1)),
-        Err(reason) => Err(reason),
-    }
-}
-
-/// The largest count of a quota.
-const LARGEST_COUNT: u64 = 1 << 47;
 
 /// The largest count of a window.
 const MAX_COUNT: u64 = (1 << 48) - 1;
-
-/// The bits of a word for the count, and for the number of the window.
-const COUNT_BITS: u32 = 30;
-
-/// The largest count in a word.
-const MAX_IN_WORD: u64 = (1 << COUNT_BITS) - 1;
 
 /// The admitted calls, by windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +40,7 @@ pub(crate) struct SlidingWindow {
     previous: u64,
     /// Admitted in this window.
     count: u64,
-    /// The ticket of a charge of 0 in this window: those of all windows only grow.
+    /// The ticket of a charge of 0 since anything but the count was changed.
     ticket: u64,
 }
 
@@ -75,23 +56,24 @@ impl SlidingWindow {
         }
     }
 
-    /// Returns whether decisions without the lock may count in the word.
-    pub(crate) fn is_in_word(&self) -> bool {
-        self.most.max(self.count) <= MAX_IN_WORD
-    }
-
-    /// Returns the word, if the state [is in one](Self::is_in_word): the lowest bits of the number of the
-    /// window, and the count.
+    /// Returns the word: the last 60 bits of the ticket of the newest charge.
+    #[inline(always)]
     pub(crate) fn word(&self) -> Tat {
-        let number = (self.start / self.period) & MAX_IN_WORD;
-        Tat::from_units((number << COUNT_BITS) | self.count)
+        Tat::from_units(self.ticket.wrapping_add(self.count) & MAX_TAT)
     }
 
-    /// Takes over the count, as decisions without the lock have left it.
-    pub(crate) fn lock(&mut self, word: Tat) {
-        if self.is_in_word() {
-            self.count = word.end() & MAX_IN_WORD;
-        }
+    /// Returns the state with this word.
+    #[inline(always)]
+    pub(crate) fn with(self, word: Tat) -> Self {
+        let count = word.end().wrapping_sub(self.ticket) & MAX_TAT;
+        Self { count, ..self }
+    }
+
+    /// Returns the state at a tick, perhaps in a later window, for a change of more than the count.
+    fn changing(self, now: u64) -> Self {
+        let this = self.at(now);
+        let ticket = this.ticket.wrapping_add(1);
+        Self { ticket, ..this }
     }
 
     /// Returns all but the word, as [parameters](Self::of_word). Nothing counts in steps.
@@ -117,33 +99,43 @@ impl SlidingWindow {
             period: params.stride,
             start: params.start as u64,
             previous: params.step,
-            count: word.end() & MAX_IN_WORD,
+            count: 0,
             ticket,
         }
+        .with(word)
     }
 
-    /// Returns the receipt of a charge that adds `cost` to the word, or the tick at which it is due if that is
-    /// later. `None` is for the holder of the lock: in another window, or a cost that is never due.
+    /// Returns the word after a charge and its receipt, or the tick at which it is due if that is later. `None` is for the holder of the lock: in another window, or a cost that is never due.
     #[inline(always)]
-    pub(crate) fn try_charge(&self, now: Tick, cost: u64) -> Option<Result<Receipt, Tick>> {
-        let elapsed = clamped(now).wrapping_sub(self.start);
-        if cost == 0 || cost > self.most {
+    pub(crate) fn try_charge(
+        mut self,
+        now: Tick,
+        cost: u64,
+    ) -> Option<Result<(Tat, Receipt), Tick>> {
+        let nanos = clamped(now);
+        // Not if the clock was set back.
+        if cost == 0 || cost > self.most || nanos < self.start {
             return None;
         }
         let due = self.first(cost);
-        if due > clamped(now) {
-            // The clock was not set back, and the time comes.
-            let is_ordinary = elapsed <= LAST_TICK && due <= LAST_TICK;
-            return is_ordinary.then(|| Err(Tick::from_nanos(due)));
+        if due > nanos {
+            return (due <= LAST_TICK).then_some(Err(Tick::from_nanos(due)));
         }
-        (elapsed < self.period).then(|| {
-            Ok(Receipt {
-                ticket: self.ticket.wrapping_add(self.count + cost),
-                cost,
-                at: now,
-                ..Receipt::default()
-            })
+        (nanos - self.start < self.period).then(|| {
+            self.count += cost;
+            Ok((self.word(), self.receipt(now, cost)))
         })
+    }
+
+    /// Returns the receipt of the newest charge.
+    #[inline(always)]
+    fn receipt(&self, at: Tick, cost: u64) -> Receipt {
+        Receipt {
+            ticket: self.ticket.wrapping_add(self.count),
+            cost,
+            at,
+            ..Receipt::default()
+        }
     }
 
     /// Returns the state at a tick, perhaps in a later window.
@@ -161,7 +153,8 @@ impl SlidingWindow {
             start: self.start + passed * self.period,
             previous: before.min(self.most),
             count,
-            ticket: self.ticket.wrapping_add(self.count - count),
+            // One more than that of the newest charge.
+            ticket: self.ticket.wrapping_add(self.count - count + 1),
             ..self
         }
     }
@@ -285,17 +278,12 @@ impl Rule for SlidingWindow {
         *self = self.at(clamped(at));
         let fitted = cost.min(MAX_COUNT.saturating_sub(self.count));
         self.count += fitted;
-        Receipt {
-            ticket: self.ticket.wrapping_add(self.count),
-            cost: fitted,
-            // The window may begin later, at the end of a pause. A refund finds it by this tick.
-            at: at.max(Tick::from_nanos(self.start)),
-            ..Receipt::default()
-        }
+        // The window may begin later, at the end of a pause. A refund finds it by this tick.
+        self.receipt(at.max(Tick::from_nanos(self.start)), fitted)
     }
 
     fn give_back(&mut self, receipt: &Receipt, cost: u64, now: Tick) -> u64 {
-        *self = self.at(clamped(now));
+        *self = self.changing(clamped(now));
         let at = receipt.at.as_nanos();
         if at >= self.start {
             let given = cost.min(self.count);
@@ -317,7 +305,7 @@ impl Rule for SlidingWindow {
     }
 
     fn charge_as_of(&mut self, hold: &Receipt, cost: u64, now: Tick) {
-        *self = self.at(clamped(now));
+        *self = self.changing(clamped(now));
         let at = clamped(hold.at);
         let cost = cost.min(MAX_COUNT.saturating_sub(self.count));
         if at >= self.start {
@@ -346,13 +334,14 @@ impl Rule for SlidingWindow {
     }
 
     /// Keeps the part of what was spent that belongs to the previous window, which goes on to fade.
-    fn change(&mut self, promise: &Promise, how: QuotaChange, now: Tick) -> bool {
+    fn change(&mut self, promise: &Promise, how: Option<QuotaChange>, now: Tick) -> bool {
         let (new, now) = (Self::new(promise), clamped(now));
         if (new.most, new.period) == (self.most, self.period) {
             return false;
         }
-        let (this, used) = (self.at(now), self.used(now));
-        let owed = how.kept(used, self.most, new.most).min(MAX_COUNT);
+        let (this, used) = (self.changing(now), self.used(now));
+        let owed = how.map_or(0, |how| how.kept(used, self.most, new.most));
+        let owed = owed.min(MAX_COUNT);
         let scaled = |part: u64, of: u64, by: u64| {
             let scaled = u128::from(part) * u128::from(by) / u128::from(of);
             u64::try_from(scaled).unwrap_or(u64::MAX)
@@ -369,14 +358,16 @@ impl Rule for SlidingWindow {
         *self = Self {
             start,
             previous,
+            ticket: this.ticket.wrapping_add(this.count),
             ..new
         };
         self.count = owed.saturating_sub(self.used(now));
         true
     }
 
+    /// Counts tickets from the word, which goes on to grow.
     fn forget_receipts(&mut self) {
-        self.ticket = 0;
+        self.ticket &= MAX_TAT;
     }
 }
 
@@ -386,14 +377,17 @@ mod tests {
 
     use proptest::prelude::*;
 
+    use super::super::choice::Algorithm;
+    use super::super::promise::LARGEST_WINDOW;
     use super::*;
+    use crate::quota::Quota;
 
     fn quota(count: u64, period: u64) -> Promise {
-        promise(Quota::new(count, Duration::from_nanos(period))).unwrap()
+        Algorithm::SlidingWindow.promise(Quota::new(count, Duration::from_nanos(period)))
     }
 
     /// A state as the threads without the lock know it.
-    #[derive(Clone, Copy)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     struct Published {
         params: Params,
         ticket: u64,
@@ -414,12 +408,12 @@ mod tests {
         }
     }
 
-    /// Limits around the largest in a word, in periods up to where the product needs 80 bits.
+    /// Limits up to the largest, in periods up to where the product needs 98 bits.
     fn limit() -> impl Strategy<Value = (u64, u64)> {
         let count = prop_oneof![
             1..20_u64,
             1..=1_u64 << 31,
-            MAX_IN_WORD - 1..=MAX_IN_WORD + 1
+            LARGEST_WINDOW - 1..=LARGEST_WINDOW
         ];
         (count, prop_oneof![0..100_u64, 0..1_u64 << 50])
             .prop_map(|(count, more)| (count, count + more))
@@ -429,7 +423,8 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(2048))]
 
         /// Decisions without the lock are those of the rule with it, and leave the same state: also at a
-        /// clock that was set back, and between forced charges, refunds, holds and changes of the quota.
+        /// clock that was set back, and between forced charges, refunds, holds and changes of the quota. A word
+        /// stands for one state.
         #[test]
         fn try_charge_decides_as_the_rule_does(
             limit in limit(),
@@ -438,6 +433,7 @@ mod tests {
         ) {
             let mut rule = SlidingWindow::new(&quota(limit.0, limit.1));
             let (mut now, mut receipts, mut quotas) = (0_u64, Vec::new(), [other, limit]);
+            let mut earlier = Vec::new();
             for (what, time, cost) in steps {
                 let part = |of: u64, by: u64| (u128::from(of) * u128::from(by) / 1_000_000) as u64;
                 now = match what {
@@ -457,18 +453,19 @@ mod tests {
                     }
                     4 => {
                         quotas.swap(0, 1);
-                        rule.change(&quota(quotas[0].0, quotas[0].1), QuotaChange::KeepSpent, tick);
+                        rule.change(&quota(quotas[0].0, quotas[0].1), Some(QuotaChange::KeepSpent), tick);
+                        rule.forget_receipts();
                         receipts.clear();
                     }
-                    _ if rule.is_in_word() => {
+                    _ => {
                         let mut published = Published::by(&rule);
                         prop_assert_eq!(published.state(), rule);
                         let due = rule.due(0, cost);
                         match published.state().try_charge(tick, cost) {
-                            Some(Ok(receipt)) => {
+                            Some(Ok((word, receipt))) => {
                                 prop_assert!(due <= tick);
                                 prop_assert_eq!(receipt, rule.charge(tick, cost));
-                                published.word = Tat::from_units(published.word.end() + cost);
+                                published.word = word;
                                 prop_assert_eq!(published.state(), rule);
                                 prop_assert_eq!(published.word, rule.word());
                                 receipts.push(receipt);
@@ -478,26 +475,31 @@ mod tests {
                             None if due <= tick => {
                                 let before = rule.word();
                                 receipts.push(rule.charge(tick, cost));
-                                prop_assert!(!rule.is_in_word() || rule.word() != before);
+                                prop_assert!(rule.word() != before);
                             }
                             None => prop_assert!(now < rule.start || due.is_never()),
                         }
                     }
-                    _ => {}
                 }
+                let published = Published::by(&rule);
+                let same = earlier.iter().filter(|it: &&Published| it.word == published.word);
+                prop_assert!(same.clone().all(|it| *it == published), "{published:?}");
+                earlier.push(published);
             }
         }
     }
 
     #[test]
-    fn is_in_word_is_whether_limit_and_count_have_30_bits() {
-        let rule = |count| SlidingWindow::new(&quota(count, 1 << 40));
-        assert!(rule(MAX_IN_WORD).is_in_word());
-        assert!(!rule(MAX_IN_WORD + 1).is_in_word());
-        let mut overdrawn = rule(10);
-        overdrawn.charge(Tick::from_nanos(1), MAX_IN_WORD);
-        assert!(overdrawn.is_in_word());
-        overdrawn.charge(Tick::from_nanos(1), 1);
-        assert!(!overdrawn.is_in_word());
+    fn word_goes_on_from_the_last_ticket_of_60_bits() {
+        let mut rule = SlidingWindow::new(&quota(10, 1 << 40));
+        rule.ticket = MAX_TAT - 1;
+        rule.charge(Tick::from_nanos(1), 3);
+        assert_eq!(rule.word().end(), 1);
+        assert_eq!(rule.with(rule.word()), rule);
+        let published = Published::by(&rule);
+        rule.forget_receipts();
+        assert_eq!(published.state(), rule);
+        rule.charge_as_of(&Receipt::default(), 0, Tick::from_nanos(1));
+        assert_eq!((rule.word().end(), rule.count), (2, 3));
     }
 }

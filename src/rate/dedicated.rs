@@ -24,29 +24,28 @@ impl RateLimiter {
     ///
     /// Panics after the first use.
     #[track_caller]
-    pub(crate) const fn aligned(self) -> Self {
-        let mut limiter = self.unused();
-        limiter.config.aligned = true;
-        limiter
+    pub(crate) const fn aligned(mut self) -> Self {
+        self.config.aligned = true;
+        self.unused()
     }
 
     /// Returns another handle of the limiter.
     pub(crate) fn handle(&self) -> Self {
-        Self {
-            config: self.config.clone(),
-            shared: OnceLock::from(Arc::clone(self.shared())),
-            ..Self::new(self.quota)
-        }
+        Self::of(Arc::clone(self.shared()), self.quota)
     }
 
     /// Creates the limiter of a key with a backlog.
     pub(crate) fn promote(&self, quota: Quota, generation: u64, tat: Tat) -> Arc<Self> {
         let shared = Shared::with_backlog(quota, self.config.clone(), generation, tat);
-        Arc::new(Self {
-            config: self.config.clone(),
+        Arc::new(Self::of(shared, quota))
+    }
+
+    fn of(shared: Arc<Shared>, quota: Quota) -> Self {
+        Self {
+            config: shared.config.clone(),
             shared: OnceLock::from(shared),
             ..Self::new(quota)
-        })
+        }
     }
 }
 

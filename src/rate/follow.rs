@@ -111,15 +111,17 @@ impl RateLimiter {
 }
 
 impl Locked<'_> {
-    /// Remembers a charge, if a server is followed.
-    pub(super) fn note(&mut self, receipt: &Receipt) {
-        if self.followed.is_none() || receipt.cost == 0 {
-            return;
+    /// Returns the receipt of a charge with its generation, and remembers it if a server is followed.
+    pub(super) fn note(&mut self, receipt: Receipt) -> Receipt {
+        let queue = &mut **self;
+        if let Some(followed) = queue.followed.as_mut().filter(|_| receipt.cost > 0) {
+            let held = u64::try_from(queue.held).unwrap_or(u64::MAX);
+            let counted = queue.rule.backlog(receipt.at).saturating_add(held);
+            followed.remember(&receipt, counted);
         }
-        let held = u64::try_from(self.held).unwrap_or(u64::MAX);
-        let counted = self.rule.backlog(receipt.at).saturating_add(held);
-        if let Some(followed) = &mut self.followed {
-            followed.remember(receipt, counted);
+        Receipt {
+            generation: self.generation,
+            ..receipt
         }
     }
 

@@ -148,11 +148,7 @@ impl Locked<'_> {
     fn settle(&mut self, hold: &Receipt, used: u64) {
         let (now, late) = (self.now, self.is_late());
         match hold.generation == self.generation {
-            true => {
-                self.rule.charge_as_of(hold, used, now);
-                // It may change what is beside the word, and not the word.
-                self.renewed = true;
-            }
+            true => self.rule.charge_as_of(hold, used, now),
             false => _ = self.rule.charge(now, used),
         }
         self.held -= u128::from(hold.cost);

@@ -227,10 +227,9 @@ impl RateLimiter {
     ///
     /// Panics after the first use.
     #[track_caller]
-    pub(crate) const fn with_quota(self, quota: Quota) -> Self {
-        let mut limiter = self.unused();
-        limiter.quota = quota;
-        limiter
+    pub(crate) const fn with_quota(mut self, quota: Quota) -> Self {
+        self.quota = quota;
+        self.unused()
     }
 
     /// Sets the algorithm. The default is [`Gcra`](Algorithm::Gcra). Limits [by key](crate::Keyed::new)
@@ -261,11 +260,10 @@ impl RateLimiter {
     /// ```
     #[must_use]
     #[track_caller]
-    pub const fn algorithm(self, algorithm: Algorithm) -> Self {
-        algorithm.check_or_panic(self.quota);
-        let mut limiter = self.unused();
-        limiter.config.algorithm = algorithm;
-        limiter
+    pub const fn algorithm(mut self, algorithm: Algorithm) -> Self {
+        algorithm.promise(self.quota);
+        self.config.algorithm = algorithm;
+        self.unused()
     }
 
     /// Bounds the queue: a call that would be one waiter too many fails with
@@ -288,10 +286,9 @@ impl RateLimiter {
     /// ```
     #[must_use]
     #[track_caller]
-    pub const fn max_waiters(self, max_waiters: usize) -> Self {
-        let mut limiter = self.unused();
-        limiter.config.max_waiters = max_waiters;
-        limiter
+    pub const fn max_waiters(mut self, max_waiters: usize) -> Self {
+        self.config.max_waiters = max_waiters;
+        self.unused()
     }
 
     /// Sets what happens when the timer is late. By default, what the quota gives in 10 ms, and at least 1, is
@@ -312,10 +309,9 @@ impl RateLimiter {
     /// ```
     #[must_use]
     #[track_caller]
-    pub const fn missed_tick(self, missed_tick: MissedTickBehavior) -> Self {
-        let mut limiter = self.unused();
-        limiter.config.missed_tick = Some(missed_tick);
-        limiter
+    pub const fn missed_tick(mut self, missed_tick: MissedTickBehavior) -> Self {
+        self.config.missed_tick = Some(missed_tick);
+        self.unused()
     }
 
     /// Sets what happens to a call that asks for more than the burst. By default it is
@@ -343,10 +339,9 @@ impl RateLimiter {
     /// ```
     #[must_use]
     #[track_caller]
-    pub const fn oversize(self, oversize: Oversize) -> Self {
-        let mut limiter = self.unused();
-        limiter.config.oversize = oversize;
-        limiter
+    pub const fn oversize(mut self, oversize: Oversize) -> Self {
+        self.config.oversize = oversize;
+        self.unused()
     }
 
     /// Adds a random delay of at most `max` to the `retry_after` of rejections, so that calls that
@@ -375,10 +370,9 @@ impl RateLimiter {
     #[doc(alias = "up_to")]
     #[must_use]
     #[track_caller]
-    pub const fn jitter(self, max: Duration) -> Self {
-        let mut limiter = self.unused();
-        limiter.config.jitter = max;
-        limiter
+    pub const fn jitter(mut self, max: Duration) -> Self {
+        self.config.jitter = max;
+        self.unused()
     }
 
     /// Sets the clock: a [`Clock`] or a [`ManualClock`](crate::ManualClock), or a reference to one.
@@ -401,10 +395,9 @@ impl RateLimiter {
     #[doc(alias = "direct_with_clock")]
     #[must_use]
     #[track_caller]
-    pub fn clock(self, clock: impl Into<Clock>) -> Self {
-        let mut limiter = self.unused();
-        limiter.config.clock = clock.into();
-        limiter
+    pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
+        self.config.clock = clock.into();
+        self.unused()
     }
 }
 

@@ -139,7 +139,8 @@ impl Locked<'_> {
         let shared = self.shared;
         let mut state = self.seen.with(queue.rule.tat());
         let renewed = std::mem::take(&mut self.renewed);
-        if renewed || queue.rule.moves_params() {
+        // The parameters of a sliding window change with its tickets, and its word with both.
+        if renewed || queue.rule.first_ticket() != shared.params.first_ticket() {
             shared
                 .params
                 .store(&queue.rule, queue.quota, queue.generation);
@@ -204,13 +205,9 @@ impl Locked<'_> {
 
     /// Charges now, whatever the backlog is.
     pub(super) fn charge(&mut self, cost: u64) -> Charge {
-        let (now, generation) = (self.now, self.generation);
+        let now = self.now;
         let receipt = self.rule.charge(now, cost);
-        self.note(&receipt);
-        Charge(Receipt {
-            generation,
-            ..receipt
-        })
+        Charge(self.note(receipt))
     }
 
     /// Gives back up to `cost` of a charge whose call is not made, except what time has paid off.
@@ -334,11 +331,7 @@ impl Locked<'_> {
         };
         let at = due.max(earliest).max(joined).max(self.timed).min(now);
         let receipt = self.rule.grant(at, cost);
-        self.note(&receipt);
-        Some(Receipt {
-            generation: self.generation,
-            ..receipt
-        })
+        Some(self.note(receipt))
     }
 
     fn has_come(&self, due: Tick) -> bool {
@@ -462,13 +455,9 @@ impl Locked<'_> {
     /// Returns when nothing is used any more, if no other call comes: never while something is held.
     fn reset(&self) -> Tick {
         let others = self.of_others();
-        let others = Some(others.until).filter(|_| others.cost > 0);
-        match self.held {
-            0 => self
-                .rule
-                .reset()
-                .max(self.paused_until)
-                .max(others.unwrap_or_default()),
+        match (self.held, others.cost) {
+            (0, 0) => self.rule.reset().max(self.paused_until),
+            (0, _) => self.rule.reset().max(self.paused_until).max(others.until),
             _ => Tick::from_nanos(u64::MAX),
         }
     }

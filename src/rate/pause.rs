@@ -11,7 +11,7 @@ use super::RateLimiter;
 use super::acquire::Limiter;
 use super::followed::OthersUse;
 use super::locked::Locked;
-use crate::algorithm::{QuotaChange, RuleState, tick_or_never};
+use crate::algorithm::{QuotaChange, tick_or_never};
 use crate::time::Tick;
 
 /// Pauses.
@@ -113,18 +113,16 @@ impl Locked<'_> {
             false => 0,
         };
         let promise = self.shared.config.algorithm.promise(self.quota);
-        let changed = self.rule.change(&promise, how, now);
+        let is_log = self.rule.ring().is_some();
+        let carried = Some(how).filter(|_| !paused || is_log);
+        let changed = self.rule.change(&promise, carried, now);
         if changed && paused {
-            if self.rule.ring().is_none() {
-                let new = self.rule.capacity();
-                let kept = |spent| how.kept(spent, old, new);
-                let forced = kept(old.saturating_add(beyond)) - kept(old);
-                let config = &self.shared.config;
-                self.rule = RuleState::new(config.algorithm, self.quota, config.aligned);
-                self.rule.spend_burst(until);
+            let new = self.rule.capacity();
+            let kept = |spent| how.kept(spent, old, new);
+            let forced = kept(old.saturating_add(beyond)) - kept(old);
+            self.rule.spend_burst(until);
+            if !is_log {
                 self.rule.charge(until, forced);
-            } else {
-                self.rule.spend_burst(until);
             }
         }
         changed

@@ -232,17 +232,14 @@ impl Shared {
         };
         match tat.take(&params, unit, price) {
             Ok(tat) => {
-                let charge = Charge(Receipt {
+                let receipt = Receipt {
                     ticket: tat.end().wrapping_add(self.params.first_ticket()),
-                    generation: self.params.generation(),
+                    generation: 0,
                     cost,
                     at: now,
                     owed: tat.end().wrapping_sub(unit),
-                });
-                match self.state.exchange(seen, tat) {
-                    true => Decided::Charged(charge),
-                    false => Decided::Lost,
-                }
+                };
+                self.confirm(seen, now, Ok((tat, receipt)))
             }
             // Only a charge beyond the burst, a clock that was set back, or a time that never comes
             // leads here.
@@ -251,13 +248,7 @@ impl Shared {
             {
                 Decided::Otherwise
             }
-            Err(due) => {
-                let due = self.params.tick_at(&params, due);
-                match self.state.is_still(seen) {
-                    true => Decided::Limited { due, now },
-                    false => Decided::Lost,
-                }
-            }
+            Err(due) => self.confirm(seen, now, Err(self.params.tick_at(&params, due))),
         }
     }
 
@@ -268,25 +259,33 @@ impl Shared {
             return Decided::Otherwise;
         }
         match self.params.window(seen.tat()).try_charge(now, cost) {
-            Some(Ok(receipt)) => {
+            Some(decided) => self.confirm(seen, now, decided),
+            None => Decided::Otherwise,
+        }
+    }
+
+    /// Writes the word after a charge, or returns when one is due: unless the word has changed, so that the
+    /// parameters were not of one moment.
+    #[inline(always)]
+    fn confirm(
+        &self,
+        seen: StateSnapshot,
+        now: Tick,
+        decided: Result<(Tat, Receipt), Tick>,
+    ) -> Decided {
+        match decided {
+            Ok((word, receipt)) => {
                 let generation = self.params.generation();
-                let charge = Charge(Receipt {
-                    generation,
-                    ..receipt
-                });
-                match self
-                    .state
-                    .exchange(seen, Tat::from_units(seen.tat().end() + cost))
-                {
-                    true => Decided::Charged(charge),
+                match self.state.exchange(seen, word) {
+                    true => Decided::Charged(Charge(Receipt {
+                        generation,
+                        ..receipt
+                    })),
                     false => Decided::Lost,
                 }
             }
-            Some(Err(due)) => match self.state.is_still(seen) {
-                true => Decided::Limited { due, now },
-                false => Decided::Lost,
-            },
-            None => Decided::Otherwise,
+            Err(due) if self.state.is_still(seen) => Decided::Limited { due, now },
+            Err(_) => Decided::Lost,
         }
     }
 

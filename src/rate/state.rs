@@ -1,8 +1,7 @@
 //! The word of a limiter, and the parameters beside it, for decisions without the lock.
 //!
 //! The word is a [`Tat`], or the [word](SlidingWindow::word) of a sliding window, in 60 bits with four bits
-//! on top. Three are the epoch, which counts
-//! changes of what the number means. The fourth is `LOCKED`: decisions need the lock, because there
+//! on top. Three are the epoch, which counts changes of what the number means. The fourth is `LOCKED`: decisions need the lock, because there
 //! are waiters, the limiter is closed or is being changed, or its rule is not in the word.
 //!
 //! 1. While `LOCKED` is set, only the holder of the lock writes the word, so a try cannot pass a
@@ -19,10 +18,8 @@
 //!    prepared with older ones fails. Epochs repeat after eight; then the number would have to be
 //!    the same as well, in new units at a new time, or after exactly as much was charged as was
 //!    refunded.
-//!    The beginning of a sliding window changes parameters as well, under the lock. It begins no epoch, because
-//!    the word has the number of the window, in 30 bits: an exchange from an earlier window would succeed only
-//!    2^30 windows later, in the same epoch and with the same count. Eight changes of the quota within one
-//!    window, between a read and an exchange, would let one decision by the quota before them through.
+//!    The word of a sliding window [only grows](crate::algorithm::SlidingWindow::word), with every charge and
+//!    with every change of the parameters, so it needs no epoch.
 //! 4. A refusal writes nothing, so no exchange confirms its parameters: it reads the word once
 //!    more.
 
@@ -139,7 +136,6 @@ impl SharedParams {
     /// [`tick_at`](Self::tick_at) reads. The [word](AtomicState) has to prove that they belong together.
     #[inline(always)]
     pub(super) fn load(&self) -> Params {
-        let read = |param: &AtomicU64| param.load(Ordering::Relaxed);
         let mut params = Params {
             emission_interval: read(&self.emission_interval),
             burst_tolerance: read(&self.burst_tolerance),
@@ -160,7 +156,6 @@ impl SharedParams {
     /// Returns the sliding window of a word. Proved like [`load`](Self::load).
     #[inline(always)]
     pub(super) fn window(&self, word: Tat) -> SlidingWindow {
-        let read = |param: &AtomicU64| param.load(Ordering::Relaxed);
         let params = Params {
             burst_tolerance: read(&self.burst_tolerance),
             step: read(&self.step),
@@ -178,7 +173,6 @@ impl SharedParams {
         if params.is_even() {
             return tick_or_never(units);
         }
-        let read = |param: &AtomicU64| param.load(Ordering::Relaxed);
         let params = Params {
             lack: [read(&self.lack[0]), read(&self.lack[1])],
             stride: read(&self.stride),
@@ -189,24 +183,24 @@ impl SharedParams {
 
     #[inline(always)]
     pub(super) fn first_ticket(&self) -> u64 {
-        self.first_ticket.load(Ordering::Relaxed)
+        read(&self.first_ticket)
     }
 
     #[inline(always)]
     pub(super) fn generation(&self) -> u64 {
-        self.generation.load(Ordering::Relaxed)
+        read(&self.generation)
     }
 
     /// Returns whether there is no limit. A charge of the present epoch proves it: its maker has read
     /// these parameters, or later ones.
     #[inline]
     pub(super) fn is_unlimited(&self) -> bool {
-        self.emission_interval.load(Ordering::Relaxed) == 0
+        read(&self.emission_interval) == 0
     }
 
     /// Returns what adapters take at once. It is a number of its own, so nothing has to prove it.
     pub(super) fn chunk(&self) -> u64 {
-        self.chunk.load(Ordering::Relaxed)
+        read(&self.chunk)
     }
 
     /// Writes the parameters. Only valid while the word is locked, or before another thread has it.
@@ -215,7 +209,7 @@ impl SharedParams {
         fence(Ordering::Release);
         // Most are the same as before.
         let write = |param: &AtomicU64, value| {
-            if param.load(Ordering::Relaxed) != value {
+            if read(param) != value {
                 param.store(value, Ordering::Relaxed);
             }
         };
@@ -232,5 +226,40 @@ impl SharedParams {
         write(&self.stride, params.stride);
         write(&self.start, params.start as u64);
         write(&self.chunk, quota.chunk(params.burst()));
+    }
+}
+
+/// Reads a parameter. The [word](AtomicState) has to prove which one it is.
+#[inline(always)]
+fn read(param: &AtomicU64) -> u64 {
+    param.load(Ordering::Relaxed)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use crate::algorithm::{Algorithm, Tat};
+    use crate::quota::Quota;
+    use crate::rate::RateLimiter;
+    use crate::rate::acquire::Limiter;
+    use crate::time::Clock;
+
+    /// The epoch is the same again after eight changes, and as much is charged.
+    #[test]
+    fn exchange_by_a_sliding_window_after_eight_changes_of_the_quota_fails() {
+        let quota = |count| Quota::new(count, Duration::from_secs(3600));
+        let limiter = RateLimiter::new(quota(10))
+            .algorithm(Algorithm::SlidingWindow)
+            .clock(Clock::manual());
+        limiter.try_acquire_many(3).unwrap();
+        let state = &limiter.shared().state;
+        let seen = state.load();
+        for count in 3..11 {
+            limiter.set_quota(quota(14 - count));
+            assert!(!state.is_still(seen));
+        }
+        assert!(!state.exchange(seen, Tat::from_units(seen.tat().end() + 1)));
+        assert_eq!(limiter.snapshot().available, 1);
     }
 }

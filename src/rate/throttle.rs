@@ -12,14 +12,12 @@ use crate::time::Tick;
 use crate::wait::Waiting;
 
 handles! {
-    impl [] Throttle for RateLimiter {
+    limit [] RateLimiter, self {
         type Permit = Charge;
         type Enter = Acquire<Self>;
-
-        #[inline]
-        fn enter(&self) -> Waiting<Self::Enter> {
-            Waiting::new(Acquire::new(Clone::clone(self), 1))
-        }
+        enter: Acquire::new(Clone::clone(self), 1);
+        try_enter: self.try_acquire();
+        status: self.status();
 
         #[inline]
         fn tick(&self, charge: Option<&Charge>) -> Option<Tick> {
@@ -35,17 +33,11 @@ handles! {
             self.refund(charge);
         }
 
-        handles!(enter_now);
         handles!(wakes_outside_locks);
     }
+}
 
-    impl [] TryThrottle for RateLimiter {
-        #[inline(always)]
-        fn try_enter(&self) -> Result<Charge, AcquireError> {
-            self.try_acquire()
-        }
-    }
-
+handles! {
     impl [] Weighted for RateLimiter {
         type Many = Cost<Self>;
 
@@ -71,12 +63,6 @@ handles! {
             self.shared().params.chunk()
         }
     }
-
-    impl [] Inspect for RateLimiter {
-        fn inspect(&self, _: Option<&Charge>, each: &mut dyn FnMut(usize, LimitStatus)) {
-            each(0, self.status());
-        }
-    }
 }
 
 handles! {
@@ -99,38 +85,22 @@ handles! {
 }
 
 handles! {
-    impl [] Throttle for LeakyBucket {
+    limit [] LeakyBucket, self {
         type Permit = Charge;
         type Enter = Acquire<Self>;
-
-        #[inline]
-        fn enter(&self) -> Waiting<Self::Enter> {
-            Waiting::new(Acquire::new(Clone::clone(self), 1))
-        }
+        enter: Acquire::new(Clone::clone(self), 1);
+        try_enter: self.try_acquire();
+        status: self.limiter.status();
 
         #[inline]
         fn enter_as_of(&self, tick: Tick) -> Waiting<Self::Enter> {
             Waiting::new(Acquire::as_of(Clone::clone(self), 1, tick))
         }
 
-        crate::forward!(Throttle, self => &self.limiter, except enter, enter_as_of);
-    }
-
-    impl [] TryThrottle for LeakyBucket {
-        #[inline]
-        fn try_enter(&self) -> Result<Charge, AcquireError> {
-            self.try_acquire()
-        }
-    }
-
-    impl [] Inspect for LeakyBucket {
-        fn inspect(&self, _: Option<&Charge>, each: &mut dyn FnMut(usize, LimitStatus)) {
-            each(0, self.limiter.status());
-        }
+        crate::forward!(Throttle, self => &self.limiter, except enter, enter_now, enter_as_of);
     }
 }
 
-/// Conversion to a throttle with a cost.
 impl RateLimiter {
     /// Returns this limiter as a [`Throttle`] whose entries are charged `n` each. To move it into a
     /// task, see [`cost_owned`](Self::cost_owned).

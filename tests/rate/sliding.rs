@@ -178,10 +178,9 @@ proptest! {
 proptest! {
     #![proptest_config(cases(400))]
 
-    /// Whether the limit is below 2^30 and decided without the lock, or not; and also where its product with
-    /// the period needs more than 64 bits.
+    /// Also where the product of the limit and the period needs more than 64 bits.
     #[test]
-    fn sliding_window_around_the_largest_limit_without_the_lock_is_exact(
+    fn sliding_window_of_a_large_limit_is_exact(
         less in 0..4_u64,
         more in prop_oneof![0..1000_u64, 0..1_u64 << 50],
         steps in prop::collection::vec((0..6_u8, 0..3000_u64, 1..=1000_u64, any::<Index>()), 1..40),
