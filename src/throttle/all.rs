@@ -246,17 +246,15 @@ macro_rules! parts {
         }
 
         impl<First, $($part: Throttle,)* $last: Throttle> Rest<First> for All<($($part,)* $last,)> {
-            type Permit = <Self as Throttle>::Permit;
-            type Enter = $wait;
             type Permits = (First, $($part::Permit,)* $last::Permit);
 
             #[inline(always)]
-            fn begin(self) -> Result<<Self as Throttle>::Permit, $wait> {
+            fn begin(self) -> Result<Self::Permit, $wait> {
                 <$wait>::begin(self.0.0, All(($(self.0.$rest,)*)))
             }
 
             #[inline(always)]
-            fn prepend(first: First, ($($permit,)* $end,): <Self as Throttle>::Permit) -> Self::Permits {
+            fn prepend(first: First, ($($permit,)* $end,): Self::Permit) -> Self::Permits {
                 (first, $($permit,)* $end)
             }
         }

@@ -23,11 +23,7 @@ use crate::error::AcquireError;
 use crate::wait::Polled;
 
 /// The parts of a composition after the first, whose permit is a `P`.
-pub trait Rest<P> {
-    type Permit;
-
-    type Enter: Future<Output = Result<Self::Permit, AcquireError>>;
-
+pub trait Rest<P>: Throttle {
     /// The permits of all parts, in order.
     type Permits;
 

@@ -9,9 +9,12 @@ use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 
-use super::TryThrottle;
+use super::{Throttle, TryThrottle, handles};
 use crate::debug::debug_as;
 use crate::error::{AcquireError, ErrorKind};
+use crate::wait::Waiting;
+
+const NONE_FREE: AcquireError = AcquireError::new(ErrorKind::NoPermits);
 
 pin_project! {
     /// The wait for a semaphore of tokio or of async-lock. `S` is a reference or an `Arc` of the
@@ -132,19 +135,16 @@ mod tokio {
     use ::tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit, TryAcquireError};
     use ::tokio::task::unconstrained;
 
-    use super::{AcquireError, EnterForeign, ErrorKind, Foreign};
-    use crate::throttle::{Throttle, TryThrottle, handles};
-    use crate::wait::{BoxFuture, Waiting};
+    use super::*;
+    use crate::wait::BoxFuture;
 
-    fn closed(_: ::tokio::sync::AcquireError) -> AcquireError {
-        AcquireError::new(ErrorKind::Closed)
-    }
+    const CLOSED: AcquireError = AcquireError::new(ErrorKind::Closed);
 
     fn refused(error: TryAcquireError) -> AcquireError {
-        AcquireError::new(match error {
-            TryAcquireError::Closed => ErrorKind::Closed,
-            TryAcquireError::NoPermits => ErrorKind::NoPermits,
-        })
+        match error {
+            TryAcquireError::Closed => CLOSED,
+            TryAcquireError::NoPermits => NONE_FREE,
+        }
     }
 
     fn entered<P>(_: &Semaphore, entered: Result<P, AcquireError>) -> Result<P, AcquireError> {
@@ -154,11 +154,11 @@ mod tokio {
     foreign! {
         ['a] &'a Semaphore => SemaphorePermit<'a>, BoxFuture<'a, SemaphorePermit<'a>>: |semaphore|
             semaphore.try_acquire().map_err(refused),
-            Box::pin(async { unconstrained(semaphore.acquire()).await.map_err(closed) }),
+            Box::pin(async { unconstrained(semaphore.acquire()).await.map_err(|_| CLOSED) }),
             entered;
         [] Arc<Semaphore> => OwnedSemaphorePermit, BoxFuture<'static, OwnedSemaphorePermit>: |semaphore|
             semaphore.try_acquire_owned().map_err(refused),
-            Box::pin(async { unconstrained(semaphore.acquire_owned()).await.map_err(closed) }),
+            Box::pin(async { unconstrained(semaphore.acquire_owned()).await.map_err(|_| CLOSED) }),
             entered;
     }
 }
@@ -175,9 +175,7 @@ mod async_lock {
     use ::async_lock::futures::{Acquire, AcquireArc};
     use ::async_lock::{Semaphore, SemaphoreGuard, SemaphoreGuardArc};
 
-    use super::{AcquireError, EnterForeign, ErrorKind, Foreign};
-    use crate::throttle::{Throttle, TryThrottle, handles};
-    use crate::wait::Waiting;
+    use super::*;
 
     fn wake_next<P>(semaphore: &Semaphore, permit: P) -> Result<P, AcquireError> {
         drop(semaphore.try_acquire());
@@ -186,11 +184,11 @@ mod async_lock {
 
     foreign! {
         ['a] &'a Semaphore => SemaphoreGuard<'a>, Acquire<'a>: |semaphore|
-            semaphore.try_acquire().ok_or(AcquireError::new(ErrorKind::NoPermits)),
+            semaphore.try_acquire().ok_or(NONE_FREE),
             semaphore.acquire(),
             wake_next;
         [] Arc<Semaphore> => SemaphoreGuardArc, AcquireArc: |semaphore|
-            semaphore.try_acquire_arc().ok_or(AcquireError::new(ErrorKind::NoPermits)),
+            semaphore.try_acquire_arc().ok_or(NONE_FREE),
             semaphore.acquire_arc(),
             wake_next;
     }

@@ -20,9 +20,8 @@ use crate::time::Clock;
 thread_local! {
     /// How many waits are being polled, each inside of the one before.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
-    /// The depth at which the hint can be read.
-    static VISIBLE_AT: Cell<Option<u32>> = const { Cell::new(None) };
-    static REMAINING: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+    /// The time that is left, and the depth at which it can be read.
+    static HINT: Cell<Option<(Duration, u32)>> = const { Cell::new(None) };
     static CLOCK: Cell<Option<Clock>> = const { Cell::new(None) };
 }
 
@@ -45,15 +44,13 @@ impl Drop for Deeper {
 /// Restores the hint of an outer poll and the clock reported to it, also when the inner poll
 /// panics.
 struct Restore {
-    remaining: Duration,
+    hint: Option<(Duration, u32)>,
     clock: Option<Clock>,
-    visible_at: Option<u32>,
 }
 
 impl Drop for Restore {
     fn drop(&mut self) {
-        REMAINING.set(self.remaining);
-        VISIBLE_AT.set(self.visible_at);
+        HINT.set(self.hint);
         replace_clock(self.clock.take());
     }
 }
@@ -64,9 +61,8 @@ pub(super) fn within<R>(remaining: Duration, poll: impl FnOnce() -> R) -> (R, Op
     let outer = remaining_timeout();
     let remaining = outer.map_or(remaining, |outer| outer.min(remaining));
     let restore = Restore {
-        remaining: REMAINING.replace(remaining),
+        hint: HINT.replace(Some((remaining, DEPTH.get()))),
         clock: replace_clock(None),
-        visible_at: VISIBLE_AT.replace(Some(DEPTH.get())),
     };
     let polled = poll();
     let clock = replace_clock(None);
@@ -84,11 +80,6 @@ pub(crate) fn without_hint<R>(poll: impl FnOnce() -> R) -> R {
     DEPTH.set(DEPTH.get().wrapping_add(1));
     let _deeper = Deeper;
     poll()
-}
-
-/// Returns whether [`remaining_timeout`] returns something at this point.
-fn is_visible() -> bool {
-    VISIBLE_AT.get() == Some(DEPTH.get())
 }
 
 impl Waiting<()> {
@@ -131,12 +122,13 @@ impl Waiting<()> {
 
 /// The same as [`Waiting::remaining_timeout`].
 pub(crate) fn remaining_timeout() -> Option<Duration> {
-    is_visible().then(|| REMAINING.get())
+    let (remaining, depth) = HINT.get()?;
+    (depth == DEPTH.get()).then_some(remaining)
 }
 
 /// Reports the clock of the throttle, if a timeout polls it.
 pub(crate) fn report_clock(clock: &Clock) {
-    if is_visible() {
+    if remaining_timeout().is_some() {
         replace_clock(Some(clock.clone()));
     }
 }

@@ -69,8 +69,9 @@ impl<S: Deref<Target = Pool<T>>, T> Acquire<S, T> {
         self.made(place, item)
     }
 
-    fn made(&mut self, place: Permit<S, T>, item: Result<T, AcquireError>) -> Polled<()> {
-        self.making = Some((None, place.with(item?)));
+    fn made(&mut self, mut place: Permit<S, T>, item: Result<T, AcquireError>) -> Polled<()> {
+        place.item = Some(item?);
+        self.making = Some((None, place));
         Poll::Ready(Ok(()))
     }
 }

@@ -15,7 +15,7 @@ use crate::sync::lock;
 #[must_use = "a permit limits nothing once it is dropped: bind it, as in `let _permit = ..`"]
 pub struct Permit<S: Deref<Target = Pool<T>>, T> {
     /// `None` only while the item is being made, or dropped.
-    item: Option<T>,
+    pub(super) item: Option<T>,
     pool: S,
 }
 
@@ -36,12 +36,6 @@ impl<S: Deref<Target = Pool<T>>, T> Permit<S, T> {
             None => pool.made_now()?,
         };
         Ok(Self::new(pool, Some(item)))
-    }
-
-    /// Adds the item that was made for it.
-    pub(super) fn with(mut self, item: T) -> Self {
-        self.item = Some(item);
-        self
     }
 
     /// Drops the item instead of returning it. If the pool can make items, the next caller makes
