@@ -28,8 +28,8 @@ use crate::time::{Tick, wait_for};
 pub struct Decision {
     /// The most that can be charged at once: the burst.
     pub limit: u64,
-    /// What could be charged at once after this call if there were no waiters; 0 for a
-    /// [peek](crate::RateLimiter::peek) while there are waiters.
+    /// The remaining capacity: the cost that could be charged at once after this call without waiters; 0
+    /// for a [peek](crate::RateLimiter::peek) while there are waiters.
     pub remaining: u64,
     /// The time until the call would be admitted if no other call came; zero if it is admitted. It
     /// is never early: one nanosecond before, the call would be refused. [`Duration::MAX`] if the

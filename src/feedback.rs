@@ -7,12 +7,12 @@ use std::time::Duration;
 pub enum Feedback {
     /// The call succeeded, or failed for a reason of its own after as much work as any other.
     Success,
-    /// The call failed because the other side has too much to do: a timeout, 429, 503.
+    /// The call failed because the other side is overloaded: a timeout, 429, 503.
     Overloaded {
         /// For how long the other side asked to be left alone, if it did. Only a rate limit heeds it.
         retry_after: Option<Duration>,
     },
-    /// The call says nothing about the limit.
+    /// The call is not counted.
     Ignored,
 }
 

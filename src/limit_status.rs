@@ -23,7 +23,7 @@ pub enum LimitStatus {
         /// The number of free permits.
         available: u64,
     },
-    /// Nothing can be said, as about a gate, or a throttle that is missing.
+    /// Not available, for example for a gate or for `None`.
     Unknown,
 }
 

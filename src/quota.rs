@@ -170,8 +170,8 @@ impl Quota {
         or_panic(Self::checked(count, SECOND as u128, 1))
     }
 
-    /// Creates a quota of `count` bytes per second, evenly paced, with a burst of what comes in 80
-    /// milliseconds, and at least 2,048.
+    /// Creates a quota of `count` bytes per second, evenly paced, with a burst of 80 milliseconds and at
+    /// least 2,048 bytes.
     ///
     /// It is for bandwidth: with a burst of 1, readers and writers would move single bytes. They move what
     /// comes in 10 milliseconds at once, and the rest of the burst makes up for the time until they come
@@ -201,8 +201,7 @@ impl Quota {
         or_panic(Self::try_bytes_per_second(count))
     }
 
-    /// Creates the quota of [`bytes_per_second`](Self::bytes_per_second) for a number that is not known to
-    /// be valid.
+    /// Creates the quota of [`bytes_per_second`](Self::bytes_per_second) for a number that may be invalid.
     ///
     /// # Errors
     ///
@@ -277,8 +276,7 @@ impl Quota {
         or_panic(Self::checked(count, period.as_nanos(), 1))
     }
 
-    /// Creates a quota of `count` per period with this burst, for numbers that are not known to be
-    /// valid.
+    /// Creates a quota of `count` per period with this burst, for numbers that may be invalid.
     ///
     /// # Errors
     ///

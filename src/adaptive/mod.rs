@@ -9,10 +9,10 @@
 //! baseline, the latency without a queue: if calls take as long, the limit grows, and if they take
 //! longer, it shrinks.
 //!
-//! The difficult part is the baseline. A controller that remembers the shortest latency it has ever
-//! seen takes it for a queue if the calls themselves become slower, and shrinks without end. One
-//! that forgets the baseline slowly takes a queue that lasts for the new normal, and grows without end.
-//! [`Gradient`], the default, therefore measures the baseline again and again, at half of the limit.
+//! The difficult part is the baseline. A controller that remembers the shortest latency it has ever seen
+//! takes it for a queue if the calls themselves become slower, and shrinks without end. One that forgets
+//! the baseline slowly takes a queue that lasts for the new normal, and grows without end. [`Gradient`],
+//! the default, therefore measures the baseline repeatedly, at half of the limit.
 
 mod controller;
 mod rate;

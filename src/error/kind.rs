@@ -31,8 +31,8 @@ pub enum ErrorKind {
     /// help; a higher limit or burst does, or [`Oversize::Overdraft`](crate::Oversize::Overdraft).
     #[doc(alias = "InsufficientCapacity")]
     ExceedsCapacity,
-    /// What the throttle depends on failed: the store behind a throttle that several machines share,
-    /// where the [source](std::error::Error::source) of the error says how, or what the
-    /// asynchronous factory of a [pool](crate::Pool) needs. Nothing in this crate has a store.
+    /// A dependency of the throttle failed: the store of a throttle that several machines share, or the
+    /// asynchronous factory of a [pool](crate::Pool). The [source](std::error::Error::source) of the error
+    /// is the failure.
     Store,
 }

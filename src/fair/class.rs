@@ -44,9 +44,9 @@ pub enum Share {
     /// twelve. [`ByCost`](Self::ByCost) gives it 75 % of any number, of what is admitted.
     #[default]
     ByConcurrency,
-    /// The cost of what is admitted, by start-time fair queueing: the class with the least virtual
-    /// start time goes first. Use it for rates, whose permits are not held. A caller that need not
-    /// wait is charged nothing, since it is ahead of nobody.
+    /// The cost of admitted calls, by start-time fair queueing: the class with the least virtual start time
+    /// goes first. Use it for rates, whose permits are not held. A caller that need not wait is charged
+    /// nothing, since it is ahead of nobody.
     ///
     /// An entry counts the cost that it asked for. What the throttle gets back of it, by a
     /// [settlement](crate::throttle::Weighted::settle), by a rollback, or from a waiter that leaves with
@@ -73,7 +73,7 @@ impl Class {
         self
     }
 
-    /// Sets the weight: the part of this class in what the classes of its priority share.
+    /// Sets the weight of this class relative to others of the same priority.
     ///
     /// [By concurrency](Share::ByConcurrency), weights of 3 and 1 make no difference with two permits,
     /// because each class holds one.

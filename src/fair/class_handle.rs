@@ -11,8 +11,8 @@ use crate::limit_status::LimitStatus;
 use crate::throttle::{Adaptive, Cost, Inspect, Throttle, TryThrottle, Weighted};
 use crate::wait::Waiting;
 
-/// A class of callers of a [`FairQueue`](super::FairQueue): a throttle whose waiters are served as
-/// the settings of the class say. Created by [`FairQueue::class`](super::FairQueue::class).
+/// A class of callers of a [`FairQueue`](super::FairQueue): a throttle whose waiters are served by the
+/// settings of the class. Created by [`FairQueue::class`](super::FairQueue::class).
 ///
 /// Clones are the same class. A handle that is kept saves looking the class up.
 ///

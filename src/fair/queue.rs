@@ -334,7 +334,7 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
         self.option(|shared| shared.class_map = Box::new(of))
     }
 
-    /// Sets what the classes of one priority share.
+    /// Sets the resource that the classes of one priority share.
     ///
     /// # Panics
     ///

@@ -28,7 +28,7 @@ use crate::wait_queue::{WaiterId, lock_if_served};
 /// For how many waiters in front the time of another one is computed, each by itself.
 const FORESEEN: usize = 1024;
 
-/// What is waited for as a rate limiter.
+/// A limiter that can be waited for.
 pub trait Limiter {
     fn shared(&self) -> &Arc<Shared>;
 }

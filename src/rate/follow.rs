@@ -20,9 +20,9 @@ use crate::algorithm::{OfOthers, Receipt};
 
 /// Following a server.
 impl RateLimiter {
-    /// Brings the limiter in step with what a server has counted: `used` is its limit less what remains of
-    /// it, by its answer to the call that this charge was made for, and `reset_after` the time until its
-    /// count begins anew.
+    /// Brings the limiter in step with a server's count: `used` is the server's limit minus the remaining
+    /// part, from its response to the call that this charge was made for, and `reset_after` the time until
+    /// its count restarts.
     ///
     /// If others use the server's limit as well, it has counted more than this limiter. What is missing
     /// counts as used here too: afterwards, what is available is at most the limit less `used`, and less what

@@ -33,7 +33,7 @@ pub struct Hold {
 
 /// Costs that are known afterwards.
 impl RateLimiter {
-    /// Holds a charge until it is known what the call has used: time pays off nothing of it until it is
+    /// Holds a charge until the usage of the call is known: time pays off nothing of it until it is
     /// [settled](Hold::settle).
     ///
     /// The hold begins now. Until it is settled, its whole cost counts as used, beside the other charges.
@@ -97,9 +97,9 @@ impl Hold {
         &self.charge
     }
 
-    /// Charges what was used as of the beginning of the hold, and gives back the rest. It may be more than
-    /// what is held: then later calls wait for it, as after [`charge`](RateLimiter::charge). Waiters that
-    /// are due by this are admitted.
+    /// Charges the usage as of the beginning of the hold, and returns the rest. The usage may exceed the
+    /// hold: then later calls wait for it, as after [`charge`](RateLimiter::charge). Waiters that are due
+    /// by this are admitted.
     ///
     /// # Examples
     ///

@@ -167,7 +167,7 @@ impl LeakyBucket {
         self.limiter.try_acquire()
     }
 
-    /// Gives back the slot of a call that was not made after all, if its time has not passed. See
+    /// Returns the slot of a call that was not made after all, if its time has not passed. See
     /// [`RateLimiter::refund`].
     pub fn refund(&self, charge: Charge) {
         self.limiter.refund(charge);

@@ -291,9 +291,9 @@ impl RateLimiter {
         self.unused()
     }
 
-    /// Sets what happens when the timer is late. By default, what the quota gives in 10 ms, and at least 1, is
-    /// made up for, as by [`MissedTickBehavior::Burst`], and the timer may be late
-    /// [on purpose](MissedTickBehavior).
+    /// Sets what happens when the timer is late. By default the quota of 10 ms, and at least 1, is made up
+    /// for, as by [`MissedTickBehavior::Burst`], and the timer may be late [on
+    /// purpose](MissedTickBehavior).
     ///
     /// # Panics
     ///

@@ -223,8 +223,8 @@ pub trait Throttle: Clone {
         None
     }
 
-    /// Waits like [`enter`](Self::enter), for a caller that could not come before now, and would have
-    /// come at an earlier [tick](Self::tick).
+    /// Waits like [`enter`](Self::enter), for a caller that was delayed until now and counts as having
+    /// arrived at an earlier [tick](Self::tick).
     ///
     /// A [fair queue](crate::fair::FairQueue) has one entrant in the throttle for all of its waiters.
     /// When the entrant was admitted late, because a timer was late, the next waiter has been waiting

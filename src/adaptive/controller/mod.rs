@@ -55,16 +55,16 @@ pub trait Controller: Send {
     /// nothing and is counted; any other one is clamped to the range of the limiter.
     fn update(&mut self, window: &SampleWindow) -> Target;
 
-    /// Says how a window goes on that does not have all its samples yet. The thread that adds every fourth
-    /// sample calls this, without a lock, so it may use the limiter. By default the window continues, and so it
-    /// does if this panics.
+    /// Decides how a window continues that does not have all its samples yet. The thread that adds every
+    /// fourth sample calls this, without a lock, so it may use the limiter. By default the window
+    /// continues, and so it does if this panics.
     fn progress(&mut self, window: &SampleWindow) -> Progress {
         let _ = window;
         Progress::Continue
     }
 }
 
-/// How a window goes on, as [`Controller::progress`] says.
+/// How a window continues, as decided by [`Controller::progress`].
 ///
 /// # Examples
 ///

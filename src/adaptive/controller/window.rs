@@ -55,7 +55,7 @@ impl SampleWindow {
         self.total_log2_squared += log2 * log2;
     }
 
-    /// Adds a call that failed because the other side has too much to do. Its latency says nothing.
+    /// Adds a call that failed because the other side is overloaded. Its latency is not counted.
     pub fn record_overloaded(&mut self, in_flight: usize) {
         self.count(in_flight);
         self.overloaded = self.overloaded.saturating_add(1);

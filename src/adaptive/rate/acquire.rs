@@ -67,8 +67,8 @@ impl<S: Deref<Target = AdaptiveRate>> fmt::Debug for AcquireRate<S> {
 /// Permission to make one request, from an [`AdaptiveRate`].
 ///
 /// Drop it when the request has succeeded; a request that failed for a reason other than its rate has
-/// succeeded in this sense. Say so with [`throttled`](Self::throttled) or [`ignore`](Self::ignore) if
-/// it has not. A permit that is dropped while its thread is panicking says nothing.
+/// succeeded in this sense. Say so with [`throttled`](Self::throttled) or [`ignore`](Self::ignore) if it
+/// has not. A permit that is dropped while its thread is panicking is ignored.
 ///
 /// `S` derefs to the limiter: it is a reference, or an `Arc` for an owned permit.
 #[must_use = "a permit that is dropped counts as a success: keep it until the request has ended"]
@@ -125,7 +125,7 @@ impl<S: Deref<Target = AdaptiveRate>> RatePermit<S> {
         self.learn(Feedback::Overloaded { retry_after });
     }
 
-    /// Ends a request that says nothing about the rate: it did not reach the server, for example.
+    /// Ends a request without counting it, for example because it did not reach the server.
     ///
     /// Its time is not given back; [`refund`](Self::refund) does that.
     pub fn ignore(mut self) {

@@ -2,9 +2,9 @@
 //!
 //! 1. The curve begins at [`KEPT`] of the plateau, is at the plateau after `K`, and mirrors itself
 //!    there: at `2 K` it is as far above the plateau as it began below.
-//! 2. From `2 K` on, the plateau says nothing any more: the curve *searches*, and doubles every
-//!    [`DOUBLING`], or every [`DOUBLING_BELOW`] as long as it is below the remembered rate. The
-//!    polynomial of the RFC would take ever longer to double.
+//! 2. From `2 K` on, the plateau no longer matters: the curve *searches*, and doubles every [`DOUBLING`],
+//!    or every [`DOUBLING_BELOW`] as long as it is below the remembered rate. The polynomial of the RFC
+//!    would take ever longer to double.
 //! 3. The curve is continuous, never falls, and is positive for a positive plateau.
 
 /// The share of the plateau that a cut leaves, `beta_cubic`. The RFC has 0.7, because a TCP sender has

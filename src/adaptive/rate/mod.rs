@@ -36,7 +36,7 @@ const DEFAULT_INITIAL_RATE: f64 = 10.0;
 /// The longest pause unless another is set. There are APIs whose quota begins again every hour.
 const DEFAULT_MAX_PAUSE: Duration = Duration::from_secs(3_600);
 
-/// A rate limiter that finds the rate which a server accepts, from the server's refusals.
+/// A rate limiter that adapts to the rate that a server accepts, by the server's refusals.
 ///
 /// Use it in a client, one for each server or API whose limit is unknown, is shared with others, or
 /// changes. A caller acquires a permit before each request, waiting in a queue if necessary. What the
@@ -46,8 +46,8 @@ const DEFAULT_MAX_PAUSE: Duration = Duration::from_secs(3_600);
 /// |---|---|
 /// | dropped | succeeded, or failed for a reason other than its rate |
 /// | [`throttled`](RatePermit::throttled) | was refused because there were too many, with a status such as 429 or 503 |
-/// | [`ignore`](RatePermit::ignore)d | says nothing: it did not reach the server |
-/// | dropped while panicking | says nothing |
+/// | [`ignore`](RatePermit::ignore)d | is not counted: the request did not reach the server |
+/// | dropped while panicking | is not counted |
 ///
 /// `ThrottleLayer::classify` of the crate `tollgate-tower` says this for each answer of an HTTP client:
 /// Its `feedback` reads 429, 503 and 504, and the `Retry-After` of the first two. It pauses the
@@ -402,7 +402,7 @@ impl AdaptiveRate {
         self.limiter.paused_until()
     }
 
-    /// Returns the rate and what it was found from.
+    /// Returns the rate and the counts that it is based on.
     ///
     /// # Examples
     ///

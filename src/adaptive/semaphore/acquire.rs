@@ -101,8 +101,8 @@ impl<S: Deref<Target = AdaptiveSemaphore>> AdaptivePermit<S> {
         Ok(Self::new(semaphore))
     }
 
-    /// Returns the permit after a call that failed because the other side has too much to do: it
-    /// timed out, or was refused with a status such as 429 or 503. Such calls lower the limit.
+    /// Returns the permit after a call that failed because the other side is overloaded: it timed out, or
+    /// was refused with a status such as 429 or 503. Such calls lower the limit.
     ///
     /// Do not put one timeout around both the acquire and the call: when it ends the call, the permit is
     /// dropped, which counts as a success with that latency. A timeout of the call alone, as here,
@@ -128,8 +128,8 @@ impl<S: Deref<Target = AdaptiveSemaphore>> AdaptivePermit<S> {
         self.learn(Feedback::OVERLOADED);
     }
 
-    /// Returns the permit after a call whose latency says nothing: its input was refused, the answer
-    /// came from a cache, or the caller gave up for a reason of its own.
+    /// Returns the permit after a call whose latency is not representative: its input was refused, the
+    /// answer came from a cache, or the caller gave up for a reason of its own.
     pub fn ignore(mut self) {
         self.learn(Feedback::Ignored);
     }

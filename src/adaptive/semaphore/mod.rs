@@ -20,7 +20,7 @@ use crate::first_use::too_late;
 use crate::time::Clock;
 use crate::wait::Waiting;
 
-/// Limits callers to as many at once as the other side serves best, and finds that number itself.
+/// Limits concurrency to what the other side can handle, and adapts the limit to latencies.
 ///
 /// A [`Controller`] sees how long calls take at the present limit, and how many of them fail because
 /// of overload, and sets the next limit. Everything else is as with a [`Semaphore`]: a caller acquires
@@ -30,9 +30,9 @@ use crate::wait::Waiting;
 /// | the permit is | the call |
 /// |---|---|
 /// | dropped | succeeded, and its latency is a sample |
-/// | [`overloaded`](AdaptivePermit::overloaded) | failed because the other side has too much to do: a timeout, 429, 503 |
-/// | [`ignore`](AdaptivePermit::ignore)d | says nothing: the input was refused, the answer came from a cache |
-/// | dropped while panicking | says nothing |
+/// | [`overloaded`](AdaptivePermit::overloaded) | failed because the other side is overloaded: a timeout, 429, 503 |
+/// | [`ignore`](AdaptivePermit::ignore)d | is not measured: the input was refused, the answer came from a cache |
+/// | dropped while panicking | is not measured |
 ///
 /// Use one for each remote resource, because calls of two resources have unrelated latencies. Hold
 /// the permit for exactly the call: what the caller does before and after it counts as latency.
