@@ -44,7 +44,8 @@ use super::{Controller, Progress, SampleWindow, Target, positive};
 ///   that all clients of a server probe at once; their clocks may differ by half a second. A measurement
 ///   moves the baseline by 27 % at most.
 /// - A limit that has come to half of what it was is a probe as well: if that did not make the calls
-///   any faster, they take longer by themselves, and `r` measures the baseline.
+///   any faster, they take longer by themselves, and `r` measures the baseline. What confirmed the baseline
+///   before no longer counts.
 /// - If calls take more than six times as long as the baseline, the window ends early, and two lower limits, with
 ///   24 samples each, tell a queue from slower work.
 /// - If more than 3 % of a window are overloaded, the limit goes back to the last one without that, or to
@@ -91,8 +92,7 @@ pub struct Gradient {
     probe_after: u64,
     /// The mean log2 of the latency without a queue.
     baseline: Option<f64>,
-    /// Whether the baseline is that of one window, such as the first few calls, which no other was compared
-    /// with.
+    /// Whether the baseline is that of the first few calls, which nothing was compared with.
     is_guess: bool,
     /// The measurements in a row that did not differ from it significantly.
     confirmed: i32,
@@ -403,10 +403,9 @@ impl Gradient {
 
     /// Ends a probe whose levels `last` and `level` have been measured, or goes on with it.
     fn probed(&mut self, first: Level, last: Level, level: Level) -> f64 {
-        if self.is_guess || self.excess(level) > 0.0 {
-            if level.limit > 1.0 && !last.is_elastic(&level) {
-                return self.probe(first, level);
-            }
+        let is_above = self.is_guess || self.excess(level) > 0.0;
+        if is_above && level.limit > 1.0 && !last.is_elastic(&level) {
+            return self.probe(first, level);
         }
         self.settle();
         let difference = last.latency - level.latency;
@@ -535,7 +534,7 @@ impl Gradient {
         }
         if top.is_elastic(&level) {
             self.settle();
-            // So much says that the calls have changed, and what was confirmed is of those before.
+            // Calls have changed, and what was confirmed is of those before.
             self.confirmed = 0;
             self.measured(level);
             return Some(self.restored(top, level.limit));
