@@ -44,7 +44,8 @@ use super::{Controller, Progress, SampleWindow, Target, positive};
 ///   that all clients of a server probe at once; their clocks may differ by half a second. A measurement
 ///   moves the baseline by 27 % at most.
 /// - A limit that has come to half of what it was is a probe as well: if that did not make the calls
-///   any faster, they take longer by themselves, and `r` measures the baseline.
+///   any faster, they take longer by themselves, and `r` measures the baseline. What confirmed the baseline
+///   before no longer counts.
 /// - If calls take more than six times as long as the baseline, the window ends early, and two lower limits, with
 ///   24 samples each, tell a queue from slower work.
 /// - If more than 3 % of a window are overloaded, the limit goes back to the last one without that, or to
@@ -91,8 +92,7 @@ pub struct Gradient {
     probe_after: u64,
     /// The mean log2 of the latency without a queue.
     baseline: Option<f64>,
-    /// Whether the baseline is that of one window, such as the first few calls, which no other was compared
-    /// with.
+    /// Whether the baseline is that of the first few calls, which nothing was compared with.
     is_guess: bool,
     /// The measurements in a row that did not differ from it significantly.
     confirmed: i32,
@@ -175,9 +175,6 @@ const QUEUE: f64 = 0.45;
 /// noise. A limit just above the capacity, whose half is far below it, has about 0.7.
 const ELASTIC: f64 = 0.25;
 
-/// Concurrencies are too close to compare if their binary logarithms differ by less.
-const CLOSE: f64 = 0.15;
-
 /// The part of the way to a latency that is significantly below the baseline. Of many windows, the
 /// least is an exaggeration, and a baseline that is too low lets the server idle.
 const DOWNWARD: f64 = 0.4;
@@ -198,10 +195,6 @@ const JUMP: f64 = 2.6;
 
 /// A latency that exceeds the baseline by less is no queue.
 const NOISE: f64 = 0.25;
-
-/// The part of what is known of a queue that remains when one is seen at a lower limit: the server may be
-/// again what it was.
-const REMEMBERED: f64 = 0.85;
 
 /// Probes begin at multiples of so many seconds, or of its doubles.
 const PERIOD: f64 = 10.0;
@@ -306,17 +299,6 @@ impl Gradient {
         self.excess(level) > JUMP.max(CHANGED + level.error)
     }
 
-    /// Notes that there is a queue at a limit.
-    fn saw_queue(&mut self, limit: f64) {
-        let known = self.queued_at;
-        let remembered = if known.is_finite() {
-            REMEMBERED * known
-        } else {
-            0.0
-        };
-        self.queued_at = limit.max(remembered);
-    }
-
     fn is_far_below_queue(&self, limit: f64) -> bool {
         limit < self.queued_at / 2.0
     }
@@ -330,11 +312,8 @@ impl Gradient {
         } else {
             0
         };
-        let is_new = mem::take(&mut self.is_guess);
-        if is_new || !is_same && difference.abs() > CHANGED {
+        if mem::take(&mut self.is_guess) || !is_same && difference.abs() > CHANGED {
             self.baseline = Some(level.latency);
-            // One window is little to go by, and the least of many is an exaggeration.
-            self.is_guess = !is_new && difference < 0.0;
             return;
         }
         let part = match is_same {
@@ -424,15 +403,9 @@ impl Gradient {
 
     /// Ends a probe whose levels `last` and `level` have been measured, or goes on with it.
     fn probed(&mut self, first: Level, last: Level, level: Level) -> f64 {
-        if self.is_guess || self.excess(level) > 0.0 {
-            if level.is_slower(&last) && !self.is_guess {
-                // The server is not what it was when the probe began.
-                self.settle();
-                return first.limit;
-            }
-            if level.limit > 1.0 && !last.is_elastic(&level) {
-                return self.probe(first, level);
-            }
+        let is_above = self.is_guess || self.excess(level) > 0.0;
+        if is_above && level.limit > 1.0 && !last.is_elastic(&level) {
+            return self.probe(first, level);
         }
         self.settle();
         let difference = last.latency - level.latency;
@@ -448,11 +421,10 @@ impl Gradient {
     /// Begins to look for the reason of a jump of the latency.
     fn jumped(&mut self, level: Level, most: f64) -> f64 {
         let used = level.limit.min(most).max(1.0);
-        let before = match self.state {
-            State::Probing { first, .. } => first.limit,
-            _ => used,
+        self.state = State::Jumped {
+            before: used,
+            last: None,
         };
-        self.state = State::Jumped { before, last: None };
         let limit = self.implied(level, 0.0);
         limit.clamp(used / 4.0, used / 2.0).max(1.0)
     }
@@ -471,8 +443,7 @@ impl Gradient {
             return (0.6 * level.limit).max(1.0);
         }
         self.settle();
-        let last = last.unwrap_or(level);
-        self.baseline = Some((level.latency + last.latency) / 2.0);
+        self.baseline = Some(level.latency);
         self.confirmed = 0;
         before
     }
@@ -507,7 +478,7 @@ impl Gradient {
             return self.grow(level.limit);
         }
         self.settle();
-        self.saw_queue(level.limit);
+        self.queued_at = level.limit;
         if self.is_guess {
             return self.probe(level, level);
         }
@@ -525,24 +496,18 @@ impl Gradient {
             // This window may have ended early, with too few samples.
             return self.probe(last, last);
         }
-        let is_one = level.limit.round() <= 1.0;
-        let excess = self.excess(level);
-        if is_one || excess < -level.error {
+        if level.limit.round() <= 1.0 || self.excess(level) < -level.error {
             self.measured(level);
-        }
-        if excess < -CHANGED.max(level.error) {
-            return self.probe(level, level);
         }
         if let Some(limit) = self.compared(top, level) {
             return limit;
         }
         let excess = self.excess(level);
         if excess > level.error {
-            self.saw_queue(level.limit);
+            self.queued_at = level.limit;
         }
         let error = level.error / 3.0;
         self.calm = match excess {
-            _ if is_one => 2,
             excess if excess <= -error => self.calm + 2,
             excess if excess <= 1.5 * error => self.calm + 1,
             _ => 0,
@@ -569,6 +534,8 @@ impl Gradient {
         }
         if top.is_elastic(&level) {
             self.settle();
+            // Calls have changed, and what was confirmed is of those before.
+            self.confirmed = 0;
             self.measured(level);
             return Some(self.restored(top, level.limit));
         }
@@ -607,11 +574,10 @@ impl Level {
     }
 
     /// Returns whether the throughput has fallen on the way to a lower level, as it does if that has
-    /// no queue. Levels too close to tell count as such.
+    /// no queue.
     fn is_elastic(&self, lower: &Level) -> bool {
         let fallen = (self.in_flight / lower.in_flight).log2();
-        let elasticity = 1.0 - (self.latency - lower.latency) / fallen;
-        fallen < CLOSE || elasticity >= ELASTIC
+        self.latency - lower.latency <= (1.0 - ELASTIC) * fallen
     }
 
     /// Returns whether calls take significantly longer than at another level. A difference has √2 times
