@@ -20,8 +20,8 @@ use std::time::Duration;
 
 use super::{Controller, Progress, SampleWindow, Target, positive};
 
-/// Multiplies the limit by the ratio of the latency without a queue to the latency now, and measures
-/// the latency without a queue again and again, at half of the limit. The default.
+/// Multiplies the limit by the ratio of the latency without a queue to the latency now, and repeatedly
+/// measures the latency without a queue, at half of the limit. The default.
 ///
 /// The gradient is that of Envoy's [adaptive concurrency filter][filter] and of `Gradient2Limit`
 /// of Netflix's [concurrency-limits]. What is different is where the baseline comes from: it is
@@ -31,15 +31,14 @@ use super::{Controller, Progress, SampleWindow, Target, positive};
 ///   logarithm, so a heavy tail does not dominate, and differences count if they exceed three standard
 ///   errors. While the limit grows a window has `max(48, L)` samples, and at less than 60 calls per second
 ///   `max(48, 2·L)`.
-/// - `g = clamp(headroom·2^(b − r), 0.5, 1.25)`, and the limit goes a third of the way to
-///   `L·g + 0.45·√L`; all of it if there is no sign of a queue, which is `r ≤ b`. Two such windows, or
-///   one that is clearly below `b`, let the limit grow by half, again and again, until a queue is seen.
-///   Below half of the limit at which there was one, and as long as there was none, one such window is
-///   enough, and the limit doubles.
-/// - A limit of which less than 0.8 is used does not grow. It shrinks as others do, and a window that
+/// - `g = clamp(headroom·2^(b − r), 0.5, 1.25)`, and the limit goes a third of the way to `L·g + 0.45·√L`;
+///   all of it if there is no sign of a queue, which is `r ≤ b`. Two such windows, or one that is clearly
+///   below `b`, let the limit grow by half, repeatedly, until a queue is seen. Below half of the limit at
+///   which there was one, and as long as there was none, one such window is enough, and the limit doubles.
+/// - A limit does not grow while less than 0.8 of it is used. It shrinks as others do, and a window that
 ///   used at most half of it measures the baseline `b` for free.
 /// - About every 2,048 samples, later if that confirms the baseline, a window at half of the limit probes
-///   it. If the latency fell with the limit, both levels had a queue, and the probe goes on at half of
+///   it. If the latency fell with the limit, both levels had a queue, and the probe continues at half of
 ///   that. **Probes begin at multiples of 10 seconds, or of 20, 40 and so on, of the machine's clock**, so
 ///   that all clients of a server probe at once; their clocks may differ by half a second. A measurement
 ///   moves the baseline by 27 % at most.
@@ -248,9 +247,9 @@ impl Gradient {
         Self { initial, ..self }
     }
 
-    /// Sets by which factor the latency may exceed the baseline before the limit shrinks, by default
-    /// 1.1. More gives a server with varied calls a queue from which it is never idle, and
-    /// less keeps one that suffers from too many calls farther from that.
+    /// Sets the factor by which the latency may exceed the baseline before the limit shrinks, by default
+    /// 1.1. A larger factor keeps a server with varied calls from idling, and a smaller one protects a
+    /// server that suffers from too many calls.
     ///
     /// # Panics
     ///
@@ -461,14 +460,14 @@ impl Gradient {
         level.limit
     }
 
-    /// Begins to grow, or goes on with it.
+    /// Begins to grow, or continues to.
     fn grow(&mut self, limit: f64) -> f64 {
         self.state = State::Growing;
         let is_far = self.is_far_below_queue(limit);
         limit * if is_far { 2.0 } else { 1.5 }
     }
 
-    /// Goes on with growing unless there is a queue.
+    /// Continues to grow unless there is a queue.
     fn grown(&mut self, level: Level) -> f64 {
         if self.excess(level) < -CHANGED.max(level.error) {
             // The limit may stay here, at the highest one, until the server becomes slower again.
