@@ -1,4 +1,4 @@
-//! Executes one operation, once, inside of a function that `scripts/walk` has callgrind look at.
+//! Executes one operation, once, inside of a function that `cargo xtask walk` has callgrind look at.
 //!
 //! Each operation is executed before, so that what only the first one does is not part of a walk.
 

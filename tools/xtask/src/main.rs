@@ -1,0 +1,77 @@
+//! What is run by hand and by CI on the repository, beside what cargo does itself.
+
+mod examples;
+mod migration;
+mod package;
+mod public_items;
+mod release;
+mod size;
+mod tree;
+mod uses;
+mod walk;
+mod workspace;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Parser;
+use xshell::{Shell, cmd};
+
+/// Each task succeeds, misses a budget or finds a mistake, or cannot be done.
+#[derive(Parser)]
+#[command(bin_name = "cargo xtask", about = None)]
+enum Task {
+    /// Print how large the library is, each figure beside its budget
+    Size(size::Options),
+    /// Check how many crates users get, which compilers these need, and that no public item is hidden
+    Tree,
+    /// Build each public crate from its tarball, and its documentation as docs.rs does
+    Package {
+        /// Take files that are not committed
+        #[arg(long)]
+        allow_dirty: bool,
+    },
+    /// Check that each page of `src/migrate` names every public item of the crate that it is about
+    Migration,
+    /// Run the short examples, and check what they print
+    Examples,
+    /// Check everything that a release needs, and print what to change or how to publish it
+    Release(release::Options),
+    /// Print how many files and functions one operation passes through, beside budgets and peers
+    Walk(walk::Options),
+    /// Draw the pictures of docs/ again; those of the demonstration are described in its README
+    Pictures,
+}
+
+fn main() -> ExitCode {
+    match run(Task::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("cargo xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(task: Task) -> Result<bool> {
+    let shell = workspace::shell()?;
+    match task {
+        Task::Size(options) => size::size(&shell, &options),
+        Task::Tree => tree::tree(&shell),
+        Task::Package { allow_dirty } => package::package(&shell, allow_dirty),
+        Task::Migration => migration::migration(&shell),
+        Task::Examples => examples::examples(&shell),
+        Task::Release(options) => release::release(&shell, &options),
+        Task::Walk(options) => walk::walk(&shell, &options),
+        Task::Pictures => pictures(&shell),
+    }
+}
+
+/// `pacing.svg` is measured, all others are computed.
+fn pictures(shell: &Shell) -> Result<bool> {
+    let program = ["--locked", "--release", "-p", "tollgate-bench", "--bin"];
+    cmd!(shell, "cargo run {program...} compare -- --csv").run()?;
+    cmd!(shell, "cargo run {program...} queueing -- --svg docs").run()?;
+    Ok(true)
+}

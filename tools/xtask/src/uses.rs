@@ -1,0 +1,197 @@
+//! Which file of a crate names what another one defines, read from its sources without a compiler.
+//!
+//! A name is a path from the root of the crate, such as `crate::time::Clock`.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use regex::Regex;
+use xshell::Shell;
+
+use crate::workspace::files;
+
+/// The files of a folder, without unit tests and without the programs of the guide, which
+/// documentation includes and no module is.
+pub(crate) fn sources(shell: &Shell, folder: &Path) -> Result<Vec<PathBuf>> {
+    let folder = shell.current_dir().join(folder);
+    let other = Regex::new(r"(^|/)tests/|(^|/)(\w+_)?tests\.rs$|^guide/programs/")?;
+    let mut found = files(shell, &folder)?;
+    found.retain(|path| {
+        let place = path.strip_prefix(&folder).unwrap_or(path).to_string_lossy();
+        place.ends_with(".rs") && !other.is_match(&place)
+    });
+    Ok(found)
+}
+
+/// The lines of a file that are code: no comments, no blank lines, no unit tests.
+pub(crate) fn code(shell: &Shell, path: &Path) -> Result<Vec<String>> {
+    let text = shell.read_file(path)?;
+    // They are the last item of a file, behind a line with their `cfg`.
+    let tests = text.lines().position(|line| line == "mod tests {");
+    let end = tests.map_or(usize::MAX, |tests| tests - 1);
+    let is_code = |line: &&str| !line.trim().is_empty() && !line.trim().starts_with("//");
+    Ok(text
+        .lines()
+        .take(end)
+        .filter(is_code)
+        .map(String::from)
+        .collect())
+}
+
+/// The modules of a folder of sources, each a file, with what they name.
+pub(crate) struct Crate {
+    pub(crate) files: BTreeMap<String, File>,
+}
+
+pub(crate) struct File {
+    pub(crate) code: Vec<String>,
+    used: Vec<String>,
+    imported: HashMap<String, String>,
+    pub(crate) exported: HashMap<String, String>,
+}
+
+impl Crate {
+    pub(crate) fn read(shell: &Shell, folder: &Path) -> Result<Self> {
+        let mut files = BTreeMap::new();
+        let folder = shell.current_dir().join(folder);
+        for path in sources(shell, &folder)? {
+            let place = path.strip_prefix(&folder)?.with_extension("");
+            let mut module = "crate".to_string();
+            for part in &place {
+                if part != "lib" && part != "mod" {
+                    module = join(&module, &part.to_string_lossy());
+                }
+            }
+            files.insert(module, File::read(code(shell, &path)?)?);
+        }
+        Ok(Self { files })
+    }
+
+    /// The name of a path that a module uses, or `None` if it is of another crate.
+    fn absolute(&self, module: &str, path: &str) -> Option<String> {
+        let (first, rest) = path.split_once("::").unwrap_or((path, ""));
+        let above = module.rsplit_once("::").map_or(module, |(above, _)| above);
+        match first {
+            "crate" => Some(path.into()),
+            "self" => Some(join(module, rest)),
+            "super" if rest == "super" || rest.starts_with("super::") => self.absolute(above, rest),
+            "super" => Some(join(above, rest)),
+            _ if self.files.contains_key(&join(module, first)) => Some(join(module, path)),
+            _ => None,
+        }
+    }
+
+    /// The module that defines what a path names, and its name there, or `self` for the module.
+    fn defining(&self, mut path: String) -> (String, String) {
+        loop {
+            let mut module = path.as_str();
+            while !self.files.contains_key(module) {
+                module = module.rsplit_once("::").expect("the root is a file").0;
+            }
+            let behind = path[module.len()..].trim_start_matches("::");
+            let (name, rest) = behind.split_once("::").unwrap_or((behind, ""));
+            let file = &self.files[module];
+            let again = file.exported.get(name).or(file.imported.get(name));
+            match again.and_then(|again| self.absolute(module, again)) {
+                Some(again) => path = join(&again, rest),
+                None if name.is_empty() => return (module.into(), "self".into()),
+                None => return (module.into(), name.into()),
+            }
+        }
+    }
+
+    /// What a file names of other files: the module that defines it, and its name there.
+    pub(crate) fn names(&self, module: &str) -> BTreeSet<(String, String)> {
+        let paths = self.files[module].used.iter();
+        let paths = paths.filter_map(|path| self.absolute(module, path));
+        let mut names: BTreeSet<_> = paths.map(|path| self.defining(path)).collect();
+        names.retain(|(other, _)| other != module);
+        names
+    }
+
+    /// The files that name each other, directly or through others: the strongly connected components.
+    pub(crate) fn circles(&self) -> Vec<Vec<&String>> {
+        let mut after = BTreeMap::new();
+        for module in self.files.keys() {
+            let names = self.names(module).into_iter();
+            after.insert(module, names.map(|(other, _)| other).collect::<Vec<_>>());
+        }
+        let mut reached = BTreeMap::new();
+        for module in self.files.keys() {
+            let (mut found, mut left) = (BTreeSet::new(), vec![module]);
+            while let Some(module) = left.pop() {
+                left.extend(after[module].iter().filter(|other| found.insert(*other)));
+            }
+            reached.insert(module, found);
+        }
+        let mut circles = BTreeSet::new();
+        for module in self.files.keys() {
+            let mut circle: Vec<_> = self.files.keys().collect();
+            circle
+                .retain(|other| reached[module].contains(other) && reached[other].contains(module));
+            circles.insert(circle);
+        }
+        let mut circles: Vec<_> = circles
+            .into_iter()
+            .filter(|circle| !circle.is_empty())
+            .collect();
+        circles.sort_by_key(|circle| usize::MAX - circle.len());
+        circles
+    }
+}
+
+fn join(path: &str, more: &str) -> String {
+    let middle = if more.is_empty() { "" } else { "::" };
+    [path, middle, more].concat()
+}
+
+impl File {
+    fn read(code: Vec<String>) -> Result<Self> {
+        let uses = Regex::new(r"(?m)^[ \t]*(pub(?:\([^)]*\))?\s+)?use\s+([^;]+);")?;
+        let visibility = Regex::new(r"\bpub\([^)]*\)")?;
+        let paths = Regex::new(r"\b(?:crate|self|super)(?:::\w+)+")?;
+        let text = code.join("\n");
+        let (mut imported, mut exported) = (HashMap::new(), HashMap::new());
+        for one in uses.captures_iter(&text) {
+            let is_exported = one.get(1).is_some();
+            let names = if is_exported {
+                &mut exported
+            } else {
+                &mut imported
+            };
+            names.extend(leaves(&one[2])?);
+        }
+        // A file that only exports what others define does not depend on it.
+        let rest = uses.replace_all(&text, "");
+        let rest = visibility.replace_all(&rest, "");
+        let used = paths.find_iter(&rest).map(|path| path.as_str().to_string());
+        let used = used.chain(imported.values().cloned()).collect();
+        Ok(Self {
+            code,
+            used,
+            imported,
+            exported,
+        })
+    }
+}
+
+/// The names that `use` brings into a file, each with its path.
+fn leaves(tree: &str) -> Result<Vec<(String, String)>> {
+    let mut list = tree.replace(" as ", "=").replace(char::is_whitespace, "");
+    // The innermost lists first.
+    let group = Regex::new(r"([\w:]*)\{([^{}]*)\}")?;
+    while let Some(found) = group.captures(&list) {
+        let parts = found[2].split(',').filter(|part| !part.is_empty());
+        let parts: Vec<_> = parts.map(|part| format!("{}{part}", &found[1])).collect();
+        list = list.replace(&found[0], &parts.join(","));
+    }
+    let leaf = |leaf: &str| {
+        let (path, name) = leaf.split_once('=').unwrap_or((leaf, ""));
+        let path = path.trim_end_matches("::self");
+        let last = path.rsplit("::").next().unwrap_or(path);
+        let name = if name.is_empty() { last } else { name };
+        (name.to_string(), path.to_string())
+    };
+    Ok(list.split(',').map(leaf).collect())
+}

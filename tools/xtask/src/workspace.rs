@@ -1,0 +1,78 @@
+//! The workspace that this program is part of.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
+use xshell::Shell;
+
+/// A shell in the root of the workspace.
+pub(crate) fn shell() -> Result<Shell> {
+    let shell = Shell::new()?;
+    shell.change_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."));
+    shell.change_dir(shell.current_dir().canonicalize()?);
+    Ok(shell)
+}
+
+pub(crate) fn metadata(shell: &Shell, options: &[&str]) -> Result<Metadata> {
+    let options = options.iter().chain(&["--locked"]).map(ToString::to_string);
+    let mut command = MetadataCommand::new();
+    command.current_dir(shell.current_dir());
+    Ok(command.other_options(options.collect::<Vec<_>>()).exec()?)
+}
+
+/// The packages of the workspace, and where they are built.
+pub(crate) fn members(shell: &Shell) -> Result<Metadata> {
+    metadata(shell, &["--no-deps"])
+}
+
+/// Whether a package can be published. An empty list of registries is what `publish = false` means.
+pub(crate) fn is_public(package: &Package) -> bool {
+    package
+        .publish
+        .as_ref()
+        .is_none_or(|registries| !registries.is_empty())
+}
+
+/// The packages that can be published, each after those that it needs.
+pub(crate) fn public(members: &Metadata) -> Vec<&Package> {
+    let mut left: Vec<_> = members
+        .packages
+        .iter()
+        .filter(|one| is_public(one))
+        .collect();
+    let mut order = Vec::new();
+    while !left.is_empty() {
+        let names: Vec<_> = left
+            .iter()
+            .map(|package| package.name.to_string())
+            .collect();
+        order.extend(left.extract_if(.., |package| {
+            let mut needed = package.dependencies.iter();
+            !needed.any(|one| one.kind != DependencyKind::Development && names.contains(&one.name))
+        }));
+        assert!(left.len() < names.len(), "{names:?} need each other");
+    }
+    order
+}
+
+/// The oldest compiler that a package declares, as its manifest has it.
+pub(crate) fn compiler(package: &Package) -> Result<String> {
+    let version = package
+        .rust_version
+        .as_ref()
+        .context("each package declares a compiler")?;
+    Ok(format!("{}.{}", version.major, version.minor))
+}
+
+/// The files in a folder and in all those in it, sorted; of a file, itself.
+pub(crate) fn files(shell: &Shell, path: &Path) -> Result<Vec<PathBuf>> {
+    if path.is_file() {
+        return Ok(vec![path.into()]);
+    }
+    let inner = shell
+        .read_dir(path)?
+        .into_iter()
+        .map(|path| files(shell, &path));
+    Ok(inner.collect::<Result<Vec<_>>>()?.concat())
+}
