@@ -1,3 +1,5 @@
+//! Downloads ten files, three at once.
+
 use std::time::Duration;
 
 #[tokio::main]
