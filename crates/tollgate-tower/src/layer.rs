@@ -423,11 +423,10 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
         self
     }
 
-    /// Gives back the permit of a request if the closure returns `true` for the head of its
-    /// response: a rate limiter then refunds the charge, so that only failed logins count, for
-    /// example. Until it is answered, every request counts, so the burst must be above the number of
-    /// requests that run at once. The permit of a concurrency throttle returns before the body was
-    /// sent.
+    /// Returns the permit of a request if the closure returns `true` for the head of its response: a rate
+    /// limiter then refunds the charge, so that only failed logins count, for example. Until it is
+    /// answered, every request counts, so the burst must be above the number of requests that run at once.
+    /// The permit of a concurrency throttle returns before the body was sent.
     ///
     /// # Examples
     ///
@@ -465,12 +464,12 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
         self
     }
 
-    /// Tells an adaptive throttle how each request has ended: overloaded, if the closure returns
-    /// `true` for the head of its response, for example because it is a 503 of something behind
-    /// the service; otherwise the time to the head is its latency. The permit is held to the end of the
-    /// body all the same, so a client that reads slowly does not look like a slow service. A
-    /// request that is dropped before its head has arrived is ignored. Use this with every adaptive
-    /// throttle: without it, the latency is the time until the permit is dropped, for whatever reason.
+    /// Reports to an adaptive throttle how each request ended: overloaded, if the closure returns `true`
+    /// for the head of its response, for example for a 503 of a dependency; otherwise the time to the head
+    /// is its latency. The permit is held to the end of the body all the same, so a client that reads
+    /// slowly does not look like a slow service. A request that is dropped before its head has arrived is
+    /// ignored. Use this with every adaptive throttle: without it, the latency is the time until the permit
+    /// is dropped, for whatever reason.
     ///
     /// A response of the layer itself is no such sample, and neither is one that is
     /// [refunded](Self::refund_if).
@@ -512,11 +511,11 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
         self
     }
 
-    /// Tells an adaptive throttle how each call has ended: for a client in front of a backend,
-    /// whatever its requests and answers are. The closure gets the answer or the error of the
-    /// service; [`feedback`](super::feedback) classifies responses over HTTP. The permit is
-    /// held until the answer is there, which for a response is its head, and rejections are errors, as
-    /// with [`errors`](Self::errors). What was set of responses is dropped.
+    /// Reports to an adaptive throttle how each call ended, for clients of a backend with any type of
+    /// request and response. The closure gets the answer or the error of the service;
+    /// [`feedback`](super::feedback) classifies responses over HTTP. The permit is held until the answer is
+    /// there, which for a response is its head, and rejections are errors, as with
+    /// [`errors`](Self::errors). Settings of responses are dropped.
     ///
     /// A call that is dropped before it is answered is ignored, because nobody knows how long it would
     /// have taken. Put a timeout inside this layer, so that the closure gets its error.
@@ -586,10 +585,10 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
         self.with_errors(classify)
     }
 
-    /// Makes rejections errors of the service in place of responses, so that the layer fits around
-    /// any [`Service`](tower_service::Service), whatever its requests and answers are. The error is
-    /// boxed, as those of tower's own layers are, and an [`AcquireError`](tollgate::AcquireError)
-    /// inside. The permit is held until the answer is there. What was set of responses is dropped.
+    /// Turns rejections into errors of the service instead of responses, so that the layer fits around any
+    /// [`Service`](tower_service::Service). The error is boxed, as those of tower's own layers are, and an
+    /// [`AcquireError`](tollgate::AcquireError) inside. The permit is held until the response has arrived.
+    /// Settings of responses are dropped.
     ///
     /// # Examples
     ///

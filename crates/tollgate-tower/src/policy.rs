@@ -13,9 +13,9 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Creates the policy of a limit of the client's own, such as requests by address. A rejection
-    /// by it is 429 Too Many Requests, or [another status](super::ThrottleLayer::status), and 413
-    /// Content Too Large if the request costs more than the limit gives now.
+    /// Creates the policy of a limit that belongs to one client, such as requests by address. A rejection
+    /// by it is 429 Too Many Requests, or [another status](super::ThrottleLayer::status), and 413 Content
+    /// Too Large if the request costs more than the limit gives now.
     ///
     /// # Panics
     ///

@@ -24,7 +24,7 @@ type OfHead = Arc<dyn Fn(&Parts) -> bool + Send + Sync>;
 /// Tells an adaptive throttle how the call of a permit has ended.
 type Learn<T> = fn(&T, &mut <T as Throttle>::Permit, Feedback);
 
-/// How a service with a throttle answers.
+/// How a service with a throttle responds.
 ///
 /// It is in a private module: only this crate implements it.
 pub trait Respond<T: Throttle, A, E> {
@@ -33,10 +33,10 @@ pub trait Respond<T: Throttle, A, E> {
     /// How the service fails.
     type Error;
 
-    /// Returns the answer of a service whose request was admitted.
+    /// Returns the response to a request that was admitted.
     fn answered(&self, throttle: &T, permit: T::Permit, answer: A) -> Self::Response;
 
-    /// Returns the answer to a request that was rejected.
+    /// Returns the response to a request that was rejected.
     fn refused(&self, throttle: &T, error: AcquireError) -> Result<Self::Response, Self::Error>;
 
     /// Handles the permit of a request that the service answered with an error.

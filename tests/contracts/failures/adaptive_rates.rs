@@ -1,4 +1,4 @@
-//! How rates that find themselves go wrong: by refusals that count too often, and by time and requests
+//! How adaptive rates go wrong: by refusals that count too often, and by time and requests
 //! that say nothing.
 
 use std::time::Duration;

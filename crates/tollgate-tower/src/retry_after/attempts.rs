@@ -8,8 +8,8 @@ use super::RetryAfterLayer;
 use super::answer::{asked_wait, is_refusal};
 use tollgate::gate::Gate;
 
-/// The attempts at one request, created by [`RetryAfterLayer::attempts`]: for clients that are no
-/// services of tower. Dropping them loses nothing: the gates stay with the layer.
+/// The attempts at one request, created by [`RetryAfterLayer::attempts`]: for clients that are not services
+/// of tower. Dropping them loses nothing: the gates stay with the layer.
 pub struct Attempts<B> {
     layer: RetryAfterLayer<B>,
     origin: String,
@@ -100,8 +100,8 @@ impl<B> Attempts<B> {
         (self.layer.copy_body)(original)
     }
 
-    /// Blocks the gate for as long as the answer asks. Returns the gate if the request was refused and
-    /// may be sent again after a wait there, and `None` if the answer is for the caller.
+    /// Blocks the gate for as long as the response asks. Returns the gate if the request was refused and
+    /// may be sent again after a wait there, and `None` if the response is for the caller.
     ///
     /// # Examples
     ///

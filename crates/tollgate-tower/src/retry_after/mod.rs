@@ -165,7 +165,7 @@ pub struct RetryAfterLayer<B> {
 
 /// Construction.
 impl<B> RetryAfterLayer<B> {
-    /// Creates a layer that makes requests without a body again.
+    /// Creates a layer that repeats requests without a body.
     ///
     /// # Examples
     ///
@@ -177,8 +177,8 @@ impl<B> RetryAfterLayer<B> {
         Self::copying(|body| body.is_end_stream().then(B::default))
     }
 
-    /// Creates a layer that makes requests again whose body this function copies. With `None` a
-    /// request is made once. The function is called before each attempt that is not the last one.
+    /// Creates a layer that repeats requests whose body this function copies. A request for which it
+    /// returns `None` is sent once. The function is called before each attempt that is not the last one.
     ///
     /// # Examples
     ///
@@ -250,11 +250,11 @@ impl<B> RetryAfterLayer<B> {
         self.clone().retries(0)
     }
 
-    /// Sets the longest pause that a server can ask for, in place of a minute. If it asks for a
-    /// longer one, the answer is handed on at once, and the gate is blocked for `max_wait`: no
-    /// request waits for longer at a time, apart from the jitter. Within a longer pause, requests are
-    /// therefore sent once each `max_wait`, until the next refusal: one by one with a
-    /// [paused](Self::pausing) limiter, and otherwise all that wait at the gate.
+    /// Sets the longest pause that a server can ask for, in place of a minute. If it asks for a longer one,
+    /// the response is returned at once, and the gate is blocked for `max_wait`: no request waits for
+    /// longer at a time, apart from the jitter. Within a longer pause, requests are therefore sent once
+    /// each `max_wait`, until the next refusal: one by one with a [paused](Self::pausing) limiter, and
+    /// otherwise all that wait at the gate.
     ///
     /// # Examples
     ///
@@ -291,8 +291,7 @@ impl<B> RetryAfterLayer<B> {
         self
     }
 
-    /// Sets how often a request is made again at most, in place of 2. With 0, every answer is
-    /// handed on.
+    /// Sets the maximum number of retries of a request, in place of 2. With 0, every response is returned.
     ///
     /// # Examples
     ///
@@ -308,8 +307,8 @@ impl<B> RetryAfterLayer<B> {
         self
     }
 
-    /// Sets how much longer a pause may be than the server asks for, in percent, in place of 10.
-    /// With 0, pauses are exact.
+    /// Sets the maximum jitter by which a pause exceeds what the server asks for, in percent, in place of
+    /// 10. With 0, pauses are exact.
     ///
     /// # Examples
     ///
@@ -319,10 +318,10 @@ impl<B> RetryAfterLayer<B> {
         self
     }
 
-    /// Sets whether a limit of requests that is used up blocks the gate whatever the status is, in place
-    /// of only with 429, 503 and 403. It may be a `RateLimit` with `r=0` or a field of another convention,
-    /// such as `x-ratelimit-remaining: 0`. The client then stops before it is refused, and such an answer is
-    /// handed on. Limits of tokens and of other units do not count here, because other requests may need
+    /// Sets whether a limit of requests that is used up blocks the gate whatever the status is, in place of
+    /// only with 429, 503 and 403. It may be a `RateLimit` with `r=0` or a field of another convention,
+    /// such as `x-ratelimit-remaining: 0`. The client then stops before it is refused, and such a response
+    /// is returned. Limits of tokens and of other units do not count here, because other requests may need
     /// fewer of them or none.
     ///
     /// This is right if the server has one limit for all requests of the client. If it has several,
@@ -364,10 +363,10 @@ impl<B> RetryAfterLayer<B> {
         self
     }
 
-    /// Sets how many origins have a gate at most, in place of 1024. An origin gets its gate when it
-    /// asks for a pause. After the pause, later requests drop the gate, two gates each. When there is
-    /// no room, a new gate replaces the one that opens first: requests that wait there keep waiting,
-    /// and new ones do not.
+    /// Sets the maximum number of origins with a gate, in place of 1024. An origin gets its gate when it
+    /// asks for a pause. After the pause, later requests drop the gate, two gates each. When there is no
+    /// room, a new gate replaces the one that opens first: requests that wait there keep waiting, and new
+    /// ones do not.
     ///
     /// While there are gates, each request takes a lock for a time that is logarithmic in their
     /// number; without gates it takes none.
@@ -447,8 +446,8 @@ impl<B> RetryAfterLayer<B> {
         self
     }
 
-    /// Sets where the time comes from that dates in `Retry-After` are compared with, in place of
-    /// [`SystemTime::now`], if the answer has no `Date`.
+    /// Sets the wall clock with which dates in `Retry-After` are compared, in place of [`SystemTime::now`],
+    /// if the response has no `Date`.
     ///
     /// # Examples
     ///

@@ -23,7 +23,7 @@ use std::time::{Duration, SystemTime};
 use http::HeaderMap;
 use http::header::{DATE, RETRY_AFTER};
 
-/// What the fields of a response say about the limits of its server. See [`of`](Self::of).
+/// The limits of a server, read from the fields of its response. See [`of`](Self::of).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerLimits {
@@ -43,10 +43,10 @@ pub struct ServerLimits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Window {
-    /// The quota, if the server says so. A limit without what remains is ignored, because
-    /// nobody can follow it.
+    /// The quota, if the server reports it. A limit without the remaining part is ignored, because nobody
+    /// can follow it.
     pub limit: Option<u64>,
-    /// What remains, rounded down.
+    /// The remaining part, rounded down.
     pub remaining: u64,
     /// The time until more remains, if the server says so, counted from when it made the response.
     /// Whether all of the quota returns then depends on the server.
