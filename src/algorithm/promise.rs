@@ -66,7 +66,8 @@ impl Algorithm {
             Self::SubInterval { parts } if parts as u64 >= count => {
                 "a period in parts needs a count that is larger than the number of parts"
             }
-            _ => return None,
+            Self::Gcra | Self::FixedWindow | Self::SlidingWindow => return None,
+            Self::SlidingLog | Self::SubInterval { .. } => return None,
         })
     }
 

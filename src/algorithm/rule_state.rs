@@ -30,7 +30,10 @@ impl RuleState {
         match algorithm {
             Algorithm::SlidingWindow => Self::SlidingWindow(SlidingWindow::new(promise)),
             Algorithm::SlidingLog => Self::SlidingLog(SlidingLog::new(promise.batch)),
-            _ => Self::Gcra(Gcra::new(promise, aligned)),
+            Algorithm::Gcra
+            | Algorithm::TokenBucket
+            | Algorithm::FixedWindow
+            | Algorithm::SubInterval { .. } => Self::Gcra(Gcra::new(promise, aligned)),
         }
     }
 

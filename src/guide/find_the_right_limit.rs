@@ -49,7 +49,9 @@
 //! - *A refusal is fast*, so a backend that refuses everything looks idle. Call
 //!   [`overloaded`](crate::adaptive::AdaptivePermit::overloaded) after a timeout, 429 or 503, and
 //!   [`ignore`](crate::adaptive::AdaptivePermit::ignore) after an answer from a cache.
-//! - *A cancelled call drops its permit*, so it counts as a fast success. Call `ignore` when you give up.
+//! - *A cancelled call drops its permit*, so it counts as a fast success. Put a timeout inside of the
+//!   permit's life, as in `timeout(limit, query).await`, and call `overloaded` when it elapses, or `ignore` when
+//!   you give up for another reason; do not put it around the function that holds the permit.
 //! - *One limiter for each resource*: the latencies of two databases are unrelated.
 //! - *The queue is now in front of the limit.* Bound it with
 //!   [`max_waiters`](crate::adaptive::AdaptiveSemaphore::max_waiters) and a timeout, or let [a fair

@@ -54,8 +54,11 @@
 //!   for, with `Retry-After` or an exhausted limit, up to its `max_wait`, a minute by default, and repeats idempotent
 //!   requests without a body up to twice. Its innermost clone goes directly around the client, so that no request that
 //!   waits for the rate is sent during a pause:
-//!   `let client = ThrottleLayer::new(rate).errors().layer(retry.innermost().layer(client));`
-//!   `let client = ThrottleLayer::new(slots).errors().layer(retry.layer(client));`
+//!
+//!   ```text
+//!   let client = ThrottleLayer::new(rate).errors().layer(retry.innermost().layer(client));
+//!   let client = ThrottleLayer::new(slots).errors().layer(retry.layer(client));
+//!   ```
 //!
 //! # Traps
 //!

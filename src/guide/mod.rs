@@ -9,7 +9,7 @@
 //! | tokens in a channel, idle or busy | `ChannelSemaphore` |
 //! | at most N blocking threads | [`CondvarSemaphore`](crate::CondvarSemaphore) |
 //! | at most N per second, minute, hour or day, evenly or in bursts | [`RateLimiter`](crate::RateLimiter) |
-//! | bytes per second | [`acquire_many(bytes)`](crate::RateLimiter::acquire_many), with a burst of at least one call |
+//! | bytes per second | [`Quota::bytes_per_second`](crate::Quota::bytes_per_second), and [`acquire_many(bytes)`](crate::RateLimiter::acquire_many) with a burst of at least the largest call |
 //! | another algorithm: token bucket, fixed or sliding window, sliding log, sub-intervals | [`RateLimiter::algorithm`](crate::RateLimiter::algorithm) |
 //! | a bounded queue released at a fixed rate | [`LeakyBucket`](crate::LeakyBucket) |
 //! | the same limit for each user, address or tenant | [`Keyed<K, RateLimiter>`](crate::Keyed), `Keyed<K, Semaphore>`; not with a sliding window or log |
@@ -48,7 +48,8 @@
 //!
 //! [Basics](basics) explains what all throttles have in common: waiting, errors, composition and features.
 //! Every other page has the dependencies, one or two programs, and then the choices and the traps. Until the crates are
-//! published, `path` is that of a checkout. The tests of this crate include the programs and run them in paused
+//! published, `path` is that of a checkout. Three pages are in other crates: `cargo doc -p tollgate-tower --open` shows
+//! the guide of that crate, for example. The tests of this crate include the programs and run them in paused
 //! time; [a page](test_code_that_waits) shows how to do so with your own.
 //!
 //! Clients of rate-limited servers:

@@ -6,7 +6,7 @@
 //! [dependencies]
 //! tollgate = { path = "../tollgate" }
 //!
-//! [dev-dependencies] # `test-util` of tokio is for `start_paused`, that of tollgate for the third choice.
+//! [dev-dependencies] # `test-util` of tokio is for `start_paused`, that of tollgate for limits without a clock.
 //! tokio = { version = "1.49", features = ["full", "test-util"] }
 //! tollgate = { path = "../tollgate", features = ["test-util"] }
 //! ```
@@ -76,8 +76,9 @@
 //!   a wait that begins after a large step begins at its end. No wait and no timeout ends unless the
 //!   clock is advanced; `all` uses the clock of the part that it first waits for.
 //! - *Tokio's time* suits code that also sleeps. Waits end at the next whole millisecond.
-//! - *Limiters that the test cannot reach*: with the feature `test-util` for the tests, a limiter without an
-//!   explicit clock follows the time of each tokio runtime that uses it.
+//! - *Limiters that the test cannot reach*, such as one that the code makes for itself: with the feature
+//!   `test-util` of tollgate among the dev-dependencies, a limiter without an explicit clock follows the time of each
+//!   tokio runtime that uses it. The test is then that of `fetch_takes_two_seconds`, without a clock.
 //! - *A semaphore has no clock.* Its timeouts run on tokio's time, or in real time outside of a runtime and
 //!   under [`wait`](crate::Waiting::wait); those of a limiter run on its clock.
 //!

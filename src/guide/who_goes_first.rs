@@ -22,8 +22,9 @@
 //! - *Weights with few permits*: `Share::ByCost` as well. By default classes share the permits that they hold, so
 //!   weights of 3 and 1 are 75 : 25 of one permit and of multiples of four, 50 : 50 of two, and 67 : 33 of
 //!   three and of six.
-//! - *No starvation*: with [`aging`](crate::fair::FairQueue::aging), a class rises by one priority for each
-//!   such period that its oldest waiter waits.
+//! - *No starvation*: with [`aging`](crate::fair::FairQueue::aging), a class counts as one priority higher
+//!   for each period that its oldest waiter has waited. Without it, priorities are strict: lower ones wait as
+//!   long as higher ones keep the throttle busy. Weights starve nobody.
 //! - *Overload*: bound each class with [`max_waiters`](crate::fair::Class::max_waiters), since a full queue
 //!   refuses callers of every priority; give each wait a [`timeout`](crate::Waiting::timeout); and serve the
 //!   [newest first](crate::fair::Class::adaptive_lifo) while the queue is long.
@@ -39,6 +40,8 @@
 //!
 //! # Traps
 //!
+//! - A class with a `&'static str` as its key does not compile in a composition that a spawned task enters: use an
+//!   owned key there.
 //! - Bind the permit of a semaphore: `let _permit`. In front of a rate, `drop` it at once.
 //! - The settings of a class are read when it is first used, and again when the queue has forgotten it. For a
 //!   weight that changes, put the plan into the key: `queue.class((tenant, plan))`.

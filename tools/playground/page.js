@@ -3,7 +3,7 @@
 // number comes from the module. Texts are HTML elements, and charts are canvases without text.
 
 const LONGEST_FRAME = 100;  // milliseconds; a tab in the background does not catch up
-const PAST = 40000;  // milliseconds, as many as the longest chart shows
+const PAST = 55000;  // milliseconds, to the middle of the third number of workers
 const STEPS_PER_SECOND = 20;
 const TALLEST_BAR = 12;     // calls in a step; more do not make the bar higher
 const POINTS = 400;         // of the charts of the adaptive limit: 40 s
@@ -177,7 +177,9 @@ const start = world => {
   byId("cycle").addEventListener("change", event => world.set_cycling(event.target.checked));
 
   // The charts begin with a past, and the queue is full.
-  world.advance(PAST);
+  world.advance(PAST - 4000);
+  world.burst(60);
+  world.advance(4000);
   world.refill();
   const panels = [...buildLanes(world), ...buildQueue(world), ...buildCharts(world)];
   const advance = now => {

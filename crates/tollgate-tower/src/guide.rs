@@ -34,8 +34,9 @@
 //! - *Behind a proxy*: [`behind(1)`](crate::ClientIp::behind) takes the last element of
 //!   `X-Forwarded-For` ([other headers, networks of proxies](crate::ClientIp)); without the header,
 //!   all share the proxy's limit. Close the port to everyone but the proxy.
-//! - *By user*: take the key from a header or from an extension of an outer layer. `None` is a request
-//!   without a limit; limits of different types are `Option`s in `all`.
+//! - *By user*: take the key from an extension that your authentication has set:
+//!   `ThrottleLayer::by(move |head| head.extensions.get::<User>().map(|user| Arc::clone(&users).key_owned(user.id)))`.
+//!   A request for which the closure returns `None` is not limited.
 //! - *Only failures count*, such as wrong passwords: [`refund_if`](crate::ThrottleLayer::refund_if).
 //! - *Change it live*: [`set_quota`](tollgate::RateLimiter::set_quota) of an `Arc` in the router's state, as in
 //!   `axum_full`; `tonic_limit` is for gRPC. *A backend that gets slow*: an [adaptive

@@ -8,7 +8,7 @@ use tollgate_tower::{ClientIp, ThrottleLayer};
 /// One request a second from each address, and five at once after a pause. The rest are answered with 429.
 fn limited(app: Router) -> Router {
     let clients = Arc::new(Keyed::rate_limiters(Quota::per_second(1).burst(5)));
-    let address = ClientIp::peer(|head| Some(head.get::<ConnectInfo<SocketAddr>>()?.0));
+    let address = ClientIp::peer(|extensions| Some(extensions.get::<ConnectInfo<SocketAddr>>()?.0));
     let limit = ThrottleLayer::by(move |head| Arc::clone(&clients).key_owned(address.of(head)));
     app.layer(limit.refusing())
 }

@@ -12,7 +12,7 @@ fn limited(app: Router) -> Router {
     // 64 requests at once, at most four of one client.
     let client_slots = Arc::new(Keyed::semaphores(4));
     let slots = Arc::new(Semaphore::new(64));
-    let address = ClientIp::peer(|head| Some(head.get::<ConnectInfo<SocketAddr>>()?.0));
+    let address = ClientIp::peer(|extensions| Some(extensions.get::<ConnectInfo<SocketAddr>>()?.0));
     let limit = ThrottleLayer::by(move |head| {
         let cost = if head.uri.path() == "/report" { 3 } else { 1 };
         let client = address.of(head);
