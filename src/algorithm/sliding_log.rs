@@ -196,12 +196,15 @@ impl SlidingLog {
         given
     }
 
-    /// Charges `cost` as of an earlier tick, whatever the backlog is: nothing if that is a period ago. What
-    /// has no room is charged later, one by one. The tickets are those of the newest charges, so that a
+    /// Charges `cost` as of an earlier tick, whatever the backlog is, less what each period since has paid
+    /// off. What has no room is charged later, one by one. The tickets are those of the newest charges, so that a
     /// refund of a charge that was made since then may give back less, and never more.
     pub(crate) fn charge_as_of(&mut self, at: u64, cost: u64, now: u64) {
         self.settle(now);
-        if cost == 0 || at + self.period <= now {
+        let passed = now.saturating_sub(at) / self.period;
+        let at = at + passed * self.period;
+        let cost = cost.saturating_sub(passed.saturating_mul(self.head.len));
+        if cost == 0 {
             return;
         }
         let total = self.total();

@@ -105,7 +105,8 @@ impl SlidingWindow {
         .with(word)
     }
 
-    /// Returns the word after a charge and its receipt, or the tick at which it is due if that is later. `None` is for the holder of the lock: in another window, or a cost that is never due.
+    /// Returns the word after a charge and its receipt, or the tick at which the charge is due if that is
+    /// later. `None` is for the holder of the lock: in another window, or a cost that is never due.
     #[inline(always)]
     pub(crate) fn try_charge(
         mut self,
@@ -288,7 +289,7 @@ impl Rule for SlidingWindow {
         if at >= self.start {
             let given = cost.min(self.count);
             self.count -= given;
-            self.ticket += given;
+            self.ticket = self.ticket.wrapping_add(given);
             return given;
         }
         // Each window since has taken its part of the excess over the limit. What counts for longer
@@ -300,7 +301,7 @@ impl Rule for SlidingWindow {
         let beyond = beyond.min(self.count);
         self.previous -= before;
         self.count -= beyond;
-        self.ticket += beyond;
+        self.ticket = self.ticket.wrapping_add(beyond);
         before + beyond
     }
 
@@ -310,11 +311,14 @@ impl Rule for SlidingWindow {
         let cost = cost.min(MAX_COUNT.saturating_sub(self.count));
         if at >= self.start {
             self.count += cost;
-        } else if self.start - at <= self.period {
-            let fits = cost.min(self.most.saturating_sub(self.previous));
-            self.previous += fits;
-            self.count += cost - fits;
+            return;
         }
+        // Each window since has taken its part of the excess over the limit.
+        let passed = self.start / self.period - at / self.period;
+        let cost = cost.saturating_sub((passed - 1).saturating_mul(self.most));
+        let fits = cost.min(self.most.saturating_sub(self.previous));
+        self.previous += fits;
+        self.count += cost - fits;
     }
 
     fn backlog(&mut self, now: Tick) -> u64 {
@@ -333,7 +337,7 @@ impl Rule for SlidingWindow {
         clamped(now) < self.start || self.count > self.most
     }
 
-    /// Keeps the part of what was spent that belongs to the previous window, which goes on to fade.
+    /// Keeps the part of what was spent that belongs to the previous window, which continues to fade.
     fn change(&mut self, promise: &Promise, how: Option<QuotaChange>, now: Tick) -> bool {
         let (new, now) = (Self::new(promise), clamped(now));
         if (new.most, new.period) == (self.most, self.period) {
@@ -365,7 +369,7 @@ impl Rule for SlidingWindow {
         true
     }
 
-    /// Counts tickets from the word, which goes on to grow.
+    /// Counts tickets from the word, which continues to grow.
     fn forget_receipts(&mut self) {
         self.ticket &= MAX_TAT;
     }

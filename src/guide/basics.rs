@@ -12,8 +12,10 @@
 //! # Errors
 //!
 //! Every acquire returns [`AcquireError`](crate::AcquireError); match on its
-//! [`kind`](crate::AcquireError::kind). An invalid configuration returns
-//! [`QuotaError`](crate::QuotaError) or [`AlgorithmError`](crate::AlgorithmError). Errors never allocate.
+//! [`kind`](crate::AcquireError::kind). For numbers that may be invalid,
+//! [`Quota::try_new`](crate::Quota::try_new) and [`Algorithm::check`](crate::Algorithm::check) return
+//! errors; other constructors panic. Errors never allocate, except that the failure of a pool's factory is
+//! kept once.
 //!
 //! # Several limits at once
 //!

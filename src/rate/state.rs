@@ -1,8 +1,9 @@
 //! The word of a limiter, and the parameters beside it, for decisions without the lock.
 //!
-//! The word is a [`Tat`], or the [word](SlidingWindow::word) of a sliding window, in 60 bits with four bits
-//! on top. Three are the epoch, which counts changes of what the number means. The fourth is `LOCKED`: decisions need the lock, because there
-//! are waiters, the limiter is closed or is being changed, or its rule is not in the word.
+//! The word is a [`Tat`], or the [word](SlidingWindow::word) of a sliding window, in 60 bits with four
+//! bits on top. Three are the epoch, which counts changes of what the number means. The fourth is `LOCKED`:
+//! decisions need the lock, because there are waiters, the limiter is closed or is being changed, or its
+//! rule is not in the word.
 //!
 //! 1. While `LOCKED` is set, only the holder of the lock writes the word, so a try cannot pass a
 //!    waiter, and cannot overtake the holder.

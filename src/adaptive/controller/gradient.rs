@@ -6,8 +6,9 @@
 //!    upper bound for it, because latencies grow with concurrency.
 //! 3. Two levels tell a queue from slow work: over a queue, half of the calls take half of the time
 //!    (elasticity 0); without one they take the same time (elasticity 1).
-//! 4. While a probe is under way the limit is not adjusted. A probe ends with the limit that its
-//!    first level implies, so a probe that was misled costs a window and not the limit.
+//! 4. While a probe is under way the limit is not adjusted. A probe ends with the limit that its first
+//!    level implies, so a probe that was misled costs a window and not the limit, unless calls jump during
+//!    it.
 //! 5. With several clients before one server, half of one limit empties no queue. So all clients probe at
 //!    once, on multiples of a period of the wall clock, and no measurement moves the baseline by more than
 //!    [`MOVE`], unless calls have become more than twice as slow or as fast.
@@ -27,10 +28,10 @@ use super::{Controller, Progress, SampleWindow, Target, positive};
 /// of Netflix's [concurrency-limits]. What is different is where the baseline comes from: it is
 /// neither a remembered minimum, which drifts, nor measured at a limit of 3, which refuses traffic.
 ///
-/// - A window has `max(96, 2·L)` samples, after the first `L` calls that end. `r` is their mean
-///   logarithm, so a heavy tail does not dominate, and differences count if they exceed three standard
-///   errors. While the limit grows a window has `max(48, L)` samples, and at less than 60 calls per second
-///   `max(48, 2·L)`.
+/// - A window has `max(96, 2·L)` samples, after the first `L` calls that end. `r` is their mean logarithm,
+///   so a heavy tail does not dominate, and differences count if they exceed three standard errors. While
+///   the limit grows a window has `max(48, L)` samples; it has `max(48, 2·L)` at less than 60 calls per
+///   second, and where no queue was seen at up to twice the limit.
 /// - `g = clamp(headroom·2^(b − r), 0.5, 1.25)`, and the limit goes a third of the way to `L·g + 0.45·√L`;
 ///   all of it if there is no sign of a queue, which is `r ≤ b`. Two such windows, or one that is clearly
 ///   below `b`, let the limit grow by half, repeatedly, until a queue is seen. Below half of the limit at
@@ -41,12 +42,12 @@ use super::{Controller, Progress, SampleWindow, Target, positive};
 ///   it. If the latency fell with the limit, both levels had a queue, and the probe continues at half of
 ///   that. **Probes begin at multiples of 10 seconds, or of 20, 40 and so on, of the machine's clock**, so
 ///   that all clients of a server probe at once; their clocks may differ by half a second. A measurement
-///   moves the baseline by 27 % at most.
+///   moves the baseline by 27 % at most, unless calls have become more than twice as slow or fast.
 /// - A limit that has come to half of what it was is a probe as well: if that did not make the calls
 ///   any faster, they take longer by themselves, and `r` measures the baseline. What confirmed the baseline
 ///   before no longer counts.
-/// - If calls take more than six times as long as the baseline, the window ends early, and two lower limits, with
-///   24 samples each, tell a queue from slower work.
+/// - If calls take more than six times as long as the baseline, the window ends early, and two lower
+///   limits, with `max(24, L)` samples each, tell a queue from slower work.
 /// - If more than 3 % of a window are overloaded, the limit goes back to the last one without that, or to
 ///   0.9 of itself, and stays below for eight windows. If more than 90 % are, the limit loses a fifth.
 ///
@@ -400,7 +401,7 @@ impl Gradient {
         (last.limit / 2.0).max(1.0)
     }
 
-    /// Ends a probe whose levels `last` and `level` have been measured, or goes on with it.
+    /// Ends a probe whose levels `last` and `level` have been measured, or continues with it.
     fn probed(&mut self, first: Level, last: Level, level: Level) -> f64 {
         let is_above = self.is_guess || self.excess(level) > 0.0;
         if is_above && level.limit > 1.0 && !last.is_elastic(&level) {
@@ -481,7 +482,7 @@ impl Gradient {
         if self.is_guess {
             return self.probe(level, level);
         }
-        // The limit before had no queue.
+        // The limit before a step by half had no queue.
         self.implied(level, 0.0).max(level.limit / 1.5)
     }
 
@@ -572,11 +573,11 @@ impl Level {
         })
     }
 
-    /// Returns whether the throughput has fallen on the way to a lower level, as it does if that has
-    /// no queue.
+    /// Returns whether the throughput has fallen on the way to a lower level, as it does if that has no
+    /// queue. So has a level that is not lower.
     fn is_elastic(&self, lower: &Level) -> bool {
         let fallen = (self.in_flight / lower.in_flight).log2();
-        self.latency - lower.latency <= (1.0 - ELASTIC) * fallen
+        lower.limit >= self.limit || self.latency - lower.latency <= (1.0 - ELASTIC) * fallen
     }
 
     /// Returns whether calls take significantly longer than at another level. A difference has √2 times

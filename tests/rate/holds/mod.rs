@@ -5,7 +5,7 @@ mod ledger;
 
 use std::time::Duration;
 
-use tollgate::{Algorithm, ErrorKind, Oversize, Quota, RateLimiter};
+use tollgate::{Algorithm, ErrorKind, Hold, Oversize, Quota, RateLimiter};
 
 use crate::setup::{TICK, assert_due, assert_limited, limiter, ms, secs};
 use crate::support::{Waiter, kind};
@@ -110,6 +110,32 @@ fn settle_of_a_limiter_that_was_idle_meanwhile_costs_only_what_time_did_not_pay(
     limiter.try_acquire_many(400).unwrap();
     hold.settle(300);
     assert_eq!(limiter.snapshot().available, 1000 - 400 - 100);
+}
+
+#[test]
+fn settle_for_far_more_than_the_limit_is_owed_like_a_charge_at_the_beginning() {
+    for algorithm in ALL {
+        for after in [
+            0, 500, 999, 1000, 1500, 1999, 2000, 2500, 3000, 4900, 5000, 7000,
+        ] {
+            let owed = |spend: fn(&RateLimiter) -> Option<Hold>| {
+                let (clock, limiter) = of(algorithm);
+                let hold = spend(&limiter);
+                clock.advance(ms(after));
+                if let Some(hold) = hold {
+                    hold.settle(5000);
+                }
+                (limiter.snapshot().in_use, limiter.peek().retry_after)
+            };
+            let charged = owed(|limiter| {
+                limiter.charge(5000);
+                None
+            });
+            let settled =
+                owed(|limiter| Some(limiter.hold(limiter.try_acquire_many(500).unwrap())));
+            assert_eq!(settled, charged, "{algorithm} after {after} ms");
+        }
+    }
 }
 
 #[test]

@@ -64,6 +64,10 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn walk(shell: &Shell, options: &Options) -> Result<bool> {
+    for chosen in &options.names {
+        let is_known = WALKS.iter().any(|(name, ..)| name == chosen);
+        ensure!(is_known, "there is no walk {chosen}");
+    }
     let valgrind = cmd!(shell, "valgrind --version")
         .quiet()
         .ignore_stdout()

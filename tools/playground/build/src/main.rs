@@ -1,26 +1,37 @@
 //! Builds the playground: `cargo run -p playground-build [FILE]`, by default into
-//! `docs/playground/index.html`. With `--check`, first checks that this one has the present sources.
+//! `docs/playground/index.html`. With `--check`, first checks that this one has the present sources; with
+//! `--check-only`, builds nothing.
 
 use std::env;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use playground_build::{build, check_sources, kept};
+
 fn main() -> ExitCode {
     let mut arguments: Vec<_> = env::args_os().skip(1).collect();
-    let check = arguments.first().is_some_and(|first| first == "--check");
-    let rest = arguments.split_off(check.into());
-    let built = match rest.as_slice() {
-        [] => Ok(playground_build::kept()),
-        [file] => Ok(PathBuf::from(file)),
-        _ => Err("usage: playground-build [--check] [FILE]".to_owned()),
+    let option = arguments.first().and_then(|first| first.to_str());
+    let (checks, builds) = match option {
+        Some("--check") => (true, true),
+        Some("--check-only") => (true, false),
+        _ => (false, true),
     };
-    let built = built.and_then(|file| {
-        if check {
-            playground_build::check_sources(&playground_build::kept())?;
+    let rest = arguments.split_off(checks.into());
+    let file = match rest.as_slice() {
+        [] => Ok(kept()),
+        [file] if builds => Ok(PathBuf::from(file)),
+        _ => Err("usage: playground-build [--check] [FILE] or --check-only".to_owned()),
+    };
+    let done = file.and_then(|file| {
+        if checks {
+            check_sources(&kept())?;
         }
-        playground_build::build(&file).map(|()| file)
+        if builds {
+            build(&file)?;
+        }
+        Ok(file)
     });
-    match built {
+    match done {
         Ok(file) => {
             println!("{}", file.display());
             ExitCode::SUCCESS
