@@ -122,29 +122,17 @@ mod tests {
     fn step_the_limit_follows_the_workers() {
         let clock = tollgate::Clock::manual();
         let mut adaptive = Adaptive::new(&clock);
-        // At the end of each turn.
-        let seen = [1, 2, 3, 4].map(|turn| {
-            let times = (turn - 1) * CYCLE_STEP..turn * CYCLE_STEP;
+        for (turn, workers, best_fixed) in [(0, 10, 11), (1, 4, 5), (2, 30, 32), (3, 10, 11)] {
+            let times = turn * CYCLE_STEP..(turn + 1) * CYCLE_STEP;
             let Point {
                 adaptive: found,
                 best,
             } = run(&mut adaptive, &clock, times);
-            let workers = adaptive.workers();
-            (
-                workers,
-                found.limit,
-                found.goodput,
-                best.limit,
-                best.goodput,
-            )
-        });
-        let expected = [
-            (10, 13, 256, 11, 247),
-            (4, 6, 105, 5, 99),
-            (30, 36, 743, 32, 743),
-            (10, 13, 250, 11, 247),
-        ];
-        assert_eq!(seen, expected);
+            // At the end of the turn. The law may change, and is judged elsewhere.
+            assert_eq!((adaptive.workers(), best.limit), (workers, best_fixed));
+            assert!((best_fixed..=2 * best_fixed).contains(&found.limit));
+            assert!(found.goodput >= best.goodput * 95 / 100);
+        }
     }
 
     #[test]
