@@ -54,16 +54,3 @@
 //! - `async-lock`: async-lock's semaphore as a throttle.
 //! - `serde`: serializes and parses [`Quota`](crate::Quota) and [`Algorithm`](crate::Algorithm).
 //! - `test-util`: makes limiters without an explicit clock follow tokio's time.
-//!
-//! # Crates
-//!
-//! Each of these uses the public API of this crate.
-//!
-//! - `tollgate-tower`: layers for services that answer over HTTP, such as axum's, and for HTTP clients.
-//! - `tollgate-reqwest`: middleware for clients of reqwest.
-//! - `tollgate-io`: readers, writers, bodies, streams and sinks behind a throttle, and rate limiters as
-//!   streams.
-//! - `tollgate-observe`: permit holders, metrics, and events for long waits.
-//! - `tollgate-object-store`: a store of the crate `object_store` behind a throttle.
-//! - `tollgate-redis`: the same limits across machines.
-//! - `tollgate-detector`: finds callers that make too many calls over a long period, in fixed memory.

@@ -117,11 +117,11 @@ impl Locked<'_> {
         let carried = Some(how).filter(|_| !paused || is_log);
         let changed = self.rule.change(&promise, carried, now);
         if changed && paused {
-            let new = self.rule.capacity();
-            let kept = |spent| how.kept(spent, old, new);
-            let forced = kept(old.saturating_add(beyond)) - kept(old);
             self.rule.spend_burst(until);
             if !is_log {
+                let new = self.rule.capacity();
+                let kept = |spent| how.kept(spent, old, new);
+                let forced = kept(old.saturating_add(beyond)) - kept(old);
                 self.rule.charge(until, forced);
             }
         }

@@ -101,6 +101,7 @@ handles! {
     }
 }
 
+/// Conversion to a throttle with a cost.
 impl RateLimiter {
     /// Returns this limiter as a [`Throttle`] whose entries are charged `n` each. To move it into a
     /// task, see [`cost_owned`](Self::cost_owned).

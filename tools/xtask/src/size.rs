@@ -15,33 +15,8 @@ use crate::{public_items, tree};
 /// What implements the traits of `throttle/`, which therefore names nothing of it.
 const ABOVE: [&str; 6] = ["adaptive", "concurrency", "fair", "gate", "keyed", "rate"];
 
-/// The most that each figure may be, if there is a limit, in the order of `figures`.
-const BUDGETS: [(Option<usize>, &str); 18] = [
-    (Some(5), "traits for throttles in throttle/ (--names)"),
-    (Some(13), "methods of these traits"),
-    (Some(0), "hidden parts of these traits"),
-    (Some(900), "lines of code in throttle/"),
-    (
-        Some(0),
-        "types of other folders that throttle/ names (--names)",
-    ),
-    (
-        Some(13_500),
-        "lines of code in src, without tests (--rooms)",
-    ),
-    (None, "lines of code in tollgate-tower"),
-    (None, "lines of code in tollgate-io"),
-    (None, "lines of code in tollgate-observe"),
-    (Some(16_700), "lines of code in src and in these"),
-    (Some(8), "macros in src"),
-    (Some(6), "features"),
-    (Some(8), "optional dependencies"),
-    (Some(8), "circles of files (--circles)"),
-    (Some(2), "files in the largest circle"),
-    (Some(70), "public items, by default features"),
-    (Some(290), "methods of theirs"),
-    (Some(18), "dependencies by default features"),
-];
+/// A figure, the most that it may be if there is a limit, and what it is.
+type Figure = (usize, Option<usize>, &'static str);
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -82,7 +57,7 @@ pub(crate) fn size(shell: &Shell, options: &Options) -> Result<bool> {
     println!("     now   budget");
     let figures = figures(shell, &core)?;
     let mut above = 0;
-    for (figure, (most, title)) in figures.into_iter().zip(BUDGETS) {
+    for (figure, most, title) in figures {
         let is_above = most.is_some_and(|most| figure > most);
         let mark = if is_above { '>' } else { ' ' };
         let most = most.map(|most| most.to_string()).unwrap_or_default();
@@ -104,7 +79,7 @@ pub(crate) fn size(shell: &Shell, options: &Options) -> Result<bool> {
     Ok(above == 0 || !options.check)
 }
 
-fn figures(shell: &Shell, core: &Crate) -> Result<[usize; BUDGETS.len()]> {
+fn figures(shell: &Shell, core: &Crate) -> Result<Vec<Figure>> {
     let lines = |name: &str| -> Result<usize> {
         let sources = uses::sources(shell, &Path::new("crates").join(name).join("src"))?;
         sources
@@ -128,30 +103,47 @@ fn figures(shell: &Shell, core: &Crate) -> Result<[usize; BUDGETS.len()]> {
         .filter(|one| one.kind == DependencyKind::Normal);
     let circles = core.circles();
     let (items, methods) = public_items::count(shell)?;
-    Ok([
-        traits.len(),
-        of_traits()
-            .filter(|line| line.starts_with("    fn "))
-            .count(),
-        of_traits()
-            .filter(|line| line.contains("#[doc(hidden)]"))
-            .count(),
-        rooms["throttle"],
-        named_above(core).len(),
-        whole,
-        tower,
-        io,
-        observe,
-        whole + tower + io + observe,
-        code.filter(|line| line.trim_start().starts_with("macro_rules!"))
-            .count(),
-        package.features.keys().filter(is_chosen).count(),
-        needed.filter(|one| one.optional).count(),
-        circles.len(),
-        circles.iter().map(Vec::len).max().unwrap_or(0),
-        items,
-        methods,
-        tree::crates(shell, "tollgate", &["--edges=normal"])?.len() - 1,
+    let methods_of_traits = of_traits().filter(|line| line.starts_with("    fn "));
+    let hidden = of_traits().filter(|line| line.contains("#[doc(hidden)]"));
+    let macros = code.filter(|line| line.trim_start().starts_with("macro_rules!"));
+    let chosen = package.features.keys().filter(is_chosen).count();
+    let largest = circles.iter().map(Vec::len).max().unwrap_or(0);
+    let dependencies = tree::crates(shell, "tollgate", &["--edges=normal"])?.len() - 1;
+    let named = "types of other folders that throttle/ names (--names)";
+    let above = named_above(core).len();
+    let all = whole + tower + io + observe;
+    let code = "lines of code in src, without tests (--rooms)";
+    Ok(vec![
+        (
+            traits.len(),
+            Some(5),
+            "traits for throttles in throttle/ (--names)",
+        ),
+        (
+            methods_of_traits.count(),
+            Some(13),
+            "methods of these traits",
+        ),
+        (hidden.count(), Some(0), "hidden parts of these traits"),
+        (rooms["throttle"], Some(900), "lines of code in throttle/"),
+        (above, Some(0), named),
+        (whole, Some(13_500), code),
+        (tower, None, "lines of code in tollgate-tower"),
+        (io, None, "lines of code in tollgate-io"),
+        (observe, None, "lines of code in tollgate-observe"),
+        (all, Some(16_700), "lines of code in src and in these"),
+        (macros.count(), Some(8), "macros in src"),
+        (chosen, Some(6), "features"),
+        (
+            needed.filter(|one| one.optional).count(),
+            Some(8),
+            "optional dependencies",
+        ),
+        (circles.len(), Some(8), "circles of files (--circles)"),
+        (largest, Some(2), "files in the largest circle"),
+        (items, Some(70), "public items, by default features"),
+        (methods, Some(290), "methods of theirs"),
+        (dependencies, Some(18), "dependencies by default features"),
     ])
 }
 
