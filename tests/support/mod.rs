@@ -11,6 +11,7 @@ pub(crate) mod audit;
 pub(crate) mod cases;
 pub(crate) mod foreign;
 pub(crate) mod random;
+pub(crate) mod scenarios;
 pub(crate) mod scripted;
 
 use std::fmt::Debug;

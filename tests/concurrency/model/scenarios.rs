@@ -10,6 +10,7 @@
 
 use super::run;
 use super::world::{Names, Step};
+use crate::support::scenarios::{Words, rows};
 
 const SCENARIOS: &str = "
 # The queue: first-in first-out, whatever is asked for.
@@ -189,66 +190,44 @@ a leaked permit is out of circulation and the limit stays | 3 | try 1, try 1, 2 
 ";
 
 /// A call, as it is written in a row.
-fn step(text: &str) -> Step {
-    let mut words = text.split_whitespace();
-    let call = words.next().unwrap_or_default();
-    let mut number = || {
-        let number = words.next().and_then(|word| word.parse::<usize>().ok());
-        number.unwrap_or_else(|| panic!("no number in {text:?}"))
-    };
+fn step(call: &str, words: &mut Words<'_>) -> Step {
     match call {
-        "try" => Step::Try(number() as u32),
-        "acquire" => Step::Acquire(number() as u32),
-        "crowd" => Step::Crowd(number(), number() as u32),
-        "poll" => Step::Poll(number()),
-        "drop" => Step::Drop(number()),
-        "leak" => Step::Leak(number()),
-        "release" => Step::Release(number()),
+        "try" => Step::Try(words.parse()),
+        "acquire" => Step::Acquire(words.parse()),
+        "crowd" => Step::Crowd(words.parse(), words.parse()),
+        "poll" => Step::Poll(words.parse()),
+        "drop" => Step::Drop(words.parse()),
+        "leak" => Step::Leak(words.parse()),
+        "release" => Step::Release(words.parse()),
         "release-all" => Step::ReleaseAll,
-        "leak-permit" => Step::LeakPermit(number()),
-        "split" => Step::Split(number(), number()),
-        "merge" => Step::Merge(number(), number()),
-        "forget" => Step::Forget(number()),
-        "limit" => Step::SetPermits(number()),
-        "add" => Step::AddPermits(number()),
-        "take-free" => Step::ForgetPermits(number()),
+        "leak-permit" => Step::LeakPermit(words.parse()),
+        "split" => Step::Split(words.parse(), words.parse()),
+        "merge" => Step::Merge(words.parse(), words.parse()),
+        "forget" => Step::Forget(words.parse()),
+        "limit" => Step::SetPermits(words.parse()),
+        "add" => Step::AddPermits(words.parse()),
+        "take-free" => Step::ForgetPermits(words.parse()),
         "reject" => Step::RejectImpossible,
         "close" => Step::Close,
         "idle" => Step::WaitIdle,
-        "poll-idle" => Step::PollIdle(number()),
-        "drop-idle" => Step::DropIdle(number()),
-        "leak-idle" => Step::LeakIdle(number()),
-        "free" => Step::Free(number()),
-        "waiting" => Step::Waiting(number()),
-        _ => panic!("no call: {text:?}"),
+        "poll-idle" => Step::PollIdle(words.parse()),
+        "drop-idle" => Step::DropIdle(words.parse()),
+        "leak-idle" => Step::LeakIdle(words.parse()),
+        "free" => Step::Free(words.parse()),
+        "waiting" => Step::Waiting(words.parse()),
+        _ => panic!("no call: {call:?}"),
     }
-}
-
-/// One call, or several that are repeated: `3 x split 0 1 + release 1`.
-fn steps(text: &str) -> Vec<Step> {
-    let (times, calls) = text.split_once(" x ").unwrap_or(("1", text));
-    let calls: Vec<_> = calls.split('+').map(step).collect();
-    calls.repeat(times.trim().parse().expect("a number of times"))
 }
 
 #[test]
 fn semaphore_in_each_scenario_does_what_the_model_does() {
-    let lines = SCENARIOS.lines().filter(|line| !line.starts_with('#'));
-    let rows = lines.collect::<Vec<_>>().join("\n").replace("\n    ", " ");
-    for row in rows.lines().filter(|row| !row.is_empty()) {
-        let parts: Vec<_> = row.split('|').collect();
-        let [name, limits, calls] = parts[..] else {
-            panic!("not three parts: {row:?}");
-        };
-        let mut limits = limits.split(" bound ").map(|number| number.trim().parse());
-        let limit = limits.next().and_then(Result::ok).expect("a limit");
-        let bound = limits.next().and_then(Result::ok);
-        if let Err(error) = run(
-            (limit, bound),
-            Names::Exactly,
-            calls.split(',').flat_map(steps),
-        ) {
-            panic!("{name}: {error}");
+    for row in rows(SCENARIOS) {
+        let mut setup = Words::new(&row.setup);
+        let limit = setup.parse();
+        let bound = setup.says("bound").then(|| setup.parse());
+        setup.end();
+        if let Err(error) = run((limit, bound), Names::Exactly, row.calls(step)) {
+            panic!("{}: {error}", row.name);
         }
     }
 }
