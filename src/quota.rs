@@ -431,6 +431,7 @@ impl Quota {
     /// let share = Quota::per_second(100).burst(20).split(6);
     /// assert_eq!(share.to_string(), "100/6s burst 3");
     /// ```
+    #[must_use]
     #[track_caller]
     pub const fn split(self, nodes: u32) -> Self {
         assert!(nodes > 0, "a quota cannot be split among 0 nodes");

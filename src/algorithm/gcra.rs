@@ -162,9 +162,10 @@ impl Rule for Gcra {
         let passed = self.params.units_at(at);
         let before = Tick::from_nanos(at.as_nanos().saturating_sub(1));
         let within = self.params.units_at(before)..passed;
-        let start = match !self.params.is_stepped() && within.contains(&self.tat.end()) {
-            true => self.tat.end(),
-            false => passed,
+        let start = if !self.params.is_stepped() && within.contains(&self.tat.end()) {
+            self.tat.end()
+        } else {
+            passed
         };
         self.charge_from(start, at, cost)
     }

@@ -168,9 +168,10 @@ impl Params {
     /// Returns the units that have passed at a tick.
     #[inline(always)]
     pub(crate) const fn units_at(&self, tick: Tick) -> u64 {
-        match !self.is_even() && self.is_dense() {
-            true => self.dense_units_at(clamped(tick)),
-            false => self.units_unless_dense(tick),
+        if !self.is_even() && self.is_dense() {
+            self.dense_units_at(clamped(tick))
+        } else {
+            self.units_unless_dense(tick)
         }
     }
 
@@ -222,9 +223,10 @@ impl Params {
 
     /// Returns the tokens that a backlog of `units` is, rounded up: none if there is no limit.
     pub(crate) const fn backlog(&self, units: u64) -> u64 {
-        match self.is_unlimited() {
-            true => 0,
-            false => units.div_ceil(self.emission_interval),
+        if self.is_unlimited() {
+            0
+        } else {
+            units.div_ceil(self.emission_interval)
         }
     }
 
@@ -330,9 +332,10 @@ mod tests {
             // A token takes at most 2^58 nanoseconds.
             let least = period.div_ceil(1 << 58);
             let count = count.clamp(least, period.saturating_mul(16));
-            let most = match count / 2 >= period {
-                true => u128::from(LARGEST_BURST),
-                false => (u128::from(count) << 58) / u128::from(period),
+            let most = if count / 2 >= period {
+                u128::from(LARGEST_BURST)
+            } else {
+                (u128::from(count) << 58) / u128::from(period)
             };
             let burst = u128::from(burst).min(most).max(1);
             Quota::try_new(count, Duration::from_nanos(period), burst as u64).unwrap()

@@ -190,6 +190,7 @@ impl AcquireError {
     /// assert_eq!(error.mark(), KNOWN_FROM_BEFORE);
     /// assert_eq!(error.retry_after(), Some(Duration::from_millis(20)));
     /// ```
+    #[must_use]
     pub const fn marked(mut self, number: u8) -> Self {
         if let Repr::Plain { mark, .. } = &mut self.0 {
             *mark = number;
@@ -200,9 +201,10 @@ impl AcquireError {
     /// Creates a [`RateLimited`](ErrorKind::RateLimited) error, until `due`.
     #[inline(always)]
     pub(crate) const fn limited_until(due: Tick, now: Tick) -> Self {
-        let nanos = match due.is_never() {
-            true => NEVER,
-            false => due.as_nanos().saturating_sub(now.as_nanos()),
+        let nanos = if due.is_never() {
+            NEVER
+        } else {
+            due.as_nanos().saturating_sub(now.as_nanos())
         };
         Self::with(ErrorKind::RateLimited, nanos)
     }

@@ -411,6 +411,7 @@ impl<T: Queueable, K: ClassKey> FairPermit<T, K> {
     /// connection.into_inner().discard();
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
+    #[expect(clippy::missing_panics_doc, reason = "it is full until here")]
     pub fn into_inner(mut self) -> T::Permit {
         self.inner.take().expect(FULL)
     }

@@ -83,9 +83,10 @@ impl<K> Entry<K> {
 
     /// Sets whether the class has waiters.
     pub(super) fn set_notice(&self, waiters: bool) {
-        match waiters {
-            true => self.word.fetch_or(NOTICE, Ordering::AcqRel),
-            false => self.word.fetch_and(!NOTICE, Ordering::AcqRel),
+        if waiters {
+            self.word.fetch_or(NOTICE, Ordering::AcqRel)
+        } else {
+            self.word.fetch_and(!NOTICE, Ordering::AcqRel)
         };
     }
 

@@ -117,9 +117,10 @@ impl Gate {
     /// See [the type](Self).
     #[inline(always)]
     pub fn check(&self) -> Result<(), AcquireError> {
-        match self.0.is_open_by_word() {
-            true => Ok(()),
-            false => self.0.check_blocked(),
+        if self.0.is_open_by_word() {
+            Ok(())
+        } else {
+            self.0.check_blocked()
         }
     }
 

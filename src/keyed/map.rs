@@ -114,9 +114,10 @@ impl<K, C: Contents, S> Map<K, C, S> {
     /// Locks the shard of a hash, unless the map is closed.
     fn lock_open(&self, hash: u32) -> Result<MutexGuard<'_, Shard<K, C>>, AcquireError> {
         let shard = self.lock(hash);
-        match shard.closed {
-            true => Err(AcquireError::new(ErrorKind::Closed)),
-            false => Ok(shard),
+        if shard.closed {
+            Err(AcquireError::new(ErrorKind::Closed))
+        } else {
+            Ok(shard)
         }
     }
 
@@ -135,7 +136,9 @@ impl<K, C: Contents, S> Map<K, C, S> {
         for mut shard in self.each_shard() {
             let limiters = of_shard(&mut shard);
             drop(shard);
-            limiters.iter().for_each(|limiter| visit(limiter));
+            for limiter in limiters {
+                visit(&limiter);
+            }
         }
     }
 

@@ -37,16 +37,18 @@ impl FromStr for Quota {
         }
         let count = reader.number("a quota such as 100/s")?;
         reader.expect("/", "a slash after a whole number")?;
-        let times = match reader.rest.starts_with(|c: char| c.is_ascii_digit()) {
-            true => reader.number("a number")?,
-            false => 1,
+        let times = if reader.rest.starts_with(|c: char| c.is_ascii_digit()) {
+            reader.number("a number")?
+        } else {
+            1
         };
         let period = u128::from(times) * u128::from(reader.unit()?);
         let mut burst = 1;
         if !reader.rest.is_empty() {
-            let rule = match reader.skip(",") {
-                true => "\"burst\"",
-                false => "\"burst\" or the end",
+            let rule = if reader.skip(",") {
+                "\"burst\""
+            } else {
+                "\"burst\" or the end"
             };
             reader.expect("burst", rule)?;
             burst = reader.number("a number for the burst")?;
@@ -77,9 +79,10 @@ impl<'a> Reader<'a> {
 
     /// Skips a text that has to be there.
     fn expect(&mut self, text: &str, rule: &'static str) -> Result<(), QuotaError> {
-        match self.skip(text) {
-            true => Ok(()),
-            false => Err(self.expected(rule)),
+        if self.skip(text) {
+            Ok(())
+        } else {
+            Err(self.expected(rule))
         }
     }
 

@@ -210,9 +210,10 @@ impl Call {
             Stage::AsOf(tick) if cost > 0 => now.min(tick),
             _ => now,
         };
-        let admitted = match came < now {
-            true => locked.admit_as_of(cost, came),
-            false => locked.admit(cost, cost),
+        let admitted = if came < now {
+            locked.admit_as_of(cost, came)
+        } else {
+            locked.admit(cost, cost)
         };
         let due = match admitted {
             Ok(charge) => return Some(Poll::Ready(Ok(charge))),

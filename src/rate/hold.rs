@@ -147,9 +147,10 @@ impl Locked<'_> {
 
     fn settle(&mut self, hold: &Receipt, used: u64) {
         let (now, late) = (self.now, self.is_late());
-        match hold.generation == self.generation {
-            true => self.rule.charge_as_of(hold, used, now),
-            false => _ = self.rule.charge(now, used),
+        if hold.generation == self.generation {
+            self.rule.charge_as_of(hold, used, now);
+        } else {
+            _ = self.rule.charge(now, used);
         }
         self.held -= u128::from(hold.cost);
         self.head_changed(late);

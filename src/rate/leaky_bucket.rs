@@ -76,12 +76,11 @@ impl LeakyBucket {
     /// [unlimited](Quota::UNLIMITED).
     #[track_caller]
     pub const fn new(rate: Quota, capacity: usize) -> Self {
-        if rate.is_unlimited() {
-            panic!("a leaky bucket cannot be unlimited");
-        }
-        if rate.max_burst() != 1 {
-            panic!("a leaky bucket has no burst, but its rate has one");
-        }
+        assert!(!rate.is_unlimited(), "a leaky bucket cannot be unlimited");
+        assert!(
+            rate.max_burst() == 1,
+            "a leaky bucket has no burst, but its rate has one"
+        );
         Self {
             limiter: RateLimiter::new(rate).max_waiters(capacity),
         }

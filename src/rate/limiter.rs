@@ -720,6 +720,10 @@ impl RateLimiter {
     /// Changes the quota, and sets how what was spent carries over. See
     /// [`set_quota`](Self::set_quota).
     ///
+    /// # Panics
+    ///
+    /// Panics if the algorithm does not support the quota.
+    ///
     /// # Examples
     ///
     /// ```

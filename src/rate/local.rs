@@ -201,9 +201,10 @@ impl LocalLimiter {
     /// than the burst: the limiter alone judges such a call.
     fn missing(&self, n: u64) -> u64 {
         let missing = n - self.buffered.min(n);
-        match self.buffered > 0 && n > self.shared.params.load().burst() {
-            true => n,
-            false => missing,
+        if self.buffered > 0 && n > self.shared.params.load().burst() {
+            n
+        } else {
+            missing
         }
     }
 
@@ -212,9 +213,10 @@ impl LocalLimiter {
     fn refill(&mut self, n: u64) -> Result<(), AcquireError> {
         let missing = self.missing(n);
         // A batch never replaces what is buffered.
-        let most = match missing == 0 || missing == n && self.buffered > 0 {
-            true => missing,
-            false => self.batch.max(missing),
+        let most = if missing == 0 || missing == n && self.buffered > 0 {
+            missing
+        } else {
+            self.batch.max(missing)
         };
         let charged = self.shared.try_charge(missing, most);
         self.refused = charged.is_err() && self.buffered == 0;

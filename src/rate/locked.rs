@@ -187,9 +187,10 @@ impl Locked<'_> {
         if !self.has_come(due) {
             return Err(due);
         }
-        let cost = match most > cost {
-            true => most.min(self.available()).max(cost),
-            false => cost,
+        let cost = if most > cost {
+            most.min(self.available()).max(cost)
+        } else {
+            cost
         };
         Ok(self.charge(cost))
     }
@@ -275,9 +276,10 @@ impl Locked<'_> {
     /// Does the same for a change that concerns a head which may have been due before it: then the
     /// timer is late, which is made up for.
     pub(super) fn head_changed(&mut self, was_due: bool) {
-        match was_due {
-            true => self.serve(),
-            false => self.restart_timing(),
+        if was_due {
+            self.serve();
+        } else {
+            self.restart_timing();
         }
     }
 
@@ -341,9 +343,10 @@ impl Locked<'_> {
     /// Returns when the head is served: at any time if it is only to be refused.
     fn due_of_head(&self) -> Option<Tick> {
         let head = self.head()?;
-        match self.closed || self.is_impossible(head.cost) {
-            true => Some(Tick::default()),
-            false => Some(self.due(0, head.cost)),
+        if self.closed || self.is_impossible(head.cost) {
+            Some(Tick::default())
+        } else {
+            Some(self.due(0, head.cost))
         }
     }
 
@@ -354,9 +357,10 @@ impl Locked<'_> {
         let (due, config) = (self.due_of_head()?, &self.shared.config);
         let cost = u128::from(self.rule.capacity() / PARTS).min(self.queued) as u64;
         let is_exact = config.clock.counter().is_none() || config.missed_tick.is_some();
-        match is_exact || self.has_come(due) {
-            true => Some(due),
-            false => Some(self.due(0, cost).min(due.saturating_add(TOGETHER)).max(due)),
+        if is_exact || self.has_come(due) {
+            Some(due)
+        } else {
+            Some(self.due(0, cost).min(due.saturating_add(TOGETHER)).max(due))
         }
     }
 
@@ -424,13 +428,11 @@ impl Locked<'_> {
 
     /// Returns what is missing from the capacity: all of it during a pause.
     pub(super) fn in_use(&mut self) -> u64 {
-        match self.is_paused() {
-            true => self.rule.capacity(),
-            false => {
-                let now = self.now;
-                self.rule.backlog(now).saturating_add(self.beside())
-            }
+        if self.is_paused() {
+            return self.rule.capacity();
         }
+        let now = self.now;
+        self.rule.backlog(now).saturating_add(self.beside())
     }
 
     /// Does the same as [`decision`](Self::decision); while there are waiters, nothing remains.

@@ -108,9 +108,10 @@ impl Locked<'_> {
         let (now, until) = (self.now, self.paused_until);
         let (paused, old) = (self.is_paused(), self.rule.capacity());
         // What was charged beyond the burst at the end of the pause.
-        let beyond = match paused {
-            true => self.rule.backlog(until).saturating_sub(old - 1),
-            false => 0,
+        let beyond = if paused {
+            self.rule.backlog(until).saturating_sub(old - 1)
+        } else {
+            0
         };
         let promise = self.shared.config.algorithm.promise(self.quota);
         let is_log = self.rule.ring().is_some();

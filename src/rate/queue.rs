@@ -106,9 +106,10 @@ impl QueueState {
         let due_beside = |others: u64| {
             let beside = held + u128::from(others);
             let all = u64::try_from(beside + u128::from(cost)).unwrap_or(u64::MAX);
-            match beside == 0 || all <= capacity {
-                true => due(all).max(self.paused_until),
-                false => Tick::from_nanos(u64::MAX),
+            if beside == 0 || all <= capacity {
+                due(all).max(self.paused_until)
+            } else {
+                Tick::from_nanos(u64::MAX)
             }
         };
         if others.cost == 0 {

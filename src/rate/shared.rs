@@ -159,9 +159,10 @@ impl Shared {
                 let admitted = locked.admit(cost, most);
                 admitted.map_err(|due| {
                     let refused = self.config.limited(due, locked.now);
-                    match locked.is_paused() {
-                        true => refused.because(Cause::Paused),
-                        false => refused,
+                    if locked.is_paused() {
+                        refused.because(Cause::Paused)
+                    } else {
+                        refused
                     }
                 })
             }
@@ -276,13 +277,13 @@ impl Shared {
         match decided {
             Ok((word, receipt)) => {
                 let generation = self.params.generation();
-                match self.state.exchange(seen, word) {
-                    true => Decided::Charged(Charge(Receipt {
-                        generation,
-                        ..receipt
-                    })),
-                    false => Decided::Lost,
+                if !self.state.exchange(seen, word) {
+                    return Decided::Lost;
                 }
+                Decided::Charged(Charge(Receipt {
+                    generation,
+                    ..receipt
+                }))
             }
             Err(due) if self.state.is_still(seen) => Decided::Limited { due, now },
             Err(_) => Decided::Lost,

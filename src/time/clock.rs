@@ -221,9 +221,10 @@ impl Clock {
     /// with `test-util` it follows tokio's time wherever it is used first, since the first user of a
     /// `static` may be outside of runtimes.
     pub(crate) const fn of_limiters() -> Self {
-        match cfg!(feature = "test-util") {
-            true => Self(Kind::Runtime),
-            false => Self(Kind::System),
+        if cfg!(feature = "test-util") {
+            Self(Kind::Runtime)
+        } else {
+            Self(Kind::System)
         }
     }
 

@@ -231,9 +231,10 @@ impl<S: Source> CheckedCounter<S> {
         let window = slots.window[slot].swap(0, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         let limit = from.saturating_add(window);
-        let end = match set_back {
-            true => limit,
-            false => limit.min(self.source.raw().wrapping_sub(start)),
+        let end = if set_back {
+            limit
+        } else {
+            limit.min(self.source.raw().wrapping_sub(start))
         };
         let os = self.source.os_nanos();
         check.lead = scaled(end, scale).saturating_sub(os);

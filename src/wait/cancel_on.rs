@@ -49,9 +49,10 @@ where
         let future = future.expect("polled again after it was ready");
         let token = (*this.token).borrow();
         let result = if token.is_cancelled() {
-            Err(match this.cancelled.is_some() {
-                true => AcquireError::new(ErrorKind::Cancelled),
-                false => AcquireError::cancelled_before(),
+            Err(if this.cancelled.is_some() {
+                AcquireError::new(ErrorKind::Cancelled)
+            } else {
+                AcquireError::cancelled_before()
             })
         } else if let Poll::Ready(output) = future.poll(context) {
             output.into_result()

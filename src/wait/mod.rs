@@ -282,6 +282,10 @@ pub trait Outcome: sealed::Sealed {
     type Ok;
 
     /// Converts the output to a result.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the output, if it has one.
     fn into_result(self) -> Result<Self::Ok, AcquireError>;
 }
 

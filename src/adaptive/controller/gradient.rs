@@ -360,9 +360,10 @@ impl Gradient {
         if part > ALL_REFUSED || self.accepted.is_finite() && limit < self.accepted / 2.0 {
             return Some(0.8 * limit);
         }
-        let limit = match self.accepted < limit {
-            true => self.accepted,
-            false => (0.9 * limit).min(limit - 1.0).max(1.0),
+        let limit = if self.accepted < limit {
+            self.accepted
+        } else {
+            (0.9 * limit).min(limit - 1.0).max(1.0)
         };
         self.ceiling = (limit, CEILING);
         Some(limit)
@@ -379,10 +380,10 @@ impl Gradient {
         if self.baseline.is_none() {
             self.baseline = Some(level.latency);
             // One call is not in a queue, whatever the limit.
-            return match level.limit.round() > 1.0 {
-                true => level.limit,
-                false => self.grow(1.0),
-            };
+            if level.limit.round() <= 1.0 {
+                return self.grow(1.0);
+            }
+            return level.limit;
         }
         match self.state {
             State::Jumped { before, last } => self.compared_after_jump(before, last, level),
@@ -409,11 +410,11 @@ impl Gradient {
         }
         self.settle();
         let difference = last.latency - level.latency;
-        let latency = match self.is_guess && difference.abs() <= level.error {
+        let mut latency = level.latency;
+        if self.is_guess && difference.abs() <= level.error {
             // Neither level had a queue, and two windows measure better than one.
-            true => level.latency + difference / 2.0,
-            false => level.latency,
-        };
+            latency += difference / 2.0;
+        }
         self.measured(Level { latency, ..level });
         self.restored(first, level.limit)
     }

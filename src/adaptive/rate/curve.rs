@@ -45,9 +45,10 @@ impl Curve {
     /// Creates the curve after a cut. Its `C` is in proportion to the plateau, so that it takes the same
     /// time at every rate; a remembered rate counts instead if it is [`MUCH`] higher.
     pub(super) fn after_cut(plateau: f64, remembered: f64) -> Self {
-        let usual = match remembered > MUCH * plateau {
-            true => remembered,
-            false => plateau,
+        let usual = if remembered > MUCH * plateau {
+            remembered
+        } else {
+            plateau
         };
         Self {
             remembered: usual,

@@ -164,9 +164,10 @@ impl RateRule {
         };
         let curve = Curve::after_cut(plateau, self.remembered);
         self.set_rate(curve.rate_at(0.0));
-        self.curve = match is_down {
-            true => Curve::search(self.rate, self.remembered),
-            false => curve,
+        self.curve = if is_down {
+            Curve::search(self.rate, self.remembered)
+        } else {
+            curve
         };
         (self.used, self.active) = (0.0, 0.0);
         (self.last_step, self.last_cut) = (now, Some(now));

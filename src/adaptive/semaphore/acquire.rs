@@ -137,9 +137,10 @@ impl<S: Deref<Target = AdaptiveSemaphore>> AdaptivePermit<S> {
     /// Ends the call when the permit is dropped.
     #[inline(never)]
     fn end(&mut self) {
-        self.learn(match std::thread::panicking() {
-            true => Feedback::Ignored,
-            false => Feedback::Success,
+        self.learn(if std::thread::panicking() {
+            Feedback::Ignored
+        } else {
+            Feedback::Success
         });
     }
 

@@ -178,9 +178,10 @@ impl CondvarSemaphore {
 
     #[inline]
     fn try_take(&self) -> Result<(), AcquireError> {
-        match lock(&self.monitor.state).take()? {
-            true => Ok(()),
-            false => Err(AcquireError::new(ErrorKind::NoPermits)),
+        if lock(&self.monitor.state).take()? {
+            Ok(())
+        } else {
+            Err(AcquireError::new(ErrorKind::NoPermits))
         }
     }
 }

@@ -616,9 +616,10 @@ impl<T> Pool<T> {
             return self.give_back_special(state, item);
         }
         let surplus = state.give_back(item, self.make.is_some(), false);
-        match state.waiters.is_empty() {
-            true => drop(state),
-            false => self.settle(state),
+        if state.waiters.is_empty() {
+            drop(state);
+        } else {
+            self.settle(state);
         }
         drop_all(surplus);
     }

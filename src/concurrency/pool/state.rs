@@ -74,18 +74,20 @@ impl<T> State<T> {
     /// the item has to be made.
     #[inline]
     pub(super) fn try_take(&mut self) -> Result<Option<T>, ErrorKind> {
-        match self.special {
-            false => self.take_place(true),
-            true => self.try_take_special(),
+        if self.special {
+            self.try_take_special()
+        } else {
+            self.take_place(true)
         }
     }
 
     #[cold]
     #[inline(never)]
     fn try_take_special(&mut self) -> Result<Option<T>, ErrorKind> {
-        match self.closed {
-            true => Err(ErrorKind::Closed),
-            false => self.take_place(!self.looks),
+        if self.closed {
+            Err(ErrorKind::Closed)
+        } else {
+            self.take_place(!self.looks)
         }
     }
 
@@ -105,9 +107,10 @@ impl<T> State<T> {
     pub(super) fn collect(&mut self) -> Result<Option<T>, ErrorKind> {
         // Closing takes back what was granted.
         self.granted = self.granted.checked_sub(1).ok_or(ErrorKind::Closed)?;
-        match self.looks {
-            true => Ok(None),
-            false => Ok(self.idle.pop_front()),
+        if self.looks {
+            Ok(None)
+        } else {
+            Ok(self.idle.pop_front())
         }
     }
 

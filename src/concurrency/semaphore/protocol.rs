@@ -44,9 +44,10 @@ impl Semaphore {
     /// Takes permits now, or returns an error.
     #[inline]
     pub(crate) fn try_take(&self, permits: u32) -> Result<(), AcquireError> {
-        match self.state.try_take(permits) {
-            true => Ok(()),
-            false => self.refuse(permits),
+        if self.state.try_take(permits) {
+            Ok(())
+        } else {
+            self.refuse(permits)
         }
     }
 
@@ -154,9 +155,10 @@ impl Queued for Semaphore {
         // the limit was reduced while it waited.
         let head = queues.permits.head();
         let is_newer = head.is_some_and(|(head, _)| head > queues.refuses_until);
-        match waker.is_some() && is_newer && self.state.load().free <= 0 {
-            true => drop(queues),
-            false => self.settle(queues),
+        if waker.is_some() && is_newer && self.state.load().free <= 0 {
+            drop(queues);
+        } else {
+            self.settle(queues);
         }
         drop(waker);
     }
@@ -181,7 +183,7 @@ impl Drains for Semaphore {
 
     fn settle<'a>(&'a self, queues: MutexGuard<'a, Queues>) {
         serve_and_wake(&self.queues, queues, |queues, batch| {
-            self.advance(queues, batch)
+            self.advance(queues, batch);
         });
     }
 }

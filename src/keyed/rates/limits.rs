@@ -146,9 +146,10 @@ impl Contents for Rates {
         let mixed = quota.count() ^ quota.period_nanos().rotate_left(21);
         let mixed = (mixed ^ quota.max_burst().rotate_left(42)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let shared = self.shared[(mixed >> 60) as usize % SHARED].get_or_init(new);
-        match shared.quota == quota {
-            true => Arc::clone(shared),
-            false => new(),
+        if shared.quota == quota {
+            Arc::clone(shared)
+        } else {
+            new()
         }
     }
 
@@ -211,7 +212,7 @@ impl Contents for Rates {
             return;
         }
         let now = self.now();
-        for entry in shard.table.iter_mut() {
+        for entry in &mut shard.table {
             if let RateSlot::Word { tat, .. } = &mut entry.slot {
                 *tat = self.carry(*tat, &old, &terms, now);
             }

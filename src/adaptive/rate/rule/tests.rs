@@ -247,9 +247,10 @@ impl Naive {
 
     /// What `C` is in proportion to, and below which a search is faster.
     fn usual(&self, plateau: f64) -> f64 {
-        match self.remembered > 4.0 * plateau {
-            true => self.remembered,
-            false => plateau,
+        if self.remembered > 4.0 * plateau {
+            self.remembered
+        } else {
+            plateau
         }
     }
 
