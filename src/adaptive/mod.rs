@@ -1,18 +1,20 @@
-//! Adaptive limits: of concurrency, from the latency of calls, and of a rate, from the refusals of a
-//! server. [The guide](crate::guide::find_the_right_limit) has a program.
+//! Adaptive limits: a concurrency limit that adapts to the latency of calls, and a rate limit that
+//! adapts to the refusals of a server. [The guide](crate::guide::find_the_right_limit) has a
+//! program.
 //!
 //! # How a concurrency limit adapts
 //!
-//! With `L` calls in flight at `c` workers that each take the time `S`, a call takes `L·S/c` by Little's
-//! law, unless `L` is less than `c`: then workers idle. The right limit is a little above `c`, and the
-//! only thing that a caller sees of it is how long calls take. A controller compares that with a
-//! baseline, the latency without a queue: if calls take as long, the limit grows, and if they take
+//! With `L` calls in flight at `c` workers that each take the time `S`, a call takes `L·S/c` by
+//! Little's law, unless `L` is less than `c`: then workers idle. The right limit is a little above
+//! `c`, but a caller sees only the latency of its calls. A controller compares this latency with a
+//! baseline, the latency without a queue: if the two are equal, the limit grows, and if calls take
 //! longer, it shrinks.
 //!
-//! The difficult part is the baseline. A controller that remembers the shortest latency it has ever seen
-//! takes it for a queue if the calls themselves become slower, and shrinks without end. One that forgets
-//! the baseline slowly takes a queue that lasts for the new normal, and grows without end. [`Gradient`],
-//! the default, therefore measures the baseline repeatedly, at half of the limit.
+//! The difficult part is the baseline. Suppose that a controller remembers the shortest latency
+//! that it has ever seen. If the calls themselves become slower, it takes that for a queue, and
+//! shrinks the limit without end. If it forgets the baseline slowly instead, it takes a lasting
+//! queue for the new normal, and grows the limit without end. [`Gradient`], the default, therefore
+//! measures the baseline repeatedly, at half of the limit.
 
 mod controller;
 mod rate;

@@ -1,21 +1,21 @@
-//! [`Sampler`]: which calls of a semaphore are measured, where their samples go, and who runs the
-//! controller.
+//! [`Sampler`]: chooses the calls of a semaphore that are measured, collects their samples, and
+//! runs the controller.
 //!
-//! 1. The word has the number of the window and how many more calls may begin in it. A call is
-//!    measured exactly if it takes one of these places, so once a window has begun all its calls, a
-//!    call costs one relaxed load.
+//! 1. The word has the number of the window and the number of calls that may still begin in it. A
+//!    call is measured if and only if it takes one of these places, so once all calls of a window
+//!    have begun, another call costs one relaxed load.
 //! 2. A sample counts only in the window in which its call began. A window begins after the limit
 //!    of the one before has been replaced, so all its calls began under its own limit.
-//! 3. A window has half as many places more as it needs samples, at least one, and ends with its
-//!    `samples`-th sample, so that calls that hang do not keep the limit from changing. A place
+//! 3. A window has half as many places again as it needs samples, at least one more, and ends with
+//!    its `samples`-th sample, so that calls that hang do not keep the limit from changing. A place
 //!    whose call gives no sample, because it was ignored or found the lock taken, goes to another
 //!    call.
 //! 4. The thread that adds the last sample takes the controller out of the state and runs it
 //!    without the lock, because a controller is foreign code. Until the controller is back, the
 //!    window has no places, so no other thread can end it.
-//! 5. After every fourth sample the controller is asked, likewise without the lock, whether the window
-//!    continues, ends or begins again. A window that has all its samples meanwhile ends as soon as the
-//!    controller is back, and takes no more.
+//! 5. After every fourth sample the controller decides, also without the lock, whether the window
+//!    continues, ends or begins again. If the window gets all its samples in the meantime, it takes
+//!    no more, and ends as soon as the controller is back.
 //!
 //! The lock is a leaf. A sample only tries it: a statistic may lose samples, and the owner of a
 //! permit never waits. The number of a window wraps after four billion windows.
@@ -30,11 +30,11 @@ use crate::snapshot::Snapshot;
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 use crate::time::{Clock, Tick};
 
-/// A call that is measured. An `Option` of it is returned in two registers.
+/// A measured call. An `Option` of it is returned in two registers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Measured {
-    /// The number of the window in which it has a place in the upper half, the number of calls in
-    /// flight in the lower half.
+    /// The upper half has the number of the window in which it has a place, the lower half the
+    /// number of calls in flight.
     place: NonZeroU64,
     began: Tick,
 }
@@ -50,12 +50,12 @@ impl Measured {
 }
 
 pub(super) struct Sampler {
-    /// The number of the window in the upper half, its free places in the lower half.
+    /// The upper half has the number of the window, the lower half its free places.
     word: AtomicU64,
     /// The samples that found the lock taken.
     lost: AtomicU64,
     state: Mutex<State>,
-    /// The limit that the controller began with, which may be out of the range.
+    /// The initial limit of the controller, which may be out of the range.
     initial: f64,
     /// The range of limits.
     limits: (usize, usize),
@@ -72,7 +72,7 @@ struct State {
     rejected_targets: u64,
 }
 
-/// The controller is asked after so many samples, and again after as many more, whether the window ends.
+/// The number of samples between two questions to the controller whether the window ends.
 const ASKED_AFTER: u32 = 4;
 
 impl State {
@@ -179,7 +179,7 @@ impl Sampler {
         if !state.is_full() && !state.window.samples().is_multiple_of(ASKED_AFTER) {
             return;
         }
-        // Another thread may be asking it.
+        // Another thread may be running it.
         let Some(mut controller) = state.controller.take() else {
             return;
         };
@@ -199,7 +199,7 @@ impl Sampler {
                 return;
             }
         }
-        // The window ends: samples of its other calls come too late, and no call takes a place.
+        // The window ends: samples of its other calls arrive too late, and no call takes a place.
         let next = number.wrapping_add(1);
         self.word.swap(u64::from(next) << 32, Ordering::Relaxed);
         let window = state.window;
@@ -212,9 +212,9 @@ impl Sampler {
         self.change(|seen| ((seen >> 32) as u32 == window).then(|| seen + 1));
     }
 
-    /// Changes the word. All accesses are relaxed: the word publishes nothing, samples go through
-    /// the lock. All changes are read-modify-writes, so that they have one order, in the memory model and in
-    /// loom's.
+    /// Changes the word. All accesses are relaxed: the word publishes nothing, and samples go
+    /// through the lock. All changes are read-modify-writes, so that they have one order, both in
+    /// the memory model and in loom's.
     fn change(&self, change: impl Fn(u64) -> Option<u64>) -> Option<u64> {
         let relaxed = Ordering::Relaxed;
         self.word.fetch_update(relaxed, relaxed, change).ok()
@@ -258,7 +258,7 @@ impl Sampler {
     }
 }
 
-/// Returns the word of a window of so many samples.
+/// Returns the word of a window with this number of samples.
 fn word(number: u32, samples: u32) -> u64 {
     let places = samples.saturating_add((samples / 2).max(1));
     u64::from(number) << 32 | u64::from(places)
@@ -272,17 +272,18 @@ fn is_limit(limit: f64) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct AdaptiveSnapshot {
-    /// Its permits and waiters, at one moment: the limit in force, and the calls in flight, which can
-    /// be more than the limit after it was lowered. With the default controller the limit halves for a
-    /// window now and then, which is a probe of the latency without a queue and no sign of overload.
+    /// Its permits and waiters, at one moment: the limit in force, and the calls in flight, which
+    /// can exceed the limit after it was lowered. With the default controller the limit halves for
+    /// a window now and then. That is a probe of the latency without a queue, and no sign of
+    /// overload.
     pub permits: Snapshot,
     /// The samples since the last change of the limit.
     pub window: SampleWindow,
-    /// How many windows have ended.
+    /// The number of windows that have ended.
     pub windows: u64,
-    /// How many samples were dropped, because another thread was adding one.
+    /// The number of samples that were dropped because another thread was adding one.
     pub lost_samples: u64,
-    /// How many times the limit stayed because the controller asked for one that is not a finite
-    /// number above 0, or panicked.
+    /// How many times the limit stayed the same because the controller panicked, or asked for a
+    /// limit that is not a finite number above 0.
     pub rejected_targets: u64,
 }

@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use super::{Controller, SampleWindow, Target, positive, target};
 
-/// Adds 1 to the limit while calls succeed, and takes a tenth of it when one is overloaded.
+/// Adds 1 to the limit while calls succeed, and lowers it by a tenth when a call is overloaded.
 ///
-/// This is the rule of TCP (Chiu and Jain, 1989), and `AIMDLimit` of Netflix's
+/// This is the rule of TCP (Chiu and Jain, 1989), and of `AIMDLimit` in Netflix's
 /// [concurrency-limits](https://github.com/Netflix/concurrency-limits). It needs a sign of
 /// overload: a call that ends as overloaded, or a mean latency above [`timeout`](Self::timeout).
 ///
 /// - Good at: servers that refuse early and cheaply. Nothing is estimated, so nothing drifts.
 /// - Bad at: servers that queue. Without refusals the limit grows until the latency reaches the
-///   timeout, or to the end of the range. Growth by 1 a window is slow after a large change.
+///   timeout, or to the end of the range. Growth by 1 per window is slow after a large change.
 ///
 /// A window in which at most half of the limit was in flight does not raise the limit.
 ///
@@ -36,11 +36,11 @@ pub struct Aimd {
     timeout: Duration,
 }
 
-/// The least number of samples for a mean.
+/// The smallest number of samples for a mean.
 const SAMPLES: u32 = 64;
 
 impl Default for Aimd {
-    /// Starts at 20, and multiplies by 0.9 above 5 seconds, as Netflix's class does.
+    /// Starts at 20, and multiplies by 0.9 above 5 seconds, like Netflix's class.
     fn default() -> Self {
         Self {
             initial: 20.0,
@@ -51,7 +51,7 @@ impl Default for Aimd {
 }
 
 impl Aimd {
-    /// Sets the limit to begin with, by default 20.
+    /// Sets the initial limit, by default 20.
     ///
     /// # Panics
     ///
@@ -63,7 +63,7 @@ impl Aimd {
         Self { initial, ..self }
     }
 
-    /// Sets by what the limit is multiplied on overload, by default 0.9.
+    /// Sets the factor that multiplies the limit on overload, by default 0.9.
     ///
     /// # Panics
     ///

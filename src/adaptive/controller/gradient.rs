@@ -1,19 +1,20 @@
 //! [`Gradient`]: the limit from the ratio of a latency without a queue to the latency now.
 //!
-//! 1. A latency is the mean of the binary logarithms of a window: one more is twice as long. The calls
-//!    that end first in a window are dropped, since the short ones are too many among them.
+//! 1. A latency is the mean of the binary logarithms of a window: one more is twice as long. The
+//!    calls that end first in a window are dropped, since too many of them are short.
 //! 2. The baseline is a latency at a level at which the other side did not queue. Every latency is an
 //!    upper bound for it, because latencies grow with concurrency.
-//! 3. Two levels tell a queue from slow work: over a queue, half of the calls take half of the time
+//! 3. Two levels tell a queue from slow work: with a queue, half of the calls take half of the time
 //!    (elasticity 0); without one they take the same time (elasticity 1).
-//! 4. While a probe is under way the limit is not adjusted. A probe ends with the limit that its first
-//!    level implies, so a probe that was misled costs a window and not the limit, unless calls jump during
-//!    it.
+//! 4. While a probe is under way the limit is not adjusted. A probe ends with the limit that its
+//!    first level implies, so a misleading probe costs a window and not the limit, unless the
+//!    latency jumps during it.
 //! 5. With several clients before one server, half of one limit empties no queue. So all clients probe at
 //!    once, on multiples of a period of the wall clock, and no measurement moves the baseline by more than
 //!    [`MOVE`], unless calls have become more than twice as slow or as fast.
 //! 6. The limit never stays below a level at which there was no queue: either the limit is in use
-//!    and grows, or it has come to half of a higher level without a gain, which corrects the baseline.
+//!    and grows, or it falls to half of a higher level without a gain, and that corrects the
+//!    baseline.
 
 use std::f64::consts::SQRT_2;
 use std::mem;
@@ -21,48 +22,53 @@ use std::time::Duration;
 
 use super::{Controller, Progress, SampleWindow, Target, positive};
 
-/// Multiplies the limit by the ratio of the latency without a queue to the latency now, and repeatedly
-/// measures the latency without a queue, at half of the limit. The default.
+/// Multiplies the limit by the ratio of the latency without a queue to the latency now, and
+/// repeatedly measures the latency without a queue, at half of the limit. This is the default
+/// controller.
 ///
-/// The gradient is that of Envoy's [adaptive concurrency filter][filter] and of `Gradient2Limit`
-/// of Netflix's [concurrency-limits]. What is different is where the baseline comes from: it is
-/// neither a remembered minimum, which drifts, nor measured at a limit of 3, which refuses traffic.
+/// The gradient is that of Envoy's [adaptive concurrency filter][filter] and of `Gradient2Limit` of
+/// Netflix's [concurrency-limits]. The baseline is different: it is neither a remembered minimum,
+/// which drifts, nor measured at a limit of 3, which refuses traffic.
 ///
-/// - A window has `max(96, 2·L)` samples, after the first `L` calls that end. `r` is their mean logarithm,
-///   so a heavy tail does not dominate, and differences count if they exceed three standard errors. While
-///   the limit grows a window has `max(48, L)` samples; it has `max(48, 2·L)` at less than 60 calls per
-///   second, and where no queue was seen at up to twice the limit.
-/// - `g = clamp(headroom·2^(b − r), 0.5, 1.25)`, and the limit goes a third of the way to `L·g + 0.45·√L`;
-///   all of it if there is no sign of a queue, which is `r ≤ b`. Two such windows, or one that is clearly
-///   below `b`, let the limit grow by half, repeatedly, until a queue is seen. Below half of the limit at
-///   which there was one, and as long as there was none, one such window is enough, and the limit doubles.
-/// - A limit does not grow while less than 0.8 of it is used. It shrinks as others do, and a window that
-///   used at most half of it measures the baseline `b` for free.
-/// - About every 2,048 samples, later if that confirms the baseline, a window at half of the limit probes
-///   it. If the latency fell with the limit, both levels had a queue, and the probe continues at half of
-///   that. **Probes begin at multiples of 10 seconds, or of 20, 40 and so on, of the machine's clock**, so
-///   that all clients of a server probe at once; their clocks may differ by half a second. A measurement
-///   moves the baseline by 27 % at most, unless calls have become more than twice as slow or fast.
-/// - A limit that has come to half of what it was is a probe as well: if that did not make the calls
-///   any faster, they take longer by themselves, and `r` measures the baseline. What confirmed the baseline
-///   before no longer counts.
+/// - A window has `max(96, 2·L)` samples, after the first `L` calls that end. `r` is their mean
+///   logarithm, so a heavy tail does not dominate, and differences count if they exceed three
+///   standard errors. While the limit grows a window has `max(48, L)` samples; it has `max(48,
+///   2·L)` at less than 60 calls per second, and if no queue was seen at up to twice the limit.
+/// - `g = clamp(headroom·2^(b − r), 0.5, 1.25)`, and the limit goes a third of the way to `L·g +
+///   0.45·√L`; it goes all the way if there is no sign of a queue, that is, if `r ≤ b`. After two
+///   such windows, or one that is clearly below `b`, the limit grows by half, repeatedly, until a
+///   queue is seen. Below half of the limit of the last queue, and as long as there was no queue,
+///   one such window is enough, and the limit doubles.
+/// - A limit does not grow while less than 0.8 of it is used. It shrinks in the usual way, and a
+///   window that used at most half of it measures the baseline `b` for free.
+/// - About every 2,048 samples, later if that confirms the baseline, a window at half of the limit
+///   probes it. If the latency fell with the limit, both levels had a queue, and the probe
+///   continues at half of the lower one. **Probes begin at multiples of 10 seconds, or of 20, 40
+///   and so on, of the machine's clock**, so that all clients of a server probe at once; their
+///   clocks may differ by half a second. A measurement moves the baseline by 27 % at most, unless
+///   calls have become more than twice as slow or fast.
+/// - A limit that has fallen to half of an earlier value is a probe too: if that did not make the
+///   calls any faster, the calls themselves take longer, and `r` measures the baseline. Earlier
+///   confirmations of the baseline no longer count.
 /// - If calls take more than six times as long as the baseline, the window ends early, and two lower
 ///   limits, with `max(24, L)` samples each, tell a queue from slower work.
-/// - If more than 3 % of a window are overloaded, the limit goes back to the last one without that, or to
-///   0.9 of itself, and stays below for eight windows. If more than 90 % are, the limit loses a fifth.
+/// - If more than 3 % of a window are overloaded, the limit returns to the last one without
+///   overload, or to 0.9 of itself, and stays below for eight windows. If more than 90 % are, the
+///   limit loses a fifth.
 ///
-/// - Good at: service times, capacities and laws that are not known and change, and several clients before one
-///   server: in the simulation of this repository, 5 to 20 clients at 1.5 times a server's capacity have
-///   99 % of the goodput of the best fixed limits. It is no floor: single seeds of single clients have less.
-/// - Bad at: a server that wastes work as soon as it has too much, calls that become slower by a factor
-///   below two (a minute at nine tenths of the goodput), and a first-in first-out queue of clients that are at their
-///   deadline when they are served. The probes cost one to two percent of the goodput. Latencies must
-///   be those of the other side: calls that are cut short by a timeout should end as overloaded or
-///   ignored.
+/// - Good at: service times, capacities and distributions that are unknown and change, and several
+///   clients before one server: in the simulation of this repository, 5 to 20 clients at 1.5 times
+///   a server's capacity have 99 % of the goodput of the best fixed limits. This is not a lower
+///   bound: single seeds of single clients have less.
+/// - Bad at: a server that wastes work as soon as it is overloaded, calls that become slower by a
+///   factor below two (a minute at nine tenths of the goodput), and a first-in first-out queue of
+///   clients that are at their deadline when they are served. The probes cost one to two percent of
+///   the goodput. Latencies must be those of the other side: calls that are cut short by a timeout
+///   should end as overloaded or ignored.
 ///
-/// It begins at 20, which is for you to [change](Self::initial_limit). In the simulation, with calls of 20 ms, a
-/// start of 1 before 40 workers has nine tenths of the goodput after two seconds, and a start of 1000 before
-/// 10 after one.
+/// It begins at 20; you can [change](Self::initial_limit) that. In the simulation, with calls of 20
+/// ms, a start of 1 before 40 workers has nine tenths of the goodput after two seconds, and a start
+/// of 1000 before 10 after one.
 ///
 /// [filter]: https://www.envoyproxy.io/docs/envoy/latest/configuration/http/http_filters/adaptive_concurrency_filter
 /// [concurrency-limits]: https://github.com/Netflix/concurrency-limits
@@ -92,7 +98,7 @@ pub struct Gradient {
     probe_after: u64,
     /// The mean log2 of the latency without a queue.
     baseline: Option<f64>,
-    /// Whether the baseline is that of the first few calls, which nothing was compared with.
+    /// Whether the baseline is that of the first few calls, before any comparison.
     is_guess: bool,
     /// The measurements in a row that did not differ from it significantly.
     confirmed: i32,
@@ -102,11 +108,12 @@ pub struct Gradient {
     calm: u32,
     /// The last limit at which no calls were refused.
     accepted: f64,
-    /// The highest limit since calls were refused, and the windows for which it holds.
+    /// The highest permitted limit since calls were refused, and the number of windows for which it
+    /// holds.
     ceiling: (f64, u32),
-    /// The calls per second of the last window that was long enough to tell.
+    /// The calls per second of the last window that was long enough to measure them.
     rate: Option<f64>,
-    /// When the last window ended.
+    /// The time at which the last window ended.
     ended: Duration,
     /// Whether the calls that ended first in this window have been dropped.
     is_warm: bool,
@@ -115,26 +122,26 @@ pub struct Gradient {
 
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// The highest level since this state or the comparison began, and the last one.
+    /// The highest level since this state or the comparison began, and the last level.
     Steady(Option<(Level, Level)>),
     /// The limit grows until there is a queue.
     Growing,
-    /// The limit halves until latencies no longer fall. `first` is the level at which this began, and
-    /// `last` the one before.
+    /// The limit halves until latencies no longer fall. `first` is the level at which the probe
+    /// began, and `last` the previous level.
     Probing { first: Level, last: Level },
-    /// The limit falls after a jump of the latency, until two levels tell why. The level at which a jump is
-    /// seen is of two servers, so `last` is `None` at first.
+    /// The limit falls after a jump of the latency, until two levels show the reason. The window
+    /// that shows the jump mixes samples from before and after it, so `last` is `None` at first.
     Jumped { before: f64, last: Option<Level> },
 }
 
-/// What a window says of a limit.
+/// The measurements of one window at one limit.
 #[derive(Clone, Copy, Debug)]
 struct Level {
     limit: f64,
     in_flight: f64,
     /// The mean log2.
     latency: f64,
-    /// Three standard errors of it.
+    /// Three standard errors of the latency.
     error: f64,
     /// Calls per second, by Little's law.
     rate: f64,
@@ -143,70 +150,73 @@ struct Level {
 /// The first few calls, whose latency is the baseline until levels have been compared.
 const FIRST: u32 = 16;
 
-/// The least number of samples with which a window ends early.
+/// The smallest number of samples with which a window ends early.
 const LEAST: u32 = 12;
 
 /// A mean of fewer samples is too noisy: with exponential service times the standard error of this
 /// many is 13 %.
 const SAMPLES: u32 = 96;
 
-/// The samples of a window while the limit grows, or is far below one at which there was a queue.
+/// The samples of a window while the limit grows, or is far below the limit of the last queue.
 const GROWING: u32 = 48;
 
-/// At fewer calls per second than this, a window has as many samples as one while the limit grows.
+/// At fewer calls per second than this, a window has as few samples as while the limit grows.
 const SLOW: f64 = 60.0;
 
-/// The samples of a window after a jump, when each window costs.
+/// The samples of a window after a jump, because each window costs goodput then.
 const JUMPED: u32 = 24;
 
-/// The part of the limit that must be in use for its latency to say something about the limit.
+/// The part of the limit that must be in use, so that the latency depends on the limit.
 const USED: f64 = 0.8;
 
 /// The part of a step that is made. Near the limit a queue makes the short calls several times
-/// slower, so the mean logarithm reacts up to four times as strongly as the mean; whole steps
-/// would swing.
+/// slower, so the mean logarithm reacts up to four times as strongly as the mean; whole steps would
+/// oscillate.
 const STEP: f64 = 1.0 / 3.0;
 
-/// The calls that the server's queue may have, in units of √L, beyond those that the headroom
-/// allows: random arrivals and departures differ by about √L, and a server without a queue idles.
+/// The number of calls that the server's queue may have, in units of √L, beyond the headroom:
+/// random arrivals and departures differ by about √L, and a server without a queue idles.
 const QUEUE: f64 = 0.45;
 
 /// A limit has less than this elasticity if calls take longer in proportion to the limit, with
 /// noise. A limit just above the capacity, whose half is far below it, has about 0.7.
 const ELASTIC: f64 = 0.25;
 
-/// The part of the way to a latency that is significantly below the baseline. Of many windows, the
-/// least is an exaggeration, and a baseline that is too low lets the server idle.
+/// The part of the way that the baseline moves to a latency significantly below it. The minimum of
+/// many windows exaggerates, and a baseline that is too low lets the server idle.
 const DOWNWARD: f64 = 0.4;
 
-/// The least part of a measurement that goes into a baseline from which it does not differ
-/// significantly. The first few are averaged.
+/// The smallest weight of a measurement that does not differ significantly from the baseline. The
+/// first few measurements are averaged.
 const BLEND: f64 = 0.25;
 
-/// The most by which a measurement moves the baseline. With several clients before one server, more
-/// takes the queue of the others for slower work, and the limits of all grow without end.
+/// The largest move of the baseline by one measurement. With several clients before one server, a
+/// larger move takes the queue of the others for slower work, and the limits of all grow without
+/// end.
 const MOVE: f64 = 0.35;
 
-/// A latency that differs from the baseline by more than a factor of two is of another server.
+/// A latency that differs from the baseline by more than a factor of two shows that the server has
+/// changed.
 const CHANGED: f64 = 1.0;
 
-/// A latency that exceeds the baseline by this has jumped. A queue of a limit that grew by half is less.
+/// A latency that exceeds the baseline by this has jumped. The queue of a limit that grew by half
+/// adds less.
 const JUMP: f64 = 2.6;
 
 /// A latency that exceeds the baseline by less is no queue.
 const NOISE: f64 = 0.25;
 
-/// Probes begin at multiples of so many seconds, or of its doubles.
+/// Probes begin at multiples of this number of seconds, or of its doubles.
 const PERIOD: f64 = 10.0;
 
-/// A probe at half of the limit takes 2·L samples and loses L answers, so one in 32·L samples loses 3 %.
-/// Confirmed baselines are probed after up to 2² times as many.
+/// A probe at half of the limit takes 2·L samples and loses L responses, so one in 32·L samples
+/// loses 3 %. Confirmed baselines are probed after up to 2² times as many samples.
 const PROBE_AFTER: u64 = 2048;
 const PROBE_AFTER_PER_LIMIT: f64 = 32.0;
 const MOST_DOUBLINGS: i32 = 2;
 
-/// More than this part of a window that is refused lowers the limit. More than the other says that
-/// everything is refused, at whatever limit.
+/// If a larger part of a window than this is refused, the limit falls. The second constant means
+/// that everything is refused, at any limit.
 const REFUSED: f64 = 0.03;
 const ALL_REFUSED: f64 = 0.9;
 
@@ -236,7 +246,7 @@ impl Default for Gradient {
 }
 
 impl Gradient {
-    /// Sets the limit to begin with, by default 20.
+    /// Sets the initial limit, by default 20.
     ///
     /// # Panics
     ///
@@ -248,9 +258,9 @@ impl Gradient {
         Self { initial, ..self }
     }
 
-    /// Sets the factor by which the latency may exceed the baseline before the limit shrinks, by default
-    /// 1.1. A larger factor keeps a server with varied calls from idling, and a smaller one protects a
-    /// server that suffers from too many calls.
+    /// Sets the factor by which the latency may exceed the baseline before the limit shrinks, by
+    /// default 1.1. A larger factor keeps a server with varied calls from idling, and a smaller one
+    /// protects a server that slows down under too many calls.
     ///
     /// # Panics
     ///
@@ -268,8 +278,8 @@ impl Gradient {
         }
     }
 
-    /// Sets the least number of samples from one measurement of the baseline to the next, by default
-    /// 2,048.
+    /// Sets the minimum number of samples from one measurement of the baseline to the next, by
+    /// default 2,048.
     #[must_use]
     pub fn probe_after(self, samples: u64) -> Self {
         Self {
@@ -289,7 +299,7 @@ impl Gradient {
         number(since) < number(until)
     }
 
-    /// Returns by how much a level exceeds the baseline.
+    /// Returns the amount by which a level exceeds the baseline.
     fn excess(&self, level: Level) -> f64 {
         level.latency - self.baseline.unwrap_or(level.latency)
     }
@@ -303,7 +313,7 @@ impl Gradient {
         limit < self.queued_at / 2.0
     }
 
-    /// Takes the latency of a level without a queue.
+    /// Updates the baseline with the latency of a level without a queue.
     fn measured(&mut self, level: Level) {
         let difference = self.excess(level);
         let is_same = difference.abs() <= level.error;
@@ -331,14 +341,14 @@ impl Gradient {
         level.limit * gradient.clamp(least, 1.25) + QUEUE * level.limit.sqrt()
     }
 
-    /// Returns the limit after the baseline has been measured at a lower level than `from`: what
-    /// `from` implies, but at least `least`, at which there was no queue, and at most as it was,
-    /// because what `from` says is old by now.
+    /// Returns the limit after the baseline has been measured at a lower level than `from`: the
+    /// limit that `from` implies, but at least `least`, where there was no queue, and at most the
+    /// limit of `from`, because that measurement is old by now.
     fn restored(&self, from: Level, least: f64) -> f64 {
         self.implied(from, 0.0).max(least).min(from.limit)
     }
 
-    /// Returns the limit after a part of the way to what a level implies.
+    /// Returns the limit after a part of the way to the limit that a level implies.
     fn step(&self, level: Level) -> f64 {
         level.limit + STEP * (self.implied(level, 0.5) - level.limit)
     }
@@ -356,7 +366,7 @@ impl Gradient {
             return None;
         }
         self.settle();
-        // Far below a limit that was accepted, the limit is not the reason.
+        // If a much higher limit was accepted before, the limit is not the reason.
         if part > ALL_REFUSED || self.accepted.is_finite() && limit < self.accepted / 2.0 {
             return Some(0.8 * limit);
         }
@@ -369,7 +379,7 @@ impl Gradient {
         Some(limit)
     }
 
-    /// Ends what is under way.
+    /// Ends the state under way.
     fn settle(&mut self) {
         self.state = State::Steady(None);
         self.calm = 0;
@@ -419,7 +429,7 @@ impl Gradient {
         self.restored(first, level.limit)
     }
 
-    /// Begins to look for the reason of a jump of the latency.
+    /// Starts to look for the reason of a jump of the latency.
     fn jumped(&mut self, level: Level, most: f64) -> f64 {
         let used = level.limit.min(most).max(1.0);
         self.state = State::Jumped {
@@ -462,7 +472,7 @@ impl Gradient {
         level.limit
     }
 
-    /// Begins to grow, or continues to.
+    /// Starts to grow, or continues.
     fn grow(&mut self, limit: f64) -> f64 {
         self.state = State::Growing;
         let is_far = self.is_far_below_queue(limit);
@@ -523,10 +533,10 @@ impl Gradient {
         self.implied(level, 0.5)
     }
 
-    /// Compares a level with the highest one since the baseline was measured. Returns a limit if it
-    /// has come to half of that without a gain.
+    /// Compares a level with the highest one since the baseline was measured. Returns a limit if
+    /// the level has fallen to half of the highest one without a gain.
     fn compared(&mut self, top: Level, level: Level) -> Option<f64> {
-        // A latency that has risen since is of another server, so the comparison begins again.
+        // If the latency has risen since, the server has changed, so the comparison begins again.
         let is_below = level.limit < top.limit && !level.is_slower(&top);
         let top = if is_below { top } else { level };
         self.state = State::Steady(Some((top, level)));
@@ -535,17 +545,17 @@ impl Gradient {
         }
         if top.is_elastic(&level) {
             self.settle();
-            // Calls have changed, and what was confirmed is of those before.
+            // The calls have changed, and the confirmations are about the earlier calls.
             self.confirmed = 0;
             self.measured(level);
             return Some(self.restored(top, level.limit));
         }
-        // The queue has become shorter. What comes is compared with this level.
+        // The queue has become shorter. Later levels are compared with this one.
         self.state = State::Steady(Some((level, level)));
         None
     }
 
-    /// Returns the target for a limit, with as many samples as its window needs.
+    /// Returns the target for a limit, with the number of samples that its window needs.
     fn windowed(&self, limit: f64) -> Target {
         let is_far = self.is_far_below_queue(limit);
         let is_slow = self.rate.is_some_and(|rate| rate < SLOW);
@@ -574,8 +584,8 @@ impl Level {
         })
     }
 
-    /// Returns whether the throughput has fallen on the way to a lower level, as it does if that has no
-    /// queue. So has a level that is not lower.
+    /// Returns whether the throughput has fallen on the way to a lower level. It falls if the lower
+    /// level has no queue. Also returns true if the level is not lower.
     fn is_elastic(&self, lower: &Level) -> bool {
         let fallen = (self.in_flight / lower.in_flight).log2();
         lower.limit >= self.limit || self.latency - lower.latency <= (1.0 - ELASTIC) * fallen
@@ -728,7 +738,7 @@ mod tests {
     fn update_with_refusals_at_once_takes_a_tenth_or_a_fifth() {
         let mut gradient = measured();
         assert_eq!(gradient.update(&refusing(20.0, 2, 10)).limit, 18.0);
-        // Three of a hundred are none too many.
+        // Three of a hundred are not too many.
         assert!(measured().update(&refusing(20.0, 3, 97)).limit > 20.0);
         // A server that refuses everything may be down.
         let mut gradient = measured();
@@ -753,7 +763,7 @@ mod tests {
         assert_eq!(next(&mut gradient, 40.0, 40), 20.0);
         assert_eq!(next(&mut gradient, 20.0, 20), 10.0);
         assert_eq!(next(&mut gradient, 10.0, 10), 5.0);
-        // The first level implies 80·1.1/8 + 0.45·√80.
+        // The first level implies a limit of 80·1.1/8 + 0.45·√80.
         let limit = next(&mut gradient, 5.0, 10);
         assert!((limit - 15.025).abs() < 1e-3, "{limit}");
     }
@@ -771,7 +781,7 @@ mod tests {
         assert_eq!(gradient.progress(&at(1009.9)), Progress::Continue);
         assert_eq!(gradient.progress(&at(1010.1)), Progress::End);
         assert_eq!(gradient.update(&at(1010.1)).limit, 10.0);
-        // Not while it probes.
+        // No probe begins during a probe.
         assert_ne!(gradient.progress(&at(1020.1)), Progress::End);
     }
 
@@ -804,7 +814,7 @@ mod tests {
         assert_eq!(next(&mut gradient, 5.0, 25), 3.0);
         assert_eq!(next(&mut gradient, 3.0, 14), 3.0);
         assert!((baseline(&gradient) - 10.0).abs() < 1e-6);
-        // Calls take 100 ms by themselves.
+        // Calls take 100 ms without a queue.
         let mut gradient = jumped(100);
         assert_eq!(next(&mut gradient, 5.0, 100), 3.0);
         assert_eq!(next(&mut gradient, 3.0, 100), 20.0);
@@ -841,7 +851,7 @@ mod tests {
 
     #[test]
     fn update_with_fewer_workers_keeps_the_baseline_while_it_shrinks() {
-        // From twenty workers to five: the time is in proportion to the limit.
+        // After twenty workers there are five: the time is proportional to the limit.
         let mut gradient = measured();
         let mut limit: f64 = 20.0;
         for _ in 0..40 {

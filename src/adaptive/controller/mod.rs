@@ -1,9 +1,9 @@
 //! [`Controller`]: a pure rule that turns the samples of a window into the next limit.
 //!
 //! A controller reads no clock, takes no lock and knows no task. It sees each window once, and
-//! answers with the limit that holds from then on and the size of the next window. The limit in a
-//! window is the one that was really in force: a target that was out of the range of the limiter
-//! comes back clamped, so a controller that starts from [`SampleWindow::limit`] never winds up.
+//! returns the next limit and the size of the next window. The limit in a window is the one that
+//! was really in force: a target out of the range of the limiter comes back clamped, so a
+//! controller that starts from [`SampleWindow::limit`] never winds up.
 
 mod aimd;
 mod gradient;
@@ -19,7 +19,7 @@ pub use self::window::SampleWindow;
 ///
 /// # Examples
 ///
-/// A controller of one's own, that tries one more as long as nothing is overloaded:
+/// A custom controller that adds one to the limit as long as nothing is overloaded:
 ///
 /// ```
 /// use std::time::Duration;
@@ -48,27 +48,27 @@ pub use self::window::SampleWindow;
 /// assert_eq!(Careful.update(&window).limit, 5.0);
 /// ```
 pub trait Controller: Send {
-    /// Returns the limit to begin with, and the number of samples of the first window.
+    /// Returns the initial limit, and the number of samples of the first window.
     fn initial(&self) -> Target;
 
     /// Returns the limit for the next window. A limit that is not a finite number above 0 changes
-    /// nothing and is counted; any other one is clamped to the range of the limiter.
+    /// nothing and is counted; any other limit is clamped to the range of the limiter.
     fn update(&mut self, window: &SampleWindow) -> Target;
 
-    /// Decides how a window continues that does not have all its samples yet. The thread that adds every
-    /// fourth sample calls this, without a lock, so it may use the limiter. By default the window
-    /// continues, and so it does if this panics.
+    /// Decides whether an incomplete window continues, begins again or ends. The thread that adds
+    /// every fourth sample calls this, without a lock, so it may use the limiter. The window
+    /// continues by default, and also if this panics.
     fn progress(&mut self, window: &SampleWindow) -> Progress {
         let _ = window;
         Progress::Continue
     }
 }
 
-/// How a window continues, as decided by [`Controller::progress`].
+/// The decision of [`Controller::progress`] about a window.
 ///
 /// # Examples
 ///
-/// A controller that does not wait for a whole window of a backend that refuses:
+/// A controller that does not wait for a whole window when the backend refuses:
 ///
 /// ```
 /// use tollgate::adaptive::{AdaptiveSemaphore, Controller, Progress, SampleWindow, Target};
@@ -102,27 +102,27 @@ pub trait Controller: Send {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// Until it has all its samples.
+    /// The window continues until it has all its samples.
     Continue,
-    /// It begins again, at the same limit and with calls that began since the limit changed: the
-    /// samples so far are dropped.
+    /// The window begins again, at the same limit and with calls that began since the limit
+    /// changed: the samples so far are dropped.
     Discard,
-    /// It ends now.
+    /// The window ends now.
     End,
 }
 
-/// What a [`Controller`] asks for.
+/// The limit and the next window that a [`Controller`] asks for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Target {
-    /// The concurrency limit. The limiter admits as many callers as this is, rounded to the nearest
+    /// The concurrency limit. The limiter admits this number of callers, rounded to the nearest
     /// whole number.
     pub limit: f64,
     /// The number of samples of the next window, at least 1: 0 counts as 1.
     pub samples: u32,
 }
 
-/// Returns a target with a window in which each permit is used about twice, and which has the least number
-/// of samples that is enough for a mean.
+/// Returns a target whose window uses each permit about twice, and has at least the number of
+/// samples that a mean needs.
 fn target(limit: f64, least: u32) -> Target {
     // A float is converted with saturation.
     let samples = (2.0 * limit) as u32;

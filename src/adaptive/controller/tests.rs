@@ -1,4 +1,4 @@
-//! What holds for every controller, and the windows of their tests.
+//! Tests that hold for every controller, and the windows that they use.
 
 use std::time::Duration;
 
@@ -56,14 +56,14 @@ proptest! {
         }
     }
 
-    /// Only the one window of a probe is lower.
+    /// Only the window of a probe has a lower limit.
     #[test]
     fn update_with_a_constant_latency_never_shrinks_the_limit(
         nanos in prop_oneof![Just(0), Just(u64::MAX), any::<u64>()],
         samples in 1..200u32,
     ) {
         let [gradient, _] = controllers();
-        // A latency above its timeout is an overload.
+        // A latency above the timeout counts as overload.
         let aimd = Box::new(Aimd::default().timeout(Duration::MAX));
         for mut controller in [gradient, aimd] {
             let mut limit = controller.initial().limit;

@@ -1,10 +1,11 @@
-//! [`SampleWindow`]: what a controller learns about the calls since the last change of the limit.
+//! [`SampleWindow`]: the statistics of the calls since the last change of the limit, for a
+//! controller.
 
 use std::time::Duration;
 
 use crate::debug::debug_as;
 
-/// The samples of a window: calls that all began after the last change of the limit.
+/// The samples of a window. All its calls began after the last change of the limit.
 ///
 /// Memory is constant: a window keeps sums and extremes, not samples.
 #[derive(Clone, Copy, PartialEq)]
@@ -43,8 +44,8 @@ impl SampleWindow {
         self.ended = time;
     }
 
-    /// Adds a call that took `latency`, and at whose beginning `in_flight` calls were in flight,
-    /// itself included. A latency of 0 counts as 1 ns.
+    /// Adds a call that took `latency`. `in_flight` calls were in flight when it began, itself
+    /// included. A latency of 0 counts as 1 ns.
     pub fn record(&mut self, latency: Duration, in_flight: usize) {
         self.count(in_flight);
         let latency = latency.max(Duration::from_nanos(1));
@@ -73,14 +74,15 @@ impl SampleWindow {
         self.limit
     }
 
-    /// Returns when it ended: the time since the Unix epoch by the machine's clock, which is nearly the same on
-    /// other machines. On another [clock](crate::Clock) than the system's it is the time since that clock's
-    /// epoch, and in a window that no limiter made it is 0.
+    /// Returns the time at which the window ended: the time since the Unix epoch on the machine's
+    /// clock, which is nearly the same on other machines. On a [clock](crate::Clock) other than the
+    /// system's it is the time since that clock's epoch, and in a window that no limiter made it is
+    /// 0.
     pub fn ended(&self) -> Duration {
         self.ended
     }
 
-    /// Returns the number of samples, with those that were overloaded.
+    /// Returns the number of samples, including overloaded ones.
     pub fn samples(&self) -> u32 {
         self.samples
     }
@@ -105,9 +107,9 @@ impl SampleWindow {
         self.measured().map(|n| self.total_latency / n)
     }
 
-    /// Returns the mean of the logarithms of the latencies, to the base 2, in nanoseconds: 20 is about
-    /// a millisecond, and one more is twice as long. In it a heavy tail does not dominate. `None`
-    /// if the window is empty or all calls were overloaded.
+    /// Returns the mean of the logarithms of the latencies, to the base 2, in nanoseconds: 20 is
+    /// about a millisecond, and one more is twice as long. A heavy tail does not dominate this
+    /// mean. `None` if the window is empty or all calls were overloaded.
     pub fn mean_log2(&self) -> Option<f64> {
         self.measured().map(|n| self.total_log2 / f64::from(n))
     }
@@ -122,7 +124,7 @@ impl SampleWindow {
         Some((variance / n).sqrt())
     }
 
-    /// Returns the most calls that were in flight when one of the calls began.
+    /// Returns the largest number of calls that were in flight when one of the calls began.
     pub fn max_in_flight(&self) -> usize {
         self.max_in_flight
     }

@@ -1,5 +1,5 @@
-//! [`AcquireRate`]: the future of a rate limiter, and then the request begins; and [`RatePermit`], which says
-//! how its request has ended.
+//! [`AcquireRate`], the future of a rate limiter, and [`RatePermit`], with which a caller reports
+//! the outcome of its request.
 
 use std::fmt;
 use std::ops::Deref;
@@ -40,8 +40,8 @@ impl<S: Deref<Target = AdaptiveRate> + Clone + Unpin> Future for AcquireRate<S> 
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        // The change of a quota keeps a charge that was made before it from being refunded, so
-        // a newcomer makes a step that is due before its own charge.
+        // After a change of the quota, earlier charges cannot be refunded, so a newcomer makes a
+        // due step before its own charge.
         let is_new = self.0.is_new();
         if is_new {
             self.0.source().step_if_due();
@@ -49,7 +49,7 @@ impl<S: Deref<Target = AdaptiveRate> + Clone + Unpin> Future for AcquireRate<S> 
         let polled = Pin::new(&mut self.0).poll(context);
         polled.map_ok(|charge| {
             let permit = RatePermit::new(self.0.source().clone(), charge);
-            // There may be no newcomer for as long as others wait.
+            // While others wait, there may be no newcomer.
             if !is_new {
                 permit.rate.step_for_waiters();
             }
@@ -66,15 +66,15 @@ impl<S: Deref<Target = AdaptiveRate>> fmt::Debug for AcquireRate<S> {
 
 /// Permission to make one request, from an [`AdaptiveRate`].
 ///
-/// Drop it when the request has succeeded; a request that failed for a reason other than its rate has
-/// succeeded in this sense. Say so with [`throttled`](Self::throttled) or [`ignore`](Self::ignore) if it
-/// has not. A permit that is dropped while its thread is panicking is ignored.
+/// Drop it when the request has succeeded; a request that failed for a reason other than its rate
+/// counts as a success. Otherwise end it with [`throttled`](Self::throttled) or
+/// [`ignore`](Self::ignore). A permit that is dropped while its thread is panicking is ignored.
 ///
 /// `S` derefs to the limiter: it is a reference, or an `Arc` for an owned permit.
 #[must_use = "a permit that is dropped counts as a success: keep it until the request has ended"]
 pub struct RatePermit<S: Deref<Target = AdaptiveRate>> {
     rate: S,
-    /// `None` once it was said how the request ended.
+    /// `None` once the outcome of the request was reported.
     charge: Option<Charge>,
 }
 
@@ -96,13 +96,14 @@ impl<S: Deref<Target = AdaptiveRate>> RatePermit<S> {
         }
     }
 
-    /// Ends a request that the server refused because there were too many, with a status such as 429 or
-    /// 503. The rate is cut, unless it already was for the same overload.
+    /// Ends a request that the server refused because there were too many, with a status such as
+    /// 429 or 503. This cuts the rate, unless the same overload has already cut it.
     ///
-    /// `retry_after` pauses all requests for that long from now, but for
-    /// [`max_pause`](AdaptiveRate::max_pause) at most, as with
+    /// `retry_after` pauses all requests for that time from now, but for
+    /// [`max_pause`](AdaptiveRate::max_pause) at most, in the same way as
     /// [`RateLimiter::pause_for`](crate::RateLimiter::pause_for). `feedback` of the crate
-    /// `tollgate-tower` reads it from a response over HTTP. Nothing repeats the refused request.
+    /// `tollgate-tower` reads it from an HTTP response. The limiter does not repeat the refused
+    /// request.
     ///
     /// # Examples
     ///
@@ -132,10 +133,11 @@ impl<S: Deref<Target = AdaptiveRate>> RatePermit<S> {
         self.learn(Feedback::Ignored);
     }
 
-    /// Returns the permit of a request that was not made, and gives its time back as far as
-    /// [`RateLimiter::refund`](crate::RateLimiter::refund) does. A change of the rate since the permit
-    /// was acquired prevents that: a cut, or a step of growth, which another caller makes before it is
-    /// charged, or a waiter when it is admitted while others wait. A growing rate changes at most 50 times per second.
+    /// Returns the permit of a request that was not made, and gives its time back to the same
+    /// extent as [`RateLimiter::refund`](crate::RateLimiter::refund). A change of the rate since
+    /// the permit was acquired prevents that. Such a change is a cut or a step of growth. Another
+    /// caller makes a step of growth before it is charged, or an admitted waiter makes it while
+    /// others wait. A growing rate changes at most 50 times per second.
     pub fn refund(mut self) {
         if let Some(charge) = self.charge.take() {
             self.rate.limiter.refund(charge);
@@ -146,7 +148,7 @@ impl<S: Deref<Target = AdaptiveRate>> RatePermit<S> {
         self.charge.as_ref()
     }
 
-    /// Ends the request; what is said of it later counts no more.
+    /// Ends the request; later reports about it are ignored.
     pub(crate) fn learn(&mut self, feedback: Feedback) {
         let Some(charge) = self.charge.take() else {
             return;

@@ -2,17 +2,19 @@
 //!
 //! The rule is behind a mutex, which is never held while the limiter is used:
 //!
-//! 1. A thread that changes the rate of the rule applies it to the limiter after unlocking, and then looks
-//!    whether it still is the rate of the rule; if not, it applies that one too. So the limiter ends with the
-//!    last rate of the rule, whichever thread was the last to apply one. If applying it panics, as in a
-//!    runtime without a timer, the next step of growth or cut applies the rate of the rule.
-//! 2. A caller that is admitted reads `next_step` and no clock: the tick of its charge decides whether a
-//!    step of growth is due. It only notes that.
-//! 3. The next caller makes the step before it is charged, since a change of the quota keeps earlier
-//!    charges from being refunded; or a waiter that has been admitted does, while others wait, since there
-//!    may be no other caller. If another thread has the lock, the step is left to the one after it.
-//! 4. Successes are counted outside of the lock, by one relaxed addition: the rule needs their number
-//!    only roughly.
+//! 1. A thread that changes the rate of the rule applies it to the limiter after unlocking, and
+//!    then checks whether it is still the rate of the rule; if not, it applies the new rate too. So
+//!    the limiter ends with the last rate of the rule, whichever thread was the last to apply one.
+//!    If applying it panics, for example in a runtime without a timer, the next step of growth or
+//!    cut applies the rate of the rule.
+//! 2. An admitted caller reads `next_step` and no clock: the tick of its charge decides whether a
+//!    step of growth is due. The caller only notes the result.
+//! 3. The next caller makes the step before it is charged, because earlier charges cannot be
+//!    refunded after a change of the quota. While others wait there may be no next caller, so an
+//!    admitted waiter makes the step then. If another thread has the lock, the next caller makes
+//!    the step.
+//! 4. Successes are counted outside the lock, with one relaxed addition: the rule needs their
+//!    number only roughly.
 
 use super::rule::{LONGEST_STEP, RateRule};
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, const_fn, lock};
@@ -23,8 +25,8 @@ const DUE: u64 = 0;
 
 pub(super) struct Control {
     rule: Mutex<RateRule>,
-    /// The tick in nanoseconds from which on the rate may grow, or [`DUE`]. Only a hint: the rule
-    /// decides.
+    /// The first tick, in nanoseconds, at which the rate may grow, or [`DUE`]. It is only a hint:
+    /// the rule decides.
     next_step: AtomicU64,
     succeeded: AtomicU64,
 }
@@ -40,7 +42,7 @@ impl Control {
         }
     }
 
-    /// Returns the rule as it is now.
+    /// Returns a copy of the rule in its present state.
     pub(super) fn rule(&self) -> RateRule {
         lock(&self.rule).clone()
     }
@@ -62,10 +64,10 @@ impl Control {
         self.next_step.load(Ordering::Relaxed) == DUE
     }
 
-    /// Notes whether a step of growth is due at the tick of an admission.
+    /// Records whether a step of growth is due at the tick of an admission.
     #[inline(always)]
     pub(super) fn admitted(&self, at: Tick) {
-        // Also if the clock is far behind the next step, because it was set back.
+        // It is also due if the clock is far behind the next step, because it was set back.
         const LONGEST: u64 = (LONGEST_STEP * 1e9) as u64;
         let next = self.next_step.load(Ordering::Relaxed);
         if next.wrapping_sub(at.as_nanos()).wrapping_sub(1) >= LONGEST {
@@ -75,7 +77,7 @@ impl Control {
 
     #[cold]
     fn note_due(&self, next: u64) {
-        // Unless another thread has just made the step.
+        // This fails if another thread has just made the step.
         let relaxed = Ordering::Relaxed;
         let _ = self.next_step.compare_exchange(next, DUE, relaxed, relaxed);
     }

@@ -1,4 +1,4 @@
-//! [`Curve`]: the rate as a function of the time since a cut, that of CUBIC (RFC 9438, section 4.2).
+//! [`Curve`]: the rate as a function of the time since a cut. It is that of CUBIC (RFC 9438, section 4.2).
 //!
 //! 1. The curve begins at [`KEPT`] of the plateau, is at the plateau after `K`, and mirrors itself
 //!    there: at `2 K` it is as far above the plateau as it began below.
@@ -7,25 +7,28 @@
 //!    would take ever longer to double.
 //! 3. The curve is continuous, never falls, and is positive for a positive plateau.
 
-/// The share of the plateau that a cut leaves, `beta_cubic`. The RFC has 0.7, because a TCP sender has
-/// to empty the queue that it has filled. A server that refuses has no queue to empty, and with 0.7 a
-/// client of a server without a burst loses a quarter of the 0.3 on average: more than 5 %.
+/// The share of the plateau that remains after a cut, `beta_cubic`. The RFC has 0.7, because a TCP
+/// sender has to empty the queue that it has filled. A server that refuses has no queue to empty,
+/// and with 0.7 a client of a server without a burst loses a quarter of the 0.3 on average: more
+/// than 5 %.
 pub(super) const KEPT: f64 = 0.85;
 
-/// `C` in relation to the plateau, per second cubed: it makes `K` 4.2 seconds. So a server that does
-/// not change refuses a client about once in seven seconds, and a search begins 8.4 seconds after a
-/// cut. A longer `K` finds a faster server later, and a shorter one is refused more often.
+/// `C` in relation to the plateau, per second cubed: it makes `K` 4.2 seconds. So a server that
+/// does not change refuses a client about once in seven seconds, and a search begins 8.4 seconds
+/// after a cut. With a longer `K` the rate finds a faster server later, and with a shorter one it
+/// is refused more often.
 const SCALE: f64 = 0.002;
 
-/// How much higher than the plateau the remembered rate is if the server has become much slower, and may
-/// become as fast as before. Then `C` is in relation to the remembered rate, and `K` is 2 seconds at a
-/// tenth of it. Clients that share a server, and plateaus that differ by chance, have less.
+/// The factor between the remembered rate and the plateau at which the server counts as much slower
+/// than before, and may become as fast as before. Then `C` is in relation to the remembered rate,
+/// and `K` is 2 seconds at a tenth of it. Clients that share a server, and plateaus that differ by
+/// chance, stay below this factor.
 const MUCH: f64 = 4.0;
 
 /// The seconds in which a search doubles the rate.
 const DOUBLING: f64 = 1.25;
 
-/// The same below the remembered rate. A shorter time gains nothing where a round trip takes longer.
+/// The same below the remembered rate. A shorter time gains nothing if a round trip takes longer.
 const DOUBLING_BELOW: f64 = 0.2;
 
 /// `W(t) = C (t - K)^3 + W_max`, with `K = cbrt(W_max (1 - kept) / C)`.
@@ -37,13 +40,13 @@ pub(super) struct Curve {
     scale: f64,
     /// `K`, in seconds.
     recovery: f64,
-    /// Below this rate a search is faster.
+    /// Below this rate a search doubles faster.
     remembered: f64,
 }
 
 impl Curve {
-    /// Creates the curve after a cut. Its `C` is in proportion to the plateau, so that it takes the same
-    /// time at every rate; a remembered rate counts instead if it is [`MUCH`] higher.
+    /// Creates the curve after a cut. Its `C` is proportional to the plateau, so that it takes the
+    /// same time at every rate; a remembered rate counts instead if it is [`MUCH`] higher.
     pub(super) fn after_cut(plateau: f64, remembered: f64) -> Self {
         let usual = if remembered > MUCH * plateau {
             remembered
@@ -56,7 +59,7 @@ impl Curve {
         }
     }
 
-    /// Creates the curve that searches from a rate on.
+    /// Creates a curve that searches upward from a rate.
     pub(super) const fn search(rate: f64, remembered: f64) -> Self {
         Self {
             plateau: rate,
@@ -79,12 +82,12 @@ impl Curve {
         self.scale * (seconds - self.recovery).powi(3) + self.plateau
     }
 
-    /// Returns whether the curve searches so many seconds after the cut.
+    /// Returns whether the curve searches at this number of seconds after the cut.
     pub(super) fn searches_at(&self, seconds: f64) -> bool {
         seconds >= 2.0 * self.recovery
     }
 
-    /// Returns the rate so many seconds after the cut. It may be infinite.
+    /// Returns the rate at this number of seconds after the cut. It may be infinite.
     pub(super) fn rate_at(&self, seconds: f64) -> f64 {
         let mirrored = seconds.min(2.0 * self.recovery);
         let rate = self.cubic(mirrored);
@@ -101,7 +104,7 @@ mod tests {
 
     #[test]
     fn new_has_the_closed_form_of_the_rfc() {
-        // W_max 100 and C 0.4, as RFC 9438 has it.
+        // W_max 100 and C 0.4, the values of RFC 9438.
         let curve = Curve::new(100.0, 0.7, 0.4);
         assert!((curve.recovery - 4.217).abs() < 0.0005);
         let at = |times| curve.rate_at(times * curve.recovery);

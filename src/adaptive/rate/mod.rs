@@ -1,6 +1,6 @@
 //! [`AdaptiveRate`]: a rate limiter whose quota a rule finds from refusals.
 //!
-//! Waiters and charges are those of [`RateLimiter`], and so are pauses. [`Control`] has the rule, and says
+//! Waiters, charges and pauses are those of [`RateLimiter`]. [`Control`] has the rule, and decides
 //! when the limiter gets another quota.
 
 mod acquire;
@@ -27,20 +27,20 @@ use crate::wait::Waiting;
 /// The lowest and the highest rate that can be set, per second.
 const BOUNDS: (f64, f64) = (0.001, 1e6);
 
-/// The limits that a rate has unless others are set, per second.
+/// The default limits of the rate, per second.
 const DEFAULT_LIMITS: (f64, f64) = (1.0, 1e6);
 
-/// The rate to begin with, per second.
+/// The default initial rate, per second.
 const DEFAULT_INITIAL_RATE: f64 = 10.0;
 
-/// The longest pause unless another is set. There are APIs whose quota begins again every hour.
+/// The default of the longest pause. Some APIs have a quota that begins again every hour.
 const DEFAULT_MAX_PAUSE: Duration = Duration::from_secs(3_600);
 
-/// A rate limiter that adapts to the rate that a server accepts, by the server's refusals.
+/// A rate limiter that learns from a server's refusals which rate the server accepts.
 ///
 /// Use it in a client, one for each server or API whose limit is unknown, is shared with others, or
-/// changes. A caller acquires a permit before each request, waiting in a queue if necessary. What the
-/// caller says about the request is what the rate is found from:
+/// changes. A caller acquires a permit before each request, waiting in a queue if necessary. The
+/// limiter finds the rate from the outcome that the caller reports:
 ///
 /// | the permit is | the request |
 /// |---|---|
@@ -49,49 +49,52 @@ const DEFAULT_MAX_PAUSE: Duration = Duration::from_secs(3_600);
 /// | [`ignore`](RatePermit::ignore)d | is not counted: the request did not reach the server |
 /// | dropped while panicking | is not counted |
 ///
-/// `ThrottleLayer::classify` of the crate `tollgate-tower` says this for each answer of an HTTP client:
-/// Its `feedback` reads 429, 503 and 504, and the `Retry-After` of the first two. It pauses the
-/// requests that follow, and hands the refused one's answer on; it does not repeat the request.
-/// `RetryAfterLayer`, outside of this layer, does that.
+/// `ThrottleLayer::classify` of the crate `tollgate-tower` reports this for each response to an
+/// HTTP client: its `feedback` reads 429, 503 and 504, and the `Retry-After` of the first two. The
+/// layer pauses later requests, and passes the response to the refused one on; it does not repeat
+/// the request. `RetryAfterLayer`, outside of this layer, does that.
 ///
 /// # The rule
 ///
-/// The rate begins at 10 per second and doubles every 1.25 seconds until the first refusal. From then on
-/// it follows CUBIC (RFC 9438): a refusal cuts the rate to 0.85 of what the server accepted; the rate
-/// is back at that after 4.2 seconds, stays close to it for some seconds, and then grows faster and
-/// faster. After 8.4 seconds without a refusal it doubles every 1.25 seconds again, so it is four times
-/// as high eleven seconds after the cut if the server accepts that. The refusals of one overload cut the rate
-/// once: only a request that began some time after the last cut can cut it again. The rate grows only
-/// while at least half of it is used. `W_max` of the RFC and its constants are chosen for servers,
-/// which have no queue that a cut must empty.
+/// The rate begins at 10 per second and doubles every 1.25 seconds until the first refusal. From
+/// then on it follows CUBIC (RFC 9438): a refusal cuts the rate to 0.85 of the rate that the server
+/// accepted; the rate is back there after 4.2 seconds, stays close to it for some seconds, and then
+/// grows faster and faster. After 8.4 seconds without a refusal it doubles every 1.25 seconds
+/// again, so it is four times as high eleven seconds after the cut if the server accepts that. The
+/// refusals of one overload cut the rate once: only a request that began some time after the last
+/// cut can cut it again. The rate grows only while at least half of it is used. `W_max` of the RFC
+/// and its constants are chosen for servers, because a server has no queue that a cut must empty.
 ///
-/// The limiter remembers the highest rate that it found of late, and forgets 1 % of it with each cut. A
-/// server that accepts less than a quarter of that may be as fast as before at any time. So the rate
-/// doubles after half as long without a refusal, and every 0.2 seconds, until it is the remembered rate:
+/// The limiter remembers the highest rate that it found recently, and forgets 1 % of it with each
+/// cut. A server that accepts less than a quarter of the remembered rate may be as fast as before
+/// at any time. So the rate starts to double after half the time without a refusal, and doubles
+/// every 0.2 seconds until it reaches the remembered rate:
 ///
-/// - After an outage in which everything was refused, the rate of 500 per second is found again in 4 seconds,
-///   and in 7 if the server said `Retry-After: 5`.
-/// - After a minute at a tenth of 300 per second the rate is found again in 6 seconds. That minute has one
-///   refusal in four seconds, not in seven; a server that stays slow has it for six minutes.
+/// - After an outage in which everything was refused, it finds the rate of 500 per second again in
+///   4 seconds, and in 7 if the server sent `Retry-After: 5`.
+/// - After a minute at a tenth of 300 per second it finds the rate again in 6 seconds. That minute
+///   has one refusal in four seconds, not in seven; with a server that stays slow this lasts for
+///   six minutes.
 ///
 /// The `retry_after` of a refusal [pauses](RateLimiter::pause_for) the limiter: no request begins
-/// before its end, and then the waiters follow one by one at the rate. A pause is an hour long at most,
-/// or as long as [`max_pause`](Self::max_pause) says.
+/// before its end, and then the waiters follow one by one at the rate. A pause lasts an hour at
+/// most, unless [`max_pause`](Self::max_pause) sets another bound.
 ///
 /// # What it cannot know
 ///
 /// - Only a refusal shows where the limit is. A server that does not change refuses a client about once
 ///   in seven seconds: 0.1 % of the requests at 500 per second, and 1 % at 20 per second.
 /// - A server without any burst, such as [`Quota::per_second(n)`](Quota::per_second) of this crate,
-///   refuses requests that are evenly spaced if the network moves two of them closer together, or if
-///   they come from several clients. They do not show the server's rate, and no rule can tell them from
-///   others. So the client gets only 10 to 30 % of the rate; such a server needs a burst, and 20 ms of
-///   its rate are enough for 97 %. These figures are from a simulation of 250 to 1,000 per second at 100
-///   ms, where each way takes up to 10 % more or less, from 15 seconds after each change of the server.
+///   refuses evenly spaced requests if the network moves two of them closer together, or if they
+///   come from several clients. These refusals do not show the server's rate, and no rule can tell
+///   them from others. So the client gets only 10 to 30 % of the rate; such a server needs a burst,
+///   and 20 ms of its rate are enough for 97 %. These figures are from a simulation of 250 to 1,000
+///   per second at 100 ms, where each way takes up to 10 % more or less; they begin 15 seconds
+///   after each change of the server.
 /// - Each refusal with a `Retry-After` of whole seconds costs these seconds. With one second, and a burst
 ///   of 100 ms of the rate, the client gets 84 to 86 % of it in the same simulation; with no
 ///   `Retry-After`, or an exact one, more than 99 %.
-/// - Clients that share a server share it roughly, not exactly, and slowly.
+/// - Clients of one server approach equal shares slowly, and only roughly.
 ///
 /// # Fairness
 ///
@@ -100,15 +103,15 @@ const DEFAULT_MAX_PAUSE: Duration = Duration::from_secs(3_600);
 ///
 /// # Cancel safety
 ///
-/// As with a [`RateLimiter`](RateLimiter#cancel-safety): a dropped future leaves the queue, and a
-/// charge that it had is refunded. A caller that is cancelled while it holds a permit drops it, which
-/// counts as a success.
+/// The same as for a [`RateLimiter`](RateLimiter#cancel-safety): a dropped future leaves the queue,
+/// and its charge, if any, is refunded. A caller that is cancelled while it holds a permit drops
+/// it, and that counts as a success.
 ///
 /// # Costs
 ///
-/// Above a `RateLimiter`, admitting a caller costs two relaxed loads, and dropping a permit one relaxed
-/// addition. The rate changes at most 50 times per second; the next caller then takes two locks and
-/// reads the clock once more, as a refusal does.
+/// Compared with a `RateLimiter`, admitting a caller costs two more relaxed loads, and dropping a
+/// permit one relaxed addition. The rate changes at most 50 times per second; the next caller then
+/// takes two locks and reads the clock once more, and so does a refusal.
 ///
 /// # Examples
 ///
@@ -142,15 +145,15 @@ pub struct AdaptiveRate {
     control: Control,
 }
 
-/// Returns the quota of a rate within the bounds.
+/// Returns the quota for a rate within the bounds.
 const fn quota(rate: f64, burst: u64) -> Quota {
-    // Whole nanoseconds for each token, so that the limiter needs no fractions.
+    // Each token takes whole nanoseconds, so that the limiter needs no fractions.
     let interval = Duration::from_nanos((1e9 / rate + 0.5) as u64);
     Quota::new(1, interval).burst(burst)
 }
 
-/// Construction. Options are set before the first use, which is any call of another method than
-/// [`rate`](Self::rate): an option that is set later panics.
+/// Construction. Options are set before the first use; a later one panics. Any call of a method
+/// other than [`rate`](Self::rate) is a use.
 impl AdaptiveRate {
     const_fn! {
         /// Creates a limiter that finds a rate from 1 to 1,000,000 per second.
@@ -211,7 +214,7 @@ impl AdaptiveRate {
         self.with_rule(RateRule::new(limits, initial))
     }
 
-    /// Sets the rate to begin with, in requests per second, 10 by default. A rate outside of the
+    /// Sets the initial rate, in requests per second, 10 by default. A rate outside of the
     /// [limits](Self::limits) begins at the closer limit.
     ///
     /// # Panics
@@ -228,8 +231,8 @@ impl AdaptiveRate {
         self.with_rule(RateRule::new(limits, rate))
     }
 
-    /// Sets how many requests may begin at once after a pause, 1 by default. The server must accept as
-    /// many.
+    /// Sets the number of requests that may begin at once after a pause, 1 by default. The server
+    /// must accept this number at once.
     ///
     /// # Panics
     ///
@@ -237,7 +240,7 @@ impl AdaptiveRate {
     #[track_caller]
     #[must_use]
     pub fn burst(mut self, burst: u64) -> Self {
-        // Within nine years at the lowest rate, as every quota has to be.
+        // Within nine years at the lowest rate, the bound of every quota.
         assert!(
             (1..=250_000).contains(&burst),
             "a burst must be from 1 to 250000, and this is {burst}"
@@ -247,8 +250,8 @@ impl AdaptiveRate {
         self.with_rule(rule)
     }
 
-    /// Sets the longest pause for a `retry_after`, one hour by default. After a longer one, requests
-    /// begin again after this time; zero ignores every `retry_after`.
+    /// Sets the longest pause for a `retry_after`, one hour by default. If the server asks for a
+    /// longer one, requests begin again after this time; zero ignores every `retry_after`.
     ///
     /// # Panics
     ///
@@ -303,7 +306,7 @@ impl AdaptiveRate {
         self
     }
 
-    /// Returns it with another rule, and the quota for its rate and the burst.
+    /// Returns the limiter with another rule, and the quota for its rate and the burst.
     #[track_caller]
     fn with_rule(mut self, rule: RateRule) -> Self {
         self.limiter = self.limiter.with_quota(quota(rule.rate, self.burst));
@@ -314,7 +317,7 @@ impl AdaptiveRate {
 
 /// Acquiring. There is no `acquire_many`, because a refusal belongs to one request.
 impl AdaptiveRate {
-    /// Waits for its turn to make a request.
+    /// Waits until the caller may make a request.
     ///
     /// # Cancel safety
     ///
@@ -391,7 +394,7 @@ impl AdaptiveRate {
         self.control.rule().rate
     }
 
-    /// Returns whether it was [closed](Self::close).
+    /// Returns whether the limiter was [closed](Self::close).
     pub fn is_closed(&self) -> bool {
         self.limiter.is_closed()
     }
@@ -402,7 +405,7 @@ impl AdaptiveRate {
         self.limiter.paused_until()
     }
 
-    /// Returns the rate and the counts that it is based on.
+    /// Returns the rate and the counts behind it.
     ///
     /// # Examples
     ///
@@ -445,13 +448,13 @@ pub struct RateSnapshot {
     pub succeeded: u64,
     /// The number of requests that were refused.
     pub refusals: u64,
-    /// How many of the refusals cut the rate.
+    /// The number of refusals that cut the rate.
     pub cuts: u64,
     /// The number of waiters.
     pub waiting: usize,
 }
 
-/// What callers and permits do.
+/// The operations of callers and permits.
 impl AdaptiveRate {
     /// Makes a step of growth that is due.
     #[inline(always)]
@@ -484,7 +487,7 @@ impl AdaptiveRate {
     }
 
     fn set_rate(&self, rate: f64) {
-        // It is within the bounds, where every rate is a quota.
+        // The rate is within the bounds, so it is a valid quota.
         self.limiter.set_quota(quota(rate, self.burst));
     }
 }

@@ -1,31 +1,35 @@
 //! [`RateRule`]: the rule that finds a rate from refusals, after CUBIC (RFC 9438). It is pure: it reads
 //! no clock, takes no lock and knows no limiter.
 //!
-//! 1. The rate is finite and within the limits, whatever comes.
+//! 1. The rate is finite and within the limits, for every input.
 //! 2. A refusal cuts the rate only if the request began some time after the last cut: before that,
-//!    requests show the old rate. So the refusals of one overload cut once. A cut leaves
-//!    at most 0.85 of the rate, and at least 0.85 of its half.
-//! 3. The rate grows only with time in which at least half of it was used. Time in which nothing was
-//!    asked, a pause for example, counts neither for the growth nor for what went through.
+//!    requests show the old rate. So the refusals of one overload cut once. After a cut the rate is
+//!    at most 0.85 of the rate before, and at least 0.85 of half of it.
+//! 3. The rate grows only with time in which at least half of it was used. Time without requests, a
+//!    pause for example, counts neither for the growth nor for the throughput.
 //!
 //! # Where it differs from the RFC
 //!
-//! - `beta` is 0.85, not 0.7, and `C` is in proportion to `W_max`: see [`Curve`].
-//! - `W_max` is not the rate at the cut. A bucket that filled up after the last cut admits more than
-//!   the server's rate for a while. Between two refusals it was emptied twice, so what went through
-//!   between them is the server's rate if the bucket did not overflow; the truth is between that and
-//!   the rate at the cut. If much less went through than that, the server has become slower: then
-//!   what went through is `W_max`. It is no measure while the rate searches.
-//! - The rule remembers the highest plateau of late, which the RFC does not. Below a quarter of it the
-//!   server counts as one that may become as fast as before: `C` is then in proportion to what is
-//!   remembered, so that a search begins sooner, and the search doubles the rate every 0.2 seconds up to
-//!   there. Until then such a server refuses twice as often. A cut forgets 1 % of what is remembered.
-//! - If next to nothing goes through between two cuts, the server is down. Then the rate has no plateau
-//!   and the rule forgets nothing: the curve searches as soon as half of the rate goes through.
-//! - There is no fast convergence (section 4.7). It frees room for newcomers by aiming below the rate
-//!   that was found, which a single client of a server would lose for good.
-//! - Before the first refusal, as in slow start, the rate doubles every 1.25 seconds, and so it does
-//!   where the curve [searches](Curve::searches_at) otherwise.
+//! - `beta` is 0.85, not 0.7, and `C` is proportional to `W_max`: see [`Curve`].
+//! - `W_max` is not the rate at the cut. A bucket that filled up after the last cut admits more
+//!   than the server's rate for a while. Between two refusals the bucket went from empty to empty,
+//!   so the throughput between them is the server's rate if the bucket did not overflow; the truth
+//!   is between the throughput and the rate at the cut. If the throughput was much less than the
+//!   rate, the server has become slower: then `W_max` is the throughput. The throughput is no
+//!   measure while the rate searches.
+//! - The rule remembers the highest recent plateau, unlike the RFC. Below a quarter of it the
+//!   server counts as one that may become as fast as before: `C` is then proportional to the
+//!   remembered rate, so that a search begins sooner, and the search doubles the rate every 0.2
+//!   seconds up to there. Until then such a server refuses twice as often. A cut forgets 1 % of the
+//!   remembered rate.
+//! - If the throughput between two cuts is nearly zero, the server is down. Then the rate has no
+//!   plateau and the rule forgets nothing: the curve searches as soon as half of the rate goes
+//!   through.
+//! - There is no fast convergence (section 4.7). Fast convergence frees capacity for newcomers by
+//!   aiming below the rate that was found, and a single client of a server would lose that capacity
+//!   for good.
+//! - Before the first refusal, like in slow start, the rate doubles every 1.25 seconds. It does the
+//!   same whenever the curve [searches](Curve::searches_at).
 //! - There is no Reno-friendly region (section 4.3), since there is no Reno to be fair to.
 
 use std::time::Duration;
@@ -33,33 +37,34 @@ use std::time::Duration;
 use super::curve::{Curve, KEPT};
 use crate::time::Tick;
 
-/// How much closer `W_max` is to the rate at the cut than to what went through since the last one.
+/// How much closer `W_max` is to the rate at the cut than to the throughput since the last one.
 /// Halfway would cost a server without a burst 1 % more of its rate.
 const BELOW: f64 = 0.25;
 
-/// What a cut leaves of the remembered rate. A server that has a tenth of its rate for good has
-/// a quarter of what is remembered after 92 cuts, which is six minutes or so.
+/// The factor that a cut applies to the remembered rate. If a server has a tenth of its rate for
+/// good, that is a quarter of the remembered rate after 92 cuts, in about six minutes.
 const REMEMBERED: f64 = 0.99;
 
-/// If less of the rate goes through between two cuts, the server is down: a few requests may have been
-/// on their way when it went down.
+/// If a smaller part of the rate goes through between two cuts, the server is down. It is not 0,
+/// because a few requests may have been on their way when the server went down.
 const DOWN: f64 = 0.1;
 
-/// The shortest time between two changes of the rate, in seconds. Growth of less than this is not worth
+/// The shortest time between two changes of the rate, in seconds. Growth in less time is not worth
 /// the lock.
 const STEP: f64 = 0.02;
 
-/// The same at a low rate, in calls: fewer do not tell whether the rate is used.
+/// The same at a low rate, in calls: fewer do not show whether the rate is used.
 const STEP_CALLS: f64 = 4.0;
 
-/// The longest time between two changes, in seconds: at rates below 1 a second, every call is one.
+/// The longest time between two changes, in seconds: at rates below 1 a second, every call is a
+/// change.
 pub(super) const LONGEST_STEP: f64 = 1.0;
 
-/// How many steps a call counts for at most, so that idle time does not count.
+/// The maximum number of steps that one call accounts for, so that idle time does not count.
 const STEPS_OF_A_CALL: f64 = 4.0;
 
-/// How long after a cut a request must begin to show the effect of the cut, in seconds: the answers
-/// that come meanwhile are a sample of what goes through.
+/// The time after a cut at which a request must begin to show the effect of the cut, in seconds:
+/// the responses in the meantime are a sample of the throughput.
 const SAMPLE: f64 = 0.1;
 
 /// The same at a low rate, in calls.
@@ -70,19 +75,19 @@ const SAMPLE_CALLS: f64 = 8.0;
 pub(super) struct RateRule {
     /// The lowest and the highest rate, per second.
     pub(super) limits: (f64, f64),
-    /// The rate to begin with, which may be outside of the limits.
+    /// The initial rate, which may be outside the limits.
     pub(super) initial: f64,
     pub(super) rate: f64,
     curve: Curve,
-    /// The highest plateau of late; 0 before the first that is none of a search.
+    /// The highest recent plateau; 0 before the first plateau outside a search.
     remembered: f64,
     /// The seconds since the last cut in which the rate was used.
     used: f64,
     /// The seconds since the last cut in which there were calls.
     active: f64,
-    /// How many requests had succeeded at the last cut.
+    /// The number of requests that had succeeded at the last cut.
     at_cut: u64,
-    /// How many requests had succeeded at the last step.
+    /// The number of requests that had succeeded at the last step.
     at_step: u64,
     last_step: Tick,
     last_cut: Option<Tick>,
@@ -91,7 +96,7 @@ pub(super) struct RateRule {
 }
 
 impl RateRule {
-    /// Creates a rule that begins at a rate, or at the limit that is closest to it.
+    /// Creates a rule that begins at a rate, or at the limit closest to it.
     pub(super) const fn new(limits: (f64, f64), initial: f64) -> Self {
         let rate = initial.clamp(limits.0, limits.1);
         Self {
@@ -116,7 +121,7 @@ impl RateRule {
         (STEP_CALLS / self.rate).clamp(STEP, LONGEST_STEP)
     }
 
-    /// Returns the tick from which on the rate may grow again.
+    /// Returns the first tick at which the rate may grow again.
     pub(super) fn next_step(&self) -> Tick {
         self.last_step
             .saturating_add(Duration::from_secs_f64(self.step()))
@@ -139,8 +144,8 @@ impl RateRule {
         }
     }
 
-    /// Counts a refusal of a request that began at `began`, and cuts the rate unless the request began
-    /// too early. Returns whether it did.
+    /// Counts a refusal of a request that began at `began`, and cuts the rate unless the request
+    /// began too early. Returns whether it cut the rate.
     pub(super) fn refuse(&mut self, began: Tick, now: Tick, succeeded: u64) -> bool {
         self.refusals += 1;
         let sample = SAMPLE.max(SAMPLE_CALLS / self.rate);
@@ -176,7 +181,7 @@ impl RateRule {
         true
     }
 
-    /// Returns `W_max` unless the rate searched, if so many went through in each second since the last
+    /// Returns `W_max` after a time without a search, for a throughput per second since the last
     /// cut.
     fn plateau(&self, went_through: f64) -> f64 {
         let below = self.rate - went_through;
@@ -189,7 +194,7 @@ impl RateRule {
         }
     }
 
-    /// Returns how many of the seconds since the last step count.
+    /// Returns the number of seconds since the last step that count.
     fn counted(&self, seconds: f64) -> f64 {
         seconds.min(STEPS_OF_A_CALL * self.step())
     }
@@ -198,8 +203,8 @@ impl RateRule {
         self.rate = rate.clamp(self.limits.0, self.limits.1);
     }
 
-    /// Begins again at `now` if the clock was set back, as when another runtime's time is used. Threads
-    /// may be out of step by less.
+    /// Begins again at `now` if the clock was set back, for example because another runtime's time
+    /// is used. Threads may differ by less than that.
     fn follow_clock(&mut self, now: Tick) {
         if self.last_step.saturating_since(now).as_secs_f64() > LONGEST_STEP {
             self.last_step = now;

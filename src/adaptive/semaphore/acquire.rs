@@ -1,5 +1,5 @@
-//! [`Acquire`]: the future of a semaphore, and then the call begins; and [`AdaptivePermit`], which may be
-//! measured, and says how its call has ended.
+//! [`Acquire`], the future of a semaphore, and [`AdaptivePermit`], which measures a call and with
+//! which a caller reports its outcome.
 
 use std::fmt;
 use std::ops::Deref;
@@ -76,8 +76,8 @@ impl<S: Deref<Target = AdaptiveSemaphore>> fmt::Debug for Acquire<S> {
 /// A permit of an [`AdaptiveSemaphore`], returned on drop.
 ///
 /// Drop it when the call has ended: the time since it was received is then a sample of the latency,
-/// unless the thread is panicking. Say so with [`overloaded`](Self::overloaded) or
-/// [`ignore`](Self::ignore) if the call has no meaningful latency.
+/// unless the thread is panicking. If the call has no meaningful latency, end it with
+/// [`overloaded`](Self::overloaded) or [`ignore`](Self::ignore).
 ///
 /// `S` derefs to the semaphore: it is a reference, or an `Arc` for an owned permit.
 #[must_use = "a permit limits nothing once it is dropped: bind it, as in `let permit = ..`"]
@@ -87,7 +87,7 @@ pub struct AdaptivePermit<S: Deref<Target = AdaptiveSemaphore>> {
 }
 
 impl<S: Deref<Target = AdaptiveSemaphore>> AdaptivePermit<S> {
-    /// Makes a permit that has been taken, and begins its call.
+    /// Wraps an acquired permit, and begins its call.
     #[inline]
     fn new(semaphore: S) -> Self {
         let call = semaphore.sampler.begin(&semaphore.semaphore);
@@ -101,12 +101,12 @@ impl<S: Deref<Target = AdaptiveSemaphore>> AdaptivePermit<S> {
         Ok(Self::new(semaphore))
     }
 
-    /// Returns the permit after a call that failed because the other side is overloaded: it timed out, or
-    /// was refused with a status such as 429 or 503. Such calls lower the limit.
+    /// Returns the permit after a call that failed because the other side is overloaded: the call
+    /// timed out, or was refused with a status such as 429 or 503. Such calls lower the limit.
     ///
-    /// Do not put one timeout around both the acquire and the call: when it ends the call, the permit is
-    /// dropped, which counts as a success with that latency. A timeout of the call alone, as here,
-    /// leaves the permit to say what happened.
+    /// Do not put one timeout around both the acquire and the call: when it ends the call, the
+    /// permit is dropped, and that counts as a success with that latency. With a timeout around the
+    /// call alone, like in this example, you still have the permit and can report the outcome.
     ///
     /// # Examples
     ///
@@ -128,8 +128,8 @@ impl<S: Deref<Target = AdaptiveSemaphore>> AdaptivePermit<S> {
         self.learn(Feedback::OVERLOADED);
     }
 
-    /// Returns the permit after a call whose latency is not representative: its input was refused, the
-    /// answer came from a cache, or the caller gave up for a reason of its own.
+    /// Returns the permit after a call whose latency is not representative: its input was refused,
+    /// the response came from a cache, or the caller gave up for a reason of its own.
     pub fn ignore(mut self) {
         self.learn(Feedback::Ignored);
     }
@@ -144,7 +144,7 @@ impl<S: Deref<Target = AdaptiveSemaphore>> AdaptivePermit<S> {
         });
     }
 
-    /// Ends the call, whose permit may be held for longer.
+    /// Ends the call. The permit may be held for longer.
     pub(crate) fn learn(&mut self, feedback: Feedback) {
         if let Some(call) = self.call.take() {
             let AdaptiveSemaphore { semaphore, sampler } = &*self.semaphore;

@@ -1,8 +1,8 @@
 //! [`AdaptiveSemaphore`]: a semaphore whose limit a controller changes.
 //!
-//! It owns nothing of the protocol: permits and waiters are those of [`Semaphore`], and what is
-//! measured is decided by the [`Sampler`]. The clock is read when a measured caller receives its
-//! permit and when it ends, so the time in the semaphore's own queue is not counted.
+//! It owns nothing of the protocol: permits and waiters are those of [`Semaphore`], and the
+//! [`Sampler`] chooses the calls to measure. The clock is read when a measured caller receives its
+//! permit and when its call ends, so the time in the semaphore's own queue is not counted.
 
 mod acquire;
 
@@ -22,10 +22,10 @@ use crate::wait::Waiting;
 
 /// Limits concurrency to what the other side can handle, and adapts the limit to latencies.
 ///
-/// A [`Controller`] sees how long calls take at the present limit, and how many of them fail because
-/// of overload, and sets the next limit. Everything else is as with a [`Semaphore`]: a caller acquires
-/// a permit, waiting in a queue if necessary, and drops it when its call has ended. What the
-/// caller says about the call is what the limit is found from:
+/// A [`Controller`] sees how long calls take at the present limit, and how many of them fail
+/// because of overload, and sets the next limit. Everything else is the same as for a
+/// [`Semaphore`]: a caller acquires a permit, waiting in a queue if necessary, and drops it when
+/// its call has ended. The controller finds the limit from the outcome that the caller reports:
 ///
 /// | the permit is | the call |
 /// |---|---|
@@ -35,7 +35,7 @@ use crate::wait::Waiting;
 /// | dropped while panicking | is not measured |
 ///
 /// Use one for each remote resource, because calls of two resources have unrelated latencies. Hold
-/// the permit for exactly the call: what the caller does before and after it counts as latency.
+/// the permit for exactly the call: the caller's work before and after it would count as latency.
 ///
 /// # Fairness
 ///
@@ -43,19 +43,19 @@ use crate::wait::Waiting;
 ///
 /// # Cancel safety
 ///
-/// As with a [`Semaphore`](Semaphore#cancel-safety): a dropped future leaves the queue, and a
-/// permit that it was granted goes to the next waiter. A cancelled caller that holds a permit
+/// The same as for a [`Semaphore`](Semaphore#cancel-safety): a dropped future leaves the queue, and
+/// a permit that it was granted goes to the next waiter. A cancelled caller that holds a permit
 /// drops it, and its latency until then is a sample; use [`ignore`](AdaptivePermit::ignore) if the
 /// reason is the caller's own.
 ///
 /// # What is measured
 ///
-/// The samples of a window are calls that began after the last change of the limit: at least 96, and
-/// twice the limit, with the default controller. Once enough
-/// calls of a window have begun, other calls are not measured: acquiring and dropping their permits
-/// costs one relaxed load more than with a [`Semaphore`]. A sample that finds another thread adding
-/// one is dropped and [counted](AdaptiveSnapshot::lost_samples). A change of the limit is exact, and
-/// takes no permit away from a holder.
+/// The samples of a window are calls that began after the last change of the limit: with the
+/// default controller at least 96, and at least twice the limit. Once enough calls of a window have
+/// begun, other calls are not measured: acquiring and dropping their permits costs one relaxed load
+/// more than with a [`Semaphore`]. A sample that finds another thread adding one is dropped and
+/// [counted](AdaptiveSnapshot::lost_samples). A change of the limit is exact, and takes no permit
+/// from a holder.
 ///
 /// # Examples
 ///
@@ -75,7 +75,7 @@ use crate::wait::Waiting;
 /// # }
 /// ```
 ///
-/// A controller of your own:
+/// A custom controller:
 ///
 /// ```
 /// use tollgate::adaptive::{AdaptiveSemaphore, Controller, SampleWindow, Target};
@@ -123,7 +123,7 @@ impl AdaptiveSemaphore {
     /// Creates a semaphore whose limit `controller` finds, from 1 to 1000.
     ///
     /// It is not a `const fn`, because it boxes the controller: a `static` needs a
-    /// [`LazyLock`](std::sync::LazyLock). [`default`](Self::default) has the default controller.
+    /// [`LazyLock`](std::sync::LazyLock). [`default`](Self::default) uses the default controller.
     ///
     /// # Panics
     ///
@@ -137,8 +137,8 @@ impl AdaptiveSemaphore {
         semaphore.limits(1..=1000)
     }
 
-    /// Sets the range in which the limit stays, 1 to 1000 by default. With a range of one number
-    /// the limit is fixed.
+    /// Sets the range of the limit, 1 to 1000 by default. With a range of one number the limit is
+    /// fixed.
     ///
     /// # Panics
     ///
@@ -194,7 +194,7 @@ impl AdaptiveSemaphore {
         semaphore
     }
 
-    /// Returns it as it is, for an option.
+    /// Returns the semaphore unchanged, for an option.
     #[track_caller]
     fn unused(self) -> Self {
         if self.sampler.is_used() {
@@ -307,7 +307,7 @@ impl AdaptiveSemaphore {
     }
 
     /// Waits until all permits have been returned, see [`Semaphore::wait_idle`]. A timeout of this
-    /// wait runs on tokio's time or the system's, and not on the clock of the semaphore.
+    /// wait runs on tokio's time or the system's, not on the clock of the semaphore.
     pub fn wait_idle(&self) -> Waiting<WaitIdle<&Semaphore>> {
         self.semaphore.wait_idle()
     }

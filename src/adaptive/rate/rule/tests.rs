@@ -1,4 +1,4 @@
-//! The rule in single steps, and beside one that is written in the most obvious way.
+//! Tests the rule in single steps, and against a rule that is written in the most obvious way.
 
 use proptest::prelude::*;
 
@@ -35,7 +35,7 @@ fn grow_without_use_changes_nothing() {
         rule.grow(at(n as f64 * 0.03), n);
     }
     assert_eq!(rule.rate, 100.0);
-    // Nothing for an hour.
+    // No request for an hour.
     rule.grow(at(3_600.0), 1_000);
     assert_eq!(rule.rate, 100.0);
 }
@@ -62,7 +62,7 @@ fn refuse_of_everything_cuts_to_half_each_time() {
     assert_eq!(rule.rate, 850.0 / 2.0 * 0.85);
 }
 
-/// Refuses everything for so many cuts, from one time on, and returns the time.
+/// Refuses everything for this number of cuts, from a time on, and returns the time of the end.
 fn all_refused(rule: &mut RateRule, from: f64, cuts: u64, succeeded: u64) -> f64 {
     let mut now = from;
     let end = rule.cuts + cuts;
@@ -81,7 +81,7 @@ fn grow_after_an_outage_is_soon_at_the_remembered_rate() {
         let mut succeeded = 1_000;
         rule.refuse(at(1.0), at(1.0), succeeded);
         all_succeed(&mut rule, 1.0, 6.0, &mut succeeded);
-        // What is remembered is the plateau of this cut.
+        // The remembered rate is the plateau of this cut.
         rule.refuse(at(6.0), at(6.0), succeeded);
         let plateau = rule.rate / 0.85;
         assert!((plateau - 1_000.0).abs() < 30.0, "{plateau}");
@@ -89,7 +89,7 @@ fn grow_after_an_outage_is_soon_at_the_remembered_rate() {
         assert_eq!((rule.rate, rule.remembered), (1.0, plateau));
         all_succeed(&mut rule, end, end + 3.5, &mut succeeded);
         assert!(rule.rate > plateau, "{}", rule.rate);
-        // Above it the rate doubles every 1.25 seconds, as without a memory.
+        // Above it the rate doubles every 1.25 seconds, the same as without a memory.
         let rate = rule.rate;
         all_succeed(&mut rule, end + 3.5, end + 4.75, &mut succeeded);
         assert!((1.8..2.1).contains(&(rule.rate / rate)));
@@ -140,7 +140,7 @@ fn refuse_of_a_slower_server_forgets_one_percent_of_the_rate_before() {
 fn refuse_by_a_slower_server_cuts_to_what_went_through() {
     let mut rule = RateRule::new(LIMITS, 1_000.0);
     rule.refuse(at(0.0), at(0.0), 0);
-    // 850 per second; 500 of them go through.
+    // The rate is 850 per second; 500 of them go through.
     for ms in 1..=200_u32 {
         rule.grow(at(f64::from(ms) / 1e3), u64::from(ms) / 2);
     }
@@ -183,7 +183,7 @@ fn follow_clock_of_a_clock_that_was_set_back_goes_on() {
     assert!(rule.refuse(at(1.0), at(1.0), succeeded));
 }
 
-/// The rule in the most obvious way: it keeps all that has happened since the last cut, and computes
+/// The rule in the most obvious form: it keeps all events since the last cut, and computes
 /// everything again each time.
 struct Naive {
     rate: f64,
@@ -191,7 +191,7 @@ struct Naive {
     begin: (Tick, u64),
     plateau: Option<f64>,
     remembered: f64,
-    /// Where the search began, if there is no plateau.
+    /// The rate at which the search began, if there is no plateau.
     start: f64,
     cut: Option<Tick>,
 }
@@ -245,7 +245,7 @@ impl Naive {
         (rate, used, active)
     }
 
-    /// What `C` is in proportion to, and below which a search is faster.
+    /// The rate to which `C` is proportional, and below which a search is faster.
     fn usual(&self, plateau: f64) -> f64 {
         if self.remembered > 4.0 * plateau {
             self.remembered
@@ -298,9 +298,9 @@ impl Naive {
 
 #[derive(Clone, Copy, Debug)]
 enum Event {
-    /// Time passes, so many requests succeed meanwhile, and another one is admitted.
+    /// Time passes, this number of requests succeed in the meantime, and another one is admitted.
     Grow(u64, u64),
-    /// A request that began so long ago is refused.
+    /// A request that began this long ago is refused.
     Refuse(u64),
 }
 
