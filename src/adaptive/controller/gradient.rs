@@ -32,13 +32,14 @@ use super::{Controller, Progress, SampleWindow, Target, positive};
 ///
 /// - A window has `max(96, 2·L)` samples, after the first `L` calls that end. `r` is their mean
 ///   logarithm, so a heavy tail does not dominate, and differences count if they exceed three
-///   standard errors. While the limit grows a window has `max(48, L)` samples; it has `max(48,
-///   2·L)` at less than 60 calls per second, and if no queue was seen at up to twice the limit.
-/// - `g = clamp(headroom·2^(b − r), 0.5, 1.25)`, and the limit goes a third of the way to `L·g +
-///   0.45·√L`; it goes all the way if there is no sign of a queue, that is, if `r ≤ b`. After two
-///   such windows, or one that is clearly below `b`, the limit grows by half, repeatedly, until a
-///   queue is seen. Below half of the limit of the last queue, and as long as there was no queue,
-///   one such window is enough, and the limit doubles.
+///   standard errors. While the limit grows, a window has `max(48, L)` samples; it has
+///   `max(48, 2·L)` at less than 60 calls per second, and if no queue was seen at up to twice the
+///   limit.
+/// - `g = clamp(headroom·2^(b − r), 0.5, 1.25)`, and the limit moves a third of the way to
+///   `L·g + 0.45·√L`; it goes all the way if there is no sign of a queue, that is, if `r ≤ b`.
+///   After two such windows, or one that is clearly below `b`, the limit grows by half, repeatedly,
+///   until a queue is seen. Below half of the limit of the last queue, and as long as there was no
+///   queue, one such window is enough, and the limit doubles.
 /// - A limit does not grow while less than 0.8 of it is used. It shrinks in the usual way, and a
 ///   window that used at most half of it measures the baseline `b` for free.
 /// - About every 2,048 samples, later if that confirms the baseline, a window at half of the limit
