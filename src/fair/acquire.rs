@@ -1,11 +1,11 @@
-//! [`Acquire`], the future of a class: at first only a request, later perhaps a waiter in the queue; and
-//! [`FairPermit`], with which it ends.
+//! [`Acquire`], the future of a class: at first only a request, later perhaps a waiter in the
+//! queue; and [`FairPermit`], its output.
 //!
 //! 1. The future is `Unpin` and small: the waiter is stored in the queue, and only the queue's entrant
 //!    waits for the throttle.
-//! 2. A permit is counted by its class until it is dropped: the count goes first and the inner permit
-//!    second. So the class that returned the permit already counts as holding one less when the next
-//!    waiter is chosen, and may be the one that gets it.
+//! 2. A class counts a permit until it is dropped: the drop lowers the count first and drops the
+//!    inner permit second. So when the next waiter is chosen, the class that returned the permit
+//!    already holds one less, and may get the permit itself.
 //! 3. While waiters can be served, the inner permit of a semaphore is not dropped but
 //!    [handed on](Shared::released), if nobody else waits for it.
 
@@ -34,7 +34,7 @@ const FULL: &str = "it was entered for";
 pub(super) struct QueueClass<T: Queueable, K: ClassKey> {
     pub(super) queue: Arc<Shared<T, K>>,
     pub(super) entry: Arc<Entry<K>>,
-    /// Not 0 while a waiter of the queue can be served.
+    /// It is not 0 while a waiter of the queue can be served.
     contended: Arc<AtomicUsize>,
 }
 
@@ -55,8 +55,8 @@ impl<T: Queueable, K: ClassKey> QueueClass<T, K> {
         self.contended.load(Ordering::Relaxed) != 0
     }
 
-    /// Counts a permit without the lock, and returns whether it has: not if a waiter would have to go first,
-    /// or the class holds its maximum.
+    /// Counts a permit without the lock, and returns whether it did. It does not if a waiter has to
+    /// go first, or if the class holds its maximum.
     #[inline]
     pub(super) fn try_hold(mut handle: Arc<Self>) -> Result<(Arc<Self>, bool), AcquireError> {
         let try_hold = |this: &Self| !this.is_contended() && this.entry.try_hold();
@@ -77,7 +77,7 @@ impl<T: Queueable, K: ClassKey> QueueClass<T, K> {
         match attached.map(Arc::clone) {
             None => {
                 let forgotten = locked.schedule.add(entry);
-                // An entry that is not used any more is dropped after the lock.
+                // A replaced entry is dropped after the lock.
                 drop(locked);
                 forgotten.map(drop)?;
                 Ok(handle)
@@ -90,7 +90,7 @@ impl<T: Queueable, K: ClassKey> QueueClass<T, K> {
     }
 }
 
-/// Lowers the count of a class again, unless its permit comes.
+/// Lowers the count of a class again, unless its permit arrives.
 pub(super) struct Counted<'a, T: Queueable, K: ClassKey>(&'a QueueClass<T, K>);
 
 impl<T: Queueable, K: ClassKey> Drop for Counted<'_, T, K> {
@@ -117,10 +117,10 @@ pub struct Acquire<T: Queueable, K: ClassKey> {
     id: Option<WaiterId>,
 }
 
-/// The ways into a throttle, for a cost.
+/// The methods that enter a throttle, for a cost.
 struct Ways<T: Throttle> {
     enter: Enter<T>,
-    /// Enters if that needs no wait.
+    /// Enters if no wait is needed.
     enter_now: fn(&T, u64) -> Option<T::Permit>,
 }
 
@@ -160,7 +160,7 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
         }
     }
 
-    /// Joins the queue, unless this is a waiter, and looks what it was given.
+    /// Joins the queue, unless this is already a waiter, and collects its permit or error, if any.
     #[inline(never)]
     fn poll_queue(
         &mut self,
@@ -229,7 +229,7 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
         Poll::Ready(given.map(|inner| FairPermit::new(handle, Some(inner))))
     }
 
-    /// Gives up the place in the queue, or passes on what the waiter was given.
+    /// Gives up the place in the queue, or passes on the permit or error of the waiter.
     #[inline(never)]
     fn leave(&mut self) {
         let (Some(id), Some(handle)) = (self.id.take(), &self.handle) else {
@@ -255,8 +255,8 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
     }
 }
 
-/// Adds a waiter. Returns its waker if the queue must be driven first: the drive may serve it, and need
-/// not wake it.
+/// Adds a waiter. Returns its waker if the queue must be driven first: the drive may serve the
+/// waiter, and then need not wake it.
 fn join<T: Queueable, K: ClassKey>(
     handle: &mut Arc<QueueClass<T, K>>,
     cost: u64,
@@ -264,7 +264,7 @@ fn join<T: Queueable, K: ClassKey>(
     waker: Waker,
 ) -> Result<(WaiterId, Option<Waker>), AcquireError> {
     let queue = Arc::clone(&handle.queue);
-    // If there is no room, it is dropped after the lock.
+    // If there is no room, the waker is dropped after the lock.
     let mut waker = Some(waker);
     let joined = queue.throttle.tick(None).unwrap_or_default();
     let since = queue.clock.now();
@@ -277,7 +277,7 @@ fn join<T: Queueable, K: ClassKey>(
     };
     let mut wakes = WakeList::new();
     let mut locked = queue.lock();
-    // A class that nobody uses yet may be forgotten again at once.
+    // A class that is not in use yet may be forgotten again immediately.
     while handle.entry.is_detached() {
         drop(locked);
         *handle = QueueClass::attach(Arc::clone(handle))?;
@@ -326,7 +326,7 @@ impl<T: Queueable, K: ClassKey> Drop for Acquire<T, K> {
     }
 }
 
-// No field is ever pinned.
+// None of its fields is ever pinned.
 impl<T: Queueable, K: ClassKey> Unpin for Acquire<T, K> {}
 
 debug_as! {
@@ -340,8 +340,9 @@ debug_as! {
 ///
 /// # Examples
 ///
-/// The permit of an adaptive limit also says how its call has ended. The class does that with
-/// [`learn`](crate::throttle::Adaptive::learn), and the inner permit with its own methods:
+/// The permit of an adaptive limit also reports the outcome of its call. Report it through the
+/// class with [`learn`](crate::throttle::Adaptive::learn), or through the inner permit with its own
+/// methods:
 ///
 /// ```
 /// use std::sync::Arc;
@@ -365,7 +366,7 @@ debug_as! {
 #[must_use = "a permit limits nothing once it is dropped: bind it, as in `let _permit = ..`"]
 pub struct FairPermit<T: Queueable, K: ClassKey> {
     handle: Arc<QueueClass<T, K>>,
-    /// `None` before it was entered for, and after it was taken out.
+    /// `None` before the throttle was entered, and after the permit was taken out.
     pub(super) inner: Option<T::Permit>,
 }
 
@@ -380,13 +381,13 @@ impl<T: Queueable, K: ClassKey> Drop for FairPermit<T, K> {
 }
 
 impl<T: Queueable, K: ClassKey> FairPermit<T, K> {
-    /// Creates the permit of a class, which has counted it.
+    /// Creates the permit of a class that has already counted it.
     #[inline]
     pub(super) fn new(handle: Arc<QueueClass<T, K>>, inner: Option<T::Permit>) -> Self {
         Self { handle, inner }
     }
 
-    /// Tells the queue, which may hand the inner permit on.
+    /// Notifies the queue, which may hand the inner permit on.
     #[inline(never)]
     fn released(&mut self, notice: bool) {
         let QueueClass { queue, entry, .. } = &*self.handle;
@@ -395,8 +396,8 @@ impl<T: Queueable, K: ClassKey> FairPermit<T, K> {
         }
     }
 
-    /// Returns the inner permit, for methods that take it by value. Its class counts it as returned
-    /// now.
+    /// Returns the inner permit, for methods that take it by value. The class counts it as returned
+    /// from now on.
     ///
     /// # Examples
     ///

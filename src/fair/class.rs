@@ -1,4 +1,4 @@
-//! [`Class`]: how a class of callers is treated, with [`Share`]; and [`ClassSnapshot`].
+//! [`Class`], the settings of a class of callers, with [`Share`]; and [`ClassSnapshot`].
 
 use std::time::Duration;
 
@@ -27,30 +27,31 @@ pub struct Class {
     pub(super) adaptive_lifo: Option<Duration>,
 }
 
-/// What the classes of one priority share in proportion to their weights.
+/// The resource that the classes of one priority share in proportion to their weights.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Share {
-    /// The permits that are held: the class with the least held permits per weight goes first. An
-    /// entry counts as one permit, whatever it costs.
+    /// Held permits: the class with the fewest held permits per weight goes first. An entry counts
+    /// as one permit, whatever its cost.
     ///
-    /// Among classes that are level, the one goes first that was given the fewest permits per weight
-    /// while it waited, by start-time fair queueing.
+    /// Among classes that are level, start-time fair queueing decides: the class that received the
+    /// fewest permits per weight while it waited goes first.
     ///
-    /// Permits are whole, and a class that waits and holds none goes first. So weights hold with one
-    /// permit, and with a multiple of what the weights of the waiting classes add up to; otherwise as
-    /// near as whole permits allow. With weights of 3 and 1 and equal work, the first class has 75 % of
-    /// one permit, 50 % of two, 67 % of three and of six, 70 % of ten, and 75 % of four, eight and
-    /// twelve. [`ByCost`](Self::ByCost) gives it 75 % of any number, of what is admitted.
+    /// Permits are whole, and a class that waits and holds none goes first. So weights are exact
+    /// with one permit, and with a multiple of the sum of the weights of the waiting classes;
+    /// otherwise shares are as near as whole permits allow. With weights of 3 and 1 and equal work,
+    /// the first class has 75 % of one permit, 50 % of two, 67 % of three and of six, 70 % of ten,
+    /// and 75 % of four, eight and twelve. [`ByCost`](Self::ByCost) gives it 75 % of the admitted
+    /// cost with any number of permits.
     #[default]
     ByConcurrency,
-    /// The cost of admitted calls, by start-time fair queueing: the class with the least virtual start time
-    /// goes first. Use it for rates, whose permits are not held. A caller that need not wait is charged
-    /// nothing, since it is ahead of nobody.
+    /// The cost of admitted calls, by start-time fair queueing: the class with the least virtual
+    /// start time goes first. Use it for rates, because nobody holds their permits. A caller that
+    /// need not wait is charged nothing, since it is ahead of nobody.
     ///
-    /// An entry counts the cost that it asked for. What the throttle gets back of it, by a
-    /// [settlement](crate::throttle::Weighted::settle), by a rollback, or from a waiter that leaves with
-    /// a permit that it has not received, is not given back to the share of the class.
+    /// An entry counts with the cost that it asked for. The throttle may get a part of it back,
+    /// through a [settlement](crate::throttle::Weighted::settle), a rollback, or a waiter that
+    /// leaves with a permit that it has not received. The share of the class gets nothing back.
     ByCost,
 }
 
@@ -66,8 +67,8 @@ impl Class {
         }
     }
 
-    /// Sets the priority. Waiters of a higher priority go first. Classes share with the others of
-    /// their priority.
+    /// Sets the priority. Waiters of a higher priority go first. A class shares with the other
+    /// classes of its priority.
     pub const fn priority(mut self, priority: u8) -> Self {
         self.priority = priority;
         self
@@ -91,10 +92,10 @@ impl Class {
         self
     }
 
-    /// Sets how many permits the class holds at most. While it holds as many, others pass its
-    /// waiters.
+    /// Sets the maximum number of permits that the class holds. While it holds this number, other
+    /// classes pass its waiters.
     ///
-    /// A permit that is dropped is first counted as returned, and then its inner permit is dropped. In
+    /// A dropped permit is first counted as returned, and then its inner permit is dropped. In
     /// between, the throttle may count one permit more for the class.
     ///
     /// # Panics
@@ -110,9 +111,9 @@ impl Class {
         self
     }
 
-    /// Sets how many callers of the class wait at most. One more is refused with
-    /// [`QueueFull`](crate::ErrorKind::QueueFull), or the oldest is where the class serves
-    /// [the newest first](Self::adaptive_lifo).
+    /// Sets the maximum number of callers of the class that wait. One more is refused with
+    /// [`QueueFull`](crate::ErrorKind::QueueFull); if the class serves [the newest
+    /// first](Self::adaptive_lifo), the oldest is refused instead.
     pub const fn max_waiters(mut self, waiters: usize) -> Self {
         self.max_waiters = waiters;
         self
@@ -121,9 +122,9 @@ impl Class {
     /// Serves the newest waiter first while the oldest has waited for longer than `limit`, otherwise the
     /// oldest first. By default the oldest is always first.
     ///
-    /// Under overload, callers whose deadline is near are then served late or never, and the others in
-    /// time. When there is no room for a newcomer meanwhile, the oldest waiter of the class is refused
-    /// in its place. Such a class does not [age](super::FairQueue::aging).
+    /// Under overload, callers whose deadline is near are then served late or never, and the others
+    /// in time. If there is no room for a newcomer during this time, the oldest waiter of the class
+    /// is refused in its place. Such a class does not [age](super::FairQueue::aging).
     pub const fn adaptive_lifo(mut self, limit: Duration) -> Self {
         self.adaptive_lifo = Some(limit);
         self
@@ -146,8 +147,8 @@ pub struct ClassSnapshot<K> {
     pub class: Class,
     /// The number of permits that the class holds.
     pub held: u64,
-    /// The number of callers of the class that wait.
+    /// The number of waiting callers of the class.
     pub waiting: usize,
-    /// How long the oldest of them has waited.
+    /// The waiting time of the oldest of them.
     pub oldest_wait: Option<Duration>,
 }

@@ -11,20 +11,21 @@ use crate::limit_status::LimitStatus;
 use crate::throttle::{Adaptive, Cost, Inspect, Throttle, TryThrottle, Weighted};
 use crate::wait::Waiting;
 
-/// A class of callers of a [`FairQueue`](super::FairQueue): a throttle whose waiters are served by the
-/// settings of the class. Created by [`FairQueue::class`](super::FairQueue::class).
+/// A class of callers of a [`FairQueue`](super::FairQueue): a throttle that serves its waiters
+/// according to the settings of the class. Created by
+/// [`FairQueue::class`](super::FairQueue::class).
 ///
-/// Clones are the same class. A handle that is kept saves looking the class up.
+/// Clones are the same class. Keep a handle to avoid looking the class up each time.
 ///
 /// # Cancel safety
 ///
-/// A waiter that is dropped leaves the queue. A permit that it was given and has not received goes
-/// to the waiter that goes next, or is rolled back if there is none.
+/// A dropped waiter leaves the queue. If it was given a permit that it has not received, the permit
+/// goes to the next waiter, or is rolled back if there is none.
 #[must_use = "a throttle does nothing until it is entered"]
 pub struct ClassHandle<T: Queueable, K: ClassKey>(pub(super) Arc<QueueClass<T, K>>);
 
 impl<T: Queueable, K: ClassKey> ClassHandle<T, K> {
-    /// Waits until the throttle admits a caller and the turn of this one has come.
+    /// Waits until the throttle admits a caller and it is this caller's turn.
     ///
     /// # Cancel safety
     ///
@@ -34,8 +35,8 @@ impl<T: Queueable, K: ClassKey> ClassHandle<T, K> {
     ///
     /// - The errors of the throttle; [`Closed`](ErrorKind::Closed) ends every wait.
     /// - [`QueueFull`](ErrorKind::QueueFull), when there is no room for one more waiter or one more
-    ///   class; or the class serves [the newest first](super::Class::adaptive_lifo), and a newcomer has
-    ///   taken the place of this waiter.
+    ///   class; or when the class serves [the newest first](super::Class::adaptive_lifo), and a
+    ///   newcomer has taken the place of this waiter.
     ///
     /// # Examples
     ///
@@ -64,8 +65,8 @@ impl<T: Queueable, K: ClassKey> ClassHandle<T, K> {
     /// # Errors
     ///
     /// - The errors of the throttle.
-    /// - [`NoPermits`](ErrorKind::NoPermits), when the throttle has none, a waiter of any class goes
-    ///   first, also one of lower priority, or the class holds its maximum.
+    /// - [`NoPermits`](ErrorKind::NoPermits), when the throttle has no permit, when a waiter of any
+    ///   class goes first, even one of lower priority, or when the class holds its maximum.
     /// - [`QueueFull`](ErrorKind::QueueFull), when there is no room for one more class.
     ///
     /// # Examples
@@ -97,8 +98,8 @@ impl<T: Queueable, K: ClassKey> ClassHandle<T, K> {
     /// Waits for `n` units of the throttle, all at once. With
     /// [`ByCost`](super::Share::ByCost) the class is charged `n`.
     ///
-    /// A call for 0 units waits for its turn like any other, and its class is charged nothing. What an
-    /// entry is [settled](Weighted::settle) for changes no charge.
+    /// A call for 0 units waits for its turn like any other, and its class is charged nothing.
+    /// [Settling](Weighted::settle) an entry does not change the charge of its class.
     ///
     /// # Cancel safety
     ///
@@ -110,7 +111,7 @@ impl<T: Queueable, K: ClassKey> ClassHandle<T, K> {
     ///
     /// # Panics
     ///
-    /// Panics if the throttle cannot count `n`, as [`Weighted::cost`] does.
+    /// Panics if the throttle cannot count `n`, like [`Weighted::cost`].
     #[inline]
     pub fn acquire_many(&self, n: u64) -> Waiting<Acquire<T, K>>
     where
@@ -175,7 +176,7 @@ impl<T: Queueable, K: ClassKey> ClassHandle<T, K> {
         &self.0.entry.key
     }
 
-    /// Counts a permit, which the throttle has not given yet.
+    /// Counts a permit before the throttle has granted it.
     #[inline]
     fn try_hold(&self) -> Result<FairPermit<T, K>, AcquireError> {
         match QueueClass::try_hold(Arc::clone(&self.0))? {
@@ -207,7 +208,7 @@ impl<T: Queueable, K: ClassKey> Throttle for ClassHandle<T, K> {
         self.acquire()
     }
 
-    /// Rolls the entry back in the throttle. The share of the class keeps what the entry asked for.
+    /// Rolls the entry back in the throttle. The share of the class keeps the cost of the entry.
     fn rollback(&self, permit: FairPermit<T, K>) {
         self.throttle().rollback(permit.into_inner());
     }

@@ -1,40 +1,42 @@
-//! [`Shared`]: the throttle and the schedule of a queue, and [`drive`](Shared::drive), which enters the
+//! [`Shared`]: the throttle and the schedule of a queue. [`drive`](Shared::drive) enters the
 //! throttle for the waiters.
 //!
-//! All waiters stand in the [`Schedule`]; one [`Entrant`] of the queue waits in the throttle's own
+//! All waiters are in the [`Schedule`]; one [`Entrant`] of the queue waits in the throttle's own
 //! queue. The queue itself is the waker of its entrant, so a thread that wakes it polls it.
 //!
-//! 1. While somebody can be served, the entrant is in the throttle's queue, for the cost of the waiter
-//!    that goes next; or a thread is in `drive`, or is about to call it; or `poll_wanted` is set, and
-//!    a waiter was woken that calls it.
+//! 1. While somebody can be served, the entrant is in the throttle's queue, for the cost of the
+//!    waiter that goes next; or a thread is in `drive`, or is about to call it; or `poll_wanted` is
+//!    set, and a waiter was woken that will call it.
 //! 2. One thread at a time is in `drive`, and has taken the entrant out. Another call sets
-//!    `woken_again`, and the thread that is there looks again before it leaves, as it does if the cost of
-//!    the waiter that goes next has changed. So a throttle may wake inside its own poll, and threads may
-//!    wake at once.
-//! 3. The throttle is entered, polled and left, permits are rolled back, and wakers are called, cloned and
-//!    dropped outside of the lock. A panic of the throttle is caught: the entrant is dropped, and the
-//!    waiter that goes next gets `Closed`, if it asks for the cost of the call that panicked.
-//! 4. A permit goes to the waiter that is chosen when it comes, and waits for that waiter in the
-//!    schedule; a waiter that leaves without it passes it on in the same way. If nobody takes it, or the
-//!    cost of the next one differs, it is rolled back. An error goes to the next waiter of that cost.
-//! 5. While there are waiters, one entry follows the other, as of the tick of the charge before, or
-//!    at which the first one entered: a throttle that admits late makes up for that as it does for
-//!    waiters of its own. So it does if the entrant leaves and enters again, for another cost. But
-//!    no entry is as of a tick at which neither the waiter for which it is made had joined, nor an
-//!    earlier one that still waits.
-//! 6. Some throttles wake under a lock of theirs, and polling them there would not end. Unless a
-//!    throttle says that it does not ([`Throttle::wakes_outside_locks`]), the next waiter is woken, and
-//!    drives when it is polled, unless another call of the queue does so first. So it is with a throttle that wakes inside each poll, which makes a
-//!    task yield.
-//! 7. While the entrant is the only one in the queue of an `Arc<Semaphore>`, a permit that returns goes to
-//!    the chosen waiter under the lock of the queue, and the entrant stays where it is: the semaphore would
-//!    grant the permit to it, and let it enter again for the next waiter. The lock of the semaphore, under
-//!    which no foreign code runs, is taken inside of that of the queue. If others wait there too, if the
-//!    semaphore is closed or has more permits out than its limit, or if the costs differ, the permit is
-//!    dropped.
-//! 8. One call of `drive` serves [`SERVED_AT_ONCE`] waiters at most. Refused ones count too. Then it
-//!    wakes the next one, as in 6: whichever waiter is polled or leaves first goes on, also one of those
-//!    that were served.
+//!    `woken_again`, and the first thread then looks again before it leaves. It also looks again if
+//!    the cost of the waiter that goes next has changed. So a throttle may wake inside its own
+//!    poll, and threads may wake at once.
+//! 3. The throttle is entered, polled and left, permits are rolled back, and wakers are called,
+//!    cloned and dropped outside the lock. A panic of the throttle is caught: the entrant is
+//!    dropped, and the waiter that goes next gets `Closed`, if it asks for the cost of the call
+//!    that panicked.
+//! 4. A permit goes to the waiter that is chosen when the permit arrives, and waits for that waiter
+//!    in the schedule; a waiter that leaves without collecting the permit passes it on in the same
+//!    way. If nobody takes it, or the cost of the next waiter differs, it is rolled back. An error
+//!    goes to the next waiter of that cost.
+//! 5. While there are waiters, one entry follows the other. Each is as of the tick of the previous
+//!    charge, or of the first entry: a throttle that admits late makes up for that, in the same way
+//!    as for its own waiters. The same holds if the entrant leaves and enters again, for another
+//!    cost. But an entry is as of a tick only if its waiter, or an earlier one that still waits,
+//!    had joined at that tick.
+//! 6. Some throttles wake under a lock of theirs, and polling them there would deadlock. Unless a
+//!    throttle declares that it does not ([`Throttle::wakes_outside_locks`]), the next waiter is
+//!    woken, and drives when it is polled, unless another call of the queue does so first. The
+//!    queue does the same if a throttle wakes inside each poll, which would make a task yield.
+//! 7. While the entrant is the only waiter in the queue of an `Arc<Semaphore>`, a returned permit
+//!    goes to the chosen waiter under the lock of the queue, and the entrant stays where it is. The
+//!    outcome is the same: the semaphore would grant the permit to the entrant, and the entrant
+//!    would enter again for the next waiter. The lock of the semaphore is taken inside that of the
+//!    queue; no foreign code runs under it. If others wait there too, if the semaphore is closed or
+//!    has more permits out than its limit, or if the costs differ, the permit is dropped.
+//! 8. One call of `drive` serves [`SERVED_AT_ONCE`] waiters at most. Refused ones count too. Then
+//!    it wakes the next one, like in 6: the first waiter that is polled or leaves continues the
+//!    work, even if it was already served.
 
 use std::any::Any;
 use std::pin::Pin;
@@ -54,44 +56,44 @@ use crate::time::{Clock, Tick};
 use crate::wait::{Polled, Waiting};
 use crate::wait_queue::WakeList;
 
-/// How often a throttle may wake inside its poll, before a task has to yield for it.
+/// The number of times that a throttle may wake inside its poll before a task has to yield for it.
 const POLLS: u32 = 32;
 
-/// What all handles of a queue share.
+/// The state that all handles of a queue share.
 pub(super) struct Shared<T: Throttle, K> {
     pub(super) throttle: T,
     /// The function that maps keys to classes.
     pub(super) class_map: Box<dyn Fn(&K) -> Class + Send + Sync>,
     pub(super) clock: Clock,
-    /// Whether the clock was chosen explicitly; then timeouts run on it too.
+    /// Whether the clock was chosen explicitly; if so, timeouts run on it too.
     pub(super) has_own_clock: bool,
     pub(super) hasher: foldhash::fast::RandomState,
-    /// Not 0 while a waiter can be served; then newcomers do not enter before it.
+    /// It is not 0 while a waiter can be served; newcomers then do not enter before it.
     pub(super) contended: Arc<AtomicUsize>,
     pub(super) locked: Mutex<Locked<T, K>>,
 }
 
-/// What is under the lock.
+/// The state under the lock.
 pub(super) struct Locked<T: Throttle, K> {
     pub(super) schedule: Schedule<T, K>,
     /// The entrant, unless a thread polls it.
     entrant: Option<Entrant<T>>,
     woken_again: bool,
-    /// The entrant was woken, and the next waiter that is polled drives.
+    /// Whether the entrant was woken, and the next polled waiter drives.
     poll_wanted: bool,
 }
 
 impl<T: Throttle, K: Eq> Locked<T, K> {
-    /// Returns whether the caller must call `drive` after the lock, since the waiter that goes next
-    /// has changed, or a poll is wanted. A thread that is in `drive` finds out itself.
+    /// Returns whether the caller must call `drive` after the lock, because the waiter that goes
+    /// next has changed, or a poll is wanted. A thread in `drive` notices this itself.
     pub(super) fn needs_drive(&self) -> bool {
         self.entrant
             .as_ref()
             .is_some_and(|entrant| self.poll_wanted || entrant.cost != self.schedule.next_cost())
     }
 
-    /// Takes what a waiter was given, if it was served and no poll is wanted. Whoever served it has found
-    /// out who goes next.
+    /// Takes the permit or error of a waiter, if it was served and no poll is wanted. The thread
+    /// that served it has already chosen the next waiter.
     pub(super) fn collect(&mut self, id: WaiterId) -> Option<Given<T>> {
         if self.poll_wanted {
             return None;
@@ -105,8 +107,8 @@ struct Entrant<T: Throttle> {
     enter: Pin<Box<Option<Waiting<T::Enter>>>>,
     /// The cost for which it waits.
     cost: Option<u64>,
-    /// The tick of the last charge, or at which the first waiter was entered for. Forgotten when
-    /// there is nobody left who could have entered earlier.
+    /// The tick of the last charge, or of the entry for the first waiter. It is forgotten when no
+    /// waiter is left that could have entered earlier.
     charged: Option<Tick>,
     /// A waiter that was chosen early, and the tick at which it joined.
     witness: Option<(WaiterId, Tick)>,
@@ -119,7 +121,7 @@ impl<T: Throttle> Entrant<T> {
         contain_panic(|| self.enter.set(None));
     }
 
-    /// Returns whether a permit of a semaphore that returned now would be granted to this entrant, and
+    /// Returns whether the semaphore would grant a permit that returns now to this entrant, and
     /// nobody waits behind it.
     fn is_alone(&self, permit: &T::Permit) -> bool
     where
@@ -131,8 +133,8 @@ impl<T: Throttle> Entrant<T> {
         matches!((permit, enter), (Some(permit), Some(enter)) if permit.is_for_only(enter))
     }
 
-    /// Returns the tick at which the chosen waiter joined, or the witness, if it was earlier and still
-    /// waits.
+    /// Returns the tick at which the chosen waiter joined, or that of the witness, if it was
+    /// earlier and the witness still waits.
     fn joined<K: Eq>(&mut self, schedule: &mut Schedule<T, K>, next: (WaiterId, Tick)) -> Tick {
         let mut waits = |id| schedule.waiter(id).is_some();
         let earlier = self
@@ -168,7 +170,7 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
         }
     }
 
-    /// Locks the queue. The clock is read only if somebody's turn depends on it.
+    /// Locks the queue. It reads the clock only if somebody's turn depends on it.
     pub(super) fn lock(&self) -> MutexGuard<'_, Locked<T, K>> {
         let mut locked = lock(&self.locked);
         if locked.schedule.is_timed() {
@@ -177,7 +179,8 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
         locked
     }
 
-    /// Polls the entrant and hands over what it gets, until it has to wait, or nobody waits for it.
+    /// Polls the entrant and hands over its permits and errors, until it has to wait, or no waiter
+    /// is left.
     pub(super) fn drive(self: &Arc<Self>) {
         let mut locked = self.lock();
         let Some(mut entrant) = locked.entrant.take() else {
@@ -219,7 +222,7 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
                         locked = self.lock();
                     }
                 }
-                // Meanwhile it is the turn of another cost, or of nobody.
+                // In the meantime it has become the turn of another cost, or of nobody.
                 Poll::Pending if locked.schedule.next_cost() != Some(cost) => {}
                 Poll::Pending if locked.woken_again && polls < POLLS => polls += 1,
                 Poll::Pending => {
@@ -236,8 +239,8 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
         wakes.wake_all();
     }
 
-    /// Polls the entrant, and leaves the throttle's queue when it is ready. If it does not wait yet it
-    /// enters as of the charge before it, but not of a tick before `joined`.
+    /// Polls the entrant, and leaves the throttle's queue when it is ready. If the entrant does not
+    /// wait yet, it enters as of the previous charge, but not as of a tick before `joined`.
     fn poll(
         self: &Arc<Self>,
         entrant: &mut Entrant<T>,
@@ -273,14 +276,14 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
         polled
     }
 
-    /// Returns whether permits are handed on: only those of a semaphore of this crate, which counts no
-    /// entries. A wrapper may.
+    /// Returns whether permits are handed on. Only a semaphore of this crate allows it, because it
+    /// counts no entries. A wrapper may count them.
     pub(super) fn hands_on(&self) -> bool {
         (&self.throttle as &dyn Any).is::<Arc<Semaphore>>()
     }
 
-    /// Handles the return of a permit by a class, which counts one less already, and has waiters if
-    /// `notice` is set. Returns the permit unless it was handed on.
+    /// Handles the return of a permit by a class. The class already counts one less, and has
+    /// waiters if `notice` is set. Returns the permit unless it was handed on.
     pub(super) fn released(
         self: &Arc<Self>,
         entry: &Entry<K>,
@@ -302,7 +305,7 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
         kept
     }
 
-    /// Unlocks and wakes, and drives if the waiter that goes next has changed.
+    /// Unlocks, wakes, and drives if the waiter that goes next has changed.
     pub(super) fn unlock(
         self: &Arc<Self>,
         locked: MutexGuard<'_, Locked<T, K>>,

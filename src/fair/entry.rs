@@ -1,14 +1,14 @@
-//! [`Entry`]: a class of a queue, which handles and permits use without the lock.
+//! [`Entry`]: a class of a queue. Handles and permits use it without the lock.
 //!
 //! It counts the held permits of its class, in one word above two flags.
 //!
 //! 1. `NOTICE` is set while the class has waiters. It is set and cleared under the lock of the
-//!    queue. Meanwhile permits are granted only under the lock, and a caller that returns one takes the
-//!    lock afterwards. The flag and the number share a word, so a release is either seen by a waiter
-//!    that joins, or it sees the flag.
+//!    queue. While it is set, permits are granted only under the lock, and a caller that returns
+//!    one takes the lock afterwards. The flag and the number share a word, so either a joining
+//!    waiter sees the release, or the release sees the flag.
 //! 2. `DETACHED` is set while the class is not in the table. It is set only while nothing is held and
 //!    nobody waits, so a class in use is never forgotten.
-//! 3. Without a flag, a permit is counted by one compare-exchange.
+//! 3. Without a flag, one compare-exchange counts a permit.
 
 use super::class::Class;
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
@@ -56,7 +56,7 @@ impl<K> Entry<K> {
             .is_ok()
     }
 
-    /// Counts one permit less. Returns whether the queue must be told.
+    /// Counts one permit less. Returns whether the queue must be notified.
     #[inline]
     pub(super) fn release(&self) -> bool {
         // Release pairs with the acquire of the next holder of the class.
@@ -74,7 +74,7 @@ impl<K> Entry<K> {
     }
 }
 
-/// Under the lock of the queue.
+/// Methods under the lock of the queue.
 impl<K> Entry<K> {
     /// Counts one more permit of a class that has waiters.
     pub(super) fn hold(&self) {

@@ -1,9 +1,9 @@
 //! [`FairQueue`]: priorities and fair shares in front of any throttle.
 //!
-//! The queues of this crate are first-in first-out. Where there is too little, the first waiter is
-//! not always the one who matters: one tenant sends ten times as many requests as another, a batch
-//! job delays a person, a large transfer a small one. A `FairQueue` holds all waiters, and decides
-//! who gets a permit when one is there.
+//! The queues of this crate are first-in first-out. Under overload, the first waiter is not always
+//! the one that matters: one tenant sends ten times as many requests as another, a batch job delays
+//! a person, a large transfer delays a small one. A `FairQueue` holds all waiters, and when a
+//! permit is available it decides who gets it.
 
 use std::hash::Hash;
 
@@ -23,7 +23,7 @@ pub use self::class::{Class, ClassSnapshot, Share};
 pub use self::class_handle::ClassHandle;
 pub use self::queue::FairQueue;
 
-/// A throttle that a [`FairQueue`] can be in front of: one that tasks and threads can own.
+/// A throttle that can be behind a [`FairQueue`]: one that tasks and threads can own.
 ///
 /// Every such [`Throttle`] is one; callers need not name this trait.
 #[diagnostic::on_unimplemented(

@@ -15,119 +15,124 @@ use crate::first_use::too_late;
 use crate::sync::lock;
 use crate::time::Clock;
 
-/// A queue in front of a throttle that decides who goes next: by priority, by weighted shares, and
-/// within each class of callers in an order of its own.
+/// A queue in front of a throttle that chooses the next waiter: by priority, by weighted shares,
+/// and within each class of callers in an order of its own.
 ///
 /// The throttle can be any [`Throttle`](crate::Throttle) that a task can own, such as an
-/// `Arc<Semaphore>`, an `Arc<RateLimiter>` or a composition. All waiters stand in this queue, and one
-/// entrant of the queue waits in the queue of the throttle. When the throttle admits the entrant, the
-/// permit goes to the waiter that is chosen then, and not to one that was chosen when it came.
-/// Callers that use the throttle directly share it with the entrant, first-in first-out. A permit of
-/// an `Arc<Semaphore>` for which only the entrant waits is handed to the chosen waiter, and does not
-/// become free in between.
+/// `Arc<Semaphore>`, an `Arc<RateLimiter>` or a composition. All waiters are in this queue, and one
+/// entrant of the queue waits in the queue of the throttle. The waiter for a permit is chosen when
+/// the throttle admits the entrant, and not when the waiter arrives. Callers that use the throttle
+/// directly share it with the entrant, first-in first-out. If only the entrant waits for a permit
+/// of an `Arc<Semaphore>`, the permit is handed to the chosen waiter, and does not become free in
+/// between.
 ///
-/// Clones are the same queue.
+/// Clones share the same queue.
 ///
 /// # Order
 ///
 /// 1. The class of the highest [priority](Class::priority) goes first. With [aging](Self::aging), a
 ///    class counts as one priority higher for each period that its oldest waiter has waited. Among
-///    classes that count as equal, one that was lower goes before one that was higher.
-/// 2. Among these, the class goes first that has the least of what they [share](Self::share) in
-///    proportion to its [weight](Class::weight).
-/// 3. Among these, the class goes first that was given the fewest permits in proportion to its weight
-///    while it waited, and then the one whose oldest waiter came first.
+///    classes that count as equal, one whose own priority is lower goes before one whose own
+///    priority is higher.
+/// 2. Among these, the class with the smallest part of the [shared](Self::share) resource, in
+///    proportion to its [weight](Class::weight), goes first.
+/// 3. Among these, the class that received the fewest permits in proportion to its weight while it
+///    waited goes first, and then the one whose oldest waiter came first.
 /// 4. A class that holds its [maximum](Class::max_concurrency) is passed over.
 /// 5. Within a class, the oldest waiter goes first, or the newest one if the class is overloaded and
 ///    [serves it first](Class::adaptive_lifo).
 ///
-/// These bounds hold for classes of one priority that are below their maximum, without aging. A class
-/// that gets a permit is then ahead of no other class with waiters by more than that permit:
-/// `held_i/w_i - held_j/w_j <= 1/w_i`. So shares that are not level become level as permits return.
-/// By cost, what two classes are charged differs over any interval in which both have waiters
-/// by at most `cost_i/w_i + cost_j/w_j`, as in start-time fair queueing (Goyal, Vin and Cheng, 1996),
-/// where the costs are the largest ones.
+/// These bounds hold for classes of one priority that are below their maximum, without aging. A
+/// class that gets a permit is then ahead of no other class with waiters by more than that permit:
+/// `held_i/w_i - held_j/w_j <= 1/w_i`. So unequal shares become level when permits return. By cost,
+/// over any interval in which both of two classes have waiters, their charges per weight differ by
+/// at most `cost_i/w_i + cost_j/w_j`, where the costs are the largest ones. This is the bound of
+/// start-time fair queueing (Goyal, Vin and Cheng, 1996).
 ///
 /// A choice takes a logarithm of the number of classes. A caller that need not wait takes no lock
-/// and reads no clock in front of throttles that can be
-/// [entered without a wait](crate::Throttle::enter_now): the types of this crate, the semaphores of
-/// tokio and async-lock, and what is made of these. In front of other throttles every caller enters
-/// through the queue.
+/// and reads no clock in front of throttles that can be [entered without a
+/// wait](crate::Throttle::enter_now): the types of this crate, the semaphores of tokio and
+/// async-lock, and compositions of these. In front of other throttles every caller enters through
+/// the queue.
 ///
 /// # Bounds
 ///
-/// A caller that would wait is refused when its class is [full](Class::max_waiters), and when the whole
-/// queue is [full](Self::max_waiters), whatever its priority. Only a class that serves
-/// [the newest first](Class::adaptive_lifo) at that moment refuses its oldest waiter instead. A
-/// queue that is bounded as a whole can be filled by one class, so bound
-/// [each class](Class::max_waiters) too. Classes without waiters and permits are forgotten when a new
-/// one needs their [room](Self::max_classes).
+/// A caller that would wait is refused when its class is [full](Class::max_waiters), and when the
+/// whole queue is [full](Self::max_waiters), whatever its priority. Only a class that serves [the
+/// newest first](Class::adaptive_lifo) at that moment refuses its oldest waiter instead. One class
+/// can fill a queue that is bounded only as a whole, so bound [each class](Class::max_waiters) too.
+/// Classes without waiters and permits are forgotten when a new one needs their
+/// [room](Self::max_classes).
 ///
 /// # Rates
 ///
-/// In front of a rate limiter, a leaky bucket, an adaptive rate or a key of rates, the limiter keeps its
-/// pace although timers are late: while there are waiters, an entry counts as made
-/// [at the tick](crate::Throttle::enter_as_of) of the charge before it, or at which its waiter joined, if
-/// that is later and no waiter from before was passed. So it does if costs differ and the waiter that
-/// goes next changes. If all waiters are served first-in first-out, the charges have the ticks that they
-/// have without the queue. In every order the limiter keeps its bound by these ticks, and makes up for no more
-/// than its [`MissedTickBehavior`](crate::MissedTickBehavior) allows.
+/// Behind the queue, a rate limiter, a leaky bucket, an adaptive rate or a key of rates keeps its
+/// pace although timers are late: while there are waiters, an entry counts as made [at the
+/// tick](crate::Throttle::enter_as_of) of the previous charge. If its waiter joined later, and no
+/// earlier waiter was passed, it counts as made at the tick of joining. The same holds if costs
+/// differ and the waiter that goes next changes. If all waiters are served first-in first-out, the
+/// charges have the ticks that they have without the queue. In every order the limiter keeps its
+/// bound by these ticks, and makes up for no more than its
+/// [`MissedTickBehavior`](crate::MissedTickBehavior) allows.
 ///
 /// In front of compositions and of other queues, and of throttles that do not forward
-/// [`enter_as_of`](crate::Throttle::enter_as_of), the lateness is lost at each entry: of 100,000/s with
-/// a burst of 1, about a fifth is admitted, and of 1,000/s two thirds to all. A burst of as much as comes
-/// in a few milliseconds makes up for it. It is lost too when a caller uses the limiter directly while more
-/// waiters are due than [one call serves](#where-the-throttle-is-polled).
+/// [`enter_as_of`](crate::Throttle::enter_as_of), the lateness is lost at each entry: of 100,000/s
+/// with a burst of 1, about a fifth is admitted, and of 1,000/s two thirds to all. A burst of a few
+/// milliseconds of the rate makes up for it. The lateness is lost too when a caller uses the
+/// limiter directly while more waiters are due than [one call
+/// serves](#where-the-throttle-is-polled).
 ///
 /// # Timeouts
 ///
-/// A rate limiter refuses a caller up front whose timeout is too short for its wait. Behind a queue it
-/// does not, because the queue decides later who gets its permits: such a caller waits until its timeout
-/// ends. Timeouts run on the [clock](Self::clock) of the queue, if one was set.
+/// A rate limiter immediately refuses a caller whose timeout is too short for its wait. Behind a
+/// queue it does not, because the queue decides later who gets the permits: such a caller waits
+/// until its timeout ends. Timeouts run on the [clock](Self::clock) of the queue, if one was set.
 ///
 /// # Cancel safety
 ///
-/// A waiter that is dropped leaves the queue, in constant time and, if it is the oldest of its class,
-/// a logarithm of the number of classes. A permit that it was given and has not received goes to the
-/// waiter that is then chosen; without one it is [rolled back](crate::Throttle::rollback).
+/// A dropped waiter leaves the queue. This takes constant time; for the oldest of a class it takes
+/// a logarithm of the number of classes. If it was given a permit that it has not received, the
+/// permit goes to the waiter that is then chosen; without one it is [rolled
+/// back](crate::Throttle::rollback).
 ///
 /// # Closing
 ///
-/// Closing the throttle refuses every waiter with [`Closed`](crate::ErrorKind::Closed) as soon as its
-/// class is below its maximum, [1,024 in one call](#where-the-throttle-is-polled). A permit that the
-/// throttle had granted before may still go to a caller that comes afterwards, since who gets it is decided
-/// later.
+/// Closing the throttle refuses every waiter with [`Closed`](crate::ErrorKind::Closed) as soon as
+/// its class is below its maximum, [1,024 in one call](#where-the-throttle-is-polled). A permit
+/// that the throttle had granted before may still go to a caller that arrives afterwards, because
+/// its receiver is chosen later.
 ///
 /// # Where the throttle is polled
 ///
-/// The queue has no task and needs no runtime. In front of the types of this crate, the code that wakes
-/// the queue polls the entrant on the spot: a caller that drops a permit, or a timer. One call serves or
-/// refuses at most 1,024 waiters. If more could be served, it wakes the next one, and whichever
-/// waiter is then polled or dropped first goes on, also one of those that were served.
+/// The queue has no task and needs no runtime. In front of the types of this crate, the code that
+/// wakes the queue polls the entrant immediately: a caller that drops a permit, or a timer. One
+/// call serves or refuses at most 1,024 waiters. If more could be served, it wakes the next one.
+/// The first waiter that is then polled or dropped continues the work, even if it was already
+/// served.
 ///
-/// Other throttles may call wakers under a lock of theirs, where they cannot be polled. In front of
-/// these, which include the semaphores of tokio and async-lock and
-/// `ChannelSemaphore`, a wake of the queue wakes the waiter that goes next,
-/// and that waiter polls the entrant, for itself and the others. If its task does not poll it, all
-/// wait until any waiter of the queue is polled or dropped, a caller joins, or a permit of a class with
-/// waiters returns.
+/// Other throttles may call wakers under a lock of theirs, and cannot be polled there. Among these
+/// are the semaphores of tokio and async-lock and `ChannelSemaphore`. In front of them, a wake of
+/// the queue wakes the waiter that goes next, and that waiter polls the entrant, for itself and the
+/// others. If its task does not poll it, all wait until any waiter of the queue is polled or
+/// dropped, a caller joins, or a permit of a class with waiters returns.
 ///
-/// A panic of the throttle when the queue polls it is reported by the panic hook, and does not reach the
-/// code that woke the queue. The waiter that goes next gets [`Closed`](crate::ErrorKind::Closed), provided
-/// that it asks for the cost that the throttle was polled for; otherwise the next poll decides. The queue
-/// enters the throttle again for the others. A caller that need not wait enters the throttle itself, and
-/// gets its panic.
+/// If the throttle panics when the queue polls it, the panic hook reports the panic, and it does
+/// not reach the code that woke the queue. The waiter that goes next gets
+/// [`Closed`](crate::ErrorKind::Closed), if it asks for the cost of that poll; otherwise the next
+/// poll decides. The queue enters the throttle again for the others. A caller that need not wait
+/// enters the throttle itself, and gets its panic.
 ///
 /// # Locks
 ///
-/// A caller that waits, returns a permit of a class with waiters, or looks up a class locks the queue
-/// briefly. So does one that returns a permit of an `Arc<Semaphore>` while any waiter could be served. Under the lock the queue calls the `Eq` of keys, which must not use the same queue, or
+/// A caller that waits, returns a permit of a class with waiters, or looks up a class locks the
+/// queue briefly. So does one that returns a permit of an `Arc<Semaphore>` while any waiter could
+/// be served. Under the lock the queue calls the `Eq` of keys. It must not use the same queue, or
 /// it deadlocks. It calls no waker, no throttle, no function of [`classes`](Self::classes), and no
 /// `Hash`, `Clone` or `Drop` of a key under the lock.
 ///
 /// # Examples
 ///
-/// Two tenants share slots evenly, however many requests each of them makes:
+/// Two tenants share slots equally, regardless of their numbers of requests:
 ///
 /// ```
 /// use std::sync::Arc;
@@ -205,11 +210,11 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
         Self(Arc::new(Shared::new(throttle)))
     }
 
-    /// Returns the class of a key, as a throttle. It takes the key itself, which borrows nothing.
+    /// Returns the class of a key, as a throttle. It takes the key by value, and borrows nothing.
     ///
-    /// The function of [`classes`](Self::classes) is asked for the settings, unless the queue
+    /// It asks the function of [`classes`](Self::classes) for the settings, unless the queue
     /// remembers the class. A handle keeps the settings of its class: if the class is forgotten and
-    /// the handle is used again, the class is back with the settings of the handle.
+    /// the handle is used again, the class returns with the settings of the handle.
     ///
     /// # Panics
     ///
@@ -286,7 +291,7 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
             }
         }
         drop(locked);
-        // Keys are cloned after the lock.
+        // Keys are cloned after unlocking.
         let in_use = in_use.into_iter();
         let snapshot = in_use.map(|(entry, held, waiting, oldest_wait)| ClassSnapshot {
             key: entry.key.clone(),
@@ -299,8 +304,8 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
     }
 }
 
-/// Options. Each panics if a class or a clone of the queue exists, or a class was used: options are
-/// set first.
+/// Options. Set them first: each panics if a class or a clone of the queue exists, or if a class
+/// was used.
 impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
     /// Sets the function that maps a key to the settings of its class.
     ///
@@ -344,11 +349,11 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
         self.option(|shared| lock(&shared.locked).schedule.share = share)
     }
 
-    /// Sets how many classes are remembered at most; 10,000 by default. A caller of one more is
+    /// Sets the maximum number of remembered classes; 10,000 by default. A caller of one more is
     /// refused with [`QueueFull`](crate::ErrorKind::QueueFull), unless a class that is not in use
-    /// can be forgotten; for that, 64 classes are looked at. One of these is forgotten that is not ahead
-    /// of the others; if all are, the one that is ahead by least, which forgives it at most what its
-    /// last waiter was charged.
+    /// can be forgotten; the queue looks at 64 classes for that. It forgets one that is not ahead
+    /// of the others. If all are ahead, it forgets the one that is least ahead; that forgives at
+    /// most the charge of its last waiter.
     ///
     /// # Panics
     ///
@@ -359,10 +364,10 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
         self.option(|shared| lock(&shared.locked).schedule.max_classes = classes)
     }
 
-    /// Sets how many callers of all classes wait at most; there is no bound by default. With 0, a
-    /// caller that would wait is refused; and so is every caller in front of a throttle that cannot be
-    /// [entered without a wait](crate::Throttle::enter_now). Each class can have
-    /// [its own bound](Class::max_waiters) besides.
+    /// Sets the maximum number of waiting callers of all classes; there is no bound by default.
+    /// With 0, a caller that would wait is refused; and so is every caller in front of a throttle
+    /// that cannot be [entered without a wait](crate::Throttle::enter_now). Each class can also
+    /// have [its own bound](Class::max_waiters).
     ///
     /// # Panics
     ///
@@ -372,14 +377,14 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
         self.option(|shared| lock(&shared.locked).schedule.max_waiters = waiters)
     }
 
-    /// Lets a class count as one priority higher for each `per_level` that its oldest waiter has
-    /// waited, so that nobody waits for ever. By default priorities are strict.
+    /// Raises a class by one priority for each `per_level` that its oldest waiter has waited, so
+    /// that nobody waits for ever. By default priorities are strict.
     ///
-    /// A class that can serve [the newest first](Class::adaptive_lifo) does not age: its oldest waiter need
-    /// not be the one that goes, and the class would stay raised for as long as it waits. The queue looks
-    /// at the time when a caller joins, leaves or is served, and when a permit of a class with waiters
-    /// returns, or any permit of an `Arc<Semaphore>`. So where costs differ, a waiter that has become
-    /// the next one may wait for one of these, although the throttle could admit it.
+    /// A class that can serve [the newest first](Class::adaptive_lifo) does not age: its oldest
+    /// waiter need not go next, and would keep the class raised for as long as it waits. The queue
+    /// checks the time when a caller joins, leaves or is served, and when a permit of a class with
+    /// waiters returns, or any permit of an `Arc<Semaphore>`. So if costs differ, a waiter that has
+    /// become the next one may wait for one of these events, although the throttle could admit it.
     ///
     /// # Panics
     ///
@@ -394,9 +399,9 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
         self.option(|shared| lock(&shared.locked).schedule.aging = Some(per_level))
     }
 
-    /// Sets the clock that measures how long callers wait, and runs their timeouts. By default
-    /// [`Clock::default`] measures, and timeouts run on tokio's time, or outside of a runtime on the
-    /// system's, whatever clock the throttle has.
+    /// Sets the clock that measures the waiting times of callers, and runs their timeouts. By
+    /// default [`Clock::default`] measures, and timeouts run on tokio's time, or outside a runtime
+    /// on the system's, whatever clock the throttle has.
     ///
     /// # Panics
     ///
@@ -412,7 +417,7 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
     #[track_caller]
     fn option(mut self, change: impl FnOnce(&mut Shared<T, K>)) -> Self {
         let unshared = Arc::get_mut(&mut self.0);
-        // A class that was dropped is remembered, with what was decided by the options before.
+        // A dropped class is still remembered, with the decisions of the earlier options.
         match unshared.filter(|shared| lock(&shared.locked).schedule.classes.is_empty()) {
             Some(shared) => change(shared),
             None => too_late(),

@@ -1,24 +1,24 @@
-//! [`Schedule`]: the waiters of all classes, and who goes next. It calls neither the throttle nor a
-//! waker, and everything in it happens under the lock of the queue.
+//! [`Schedule`]: the waiters of all classes, and the choice of the next one. It calls neither the
+//! throttle nor a waker, and all its methods run under the lock of the queue.
 //!
 //! 1. A class with waiters has a [`Rank`] in `eligible`, unless it holds its maximum of permits. The
 //!    least rank goes next. Ranks change when the oldest waiter, the held permits or the level of a
 //!    class change, so a choice takes a logarithm of the number of classes.
-//! 2. The level of a class is its priority; first-in first-out, one higher for each period of aging
-//!    that its oldest waiter has waited, at most 255. `promotions` has the tick at which each level
-//!    changes; as time moves, so do the classes that are due.
+//! 2. The level of a class is its priority. For a first-in first-out class it is one higher for
+//!    each period of aging that its oldest waiter has waited, at most 255. `promotions` has the
+//!    tick at which each level changes; classes move when these ticks are reached.
 //! 3. Classes share by start-time fair queueing (Goyal, Vin and Cheng, 1996). A class that becomes
-//!    eligible starts at S = max(V, S). A grant sets V = max(V, S) and adds cost / weight to S. Each
-//!    priority has its own V, since V says how much its classes were served, and others are served
-//!    meanwhile. Ranks compare the priorities before the starts, so starts of two priorities are never
-//!    compared.
-//! 4. By concurrency a class that holds a permit is being served, also while it waits for more and V
-//!    moves on. So a permit that returns sets S = max(V, S): a long call earns no credit.
-//! 5. A waiter is in the map of its class, under a number that no other waiter gets, until it leaves or is
-//!    served. What it was given is in `given` until it collects that. The maps are B-trees: no call moves or
-//!    frees more than a few waiters, however many wait.
-//! 6. A class is forgotten only when another one takes its index: of [`LOOKS`] classes that are not in use,
-//!    the one that loses least by that.
+//!    eligible starts at S = max(V, S). A grant sets V = max(V, S) and adds cost / weight to S.
+//!    Each priority has its own V, since V measures the service of its classes, and other
+//!    priorities are served at other times. Ranks compare the priorities before the starts, so
+//!    starts of two priorities are never compared.
+//! 4. By concurrency a class that holds a permit is being served, also while it waits for more and
+//!    V increases. So a returned permit sets S = max(V, S): a long call earns no credit.
+//! 5. A waiter is in the map of its class, under a unique number, until it leaves or is served. Its
+//!    permit or error is in `given` until the waiter collects it. The maps are B-trees: no call
+//!    moves or frees more than a few waiters, however many wait.
+//! 6. A class is forgotten only when another one takes its index: of [`LOOKS`] classes that are not
+//!    in use, the one that loses least.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ use crate::time::Tick;
 use crate::wait::Waiting;
 use crate::wait_queue::WakeList;
 
-/// The number of classes that are looked at to make room for a new one.
+/// The number of classes that are checked to make room for a new one.
 const LOOKS: usize = 64;
 
 /// The bits of a fraction in virtual time.
@@ -49,20 +49,21 @@ pub(super) struct Schedule<T: Throttle, K> {
     pub(super) max_classes: usize,
     pub(super) max_waiters: usize,
     pub(super) aging: Option<Duration>,
-    /// The table of classes. None leaves it, but one may be replaced by another.
+    /// The table of classes. No class leaves it, but another class may replace it.
     pub(super) classes: Vec<ClassState<T, K>>,
     /// Indices into `classes`.
     by_key: HashTable<usize>,
-    /// The class that is looked at next, to make room.
+    /// The class that is checked next, to make room.
     hand: usize,
     /// The number of waiters.
     pub(super) waiting: usize,
-    /// How much the classes of each priority were served.
+    /// The virtual time of each priority: the service that its classes received.
     virtual_times: Box<[u128; 256]>,
     eligible: Tournament<Rank>,
     promotions: Tournament<Tick>,
-    /// What the waiter that was served last was given, with its number, and what the others were. The
-    /// last one mostly collects it before the next one is served, and the map allocates nothing.
+    /// The uncollected permits and errors: that of the last served waiter, with its number, and
+    /// those of the others. The last waiter usually collects its own before the next one is served,
+    /// and the map allocates nothing.
     last_given: Option<(u64, Given<T>)>,
     given: BTreeMap<u64, Given<T>>,
     now: Tick,
@@ -70,16 +71,17 @@ pub(super) struct Schedule<T: Throttle, K> {
     adapts: bool,
     /// The number of the last waiter.
     last_number: u64,
-    /// Whether a waiter can be served, for a newcomer without the lock.
+    /// Tells a newcomer without the lock whether a waiter can be served.
     contended: Arc<AtomicUsize>,
 }
 
-/// The order of classes: the least one goes first. It is the level, the priority and the held permits per
-/// weight in one number, the virtual start time, and the number of the oldest waiter.
+/// The order of classes: the least rank goes first. It has the level, the priority and the held
+/// permits per weight in one number, then the virtual start time, and then the number of the oldest
+/// waiter.
 type Rank = (u128, u128, u64);
 
-/// The bits of the held permits per weight in a rank, below the level and the priority. There is no memory
-/// for as many permits.
+/// The bits of the held permits per weight in a rank, below the level and the priority. Memory
+/// cannot hold enough permits to exceed them.
 const SHARE: u32 = 112;
 
 /// A class in the table.
@@ -91,7 +93,7 @@ pub(super) struct ClassState<T: Throttle, K> {
     pub(super) start: u128,
 }
 
-/// A waiter that was not served.
+/// A waiter that was not served yet.
 pub(super) struct Waiter<T: Throttle> {
     pub(super) cost: u64,
     pub(super) enter: Enter<T>,
@@ -105,7 +107,7 @@ pub(super) struct Waiter<T: Throttle> {
 /// Enters a throttle for a cost, as of a tick of the throttle or as of now.
 pub(super) type Enter<T> = fn(&T, u64, Option<Tick>) -> Waiting<<T as Throttle>::Enter>;
 
-/// What a waiter was given.
+/// The permit or error that a waiter was given.
 pub(super) type Given<T> = Result<<T as Throttle>::Permit, AcquireError>;
 
 /// The index of the class of a waiter, and the number of the waiter.
@@ -139,12 +141,12 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
         }
     }
 
-    /// Returns whether it depends on the time who goes next.
+    /// Returns whether the choice of the next waiter depends on the time.
     pub(super) fn is_timed(&self) -> bool {
         self.adapts || self.aging.is_some()
     }
 
-    /// Moves the time of the schedule forward, and the classes to the levels that they have then.
+    /// Moves the time of the schedule forward, and updates the levels of the classes.
     pub(super) fn set_now(&mut self, now: Tick) {
         self.now = self.now.max(now);
         while let Some((due, index)) = self.promotions.first() {
@@ -162,8 +164,8 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
         self.by_key.find(hash, is).map(entry)
     }
 
-    /// Adds a class that is not in the table. Returns the one that was forgotten for it, to be dropped
-    /// after the lock.
+    /// Adds a class that is not in the table. Returns the class that was forgotten for it; the
+    /// caller drops it after unlocking.
     pub(super) fn add(
         &mut self,
         entry: &Arc<Entry<K>>,
@@ -216,8 +218,8 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
 
 /// Waiters.
 impl<T: Throttle, K: Eq> Schedule<T, K> {
-    /// Adds a waiter to a class of the table. If there is no room, it is refused and not created, or the
-    /// oldest waiter of the class is refused, if that serves the newest first.
+    /// Adds a waiter to a class of the table. If there is no room, the waiter is refused and not
+    /// created; if the class serves the newest first, its oldest waiter is refused instead.
     pub(super) fn join(
         &mut self,
         entry: &Entry<K>,
@@ -247,7 +249,7 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
         Ok(WaiterId { index, number })
     }
 
-    /// Returns a waiter, unless it was served.
+    /// Returns a waiter, unless it was already served.
     pub(super) fn waiter(&mut self, id: WaiterId) -> Option<&mut Waiter<T>> {
         self.classes[id.index].waiters.get_mut(&id.number)
     }
@@ -258,8 +260,8 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
         self.waiter(id)?.waker.take()
     }
 
-    /// Gives what the throttle gave for a cost to the waiter that goes next, if it asks for that cost.
-    /// Returns a permit that nobody takes; the next poll decides about an error.
+    /// Gives the result of the throttle for a cost to the waiter that goes next, if it asks for
+    /// that cost. Returns a permit that nobody takes; the next poll decides about an error.
     pub(super) fn hand_over(
         &mut self,
         cost: u64,
@@ -279,7 +281,7 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
         }
     }
 
-    /// Takes what a waiter was given, if it was served.
+    /// Takes the permit or error of a waiter, if it was served.
     pub(super) fn collect(&mut self, id: WaiterId) -> Option<Given<T>> {
         let last = self.last_given.take_if(|(number, _)| *number == id.number);
         last.map_or_else(|| self.given.remove(&id.number), |(_, given)| Some(given))
@@ -291,7 +293,7 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
         }
     }
 
-    /// Removes a waiter that has not collected anything, and returns its waker.
+    /// Removes a waiter that has collected nothing, and returns its waker.
     pub(super) fn remove(&mut self, id: WaiterId) -> Option<Waker> {
         let waiters = &mut self.classes[id.index].waiters;
         let oldest = waiters.first_entry();
@@ -300,7 +302,7 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
             None => waiters.remove(&id.number)?,
         };
         if waiters.is_empty() {
-            // It keeps no memory for waiters that it does not have.
+            // A class without waiters has no memory for them.
             *waiters = BTreeMap::new();
         }
         self.waiting -= 1;
@@ -342,7 +344,7 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
         self.rank(index);
     }
 
-    /// Charges a class for a permit that one of its waiters is given.
+    /// Charges a class for a permit that one of its waiters receives.
     fn charge(&mut self, index: usize, cost: u64) {
         let class = &mut self.classes[index];
         class.entry.hold();
@@ -366,7 +368,7 @@ impl<T: Throttle, K: Eq> Schedule<T, K> {
         })
     }
 
-    /// Computes the rank of a class from its state, after any change of it.
+    /// Computes the rank of a class from its state, after any change of that state.
     fn rank(&mut self, index: usize) {
         let class = &mut self.classes[index];
         let settings = class.entry.class;
@@ -413,7 +415,7 @@ fn per_weight(amount: u128, weight: u32) -> u128 {
 /// Returns the level of a class whose oldest waiter joined at `since`, and the tick at which it rises.
 #[inline]
 fn level(class: &Class, aging: Option<Duration>, since: Tick, now: Tick) -> (u8, Option<Tick>) {
-    // Served newest first, the oldest would raise the level for ever, and not go.
+    // If the newest is served first, the oldest would raise the level for ever, and not go.
     let Some(period) = aging.filter(|_| class.adaptive_lifo.is_none()) else {
         return (class.priority, None);
     };

@@ -1,17 +1,17 @@
-//! [`Tournament`]: classes by rank, the one of the least rank first; a tree in which the rank of any class
-//! can be changed.
+//! [`Tournament`]: a tree of classes by rank, the least rank first. The rank of any class can be
+//! changed.
 //!
-//! The classes are the leaves of a binary tree, and each inner node has the class of the least rank below
-//! it. A grant and a release each change one rank, and look again at the nodes above it. With a `BTreeSet`,
-//! which has to remove one rank and to insert the other, a hand-off among 100 classes takes half as many
-//! instructions again.
+//! The classes are the leaves of a binary tree, and each inner node has the class of the least rank
+//! below it. A grant and a release each change one rank, and look again at the nodes above it. A
+//! `BTreeSet` has to remove one rank and insert the other; with it, a hand-off among 100 classes
+//! takes half as many instructions again.
 
 /// Ranks of type `R` by index of the class.
 pub(super) struct Tournament<R> {
-    /// As many as a power of two.
+    /// Its length is a power of two.
     ranks: Vec<Option<R>>,
-    /// The first of the classes below each node. Node 1 is on top, those below `node` are `2 * node` and
-    /// `2 * node + 1`, and the leaves are the classes in their order.
+    /// The first of the classes below each node. Node 1 is on top, the nodes below `node` are
+    /// `2 * node` and `2 * node + 1`, and the leaves are the classes in their order.
     winners: Vec<usize>,
 }
 
@@ -63,7 +63,7 @@ impl<R: Ord + Copy> Tournament<R> {
         }
     }
 
-    /// Returns which of two classes goes first.
+    /// Returns the one of two classes that goes first.
     #[inline]
     fn winner(&self, one: usize, other: usize) -> usize {
         match (&self.ranks[one], &self.ranks[other]) {
