@@ -20,15 +20,16 @@ impl<K, T: Kind, S> Keyed<K, T, S> {
     }
 }
 
-/// Operations on all keys. These methods visit one shard after the other, so the time that they
-/// take grows with the number of keys. Calls for keys of other shards continue meanwhile.
+/// Operations on all keys. These methods visit one shard after the other, so their duration grows
+/// with the number of keys. Calls for keys of other shards continue in the meantime.
 impl<K: Hash + Eq, T: Kind, S: BuildHasher> Keyed<K, T, S> {
     /// Returns the keys that have not fully recovered: those with a backlog, a permit in use or a
     /// waiter. They are the keys that [`shrink`](Self::shrink) keeps.
     ///
-    /// The keys of one shard are copied at once, under its lock, and the next shard is visited when
-    /// the iterator has returned them, as they are by then. No lock is held between two calls of the iterator, so its
-    /// caller may use the map. Keys that are inserted meanwhile may be missed.
+    /// The keys of one shard are copied at once, under its lock. When the iterator has returned
+    /// them, it visits the next shard, in its state at that time. No lock is held between two calls
+    /// of the iterator, so its caller may use the map. Keys that are inserted in the meantime may
+    /// be missed.
     ///
     /// # Examples
     ///
@@ -58,11 +59,11 @@ impl<K: Hash + Eq, T: Kind, S: BuildHasher> Keyed<K, T, S> {
     }
 
     /// Drops the keys for which `keep` returns `false`, with their backlogs. A key that is in use
-    /// stays: one with waiters, with a permit in use, or that needs a [limiter of its
-    /// own](Keyed#memory). On tokio's time, keys are dropped with their backlogs in all runtimes.
+    /// stays: one with waiters, with a permit in use, or with a [limiter of its own](Keyed#memory)
+    /// that it still needs. On tokio's time, keys are dropped with their backlogs in all runtimes.
     ///
     /// `keep` runs under no lock, on copies of the keys, and may use the map. It may miss keys that
-    /// are inserted meanwhile.
+    /// are inserted in the meantime.
     ///
     /// # Examples
     ///
@@ -101,15 +102,15 @@ impl<K: Hash + Eq, T: Kind, S: BuildHasher> Keyed<K, T, S> {
     }
 
     /// Calls the function of [`quotas`](Keyed::quotas) or [`permits`](Keyed::permits) for a key
-    /// again, and applies the answer at once, also to the waiters of the key. What was spent stays
-    /// spent, as with [`RateLimiter::set_quota`](crate::RateLimiter::set_quota) and
+    /// again, and applies the result at once, also to the waiters of the key. The spent part stays
+    /// spent, like with [`RateLimiter::set_quota`](crate::RateLimiter::set_quota) and
     /// [`Semaphore::set_permits`](crate::Semaphore::set_permits), and earlier charges cannot be
     /// refunded.
     ///
-    /// Call it when the answer of the function for the key has changed; otherwise a key keeps its
+    /// Call it when the result of the function for the key has changed; otherwise a key keeps its
     /// quota until it is dropped. Nothing happens if there is no function, or if the map does not
     /// keep the key: the function is called when the key is inserted. The function runs under no
-    /// lock. If two calls for one key run at once, the older answer may be the one that stays.
+    /// lock. If two calls for one key run at once, the older result may win.
     ///
     /// # Examples
     ///
@@ -166,8 +167,8 @@ impl<K: Hash + Eq, T: Kind, S: BuildHasher> Keyed<K, T, S> {
         }
     }
 
-    /// Closes the map: it admits no more callers, whatever the key. All waiters, and all later
-    /// calls, get [`Closed`](crate::ErrorKind::Closed). Permits in use stay valid.
+    /// Closes the map: it admits no more callers for any key. All waiters, and all later calls, get
+    /// [`Closed`](crate::ErrorKind::Closed). Permits in use stay valid.
     pub fn close(&self) {
         let close = |shard: &mut Shard<_, _>| {
             shard.closed = true;
@@ -182,7 +183,7 @@ impl<K: Hash + Eq, T: Kind, S: BuildHasher> Keyed<K, T, S> {
         map.is_some_and(|map| map.each_shard().all(|shard| shard.closed))
     }
 
-    /// Changes the setting of all keys that have none of their own.
+    /// Changes the setting of all keys without their own setting.
     #[track_caller]
     pub(super) fn set_all(&self, setting: T::Setting) {
         let map = self.map();

@@ -25,11 +25,11 @@ use crate::wait::Waiting;
 /// [`Keyed::key`] makes one that borrows the map and the key, which may be of a borrowed type such
 /// as `str`; [`Keyed::key_owned`] makes one that shares the map, and so may move into a task or an
 /// adapter. `Q` is the type of the key that was given. Making one looks nothing up and allocates
-/// nothing. The map may drop and insert the entry of the key during the life of this handle.
+/// nothing. The map may drop and insert the entry of the key while this handle exists.
 #[must_use = "a throttle does nothing until it is entered"]
 pub struct Key<'a, T: Kind, Q: ToOwned + ?Sized, S = RandomState>(Parts<'a, T, Q, S>);
 
-/// A map and a key, both borrowed or not.
+/// A map and a key, either both borrowed or both owned.
 enum Parts<'a, T: Kind, Q: ToOwned + ?Sized, S> {
     Borrowed(&'a Keyed<Q::Owned, T, S>, &'a Q),
     Shared(Arc<Keyed<Q::Owned, T, S>>, Q::Owned),
@@ -105,9 +105,9 @@ impl<T: Kind, Q: ToOwned + ?Sized, S> Key<'_, T, Q, S> {
 
 /// The methods common to keys of rate limiters and of semaphores.
 ///
-/// While the map is full, and finds [no key to evict](crate::WhenFull), all methods that charge a
-/// key, or take a permit of it, fail with [`TooManyKeys`](crate::ErrorKind::TooManyKeys) for keys
-/// that the map does not keep.
+/// If the map is full and finds [no key to evict](crate::WhenFull), all methods that charge a key,
+/// or take a permit of it, fail with [`TooManyKeys`](crate::ErrorKind::TooManyKeys) for keys that
+/// the map does not keep.
 impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q, S> {
     /// Charges 1, or takes a permit of the key, without waiting. See
     /// [`RateLimiter::try_acquire`](crate::RateLimiter::try_acquire) and
@@ -226,8 +226,8 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
         Waiting::new(Acquire(State::New(self.clone(), n)))
     }
 
-    /// Waits as of a tick, if the key has something that is shared with waiters; without it, nobody
-    /// has waited for the key lately.
+    /// Waits as of a tick, if the key has a limiter that waiters share; without one, nobody has
+    /// waited for the key recently.
     pub(crate) fn acquire_many_as_of(
         &self,
         n: T::Cost,
@@ -245,7 +245,7 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
         self.keyed().map()
     }
 
-    /// Takes a permit now, or is rejected, or returns the limiter that decides the call.
+    /// Takes a permit now, refuses, or returns the limiter that decides the call.
     fn enter(&self, cost: T::Cost, waits: bool) -> Result<Decided<T>, AcquireError> {
         let (map, key) = (self.map(), self.key());
         let (contents, hash) = (&map.contents, map.hash(key));
@@ -269,7 +269,7 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
         shard.find(hash, key).map(read)
     }
 
-    /// Reads the state of the key, or what it would be if the key were inserted.
+    /// Reads the state of the key, or the state that it would have if it were inserted.
     pub(super) fn state(&self) -> T::State {
         let (map, key) = (self.map(), self.key());
         let contents = &map.contents;
@@ -306,8 +306,8 @@ impl<T: Kind, Q: ToOwned + fmt::Debug + ?Sized, S> fmt::Debug for Key<'_, T, Q, 
 
 /// The future of `acquire` and `acquire_many` of a [`Key`].
 ///
-/// It joins the wait queue of its key when it is first polled. See
-/// [`Keyed`](crate::Keyed#cancel-safety) for what dropping it does.
+/// It joins the wait queue of its key when it is first polled.
+/// [`Keyed`](crate::Keyed#cancel-safety) describes the effect of dropping it.
 ///
 /// # Panics
 ///

@@ -13,8 +13,8 @@
 //!    replaces another one does not change the count.
 //! 4. A new key looks at a bounded number of entries for one that it can evict: at twice [`LOOK`]
 //!    in a full map, otherwise at [`SPARE_LOOK`]. A hand moves through the table, so that looks
-//!    cover all of it. In addition each look begins with the entry that had the least backlog in
-//!    earlier looks, so that it stays a candidate.
+//!    cover all of it. Each look also begins with the entry that had the least backlog in earlier
+//!    looks, so that this entry stays a candidate.
 
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
@@ -36,8 +36,8 @@ const SPARE_LOOK: usize = 2;
 /// An entry that has been idle for this many nanoseconds is evicted even when the map has room.
 const SPARE_NANOS: u64 = 60_000_000_000;
 
-/// The approximate maximum number of keys of a shard, which bounds how long one call waits while a
-/// table grows.
+/// The approximate maximum number of keys of a shard. It bounds the wait of one call while a table
+/// grows.
 const MOST_KEYS_PER_SHARD: usize = 1 << 16;
 
 /// The user's function, which returns the setting of a key.
@@ -97,7 +97,7 @@ impl<K, C: Contents, S> Map<K, C, S> {
         self.len.load(Ordering::Relaxed)
     }
 
-    /// Calls the user's function for a key, if there is one, and converts what it returns.
+    /// Calls the user's function for a key, if there is one, and converts the result.
     pub(super) fn own<B: Borrow<K>>(&self, key: impl FnOnce() -> B) -> Option<C::Own> {
         let setting_of = self.setting_of.as_ref()?;
         Some(self.contents.own(setting_of(key().borrow())))
@@ -127,7 +127,7 @@ impl<K, C: Contents, S> Map<K, C, S> {
     }
 
     /// Visits the limiters that `of_shard` returns under the lock of each shard. No lock is held
-    /// meanwhile.
+    /// during a visit.
     pub(super) fn visit_limiters(
         &self,
         of_shard: impl Fn(&mut Shard<K, C>) -> Vec<Arc<C::Limiter>>,
@@ -152,7 +152,7 @@ impl<K, C: Contents, S> Map<K, C, S> {
             .is_ok()
     }
 
-    /// Makes room for a new entry: counts it, or evicts another one.
+    /// Makes room for a new entry: counts it, or evicts another entry.
     fn make_room(
         &self,
         shard: &mut Shard<K, C>,
@@ -186,7 +186,7 @@ impl<K, C: Contents, S> Map<K, C, S> {
 
 impl<K, C: Contents, S: BuildHasher> Map<K, C, S> {
     /// Hashes a key, and makes all bits of the result depend on all others, because good fast
-    /// hashers leave that to the table.
+    /// hashers leave that mixing to the table.
     #[inline]
     pub(super) fn hash<Q: Hash + ?Sized>(&self, key: &Q) -> u32 {
         let hash = self.hasher.hash_one(key) ^ 0x243f_6a88_85a3_08d3;
@@ -218,7 +218,7 @@ impl<K, C: Contents, S: BuildHasher> Map<K, C, S> {
         if let Some(result) = absent(&guard.state, now) {
             return Ok(result);
         }
-        // A key that is rejected anyway is not even cloned.
+        // A rejected key is not even cloned.
         if self.len() >= self.max_keys {
             self.evictable(&mut guard, now)?;
         }
@@ -226,12 +226,12 @@ impl<K, C: Contents, S: BuildHasher> Map<K, C, S> {
 
         let owned = key.to_owned();
         let own = self.own(|| &owned);
-        // Declared before the lock, so dropped after its release.
+        // This is declared before the lock, so it is dropped after the release of the lock.
         let (_leftover, _evicted);
         let mut guard = self.lock_open(hash)?;
         let shard = &mut *guard;
         let now = self.contents.now();
-        // Another call may have inserted the key meanwhile.
+        // Another call may have inserted the key in the meantime.
         if let Some(held) = shard.find(hash, key) {
             return Ok(then(held, now));
         }
@@ -241,7 +241,7 @@ impl<K, C: Contents, S: BuildHasher> Map<K, C, S> {
         Ok(then(shard.insert(Entry { key: owned, slot }), now))
     }
 
-    /// Tidies entries of the shard of a hash that share something.
+    /// Reclaims unneeded limiters in the shard of a hash.
     pub(super) fn tidy(&self, hash: u32) {
         let now = self.contents.now();
         let _leftover;
@@ -284,7 +284,8 @@ impl<K, C: Contents, S: BuildHasher> Map<K, C, S> {
     }
 
     /// Returns copies of the keys whose entries are wanted, one shard after the other. A shard is
-    /// copied under its lock, and `wanted` gets the time then; the copies are used under no lock.
+    /// copied under its lock, and `wanted` gets the time of that moment; the copies are used under
+    /// no lock.
     pub(super) fn copies(
         &self,
         wanted: impl Fn(&mut C::Slot, &C::ShardState, Tick) -> bool,

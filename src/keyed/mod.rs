@@ -1,6 +1,6 @@
 //! The same limit for every key: [`Keyed`], its keys and futures.
 //!
-//! The most used types are also exported at the crate root.
+//! The crate root also exports the most common types.
 
 mod bulk;
 mod key;
@@ -31,11 +31,11 @@ const DEFAULT_KEYS: usize = 100_000;
 /// [`RateLimiter`](crate::RateLimiter) or a [`Semaphore`](crate::Semaphore).
 ///
 /// [`key`](Self::key) returns one [key](Key), which has the methods of a limiter or a semaphore.
-/// Keys need no registration; a key that was never used, or has no backlog any more, has its whole
+/// Keys need no registration; a key that was never used, or no longer has a backlog, has its whole
 /// burst or all its permits.
 ///
-/// A map is not `Clone`: share it in a `static`, by reference, or in an `Arc`, of which
-/// [`key_owned`](Self::key_owned) takes one.
+/// A map is not `Clone`: share it in a `static`, by reference, or in an `Arc`;
+/// [`key_owned`](Self::key_owned) takes an `Arc`.
 ///
 /// # Fairness
 ///
@@ -54,18 +54,18 @@ const DEFAULT_KEYS: usize = 100_000;
 /// if that has been recovered for a minute (for a semaphore, at once).
 ///
 /// Keys are in shards. Each shard has a lock and a hash table ([`hashbrown`]) that begins small and
-/// doubles when it is filled to seven eighths. So the map allocates 8/7 to 16/7 slots for each key
-/// that it keeps while keys are only inserted, and at most 32/7 when keys are also dropped. A slot
-/// takes the size of the key and 16 bytes, with their padding, and 1 byte: 25 for a `u64`, 41 for a
-/// `String`. A thousand `u64` keys take about 55 bytes each. In addition there are
+/// doubles when it is filled to seven eighths. So while keys are only inserted, the map allocates
+/// 8/7 to 16/7 slots for each key, and when keys are also dropped, at most 32/7. A slot takes the
+/// size of the key and 16 bytes, with their padding, and 1 byte: 25 for a `u64`, 41 for a `String`.
+/// A thousand `u64` keys take about 55 bytes each. In addition there are
 ///
 /// - 256 bytes for each shard: there are 16 shards, or four for each hardware thread, rounded up to
 ///   a power of two, if that is more, but at most one for 64 keys of `max_keys`;
 /// - what the keys themselves have on the heap;
 /// - with [`quotas`](Keyed::quotas), about 40 bytes for each key, and 130 for each of the quotas;
 /// - for a semaphore, about 250 bytes for each key;
-/// - for a rate, about 2,000 bytes for each key that has its own limiter, because a caller had to
-///   wait, has [reserved](Key::reserve), or has refunded a charge other than the last one. The
+/// - for a rate, about 2,000 bytes for each key with its own limiter. A key has one if a caller had
+///   to wait, has [reserved](Key::reserve), or has refunded a charge other than the last one. The
 ///   limiter is dropped when all charges are paid off: by later calls that wait or insert a key
 ///   (each checks two such limiters in turn), or by [`shrink`](Self::shrink);
 /// - for a rate on [tokio's time](crate::Clock#limiters-that-are-used-in-several-runtimes), about
@@ -78,38 +78,38 @@ const DEFAULT_KEYS: usize = 100_000;
 /// keys that collide. It is not cryptographic: an attacker who can choose keys *and* measure
 /// response times, or read hashes, may learn enough of the seed to make keys collide. Calls for
 /// colliding keys, and for keys of the same shard, then take longer in proportion to the
-/// collisions; the limits themselves still hold. Where that matters, use [`std::hash::RandomState`]
+/// collisions; the limits themselves still hold. If that matters, use [`std::hash::RandomState`]
 /// (SipHash) with [`hasher`](Self::hasher).
 ///
 /// # Pauses
 ///
 /// When a table doubles, all its entries are moved under the lock of the shard, and calls for keys
-/// of that shard wait. A shard has about 65,000 keys at most, whatever `max_keys` is, so such a
-/// pause is of the order of a millisecond; it runs no code of the keys. As in every hash table,
+/// of that shard wait. A shard has about 65,000 keys at most, for any `max_keys`, so such a pause
+/// is of the order of a millisecond; it runs no code of the keys. Like in every hash table,
 /// doubling is so rare that an insertion takes amortized constant time.
 ///
 /// # Locks
 ///
 /// A call locks one shard briefly. Under the lock it calls the `Eq` and `Borrow` of the key, and in
 /// [`keys`](Self::keys), [`retain`](Self::retain) and [`requota_all`](Self::requota_all) also
-/// `Clone`; these must not use
-/// the same map, or they deadlock. No lock is held while keys are hashed, made and dropped, while
-/// wakers are called, and while the function of [`quotas`](Keyed::quotas) or
-/// [`permits`](Keyed::permits) runs.
+/// `Clone`; these must not use the same map, or they deadlock. No lock is held while keys are
+/// hashed, created and dropped, while wakers are called, and while the function of
+/// [`quotas`](Keyed::quotas) or [`permits`](Keyed::permits) runs.
 ///
 /// # Cancel safety
 ///
-/// As with the [`RateLimiter`](crate::RateLimiter#cancel-safety) and the
-/// [`Semaphore`](crate::Semaphore#cancel-safety), dropping a waiting future loses nothing. A key with
-/// waiters is never evicted.
+/// Like with the [`RateLimiter`](crate::RateLimiter#cancel-safety) and the
+/// [`Semaphore`](crate::Semaphore#cancel-safety), dropping a waiting future loses nothing. A key
+/// with waiters is never evicted.
 ///
 /// # Construction
 ///
-/// [`Keyed::rate_limiters`] and [`Keyed::semaphores`] make one of a quota, or of a number of permits; both
-/// are `const`, and so are [`max_keys`](Self::max_keys) and [`when_full`](Self::when_full), so a map with
-/// these options can be a `static`. [`Keyed::new`] makes one whose limits have the options of a given
-/// limiter or semaphore. [`key`](Self::key) takes any type that `ToOwned` converts to the key: a `&str` for
-/// a `String`, and the key itself for a type that is [`Clone`], such as an `Arc<str>`.
+/// [`Keyed::rate_limiters`] and [`Keyed::semaphores`] create a map from a quota, or from a number
+/// of permits; both are `const`, and so are [`max_keys`](Self::max_keys) and
+/// [`when_full`](Self::when_full), so a map with these options can be a `static`. [`Keyed::new`]
+/// creates a map whose limits have the options of a given limiter or semaphore. [`key`](Self::key)
+/// takes any type that `ToOwned` converts to the key: a `&str` for a `String`, and the key itself
+/// for a type that is [`Clone`], such as an `Arc<str>`.
 ///
 /// # Examples
 ///
@@ -152,14 +152,14 @@ const DEFAULT_KEYS: usize = 100_000;
 #[doc(alias = "DefaultKeyedRateLimiter")]
 #[doc(alias = "SharedRateLimiter")]
 pub struct Keyed<K, T: Kind, S = RandomState> {
-    /// Has the options of the limits of all keys.
+    /// The pattern, with the options of the limits of all keys.
     pattern: T,
     setting_of: Option<SettingOf<K, T::Setting>>,
     max_keys: usize,
     when_full: WhenFull,
     hasher: Option<S>,
-    /// Creates the map at the first use. The constructors set it, so only they ask for `Default` and
-    /// `Clone` of the hasher.
+    /// Creates the map at the first use. The constructors set it, so only they require `Default`
+    /// and `Clone` of the hasher.
     make_map: fn(&Self) -> Map<K, T::Contents, S>,
     map: OnceLock<Box<Map<K, T::Contents, S>>>,
     first_use: FirstUse,
@@ -174,8 +174,8 @@ pub trait Kind: KeyLimit {}
 
 impl<T: KeyLimit> Kind for T {}
 
-/// Is implemented by no map: a clone would be another map. To share one, put it in an [`Arc`],
-/// as the compiler's error says.
+/// This implementation applies to no map, because a clone would be another map. To share a map, put
+/// it in an [`Arc`]; the compiler's error says so.
 impl<K, T: Kind, S> Clone for Keyed<K, T, S>
 where
     Self: kind::InAnArc,
@@ -185,7 +185,7 @@ where
     }
 }
 
-/// Of no name outside of this module, so that the trait is implemented here only.
+/// It has no name outside this module, so that only this module can implement the trait.
 mod kind {
     use std::fmt;
     use std::hash::{BuildHasher, Hash};
@@ -197,7 +197,7 @@ mod kind {
     use crate::limit_status::LimitStatus;
     use crate::time::Tick;
 
-    /// What a map would be if a clone of it were another handle.
+    /// Marks a type whose clone is another handle of it. No map is one.
     #[diagnostic::on_unimplemented(
         message = "a `Keyed` has no `clone`: put it in an `Arc`, and clone that",
         label = "the map itself, not a handle of it",
@@ -207,9 +207,9 @@ mod kind {
         fn handle(&self) -> Self;
     }
 
-    /// What [`Kind`](super::Kind) consists of. No other crate can name it.
+    /// The items of [`Kind`](super::Kind). No other crate can name this trait.
     pub trait KeyLimit: Sized + 'static {
-        /// What an admitted caller gets.
+        /// The permit of an admitted caller.
         type Permit;
 
         /// The type of a cost: `u64` for rates, and `u32` for permits.
@@ -221,20 +221,20 @@ mod kind {
         /// A quota, or a number of permits.
         type Setting: Copy + PartialEq + fmt::Display;
 
-        /// What a setting is called in a debug output.
+        /// The name of a setting in debug output.
         const SETTING: &'static str;
 
-        /// What a map keeps.
+        /// The contents of a map.
         type Contents: Contents<Limiter = Self, Setting = Self::Setting>;
 
-        /// The state of one key, as it was read under the lock of its shard.
+        /// The state of one key, read under the lock of its shard.
         type State;
 
-        /// Returns it as it is, for the options of keys.
+        /// Returns the limit unchanged, for the options of keys.
         ///
         /// # Panics
         ///
-        /// Panics if it has been used, and if it cannot be the limit of a key.
+        /// Panics if the limit has been used, or cannot be the limit of a key.
         #[track_caller]
         fn into_pattern(self) -> Self;
 
@@ -264,7 +264,7 @@ mod kind {
             None
         }
 
-        /// Decides a call for which no entry is needed: one that costs nothing, or is never admitted.
+        /// Decides a call that needs no entry: one that costs nothing, or is never admitted.
         fn decide_absent(
             _contents: &Self::Contents,
             _state: &<Self::Contents as Contents>::ShardState,
@@ -286,14 +286,14 @@ mod kind {
         /// Reads the state of a key.
         fn state(contents: &Self::Contents, held: Held<'_, Self::Contents>) -> Self::State;
 
-        /// Returns what the limit of a key allows now.
+        /// Returns the capacity that the limit of a key allows now.
         fn status(state: Self::State) -> LimitStatus;
 
-        /// Returns how many units of a key adapters take at once, and the most that one call may ask for now, at
+        /// Returns the chunk size of a key for adapters, and the maximum cost of one call now, at
         /// least 1.
         fn chunk_and_max_units(state: Self::State) -> (u64, u64);
 
-        /// Gives back what was not used of a permit.
+        /// Gives back the unused part of a permit.
         fn settle<Q, S>(_key: &Key<'_, Self, Q, S>, permit: Self::Permit, _used: u64)
         where
             Q: Hash + Eq + ToOwned + ?Sized,
@@ -303,7 +303,7 @@ mod kind {
         }
     }
 
-    /// What the entry of a key decides about a call that it does not refuse.
+    /// The decision of the entry of a key about a call that it does not refuse.
     pub enum Decided<T: KeyLimit> {
         Admitted(T::Permit),
         /// The limiter of the key decides, under no lock of the map.
@@ -313,9 +313,10 @@ mod kind {
 
 /// Construction of a map of either kind.
 impl<K, T: Kind> Keyed<K, T> {
-    /// Creates a map whose keys each have a limit like this one: a [`RateLimiter`](crate::RateLimiter) with
-    /// the same quota and options, or a [`Semaphore`](crate::Semaphore) with as many permits and the same
-    /// options. `pattern` itself admits no caller. It is no `const fn`; for a map in a `static`, see
+    /// Creates a map whose keys each have a limit like this one: a
+    /// [`RateLimiter`](crate::RateLimiter) with the same quota and options, or a
+    /// [`Semaphore`](crate::Semaphore) with as many permits and the same options. `pattern` itself
+    /// admits no caller. This is not a `const fn`; for a map in a `static`, see
     /// [`rate_limiters`](Self::rate_limiters) and [`semaphores`](Self::semaphores).
     ///
     /// Rates must have an [algorithm](crate::RateLimiter::algorithm) whose state is a single word:
@@ -323,8 +324,9 @@ impl<K, T: Kind> Keyed<K, T> {
     ///
     /// # Panics
     ///
-    /// Panics if `pattern` has been used: a rate limiter after its first use, a semaphore that is closed or
-    /// has permits in use. Panics if the algorithm is a sliding window or a log.
+    /// Panics if `pattern` has been used, that is, for a rate limiter after its first use, and for
+    /// a semaphore that is closed or has permits in use. Panics if the algorithm is a sliding
+    /// window or a log.
     ///
     /// # Examples
     ///
@@ -366,12 +368,12 @@ impl<K, T: Kind> Keyed<K, T> {
     }
 }
 
-/// Options. They are set before the first use, which is any call for a key, and any change of all keys: an
-/// option that is set later panics.
+/// Options. Set them before the first use; a later option panics. Any call for a key, and any
+/// change of all keys, is a use.
 impl<K, T: Kind, S> Keyed<K, T, S> {
-    /// Sets the maximum number of keys; 100,000 by default. When the map has as many, a new key is
-    /// rejected with [`TooManyKeys`](crate::ErrorKind::TooManyKeys) unless it finds a key that can
-    /// be evicted; see [`Keyed`](Keyed#memory).
+    /// Sets the maximum number of keys; 100,000 by default. When the map has this number, a new key
+    /// is rejected with [`TooManyKeys`](crate::ErrorKind::TooManyKeys) unless it finds a key that
+    /// can be evicted; see [`Keyed`](Keyed#memory).
     ///
     /// # Panics
     ///
@@ -388,7 +390,7 @@ impl<K, T: Kind, S> Keyed<K, T, S> {
         self
     }
 
-    /// Hashes keys with another hasher than [the default](Self#hashing). With a predictable hasher,
+    /// Sets the hasher of keys, in place of [the default](Self#hashing). With a predictable hasher,
     /// an attacker who chooses keys can make calls slow.
     ///
     /// # Panics
@@ -449,7 +451,7 @@ impl<K, T: Kind, S> Keyed<K, T, S> {
         )
     }
 
-    /// Returns the setting of all keys that have none of their own.
+    /// Returns the setting of all keys without their own setting.
     fn setting(&self) -> T::Setting {
         let begun = self.map.get();
         begun
@@ -457,7 +459,7 @@ impl<K, T: Kind, S> Keyed<K, T, S> {
             .setting()
     }
 
-    /// Gives keys settings of their own.
+    /// Gives keys their own settings.
     #[track_caller]
     fn with_settings(mut self, of: impl Fn(&K) -> T::Setting + Send + Sync + 'static) -> Self {
         self.first_use = self.first_use.assert_ahead();

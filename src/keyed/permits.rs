@@ -1,7 +1,7 @@
 //! Semaphores by key.
 //!
 //! 1. An entry holds a semaphore, which its permits and waits share. The entry stays while one of
-//!    them exists, or while a caller holds the semaphore, weakly or not.
+//!    them exists, or while a caller has a strong or weak reference to the semaphore.
 //! 2. A semaphore is never used for another key, nor for the same key after its eviction: all
 //!    changes to a semaphore are dropped with it.
 
@@ -27,9 +27,9 @@ pub struct PermitSlot {
     semaphore: Arc<Semaphore>,
 }
 
-/// The semaphore that has the options and the limit of all keys that have none of their own. An insertion
-/// reads the limit under the lock of its shard, so [`set_permits`](Keyed::set_permits) finds the key
-/// there, or the key finds the new limit here.
+/// The semaphore with the options, and with the limit of all keys without their own limit. An
+/// insertion reads the limit under the lock of its shard, so either
+/// [`set_permits`](Keyed::set_permits) finds the key there, or the key finds the new limit here.
 impl Contents for Semaphore {
     type Slot = PermitSlot;
     type ShardState = ();
@@ -45,7 +45,7 @@ impl Contents for Semaphore {
     fn shard_state(&self) {}
 
     fn own(&self, permits: usize) -> usize {
-        // Checked here, where no lock is held.
+        // It is checked here, because no lock is held.
         Self::assert_permits(permits);
         permits
     }
@@ -202,11 +202,12 @@ impl<K> Keyed<K, Semaphore> {
 
 /// Options of a map of semaphores.
 impl<K, S> Keyed<K, Semaphore, S> {
-    /// Gives keys limits of their own: `permits_of` is called, under no lock, for each key that the
-    /// map inserts. Call [`requota`](Self::requota) when its answer for a key has changed.
+    /// Gives keys their own limits: the map calls `permits_of`, under no lock, for each key that it
+    /// inserts. Call [`requota`](Self::requota) when the limit that it returns for a key has
+    /// changed.
     ///
-    /// The function gets the key in the form that the map keeps. A call panics if the answer for
-    /// its key is above [`Semaphore::MAX_PERMITS`].
+    /// The function gets the key in the form that the map keeps. A call panics if the limit of its
+    /// key is above [`Semaphore::MAX_PERMITS`].
     ///
     /// # Panics
     ///
@@ -230,15 +231,15 @@ impl<K, S> Keyed<K, Semaphore, S> {
 
 /// The limit of all keys.
 impl<K: Hash + Eq, S: BuildHasher> Keyed<K, Semaphore, S> {
-    /// Changes the limit of all keys, also while permits are held and callers are waiting; see
+    /// Changes the limit of all keys, even while permits are held and callers are waiting; see
     /// [`Semaphore::set_permits`]. Waiters that now fit are admitted.
     ///
     /// The new limit applies to a key as soon as the call has visited it, and to all keys when the
-    /// call returns. It replaces the limit that was set on the [semaphore of a
+    /// call returns. It replaces any limit that was set on the [semaphore of a
     /// permit](OwnedPermit::semaphore). Keys with [their own limits](Self::permits) keep them. The
-    /// time that the call takes grows with the number of keys. Calls for keys continue meanwhile, but
-    /// a key that the call is about to change cannot be evicted. A raise refuses no waiter, see
-    /// [`reject_impossible`](Self::reject_impossible).
+    /// duration of the call grows with the number of keys. Calls for keys continue in the meantime,
+    /// but a key that the call is about to change cannot be evicted. Raising the limit refuses no
+    /// waiter; see [`reject_impossible`](Self::reject_impossible).
     ///
     /// # Panics
     ///
@@ -260,7 +261,7 @@ impl<K: Hash + Eq, S: BuildHasher> Keyed<K, Semaphore, S> {
     }
 
     /// Refuses the waiters of each key that request more than its limit; see
-    /// [`Semaphore::reject_impossible`]. The time that the call takes grows with the number of keys.
+    /// [`Semaphore::reject_impossible`]. The duration of the call grows with the number of keys.
     ///
     /// # Examples
     ///

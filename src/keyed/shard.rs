@@ -1,5 +1,6 @@
-//! One shard of a map, with what its lock guards; and the one interface between the [map](super::map) and
-//! the two kinds of contents, [rates](super::rates) and [permits](super::permits).
+//! One shard of a map, with the state under its lock; and the one interface between the
+//! [map](super::map) and the two kinds of contents, [rates](super::rates) and
+//! [permits](super::permits).
 //!
 //! Methods that take a slot or the state of a shard run under the lock of that shard, and call no
 //! foreign code. [`now`](Contents::now) and [`jittered`](Contents::jittered) may also run under it. All
@@ -16,19 +17,18 @@ use crate::time::Tick;
 /// The maximum number of buckets, many of them perhaps empty, that a look passes.
 const BUCKETS_PER_LOOK: usize = 64;
 
-/// What a map keeps for its keys.
+/// The contents of a map.
 pub trait Contents: Sized {
-    /// What a map keeps for a key: 16 bytes, four of them for the hash of the key. So a table grows
-    /// without calling the key's own `Hash`, under a lock or otherwise, and without fetching the
-    /// key.
+    /// The state of a key: 16 bytes, four of them for the hash of the key. So a table grows without
+    /// calling the key's own `Hash`, under a lock or otherwise, and without fetching the key.
     type Slot;
-    /// What a shard keeps beside its entries.
+    /// The state of a shard beside its entries.
     type ShardState;
-    /// What the user sets for a key: its quota, or its number of permits.
+    /// The user's setting for a key: its quota, or its number of permits.
     type Setting;
     /// The setting of a key that has its own, in the form that its slot needs.
     type Own;
-    /// What an entry shares with its waiters and holders: a limiter, or a semaphore.
+    /// The object that an entry shares with its waiters and holders: a limiter, or a semaphore.
     type Limiter;
 
     /// Returns the hash of the key.
@@ -46,7 +46,7 @@ pub trait Contents: Sized {
     /// Returns the slot of a new key.
     fn slot(&self, state: &Self::ShardState, own: Option<&Self::Own>, hash: u32) -> Self::Slot;
 
-    /// Returns the slot by which a key that has no entry is read.
+    /// Returns the slot for reading a key without an entry.
     fn unused(&self, state: &Self::ShardState, own: Option<&Self::Own>, hash: u32) -> Self::Slot {
         self.slot(state, own, hash)
     }
@@ -56,22 +56,22 @@ pub trait Contents: Sized {
     fn idle_after(&self, slot: &mut Self::Slot, state: &Self::ShardState, now: Tick)
     -> Option<u64>;
 
-    /// Returns what an entry shares with waiters and holders, if there is anything.
+    /// Returns the limiter that an entry shares with waiters and holders, if there is one.
     fn limiter(slot: &Self::Slot) -> Option<&Arc<Self::Limiter>>;
 
-    /// Checks two of the entries that share something, and returns what they no longer need, for
-    /// the caller to drop under no lock.
+    /// Checks two of the entries with a shared limiter, and returns the limiters that they no
+    /// longer need, for the caller to drop under no lock.
     fn tidy<K>(&self, _shard: &mut Shard<K, Self>, _now: Tick) -> [Option<Arc<Self::Limiter>>; 2] {
         [None, None]
     }
 
-    /// Applies the current setting of all keys to what a shard keeps, except to what is shared.
+    /// Applies the current setting of all keys to the state of a shard, except to shared limiters.
     fn renew<K>(&self, _shard: &mut Shard<K, Self>) {}
 
-    /// Applies a new setting to the entry of a key that has its own, except to what is shared.
+    /// Applies a new setting to the entry of a key that has its own, except to a shared limiter.
     fn renew_own(&self, _held: Held<'_, Self>, _own: &Self::Own, _now: Tick) {}
 
-    /// Returns the time after which a refused call is told to try again.
+    /// Returns the time after which a refused call may try again, with jitter.
     fn jittered(&self, after: Duration) -> Duration {
         after
     }
@@ -81,18 +81,18 @@ pub trait Contents: Sized {
     }
 }
 
-/// What one lock guards.
+/// The state under one lock.
 pub struct Shard<K, C: Contents> {
     pub(super) table: HashTable<Entry<K, C>>,
     pub(super) state: C::ShardState,
     pub(super) closed: bool,
-    /// The hash of the entry that the next look begins with.
+    /// The hash of the entry at which the next look begins.
     soonest: u32,
-    /// The bucket that the next look continues with.
+    /// The bucket at which the next look continues.
     hand: usize,
 }
 
-/// A key and what is kept for it.
+/// A key and its slot.
 pub(super) struct Entry<K, C: Contents> {
     pub(super) key: K,
     pub(super) slot: C::Slot,
@@ -105,7 +105,7 @@ pub struct Held<'a, C: Contents> {
     pub(super) closed: bool,
 }
 
-/// Expands the 32 bits that are kept to 64 for the table, which takes the bucket from the lowest
+/// Expands the 32 bits in the slot to 64 for the table. The table takes the bucket from the lowest
 /// bits and a tag from the highest ones.
 #[inline]
 pub(super) fn spread(hash: u32) -> u64 {
@@ -155,7 +155,7 @@ impl<K, C: Contents> Shard<K, C> {
         }
     }
 
-    /// Returns what the entries share with their waiters and holders.
+    /// Returns the limiters that the entries share with their waiters and holders.
     pub(super) fn limiters(&self) -> Vec<Arc<C::Limiter>> {
         let slots = self.table.iter().map(|entry| &entry.slot);
         slots.filter_map(C::limiter).cloned().collect()

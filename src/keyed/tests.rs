@@ -80,7 +80,7 @@ fn a_new_key_looks_at_no_more_than_six_entries() {
         for key in 0..10_000 {
             let (_, looked) = bring(&map, key);
             assert!(looked <= 6, "{looked} with {}", map.len());
-            // A key that is present looks at none.
+            // A key that is present looks at no entry.
             let there = map.copies(|_, _, _| true).next().expect("there is one");
             assert_eq!(bring(&map, there), (true, 0));
         }
@@ -186,7 +186,7 @@ fn a_key_that_waits_again_is_listed_once() {
     }
 }
 
-/// Keys that are evicted while they have limiters leave nothing behind that grows.
+/// The lists do not grow when keys are evicted while they have limiters.
 #[test]
 fn evicted_keys_are_taken_off_the_list() {
     let clock = Clock::manual();

@@ -1,6 +1,6 @@
-//! What happens to a new key when the map is full.
+//! The policy for a new key when the map is full.
 
-/// What happens to a new key when the map is full, and none of the keys that it looks at has fully
+/// The policy for a new key when the map is full, and none of the keys that it looks at has fully
 /// recovered.
 ///
 /// A key with waiters is never evicted. A new key that looks only at such keys is rejected under
@@ -12,13 +12,12 @@ pub enum WhenFull {
     /// too early, but a flood of keys, for example from an attacker, keeps new ones out until they
     /// have recovered.
     ///
-    /// [`retry_after`](crate::AcquireError::retry_after) is the time until the first of the keys
-    /// that were looked at has recovered, if it is not used again. It is `None` if all of them have
-    /// waiters.
+    /// [`retry_after`](crate::AcquireError::retry_after) is the time until the first of these keys
+    /// has recovered, if it is not used again. It is `None` if all of them have waiters.
     #[default]
     Reject,
-    /// Evicts the key that recovers first, of those that are looked at, and forgives its backlog: when
-    /// the key is used again, it has its whole burst. A caller that uses many keys can therefore
-    /// get more than one quota allows; put a limiter for all keys in front of the map.
+    /// Evicts the one of these keys that recovers first, and forgives its backlog: when the key is
+    /// used again, it has its whole burst. A caller that uses many keys can therefore get more than
+    /// one quota allows; put a limiter for all keys in front of the map.
     Evict,
 }

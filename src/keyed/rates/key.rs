@@ -1,4 +1,4 @@
-//! The methods that only keys of rate limiters have.
+//! The methods of keys of rate limiters only.
 
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
@@ -48,8 +48,8 @@ impl<Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, RateLimiter, Q, S>
 
     /// Refunds a charge of this key. See [`RateLimiter::refund`].
     ///
-    /// A charge of another key or of another map is not given back, except that of a key whose 32-bit
-    /// hash is the same.
+    /// A charge of another key or of another map is not given back, unless the 32-bit hash of its
+    /// key is the same.
     ///
     /// After the key was [evicted](crate::WhenFull) or [dropped](crate::Keyed::retain) with its
     /// backlog, the charge must not be refunded: that might refund later charges of the key.

@@ -1,12 +1,13 @@
 //! The limits of all keys of a rate, in use: how the map decides calls under the lock of a shard.
 //!
 //! 1. The clock is read before the lock only for a key that is found there: an older time admits
-//!    less, never more. For a key that is inserted, perhaps again, it is read under the lock,
-//!    because the earlier backlog of the key may be forgotten.
+//!    less, never more. For a key that is inserted, perhaps again, the clock is read under the
+//!    lock, because the earlier backlog of the key may be forgotten.
 //! 2. The quota of a key, if it has its own, is computed before the lock, when the key is inserted.
-//! 3. The times of two runtimes need not agree, so on tokio's time the state of a key is no single word.
-//!    There a key has a limiter from its insertion to its removal, which has a state for each runtime. It
-//!    is not in the list of its shard, so it is never reclaimed into a word.
+//! 3. The times of two runtimes need not agree, so on tokio's time the state of a key is not a
+//!    single word. There a key has a limiter from its insertion to its removal, with a state for
+//!    each runtime. The limiter is not in the list of its shard, so it is never reclaimed into a
+//!    word.
 
 use std::hash::{BuildHasher, Hash};
 use std::sync::{Arc, OnceLock};
@@ -32,12 +33,12 @@ const SHARED: usize = 16;
 /// The state of a key that has spent nothing.
 const UNUSED: Tat = Tat::from_units(0);
 
-/// What all keys have in common.
+/// The state common to all keys.
 pub struct Rates {
-    /// Has the options, and the quota of all keys that have none of their own, once their shards have
+    /// Has the options, and the quota of all keys without their own quota, once their shards have
     /// adopted it. Its lock is always taken last.
     pattern: RateLimiter,
-    /// The counter of the system clock, if that is the clock.
+    /// The counter of the system clock, if the map uses that clock.
     counter: Option<Counter>,
     /// Whether keys have quotas of their own.
     has_own: bool,
@@ -86,7 +87,7 @@ impl Rates {
         };
         let limiter = (self.pattern).promote(word.terms.quota, word.generation, *word.tat);
         if held.closed {
-            // It serves a refund; no caller has joined it.
+            // The limiter serves a refund; no caller has joined it.
             limiter.close();
         }
         held.state.listed.insert(hash);
@@ -162,7 +163,7 @@ impl Contents for Rates {
         RateSlot::Limiter { hash, limiter }
     }
 
-    /// Returns a word on every clock: nobody has spent anything in any runtime.
+    /// Returns a word on every clock, because nobody has spent anything in any runtime.
     fn unused(&self, _: &ShardState, own: Option<&Arc<Terms>>, hash: u32) -> RateSlot {
         Self::slot_of(own.cloned(), UNUSED, hash)
     }
@@ -196,7 +197,8 @@ impl Contents for Rates {
                 .map(|entry| &mut entry.slot)
                 .filter(|slot| Self::hash(slot) == hash && Self::limiter(slot).is_some());
             let reclaimed = (with_limiters.next()).map(|slot| self.reclaim(slot, state, now));
-            // Kept if the limiter is still needed, or if another key with the same hash has one.
+            // The hash is kept if the limiter is still needed, or if another key with the same hash
+            // has one.
             if !matches!(reclaimed, Some(None)) && with_limiters.next().is_none() {
                 state.listed.remove(&hash);
             }
@@ -205,7 +207,7 @@ impl Contents for Rates {
     }
 
     fn renew<K>(&self, shard: &mut Shard<K, Self>) {
-        // Under the lock, so that no shard goes back to terms that were set before.
+        // This is read under the lock, so that no shard returns to earlier terms.
         let terms = self.terms(self.pattern.quota());
         let old = std::mem::replace(&mut shard.state.terms, terms);
         if self.has_own || old.params == terms.params {
@@ -319,7 +321,7 @@ impl KeyLimit for RateLimiter {
         let refuses = !rates.has_own && rates.pattern.config.refuses_oversize();
         match word.take(cost, now) {
             Ok(charge) if cost == 0 => Some(Ok(Decided::Admitted(charge))),
-            // The key's own quota, if there are any, is not known yet.
+            // If keys have their own quotas, the quota of this key is not known yet.
             Err(_) if refuses => Some(Err(word.exceeds_capacity())),
             _ => None,
         }
@@ -341,14 +343,14 @@ impl KeyLimit for RateLimiter {
             return Ok(Decided::Admitted(charge));
         }
         // It rejects only at a tick that was read under the lock of the shard: others may have
-        // charged at later ones than the first.
+        // charged at ticks later than the first one.
         let (now, options) = (rates.now(), &rates.pattern.config);
         match word.take(cost, now) {
             Ok(charge) => return Ok(Decided::Admitted(charge)),
             Err(None) if options.refuses_oversize() => {
                 return Err(word.exceeds_capacity());
             }
-            // The limiter admits it once everything is paid off.
+            // The limiter admits the call once everything is paid off.
             Err(None) => {}
             // The limiter corrects the clock.
             Err(Some(_)) if word.rule().is_ahead_of(now) => {}
@@ -357,7 +359,7 @@ impl KeyLimit for RateLimiter {
             }
             Err(Some(due)) => {
                 let after = due.saturating_since(now);
-                // In the same order as in a limiter.
+                // The checks have the same order as in a limiter.
                 if options.max_waiters == 0 {
                     let after = options.jittered(after);
                     return Err(AcquireError::after(ErrorKind::QueueFull, after));

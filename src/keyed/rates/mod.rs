@@ -1,7 +1,7 @@
 //! Rates by key: construction, the options that only rates have, and changes of the quota of all keys.
 //!
-//! [`limits`] and [`slot`] decide calls; [`key`] has the methods that only keys of rates have, and
-//! [`reading`] what they return.
+//! [`limits`] and [`slot`] decide calls; [`key`] has the methods of keys of rates, and [`reading`]
+//! their results.
 
 mod key;
 mod limits;
@@ -78,9 +78,9 @@ impl<K, S> Keyed<K, RateLimiter, S> {
         self
     }
 
-    /// Gives keys quotas of their own: `quota_of` is called for each key that the map inserts. It
-    /// is called under no lock, so it may run any code. Call [`requota`](Self::requota) when its
-    /// answer for a key has changed.
+    /// Gives keys their own quotas: the map calls `quota_of` for each key that it inserts. The call
+    /// is under no lock, so it may run any code. Call [`requota`](Self::requota) when the quota
+    /// that it returns for a key has changed.
     ///
     /// The function gets the key in the form that the map keeps. A key with its own quota takes
     /// about 40 more bytes. A call panics if the quota of its key does not fit the
@@ -115,11 +115,11 @@ impl<K, S> Keyed<K, RateLimiter, S> {
 }
 
 impl<K: Hash + Eq, S: BuildHasher> Keyed<K, RateLimiter, S> {
-    /// Changes the quota of all keys. What they spent stays spent, and the new quota decides when
-    /// waiters are due; see [`RateLimiter::set_quota`].
+    /// Changes the quota of all keys. The spent part of each key stays spent, and the new quota
+    /// decides when waiters are due; see [`RateLimiter::set_quota`].
     ///
-    /// The windows of keys, also those of the new quota, begin at multiples of their length since
-    /// the epoch of the clock. So if the period changes, a
+    /// The windows of keys, including those of the new quota, begin at multiples of their length
+    /// since the epoch of the clock. So if the period changes, a
     /// [`FixedWindow`](crate::Algorithm::FixedWindow) and a
     /// [`SubInterval`](crate::Algorithm::SubInterval) keep their bounds before the change and after
     /// it, but not across it.

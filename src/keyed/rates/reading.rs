@@ -1,5 +1,5 @@
-//! What a key of a rate says about itself: it is read under the lock of its shard, and computed under no
-//! lock.
+//! The readable state of a key of a rate. It is read under the lock of its shard, and evaluated
+//! under no lock.
 
 use std::sync::Arc;
 
@@ -23,9 +23,9 @@ pub struct Reading {
     pub(super) generation: u64,
     pub(super) now: Tick,
     pub(super) closed: bool,
-    /// The most that can be charged at once: the burst.
+    /// The maximum charge at once: the burst.
     pub(super) limit: u64,
-    /// The most that one call may ask for.
+    /// The maximum cost of one call.
     pub(super) most: u64,
 }
 
@@ -43,7 +43,8 @@ impl Reading {
         Decision::at(now, limit, self.rule.backlog(now), due, self.rule.reset())
     }
 
-    /// Returns the decision just after a charge, or that of now if that is no longer known.
+    /// Returns the decision just after a charge, or the current one if that decision is no longer
+    /// known.
     pub(super) fn decision_after(&mut self, charge: &Charge) -> Decision {
         let made = &charge.0;
         if made.generation != self.generation {
@@ -64,7 +65,7 @@ impl Reading {
         }
     }
 
-    /// Returns what adapters take at once, and the most that one call may ask for now.
+    /// Returns the chunk size for adapters, and the maximum cost of one call now.
     pub(super) fn chunk_and_max_units(&self) -> (u64, u64) {
         (self.quota.chunk(self.limit), self.most)
     }

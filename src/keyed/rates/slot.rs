@@ -1,12 +1,12 @@
-//! What a map keeps for a key of a rate, and a shard for all its keys.
+//! The slot of a key of a rate, and the state that a shard keeps for all its keys.
 //!
-//! 1. The [`Tat`] of a key is in its slot, under the lock of its shard. While the slot says so, it is
-//!    instead in a limiter of the key, which calls use without that lock.
-//! 2. A key has a limiter while its `Tat` is not enough state: it has waiters,
-//!    or a charge other than the last may be refunded and is not paid off yet. On tokio's time it
-//!    always has one, because its `Tat` is another in each runtime.
+//! 1. The [`Tat`] of a key is in its slot, under the lock of its shard. While the key has a limiter
+//!    of its own, it is there instead, and calls use the limiter without that lock.
+//! 2. A key has a limiter while its `Tat` is not enough state: it has waiters, or a charge other
+//!    than the last may be refunded and is not paid off yet. On tokio's time it always has one,
+//!    because its `Tat` differs between runtimes.
 //! 3. On other clocks, the list of a shard contains the hash of each key with such a limiter, and
-//!    each hash at most once. A hash whose key has no limiter any more is removed from the list at
+//!    each hash at most once. A hash whose key no longer has a limiter is removed from the list at
 //!    its next check.
 
 use std::collections::BTreeSet;
@@ -18,7 +18,7 @@ use crate::quota::Quota;
 use crate::rate::{Charge, RateLimiter};
 use crate::time::Tick;
 
-/// What a map keeps for a key: 16 bytes.
+/// The entry of a key without the key: 16 bytes.
 pub enum RateSlot {
     /// The state of a key under the quota of all keys.
     Word { hash: u32, tat: Tat },
@@ -51,11 +51,11 @@ pub struct ShardState {
     looked_at: u32,
 }
 
-/// A quota, in all forms that calls need.
+/// A quota, in every form that calls need.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
     pub(super) quota: Quota,
-    /// Equal for two quotas that are the same rate, perhaps in different terms.
+    /// Two quotas with the same rate are equal, even in different terms.
     pub(super) params: Params,
 }
 
@@ -67,7 +67,7 @@ pub(super) struct Word<'a> {
 }
 
 impl Word<'_> {
-    /// Charges, or returns the tick from which the charge is possible: `None` if it never is,
+    /// Charges, or returns the first tick at which the charge is possible: `None` if it never is,
     /// because it exceeds the burst.
     #[inline(always)]
     pub(super) fn take(&mut self, cost: u64, now: Tick) -> Result<Charge, Option<Tick>> {
@@ -100,8 +100,8 @@ impl Word<'_> {
         AcquireError::exceeds_capacity(self.terms.params.burst())
     }
 
-    /// Refunds up to `cost` of a charge. Returns `false` if a limiter has to do it, because later
-    /// charges have to be known.
+    /// Refunds up to `cost` of a charge. Returns `false` if a limiter has to do it, because the
+    /// refund depends on later charges.
     pub(super) fn refund(&mut self, charge: &Charge, cost: u64, now: Tick) -> bool {
         let (made, params) = (&charge.0, &self.terms.params);
         let unit = params.units_at(now);
@@ -117,7 +117,7 @@ impl Word<'_> {
         is_last
     }
 
-    /// Returns the rule that has this state, which decides everything else.
+    /// Returns the rule with this state. The rule decides everything else.
     pub(super) fn rule(&self) -> Gcra {
         Gcra::of_word(self.terms.params, *self.tat)
     }
@@ -132,7 +132,8 @@ impl RateSlot {
     ) -> Result<Word<'a>, &'a Arc<RateLimiter>> {
         match self {
             Self::Word { hash, tat } => Ok(Word {
-                // So that another key of the shard refunds none of the charges of this key.
+                // The hash is mixed in so that another key of the shard refunds none of the charges
+                // of this key.
                 generation: state.generation ^ u64::from(*hash),
                 tat,
                 terms: &state.terms,
