@@ -1,15 +1,15 @@
-//! [`Charge`]: the record of what a limiter charged.
+//! [`Charge`]: the record of a charge.
 
 use crate::algorithm::Receipt;
 use crate::time::Tick;
 
-/// What a rate limiter charged for a call.
+/// The charge of a rate limiter for a call.
 ///
 /// A charge is plain data: dropping it keeps the charge, and time pays it off. If the call was not
 /// made after all, pass it to [`refund`](super::RateLimiter::refund); if the call cost more or
 /// less, pass it to [`settle`](super::RateLimiter::settle). Pass it to the limiter that made the
-/// charge: any other gives nothing back. [`decision`](super::RateLimiter::decision) returns that
-/// limiter's state just after the charge.
+/// charge: any other limiter gives nothing back. [`decision`](super::RateLimiter::decision) returns
+/// that limiter's state just after the charge.
 ///
 /// # Examples
 ///
@@ -29,14 +29,14 @@ use crate::time::Tick;
 pub struct Charge(pub(crate) Receipt);
 
 impl Charge {
-    /// Returns how much was charged. It is the requested cost, except that a backlog that
-    /// reaches the end of the limiter's time, years from now, has no room for all of it.
+    /// Returns the charged cost. It is the requested cost, except that a backlog that reaches the
+    /// end of the limiter's time, years from now, has no room for all of it.
     #[inline]
     pub fn cost(&self) -> u64 {
         self.0.cost
     }
 
-    /// Returns the tick of the limiter's clock at which it was charged.
+    /// Returns the tick of the charge, on the limiter's clock.
     ///
     /// The limiter keeps its promise by these ticks. A task resumes somewhat later: its thread may
     /// be interrupted after it has read the clock, and [a timer may be

@@ -1,12 +1,12 @@
 //! [`Hold`]: a charge whose cost is known afterwards.
 //!
-//! 1. What is held is a number beside the rule. A call is admitted when its cost and all that is held fit
-//!    together. Time pays off nothing of what is held, so while there is something, only the holder of
-//!    the lock decides.
-//! 2. When a hold is settled, what was used is charged as of its beginning, and no longer held. So no
-//!    call was admitted that the limiter would not have admitted after that charge.
-//! 3. A quota that changes, or a pause, forgets what was idle since the beginning: then what was used is
-//!    charged as of now.
+//! 1. The held cost is a number beside the rule. A call is admitted when its cost and the whole
+//!    held cost fit together. Time pays off nothing of the held cost, so while it is not 0, only
+//!    the holder of the lock decides.
+//! 2. When a hold is settled, the usage is charged as of its beginning, and is no longer held. So
+//!    no call was admitted that the limiter would not have admitted after that charge.
+//! 3. A change of the quota, or a pause, forgets the idle time since the beginning: the usage is
+//!    then charged as of now.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,8 +21,9 @@ use crate::algorithm::Receipt;
 /// A charge that time does not pay off until it is [settled](Self::settle), created by
 /// [`RateLimiter::hold`].
 ///
-/// Dropping it settles it for all that is held, so a call that was cancelled counts as if it had used
-/// what it asked for. Leaking it, for example with [`mem::forget`](std::mem::forget), holds it for ever.
+/// Dropping it settles it for its whole cost, so a cancelled call counts as if it had used
+/// everything that it asked for. Leaking it, for example with [`mem::forget`](std::mem::forget),
+/// holds it for ever.
 #[must_use = "a hold is settled for its whole cost when it is dropped"]
 pub struct Hold {
     shared: Arc<Shared>,
@@ -33,28 +34,30 @@ pub struct Hold {
 
 /// Costs that are known afterwards.
 impl RateLimiter {
-    /// Holds a charge until the usage of the call is known: time pays off nothing of it until it is
+    /// Holds a charge until the usage of the call is known: time pays off no part of it until it is
     /// [settled](Hold::settle).
     ///
-    /// The hold begins now. Until it is settled, its whole cost counts as used, beside the other charges.
-    /// Then what was used is charged as of its beginning: so what was not used comes back, and what was
-    /// used is paid off as if it had been charged for exactly that. The promise of the quota holds for
-    /// what was used, by the ticks at which the holds began.
+    /// The hold begins now. Until it is settled, its whole cost counts as used, beside the other
+    /// charges. Then the usage is charged as of its beginning: so the unused part comes back, and
+    /// the usage is paid off as if exactly that had been charged. The promise of the quota holds
+    /// for the usage, by the ticks at which the holds began.
     ///
-    /// Without a hold, time pays off an estimate while the call runs, and what has been paid off cannot
-    /// be [given back](Self::settle).
+    /// Without a hold, time pays off an estimate while the call runs, and the part that has been
+    /// paid off cannot be [given back](Self::settle).
     ///
-    /// A call is admitted only if it fits beside all that is held: otherwise it waits for a settlement, in the
-    /// queue like any other. So let the burst be as large as what the calls hold that
-    /// run at once, for example the tokens of a minute, as providers of language models do. A
-    /// `retry_after` tells when a call would be admitted if nothing were settled, [`Duration::MAX`] if it
-    /// would not; a timeout refuses a wait only if it is too long although all were settled now.
+    /// A call is admitted only if it fits beside the whole held cost: otherwise it waits for a
+    /// settlement, in the queue like any other. So make the burst as large as the holds of all
+    /// calls that run at once. Providers of language models, for example, use the tokens of a
+    /// minute. A `retry_after` is the time until a call would be admitted if nothing were settled,
+    /// [`Duration::MAX`] if it would never be; a timeout refuses a wait only if it would be too
+    /// long even if everything were settled now.
     ///
-    /// While something is held, calls take the lock of the limiter. To begin and to settle a hold takes a
-    /// sliding log a time that is linear in its count. If the quota was changed since the hold began, or the limiter
-    /// paused, what was used is charged as of the settlement. If holds are settled in another order than
-    /// that in which they began, a limiter that was idle between them may count later ones as charged
-    /// somewhat later, never earlier. A charge of another limiter is held beside what this one has charged.
+    /// While there are holds, calls take the lock of the limiter. In a sliding log, beginning and
+    /// settling a hold take a time that is linear in its count. If the quota was changed since the
+    /// hold began, or the limiter was paused, the usage is charged as of the settlement. If holds
+    /// are settled in an order other than that of their beginnings, a limiter that was idle between
+    /// them may count later ones as charged somewhat later, never earlier. A charge of another
+    /// limiter is held beside the charges of this one.
     ///
     /// # Examples
     ///
@@ -87,7 +90,7 @@ impl RateLimiter {
 }
 
 impl Hold {
-    /// Returns how much is held.
+    /// Returns the held cost.
     pub fn cost(&self) -> u64 {
         self.begun.cost
     }
@@ -97,9 +100,9 @@ impl Hold {
         &self.charge
     }
 
-    /// Charges the usage as of the beginning of the hold, and returns the rest. The usage may exceed the
-    /// hold: then later calls wait for it, as after [`charge`](RateLimiter::charge). Waiters that are due
-    /// by this are admitted.
+    /// Charges the usage as of the beginning of the hold, and returns the rest. The usage may
+    /// exceed the hold: then later calls wait for it, like after [`charge`](RateLimiter::charge).
+    /// Waiters that become due are admitted.
     ///
     /// # Examples
     ///
@@ -136,7 +139,7 @@ impl fmt::Debug for Hold {
 impl Locked<'_> {
     fn hold(&mut self, charge: &Charge) -> Receipt {
         let (now, cost) = (self.now, charge.cost());
-        // Before it is given back, which may serve waiters.
+        // This comes before the refund, because that may serve waiters.
         self.held += u128::from(cost);
         self.return_to_rule(charge, cost);
         Receipt {

@@ -20,10 +20,10 @@ use crate::wait::Waiting;
 /// A call joins the queue, or is refused immediately if the queue is full. A timer releases the
 /// waiters one by one, in the order of their arrival. A call is released immediately if the queue
 /// is empty and the last release is at least one interval ago; however long the bucket has been
-/// idle, it never releases a burst. This is the leaky bucket as a queue, as in traffic shaping. The
-/// leaky bucket as a meter is the [`RateLimiter`]; this type is a `RateLimiter` with a burst of 1,
-/// used for its queue. For costs, reservations, or headers, use a `RateLimiter` with a burst of 1
-/// and [`max_waiters`](RateLimiter::max_waiters).
+/// idle, it never releases a burst. This is the leaky bucket as a queue, the one of traffic
+/// shaping. The leaky bucket as a meter is the [`RateLimiter`]; this type is a `RateLimiter` with a
+/// burst of 1, used for its queue. For costs, reservations, or headers, use a `RateLimiter` with a
+/// burst of 1 and [`max_waiters`](RateLimiter::max_waiters).
 ///
 /// # Fairness
 ///
@@ -86,7 +86,7 @@ impl LeakyBucket {
         }
     }
 
-    /// Sets what happens when the timer is late. See [`RateLimiter::missed_tick`]. With
+    /// Sets the behavior when the timer is late. See [`RateLimiter::missed_tick`]. With
     /// [`MissedTickBehavior::Delay`] no two calls are ever released closer together than the rate
     /// allows.
     ///
@@ -115,7 +115,7 @@ impl LeakyBucket {
 
 /// Acquiring, changes at run time, and observation.
 impl LeakyBucket {
-    /// Joins the queue, and waits until it is released.
+    /// Joins the queue, and waits until the call is released.
     ///
     /// # Cancel safety
     ///
@@ -141,7 +141,7 @@ impl LeakyBucket {
         Waiting::new(Acquire::new(self, 1))
     }
 
-    /// Is released immediately, or fails.
+    /// Acquires immediately, or fails.
     ///
     /// # Errors
     ///
@@ -166,13 +166,13 @@ impl LeakyBucket {
         self.limiter.try_acquire()
     }
 
-    /// Returns the slot of a call that was not made after all, if its time has not passed. See
+    /// Gives back the slot of a call that was not made after all, if its time has not passed. See
     /// [`RateLimiter::refund`].
     pub fn refund(&self, charge: Charge) {
         self.limiter.refund(charge);
     }
 
-    /// Changes the rate immediately, also for calls in the queue.
+    /// Changes the rate immediately, including for calls in the queue.
     ///
     /// # Panics
     ///
@@ -188,8 +188,8 @@ impl LeakyBucket {
         self.limiter.set_quota(rate);
     }
 
-    /// Releases no call for `duration` from now, in the queue or new, and then one at a time. See
-    /// [`RateLimiter::pause_for`].
+    /// Pauses the bucket: releases no call, queued or new, for `duration` from now, and then
+    /// releases calls one at a time. See [`RateLimiter::pause_for`].
     pub fn pause_for(&self, duration: Duration) {
         self.limiter.pause_for(duration);
     }
@@ -210,7 +210,7 @@ impl LeakyBucket {
         self.limiter.close();
     }
 
-    /// Returns whether it was [closed](Self::close).
+    /// Returns whether the bucket was [closed](Self::close).
     pub fn is_closed(&self) -> bool {
         self.limiter.is_closed()
     }

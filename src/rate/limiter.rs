@@ -1,8 +1,7 @@
-//! [`RateLimiter`]: its options, the acquiring methods, what can change at run time, and what can be
-//! observed.
+//! [`RateLimiter`]: its options, the acquiring methods, changes at run time, and observation.
 //!
-//! [`shared`](super::shared) has the decisions without the lock, and [`locked`](super::locked) everything
-//! else.
+//! [`shared`](super::shared) has the decisions without the lock, and [`locked`](super::locked) all
+//! the others.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -26,8 +25,8 @@ use crate::wait::Waiting;
 /// A fair asynchronous rate limiter.
 ///
 /// A call is *charged* its cost, usually 1, and time pays the charges off at the rate of the
-/// [`Quota`]. The backlog (what is charged and not paid off yet) is at most the burst, which is 1
-/// unless the quota sets another. [`try_acquire`](Self::try_acquire) charges now or fails;
+/// [`Quota`]. The backlog (the charges that are not paid off yet) is at most the burst. The burst
+/// is 1 unless the quota sets another. [`try_acquire`](Self::try_acquire) charges now or fails;
 /// [`acquire`](Self::acquire) waits in the queue.
 ///
 /// # The promise
@@ -38,25 +37,25 @@ use crate::wait::Waiting;
 ///
 /// - Calls that exceed the quota on request: [`Oversize::Overdraft`] and [`charge`](Self::charge).
 /// - A burst that [becomes small](Self::set_quota) and large again. Under
-///   [`QuotaChange::Proportional`], the default here, the share of the large burst that is spent
-///   then is no more than the share of the small one that was spent.
-/// - A limit that is [lifted](Quota::UNLIMITED) and set again: its whole burst is available.
+///   [`QuotaChange::Proportional`], the default here, the spent share of the large burst is then at
+///   most the spent share of the small one.
+/// - A limit that is [lifted](Quota::UNLIMITED) and set again: its whole burst is then available.
 ///
 /// A waiting task resumes somewhat later than its tick; see [`MissedTickBehavior`]. The algorithm
 /// is the generic cell rate algorithm of ITU-T I.371, with a single word of state.
 ///
 /// With another [algorithm](Self::algorithm), the limiter keeps [the promise of that
-/// algorithm](Algorithm), and the burst in these docs is the most that can be charged at once: the
-/// whole count for windows and logs, the count of one part for sub-intervals. For a limiter, time
-/// ends nine years (2^58 ns) after the epoch of its clock: nothing is paid off after that. With a quota
-/// of two per nanosecond or more, it ends when some 10^18 could have been charged: two years after the
-/// epoch at 16 per nanosecond, and nine at 3.75.
+/// algorithm](Algorithm), and the burst in these docs is the maximum charge at once: the whole
+/// count for windows and logs, the count of one part for sub-intervals. For a limiter, time ends
+/// nine years (2^58 ns) after the epoch of its clock: nothing is paid off after that. With a quota
+/// of two per nanosecond or more, time ends when some 10^18 tokens could have been charged: two
+/// years after the epoch at 16 per nanosecond, and nine at 3.75.
 ///
 /// # Fairness
 ///
-/// Strictly first-in first-out, whatever the costs: while there are waiters, new calls are refused
-/// or join at the end. So many small calls do not starve a large one, and a small one does not pass
-/// a large one. A future joins the queue at its first poll, not when it is created.
+/// Strictly first-in first-out, for any costs: while there are waiters, new calls are refused or
+/// join at the end. So many small calls do not starve a large one, and a small call does not pass a
+/// large one. A future joins the queue at its first poll, not when it is created.
 ///
 /// When there is nothing to wait for, acquiring never yields to the executor; a loop that does
 /// nothing else should yield, for example with `tokio::task::consume_budget`.
@@ -74,17 +73,18 @@ use crate::wait::Waiting;
 ///
 /// # Long queues
 ///
-/// One call serves at most 1,024 waiters, and one that looks twice, such as the poll of a
-/// [reservation](Self::reserve) with a timeout, twice as many: of a million that [`close`](Self::close) or a
-/// [`set_quota`](Self::set_quota) releases, the timer serves the rest, as many at a time. So no
-/// call takes long because of the queue, whoever makes it. Until all that are due were served, a new
-/// call is refused or joins at the end, as behind any queue. On a [manual](Clock::manual) clock
-/// all are served before the call returns, unless another call is advancing the clock, on another
-/// thread or around a waker: then that call serves the rest before it returns.
+/// One call serves at most 1,024 waiters. A call that looks twice, such as the poll of a
+/// [reservation](Self::reserve) with a timeout, serves up to twice as many. If
+/// [`close`](Self::close) or a [`set_quota`](Self::set_quota) releases a million waiters, the timer
+/// serves the rest, in batches of that size. So no call takes long because of the queue. Until all
+/// due waiters were served, a new call is refused or joins at the end, like behind any queue. On a
+/// [manual](Clock::manual) clock all are served before the call returns, unless another call is
+/// advancing the clock, on another thread or around a waker: then that call serves the rest before
+/// it returns.
 ///
 /// # Clocks
 ///
-/// By default it uses the [system clock](Clock::system), independent of any runtime. See
+/// By default a limiter uses the [system clock](Clock::system), independent of any runtime. See
 /// [`clock`](Self::clock), and [testing](crate::guide::test_code_that_waits).
 ///
 /// # Wakers
@@ -108,8 +108,8 @@ use crate::wait::Waiting;
 /// # }
 /// ```
 ///
-/// Deadlines and tokens work as everywhere in this crate. A wait that would exceed the deadline is
-/// refused immediately:
+/// Deadlines and tokens work like everywhere in this crate. A wait that would exceed the deadline
+/// is refused immediately:
 ///
 #[cfg_attr(feature = "tokio", doc = "```")]
 #[cfg_attr(not(feature = "tokio"), doc = "```text")]
@@ -169,7 +169,7 @@ use crate::wait::Waiting;
 #[doc(alias = "DirectRateLimiter")]
 #[doc(alias = "DefaultDirectRateLimiter")]
 pub struct RateLimiter {
-    /// The quota that it was created with.
+    /// The initial quota.
     pub(super) quota: Quota,
     pub(crate) config: Config,
     pub(super) shared: OnceLock<Arc<Shared>>,
@@ -178,8 +178,8 @@ pub struct RateLimiter {
 
 /// Construction and options.
 ///
-/// Options are set before the first use, which is any call of another method: an option that is set later
-/// panics.
+/// Options are set before the first use; a later option panics. Any call of another method is a
+/// use.
 impl RateLimiter {
     /// Creates a limiter with this quota and no backlog.
     ///
@@ -210,7 +210,7 @@ impl RateLimiter {
         }
     }
 
-    /// Returns it as it is, for an option.
+    /// Returns the limiter unchanged, for an option.
     ///
     /// # Panics
     ///
@@ -221,7 +221,7 @@ impl RateLimiter {
         self
     }
 
-    /// Replaces the quota that it is created with.
+    /// Replaces the initial quota.
     ///
     /// # Panics
     ///
@@ -232,8 +232,8 @@ impl RateLimiter {
         self.unused()
     }
 
-    /// Sets the algorithm. The default is [`Gcra`](Algorithm::Gcra). Limits [by key](crate::Keyed::new)
-    /// can have those that [keep a word](Algorithm::keeps_a_word).
+    /// Sets the algorithm. The default is [`Gcra`](Algorithm::Gcra). Limits [by
+    /// key](crate::Keyed::new) can have an algorithm that [keeps a word](Algorithm::keeps_a_word).
     ///
     /// # Panics
     ///
@@ -266,7 +266,7 @@ impl RateLimiter {
         self.unused()
     }
 
-    /// Bounds the queue: a call that would be one waiter too many fails with
+    /// Bounds the queue: when it is full, one more waiter fails with
     /// [`QueueFull`](crate::ErrorKind::QueueFull). The default is no bound.
     ///
     /// # Panics
@@ -291,8 +291,8 @@ impl RateLimiter {
         self.unused()
     }
 
-    /// Sets what happens when the timer is late. By default the quota of 10 ms, and at least 1, is made up
-    /// for, as by [`MissedTickBehavior::Burst`], and the timer may be late [on
+    /// Sets the behavior when the timer is late. By default it is [`MissedTickBehavior::Burst`]
+    /// with the quota of 10 ms, at least 1, and the timer may be late [on
     /// purpose](MissedTickBehavior).
     ///
     /// # Panics
@@ -314,7 +314,7 @@ impl RateLimiter {
         self.unused()
     }
 
-    /// Sets what happens to a call that asks for more than the burst. By default it is
+    /// Sets the behavior for a call that asks for more than the burst. By default it is
     /// [refused](Oversize::Refuse).
     ///
     /// # Panics
@@ -344,8 +344,8 @@ impl RateLimiter {
         self.unused()
     }
 
-    /// Adds a random delay of at most `max` to the `retry_after` of rejections, so that calls that
-    /// were rejected together do not retry together. The default is no delay.
+    /// Adds a random delay of at most `max` to the `retry_after` of rejections, so that calls
+    /// rejected together do not retry together. The default is no delay.
     ///
     /// # Panics
     ///
@@ -403,14 +403,14 @@ impl RateLimiter {
 
 /// Acquiring.
 ///
-/// The methods differ in how much they ask for (`_many`), and in whether they wait (`try_` does
-/// not). Everything else is added to the future: `cancel_on`, [`timeout`](Waiting::timeout),
+/// The methods differ in the cost of the call (`_many`), and in whether they wait (`try_` does
+/// not). Add everything else to the future: `cancel_on`, [`timeout`](Waiting::timeout),
 /// [`wait`](Waiting::wait). The `_owned` futures do not borrow the limiter; a [`Charge`] never
 /// does.
 ///
 /// Requesting 0 completes immediately unless the limiter is closed.
 impl RateLimiter {
-    /// Waits for its turn, and charges 1.
+    /// Waits for the turn of the call, and charges 1.
     ///
     /// # Cancel safety
     ///
@@ -421,8 +421,8 @@ impl RateLimiter {
     /// - [`Closed`](crate::ErrorKind::Closed), if the limiter is or becomes closed;
     /// - [`QueueFull`](crate::ErrorKind::QueueFull), see [`max_waiters`](Self::max_waiters);
     /// - [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity), if the call asks for more than the
-    ///   burst, unless [`oversize`](Self::oversize) allows it: immediately for a new call, and at
-    ///   the head of the queue for a waiter that joined before the quota changed.
+    ///   burst, unless [`oversize`](Self::oversize) allows it. A new call gets it immediately, and
+    ///   a waiter that joined before the quota changed gets it at the head of the queue.
     ///
     /// # Examples
     ///
@@ -446,8 +446,8 @@ impl RateLimiter {
         self.acquire_many(1)
     }
 
-    /// Waits for its turn, and charges `n`, all at once. The burst must be at least `n`, unless the
-    /// limiter allows an [overdraft](RateLimiter::oversize).
+    /// Waits for the turn of the call, and charges `n`, all at once. The burst must be at least
+    /// `n`, unless the limiter allows an [overdraft](RateLimiter::oversize).
     ///
     /// # Cancel safety, errors
     ///
@@ -473,8 +473,8 @@ impl RateLimiter {
         Waiting::new(Acquire::new(self, n))
     }
 
-    /// Waits like [`acquire`](Self::acquire), with a future that can move into a task. For another cost
-    /// than 1, see [`cost_owned`](Self::cost_owned).
+    /// Waits like [`acquire`](Self::acquire), with a future that can move into a task. For a cost
+    /// other than 1, see [`cost_owned`](Self::cost_owned).
     ///
     /// # Examples
     ///
@@ -500,10 +500,10 @@ impl RateLimiter {
     ///
     /// - [`RateLimited`](crate::ErrorKind::RateLimited), with the time after which the call would
     ///   be admitted if no other call came. The time is exact: one nanosecond earlier is too early.
-    ///   Also while there are waiters, which go first; it is a nanosecond while more of them are due
-    ///   than [one call serves](Self#long-queues). Behind a queue with
-    ///   [`MissedTickBehavior::Delay`](crate::MissedTickBehavior::Delay), or with another
-    ///   [algorithm](RateLimiter::algorithm) than the default, it is the earliest time; a
+    ///   It includes the waiters, because they go first; it is a nanosecond while more of them are
+    ///   due than [one call serves](Self#long-queues). Behind a queue with
+    ///   [`MissedTickBehavior::Delay`](crate::MissedTickBehavior::Delay), or with an
+    ///   [algorithm](RateLimiter::algorithm) other than the default, it is the earliest time; a
     ///   [reservation](Self::reserve) has the exact one;
     /// - [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity), if the call asks for more than the
     ///   burst;
@@ -543,10 +543,11 @@ impl RateLimiter {
         self.shared().try_charge(n, n)
     }
 
-    /// Joins the queue now, to wait later or only to know the delay.
+    /// Joins the queue now, so that the caller can wait later, or only learn the delay.
     ///
-    /// See [`Reservation`]. This is *wait time reserved*; [`try_acquire`](Self::try_acquire)
-    /// returns when to retry, without a place in the queue.
+    /// See [`Reservation`]. A reservation is a place in the queue;
+    /// [`try_acquire`](Self::try_acquire) returns the time of a retry, without a place in the
+    /// queue.
     ///
     /// # Errors
     ///
@@ -585,9 +586,9 @@ impl RateLimiter {
 
 /// Other charges.
 impl RateLimiter {
-    /// Charges `n` immediately, whatever the backlog is: for a cost that is known only afterwards.
-    /// No call is refused for it, but all later calls, and all waiters, wait until it has been paid
-    /// off.
+    /// Charges `n` immediately, with any backlog, for a cost that is known only afterwards. The
+    /// charge itself is never refused, but all later calls, and all waiters, wait until it has been
+    /// paid off.
     ///
     /// The backlog saturates, at the earliest, where the [time of a limiter](Self) ends: after nine
     /// years, or after two at 16 per nanosecond.
@@ -607,15 +608,15 @@ impl RateLimiter {
         self.shared().locked(|locked| locked.charge(n))
     }
 
-    /// Refunds a charge whose call was not made after all.
+    /// Refunds the charge of a call that was not made after all.
     ///
-    /// Time pays charges off in the order in which they were made, and what it has paid off of this
-    /// one is not given back. So a refund right after the charge gives back all of it, and a later
-    /// one perhaps a part. It harms neither the calls that have been admitted since nor the promise
-    /// of the quota (except for the microsecond by which the clocks of two threads may disagree).
-    /// Charges may be refunded in any order. Waiters are due that much earlier. A charge from
-    /// before a [`set_quota`](Self::set_quota) or a [pause](Self::pause_for) is not given back, nor
-    /// is a charge of another limiter.
+    /// Time pays charges off in the order in which they were made, and the part of this charge that
+    /// is already paid off is not given back. So a refund right after the charge gives back all of
+    /// it, and a later refund perhaps only a part. A refund harms neither the calls that have been
+    /// admitted since nor the promise of the quota (except for the microsecond by which the clocks
+    /// of two threads may disagree). Charges may be refunded in any order. Waiters are due earlier
+    /// by the refund. A charge from before a [`set_quota`](Self::set_quota) or a
+    /// [pause](Self::pause_for) is not given back, nor is a charge of another limiter.
     ///
     /// # Examples
     ///
@@ -634,12 +635,12 @@ impl RateLimiter {
     }
 
     /// Corrects the cost of a charge to the actual one: gives back the excess, like
-    /// [`refund`](Self::refund), or charges what is missing, like [`charge`](Self::charge).
+    /// [`refund`](Self::refund), or charges the difference, like [`charge`](Self::charge).
     ///
-    /// Settle soon, because what time has paid off meanwhile is not given back: for calls of seconds, use a
-    /// [`hold`](Self::hold). Where a
-    /// [`refund`](Self::refund) gives nothing back, for example after a
-    /// [`set_quota`](Self::set_quota), neither does this, but what is missing is charged.
+    /// Settle soon, because the part that time has paid off is not given back: for calls that take
+    /// seconds, use a [`hold`](Self::hold). If a [`refund`](Self::refund) gives nothing back, for
+    /// example after a [`set_quota`](Self::set_quota), a settlement gives nothing back either, but
+    /// it still charges a missing difference.
     ///
     /// # Examples
     ///
@@ -667,9 +668,9 @@ impl RateLimiter {
 
 /// Changes at run time.
 impl RateLimiter {
-    /// Changes the quota immediately, and makes every waiter due by the new one. What was spent
-    /// stays spent: [in proportion](QuotaChange::Proportional) under the default algorithm, [in
-    /// number](QuotaChange::KeepSpent) under all others.
+    /// Changes the quota immediately, and makes every waiter due according to the new one. The
+    /// spent part stays spent: [in proportion](QuotaChange::Proportional) under the default
+    /// algorithm, [in number](QuotaChange::KeepSpent) under all others.
     ///
     /// Earlier charges still count, and no decision under the old quota is made after this returns.
     /// Earlier charges can no longer be refunded. A quota that means the same as before, such as 60
@@ -686,7 +687,7 @@ impl RateLimiter {
     /// # Lifting the limit
     ///
     /// [`Quota::UNLIMITED`] releases all waiters, in their order and except during a
-    /// [pause](Self::pause_for), and forgives what was spent. When a limit is set again, its whole
+    /// [pause](Self::pause_for), and forgives the backlog. When a limit is set again, its whole
     /// burst is available. Waiting calls that ask for more than that burst fail as above.
     ///
     /// # Pausing
@@ -717,7 +718,7 @@ impl RateLimiter {
         self.set_quota_with(quota, how);
     }
 
-    /// Changes the quota, and sets how what was spent carries over. See
+    /// Changes the quota, and chooses how the spent part carries over. See
     /// [`set_quota`](Self::set_quota).
     ///
     /// # Panics
@@ -796,17 +797,17 @@ impl RateLimiter {
     /// Returns the decision that a call of cost `n` would get, without charging it.
     ///
     /// While there are waiters, nothing [remains](Decision::remaining). For a closed limiter,
-    /// `remaining` is what it would be if the limiter were open.
-    /// [`retry_after`](Decision::retry_after) is [`Duration::MAX`] if the call would never be
-    /// admitted, because it asks for more than the burst or the limiter is closed. It does not
-    /// include [jitter](Self::jitter).
+    /// `remaining` has the same value as for an open one. [`retry_after`](Decision::retry_after) is
+    /// [`Duration::MAX`] if the call would never be admitted, because it asks for more than the
+    /// burst or the limiter is closed. It does not include [jitter](Self::jitter).
     pub fn peek_many(&self, n: u64) -> Decision {
         self.shared().locked(|locked| locked.peek(n))
     }
 
     /// Returns the state of the limiter just after one of its own charges, for the headers of a
-    /// response. For a charge from before a [`set_quota`](Self::set_quota), or of another limiter, it
-    /// returns the current state. In a sliding window and a log, calls that were admitted since count as well.
+    /// response. For a charge from before a [`set_quota`](Self::set_quota), or of another limiter,
+    /// it returns the current state. In a sliding window and a log, calls that were admitted since
+    /// then also count.
     ///
     /// # Examples
     ///
@@ -835,12 +836,12 @@ impl RateLimiter {
         self.shared().queue().quota
     }
 
-    /// Returns the number of waiters, without a look at the clock.
+    /// Returns the number of waiters, without reading the clock.
     pub(crate) fn waiting(&self) -> usize {
         self.shared().here(|state| state.queue().waiters.len())
     }
 
-    /// Returns whether it was [closed](Self::close).
+    /// Returns whether the limiter was [closed](Self::close).
     pub fn is_closed(&self) -> bool {
         self.shared().queue().closed
     }
@@ -883,7 +884,7 @@ impl RateLimiter {
             .get_or_init(|| Shared::new(self.quota, self.config.clone()))
     }
 
-    /// Returns the quota, and the decision that a call of cost 1 would get, of one moment.
+    /// Returns the quota, and the decision that a call of cost 1 would get, at one moment.
     pub(crate) fn status(&self) -> LimitStatus {
         self.shared().locked(|locked| LimitStatus::Rate {
             quota: locked.quota,
@@ -891,7 +892,7 @@ impl RateLimiter {
         })
     }
 
-    /// Returns the current tick of its clock.
+    /// Returns the current tick of the limiter's clock.
     pub(crate) fn now(&self) -> Tick {
         self.shared().config.clock.now()
     }
@@ -910,7 +911,7 @@ impl RateLimiter {
 impl fmt::Debug for RateLimiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut debug = f.debug_struct("RateLimiter");
-        // Formatting is not a use, which would fix the options.
+        // Formatting must not count as a use, because a use fixes the options.
         if self.shared.get().is_some() {
             debug
                 .field("quota", &format_args!("{}", self.quota()))

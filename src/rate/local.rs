@@ -1,12 +1,12 @@
-//! [`LocalLimiter`]: a batch of a limiter's tokens that one task has buffered, and from which it
-//! admits calls without the limiter.
+//! [`LocalLimiter`]: a batch of a limiter's tokens that one task has buffered. The task admits
+//! calls from it without the limiter.
 //!
-//! 1. What is buffered has been charged, as a batch, and is not used yet. So the promise of the
-//!    limiter holds by the ticks of the batches, and calls are admitted later than they are
+//! 1. The buffered tokens have been charged, as a batch, and are not used yet. So the promise of
+//!    the limiter holds by the ticks of the batches, and calls are admitted later than they are
 //!    charged, never earlier.
-//! 2. All that is buffered belongs to one charge, the last one: another batch is charged only for a
-//!    call that uses up what was left. So [settling](RateLimiter::settle) that charge gives the
-//!    buffer back exactly. The buffer is always less than a batch.
+//! 2. All buffered tokens belong to one charge, the last one: another batch is charged only for a
+//!    call that uses up the rest of the buffer. So [settling](RateLimiter::settle) that charge
+//!    gives the buffer back exactly. The buffer is always less than a batch.
 //!
 //! There is no lock: `&mut self` guarantees that no other thread decides.
 
@@ -23,7 +23,7 @@ use crate::snapshot::Snapshot;
 use crate::wait::Waiting;
 
 /// A handle of a [`RateLimiter`] for one task or thread. It charges a batch in advance and admits
-/// calls from it, for a few instructions each: it reads the clock and touches shared memory only
+/// calls from it, with a few instructions each: it reads the clock and touches shared memory only
 /// for the next batch. Created by [`local`](RateLimiter::local).
 ///
 /// Use it for millions of decisions per second, and for many threads that share a limiter. It does
@@ -31,40 +31,40 @@ use crate::wait::Waiting;
 ///
 /// # The promise
 ///
-/// In any window of length `w`, by the times at which calls are admitted, there are at most the
-/// burst plus the rate times `w` plus one batch for each handle, because what is buffered may be
-/// used at any later time. By the ticks at which the batches are charged, it keeps [the promise of
-/// the limiter](RateLimiter#the-promise).
+/// In any window of length `w`, measured by the times at which calls are admitted, it admits at
+/// most the burst plus the rate times `w` plus one batch for each handle, because buffered tokens
+/// may be used at any later time. By the ticks at which the batches are charged, it keeps [the
+/// promise of the limiter](RateLimiter#the-promise).
 ///
-/// - Any burst works, but a handle never buffers more than the burst: with the default burst of 1 it
-///   buffers nothing, and asks the limiter each time. If less than a batch is available, the handle
-///   charges what is available, and at least what the call asks for; if even that is not available,
-///   the call is refused or waits, as it would with the limiter.
-/// - A call that asks for more than is buffered uses the buffer up, and charges the rest. The
-///   limiter alone [judges](RateLimiter::oversize) a call that asks for more than the burst; the
-///   buffer stays untouched. The same holds for a call that asks for 0, which fails only if the
+/// - Any burst works, but a handle never buffers more than the burst: with the default burst of 1
+///   it buffers nothing, and asks the limiter each time. If less than a batch is available, the
+///   handle charges the available tokens, and at least the cost of the call; if not even the cost
+///   is available, the call is refused or waits, like with the limiter.
+/// - A call that asks for more than the buffer uses the buffer up, and charges the rest. The
+///   limiter alone [decides](RateLimiter::oversize) a call that asks for more than the burst; the
+///   buffer stays untouched. The same holds for a call that asks for 0; it fails only if the
 ///   limiter is closed.
-/// - What is buffered stays admitted when the limiter is [closed](RateLimiter::close) or [gets
+/// - Buffered tokens stay admitted when the limiter is [closed](RateLimiter::close) or [gets
 ///   another quota](RateLimiter::set_quota): so after `close` each handle admits less than one more
 ///   batch, unless [`return_unused`](Self::return_unused) is called. After a change of the quota,
-///   what is buffered can only be used: it is part of the backlog that was carried over, and
-///   [`return_unused`](Self::return_unused) gives none of it back. From a quota [without a
-///   limit](crate::Quota::UNLIMITED) nothing is carried over, so what is buffered then is on top of the
-///   burst of the next one.
+///   buffered tokens can only be used: they are part of the backlog that was carried over, and
+///   [`return_unused`](Self::return_unused) gives none of them back. From a quota [without a
+///   limit](crate::Quota::UNLIMITED) nothing is carried over, so tokens buffered then are in
+///   addition to the burst of the next quota.
 ///
 /// # Fairness
 ///
 /// A buffered call is admitted immediately, even while others wait in the queue of the limiter: it
 /// was charged before they came. The next batch never passes waiters: while there are any, a call
-/// for which nothing is buffered is refused, or joins the queue at the end, for its own cost and no
-/// more. What a handle has buffered is not available to others until it is paid off or given back.
-/// So choose a batch that is small compared with the burst, or the first handle that asks gets all
-/// of it.
+/// with an empty buffer is refused, or joins the queue at the end, for its own cost only. The
+/// tokens in a buffer are not available to others until they are paid off or given back. So choose
+/// a batch that is small compared with the burst; otherwise the first handle that asks gets all of
+/// it.
 ///
 /// # Dropping
 ///
-/// Dropping the handle gives back what is buffered, like [`return_unused`](Self::return_unused). If
-/// the handle is leaked instead, time pays the batch off like any other charge.
+/// Dropping the handle gives the buffer back, like [`return_unused`](Self::return_unused). If the
+/// handle is leaked instead, time pays the batch off like any other charge.
 ///
 /// # Composition
 ///
@@ -94,18 +94,18 @@ use crate::wait::Waiting;
 pub struct LocalLimiter {
     buffered: u64,
     batch: u64,
-    /// Whether nothing is buffered and the last call was refused. Then the next one asks for itself alone,
-    /// because how much of a batch is available takes a division to compute.
+    /// Whether the buffer is empty and the last call was refused. If so, the next call asks only
+    /// for its own cost, because computing the available part of a batch takes a division.
     refused: bool,
-    /// The charge that the buffer is a part of.
+    /// The charge to which the buffer belongs.
     charge: Option<Charge>,
     shared: Arc<Shared>,
 }
 
 impl RateLimiter {
-    /// Creates a handle for one task or thread, which charges `batch` in advance and decides alone
-    /// until that is used up. See [`LocalLimiter`] for its promise. It charges nothing before its
-    /// first call.
+    /// Creates a handle for one task or thread. The handle charges `batch` in advance and decides
+    /// alone until the batch is used up. See [`LocalLimiter`] for its promise. It charges nothing
+    /// before its first call.
     ///
     /// # Panics
     ///
@@ -145,9 +145,9 @@ impl LocalLimiter {
     ///
     /// # Errors
     ///
-    /// Same as [`RateLimiter::try_acquire`], when nothing is buffered. Then
-    /// [`retry_after`](AcquireError::retry_after) is when this call would be admitted if no other
-    /// call came, and not when a batch will be available.
+    /// The same as for [`RateLimiter::try_acquire`], when the buffer is empty.
+    /// [`retry_after`](AcquireError::retry_after) is then the time until this call would be
+    /// admitted if no other call came, and not the time until a batch is available.
     ///
     /// # Examples
     ///
@@ -176,7 +176,8 @@ impl LocalLimiter {
     /// not change then.
     #[inline(always)]
     pub fn try_acquire_many(&mut self, n: u64) -> Result<(), AcquireError> {
-        // Never a call of cost 0: for 0 this is `u64::MAX`, which is not less than any number.
+        // This excludes a call of cost 0: for 0 this is `u64::MAX`, and that is not less than any
+        // number.
         if n.wrapping_sub(1) < self.buffered {
             self.buffered -= n;
             return Ok(());
@@ -184,7 +185,7 @@ impl LocalLimiter {
         self.ask(n)
     }
 
-    /// Asks the limiter, for a call that does not fit into what is buffered.
+    /// Asks the limiter, for a call that does not fit into the buffer.
     #[inline(never)]
     fn ask(&mut self, n: u64) -> Result<(), AcquireError> {
         match self.refused.then(|| self.shared.decide_at_once(n, n)) {
@@ -197,8 +198,8 @@ impl LocalLimiter {
         }
     }
 
-    /// Returns what is missing for a call. That is all of it if the call asks for 0, or for more
-    /// than the burst: the limiter alone judges such a call.
+    /// Returns the missing part of the cost of a call. That is the whole cost if the call asks for
+    /// 0, or for more than the burst: the limiter alone decides such a call.
     fn missing(&self, n: u64) -> u64 {
         let missing = n - self.buffered.min(n);
         if self.buffered > 0 && n > self.shared.params.load().burst() {
@@ -208,11 +209,11 @@ impl LocalLimiter {
         }
     }
 
-    /// Charges what is missing for a call, and up to a batch with it.
+    /// Charges the missing part of a call, and up to a batch with it.
     #[inline(never)]
     fn refill(&mut self, n: u64) -> Result<(), AcquireError> {
         let missing = self.missing(n);
-        // A batch never replaces what is buffered.
+        // A batch never replaces a buffer that is not empty.
         let most = if missing == 0 || missing == n && self.buffered > 0 {
             missing
         } else {
@@ -226,7 +227,7 @@ impl LocalLimiter {
         })
     }
 
-    /// Charges what a batch has above a call of cost `n` that was charged alone.
+    /// Charges the rest of a batch after a call of cost `n` that was charged alone.
     #[cold]
     fn take_ahead(&mut self, n: u64) {
         self.refused = false;
@@ -237,7 +238,7 @@ impl LocalLimiter {
         }
     }
 
-    /// Buffers what a charge has above what was used of it.
+    /// Buffers the unused part of a charge.
     fn keep(&mut self, charge: Charge, used: u64) {
         let more = charge.cost().saturating_sub(used);
         if more > 0 {
@@ -248,7 +249,7 @@ impl LocalLimiter {
 
     /// Waits until a call of cost 1 is admitted.
     ///
-    /// If nothing is buffered, and no batch is available, it joins the queue of the limiter.
+    /// If the buffer is empty and no batch is available, the call joins the queue of the limiter.
     ///
     /// # Cancel safety
     ///
@@ -282,8 +283,8 @@ impl LocalLimiter {
 
     /// Waits until a call of cost `n` is admitted.
     ///
-    /// It waits for what is missing from the buffer, and uses the buffer up when it has that. Pin the
-    /// future before you poll it, as that of an `async fn`.
+    /// It waits for the part of the cost that the buffer lacks, and then uses the buffer up. Pin
+    /// the future before you poll it, like that of an `async fn`.
     ///
     /// # Cancel safety, errors
     ///
@@ -310,7 +311,7 @@ impl LocalLimiter {
         Waiting::new(async move {
             if self.try_acquire_many(n).is_err() {
                 let missing = self.missing(n);
-                // Without a wrapper, which would hide the timeout around this future.
+                // This has no wrapper, because a wrapper would hide the timeout around this future.
                 let mut call = Call::new(missing);
                 poll_fn(|context| call.poll(&self.shared, context.waker())).await?;
                 self.buffered -= n - missing;
@@ -319,11 +320,11 @@ impl LocalLimiter {
         })
     }
 
-    /// Gives back what is buffered, except what time has paid off, like a
+    /// Gives the buffer back, except the part that time has paid off, like a
     /// [refund](RateLimiter::refund) of the unused part.
     ///
     /// Call it before a pause, and after the limiter was closed. If the quota was
-    /// [changed](RateLimiter::set_quota) meanwhile, nothing is given back, and what was buffered is
+    /// [changed](RateLimiter::set_quota) in the meantime, nothing is given back, and the buffer is
     /// lost. Dropping the handle does the same.
     ///
     /// # Examples
@@ -348,12 +349,13 @@ impl LocalLimiter {
         }
     }
 
-    /// Returns how much the handle admits before it asks the limiter again: less than a batch.
+    /// Returns the buffered tokens, which the handle can admit before it asks the limiter again:
+    /// less than a batch.
     pub fn buffered(&self) -> u64 {
         self.buffered
     }
 
-    /// Returns the state of the limiter at one moment. What the handle has buffered is in use.
+    /// Returns the state of the limiter at one moment. The buffer of the handle counts as in use.
     pub fn snapshot(&self) -> Snapshot {
         self.shared.locked(|locked| locked.snapshot())
     }

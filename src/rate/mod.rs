@@ -1,7 +1,7 @@
 //! Rate limits: the [`RateLimiter`], its [local](LocalLimiter) handles and the [`LeakyBucket`],
 //! their futures and options.
 //!
-//! The crate root re-exports what is usually needed.
+//! The crate root re-exports the common types.
 
 mod acquire;
 mod charge;

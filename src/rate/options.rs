@@ -6,37 +6,36 @@ use crate::algorithm::Algorithm;
 use crate::error::AcquireError;
 use crate::time::{Clock, Tick, wait_for};
 
-/// What happens when the timer that releases waiters is late, as it always is by a little.
+/// The behavior when the timer that releases waiters is late. It always is a little late.
 ///
-/// It makes no difference to calls that do not wait. Unless one of these is chosen, the timer of the system
-/// clock waits up to 2 ms to release several waiters at once, if the burst is 32 or more.
+/// It makes no difference to calls that do not wait. If you choose none of these, the timer of the
+/// system clock waits up to 2 ms to release several waiters at once, if the burst is 32 or more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MissedTickBehavior {
     /// Charges waiters when they are released. They are never closer together than the quota
     /// allows, but each delay of the timer is lost. So the rate stays somewhat below the quota, and
-    /// the higher the rate, the larger the loss.
+    /// the loss grows with the rate.
     Delay,
     /// Charges waiters when they were due, so the rate holds over time. After a late tick, overdue
-    /// waiters are released at once: any interval may admit `max` more than the quota allows, by
-    /// the times of their release, and none more by the ticks at which they are
-    /// [charged](super::Charge::at).
+    /// waiters are released at once: measured by the times of release, any interval may admit `max`
+    /// more than the quota allows. Measured by the ticks at which they are
+    /// [charged](super::Charge::at), no interval admits more.
     Burst {
-        /// How much of what is overdue is released at once; anything beyond it is lost. In units of
-        /// cost.
+        /// The overdue cost that is released at once; anything beyond it is lost.
         max: u64,
     },
 }
 
-/// What happens to a call that asks for more than the burst.
+/// The behavior for a call that asks for more than the burst.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Oversize {
     /// Refuses it immediately, with [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity).
     #[default]
     Refuse,
-    /// Admits it alone, when the backlog is empty and so the whole burst is available. It overdraws
-    /// the burst: no other call is admitted until time has paid off the excess.
+    /// Admits it alone, when the backlog is empty and so the whole burst is available. The call
+    /// overdraws the burst: no other call is admitted until time has paid off the excess.
     Overdraft,
 }
 
@@ -50,7 +49,7 @@ pub(crate) struct Config {
     pub(super) missed_tick: Option<MissedTickBehavior>,
     pub(crate) max_waiters: usize,
     pub(super) jitter: Duration,
-    /// Set for one of many limiters: their windows all begin at the multiples of their length, also
+    /// Set for a limiter among many: their windows all begin at the multiples of their length, even
     /// after the length changes.
     pub(super) aligned: bool,
 }
@@ -61,7 +60,7 @@ impl Config {
         matches!(self.oversize, Oversize::Refuse)
     }
 
-    /// Returns the most that one call may ask for of a limiter with this capacity.
+    /// Returns the maximum cost of one call of a limiter with this capacity.
     pub(crate) fn most(&self, capacity: u64) -> u64 {
         match self.oversize {
             Oversize::Refuse => capacity,

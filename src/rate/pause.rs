@@ -1,9 +1,10 @@
 //! Pauses, and the burst that is spent at their end.
 //!
-//! 1. A pause spends the burst as of its end, all but one token, and begins a generation: charges of
-//!    before can no longer be refunded. The longest pause wins.
-//! 2. A change of the quota does not change the end. What the pause has spent is no backlog, which
-//!    would be scaled; what was forced beyond it is. A log keeps its charges at their ticks.
+//! 1. A pause spends the burst as of its end, except for one token, and begins a generation:
+//!    earlier charges can no longer be refunded. The longest pause wins.
+//! 2. A change of the quota does not change the end. The part that the pause has spent is no
+//!    backlog, so it is not scaled; forced charges beyond it are. A log keeps its charges at their
+//!    ticks.
 
 use std::time::Duration;
 
@@ -16,25 +17,25 @@ use crate::time::Tick;
 
 /// Pauses.
 impl RateLimiter {
-    /// Pauses the limiter for `duration` from now, unless it is already paused for longer: as the
-    /// `Retry-After` of a service demands.
+    /// Pauses the limiter for `duration` from now, unless it is already paused for longer. Use it
+    /// for the `Retry-After` of a service.
     ///
-    /// No call is admitted before the end, in the queue or new. At the end the burst is spent,
-    /// except for one token: so waiters are admitted one by one at the rate, in their order, and the
-    /// burst has to be earned again. The times that errors, decisions and reservations give include
-    /// the pause, and a timeout that ends before it refuses the call at once.
+    /// No call, queued or new, is admitted before the end. At the end the burst is spent, except
+    /// for one token: so waiters are admitted one by one at the rate, in their order, and the burst
+    /// refills over time. The times in errors, decisions and reservations include the pause, and a
+    /// timeout that ends before the pause refuses the call at once.
     ///
     /// An algorithm that gives back a batch at once admits one call at the end, and then its
     /// batches. A sliding window may take longer to admit the second call. A sliding log spaces its
-    /// calls evenly, but if its clock began less than a period before the end, it keeps its burst. A
-    /// call that asks for 0, what a [local handle](Self::local) has buffered, and a forced
-    /// [charge](Self::charge) are not held up. Charges from before the pause can no longer be
+    /// calls evenly, but if its clock began less than a period before the end, it keeps its burst.
+    /// A call that asks for 0, the buffer of a [local handle](Self::local), and a forced
+    /// [charge](Self::charge) are not delayed. Charges from before the pause can no longer be
     /// refunded. A change of the quota does not change the end.
     ///
-    /// A duration of zero does nothing. A pause cannot be taken back, and one that would end more
-    /// than nine years after the epoch of the clock, such as [`Duration::MAX`], never ends. On [tokio's
-    /// time](crate::Clock#limiters-that-are-used-in-several-runtimes) a pause is that of the current
-    /// runtime.
+    /// A duration of zero does nothing. A pause cannot be cancelled. One that would end more than
+    /// nine years after the epoch of the clock, such as [`Duration::MAX`], never ends. On [tokio's
+    /// time](crate::Clock#limiters-that-are-used-in-several-runtimes) a pause is that of the
+    /// current runtime.
     ///
     /// # Examples
     ///
@@ -58,8 +59,9 @@ impl RateLimiter {
         self.shared().locked(|locked| locked.pause_for(duration));
     }
 
-    /// Returns the tick of its clock at which a [pause](Self::pause_for) ends; `None` if the limiter
-    /// is not paused. How long that is from now is the `retry_after` of [`peek`](Self::peek).
+    /// Returns the tick of its clock at which a [pause](Self::pause_for) ends; `None` if the
+    /// limiter is not paused. The `retry_after` of [`peek`](Self::peek) is the time from now until
+    /// then.
     ///
     /// # Examples
     ///
@@ -86,7 +88,8 @@ impl Locked<'_> {
         self.now < self.paused_until
     }
 
-    /// Admits nothing for a while, and then one by one, unless it is paused for longer.
+    /// Pauses the limiter, unless it is already paused for longer. Afterwards it admits calls one
+    /// by one.
     fn pause_for(&mut self, duration: Duration) {
         let until = self.now.saturating_add(duration);
         if until <= self.now || until <= self.paused_until {
@@ -95,19 +98,19 @@ impl Locked<'_> {
         self.paused_until = tick_or_never(until.as_nanos());
         self.rule.spend_burst(until);
         self.begin_generation();
-        // The burst is spent, whoever has spent it.
+        // The whole burst is spent, so the use by others is already included.
         if let Some(followed) = &mut self.followed {
             followed.of_others = OthersUse::default();
         }
         self.restart_timing();
     }
 
-    /// Changes the rule to the present quota; a pause ends when it would have. Returns `false` if that
-    /// quota means the same as the last one.
+    /// Changes the rule to the present quota; a pause still ends at the same tick. Returns `false`
+    /// if that quota means the same as the last one.
     pub(super) fn change_rule(&mut self, how: QuotaChange) -> bool {
         let (now, until) = (self.now, self.paused_until);
         let (paused, old) = (self.is_paused(), self.rule.capacity());
-        // What was charged beyond the burst at the end of the pause.
+        // The charges beyond the burst at the end of the pause.
         let beyond = if paused {
             self.rule.backlog(until).saturating_sub(old - 1)
         } else {

@@ -51,8 +51,8 @@ pub struct Reservation {
     call: Call,
     /// The charge, if it was made without waiting.
     charge: Option<Charge>,
-    /// Whether it is known that it fits into the time of a timeout around it. It is asked once, as
-    /// that takes steps for the waiters in front.
+    /// Whether the wait is known to fit into the timeout around it. This is asked once, because the
+    /// answer takes steps for the waiters in front.
     fits: bool,
 }
 
@@ -73,22 +73,22 @@ impl Reservation {
         })
     }
 
-    /// Returns how long it is until its turn: zero if its turn has come, or if it was refused,
-    /// which awaiting it reports. It is zero as well after the runtime has ended whose time it was
-    /// on: then the next poll joins the queue of another one.
+    /// Returns the time until its turn: zero if its turn has come, or if it was refused (awaiting
+    /// it then returns the error). It is also zero after the end of the runtime whose time it was
+    /// on: the next poll then joins the queue of another runtime.
     ///
-    /// The delay shrinks as time passes and as waiters in front leave. It grows only if more is
-    /// charged than was acquired ([`charge`](super::RateLimiter::charge),
+    /// The delay shrinks as time passes and as waiters in front leave. It grows only if a charge
+    /// exceeds the acquired cost ([`charge`](super::RateLimiter::charge),
     /// [`settle`](super::RateLimiter::settle)), if the quota
     /// [changes](super::RateLimiter::set_quota), or, with
     /// [`MissedTickBehavior::Delay`](super::MissedTickBehavior::Delay), if the timer is late.
     ///
-    /// It is exact for at most 1,024 waiters in front. Of a longer queue in front, the waiters after the
-    /// first 1,024 count together: by the default algorithm this is exact, except that those which have
-    /// left since, or ask for more than a lowered burst, may still count; so the delay may be
-    /// too long until fewer are in front, never too short. By another
+    /// It is exact for at most 1,024 waiters in front. If the queue in front is longer, the waiters
+    /// after the first 1,024 count together. With the default algorithm this is exact, except that
+    /// waiters that have left since, or ask for more than a lowered burst, may still count; so the
+    /// delay may be too long until fewer are in front, never too short. With another
     /// [algorithm](super::RateLimiter::algorithm) it is the earliest time. This takes at most 1,024
-    /// steps under the limiter's lock, also by an algorithm that keeps a log, however long that is.
+    /// steps under the limiter's lock, even for a log of any length.
     pub fn delay(&self) -> Duration {
         match &self.call.stage {
             Stage::Waiting(waiter) => waiter.delay().unwrap_or_default(),
@@ -113,7 +113,8 @@ impl Future for Reservation {
         if let Some(budget) = asked {
             let after = self.delay();
             if after > budget {
-                // The wait would exceed the timeout: leave, as dropping it does.
+                // The wait would exceed the timeout: it leaves, in the same way as when it is
+                // dropped.
                 self.call.stage = Stage::Over;
                 return Poll::Ready(Err(AcquireError::would_take(after)));
             }

@@ -1,4 +1,4 @@
-//! The types of this room as throttles.
+//! The types of this module as throttles.
 
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ handles! {
 
         #[inline]
         fn max_units(&self) -> u64 {
-            // Without the lock: two of the numbers may be of different quotas.
+            // This reads without the lock, so two of the numbers may be of different quotas.
             let shared = self.shared();
             shared.config.most(shared.params.load().burst().max(1))
         }
@@ -131,7 +131,7 @@ impl RateLimiter {
     }
 
     /// Returns this limiter as a [`Throttle`] whose entries are charged `n` each. It shares the
-    /// limiter, and so may move into a task.
+    /// limiter, so it may move into a task.
     #[inline]
     pub fn cost_owned(self: Arc<Self>, n: u64) -> Cost<Arc<Self>> {
         Cost::new(self, n)
