@@ -4,10 +4,10 @@
 //! 1. A waker is cloned before the lock and dropped after it, because it is foreign code.
 //! 2. A waiter that looks serves the queue first, because the timer may be late: if it is due, a
 //!    deadline that is polled at the same time must not win.
-//! 3. What is foreseen of the first [`FORESEEN`] waiters is exact. Of those behind them only sums are
-//!    known, of which it takes the least; neither is less than what they ask for.
-//! 4. A waiter keeps the [state](super::runtimes) in whose queue it is, so it can leave, and take what
-//!    it was granted, when the runtime has ended.
+//! 3. The forecast for the first [`FORESEEN`] waiters is exact. For those behind them only two sums
+//!    are known, and it takes the smaller one; neither sum is less than their total cost.
+//! 4. A waiter keeps the [state](super::runtimes) in whose queue it is, so it can leave, and
+//!    collect its grant, after the runtime has ended.
 
 use std::fmt;
 use std::future::Future;
@@ -25,10 +25,10 @@ use crate::time::{Tick, wait_for};
 use crate::wait::{remaining_timeout, report_clock};
 use crate::wait_queue::{WaiterId, lock_if_served};
 
-/// For how many waiters in front the time of another one is computed, each by itself.
+/// The number of waiters in front whose times are computed one by one.
 const FORESEEN: usize = 1024;
 
-/// A limiter that can be waited for.
+/// A limiter on which calls can wait.
 pub trait Limiter {
     fn shared(&self) -> &Arc<Shared>;
 }
@@ -36,8 +36,8 @@ pub trait Limiter {
 /// The future of `acquire` and `acquire_many` of a rate limiter or a leaky bucket. `S` is a
 /// reference or an `Arc` to the limiter.
 ///
-/// It joins the queue when it is first polled. See [the limiter](crate::RateLimiter#cancel-safety)
-/// for what dropping it does.
+/// It joins the queue when it is first polled. [The limiter](crate::RateLimiter#cancel-safety)
+/// describes the effect of dropping it.
 ///
 /// # Panics
 ///
@@ -57,7 +57,7 @@ impl<S: Deref<Target: Limiter>> Acquire<S> {
         }
     }
 
-    /// Creates a request that counts as having come at `tick`.
+    /// Creates a request that counts as arrived at `tick`.
     pub(crate) fn as_of(source: S, cost: u64, tick: Tick) -> Self {
         let stage = Stage::AsOf(tick);
         let call = Call { cost, stage };
@@ -69,7 +69,7 @@ impl<S: Deref<Target: Limiter>> Acquire<S> {
         &self.source
     }
 
-    /// Returns whether it has not been polled yet.
+    /// Returns whether the future has not been polled yet.
     #[inline(always)]
     pub(crate) fn is_new(&self) -> bool {
         matches!(self.call.stage, Stage::New | Stage::AsOf(_))
@@ -123,10 +123,10 @@ pub(super) struct Call {
     pub(super) stage: Stage,
 }
 
-/// How far a call is.
+/// The stage of a call.
 pub(super) enum Stage {
     New,
-    /// New, and it counts as having come at this tick.
+    /// New, and it counts as arrived at this tick.
     AsOf(Tick),
     Waiting(Waiter),
     Over,
@@ -143,8 +143,8 @@ impl Call {
         matches!(self.stage, Stage::Waiting(_))
     }
 
-    /// Charges now if it is new and need not wait, by any clock; otherwise joins the queue, or looks
-    /// whether it was served there.
+    /// Charges now if the call is new and need not wait, on any clock; otherwise joins the queue,
+    /// or checks whether it was served there.
     pub(super) fn poll(
         &mut self,
         shared: &Arc<Shared>,
@@ -175,7 +175,8 @@ impl Call {
                 Stage::Waiting(waiter) => {
                     let polled = waiter.poll(waker);
                     if polled.is_none() {
-                        // It leaves the queue of a runtime, and joins where it is now.
+                        // The waiter leaves the queue of a runtime, and joins that of the current
+                        // runtime.
                         self.stage = Stage::New;
                     }
                     polled
@@ -191,8 +192,8 @@ impl Call {
         }
     }
 
-    /// Charges now, fails, or joins the queue of a state. Returns `None` if its runtime has ended, so
-    /// that the call has to wait elsewhere.
+    /// Charges now, fails, or joins the queue of a state. Returns `None` if the runtime of the
+    /// state has ended, so that the call has to wait elsewhere.
     #[inline(never)]
     pub(super) fn join(
         &mut self,
@@ -221,7 +222,7 @@ impl Call {
         };
         let waiting = locked.waiters.len();
         if waiting >= config.max_waiters {
-            // Until the head is due; or, if no call may wait, until this call is.
+            // The time until the head is due; or, if no call may wait, until this call is due.
             let free = locked.next_due().unwrap_or(due);
             let after = config.jittered(wait_for(free, now));
             return Some(Poll::Ready(Err(AcquireError::after(
@@ -229,7 +230,7 @@ impl Call {
                 after,
             ))));
         }
-        // What is held may be settled while it waits.
+        // A hold may be settled while the call waits.
         let soonest = match locked.held {
             0 => due,
             _ => locked.due_by(|cost| locked.rule.due(locked.queued, cost), 0, cost),
@@ -242,7 +243,7 @@ impl Call {
             return None;
         }
         let id = locked.push(cost, came, waker);
-        // Before anything that may panic, so that drop finds the slot.
+        // This comes before anything that may panic, so that drop finds the slot.
         self.stage = Stage::Waiting(Waiter {
             id: Some(id),
             state: Arc::clone(state),
@@ -256,17 +257,18 @@ impl Call {
     }
 }
 
-/// A call in a queue. Dropping it leaves the queue, or gives back what was granted there.
+/// A call in a queue. Dropping it leaves the queue, or gives back the grant.
 pub(super) struct Waiter {
-    /// `None` after it was served, and has taken its outcome.
+    /// `None` after the waiter was served and has collected its outcome.
     id: Option<WaiterId>,
-    /// The state in whose queue it is.
+    /// The state whose queue has the waiter.
     state: Arc<Shared>,
 }
 
 impl Waiter {
-    /// Looks whether it was served. Returns `None` if it has to [move](super::queue::QueueEntry::Moves)
-    /// to another queue: its own is not that of the current runtime, or the runtime has ended.
+    /// Checks whether the waiter was served. Returns `None` if it has to
+    /// [move](super::queue::QueueEntry::Moves) to another queue: its own is not that of the current
+    /// runtime, or the runtime has ended.
     #[inline(never)]
     pub(super) fn poll(&mut self, waker: &Waker) -> Option<Poll<Result<Charge, AcquireError>>> {
         let state = &self.state;
@@ -277,7 +279,7 @@ impl Waiter {
         if state.config.clock.is_elsewhere() {
             return None;
         }
-        // It may be due while the timer is late.
+        // The waiter may be due while the timer is late.
         let mut locked = state.lock_on_time();
         if let Some(id) = self.id.take_if(|id| locked.request(id).is_none()) {
             return locked.collect(&id).map(Poll::Ready);
@@ -287,8 +289,9 @@ impl Waiter {
         Some(Poll::Pending)
     }
 
-    /// Returns when its turn comes, as the queue is now; `None` if it has been served. One that asks
-    /// for too much has its turn when it is refused: with the waiter before it.
+    /// Returns the time until its turn, for the present queue; `None` if it has been served. The
+    /// turn of a waiter that asks for too much is its refusal, which comes with the waiter before
+    /// it.
     pub(super) fn delay(&self) -> Option<Duration> {
         let locked = self.state.lock_on_time();
         let id = self.id.as_ref()?;
@@ -308,8 +311,8 @@ impl Waiter {
             }
         }
         let cost = if waits(&own) { own.cost } else { 0 };
-        // Of those between the last of these and it, what they joined with is known, and that it is
-        // no more than all that still wait.
+        // For the waiters between the last of these and this one, two upper bounds are known: the
+        // sum at which they joined, and the sum of all that still wait.
         let behind = front.next().map_or(0, |_| {
             let joined = own.joined - last - u128::from(own.cost);
             joined.min(locked.queued - charged - u128::from(cost))
@@ -326,7 +329,7 @@ impl Drop for Waiter {
         let Some(id) = self.id.take() else {
             return;
         };
-        // Nothing is granted first: a waiter that is due but was not granted leaves like any other.
+        // No waiter is granted first: one that is due but was not granted leaves like any other.
         let mut locked = self.state.lock_state();
         let Some(request) = locked.request(&id) else {
             let collected = locked.collect(&id);

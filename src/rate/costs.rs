@@ -1,14 +1,14 @@
 //! [`CostSums`]: the sum of the costs above any limit, without a walk through the waiters.
 //!
-//! 1. For each level, the costs are grouped by their digits from that level on, the last digit of
-//!    the first level being the lowest; each group has the sum of its costs. So a cost is in one
-//!    group of each level at which it has digits.
-//! 2. The costs above a limit are those that differ from it first, from the top, in a larger digit.
-//!    They are at most [`BASE`] groups of each level. So a sum takes a bounded number of steps, and
-//!    a cost is added in a few.
-//! 3. The groups are in a tree, whose nodes are allocated and freed as groups come and go: none for
-//!    a few different costs, which fit into one node. A table would keep its memory, but it would be
-//!    copied as a whole when it grows, under the lock of the limiter.
+//! 1. For each level, the costs are grouped by their digits from that level on; the first level
+//!    begins at the lowest digit. Each group has the sum of its costs. So a cost is in one group of
+//!    each level at which it has digits.
+//! 2. A cost is above a limit if, from the top, the first digit in which it differs is larger.
+//!    These costs are at most [`BASE`] groups of each level. So a sum takes a bounded number of
+//!    steps, and adding a cost takes a few.
+//! 3. The groups are in a tree. Its nodes are allocated and freed when groups come and go; a few
+//!    different costs fit into one node, and allocate nothing more. A table would keep its memory,
+//!    but it would be copied as a whole when it grows, under the lock of the limiter.
 
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Included};
@@ -29,7 +29,7 @@ impl CostSums {
         }
     }
 
-    /// Removes a cost that was added.
+    /// Removes a cost that was added before.
     pub(super) fn remove(&mut self, cost: u64) {
         for group in groups(cost) {
             let left = self.0.get_mut(&group).map(|sum| {

@@ -1,4 +1,4 @@
-//! Limiters of keys: what [`keyed`](crate::keyed) needs of a limiter beyond its public methods.
+//! Limiters of keys: the methods that [`keyed`](crate::keyed) needs beyond the public ones.
 //!
 //! A key whose calls do not wait is only a [`Tat`], which its charges change directly. When a call
 //! has to wait, the key gets a limiter of its own, which starts with that backlog. Tickets of
@@ -17,8 +17,8 @@ use crate::time::Tick;
 
 /// The limiter that is the pattern of all keys. It charges nothing itself.
 impl RateLimiter {
-    /// Lets windows begin at the multiples of their length, also after the length changes, so that those
-    /// of all keys begin together.
+    /// Makes windows begin at the multiples of their length, even after the length changes, so that
+    /// those of all keys begin together.
     ///
     /// # Panics
     ///
@@ -52,8 +52,8 @@ impl RateLimiter {
 /// The limiter of a key.
 impl RateLimiter {
     /// Returns the end of its backlog and its quota, if forgetting the rest loses nothing: there is
-    /// no other handle and no waiter, it is open, and every charge ever made is paid off. Only
-    /// valid where no other thread can get a handle meanwhile.
+    /// no other handle and no waiter, it is open, and every charge ever made is paid off. The
+    /// result is valid only if no other thread can get a handle in the meantime.
     pub(crate) fn try_reclaim(self: &Arc<Self>, now: Tick) -> Option<(Tat, Quota)> {
         if self.has_handles() {
             return None;
@@ -70,8 +70,9 @@ impl RateLimiter {
         is_idle.then_some((tat, queue.quota))
     }
 
-    /// Returns the nanoseconds after which no runtime in use owes anything, as of some time `ago`.
-    /// `None` if there is another handle. Only valid like [`try_reclaim`](Self::try_reclaim).
+    /// Returns the nanoseconds after which no runtime in use owes anything, as of some time `ago`,
+    /// or `None` if there is another handle. The result is valid under the condition of
+    /// [`try_reclaim`](Self::try_reclaim).
     pub(crate) fn idle_after(self: &Arc<Self>, ago: Duration) -> Option<u64> {
         if self.has_handles() {
             return None;
@@ -89,11 +90,11 @@ impl RateLimiter {
         Some(after.max().unwrap_or_default())
     }
 
-    /// Returns whether there is another handle than the caller's; each future has one.
+    /// Returns whether there is a handle other than the caller's; each future has one.
     fn has_handles(self: &Arc<Self>) -> bool {
         let others = Arc::strong_count(self) > 1 || Arc::strong_count(self.shared()) > 1;
-        // Pairs with the release with which other threads dropped their handles: their writes are
-        // visible.
+        // This pairs with the release of other threads when they dropped their handles: their
+        // writes are visible.
         fence(Ordering::Acquire);
         others
     }

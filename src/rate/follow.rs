@@ -1,13 +1,16 @@
-//! Following the count of a server, which says in its answers what it would still admit.
+//! Following the count of a server. The server reports in its responses how much it would still
+//! admit.
 //!
-//! An answer is old when it is read: the server has counted the call of a charge, and says what was left
-//! then. What was missing from the limit then, and was not of this limiter, was of others.
+//! A response is old when it is read: the server has counted the call of a charge, and reports the
+//! remaining capacity of that moment. The used part of the limit at that moment, minus the use by
+//! this limiter, is the use by others.
 //!
-//! 1. What is of others counts beside what this limiter has charged, so a limiter only ever admits less by
-//!    following, except that a window may end earlier.
-//! 2. Others go on as they do. In a log, as much is of them as was then. In a fixed window, it grows evenly
-//!    until the end. Of a bucket, nobody knows who takes what is refilled, so nothing of that is counted in
-//!    advance: what the server has counted, and what was charged since, counts, and the rest is charged.
+//! 1. The use by others counts beside the charges of this limiter, so following only ever makes a
+//!    limiter admit less, except that a window may end earlier.
+//! 2. Others are assumed to continue in the same way. In a log, their use stays the same. In a
+//!    fixed window, it grows evenly until the end. In a bucket, nobody knows who takes the refill,
+//!    so none of it is counted in advance: the count of the server and the charges since then
+//!    count, and the difference is charged.
 
 use std::time::Duration;
 
@@ -24,47 +27,50 @@ impl RateLimiter {
     /// part, from its response to the call that this charge was made for, and `reset_after` the time until
     /// its count restarts.
     ///
-    /// If others use the server's limit as well, it has counted more than this limiter. What is missing
-    /// counts as used here too: afterwards, what is available is at most the limit less `used`, and less what
-    /// was charged after this charge. The limiter never admits more by following, except that a fixed window
-    /// may end earlier, see below. The answer to an earlier charge than one that was followed before says
-    /// nothing new about what is used; nor does the answer to a charge from before a
-    /// [`set_quota`](Self::set_quota) or a [pause](Self::pause_for), or of another limiter.
+    /// If others use the server's limit too, the server has counted more than this limiter. The
+    /// difference counts as used here too: afterwards, the available capacity is at most the limit
+    /// less `used`, and less the charges made after this charge. Following never makes the limiter
+    /// admit more, except that a fixed window may end earlier, see below. The use in a response is
+    /// ignored if a response to a later charge was followed before, or if the charge is from before
+    /// a [`set_quota`](Self::set_quota) or a [pause](Self::pause_for), or of another limiter.
     ///
-    /// The answer is expected to say what the server had counted when the call came. If it says what is counted
-    /// when it is written, later calls may count twice until the next answer, so the limiter is too careful.
-    /// A call that was refused is not counted by the server: [refund](Self::refund) its charge after this
-    /// call.
+    /// The response should report the server's count at the arrival of the call. If it reports the
+    /// count at the time when it is written, later calls may count twice until the next response,
+    /// so the limiter is too careful. The server does not count a refused call:
+    /// [refund](Self::refund) its charge after this call.
     ///
-    /// The limiter should count as the server does, by an [algorithm](Self::algorithm) like the server's,
-    /// and a quota that is somewhat lower: 2 % of the limit, and at least 2, are for what others take while an
-    /// answer is under way. Not all calls take equally long to the server, so let the period be longer than the
-    /// server's by a thousandth, unless it is that of a fixed window.
+    /// The limiter should count like the server, with an [algorithm](Self::algorithm) like the
+    /// server's, and a quota that is somewhat lower: reserve 2 % of the limit, and at least 2, for
+    /// the use by others while a response is under way. Not all calls take equally long to the
+    /// server, so make the period longer than the server's by a thousandth, unless it is that of a
+    /// fixed window.
     ///
-    /// | the server counts by | algorithm | what others use |
+    /// | the server counts by | algorithm | the use by others |
     /// |---|---|---|
-    /// | a bucket that refills evenly | `Gcra`, with its burst | is paid off by time, but not before the answer is read: they may use what is refilled meanwhile |
-    /// | a fixed window | `FixedWindow` | grows evenly until the window ends, `reset_after` after the charge, to twice what was told at most |
-    /// | a sliding log, or a sliding window | the same | stays as it is until the next answer; after a period without one, a call may go alone |
+    /// | a bucket that refills evenly | `Gcra`, with its burst | is paid off by time, but not before the response is read: others may use the refill until then |
+    /// | a fixed window | `FixedWindow` | grows evenly until the window ends, `reset_after` after the charge, to at most twice the reported use |
+    /// | a sliding log, or a sliding window | the same | stays the same until the next response; after a period without one, a call may go alone |
     ///
-    /// With any other algorithm it counts as for `Gcra`, and the limiter is too careful.
+    /// Any other algorithm counts in the same way as `Gcra`, and the limiter is too careful.
     ///
-    /// The first answer sets when a fixed window ends. Later ones, whatever their charge, delay that, or, once
-    /// a window, let it end up to a hundredth of the period earlier. Charges within a thousandth of the
-    /// period after this one count as if the server had counted them in such a window, because calls overtake
-    /// one another. Other algorithms ignore `reset_after`.
+    /// The first response sets the end of a fixed window. Later responses, to any charge, delay
+    /// that end, or, once per window, move it up to a hundredth of the period earlier. In such a
+    /// window, charges within a thousandth of the period after this one count as if the server had
+    /// counted them, because calls overtake one another. Other algorithms ignore `reset_after`.
     ///
-    /// A count of more than twice the burst counts as twice the burst. From the first call on, calls take the
-    /// lock of the limiter, which remembers 4,096 charges at most that were not answered, in some 200 kB; a
-    /// refund takes a time that is linear in their number. What was charged before the first call counts as if
-    /// the server had counted it.
+    /// A count above twice the burst counts as twice the burst. After the first `follow`, calls
+    /// take the lock of the limiter. It remembers at most 4,096 charges without a response, in some
+    /// 200 kB; a refund takes a time that is linear in their number. Charges made before the first
+    /// `follow` count as if the server had counted them.
     ///
     /// # Spacing
     ///
-    /// A client that always uses up what is left of a bucket or a log finds out by refusals when others take
-    /// something at once, or while it has no answer. A second limiter in front avoids most of these. It admits
-    /// no more than twice what is left, in the time in which the bucket refills; for a log of a minute, in 3
-    /// seconds. So the server is left with something. A fixed window needs none. This one is for a bucket:
+    /// Suppose that a client always uses up the remaining capacity of a bucket or a log. If others
+    /// take a part in a burst, or while the client has no response, the client learns of it only
+    /// from refusals. A second limiter in front avoids most of these refusals. It admits at most
+    /// twice the remaining capacity in the time in which the bucket refills; for a log of a minute,
+    /// in 3 seconds. So the server keeps some capacity. A fixed window needs no second limiter.
+    /// This one is for a bucket:
     ///
     /// ```
     /// use std::time::Duration;
@@ -145,11 +151,11 @@ impl Locked<'_> {
             Some(followed) if followed.of_others.until <= now => self.quota.period_nanos() / 100,
             Some(_) => 0,
         };
-        // Of any answer, because an older one may know better when a window ends.
+        // Every response counts here, because an older one may know better when a window ends.
         let windows = self.shared.config.algorithm.has_windows();
         let count = self.rule.follow(windows, end, now, earlier);
         let own = self.in_use().saturating_sub(self.of_others().cost);
-        // Nothing that a server says stops the limiter for longer.
+        // No count of a server stops the limiter for longer.
         let used = used.min(self.rule.capacity().saturating_mul(2));
         let followed = self.followed.get_or_insert_default();
         let soon = receipt.at.saturating_add(period / 1000);
@@ -171,7 +177,8 @@ impl Locked<'_> {
                     };
                 }
                 OfOthers::Growing { end, is_of_this } if is_of_this => {
-                    // Otherwise calls of this limiter would look like those of others until the end.
+                    // Without this difference, calls of this limiter would look like those of
+                    // others until the end.
                     let others = used.saturating_sub(answer.until_soon);
                     let mut told = OthersUse {
                         cost: others,
@@ -183,7 +190,8 @@ impl Locked<'_> {
                         }),
                     };
                     told.settle(now);
-                    // It never shrinks, but calls come to the server in another order.
+                    // The use by others never shrinks in a window, but calls reach the server in
+                    // another order.
                     if told.cost >= followed.of_others.cost {
                         followed.of_others = told;
                     }

@@ -1,8 +1,8 @@
-//! [`Followed`]: what a limiter remembers of its charges until a server has answered them.
+//! [`Followed`]: the charges that a limiter remembers until a server has answered them.
 //!
-//! Only an answer to a later charge than the last one is newer. So a record is kept until that or a later one
-//! is answered, and at most [`KEPT`]: an answer to a charge without a record counts as if it had just been
-//! made.
+//! An answer is newer than the last one only if its charge is later. So a record is kept until its
+//! charge or a later one is answered, and at most [`KEPT`] records are kept: an answer to a charge
+//! without a record counts as if the charge had just been made.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,18 +10,19 @@ use std::time::Duration;
 use crate::algorithm::Receipt;
 use crate::time::Tick;
 
-/// What others have charged to a server, beside the charges of this limiter.
+/// The charges of others to a server, beside the charges of this limiter.
 #[derive(Clone, Copy, Default)]
 pub(super) struct OthersUse {
-    /// How much that is now.
+    /// Their cost at present.
     pub(super) cost: u64,
-    /// When it is over, or no longer known.
+    /// The tick at which the cost ends, or is no longer known.
     pub(super) until: Tick,
-    /// If it grows until it is over.
+    /// The growth of the cost until then, if it grows.
     pub(super) growth: Option<Growth>,
 }
 
-/// How much it was at a tick, when so much of the window had passed.
+/// The cost that an answer told, the tick of its charge, and the time that had passed in the window
+/// at that tick.
 #[derive(Clone, Copy)]
 pub(super) struct Growth {
     pub(super) told: u64,
@@ -30,8 +31,8 @@ pub(super) struct Growth {
 }
 
 impl OthersUse {
-    /// Brings it up to a tick. If it grows, it is at most twice what was told, because little is known of a
-    /// window that has just begun.
+    /// Updates the cost to a tick. If the cost grows, it is at most twice the told cost, because
+    /// little is known about a window that has just begun.
     pub(super) fn settle(&mut self, now: Tick) {
         let Some(Growth { told, at, passed }) = self.growth else {
             return;
@@ -46,7 +47,7 @@ impl OthersUse {
     }
 }
 
-/// How many charges are remembered that were not answered.
+/// The maximum number of remembered charges without an answer.
 const KEPT: usize = 4096;
 
 #[derive(Default)]
@@ -56,7 +57,8 @@ pub(super) struct Followed {
     /// The cost of all calls.
     charged: u128,
     charges: VecDeque<Record>,
-    /// If the rule counts by windows, it is until the present one ends, even if nothing is of others.
+    /// The use by others. If the rule counts by windows, it lasts until the present window ends,
+    /// even if its cost is 0.
     pub(super) of_others: OthersUse,
 }
 
@@ -64,14 +66,14 @@ pub(super) struct Followed {
 struct Record {
     ticket: u64,
     at: Tick,
-    /// The cost of all calls until then.
+    /// The cost of all calls up to this one.
     charged: u128,
-    /// What counted of them then.
+    /// The part of it that counted at that time.
     counted: u64,
 }
 
 impl Followed {
-    /// Forgets all charges, whose tickets are not used again.
+    /// Forgets all charges. Their tickets are not used again.
     pub(super) fn forget_charges(&mut self) {
         *self = Self {
             of_others: self.of_others,
@@ -79,7 +81,7 @@ impl Followed {
         };
     }
 
-    /// Remembers a charge, after which so much counted of all charges.
+    /// Remembers a charge, with the counted cost of all charges just after it.
     pub(super) fn remember(&mut self, charge: &Receipt, counted: u64) {
         self.charged = self.charged.wrapping_add(u128::from(charge.cost));
         if self.charges.len() == KEPT {
@@ -93,7 +95,7 @@ impl Followed {
         });
     }
 
-    /// Counts `cost` of a charge no longer, which the server has not counted either.
+    /// Removes `cost` of a charge from the counts. The server has not counted it either.
     pub(super) fn refund(&mut self, charge: &Receipt, cost: i128) {
         let first = self.charges.partition_point(|it| it.ticket < charge.ticket);
         for later in self.charges.range_mut(first..) {
@@ -104,7 +106,8 @@ impl Followed {
         self.charged = self.charged.wrapping_sub(cost as u128);
     }
 
-    /// Forgets a charge that is answered, and all earlier ones. `None` if a later charge was answered before.
+    /// Forgets an answered charge, and all earlier ones. Returns `None` if a later charge was
+    /// answered before.
     pub(super) fn answer(&mut self, charge: &Receipt, soon: Tick, now: u64) -> Option<Answered> {
         if charge.ticket <= self.answered {
             return None;
@@ -129,12 +132,13 @@ impl Followed {
     }
 }
 
-/// What is known of a charge that is answered; if there is no record of it, as if it had just been made.
+/// The known costs at an answered charge. Without a record of it, they are those of a charge just
+/// made.
 pub(super) struct Answered {
-    /// What counted just after it.
+    /// The counted cost just after it.
     pub(super) counted: u64,
-    /// The same with those charges that may have come to the server before it.
+    /// The same, including charges that may have reached the server before it.
     pub(super) until_soon: u64,
-    /// What was charged since.
+    /// The cost charged since.
     pub(super) since: u64,
 }

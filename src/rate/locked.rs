@@ -1,4 +1,4 @@
-//! [`Locked`]: the one guard for everything that happens under the lock of a limiter.
+//! [`Locked`]: the one guard for all operations under the lock of a limiter.
 //!
 //! Invariants, together with those of the [word](super::state), the [wait queue](crate::wait_queue)
 //! and the [timer](Shared::arm):
@@ -6,28 +6,29 @@
 //! 1. [`Locked`] takes the lock, then sets `LOCKED` in the word, then reads the clock. So no
 //!    decision without the lock has a later tick than the guard's and an earlier place in the
 //!    order. No writer can use an older tick, because the guard's is the only one.
-//! 2. When the guard ends, it publishes the word, and clears `LOCKED` unless there are waiters, the limiter
-//!    is closed or paused, something is held, or a server is followed. It calls wakers and arms the timer
-//!    after it has released the lock.
+//! 2. When the guard ends, it publishes the word, and clears `LOCKED` unless there are waiters, the
+//!    limiter is closed or paused, there is a hold, or a server is followed. It calls wakers and
+//!    arms the timer after it has released the lock.
 //! 3. A waiter is charged nothing until it is granted, so one that leaves moves all waiters behind
 //!    it up. Its slot keeps its charge until the waiter collects it; a waiter that leaves with a
 //!    charge gives it back like any refund.
 //! 4. [`grant_due`](Locked::grant_due) is the only place where a waiter is served, and it serves
 //!    only the head: a 1 never passes a 50.
-//! 5. Every change that may make the head due earlier ends in [`restart_timing`](Locked::restart_timing),
-//!    which grants what is due, and has the timer armed for the next waiter. The timer does the
-//!    same. The queue moves without a poll of any future.
-//! 6. One call, or one expiry of the timer, serves at most [`SERVED_AT_ONCE`] waiters, and holds the
-//!    lock for as many as it wakes at once. If the next waiter is due then, the timer is armed for
-//!    that, so it expires at once, and it or the next caller goes on. Until then a new call is
-//!    neither admitted nor told to come again now: it is due [after](Locked::due_of_next) this tick.
-//! 7. The sum of the queue has the waiters that can be admitted, and no others. So one that can only
-//!    be refused, because the burst was lowered, delays nobody, before it is refused at the head of
-//!    the queue and after.
-//! 8. A [pause](super::pause) keeps `LOCKED` set until its end. So nothing but the guard decides
-//!    meanwhile, and [`due`](super::queue::QueueState::due) is never before the end.
-//! 9. No operation takes a number of steps that grows with the queue, except for the logarithm that
-//!    the sums of costs take.
+//! 5. Every change that may make the head due earlier ends in
+//!    [`restart_timing`](Locked::restart_timing). It grants due waiters, and has the timer armed
+//!    for the next one. The timer does the same. The queue moves without a poll of any future.
+//! 6. One call, or one expiry of the timer, serves at most [`SERVED_AT_ONCE`] waiters, and releases
+//!    the lock after each batch that it wakes. If the next waiter is then due, the timer is armed
+//!    for its tick, so it expires at once, and the timer or the next caller continues. Until then a
+//!    new call is neither admitted nor told to come again now: it is due
+//!    [after](Locked::due_of_next) this tick.
+//! 7. The sum of the queue includes the waiters that can be admitted, and no others. So a waiter
+//!    that can only be refused, because the burst was lowered, delays nobody, neither before nor
+//!    after it is refused at the head of the queue.
+//! 8. A [pause](super::pause) keeps `LOCKED` set until its end. So only the guard decides during a
+//!    pause, and [`due`](super::queue::QueueState::due) is never before the end.
+//! 9. The number of steps of an operation does not grow with the queue, except for a logarithm in
+//!    the sums of costs.
 
 use std::ops::{Deref, DerefMut};
 use std::task::Waker;
@@ -48,25 +49,26 @@ use crate::sync::{MutexGuard, SERVED_AT_ONCE};
 use crate::time::Tick;
 use crate::wait_queue::{WaiterId, WakeList};
 
-/// The most refunded units that are counted in one generation.
+/// The maximum of refunded units in one generation.
 const MOST_REFUNDED: u64 = 1 << 62;
 
-/// How much later than its head the timer serves a queue at most, to serve others with it.
+/// The maximum time after the due tick of the head at which the timer serves a queue, to serve
+/// other waiters with it.
 const TOGETHER: Duration = Duration::from_millis(2);
 
-/// A part in this number of the burst is served together.
+/// One part in this number of the burst is served together.
 const PARTS: u64 = 32;
 
 /// The lock of a limiter, with the time.
 pub(super) struct Locked<'a> {
     pub(super) shared: &'a Shared,
-    /// `None` while it is unlocked, to wake.
+    /// `None` while it is unlocked to wake waiters.
     queue: Option<MutexGuard<'a, QueueState>>,
     seen: StateSnapshot,
-    /// The tick at which everything under this guard takes place.
+    /// The tick of all operations under this guard.
     pub(super) now: Tick,
     woken: WakeList,
-    /// How many more waiters this call serves.
+    /// The number of waiters that this call may still serve.
     left: usize,
     /// Whether the meaning of the word has changed.
     pub(super) renewed: bool,
@@ -92,8 +94,8 @@ impl Shared {
         locked
     }
 
-    /// Locks the state when no waiter is due, because the timer may be late; or when this call has
-    /// served as many as one serves, and has left the others to the timer.
+    /// Locks the state and first serves due waiters, because the timer may be late. It stops when
+    /// this call has served its maximum, and leaves the others to the timer.
     pub(super) fn lock_on_time(&self) -> Locked<'_> {
         let mut locked = self.lock_state();
         while locked.grant_due() {
@@ -115,7 +117,8 @@ impl Locked<'_> {
         let mut queue = shared.queue();
         self.seen = shared.state.lock();
         queue.rule.lock(self.seen.tat());
-        // After the lock: earlier decisions without the lock have an earlier tick, and are visible.
+        // The clock is read after the lock: earlier decisions without the lock have an earlier
+        // tick, and are visible.
         self.now = clock.now();
         if queue.is_ahead_of(self.now) {
             clock.correct();
@@ -127,8 +130,8 @@ impl Locked<'_> {
         self.queue = Some(queue);
     }
 
-    /// Unlocks. Returns whether this call has to go on, because it has served as many waiters as it
-    /// wakes at once, and not all that it serves. Otherwise the timer goes on.
+    /// Unlocks. Returns whether this call has to continue: it has served one batch of wakers, but
+    /// not its maximum. Otherwise the timer continues.
     fn unlock(&mut self) -> bool {
         let goes_on = self.woken.is_full() && self.left > 0;
         let arms = !goes_on && std::mem::take(&mut self.arms);
@@ -162,8 +165,8 @@ impl Locked<'_> {
         drop(queue);
         self.woken.wake_all();
         if let Some(due) = due {
-            // In a runtime without a timer this panics, and it is a drop: only the call that joins tells
-            // (`drop_of_a_waiter_in_a_runtime_without_a_timer_does_not_panic`).
+            // In a runtime without a timer this panics, and this is a drop: only the call that
+            // joins reports it (`drop_of_a_waiter_in_a_runtime_without_a_timer_does_not_panic`).
             contain_panic(|| shared.arm(due));
         }
         goes_on
@@ -181,7 +184,7 @@ impl Locked<'_> {
     }
 
     /// Admits a [checked](Self::check) call now for between `cost` and `most`, if there are no
-    /// waiters and the rule allows it; or returns when it is due.
+    /// waiters and the rule allows it; or returns the tick at which it is due.
     pub(super) fn admit(&mut self, cost: u64, most: u64) -> Result<Charge, Tick> {
         let due = self.due_of_next(cost);
         if !self.has_come(due) {
@@ -195,33 +198,34 @@ impl Locked<'_> {
         Ok(self.charge(cost))
     }
 
-    /// Admits a [checked](Self::check) call of at least 1 that counts as having come at `tick`, if
-    /// there are no waiters and the rule allows it: as if it had been granted in the queue. Or
-    /// returns when it is due.
+    /// Admits a [checked](Self::check) call of at least 1 that counts as arrived at `tick`, if
+    /// there are no waiters and the rule allows it: as if it had been granted in the queue.
+    /// Otherwise returns the tick at which it is due.
     pub(super) fn admit_as_of(&mut self, cost: u64, tick: Tick) -> Result<Charge, Tick> {
         let alone = self.waiters.is_empty();
         let granted = alone.then(|| self.grant(cost, tick)).flatten();
         granted.map_or_else(|| Err(self.due_of_next(cost)), |it| Ok(Charge(it)))
     }
 
-    /// Charges now, whatever the backlog is.
+    /// Charges now, with any backlog.
     pub(super) fn charge(&mut self, cost: u64) -> Charge {
         let now = self.now;
         let receipt = self.rule.charge(now, cost);
         Charge(self.note(receipt))
     }
 
-    /// Gives back up to `cost` of a charge whose call is not made, except what time has paid off.
+    /// Gives back up to `cost` of a charge whose call is not made, except the part that time has
+    /// paid off.
     pub(super) fn give_back(&mut self, charge: &Charge, cost: u64) {
         self.forget_call(&charge.0, i128::from(cost));
         self.return_to_rule(charge, cost);
     }
 
-    /// Does the same for a charge that goes on to count in another way.
+    /// Does the same for a charge that continues to count in another way.
     pub(super) fn return_to_rule(&mut self, charge: &Charge, cost: u64) {
         let (now, receipt) = (self.now, &charge.0);
-        // A charge of another limiter, or one under another quota, which was carried over with all
-        // that was spent.
+        // This is a charge of another limiter, or one under another quota, which was carried over
+        // with the whole spent part.
         let late = self.is_late();
         if receipt.generation != self.generation || self.rule.give_back(receipt, cost, now) == 0 {
             return;
@@ -229,15 +233,15 @@ impl Locked<'_> {
         if self.rule.first_ticket() > MOST_REFUNDED {
             self.begin_generation();
         }
-        // A decision that has read the old sum of refunds must fail now, even if the word has
+        // A decision that has read the old sum of refunds must now fail, even if the word has
         // become the same again.
         self.renewed = true;
         self.head_changed(late);
     }
 
-    /// Changes the quota, and makes every waiter due by the new one. A quota that means the same as
-    /// the old one is only stored. Changes are numbered from 1, and a later one may have come first,
-    /// from another thread: then this one is over.
+    /// Changes the quota, and makes every waiter due according to the new one. A quota that means
+    /// the same as the old one is only stored. Changes are numbered from 1. If a later change has
+    /// already come from another thread, this one has no effect.
     pub(super) fn set_quota(&mut self, change: u64, quota: Quota, how: QuotaChange) {
         if change <= self.changes {
             return;
@@ -256,7 +260,7 @@ impl Locked<'_> {
         self.grant_due();
     }
 
-    /// Begins to number charges again: earlier ones can no longer be refunded.
+    /// Starts to number charges again: earlier charges can no longer be refunded.
     pub(super) fn begin_generation(&mut self) {
         self.generation = fresh_generation();
         self.rule.forget_receipts();
@@ -266,15 +270,15 @@ impl Locked<'_> {
         self.renewed = true;
     }
 
-    /// Reschedules the queue at this tick, grants what has just become due, and has the timer armed
-    /// for the next waiter.
+    /// Reschedules the queue at this tick, grants waiters that have just become due, and has the
+    /// timer armed for the next one.
     pub(super) fn restart_timing(&mut self) {
         self.timed = self.now;
         self.serve();
     }
 
-    /// Does the same for a change that concerns a head which may have been due before it: then the
-    /// timer is late, which is made up for.
+    /// Does the same for a change that affects a head which may have been due before it. The timer
+    /// is then late, and the grant makes up for that.
     pub(super) fn head_changed(&mut self, was_due: bool) {
         if was_due {
             self.serve();
@@ -283,13 +287,13 @@ impl Locked<'_> {
         }
     }
 
-    /// Grants what is due, and has the timer armed for the next waiter.
+    /// Grants due waiters, and has the timer armed for the next one.
     pub(super) fn serve(&mut self) {
         self.arms = true;
         self.grant_due();
     }
 
-    /// Serves waiters from the head until one is not due, or enough are to be woken. Returns
+    /// Serves waiters from the head until one is not due, or one batch of wakers is full. Returns
     /// whether it served any.
     pub(super) fn grant_due(&mut self) -> bool {
         let mut any = false;
@@ -318,8 +322,9 @@ impl Locked<'_> {
         any
     }
 
-    /// Charges a call that joined at `joined` if it is due, at the tick when it was due: not before it
-    /// joined or was made due, and no longer ago than may be made up for.
+    /// Charges a call that joined at `joined` if it is due, at the tick when it was due. That tick
+    /// is not before the call joined or was made due, and not longer ago than the limiter may make
+    /// up for.
     fn grant(&mut self, cost: u64, joined: Tick) -> Option<Receipt> {
         let due = self.due(0, cost);
         if !self.has_come(due) {
@@ -340,7 +345,7 @@ impl Locked<'_> {
         due <= self.now && !due.is_never()
     }
 
-    /// Returns when the head is served: at any time if it is only to be refused.
+    /// Returns the tick at which the head is served: any time if it can only be refused.
     fn due_of_head(&self) -> Option<Tick> {
         let head = self.head()?;
         if self.closed || self.is_impossible(head.cost) {
@@ -350,9 +355,10 @@ impl Locked<'_> {
         }
     }
 
-    /// Returns when the timer serves the queue next: when the head is due, or up to [`TOGETHER`] later,
-    /// when a part ([`PARTS`]) of the burst is. Each time costs a thread that wakes up, and whoever allows such a
-    /// burst does not ask for one at a time. Only where what is late is made up for, and time is real.
+    /// Returns the tick at which the timer serves the queue next: when the head is due, or up to
+    /// [`TOGETHER`] later, when a part ([`PARTS`]) of the burst is due. Each time wakes up a
+    /// thread, and a user who allows such a burst does not ask for releases one at a time. This
+    /// applies only if the limiter makes up for lateness, and time is real.
     fn due_of_timer(&self) -> Option<Tick> {
         let (due, config) = (self.due_of_head()?, &self.shared.config);
         let cost = u128::from(self.rule.capacity() / PARTS).min(self.queued) as u64;
@@ -364,7 +370,7 @@ impl Locked<'_> {
         }
     }
 
-    /// Returns whether the head is due, and was not served yet.
+    /// Returns whether the head is due but not served yet.
     pub(super) fn is_late(&self) -> bool {
         self.due_of_head().is_some_and(|due| self.has_come(due))
     }
@@ -374,16 +380,16 @@ impl Locked<'_> {
         cost > self.most()
     }
 
-    /// Returns the most that a call can ever get.
+    /// Returns the maximum that a call can ever get.
     fn most(&self) -> u64 {
         self.shared.config.most(self.rule.capacity())
     }
 
-    /// Puts a [checked](Self::check) call into the queue that counts as having come at `tick`.
+    /// Puts a [checked](Self::check) call that counts as arrived at `tick` into the queue.
     pub(super) fn push(&mut self, cost: u64, tick: Tick, waker: Waker) -> WaiterId {
         self.queued += u128::from(cost);
         self.joined = self.joined.wrapping_add(u128::from(cost));
-        // A limiter that overdraws has no impossible costs.
+        // A limiter that allows overdrafts has no impossible costs.
         if self.shared.config.refuses_oversize() {
             self.costs.add(cost);
         }
@@ -395,7 +401,7 @@ impl Locked<'_> {
         self.waiters.push(QueueEntry::Waiting(request), waker)
     }
 
-    /// Counts a waiter no longer that has left the queue.
+    /// Removes a waiter that has left the queue from the counts.
     pub(super) fn forget(&mut self, cost: u64) {
         if !self.is_impossible(cost) {
             self.queued -= u128::from(cost);
@@ -405,8 +411,8 @@ impl Locked<'_> {
         }
     }
 
-    /// Returns when a call that comes now is due, if it is not refused: never before the head,
-    /// which may ask for more.
+    /// Returns the tick at which a call that arrives now is due, if it is not refused: never before
+    /// the head, which may ask for more.
     fn due_of_next(&self, cost: u64) -> Tick {
         if cost == 0 {
             return Tick::default();
@@ -415,18 +421,19 @@ impl Locked<'_> {
         due.max(self.next_due().unwrap_or_default())
     }
 
-    /// Returns when the head will have been served, if there is one: not by now.
+    /// Returns the tick by which the head will have been served, if there is one: later than now.
     pub(super) fn next_due(&self) -> Option<Tick> {
         let soon = self.now.saturating_add(Duration::from_nanos(1));
         Some(self.due_of_head()?.max(soon))
     }
 
-    /// Returns what could be charged at once if there were no waiters and the limiter were open.
+    /// Returns the cost that could be charged at once if there were no waiters and the limiter were
+    /// open.
     pub(super) fn available(&mut self) -> u64 {
         self.rule.capacity().saturating_sub(self.in_use())
     }
 
-    /// Returns what is missing from the capacity: all of it during a pause.
+    /// Returns the used part of the capacity: all of it during a pause.
     pub(super) fn in_use(&mut self) -> u64 {
         if self.is_paused() {
             return self.rule.capacity();
@@ -435,7 +442,8 @@ impl Locked<'_> {
         self.rule.backlog(now).saturating_add(self.beside())
     }
 
-    /// Does the same as [`decision`](Self::decision); while there are waiters, nothing remains.
+    /// Does the same as [`decision`](Self::decision); the remaining capacity is 0 while there are
+    /// waiters.
     pub(super) fn peek(&mut self, cost: u64) -> Decision {
         let mut decision = self.decision(cost);
         if !self.waiters.is_empty() {
@@ -454,7 +462,8 @@ impl Locked<'_> {
         Decision::at(self.now, limit, in_use, due, self.reset())
     }
 
-    /// Returns when nothing is used any more, if no other call comes: never while something is held.
+    /// Returns the tick at which nothing is in use, if no other call comes: never while there is a
+    /// hold.
     fn reset(&self) -> Tick {
         let others = self.of_others();
         match (self.held, others.cost) {
@@ -477,7 +486,7 @@ impl Locked<'_> {
         }
     }
 
-    /// Returns the state just after a charge, or the current state if that is not known.
+    /// Returns the state just after a charge, or the current state if the former is not known.
     pub(super) fn decision_after(&mut self, charge: &Charge) -> Decision {
         let receipt = &charge.0;
         if receipt.generation != self.generation || self.beside() > 0 {
@@ -517,7 +526,8 @@ mod tests {
     use crate::rate::acquire::Limiter;
     use crate::time::Clock;
 
-    /// Returns how much later than its head a queue of these costs is served.
+    /// Returns the delay between the due tick of the head and the service of a queue of these
+    /// costs.
     fn later(limiter: RateLimiter, costs: &[u64]) -> Duration {
         let shared = limiter.shared();
         let mut locked = shared.lock_state();
@@ -535,14 +545,14 @@ mod tests {
     }
 
     fn bytes() -> RateLimiter {
-        // The burst is 8,000 and its part 250, which come in 2.5 ms.
+        // The burst is 8,000 and its part 250, which takes 2.5 ms.
         RateLimiter::new(Quota::bytes_per_second(100_000)).clock(Clock::system())
     }
 
     #[test]
     fn due_of_timer_is_when_a_part_of_the_burst_is_due() {
         assert_eq!(later(bytes(), &[100; 9]), Duration::from_micros(1500));
-        // All that wait are less than a part.
+        // All waiters together are less than a part.
         assert_eq!(later(bytes(), &[100; 2]), Duration::from_millis(1));
         assert_eq!(later(bytes(), &[1; 1000]), TOGETHER);
     }

@@ -1,6 +1,6 @@
-//! [`QueueState`]: what the lock of a limiter guards, the rule and the waiters.
+//! [`QueueState`]: the state under the lock of a limiter, that is, the rule and the waiters.
 //!
-//! Everything that changes what is due goes through one guard, [`Locked`](super::locked::Locked), which
+//! Every change of due times goes through one guard, [`Locked`](super::locked::Locked). Its page
 //! has the invariants.
 
 use super::charge::Charge;
@@ -12,12 +12,12 @@ use crate::quota::Quota;
 use crate::time::Tick;
 use crate::wait_queue::{WaitQueue, WaiterId};
 
-/// What a waiter is: a call that waits, and then its outcome until the waiter collects it.
+/// The state of a waiter: a call that waits, and then its outcome until the waiter collects it.
 #[derive(Clone, Copy, Default)]
 pub(super) enum QueueEntry {
     Waiting(Request),
     Charged(Receipt),
-    /// It asks for more than the capacity, which was lowered.
+    /// The waiter asks for more than the lowered capacity.
     Refused {
         capacity: u64,
     },
@@ -26,13 +26,13 @@ pub(super) enum QueueEntry {
     Moves,
 }
 
-/// What a waiter asks for.
+/// The request of a waiter.
 #[derive(Clone, Copy)]
 pub(super) struct Request {
     pub(super) cost: u64,
-    /// The tick as of which it joined.
+    /// The tick at which it counts as joined.
     pub(super) at: Tick,
-    /// The total cost of all that had joined then, itself included.
+    /// The total cost of all waiters that had joined by then, itself included.
     pub(super) joined: u128,
 }
 
@@ -45,33 +45,33 @@ impl QueueEntry {
     }
 }
 
-/// What the lock guards.
+/// The state under the lock.
 pub(super) struct QueueState {
     pub(super) rule: RuleState,
     pub(super) quota: Quota,
-    /// How often the quota was changed.
+    /// The number of changes of the quota.
     pub(super) changes: u64,
-    /// A waiter for which nothing is kept was released by `close`.
+    /// Whether the limiter is closed. A waiter without an entry was then released by `close`.
     pub(super) waiters: WaitQueue<QueueEntry>,
-    /// The total cost of the waiters that can be admitted: of all, except those that ask for more
-    /// than they can get since the burst was lowered.
+    /// The total cost of the waiters that can be admitted. It excludes waiters that ask for more
+    /// than the lowered burst.
     pub(super) queued: u128,
-    /// The costs of all waiters, from which `queued` is computed when the burst changes; none if a call
-    /// may overdraw it.
+    /// The costs of all waiters, for the computation of `queued` when the burst changes; empty if a
+    /// call may overdraw the burst.
     pub(super) costs: CostSums,
     /// The total cost of all waiters that ever joined.
     pub(super) joined: u128,
     pub(super) closed: bool,
-    /// When the waiters were last rescheduled: none was due before that.
+    /// The tick of the last rescheduling of the waiters: none was due before it.
     pub(super) timed: Tick,
-    /// Nothing is admitted before this tick. The rule has the burst spent as of then.
+    /// No call is admitted before this tick. In the rule, the burst is spent as of this tick.
     pub(super) paused_until: Tick,
-    /// What is [held](super::Hold), beside the charges.
+    /// The [held](super::Hold) cost, beside the charges.
     pub(super) held: u128,
-    /// What is known of a server whose count is [followed](super::RateLimiter::follow).
+    /// The known state of a server whose count is [followed](super::RateLimiter::follow).
     pub(super) followed: Option<Box<Followed>>,
-    /// Charges of other generations cannot be refunded: they are earlier ones, or those of another
-    /// limiter.
+    /// Charges of other generations cannot be refunded: they are earlier charges, or those of
+    /// another limiter.
     pub(super) generation: u64,
 }
 
@@ -94,13 +94,13 @@ impl QueueState {
         }
     }
 
-    /// Returns when `cost` is due after `behind` has been charged, like the rule, but not before the
-    /// end of a pause: if nothing that is held is settled meanwhile.
+    /// Returns the tick at which `cost` is due after `behind` has been charged, like the rule, but
+    /// not before the end of a pause. It assumes that no hold is settled until then.
     pub(super) fn due(&self, behind: u128, cost: u64) -> Tick {
         self.due_by(|cost| self.rule.due(behind, cost), self.held, cost)
     }
 
-    /// Does the same by what `due` says of the rule, if so much is held.
+    /// Does the same with `due` in place of the rule, for this held cost.
     pub(super) fn due_by(&self, due: impl Fn(u64) -> Tick, held: u128, cost: u64) -> Tick {
         let (others, capacity) = (self.of_others(), self.rule.capacity());
         let due_beside = |others: u64| {
@@ -115,7 +115,8 @@ impl QueueState {
         if others.cost == 0 {
             return due_beside(0);
         }
-        // When it is no longer known what is of others, one call goes alone, to be told.
+        // When the use by others is no longer known, one call goes alone, to learn it from the
+        // response.
         let rest = capacity.saturating_sub(cost);
         let later = match others.growth {
             None => others.cost.min(rest),
@@ -124,13 +125,13 @@ impl QueueState {
         due_beside(others.cost).min(due_beside(later).max(others.until))
     }
 
-    /// Returns what is [of others](super::RateLimiter::follow), beside the charges.
+    /// Returns the use by [others](super::RateLimiter::follow), beside the charges.
     pub(super) fn of_others(&self) -> OthersUse {
         let followed = self.followed.as_ref();
         followed.map_or_else(OthersUse::default, |it| it.of_others)
     }
 
-    /// Returns what counts beside the charges.
+    /// Returns the cost that counts beside the charges.
     pub(super) fn beside(&self) -> u64 {
         let beside = self.held + u128::from(self.of_others().cost);
         u64::try_from(beside).unwrap_or(u64::MAX)
@@ -147,17 +148,17 @@ impl QueueState {
         self.waiters.head().and_then(|(_, entry)| entry.request())
     }
 
-    /// Returns the request of a waiter, while it waits.
+    /// Returns the request of a waiter that still waits.
     pub(super) fn request(&self, id: &WaiterId) -> Option<Request> {
         self.waiters.cost(id).and_then(QueueEntry::request)
     }
 
-    /// Returns the requests of the waiters before one.
+    /// Returns the requests of the waiters before a waiter.
     pub(super) fn before(&self, id: &WaiterId) -> impl Iterator<Item = Request> {
         self.waiters.before(id).filter_map(QueueEntry::request)
     }
 
-    /// Returns the outcome of a waiter that no longer waits. `None` if it has to wait in another
+    /// Returns the outcome of a waiter that no longer waits, or `None` if it has to wait in another
     /// queue.
     pub(super) fn collect(&mut self, id: &WaiterId) -> Option<Result<Charge, AcquireError>> {
         match self.waiters.collect(id) {
@@ -184,7 +185,7 @@ mod tests {
         assert!(queue.is_ahead_of(now));
         queue.paused_until = end;
         assert!(!queue.is_ahead_of(now));
-        // One that was set back from a later time than the end.
+        // The clock was set back from a time later than the end.
         queue.rule.charge(end, 1000);
         assert!(queue.is_ahead_of(end));
     }

@@ -1,21 +1,22 @@
-//! The states of a limiter on tokio's time: one for each runtime in which it is used, and one for the
-//! outside of all runtimes.
+//! The states of a limiter on tokio's time: one for each runtime in which it is used, and one for
+//! callers outside of all runtimes.
 //!
-//! The times of two runtimes need not agree, and two runtimes may use a limiter at once, as the tests
-//! of a program do with one in a `static`. So each has a [`Shared`] of its own, on a clock that is bound
-//! to the runtime, and none ever decides for another.
+//! The times of two runtimes need not agree, and two runtimes may use a limiter at once, for
+//! example the tests of a program with a limiter in a `static`. So each has a [`Shared`] of its
+//! own, on a clock that is bound to the runtime, and none ever decides for another.
 //!
 //! 1. The first `Shared` of a limiter has the table, and decides nothing. It has the quota and
-//!    whether the limiter is closed; both are changed there first, and then in each state. A state
-//!    takes them over under the lock of the table, so one that is made meanwhile misses neither.
-//!    Changes of the quota are numbered, and no state goes back to an earlier one.
-//! 2. A waiter is in the queue of the runtime in which it was polled last: polled in another one, it
-//!    takes what it was granted, or moves. When a runtime ends, everybody in its queue is woken to
-//!    [move](super::queue::QueueEntry::Moves).
-//! 3. The table forgets a state whose runtime has ended when it makes another one. A waiter keeps the
-//!    state in whose queue it is.
-//! 4. A runtime may end between the choice of its state and the call. The time of the state stands
-//!    still then, so the call is one of just before the end; only waiting is refused there.
+//!    whether the limiter is closed; both are changed there first, and then in each state. A new
+//!    state takes them over under the lock of the table, so a state that is created at the same
+//!    time misses neither. Changes of the quota are numbered, and no state returns to an earlier
+//!    one.
+//! 2. A waiter is in the queue of the runtime in which it was last polled. When it is polled in
+//!    another runtime, it collects its grant, or moves. When a runtime ends, everybody in its queue
+//!    is woken to [move](super::queue::QueueEntry::Moves).
+//! 3. The table forgets a state whose runtime has ended when it creates another one. A waiter keeps
+//!    the state in whose queue it is.
+//! 4. A runtime may end between the choice of its state and the call. The time of the state then
+//!    stands still, so the call counts as one just before the end; only waiting is refused there.
 
 use std::sync::Arc;
 
@@ -30,7 +31,7 @@ impl Shared {
         run(state.as_deref().unwrap_or(self))
     }
 
-    /// Returns the state of the current runtime, if this one has the table of them.
+    /// Returns the state of the current runtime, if this state has the table.
     #[inline]
     pub(super) fn in_runtime(&self) -> Option<Arc<Self>> {
         let runtimes = self.runtimes.as_ref()?;
@@ -74,7 +75,7 @@ mod tests {
     use crate::quota::Quota;
     use crate::rate::RateLimiter;
 
-    /// What a call meets whose runtime ends when it has chosen the state.
+    /// Ends a runtime after a call has chosen its state.
     #[test]
     fn state_of_a_runtime_that_has_ended_decides_as_of_its_end_and_keeps_nobody_waiting() {
         let limiter = RateLimiter::new(Quota::per_day(1).burst(2)).clock(Clock::tokio());

@@ -1,14 +1,14 @@
 //! [`Shared`]: the state of a limiter, and its decisions without the lock.
 //!
 //! The timer shares it and may outlive a borrow, so it needs an `Arc`. It is created at the first
-//! use, so that a limiter can be made in a constant.
+//! use, so that a limiter can be created in a constant.
 //!
 //! 1. [`decide_by_word`](Shared::decide_by_word), [`decide_by_window`](Shared::decide_by_window) and
 //!    [`decide_by_ring`](Shared::decide_by_ring) are the only decisions without the lock, and
 //!    [`admit`](super::locked::Locked::admit) is the only one with it, for all callers.
-//! 2. Everything else that decides, or changes what is due, goes through one guard,
-//!    [`Locked`](super::locked::Locked). To read the queue, to collect an outcome there, or to exchange
-//!    a waker, the mutex alone is enough.
+//! 2. Every other decision, and every change of due times, goes through one guard,
+//!    [`Locked`](super::locked::Locked). To read the queue, to collect an outcome there, or to
+//!    exchange a waker, the mutex alone is enough.
 
 use std::sync::{Arc, Weak};
 use std::task::{Wake, Waker};
@@ -30,22 +30,23 @@ use crate::time::{ByRuntime, Counter, Deadline, Tick};
 pub struct Shared {
     pub(super) state: AtomicState,
     pub(super) params: SharedParams,
-    /// The counter of the clock, if the clock is the system's and there is no jitter: here if a [`Tat`] is
-    /// the whole state,
+    /// The counter of the clock, if the clock is the system's, there is no jitter, and a [`Tat`] is
+    /// the whole state.
     plain: Option<Counter>,
-    /// and here if not.
+    /// The same counter, if a [`Tat`] is not the whole state.
     other: Option<Counter>,
     /// The ring that decides calls of cost 1, if the rule is a log.
     ring: Option<Arc<Ring>>,
     pub(super) config: Config,
     pub(super) queue: Mutex<QueueState>,
-    /// When the queue is served next. It is armed, and serves the queue, without the lock. Arming only
-    /// moves it earlier; if it comes early, the queue computes when its head is due, and arms it again.
+    /// The deadline at which the queue is served next. It is armed, and serves the queue, without
+    /// the lock. Arming only moves it earlier; if it expires too early, the queue computes the due
+    /// tick of its head, and arms it again.
     timer: Deadline,
-    /// What the timer wakes.
+    /// The waker that the timer calls.
     on_deadline: Waker,
-    /// The [states of the runtimes](super::runtimes), if the clock is tokio's: they decide, and this
-    /// one only has the quota, and whether it is closed.
+    /// The [states of the runtimes](super::runtimes), if the clock is tokio's: they decide, and
+    /// this state only has the quota, and whether the limiter is closed.
     pub(super) runtimes: Option<ByRuntime<Self>>,
 }
 
@@ -56,8 +57,8 @@ pub(super) enum Decided {
         due: Tick,
         now: Tick,
     },
-    /// It has to be decided otherwise: with the lock, or, after
-    /// [`decide_at_once`](Shared::decide_at_once), by [`decide`](Shared::decide).
+    /// Another method has to decide: one with the lock, or, after
+    /// [`decide_at_once`](Shared::decide_at_once), [`decide`](Shared::decide).
     Otherwise,
     /// Another thread was faster.
     Lost,
@@ -73,8 +74,8 @@ impl Decided {
     }
 }
 
-/// Whether a refusal may be due to a counter that was read ahead of the word, which a processor does
-/// by some nanoseconds.
+/// Returns whether a refusal may be wrong because the counter was read ahead of the word. A
+/// processor may do that, by some nanoseconds.
 #[inline(always)]
 fn is_doubtful(due: Tick, now: Tick) -> bool {
     due.as_nanos().saturating_sub(now.as_nanos()) < 1_000
@@ -85,7 +86,7 @@ impl Shared {
         Self::with_backlog(quota, config, fresh_generation(), Tat::from_units(0))
     }
 
-    /// Creates the state of a limiter that has made charges already.
+    /// Creates the state of a limiter that has already made charges.
     pub(super) fn with_backlog(
         quota: Quota,
         config: Config,
@@ -113,13 +114,13 @@ impl Shared {
         })
     }
 
-    /// Locks the queue alone, for callers that need no time and change nothing that is due.
+    /// Locks the queue alone, for callers that need no time and change no due times.
     pub(super) fn queue(&self) -> MutexGuard<'_, QueueState> {
         lock(&self.queue)
     }
 
     /// Charges between `cost` and `most` now, or nothing. The path of nearly every call is inlined
-    /// into the caller: one read of the counter, one compare-exchange.
+    /// into the caller: one reading of the counter, one compare-exchange.
     #[inline(always)]
     pub(super) fn try_charge(&self, cost: u64, most: u64) -> Result<Charge, AcquireError> {
         match self.decide_at_once(cost, most) {
@@ -129,7 +130,7 @@ impl Shared {
         }
     }
 
-    /// Does the same by the other rules, before it does so for any clock.
+    /// Does the same for the other rules, and then for any clock.
     #[inline(never)]
     fn try_again(&self, cost: u64, most: u64) -> Result<Charge, AcquireError> {
         let decided = match self.look(self.other) {
@@ -170,7 +171,7 @@ impl Shared {
     }
 
     /// Decides if the clock is a counter, a [`Tat`] is the whole state, and the word is not locked.
-    /// Nothing is kept across a call here, so the registers of the caller need not be saved.
+    /// This function keeps nothing across a call, so the registers of the caller need not be saved.
     #[inline(always)]
     pub(super) fn decide_at_once(&self, cost: u64, most: u64) -> Decided {
         let Some((seen, now)) = self.look(self.plain) else {
@@ -179,8 +180,9 @@ impl Shared {
         self.decide_by_word(seen, cost, most, now).unless_doubtful()
     }
 
-    /// Reads the word, and then a counter, if there is one: an older tick would miss what others have been
-    /// charged for in between, and refuse although there is room. `None` if nothing can be decided.
+    /// Reads the word, and then a counter, if there is one: an older tick would miss the time of
+    /// charges that others made in between, and refuse although there is room. Returns `None` if no
+    /// decision is possible.
     #[inline(always)]
     fn look(&self, counter: Option<Counter>) -> Option<(StateSnapshot, Tick)> {
         let (counter, seen) = (counter?, self.state.load());
@@ -190,7 +192,8 @@ impl Shared {
         Some((seen, counter.now_in_window()?))
     }
 
-    /// Decides until no other thread is faster. Looks again at the first refusal that is doubtful.
+    /// Decides, and repeats while another thread is faster. Checks the first doubtful refusal
+    /// again.
     #[inline(always)]
     pub(super) fn decide(&self, cost: u64, most: u64) -> Decided {
         let (mut lost, mut looked) = (0, false);
@@ -213,7 +216,7 @@ impl Shared {
         }
     }
 
-    /// Decides by the word, which is not locked, at a tick that was read just after it.
+    /// Decides by the unlocked word, at a tick that was read just after it.
     #[inline(always)]
     fn decide_by_word(&self, seen: StateSnapshot, cost: u64, most: u64, now: Tick) -> Decided {
         let params = self.params.load();
@@ -242,8 +245,8 @@ impl Shared {
                 };
                 self.confirm(seen, now, Ok((tat, receipt)))
             }
-            // Only a charge beyond the burst, a clock that was set back, or a time that never comes
-            // leads here.
+            // Only a charge beyond the burst, a clock that was set back, or a time that is never
+            // reached leads here.
             Err(due)
                 if tat.end() > unit.wrapping_add(params.burst_tolerance) || due > LAST_TICK =>
             {
@@ -253,7 +256,7 @@ impl Shared {
         }
     }
 
-    /// Decides by the sliding window of the word, which is not locked.
+    /// Decides by the sliding window of the unlocked word.
     #[inline(always)]
     fn decide_by_window(&self, seen: StateSnapshot, cost: u64, most: u64, now: Tick) -> Decided {
         if most > cost {
@@ -265,8 +268,8 @@ impl Shared {
         }
     }
 
-    /// Writes the word after a charge, or returns when one is due: unless the word has changed, so that the
-    /// parameters were not of one moment.
+    /// Writes the word after a charge, or returns the tick at which a charge is due. It fails if
+    /// the word has changed, because the parameters were then not of one moment.
     #[inline(always)]
     fn confirm(
         &self,
@@ -314,14 +317,16 @@ impl Shared {
         }
     }
 
-    /// Returns the state of the runtime in which a charge was made, if there is one. It need not be that of
-    /// here: a guard may be dropped anywhere. No two have the same generation.
+    /// Returns the state of the runtime in which a charge was made, if there is one. It need not be
+    /// the current runtime: a guard may be dropped anywhere. No two states have the same
+    /// generation.
     fn of_charge(&self, charge: &Charge) -> Option<Arc<Self>> {
         let mut states = self.of_runtimes().into_iter();
         states.find(|it| it.params.generation() == charge.0.generation)
     }
 
-    /// Returns the state that has made a charge; for the charge of another limiter, the one of here.
+    /// Returns the state that has made a charge; for the charge of another limiter, the current
+    /// one.
     pub(super) fn state_of(self: &Arc<Self>, charge: &Charge) -> Arc<Self> {
         let state = self.of_charge(charge).or_else(|| self.in_runtime());
         state.unwrap_or_else(|| Arc::clone(self))
@@ -336,12 +341,12 @@ impl Shared {
             return;
         }
         if self.params.is_unlimited() {
-            // Nothing is owed, also not for a charge under an earlier quota. A limit that is set
-            // meanwhile owes nothing for it either.
+            // Nothing is owed, not even for a charge under an earlier quota. A limit that is set in
+            // the meantime owes nothing for it either.
             return;
         }
-        // Overdue waiters go first, charged at the ticks when they were due: the timer is late,
-        // which is made up for.
+        // Overdue waiters go first, charged at the ticks when they were due, to make up for the
+        // late timer.
         self.lock_on_time().give_back(charge, cost);
     }
 
@@ -351,17 +356,18 @@ impl Shared {
             .arm(&self.config.clock, due, self.on_deadline.clone());
     }
 
-    /// Serves the queue. The timer calls it when the head may be due, or when the runtime has ended:
-    /// then everybody [moves](super::queue::QueueEntry::Moves) to another queue.
+    /// Serves the queue. The timer calls it when the head may be due, or when the runtime has
+    /// ended. In the second case everybody [moves](super::queue::QueueEntry::Moves) to another
+    /// queue.
     pub(super) fn on_deadline(&self) {
-        // Disarmed first, so that a later arming takes effect.
+        // The timer is disarmed first, so that a later arming takes effect.
         self.timer.disarm();
         self.lock_state().serve();
     }
 }
 
-/// Serves the queue. It holds the limiter weakly, so one that is dropped while its timer is armed is
-/// freed.
+/// Serves the queue. It holds the limiter weakly, so a limiter that is dropped while its timer is
+/// armed is freed.
 struct OnDeadline(Weak<Shared>);
 
 impl Wake for OnDeadline {

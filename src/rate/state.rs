@@ -1,28 +1,27 @@
 //! The word of a limiter, and the parameters beside it, for decisions without the lock.
 //!
-//! The word is a [`Tat`], or the [word](SlidingWindow::word) of a sliding window, in 60 bits with four
-//! bits on top. Three are the epoch, which counts changes of what the number means. The fourth is `LOCKED`:
-//! decisions need the lock, because there are waiters, the limiter is closed or is being changed, or its
-//! rule is not in the word.
+//! The word is a [`Tat`], or the [word](SlidingWindow::word) of a sliding window, in 60 bits with
+//! four bits on top. Three are the epoch, which counts the changes of the number's meaning. The
+//! fourth is `LOCKED`: decisions need the lock, because there are waiters, the limiter is closed or
+//! is being changed, or its rule is not in the word.
 //!
 //! 1. While `LOCKED` is set, only the holder of the lock writes the word, so a try cannot pass a
 //!    waiter, and cannot overtake the holder.
 //! 2. A decision without the lock loads the word (acquire), then the parameters, and changes the
 //!    word with a compare-exchange (acquire and release). If that succeeds, the parameters belonged
 //!    to the word: they are written only while `LOCKED` is set, and `LOCKED` is set by a
-//!    read-modify-write of the same word. A decision that read a parameter which was written later
-//!    would have exchanged the word before `LOCKED` was set, and so would have read what was not
+//!    read-modify-write of the same word. A decision that read a parameter written later would have
+//!    exchanged the word before `LOCKED` was set, and so would have read a value that was not
 //!    written yet.
 //! 3. A change of the quota, a refund and every other change of the parameters begins the next
 //!    epoch. The store that allows decisions without the lock again publishes it (release). So a
 //!    load of that word (acquire) finds the parameters that belong to it, and an exchange that was
-//!    prepared with older ones fails. Epochs repeat after eight; then the number would have to be
-//!    the same as well, in new units at a new time, or after exactly as much was charged as was
-//!    refunded.
-//!    The word of a sliding window [only grows](crate::algorithm::SlidingWindow::word), with every charge and
-//!    with every change of the parameters, so it needs no epoch.
-//! 4. A refusal writes nothing, so no exchange confirms its parameters: it reads the word once
-//!    more.
+//!    prepared with older ones fails. Epochs repeat after eight; the number would then also have to
+//!    be the same, in new units at a new time, or after charges that exactly equal the refunds. The
+//!    word of a sliding window [only grows](crate::algorithm::SlidingWindow::word), with every
+//!    charge and with every change of the parameters, so it needs no epoch.
+//! 4. A refusal writes nothing, so no exchange confirms its parameters: it reads the word again
+//!    instead.
 
 use crate::algorithm::{MAX_TAT, Params, RuleState, SlidingWindow, Tat, tick_or_never};
 use crate::quota::Quota;
@@ -68,15 +67,16 @@ impl StateSnapshot {
 impl AtomicState {
     #[inline(always)]
     pub(super) fn load(&self) -> StateSnapshot {
-        // Pairs with the release of `store`: the parameters are those of this epoch, or later ones.
+        // This pairs with the release of `store`: the parameters are those of this epoch, or later
+        // ones.
         StateSnapshot(self.0.load(Ordering::Acquire))
     }
 
     /// Changes the time, if nothing has changed since the snapshot.
     #[inline(always)]
     pub(super) fn exchange(&self, seen: StateSnapshot, tat: Tat) -> bool {
-        // Release: the parameters were read before. Pairs with the acquire of `lock`, which comes
-        // before they are written.
+        // Release, because the parameters were read before. It pairs with the acquire of `lock`,
+        // which comes before they are written.
         self.0
             .compare_exchange(
                 seen.0,
@@ -87,11 +87,11 @@ impl AtomicState {
             .is_ok()
     }
 
-    /// Returns whether nothing has changed since the snapshot, so that the parameters that were
-    /// read since belong to it.
+    /// Returns whether nothing has changed since the snapshot, so that the parameters read since
+    /// then belong to it.
     #[inline(always)]
     pub(super) fn is_still(&self, seen: StateSnapshot) -> bool {
-        // A thread that has read a parameter which was written since `LOCKED` was set finds it set
+        // If a thread has read a parameter written since `LOCKED` was set, it finds `LOCKED` set
         // here.
         fence(Ordering::Acquire);
         self.0.load(Ordering::Relaxed) == seen.0
@@ -114,13 +114,14 @@ impl AtomicState {
     }
 }
 
-/// The parameters of decisions without the lock. Written with the lock, while the word is locked.
+/// The parameters of decisions without the lock. They are written with the lock, while the word is
+/// locked.
 #[derive(Default)]
 pub(super) struct SharedParams {
     emission_interval: AtomicU64,
     burst_tolerance: AtomicU64,
     surplus: [AtomicU64; 2],
-    /// The ticket from which those of decisions without the lock count.
+    /// The base ticket of decisions without the lock.
     first_ticket: AtomicU64,
     /// The generation of charges.
     generation: AtomicU64,
@@ -128,13 +129,14 @@ pub(super) struct SharedParams {
     step: AtomicU64,
     stride: AtomicU64,
     start: AtomicU64,
-    /// What adapters take at once; no decision reads it.
+    /// The chunk size for adapters; no decision reads it.
     chunk: AtomicU64,
 }
 
 impl SharedParams {
-    /// Returns the parameters, without those for the way back from units to ticks, which
-    /// [`tick_at`](Self::tick_at) reads. The [word](AtomicState) has to prove that they belong together.
+    /// Returns the parameters, without those for the conversion from units back to ticks, which
+    /// [`tick_at`](Self::tick_at) reads. The [word](AtomicState) has to prove that they belong
+    /// together.
     #[inline(always)]
     pub(super) fn load(&self) -> Params {
         let mut params = Params {
@@ -154,7 +156,7 @@ impl SharedParams {
         params
     }
 
-    /// Returns the sliding window of a word. Proved like [`load`](Self::load).
+    /// Returns the sliding window of a word. The proof is that of [`load`](Self::load).
     #[inline(always)]
     pub(super) fn window(&self, word: Tat) -> SlidingWindow {
         let params = Params {
@@ -167,8 +169,8 @@ impl SharedParams {
         SlidingWindow::of_word(&params, self.first_ticket(), word)
     }
 
-    /// Returns the first tick at which `units` have passed, which are no more than there are ticks. Proved
-    /// like [`load`](Self::load).
+    /// Returns the first tick at which `units` have passed; `units` must not exceed the number of
+    /// ticks. The proof is that of [`load`](Self::load).
     #[inline(always)]
     pub(super) fn tick_at(&self, params: &Params, units: u64) -> Tick {
         if params.is_even() {
@@ -192,23 +194,24 @@ impl SharedParams {
         read(&self.generation)
     }
 
-    /// Returns whether there is no limit. A charge of the present epoch proves it: its maker has read
-    /// these parameters, or later ones.
+    /// Returns whether there is no limit. A charge of the present epoch proves it: the thread that
+    /// made it has read these parameters, or later ones.
     #[inline]
     pub(super) fn is_unlimited(&self) -> bool {
         read(&self.emission_interval) == 0
     }
 
-    /// Returns what adapters take at once. It is a number of its own, so nothing has to prove it.
+    /// Returns the chunk size for adapters. It is an independent number, so nothing has to prove
+    /// it.
     pub(super) fn chunk(&self) -> u64 {
         read(&self.chunk)
     }
 
     /// Writes the parameters. Only valid while the word is locked, or before another thread has it.
     pub(super) fn store(&self, rule: &RuleState, quota: Quota, generation: u64) {
-        // After `LOCKED`, for threads that read the word once more.
+        // This comes after `LOCKED`, for threads that read the word again.
         fence(Ordering::Release);
-        // Most are the same as before.
+        // Most parameters are the same as before.
         let write = |param: &AtomicU64, value| {
             if read(param) != value {
                 param.store(value, Ordering::Relaxed);
@@ -230,7 +233,7 @@ impl SharedParams {
     }
 }
 
-/// Reads a parameter. The [word](AtomicState) has to prove which one it is.
+/// Reads a parameter. The [word](AtomicState) has to prove which version it is.
 #[inline(always)]
 fn read(param: &AtomicU64) -> u64 {
     param.load(Ordering::Relaxed)
@@ -246,7 +249,7 @@ mod tests {
     use crate::rate::acquire::Limiter;
     use crate::time::Clock;
 
-    /// The epoch is the same again after eight changes, and as much is charged.
+    /// After eight changes the epoch is the same again, and the charges are equal.
     #[test]
     fn exchange_by_a_sliding_window_after_eight_changes_of_the_quota_fails() {
         let quota = |count| Quota::new(count, Duration::from_secs(3600));
