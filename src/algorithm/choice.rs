@@ -18,7 +18,7 @@ use crate::quota::Quota;
 /// multiples of their length since the epoch of the limiter's clock, or since a window that had
 /// begun when their length changed.
 ///
-/// | | at most, in any `t` | state | when it is used up |
+/// | | at most, in any `t` | state | after it is used up |
 /// |---|---|---|---|
 /// | [`Gcra`](Self::Gcra) | burst + `N·(t + 1 ns)/T` | a word | one comes back at a time, evenly |
 /// | [`TokenBucket`](Self::TokenBucket) | burst + `N` for each `T` that ends in it | a word | `N` come back at once |
@@ -50,39 +50,39 @@ pub enum Algorithm {
     /// The generic cell rate algorithm: charges are paid off evenly, and the backlog is at most the
     /// burst. It is the default, because it needs the least state and spaces calls most evenly.
     ///
-    /// A count of `N - b` with a burst of `b` admits at most `N` in any time `T`: of 10,000 a day, a
-    /// tenth of the rate buys a burst of a thousand.
+    /// A count of `N - b` with a burst of `b` admits at most `N` in any time `T`: of 10,000 a day,
+    /// giving up a tenth of the rate allows a burst of a thousand.
     ///
     /// Source: ITU-T recommendation I.371, annex A.
     #[default]
     Gcra,
     /// A bucket that is filled in batches, not evenly: `N` tokens are added at each multiple of
-    /// `T`, and the bucket holds at most the burst. A bucket with tokens that are added one by one,
-    /// which is what most libraries call a token bucket, is [`Gcra`](Self::Gcra).
+    /// `T`, and the bucket holds at most the burst. Most libraries call another rule a token
+    /// bucket: tokens are added one by one. That rule is [`Gcra`](Self::Gcra).
     ///
     /// A quota with a burst of 1, the default, means a bucket that holds one batch of `N`. If a
     /// bucket holds less than a batch, the rest of each batch is lost.
     ///
     /// Source: J. Turner, *New directions in communications*, IEEE Communications Magazine 24(10),
-    /// 1986; refilled by intervals as in Bucket4j.
+    /// 1986; refilled by intervals, like in Bucket4j.
     TokenBucket,
     /// At most `N` in each window of `T`. Its known weakness: `N` at the end of a window and `N` at
     /// the beginning of the next are `2N` in almost no time.
     ///
     /// The quota has no burst, or one of `N`.
     FixedWindow,
-    /// At most `N` by an estimate: what was admitted in the previous window counts in proportion to
-    /// the part of that window within the last `T`, as if it had come evenly.
+    /// At most `N` by an estimate: the calls of the previous window count in proportion to the part
+    /// of that window within the last `T`, as if they had come evenly.
     ///
-    /// If it did not come evenly, the true number in a time `T` may be more than `N`, though never
-    /// `2N`, or more calls might have been possible. With an `N` of 1, a call is admitted in every
-    /// other window at most. The estimate is computed exactly. The quota has no burst, or one of
+    /// If they did not come evenly, the true number in a time `T` may be more than `N`, though
+    /// never `2N`, or more calls might have been possible. With an `N` of 1, at most every other
+    /// window admits a call. The estimate is computed exactly. The quota has no burst, or one of
     /// `N`.
     ///
     /// Source: *How we built rate limiting capable of scaling to millions of domains*, Cloudflare,
     /// 2017.
     SlidingWindow,
-    /// Exactly at most `N` in any time `T`, by the times of the last `N` charges.
+    /// Exactly at most `N` in any time `T`, measured by the times of the last `N` charges.
     ///
     /// Calls that cost 1 are decided without a lock, and none is lost in a race. Calls that cost
     /// more take the lock, for a time that grows with the cost.
@@ -91,21 +91,21 @@ pub enum Algorithm {
     /// [`snapshot`](crate::RateLimiter::snapshot) and [`peek`](crate::RateLimiter::peek) while
     /// forced charges are pending. A charge that goes through the log 2^31 times or more cannot be
     /// refunded. The quota has no burst, or one of `N`, and `N` is at most 2^28. If the quota grows
-    /// beyond the room of the log, the log allocates room for at least twice as much, and keeps the
-    /// old room as long as the limiter lives.
+    /// beyond the size of the log, the log allocates at least twice its size, and keeps the old
+    /// memory as long as the limiter exists.
     ///
     /// Source: the throttles of K. Henidak, *Writing a non-locking throttling component*, and S.
     /// Solyanik, *Throttling requests*, 2008, as a ring. Each position is taken first and then
-    /// written, and a thread that comes to a position that is not written yet writes it.
+    /// written, and a thread that finds a position not written yet writes it.
     SlidingLog,
     /// Exactly at most `N` in any time `T`, in a single word: `⌊N/(k+1)⌋` in each window of
     /// `⌈T/k⌉`. Any time `T` touches at most `k + 1` of them.
     ///
     /// So the available rate is at most `k/(k+1)` of the quota's, and exactly that if `k + 1`
-    /// divides `N`. The most that can be charged at once is one such part: a call that asks for
-    /// more is refused with [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity). More parts give
-    /// smaller bursts: of 10 a second, 4 parts admit 8, 5 parts 5, and 9 parts 9. The quota has no
-    /// burst, or one of `N`.
+    /// divides `N`. The maximum charge at once is one such part: a call that asks for more is
+    /// refused with [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity). More parts give smaller
+    /// bursts: of 10 a second, 4 parts admit 8, 5 parts 5, and 9 parts 9. The quota has no burst,
+    /// or one of `N`.
     ///
     /// Source: a comment on S. Solyanik, *Throttling requests*, 2008.
     SubInterval {
@@ -114,7 +114,7 @@ pub enum Algorithm {
     },
 }
 
-/// All of them, in the order of the table.
+/// All algorithms, in the order of the table.
 const ALL: [Algorithm; 6] = [
     Algorithm::Gcra,
     Algorithm::TokenBucket,
@@ -147,14 +147,14 @@ impl Algorithm {
     ///
     /// # Errors
     ///
-    /// Returns the reason why not, with the values in its text:
+    /// Returns the reason why it cannot, with the values in its text:
     ///
     /// - For all algorithms except [`Gcra`](Self::Gcra), the period is at most 2^58 nanoseconds,
-    ///   about nine years, because what comes back at once takes a period to come back; and the
-    ///   count is at most one per nanosecond.
+    ///   about nine years, because a batch takes a whole period to come back; and the count is at
+    ///   most one per nanosecond.
     /// - Only [`Gcra`](Self::Gcra) can be [unlimited](Quota::UNLIMITED).
-    /// - Windows and logs have a burst of their own, the whole count: the burst of the quota must
-    ///   be 1 or the count.
+    /// - Windows and logs have their own burst, the whole count: the burst of the quota must be 1
+    ///   or the count.
     /// - A sliding window counts at most 2^47, and a log at most 2^28.
     /// - A period cannot be divided into 0 parts, or into as many parts as the count or more.
     ///
@@ -181,8 +181,8 @@ impl Algorithm {
         }
     }
 
-    /// Returns whether its whole state is a word, as required for a limit [by
-    /// key](crate::Keyed::new). That is so for all except the sliding window and the log.
+    /// Returns whether its whole state is a word; a limit [by key](crate::Keyed::new) requires
+    /// that. It is true for all algorithms except the sliding window and the log.
     pub const fn keeps_a_word(self) -> bool {
         match self {
             Self::Gcra | Self::TokenBucket | Self::FixedWindow | Self::SubInterval { .. } => true,
@@ -190,9 +190,9 @@ impl Algorithm {
         }
     }
 
-    /// Returns what this algorithm makes of a quota: the count comes back at once after each
-    /// period, and at most the burst is available at once. [`Gcra`](Self::Gcra), where tokens come
-    /// back one by one, returns the quota unchanged.
+    /// Returns the quota in the form that this algorithm uses: the count comes back at once after
+    /// each period, and at most the burst is available at once. For [`Gcra`](Self::Gcra) the quota
+    /// is unchanged, because its tokens come back one by one.
     ///
     /// # Panics
     ///
@@ -211,10 +211,10 @@ impl Algorithm {
         self.promise(quota).batch
     }
 
-    /// Returns the bound of [the table](Self) as a number: the most that a limiter with this quota
-    /// admits in any time of length `t`, which contains its first nanosecond and not its end. The
-    /// bound of a [`SlidingWindow`](Self::SlidingWindow) is tight for one period, and not for longer
-    /// times.
+    /// Returns the bound of [the table](Self) as a number: the maximum that a limiter with this
+    /// quota admits in any time of length `t`, including its first nanosecond and excluding its
+    /// end. The bound of a [`SlidingWindow`](Self::SlidingWindow) is tight for one period, and not
+    /// for longer times.
     ///
     /// # Panics
     ///
@@ -238,13 +238,13 @@ impl Algorithm {
         self.promise(quota).most_in(nanos as u64)
     }
 
-    /// Returns whether it counts by windows, each of which begins with nothing.
+    /// Returns whether it counts by windows, and each window begins at 0.
     pub(crate) const fn has_windows(self) -> bool {
         matches!(self, Self::FixedWindow)
     }
 
-    /// Returns what `set_quota` does: it keeps the proportion where tokens come back evenly, and the
-    /// number where calls are counted.
+    /// Returns the behavior of `set_quota`: if tokens come back evenly, it keeps the proportion,
+    /// and if calls are counted, the number.
     pub(crate) const fn on_change(self) -> QuotaChange {
         match self {
             Self::Gcra => QuotaChange::Proportional,
@@ -252,7 +252,7 @@ impl Algorithm {
         }
     }
 
-    /// Returns its name in text, which a slash and the number of parts follow if it has parts.
+    /// Returns its name in text. A slash and the number of parts follow it if it has parts.
     const fn name(self) -> &'static str {
         match self {
             Self::Gcra => "gcra",
@@ -303,7 +303,8 @@ impl FromStr for Algorithm {
     }
 }
 
-/// Why a limiter with some quota cannot use some [`Algorithm`], or why a text is no algorithm.
+/// The reason why a limiter with some quota cannot use some [`Algorithm`], or why a text is no
+/// algorithm.
 ///
 /// # Examples
 ///
@@ -320,7 +321,7 @@ impl FromStr for Algorithm {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AlgorithmError {
     reason: &'static str,
-    /// The quota that does not fit, if it is one.
+    /// The quota that does not fit, if a quota is the reason.
     quota: Option<Quota>,
 }
 
@@ -346,8 +347,8 @@ impl serde::Serialize for Algorithm {
 impl<'de> serde::Deserialize<'de> for Algorithm {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
-        // The reader of this message sees a whole configuration, and needs to know which text is
-        // meant.
+        // The reader of this message sees a whole configuration, and needs to know the text that
+        // caused the error.
         let parsed = text.parse();
         parsed.map_err(|error| {
             serde::de::Error::custom(format_args!("{text:?} is no algorithm: {error}"))

@@ -1,24 +1,25 @@
 //! [`Gcra`]: the generic cell rate algorithm, in its virtual scheduling form: ITU-T recommendation
 //! I.371, annex A; also known as a leaky bucket used as a meter.
 //!
-//! The whole state is one number, a [`Tat`]: the unit at which everything that was charged is paid
-//! off, the *theoretical arrival time* of the recommendation, the end of the backlog. Time pays off
-//! one unit at a time, and the backlog is at most the tolerance, which is the burst. A token bucket, a
+//! The whole state is one number, a [`Tat`]: the unit at which all charges are paid off. It is the
+//! *theoretical arrival time* of the recommendation, and the end of the backlog. Time pays off one
+//! unit at a time, and the backlog is at most the tolerance, which is the burst. A token bucket, a
 //! fixed window and sub-intervals are the same value with other [parameters](Params): a clock that
 //! advances in steps.
 //!
 //! 1. A charge starts at the end of the backlog or now, whichever is later: so after any pause, no
 //!    more than a burst is available.
-//! 2. A charge that ends after now plus the tolerance is not admitted. So the charges that were
-//!    admitted from unit `a` to unit `b` amount to at most `b - a` plus the tolerance.
-//! 3. With an earlier `now` than one that was seen, it admits less, never more.
-//! 4. Everything is counted in units, and rounded so that nothing is admitted early.
+//! 2. A charge that ends after now plus the tolerance is not admitted. So the charges admitted from
+//!    unit `a` to unit `b` amount to at most `b - a` plus the tolerance.
+//! 3. With a `now` that is earlier than a previous one, it admits less, never more.
+//! 4. Costs and times are counted in units, and rounded so that no call is admitted early.
 //! 5. A change of the quota rounds the backlog up, and starts it at the next whole unit. So it
 //!    makes nothing available: neither the rest of a token nor the fraction of a unit that has
 //!    passed.
-//! 6. A charge as of an earlier moment is paid off by the time since then that passed while nothing was
-//!    owed, and delays what was charged since by the rest. If several are made in another order than that
-//!    of their moments, the later ones may find less of that time than there was, never more.
+//! 6. For a charge as of an earlier moment, the idle time since then, while nothing was owed, pays
+//!    off a part; the rest delays the charges since then. If several such charges are made in an
+//!    order other than that of their moments, the later ones may find less idle time than there
+//!    was, never more.
 //! 7. A waiter that is granted at its due tick is charged within the nanosecond that ends there, so
 //!    fractions of a nanosecond do not add up over a queue.
 
@@ -29,7 +30,7 @@ use super::refunds::Refunds;
 use super::rule::{OfOthers, Receipt, Rule};
 use crate::time::Tick;
 
-/// The time that is made up for when a waiter is late, if no `max` was chosen.
+/// The lateness of a waiter for which the limiter makes up, if no `max` was chosen.
 const CATCH_UP: Tick = Tick::from_nanos(10_000_000);
 
 /// The unit at which the backlog ends.
@@ -51,13 +52,13 @@ impl Tat {
         self.0.saturating_sub(now)
     }
 
-    /// Takes `price` units now, or returns the first unit from which on it could. Not for more than
-    /// the tolerance.
+    /// Takes `price` units now, or returns the first unit at which it could. The price must not
+    /// exceed the tolerance.
     #[inline(always)]
     pub(crate) const fn take(self, params: &Params, now: u64, price: u64) -> Result<Self, u64> {
         let start = if self.0 > now { self.0 } else { now };
         // The sums are of less than 2^60, 2^59 and 2^59. They wrap only with parameters that were
-        // read while they changed; then the word has changed as well, and nothing uses them.
+        // read while they changed; the word has then changed too, and nothing uses them.
         let (end, last) = (
             start.wrapping_add(price),
             now.wrapping_add(params.burst_tolerance),
@@ -69,9 +70,9 @@ impl Tat {
         }
     }
 
-    /// Returns the end of the same backlog under other parameters. A unit that has begun to pass is
-    /// not given, so a change makes nothing available; but nothing is carried over to or from a quota
-    /// without a limit.
+    /// Returns the end of the same backlog under other parameters. It does not give out a unit that
+    /// has begun to pass, so a change makes nothing available; but nothing is carried over to or
+    /// from a quota without a limit.
     pub(crate) fn carry(self, how: QuotaChange, old: &Params, new: &Params, now: Tick) -> Self {
         if old.is_unlimited() || new.is_unlimited() {
             return Self::from_units(new.units_at(now));
@@ -93,13 +94,13 @@ impl Tat {
 
 /// The state of a rule that decides by its backlog.
 pub(crate) struct Gcra {
-    /// Whether steps begin at the multiples of their length, also after a change.
+    /// Whether steps begin at the multiples of their length, even after a change.
     pub(super) aligned: bool,
     pub(super) params: Params,
     pub(super) tat: Tat,
     pub(super) refunds: Refunds,
-    /// The units that passed while nothing was owed, between charges of the holder of the lock. Those that
-    /// a later charge as of an earlier moment was paid off by no longer count.
+    /// The units that passed while nothing was owed, between charges of the holder of the lock.
+    /// Units that have paid off a later charge as of an earlier moment no longer count.
     pub(super) idle: u64,
 }
 
@@ -122,7 +123,7 @@ impl Gcra {
         }
     }
 
-    /// Charges whatever fits before the end of time.
+    /// Charges the part that fits before the end of time.
     fn charge_from(&mut self, start: u64, at: Tick, cost: u64) -> Receipt {
         self.idle += start.saturating_sub(self.tat.end());
         let start = self.tat.end().max(start);
@@ -170,7 +171,7 @@ impl Rule for Gcra {
         self.charge_from(start, at, cost)
     }
 
-    /// To the unit, where charges of whole tokens would leave a fraction available.
+    /// It is exact to the unit, because charges of whole tokens would leave a fraction available.
     fn spend_burst(&mut self, at: Tick) {
         let params = &self.params;
         // Without a limit there is no burst to spend.
@@ -190,7 +191,7 @@ impl Rule for Gcra {
     }
 
     fn hold(&mut self, now: Tick, cost: u64) -> Receipt {
-        // So that what is idle before does not count as idle since.
+        // This keeps earlier idle time from counting as idle since.
         self.tat = Tat::from_units(self.tat.end().max(self.params.units_at(now)));
         Receipt {
             ticket: self.idle,
@@ -227,7 +228,8 @@ impl Rule for Gcra {
         let in_time = || params.tokens(params.starting(0).units_at(CATCH_UP)).max(1);
         let units = params.units_of(most.unwrap_or_else(in_time));
         let earliest = params.units_at(now).saturating_sub(units);
-        // Never between two steps, where a part of a batch would be there already.
+        // It is never between two steps, because a part of a batch would already be available
+        // there.
         params.tick_at(earliest)
     }
 
@@ -263,7 +265,8 @@ impl Rule for Gcra {
         }
         let (end, passed, now_nanos) = (clamped(end), params.units_at(now), clamped(now));
         let own = clamped(params.tick_at(passed + 1));
-        // Of the ends of its windows, the one that is nearest to the own end; or the next one, if any will do.
+        // The end of one of its windows that is nearest to the own end; or the next one, if any end
+        // will do.
         let to_own = (own.saturating_sub(end) + period / 2) / period;
         let windows = match own.checked_sub(earlier) {
             Some(_) => to_own,
@@ -274,7 +277,7 @@ impl Rule for Gcra {
             let spent = self.tat.backlog_at(passed);
             self.params = params.starting(next as i64 - period as i64);
             let tat = Tat::from_units(self.params.units_at(now) + spent);
-            // Tickets go on as before.
+            // Tickets continue as before.
             self.refunds.total += self.tat.end().saturating_sub(tat.end());
             self.tat = tat;
         }

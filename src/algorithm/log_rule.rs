@@ -1,5 +1,5 @@
-//! The sliding log as a rule. It is not beside [`SlidingLog`], because a loom model compiles the log
-//! alone.
+//! The sliding log as a rule. It is not in the file of [`SlidingLog`], because a loom model
+//! compiles the log alone.
 
 use super::params::{clamped, tick_or_never};
 use super::promise::Promise;

@@ -1,13 +1,13 @@
-//! The algorithms: what is admitted, and when. They are pure values without a clock, a lock or a
-//! waiter.
+//! The algorithms: they decide which calls are admitted, and when. They are pure values without a
+//! clock, a lock or a waiter.
 //!
 //! 1. Every algorithm has one interface, [`Rule`](rule::Rule), and the holder of a limiter's lock calls
 //!    nothing else.
-//! 2. What an algorithm makes of a quota, and its bound, is its [`Promise`](promise::Promise). Only
-//!    [`Algorithm`] and [`RuleState`] distinguish algorithms.
-//! 3. If all that a charge changes is a [`Tat`], it can be decided without a lock, with one
+//! 2. The conversion of a quota by an algorithm, and its bound, are its
+//!    [`Promise`](promise::Promise). Only [`Algorithm`] and [`RuleState`] distinguish algorithms.
+//! 3. If a charge changes only a [`Tat`], it can be decided without a lock, with one
 //!    compare-exchange: the limiter keeps that word, and lends it to the rule while it holds the
-//!    lock. For a sliding window that is so while the window lasts.
+//!    lock. For a sliding window this is true while the window lasts.
 
 mod choice;
 mod gcra;

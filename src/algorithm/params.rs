@@ -1,22 +1,23 @@
-//! A quota in units, where nothing has to be rounded or divided.
+//! A quota in units, so that nothing has to be rounded or divided.
 //!
 //! A token takes `period / count` nanoseconds, seldom a whole number. If that is rounded up,
 //! 700,000,000 a second become 500,000,000. If it is rounded down, the third call of 3 a second
 //! with a burst of 3 comes too early. So time is counted in units. A token takes a whole number of
-//! them, `K = ⌈period / count⌉`, and a nanosecond has `K * count / period`, which is at least 1 and
-//! below 2. For a quota of more than one token per nanosecond, `K` is 1; if it has two or more, the
-//! whole ones are counted apart from the fraction ([`DENSE`]), for which a limiter takes the lock.
+//! them, `K = ⌈period / count⌉`, and a nanosecond has `K * count / period` units, at least 1 and
+//! below 2. For a quota of more than one token per nanosecond, `K` is 1. If it has two or more, the
+//! whole units are counted separately from the fraction ([`DENSE`]), and a limiter takes the lock
+//! for that.
 //!
 //! 1. [`units_at`](Params::units_at) is the exact `⌊tick * K * count / period⌋`. The fraction is
 //!    kept with 128 bits, rounded up, so it is off by less than a 2^128th. Times a tick, the error
 //!    is less than a 2^64th. The exact product is a multiple of a `period`th, which is more. So
 //!    rounding cannot reach the next whole number.
-//! 2. [`tick_at`](Params::tick_at) is the exact inverse, the first tick at which so many
-//!    units have passed: `⌈units / ratio⌉`, as `units - ⌊units * (1 - 1 / ratio)⌋`, where the ratio
-//!    is that of units to nanoseconds. The same holds for its fraction, where the exact product is
-//!    a multiple of one part in `K * count`.
-//! 3. Division happens only where parameters are computed, and where tokens are counted for people
-//!    to read.
+//! 2. [`tick_at`](Params::tick_at) is the exact inverse, the first tick at which this number of
+//!    units has passed: `⌈units / ratio⌉`, computed as `units - ⌊units * (1 - 1 / ratio)⌋`, where
+//!    the ratio is that of units to nanoseconds. The same holds for its fraction, because the exact
+//!    product is a multiple of one part in `K * count`.
+//! 3. Division happens only when parameters are computed, and when tokens are counted for people to
+//!    read.
 //!
 //! A rule that refills whole batches has a clock that advances in [steps](Params::stepped): a token
 //! is one unit, and `count` units pass at once, at every multiple of the period since the tick at
@@ -37,19 +38,20 @@ use crate::time::Tick;
 /// not advance for limiters after it.
 pub(crate) const LAST_TICK: u64 = (1 << 58) - 1;
 
-/// The largest end of a backlog: what does not fit in the 60 bits of a state is not added.
+/// The largest end of a backlog: units that do not fit in the 60 bits of a state are not added.
 pub(crate) const MAX_TAT: u64 = (1 << 60) - 1;
 
-/// Marks the `step` of parameters that have so many whole units in a nanosecond, beside the fraction.
-/// Steps are shorter.
+/// Marks the `step` of parameters that have this number of whole units in a nanosecond, beside the
+/// fraction. Steps are shorter.
 const DENSE: u64 = 1 << 63;
 
 /// The fraction of a dense quota that has none. It is not zero, because that means one unit per
-/// nanosecond, and smaller than every fraction that there is: it never adds up to a unit.
+/// nanosecond. It is smaller than every real fraction: it never adds up to a unit.
 const NONE: [u64; 2] = [1, 0];
 
-/// The last unit. Together with a burst, it fits in the 60 bits of a state. Only a dense quota comes
-/// there before the [last tick](LAST_TICK): one of 16 per nanosecond after two years.
+/// The last unit. Together with a burst, it fits in the 60 bits of a state. Only a dense quota
+/// reaches it before the [last tick](LAST_TICK): one of 16 per nanosecond reaches it after two
+/// years.
 pub(crate) const LAST_UNIT: u64 = MAX_TAT - LARGEST_BURST;
 
 /// A quota in units.
@@ -67,15 +69,15 @@ pub(crate) struct Params {
     pub(crate) step: u64,
     /// The tick from which steps are counted, perhaps before the epoch. No unit has passed before it.
     pub(crate) start: i64,
-    /// For the way back from units to ticks: how much shorter a unit is than a nanosecond; in steps,
-    /// than a step. A fraction of 2^128, in two halves.
+    /// For the conversion from units back to ticks: the difference between a nanosecond and a unit;
+    /// in steps, between a step and a unit. It is a fraction of 2^128, in two halves.
     pub(crate) lack: [u64; 2],
-    /// For the way back: the nanoseconds of a step; 1 if time does not advance in steps.
+    /// For the conversion back: the nanoseconds of a step; 1 if time does not advance in steps.
     pub(crate) stride: u64,
 }
 
 impl Params {
-    /// A unit is a nanosecond. The tolerance makes up for threads that are out of step, for years.
+    /// A unit is a nanosecond. The tolerance covers threads whose clocks differ, for years.
     const UNLIMITED: Self = Self {
         emission_interval: 0,
         burst_tolerance: 1 << 58,
@@ -187,8 +189,8 @@ impl Params {
             // A tick has 58 bits.
             let since = nanos as i64 - self.start;
             let steps = part(if since < 0 { 0 } else { since as u64 }, self.surplus);
-            // It wraps only if the parameters were read while they changed, and then nothing uses
-            // it.
+            // It wraps only if the parameters were read while they changed, and nothing uses it
+            // then.
             steps.wrapping_mul(self.step)
         }
     }
@@ -221,7 +223,7 @@ impl Params {
         }
     }
 
-    /// Returns the tokens that a backlog of `units` is, rounded up: none if there is no limit.
+    /// Returns the tokens in a backlog of `units`, rounded up: none if there is no limit.
     pub(crate) const fn backlog(&self, units: u64) -> u64 {
         if self.is_unlimited() {
             0
@@ -230,7 +232,7 @@ impl Params {
         }
     }
 
-    /// Returns the most tokens at once.
+    /// Returns the maximum number of tokens at once.
     pub(crate) const fn burst(&self) -> u64 {
         self.tokens(self.burst_tolerance)
     }
@@ -240,14 +242,14 @@ impl Params {
     #[inline]
     pub(crate) const fn tick_at(&self, units: u64) -> Tick {
         match units {
-            // Also if steps are counted from a later tick.
+            // This also holds if steps are counted from a later tick.
             0 => Tick::from_nanos(0),
             1..=LAST_UNIT => self.tick_at_or_before_last(units),
             _ => Tick::from_nanos(u64::MAX),
         }
     }
 
-    /// Returns the tick at which the step began that has not ended at `now`, perhaps before the epoch or
+    /// Returns the beginning of the step that has not ended at `now`. It may be before the epoch or
     /// after `now`.
     pub(crate) const fn step_begun(&self, now: Tick) -> i64 {
         match self.units_at(now) {
@@ -256,7 +258,7 @@ impl Params {
         }
     }
 
-    /// Does the same for units that are not after the [last](LAST_UNIT).
+    /// Does the same for units up to the [last](LAST_UNIT).
     #[inline(always)]
     pub(crate) const fn tick_at_or_before_last(&self, units: u64) -> Tick {
         let nanos = (units - part(units, self.lack)).saturating_mul(self.stride);
@@ -325,7 +327,8 @@ mod tests {
             1_u64 << 58..=u64::MAX,
             (58..64_u32, 1..4_u64).prop_map(|(shift, less)| (1_u64 << shift) - less),
         ];
-        // With a power of two, and a period just below one, a nanosecond has hardly more than a unit.
+        // With a count that is a power of two, and a period just below one, a nanosecond has hardly
+        // more than a unit.
         let power = (0..64_u32).prop_map(|shift| 1_u64 << shift);
         let count = prop_oneof![1..=100_u64, 1..=u64::MAX, power];
         (period, count, 1..=u64::MAX).prop_map(|(period, count, burst)| {
@@ -393,7 +396,7 @@ mod tests {
 
         #[test]
         fn steps_are_exact(quota in quota(), tick in tick(), more in 0..3_u64) {
-            // An algorithm with steps allows no longer period.
+            // An algorithm with steps allows no period longer than this.
             let period = quota.period_nanos().min(1 << 58);
             let count = quota.count().min(period);
             let params = Params::stepped(count, period, count);

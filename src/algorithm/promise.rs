@@ -1,7 +1,7 @@
-//! [`Promise`]: what an algorithm makes of a quota, and the bound that it keeps.
+//! [`Promise`]: the form in which an algorithm uses a quota, and the bound that it keeps.
 //!
-//! The algorithms that decide by a word have nothing else of their own:
-//! [`Gcra`](super::gcra::Gcra) decides by the parameters of their promise.
+//! The algorithms that decide by a word have nothing else of their own: [`Gcra`](super::gcra::Gcra)
+//! decides with the parameters of their promise.
 
 use std::time::Duration;
 
@@ -18,10 +18,10 @@ pub(super) const LARGEST_WINDOW: u64 = 1 << 47;
 /// The largest count of a log.
 const LONGEST_LOG: u64 = 1 << 28;
 
-/// Why there are no sub-intervals of 0 parts, whatever the quota.
+/// The reason why there are no sub-intervals of 0 parts, for any quota.
 pub(super) const NO_PARTS: &str = "a period cannot be cut into 0 parts";
 
-/// What an algorithm makes of a quota that fits.
+/// A quota in the form that an algorithm uses, if it fits.
 #[derive(Clone, Copy)]
 pub(crate) struct Promise {
     /// The count comes back after each period, and at most the burst is available at once.
@@ -29,19 +29,19 @@ pub(crate) struct Promise {
     pub(super) bound: Bound,
 }
 
-/// The most that is admitted in a time.
+/// The maximum that is admitted in a time.
 #[derive(Clone, Copy)]
 pub(super) enum Bound {
     /// The burst, and the rate times the time: tokens come back evenly.
     Even,
     /// The burst, and a whole batch for each multiple of its period in the time.
     Batches,
-    /// This number, in any period.
+    /// This number of tokens, in any period.
     Period(u64),
 }
 
 impl Algorithm {
-    /// Returns why the quota does not fit, if it does not.
+    /// Returns the reason if the quota does not fit.
     pub(super) const fn misfit(self, quota: Quota) -> Option<&'static str> {
         if matches!(self, Self::Gcra) {
             return None;
@@ -71,7 +71,7 @@ impl Algorithm {
         })
     }
 
-    /// Returns what it makes of a quota.
+    /// Returns the promise for a quota.
     #[track_caller]
     pub(crate) const fn promise(self, quota: Quota) -> Promise {
         if let Some(reason) = self.misfit(quota) {
@@ -90,7 +90,8 @@ impl Algorithm {
             Self::FixedWindow => (quota.burst(count), Bound::Batches),
             Self::SlidingWindow => (quota.burst(count), Bound::Period(2 * count - 1)),
             Self::SlidingLog => (quota.burst(count), Bound::Period(count)),
-            // A window for each part: any period touches at most one more than there are parts.
+            // There is a window for each part: any period touches at most one more window than
+            // there are parts.
             Self::SubInterval { parts } => {
                 let part = quota.period_nanos().div_ceil(parts as u64);
                 let each = count / (parts as u64 + 1);
@@ -114,7 +115,7 @@ impl Promise {
         }
     }
 
-    /// Returns the most that is admitted in any time of this length, without its end.
+    /// Returns the maximum that is admitted in any time of this length, excluding its end.
     pub(super) const fn most_in(&self, nanos: u64) -> u64 {
         if nanos == 0 {
             return 0;

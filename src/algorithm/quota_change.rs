@@ -1,17 +1,18 @@
-//! [`QuotaChange`]: how what was spent carries over when a quota changes.
+//! [`QuotaChange`]: the way in which the spent part carries over when a quota changes.
 
-/// How what was spent carries over when [the quota changes](crate::RateLimiter::set_quota_with).
+/// The way in which the spent part carries over when [the quota
+/// changes](crate::RateLimiter::set_quota_with).
 ///
-/// Both variants round what was spent up, so that no change makes anything available: the default
+/// Both variants round the spent part up, so that no change makes anything available: the default
 /// algorithm rounds to a nanosecond of the rate, and algorithms that count calls round to whole
-/// calls. A [sliding window](crate::Algorithm::SlidingWindow) also rounds up the part that fades.
+/// calls. A [sliding window](crate::Algorithm::SlidingWindow) also rounds up the fading part.
 ///
 /// Nothing is carried over to [`Quota::UNLIMITED`](crate::Quota::UNLIMITED), and nothing from it: when a
 /// limit is set again, its whole burst is available.
 ///
-/// A window of a [`FixedWindow`](crate::Algorithm::FixedWindow) or a
-/// [`SubInterval`](crate::Algorithm::SubInterval) that has begun continues, with the length of the
-/// new quota, and what was spent counts in it. So across a change, any time of the shorter period
+/// If a window of a [`FixedWindow`](crate::Algorithm::FixedWindow) or a
+/// [`SubInterval`](crate::Algorithm::SubInterval) has begun, it continues with the length of the
+/// new quota, and the spent part counts in it. So across a change, any time of the shorter period
 /// admits no more than the larger count (twice that for fixed windows). The exception is a count
 /// that becomes smaller under [`KeepSpent`](Self::KeepSpent) and larger again within one window.
 ///
@@ -35,21 +36,21 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum QuotaChange {
-    /// What was spent stays spent in proportion: if half of the old burst was left, half of the new
-    /// one is left. [`set_quota`](crate::RateLimiter::set_quota) does this under [the default
+    /// Keeps the spent part in proportion: if half of the old burst was left, half of the new one
+    /// is left. [`set_quota`](crate::RateLimiter::set_quota) does this under [the default
     /// algorithm](crate::Algorithm::Gcra).
     ///
     /// A log repeats each charge as often as the proportion requires, at its own time, or keeps
-    /// only the newest.
+    /// only the newest charges.
     Proportional,
-    /// What was spent stays spent in number: the difference of the bursts becomes available, or is
-    /// taken away, down to nothing. What was [forced](crate::RateLimiter::charge) beyond the old
-    /// burst stays in the backlog beyond the new one. [`set_quota`](crate::RateLimiter::set_quota)
-    /// does this under all other algorithms, which count calls.
+    /// Keeps the spent number: the difference of the bursts becomes available, or is taken away,
+    /// down to nothing. Charges [forced](crate::RateLimiter::charge) beyond the old burst stay in
+    /// the backlog beyond the new one. [`set_quota`](crate::RateLimiter::set_quota) does this under
+    /// all other algorithms, which count calls.
     ///
     /// In a log each charge counts at its own time. So the log still admits at most the new count
-    /// in any new period, including what it admitted before the change, as far as it still has the
-    /// times: the last ones, as many as the old count, including those that were refunded.
+    /// in any new period, including calls from before the change, if it still has their times. It
+    /// has the last ones, up to the old count, refunded ones included.
     KeepSpent,
 }
 
@@ -59,8 +60,8 @@ impl QuotaChange {
         self.scaled(calls, [old, new], [1, 1])
     }
 
-    /// Scales a backlog. `owed` and the first of each pair are in old units, the second in new
-    /// ones.
+    /// Scales a backlog. `owed` and the first value of each pair are in old units, the second in
+    /// new ones.
     pub(super) fn scaled(self, owed: u64, tolerance: [u64; 2], interval: [u64; 2]) -> u64 {
         let scaled = |units: u64, [old, new]: [u64; 2]| {
             (u128::from(units) * u128::from(new)).div_ceil(u128::from(old))

@@ -1,39 +1,39 @@
-//! What was refunded of charges, as far as it matters for later refunds.
+//! The refunds of charges that later refunds depend on.
 //!
 //! Time pays charges off in the order in which they were made. The part of a charge that is not
 //! paid off yet can be refunded without admitting a later call too early: the charges before it do
-//! not change, and those after it begin that much earlier, all of them still in the future. What
-//! has been paid off cannot be refunded: another call may have been admitted because of it, or it
-//! was lost at the full burst.
+//! not change, and those after it begin earlier by the refund, all of them still in the future. The
+//! part that has been paid off cannot be refunded: another call may have been admitted because of
+//! it, or it was lost at the full burst.
 //!
-//! 1. The *ticket* of a charge is all that was charged until then, itself included, whatever was
-//!    refunded. Where a backlog decides, it is the end of the backlog and all refunds: then the idle
-//!    time before it counts as charged, too, which all that was charged earlier is paid off by. So
-//!    tickets rise with every charge.
-//! 2. Between the end of a charge and the end of the newest is what was charged after it, less what was
-//!    refunded of that. The rest of what is unpaid is the charge, and what is before it.
+//! 1. The *ticket* of a charge is the sum of all charges until then, itself included, without a
+//!    deduction for refunds. If a backlog decides, it is the end of the backlog plus all refunds:
+//!    the idle time before it then counts as charged too, and all earlier charges are paid off by
+//!    that time. So tickets rise with every charge.
+//! 2. Between the end of a charge and the end of the newest are the later charges, less their
+//!    refunds. The rest of the unpaid units belongs to the charge itself and to earlier charges.
 //! 3. Refunds of charges that are paid off no longer count: every charge before such a charge is
 //!    paid off too. Only the others are kept, at most [`CAPACITY`]. Beyond that, two are merged
 //!    into one, as if both were of the earlier charge. That makes later refunds smaller, never
 //!    larger.
 //!
-//! Charges, and what is unpaid, are in the units of the rule.
+//! Charges and unpaid parts are in the units of the rule.
 
-/// How many refunds are kept apart.
+/// The number of refunds that are kept separately.
 pub(super) const CAPACITY: usize = 1024;
 
 /// The refunds of charges that are not paid off.
 #[derive(Default)]
 pub(super) struct Refunds {
-    /// Tickets, rising, and what was refunded of each.
+    /// Tickets, rising, and the refund of each.
     kept: Vec<(u64, u64)>,
-    /// All that was ever refunded, or since receipts were forgotten.
+    /// The sum of all refunds, or of those since receipts were forgotten.
     pub(super) total: u64,
 }
 
 impl Refunds {
-    /// Returns what was charged after the charge of a ticket, and not refunded. The newest charge has the
-    /// ticket `newest`.
+    /// Returns the charges after the charge of a ticket, less their refunds. The newest charge has
+    /// the ticket `newest`.
     pub(super) fn newer(&self, newest: u64, ticket: u64) -> u64 {
         let later = self.kept.iter().rev();
         let later = later.take_while(|(other, _)| *other > ticket);
@@ -41,8 +41,8 @@ impl Refunds {
         newest.saturating_sub(ticket).saturating_sub(refunded)
     }
 
-    /// Refunds up to `units` of the charge with this ticket, and returns how much that is: what has
-    /// not been paid off, if `unpaid` is left of all charges.
+    /// Refunds up to `units` of the charge with this ticket, and returns the refund: the part that
+    /// has not been paid off, if `unpaid` is left of all charges.
     pub(super) fn give(&mut self, newest: u64, ticket: u64, units: u64, unpaid: u64) -> u64 {
         let given = units.min(unpaid.saturating_sub(self.newer(newest, ticket)));
         if given == 0 {

@@ -1,8 +1,8 @@
-//! [`Rule`]: the one interface of all algorithms; and [`Receipt`]: what a limiter keeps of a charge, so
-//! that the rule finds it again.
+//! [`Rule`], the one interface of all algorithms; and [`Receipt`], the record of a charge with
+//! which the rule finds it again.
 //!
 //! Times are ticks of the limiter's clock, costs are tokens. A rule never reads a clock: every call
-//! that needs the time takes it as an argument. With an older time than one that was seen, a rule
+//! that needs the time takes it as an argument. With a time older than a previous one, a rule
 //! admits less, never more.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,18 +13,18 @@ use super::quota_change::QuotaChange;
 use crate::decision::Decision;
 use crate::time::Tick;
 
-/// How one algorithm decides.
+/// The decisions of one algorithm.
 pub(crate) trait Rule {
-    /// Returns the most that can be charged at once.
+    /// Returns the maximum charge at once.
     fn capacity(&self) -> u64;
 
     /// Returns the first tick at which `cost` fits after `behind` has been charged before it, each
-    /// part of it when it is due: exact if `behind` is 0, and the earliest possible otherwise. A
-    /// cost above the capacity fits when the backlog is empty. Never is the last tick.
+    /// part of it when it is due: exact if `behind` is 0, and the earliest possible tick otherwise.
+    /// A cost above the capacity fits when the backlog is empty. The last tick means never.
     fn due(&self, behind: u128, cost: u64) -> Tick;
 
-    /// Charges at a tick, whatever the backlog is. The cost of the receipt is the part that there
-    /// was room for.
+    /// Charges at a tick, with any backlog. The cost of the receipt is the part for which there was
+    /// room.
     fn charge(&mut self, at: Tick, cost: u64) -> Receipt;
 
     /// Does the same as [`charge`](Self::charge), for a waiter that became due within the
@@ -33,7 +33,7 @@ pub(crate) trait Rule {
         self.charge(at, cost)
     }
 
-    /// Spends what is available at the end of a pause, except for one token.
+    /// Spends the available burst at the end of a pause, except for one token.
     fn spend_burst(&mut self, at: Tick) {
         let free = self.capacity().saturating_sub(self.backlog(at));
         if free > 1 {
@@ -41,8 +41,8 @@ pub(crate) trait Rule {
         }
     }
 
-    /// Gives back up to `cost` of a charge, except what time has paid off, and returns how much
-    /// that was, in units of the rule.
+    /// Gives back up to `cost` of a charge, except the part that time has paid off, and returns the
+    /// refund, in units of the rule.
     fn give_back(&mut self, receipt: &Receipt, cost: u64, now: Tick) -> u64;
 
     /// Returns the receipt of a hold of `cost` that begins now, which charges nothing yet.
@@ -54,18 +54,18 @@ pub(crate) trait Rule {
         }
     }
 
-    /// Charges `cost` as of the beginning of a hold, whatever the backlog is. What time has paid off of it
-    /// since then is never more than if it had been charged there.
+    /// Charges `cost` as of the beginning of a hold, with any backlog. The part that time has paid
+    /// off since then is never more than if it had been charged there.
     fn charge_as_of(&mut self, hold: &Receipt, cost: u64, now: Tick);
 
-    /// Returns the tokens that are missing from the capacity at a tick, rounded up.
+    /// Returns the used part of the capacity at a tick, in tokens, rounded up.
     fn backlog(&mut self, now: Tick) -> u64;
 
     /// Returns the first tick at which the backlog is empty.
     fn reset(&self) -> Tick;
 
     /// Returns the backlog just after a charge, and the tick at which that was, or will be, paid
-    /// off; or what the rule still knows of this.
+    /// off; or the part of this that the rule still knows.
     fn after(&mut self, receipt: &Receipt) -> (u64, Tick) {
         (self.backlog(receipt.at), self.reset())
     }
@@ -76,20 +76,21 @@ pub(crate) trait Rule {
         Decision::at(receipt.at, self.capacity(), backlog, Tick::default(), reset)
     }
 
-    /// Returns the earliest tick for the charge of a late waiter, if at most `most` tokens are made
-    /// up for. The default is as many as come in 10 ms, and at least one.
+    /// Returns the earliest tick for the charge of a late waiter, if the limiter makes up for at
+    /// most `most` tokens. The default is the number that comes in 10 ms, and at least one.
     fn earliest(&self, now: Tick, most: Option<u64>) -> Tick;
 
     /// Returns whether the clock seems to have been set back.
     fn is_ahead_of(&self, now: Tick) -> bool;
 
-    /// Changes the quota, and returns `false` if it means the same as before. Without a `how`, nothing that
-    /// was spent is carried over, unless the rule keeps each charge at its tick.
+    /// Changes the quota, and returns `false` if it means the same as before. Without a `how`, no
+    /// backlog is carried over, unless the rule keeps each charge at its tick.
     fn change(&mut self, promise: &Promise, how: Option<QuotaChange>, now: Tick) -> bool;
 
-    /// Returns how what others have charged counts that a server has told, which says that its present window
-    /// ends at `end`. If the steps of this rule are `windows`, they end with those of the server from now on:
-    /// the present one later than before, or up to `earlier` nanoseconds earlier.
+    /// Returns how the use by others that a server has told counts. The server says that its
+    /// present window ends at `end`. If the steps of this rule are `windows`, they end with those
+    /// of the server from now on: the present one later than before, or up to `earlier` nanoseconds
+    /// earlier.
     fn follow(&mut self, _windows: bool, _end: Tick, _now: Tick, _earlier: u64) -> OfOthers {
         OfOthers::Standing
     }
@@ -108,21 +109,22 @@ pub(super) fn earliest_of(now: Tick, most: Option<u64>, count: u64, period: u64)
     Tick::from_nanos(clamped(now).saturating_sub(nanos))
 }
 
-/// How what others have charged to the same server counts.
+/// The way in which charges of others to the same server count.
 pub(crate) enum OfOthers {
     /// Time pays it off like any charge.
     Charged,
-    /// As much of it as then, because others go on as they do: known for a period.
+    /// It stays the same, because others are assumed to continue in the same way. It is known for a
+    /// period.
     Standing,
-    /// It grows evenly from the beginning of the window until its `end`. Nothing is known of it if the charge
-    /// is not of this window.
+    /// It grows evenly from the beginning of the window until its `end`. It is unknown if the
+    /// charge is not of this window.
     Growing { end: Tick, is_of_this: bool },
 }
 
-/// What a limiter charged for one call.
+/// The charge of a limiter for one call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Receipt {
-    /// The position of the charge among all charges of its rule, by which the rule finds it again.
+    /// The position of the charge among all charges of its rule. The rule finds the charge by it.
     pub(crate) ticket: u64,
     /// The [generation](fresh_generation) of the charge. The rule leaves that to the limiter.
     pub(crate) generation: u64,
@@ -134,10 +136,10 @@ pub(crate) struct Receipt {
 
 /// Returns a number for the charges that a limiter makes from now on: no other limiter of the
 /// process has it, and the limiter did not have it before. So a limiter recognizes a receipt of
-/// another limiter, or from before its charges were numbered again. The low half is zero, for the
-/// hash of a key.
+/// another limiter, or one from before its charges were numbered again. The low half is zero, for
+/// the hash of a key.
 pub(crate) fn fresh_generation() -> u64 {
-    // Not a modelled one: a model may run the limiters of many executions.
+    // This is not a modelled atomic: a model may run the limiters of many executions.
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed).rotate_left(32)
 }

@@ -1,4 +1,4 @@
-//! [`RuleState`]: one of the rules, and what it keeps outside of the lock.
+//! [`RuleState`]: one of the rules, and its state outside the lock.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use super::sliding_window::SlidingWindow;
 use crate::quota::Quota;
 use crate::time::Tick;
 
-/// The rule of a limiter. It has a tag, because otherwise each use would compute which rule it is from the
-/// capacity of a vector in the log.
+/// The rule of a limiter. It has a tag, because otherwise each use would compute the variant from
+/// the capacity of a vector in the log.
 #[repr(u8)]
 pub(crate) enum RuleState {
     Gcra(Gcra),
@@ -23,8 +23,8 @@ pub(crate) enum RuleState {
 }
 
 impl RuleState {
-    /// Creates a rule to which nothing was charged. With `aligned`, windows begin at the multiples
-    /// of their length also after the quota has changed.
+    /// Creates a rule without charges. With `aligned`, windows begin at the multiples of their
+    /// length even after the quota has changed.
     pub(crate) fn new(algorithm: Algorithm, quota: Quota, aligned: bool) -> Self {
         let promise = &algorithm.promise(quota);
         match algorithm {
@@ -37,8 +37,8 @@ impl RuleState {
         }
     }
 
-    /// Returns whether it can be decided by the word, without the lock. Dense parameters would take more
-    /// instructions of every decision.
+    /// Returns whether the word can decide, without the lock. Support for dense parameters would
+    /// cost every decision more instructions.
     pub(crate) fn is_in_word(&self) -> bool {
         match self {
             Self::Gcra(gcra) => !gcra.params.is_dense(),
@@ -47,7 +47,8 @@ impl RuleState {
         }
     }
 
-    /// Stops all decisions without the lock: takes over the word as they have left it.
+    /// Stops all decisions without the lock: takes over the word in the state in which they left
+    /// it.
     pub(crate) fn lock(&mut self, tat: Tat) {
         match self {
             Self::Gcra(gcra) => gcra.tat = tat,
@@ -92,7 +93,7 @@ impl RuleState {
     /// Begins to foresee charges, while decisions without the lock are stopped.
     pub(crate) fn forecast(&self) -> Forecast<'_> {
         match self {
-            // Only refunds are decided by refunds.
+            // Refunds affect only other refunds.
             Self::Gcra(gcra) => Forecast::Copy(Self::Gcra(Gcra {
                 refunds: Refunds::default(),
                 ..*gcra
@@ -102,8 +103,7 @@ impl RuleState {
         }
     }
 
-    /// Returns the ticket from which those of decisions without the lock count: for a backlog, the
-    /// refunded units.
+    /// Returns the base ticket of decisions without the lock: for a backlog, the refunded units.
     pub(crate) fn first_ticket(&self) -> u64 {
         match self {
             Self::Gcra(gcra) => gcra.refunds.total,
@@ -135,7 +135,8 @@ impl DerefMut for RuleState {
     }
 }
 
-/// What a rule will admit after charges that are foreseen. It takes no copy of a log, which may be long.
+/// A forecast of the decisions of a rule after foreseen charges. It does not copy a log, because a
+/// log may be long.
 pub(crate) enum Forecast<'a> {
     Copy(RuleState),
     OfLog(sliding_log::Forecast<'a>),
@@ -150,7 +151,7 @@ impl Forecast<'_> {
         }
     }
 
-    /// Foresees what [`Rule::grant`] charges at the tick when a call is due.
+    /// Foresees the charge that [`Rule::grant`] makes at the tick when a call is due.
     pub(crate) fn grant(&mut self, at: Tick, cost: u64) {
         match self {
             Self::Copy(rule) => _ = rule.grant(at, cost),

@@ -1,15 +1,16 @@
-//! The sliding log: exactly at most `N` charges in any period, by the ticks of the last `N`.
+//! The sliding log: exactly at most `N` charges in any period, measured by the ticks of the last
+//! `N`.
 //!
 //! A [`Ring`] has `N` slots. Each holds a *stamp*: the tick of a charge, or that the slot is free.
 //! Positions are numbered without end; a position belongs to the slot of its number modulo `N`, and
 //! its *lap* is the number of complete passes through the ring before it. The *head* is the first
 //! position that is not charged yet, so its slot holds the oldest stamp.
 //!
-//! 1. A charge replaces the stamp of the head's slot by a later one, in one compare-exchange, and
+//! 1. A charge replaces the stamp of the head's slot with a later one, in one compare-exchange, and
 //!    only if the old stamp is at least a period older. So any period has at most one charge for
-//!    each slot, whatever else happens.
+//!    each slot, in every case.
 //! 2. A stamp carries the last four bits of its lap, its *turn*. A slot with the turn of the head's
-//!    lap is charged already, and any thread that sees that moves the head on. As in the queue of
+//!    lap is charged already, and any thread that sees that moves the head on. Like in the queue of
 //!    Michael and Scott, no thread has to wait for the one that made the charge.
 //! 3. A look at the head reads the head, the parameters and the slot, and then the head again. The
 //!    head never takes the same value twice, so if it is unchanged, all of them belong together. A
@@ -20,28 +21,29 @@
 //!    again, still replaces a stamp that is a period old, in a ring that is in use. The worst
 //!    outcome is that the stamps are out of order for a lap.
 //! 5. `LOCKED` in the head's slot stops all claims. Only the holder of the limiter's lock sets and
-//!    clears it, and that holder writes only in between: a charge moves the bit on to the next slot
+//!    clears it, and the holder writes only in between: a charge moves the bit on to the next slot
 //!    before it moves the head. A rewrite ([`lay`](SlidingLog::lay)) sets the bit in all slots
-//!    before it reads them. Slots that are not in use keep it.
+//!    before it reads them. Unused slots keep it.
 //! 6. Charges beyond the available room (an overdraft) are *ahead*: a number only. Each becomes a
 //!    stamp as soon as the slot of its position is free, at the tick at which the slot became free.
-//!    The ring stays locked until none are ahead. So stamps keep their true ticks, and a change of
-//!    the period never has to move one. No stamp is in the future, except during a pause: then the
-//!    burst is [spent](SlidingLog::spend_burst) as of its end, and the ring stays locked until then.
+//!    The ring stays locked until no charges are ahead. So stamps keep their true ticks, and a
+//!    change of the period never has to move one. No stamp is in the future, except during a pause:
+//!    then the burst is [spent](SlidingLog::spend_burst) as of its end, and the ring stays locked
+//!    until then.
 //! 7. Stamps rise from the head around: a charge at an older tick than the newest, by a thread that
-//!    was suspended after it had read its clock, is made at the newest. Nor is a charge made before
-//!    the *floor*, the tick at which the ring was last rewritten: a slot that a refund has made
-//!    free was free when that charge was made, and not before.
-//! 8. A charge is identified by its *ticket*: how many were charged until then. Tickets are unique
-//!    and rise. Counting back from the newest ticket finds what the refund of a charge may give
-//!    back.
+//!    was suspended after it had read its clock, is made at the newest. A charge is also not made
+//!    before the *floor*, the tick at which the ring was last rewritten: a slot that a refund has
+//!    made free was free when that charge was made, and not before.
+//! 8. A *ticket* identifies a charge: it is the number of charges until then. Tickets are unique
+//!    and rise. Counting back from the newest ticket finds the part of a charge that a refund may
+//!    give back.
 //!
-//! The position in the head has 64 bits, and the slot's index takes no more of them than it needs.
-//! So with one slot there are 2^64 laps, and with 2^28 slots 2^36, which is centuries at one charge
-//! per nanosecond. Tickets end at 2^62, which only overdrafts can reach; nothing is refunded after
-//! that.
+//! The position in the head has 64 bits, and the slot's index takes only the bits that it needs. So
+//! with one slot there are 2^64 laps, and with 2^28 slots 2^36, enough for centuries at one charge
+//! per nanosecond. Tickets end at 2^62; only overdrafts can reach that, and nothing is refunded
+//! afterwards.
 
-// With the paths, because a loom model compiles this file alone.
+// These have their paths, because a loom model compiles this file alone.
 #[path = "sliding_log/forecast.rs"]
 mod forecast;
 #[path = "sliding_log/ring.rs"]
@@ -73,7 +75,7 @@ pub(crate) struct SlidingLog {
     period: u64,
     base: u64,
     floor: u64,
-    /// How many charges still wait for a free slot.
+    /// The number of charges that still wait for a free slot.
     ahead: u64,
     /// Charges without a slot since the log became shorter; rising.
     older: Vec<u64>,
@@ -137,7 +139,7 @@ impl SlidingLog {
     /// Allows charges without the lock again, unless some are ahead.
     pub(crate) fn unlock(&self) {
         if self.ahead == 0 {
-            // Pairs with the looks: all writes are visible.
+            // This pairs with the looks: all writes are visible.
             self.slot(0).fetch_and(!LOCKED, Ordering::AcqRel);
         }
     }
@@ -154,9 +156,9 @@ impl SlidingLog {
         Forecast::new(self)
     }
 
-    /// Charges `cost` at a tick, or at the newest that it has seen, whatever the backlog is. What
-    /// has no room is charged later, one by one, each as soon as there is room. Returns the ticket,
-    /// how much was charged (all that fits before the last tick), and the tick.
+    /// Charges `cost` at a tick, or at the newest tick that it has seen, with any backlog. Charges
+    /// without room are made later, one by one, each as soon as there is room. Returns the ticket,
+    /// the charged cost (the part that fits before the last tick), and the tick.
     pub(crate) fn charge(&mut self, at: u64, cost: u64) -> (u64, u64, u64) {
         let at = at.max(self.newest());
         self.settle(at);
@@ -168,12 +170,12 @@ impl SlidingLog {
         (ticket, charged, at)
     }
 
-    /// Gives back up to `cost` of a charge, except what is a period old, the newest first, and
-    /// returns how much that was. Charges that are ahead move up.
+    /// Gives back up to `cost` of a charge, the newest units first, except units that are a period
+    /// old. Returns the refund. Charges that are ahead move up.
     pub(crate) fn give_back(&mut self, ticket: u64, cost: u64, now: u64) -> u64 {
         self.settle(now);
         let total = self.total();
-        // One after the newest is of another log.
+        // A ticket after the newest is of another log.
         if ticket <= self.void || ticket > total {
             return 0;
         }
@@ -196,9 +198,10 @@ impl SlidingLog {
         given
     }
 
-    /// Charges `cost` as of an earlier tick, whatever the backlog is, less what each period since has paid
-    /// off. What has no room is charged later, one by one. The tickets are those of the newest charges, so that a
-    /// refund of a charge that was made since then may give back less, and never more.
+    /// Charges `cost` as of an earlier tick, with any backlog, less the part that each period since
+    /// has paid off. Charges without room are made later, one by one. The tickets are those of the
+    /// newest charges, so a refund of a charge that was made since then may give back less, and
+    /// never more.
     pub(crate) fn charge_as_of(&mut self, at: u64, cost: u64, now: u64) {
         self.settle(now);
         let passed = now.saturating_sub(at) / self.period;
@@ -232,7 +235,7 @@ impl SlidingLog {
     ///
     /// A tick in the future needs the ring to stay locked until then.
     pub(crate) fn spend_burst(&mut self, at: u64) {
-        // First, because slots that look free may be those of charges that are ahead.
+        // This comes first, because slots that look free may be those of charges that are ahead.
         self.settle(at);
         let len = self.head.len;
         let Some(begin) = at.checked_sub(self.period) else {
@@ -268,8 +271,8 @@ impl SlidingLog {
         self.due(0, self.head.len)
     }
 
-    /// Changes the quota. All charges stay at their ticks, so that one that had become a period old
-    /// may count again under a longer period. If it `scales`, the charges that count are scaled in
+    /// Changes the quota. All charges stay at their ticks, so a charge that had become a period old
+    /// may count again under a longer period. If it `scales`, the counting charges are scaled in
     /// proportion to the counts: the newest are kept, or each is repeated as often as necessary.
     /// Earlier charges can no longer be refunded.
     pub(crate) fn change(&mut self, quota: Quota, scales: bool, now: u64) {
@@ -291,7 +294,7 @@ impl SlidingLog {
 
 /// Methods under the lock, on a locked ring.
 impl SlidingLog {
-    /// Returns the slot of the head, or of a position after it, less than a lap.
+    /// Returns the slot of the head, or of a position less than a lap after it.
     fn slot(&self, after: u64) -> &AtomicU64 {
         let index = (self.head.index + after) % self.head.len;
         &self.ring.slots(self.array)[index as usize]
@@ -325,7 +328,7 @@ impl SlidingLog {
         self.head.len - self.count_free(now, self.head.len)
     }
 
-    /// Returns the tick before which nothing is charged.
+    /// Returns the tick before which no charge is made.
     fn newest(&self) -> u64 {
         let slots = self.ring.slots(self.array);
         let stamp = slots[self.head.before() as usize].load(Ordering::Acquire);
@@ -355,7 +358,7 @@ impl SlidingLog {
         }
     }
 
-    /// Charges `cost` at a tick, or ahead; returns how much of it is before the last tick.
+    /// Charges `cost` at a tick, or ahead; returns the part of it before the last tick.
     fn book(&mut self, at: u64, cost: u64) -> u64 {
         let at = at.min(LAST_TICK);
         let mut charged = 0;
@@ -371,26 +374,26 @@ impl SlidingLog {
 
     /// Charges the head at a tick, and stays locked.
     fn push(&mut self, tick: u64) {
-        // Before any thread can find it at the head.
+        // This comes before any thread can find the slot at the head.
         self.slot(1).fetch_or(LOCKED, Ordering::AcqRel);
         let locked = if self.head.len == 1 { LOCKED } else { 0 };
         let stamp = tick | self.head.turn() | locked;
         self.slot(0).store(stamp, Ordering::Release);
-        // Unless a thread has seen the stamp and done so already.
+        // This fails if a thread has seen the stamp and has already moved the head.
         self.ring.move_head(self.head);
         self.head = self.head.next();
     }
 
     /// Locks all slots and returns the ticks of their charges, the oldest first.
     fn seize(&self) -> Vec<u64> {
-        // A read-modify-write, so that no charge is missed, whatever a suspended claim does.
+        // This is a read-modify-write, so that no charge is missed, even with a suspended claim.
         let seize = |number| self.slot(number).fetch_or(LOCKED, Ordering::AcqRel);
         let stamps = (0..self.head.len).map(seize);
         stamps.filter_map(tick_of).collect()
     }
 
     /// Rewrites a ring whose slots are all locked, with another length, and without the earlier
-    /// tickets. It holds the newest of these charges, as many as there are slots.
+    /// tickets. It then holds the newest of these charges, one for each slot.
     fn restart(&mut self, len: u64, mut ticks: Vec<u64>) {
         let total = self.total();
         self.ahead = 0;
@@ -401,7 +404,7 @@ impl SlidingLog {
         self.lay(len, &kept, total);
     }
 
-    /// Writes everything in the ring but the stamps.
+    /// Writes everything in the ring except the stamps.
     fn publish(&self) {
         let (ring, shape) = (&self.ring, self.array << 32 | self.head.len);
         ring.shape.store(shape, Ordering::Release);
@@ -414,7 +417,7 @@ impl SlidingLog {
     /// Rewrites a ring whose slots are all locked, with these ticks, the oldest first, with this
     /// length and the period in `self`. The newest charge has this ticket.
     fn lay(&mut self, len: u64, ticks: &[u64], ticket: u64) {
-        // A later head, and a turn that is neither of those in the ring.
+        // The head is later, and its turn differs from both turns in the ring.
         let lap = (self.head.pack() >> Position::index_bits(len)).wrapping_add(1);
         let lap = lap.wrapping_add(self.head.lap.wrapping_add(3).wrapping_sub(lap) % 16);
         self.head = Position { lap, index: 0, len };
@@ -439,7 +442,7 @@ impl SlidingLog {
     }
 }
 
-/// Scales charges to another count, and returns their ticks and how many of them are ahead.
+/// Scales charges to another count, and returns their ticks and the number of them that are ahead.
 fn scaled(mut ticks: Vec<u64>, ahead: u64, old: u64, new: u64) -> (Vec<u64>, u64) {
     let part = |count: u64, by: u64, of: u64| {
         let part = (u128::from(count) * u128::from(by)).div_ceil(u128::from(of));

@@ -1,22 +1,24 @@
-//! [`SlidingWindow`]: what was admitted in the previous window counts in proportion to the part of
-//! that window within the last period, as if it had come evenly.
+//! [`SlidingWindow`]: the calls of the previous window count in proportion to the part of that
+//! window within the last period, as if they had come evenly.
 //!
-//! The windows begin at the multiples of the period. `most` is the limit in a period, `previous`
-//! was admitted in the window before, and `count` in this one, and `elapsed` is the time that has
-//! passed in it:
+//! The windows begin at the multiples of the period. `most` is the limit in a period, `previous` is
+//! the number of admitted calls in the window before, `count` is that in this one, and `elapsed` is
+//! the time that has passed in it:
 //!
 //! 1. `cost` more are admitted if
 //!    `previous * (period - elapsed) + (count + cost) * period <= most * period`, in whole numbers.
-//! 2. The due tick is the first at which this holds if nothing else is charged: in this window as
-//!    `previous` fades; or in the next, where `count` has become `previous` and fades.
+//! 2. The due tick is the first tick at which this holds if nothing else is charged. It is in this
+//!    window while `previous` fades; or in the next window, where `count` has become `previous` and
+//!    fades.
 //! 3. A forced charge may make `count` more than `most`. The excess belongs to the windows after
 //!    this one.
-//! 4. A `now` before the beginning of the window counts as that beginning, and so admits less.
-//! 5. Decisions without the lock count in a [word](SlidingWindow::word): while a window lasts, a charge
-//!    changes nothing but `count`. The rest is [parameters](SlidingWindow::params), which only the holder of
-//!    the lock changes, who also begins the next window.
-//! 6. The word is the ticket of the newest charge, and every other change takes a ticket as well. So the word
-//!    only grows, and stands for one state: an exchange that was prepared in an earlier one fails.
+//! 4. A `now` before the beginning of the window counts as that beginning, so it admits less.
+//! 5. Decisions without the lock count in a [word](SlidingWindow::word): while a window lasts, a
+//!    charge changes nothing but `count`. The rest is [parameters](SlidingWindow::params). Only the
+//!    holder of the lock changes them, and begins the next window.
+//! 6. The word is the ticket of the newest charge, and every other change takes a ticket too. So
+//!    the word only grows, and identifies one state: an exchange that was prepared in an earlier
+//!    state fails.
 
 use super::gcra::Tat;
 use super::params::{LAST_TICK, MAX_TAT, Params, clamped, tick_or_never};
@@ -28,7 +30,7 @@ use crate::time::Tick;
 /// The largest count of a window.
 const MAX_COUNT: u64 = (1 << 48) - 1;
 
-/// The admitted calls, by windows.
+/// The admitted calls of each window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SlidingWindow {
     most: u64,
@@ -40,7 +42,8 @@ pub(crate) struct SlidingWindow {
     previous: u64,
     /// Admitted in this window.
     count: u64,
-    /// The ticket of a charge of 0 since anything but the count was changed.
+    /// The ticket of the newest charge, less the count. Every change other than of the count
+    /// changes it.
     ticket: u64,
 }
 
@@ -69,14 +72,15 @@ impl SlidingWindow {
         Self { count, ..self }
     }
 
-    /// Returns the state at a tick, perhaps in a later window, for a change of more than the count.
+    /// Returns the state at a tick, perhaps in a later window, for a change beyond the count.
     fn changing(self, now: u64) -> Self {
         let this = self.at(now);
         let ticket = this.ticket.wrapping_add(1);
         Self { ticket, ..this }
     }
 
-    /// Returns all but the word, as [parameters](Self::of_word). Nothing counts in steps.
+    /// Returns everything except the word, as [parameters](Self::of_word). They do not count in
+    /// steps.
     pub(crate) fn params(&self) -> Params {
         Params {
             step: self.previous,
@@ -86,12 +90,13 @@ impl SlidingWindow {
         }
     }
 
-    /// Returns the ticket from which those of the word count.
+    /// Returns the base ticket of the word.
     pub(crate) fn ticket(&self) -> u64 {
         self.ticket
     }
 
-    /// Returns the state with this word. If the parameters were read while they changed, it is any.
+    /// Returns the state with this word. If the parameters were read while they changed, it is
+    /// arbitrary.
     #[inline(always)]
     pub(crate) fn of_word(params: &Params, ticket: u64, word: Tat) -> Self {
         Self {
@@ -105,8 +110,9 @@ impl SlidingWindow {
         .with(word)
     }
 
-    /// Returns the word after a charge and its receipt, or the tick at which the charge is due if that is
-    /// later. `None` is for the holder of the lock: in another window, or a cost that is never due.
+    /// Returns the word after a charge and its receipt, or the tick at which the charge is due if
+    /// that is later. Returns `None` if the holder of the lock has to decide: in another window, or
+    /// for a cost that is never due.
     #[inline(always)]
     pub(crate) fn try_charge(
         mut self,
@@ -114,7 +120,7 @@ impl SlidingWindow {
         cost: u64,
     ) -> Option<Result<(Tat, Receipt), Tick>> {
         let nanos = clamped(now);
-        // Not if the clock was set back.
+        // This does not hold if the clock was set back.
         if cost == 0 || cost > self.most || nanos < self.start {
             return None;
         }
@@ -154,7 +160,7 @@ impl SlidingWindow {
             start: self.start + passed * self.period,
             previous: before.min(self.most),
             count,
-            // One more than that of the newest charge.
+            // The next ticket is one more than that of the newest charge.
             ticket: self.ticket.wrapping_add(self.count - count + 1),
             ..self
         }
@@ -170,7 +176,7 @@ impl SlidingWindow {
         }
     }
 
-    /// Returns what counts at a tick, rounded up.
+    /// Returns the counted cost at a tick, rounded up.
     fn used(self, now: u64) -> u64 {
         let this = self.at(now);
         let left = self.period - now.saturating_sub(this.start);
@@ -178,7 +184,7 @@ impl SlidingWindow {
         this.count.saturating_add(before)
     }
 
-    /// Returns the first nanosecond from which on `cost` fits, which is at most the limit.
+    /// Returns the first nanosecond at which `cost` fits; `cost` is at most the limit.
     #[inline(always)]
     fn first(self, cost: u64) -> u64 {
         let (this, elapsed) = self.fitting(cost);
@@ -206,7 +212,7 @@ impl SlidingWindow {
         }
     }
 
-    /// Returns when `previous` has faded enough in this window that `cost` fits.
+    /// Returns the time at which `previous` has faded enough in this window that `cost` fits.
     #[inline(always)]
     fn faded(self, cost: u64) -> Option<u64> {
         let free = self.most.checked_sub(self.count)?.checked_sub(cost)?;
@@ -221,11 +227,12 @@ impl SlidingWindow {
     /// after them can be admitted earlier.
     fn first_behind(self, mut total: u128) -> u64 {
         let mut this = self;
-        // Exact as long as earlier calls matter; then at most a whole window each time.
+        // This is exact as long as earlier calls matter; after that each step is at most a whole
+        // window.
         for _ in 0..2 {
             let (next, _) = this.fitting(1);
             let room = self.most - next.count;
-            // At the end of the window, the rest that fades is always less than one.
+            // At the end of the window, the fading rest is always less than one.
             let most = if next.previous > 0 { room - 1 } else { room };
             if total <= u128::from(most) {
                 return next.first(total as u64);
@@ -279,7 +286,8 @@ impl Rule for SlidingWindow {
         *self = self.at(clamped(at));
         let fitted = cost.min(MAX_COUNT.saturating_sub(self.count));
         self.count += fitted;
-        // The window may begin later, at the end of a pause. A refund finds it by this tick.
+        // The window may begin later, at the end of a pause. A refund finds the window by this
+        // tick.
         self.receipt(at.max(Tick::from_nanos(self.start)), fitted)
     }
 
@@ -292,8 +300,8 @@ impl Rule for SlidingWindow {
             self.ticket = self.ticket.wrapping_add(given);
             return given;
         }
-        // Each window since has taken its part of the excess over the limit. What counts for longer
-        // is given back last, because it may be of another charge.
+        // Each window since has taken its part of the excess over the limit. The part that counts
+        // for longer is given back last, because it may belong to another charge.
         let passed = self.start / self.period - at / self.period;
         let over = (passed - 1).saturating_mul(self.most);
         let before = cost.saturating_sub(over).min(self.previous);
@@ -337,7 +345,7 @@ impl Rule for SlidingWindow {
         clamped(now) < self.start || self.count > self.most
     }
 
-    /// Keeps the part of what was spent that belongs to the previous window, which continues to fade.
+    /// Keeps the spent part that belongs to the previous window. It continues to fade.
     fn change(&mut self, promise: &Promise, how: Option<QuotaChange>, now: Tick) -> bool {
         let (new, now) = (Self::new(promise), clamped(now));
         if (new.most, new.period) == (self.most, self.period) {
@@ -353,7 +361,8 @@ impl Rule for SlidingWindow {
         let start = now - now % new.period;
         let previous = match used {
             0 => 0,
-            // Rounded down, so that in doubt it is in this window, where it counts for longer.
+            // It is rounded down, so that in doubt the rest is in this window, where it counts for
+            // longer.
             _ => {
                 let fading = scaled(used - this.count.min(used), used, owed);
                 scaled(fading, new.period - (now - start), new.period).min(new.most)
@@ -390,7 +399,7 @@ mod tests {
         Algorithm::SlidingWindow.promise(Quota::new(count, Duration::from_nanos(period)))
     }
 
-    /// A state as the threads without the lock know it.
+    /// The state that threads without the lock know.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     struct Published {
         params: Params,
@@ -412,7 +421,7 @@ mod tests {
         }
     }
 
-    /// Limits up to the largest, in periods up to where the product needs 98 bits.
+    /// Limits up to the largest one, in periods up to a product of 98 bits.
     fn limit() -> impl Strategy<Value = (u64, u64)> {
         let count = prop_oneof![
             1..20_u64,
@@ -426,9 +435,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2048))]
 
-        /// Decisions without the lock are those of the rule with it, and leave the same state: also at a
-        /// clock that was set back, and between forced charges, refunds, holds and changes of the quota. A word
-        /// stands for one state.
+        /// Decisions without the lock equal those of the rule with it, and leave the same state,
+        /// even with a clock that was set back, and between forced charges, refunds, holds and
+        /// changes of the quota. A word identifies one state.
         #[test]
         fn try_charge_decides_as_the_rule_does(
             limit in limit(),
@@ -475,7 +484,7 @@ mod tests {
                                 receipts.push(receipt);
                             }
                             Some(Err(first)) => prop_assert_eq!((first, due > tick), (due, true)),
-                            // In another window, or for a while whose end never comes.
+                            // The charge is in another window, or is never due.
                             None if due <= tick => {
                                 let before = rule.word();
                                 receipts.push(rule.charge(tick, cost));

@@ -1,22 +1,22 @@
-//! [`Forecast`]: what a log will admit, without a copy of it.
+//! [`Forecast`]: the future decisions of a log, without a copy of it.
 //!
-//! 1. Positions are numbered from the head of the log. Those below the length are free when their
-//!    stamps are a period old; any other one, a period after the charge of the position that is a
-//!    length before it.
-//! 2. The charges that are ahead come first, each as soon as its position is free; then those that
-//!    are foreseen. So a forecast has only to keep the positions of each of these, and its tick. A
-//!    copy of the log would take longer, the longer the log is, and everybody waits for the lock
-//!    meanwhile.
+//! 1. Positions are numbered from the head of the log. A position below the length is free when its
+//!    stamp is a period old. Any other position is free a period after the charge of the position
+//!    one length before it.
+//! 2. The charges that are ahead come first, each as soon as its position is free; then the
+//!    foreseen ones. So a forecast has to keep only the positions of each foreseen charge, and its
+//!    tick. The time for a copy of the log would grow with its length, and everybody would wait for
+//!    the lock.
 
 use super::SlidingLog;
 
-/// A log as it is now, and charges that are made later.
+/// The present log, and later charges.
 pub(crate) struct Forecast<'a> {
     log: &'a SlidingLog,
     charges: Vec<Foreseen>,
 }
 
-/// A charge that is foreseen: its positions are those from `start` to the next one's, or to the end.
+/// A foreseen charge: its positions run from `start` to that of the next charge, or to the end.
 struct Foreseen {
     start: u128,
     end: u128,
@@ -30,13 +30,13 @@ impl<'a> Forecast<'a> {
         Self { log, charges }
     }
 
-    /// Does the same as [`SlidingLog::due`], after the charges that are foreseen.
+    /// Does the same as [`SlidingLog::due`], after the foreseen charges.
     pub(crate) fn due(&self, behind: u128, cost: u64) -> u64 {
         let last = (behind + u128::from(cost.min(self.log.len()))).checked_sub(1);
         last.map_or(0, |last| self.free_from(self.end() + last))
     }
 
-    /// Foresees a charge at the tick when it is due, or at the newest.
+    /// Foresees a charge at the tick when it is due, or at the newest tick.
     pub(crate) fn charge(&mut self, at: u64, cost: u64) {
         let newest = self.charges.last().map_or(self.log.newest(), |it| it.at);
         let (start, at) = (self.end(), at.max(newest));
@@ -57,7 +57,8 @@ impl<'a> Forecast<'a> {
         let Some(first) = self.charges.first() else {
             return self.log.free_from(position);
         };
-        // Positions whose charge a length before is not foreseen either: that is as soon as possible.
+        // For these positions the charge one length before is not foreseen either: it comes as soon
+        // as possible.
         let unknown = (position + 1).saturating_sub(self.end() + len);
         let laps = unknown.div_ceil(len);
         let before = position - laps * len;
@@ -65,7 +66,7 @@ impl<'a> Forecast<'a> {
             Some(charged) if charged >= first.start => {
                 let number = self.charges.partition_point(|it| it.end <= charged);
                 let charge = &self.charges[number];
-                // What is more than the log has room for is charged a period later.
+                // Charges beyond the room of the log are made a period later.
                 let later = (charged - charge.start) / len;
                 self.after(charge.at, later + 1)
             }
@@ -74,7 +75,7 @@ impl<'a> Forecast<'a> {
         self.after(free, laps)
     }
 
-    /// Returns the tick that is so many periods later.
+    /// Returns the tick this number of periods later.
     fn after(&self, tick: u64, periods: u128) -> u64 {
         let periods = u64::try_from(periods).unwrap_or(u64::MAX);
         tick.saturating_add(periods.saturating_mul(self.log.period()))

@@ -7,10 +7,11 @@ use std::sync::OnceLock;
 use super::LAST_TICK;
 use crate::sync::{AtomicU64, Ordering, back_off};
 
-/// How far the newest charge may be ahead of a clock that was not set back, in nanoseconds.
+/// The maximum time by which the newest charge may be ahead of a clock that was not set back, in
+/// nanoseconds.
 const SET_BACK: u64 = 1_000_000;
 
-/// A stamp has 58 bits of a tick, then whether the slot is free instead, the turn, and `LOCKED`.
+/// A stamp has 58 bits of a tick, then a bit for a free slot, the turn, and `LOCKED`.
 pub(super) const FREE: u64 = 1 << 58;
 pub(super) const TURN_SHIFT: u32 = 59;
 pub(super) const TURN: u64 = 0b1111 << TURN_SHIFT;
@@ -35,7 +36,7 @@ pub(super) struct Position {
 }
 
 impl Position {
-    /// Returns how many bits an index takes.
+    /// Returns the number of bits of an index.
     pub(super) fn index_bits(len: u64) -> u32 {
         u64::BITS - (len - 1).leading_zeros()
     }
@@ -63,12 +64,12 @@ impl Position {
         self.index.checked_sub(1).unwrap_or(self.len - 1)
     }
 
-    /// Returns how many positions there are before it.
+    /// Returns the number of positions before it.
     pub(super) fn number(self) -> u64 {
         self.lap.wrapping_mul(self.len).wrapping_add(self.index)
     }
 
-    /// Returns the turn of a stamp that was charged at this position.
+    /// Returns the turn of a stamp of a charge at this position.
     pub(super) fn turn(self) -> u64 {
         self.lap << TURN_SHIFT & TURN
     }
@@ -80,7 +81,7 @@ pub(crate) enum Claim {
     /// It was charged at this tick: the tick of the call, or the newest tick that the log has seen.
     /// [`give_back`](super::SlidingLog::give_back) finds the charge by the ticket.
     Charged { ticket: u64, at: u64 },
-    /// The next charge is possible from this tick on; if that is after the last tick, never.
+    /// The next charge is possible from this tick on; if it is after the last tick, never.
     Denied(u64),
     /// The call has to be decided under the limiter's lock.
     Locked,
@@ -91,13 +92,13 @@ pub(crate) enum Claim {
 pub(crate) struct Ring {
     /// The head's position.
     pub(super) head: AtomicU64,
-    /// The length, and in the upper half how many arrays are smaller than the one in use.
+    /// The length, and in the upper half the number of arrays smaller than the one in use.
     pub(super) shape: AtomicU64,
     /// The period in nanoseconds.
     pub(super) period: AtomicU64,
-    /// Added to the number of a position, this is a ticket; wraps.
+    /// The sum of this and the number of a position is a ticket; it wraps.
     pub(super) base: AtomicU64,
-    /// Nothing is charged before this tick.
+    /// No charge is made before this tick.
     pub(super) floor: AtomicU64,
     pub(super) first: Slots,
 }
@@ -106,7 +107,7 @@ pub(crate) struct Ring {
 #[derive(Default)]
 pub(super) struct Slots {
     pub(super) slots: Box<[AtomicU64]>,
-    /// At least twice as many.
+    /// The new array has at least twice the slots.
     pub(super) larger: OnceLock<Box<Slots>>,
 }
 
@@ -122,7 +123,7 @@ pub(super) struct Look<'a> {
 }
 
 impl Ring {
-    /// Charges 1 at a tick, or returns from when on that is possible, without a lock.
+    /// Charges 1 at a tick, or returns the first tick at which that is possible, without a lock.
     pub(crate) fn try_charge(&self, now: u64) -> Claim {
         let now = now.min(LAST_TICK);
         let mut lost = 0;
@@ -132,8 +133,8 @@ impl Ring {
             };
             let at = now.max(look.newest);
             if look.due > at {
-                // Threads disagree by less than that. More means that the clock was set back, which
-                // is corrected under the lock.
+                // Threads disagree by less than that. A larger difference means that the clock was
+                // set back, and that is corrected under the lock.
                 let set_back = look.newest > now.saturating_add(SET_BACK);
                 return if set_back {
                     Claim::Locked
@@ -141,7 +142,7 @@ impl Ring {
                     Claim::Denied(look.due)
                 };
             }
-            // If the base is of another ring than the stamp, the claim fails. Pairs with `lay`.
+            // If base and stamp are of different rings, the claim fails. This pairs with `lay`.
             let base = self.base.load(Ordering::Acquire);
             if exchange(look.slot, look.stamp, at | look.head.turn()) {
                 self.move_head(look.head);
@@ -152,13 +153,13 @@ impl Ring {
         }
     }
 
-    /// Looks at the head, and moves it on while it is charged. `None` if it is locked.
+    /// Looks at the head, and moves it on while it is charged. Returns `None` if it is locked.
     #[inline(always)]
     pub(super) fn look(&self, lost: &mut u32) -> Option<Look<'_>> {
         loop {
-            // Pairs with `move_head`, `push` and `lay`: what is read next is at least as new.
+            // This pairs with `move_head`, `push` and `lay`: the next reads are at least as new.
             let packed = self.head.load(Ordering::Acquire);
-            // If these are newer than the head, the slot is locked, or newer as well. Pairs with
+            // If these are newer than the head, the slot is locked, or newer too. This pairs with
             // `lay`.
             let shape = self.shape.load(Ordering::Acquire);
             let period = self.period.load(Ordering::Acquire);
@@ -169,7 +170,7 @@ impl Ring {
             let stamp = slot.load(Ordering::Acquire);
             let before = slots.get(head.before() as usize)?.load(Ordering::Acquire);
             let floor = self.floor.load(Ordering::Acquire);
-            // If the slot is newer than the head was, the head is newer now.
+            // If the slot is newer than the head was, the head is also newer now.
             if self.head.load(Ordering::Relaxed) != packed {
                 back_off(lost);
                 continue;
@@ -212,7 +213,7 @@ impl Ring {
     }
 }
 
-/// Writes a value, if the old one has not changed.
+/// Writes a value if the old one is still there.
 pub(super) fn exchange(atomic: &AtomicU64, old: u64, new: u64) -> bool {
     let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
     (atomic.compare_exchange(old, new, success, failure)).is_ok()

@@ -1,4 +1,4 @@
-//! Tests of the log against a model that keeps the tick of every charge, and tests of its limits.
+//! Tests the log against a model that keeps the tick of every charge, and tests its limits.
 
 use std::time::Duration;
 
@@ -24,8 +24,8 @@ struct Model {
     most: usize,
     period: u64,
     units: Vec<Unit>,
-    /// How many of the first units had no slot when the quota last changed. A refund gives back none
-    /// of them, and gives none of them a slot.
+    /// The number of first units that had no slot when the quota last changed. A refund gives back
+    /// none of them, and gives none of them a slot.
     without_slot: usize,
 }
 
@@ -178,7 +178,7 @@ struct Pair {
     log: SlidingLog,
     model: Model,
     now: u64,
-    /// Tickets of charges that were not refunded, how much, and the number of the charge.
+    /// Tickets of charges that were not refunded, their costs, and the numbers of the charges.
     charges: Vec<(u64, u64, usize)>,
     number: usize,
 }
@@ -333,7 +333,7 @@ proptest! {
         }
     }
 
-    /// By the definition alone: nothing here knows of slots.
+    /// This uses only the definition: nothing here knows about slots.
     #[test]
     fn log_admits_as_many_in_any_period_as_the_definition(
         count in 1..8_u64,
@@ -372,7 +372,8 @@ impl Definition {
         }
     }
 
-    /// Returns how many were charged in the period that ends with a tick: at least, and at most.
+    /// Returns the smallest and the largest possible number of charges in the period that ends with
+    /// a tick.
     fn within(&self, end: u64) -> (u64, u64) {
         let within = |(tick, _, _): &&(u64, u64, u64)| tick + self.period > end;
         let known = |(tick, _, _): &&(u64, u64, u64)| Some(*tick) > self.forgotten;
@@ -440,8 +441,8 @@ impl Definition {
     }
 }
 
-/// A refund gives back its own charge. What counts again in a longer period are the others, also one
-/// that has had no slot since the count became smaller.
+/// A refund gives back its own charge. The others count again in a longer period, even one that has
+/// had no slot since the count became smaller.
 #[test]
 fn change_of_the_period_after_a_refund_counts_charges_without_a_slot_again() {
     let mut pair = Pair::new(2, 8, 0);
@@ -473,7 +474,7 @@ fn locked<T>(log: &mut SlidingLog, work: impl FnOnce(&mut SlidingLog) -> T) -> T
     result
 }
 
-/// Returns a log whose head is in this lap, as if that many had been charged.
+/// Returns a log whose head is in this lap, as if the charges of all earlier laps had been made.
 fn log_in_lap(count: u64, period: u64, lap: u64) -> SlidingLog {
     let mut log = SlidingLog::new(quota(count, period));
     log.lock();
@@ -505,7 +506,7 @@ fn assert_exact(log: &mut SlidingLog, count: u64, period: u64, laps: u64) {
     }
 }
 
-/// One charge kept a ticket of more than 2^32 laps ago.
+/// One charge kept a ticket from more than 2^32 laps ago.
 #[test]
 fn log_after_many_laps_admits_as_before() {
     for count in [1, 2, 3, 5, 8] {
@@ -548,7 +549,7 @@ fn give_back_after_more_refunds_than_are_remembered_gives_no_more_than_is_due() 
     let mut log = SlidingLog::new(quota(count, 1 << 40));
     log.lock();
     let tickets: Vec<u64> = (0..count).map(|tick| log.charge(tick, 1).0).collect();
-    // The newest first, so that the following ones are older than all that is remembered.
+    // The newest comes first, so that the following ones are older than all remembered ones.
     let given = tickets
         .iter()
         .rev()
@@ -569,7 +570,7 @@ fn charge_of_the_largest_cost_fits_until_the_last_tick() {
     assert!(log.reset() > LAST_TICK);
     assert_eq!(log.charge(500, 1).1, 0);
     assert_eq!(log.backlog(500), cost);
-    // After a long time the ring is as if each charge had been written.
+    // After a long time the ring is the same as if each charge had been written.
     assert_eq!(log.backlog(1 << 50), cost - 3 * (((1 << 50) - 500) / 1_000));
     assert_eq!(log.due(0, 1), LAST_TICK - (LAST_TICK - 500) % 1_000 + 1_000);
     assert_eq!(log.give_back(ticket, 2, 1 << 50), 2);
