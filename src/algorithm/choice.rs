@@ -1,4 +1,4 @@
-//! [`Algorithm`]: the rule by which a limiter decides.
+//! [`Algorithm`]: the decision rule of a limiter.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use super::promise::NO_PARTS;
 use super::quota_change::QuotaChange;
 use crate::quota::Quota;
 
-/// The rule by which a [`RateLimiter`](crate::RateLimiter) decides. See [which
+/// The decision rule of a [`RateLimiter`](crate::RateLimiter). See [which
 /// algorithm](crate::guide::choose_an_algorithm) to choose.
 ///
 /// `N` and `T` are the count and the period of the [`Quota`]. A promise holds by the ticks of the

@@ -61,7 +61,7 @@ const DEFAULT_KEYS: usize = 100_000;
 ///
 /// - 256 bytes for each shard: there are 16 shards, or four for each hardware thread, rounded up to
 ///   a power of two, if that is more, but at most one for 64 keys of `max_keys`;
-/// - what the keys themselves have on the heap;
+/// - the heap memory of the keys themselves;
 /// - with [`quotas`](Keyed::quotas), about 40 bytes for each key, and 130 for each of the quotas;
 /// - for a semaphore, about 250 bytes for each key;
 /// - for a rate, about 2,000 bytes for each key with its own limiter. A key has one if a caller had

@@ -33,7 +33,7 @@ impl<Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, RateLimiter, Q, S>
         self.limiter()?.reserve_many(n)
     }
 
-    /// Charges `n` at once, whatever the backlog is. See [`RateLimiter::charge`].
+    /// Charges `n` immediately, with any backlog. See [`RateLimiter::charge`].
     ///
     /// # Errors
     ///

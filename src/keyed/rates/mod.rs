@@ -42,7 +42,7 @@ impl<K> Keyed<K, RateLimiter> {
 
 /// Options of a map of rate limiters.
 impl<K, S> Keyed<K, RateLimiter, S> {
-    /// Sets what happens to a new key when the map is full. By default it is
+    /// Sets the policy for a new key when the map is full. By default it is
     /// [rejected](WhenFull::Reject).
     ///
     /// # Panics
