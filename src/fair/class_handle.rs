@@ -19,8 +19,8 @@ use crate::wait::Waiting;
 ///
 /// # Cancel safety
 ///
-/// A dropped waiter leaves the queue. If it was given a permit that it has not received, the permit
-/// goes to the next waiter, or is rolled back if there is none.
+/// A dropped waiter leaves the queue. If the waiter was given a permit that it has not received,
+/// the permit goes to the next waiter, or is rolled back if there is none.
 #[must_use = "a throttle does nothing until it is entered"]
 pub struct ClassHandle<T: Queueable, K: ClassKey>(pub(super) Arc<QueueClass<T, K>>);
 

@@ -91,8 +91,8 @@ use crate::time::Clock;
 /// # Cancel safety
 ///
 /// A dropped waiter leaves the queue. This takes constant time; for the oldest of a class it takes
-/// a logarithm of the number of classes. If it was given a permit that it has not received, the
-/// permit goes to the waiter that is then chosen; without one it is [rolled
+/// a logarithm of the number of classes. If the waiter was given a permit that it has not received,
+/// the permit goes to the waiter that is then chosen; without one it is [rolled
 /// back](crate::Throttle::rollback).
 ///
 /// # Closing
@@ -126,9 +126,9 @@ use crate::time::Clock;
 ///
 /// A caller that waits, returns a permit of a class with waiters, or looks up a class locks the
 /// queue briefly. So does one that returns a permit of an `Arc<Semaphore>` while any waiter could
-/// be served. Under the lock the queue calls the `Eq` of keys. It must not use the same queue, or
-/// it deadlocks. It calls no waker, no throttle, no function of [`classes`](Self::classes), and no
-/// `Hash`, `Clone` or `Drop` of a key under the lock.
+/// be served. Under the lock the queue calls the `Eq` of keys. That `Eq` must not use the same
+/// queue, or it deadlocks. The queue calls no waker, no throttle, no function of
+/// [`classes`](Self::classes), and no `Hash`, `Clone` or `Drop` of a key under the lock.
 ///
 /// # Examples
 ///

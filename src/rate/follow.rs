@@ -155,7 +155,7 @@ impl Locked<'_> {
         let windows = self.shared.config.algorithm.has_windows();
         let count = self.rule.follow(windows, end, now, earlier);
         let own = self.in_use().saturating_sub(self.of_others().cost);
-        // No count of a server stops the limiter for longer.
+        // This bound keeps a server from stopping the limiter for longer.
         let used = used.min(self.rule.capacity().saturating_mul(2));
         let followed = self.followed.get_or_insert_default();
         let soon = receipt.at.saturating_add(period / 1000);
