@@ -31,7 +31,7 @@ use crate::wait::Waiting;
 ///
 /// # Cancel safety
 ///
-/// Same as for the [`RateLimiter`](RateLimiter#cancel-safety): dropping a waiting future frees its
+/// The same as for the [`RateLimiter`](RateLimiter#cancel-safety): dropping a waiting future frees its
 /// place immediately, and every waiter behind it moves up by one.
 ///
 /// # Examples

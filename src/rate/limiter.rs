@@ -89,7 +89,7 @@ use crate::wait::Waiting;
 ///
 /// # Wakers
 ///
-/// Same as for the [semaphore](crate::Semaphore#wakers).
+/// The same as for the [semaphore](crate::Semaphore#wakers).
 ///
 /// # Examples
 ///
@@ -451,7 +451,7 @@ impl RateLimiter {
     ///
     /// # Cancel safety, errors
     ///
-    /// Same as [`acquire`](Self::acquire).
+    /// The same as for [`acquire`](Self::acquire).
     ///
     /// # Examples
     ///
@@ -536,7 +536,7 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// Same as [`try_acquire`](Self::try_acquire).
+    /// The same as for [`try_acquire`](Self::try_acquire).
     #[inline(always)]
     #[doc(alias = "check_n")]
     pub fn try_acquire_many(&self, n: u64) -> Result<Charge, AcquireError> {
@@ -551,7 +551,7 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// Same as [`acquire`](Self::acquire).
+    /// The same as for [`acquire`](Self::acquire).
     ///
     /// # Examples
     ///
@@ -578,7 +578,7 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// Same as [`acquire`](Self::acquire).
+    /// The same as for [`acquire`](Self::acquire).
     pub fn reserve_many(&self, n: u64) -> Result<Waiting<Reservation>, AcquireError> {
         Reservation::new(self.shared(), n).map(Waiting::new)
     }

@@ -172,7 +172,7 @@ impl LocalLimiter {
     ///
     /// # Errors
     ///
-    /// Same as [`try_acquire`](Self::try_acquire), when less than `n` is buffered. The buffer does
+    /// The same as for [`try_acquire`](Self::try_acquire), when less than `n` is buffered. The buffer does
     /// not change then.
     #[inline(always)]
     pub fn try_acquire_many(&mut self, n: u64) -> Result<(), AcquireError> {
@@ -258,7 +258,7 @@ impl LocalLimiter {
     ///
     /// # Errors
     ///
-    /// Same as [`RateLimiter::acquire`].
+    /// The same as for [`RateLimiter::acquire`].
     ///
     /// # Examples
     ///
@@ -288,7 +288,7 @@ impl LocalLimiter {
     ///
     /// # Cancel safety, errors
     ///
-    /// Same as [`acquire`](Self::acquire).
+    /// The same as for [`acquire`](Self::acquire).
     ///
     /// # Examples
     ///
