@@ -56,7 +56,7 @@ const MOST_REFUNDED: u64 = 1 << 62;
 /// other waiters with it.
 const TOGETHER: Duration = Duration::from_millis(2);
 
-/// One part in this number of the burst is served together.
+/// The timer serves together the waiters that fit into the burst divided by this number.
 const PARTS: u64 = 32;
 
 /// The lock of a limiter, with the time.
