@@ -11,7 +11,7 @@ use xshell::{Shell, cmd};
 use crate::workspace::{files, members, public};
 
 /// Features that change what items do, and add none.
-const WITHOUT_ITEMS: [&str; 5] = ["_loom", "default", "test-util", "tls", "tsc"];
+const WITHOUT_ITEMS: [&str; 6] = ["_loom", "_shuttle", "default", "test-util", "tls", "tsc"];
 
 pub(crate) fn package(shell: &Shell, allow_dirty: bool) -> Result<bool> {
     let members = members(shell)?;
