@@ -1,14 +1,15 @@
-//! The switch between the standard library's primitives and loom's.
+//! The switch between the standard library's primitives, loom's and shuttle's.
 //!
-//! Everything that takes part in a modelled protocol takes its atomics and its lock from here, and
-//! this is the only file that names the loom configuration. `Arc` is always the standard one: it
-//! appears in public signatures (`self: Arc<Self>`), and no modelled protocol depends on its
-//! counts.
+//! Everything that takes part in a modelled protocol takes its atomics, its lock and its
+//! thread-locals from here, and this is the only file that names the configurations of the two.
+//! `Arc` is always the standard one: it appears in public signatures (`self: Arc<Self>`), and no
+//! modelled protocol depends on its counts.
 
-#[cfg(not(tollgate_loom))]
+#[cfg(not(any(tollgate_loom, tollgate_shuttle)))]
 mod switch {
     pub(crate) use std::sync::atomic::{AtomicIsize, AtomicU64, AtomicUsize, fence};
     pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
+    pub(crate) use std::thread_local;
 
     /// The number of keys that justifies one more shard of a map.
     pub(crate) const KEYS_PER_SHARD: usize = 64;
@@ -33,6 +34,8 @@ compile_error!("`--cfg tollgate_loom` needs the feature `_loom`");
 mod switch {
     pub(crate) use loom::sync::atomic::{AtomicIsize, AtomicU64, AtomicUsize, fence};
     pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
+    // The threads of a model share them: those of loom would be a step of the model each time.
+    pub(crate) use std::thread_local;
 
     /// In a model, a map of two keys has two shards.
     pub(crate) const KEYS_PER_SHARD: usize = 1;
@@ -42,6 +45,27 @@ mod switch {
 
     /// Does nothing: time does not pass in a model, which tries every order anyway.
     pub(crate) fn back_off(_lost: &mut u32) {}
+}
+
+#[cfg(all(tollgate_shuttle, not(feature = "_shuttle")))]
+compile_error!("`--cfg tollgate_shuttle` needs the feature `_shuttle`");
+
+#[cfg(tollgate_shuttle)]
+mod switch {
+    pub(crate) use shuttle::sync::atomic::{AtomicIsize, AtomicU64, AtomicUsize, fence};
+    pub(crate) use shuttle::sync::{Condvar, Mutex, MutexGuard};
+    pub(crate) use shuttle::thread_local;
+
+    /// A map of four keys has two shards, so that a shard has several keys.
+    pub(crate) const KEYS_PER_SHARD: usize = 2;
+
+    /// Of three waiters or more, some are served at once and some are left.
+    pub(crate) const SERVED_AT_ONCE: usize = 2;
+
+    /// Lets others run, whatever the schedule prefers.
+    pub(crate) fn back_off(_lost: &mut u32) {
+        shuttle::hint::spin_loop();
+    }
 }
 
 /// Defines a `const fn`, because the standard primitives can be built in a constant; in a model a plain

@@ -15,6 +15,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use super::Waiting;
+use crate::sync::thread_local;
 use crate::time::Clock;
 
 thread_local! {
@@ -37,7 +38,7 @@ struct Deeper;
 impl Drop for Deeper {
     #[inline(always)]
     fn drop(&mut self) {
-        DEPTH.set(DEPTH.get().wrapping_sub(1));
+        DEPTH.with(|depth| depth.set(depth.get().wrapping_sub(1)));
     }
 }
 
@@ -50,7 +51,7 @@ struct Restore {
 
 impl Drop for Restore {
     fn drop(&mut self) {
-        HINT.set(self.hint);
+        HINT.with(|hint| hint.set(self.hint));
         replace_clock(self.clock.take());
     }
 }
@@ -61,7 +62,7 @@ pub(super) fn within<R>(remaining: Duration, poll: impl FnOnce() -> R) -> (R, Op
     let outer = remaining_timeout();
     let remaining = outer.map_or(remaining, |outer| outer.min(remaining));
     let restore = Restore {
-        hint: HINT.replace(Some((remaining, DEPTH.get()))),
+        hint: HINT.with(|hint| hint.replace(Some((remaining, DEPTH.with(Cell::get))))),
         clock: replace_clock(None),
     };
     let polled = poll();
@@ -77,7 +78,7 @@ pub(super) fn within<R>(remaining: Duration, poll: impl FnOnce() -> R) -> (R, Op
 /// Polls without a hint. It counts and keeps nothing, so it takes two instructions.
 #[inline(always)]
 pub(crate) fn without_hint<R>(poll: impl FnOnce() -> R) -> R {
-    DEPTH.set(DEPTH.get().wrapping_add(1));
+    DEPTH.with(|depth| depth.set(depth.get().wrapping_add(1)));
     let _deeper = Deeper;
     poll()
 }
@@ -122,8 +123,8 @@ impl Waiting<()> {
 
 /// The same as [`Waiting::remaining_timeout`].
 pub(crate) fn remaining_timeout() -> Option<Duration> {
-    let (remaining, depth) = HINT.get()?;
-    (depth == DEPTH.get()).then_some(remaining)
+    let (remaining, depth) = HINT.with(Cell::get)?;
+    (depth == DEPTH.with(Cell::get)).then_some(remaining)
 }
 
 /// Reports the clock of the throttle, if a timeout polls it.

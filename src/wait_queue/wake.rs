@@ -14,7 +14,7 @@ use std::task::Waker;
 
 use super::{WaitQueue, WaiterId};
 use crate::panic::contain_panic;
-use crate::sync::{Mutex, MutexGuard, lock};
+use crate::sync::{Mutex, MutexGuard, lock, thread_local};
 
 /// The number of wakers that fit.
 const CAPACITY: usize = 8;
@@ -23,7 +23,7 @@ const CAPACITY: usize = 8;
 const NESTED: u32 = 32;
 
 thread_local! {
-    // Not a modelled one: the threads of a model share it, and never nest as many calls.
+    // The threads of a loom model share it, and never nest as many calls.
     static CALLS: Calls = const {
         Calls { depth: Cell::new(0), later: RefCell::new(Vec::new()) }
     };

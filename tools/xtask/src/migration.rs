@@ -8,66 +8,46 @@ use anyhow::{Context, Result};
 use regex::Regex;
 use xshell::Shell;
 
-use crate::workspace::{files, metadata};
+use crate::workspace::{files, metadata, rows};
 
-/// A page, its package, the package's files and folders, and names that no program of a user has.
-type Page = (
-    &'static str,
-    &'static str,
-    &'static [&'static str],
-    &'static [&'static str],
-);
-const PAGES: [Page; 7] = [
-    ("from_tokio", "tokio", &["src/sync/semaphore.rs"], &[]),
-    ("from_async_lock", "async-lock", &["src/semaphore.rs"], &[]),
-    // The sampler of random numbers behind its `Jitter`, in a private module.
-    ("from_governor", "governor", &["src"], &["UniformJitter"]),
-    ("from_tower_governor", "tower_governor", &["src"], &[]),
-    // Of the private state of a wait.
-    (
-        "from_leaky_bucket",
-        "leaky-bucket",
-        &["src/lib.rs"],
-        &["complete", "get_task"],
-    ),
-    ("from_tower", "tower", &["src/limit", "src/load_shed"], &[]),
-    (
-        "from_object_store",
-        "object_store",
-        &["src/limit.rs", "src/throttle.rs"],
-        &[],
-    ),
-];
+/// A page, its package, the package's files and folders, and names that no program of a user has: of the
+/// sampler behind `Jitter`, in a private module, and of the private state of a wait.
+const PAGES: &str = "
+from_tokio          | tokio          | src/sync/semaphore.rs         |
+from_async_lock     | async-lock     | src/semaphore.rs              |
+from_governor       | governor       | src                           | UniformJitter
+from_tower_governor | tower_governor | src                           |
+from_leaky_bucket   | leaky-bucket   | src/lib.rs                    | complete get_task
+from_tower          | tower          | src/limit src/load_shed       |
+from_object_store   | object_store   | src/limit.rs src/throttle.rs  |
+";
 
 pub(crate) fn migration(shell: &Shell) -> Result<bool> {
     let public = Public::new()?;
-    let row = Regex::new(r"(?m)^//! \| (.*?) \| ")?;
+    let line = Regex::new(r"(?m)^//! \| (.*?) \| ")?;
     let quoted = Regex::new("`([^`]*)`")?;
     let word = Regex::new(r"\w+")?;
     let metadata = metadata(shell, &[])?;
     let mut passed = true;
-    for (page, name, places, hidden) in PAGES {
-        let package = metadata
-            .packages
-            .iter()
-            .rfind(|package| package.name == name);
+    for row in rows(PAGES) {
+        let (page, name, places) = (row[0], row[1], row[2].split(' '));
+        let mut packages = metadata.packages.iter();
+        let package = packages.rfind(|package| package.name == name);
         let package = package.with_context(|| format!("nothing depends on {name}"))?;
         let mut names = BTreeSet::new();
         for place in places {
-            for file in files(
-                shell,
-                package.manifest_path.with_file_name(place).as_std_path(),
-            )? {
+            let place = package.manifest_path.with_file_name(place);
+            for file in files(shell, place.as_std_path())? {
                 if !file.ends_with("tests.rs") {
                     names.extend(public.names(&shell.read_file(file)?));
                 }
             }
         }
-        names.retain(|name| !hidden.contains(&name.as_str()));
+        names.retain(|name| !row[3].split(' ').any(|hidden| hidden == name));
         let count = names.len();
         let text = shell.read_file(format!("src/migrate/{page}.rs"))?;
-        for row in row.captures_iter(&text) {
-            for quoted in quoted.captures_iter(&row[1]) {
+        for line in line.captures_iter(&text) {
+            for quoted in quoted.captures_iter(&line[1]) {
                 for word in word.find_iter(&quoted[1]) {
                     names.remove(word.as_str());
                 }
@@ -79,10 +59,8 @@ pub(crate) fn migration(shell: &Shell) -> Result<bool> {
             println!("  missing: {}", Vec::from_iter(names).join(", "));
             passed = false;
         }
-        if ![format!("{name} {version}"), format!("{name} ({version})")]
-            .iter()
-            .any(|it| text.contains(it))
-        {
+        let versions = [format!("{name} {version}"), format!("{name} ({version})")];
+        if !versions.iter().any(|it| text.contains(it)) {
             println!("  the page is not for {version}");
             passed = false;
         }
@@ -101,11 +79,12 @@ struct Public {
 
 impl Public {
     fn new() -> Result<Self> {
-        let kinds = "struct|enum|trait|type|const|fn";
+        let (begin, kinds) = (
+            r"^\s*pub (?:const |async )*",
+            "struct|enum|trait|type|const|fn",
+        );
         Ok(Self {
-            item: Regex::new(&format!(
-                r"^\s*pub (?:const |async )*(?:(?:{kinds}) (\w+)|(\w+):)"
-            ))?,
+            item: Regex::new(&format!(r"{begin}(?:(?:{kinds}) (\w+)|(\w+):)"))?,
             block: Regex::new(r"^pub (trait|enum) .*[^;}]$")?,
             of_trait: Regex::new(r"^    fn (\w+)")?,
             of_enum: Regex::new(r"^    ([A-Z]\w*)\b")?,
@@ -120,22 +99,16 @@ impl Public {
         let source = self.tests.splitn(source, 2).next().unwrap_or_default();
         for line in source.lines() {
             if let Some(begins) = self.block.captures(line) {
-                block = Some(if &begins[1] == "trait" {
-                    &self.of_trait
-                } else {
-                    &self.of_enum
-                });
+                block = match &begins[1] {
+                    "trait" => Some(&self.of_trait),
+                    _ => Some(&self.of_enum),
+                };
             } else if line == "}" {
                 block = None;
             }
             if let Some(found) = self.item.captures(line).or_else(|| block?.captures(line)) {
-                names.extend(
-                    found
-                        .iter()
-                        .skip(1)
-                        .flatten()
-                        .map(|name| name.as_str().into()),
-                );
+                let found = found.iter().skip(1).flatten();
+                names.extend(found.map(|name| name.as_str().into()));
             }
         }
         names

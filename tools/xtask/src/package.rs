@@ -1,17 +1,17 @@
 //! Whether each public crate builds from its tarball, how large that is, and whether docs.rs can build
 //! its documentation, which says of each item the feature that it needs.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
 use cargo_metadata::Package;
 use serde_json::Value;
 use xshell::{Shell, cmd};
 
-use crate::workspace::{files, members, public};
+use crate::workspace::{files, members, public, run};
 
 /// Features that change what items do, and add none.
-const WITHOUT_ITEMS: [&str; 5] = ["_loom", "default", "test-util", "tls", "tsc"];
+const WITHOUT_ITEMS: [&str; 6] = ["_loom", "_shuttle", "default", "test-util", "tls", "tsc"];
 
 pub(crate) fn package(shell: &Shell, allow_dirty: bool) -> Result<bool> {
     let members = members(shell)?;
@@ -20,37 +20,24 @@ pub(crate) fn package(shell: &Shell, allow_dirty: bool) -> Result<bool> {
     // test that is not in its package would be all that cargo says.
     let names = public
         .iter()
-        .flat_map(|package| ["-p", package.name.as_str()]);
-    let options = names.chain(allow_dirty.then_some("--allow-dirty"));
-    cmd!(
-        shell,
-        "cargo package --quiet --locked --all-features {options...}"
-    )
-    .run()?;
+        .map(|package| format!("--package={}", package.name));
+    let options = allow_dirty.then_some("--allow-dirty");
+    let package = "package --quiet --locked --all-features".split(' ');
+    cmd!(shell, "cargo {package...} {names...} {options...}").run()?;
     let target = members.target_directory.join("package").into_std_path_buf();
     let unpacked = target.join("unpacked");
     shell.remove_path(&unpacked)?;
     shell.create_dir(&unpacked)?;
     for package in public {
         let name = format!("{}-{}", package.name, package.version);
-        let (tarball, folder) = (
-            target.join(format!("{name}.crate")),
-            unpacked.join(&*package.name),
-        );
-        cmd!(
-            shell,
-            "tar --extract --file {tarball} --directory {unpacked}"
-        )
-        .quiet()
-        .run()?;
+        let tarball = target.join(format!("{name}.crate"));
+        let folder = unpacked.join(&*package.name);
+        run(cmd!(shell, "tar -xf {tarball} -C {unpacked}"))?;
         std::fs::rename(unpacked.join(&name), &folder)?;
         let files = files(shell, &folder)?;
-        let size = |path: &Path| Ok::<_, std::io::Error>(path.metadata()?.len() as f64 / 1024.0);
-        let sizes: Vec<_> = files
-            .iter()
-            .map(|path| size(path))
-            .collect::<Result<_, _>>()?;
-        let (count, all, packed) = (files.len(), sizes.iter().sum::<f64>(), size(&tarball)?);
+        let bytes = |path: &PathBuf| path.metadata().map_or(0, |file| file.len());
+        let kib = |files: &[PathBuf]| files.iter().map(bytes).sum::<u64>() as f64 / 1024.0;
+        let (count, all, packed) = (files.len(), kib(&files), kib(&[tarball]));
         println!("{name}.crate: {count} files, {all:.0} KiB, {packed:.0} KiB compressed");
         // A package of its own: the workspace around it would claim it.
         let manifest = folder.join("Cargo.toml");
@@ -66,11 +53,8 @@ fn document(shell: &Shell, package: &Package, folder: &Path, target: &Path) -> R
     let library = name.replace('-', "_");
     let settings = &package.metadata["docs"]["rs"];
     let words = |key| {
-        settings[key]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
+        let list = settings[key].as_array().into_iter().flatten();
+        list.filter_map(Value::as_str)
     };
     let features = words("features").collect::<Vec<_>>().join(",");
     let mut options = vec![format!("--features={features}")];
@@ -83,22 +67,18 @@ fn document(shell: &Shell, package: &Package, folder: &Path, target: &Path) -> R
     }
     let flags = ["-D", "warnings"].into_iter().chain(words("rustdoc-args"));
     let _folder = shell.push_dir(folder);
-    cmd!(
-        shell,
-        "cargo doc --quiet --no-deps --target-dir {target} {options...}"
-    )
     // docs.rs has a nightly compiler; here, only the crate itself may use what is unstable.
-    .env("RUSTC_BOOTSTRAP", &library)
-    .env("RUSTDOCFLAGS", flags.collect::<Vec<_>>().join(" "))
-    .env("DOCS_RS", "1")
-    .quiet()
-    .run()?;
+    let _unstable = shell.push_env("RUSTC_BOOTSTRAP", &library);
+    let _flags = shell.push_env("RUSTDOCFLAGS", flags.collect::<Vec<_>>().join(" "));
+    let _place = shell.push_env("DOCS_RS", "1");
+    let doc = ["doc", "--quiet", "--no-deps"];
+    run(cmd!(
+        shell,
+        "cargo {doc...} --target-dir {target} {options...}"
+    ))?;
     let mut notes = String::new();
     for page in files(shell, &target.join("doc").join(library))? {
-        if page
-            .extension()
-            .is_some_and(|extension| extension == "html")
-        {
+        if page.extension() == Some("html".as_ref()) {
             let text = shell.read_file(page)?;
             let behind = text.split("Available on <strong>").skip(1);
             notes.extend(behind.filter_map(|behind| behind.split("</strong>").next()));
@@ -108,14 +88,11 @@ fn document(shell: &Shell, package: &Package, folder: &Path, target: &Path) -> R
     let is_named = |feature: &&str| notes.contains(&format!("<code>{feature}</code>"));
     let (named, mut silent): (Vec<_>, Vec<_>) = features.partition(is_named);
     silent.retain(|feature| !WITHOUT_ITEMS.contains(feature));
-    ensure!(
-        silent.is_empty(),
-        "the documentation of {name} does not say what needs {silent:?}"
-    );
-    let named = if named.is_empty() {
-        "none".into()
-    } else {
-        named.join(", ")
+    let wrong = format!("the documentation of {name} does not say what needs {silent:?}");
+    ensure!(silent.is_empty(), wrong);
+    let named = match named[..] {
+        [] => "none".into(),
+        _ => named.join(", "),
     };
     println!("{name}: documented; features that its items name: {named}");
     Ok(())

@@ -6,29 +6,23 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value};
 use xshell::{Shell, cmd};
 
-use crate::workspace::members;
+use crate::workspace::{members, run};
 
 /// Counts the items that a path leads to, each once, wherever it is re-exported, and the methods of
 /// their own.
 pub(crate) fn count(shell: &Shell) -> Result<(usize, usize)> {
     let target = members(shell)?.target_directory.join("xtask");
-    let options = [
-        "--target-dir",
-        target.as_str(),
-        "--",
-        "-Zunstable-options",
-        "--output-format=json",
-    ];
     // The format is not stable yet, so it is for the compiler that the core alone asks for it.
-    let rustdoc = cmd!(
+    let _unstable = shell.push_env("RUSTC_BOOTSTRAP", "tollgate");
+    let rustdoc = "rustdoc -p tollgate --lib --quiet --locked".split(' ');
+    let format = ["--", "-Zunstable-options", "--output-format=json"];
+    run(cmd!(
         shell,
-        "cargo rustdoc -p tollgate --lib --quiet --locked {options...}"
-    );
-    rustdoc.env("RUSTC_BOOTSTRAP", "tollgate").quiet().run()?;
+        "cargo {rustdoc...} --target-dir {target} {format...}"
+    ))?;
     let docs: Value = serde_json::from_str(&shell.read_file(target.join("doc/tollgate.json"))?)?;
-    let index = docs["index"]
-        .as_object()
-        .context("rustdoc has another format")?;
+    let index = docs["index"].as_object();
+    let index = index.context("rustdoc has another format")?;
     let (mut items, mut methods) = (0, 0);
     let (mut seen, mut left) = (HashSet::new(), vec![&docs["root"]]);
     while let Some(id) = left.pop() {
@@ -56,10 +50,8 @@ pub(crate) fn count(shell: &Shell) -> Result<(usize, usize)> {
 /// The kind of an item, and what it has for that.
 fn item<'a>(index: &'a Map<String, Value>, id: &Value) -> Option<(&'a str, &'a Value)> {
     let inner = index.get(&id.to_string())?["inner"].as_object()?;
-    inner
-        .iter()
-        .next()
-        .map(|(kind, inner)| (kind.as_str(), inner))
+    let (kind, inner) = inner.iter().next()?;
+    Some((kind, inner))
 }
 
 fn list<'a>(inner: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {

@@ -1,10 +1,8 @@
 //! Whether everything is there that a release needs, and what is left to change or how to publish it.
 
-use std::io::{BufRead, BufReader};
-use std::process::Command;
 use std::time::Instant;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use cargo_metadata::{Package, semver::Version};
 use regex::Regex;
 use xshell::{Shell, cmd};
@@ -64,22 +62,14 @@ pub(crate) fn release(shell: &Shell, options: &Options) -> Result<bool> {
 
 /// Runs a command, and returns what it says that it could not check.
 fn step(shell: &Shell, line: &str) -> Result<Vec<String>> {
-    let (reader, writer) = std::io::pipe()?;
-    let mut words = line.split(' ');
-    let mut command = Command::new(words.next().unwrap_or_default());
-    command.args(words).current_dir(shell.current_dir());
-    let mut running = command.stdout(writer.try_clone()?).stderr(writer).spawn()?;
-    // It has the other end of the pipe.
-    drop(command);
-    let mut unchecked = Vec::new();
-    for line in BufReader::new(reader).lines() {
-        let line = line?;
-        println!("{line}");
-        if line.starts_with("NOT CHECKED: ") {
-            unchecked.push(line);
-        }
-    }
-    ensure!(running.wait()?.success(), "{line} failed");
+    let said = shell.create_temp_dir()?;
+    let file = said.path().join("said");
+    let script = r#"set -o pipefail; $0 2>&1 | tee "$1""#;
+    let passed = cmd!(shell, "bash -c {script} {line} {file}").quiet().run();
+    passed.with_context(|| format!("{line} failed"))?;
+    let said = shell.read_file(file)?;
+    let mut unchecked = Vec::from_iter(said.lines().map(String::from));
+    unchecked.retain(|line| line.starts_with("NOT CHECKED: "));
     Ok(unchecked)
 }
 
@@ -118,22 +108,17 @@ fn inconsistencies(shell: &Shell, version: &str, public: &[&Package]) -> Result<
         }
     }
     for package in public {
-        let (name, says) = (
-            &package.name,
-            format!("Rust {} or later", compiler(package)?),
-        );
+        let (name, minimum) = (&package.name, compiler(package)?);
+        let says = format!("Rust {minimum} or later");
         let readme = shell.read_file(package.manifest_path.with_file_name("README.md"))?;
-        checks.push((
-            readme.contains(&says),
-            format!("the README of {name} does not say {says}"),
-        ));
+        let wrong = format!("the README of {name} does not say {says}");
+        checks.push((readme.contains(&says), wrong));
     }
     let (badge, minimum) = ("docs/badges/rust.svg", compiler(public[0])?);
     let says = shell.read_file(badge)?.contains(&format!(">{minimum}+<"));
     checks.push((says, format!("{badge} does not say {minimum}")));
-    let has = shell
-        .read_file("CHANGELOG.md")?
-        .contains(&format!("\n## [{version}]"));
+    let changes = shell.read_file("CHANGELOG.md")?;
+    let has = changes.contains(&format!("\n## [{version}]"));
     checks.push((has, format!("CHANGELOG.md has no section [{version}]")));
     checks.retain(|(passes, _)| !passes);
     Ok(checks.into_iter().map(|(_, text)| text).collect())
@@ -152,9 +137,8 @@ fn to_change(shell: &Shell, version: &str, public: &[&Package]) -> Result<Vec<St
     }
     let fetched = cmd!(shell, "git fetch --quiet --tags").quiet().run();
     let both = "@{upstream}...HEAD";
-    let apart = cmd!(shell, "git rev-list --count {both}")
-        .ignore_stderr()
-        .read();
+    let apart = cmd!(shell, "git rev-list --count {both}").ignore_stderr();
+    let apart = apart.read();
     if fetched.is_err() || !apart.is_ok_and(|count| count == "0") {
         found.push("main is not what its remote has, or the remote cannot be reached".into());
     }
@@ -163,9 +147,8 @@ fn to_change(shell: &Shell, version: &str, public: &[&Package]) -> Result<Vec<St
         found.push("README.md has no badge of crates.io".into());
     }
     let until = "until the (crates are published|first release)";
-    let early = Regex::new(&format!(
-        r"(?i)not +published|{until}|^[/!\s]*tollgate.*= \{{ path = "
-    ))?;
+    let by_path = r"^[/!\s]*tollgate.*= \{ path = ";
+    let early = Regex::new(&format!("(?i)not +published|{until}|{by_path}"))?;
     let dated = Regex::new(r"\d{4}-\d\d-\d\d$")?;
     for (place, line) in lines_of(shell, &["*.md", "*.rs"])? {
         if early.is_match(&line) {

@@ -9,14 +9,11 @@ use regex::Regex;
 use xshell::{Shell, cmd};
 
 use crate::uses::{self, Crate};
-use crate::workspace::members;
+use crate::workspace::{members, run};
 use crate::{public_items, tree};
 
 /// What implements the traits of `throttle/`, which therefore names nothing of it.
 const ABOVE: [&str; 6] = ["adaptive", "concurrency", "fair", "gate", "keyed", "rate"];
-
-/// A figure, the most that it may be if there is a limit, and what it is.
-type Figure = (usize, Option<usize>, &'static str);
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -55,96 +52,88 @@ pub(crate) fn size(shell: &Shell, options: &Options) -> Result<bool> {
         print_circles(&core);
     }
     println!("     now   budget");
-    let figures = figures(shell, &core)?;
-    let mut above = 0;
-    for (figure, most, title) in figures {
-        let is_above = most.is_some_and(|most| figure > most);
-        let mark = if is_above { '>' } else { ' ' };
-        let most = most.map(|most| most.to_string()).unwrap_or_default();
-        println!("{figure:8} {most:>8} {mark} {title}");
-        above += usize::from(is_above);
-    }
+    let mut table = Table::default();
+    table.print_figures(shell, &core)?;
     if options.build {
         let [whole, alone] = build(shell)?;
-        println!(
-            "{whole:8.1}            s of processor time for a release build with all dependencies"
-        );
-        let mark = if alone > 5.0 { '>' } else { ' ' };
+        let title = "s of processor time for a release build with all dependencies";
+        println!("{whole:8.1}            {title}");
+        let mark = table.mark(alone > 5.0);
         println!("{alone:8.1}        5 {mark} s of it for the core alone");
-        above += usize::from(alone > 5.0);
     }
-    if above > 0 {
-        println!("{above} figures are above their budgets");
+    if table.above > 0 {
+        println!("{} figures are above their budgets", table.above);
     }
-    Ok(above == 0 || !options.check)
+    Ok(table.above == 0 || !options.check)
 }
 
-fn figures(shell: &Shell, core: &Crate) -> Result<Vec<Figure>> {
-    let lines = |name: &str| -> Result<usize> {
-        let sources = uses::sources(shell, &Path::new("crates").join(name).join("src"))?;
-        sources
-            .iter()
-            .map(|path| Ok(uses::code(shell, path)?.len()))
-            .sum()
-    };
-    let [tower, io, observe] = ["tollgate-tower", "tollgate-io", "tollgate-observe"].map(lines);
-    let (tower, io, observe) = (tower?, io?, observe?);
-    let rooms = rooms(core);
-    let whole: usize = rooms.values().sum();
-    let traits = traits(core)?;
-    let of_traits = || traits.iter().flat_map(|(_, body)| body);
-    let code = core.files.values().flat_map(|file| &file.code);
-    let members = members(shell)?;
-    let package = members.root_package().expect("the root has a package");
-    let is_chosen = |name: &&String| *name != "default" && !name.starts_with('_');
-    let needed = package
-        .dependencies
-        .iter()
-        .filter(|one| one.kind == DependencyKind::Normal);
-    let circles = core.circles();
-    let (items, methods) = public_items::count(shell)?;
-    let methods_of_traits = of_traits().filter(|line| line.starts_with("    fn "));
-    let hidden = of_traits().filter(|line| line.contains("#[doc(hidden)]"));
-    let macros = code.filter(|line| line.trim_start().starts_with("macro_rules!"));
-    let chosen = package.features.keys().filter(is_chosen).count();
-    let largest = circles.iter().map(Vec::len).max().unwrap_or(0);
-    let dependencies = tree::crates(shell, "tollgate", &["--edges=normal"])?.len() - 1;
-    let named = "types of other folders that throttle/ names (--names)";
-    let above = named_above(core).len();
-    let all = whole + tower + io + observe;
-    let code = "lines of code in src, without tests (--rooms)";
-    Ok(vec![
-        (
-            traits.len(),
-            Some(5),
-            "traits for throttles in throttle/ (--names)",
-        ),
-        (
-            methods_of_traits.count(),
-            Some(13),
-            "methods of these traits",
-        ),
-        (hidden.count(), Some(0), "hidden parts of these traits"),
-        (rooms["throttle"], Some(900), "lines of code in throttle/"),
-        (above, Some(0), named),
-        (whole, Some(13_500), code),
-        (tower, None, "lines of code in tollgate-tower"),
-        (io, None, "lines of code in tollgate-io"),
-        (observe, None, "lines of code in tollgate-observe"),
-        (all, Some(16_700), "lines of code in src and in these"),
-        (macros.count(), Some(8), "macros in src"),
-        (chosen, Some(6), "features"),
-        (
-            needed.filter(|one| one.optional).count(),
-            Some(8),
-            "optional dependencies",
-        ),
-        (circles.len(), Some(8), "circles of files (--circles)"),
-        (largest, Some(2), "files in the largest circle"),
-        (items, Some(70), "public items, by default features"),
-        (methods, Some(290), "methods of theirs"),
-        (dependencies, Some(18), "dependencies by default features"),
-    ])
+/// Counts the figures that are above their budgets.
+#[derive(Default)]
+struct Table {
+    above: usize,
+}
+
+impl Table {
+    fn mark(&mut self, is_above: bool) -> char {
+        self.above += usize::from(is_above);
+        if is_above { '>' } else { ' ' }
+    }
+
+    /// Prints a figure, the most that it may be, and what it is.
+    fn row(&mut self, figure: usize, most: usize, title: &str) {
+        let mark = self.mark(figure > most);
+        println!("{figure:8} {most:>8} {mark} {title}");
+    }
+
+    fn print_figures(&mut self, shell: &Shell, core: &Crate) -> Result<()> {
+        let rooms = rooms(core);
+        let traits = traits(core)?;
+        let in_traits = |found: &dyn Fn(&str) -> bool| {
+            let lines = traits.iter().flat_map(|(_, body)| body);
+            lines.filter(|line| found(line)).count()
+        };
+        let methods = in_traits(&|line| line.starts_with("    fn "));
+        let hidden = in_traits(&|line| line.contains("#[doc(hidden)]"));
+        let title = "traits for throttles in throttle/ (--names)";
+        self.row(traits.len(), 5, title);
+        self.row(methods, 13, "methods of these traits");
+        self.row(hidden, 0, "hidden parts of these traits");
+        self.row(rooms["throttle"], 900, "lines of code in throttle/");
+        let title = "types of other folders that throttle/ names (--names)";
+        self.row(named_above(core).len(), 0, title);
+        let mut all = rooms.values().sum();
+        self.row(all, 13_500, "lines of code in src, without tests (--rooms)");
+        for name in ["tollgate-tower", "tollgate-io", "tollgate-observe"] {
+            let mut lines = 0;
+            for path in uses::sources(shell, &Path::new("crates").join(name).join("src"))? {
+                lines += uses::code(shell, &path)?.len();
+            }
+            println!("{lines:8}            lines of code in {name}");
+            all += lines;
+        }
+        self.row(all, 16_700, "lines of code in src and in these");
+        let code = core.files.values().flat_map(|file| &file.code);
+        let macros = code.filter(|line| line.trim_start().starts_with("macro_rules!"));
+        self.row(macros.count(), 8, "macros in src");
+        let members = members(shell)?;
+        let package = members.root_package().expect("the root has a package");
+        let mut features: Vec<_> = package.features.keys().collect();
+        features.retain(|name| *name != "default" && !name.starts_with('_'));
+        self.row(features.len(), 6, "features");
+        let mut needed: Vec<_> = package.dependencies.iter().collect();
+        needed.retain(|one| one.kind == DependencyKind::Normal && one.optional);
+        self.row(needed.len(), 8, "optional dependencies");
+        let circles = core.circles();
+        let largest = circles.iter().map(Vec::len).max().unwrap_or(0);
+        self.row(circles.len(), 8, "circles of files (--circles)");
+        self.row(largest, 2, "files in the largest circle");
+        let (items, methods) = public_items::count(shell)?;
+        self.row(items, 70, "public items, by default features");
+        self.row(methods, 290, "methods of theirs");
+        let dependencies = tree::crates(shell, "tollgate --edges=normal")?.len() - 1;
+        self.row(dependencies, 18, "dependencies by default features");
+        Ok(())
+    }
 }
 
 /// The folder or file in `src` that a module is in.
@@ -165,15 +154,23 @@ fn print_circles(core: &Crate) {
     for circle in core.circles() {
         println!("\n{} files:", circle.len());
         for module in &circle {
-            let mut names: Vec<_> = core.names(module).into_iter().collect();
+            let mut names = core.names(module);
             names.retain(|(other, _)| circle.contains(&other));
-            let names: Vec<_> = names
-                .iter()
-                .map(|(other, name)| format!("{other}::{name}"))
-                .collect();
-            println!("  {module} names {}", names.join(", "));
+            println!("  {module} names {}", paths(names).join(", "));
         }
     }
+}
+
+fn paths(names: BTreeSet<(String, String)>) -> Vec<String> {
+    let paths = names
+        .iter()
+        .map(|(module, name)| format!("{module}::{name}"));
+    paths.collect()
+}
+
+fn modules_of_throttle(core: &Crate) -> impl Iterator<Item = &String> {
+    let modules = core.files.keys();
+    modules.filter(|module| room(module) == "throttle")
 }
 
 /// The traits of `throttle/` that others can name and implement, with their lines.
@@ -181,20 +178,17 @@ fn traits(core: &Crate) -> Result<Vec<(String, Vec<&String>)>> {
     let begin = Regex::new(r"^pub trait (\w+)(.*)")?;
     let exported = &core.files["crate::throttle"].exported;
     let mut found = Vec::new();
-    for (module, file) in core
-        .files
-        .iter()
-        .filter(|(module, _)| room(module) == "throttle")
-    {
+    for module in modules_of_throttle(core) {
+        let file = &core.files[module];
         for (number, line) in file.code.iter().enumerate() {
-            let Some(begin) = begin.captures(line) else {
+            let Some((_, [name, bounds])) = begin.captures(line).map(|it| it.extract()) else {
                 continue;
             };
-            let is_public = module == "crate::throttle" || exported.contains_key(&begin[1]);
-            if is_public && !begin[2].contains("Sealed") {
+            let is_public = module == "crate::throttle" || exported.contains_key(name);
+            if is_public && !bounds.contains("Sealed") {
                 // As rustfmt sets it, a brace at the begin of a line closes an item.
                 let lines = file.code[number..].iter().take_while(|line| *line != "}");
-                found.push((begin[1].to_string(), lines.collect()));
+                found.push((name.to_string(), lines.collect()));
             }
         }
     }
@@ -202,17 +196,11 @@ fn traits(core: &Crate) -> Result<Vec<(String, Vec<&String>)>> {
 }
 
 /// The types of the folders above that the files of `throttle/` name.
-fn named_above(core: &Crate) -> BTreeSet<String> {
-    let seam = core
-        .files
-        .keys()
-        .filter(|module| room(module) == "throttle");
-    let mut names: BTreeSet<_> = seam.flat_map(|module| core.names(module)).collect();
+fn named_above(core: &Crate) -> Vec<String> {
+    let names = modules_of_throttle(core).flat_map(|module| core.names(module));
+    let mut names: BTreeSet<_> = names.collect();
     names.retain(|(module, name)| ABOVE.contains(&room(module)) && name != "self");
-    names
-        .into_iter()
-        .map(|(module, name)| format!("{module}::{name}"))
-        .collect()
+    paths(names)
 }
 
 /// Processor seconds of a release build from nothing: with all dependencies, and of the core alone.
@@ -221,16 +209,12 @@ fn build(shell: &Shell) -> Result<[f64; 2]> {
     let options = ["--quiet", "--release", "--target-dir", target.as_str()];
     let seconds = || -> Result<f64> {
         let before = processor_seconds(shell)?;
-        cmd!(shell, "cargo build --locked {options...}")
-            .quiet()
-            .run()?;
+        run(cmd!(shell, "cargo build --locked {options...}"))?;
         Ok(processor_seconds(shell)? - before)
     };
     shell.remove_path(&target)?;
     let whole = seconds()?;
-    cmd!(shell, "cargo clean -p tollgate {options...}")
-        .quiet()
-        .run()?;
+    run(cmd!(shell, "cargo clean -p tollgate {options...}"))?;
     let alone = seconds()?;
     shell.remove_path(&target)?;
     Ok([whole, alone])

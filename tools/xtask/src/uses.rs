@@ -31,12 +31,8 @@ pub(crate) fn code(shell: &Shell, path: &Path) -> Result<Vec<String>> {
     let tests = text.lines().position(|line| line == "mod tests {");
     let end = tests.map_or(usize::MAX, |tests| tests - 1);
     let is_code = |line: &&str| !line.trim().is_empty() && !line.trim().starts_with("//");
-    Ok(text
-        .lines()
-        .take(end)
-        .filter(is_code)
-        .map(String::from)
-        .collect())
+    let code = text.lines().take(end).filter(is_code);
+    Ok(code.map(String::from).collect())
 }
 
 /// The modules of a folder of sources, each a file, with what they name.
@@ -112,30 +108,26 @@ impl Crate {
 
     /// The files that name each other, directly or through others: the strongly connected components.
     pub(crate) fn circles(&self) -> Vec<Vec<&String>> {
-        let mut after = BTreeMap::new();
-        for module in self.files.keys() {
+        let after = |module: &String| {
             let names = self.names(module).into_iter();
-            after.insert(module, names.map(|(other, _)| other).collect::<Vec<_>>());
-        }
-        let mut reached = BTreeMap::new();
-        for module in self.files.keys() {
+            names.map(|(other, _)| other).collect()
+        };
+        let after: BTreeMap<_, Vec<_>> = self.files.keys().map(|it| (it, after(it))).collect();
+        let reached = |module| {
             let (mut found, mut left) = (BTreeSet::new(), vec![module]);
             while let Some(module) = left.pop() {
                 left.extend(after[module].iter().filter(|other| found.insert(*other)));
             }
-            reached.insert(module, found);
-        }
-        let mut circles = BTreeSet::new();
-        for module in self.files.keys() {
+            found
+        };
+        let reached: BTreeMap<_, _> = self.files.keys().map(|it| (it, reached(it))).collect();
+        let circle = |module: &String| {
             let mut circle: Vec<_> = self.files.keys().collect();
+            circle.retain(|it| reached[module].contains(it) && reached[it].contains(module));
             circle
-                .retain(|other| reached[module].contains(other) && reached[other].contains(module));
-            circles.insert(circle);
-        }
-        let mut circles: Vec<_> = circles
-            .into_iter()
-            .filter(|circle| !circle.is_empty())
-            .collect();
+        };
+        let circles: BTreeSet<_> = self.files.keys().map(circle).collect();
+        let mut circles: Vec<_> = circles.into_iter().filter(|it| !it.is_empty()).collect();
         circles.sort_by_key(|circle| usize::MAX - circle.len());
         circles
     }
@@ -154,13 +146,10 @@ impl File {
         let text = code.join("\n");
         let (mut imported, mut exported) = (HashMap::new(), HashMap::new());
         for one in uses.captures_iter(&text) {
-            let is_exported = one.get(1).is_some();
-            let names = if is_exported {
-                &mut exported
-            } else {
-                &mut imported
-            };
-            names.extend(leaves(&one[2])?);
+            match one.get(1) {
+                Some(_) => exported.extend(leaves(&one[2])?),
+                None => imported.extend(leaves(&one[2])?),
+            }
         }
         // A file that only exports what others define does not depend on it.
         let rest = uses.replace_all(&text, "");

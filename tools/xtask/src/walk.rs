@@ -8,48 +8,20 @@ use anyhow::{Context, Result, ensure};
 use regex::Regex;
 use xshell::{Shell, cmd};
 
-use crate::workspace::members;
+use crate::workspace::{members, rows, run};
 
 /// Where the sources of this workspace are, from its root.
 const OURS: &str = r"(?:src|crates/[\w-]+/src)/";
-const TOKIO: &str = r".*/tokio-\d[^/]*/src/";
-const LEAKY_BUCKET: &str = r".*/leaky-bucket-\d[^/]*/src/";
-const NO_BUDGET: [usize; 2] = [usize::MAX; 2];
 
-/// An operation of `tools/walk`, what it is, its crate's sources, and the most files and functions.
-const WALKS: [(&str, &str, &str, [usize; 2]); 6] = [
-    (
-        "semaphore",
-        "contended acquire of a semaphore, with the hand-off",
-        OURS,
-        [12, 42],
-    ),
-    ("tokio", "the same of tokio's semaphore", TOKIO, NO_BUDGET),
-    (
-        "rate",
-        "contended acquire of a rate limiter, on a manual clock",
-        OURS,
-        [18, 80],
-    ),
-    (
-        "leaky-bucket",
-        "the same of leaky-bucket",
-        LEAKY_BUCKET,
-        NO_BUDGET,
-    ),
-    (
-        "fair",
-        "hand-off of a fair queue in front of a semaphore",
-        OURS,
-        [26, 110],
-    ),
-    (
-        "http",
-        "HTTP request through a layer with a free permit",
-        OURS,
-        [12, 26],
-    ),
-];
+/// An operation of `tools/walk`, and what it is; the most files and functions, or whose sources it walks.
+const WALKS: &str = "
+semaphore    | contended acquire of a semaphore, with the hand-off    | 12 | 42
+tokio        | the same of tokio's semaphore                          | tokio
+rate         | contended acquire of a rate limiter, on a manual clock | 18 | 80
+leaky-bucket | the same of leaky-bucket                               | leaky-bucket
+fair         | hand-off of a fair queue in front of a semaphore       | 26 | 110
+http         | HTTP request through a layer with a free permit        | 12 | 26
+";
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -65,69 +37,40 @@ pub(crate) struct Options {
 
 pub(crate) fn walk(shell: &Shell, options: &Options) -> Result<bool> {
     for chosen in &options.names {
-        let is_known = WALKS.iter().any(|(name, ..)| name == chosen);
+        let is_known = rows(WALKS).any(|row| row[0] == chosen);
         ensure!(is_known, "there is no walk {chosen}");
     }
-    let valgrind = cmd!(shell, "valgrind --version")
-        .quiet()
-        .ignore_stdout()
-        .run();
+    let valgrind = run(cmd!(shell, "valgrind --version").ignore_stdout());
     valgrind.context("install your system's package valgrind")?;
     // Functions by the file that they are in, of peers too.
-    let lines = [
-        "profile.walk.inherits='dev'",
-        "profile.walk.package.'*'.debug='line-tables-only'",
-    ];
-    let lines = lines.iter().flat_map(|line| ["--config", line]);
-    cmd!(
-        shell,
-        "cargo build --quiet --locked --profile walk -p walk {lines...}"
-    )
-    .quiet()
-    .run()?;
+    let build = "build --quiet --locked --profile walk -p walk".split(' ');
+    let base = "--config=profile.walk.inherits='dev'";
+    let lines = "--config=profile.walk.package.'*'.debug='line-tables-only'";
+    run(cmd!(shell, "cargo {build...} {base} {lines}"))?;
     let program = members(shell)?.target_directory.join("walk/walk");
     let out = program.with_extension("callgrind");
     let flags = ["--tool=callgrind", "--toggle-collect=walk::walk*"];
     let root = regex::escape(&shell.current_dir().to_string_lossy());
+    let is_chosen = |name| options.names.is_empty() || options.names.iter().any(|it| it == name);
     let mut passed = true;
-    println!(
-        "{:>6} {:>8} {:>10} {:>8}",
-        "files", "at most", "functions", "at most"
-    );
-    for (name, title, sources, most) in WALKS {
-        if !options.names.is_empty() && !options.names.iter().any(|chosen| chosen == name) {
-            continue;
-        }
-        let valgrind = cmd!(
-            shell,
-            "valgrind {flags...} --callgrind-out-file={out} {program} {name}"
-        );
-        valgrind.quiet().ignore_stderr().run()?;
-        let root = if sources == OURS {
-            format!("{root}/")
-        } else {
-            String::new()
+    println!(" files  at most  functions  at most");
+    for row in rows(WALKS).filter(|row| is_chosen(row[0])) {
+        let (name, title) = (row[0], row[1]);
+        let walk = ["--callgrind-out-file", out.as_str()].join("=");
+        run(cmd!(shell, "valgrind {flags...} {walk} {program} {name}").ignore_stderr())?;
+        let (most, sources) = match row[2..] {
+            [files, functions] => ([files, functions], format!("^{root}/{OURS}")),
+            _ => (["", ""], format!(r"^.*/{}-\d[^/]*/src/", row[2])),
         };
-        let sources = Regex::new(&format!("^{root}{sources}"))?;
+        let sources = Regex::new(&sources)?;
         let text = shell.read_file(&out)?;
         let (files, functions) = executed(&text, &sources);
-        ensure!(
-            !files.is_empty(),
-            "{name}: no file; is `walk` renamed, or built without lines?"
-        );
-        let found = [files.len(), functions.len()];
-        let budget = most.map(|most| {
-            if most == usize::MAX {
-                String::new()
-            } else {
-                most.to_string()
-            }
-        });
-        println!(
-            "{:6} {:>8} {:10} {:>8}  {name}: {title}",
-            found[0], budget[0], found[1], budget[1]
-        );
-        passed &= found[0] <= most[0] && found[1] <= most[1];
+        let wrong = "no file; is `walk` renamed, or built without lines?";
+        ensure!(!files.is_empty(), "{name}: {wrong}");
+        let (some, all, [first, second]) = (files.len(), functions.len(), most);
+        println!("{some:6} {first:>8} {all:10} {second:>8}  {name}: {title}");
+        let is_above = |found, most: &str| most.parse().is_ok_and(|most: usize| found > most);
+        passed &= !is_above(some, first) && !is_above(all, second);
         for file in files.iter().filter(|_| options.list) {
             println!("    {}", sources.replace(file, ""));
             let functions = functions.iter().filter(|(home, _)| home == file);
@@ -147,15 +90,12 @@ fn executed<'a>(text: &'a str, sources: &Regex) -> Executed<'a> {
     let (mut names, mut files, mut functions) = (HashMap::new(), BTreeSet::new(), BTreeSet::new());
     let (mut file, mut function, mut is_call) = ("", ("", ""), false);
     for line in text.lines() {
-        let named = line
-            .split_once("=(")
-            .and_then(|(key, rest)| Some((key, rest.split_once(')')?)));
+        let named = line.split_once("=(");
+        let named = named.and_then(|(key, rest)| Some((key, rest.split_once(')')?)));
         if let Some((key, (number, name))) = named {
-            let is_file = ["fl", "fi", "fe", "cfl", "cfi"].contains(&key);
-            let kind = if is_file {
-                "file"
-            } else {
-                key.trim_start_matches('c')
+            let kind = match key {
+                "fl" | "fi" | "fe" | "cfl" | "cfi" => "file",
+                _ => key.trim_start_matches('c'),
             };
             let name = *names.entry((kind, number)).or_insert(name.trim_start());
             match key {
@@ -182,8 +122,6 @@ fn executed<'a>(text: &'a str, sources: &Regex) -> Executed<'a> {
 /// A name without the number that tells a recursive call.
 fn plain(function: &str) -> &str {
     let plain = function.trim_end_matches(|last: char| last.is_ascii_digit());
-    plain
-        .strip_suffix('\'')
-        .filter(|_| plain != function)
-        .unwrap_or(function)
+    let plain = plain.strip_suffix('\'').filter(|_| plain != function);
+    plain.unwrap_or(function)
 }

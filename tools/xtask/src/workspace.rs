@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
-use xshell::Shell;
+use xshell::{Cmd, Shell};
 
 /// A shell in the root of the workspace.
 pub(crate) fn shell() -> Result<Shell> {
@@ -28,25 +28,17 @@ pub(crate) fn members(shell: &Shell) -> Result<Metadata> {
 
 /// Whether a package can be published. An empty list of registries is what `publish = false` means.
 pub(crate) fn is_public(package: &Package) -> bool {
-    package
-        .publish
-        .as_ref()
-        .is_none_or(|registries| !registries.is_empty())
+    package.publish.as_ref() != Some(&Vec::new())
 }
 
 /// The packages that can be published, each after those that it needs.
 pub(crate) fn public(members: &Metadata) -> Vec<&Package> {
-    let mut left: Vec<_> = members
-        .packages
-        .iter()
-        .filter(|one| is_public(one))
-        .collect();
+    let mut left: Vec<_> = members.packages.iter().collect();
+    left.retain(|package| is_public(package));
     let mut order = Vec::new();
     while !left.is_empty() {
-        let names: Vec<_> = left
-            .iter()
-            .map(|package| package.name.to_string())
-            .collect();
+        let names = left.iter().map(|package| package.name.to_string());
+        let names: Vec<_> = names.collect();
         order.extend(left.extract_if(.., |package| {
             let mut needed = package.dependencies.iter();
             !needed.any(|one| one.kind != DependencyKind::Development && names.contains(&one.name))
@@ -56,12 +48,21 @@ pub(crate) fn public(members: &Metadata) -> Vec<&Package> {
     order
 }
 
+/// Runs a command without printing it.
+pub(crate) fn run(command: Cmd) -> Result<()> {
+    Ok(command.quiet().run()?)
+}
+
+/// The rows of a table, one a line: its words.
+pub(crate) fn rows(table: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
+    let lines = table.trim().lines();
+    lines.map(|line| line.split('|').map(str::trim).collect())
+}
+
 /// The oldest compiler that a package declares, as its manifest has it.
 pub(crate) fn compiler(package: &Package) -> Result<String> {
-    let version = package
-        .rust_version
-        .as_ref()
-        .context("each package declares a compiler")?;
+    let version = package.rust_version.as_ref();
+    let version = version.context("each package declares a compiler")?;
     Ok(format!("{}.{}", version.major, version.minor))
 }
 
@@ -70,9 +71,7 @@ pub(crate) fn files(shell: &Shell, path: &Path) -> Result<Vec<PathBuf>> {
     if path.is_file() {
         return Ok(vec![path.into()]);
     }
-    let inner = shell
-        .read_dir(path)?
-        .into_iter()
-        .map(|path| files(shell, &path));
+    let inner = shell.read_dir(path)?;
+    let inner = inner.iter().map(|path| files(shell, path));
     Ok(inner.collect::<Result<Vec<_>>>()?.concat())
 }

@@ -1,0 +1,1 @@
+//! Schedules at random of the throttles, under shuttle; see `tests/`.
