@@ -132,6 +132,18 @@ impl Table {
         self.row(methods, 290, "methods of theirs");
         let dependencies = tree::crates(shell, "tollgate --edges=normal")?.len() - 1;
         self.row(dependencies, 18, "dependencies by default features");
+        let listed = cmd!(shell, "git ls-files").read()?;
+        for (folder, most) in [("tests", 24_000), ("loom", 3_000), ("benches", 9_000)] {
+            let mut lines = 0;
+            for path in listed.lines().filter(|path| path.ends_with(".rs")) {
+                if path.split('/').next() == Some(folder) {
+                    let text = shell.read_file(path)?;
+                    lines += text.lines().filter(|line| uses::is_code(line)).count();
+                }
+            }
+            self.row(lines, most, &format!("lines of code in {folder}/"));
+        }
+        self.row(listed.lines().count(), 750, "files in the repository");
         Ok(())
     }
 }

@@ -30,9 +30,13 @@ pub(crate) fn code(shell: &Shell, path: &Path) -> Result<Vec<String>> {
     // They are the last item of a file, behind a line with their `cfg`.
     let tests = text.lines().position(|line| line == "mod tests {");
     let end = tests.map_or(usize::MAX, |tests| tests - 1);
-    let is_code = |line: &&str| !line.trim().is_empty() && !line.trim().starts_with("//");
-    let code = text.lines().take(end).filter(is_code);
+    let code = text.lines().take(end).filter(|line| is_code(line));
     Ok(code.map(String::from).collect())
+}
+
+/// Returns whether a line is neither blank nor a comment.
+pub(crate) fn is_code(line: &str) -> bool {
+    !line.trim().is_empty() && !line.trim().starts_with("//")
 }
 
 /// The modules of a folder of sources, each a file, with what they name.
