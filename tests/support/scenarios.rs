@@ -4,6 +4,8 @@
 //! `name | set-up | call 1, call 2, 3 x call 4 + call 5`. The name says which promise it is. A line that begins with blanks
 //! continues the row, and one that begins with `#` is a comment. What a call does is said where the table is.
 
+use std::fmt::Display;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::str::{FromStr, SplitWhitespace};
 
 /// A row of a table.
@@ -95,4 +97,34 @@ impl<'a> Words<'a> {
             self.text
         );
     }
+}
+
+/// How a step names one of those that there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Names {
+    /// By its place, at which there must be one.
+    Exactly,
+    /// By any number; without anybody to be named nothing happens.
+    AtRandom,
+}
+
+impl Names {
+    pub(crate) fn choose<T>(self, which: usize, among: &[T]) -> Option<usize> {
+        assert!(
+            self == Self::AtRandom || which < among.len(),
+            "nobody at {which}"
+        );
+        which.checked_rem(among.len())
+    }
+}
+
+/// Runs every row of a table, and says which of them fail.
+pub(crate) fn check<E: Display>(table: &str, run: impl Fn(&Row) -> Result<(), E>) {
+    let fails = |row: &Row| match catch_unwind(AssertUnwindSafe(|| run(row))) {
+        Ok(Ok(())) => None,
+        Ok(Err(error)) => Some(format!("{}: {error}", row.name)),
+        Err(_) => Some(format!("{}: it panicked", row.name)),
+    };
+    let failures: Vec<_> = rows(table).iter().filter_map(fails).collect();
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
 }

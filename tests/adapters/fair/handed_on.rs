@@ -14,23 +14,6 @@ fn queue(permits: usize) -> Queue {
     FairQueue::new(Arc::new(Semaphore::new(permits)))
 }
 
-#[test]
-fn drop_hands_a_permit_on_that_is_free_at_no_time() {
-    let queue = queue(1);
-    let held = queue.class(1).try_acquire().unwrap();
-    let mut waits = [1, 2, 1].map(|key| Waiter::parked(queue.class(key).acquire()));
-    drop(held);
-    for waiter in &mut waits {
-        // The entrant has stayed in the queue of the semaphore, for those that still wait.
-        let others = usize::from(queue.waiting() > 0);
-        assert_eq!(queue.throttle().snapshot().waiting, others);
-        assert_eq!(queue.throttle().available_permits(), 0);
-        drop(waiter.granted());
-    }
-    assert_eq!(queue.throttle().available_permits(), 1);
-    assert!(queue.snapshot().is_empty());
-}
-
 /// Callers at the semaphore and the entrant take turns, in the order in which they have come.
 #[test]
 fn drop_passes_no_caller_that_waits_at_the_semaphore() {
@@ -47,34 +30,6 @@ fn drop_passes_no_caller_that_waits_at_the_semaphore() {
     drop(waits[1].granted());
     drop(waits[2].granted());
     assert_eq!(semaphore.available_permits(), 1);
-}
-
-#[test]
-fn drop_of_a_permit_above_a_lowered_limit_pays_the_debt() {
-    let queue = queue(2);
-    let held = [1, 2].map(|key| queue.class(key).try_acquire().unwrap());
-    let mut waits = Waiter::parked(queue.class(3).acquire());
-    queue.throttle().set_permits(1);
-    let [first, second] = held;
-    drop(first);
-    assert_eq!(
-        (waits.wakes(), queue.throttle().available_permits()),
-        (0, 0)
-    );
-    drop(second);
-    drop(waits.granted());
-    assert_eq!(queue.throttle().available_permits(), 1);
-}
-
-#[test]
-fn drop_after_a_close_hands_nothing_on() {
-    let queue = queue(1);
-    let held = queue.class(1).try_acquire().unwrap();
-    let mut waits = Waiter::parked(queue.class(2).acquire());
-    queue.throttle().close();
-    drop(held);
-    assert_eq!(waits.refused(), ErrorKind::Closed);
-    assert_eq!(queue.throttle().available_permits(), 1);
 }
 
 /// A holder can exchange the inner permits of two queues, and split one.
@@ -106,33 +61,6 @@ fn into_inner_returns_the_permit_of_the_semaphore_to_the_caller() {
     let inner = held.into_inner();
     assert!(waits.is_pending());
     drop(inner);
-    drop(waits.granted());
-    assert_eq!(queue.throttle().available_permits(), 1);
-}
-
-#[test]
-fn drop_of_a_waiter_that_was_handed_a_permit_passes_it_on() {
-    let queue = queue(1);
-    let held = queue.class(1).try_acquire().unwrap();
-    let chosen = Waiter::parked(queue.class(1).acquire());
-    let mut next = Waiter::parked(queue.class(2).acquire());
-    drop(held);
-    assert_eq!((chosen.wakes(), next.wakes()), (1, 0));
-    drop(chosen);
-    drop(next.granted());
-    assert_eq!(queue.throttle().available_permits(), 1);
-    assert!(queue.snapshot().is_empty());
-}
-
-#[test]
-fn drop_while_the_limit_is_0_hands_nothing_on() {
-    let queue = queue(1);
-    let held = queue.class(1).try_acquire().unwrap();
-    let mut waits = Waiter::parked(queue.class(2).acquire());
-    queue.throttle().set_permits(0);
-    drop(held);
-    assert!(waits.is_pending());
-    queue.throttle().set_permits(1);
     drop(waits.granted());
     assert_eq!(queue.throttle().available_permits(), 1);
 }

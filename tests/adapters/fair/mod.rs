@@ -1,7 +1,6 @@
 //! Fair queues: who goes next, who is refused, and what is lost, which is nothing.
 
 mod bounds;
-mod documented;
 mod figures;
 mod handed_on;
 mod model;
@@ -9,6 +8,8 @@ mod naive;
 mod overload;
 mod random;
 mod rates;
+mod scenarios;
 mod shares;
 #[cfg(feature = "channel")]
 mod throttles;
+mod world;
