@@ -10,6 +10,5 @@ mod model;
 mod naive;
 mod order;
 mod rates;
-mod scopes;
 mod semaphores;
 mod shapes;

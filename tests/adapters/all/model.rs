@@ -1,33 +1,52 @@
-//! Compositions of a few semaphores at random, beside their model.
+//! Compositions of a few semaphores beside their model: at random, and in the sequences of a table.
 
 use std::task::Poll;
 
 use proptest::prelude::*;
-use proptest::sample::Index;
 use proptest::test_runner::TestCaseError;
-use tollgate::{Cost, Semaphore, Throttle, TryThrottle, all};
+use tollgate::{Cost, Semaphore, Throttle, TryThrottle, Waiting, all};
 
-use super::naive::{Answer, Asks, Count, Model, PARTS};
-use crate::support::Waiter;
+use super::naive::{Answer, Asks, Entry, Model, PARTS};
 use crate::support::cases::cases;
-
-const SEMAPHORES: usize = 3;
+use crate::support::scenarios::{Names, Words, check};
+use crate::support::{Waiter, assert_at_rest};
 
 type Part<'a> = Option<Cost<&'a Semaphore>>;
-
 type Composition<'a> = tollgate::All<(Part<'a>, Part<'a>, Part<'a>, Part<'a>)>;
+type Permits<'a> = <Composition<'a> as Throttle>::Permit;
+type Tested = Result<(), TestCaseError>;
 
 #[derive(Clone, Debug)]
 enum Step {
     Try(Asks),
     /// Makes a wait and polls it once.
     Enter(Asks),
-    Poll(Index),
+    Poll(usize),
     /// Drops one that waits.
-    GiveUp(Index),
-    /// Drops the permits of one that is in, or undoes them.
-    Leave(Index, bool),
+    Drop(usize),
+    /// Drops the permits of one that is in.
+    Release(usize),
+    RollBack(usize),
     Close(usize),
+    /// So many permits of a semaphore are free, and so many callers wait for it.
+    Free(usize, usize),
+    Waiting(usize, usize),
+}
+
+struct Waits<'a> {
+    throttle: Composition<'a>,
+    entry: Entry,
+    waiter: Waiter<Waiting<<Composition<'a> as Throttle>::Enter>>,
+    /// How often it had been woken when it was polled last.
+    wakes: usize,
+}
+
+struct World<'a> {
+    names: Names,
+    semaphores: &'a [Semaphore],
+    model: Model,
+    waiting: Vec<Waits<'a>>,
+    inside: Vec<(Composition<'a>, Asks, Permits<'a>)>,
 }
 
 fn composition<'a>(semaphores: &'a [Semaphore], asks: &Asks) -> Composition<'a> {
@@ -39,97 +58,211 @@ fn composition<'a>(semaphores: &'a [Semaphore], asks: &Asks) -> Composition<'a> 
 fn answer<P>(entered: &Result<P, tollgate::AcquireError>) -> Answer {
     match entered {
         Ok(_) => Answer::In,
-        Err(error) => Answer::Refused(error.kind(), error.part().expect("of a part")),
+        Err(error) => {
+            let part = error.part().expect("of a part");
+            Answer::Refused(error.kind(), part, error.capacity())
+        }
     }
 }
 
-fn run(limits: [usize; SEMAPHORES], steps: Vec<Step>) -> Result<(), TestCaseError> {
-    let semaphores = limits.map(Semaphore::new);
-    let mut model = Model::default();
-    model.counts.extend(limits.map(|limit| Count {
-        free: limit,
-        limit,
-        closed: false,
-        queue: Vec::new(),
-        refused: Vec::new(),
-    }));
-    let mut waiting = Vec::new();
-    let mut inside = Vec::new();
-    for step in steps {
+impl<'a> World<'a> {
+    fn step(&mut self, step: Step) -> Tested {
         match step {
             Step::Try(asks) => {
-                let throttle = composition(&semaphores, &asks);
+                let throttle = composition(self.semaphores, &asks);
                 let tried = throttle.try_enter();
-                prop_assert_eq!(answer(&tried), model.try_enter(&asks));
-                inside.extend(tried.map(|permits| (throttle, asks, permits)));
+                prop_assert_eq!(answer(&tried), self.model.try_enter(&asks));
+                let permits = tried.map(|permits| (throttle, asks, permits));
+                self.inside.extend(permits);
             }
             Step::Enter(asks) => {
-                let throttle = composition(&semaphores, &asks);
-                let mut waiter = Waiter::new(throttle.enter());
-                let mut entry = model.new_entry(asks);
-                let expected = model.poll(&mut entry);
-                match waiter.poll() {
-                    Poll::Pending => {
-                        prop_assert_eq!(Answer::Waits, expected);
-                        waiting.push((throttle, entry, waiter));
-                    }
-                    Poll::Ready(entered) => {
-                        prop_assert_eq!(answer(&entered), expected);
-                        inside.extend(entered.map(|permits| (throttle, asks, permits)));
-                    }
+                let throttle = composition(self.semaphores, &asks);
+                let waiter = Waiter::new(throttle.enter());
+                let entry = self.model.new_entry(asks);
+                self.waiting.push(Waits {
+                    throttle,
+                    entry,
+                    waiter,
+                    wakes: 0,
+                });
+                self.poll(self.waiting.len() - 1)?;
+            }
+            Step::Poll(which) => {
+                if let Some(at) = self.names.choose(which, &self.waiting) {
+                    self.poll(at)?;
                 }
             }
-            Step::Poll(which) if !waiting.is_empty() => {
-                let at = which.index(waiting.len());
-                let (_, entry, waiter) = &mut waiting[at];
-                let expected = model.poll(entry);
-                match waiter.poll() {
-                    Poll::Pending => prop_assert_eq!(Answer::Waits, expected),
-                    Poll::Ready(entered) => {
-                        prop_assert_eq!(answer(&entered), expected);
-                        let (throttle, entry, _) = waiting.remove(at);
-                        inside.extend(entered.map(|permits| (throttle, entry.asks, permits)));
-                    }
+            Step::Drop(which) => {
+                if let Some(at) = self.names.choose(which, &self.waiting) {
+                    let Waits { entry, waiter, .. } = self.waiting.remove(at);
+                    drop(waiter);
+                    self.model.give_up(&entry);
                 }
             }
-            Step::GiveUp(which) if !waiting.is_empty() => {
-                let (_, entry, waiter) = waiting.remove(which.index(waiting.len()));
-                drop(waiter);
-                model.give_up(&entry);
-            }
-            Step::Leave(which, undoes) if !inside.is_empty() => {
-                let (throttle, asks, permits) = inside.remove(which.index(inside.len()));
-                if undoes {
-                    throttle.rollback(permits);
-                    model.rollback(&asks, PARTS);
-                } else {
+            Step::Release(which) => {
+                if let Some(at) = self.names.choose(which, &self.inside) {
                     // From the first to the last, as a tuple is dropped.
+                    let (_, asks, permits) = self.inside.remove(at);
                     drop(permits);
                     for (semaphore, permits) in asks.iter().flatten() {
-                        model.counts[*semaphore].give(*permits as usize);
+                        self.model.counts[*semaphore].give(*permits as usize);
                     }
+                }
+            }
+            Step::RollBack(which) => {
+                if let Some(at) = self.names.choose(which, &self.inside) {
+                    let (throttle, asks, permits) = self.inside.remove(at);
+                    throttle.rollback(permits);
+                    self.model.rollback(&asks, PARTS);
                 }
             }
             Step::Close(semaphore) => {
-                semaphores[semaphore].close();
-                model.close(semaphore);
+                self.semaphores[semaphore].close();
+                self.model.close(semaphore);
             }
-            Step::Poll(_) | Step::GiveUp(_) | Step::Leave(..) => {}
+            Step::Free(semaphore, free) => {
+                prop_assert_eq!(self.semaphores[semaphore].available_permits(), free);
+            }
+            Step::Waiting(semaphore, waiting) => {
+                prop_assert_eq!(self.semaphores[semaphore].snapshot().waiting, waiting);
+            }
         }
-        for (semaphore, count) in semaphores.iter().zip(&model.counts) {
+        self.compare()
+    }
+
+    fn poll(&mut self, at: usize) -> Tested {
+        let one = &mut self.waiting[at];
+        let expected = self.model.poll(&mut one.entry);
+        match one.waiter.poll() {
+            Poll::Pending => {
+                prop_assert_eq!(Answer::Waits, expected);
+                one.wakes = one.waiter.wakes();
+            }
+            Poll::Ready(entered) => {
+                prop_assert_eq!(answer(&entered), expected);
+                let Waits {
+                    throttle, entry, ..
+                } = self.waiting.remove(at);
+                let permits = entered.map(|permits| (throttle, entry.asks, permits));
+                self.inside.extend(permits);
+            }
+        }
+        Ok(())
+    }
+
+    fn compare(&self) -> Tested {
+        for (semaphore, count) in self.semaphores.iter().zip(&self.model.counts) {
             prop_assert_eq!(semaphore.available_permits(), count.free);
             prop_assert_eq!(semaphore.snapshot().waiting, count.queue.len());
         }
+        for one in &self.waiting {
+            let answered = usize::from(self.model.is_answered(&one.entry));
+            prop_assert_eq!(one.waiter.wakes(), one.wakes + answered);
+        }
+        Ok(())
     }
-    drop((waiting, inside));
+}
+
+/// Does the steps to both, and everything comes back when all have gone.
+fn run(limits: &[usize], names: Names, steps: Vec<Step>) -> Tested {
+    let semaphores: Vec<_> = limits.iter().copied().map(Semaphore::new).collect();
+    let mut world = World {
+        names,
+        semaphores: &semaphores,
+        model: Model::new(limits),
+        waiting: Vec::new(),
+        inside: Vec::new(),
+    };
+    for step in steps {
+        world.step(step)?;
+    }
+    while !world.waiting.is_empty() {
+        world.step(Step::Drop(world.waiting.len() / 2))?;
+    }
+    drop(world);
     for (semaphore, limit) in semaphores.iter().zip(limits) {
-        prop_assert_eq!(semaphore.available_permits(), limit);
-        prop_assert_eq!(semaphore.snapshot().waiting, 0);
+        assert_at_rest(semaphore, *limit);
     }
     Ok(())
 }
 
-fn asks() -> impl Strategy<Value = Asks> {
+/// Each row has the limits of semaphores that are called a, b, c and d, and calls that name up to four
+/// of them, with a number if it is not 1. `enter` puts a caller that waits to the end of the waiters, and
+/// what it is given to the end of the permits; `poll` and `drop` name a waiter, `release` and `undo`
+/// (`rollback`) permits, by their place.
+const SCENARIOS: &str = "
+# Who waits where, and what is held meanwhile.
+a waiter for the wide scope holds the narrow one and not the reverse | 1 1 2 2 | try d2, enter a c d, free a 0, free c 1,
+    waiting d 1, enter a c d, waiting a 1, free c 1, waiting d 1, enter b c d, free c 0, waiting d 2, release 0,
+    poll 0, poll 1, poll 0, free c 0, free d 0, release 0, poll 0
+a try takes all or nothing | 1 2 1 | try c, try a b c, free a 1, free b 2, try b a, free a 0, free b 1
+costs are taken in every part | 2 100 | try a b60, free a 1, free b 40, try a b60, enter a b60, free a 0,
+    waiting b 1, release 0, poll 0, free b 40
+more than a part can ever let in is refused, and what was taken is given back | 2 100 | try b101 a, try a b101,
+    enter a b101, free a 2, enter b101 a
+nothing is had of a part that is full | 1 | try a, enter a0, try a0, enter a0 a
+one semaphore can be two parts | 2 | try a a, free a 0
+a composition that needs more of one semaphore than it has waits for itself | 1 | enter a a, free a 0, waiting a 1,
+    try a a, drop 0, free a 1
+two that list two semaphores in opposite orders wait for each other, until one gives up | 1 1 | try a, try b,
+    enter a b, enter b a, release 0, release 0, 10 x poll 0 + poll 1, free a 0, free b 0, waiting a 1,
+    waiting b 1, drop 0, poll 0, free a 0, free b 0
+
+# Giving up, and closing.
+an uncollected grant goes to the next waiter of each part | 2 1 | try b, enter a b, enter b, try a, enter a, release 0,
+    drop 0, poll 0, poll 0
+a part that is closed refuses, and what was taken is given back | 1 1 1 | try c, enter a b c, close c, free a 0,
+    poll 0, free a 1, free b 1, try a b, try a c, enter b c
+a wait that is dropped at its first or last part gives back what it has | 1 1 1 | try a, enter a b c, drop 0, release 0,
+    try c, enter a b c, free a 0, free b 0, drop 0, free a 1, free b 1
+permits that are undone come back like those that are dropped | 1 2 | try a b2, enter b a, undo 0, poll 0, free b 1,
+    undo 0, free a 1, free b 2
+";
+
+/// The number of a semaphore by its letter, and what is said behind it.
+fn semaphore(word: &str) -> (usize, &str) {
+    let (letter, rest) = word.split_at(1);
+    let at = "abcd".find(letter);
+    (at.unwrap_or_else(|| panic!("no semaphore: {word:?}")), rest)
+}
+
+fn asks(words: &mut Words<'_>) -> Asks {
+    [(); PARTS].map(|()| {
+        let word = words.maybe::<String>()?;
+        let (at, cost) = semaphore(&word);
+        let cost = if cost.is_empty() { "1" } else { cost };
+        Some((at, cost.parse().expect("a number")))
+    })
+}
+
+/// A call, as it is written in a row.
+fn call(call: &str, words: &mut Words<'_>) -> Step {
+    match call {
+        "try" => Step::Try(asks(words)),
+        "enter" => Step::Enter(asks(words)),
+        "poll" => Step::Poll(words.parse()),
+        "drop" => Step::Drop(words.parse()),
+        "release" => Step::Release(words.parse()),
+        "undo" => Step::RollBack(words.parse()),
+        "close" => Step::Close(semaphore(words.word()).0),
+        "free" => Step::Free(semaphore(words.word()).0, words.parse()),
+        "waiting" => Step::Waiting(semaphore(words.word()).0, words.parse()),
+        _ => panic!("no call: {call:?}"),
+    }
+}
+
+#[test]
+fn composition_in_each_scenario_does_what_the_model_does() {
+    check(SCENARIOS, |row| {
+        let limits = row.setup.split(' ').map(|limit| limit.parse());
+        let limits: Vec<_> = limits.map(|limit| limit.expect("a number")).collect();
+        run(&limits, Names::Exactly, row.calls(call))
+    });
+}
+
+const SEMAPHORES: usize = 3;
+
+fn any_asks() -> impl Strategy<Value = Asks> {
     let ask = prop_oneof![
         1 => Just(None),
         4 => (0..SEMAPHORES, 0..4_u32).prop_map(Some),
@@ -138,12 +271,14 @@ fn asks() -> impl Strategy<Value = Asks> {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let index = || 0..1000_usize;
     let step = prop_oneof![
-        40 => asks().prop_map(Step::Try),
-        80 => asks().prop_map(Step::Enter),
-        80 => any::<Index>().prop_map(Step::Poll),
-        40 => any::<Index>().prop_map(Step::GiveUp),
-        60 => (any::<Index>(), any::<bool>()).prop_map(|(which, how)| Step::Leave(which, how)),
+        40 => any_asks().prop_map(Step::Try),
+        80 => any_asks().prop_map(Step::Enter),
+        80 => index().prop_map(Step::Poll),
+        40 => index().prop_map(Step::Drop),
+        30 => index().prop_map(Step::Release),
+        30 => index().prop_map(Step::RollBack),
         1 => (0..SEMAPHORES).prop_map(Step::Close),
     ];
     prop::collection::vec(step, 1..60)
@@ -157,6 +292,6 @@ proptest! {
         limits in prop::array::uniform3(1..6_usize),
         steps in steps(),
     ) {
-        run(limits, steps)?;
+        run(&limits, Names::AtRandom, steps)?;
     }
 }

@@ -33,10 +33,10 @@ pub(super) struct Entry {
 pub(super) enum Answer {
     In,
     Waits,
-    Refused(ErrorKind, usize),
+    /// Why, by which part, and the most that it could ever let in if that is known.
+    Refused(ErrorKind, usize, Option<u64>),
 }
 
-#[derive(Default)]
 pub(super) struct Model {
     pub(super) counts: Vec<Count>,
     names: usize,
@@ -83,6 +83,18 @@ impl Count {
 }
 
 impl Model {
+    pub(super) fn new(limits: &[usize]) -> Self {
+        let count = |limit: &usize| Count {
+            free: *limit,
+            limit: *limit,
+            closed: false,
+            queue: Vec::new(),
+            refused: Vec::new(),
+        };
+        let counts = limits.iter().map(count).collect();
+        Self { counts, names: 0 }
+    }
+
     pub(super) fn new_entry(&mut self, asks: Asks) -> Entry {
         self.names += 1;
         Entry {
@@ -111,7 +123,7 @@ impl Model {
                 Err(kind) => kind,
             };
             self.rollback(asks, part);
-            return Answer::Refused(refused, part);
+            return self.refused(refused, part, semaphore);
         }
         Answer::In
     }
@@ -143,12 +155,26 @@ impl Model {
             };
             if let Some(kind) = refused {
                 self.rollback(&entry.asks, entry.entered);
-                return Answer::Refused(kind, entry.entered);
+                return self.refused(kind, entry.entered, semaphore);
             }
             entry.asked = false;
             entry.entered += 1;
         }
         Answer::In
+    }
+
+    fn refused(&self, kind: ErrorKind, part: usize, semaphore: usize) -> Answer {
+        let exceeds = kind == ErrorKind::ExceedsCapacity;
+        let capacity = exceeds.then_some(self.counts[semaphore].limit as u64);
+        Answer::Refused(kind, part, capacity)
+    }
+
+    /// Whether what it waited for was granted or refused, and it has not looked yet.
+    pub(super) fn is_answered(&self, entry: &Entry) -> bool {
+        let queue = |(semaphore, _): (usize, u32)| &self.counts[semaphore].queue;
+        let waits_in = entry.asks[entry.entered].map(queue);
+        let is_in = |queue: &Vec<(usize, usize)>| queue.iter().any(|(name, _)| *name == entry.name);
+        entry.asked && !waits_in.is_some_and(is_in)
     }
 
     pub(super) fn give_up(&mut self, entry: &Entry) {

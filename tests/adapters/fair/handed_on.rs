@@ -4,7 +4,7 @@ use std::mem;
 use std::sync::Arc;
 
 use tollgate::fair::FairQueue;
-use tollgate::{ErrorKind, Semaphore};
+use tollgate::Semaphore;
 
 use crate::support::Waiter;
 

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::fair::{Class, FairQueue, Share};
-use tollgate::throttle::Weighted;
 use tollgate::{Clock, ManualClock, Semaphore};
 
 use crate::support::Waiter;
