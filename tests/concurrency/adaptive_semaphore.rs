@@ -509,25 +509,6 @@ fn close_refuses_waiters_and_newcomers_and_leaves_samples_alone() {
 }
 
 #[test]
-fn max_waiters_bounds_the_queue() {
-    let semaphore = AdaptiveSemaphore::new(Scripted {
-        targets: vec![Target {
-            limit: 1.0,
-            samples: 1,
-        }],
-        next: 0,
-        seen: Arc::default(),
-    });
-    let semaphore = semaphore.max_waiters(1);
-    let _held = semaphore.try_acquire().unwrap();
-    let _waiter = Waiter::parked(semaphore.acquire());
-    assert_eq!(
-        Waiter::new(semaphore.acquire()).refused(),
-        ErrorKind::QueueFull
-    );
-}
-
-#[test]
 fn timeout_runs_on_the_clock_of_the_semaphore() {
     let scene = Scene::new([(1.0, 1)]);
     let _held = scene.semaphore.try_acquire().unwrap();

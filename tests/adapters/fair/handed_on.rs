@@ -3,8 +3,8 @@
 use std::mem;
 use std::sync::Arc;
 
-use tollgate::fair::FairQueue;
 use tollgate::Semaphore;
+use tollgate::fair::FairQueue;
 
 use crate::support::Waiter;
 

@@ -77,7 +77,9 @@ fn a_cancelled_token_wins_over_a_free_permit_and_every_other_refusal() {
             acquire().timeout(Duration::ZERO).cancel_on(&token),
         ];
         for request in requests {
-            assert_eq!(kind(request.wait()), ErrorKind::Cancelled);
+            let refused = request.wait().unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Cancelled);
+            assert_eq!(refused.to_string(), "cancelled before waiting");
         }
     };
     refused();

@@ -5,6 +5,7 @@
 
 mod naive;
 mod scenarios;
+mod subject;
 mod world;
 
 use proptest::prelude::*;
@@ -12,8 +13,11 @@ use proptest::sample::Index;
 use proptest::test_runner::TestCaseError;
 use tollgate::Semaphore;
 
-use self::world::{Names, Step, World};
+use self::naive::Ends;
+use self::subject::Subject;
+use self::world::{Step, World};
 use crate::support::cases::cases;
+use crate::support::scenarios::Names;
 
 fn index() -> impl Strategy<Value = usize> {
     0..1000_usize
@@ -23,7 +27,7 @@ fn index() -> impl Strategy<Value = usize> {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => (0..5_u32).prop_map(Step::Try),
-        8 => (0..5_u32).prop_map(Step::Acquire),
+        8 => (0..5_u32).prop_map(|cost| Step::Acquire(cost, Ends::default())),
         1 => (1..40_usize, 1..3_u32).prop_map(|(count, cost)| Step::Crowd(count, cost)),
         6 => index().prop_map(Step::Poll),
         5 => index().prop_map(Step::Drop),
@@ -38,7 +42,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0..3_usize).prop_map(Step::ForgetPermits),
         1 => (5..60_usize).prop_map(Step::SetPermits),
         1 => Just(Step::RejectImpossible),
-        2 => Just(Step::WaitIdle),
+        2 => Just(Step::WaitIdle(Ends::default())),
         2 => index().prop_map(Step::PollIdle),
         1 => index().prop_map(Step::DropIdle),
     ]
@@ -58,16 +62,12 @@ fn steps() -> impl Strategy<Value = (usize, Option<usize>, Vec<Step>)> {
 }
 
 /// Does the steps to both, compares after each, and has everybody leave in the end.
-fn run(
+fn run<S: Subject>(
     (limit, bound): (usize, Option<usize>),
     names: Names,
     steps: impl IntoIterator<Item = Step>,
 ) -> Result<(), TestCaseError> {
-    let semaphore = match bound {
-        None => Semaphore::new(limit),
-        Some(bound) => Semaphore::new(limit).max_waiters(bound),
-    };
-    let mut world = World::new(&semaphore, bound, names);
+    let mut world = World::<S>::new(limit, bound, names);
     for step in steps {
         world.step(step)?;
         world.compare()?;
@@ -80,6 +80,6 @@ proptest! {
 
     #[test]
     fn agrees_with_a_vector_of_waiters((limit, bound, steps) in steps()) {
-        run((limit, bound), Names::AtRandom, steps)?;
+        run::<&Semaphore>((limit, bound), Names::AtRandom, steps)?;
     }
 }

@@ -279,20 +279,6 @@ fn wait_idle_of_many_ends_although_the_waker_of_one_takes_an_item() {
 }
 
 #[test]
-fn wait_idle_is_passed_over_by_an_item_that_goes_to_a_waiter() {
-    let pool = Pool::new([7]);
-    let item = pool.try_acquire().unwrap();
-    let (mut idle, mut waiter) = (
-        Waiter::parked(pool.wait_idle()),
-        Waiter::parked(pool.acquire()),
-    );
-    drop(item);
-    assert!(idle.is_pending());
-    drop(waiter.granted());
-    idle.output();
-}
-
-#[test]
 fn wait_idle_of_a_closed_pool_waits_for_holders_and_for_items_that_are_made() {
     let open = Arc::new(AtomicBool::new(false));
     let opens = Arc::clone(&open);

@@ -94,27 +94,6 @@ fn every_verb_is_refused_after_close_although_permits_are_free() {
 }
 
 #[test]
-fn every_waiting_verb_is_served_in_its_turn() {
-    let semaphore = Arc::new(Semaphore::new(4));
-    let shared = || Arc::clone(&semaphore);
-    let all = semaphore.try_acquire_many(4).unwrap();
-    let mut one = Waiter::parked(semaphore.acquire());
-    let mut two = Waiter::parked(semaphore.acquire_many(2));
-    let mut owned = Waiter::parked(shared().acquire_owned());
-    let mut owned_three = Waiter::parked(shared().cost_owned(3).acquire());
-
-    drop(all);
-    let (one, two, owned) = (one.granted(), two.granted(), owned.granted());
-    assert_eq!((one.count(), two.count(), owned.count()), (1, 2, 1));
-    assert!(owned_three.is_pending());
-
-    drop((one, two));
-    assert_eq!(owned_three.granted().count(), 3);
-    drop(owned);
-    assert_at_rest(&semaphore, 4);
-}
-
-#[test]
 fn a_future_joins_at_its_first_poll_and_takes_nothing_before() {
     let semaphore = Semaphore::new(1);
     let (made_first, idle) = (semaphore.acquire(), semaphore.wait_idle());
@@ -156,30 +135,4 @@ fn a_static_needs_no_initialisation() {
     drop(permit);
     drop(waiting.granted());
     assert_at_rest(&SHARED, 1);
-}
-
-#[test]
-fn a_refusal_says_what_it_knows_in_one_lower_case_phrase() {
-    let (semaphore, closed) = (Semaphore::new(1).max_waiters(0), Semaphore::new(1));
-    let _held = semaphore.try_acquire().unwrap();
-    closed.close();
-    let refusals = [
-        (semaphore.try_acquire(), ErrorKind::NoPermits, None),
-        (
-            semaphore.try_acquire_many(2),
-            ErrorKind::ExceedsCapacity,
-            Some(1),
-        ),
-        (semaphore.acquire().wait(), ErrorKind::QueueFull, None),
-        (closed.try_acquire(), ErrorKind::Closed, None),
-    ];
-    for (refused, kind, capacity) in refusals {
-        let error = refused.unwrap_err();
-        assert_eq!((error.kind(), error.capacity()), (kind, capacity));
-        assert_eq!((error.retry_after(), error.part()), (None, None));
-        assert_eq!(error.clone(), error);
-        let text = error.to_string();
-        assert!(text.starts_with(char::is_lowercase), "{text}");
-        assert!(!text.ends_with('.'), "{text}");
-    }
 }

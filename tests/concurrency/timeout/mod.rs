@@ -37,24 +37,6 @@ fn without_a_runtime_tasks_and_threads_are_woken_by_the_timer_of_the_process() {
     assert_at_rest(&semaphore, 1);
 }
 
-#[test]
-fn what_is_ready_is_never_timed_out_and_a_duration_of_zero_never_waits() {
-    let semaphore = Semaphore::new(1);
-    for duration in [Duration::ZERO, SHORT, LONG, Duration::MAX] {
-        drop(block_on(semaphore.acquire().timeout(duration)).unwrap());
-        drop(semaphore.acquire().timeout(duration).wait().unwrap());
-        semaphore.wait_idle().timeout(duration).wait().unwrap();
-    }
-    let held = semaphore.try_acquire().unwrap();
-    let refused = Waiter::new(semaphore.acquire().timeout(Duration::ZERO)).refused();
-    assert_eq!(refused, ErrorKind::TimedOut);
-    let refused = Waiter::new(semaphore.wait_idle().timeout(Duration::ZERO)).refused();
-    assert_eq!(refused, ErrorKind::TimedOut);
-    assert_eq!(semaphore.snapshot().waiting, 0);
-    drop(held);
-    assert_at_rest(&semaphore, 1);
-}
-
 /// The timer has to look at the longer one before it serves the other.
 #[test]
 fn the_timer_serves_the_earlier_one_first_although_it_came_later() {
@@ -85,20 +67,6 @@ fn a_waker_that_panics_does_not_end_the_timer() {
         assert_eq!(kind(result), ErrorKind::TimedOut);
         assert_eq!(waiter.refused(), ErrorKind::TimedOut);
     }
-}
-
-#[test]
-fn other_refusals_come_through() {
-    let semaphore = Semaphore::new(1).max_waiters(0);
-    let held = semaphore.try_acquire().unwrap();
-    let refusal = block_on(semaphore.acquire_many(2).timeout(LONG)).unwrap_err();
-    assert_eq!(refusal.capacity(), Some(1));
-    let refused = Waiter::new(semaphore.acquire().timeout(LONG)).refused();
-    assert_eq!(refused, ErrorKind::QueueFull);
-    semaphore.close();
-    let refused = Waiter::new(semaphore.acquire().timeout(LONG)).refused();
-    assert_eq!(refused, ErrorKind::Closed);
-    drop(held);
 }
 
 #[test]
