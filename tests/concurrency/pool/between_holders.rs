@@ -9,14 +9,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tollgate::{AcquireError, Clock, ErrorKind, ManualClock, Pool, all};
+use tollgate::{AcquireError, ErrorKind, Pool, all};
 
 use super::tracked::{Item, Tally, made_to_order};
 use crate::support::foreign::{calls_when_woken, panic_message};
-use crate::support::{Waiter, kind};
+use crate::support::Waiter;
 
 const MINUTE: Duration = Duration::from_secs(60);
-const NANO: Duration = Duration::from_nanos(1);
 
 /// A failure with a number, which its text does not say.
 #[derive(Debug)]
@@ -79,56 +78,6 @@ fn checked(passes: impl Fn(&Item) -> bool + Send + Sync + 'static) -> (Pool<Item
 }
 
 #[test]
-fn check_on_take_that_fails_drops_the_item_and_makes_another_one() {
-    let (pool, tally) = checked(|item| !item.spoilt);
-    let mut item = Waiter::new(pool.acquire()).granted();
-    item.uses = 1;
-    drop(item);
-    let mut item = Waiter::new(pool.acquire()).granted();
-    assert_eq!((item.number, item.uses), (0, 1));
-    item.spoilt = true;
-    drop(item);
-    assert_eq!(tally.dropped(), 0);
-    assert_eq!(Waiter::new(pool.acquire()).granted().number, 1);
-    assert_eq!((tally.made(), tally.dropped()), (2, 1));
-    assert_eq!((pool.snapshot().limit, pool.snapshot().available), (1, 1));
-}
-
-#[test]
-fn check_on_take_of_a_granted_item_runs_when_the_waiter_is_polled() {
-    let (pool, tally) = checked(|item| !item.spoilt);
-    let mut item = Waiter::new(pool.acquire()).granted();
-    let mut waiter = Waiter::parked(pool.acquire());
-    item.spoilt = true;
-    drop(item);
-    assert_eq!(tally.dropped(), 0);
-    assert_eq!(waiter.granted().number, 1);
-    assert_eq!(tally.dropped(), 1);
-}
-
-#[test]
-fn try_acquire_of_a_pool_that_checks_takes_nothing() {
-    let (pool, tally) = checked(|_| true);
-    assert_eq!(kind(pool.try_acquire()), ErrorKind::NoPermits);
-    drop(Waiter::new(pool.acquire()).granted());
-    assert_eq!(kind(pool.try_acquire()), ErrorKind::NoPermits);
-    assert_eq!((tally.made(), tally.dropped()), (1, 0));
-    pool.close();
-    assert_eq!(kind(pool.try_acquire()), ErrorKind::Closed);
-}
-
-#[test]
-fn check_on_take_after_a_factory_that_does_not_wait_checks_as_well() {
-    let pool =
-        Pool::with_factory(1, || 0).check_on_take(|item: i32| ready((item < 2).then_some(item)));
-    for expected in [0, 1, 0, 1] {
-        let mut item = Waiter::new(pool.acquire()).granted();
-        assert_eq!(*item, expected);
-        *item += 1;
-    }
-}
-
-#[test]
 fn drop_of_a_wait_during_a_check_drops_the_item_and_passes_the_place_on() {
     let hangs = Arc::new(AtomicBool::new(true));
     let hanging = Arc::clone(&hangs);
@@ -165,102 +114,6 @@ fn check_on_take_that_panics_gives_the_place_back() {
     assert_eq!(message.as_deref(), Some("a check that panics"));
     assert_eq!((pool.snapshot().available, tally.dropped()), (1, 1));
     assert_eq!(Waiter::new(pool.acquire()).granted().number, 1);
-}
-
-/// Items that are dropped when they were idle for a minute.
-fn timed(size: usize) -> (Pool<Item>, Arc<Tally>, ManualClock) {
-    let (tally, clock) = (Arc::<Tally>::default(), Clock::manual());
-    let made = Arc::clone(&tally);
-    let pool = Pool::with_factory(size, move || made.make());
-    (pool.idle_timeout(MINUTE).clock(&clock), tally, clock)
-}
-
-#[test]
-fn idle_timeout_drops_an_item_that_was_idle_for_so_long_when_it_would_be_taken() {
-    let (pool, tally, clock) = timed(1);
-    drop(pool.try_acquire().unwrap());
-    for _ in 0..3 {
-        clock.advance(MINUTE - NANO);
-        assert_eq!(pool.try_acquire().unwrap().number, 0);
-    }
-    clock.advance(MINUTE);
-    assert_eq!(tally.dropped(), 0);
-    assert_eq!(pool.try_acquire().unwrap().number, 1);
-    assert_eq!((tally.made(), tally.dropped()), (2, 1));
-    // The time of the holder does not count.
-    let item = pool.try_acquire().unwrap();
-    clock.advance(MINUTE);
-    drop(item);
-    assert_eq!(Waiter::new(pool.acquire()).granted().number, 1);
-}
-
-#[test]
-fn idle_timeout_of_several_items_is_that_of_each() {
-    let (pool, tally, clock) = timed(4);
-    let mut items: Vec<_> = (0..4).map(|_| pool.try_acquire().unwrap()).collect();
-    for item in items.drain(..3) {
-        clock.advance(MINUTE / 4);
-        drop(item);
-    }
-    // Idle for 60, 45 and 30 seconds. The oldest goes with the shrink.
-    clock.advance(MINUTE / 2);
-    pool.set_size(3);
-    assert_eq!(tally.dropped(), 1);
-    let taken = [(); 2].map(|()| pool.try_acquire().unwrap());
-    assert_eq!(taken.each_ref().map(|item| item.number), [1, 2]);
-    drop(taken);
-    pool.close();
-    drop(items);
-    assert_eq!((tally.made(), tally.dropped()), (4, 4));
-}
-
-#[test]
-fn idle_timeout_with_an_asynchronous_factory_leaves_a_try_nothing() {
-    let clock = Clock::manual();
-    let pool = Pool::with_async_factory(1, || ready(Ok::<_, io::Error>(7)))
-        .idle_timeout(MINUTE)
-        .clock(&clock);
-    drop(Waiter::new(pool.acquire()).granted());
-    assert_eq!(*pool.try_acquire().unwrap(), 7);
-    clock.advance(MINUTE);
-    assert_eq!(kind(pool.try_acquire()), ErrorKind::NoPermits);
-    assert_eq!(*Waiter::new(pool.acquire()).granted(), 7);
-}
-
-#[test]
-fn idle_timeout_of_granted_and_cancelled_items_loses_none() {
-    let (pool, tally, clock) = timed(2);
-    let (one, other) = (pool.try_acquire().unwrap(), pool.try_acquire().unwrap());
-    let (granted, mut next) = (
-        Waiter::parked(pool.acquire()),
-        Waiter::parked(pool.acquire()),
-    );
-    drop(one);
-    drop(granted);
-    assert_eq!(next.granted().number, 0);
-    drop(other);
-    clock.advance(MINUTE);
-    drop((pool.try_acquire().unwrap(), pool.try_acquire().unwrap()));
-    assert_eq!((tally.made(), tally.dropped()), (4, 2));
-}
-
-#[test]
-fn wait_idle_ends_when_all_items_have_been_returned() {
-    let (pool, _) = made_to_order(2);
-    Waiter::new(pool.wait_idle()).output();
-    let (one, other) = (pool.try_acquire().unwrap(), pool.try_acquire().unwrap());
-    let mut waits: Vec<_> = (0..100).map(|_| Waiter::parked(pool.wait_idle())).collect();
-    drop(waits.pop());
-    drop(one);
-    assert!(waits.iter_mut().all(Waiter::is_pending));
-    drop(other);
-    for wait in &mut waits {
-        assert_eq!(wait.wakes(), 1);
-        wait.output();
-    }
-    // The moment is over.
-    let _item = pool.try_acquire().unwrap();
-    assert!(waits[0].is_pending());
 }
 
 #[test]

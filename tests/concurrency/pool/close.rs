@@ -4,48 +4,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use tollgate::{ErrorKind, Pool};
 
-use super::tracked::{made_to_order, ready_made};
 use crate::support::Waiter;
-
-#[test]
-fn close_drops_idle_items_at_once_and_held_ones_with_their_permits() {
-    let (pool, tally) = ready_made(4);
-    let borrowed = pool.try_acquire().unwrap();
-    let owned = Arc::clone(&pool).try_acquire_owned().unwrap();
-    assert!(!pool.is_closed());
-    pool.close();
-    assert!(pool.is_closed());
-    let snapshot = pool.snapshot();
-    assert_eq!(
-        (snapshot.in_use, snapshot.limit, tally.dropped()),
-        (2, 4, 2)
-    );
-    assert_eq!((borrowed.number, owned.number), (0, 1));
-    drop(borrowed);
-    assert_eq!((pool.snapshot().in_use, tally.dropped()), (1, 3));
-    pool.close();
-    drop(owned);
-    assert_eq!((pool.snapshot().in_use, tally.dropped()), (0, 4));
-    drop(pool);
-    assert_eq!(tally.dropped(), 4);
-}
-
-/// Nobody is let in after the close, not even a waiter that had been woken for an item before.
-#[test]
-fn close_refuses_a_waiter_that_was_woken_and_has_not_run() {
-    for (pool, tally) in [ready_made(2), made_to_order(2)] {
-        let held = [pool.try_acquire().unwrap(), pool.try_acquire().unwrap()];
-        let mut borrowed = Waiter::parked(pool.acquire());
-        let mut owned = Waiter::parked(Arc::clone(&pool).acquire_owned());
-        drop(held);
-        assert!(borrowed.wakes() > 0 && owned.wakes() > 0);
-        pool.close();
-        assert_eq!(tally.dropped(), 2);
-        assert_eq!(borrowed.refused(), ErrorKind::Closed);
-        assert_eq!(owned.refused(), ErrorKind::Closed);
-        assert_eq!(tally.made(), 2);
-    }
-}
 
 /// An item may do anything when it is dropped: no lock is held.
 #[test]

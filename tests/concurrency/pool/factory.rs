@@ -6,51 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use tollgate::{Clock, ErrorKind, Pool};
+use tollgate::{Clock, Pool};
 
-use super::tracked::{Item, Tally, made_to_order};
+use super::tracked::{Item, Tally};
 use crate::support::foreign::panic_message;
-use crate::support::{Waiter, kind};
-
-#[test]
-fn items_are_made_when_they_are_needed_and_then_go_round() {
-    let (pool, tally) = made_to_order(3);
-    assert_eq!(
-        (
-            pool.snapshot().limit,
-            pool.snapshot().available,
-            tally.made()
-        ),
-        (3, 3, 0)
-    );
-    let not_polled = pool.acquire();
-    assert_eq!(tally.made(), 0);
-    let one = pool.try_acquire().unwrap();
-    assert_eq!((one.number, tally.made()), (0, 1));
-    let two = Waiter::new(not_polled).granted();
-    assert_eq!((two.number, tally.made()), (1, 2));
-    let three = Waiter::new(Arc::clone(&pool).acquire_owned()).granted();
-    assert_eq!((three.number, tally.made()), (2, 3));
-    assert_eq!(kind(pool.try_acquire()), ErrorKind::NoPermits);
-    let mut waiter = Waiter::parked(pool.acquire());
-    drop((one, two, three));
-    drop(waiter.granted());
-    for _ in 0..10 {
-        drop(pool.try_acquire().unwrap());
-    }
-    assert_eq!((tally.made(), tally.dropped()), (3, 0));
-}
-
-#[test]
-fn what_is_not_needed_before_close_is_never_made() {
-    let (pool, tally) = made_to_order(3);
-    drop(pool.try_acquire().unwrap());
-    pool.close();
-    assert_eq!(kind(pool.try_acquire()), ErrorKind::Closed);
-    assert_eq!(Waiter::new(pool.acquire()).refused(), ErrorKind::Closed);
-    drop(pool);
-    assert_eq!((tally.made(), tally.dropped()), (1, 1));
-}
+use crate::support::Waiter;
 
 #[test]
 fn an_item_is_made_by_the_thread_that_needs_it() {
@@ -196,56 +156,6 @@ fn a_factory_may_use_the_pool() {
     assert_eq!(made, [0, 1, 2]);
 }
 
-/// A pool whose items are numbered as they are made.
-fn numbered(size: usize) -> Pool<usize> {
-    let made = AtomicUsize::new(0);
-    Pool::with_factory(size, move || made.fetch_add(1, Ordering::SeqCst))
-}
-
-/// The item that was given back is promised to the waiter, though it has not been polled since.
-#[test]
-fn newcomer_beside_a_granted_waiter_gets_an_item_of_its_own() {
-    let pool = numbered(2);
-    let (first, second) = (pool.try_acquire().unwrap(), pool.try_acquire().unwrap());
-    let mut waiter = Waiter::parked(pool.acquire());
-    drop(first);
-    assert!(waiter.wakes() > 0);
-    second.discard();
-    assert_eq!(*pool.try_acquire().unwrap(), 2);
-    assert_eq!(*waiter.granted(), 0);
-}
-
-/// An item that comes after the place is the waiter's as well.
-#[test]
-fn newcomer_does_not_take_the_item_that_a_granted_waiter_lacks() {
-    for add in [false, true] {
-        let pool = numbered(2);
-        let (first, second) = (pool.try_acquire().unwrap(), pool.try_acquire().unwrap());
-        let mut waiter = Waiter::parked(pool.acquire());
-        second.discard();
-        assert!(waiter.wakes() > 0);
-        match add {
-            true => pool.add(0),
-            false => drop(first),
-        }
-        assert_eq!(*pool.try_acquire().unwrap(), 2);
-        assert_eq!(*waiter.granted(), 0);
-    }
-}
-
-/// To shrink does not take it either.
-#[test]
-fn smaller_size_keeps_the_item_of_a_granted_waiter() {
-    let pool = numbered(2);
-    let (first, second) = (pool.try_acquire().unwrap(), pool.try_acquire().unwrap());
-    let mut waiter = Waiter::parked(pool.acquire());
-    drop(first);
-    pool.set_size(1);
-    assert_eq!(*waiter.granted(), 0);
-    drop(second);
-    assert_eq!(pool.snapshot().available, 1);
-}
-
 #[test]
 fn idle_timeout_of_items_that_were_added_before_counts_from_the_first_return() {
     let clock = Clock::manual();
@@ -263,19 +173,4 @@ fn idle_timeout_of_items_that_were_added_before_counts_from_the_first_return() {
     clock.advance(Duration::from_secs(5));
     // The first was idle for 14 s, the second for 5 s.
     assert_eq!(*pool.try_acquire().unwrap(), 2);
-}
-
-#[test]
-fn try_acquire_takes_an_idle_item_behind_one_that_is_too_old() {
-    let clock = Clock::manual();
-    let pool = Pool::with_async_factory(2, || async { Ok::<_, std::io::Error>(0) })
-        .idle_timeout(Duration::from_secs(10))
-        .clock(&clock);
-    let first = Waiter::new(pool.acquire()).granted();
-    let second = Waiter::new(pool.acquire()).granted();
-    drop(first);
-    clock.advance(Duration::from_secs(9));
-    drop(second);
-    clock.advance(Duration::from_secs(2));
-    drop(pool.try_acquire().unwrap());
 }

@@ -1,14 +1,12 @@
 //! Items: who holds which, and how one gets at it.
 
 use std::cell::Cell;
-use std::mem;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tollgate::{ErrorKind, Pool};
+use tollgate::Pool;
 
-use super::tracked::ready_made;
-use crate::support::{Waiter, kind};
+use crate::support::Waiter;
 
 #[test]
 fn a_permit_is_its_item() {
@@ -28,76 +26,6 @@ fn a_permit_is_its_item() {
     let permit = pool.try_acquire().unwrap();
     assert!(std::ptr::eq(permit.pool(), &*pool));
     assert_eq!(*permit, "one more and more");
-}
-
-#[test]
-fn every_verb_takes_one_item() {
-    let pool = Arc::new(Pool::new(0..4));
-    let borrowed = pool.try_acquire().unwrap();
-    let waited = Waiter::new(pool.acquire()).granted();
-    let owned = Arc::clone(&pool).try_acquire_owned().unwrap();
-    let owned_waited = Waiter::new(Arc::clone(&pool).acquire_owned()).granted();
-    assert_eq!([*borrowed, *waited, *owned, *owned_waited], [0, 1, 2, 3]);
-    assert_eq!((pool.snapshot().available, pool.snapshot().limit), (0, 4));
-    assert_eq!(kind(pool.try_acquire()), ErrorKind::NoPermits);
-    let refused = Arc::clone(&pool).try_acquire_owned();
-    assert_eq!(kind(refused), ErrorKind::NoPermits);
-    drop((borrowed, waited));
-    assert_eq!(pool.snapshot().available, 2);
-    drop((owned, owned_waited));
-    assert_eq!((pool.snapshot().available, pool.snapshot().limit), (4, 4));
-}
-
-#[test]
-fn the_item_that_has_been_idle_for_longest_is_next() {
-    let pool = Pool::new([1, 2, 3]);
-    let (one, two, three) = (
-        pool.try_acquire().unwrap(),
-        pool.try_acquire().unwrap(),
-        pool.try_acquire().unwrap(),
-    );
-    assert_eq!((*one, *two, *three), (1, 2, 3));
-    for permit in [three, one, two] {
-        drop(permit);
-    }
-    let permits: Vec<_> = (0..3).map(|_| pool.try_acquire().unwrap()).collect();
-    let order: Vec<_> = permits.iter().map(|permit| **permit).collect();
-    assert_eq!(order, [3, 1, 2]);
-}
-
-#[test]
-fn a_waiter_gets_the_item_that_came_back() {
-    let pool = Arc::new(Pool::new([1, 2]));
-    let (one, two) = (pool.try_acquire().unwrap(), pool.try_acquire().unwrap());
-    let mut borrowed = Waiter::parked(pool.acquire());
-    let mut owned = Waiter::parked(Arc::clone(&pool).acquire_owned());
-    drop(two);
-    drop(one);
-    assert_eq!((*borrowed.granted(), *owned.granted()), (2, 1));
-}
-
-#[test]
-fn a_leaked_permit_takes_one_item_away_and_no_more() {
-    let (pool, tally) = ready_made(3);
-    mem::forget(pool.try_acquire().unwrap());
-    mem::forget(Arc::clone(&pool).try_acquire_owned().unwrap());
-    assert_eq!((pool.snapshot().available, pool.snapshot().limit), (1, 3));
-    for _ in 0..5 {
-        let permit = pool.try_acquire().unwrap();
-        assert_eq!(permit.number, 2);
-        assert_eq!(kind(pool.try_acquire()), ErrorKind::NoPermits);
-    }
-    pool.close();
-    assert_eq!(tally.dropped(), 1);
-}
-
-#[test]
-fn a_pool_that_is_dropped_drops_its_items() {
-    let (pool, tally) = ready_made(3);
-    drop(pool.try_acquire().unwrap());
-    assert_eq!(tally.dropped(), 0);
-    drop(pool);
-    assert_eq!((tally.made(), tally.dropped()), (3, 3));
 }
 
 /// Neither `Clone`, `Default` and `Debug`, nor `Send` and `Sync`.

@@ -6,6 +6,7 @@ mod between_holders;
 mod close;
 mod factory;
 mod items;
+mod model;
 mod panicking;
 mod resized;
 mod threads;

@@ -12,100 +12,6 @@ use crate::support::random::on_threads;
 use crate::support::{Waiter, ends, kind};
 
 #[test]
-fn set_size_up_admits_waiters_who_make_items() {
-    let pool = Pool::with_factory(1, || ());
-    let held = pool.try_acquire().unwrap();
-    let mut waiters = [(); 3].map(|()| Waiter::parked(pool.acquire()));
-    pool.set_size(3);
-    let [first, second, third] = &mut waiters;
-    let permits = (first.granted(), second.granted());
-    assert!(third.is_pending());
-    assert_eq!(
-        (
-            pool.snapshot().limit,
-            pool.snapshot().available,
-            pool.snapshot().waiting
-        ),
-        (3, 0, 1)
-    );
-    drop((held, permits));
-    drop(third.granted());
-}
-
-#[test]
-fn set_size_down_drops_idle_items_at_once_and_held_ones_when_they_come_back() {
-    let item = Arc::new(());
-    for factory in [false, true] {
-        let make = {
-            let item = Arc::clone(&item);
-            move || Arc::clone(&item)
-        };
-        let pool = match factory {
-            true => Pool::with_factory(4, make),
-            false => Pool::new((0..4).map(|_| make())),
-        };
-        let mut held = [(); 4].map(|()| Some(pool.try_acquire().unwrap()));
-        (held[0], held[1]) = (None, None);
-        let alive = || Arc::strong_count(&item) - 2;
-        assert_eq!((alive(), pool.snapshot().available), (4, 2));
-        pool.set_size(1);
-        // One is missing yet.
-        assert_eq!(
-            (alive(), pool.snapshot().available, pool.snapshot().limit),
-            (2, 0, 1)
-        );
-        assert_eq!(kind(pool.try_acquire()), ErrorKind::NoPermits);
-        held[2] = None;
-        assert_eq!((alive(), pool.snapshot().available), (1, 0));
-        held[3] = None;
-        assert_eq!((alive(), pool.snapshot().available), (1, 1));
-        pool.set_size(0);
-        assert_eq!(alive(), 0);
-        drop(held);
-    }
-}
-
-#[test]
-fn add_raises_the_size_by_one_and_serves_a_waiter() {
-    let pool = Pool::new([1]);
-    let held = pool.try_acquire().unwrap();
-    let mut waiter = Waiter::parked(pool.acquire());
-    pool.add(2);
-    assert_eq!((*held, *waiter.granted(), pool.snapshot().limit), (1, 2, 2));
-    pool.close();
-    pool.add(3);
-    assert_eq!(pool.snapshot().limit, 2);
-}
-
-#[test]
-fn discard_makes_another_item_or_a_smaller_pool() {
-    let made = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&made);
-    let pool = Pool::with_factory(1, move || count.fetch_add(1, Ordering::SeqCst));
-    pool.try_acquire().unwrap().discard();
-    assert_eq!(
-        (*pool.try_acquire().unwrap(), pool.snapshot().limit),
-        (1, 1)
-    );
-
-    let pool = Pool::new([1, 2]);
-    let second = {
-        let _first = pool.try_acquire().unwrap();
-        pool.try_acquire().unwrap()
-    };
-    second.discard();
-    assert_eq!((pool.snapshot().limit, pool.snapshot().available), (1, 1));
-    assert_eq!(*pool.try_acquire().unwrap(), 1);
-    // One of too many is discarded as it would be dropped.
-    let held = pool.try_acquire().unwrap();
-    pool.set_size(0);
-    held.discard();
-    assert_eq!((pool.snapshot().limit, pool.snapshot().available), (0, 0));
-    pool.add(7);
-    assert_eq!(*pool.try_acquire().unwrap(), 7);
-}
-
-#[test]
 fn check_on_return_discards_what_fails_or_panics() {
     for panics in [false, true] {
         let pool = Pool::new([1, 2]).check_on_return(move |item| {
@@ -221,23 +127,6 @@ fn sizes_that_change_among_threads_leave_a_whole_pool() {
     let size = pool.snapshot().limit as usize;
     let permits: Vec<_> = std::iter::from_fn(|| pool.try_acquire().ok()).collect();
     assert_eq!((permits.len(), Arc::strong_count(&item) - 1), (size, size));
-}
-
-/// The items that were promised to them are too many once they have left.
-#[test]
-fn set_size_to_zero_after_cancelled_grants_leaves_no_item() {
-    let item = Arc::new(7);
-    let made = Arc::clone(&item);
-    let pool = Pool::with_factory(2, move || Arc::clone(&made));
-    let held = [pool.try_acquire().unwrap(), pool.try_acquire().unwrap()];
-    let waiters = [(); 2].map(|()| Waiter::parked(pool.acquire()));
-    drop(held);
-    pool.set_size(0);
-    drop(waiters);
-    assert_eq!((pool.snapshot().limit, pool.snapshot().available), (0, 0));
-    assert_eq!(Arc::strong_count(&item), 2);
-    pool.set_size(1);
-    assert_eq!(**pool.try_acquire().unwrap(), 7);
 }
 
 /// An item that came back looked for its waiter from the first one, under the lock: 200,000 of them
