@@ -1,10 +1,302 @@
-//! What only the semaphore promises, a sentence a test.
-//!
-//! What it has in common with every throttle is in `contracts/conformance/`; what follows from a
-//! sequence of calls is a row of `model/scenarios.rs`. The combinators have files of their own,
-//! `cancel.rs` and `timeout/`.
+//! The semaphore by hand: every verb and what each refuses, permits, and threads that block.
 
-mod permits;
-mod verbs;
-mod wait;
 mod wakers;
+
+use std::ops::Deref;
+use std::sync::{Arc, mpsc};
+use std::thread;
+
+use tollgate::{AcquireError, ErrorKind, Permit, Semaphore};
+
+use crate::support::{Waiter, assert_at_rest, kind, poll_once};
+
+/// Asks for so many by every verb, one after the other. The count of each permit, which was taken
+/// out of the semaphore, or why it was refused.
+fn by_every_verb(semaphore: &Arc<Semaphore>, permits: u32) -> Vec<Result<usize, AcquireError>> {
+    fn count<S: Deref<Target = Semaphore>>(
+        permit: Permit<S>,
+        free: usize,
+        of: &Semaphore,
+    ) -> usize {
+        assert_eq!(of.available_permits(), free - permit.count());
+        permit.count()
+    }
+    let (shared, free) = (|| Arc::clone(semaphore), semaphore.available_permits());
+    macro_rules! counts {
+        ($($asked:expr),+ $(,)?) => {
+            vec![$($asked.map(|permit| count(permit, free, semaphore))),+]
+        };
+    }
+    let mut results = counts![
+        semaphore.try_acquire_many(permits),
+        shared().cost_owned(permits).try_acquire(),
+        Waiter::new(semaphore.acquire_many(permits)).output(),
+        Waiter::new(shared().cost_owned(permits).acquire()).output(),
+        semaphore.acquire_many(permits).wait(),
+        shared().cost_owned(permits).acquire().wait(),
+    ];
+    if permits == 1 {
+        results.extend(counts![
+            semaphore.try_acquire(),
+            shared().try_acquire_owned(),
+            Waiter::new(semaphore.acquire()).output(),
+            Waiter::new(shared().acquire_owned()).output(),
+            semaphore.acquire().wait(),
+            shared().acquire_owned().wait(),
+        ]);
+    }
+    assert_eq!(semaphore.available_permits(), free);
+    assert_eq!(Arc::strong_count(semaphore), 1);
+    results
+}
+
+#[test]
+fn every_verb_takes_what_it_says_and_dropping_gives_it_back() {
+    let semaphore = Arc::new(Semaphore::new(8));
+    for permits in [0, 1, 3, 8] {
+        for taken in by_every_verb(&semaphore, permits) {
+            assert_eq!(taken.unwrap(), permits as usize);
+        }
+    }
+    assert_at_rest(&semaphore, 8);
+}
+
+#[test]
+fn every_verb_refuses_more_than_the_limit_at_once() {
+    let semaphore = Arc::new(Semaphore::new(2));
+    let refuses = || {
+        for permits in [3, u32::MAX] {
+            for refused in by_every_verb(&semaphore, permits) {
+                assert_eq!(refused, Err(AcquireError::exceeds_capacity(2)));
+                assert_eq!(refused.unwrap_err().capacity(), Some(2));
+            }
+        }
+    };
+    refuses();
+    // Also when nothing is free, and when somebody waits.
+    let held = semaphore.try_acquire_many(2).unwrap();
+    let waiting = Waiter::parked(semaphore.acquire());
+    refuses();
+    assert_eq!(semaphore.snapshot().waiting, 1);
+    drop((waiting, held));
+    assert_at_rest(&semaphore, 2);
+}
+
+#[test]
+fn every_verb_is_refused_after_close_although_permits_are_free() {
+    let semaphore = Arc::new(Semaphore::new(8));
+    assert!(!semaphore.is_closed());
+    semaphore.close();
+    assert!(semaphore.is_closed());
+    for permits in [0, 1, 8, 9] {
+        for refused in by_every_verb(&semaphore, permits) {
+            assert_eq!(refused.unwrap_err().kind(), ErrorKind::Closed);
+        }
+    }
+    assert_at_rest(&semaphore, 8);
+}
+
+#[test]
+fn a_future_joins_at_its_first_poll_and_takes_nothing_before() {
+    let semaphore = Semaphore::new(1);
+    let (made_first, idle) = (semaphore.acquire(), semaphore.wait_idle());
+    std::mem::forget(semaphore.acquire());
+    assert_at_rest(&semaphore, 1);
+    let held = semaphore.try_acquire().unwrap();
+    let mut polled_first = Waiter::parked(semaphore.acquire());
+    let mut made_first = Waiter::parked(made_first);
+    assert_eq!(semaphore.snapshot().waiting, 2);
+    drop((held, idle));
+    assert_eq!((polled_first.wakes(), made_first.wakes()), (1, 0));
+    drop(polled_first.granted());
+    drop(made_first.granted());
+    // One that is admitted at its first poll never joins.
+    let mut admitted = semaphore.acquire();
+    assert!(poll_once(&mut admitted).is_ready());
+    assert_at_rest(&semaphore, 1);
+}
+
+#[test]
+fn a_wait_for_idleness_that_is_over_can_be_waited_for_again() {
+    let semaphore = Semaphore::new(1);
+    let mut idle = Waiter::new(semaphore.wait_idle());
+    idle.output();
+    let held = semaphore.try_acquire().unwrap();
+    assert!(idle.is_pending());
+    drop(held);
+    idle.output();
+    assert_at_rest(&semaphore, 1);
+}
+
+#[test]
+fn a_static_needs_no_initialisation() {
+    static SHARED: Semaphore = Semaphore::new(1).max_waiters(1);
+    let permit = SHARED.try_acquire().unwrap();
+    let mut waiting = Waiter::parked(SHARED.acquire());
+    let refused = Waiter::new(SHARED.acquire()).refused();
+    assert_eq!(refused, ErrorKind::QueueFull);
+    drop(permit);
+    drop(waiting.granted());
+    assert_at_rest(&SHARED, 1);
+}
+
+/// Comes back when this many wait, without a clock.
+fn until_waiting(semaphore: &Semaphore, count: usize) {
+    while semaphore.snapshot().waiting != count {
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn wait_comes_back_at_once_when_there_is_nothing_to_wait_for() {
+    let semaphore = Semaphore::new(2);
+    semaphore.wait_idle().wait();
+    let refused = semaphore.acquire_many(3).wait();
+    assert_eq!(kind(refused), ErrorKind::ExceedsCapacity);
+    assert_at_rest(&semaphore, 2);
+}
+
+#[test]
+fn blocked_threads_and_tasks_wait_in_one_queue() {
+    let semaphore = Semaphore::new(1);
+    let held = semaphore.try_acquire().unwrap();
+    let mut task = Waiter::parked(semaphore.acquire());
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| semaphore.acquire().wait().map(|permit| permit.count()));
+        until_waiting(&semaphore, 2);
+        let mut last = Waiter::parked(semaphore.acquire());
+        drop(held);
+        let permit = task.granted();
+        assert_eq!(semaphore.snapshot().waiting, 2);
+        drop(permit);
+        assert_eq!(waiting.join().unwrap(), Ok(1));
+        drop(last.granted());
+    });
+    assert_at_rest(&semaphore, 1);
+}
+
+#[test]
+fn a_blocked_thread_waits_for_idleness() {
+    let semaphore = Arc::new(Semaphore::new(1));
+    let held = Arc::clone(&semaphore).try_acquire_owned().unwrap();
+    let (about_to_wait, begun) = mpsc::channel();
+    let waiting = {
+        let semaphore = Arc::clone(&semaphore);
+        thread::spawn(move || {
+            about_to_wait.send(()).unwrap();
+            semaphore.wait_idle().wait();
+            semaphore.available_permits()
+        })
+    };
+    begun.recv().unwrap();
+    drop(held);
+    assert_eq!(waiting.join().unwrap(), 1);
+}
+
+/// Anybody may `unpark` a thread; `park` may even come back for no reason.
+#[test]
+fn a_stray_unpark_ends_no_wait() {
+    let semaphore = Arc::new(Semaphore::new(1));
+    let held = semaphore.try_acquire().unwrap();
+    // An owned wait moves into a thread.
+    let wait = Arc::clone(&semaphore).acquire_owned();
+    let waiting = thread::spawn(move || {
+        thread::current().unpark();
+        drop(wait.wait().unwrap());
+    });
+    until_waiting(&semaphore, 1);
+    for _ in 0..100 {
+        waiting.thread().unpark();
+        thread::yield_now();
+    }
+    assert_eq!(semaphore.snapshot().waiting, 1);
+    assert!(!waiting.is_finished());
+    drop(held);
+    waiting.join().unwrap();
+    assert_at_rest(&semaphore, 1);
+}
+
+const MAX: usize = Semaphore::MAX_PERMITS;
+const MOST: usize = u32::MAX as usize;
+
+#[test]
+fn owned_permits_are_split_merged_and_forgotten_on_any_thread() {
+    let semaphore = Arc::new(Semaphore::new(5));
+    let mut permit = Arc::clone(&semaphore).cost_owned(4).try_acquire().unwrap();
+    let part = permit.split(3).unwrap();
+    let handle = thread::spawn(move || part.count());
+    assert_eq!(handle.join().unwrap(), 3);
+    assert_eq!(semaphore.available_permits(), 4);
+    permit.merge(Arc::clone(&semaphore).cost_owned(2).try_acquire().unwrap());
+    assert_eq!(permit.count(), 3);
+    permit.split(1).unwrap().forget();
+    drop(permit);
+    assert_at_rest(&semaphore, 4);
+    assert_eq!(Arc::strong_count(&semaphore), 1);
+}
+
+#[test]
+fn the_largest_limit_is_counted_exactly() {
+    let semaphore = Semaphore::new(0);
+    semaphore.add_permits(MAX);
+    semaphore.add_permits(0);
+    assert_eq!(
+        (semaphore.permits(), semaphore.available_permits()),
+        (MAX, MAX)
+    );
+    // Held by one permit of more than any one request.
+    let mut permit = semaphore.try_acquire_many(u32::MAX).unwrap();
+    let mut waited = Waiter::new(semaphore.acquire_many(u32::MAX));
+    permit.merge(waited.granted());
+    assert_eq!(permit.count(), 2 * MOST);
+    assert_eq!(semaphore.available_permits(), MAX - 2 * MOST);
+    drop(permit.split(MOST + 1));
+    assert_eq!(
+        (permit.count(), semaphore.available_permits()),
+        (MOST - 1, MAX - MOST + 1)
+    );
+    // The limit goes down and up again while it is held.
+    semaphore.set_permits(0);
+    assert_eq!(semaphore.available_permits(), 0);
+    semaphore.set_permits(MAX);
+    assert_eq!(semaphore.available_permits(), MAX - MOST + 1);
+    permit.forget();
+    let rest = MAX - MOST + 1;
+    assert_eq!(
+        (semaphore.permits(), semaphore.available_permits()),
+        (rest, rest)
+    );
+    semaphore.add_permits(MOST - 1);
+    assert_eq!(semaphore.available_permits(), MAX);
+    semaphore.set_permits(1);
+    assert_at_rest(&semaphore, 1);
+}
+
+#[test]
+fn a_permit_knows_its_semaphore() {
+    let semaphore = Arc::new(Semaphore::new(2));
+    let borrowed = semaphore.try_acquire().unwrap();
+    let owned = Arc::clone(&semaphore).try_acquire_owned().unwrap();
+    assert!(std::ptr::eq(borrowed.semaphore(), &*semaphore));
+    assert!(Arc::ptr_eq(owned.semaphore(), &semaphore));
+}
+
+#[test]
+fn debug_shows_what_can_be_observed() {
+    let semaphore = Arc::new(Semaphore::new(3));
+    let permit = semaphore.try_acquire_many(2).unwrap();
+    let waiting = Waiter::parked(semaphore.acquire_many(2));
+    let shown = format!("{semaphore:?} {permit:?}");
+    for part in [
+        "permits: 3",
+        "available_permits: 1",
+        "waiting: 1",
+        "closed: false",
+        "count: 2",
+    ] {
+        assert!(shown.contains(part), "{shown} without {part}");
+    }
+    let future = format!("{:?}", waiting.into_future());
+    assert!(future.contains("permits: 2"), "{future}");
+    assert!(!format!("{:?}", semaphore.wait_idle()).is_empty());
+}

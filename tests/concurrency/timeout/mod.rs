@@ -1,11 +1,5 @@
 //! Timeouts: exact on tokio's paused time, and alive without any runtime.
 
-mod limiters;
-#[cfg(feature = "tokio")]
-mod paused;
-#[cfg(feature = "tokio")]
-mod runtimes;
-
 use std::time::{Duration, Instant};
 
 use futures::executor::block_on;
@@ -13,6 +7,8 @@ use tollgate::{ErrorKind, Semaphore};
 
 use crate::support::foreign::{calls_when_dropped, panics_when_woken, throws_a_bomb_when_woken};
 use crate::support::{Waiter, assert_at_rest, kind};
+
+mod limiters;
 
 const SHORT: Duration = Duration::from_millis(3);
 const LONG: Duration = Duration::from_secs(3600);
@@ -142,4 +138,155 @@ fn a_wait_that_ends_early_disarms_its_timer() {
     drop(dropped);
     // Nobody has a clone of it any more, although one of the futures is kept.
     assert_eq!(std::sync::Arc::strong_count(&counter), 1);
+}
+
+/// Inside a runtime it is tokio's time, so what is said of it can be compared exactly.
+#[cfg(feature = "tokio")]
+mod paused {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use tokio::time::{Instant, sleep};
+    use tollgate::{Clock, ErrorKind, Quota, RateLimiter, Semaphore, all};
+
+    use crate::support::{assert_at_rest, kind};
+
+    const SHORT: Duration = Duration::from_millis(250);
+
+    #[tokio::test(start_paused = true)]
+    async fn time_runs_from_the_first_poll_that_waits() {
+        let semaphore = Semaphore::new(1);
+        let held = semaphore.try_acquire().unwrap();
+        let wait = semaphore.acquire().timeout(SHORT);
+        sleep(4 * SHORT).await;
+        let begun = Instant::now();
+        assert_eq!(kind(wait.await), ErrorKind::TimedOut);
+        assert_eq!(begun.elapsed(), SHORT);
+        drop(held);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_longest_duration_waits_as_long_as_it_takes() {
+        let semaphore = Arc::new(Semaphore::new(1));
+        let held = Arc::clone(&semaphore).try_acquire_owned().unwrap();
+        let year = Duration::from_secs(365 * 86_400);
+        let begun = Instant::now();
+        let releasing = async {
+            sleep(year).await;
+            drop(held);
+        };
+        let waiting = semaphore.acquire().timeout(Duration::MAX);
+        let (permit, ()) = tokio::join!(waiting, releasing);
+        assert_eq!(begun.elapsed(), year);
+        drop(permit.unwrap());
+        assert_at_rest(&semaphore, 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_later_part_refuses_what_will_not_fit_into_the_time_left() {
+        let semaphore = Arc::new(Semaphore::new(1));
+        let limiter = RateLimiter::new(Quota::per_second(1)).clock(Clock::tokio());
+        limiter.try_acquire().unwrap();
+        let held = Arc::clone(&semaphore).try_acquire_owned().unwrap();
+        tokio::spawn(async move {
+            sleep(SHORT).await;
+            drop(held);
+        });
+        let begun = Instant::now();
+        let both = all((&semaphore, &limiter));
+        let refused = both.acquire().timeout(3 * SHORT).await.unwrap_err();
+        assert_eq!(begun.elapsed(), SHORT);
+        assert_eq!(refused.kind(), ErrorKind::TimedOut);
+        assert_eq!(refused.retry_after(), Some(3 * SHORT));
+        assert_eq!(refused.part(), Some(1));
+        assert_at_rest(&semaphore, 1);
+    }
+}
+
+/// Runtimes that have no timer, that are blocked by the wait, or that go away.
+#[cfg(feature = "tokio")]
+mod runtimes {
+    use std::task::{Context, Waker};
+    use std::time::Duration;
+
+    use tokio::runtime::{Builder, Runtime};
+    use tollgate::{ErrorKind, Semaphore, Waiting};
+
+    use crate::support::{Waiter, assert_at_rest, kind};
+
+    const SHORT: Duration = Duration::from_millis(3);
+    const LONG: Duration = Duration::from_secs(3600);
+
+    fn with_timer() -> Runtime {
+        Builder::new_current_thread().enable_time().build().unwrap()
+    }
+
+    fn without_timer() -> Runtime {
+        Builder::new_current_thread().build().unwrap()
+    }
+
+    #[test]
+    fn what_is_ready_needs_no_timer() {
+        let semaphore = Semaphore::new(1);
+        without_timer().block_on(async {
+            drop(semaphore.acquire().timeout(SHORT).await.unwrap());
+            semaphore.wait_idle().timeout(SHORT).await.unwrap();
+            let refused = semaphore.acquire_many(2).timeout(SHORT).await;
+            assert_eq!(kind(refused), ErrorKind::ExceedsCapacity);
+            let _held = semaphore.try_acquire().unwrap();
+            let refused = semaphore.acquire().timeout(Duration::ZERO).await;
+            assert_eq!(kind(refused), ErrorKind::TimedOut);
+        });
+        assert_at_rest(&semaphore, 1);
+    }
+
+    /// A thread that has entered a runtime without driving it may block.
+    #[test]
+    fn a_blocking_wait_inside_a_runtime_uses_a_timer_that_it_does_not_block() {
+        let semaphore = Semaphore::new(1);
+        let _held = semaphore.try_acquire().unwrap();
+        for runtime in [with_timer(), without_timer()] {
+            let _inside = runtime.enter();
+            let result = semaphore.acquire().timeout(SHORT).wait();
+            assert_eq!(kind(result), ErrorKind::TimedOut);
+            let result = semaphore.wait_idle().timeout(SHORT).timeout(LONG).wait();
+            assert_eq!(kind(result), ErrorKind::TimedOut);
+            let token = tokio_util::sync::CancellationToken::new();
+            let result = semaphore.acquire().cancel_on(&token).timeout(SHORT).wait();
+            assert_eq!(kind(result), ErrorKind::TimedOut);
+            let result = semaphore.acquire().timeout(SHORT).cancel_on(&token).wait();
+            assert_eq!(kind(result), ErrorKind::TimedOut);
+        }
+    }
+
+    #[test]
+    fn a_wait_may_move_from_one_live_runtime_to_another() {
+        let semaphore = Semaphore::new(1);
+        let held = semaphore.try_acquire().unwrap();
+        let (first, second) = (with_timer(), with_timer());
+        let mut waiter = {
+            let _inside = first.enter();
+            Waiter::parked(semaphore.acquire().timeout(LONG))
+        };
+        second.block_on(async {
+            assert!(waiter.is_pending());
+            drop(held);
+            drop(waiter.granted());
+        });
+        assert_at_rest(&semaphore, 1);
+    }
+
+    /// A runtime that no thread drives has a timer that does not advance.
+    #[test]
+    fn a_wait_that_began_in_a_runtime_times_out_when_its_thread_blocks() {
+        let runtime = with_timer();
+        let _inside = runtime.enter();
+        let semaphore = Semaphore::new(0);
+        let mut waiting = Box::pin(semaphore.acquire().timeout(SHORT));
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(waiting.as_mut().poll(&mut context).is_pending());
+        let result = Waiting::new(waiting).timeout(LONG).wait();
+        assert_eq!(kind(result), ErrorKind::TimedOut);
+        assert_at_rest(&semaphore, 0);
+    }
 }
