@@ -8,30 +8,13 @@ use tollgate::{Cost, Semaphore, Throttle, TryThrottle, Waiting, all};
 
 use super::naive::{Answer, Asks, Entry, Model, PARTS};
 use crate::support::cases::cases;
-use crate::support::scenarios::{Names, Words, check};
+use crate::support::scenarios::{Names, Words, at_random, call, check};
 use crate::support::{Waiter, assert_at_rest};
 
 type Part<'a> = Option<Cost<&'a Semaphore>>;
 type Composition<'a> = tollgate::All<(Part<'a>, Part<'a>, Part<'a>, Part<'a>)>;
 type Permits<'a> = <Composition<'a> as Throttle>::Permit;
 type Tested = Result<(), TestCaseError>;
-
-#[derive(Clone, Debug)]
-enum Step {
-    Try(Asks),
-    /// Makes a wait and polls it once.
-    Enter(Asks),
-    Poll(usize),
-    /// Drops one that waits.
-    Drop(usize),
-    /// Drops the permits of one that is in.
-    Release(usize),
-    RollBack(usize),
-    Close(usize),
-    /// So many permits of a semaphore are free, and so many callers wait for it.
-    Free(usize, usize),
-    Waiting(usize, usize),
-}
 
 struct Waits<'a> {
     throttle: Composition<'a>,
@@ -66,16 +49,19 @@ fn answer<P>(entered: &Result<P, tollgate::AcquireError>) -> Answer {
 }
 
 impl<'a> World<'a> {
-    fn step(&mut self, step: Step) -> Tested {
-        match step {
-            Step::Try(asks) => {
+    fn call(&mut self, call: &str, words: &mut Words<'_>) -> Tested {
+        let names = self.names;
+        match call {
+            "try" => {
+                let asks = self.asks(words);
                 let throttle = composition(self.semaphores, &asks);
                 let tried = throttle.try_enter();
                 prop_assert_eq!(answer(&tried), self.model.try_enter(&asks));
                 let permits = tried.map(|permits| (throttle, asks, permits));
                 self.inside.extend(permits);
             }
-            Step::Enter(asks) => {
+            "enter" => {
+                let asks = self.asks(words);
                 let throttle = composition(self.semaphores, &asks);
                 let waiter = Waiter::new(throttle.enter());
                 let entry = self.model.new_entry(asks);
@@ -87,47 +73,61 @@ impl<'a> World<'a> {
                 });
                 self.poll(self.waiting.len() - 1)?;
             }
-            Step::Poll(which) => {
-                if let Some(at) = self.names.choose(which, &self.waiting) {
-                    self.poll(at)?;
+            "poll" => self.poll(names.choose(words, &self.waiting)?)?,
+            "drop" => {
+                let at = names.choose(words, &self.waiting)?;
+                let Waits { entry, waiter, .. } = self.waiting.remove(at);
+                drop(waiter);
+                self.model.give_up(&entry);
+            }
+            "release" => {
+                // From the first to the last, as a tuple is dropped.
+                let at = names.choose(words, &self.inside)?;
+                let (_, asks, permits) = self.inside.remove(at);
+                drop(permits);
+                for (semaphore, permits) in asks.iter().flatten() {
+                    self.model.counts[*semaphore].give(*permits as usize);
                 }
             }
-            Step::Drop(which) => {
-                if let Some(at) = self.names.choose(which, &self.waiting) {
-                    let Waits { entry, waiter, .. } = self.waiting.remove(at);
-                    drop(waiter);
-                    self.model.give_up(&entry);
-                }
+            "undo" => {
+                let at = names.choose(words, &self.inside)?;
+                let (throttle, asks, permits) = self.inside.remove(at);
+                throttle.rollback(permits);
+                self.model.rollback(&asks, PARTS);
             }
-            Step::Release(which) => {
-                if let Some(at) = self.names.choose(which, &self.inside) {
-                    // From the first to the last, as a tuple is dropped.
-                    let (_, asks, permits) = self.inside.remove(at);
-                    drop(permits);
-                    for (semaphore, permits) in asks.iter().flatten() {
-                        self.model.counts[*semaphore].give(*permits as usize);
-                    }
-                }
+            "close" => {
+                let (at, _) = self.semaphore(words.word());
+                self.semaphores[at].close();
+                self.model.close(at);
             }
-            Step::RollBack(which) => {
-                if let Some(at) = self.names.choose(which, &self.inside) {
-                    let (throttle, asks, permits) = self.inside.remove(at);
-                    throttle.rollback(permits);
-                    self.model.rollback(&asks, PARTS);
-                }
+            "free" => {
+                let (at, _) = self.semaphore(words.word());
+                prop_assert_eq!(self.semaphores[at].available_permits(), words.parse());
             }
-            Step::Close(semaphore) => {
-                self.semaphores[semaphore].close();
-                self.model.close(semaphore);
+            "waiting" => {
+                let (at, _) = self.semaphore(words.word());
+                prop_assert_eq!(self.semaphores[at].snapshot().waiting, words.parse());
             }
-            Step::Free(semaphore, free) => {
-                prop_assert_eq!(self.semaphores[semaphore].available_permits(), free);
-            }
-            Step::Waiting(semaphore, waiting) => {
-                prop_assert_eq!(self.semaphores[semaphore].snapshot().waiting, waiting);
-            }
+            _ => panic!("no call: {call:?}"),
         }
-        self.compare()
+        Ok(())
+    }
+
+    /// The number of a semaphore by its letter, and what is said behind it.
+    fn semaphore<'b>(&self, word: &'b str) -> (usize, &'b str) {
+        let (letter, rest) = word.split_at(1);
+        let at = "abcd".find(letter);
+        (at.unwrap_or_else(|| panic!("no semaphore: {word:?}")), rest)
+    }
+
+    /// A semaphore that there is not is no part.
+    fn asks(&self, words: &mut Words<'_>) -> Asks {
+        [(); PARTS].map(|()| {
+            let word = words.maybe::<String>()?;
+            let (at, cost) = self.semaphore(&word);
+            let cost = if cost.is_empty() { "1" } else { cost };
+            (at < self.semaphores.len()).then(|| (at, cost.parse().expect("a number")))
+        })
     }
 
     fn poll(&mut self, at: usize) -> Tested {
@@ -164,7 +164,7 @@ impl<'a> World<'a> {
 }
 
 /// Does the steps to both, and everything comes back when all have gone.
-fn run(limits: &[usize], names: Names, steps: Vec<Step>) -> Tested {
+fn run(limits: &[usize], names: Names, calls: Vec<String>) -> Tested {
     let semaphores: Vec<_> = limits.iter().copied().map(Semaphore::new).collect();
     let mut world = World {
         names,
@@ -173,11 +173,13 @@ fn run(limits: &[usize], names: Names, steps: Vec<Step>) -> Tested {
         waiting: Vec::new(),
         inside: Vec::new(),
     };
-    for step in steps {
-        world.step(step)?;
+    for text in calls {
+        call(&text, |call, words| world.call(call, words))?;
+        world.compare()?;
     }
     while !world.waiting.is_empty() {
-        world.step(Step::Drop(world.waiting.len() / 2))?;
+        call("drop 0", |call, words| world.call(call, words))?;
+        world.compare()?;
     }
     drop(world);
     for (semaphore, limit) in semaphores.iter().zip(limits) {
@@ -219,69 +221,26 @@ permits that are undone come back like those that are dropped | 1 2 | try a b2, 
     undo 0, free a 1, free b 2
 ";
 
-/// The number of a semaphore by its letter, and what is said behind it.
-fn semaphore(word: &str) -> (usize, &str) {
-    let (letter, rest) = word.split_at(1);
-    let at = "abcd".find(letter);
-    (at.unwrap_or_else(|| panic!("no semaphore: {word:?}")), rest)
-}
-
-fn asks(words: &mut Words<'_>) -> Asks {
-    [(); PARTS].map(|()| {
-        let word = words.maybe::<String>()?;
-        let (at, cost) = semaphore(&word);
-        let cost = if cost.is_empty() { "1" } else { cost };
-        Some((at, cost.parse().expect("a number")))
-    })
-}
-
-/// A call, as it is written in a row.
-fn call(call: &str, words: &mut Words<'_>) -> Step {
-    match call {
-        "try" => Step::Try(asks(words)),
-        "enter" => Step::Enter(asks(words)),
-        "poll" => Step::Poll(words.parse()),
-        "drop" => Step::Drop(words.parse()),
-        "release" => Step::Release(words.parse()),
-        "undo" => Step::RollBack(words.parse()),
-        "close" => Step::Close(semaphore(words.word()).0),
-        "free" => Step::Free(semaphore(words.word()).0, words.parse()),
-        "waiting" => Step::Waiting(semaphore(words.word()).0, words.parse()),
-        _ => panic!("no call: {call:?}"),
-    }
-}
-
 #[test]
 fn composition_in_each_scenario_does_what_the_model_does() {
     check(SCENARIOS, |row| {
         let limits = row.setup.split(' ').map(|limit| limit.parse());
         let limits: Vec<_> = limits.map(|limit| limit.expect("a number")).collect();
-        run(&limits, Names::Exactly, row.calls(call))
+        run(&limits, Names::Exactly, row.texts())
     });
 }
 
-const SEMAPHORES: usize = 3;
-
-fn any_asks() -> impl Strategy<Value = Asks> {
-    let ask = prop_oneof![
-        1 => Just(None),
-        4 => (0..SEMAPHORES, 0..4_u32).prop_map(Some),
-    ];
-    prop::array::uniform4(ask)
-}
-
-fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let index = || 0..1000_usize;
-    let step = prop_oneof![
-        40 => any_asks().prop_map(Step::Try),
-        80 => any_asks().prop_map(Step::Enter),
-        80 => index().prop_map(Step::Poll),
-        40 => index().prop_map(Step::Drop),
-        30 => index().prop_map(Step::Release),
-        30 => index().prop_map(Step::RollBack),
-        1 => (0..SEMAPHORES).prop_map(Step::Close),
-    ];
-    prop::collection::vec(step, 1..60)
+/// Asks for up to four parts, of which some are none.
+fn with_asks(mut calls: Vec<String>, asks: &[[u8; 8]]) -> Vec<String> {
+    for (call, numbers) in calls.iter_mut().zip(asks) {
+        if call == "try" || call == "enter" {
+            for ask in numbers.chunks(2) {
+                let letter = char::from(b'a' + ask[0] % 4);
+                *call += &format!(" {letter}{}", ask[1] % 4);
+            }
+        }
+    }
+    calls
 }
 
 proptest! {
@@ -290,8 +249,12 @@ proptest! {
     #[test]
     fn agrees_with_counts_and_vectors_of_waiters(
         limits in prop::array::uniform3(1..6_usize),
-        steps in steps(),
+        calls in at_random(
+            "40 try, 80 enter, 80 poll #, 40 drop #, 30 release #, 30 undo #, 1 close a, 1 close b, 1 close c",
+            60,
+        ),
+        asks in prop::collection::vec(any::<[u8; 8]>(), 60),
     ) {
-        run(&limits, Names::AtRandom, steps)?;
+        run(&limits, Names::AtRandom, with_asks(calls, &asks))?;
     }
 }

@@ -5,9 +5,9 @@ use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestCaseError};
 
 use super::naive::Class;
-use super::world::{Settings, Step, Tested, World};
+use super::world::{Settings, Tested, World};
 use crate::support::cases::cases;
-use crate::support::scenarios::Names;
+use crate::support::scenarios::{Names, at_random};
 
 fn class() -> impl Strategy<Value = Class> {
     let milliseconds = std::time::Duration::from_millis;
@@ -41,42 +41,19 @@ fn settings() -> impl Strategy<Value = Settings> {
             max_waiters,
             aging,
             by_cost,
+            class_names: Vec::new(),
+            is_plain: false,
         })
 }
 
-fn index() -> impl Strategy<Value = usize> {
-    0..1000_usize
-}
+const CALLS: &str = "6 enter # 0..4, 1 try # 0..4, 4 poll #, 2 drop #, 4 release #, 2 undo #, 2 settle # 1..6, \
+    2 advance 0..50";
 
-fn step() -> impl Strategy<Value = Step> {
-    prop_oneof![
-        6 => (0..4_usize, 0..4_u64).prop_map(|(class, cost)| Step::Enter(class, cost)),
-        1 => (0..4_usize, 0..4_u64).prop_map(|(class, cost)| Step::Try(class, cost)),
-        4 => index().prop_map(Step::Poll),
-        2 => index().prop_map(Step::Drop),
-        4 => index().prop_map(Step::Release),
-        2 => index().prop_map(Step::RollBack),
-        2 => (index(), 1..6_u64).prop_map(|(index, used)| Step::Settle(index, used)),
-        2 => (0..50_u64).prop_map(Step::Advance),
-    ]
-}
-
-/// Does the steps to both, with classes and costs that there are, and checks something after each.
-fn run(
-    settings: &Settings,
-    steps: Vec<Step>,
-    one_cost: bool,
-    mut check: impl FnMut(&World) -> Tested,
-) -> Tested {
-    let (classes, most) = (settings.classes.len(), settings.permits as u64);
-    let cost_of = |cost: u64| if one_cost { 1 } else { 1 + cost % most };
+/// Does the calls to both, and checks something after each.
+fn run(settings: &Settings, calls: &[String], mut check: impl FnMut(&World) -> Tested) -> Tested {
     let mut world = World::new(settings, Names::AtRandom);
-    for step in steps {
-        world.step(match step {
-            Step::Enter(class, cost) => Step::Enter(class % classes, cost_of(cost)),
-            Step::Try(class, cost) => Step::Try(class % classes, cost_of(cost)),
-            step => step,
-        })?;
+    for call in calls {
+        world.step(call)?;
         check(&world)?;
     }
     world.leave()
@@ -97,6 +74,8 @@ fn plain(by_cost: bool) -> impl Strategy<Value = Settings> {
             max_waiters: usize::MAX,
             aging: None,
             by_cost,
+            class_names: Vec::new(),
+            is_plain: true,
         }
     })
 }
@@ -150,21 +129,18 @@ proptest! {
     #[test]
     fn random_steps_agree_with_the_naive_queue(
         settings in settings(),
-        steps in prop::collection::vec(step(), 0..120),
+        calls in at_random(CALLS, 120),
     ) {
-        // The cost for which the entrant waits changes only when somebody comes or goes, not with time.
-        let has_times = |class: &Class| class.adaptive_lifo.is_some();
-        let one_cost = settings.aging.is_some() || settings.classes.iter().any(has_times);
-        run(&settings, steps, one_cost, |_| Ok(()))?;
+        run(&settings, &calls, |_| Ok(()))?;
     }
 
     /// `held_i/w_i - held_j/w_j <= 1/w_i` for the class `i` that was given the one permit.
     #[test]
     fn a_class_that_gets_a_permit_is_ahead_of_no_other_by_more_than_that(
         settings in plain(false),
-        steps in prop::collection::vec(step(), 0..200),
+        calls in at_random(CALLS, 200),
     ) {
-        run(&settings, steps, true, |world| {
+        run(&settings, &calls, |world| {
             let seen = seen(world, &settings);
             check_priorities(world, &seen)?;
             prop_assert!(world.served.len() <= 1);
@@ -183,11 +159,11 @@ proptest! {
     #[test]
     fn charges_of_classes_that_wait_differ_by_a_cost_of_each(
         settings in plain(true),
-        steps in prop::collection::vec(step(), 0..200),
+        calls in at_random(CALLS, 200),
     ) {
         let count = settings.classes.len();
         let mut ahead = vec![vec![0; count]; count];
-        run(&settings, steps, false, |world| {
+        run(&settings, &calls, |world| {
             let seen = seen(world, &settings);
             check_priorities(world, &seen)?;
             for (class, cost) in &world.served {

@@ -12,7 +12,7 @@
 use proptest::test_runner::TestCaseError;
 
 use super::naive::Class;
-use super::world::{Settings, Step, World};
+use super::world::{Settings, World};
 use crate::support::scenarios::{Names, Row, Words, check};
 
 const SCENARIOS: &str = "
@@ -92,14 +92,8 @@ close refuses waiters of a class at its maximum when a permit of it returns | 2,
     try a, try b, 6 x enter a + enter b + enter c, close, 6 x poll 2, release 0, release 0
 ";
 
-/// The number of a class that is called so.
-fn class(names: &[&str], name: &str) -> usize {
-    let at = names.iter().position(|other| *other == name);
-    at.unwrap_or_else(|| panic!("no class: {name:?}"))
-}
-
-/// The settings, the names of the classes, and by which shares the row runs.
-fn setup(row: &Row) -> (Settings, Vec<&str>, Vec<bool>) {
+/// The settings, and by which shares the row runs.
+fn setup(row: &Row) -> (Settings, Vec<bool>) {
     let mut parts = row.setup.split(',');
     let mut words = Words::new(parts.next().expect("the queue"));
     let mut settings = Settings {
@@ -108,6 +102,8 @@ fn setup(row: &Row) -> (Settings, Vec<&str>, Vec<bool>) {
         max_waiters: usize::MAX,
         aging: None,
         by_cost: false,
+        class_names: Vec::new(),
+        is_plain: false,
     };
     let mut shares = vec![false, true];
     while let Some(option) = words.maybe::<String>() {
@@ -119,10 +115,9 @@ fn setup(row: &Row) -> (Settings, Vec<&str>, Vec<bool>) {
             _ => panic!("no option: {option:?}"),
         }
     }
-    let mut names = Vec::new();
     for part in parts {
         let mut words = Words::new(part);
-        names.push(words.word());
+        settings.class_names.push(words.parse());
         let mut class = Class::default();
         while let Some(option) = words.maybe::<String>() {
             match &*option {
@@ -139,40 +134,21 @@ fn setup(row: &Row) -> (Settings, Vec<&str>, Vec<bool>) {
         }
         settings.classes.push(class);
     }
-    (settings, names, shares)
-}
-
-/// A call, as it is written in a row.
-fn step(names: &[&str], call: &str, words: &mut Words<'_>) -> Step {
-    match call {
-        "enter" => Step::Enter(class(names, words.word()), words.maybe().unwrap_or(1)),
-        "try" => Step::Try(class(names, words.word()), words.maybe().unwrap_or(1)),
-        "gets" => Step::Gets(class(names, words.word())),
-        "next" => Step::Next(class(names, words.word())),
-        "poll" => Step::Poll(words.parse()),
-        "drop" => Step::Drop(words.parse()),
-        "release" => Step::Release(words.parse()),
-        "undo" => Step::RollBack(words.parse()),
-        "settle" => Step::Settle(words.parse(), words.parse()),
-        "advance" => Step::Advance(words.parse()),
-        "limit" => Step::Limit(words.parse()),
-        "close" => Step::Close,
-        _ => panic!("no call: {call:?}"),
-    }
+    (settings, shares)
 }
 
 #[test]
 fn queue_in_each_scenario_does_what_the_model_does() {
     check(SCENARIOS, |row| {
-        let (settings, names, shares) = setup(row);
+        let (settings, shares) = setup(row);
         for by_cost in shares {
             let settings = Settings {
                 by_cost,
                 ..settings.clone()
             };
             let mut world = World::new(&settings, Names::Exactly);
-            for step in row.calls(|call, words| step(&names, call, words)) {
-                world.step(step)?;
+            for call in row.texts() {
+                world.step(&call)?;
             }
             world.leave()?;
         }

@@ -12,30 +12,7 @@ use tollgate::{AcquireError, Clock, ManualClock, Semaphore, Throttle, Waiting};
 
 use super::naive::{self, Model, Outcome};
 use crate::support::Waiter;
-use crate::support::scenarios::Names;
-
-/// What happens. Waiters and permits are named as [`Names`] says.
-#[derive(Clone, Debug)]
-pub(crate) enum Step {
-    /// Makes a wait and polls it once.
-    Enter(usize, u64),
-    Try(usize, u64),
-    /// Polls a wait, whether or not it was given something.
-    Poll(usize),
-    /// Drops a wait, whether or not it was given something.
-    Drop(usize),
-    Release(usize),
-    RollBack(usize),
-    Settle(usize, u64),
-    /// So many milliseconds.
-    Advance(u64),
-    Limit(u64),
-    Close,
-    /// The first one that was given something is of this class, and takes it.
-    Gets(usize),
-    /// The same, after the first permit was released.
-    Next(usize),
-}
+use crate::support::scenarios::{Names, Words, call};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
@@ -44,6 +21,9 @@ pub(crate) struct Settings {
     pub(crate) max_waiters: usize,
     pub(crate) aging: Option<u64>,
     pub(crate) by_cost: bool,
+    pub(crate) class_names: Vec<String>,
+    /// Only priorities and weights decide who is next.
+    pub(crate) is_plain: bool,
 }
 
 pub(crate) type Tested = Result<(), TestCaseError>;
@@ -65,6 +45,9 @@ struct Holds(usize, u64, Permit);
 
 pub(crate) struct World {
     names: Names,
+    class_names: Vec<String>,
+    /// At random every caller asks for one.
+    one_cost: bool,
     clock: ManualClock,
     pub(crate) queue: FairQueue<Slots, usize>,
     classes: Vec<ClassHandle<Slots, usize>>,
@@ -149,8 +132,13 @@ impl World {
             joined: 0,
             served: Vec::new(),
         };
+        let has_times = |class: &naive::Class| class.adaptive_lifo.is_some();
+        let by_count = model.share == Share::ByConcurrency && settings.is_plain;
         Self {
             names,
+            class_names: settings.class_names.clone(),
+            // The cost for which the entrant waits changes only when somebody comes or goes, not with time.
+            one_cost: by_count || model.aging.is_some() || model.classes.iter().any(has_times),
             clock,
             queue,
             classes,
@@ -162,57 +150,86 @@ impl World {
         }
     }
 
-    /// Does it to both, and compares them.
-    pub(crate) fn step(&mut self, step: Step) -> Tested {
-        match step {
-            Step::Enter(class, cost) => self.enter(class, cost)?,
-            Step::Try(class, cost) => {
+    /// Does it to both, and compares them. What the calls are is said in `scenarios.rs`.
+    pub(crate) fn step(&mut self, text: &str) -> Tested {
+        call(text, |call, words| self.call(call, words))?;
+        self.model.update();
+        self.compare()
+    }
+
+    /// A class by its name, or by any number.
+    fn class(&self, words: &mut Words<'_>) -> usize {
+        let (name, classes) = (words.word(), &self.class_names);
+        let named = classes.iter().position(|other| other == name);
+        let numbered = || Some(name.parse::<usize>().ok()? % self.classes.len());
+        let class = named.or_else(numbered);
+        class.unwrap_or_else(|| panic!("no class: {name:?}"))
+    }
+
+    /// At random it is 1 or any that there is.
+    fn cost(&self, words: &mut Words<'_>) -> u64 {
+        let cost = words.maybe().unwrap_or(1);
+        match self.names {
+            Names::Exactly => cost,
+            Names::AtRandom if self.one_cost => 1,
+            Names::AtRandom => 1 + cost % self.model.limit,
+        }
+    }
+
+    fn call(&mut self, call: &str, words: &mut Words<'_>) -> Tested {
+        match call {
+            "enter" => {
+                let class = self.class(words);
+                let cost = self.cost(words);
+                self.enter(class, cost)?;
+            }
+            "try" => {
+                let class = self.class(words);
+                let cost = self.cost(words);
                 let tried = self.classes[class].try_acquire_many(cost);
                 prop_assert_eq!(tried.is_ok(), self.model.try_enter(class, cost));
                 let held = tried.map(|permit| Holds(class, cost, permit));
                 self.inside.extend(held);
             }
-            Step::Poll(which) => {
-                if let Some(at) = self.names.choose(which, &self.waiting) {
-                    self.poll(at)?;
-                }
+            "poll" => self.poll(self.names.choose(words, &self.waiting)?)?,
+            "drop" => {
+                let at = self.names.choose(words, &self.waiting)?;
+                let Waits { id, class, .. } = self.waiting.remove(at);
+                self.model.leave(id, class);
             }
-            Step::Drop(which) => {
-                if let Some(at) = self.names.choose(which, &self.waiting) {
-                    let Waits { id, class, .. } = self.waiting.remove(at);
-                    self.model.leave(id, class);
-                }
+            "release" => self.give_back(words, |_, permit, _| drop(permit))?,
+            "undo" => self.give_back(words, |class, permit, _| class.rollback(permit))?,
+            "settle" => self.give_back(words, |class, permit, words| {
+                class.settle(permit, words.parse());
+            })?,
+            "advance" => {
+                let time = milliseconds(words.parse());
+                self.clock.advance(time);
+                self.model.now += time;
             }
-            Step::Release(which) => self.give_back(which, |_, permit| drop(permit)),
-            Step::RollBack(which) => self.give_back(which, |class, permit| class.rollback(permit)),
-            Step::Settle(which, used) => {
-                self.give_back(which, |class, permit| class.settle(permit, used));
+            "limit" => {
+                let limit = words.parse();
+                self.queue.throttle().set_permits(limit);
+                self.model.set_limit(limit as u64);
             }
-            Step::Advance(time) => {
-                self.clock.advance(milliseconds(time));
-                self.model.now += milliseconds(time);
-            }
-            Step::Limit(limit) => {
-                self.queue.throttle().set_permits(limit as usize);
-                self.model.set_limit(limit);
-            }
-            Step::Close => {
+            "close" => {
                 self.queue.throttle().close();
                 self.model.close();
             }
-            Step::Gets(class) => {
+            "gets" => {
+                let class = self.class(words);
                 let woken = self.waiting.iter().position(|one| one.wait.wakes() > 0);
                 let at = woken.ok_or_else(|| TestCaseError::fail("nobody is served"))?;
                 prop_assert_eq!(self.waiting[at].class, class, "another class is served");
                 self.poll(at)?;
             }
-            Step::Next(class) => {
-                self.step(Step::Release(0))?;
-                self.step(Step::Gets(class))?;
+            "next" => {
+                self.step("release 0")?;
+                self.call("gets", words)?;
             }
+            _ => panic!("no call: {call:?}"),
         }
-        self.model.update();
-        self.compare()
+        Ok(())
     }
 
     fn enter(&mut self, class: usize, cost: u64) -> Tested {
@@ -249,12 +266,16 @@ impl World {
         Ok(())
     }
 
-    fn give_back(&mut self, which: usize, how: impl FnOnce(&ClassHandle<Slots, usize>, Permit)) {
-        if let Some(at) = self.names.choose(which, &self.inside) {
-            let Holds(class, cost, permit) = self.inside.remove(at);
-            how(&self.classes[class], permit);
-            self.model.release(class, cost);
-        }
+    fn give_back(
+        &mut self,
+        words: &mut Words<'_>,
+        how: impl FnOnce(&ClassHandle<Slots, usize>, Permit, &mut Words<'_>),
+    ) -> Tested {
+        let at = self.names.choose(words, &self.inside)?;
+        let Holds(class, cost, permit) = self.inside.remove(at);
+        how(&self.classes[class], permit, words);
+        self.model.release(class, cost);
+        Ok(())
     }
 
     fn compare(&mut self) -> Tested {
@@ -289,12 +310,13 @@ impl World {
     pub(crate) fn leave(mut self) -> Tested {
         loop {
             let served = self.waiting.iter().position(|one| one.wait.wakes() > 0);
-            self.step(match served {
-                Some(at) => Step::Poll(at),
-                None if !self.inside.is_empty() => Step::Release(self.inside.len() / 2),
-                None if !self.waiting.is_empty() => Step::Drop(self.waiting.len() / 2),
+            let text = match served {
+                Some(at) => format!("poll {at}"),
+                None if !self.inside.is_empty() => "release 0".to_owned(),
+                None if !self.waiting.is_empty() => "drop 0".to_owned(),
                 None => break,
-            })?;
+            };
+            self.step(&text)?;
         }
         prop_assert_eq!(self.model.free, self.model.limit.cast_signed());
         prop_assert!(self.queue.snapshot().is_empty());
