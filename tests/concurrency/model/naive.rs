@@ -2,6 +2,8 @@
 
 use tollgate::{AcquireError, ErrorKind};
 
+use crate::support::scenarios::Words;
+
 /// What a caller is answered in the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
@@ -52,6 +54,21 @@ pub(crate) struct Ends {
     pub(crate) within: Vec<u64>,
     /// When that is, from the first poll that waits.
     deadline: Option<u64>,
+}
+
+impl Ends {
+    pub(crate) fn of(words: &mut Words<'_>) -> Self {
+        let mut ends = Self::default();
+        loop {
+            if words.says("token") {
+                ends.tokens.push(words.parse());
+            } else if words.says("within") {
+                ends.within.push(words.parse());
+            } else {
+                return ends;
+            }
+        }
+    }
 }
 
 /// Whether somebody who waits for idleness has been woken.

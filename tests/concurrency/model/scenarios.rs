@@ -14,10 +14,8 @@ use std::sync::Arc;
 use tollgate::adaptive::AdaptiveSemaphore;
 use tollgate::{Pool, Semaphore};
 
-use super::naive::Ends;
 use super::run;
 use super::subject::Subject;
-use super::world::Step;
 use crate::support::scenarios::{Names, Words, check, rows};
 
 const SCENARIOS: &str = "
@@ -255,52 +253,6 @@ a token and a time both end a wait | 1 | try 1, acquire 1 token a within 5, acqu
     poll 0, advance 5, poll 0
 ";
 
-/// How the wait of a call may end otherwise.
-fn ends(words: &mut Words<'_>) -> Ends {
-    let mut ends = Ends::default();
-    loop {
-        if words.says("token") {
-            ends.tokens.push(words.parse());
-        } else if words.says("within") {
-            ends.within.push(words.parse());
-        } else {
-            return ends;
-        }
-    }
-}
-
-/// A call, as it is written in a row.
-fn step(call: &str, words: &mut Words<'_>) -> Step {
-    match call {
-        "try" => Step::Try(words.parse()),
-        "acquire" => Step::Acquire(words.parse(), ends(words)),
-        "crowd" => Step::Crowd(words.parse(), words.parse()),
-        "poll" => Step::Poll(words.parse()),
-        "drop" => Step::Drop(words.parse()),
-        "leak" => Step::Leak(words.parse()),
-        "release" => Step::Release(words.parse()),
-        "release-all" => Step::ReleaseAll,
-        "leak-permit" => Step::LeakPermit(words.parse()),
-        "split" => Step::Split(words.parse(), words.parse()),
-        "merge" => Step::Merge(words.parse(), words.parse()),
-        "forget" => Step::Forget(words.parse()),
-        "limit" => Step::SetPermits(words.parse()),
-        "add" => Step::AddPermits(words.parse()),
-        "take-free" => Step::ForgetPermits(words.parse()),
-        "reject" => Step::RejectImpossible,
-        "close" => Step::Close,
-        "idle" => Step::WaitIdle(ends(words)),
-        "cancel" => Step::Cancel(words.parse()),
-        "advance" => Step::Advance(words.parse()),
-        "poll-idle" => Step::PollIdle(words.parse()),
-        "drop-idle" => Step::DropIdle(words.parse()),
-        "leak-idle" => Step::LeakIdle(words.parse()),
-        "free" => Step::Free(words.parse()),
-        "waiting" => Step::Waiting(words.parse()),
-        _ => panic!("no call: {call:?}"),
-    }
-}
-
 /// The rows of a type, and how many of them it can do.
 fn run_rows<S: Subject>(table: &str) -> usize {
     let ran = Cell::new(0);
@@ -322,7 +274,7 @@ fn run_rows<S: Subject>(table: &str) -> usize {
             return Ok(());
         }
         ran.set(ran.get() + 1);
-        run::<S>((limit, bound), Names::Exactly, row.calls(step))
+        run::<S>((limit, bound), Names::Exactly, &row.texts())
     });
     ran.get()
 }

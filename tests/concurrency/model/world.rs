@@ -16,49 +16,7 @@ use tollgate::{AcquireError, ErrorKind};
 use super::naive::{Answer, Ends, Idle, Model};
 use super::subject::{Boxed, Held, Subject};
 use crate::support::Waiter;
-use crate::support::scenarios::Names;
-
-/// What happens. An index chooses among those that there are at that moment, in the order in which
-/// they came.
-#[derive(Clone, Debug)]
-pub(crate) enum Step {
-    Try(u32),
-    /// Makes a future and polls it once.
-    Acquire(u32, Ends),
-    /// Many at once, so that they are served in more than one portion.
-    Crowd(usize, u32),
-    /// Polls one that waits, with a new waker and then with its own again.
-    Poll(usize),
-    /// Drops one that waits, or that was answered and has not looked yet.
-    Drop(usize),
-    DropHalf,
-    /// The same as a drop, but its destructor never runs.
-    Leak(usize),
-    Release(usize),
-    ReleaseAll,
-    LeakPermit(usize),
-    /// Which one, and how many permits are taken out of it.
-    Split(usize, usize),
-    /// Into which one, and which of the others.
-    Merge(usize, usize),
-    Forget(usize),
-    SetPermits(usize),
-    AddPermits(usize),
-    ForgetPermits(usize),
-    RejectImpossible,
-    Close,
-    WaitIdle(Ends),
-    PollIdle(usize),
-    DropIdle(usize),
-    LeakIdle(usize),
-    Cancel(String),
-    /// So many milliseconds.
-    Advance(u64),
-    /// As many are free, which the model says as well.
-    Free(usize),
-    /// As many wait, which the model says as well.
-    Waiting(usize),
-}
+use crate::support::scenarios::{Names, Words, call};
 
 type Tested = Result<(), TestCaseError>;
 
@@ -89,119 +47,128 @@ impl<S: Subject> World<S> {
         }
     }
 
-    pub(crate) fn step(&mut self, step: Step) -> Tested {
-        match step {
-            Step::Try(cost) => {
+    /// Does it to both, and compares them. What the calls are is said in `scenarios.rs`.
+    pub(crate) fn step(&mut self, text: &str) -> Tested {
+        call(text, |call, words| self.call(call, words))?;
+        self.compare()
+    }
+
+    fn call(&mut self, call: &str, words: &mut Words<'_>) -> Tested {
+        match call {
+            "try" => {
+                let cost = words.parse();
                 let tried = self.semaphore.try_many(cost);
                 let answer = self.model.try_acquire(cost as usize);
                 prop_assert_eq!(Answer::of(&tried), answer);
                 self.permits.extend(tried);
             }
-            Step::Acquire(cost, ends) => self.acquire(cost, ends)?,
-            Step::Crowd(count, cost) => {
+            "acquire" => self.acquire(words.parse(), Ends::of(words))?,
+            "crowd" => {
+                let (count, cost) = (words.parse(), words.parse());
                 for _ in 0..count {
                     self.acquire(cost, Ends::default())?;
                 }
             }
-            Step::Poll(which) => {
-                if let Some(at) = self.names.choose(which, &self.waiters) {
-                    self.poll(at)?;
-                }
-            }
-            Step::Drop(which) => {
-                if let Some(at) = self.names.choose(which, &self.waiters) {
-                    self.drop_waiter(at);
-                }
-            }
-            Step::DropHalf => {
+            "poll" => self.poll(self.names.choose(words, &self.waiters)?)?,
+            "drop" => self.drop_waiter(self.names.choose(words, &self.waiters)?),
+            "drop-half" => {
                 for at in (0..self.waiters.len()).rev().step_by(2) {
                     self.drop_waiter(at);
                 }
             }
-            Step::Leak(which) => {
-                if let Some(at) = self.names.choose(which, &self.waiters) {
-                    mem::forget(self.waiters.remove(at).1.into_future());
-                    self.leaked = true;
-                }
+            "leak" => {
+                let at = self.names.choose(words, &self.waiters)?;
+                mem::forget(self.waiters.remove(at).1.into_future());
+                self.leaked = true;
             }
-            Step::Release(which) => {
-                if let Some(at) = self.names.choose(which, &self.permits) {
-                    self.release(at);
-                }
+            "release" => self.release(self.names.choose(words, &self.permits)?),
+            "release-all" => (0..self.permits.len()).for_each(|_| self.release(0)),
+            "leak-permit" => {
+                let at = self.names.choose(words, &self.permits)?;
+                mem::forget(self.permits.remove(at));
+                self.leaked = true;
             }
-            Step::ReleaseAll => {
-                while !self.permits.is_empty() {
-                    self.release(0);
-                }
+            "split" => {
+                let at = self.names.choose(words, &self.permits)?;
+                let (count, before) = (words.parse(), self.permits[at].count());
+                let part = self.permits[at].split(count);
+                prop_assert_eq!(part.is_some(), count <= before);
+                let parted = part.as_ref().map_or(0, Held::count);
+                prop_assert_eq!(self.permits[at].count() + parted, before);
+                self.permits.extend(part);
             }
-            Step::LeakPermit(which) => {
-                if let Some(at) = self.names.choose(which, &self.permits) {
-                    mem::forget(self.permits.remove(at));
-                    self.leaked = true;
+            "merge" => {
+                let into = self.names.choose(words, &self.permits)?;
+                let from = self.names.choose(words, &self.permits)?;
+                if into == from {
+                    return Ok(());
                 }
+                let sum = self.permits[into].count() + self.permits[from].count();
+                let merged = self.permits.remove(from);
+                let into = &mut self.permits[into - usize::from(from < into)];
+                into.merge(merged);
+                prop_assert_eq!(into.count(), sum);
             }
-            Step::Split(which, count) => self.split(which, count)?,
-            Step::Merge(into, from) => self.merge(into, from)?,
-            Step::Forget(which) => {
-                if let Some(at) = self.names.choose(which, &self.permits) {
-                    let permit = self.permits.remove(at);
-                    self.model.forget(permit.count());
-                    permit.forget();
-                }
+            "forget" => {
+                let at = self.names.choose(words, &self.permits)?;
+                let permit = self.permits.remove(at);
+                self.model.forget(permit.count());
+                permit.forget();
             }
-            Step::SetPermits(limit) => {
+            "limit" => {
+                let limit = words.parse();
                 self.semaphore.set_limit(limit);
                 self.model.set_permits(limit);
             }
-            Step::AddPermits(more) => {
+            "add" => {
+                let more = words.parse();
                 self.semaphore.add(more);
                 self.model.set_permits(self.model.limit + more);
             }
-            Step::ForgetPermits(permits) => {
+            "take-free" => {
+                let permits = words.parse();
                 let forgotten = self.semaphore.semaphore().forget_permits(permits);
                 prop_assert_eq!(forgotten, self.model.forget_free(permits));
             }
-            Step::RejectImpossible => {
+            "reject" => {
                 self.semaphore.semaphore().reject_impossible();
                 self.model.reject_impossible();
             }
-            Step::Close => {
+            "close" => {
                 self.semaphore.close();
                 self.model.close();
             }
-            Step::WaitIdle(ends) => {
+            "idle" => {
+                let ends = Ends::of(words);
                 let wait = self.ends.around(self.semaphore.idle(), &ends);
                 self.idlers.push(Waiter::new(wait));
                 self.model.wait_idle(ends);
                 self.poll_idler(self.idlers.len() - 1)?;
             }
-            Step::PollIdle(which) => {
-                if let Some(at) = self.names.choose(which, &self.idlers) {
-                    self.poll_idler(at)?;
-                }
+            "poll-idle" => self.poll_idler(self.names.choose(words, &self.idlers)?)?,
+            "drop-idle" => {
+                let at = self.names.choose(words, &self.idlers)?;
+                drop(self.idlers.remove(at));
+                self.model.idlers.remove(at);
             }
-            Step::DropIdle(which) => {
-                if let Some(at) = self.names.choose(which, &self.idlers) {
-                    drop(self.idlers.remove(at));
-                    self.model.idlers.remove(at);
-                }
+            "leak-idle" => {
+                let at = self.names.choose(words, &self.idlers)?;
+                mem::forget(self.idlers.remove(at).into_future());
+                self.model.idlers.remove(at);
             }
-            Step::LeakIdle(which) => {
-                if let Some(at) = self.names.choose(which, &self.idlers) {
-                    mem::forget(self.idlers.remove(at).into_future());
-                    self.model.idlers.remove(at);
-                }
-            }
-            Step::Cancel(token) => {
+            "cancel" => {
+                let token: String = words.parse();
                 self.ends.cancel(&token);
                 self.model.cancelled.push(token);
             }
-            Step::Advance(time) => {
+            "advance" => {
+                let time = words.parse();
                 self.ends.advance(time);
                 self.model.now += time;
             }
-            Step::Free(free) => prop_assert_eq!(self.semaphore.seen().0.available, free as u64),
-            Step::Waiting(waiting) => prop_assert_eq!(self.semaphore.seen().0.waiting, waiting),
+            "free" => prop_assert_eq!(self.semaphore.seen().0.available, words.parse()),
+            "waiting" => prop_assert_eq!(self.semaphore.seen().0.waiting, words.parse()),
+            _ => panic!("no call: {call:?}"),
         }
         Ok(())
     }
@@ -262,31 +229,6 @@ impl<S: Subject> World<S> {
         self.model.release(count);
     }
 
-    fn split(&mut self, which: usize, count: usize) -> Tested {
-        let Some(at) = self.names.choose(which, &self.permits) else {
-            return Ok(());
-        };
-        let before = self.permits[at].count();
-        let part = self.permits[at].split(count);
-        prop_assert_eq!(part.is_some(), count <= before);
-        let parted = part.as_ref().map_or(0, Held::count);
-        prop_assert_eq!(self.permits[at].count() + parted, before);
-        self.permits.extend(part);
-        Ok(())
-    }
-
-    fn merge(&mut self, into: usize, from: usize) -> Tested {
-        if self.permits.len() < 2 {
-            return Ok(());
-        }
-        let from = self.permits.remove(from % self.permits.len());
-        let into = into % self.permits.len();
-        let sum = self.permits[into].count() + from.count();
-        self.permits[into].merge(from);
-        prop_assert_eq!(self.permits[into].count(), sum);
-        Ok(())
-    }
-
     fn poll_idler(&mut self, at: usize) -> Tested {
         let (idle, ends) = &self.model.idlers[at];
         let expected = match self.model.ended(ends) {
@@ -308,7 +250,7 @@ impl<S: Subject> World<S> {
     }
 
     /// All that can be seen.
-    pub(crate) fn compare(&mut self) -> Tested {
+    fn compare(&mut self) -> Tested {
         let (snapshot, is_closed) = self.semaphore.seen();
         let model = &mut self.model;
         prop_assert_eq!(snapshot.limit, model.limit as u64);
