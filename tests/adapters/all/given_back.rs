@@ -4,12 +4,12 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Poll;
 
-use tollgate::ErrorKind;
+use tollgate::{ErrorKind, Throttle, all};
 
 use super::shapes::{Entered, NAMES, Shape, shapes};
 use crate::support::Waiter;
 use crate::support::scenarios::{Words, check};
-use crate::support::scripted::Script;
+use crate::support::scripted::{Lingers, Log, Script};
 
 /// What is in the log when the first so many parts have been entered without a wait.
 pub(super) fn tried(parts: usize) -> Vec<String> {
@@ -296,4 +296,57 @@ fn a_holder_that_panics_drops_its_permits() {
         assert_eq!(dropped.count(), shape.parts.len(), "{}", shape.description);
         assert!(!log.iter().any(|event| event.starts_with("undo")));
     }
+}
+
+#[test]
+fn a_part_is_not_asked_before_those_on_its_left_have_let_in() {
+    each_part(|shape, part| {
+        shape.parts[part].now(Script::Wait);
+        let mut waiter = Waiter::parked(shape.enter());
+        for _ in 0..3 {
+            assert!(waiter.is_pending());
+        }
+        let expected = shape.begun(part).events;
+        assert_eq!(shape.log.take(), expected, "{}", shape.description);
+        // Then the others are, in the same poll.
+        shape.parts[part].now(Script::Admit);
+        let permits = waiter.output().expect("let in");
+        let mut expected = vec![format!("in {}0", NAMES[part])];
+        expected.extend(tried(shape.parts.len()).drain(2 * (part + 1)..));
+        assert_eq!(shape.log.take(), expected, "{}", shape.description);
+        drop(permits);
+    });
+}
+
+#[test]
+fn a_part_that_has_let_in_is_not_polled_again() {
+    let log = Log::default();
+    let (first, second) = (log.part("a"), log.part("b"));
+    second.now(Script::Wait);
+    let mut waiter = Waiter::parked(all((first.clone(), second.clone())).enter());
+    // Would count as a refusal, or panic, if the first were asked again.
+    first.now(Script::PanicWhenPolled);
+    assert!(waiter.is_pending());
+    second.now(Script::Admit);
+    let (a, b) = waiter.output().expect("let in");
+    assert_eq!((a.name(), b.name()), ("a0".into(), "b0".into()));
+}
+
+#[test]
+fn the_wait_of_a_part_is_over_before_the_next_one_is_asked() {
+    let log = Log::default();
+    let (first, second) = (Lingers::admits(&log), log.part("b"));
+    second.now(Script::Wait);
+    let waiter = Waiter::parked(all((first, second)).enter());
+    assert_eq!(log.take(), ["over", "enter b"]);
+    drop(waiter);
+}
+
+#[test]
+fn the_wait_of_a_part_that_refused_is_over_before_others_are_undone() {
+    let log = Log::default();
+    let (first, second) = (log.part("a"), Lingers::refuses(&log));
+    let mut waiter = Waiter::new(all((first, second)).enter());
+    assert!(waiter.output().is_err());
+    assert_eq!(log.take(), ["try a", "in a0", "over", "undo a0"]);
 }

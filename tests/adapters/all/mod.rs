@@ -3,12 +3,8 @@
 //! What holds for any number of parts and any nesting is checked for each shape that is in
 //! `all/shapes.rs`, with parts that log what is done to them.
 
-#[cfg(feature = "tokio")]
-mod cancelled;
 mod given_back;
 mod model;
 mod naive;
-mod order;
-mod rates;
-mod semaphores;
+mod parts;
 mod shapes;

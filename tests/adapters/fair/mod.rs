@@ -2,14 +2,11 @@
 
 mod bounds;
 mod figures;
-mod handed_on;
 mod model;
 mod naive;
-mod overload;
 mod random;
 mod rates;
 mod scenarios;
-mod shares;
 #[cfg(feature = "channel")]
 mod throttles;
 mod world;

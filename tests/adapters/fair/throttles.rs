@@ -467,26 +467,6 @@ fn class_of_a_map_that_panics_panics_in_the_caller_and_loses_nothing() {
     assert_eq!(queue.throttle().available_permits(), 1);
 }
 
-#[cfg(feature = "tokio")]
-#[tokio::test(start_paused = true)]
-async fn acquire_by_tasks_in_front_of_a_boxed_throttle_admits_all() {
-    let semaphore = Arc::new(Semaphore::new(2));
-    let queue = FairQueue::new(BoxThrottle::new(Arc::clone(&semaphore)));
-    let mut tasks = tokio::task::JoinSet::new();
-    for task in 0..100 {
-        let class = queue.class(task % 7);
-        tasks.spawn(async move {
-            let permit = class.acquire().await.unwrap();
-            tokio::time::sleep(std::time::Duration::from_millis(3)).await;
-            drop(permit);
-        });
-    }
-    let start = tokio::time::Instant::now();
-    tasks.join_all().await;
-    assert_eq!(start.elapsed().as_millis(), 150);
-    assert_eq!(semaphore.available_permits(), 2);
-}
-
 /// The task of the waiter that was woken does not poll it.
 #[test]
 fn acquire_of_a_newcomer_serves_the_waiter_that_was_woken_and_not_polled() {

@@ -1,10 +1,7 @@
 //! What is made of one throttle: one that may be missing, one with a cost, one of a type that is
 //! erased, one that is lent; and a throttle of one's own in generic code.
 
-mod boxed;
-mod cost;
+mod handles;
 mod inspect;
-mod optional;
 mod own;
-mod references;
 mod weighted;
