@@ -168,10 +168,8 @@ proptest! {
             check_priorities(world, &seen)?;
             for (class, cost) in &world.served {
                 let scaled = seen[*class].scaled(*cost);
-                for other in 0..count {
-                    ahead[*class][other] += scaled;
-                    ahead[other][*class] -= scaled;
-                }
+                ahead[*class].iter_mut().for_each(|ahead| *ahead += scaled);
+                ahead.iter_mut().for_each(|ahead| ahead[*class] -= scaled);
             }
             for (class, other) in (0..count).flat_map(|one| (0..count).map(move |two| (one, two))) {
                 let (one, two) = (&seen[class], &seen[other]);

@@ -39,11 +39,12 @@ a timeout ends a wait that was made longer | new | block 60, acquire within 60, 
 a timeout does not matter while the gate is open | new | acquire within 0
 ";
 
+type Wait = Pin<Box<dyn Future<Output = Result<(), AcquireError>>>>;
 type Tested = Result<(), TestCaseError>;
 
 /// What somebody waits for.
 struct Waits {
-    waiter: Waiter<Pin<Box<dyn Future<Output = Result<(), AcquireError>>>>>,
+    waiter: Waiter<Wait>,
     deadline: u64,
     is_released: bool,
 }
@@ -143,7 +144,7 @@ impl World {
     fn acquire(&mut self, words: &mut Words<'_>) -> Tested {
         let within = words.says("within").then(|| nanos(words));
         let wait = self.gate.acquire_owned();
-        let mut waiter = Waiter::<Pin<Box<dyn Future<Output = _>>>>::new(match within {
+        let mut waiter = Waiter::<Wait>::new(match within {
             None => Box::pin(wait),
             Some(within) => Box::pin(wait.timeout(duration(within))),
         });

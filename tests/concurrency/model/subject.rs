@@ -4,9 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use tollgate::adaptive::{AdaptivePermit, AdaptiveSemaphore, Controller, SampleWindow, Target};
-use tollgate::{
-    AcquireError, OwnedPermit, Permit, Pool, Semaphore, Snapshot, Throttle, TryThrottle,
-};
+use tollgate::{AcquireError, OwnedPermit, Permit, Pool, Semaphore, Snapshot, TryThrottle};
 
 pub(crate) type Boxed<P> = Pin<Box<dyn Future<Output = Result<P, AcquireError>>>>;
 
@@ -101,7 +99,10 @@ pub(crate) const ALL: &str = "try acquire crowd poll drop leak release release-a
     cost bound";
 
 macro_rules! semaphore {
-    ($handle:ty, |$made:ident| $make:expr, $cost:ident, $wait_idle:ident) => {
+    (
+        $handle:ty, |$made:ident| $make:expr, |$semaphore:ident, $cost:ident|
+        $try_one:expr, $try_many:expr, $one:expr, $many:expr, $idle:expr
+    ) => {
         impl Subject for $handle {
             const HAS: &'static str = ALL;
 
@@ -115,16 +116,18 @@ macro_rules! semaphore {
             }
 
             fn try_many(&self, cost: u32) -> Result<Self::Permit, AcquireError> {
+                let $semaphore = self.clone();
                 match cost {
-                    1 => self.try_enter(),
-                    _ => self.clone().$cost(cost).try_acquire(),
+                    1 => $try_one,
+                    $cost => $try_many,
                 }
             }
 
             fn enter_many(&self, cost: u32) -> Boxed<Self::Permit> {
+                let $semaphore = self.clone();
                 match cost {
-                    1 => Box::pin(self.enter()),
-                    _ => Box::pin(self.clone().$cost(cost).acquire()),
+                    1 => Box::pin($one),
+                    $cost => Box::pin($many),
                 }
             }
 
@@ -140,8 +143,12 @@ macro_rules! semaphore {
             }
 
             fn idle(&self) -> Boxed<()> {
-                let idle = self.clone().$wait_idle();
-                Box::pin(async { Ok(idle.await) })
+                let $semaphore = self.clone();
+                let idle = $idle;
+                Box::pin(async {
+                    idle.await;
+                    Ok(())
+                })
             }
 
             fn add(&self, permits: usize) {
@@ -162,14 +169,21 @@ macro_rules! semaphore {
 semaphore!(
     &'static Semaphore,
     |made| Box::leak(Box::new(made)),
-    cost,
-    wait_idle
+    |semaphore, cost| semaphore.try_acquire(),
+    semaphore.try_acquire_many(cost),
+    semaphore.acquire(),
+    semaphore.acquire_many(cost),
+    semaphore.wait_idle()
 );
+
 semaphore!(
     Arc<Semaphore>,
     |made| Arc::new(made),
-    cost_owned,
-    wait_idle_owned
+    |semaphore, cost| semaphore.try_acquire_owned(),
+    semaphore.cost_owned(cost).try_acquire(),
+    semaphore.acquire_owned(),
+    semaphore.cost_owned(cost).acquire(),
+    semaphore.wait_idle_owned()
 );
 
 /// A limit that stays, and a window for each call.
@@ -212,7 +226,10 @@ impl Subject for Arc<AdaptiveSemaphore> {
 
     fn idle(&self) -> Boxed<()> {
         let semaphore = Arc::clone(self);
-        Box::pin(async move { Ok(semaphore.wait_idle().await) })
+        Box::pin(async move {
+            semaphore.wait_idle().await;
+            Ok(())
+        })
     }
 }
 
@@ -233,7 +250,10 @@ impl Subject for Arc<Pool<()>> {
 
     fn idle(&self) -> Boxed<()> {
         let pool = Arc::clone(self);
-        Box::pin(async move { Ok(pool.wait_idle().await) })
+        Box::pin(async move {
+            pool.wait_idle().await;
+            Ok(())
+        })
     }
 
     fn set_limit(&self, limit: usize) {

@@ -295,6 +295,7 @@ impl Model {
     }
 }
 
+type Held = Permit<Arc<Pool<Item>>, Item>;
 type Wait = <Arc<Pool<Item>> as tollgate::Throttle>::Enter;
 type Tested = Result<(), TestCaseError>;
 
@@ -306,7 +307,7 @@ struct World {
     model: Model,
     ids: usize,
     waiting: Vec<(usize, Waiter<tollgate::Waiting<Wait>>)>,
-    held: Vec<Permit<Arc<Pool<Item>>, Item>>,
+    held: Vec<Held>,
 }
 
 impl World {
@@ -423,7 +424,7 @@ impl World {
         Ok(())
     }
 
-    fn give_back(&mut self, how: &str, at: usize, permit: Permit<Arc<Pool<Item>>, Item>) {
+    fn give_back(&mut self, how: &str, at: usize, permit: Held) {
         match how {
             "release" => {
                 drop(permit);
@@ -454,7 +455,7 @@ impl World {
     /// Whether it waits.
     fn entered(
         &mut self,
-        polled: Poll<Result<Permit<Arc<Pool<Item>>, Item>, tollgate::AcquireError>>,
+        polled: Poll<Result<Held, tollgate::AcquireError>>,
         expected: Answer,
     ) -> Result<bool, TestCaseError> {
         let answer = match &polled {
