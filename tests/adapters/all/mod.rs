@@ -5,6 +5,5 @@
 
 mod given_back;
 mod model;
-mod naive;
 mod parts;
 mod shapes;

@@ -10,8 +10,8 @@ use tollgate::{
     Semaphore, Throttle, all,
 };
 
-use crate::budget::Budget;
 use crate::support::{Waiter, assert_at_rest, kind};
+use crate::throttle::own::Budget;
 
 #[test]
 fn what_the_caller_was_let_in_for_stays_charged() {
@@ -198,48 +198,6 @@ mod cancelled {
 
     const SHORT: Duration = Duration::from_millis(250);
 
-    /// Given back when the wait is over, and not when its future is dropped.
-    #[tokio::test(start_paused = true)]
-    async fn a_token_or_a_deadline_ends_the_wait_for_any_part() {
-        const LIMITS: [usize; 4] = [1, 2, 3, 4];
-        for waits_for in 0..LIMITS.len() {
-            let [a, b, c, d] = &LIMITS.map(Semaphore::new);
-            let throttle = all((a, b, c, d));
-            let parts = [a, b, c, d];
-            let held = parts[waits_for].try_acquire_many(LIMITS[waits_for] as u32);
-            let at_rest_but_for_what_is_held = || {
-                for (part, limit) in parts.into_iter().zip(LIMITS) {
-                    if !std::ptr::eq(part, parts[waits_for]) {
-                        assert_at_rest(part, limit);
-                    }
-                }
-            };
-            let token = CancellationToken::new();
-            let mut waiter = Waiter::parked(throttle.acquire().cancel_on(&token));
-            token.cancel();
-            assert!(waiter.wakes() > 0);
-            let begun = Instant::now();
-            let refusals = [
-                (waiter.output(), ErrorKind::Cancelled),
-                // One that is cancelled already asks nobody.
-                (
-                    throttle.acquire().cancel_on(&token).await,
-                    ErrorKind::Cancelled,
-                ),
-                (throttle.acquire().timeout(SHORT).await, ErrorKind::TimedOut),
-            ];
-            assert_eq!(begun.elapsed(), SHORT);
-            for (refused, kind) in refusals {
-                let refused = refused.unwrap_err();
-                assert_eq!((refused.kind(), refused.part()), (kind, None));
-            }
-            at_rest_but_for_what_is_held();
-            drop((held, waiter));
-            at_rest_but_for_what_is_held();
-            assert_at_rest(parts[waits_for], LIMITS[waits_for]);
-        }
-    }
-
     #[tokio::test(start_paused = true)]
     async fn one_deadline_is_for_all_parts_together() {
         let (a, b) = (Semaphore::new(1), Semaphore::new(1));
@@ -251,7 +209,11 @@ mod cancelled {
             drop(held_a);
         };
         let (refused, ()) = tokio::join!(both.acquire().timeout(SHORT), release);
-        assert_eq!(kind(refused), ErrorKind::TimedOut);
+        let refused = refused.map(drop).unwrap_err();
+        assert_eq!(
+            (refused.kind(), refused.part()),
+            (ErrorKind::TimedOut, None)
+        );
         assert_eq!(begun.elapsed(), SHORT);
         assert_at_rest(&a, 1);
     }
@@ -265,7 +227,11 @@ mod cancelled {
             let mut waiter = Waiter::parked(cancellable);
             shape.log.take();
             token.cancel();
-            assert_eq!(waiter.refused(), ErrorKind::Cancelled);
+            let refused = waiter.output().expect_err("it is cancelled");
+            assert_eq!(
+                (refused.kind(), refused.part()),
+                (ErrorKind::Cancelled, None)
+            );
             let mut expected = vec![format!("leave {}", NAMES[part])];
             expected.extend(shape.begun(part).undone);
             assert_eq!(shape.log.take(), expected, "{}", shape.description);

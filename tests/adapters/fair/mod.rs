@@ -2,7 +2,6 @@
 
 mod bounds;
 mod figures;
-mod model;
 mod naive;
 mod random;
 mod rates;

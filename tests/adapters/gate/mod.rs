@@ -1,17 +1,18 @@
 //! What a gate promises, on a clock that is moved by hand. Sequences of calls are rows of `scenarios.rs`.
 
-mod composed;
-mod scenarios;
-mod threads;
-
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
+use std::thread;
 use std::time::Duration;
 
-use tollgate::{Clock, ErrorKind, Gate, ManualClock, Semaphore, Throttle, Waiting, all};
+use tollgate::{Clock, Gate, ManualClock, Throttle, Waiting};
 
 use crate::support::foreign::{calls_when_woken, panics_when_woken};
 use crate::support::{Counter, Waiter};
+
+mod composed;
+mod scenarios;
 
 const MINUTE: Duration = Duration::from_secs(60);
 const NANO: Duration = Duration::from_nanos(1);
@@ -48,31 +49,6 @@ fn for_no_time_it_is_not_shut() {
     assert!(at_the_epoch.is_open());
     at_the_epoch.block_for(NANO);
     assert!(!at_the_epoch.is_open());
-}
-
-/// The text says what refuses the call, and a number only if there is one.
-#[test]
-fn to_string_of_a_refusal_names_the_gate() {
-    let (gate, _clock) = open();
-    let texts = || {
-        let refused = gate.check().unwrap_err();
-        let waits = gate.acquire().timeout(NANO).wait().unwrap_err();
-        (refused.to_string(), waits.to_string())
-    };
-    gate.block_for(MINUTE);
-    let (refused, waits) = texts();
-    assert_eq!(refused, "the gate is blocked, try again in 60s");
-    assert_eq!(
-        waits,
-        "the gate is blocked for longer than the timeout: 60s"
-    );
-    gate.block_for(Duration::MAX);
-    let (refused, waits) = texts();
-    assert_eq!(refused, "the gate is blocked");
-    assert_eq!(waits, "the gate is blocked for longer than the timeout");
-    let semaphore = Semaphore::new(1);
-    let refused = all((&semaphore, gate.clone())).try_acquire().unwrap_err();
-    assert_eq!(refused.to_string(), "the gate is blocked (part 1)");
 }
 
 #[test]
@@ -219,6 +195,7 @@ fn on_the_time_of_the_machine_the_timer_of_the_process_releases() {
 #[cfg(feature = "tokio")]
 mod with_tokio {
     use tokio_util::sync::CancellationToken;
+    use tollgate::ErrorKind;
 
     use super::*;
     use crate::support::{kind, paused_runtime};
@@ -263,4 +240,69 @@ mod with_tokio {
             assert!(gate.check().is_ok());
         });
     }
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Checks race with a new closing: the thread that has shut it finds it shut until its time is over.
+#[test]
+fn block_for_holds_although_others_check() {
+    let clock = Clock::manual();
+    let gate = Gate::new().clock(&clock);
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    let _ = gate.check();
+                }
+            });
+        }
+        for turn in 0..5_000 {
+            gate.block_for(SECOND);
+            assert_eq!(gate.check().unwrap_err().retry_after(), Some(SECOND));
+            clock.advance(SECOND);
+            // Nobody has to have looked for it to be open; and it may be shut at once.
+            if turn % 2 == 0 {
+                assert!(gate.check().is_ok());
+            }
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+}
+
+/// Each wait ends, be it by the time, by hand, or as it finds the gate open.
+#[test]
+fn every_wait_ends() {
+    let gate = Gate::new().clock(Clock::system());
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let waiting: Vec<_> = (0..3)
+            .map(|_| {
+                scope.spawn(|| {
+                    for _ in 0..300 {
+                        gate.acquire().wait().unwrap();
+                    }
+                })
+            })
+            .collect();
+        scope.spawn(|| {
+            let mut turn = 0;
+            while !over.load(Ordering::Relaxed) {
+                turn += 1;
+                match turn % 4 {
+                    0 => gate.block_for(Duration::MAX),
+                    1 | 3 => gate.open(),
+                    _ => gate.block_for(Duration::from_micros(20)),
+                }
+                thread::yield_now();
+            }
+            gate.open();
+        });
+        for waiter in waiting {
+            waiter.join().unwrap();
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(gate.snapshot().waiting, 0);
 }

@@ -2,6 +2,5 @@
 //! erased, one that is lent; and a throttle of one's own in generic code.
 
 mod handles;
-mod inspect;
-mod own;
+pub(crate) mod own;
 mod weighted;

@@ -1,12 +1,14 @@
 //! A throttle of one's own, code that does not know which one it has, and semaphores with a cost.
 
-use std::future::Future;
+use std::future::{Future, Ready, ready};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tollgate::{AcquireError, BoxThrottle, ErrorKind, Semaphore, Throttle, TryThrottle, all};
+use tollgate::{
+    AcquireError, BoxThrottle, ErrorKind, Semaphore, Throttle, TryThrottle, Waiting, all,
+};
 
-use crate::budget::{Budget, Charged};
 use crate::support::{Waiter, assert_at_rest, kind};
 
 /// Does its job when it is let in.
@@ -205,4 +207,47 @@ fn debug_shows_the_cost() {
         shown.starts_with("Cost") && shown.contains("cost: 7"),
         "{shown}"
     );
+}
+
+/// So many may be charged, for good.
+#[derive(Clone)]
+pub(crate) struct Budget(Arc<AtomicUsize>);
+
+/// What was left before it was charged.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Charged(pub(crate) usize);
+
+impl Budget {
+    pub(crate) fn new(amount: usize) -> Self {
+        Self(Arc::new(AtomicUsize::new(amount)))
+    }
+
+    pub(crate) fn left(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+impl Throttle for Budget {
+    type Permit = Charged;
+    type Enter = Ready<Result<Charged, AcquireError>>;
+
+    fn enter(&self) -> Waiting<Self::Enter> {
+        Waiting::new(ready(self.try_enter()))
+    }
+
+    fn rollback(&self, _: Charged) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl TryThrottle for Budget {
+    fn try_enter(&self) -> Result<Charged, AcquireError> {
+        let less = |left: usize| left.checked_sub(1);
+        let charged = self
+            .0
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, less);
+        charged
+            .map(Charged)
+            .map_err(|_| AcquireError::limited(Duration::from_secs(1)))
+    }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tollgate::{AcquireError, Clock, ErrorKind, Pool};
 
-use super::tracked::{Item, Tally};
+use super::{Item, Tally};
 use crate::support::foreign::panic_message;
 use crate::support::random::on_threads;
 use crate::support::{Waiter, ends, kind};

@@ -12,7 +12,7 @@ use std::{fmt, io};
 
 use tollgate::{AcquireError, ErrorKind, Pool, all};
 
-use super::tracked::{Item, Tally, made_to_order};
+use super::{Item, Tally, made_to_order};
 use crate::support::Waiter;
 use crate::support::foreign::{calls_when_woken, panic_message};
 

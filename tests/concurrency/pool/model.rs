@@ -14,7 +14,7 @@ use proptest::test_runner::TestCaseError;
 use tollgate::pool::Permit;
 use tollgate::{Clock, ErrorKind, ManualClock, Pool};
 
-use super::tracked::{Item, Tally};
+use super::{Item, Tally};
 use crate::support::Waiter;
 use crate::support::cases::cases;
 use crate::support::scenarios::{Names, Words, at_random, call, check};

@@ -1,13 +1,14 @@
 //! The semaphore by hand: every verb and what each refuses, permits, and threads that block.
 
-mod wakers;
-
 use std::sync::{Arc, mpsc};
 use std::thread;
+use std::time::Duration;
 
-use tollgate::{ErrorKind, Semaphore};
+use tollgate::{ErrorKind, Pool, Semaphore};
 
 use crate::support::{Waiter, assert_at_rest, kind, poll_once};
+
+mod wakers;
 
 #[test]
 fn a_future_joins_at_its_first_poll_and_takes_nothing_before() {
@@ -133,22 +134,6 @@ const MAX: usize = Semaphore::MAX_PERMITS;
 const MOST: usize = u32::MAX as usize;
 
 #[test]
-fn owned_permits_are_split_merged_and_forgotten_on_any_thread() {
-    let semaphore = Arc::new(Semaphore::new(5));
-    let mut permit = Arc::clone(&semaphore).cost_owned(4).try_acquire().unwrap();
-    let part = permit.split(3).unwrap();
-    let handle = thread::spawn(move || part.count());
-    assert_eq!(handle.join().unwrap(), 3);
-    assert_eq!(semaphore.available_permits(), 4);
-    permit.merge(Arc::clone(&semaphore).cost_owned(2).try_acquire().unwrap());
-    assert_eq!(permit.count(), 3);
-    permit.split(1).unwrap().forget();
-    drop(permit);
-    assert_at_rest(&semaphore, 4);
-    assert_eq!(Arc::strong_count(&semaphore), 1);
-}
-
-#[test]
 fn the_largest_limit_is_counted_exactly() {
     let semaphore = Semaphore::new(0);
     semaphore.add_permits(MAX);
@@ -212,4 +197,53 @@ fn debug_shows_what_can_be_observed() {
     let future = format!("{:?}", waiting.into_future());
     assert!(future.contains("permits: 2"), "{future}");
     assert!(!format!("{:?}", semaphore.wait_idle()).is_empty());
+}
+
+macro_rules! owned {
+    ($($(#[$attribute:meta])* $name:ident: $throttle:expr;)*) => {$(
+        $(#[$attribute])*
+        #[test]
+        fn $name() {
+            let throttle = Arc::new($throttle);
+            let shared = || Arc::clone(&throttle);
+            let held = shared().try_acquire_owned().unwrap();
+            let mut granted = Waiter::parked(shared().acquire_owned());
+            let mut closed = Waiter::parked(shared().acquire_owned());
+            assert_eq!(Arc::strong_count(&throttle), 4);
+            let mut timed_out = Waiter::new(shared().acquire_owned().timeout(Duration::ZERO));
+            assert_eq!(timed_out.refused(), ErrorKind::TimedOut);
+            assert!(shared().try_acquire_owned().is_err());
+            drop((shared().acquire_owned(), Waiter::parked(shared().acquire_owned())));
+            #[cfg(feature = "tokio")]
+            let _cancelled = {
+                let token = tokio_util::sync::CancellationToken::new();
+                let wait = shared().acquire_owned().cancel_on(token.clone());
+                let mut cancelled = Waiter::parked(wait);
+                token.cancel();
+                assert_eq!(cancelled.refused(), ErrorKind::Cancelled);
+                cancelled
+            };
+            drop(held);
+            let permit = granted.granted();
+            throttle.close();
+            assert_eq!(closed.refused(), ErrorKind::Closed);
+            assert_eq!(Arc::strong_count(&throttle), 2);
+            let observer = Arc::downgrade(&throttle);
+            drop(throttle);
+            assert!(observer.upgrade().is_some());
+            drop(permit);
+            assert!(observer.upgrade().is_none());
+            drop((granted, closed, timed_out));
+        }
+    )*};
+}
+
+owned! {
+    semaphore_lives_as_long_as_its_permits_and_waits: Semaphore::new(1);
+    pool_lives_as_long_as_its_permits_and_waits: Pool::new([String::new()]);
+    pool_with_a_factory_lives_as_long_as_its_permits_and_waits: Pool::with_factory(1, String::new);
+    #[cfg(feature = "channel")]
+    channel_lives_as_long_as_its_permits_and_waits: tollgate::ChannelSemaphore::new(1);
+    #[cfg(feature = "channel")]
+    reversed_channel_lives_as_long_as_its_permits_and_waits: tollgate::ChannelSemaphore::reversed(1);
 }
