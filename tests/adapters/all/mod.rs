@@ -7,3 +7,11 @@ mod given_back;
 mod model;
 mod parts;
 mod shapes;
+
+/// The model of a semaphore, as the rows of semaphores have it.
+#[allow(
+    dead_code,
+    reason = "a part of it is about waits for idleness and limits that move"
+)]
+#[path = "../../concurrency/model/naive.rs"]
+mod semaphore;

@@ -4,8 +4,9 @@ use std::task::Poll;
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
-use tollgate::{Cost, ErrorKind, Semaphore, Throttle, TryThrottle, Waiting, all};
+use tollgate::{Cost, Semaphore, Throttle, TryThrottle, Waiting, all};
 
+use super::semaphore::{self, Ends};
 use crate::support::cases::cases;
 use crate::support::scenarios::{Names, Words, at_random, call, check};
 use crate::support::{Waiter, assert_at_rest};
@@ -42,7 +43,7 @@ fn answer<P>(entered: &Result<P, tollgate::AcquireError>) -> Answer {
         Ok(_) => Answer::In,
         Err(error) => {
             let part = error.part().expect("of a part");
-            Answer::Refused(error.kind(), part, error.capacity())
+            Answer::Refused(semaphore::Answer::of(entered), part)
         }
     }
 }
@@ -63,7 +64,11 @@ impl<'a> World<'a> {
                 let asks = self.asks(words);
                 let throttle = composition(self.semaphores, &asks);
                 let waiter = Waiter::new(throttle.enter());
-                let entry = self.model.new_entry(asks);
+                let entry = Entry {
+                    asks,
+                    entered: 0,
+                    waits: None,
+                };
                 self.waiting.push(Waits {
                     throttle,
                     entry,
@@ -85,7 +90,7 @@ impl<'a> World<'a> {
                 let (_, asks, permits) = self.inside.remove(at);
                 drop(permits);
                 for (semaphore, permits) in asks.iter().flatten() {
-                    self.model.counts[*semaphore].give(*permits as usize);
+                    self.model.0[*semaphore].release(*permits as usize);
                 }
             }
             "undo" => {
@@ -97,7 +102,7 @@ impl<'a> World<'a> {
             "close" => {
                 let (at, _) = self.semaphore(words.word());
                 self.semaphores[at].close();
-                self.model.close(at);
+                self.model.0[at].close();
             }
             "free" => {
                 let (at, _) = self.semaphore(words.word());
@@ -150,9 +155,9 @@ impl<'a> World<'a> {
     }
 
     fn compare(&self) -> Tested {
-        for (semaphore, count) in self.semaphores.iter().zip(&self.model.counts) {
-            prop_assert_eq!(semaphore.available_permits(), count.free);
-            prop_assert_eq!(semaphore.snapshot().waiting, count.queue.len());
+        for (semaphore, model) in self.semaphores.iter().zip(&self.model.0) {
+            prop_assert_eq!(semaphore.available_permits(), model.available());
+            prop_assert_eq!(semaphore.snapshot().waiting, model.queue.len());
         }
         for one in &self.waiting {
             let answered = usize::from(self.model.is_answered(&one.entry));
@@ -258,194 +263,95 @@ proptest! {
     }
 }
 
-pub(super) const PARTS: usize = 4;
+const PARTS: usize = 4;
 
 /// What an entry asks for: in this order, so many permits of that semaphore, or nothing.
-pub(super) type Asks = [Option<(usize, u32)>; PARTS];
-
-/// A semaphore.
-pub(super) struct Count {
-    pub(super) free: usize,
-    pub(super) limit: usize,
-    pub(super) closed: bool,
-    /// Names, and what they ask for.
-    pub(super) queue: Vec<(usize, usize)>,
-    /// Names of those who were refused, and have not heard it yet.
-    pub(super) refused: Vec<usize>,
-}
+type Asks = [Option<(usize, u32)>; PARTS];
 
 /// Where somebody is on the way through its parts.
-pub(super) struct Entry {
-    name: usize,
-    pub(super) asks: Asks,
+struct Entry {
+    asks: Asks,
     /// How many parts it has entered.
     entered: usize,
-    /// Whether it has a place in the queue for the next one, or was granted what it waited for.
-    asked: bool,
+    /// Its name at the semaphore of the next one, when it has a place in the queue there, or was granted what it
+    /// waited for.
+    waits: Option<usize>,
 }
 
 /// What happened.
 #[derive(Debug, PartialEq)]
-pub(super) enum Answer {
+enum Answer {
     In,
     Waits,
-    /// Why, by which part, and the most that it could ever let in if that is known.
-    Refused(ErrorKind, usize, Option<u64>),
+    /// Why, and by which part.
+    Refused(semaphore::Answer, usize),
 }
 
-pub(super) struct Model {
-    pub(super) counts: Vec<Count>,
-    names: usize,
-}
-
-impl Count {
-    /// `Ok(false)` if one has to wait.
-    fn ask(&mut self, permits: usize) -> Result<bool, ErrorKind> {
-        if self.closed {
-            return Err(ErrorKind::Closed);
-        }
-        if permits > self.limit {
-            return Err(ErrorKind::ExceedsCapacity);
-        }
-        let takes = permits == 0 || (self.queue.is_empty() && permits <= self.free);
-        if takes {
-            self.free -= permits;
-        }
-        Ok(takes)
-    }
-
-    pub(super) fn give(&mut self, permits: usize) {
-        self.free += permits;
-        while let Some(&(_, asked)) = self.queue.first() {
-            if asked > self.free {
-                break;
-            }
-            self.free -= asked;
-            self.queue.remove(0);
-        }
-    }
-
-    /// Takes somebody out, who asked for so many.
-    fn leave(&mut self, name: usize, permits: usize) {
-        if let Some(at) = self.queue.iter().position(|&(other, _)| other == name) {
-            self.queue.remove(at);
-            self.give(0);
-        } else if let Some(at) = self.refused.iter().position(|&other| other == name) {
-            self.refused.remove(at);
-        } else {
-            self.give(permits);
-        }
-    }
-}
+/// The semaphores.
+struct Model(Vec<semaphore::Model>);
 
 impl Model {
-    pub(super) fn new(limits: &[usize]) -> Self {
-        let count = |limit: &usize| Count {
-            free: *limit,
-            limit: *limit,
-            closed: false,
-            queue: Vec::new(),
-            refused: Vec::new(),
-        };
-        let counts = limits.iter().map(count).collect();
-        Self { counts, names: 0 }
-    }
-
-    pub(super) fn new_entry(&mut self, asks: Asks) -> Entry {
-        self.names += 1;
-        Entry {
-            name: self.names,
-            asks,
-            entered: 0,
-            asked: false,
-        }
+    fn new(limits: &[usize]) -> Self {
+        let semaphores = limits
+            .iter()
+            .map(|limit| semaphore::Model::new(*limit, None));
+        Self(semaphores.collect())
     }
 
     /// Gives back the first so many parts, the last first.
-    pub(super) fn rollback(&mut self, asks: &Asks, parts: usize) {
+    fn rollback(&mut self, asks: &Asks, parts: usize) {
         for (semaphore, permits) in asks[..parts].iter().rev().flatten() {
-            self.counts[*semaphore].give(*permits as usize);
+            self.0[*semaphore].release(*permits as usize);
         }
     }
 
-    pub(super) fn try_enter(&mut self, asks: &Asks) -> Answer {
+    fn try_enter(&mut self, asks: &Asks) -> Answer {
         for (part, ask) in asks.iter().enumerate() {
             let Some((semaphore, permits)) = *ask else {
                 continue;
             };
-            let refused = match self.counts[semaphore].ask(permits as usize) {
-                Ok(true) => continue,
-                Ok(false) => ErrorKind::NoPermits,
-                Err(kind) => kind,
-            };
-            self.rollback(asks, part);
-            return self.refused(refused, part, semaphore);
+            let answer = self.0[semaphore].try_acquire(permits as usize);
+            if answer != semaphore::Answer::Granted {
+                self.rollback(asks, part);
+                return Answer::Refused(answer, part);
+            }
         }
         Answer::In
     }
 
-    pub(super) fn poll(&mut self, entry: &mut Entry) -> Answer {
+    fn poll(&mut self, entry: &mut Entry) -> Answer {
         while entry.entered < PARTS {
-            let Some((semaphore, permits)) = entry.asks[entry.entered] else {
-                entry.entered += 1;
-                continue;
-            };
-            let count = &mut self.counts[semaphore];
-            let refused = if !entry.asked {
-                match count.ask(permits as usize) {
-                    Ok(true) => None,
-                    Ok(false) => {
-                        count.queue.push((entry.name, permits as usize));
-                        entry.asked = true;
+            if let Some((semaphore, permits)) = entry.asks[entry.entered] {
+                let semaphore = &mut self.0[semaphore];
+                let join = || semaphore.acquire(permits as usize, Ends::default());
+                let name = entry.waits.take().unwrap_or_else(join);
+                match semaphore.callers[name].answer {
+                    Some(semaphore::Answer::Granted) => {}
+                    None => {
+                        entry.waits = Some(name);
                         return Answer::Waits;
                     }
-                    Err(kind) => Some(kind),
+                    Some(refused) => {
+                        self.rollback(&entry.asks, entry.entered);
+                        return Answer::Refused(refused, entry.entered);
+                    }
                 }
-            } else if count.queue.iter().any(|&(name, _)| name == entry.name) {
-                return Answer::Waits;
-            } else if let Some(at) = count.refused.iter().position(|&name| name == entry.name) {
-                count.refused.remove(at);
-                Some(ErrorKind::Closed)
-            } else {
-                None
-            };
-            if let Some(kind) = refused {
-                self.rollback(&entry.asks, entry.entered);
-                return self.refused(kind, entry.entered, semaphore);
             }
-            entry.asked = false;
             entry.entered += 1;
         }
         Answer::In
     }
 
-    fn refused(&self, kind: ErrorKind, part: usize, semaphore: usize) -> Answer {
-        let exceeds = kind == ErrorKind::ExceedsCapacity;
-        let capacity = exceeds.then_some(self.counts[semaphore].limit as u64);
-        Answer::Refused(kind, part, capacity)
-    }
-
     /// Whether what it waited for was granted or refused, and it has not looked yet.
-    pub(super) fn is_answered(&self, entry: &Entry) -> bool {
-        let queue = |(semaphore, _): (usize, u32)| &self.counts[semaphore].queue;
-        let waits_in = entry.asks[entry.entered].map(queue);
-        let is_in = |queue: &Vec<(usize, usize)>| queue.iter().any(|(name, _)| *name == entry.name);
-        entry.asked && !waits_in.is_some_and(is_in)
+    fn is_answered(&self, entry: &Entry) -> bool {
+        let waits = entry.asks[entry.entered].zip(entry.waits);
+        waits.is_some_and(|((semaphore, _), name)| self.0[semaphore].callers[name].answer.is_some())
     }
 
-    pub(super) fn give_up(&mut self, entry: &Entry) {
-        if let (true, Some((semaphore, permits))) = (entry.asked, entry.asks[entry.entered]) {
-            self.counts[semaphore].leave(entry.name, permits as usize);
+    fn give_up(&mut self, entry: &Entry) {
+        if let Some(((semaphore, _), name)) = entry.asks[entry.entered].zip(entry.waits) {
+            self.0[semaphore].drop_caller(name);
         }
         self.rollback(&entry.asks, entry.entered);
-    }
-
-    pub(super) fn close(&mut self, semaphore: usize) {
-        let count = &mut self.counts[semaphore];
-        count.closed = true;
-        let queue = std::mem::take(&mut count.queue);
-        count
-            .refused
-            .extend(queue.into_iter().map(|(name, _)| name));
     }
 }
