@@ -60,34 +60,37 @@ struct Scene {
 const SCENARIOS: &str = "
 a call is a sample of the time since its permit was received | 4:3 6:1 | call 4, call 8, limit 4, windows 0, call 0,
     limit 6, windows 1, last limit 4 samples 3 min 0.000001 sum 12.000001 most-in-flight 1
-a wait is no part of the time | 1:2 1:2 | enter, wait, advance 9, leave 0, advance 50, granted 0, advance 3, leave 0,
-    last min 3 sum 12
+a wait is no part of the time | 1:2 1:2 | enter, wait, advance 9, leave 0, advance 50, granted 0, advance 3,
+    leave 0, last min 3 sum 12
 a permit of an earlier window says nothing about the next | 4:8 2:1 9:1 | enter, 8 x call 1, limit 2, advance 90,
     leave 0, windows 1, call 2, last sum 2, limit 9
 a permit beyond the places of the window is not measured | 100:8 100:8 | 12 x enter, 20 x enter, advance 1,
     20 x leave 12, samples 0, windows 0, leave 11, 11 x leave 0, last samples 8 most-in-flight 12
-an ignored call of an earlier window gives no place in the next | 100:8 100:8 | enter, 8 x call 1, windows 1, ignore 0,
-    12 x enter, call 0, samples 0, 12 x leave 0, windows 2
+an ignored call of an earlier window gives no place in the next | 100:8 100:8 | enter, 8 x call 1, windows 1,
+    ignore 0, 12 x enter, call 0, samples 0, 12 x leave 0, windows 2
 a permit that hangs does not keep a window from ending | 50:16 60:16 | 8 x enter, 16 x call 1, limit 60, in-use 8,
     8 x leak 0, 16 x call 1, windows 2
-an ignored call gives its place to another one | 5:2 5:2 | 100 x enter + ignore 0 + enter + undo 0, windows 0, call 1,
-    call 1, windows 1, last samples 2
+an ignored call gives its place to another one | 5:2 5:2 | 100 x enter + ignore 0 + enter + undo 0, windows 0,
+    call 1, call 1, windows 1, last samples 2
 a permit that is dropped by a panic is ignored | 5:1 7:1 | enter, panic 0, windows 0, in-use 0, call 1, limit 7
 an overload counts without a latency | 5:3 4:3 | enter, overload 0, call 3, advance 1, enter, overload 0,
     last samples 3 overloaded 2 sum 3, limit 4
-a limit that is not a number changes nothing and is counted | 5:2 NaN:77 6:1 | call 1, call 1, windows 1, rejected 1,
-    limit 5, call 1, limit 5, call 1, limit 6, last limit 5
-a limit that is infinite changes nothing and is counted | 5:2 inf:77 6:1 | 2 x call 1, rejected 1, limit 5, 2 x call 1,
-    limit 6
+a limit that is not a number changes nothing and is counted | 5:2 NaN:77 6:1 | call 1, call 1, windows 1,
+    rejected 1, limit 5, call 1, limit 5, call 1, limit 6, last limit 5
+a limit that is infinite changes nothing and is counted | 5:2 inf:77 6:1 | 2 x call 1, rejected 1, limit 5,
+    2 x call 1, limit 6
 a limit of minus infinity changes nothing and is counted | 5:2 -inf:77 6:1 | 2 x call 1, rejected 1, limit 5,
     2 x call 1, limit 6
 a limit of zero changes nothing and is counted | 5:2 0:77 6:1 | 2 x call 1, rejected 1, limit 5, 2 x call 1, limit 6
-a limit below zero changes nothing and is counted | 5:2 -3:77 6:1 | 2 x call 1, rejected 1, limit 5, 2 x call 1, limit 6
-a limit out of the range is clamped and the window says so | 5:1 1e300:1 1e-300:1 2.5:1 2.4:0 2.4:0 | limit 5, call 1,
-    last limit 5, limit 1000, call 1, last limit 1000, limit 1, call 1, last limit 1, limit 3, call 1, last limit 2.5,
-    limit 2, call 1, last limit 2.4, limit 2, call 1, last limit 2.4, rejected 0
-a higher limit admits waiters | 1:1 3:1 | enter, 4 x wait, waiting 4, in-use 1, leave 0, waiting 1, 3 x granted 0, pending 0
-a lower limit takes no permit away | 3:1 1:1 1:1 | 3 x enter, leave 0, limit 1, in-use 2, leave 0, full, leave 0, enter
+a limit below zero changes nothing and is counted | 5:2 -3:77 6:1 | 2 x call 1, rejected 1, limit 5, 2 x call 1,
+    limit 6
+a limit out of the range is clamped and the window says so | 5:1 1e300:1 1e-300:1 2.5:1 2.4:0 2.4:0 | limit 5,
+    call 1, last limit 5, limit 1000, call 1, last limit 1000, limit 1, call 1, last limit 1, limit 3, call 1,
+    last limit 2.5, limit 2, call 1, last limit 2.4, limit 2, call 1, last limit 2.4, rejected 0
+a higher limit admits waiters | 1:1 3:1 | enter, 4 x wait, waiting 4, in-use 1, leave 0, waiting 1,
+    3 x granted 0, pending 0
+a lower limit takes no permit away | 3:1 1:1 1:1 | 3 x enter, leave 0, limit 1, in-use 2, leave 0, full, leave 0,
+    enter
 a close leaves samples alone | 1:1 4:1 | enter, wait, close, refused 0, leave 0, limit 4
 ";
 

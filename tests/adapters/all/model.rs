@@ -198,9 +198,9 @@ fn run(limits: &[usize], names: Names, calls: Vec<String>) -> Tested {
 /// (`rollback`) permits, by their place.
 const SCENARIOS: &str = "
 # Who waits where, and what is held meanwhile.
-a waiter for the wide scope holds the narrow one and not the reverse | 1 1 2 2 | try d2, enter a c d, free a 0, free c 1,
-    waiting d 1, enter a c d, waiting a 1, free c 1, waiting d 1, enter b c d, free c 0, waiting d 2, release 0,
-    poll 0, poll 1, poll 0, free c 0, free d 0, release 0, poll 0
+a waiter for the wide scope holds the narrow one and not the reverse | 1 1 2 2 | try d2, enter a c d, free a 0,
+    free c 1, waiting d 1, enter a c d, waiting a 1, free c 1, waiting d 1, enter b c d, free c 0, waiting d 2,
+    release 0, poll 0, poll 1, poll 0, free c 0, free d 0, release 0, poll 0
 a try takes all or nothing | 1 2 1 | try c, try a b c, free a 1, free b 2, try b a, free a 0, free b 1
 costs are taken in every part | 2 100 | try a b60, free a 1, free b 40, try a b60, enter a b60, free a 0,
     waiting b 1, release 0, poll 0, free b 40
@@ -215,12 +215,12 @@ two that list two semaphores in opposite orders wait for each other, until one g
     waiting b 1, drop 0, poll 0, free a 0, free b 0
 
 # Giving up, and closing.
-an uncollected grant goes to the next waiter of each part | 2 1 | try b, enter a b, enter b, try a, enter a, release 0,
-    drop 0, poll 0, poll 0
+an uncollected grant goes to the next waiter of each part | 2 1 | try b, enter a b, enter b, try a, enter a,
+    release 0, drop 0, poll 0, poll 0
 a part that is closed refuses, and what was taken is given back | 1 1 1 | try c, enter a b c, close c, free a 0,
     poll 0, free a 1, free b 1, try a b, try a c, enter b c
-a wait that is dropped at its first or last part gives back what it has | 1 1 1 | try a, enter a b c, drop 0, release 0,
-    try c, enter a b c, free a 0, free b 0, drop 0, free a 1, free b 1
+a wait that is dropped at its first or last part gives back what it has | 1 1 1 | try a, enter a b c, drop 0,
+    release 0, try c, enter a b c, free a 0, free b 0, drop 0, free a 1, free b 1
 permits that are undone come back like those that are dropped | 1 2 | try a b2, enter b a, undo 0, poll 0, free b 1,
     undo 0, free a 1, free b 2
 ";

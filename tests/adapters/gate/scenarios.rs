@@ -1,7 +1,8 @@
 //! Sequences of calls to a gate, one a row, and at random. After each call it is compared with a model, which
 //! knows until when the gate is blocked and who waits.
 //!
-//! Each row begins with a new gate. `block`, `advance` and `within`, a timeout of `acquire`, have a number of nanoseconds, or `for-ever`. A caller
+//! Each row begins with a new gate. `block`, `advance` and `within`, a timeout of `acquire`, have a
+//! number of nanoseconds, or `for-ever`. A caller
 //! that has to wait goes to the end of the waiters; `poll` and `drop` name one by its place.
 
 use std::pin::Pin;
@@ -24,18 +25,19 @@ for no time it is not blocked | new | block 0, acquire, block 1
 for ever is until it is opened | new | block for-ever, advance for-ever, open, acquire
 opening takes back what is left | new | block 120, open, open, block 60, advance 60
 waiters are released together at the tick | new | block 60, 40 x acquire, advance 59, poll 7, advance 1, 40 x poll 0
-opening releases everybody although it is blocked for ever | new | block for-ever, 20 x acquire, advance for-ever, poll 3,
-    open, 20 x poll 0
-a waiter waits longer when it is blocked for longer | new | block 60, acquire, advance 59, block 60, advance 59, poll 0,
-    advance 1, poll 0
+opening releases everybody although it is blocked for ever | new | block for-ever, 20 x acquire,
+    advance for-ever, poll 3, open, 20 x poll 0
+a waiter waits longer when it is blocked for longer | new | block 60, acquire, advance 59, block 60, advance 59,
+    poll 0, advance 1, poll 0
 a released waiter goes through although it is blocked again | new | block 60, acquire, advance 60, block 60, poll 0
-a waiter that comes later waits until the same tick | new | block 60, acquire, advance 30, acquire, drop 0, advance 30, poll 0
-a waiter that gives up leaves nothing behind | new | block 60, acquire, drop 0, advance 60, block 60, acquire, advance 60,
-    drop 0
+a waiter that comes later waits until the same tick | new | block 60, acquire, advance 30, acquire, drop 0,
+    advance 30, poll 0
+a waiter that gives up leaves nothing behind | new | block 60, acquire, drop 0, advance 60, block 60, acquire,
+    advance 60, drop 0
 a timeout that is too short is refused at once | new | block 60, acquire within 59, acquire within 0
 a timeout that is long enough waits on the clock of the gate | new | block 60, acquire within 60, advance 60, poll 0
-a timeout ends a wait that was made longer | new | block 60, acquire within 60, block 120, advance 59, poll 0, advance 1,
-    poll 0
+a timeout ends a wait that was made longer | new | block 60, acquire within 60, block 120, advance 59, poll 0,
+    advance 1, poll 0
 a timeout does not matter while the gate is open | new | acquire within 0
 ";
 

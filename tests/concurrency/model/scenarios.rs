@@ -5,7 +5,8 @@
 //! future and polls it; if it has to wait it goes to the end of the waiters, otherwise what it was
 //! given goes to the end of the permits. `poll`, `drop` and `leak` name a waiter, `release`, `split`,
 //! `merge`, `forget` and `leak-permit` a permit, by its place from 0. `limit`, `add` and `take-free`
-//! are `set_permits`, `add_permits` and `forget_permits`; `reject` is `reject_impossible`. A call that does not name enough is refused,
+//! are `set_permits`, `add_permits` and `forget_permits`; `reject` is `reject_impossible`. A call that
+//! does not name enough is refused,
 //! or stays pending, which the names of the rows tell. `free` and `waiting` say what can be seen then.
 
 use std::cell::Cell;
@@ -218,8 +219,8 @@ a token wins over a grant that was not received, which is passed on | 1 | try 1,
     release 0, cancel a, poll 0, poll 0
 a token that is not cancelled changes nothing | 2 | acquire 1 token a, try 1, acquire 1 token b, acquire 3 token b,
     release 0, poll 0, cancel c
-cancelling after the permit was received changes nothing | 1 | try 1, acquire 1 token a, release 0, poll 0, cancel a,
-    free 0
+cancelling after the permit was received changes nothing | 1 | try 1, acquire 1 token a, release 0, poll 0,
+    cancel a, free 0
 a token is not cancelled with its child or its sibling | 1 | try 1, acquire 1 token a.b, acquire 1 token a.c,
     acquire 1 token a, cancel a.b, poll 0, poll 0, poll 1, cancel a, poll 0, poll 0, free 0
 a child of a child is cancelled as well | 1 | try 1, acquire 1 token a.b.c, cancel a, poll 0
@@ -231,14 +232,17 @@ a wait for idleness is cancelled | 1 | try 1, idle token a, idle, cancel a, poll
 a wait that is dropped leaves its token | 1 | try 1, acquire 1 token a, drop 0, cancel a, waiting 0
 
 # Times.
-a wait ends after exactly its time | 1 | try 1, acquire 1 within 250, advance 249, poll 0, advance 1, poll 0, waiting 0
-polling again does not restart the time | 1 | try 1, acquire 1 within 250, 5 x advance 25 + poll 0, advance 125, poll 0
-each waiter has a time of its own | 1 | try 1, acquire 1 within 5, acquire 1 within 1, acquire 1 within 3, advance 1,
-    poll 1, advance 2, poll 1, poll 0, advance 2, poll 0
-of two times the shorter one counts | 1 | try 1, acquire 1 within 5 within 9, acquire 1 within 9 within 5, advance 4,
-    poll 0, poll 1, advance 1, poll 0, poll 0
+a wait ends after exactly its time | 1 | try 1, acquire 1 within 250, advance 249, poll 0, advance 1, poll 0,
+    waiting 0
+polling again does not restart the time | 1 | try 1, acquire 1 within 250, 5 x advance 25 + poll 0, advance 125,
+    poll 0
+each waiter has a time of its own | 1 | try 1, acquire 1 within 5, acquire 1 within 1, acquire 1 within 3,
+    advance 1, poll 1, advance 2, poll 1, poll 0, advance 2, poll 0
+of two times the shorter one counts | 1 | try 1, acquire 1 within 5 within 9, acquire 1 within 9 within 5,
+    advance 4, poll 0, poll 1, advance 1, poll 0, poll 0
 a grant in time is received, however late | 1 | try 1, acquire 1 within 5, release 0, advance 9, poll 0
-a grant after the time is received by who has not looked | 1 | try 1, acquire 1 within 5, advance 9, release 0, poll 0
+a grant after the time is received by who has not looked | 1 | try 1, acquire 1 within 5, advance 9, release 0,
+    poll 0
 one that was timed out leaves the others in the queue | 1 | try 1, acquire 1 within 5, acquire 1, advance 5, poll 0,
     waiting 1, release 0, poll 0
 what is ready is never timed out | 1 | acquire 1 within 0, release 0, idle within 0, acquire 1 within 9, release 0,

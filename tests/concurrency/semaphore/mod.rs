@@ -1,4 +1,5 @@
-//! The semaphore by hand: every verb and what each refuses, permits, and threads that block.
+//! The semaphore by hand: futures that are not polled, what is owned, large numbers, and threads that block.
+//! Sequences of calls are rows of `model/scenarios.rs`; waits that end otherwise are in `timeout/`.
 
 use std::sync::{Arc, mpsc};
 use std::thread;

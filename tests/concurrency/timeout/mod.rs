@@ -1,4 +1,5 @@
-//! Timeouts and tokens: exact on tokio's paused time, and alive without any runtime.
+//! Waits that a timeout or a token ends: on tokio's paused time, and without any runtime. Sequences of calls are
+//! rows of `model/scenarios.rs`.
 
 use std::time::{Duration, Instant};
 
