@@ -1,7 +1,6 @@
 //! Throttles made of throttles, and where people meet them: `all`, costs, gates, streams, tower.
 
 mod all;
-mod budget;
 mod fair;
 mod gate;
 #[path = "../support/mod.rs"]

@@ -1,14 +1,9 @@
 //! How many at once: semaphores and pools, what they promise and what holds them to it on threads.
 
 mod adaptive_semaphore;
-#[cfg(feature = "tokio")]
-mod cancel;
-#[cfg(feature = "channel")]
-mod channel_semaphore;
 mod condvar_semaphore;
 mod foreign_semaphores;
 mod model;
-mod owned;
 #[cfg(feature = "channel")]
 mod pool;
 mod release_after;

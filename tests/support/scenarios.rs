@@ -4,7 +4,12 @@
 //! `name | set-up | call 1, call 2, 3 x call 4 + call 5`. The name says which promise it is. A line that begins with blanks
 //! continues the row, and one that begins with `#` is a comment. What a call does is said where the table is.
 
+use std::fmt::Display;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::str::{FromStr, SplitWhitespace};
+
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseError;
 
 /// A row of a table.
 pub(crate) struct Row {
@@ -31,15 +36,22 @@ pub(crate) fn rows(table: &str) -> Vec<Row> {
 impl Row {
     /// The calls, those that are repeated as often as the row says.
     pub(crate) fn calls<T>(&self, call: impl Fn(&str, &mut Words<'_>) -> T) -> Vec<T> {
+        let parse = |text: &String| {
+            let mut words = Words::new(text);
+            let parsed = call(words.word(), &mut words);
+            words.end();
+            parsed
+        };
+        self.texts().iter().map(parse).collect()
+    }
+
+    /// The same as text.
+    pub(crate) fn texts(&self) -> Vec<String> {
         let mut all = Vec::new();
         for part in self.calls.split(',') {
             let (times, calls) = part.split_once(" x ").unwrap_or(("1", part));
             for _ in 0..times.trim().parse().expect("a number of times") {
-                for text in calls.split('+') {
-                    let mut words = Words::new(text);
-                    all.push(call(words.word(), &mut words));
-                    words.end();
-                }
+                all.extend(calls.split('+').map(|text| text.trim().to_owned()));
             }
         }
         all
@@ -95,4 +107,80 @@ impl<'a> Words<'a> {
             self.text
         );
     }
+}
+
+/// How a step names one of those that there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Names {
+    /// By its place, at which there must be one.
+    Exactly,
+    /// By any number; without anybody to be named nothing happens.
+    AtRandom,
+}
+
+impl Names {
+    /// The place of the one that the next word names; the call is rejected if there is nobody.
+    pub(crate) fn choose<T>(
+        self,
+        words: &mut Words<'_>,
+        among: &[T],
+    ) -> Result<usize, TestCaseError> {
+        let which: usize = words.parse();
+        let exists = self == Self::AtRandom || which < among.len();
+        assert!(exists, "nobody at {which} in {:?}", words.text);
+        which
+            .checked_rem(among.len())
+            .ok_or_else(|| TestCaseError::reject("nobody"))
+    }
+}
+
+/// Does one call in a world. One that is rejected does nothing.
+pub(crate) fn call(
+    text: &str,
+    world: impl FnOnce(&str, &mut Words<'_>) -> Result<(), TestCaseError>,
+) -> Result<(), TestCaseError> {
+    let mut words = Words::new(text);
+    let done = world(words.word(), &mut words);
+    if !matches!(done, Err(TestCaseError::Reject(_))) {
+        words.end();
+        return done;
+    }
+    Ok(())
+}
+
+/// Up to so many calls at random. Each one in the table has how often it comes, `#` stands for any number,
+/// and `0..5` for one of these.
+pub(crate) fn at_random(table: &'static str, most: usize) -> impl Strategy<Value = Vec<String>> {
+    let weighted = table.split(',').map(|part| part.trim().split_once(' '));
+    let weighted = weighted.map(|part| part.expect("how often it comes"));
+    let repeat = |(times, call): (&str, _)| vec![call; times.parse().expect("a number")];
+    let calls: Vec<&str> = weighted.flat_map(repeat).collect();
+    let numbers = prop::array::uniform3(0..1000_usize);
+    let text = move |(call, numbers): (&str, [usize; 3])| {
+        let mut numbers = numbers.into_iter();
+        let words = call.split_whitespace().map(|word| {
+            let (from, to) = match word {
+                "#" => (0, 1000),
+                _ => match word.split_once("..") {
+                    Some((from, to)) => (from.parse().unwrap(), to.parse().unwrap()),
+                    None => return word.to_owned(),
+                },
+            };
+            (from + numbers.next().expect("three") % (to - from)).to_string()
+        });
+        words.collect::<Vec<_>>().join(" ")
+    };
+    let call = (prop::sample::select(calls), numbers).prop_map(text);
+    prop::collection::vec(call, 1..most)
+}
+
+/// Runs every row of a table, and says which of them fail.
+pub(crate) fn check<E: Display>(table: &str, run: impl Fn(&Row) -> Result<(), E>) {
+    let fails = |row: &Row| match catch_unwind(AssertUnwindSafe(|| run(row))) {
+        Ok(Ok(())) => None,
+        Ok(Err(error)) => Some(format!("{}: {error}", row.name)),
+        Err(_) => Some(format!("{}: it panicked", row.name)),
+    };
+    let failures: Vec<_> = rows(table).iter().filter_map(fails).collect();
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
 }

@@ -2,12 +2,14 @@
 //! wait is dropped; and what the caller was given is the caller's.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::Poll;
 
-use tollgate::ErrorKind;
+use tollgate::{ErrorKind, Throttle, all};
 
-use super::shapes::{Begun, Entered, NAMES, Shape, shapes};
+use super::shapes::{Entered, NAMES, Shape, shapes};
 use crate::support::Waiter;
-use crate::support::scripted::Script;
+use crate::support::scenarios::{Words, check};
+use crate::support::scripted::{Lingers, Log, Script};
 
 /// What is in the log when the first so many parts have been entered without a wait.
 pub(super) fn tried(parts: usize) -> Vec<String> {
@@ -34,160 +36,161 @@ pub(super) fn each_part(check: impl Fn(&Shape, usize)) {
     }
 }
 
-#[track_caller]
-fn assert_refused(shape: &Shape, entered: Entered, part: usize, kind: ErrorKind) {
-    let refused = entered.expect_err("it was let in");
-    let outermost = Some(shape.outermost[part]);
-    assert_eq!((refused.kind(), refused.part()), (kind, outermost));
-}
-
 /// Runs what panics on purpose.
 #[track_caller]
 fn panics<R>(run: impl FnOnce() -> R) {
     assert!(catch_unwind(AssertUnwindSafe(run)).is_err(), "no panic");
 }
 
-/// In the log are what came before, these events of the part, and that all before it were undone.
-#[track_caller]
-fn assert_undone(shape: &Shape, part: usize, before: Begun, events: &[&str]) {
-    let mut expected = before.events;
-    expected.extend(
-        events
-            .iter()
-            .map(|event| format!("{event} {}", NAMES[part])),
-    );
-    expected.extend(before.undone);
-    assert_eq!(shape.log.take(), expected, "{}", shape.description);
+/// Each row has what the part is told first, and then what is done: calls with what they come to, what
+/// the part is told, and what is in the log: `tried` or `begun` is what came before the part, `undone` is
+/// that all of it is undone, and anything else is an event of the part itself.
+const SCENARIOS: &str = "
+a try that is refused by any part | refuse | try refused, log tried try refuse undone
+enter_now that any part refuses | wait | now none, log tried undone, admit, now all
+enter_now that panics in any part | panic-tried | now panics, log tried try undone
+a wait that is refused at once by any part | refuse | enter refused, log begun refuse undone, drop, log
+a wait that is refused later by any part | wait | enter, log begun, refuse, woken, poll refused, log refuse undone,
+    drop, log
+a wait that is dropped at any part leaves its queue first | wait | enter, log begun, poll, drop, log leave undone
+a wait that is dropped when the part would admit it | wait | enter, log begun, admit, woken, drop, log leave undone
+a part that panics when it is tried | panic-tried | try panics, log tried try undone
+a part that panics when it is tried by a wait | panic-tried | enter panics, log tried try undone
+a part that panics when it is asked | panic-asked | enter panics, log begun undone
+a part that panics when it is polled | panic-polled | enter panics, drop, log begun leave undone
+a part that panics after it had to wait | wait | enter, log begun, panic-polled, poll panics, drop, log leave undone
+";
+
+enum Step {
+    Tell(Script),
+    Try(Outcome),
+    Now(Outcome),
+    Enter(Outcome),
+    Poll(Outcome),
+    /// The wait, which may be over.
+    Drop,
+    Woken,
+    Log(Vec<String>),
 }
 
-/// The parts before this one were entered without a wait, and then it was tried.
-fn tried_until(part: usize) -> Begun {
-    Begun {
-        events: tried(part),
-        undone: undone(part),
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Outcome {
+    Waits,
+    /// By the part, as it was told to.
+    Refused,
+    /// Nothing was entered.
+    None,
+    All,
+    Panics,
+}
+
+fn script(word: &str) -> Option<Script> {
+    Some(match word {
+        "admit" => Script::Admit,
+        "wait" => Script::Wait,
+        "refuse" => Script::Refuse(ErrorKind::QueueFull),
+        "panic-tried" => Script::PanicWhenTried,
+        "panic-asked" => Script::PanicWhenAsked,
+        "panic-polled" => Script::PanicWhenPolled,
+        _ => return None,
+    })
+}
+
+fn outcome(words: &mut Words<'_>) -> Outcome {
+    match words.maybe::<String>().as_deref() {
+        None => Outcome::Waits,
+        Some("refused") => Outcome::Refused,
+        Some("none") => Outcome::None,
+        Some("all") => Outcome::All,
+        Some("panics") => Outcome::Panics,
+        Some(other) => panic!("no outcome: {other:?}"),
     }
 }
 
-/// The part was waited for, and what led to it is in the log no more.
-fn waited_for(shape: &Shape, part: usize) -> Begun {
-    let events = Vec::new();
-    let undone = shape.begun(part).undone;
-    Begun { events, undone }
+fn step(call: &str, words: &mut Words<'_>) -> Step {
+    match call {
+        "try" => Step::Try(outcome(words)),
+        "now" => Step::Now(outcome(words)),
+        "enter" => Step::Enter(outcome(words)),
+        "poll" => Step::Poll(outcome(words)),
+        "drop" => Step::Drop,
+        "woken" => Step::Woken,
+        "log" => Step::Log(std::iter::from_fn(|| words.maybe()).collect()),
+        told => Step::Tell(script(told).unwrap_or_else(|| panic!("no call: {told:?}"))),
+    }
 }
 
-/// A wait for the part; what led to it is in the log no more.
-fn parked(shape: &Shape, part: usize) -> Waiter<impl Future<Output = Entered> + use<>> {
-    shape.parts[part].now(Script::Wait);
-    let waiter = Waiter::parked(shape.enter());
-    assert_eq!(waiter.wakes(), 0);
-    assert_eq!(shape.log.take(), shape.begun(part).events);
-    waiter
+/// What a call to the shape comes to, which may panic.
+fn outcome_of(shape: &Shape, part: usize, run: impl FnOnce() -> Poll<Option<Entered>>) -> Outcome {
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Err(_) => Outcome::Panics,
+        Ok(Poll::Pending) => Outcome::Waits,
+        Ok(Poll::Ready(None)) => Outcome::None,
+        Ok(Poll::Ready(Some(Ok(permits)))) => {
+            assert_eq!(permits.len(), shape.parts.len());
+            shape.rollback(permits);
+            Outcome::All
+        }
+        Ok(Poll::Ready(Some(Err(error)))) => {
+            let outermost = Some(shape.outermost[part]);
+            assert_eq!(
+                (error.kind(), error.part()),
+                (ErrorKind::QueueFull, outermost)
+            );
+            Outcome::Refused
+        }
+    }
 }
 
-#[test]
-fn a_try_that_is_refused_by_any_part() {
-    each_part(|shape, part| {
-        shape.parts[part].now(Script::Refuse(ErrorKind::QueueFull));
-        assert_refused(shape, shape.try_enter(), part, ErrorKind::QueueFull);
-        assert_undone(shape, part, tried_until(part), &["try", "refuse"]);
-    });
-}
-
-#[test]
-fn enter_now_that_any_part_refuses_rolls_back_the_parts_before_it() {
-    each_part(|shape, part| {
-        shape.parts[part].now(Script::Wait);
-        assert!(shape.enter_now().is_none(), "{}", shape.description);
-        assert_undone(shape, part, tried_until(part), &[]);
-        shape.parts[part].now(Script::Admit);
-        let permits = shape.enter_now().expect("every part admits");
-        assert_eq!(permits.len(), shape.parts.len());
-        shape.rollback(permits);
-    });
-}
-
-#[test]
-fn enter_now_that_panics_in_any_part_rolls_back_the_parts_before_it() {
-    each_part(|shape, part| {
-        shape.parts[part].now(Script::PanicWhenTried);
-        panics(|| shape.enter_now());
-        assert_undone(shape, part, tried_until(part), &["try"]);
-    });
-}
-
-#[test]
-fn a_wait_that_is_refused_at_once_by_any_part() {
-    each_part(|shape, part| {
-        shape.parts[part].now(Script::Refuse(ErrorKind::Closed));
-        let mut waiter = Waiter::new(shape.enter());
-        assert_refused(shape, waiter.output(), part, ErrorKind::Closed);
-        assert_undone(shape, part, shape.begun(part), &["refuse"]);
-        // Nothing is left for the future that is over.
-        drop(waiter);
-        assert!(shape.log.take().is_empty(), "{}", shape.description);
-    });
-}
-
-#[test]
-fn a_wait_that_is_refused_later_by_any_part() {
-    each_part(|shape, part| {
-        let mut waiter = parked(shape, part);
-        shape.parts[part].now(Script::Refuse(ErrorKind::ExceedsCapacity));
-        assert_eq!(waiter.wakes(), 1);
-        assert_refused(shape, waiter.output(), part, ErrorKind::ExceedsCapacity);
-        assert_undone(shape, part, waited_for(shape, part), &["refuse"]);
-    });
-}
-
-#[test]
-fn a_wait_that_is_dropped_at_any_part_leaves_its_queue_first() {
-    for admitted in [false, true] {
-        each_part(|shape, part| {
-            let mut waiter = parked(shape, part);
-            if admitted {
-                shape.parts[part].now(Script::Admit);
-                assert_eq!(waiter.wakes(), 1);
-            } else {
-                assert!(waiter.is_pending());
+/// The events that these words stand for.
+fn events(shape: &Shape, part: usize, words: &[String]) -> Vec<String> {
+    let mut undone = shape.begun(part).undone;
+    let mut events = Vec::new();
+    for word in words {
+        match &**word {
+            "tried" => {
+                events.extend(tried(part));
+                undone = self::undone(part);
             }
-            drop(waiter);
-            assert_undone(shape, part, waited_for(shape, part), &["leave"]);
-        });
+            "begun" => events.extend(shape.begun(part).events),
+            "undone" => events.append(&mut undone),
+            event => events.push(format!("{event} {}", NAMES[part])),
+        }
     }
+    events
 }
 
 #[test]
-fn a_part_that_panics_when_it_is_tried_asked_or_polled() {
-    each_part(|shape, part| {
-        shape.parts[part].now(Script::PanicWhenTried);
-        panics(|| shape.try_enter());
-        assert_undone(shape, part, tried_until(part), &["try"]);
-    });
-    each_part(|shape, part| {
-        shape.parts[part].now(Script::PanicWhenTried);
-        panics(|| Waiter::new(shape.enter()).poll());
-        assert_undone(shape, part, tried_until(part), &["try"]);
-    });
-    each_part(|shape, part| {
-        shape.parts[part].now(Script::PanicWhenAsked);
-        panics(|| Waiter::new(shape.enter()).poll());
-        assert_undone(shape, part, shape.begun(part), &[]);
-    });
-    each_part(|shape, part| {
-        shape.parts[part].now(Script::PanicWhenPolled);
-        panics(|| Waiter::new(shape.enter()).poll());
-        assert_undone(shape, part, shape.begun(part), &["leave"]);
-    });
-}
-
-#[test]
-fn a_part_that_panics_after_it_had_to_wait() {
-    each_part(|shape, part| {
-        let mut waiter = parked(shape, part);
-        shape.parts[part].now(Script::PanicWhenPolled);
-        panics(|| waiter.poll());
-        drop(waiter);
-        assert_undone(shape, part, waited_for(shape, part), &["leave"]);
+fn each_part_of_each_shape_that_ends_a_call_has_those_before_it_undone() {
+    check(SCENARIOS, |row| {
+        each_part(|shape, part| {
+            shape.parts[part].now(script(&row.setup).expect("a script"));
+            let mut waiter = Waiter::new(shape.enter());
+            let outcome_of = |run: &mut dyn FnMut() -> _| outcome_of(shape, part, run);
+            for step in row.calls(step) {
+                match step {
+                    Step::Tell(script) => shape.parts[part].now(script),
+                    Step::Try(outcome) => {
+                        let tried = outcome_of(&mut || Poll::Ready(Some(shape.try_enter())));
+                        assert_eq!(tried, outcome);
+                    }
+                    Step::Now(outcome) => {
+                        let entered = outcome_of(&mut || Poll::Ready(shape.enter_now().map(Ok)));
+                        assert_eq!(entered, outcome);
+                    }
+                    Step::Enter(outcome) | Step::Poll(outcome) => {
+                        assert_eq!(outcome_of(&mut || waiter.poll().map(Some)), outcome);
+                    }
+                    Step::Drop => waiter = Waiter::new(shape.enter()),
+                    Step::Woken => assert_eq!(waiter.wakes(), 1),
+                    Step::Log(words) => {
+                        let expected = events(shape, part, &words);
+                        assert_eq!(shape.log.take(), expected, "{}", shape.description);
+                    }
+                }
+            }
+        });
+        Ok::<(), String>(())
     });
 }
 
@@ -293,4 +296,57 @@ fn a_holder_that_panics_drops_its_permits() {
         assert_eq!(dropped.count(), shape.parts.len(), "{}", shape.description);
         assert!(!log.iter().any(|event| event.starts_with("undo")));
     }
+}
+
+#[test]
+fn a_part_is_not_asked_before_those_on_its_left_have_let_in() {
+    each_part(|shape, part| {
+        shape.parts[part].now(Script::Wait);
+        let mut waiter = Waiter::parked(shape.enter());
+        for _ in 0..3 {
+            assert!(waiter.is_pending());
+        }
+        let expected = shape.begun(part).events;
+        assert_eq!(shape.log.take(), expected, "{}", shape.description);
+        // Then the others are, in the same poll.
+        shape.parts[part].now(Script::Admit);
+        let permits = waiter.output().expect("let in");
+        let mut expected = vec![format!("in {}0", NAMES[part])];
+        expected.extend(tried(shape.parts.len()).drain(2 * (part + 1)..));
+        assert_eq!(shape.log.take(), expected, "{}", shape.description);
+        drop(permits);
+    });
+}
+
+#[test]
+fn a_part_that_has_let_in_is_not_polled_again() {
+    let log = Log::default();
+    let (first, second) = (log.part("a"), log.part("b"));
+    second.now(Script::Wait);
+    let mut waiter = Waiter::parked(all((first.clone(), second.clone())).enter());
+    // Would count as a refusal, or panic, if the first were asked again.
+    first.now(Script::PanicWhenPolled);
+    assert!(waiter.is_pending());
+    second.now(Script::Admit);
+    let (a, b) = waiter.output().expect("let in");
+    assert_eq!((a.name(), b.name()), ("a0".into(), "b0".into()));
+}
+
+#[test]
+fn the_wait_of_a_part_is_over_before_the_next_one_is_asked() {
+    let log = Log::default();
+    let (first, second) = (Lingers::admits(&log), log.part("b"));
+    second.now(Script::Wait);
+    let waiter = Waiter::parked(all((first, second)).enter());
+    assert_eq!(log.take(), ["over", "enter b"]);
+    drop(waiter);
+}
+
+#[test]
+fn the_wait_of_a_part_that_refused_is_over_before_others_are_undone() {
+    let log = Log::default();
+    let (first, second) = (log.part("a"), Lingers::refuses(&log));
+    let mut waiter = Waiter::new(all((first, second)).enter());
+    assert!(waiter.output().is_err());
+    assert_eq!(log.take(), ["try a", "in a0", "over", "undo a0"]);
 }

@@ -3,13 +3,15 @@
 //! What holds for any number of parts and any nesting is checked for each shape that is in
 //! `all/shapes.rs`, with parts that log what is done to them.
 
-#[cfg(feature = "tokio")]
-mod cancelled;
 mod given_back;
 mod model;
-mod naive;
-mod order;
-mod rates;
-mod scopes;
-mod semaphores;
+mod parts;
 mod shapes;
+
+/// The model of a semaphore, as the rows of semaphores have it.
+#[allow(
+    dead_code,
+    reason = "a part of it is about waits for idleness and limits that move"
+)]
+#[path = "../../concurrency/model/naive.rs"]
+mod semaphore;

@@ -1,33 +1,35 @@
-//! Compositions of a few semaphores at random, beside their model.
+//! Compositions of a few semaphores beside their model: at random, and in the sequences of a table.
 
 use std::task::Poll;
 
 use proptest::prelude::*;
-use proptest::sample::Index;
 use proptest::test_runner::TestCaseError;
-use tollgate::{Cost, Semaphore, Throttle, TryThrottle, all};
+use tollgate::{Cost, Semaphore, Throttle, TryThrottle, Waiting, all};
 
-use super::naive::{Answer, Asks, Count, Model, PARTS};
-use crate::support::Waiter;
+use super::semaphore::{self, Ends};
 use crate::support::cases::cases;
-
-const SEMAPHORES: usize = 3;
+use crate::support::scenarios::{Names, Words, at_random, call, check};
+use crate::support::{Waiter, assert_at_rest};
 
 type Part<'a> = Option<Cost<&'a Semaphore>>;
-
 type Composition<'a> = tollgate::All<(Part<'a>, Part<'a>, Part<'a>, Part<'a>)>;
+type Permits<'a> = <Composition<'a> as Throttle>::Permit;
+type Tested = Result<(), TestCaseError>;
 
-#[derive(Clone, Debug)]
-enum Step {
-    Try(Asks),
-    /// Makes a wait and polls it once.
-    Enter(Asks),
-    Poll(Index),
-    /// Drops one that waits.
-    GiveUp(Index),
-    /// Drops the permits of one that is in, or undoes them.
-    Leave(Index, bool),
-    Close(usize),
+struct Waits<'a> {
+    throttle: Composition<'a>,
+    entry: Entry,
+    waiter: Waiter<Waiting<<Composition<'a> as Throttle>::Enter>>,
+    /// How often it had been woken when it was polled last.
+    wakes: usize,
+}
+
+struct World<'a> {
+    names: Names,
+    semaphores: &'a [Semaphore],
+    model: Model,
+    waiting: Vec<Waits<'a>>,
+    inside: Vec<(Composition<'a>, Asks, Permits<'a>)>,
 }
 
 fn composition<'a>(semaphores: &'a [Semaphore], asks: &Asks) -> Composition<'a> {
@@ -39,114 +41,210 @@ fn composition<'a>(semaphores: &'a [Semaphore], asks: &Asks) -> Composition<'a> 
 fn answer<P>(entered: &Result<P, tollgate::AcquireError>) -> Answer {
     match entered {
         Ok(_) => Answer::In,
-        Err(error) => Answer::Refused(error.kind(), error.part().expect("of a part")),
+        Err(error) => {
+            let part = error.part().expect("of a part");
+            Answer::Refused(semaphore::Answer::of(entered), part)
+        }
     }
 }
 
-fn run(limits: [usize; SEMAPHORES], steps: Vec<Step>) -> Result<(), TestCaseError> {
-    let semaphores = limits.map(Semaphore::new);
-    let mut model = Model::default();
-    model.counts.extend(limits.map(|limit| Count {
-        free: limit,
-        limit,
-        closed: false,
-        queue: Vec::new(),
-        refused: Vec::new(),
-    }));
-    let mut waiting = Vec::new();
-    let mut inside = Vec::new();
-    for step in steps {
-        match step {
-            Step::Try(asks) => {
-                let throttle = composition(&semaphores, &asks);
+impl<'a> World<'a> {
+    fn call(&mut self, call: &str, words: &mut Words<'_>) -> Tested {
+        let names = self.names;
+        match call {
+            "try" => {
+                let asks = self.asks(words);
+                let throttle = composition(self.semaphores, &asks);
                 let tried = throttle.try_enter();
-                prop_assert_eq!(answer(&tried), model.try_enter(&asks));
-                inside.extend(tried.map(|permits| (throttle, asks, permits)));
+                prop_assert_eq!(answer(&tried), self.model.try_enter(&asks));
+                let permits = tried.map(|permits| (throttle, asks, permits));
+                self.inside.extend(permits);
             }
-            Step::Enter(asks) => {
-                let throttle = composition(&semaphores, &asks);
-                let mut waiter = Waiter::new(throttle.enter());
-                let mut entry = model.new_entry(asks);
-                let expected = model.poll(&mut entry);
-                match waiter.poll() {
-                    Poll::Pending => {
-                        prop_assert_eq!(Answer::Waits, expected);
-                        waiting.push((throttle, entry, waiter));
-                    }
-                    Poll::Ready(entered) => {
-                        prop_assert_eq!(answer(&entered), expected);
-                        inside.extend(entered.map(|permits| (throttle, asks, permits)));
-                    }
-                }
+            "enter" => {
+                let asks = self.asks(words);
+                let throttle = composition(self.semaphores, &asks);
+                let waiter = Waiter::new(throttle.enter());
+                let entry = Entry {
+                    asks,
+                    entered: 0,
+                    waits: None,
+                };
+                self.waiting.push(Waits {
+                    throttle,
+                    entry,
+                    waiter,
+                    wakes: 0,
+                });
+                self.poll(self.waiting.len() - 1)?;
             }
-            Step::Poll(which) if !waiting.is_empty() => {
-                let at = which.index(waiting.len());
-                let (_, entry, waiter) = &mut waiting[at];
-                let expected = model.poll(entry);
-                match waiter.poll() {
-                    Poll::Pending => prop_assert_eq!(Answer::Waits, expected),
-                    Poll::Ready(entered) => {
-                        prop_assert_eq!(answer(&entered), expected);
-                        let (throttle, entry, _) = waiting.remove(at);
-                        inside.extend(entered.map(|permits| (throttle, entry.asks, permits)));
-                    }
-                }
-            }
-            Step::GiveUp(which) if !waiting.is_empty() => {
-                let (_, entry, waiter) = waiting.remove(which.index(waiting.len()));
+            "poll" => self.poll(names.choose(words, &self.waiting)?)?,
+            "drop" => {
+                let at = names.choose(words, &self.waiting)?;
+                let Waits { entry, waiter, .. } = self.waiting.remove(at);
                 drop(waiter);
-                model.give_up(&entry);
+                self.model.give_up(&entry);
             }
-            Step::Leave(which, undoes) if !inside.is_empty() => {
-                let (throttle, asks, permits) = inside.remove(which.index(inside.len()));
-                if undoes {
-                    throttle.rollback(permits);
-                    model.rollback(&asks, PARTS);
-                } else {
-                    // From the first to the last, as a tuple is dropped.
-                    drop(permits);
-                    for (semaphore, permits) in asks.iter().flatten() {
-                        model.counts[*semaphore].give(*permits as usize);
-                    }
+            "release" => {
+                // From the first to the last, as a tuple is dropped.
+                let at = names.choose(words, &self.inside)?;
+                let (_, asks, permits) = self.inside.remove(at);
+                drop(permits);
+                for (semaphore, permits) in asks.iter().flatten() {
+                    self.model.0[*semaphore].release(*permits as usize);
                 }
             }
-            Step::Close(semaphore) => {
-                semaphores[semaphore].close();
-                model.close(semaphore);
+            "undo" => {
+                let at = names.choose(words, &self.inside)?;
+                let (throttle, asks, permits) = self.inside.remove(at);
+                throttle.rollback(permits);
+                self.model.rollback(&asks, PARTS);
             }
-            Step::Poll(_) | Step::GiveUp(_) | Step::Leave(..) => {}
+            "close" => {
+                let (at, _) = self.semaphore(words.word());
+                self.semaphores[at].close();
+                self.model.0[at].close();
+            }
+            "free" => {
+                let (at, _) = self.semaphore(words.word());
+                prop_assert_eq!(self.semaphores[at].available_permits(), words.parse());
+            }
+            "waiting" => {
+                let (at, _) = self.semaphore(words.word());
+                prop_assert_eq!(self.semaphores[at].snapshot().waiting, words.parse());
+            }
+            _ => panic!("no call: {call:?}"),
         }
-        for (semaphore, count) in semaphores.iter().zip(&model.counts) {
-            prop_assert_eq!(semaphore.available_permits(), count.free);
-            prop_assert_eq!(semaphore.snapshot().waiting, count.queue.len());
-        }
+        Ok(())
     }
-    drop((waiting, inside));
+
+    /// The number of a semaphore by its letter, and what is said behind it.
+    fn semaphore<'b>(&self, word: &'b str) -> (usize, &'b str) {
+        let (letter, rest) = word.split_at(1);
+        let at = "abcd".find(letter);
+        (at.unwrap_or_else(|| panic!("no semaphore: {word:?}")), rest)
+    }
+
+    /// A semaphore that there is not is no part.
+    fn asks(&self, words: &mut Words<'_>) -> Asks {
+        [(); PARTS].map(|()| {
+            let word = words.maybe::<String>()?;
+            let (at, cost) = self.semaphore(&word);
+            let cost = if cost.is_empty() { "1" } else { cost };
+            (at < self.semaphores.len()).then(|| (at, cost.parse().expect("a number")))
+        })
+    }
+
+    fn poll(&mut self, at: usize) -> Tested {
+        let one = &mut self.waiting[at];
+        let expected = self.model.poll(&mut one.entry);
+        match one.waiter.poll() {
+            Poll::Pending => {
+                prop_assert_eq!(Answer::Waits, expected);
+                one.wakes = one.waiter.wakes();
+            }
+            Poll::Ready(entered) => {
+                prop_assert_eq!(answer(&entered), expected);
+                let Waits {
+                    throttle, entry, ..
+                } = self.waiting.remove(at);
+                let permits = entered.map(|permits| (throttle, entry.asks, permits));
+                self.inside.extend(permits);
+            }
+        }
+        Ok(())
+    }
+
+    fn compare(&self) -> Tested {
+        for (semaphore, model) in self.semaphores.iter().zip(&self.model.0) {
+            prop_assert_eq!(semaphore.available_permits(), model.available());
+            prop_assert_eq!(semaphore.snapshot().waiting, model.queue.len());
+        }
+        for one in &self.waiting {
+            let answered = usize::from(self.model.is_answered(&one.entry));
+            prop_assert_eq!(one.waiter.wakes(), one.wakes + answered);
+        }
+        Ok(())
+    }
+}
+
+/// Does the steps to both, and everything comes back when all have gone.
+fn run(limits: &[usize], names: Names, calls: Vec<String>) -> Tested {
+    let semaphores: Vec<_> = limits.iter().copied().map(Semaphore::new).collect();
+    let mut world = World {
+        names,
+        semaphores: &semaphores,
+        model: Model::new(limits),
+        waiting: Vec::new(),
+        inside: Vec::new(),
+    };
+    for text in calls {
+        call(&text, |call, words| world.call(call, words))?;
+        world.compare()?;
+    }
+    while !world.waiting.is_empty() {
+        call("drop 0", |call, words| world.call(call, words))?;
+        world.compare()?;
+    }
+    drop(world);
     for (semaphore, limit) in semaphores.iter().zip(limits) {
-        prop_assert_eq!(semaphore.available_permits(), limit);
-        prop_assert_eq!(semaphore.snapshot().waiting, 0);
+        assert_at_rest(semaphore, *limit);
     }
     Ok(())
 }
 
-fn asks() -> impl Strategy<Value = Asks> {
-    let ask = prop_oneof![
-        1 => Just(None),
-        4 => (0..SEMAPHORES, 0..4_u32).prop_map(Some),
-    ];
-    prop::array::uniform4(ask)
+/// Each row has the limits of semaphores that are called a, b, c and d, and calls that name up to four
+/// of them, with a number if it is not 1. `enter` puts a caller that waits to the end of the waiters, and
+/// what it is given to the end of the permits; `poll` and `drop` name a waiter, `release` and `undo`
+/// (`rollback`) permits, by their place.
+const SCENARIOS: &str = "
+# Who waits where, and what is held meanwhile.
+a waiter for the wide scope holds the narrow one and not the reverse | 1 1 2 2 | try d2, enter a c d, free a 0,
+    free c 1, waiting d 1, enter a c d, waiting a 1, free c 1, waiting d 1, enter b c d, free c 0, waiting d 2,
+    release 0, poll 0, poll 1, poll 0, free c 0, free d 0, release 0, poll 0
+a try takes all or nothing | 1 2 1 | try c, try a b c, free a 1, free b 2, try b a, free a 0, free b 1
+costs are taken in every part | 2 100 | try a b60, free a 1, free b 40, try a b60, enter a b60, free a 0,
+    waiting b 1, release 0, poll 0, free b 40
+more than a part can ever let in is refused, and what was taken is given back | 2 100 | try b101 a, try a b101,
+    enter a b101, free a 2, enter b101 a
+nothing is had of a part that is full | 1 | try a, enter a0, try a0, enter a0 a
+one semaphore can be two parts | 2 | try a a, free a 0
+a composition that needs more of one semaphore than it has waits for itself | 1 | enter a a, free a 0, waiting a 1,
+    try a a, drop 0, free a 1
+two that list two semaphores in opposite orders wait for each other, until one gives up | 1 1 | try a, try b,
+    enter a b, enter b a, release 0, release 0, 10 x poll 0 + poll 1, free a 0, free b 0, waiting a 1,
+    waiting b 1, drop 0, poll 0, free a 0, free b 0
+
+# Giving up, and closing.
+an uncollected grant goes to the next waiter of each part | 2 1 | try b, enter a b, enter b, try a, enter a,
+    release 0, drop 0, poll 0, poll 0
+a part that is closed refuses, and what was taken is given back | 1 1 1 | try c, enter a b c, close c, free a 0,
+    poll 0, free a 1, free b 1, try a b, try a c, enter b c
+a wait that is dropped at its first or last part gives back what it has | 1 1 1 | try a, enter a b c, drop 0,
+    release 0, try c, enter a b c, free a 0, free b 0, drop 0, free a 1, free b 1
+permits that are undone come back like those that are dropped | 1 2 | try a b2, enter b a, undo 0, poll 0, free b 1,
+    undo 0, free a 1, free b 2
+";
+
+#[test]
+fn composition_in_each_scenario_does_what_the_model_does() {
+    check(SCENARIOS, |row| {
+        let limits = row.setup.split(' ').map(|limit| limit.parse());
+        let limits: Vec<_> = limits.map(|limit| limit.expect("a number")).collect();
+        run(&limits, Names::Exactly, row.texts())
+    });
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let step = prop_oneof![
-        40 => asks().prop_map(Step::Try),
-        80 => asks().prop_map(Step::Enter),
-        80 => any::<Index>().prop_map(Step::Poll),
-        40 => any::<Index>().prop_map(Step::GiveUp),
-        60 => (any::<Index>(), any::<bool>()).prop_map(|(which, how)| Step::Leave(which, how)),
-        1 => (0..SEMAPHORES).prop_map(Step::Close),
-    ];
-    prop::collection::vec(step, 1..60)
+/// Asks for up to four parts, of which some are none.
+fn with_asks(mut calls: Vec<String>, asks: &[[u8; 8]]) -> Vec<String> {
+    for (call, numbers) in calls.iter_mut().zip(asks) {
+        if call == "try" || call == "enter" {
+            for ask in numbers.chunks(2) {
+                let letter = char::from(b'a' + ask[0] % 4);
+                *call += &format!(" {letter}{}", ask[1] % 4);
+            }
+        }
+    }
+    calls
 }
 
 proptest! {
@@ -155,8 +253,105 @@ proptest! {
     #[test]
     fn agrees_with_counts_and_vectors_of_waiters(
         limits in prop::array::uniform3(1..6_usize),
-        steps in steps(),
+        calls in at_random(
+            "40 try, 80 enter, 80 poll #, 40 drop #, 30 release #, 30 undo #, 1 close a, 1 close b, 1 close c",
+            60,
+        ),
+        asks in prop::collection::vec(any::<[u8; 8]>(), 60),
     ) {
-        run(limits, steps)?;
+        run(&limits, Names::AtRandom, with_asks(calls, &asks))?;
+    }
+}
+
+const PARTS: usize = 4;
+
+/// What an entry asks for: in this order, so many permits of that semaphore, or nothing.
+type Asks = [Option<(usize, u32)>; PARTS];
+
+/// Where somebody is on the way through its parts.
+struct Entry {
+    asks: Asks,
+    /// How many parts it has entered.
+    entered: usize,
+    /// Its name at the semaphore of the next one, when it has a place in the queue there, or was granted what it
+    /// waited for.
+    waits: Option<usize>,
+}
+
+/// What happened.
+#[derive(Debug, PartialEq)]
+enum Answer {
+    In,
+    Waits,
+    /// Why, and by which part.
+    Refused(semaphore::Answer, usize),
+}
+
+/// The semaphores.
+struct Model(Vec<semaphore::Model>);
+
+impl Model {
+    fn new(limits: &[usize]) -> Self {
+        let semaphores = limits
+            .iter()
+            .map(|limit| semaphore::Model::new(*limit, None));
+        Self(semaphores.collect())
+    }
+
+    /// Gives back the first so many parts, the last first.
+    fn rollback(&mut self, asks: &Asks, parts: usize) {
+        for (semaphore, permits) in asks[..parts].iter().rev().flatten() {
+            self.0[*semaphore].release(*permits as usize);
+        }
+    }
+
+    fn try_enter(&mut self, asks: &Asks) -> Answer {
+        for (part, ask) in asks.iter().enumerate() {
+            let Some((semaphore, permits)) = *ask else {
+                continue;
+            };
+            let answer = self.0[semaphore].try_acquire(permits as usize);
+            if answer != semaphore::Answer::Granted {
+                self.rollback(asks, part);
+                return Answer::Refused(answer, part);
+            }
+        }
+        Answer::In
+    }
+
+    fn poll(&mut self, entry: &mut Entry) -> Answer {
+        while entry.entered < PARTS {
+            if let Some((semaphore, permits)) = entry.asks[entry.entered] {
+                let semaphore = &mut self.0[semaphore];
+                let join = || semaphore.acquire(permits as usize, Ends::default());
+                let name = entry.waits.take().unwrap_or_else(join);
+                match semaphore.callers[name].answer {
+                    Some(semaphore::Answer::Granted) => {}
+                    None => {
+                        entry.waits = Some(name);
+                        return Answer::Waits;
+                    }
+                    Some(refused) => {
+                        self.rollback(&entry.asks, entry.entered);
+                        return Answer::Refused(refused, entry.entered);
+                    }
+                }
+            }
+            entry.entered += 1;
+        }
+        Answer::In
+    }
+
+    /// Whether what it waited for was granted or refused, and it has not looked yet.
+    fn is_answered(&self, entry: &Entry) -> bool {
+        let waits = entry.asks[entry.entered].zip(entry.waits);
+        waits.is_some_and(|((semaphore, _), name)| self.0[semaphore].callers[name].answer.is_some())
+    }
+
+    fn give_up(&mut self, entry: &Entry) {
+        if let Some(((semaphore, _), name)) = entry.asks[entry.entered].zip(entry.waits) {
+            self.0[semaphore].drop_caller(name);
+        }
+        self.rollback(&entry.asks, entry.entered);
     }
 }

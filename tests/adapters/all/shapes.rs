@@ -207,54 +207,32 @@ leaves!(A a B b C c D d);
 leaves!(A a B b C c D d E e);
 leaves!(A a B b C c D d E e F f);
 
-/// Clones of the parts, as a tuple.
-fn cloned<const N: usize>(parts: &[Scripted]) -> [Scripted; N] {
-    std::array::from_fn(|at| parts[at].clone())
+/// Each with its parts, from left to right.
+macro_rules! shapes {
+    ($($description:literal: $($part:ident)+ => $made:expr;)*) => {
+        vec![$(
+            Shape::new($description, |parts| {
+                let mut parts = parts.iter().cloned();
+                $(let $part = parts.next().expect("there are six");)+
+                $made
+            })
+        ),*]
+    };
 }
 
-/// Every size, and nestings on the left, on the right, on both sides, in the middle, and twice.
+/// Every size, and nestings on the left, on the right, on both sides, in the middle, and twice; and a part
+/// that is there, and might not be.
 pub(super) fn shapes() -> Vec<Shape> {
-    vec![
-        Shape::new("(a b)", |parts| {
-            let [a, b] = cloned(parts);
-            all((a, b))
-        }),
-        Shape::new("(a b c)", |parts| {
-            let [a, b, c] = cloned(parts);
-            all((a, b, c))
-        }),
-        Shape::new("(a b c d)", |parts| {
-            let [a, b, c, d] = cloned(parts);
-            all((a, b, c, d))
-        }),
-        Shape::new("(a b c d e)", |parts| {
-            let [a, b, c, d, e] = cloned(parts);
-            all((a, b, c, d, e))
-        }),
-        Shape::new("(a b c d e f)", |parts| {
-            let [a, b, c, d, e, f] = cloned(parts);
-            all((a, b, c, d, e, f))
-        }),
-        Shape::new("((a b) c)", |parts| {
-            let [a, b, c] = cloned(parts);
-            all((all((a, b)), c))
-        }),
-        Shape::new("(a (b c))", |parts| {
-            let [a, b, c] = cloned(parts);
-            all((a, all((b, c))))
-        }),
-        Shape::new("((a b c) (d e f))", |parts| {
-            let [a, b, c, d, e, f] = cloned(parts);
-            all((all((a, b, c)), all((d, e, f))))
-        }),
-        Shape::new("(a ((b c) d) e)", |parts| {
-            let [a, b, c, d, e] = cloned(parts);
-            all((a, all((all((b, c)), d)), e))
-        }),
-        // A part that is there, and might not be.
-        Shape::new("(a (b) c)", |parts| {
-            let [a, b, c] = cloned(parts);
-            all((a, Some(b), c))
-        }),
-    ]
+    shapes! {
+        "(a b)": a b => all((a, b));
+        "(a b c)": a b c => all((a, b, c));
+        "(a b c d)": a b c d => all((a, b, c, d));
+        "(a b c d e)": a b c d e => all((a, b, c, d, e));
+        "(a b c d e f)": a b c d e f => all((a, b, c, d, e, f));
+        "((a b) c)": a b c => all((all((a, b)), c));
+        "(a (b c))": a b c => all((a, all((b, c))));
+        "((a b c) (d e f))": a b c d e f => all((all((a, b, c)), all((d, e, f))));
+        "(a ((b c) d) e)": a b c d e => all((a, all((all((b, c)), d)), e));
+        "(a (b) c)": a b c => all((a, Some(b), c));
+    }
 }

@@ -1,5 +1,7 @@
-//! What is refused: callers beyond the bounds.
+//! How many classes there may be and which is forgotten; and permits that return to a queue by ways of their
+//! own.
 
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,91 +15,6 @@ fn slots(permits: usize) -> Arc<Semaphore> {
 }
 
 const SECOND: Duration = Duration::from_secs(1);
-
-#[test]
-fn acquire_in_a_full_class_refuses_the_newcomer_or_the_oldest() {
-    for (class, refused) in [(Class::new(), 2), (Class::new().adaptive_lifo(SECOND), 0)] {
-        let clock = Clock::manual();
-        let queue = FairQueue::new(slots(1))
-            .classes(move |()| class.max_waiters(2))
-            .clock(&clock);
-        let class = queue.class(());
-        let permit = class.try_acquire().unwrap();
-        let mut waits: Vec<_> = [(); 2].map(|()| Waiter::parked(class.acquire())).into();
-        let newcomer = Waiter::new(class.acquire()).refused();
-        assert_eq!(newcomer, ErrorKind::QueueFull);
-        clock.advance(SECOND + Duration::from_nanos(1));
-        waits.push(Waiter::new(class.acquire()));
-        let _ = waits[2].is_pending();
-        assert_eq!(queue.waiting(), 2);
-        let mut out = waits.remove(refused);
-        if refused == 0 {
-            assert_eq!(out.refused(), ErrorKind::QueueFull);
-            waits.reverse();
-        }
-        drop(permit);
-        for wait in &mut waits {
-            drop(wait.granted());
-        }
-    }
-}
-
-#[test]
-fn acquire_in_a_full_queue_is_refused_whatever_its_priority() {
-    let queue = FairQueue::new(slots(1))
-        .classes(|priority| Class::new().priority(*priority))
-        .max_waiters(1);
-    let permit = queue.class(1).try_acquire().unwrap();
-    let mut waits = Waiter::parked(queue.class(1).acquire());
-    for priority in [0, 1, 2] {
-        let mut refused = Waiter::new(queue.class(priority).acquire());
-        assert_eq!(refused.refused(), ErrorKind::QueueFull);
-    }
-    assert_eq!((queue.waiting(), waits.wakes()), (1, 0));
-    drop(permit);
-    drop(waits.granted());
-}
-
-/// The oldest of the class makes place, and no waiter of another one.
-#[test]
-fn acquire_in_a_full_queue_refuses_the_oldest_of_a_class_that_serves_the_newest_first() {
-    let clock = Clock::manual();
-    let queue = FairQueue::new(slots(1))
-        .classes(|_| Class::new().adaptive_lifo(Duration::ZERO))
-        .max_waiters(2)
-        .clock(&clock);
-    let permit = queue.class("other").try_acquire().unwrap();
-    let mut other = Waiter::parked(queue.class("other").acquire());
-    let mut oldest = Waiter::parked(queue.class("this").acquire());
-    clock.advance(SECOND);
-    let mut newest = Waiter::parked(queue.class("this").acquire());
-    assert_eq!(oldest.refused(), ErrorKind::QueueFull);
-    let third = Waiter::new(queue.class("third").acquire()).refused();
-    assert_eq!((third, other.wakes()), (ErrorKind::QueueFull, 0));
-    drop(permit);
-    drop(other.granted());
-    drop(newest.granted());
-}
-
-#[test]
-fn acquire_in_a_class_at_its_maximum_waits_while_others_pass() {
-    let queue = FairQueue::new(slots(3)).classes(|key| match *key {
-        "one" => Class::new().priority(1).max_concurrency(1),
-        _ => Class::new(),
-    });
-    let permit = queue.class("one").acquire().wait().unwrap();
-    let mut waits = Waiter::parked(queue.class("one").acquire());
-    // Nothing stands in the queue of the semaphore for it.
-    assert_eq!(queue.throttle().snapshot().waiting, 0);
-    let other = queue.class("other").try_acquire().unwrap();
-    assert_eq!(kind(queue.class("one").try_acquire()), ErrorKind::NoPermits);
-    drop(permit);
-    assert_eq!(waits.wakes(), 1);
-    let permit = waits.granted();
-    drop((permit, other));
-    assert_eq!(queue.throttle().available_permits(), 3);
-    assert!(queue.snapshot().is_empty());
-}
 
 #[test]
 fn acquire_in_one_class_too_many_is_refused_until_another_is_not_in_use() {
@@ -240,22 +157,76 @@ fn acquire_with_a_timeout_runs_on_the_clock_of_the_queue() {
     );
 }
 
+type Queue = FairQueue<Arc<Semaphore>, u32>;
+
+fn queue(permits: usize) -> Queue {
+    FairQueue::new(Arc::new(Semaphore::new(permits)))
+}
+
+/// Callers at the semaphore and the entrant take turns, in the order in which they have come.
 #[test]
-fn snapshot_counts_waiters_and_permits_and_how_long_the_oldest_waits() {
-    let clock = Clock::manual();
-    let queue = FairQueue::new(slots(1)).clock(&clock);
-    let permit = queue.class("a").try_acquire().unwrap();
-    let waits = Waiter::parked(queue.class("b").acquire());
-    clock.advance(SECOND);
-    let also = Waiter::parked(queue.class("b").acquire());
-    clock.advance(SECOND);
-    let mut classes = queue.snapshot();
-    classes.sort_by_key(|class| class.key);
-    let [a, b] = &classes[..] else {
-        panic!("{classes:?}");
-    };
-    assert_eq!((a.held, a.waiting, a.oldest_wait), (1, 0, None));
-    assert_eq!((b.held, b.waiting, b.oldest_wait), (0, 2, Some(2 * SECOND)));
-    drop((permit, waits, also));
-    assert!(queue.snapshot().is_empty());
+fn drop_passes_no_caller_that_waits_at_the_semaphore() {
+    let queue = queue(1);
+    let semaphore = Arc::clone(queue.throttle());
+    let held = queue.class(1).try_acquire().unwrap();
+    let mut direct = Waiter::parked(Arc::clone(&semaphore).acquire_owned());
+    let mut waits = [1, 2, 3].map(|key| Waiter::parked(queue.class(key).acquire()));
+    let mut later = Waiter::parked(Arc::clone(&semaphore).acquire_owned());
+    drop(held);
+    drop(direct.granted());
+    drop(waits[0].granted());
+    drop(later.granted());
+    drop(waits[1].granted());
+    drop(waits[2].granted());
+    assert_eq!(semaphore.available_permits(), 1);
+}
+
+/// A holder can exchange the inner permits of two queues, and split one.
+#[test]
+fn drop_of_a_permit_that_was_changed_returns_what_it_has() {
+    let (one, two) = (queue(2), queue(1));
+    let mut of_one = one.class(1).acquire_many(2).wait().unwrap();
+    let mut of_two = two.class(1).try_acquire().unwrap();
+    let mut waits = [&one, &two].map(|queue| Waiter::parked(queue.class(2).acquire()));
+    mem::swap(&mut *of_one, &mut *of_two);
+    let part = of_two.split(1).unwrap();
+    drop(of_one);
+    drop(waits[1].granted());
+    assert!(waits[0].is_pending());
+    drop(of_two);
+    let permit = waits[0].granted();
+    assert_eq!(one.throttle().available_permits(), 0);
+    drop((part, permit));
+    assert_eq!(one.throttle().available_permits(), 2);
+    assert_eq!(two.throttle().available_permits(), 1);
+    assert!(one.snapshot().is_empty() && two.snapshot().is_empty());
+}
+
+#[test]
+fn into_inner_returns_the_permit_of_the_semaphore_to_the_caller() {
+    let queue = queue(1);
+    let held = queue.class(1).try_acquire().unwrap();
+    let mut waits = Waiter::parked(queue.class(1).acquire());
+    let inner = held.into_inner();
+    assert!(waits.is_pending());
+    drop(inner);
+    drop(waits.granted());
+    assert_eq!(queue.throttle().available_permits(), 1);
+}
+
+/// The entrants of both take turns, however many wait in each.
+#[test]
+fn two_queues_of_one_semaphore_hand_nothing_past_each_other() {
+    let one = queue(1);
+    let other: Queue = FairQueue::new(Arc::clone(one.throttle()));
+    let mut held = one.class(1).try_acquire().unwrap();
+    let [mut first, mut third] = [1, 2].map(|key| Waiter::parked(one.class(key).acquire()));
+    let [mut second, mut fourth] = [1, 2].map(|key| Waiter::parked(other.class(key).acquire()));
+    for waiter in [&mut first, &mut second, &mut third, &mut fourth] {
+        drop(held);
+        held = waiter.granted();
+    }
+    drop(held);
+    assert_eq!(one.throttle().available_permits(), 1);
+    assert!(one.snapshot().is_empty() && other.snapshot().is_empty());
 }

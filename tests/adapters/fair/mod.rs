@@ -1,14 +1,11 @@
 //! Fair queues: who goes next, who is refused, and what is lost, which is nothing.
 
 mod bounds;
-mod documented;
 mod figures;
-mod handed_on;
-mod model;
 mod naive;
-mod overload;
 mod random;
 mod rates;
-mod shares;
+mod scenarios;
 #[cfg(feature = "channel")]
 mod throttles;
+mod world;

@@ -25,6 +25,23 @@ pub(crate) struct Class {
 /// So that costs per weight are whole.
 const SCALE: u64 = 4;
 
+/// Without any bound.
+impl Default for Class {
+    fn default() -> Self {
+        Self {
+            priority: 0,
+            weight: 1,
+            most: u32::MAX.into(),
+            max_waiters: usize::MAX,
+            adaptive_lifo: None,
+            held: 0,
+            start: 0,
+            finish: 0,
+            was_eligible: false,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiter {
     pub(crate) id: usize,
@@ -43,10 +60,13 @@ pub(crate) struct Model {
     pub(crate) max_waiters: usize,
     pub(crate) classes: Vec<Class>,
     pub(crate) waiting: Vec<Waiter>,
-    pub(crate) free: u64,
+    pub(crate) limit: u64,
+    /// Less than nothing while more are held than there may be.
+    pub(crate) free: i64,
+    pub(crate) closed: bool,
     pub(crate) now: Duration,
     /// The virtual time of each priority.
-    pub(crate) virtual_times: [u64; 3],
+    pub(crate) virtual_times: [u64; 256],
     pub(crate) joined: u64,
     /// What waiters were given and have not collected.
     pub(crate) served: Vec<(usize, Outcome)>,
@@ -154,34 +174,63 @@ impl Model {
     /// Grants what can be granted.
     pub(crate) fn settle(&mut self) {
         while let Some(next) = self.choose() {
-            if next.cost > self.free {
+            if self.closed {
+                self.refuse(next.id, ErrorKind::Closed);
+            } else if self.limit > 0 && next.cost > self.limit {
+                self.refuse(next.id, ErrorKind::ExceedsCapacity);
+            } else if next.cost.cast_signed() > self.free {
                 break;
+            } else {
+                self.free -= next.cost.cast_signed();
+                self.grant(next);
             }
-            self.free -= next.cost;
-            self.grant(next);
         }
         self.update();
     }
 
-    fn refuse(&mut self, id: usize) {
+    fn refuse(&mut self, id: usize, kind: ErrorKind) {
         self.remove(id);
-        self.served.push((id, Err(ErrorKind::QueueFull)));
+        self.served.push((id, Err(kind)));
+    }
+
+    pub(crate) fn set_limit(&mut self, limit: u64) {
+        self.free += limit.cast_signed() - self.limit.cast_signed();
+        self.limit = limit;
+        self.settle();
+    }
+
+    pub(crate) fn close(&mut self) {
+        self.closed = true;
+        self.settle();
+    }
+
+    /// Whether somebody of the queue stands in the queue of the semaphore.
+    pub(crate) fn stands_in_line(&self) -> bool {
+        !self.eligible().is_empty()
+    }
+
+    /// Since when the oldest of a class waits.
+    pub(crate) fn oldest(&self, class: usize) -> Option<Duration> {
+        self.of(class).first().map(|waiter| waiter.since)
     }
 
     /// Takes permits if no wait is needed.
-    pub(crate) fn try_enter(&mut self, class: usize, cost: u64) -> bool {
+    pub(crate) fn try_enter(&mut self, index: usize, cost: u64) -> bool {
         self.update();
-        let waits = self.waiting_in(class) > 0;
-        let class = &self.classes[class];
-        let can = !waits && class.held < class.most && cost <= self.free;
-        can && self.eligible().is_empty()
+        let waits = self.waiting_in(index) > 0;
+        let class = &self.classes[index];
+        let room = class.held < class.most && cost.cast_signed() <= self.free;
+        let can = room && !waits && !self.closed && self.eligible().is_empty();
+        if can {
+            self.free -= cost.cast_signed();
+            self.classes[index].held += 1;
+        }
+        can
     }
 
     /// Enters; `None` says that the caller waits.
     pub(crate) fn enter(&mut self, id: usize, class: usize, cost: u64) -> Option<Outcome> {
         if self.try_enter(class, cost) {
-            self.free -= cost;
-            self.classes[class].held += 1;
             return Some(Ok(cost));
         }
         let of_class = self.of(class);
@@ -190,7 +239,7 @@ impl Model {
         let most = self.classes[class].max_waiters;
         if of_class.len() >= most || self.waiting.len() >= self.max_waiters {
             match oldest {
-                Some(oldest) => self.refuse(oldest.id),
+                Some(oldest) => self.refuse(oldest.id, ErrorKind::QueueFull),
                 None => return full,
             }
         }
@@ -224,7 +273,7 @@ impl Model {
                 self.returned(class);
                 match self.choose() {
                     Some(next) if next.cost == cost => self.grant(next),
-                    _ => self.free += cost,
+                    _ => self.free += cost.cast_signed(),
                 }
             }
         }
@@ -246,7 +295,7 @@ impl Model {
         self.update();
         self.returned(class);
         self.settle();
-        self.free += cost;
+        self.free += cost.cast_signed();
         self.settle();
     }
 }

@@ -243,6 +243,7 @@ mod jumps {
     use tollgate::fair::Class;
 
     use super::*;
+    use crate::support::audit::Allowance;
     use crate::support::paused_runtime;
     use crate::support::random::Random;
 
@@ -421,21 +422,11 @@ mod jumps {
                             .for_each(|charge| limiter.refund(charge));
                     }
                 }
-                let mut charged: Vec<_> = charges
+                let charged = charges
                     .iter()
-                    .map(|charge| (charge.at().as_nanos(), charge.cost()))
-                    .collect();
-                charged.sort_unstable();
-                let period = quota.period().as_nanos();
-                for from in 0..charged.len() {
-                    let mut sum = 0;
-                    for (at, cost) in &charged[from..] {
-                        sum += u128::from(*cost);
-                        let nanos = u128::from(at - charged[from].0 + 1);
-                        let most = u128::from(burst) * period + u128::from(quota.count()) * nanos;
-                        assert!(sum * period <= most, "{seed}: {quota:?}, {charged:?}");
-                    }
-                }
+                    .map(|charge| (charge.at().as_nanos(), charge.cost()));
+                let audited = Allowance::of(quota).audit(&charged.collect::<Vec<_>>());
+                assert_eq!(audited, Ok(()), "{seed}: {quota:?}, {charges:?}");
             });
         }
     }

@@ -169,46 +169,6 @@ fn acquire_of_a_throttle_that_panics_in_the_call_of_the_caller_panics_in_it_and_
 }
 
 #[test]
-fn acquire_of_a_throttle_that_refuses_refuses_the_waiter_that_is_next() {
-    let queue = FairQueue::new(Arc::new(Semaphore::new(2)));
-    let permit = queue.class(1).acquire().wait().unwrap();
-    let mut two = Waiter::parked(queue.class(2).acquire_many(2));
-    let mut one = Waiter::parked(queue.class(3).acquire());
-    queue.throttle().set_permits(1);
-    assert_eq!(two.refused(), ErrorKind::ExceedsCapacity);
-    drop(permit);
-    drop(one.granted());
-}
-
-#[test]
-fn close_of_the_throttle_refuses_all_waiters_of_classes_below_their_maximum() {
-    let queue = FairQueue::new(Arc::new(Semaphore::new(2)))
-        .classes(|key: &u32| Class::new().max_concurrency(1 + *key / 3));
-    // The first two classes are at their maximum.
-    let permits = [0, 1].map(|key| queue.class(key).try_acquire().unwrap());
-    let waits = (0..30).map(|index| Waiter::parked(queue.class(index % 5).acquire()));
-    let (mut at_maximum, mut below): (Vec<_>, Vec<_>) = waits
-        .enumerate()
-        .partition(|(index, _)| index % 5 < permits.len());
-    queue.throttle().close();
-    for (_, wait) in &mut below {
-        assert!(wait.wakes() > 0);
-        assert_eq!(wait.refused(), ErrorKind::Closed);
-    }
-    assert_eq!(queue.waiting(), at_maximum.len());
-    drop(permits);
-    for (_, wait) in &mut at_maximum {
-        assert!(wait.wakes() > 0);
-        assert_eq!(wait.refused(), ErrorKind::Closed);
-    }
-    assert_eq!(queue.waiting(), 0);
-    assert_eq!(
-        queue.class(1).try_acquire().unwrap_err().kind(),
-        ErrorKind::Closed
-    );
-}
-
-#[test]
 fn close_of_a_channel_semaphore_refuses_all_when_the_next_waiter_runs() {
     let queue = FairQueue::new(Arc::new(ChannelSemaphore::new(1)));
     let permit = queue.class(1).try_acquire().unwrap();
@@ -379,34 +339,6 @@ fn acquire_many_of_a_cost_that_panics_refuses_no_waiter_of_another_cost() {
 }
 
 #[test]
-fn drop_of_the_last_waiter_leaves_the_line_of_the_throttle() {
-    let queue = FairQueue::new(Arc::new(Semaphore::new(1)));
-    let permit = queue.class(1).try_acquire().unwrap();
-    let waits = [1, 2].map(|key| Waiter::parked(queue.class(key).acquire()));
-    assert_eq!(queue.throttle().snapshot().waiting, 1);
-    drop(waits);
-    assert_eq!(queue.throttle().snapshot().waiting, 0);
-    drop(permit);
-    assert_eq!(Arc::strong_count(queue.throttle()), 1);
-}
-
-/// Of the two the one with the lower cost goes first, so the entrant asks for that.
-#[test]
-fn acquire_many_of_a_higher_priority_changes_what_the_entrant_asks_for() {
-    let queue = FairQueue::new(Arc::new(Semaphore::new(4)))
-        .classes(|priority| Class::new().priority(*priority));
-    let permits = [3, 1].map(|count| queue.class(0).acquire_many(count).wait().unwrap());
-    let mut large = Waiter::parked(queue.class(0).acquire_many(4));
-    let mut small = Waiter::parked(queue.class(1).acquire_many(1));
-    let [three, one] = permits;
-    drop(one);
-    drop(small.granted());
-    assert!(large.is_pending());
-    drop(three);
-    drop(large.granted());
-}
-
-#[test]
 fn drop_of_a_granted_wait_of_a_rate_limiter_passes_the_charge_on_or_refunds_it() {
     let clock = Clock::manual();
     let rate = RateLimiter::new(Quota::per_second(1).burst(3)).clock(&clock);
@@ -533,26 +465,6 @@ fn class_of_a_map_that_panics_panics_in_the_caller_and_loses_nothing() {
     drop(permit);
     drop(waits.granted());
     assert_eq!(queue.throttle().available_permits(), 1);
-}
-
-#[cfg(feature = "tokio")]
-#[tokio::test(start_paused = true)]
-async fn acquire_by_tasks_in_front_of_a_boxed_throttle_admits_all() {
-    let semaphore = Arc::new(Semaphore::new(2));
-    let queue = FairQueue::new(BoxThrottle::new(Arc::clone(&semaphore)));
-    let mut tasks = tokio::task::JoinSet::new();
-    for task in 0..100 {
-        let class = queue.class(task % 7);
-        tasks.spawn(async move {
-            let permit = class.acquire().await.unwrap();
-            tokio::time::sleep(std::time::Duration::from_millis(3)).await;
-            drop(permit);
-        });
-    }
-    let start = tokio::time::Instant::now();
-    tasks.join_all().await;
-    assert_eq!(start.elapsed().as_millis(), 150);
-    assert_eq!(semaphore.available_permits(), 2);
 }
 
 /// The task of the waiter that was woken does not poll it.

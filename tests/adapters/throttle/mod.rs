@@ -1,10 +1,6 @@
 //! What is made of one throttle: one that may be missing, one with a cost, one of a type that is
 //! erased, one that is lent; and a throttle of one's own in generic code.
 
-mod boxed;
-mod cost;
-mod inspect;
-mod optional;
-mod own;
-mod references;
+mod handles;
+pub(crate) mod own;
 mod weighted;

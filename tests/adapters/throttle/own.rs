@@ -1,12 +1,14 @@
-//! A throttle of one's own, and code that does not know which one it has.
+//! A throttle of one's own, code that does not know which one it has, and semaphores with a cost.
 
-use std::future::Future;
+use std::future::{Future, Ready, ready};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tollgate::{AcquireError, BoxThrottle, ErrorKind, Semaphore, Throttle, TryThrottle, all};
+use tollgate::{
+    AcquireError, BoxThrottle, ErrorKind, Semaphore, Throttle, TryThrottle, Waiting, all,
+};
 
-use crate::budget::{Budget, Charged};
 use crate::support::{Waiter, assert_at_rest, kind};
 
 /// Does its job when it is let in.
@@ -124,4 +126,128 @@ async fn a_task_can_wait_for_any_of_them() {
     let refused = spawned(BoxThrottle::new(Some(budget))).await.unwrap();
     assert_eq!(kind(refused), ErrorKind::RateLimited);
     assert_at_rest(&semaphore, 1);
+}
+
+#[test]
+fn each_entry_asks_for_the_cost() {
+    let semaphore = Arc::new(Semaphore::new(10));
+    let throttle = semaphore.cost(4);
+    assert_eq!(
+        (throttle.cost(), Arc::clone(&semaphore).cost_owned(7).cost()),
+        (4, 7)
+    );
+    let first = throttle.try_enter().unwrap();
+    assert_eq!((first.count(), semaphore.available_permits()), (4, 6));
+    let second = Waiter::new(throttle.enter()).granted();
+    assert_eq!((second.count(), semaphore.available_permits()), (4, 2));
+    let mut waiter = Waiter::parked(Arc::clone(&semaphore).cost_owned(3).enter());
+    throttle.rollback(first);
+    assert_eq!(waiter.granted().count(), 3);
+    drop(second);
+    assert_at_rest(&semaphore, 10);
+}
+
+#[test]
+fn nothing_costs_nothing_and_never_waits() {
+    let semaphore = Semaphore::new(10);
+    let held = semaphore.try_acquire_many(10).unwrap();
+    let waiting = Waiter::parked(semaphore.acquire());
+    let throttle = semaphore.cost(0);
+    assert_eq!(throttle.try_enter().unwrap().count(), 0);
+    let nothing = Waiter::new(throttle.enter()).granted();
+    assert_eq!(nothing.count(), 0);
+    throttle.rollback(nothing);
+    assert_eq!(semaphore.available_permits(), 0);
+    drop((waiting, held));
+    semaphore.close();
+    assert_eq!(kind(throttle.try_enter()), ErrorKind::Closed);
+}
+
+#[test]
+fn more_than_the_limit_is_refused_at_once() {
+    let semaphore = Arc::new(Semaphore::new(10));
+    let (throttle, owned) = (
+        semaphore.cost(11),
+        Arc::clone(&semaphore).cost_owned(u32::MAX),
+    );
+    let refused = [
+        throttle.try_enter().unwrap_err(),
+        throttle.enter().wait().unwrap_err(),
+        owned.try_enter().unwrap_err(),
+        owned.enter().wait().unwrap_err(),
+    ];
+    for refused in refused {
+        assert_eq!(refused.kind(), ErrorKind::ExceedsCapacity);
+        assert_eq!((refused.capacity(), refused.part()), (Some(10), None));
+    }
+    semaphore.set_permits(11);
+    drop(throttle.try_enter().unwrap());
+    assert_at_rest(&semaphore, 11);
+}
+
+#[test]
+fn an_owned_cost_keeps_the_semaphore_alive() {
+    let semaphore = Arc::new(Semaphore::new(2));
+    let weak = Arc::downgrade(&semaphore);
+    let throttle = semaphore.cost_owned(2);
+    let permit = throttle.try_enter().unwrap();
+    let waiter = Waiter::parked(throttle.enter());
+    drop(throttle);
+    drop(permit);
+    assert!(weak.upgrade().is_some());
+    drop(waiter);
+    assert!(weak.upgrade().is_none());
+}
+
+#[test]
+fn debug_shows_the_cost() {
+    let semaphore = Semaphore::new(2);
+    let shown = format!("{:?}", semaphore.cost(7));
+    assert!(
+        shown.starts_with("Cost") && shown.contains("cost: 7"),
+        "{shown}"
+    );
+}
+
+/// So many may be charged, for good.
+#[derive(Clone)]
+pub(crate) struct Budget(Arc<AtomicUsize>);
+
+/// What was left before it was charged.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Charged(pub(crate) usize);
+
+impl Budget {
+    pub(crate) fn new(amount: usize) -> Self {
+        Self(Arc::new(AtomicUsize::new(amount)))
+    }
+
+    pub(crate) fn left(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+impl Throttle for Budget {
+    type Permit = Charged;
+    type Enter = Ready<Result<Charged, AcquireError>>;
+
+    fn enter(&self) -> Waiting<Self::Enter> {
+        Waiting::new(ready(self.try_enter()))
+    }
+
+    fn rollback(&self, _: Charged) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl TryThrottle for Budget {
+    fn try_enter(&self) -> Result<Charged, AcquireError> {
+        let less = |left: usize| left.checked_sub(1);
+        let charged = self
+            .0
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, less);
+        charged
+            .map(Charged)
+            .map_err(|_| AcquireError::limited(Duration::from_secs(1)))
+    }
 }

@@ -5,72 +5,32 @@
 
 mod naive;
 mod scenarios;
+mod subject;
 mod world;
 
 use proptest::prelude::*;
-use proptest::sample::Index;
 use proptest::test_runner::TestCaseError;
 use tollgate::Semaphore;
 
-use self::world::{Names, Step, World};
+use self::subject::Subject;
+use self::world::World;
 use crate::support::cases::cases;
+use crate::support::scenarios::{Names, at_random};
 
-fn index() -> impl Strategy<Value = usize> {
-    0..1000_usize
-}
+/// Small numbers, so that calls run into each other.
+const CALLS: &str = "12 try 0..5, 24 acquire 0..5, 3 crowd 1..40 1..3, 18 poll #, 15 drop #, 3 drop-half, \
+    18 release #, 3 release-all, 6 split # 0..4, 6 merge # #, 3 forget #, 6 limit 0..6, 3 limit 5..60, \
+    3 add 0..3, 3 take-free 0..3, 3 reject, 6 idle, 6 poll-idle #, 3 drop-idle #, 1 close";
 
-/// Small numbers, so that steps run into each other.
-fn step() -> impl Strategy<Value = Step> {
-    prop_oneof![
-        4 => (0..5_u32).prop_map(Step::Try),
-        8 => (0..5_u32).prop_map(Step::Acquire),
-        1 => (1..40_usize, 1..3_u32).prop_map(|(count, cost)| Step::Crowd(count, cost)),
-        6 => index().prop_map(Step::Poll),
-        5 => index().prop_map(Step::Drop),
-        1 => Just(Step::DropHalf),
-        6 => index().prop_map(Step::Release),
-        1 => Just(Step::ReleaseAll),
-        2 => (index(), 0..4_usize).prop_map(|(which, count)| Step::Split(which, count)),
-        2 => (index(), index()).prop_map(|(into, from)| Step::Merge(into, from)),
-        1 => index().prop_map(Step::Forget),
-        2 => (0..6_usize).prop_map(Step::SetPermits),
-        1 => (0..3_usize).prop_map(Step::AddPermits),
-        1 => (0..3_usize).prop_map(Step::ForgetPermits),
-        1 => (5..60_usize).prop_map(Step::SetPermits),
-        1 => Just(Step::RejectImpossible),
-        2 => Just(Step::WaitIdle),
-        2 => index().prop_map(Step::PollIdle),
-        1 => index().prop_map(Step::DropIdle),
-    ]
-}
-
-/// Mostly unbounded, and mostly open to the end.
-fn steps() -> impl Strategy<Value = (usize, Option<usize>, Vec<Step>)> {
-    let bound = prop_oneof![3 => Just(None), 1 => (0..4_usize).prop_map(Some)];
-    let close = prop_oneof![2 => Just(None), 1 => any::<Index>().prop_map(Some)];
-    let steps = prop::collection::vec(step(), 1..80);
-    (0..5_usize, bound, steps, close).prop_map(|(limit, bound, mut steps, close)| {
-        if let Some(when) = close {
-            steps.insert(when.index(steps.len()), Step::Close);
-        }
-        (limit, bound, steps)
-    })
-}
-
-/// Does the steps to both, compares after each, and has everybody leave in the end.
-fn run(
+/// Does the calls to both, compares after each, and has everybody leave in the end.
+fn run<S: Subject>(
     (limit, bound): (usize, Option<usize>),
     names: Names,
-    steps: impl IntoIterator<Item = Step>,
+    calls: &[String],
 ) -> Result<(), TestCaseError> {
-    let semaphore = match bound {
-        None => Semaphore::new(limit),
-        Some(bound) => Semaphore::new(limit).max_waiters(bound),
-    };
-    let mut world = World::new(&semaphore, bound, names);
-    for step in steps {
-        world.step(step)?;
-        world.compare()?;
+    let mut world = World::<S>::new(limit, bound, names);
+    for call in calls {
+        world.step(call)?;
     }
     world.leave()
 }
@@ -79,7 +39,11 @@ proptest! {
     #![proptest_config(cases(300))]
 
     #[test]
-    fn agrees_with_a_vector_of_waiters((limit, bound, steps) in steps()) {
-        run((limit, bound), Names::AtRandom, steps)?;
+    fn agrees_with_a_vector_of_waiters(
+        limit in 0..5_usize,
+        bound in prop::option::weighted(0.25, 0..4_usize),
+        calls in at_random(CALLS, 80),
+    ) {
+        run::<&Semaphore>((limit, bound), Names::AtRandom, &calls)?;
     }
 }

@@ -2,10 +2,14 @@
 
 use tollgate::{AcquireError, ErrorKind};
 
+use crate::support::scenarios::Words;
+
 /// What a caller is answered in the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     Granted,
+    Cancelled,
+    TimedOut,
     Closed,
     QueueFull,
     NoPermits,
@@ -18,6 +22,8 @@ impl Answer {
             return Self::Granted;
         };
         match (error.kind(), error.capacity()) {
+            (ErrorKind::Cancelled, None) => Self::Cancelled,
+            (ErrorKind::TimedOut, None) => Self::TimedOut,
             (ErrorKind::Closed, None) => Self::Closed,
             (ErrorKind::QueueFull, None) => Self::QueueFull,
             (ErrorKind::NoPermits, None) => Self::NoPermits,
@@ -34,8 +40,35 @@ impl Answer {
 pub(crate) struct Caller {
     pub(crate) cost: usize,
     pub(crate) answer: Option<Answer>,
+    pub(crate) ends: Ends,
     /// A lowering of the limit or a call has made it impossible, and no higher limit possible again.
     impossible: bool,
+}
+
+/// How a wait ends otherwise.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ends {
+    /// By one of these tokens; `a.b` is a child of `a`.
+    pub(crate) tokens: Vec<String>,
+    /// After the shortest of these times, in milliseconds.
+    pub(crate) within: Vec<u64>,
+    /// When that is, from the first poll that waits.
+    deadline: Option<u64>,
+}
+
+impl Ends {
+    pub(crate) fn of(words: &mut Words<'_>) -> Self {
+        let mut ends = Self::default();
+        loop {
+            if words.says("token") {
+                ends.tokens.push(words.parse());
+            } else if words.says("within") {
+                ends.within.push(words.parse());
+            } else {
+                return ends;
+            }
+        }
+    }
 }
 
 /// Whether somebody who waits for idleness has been woken.
@@ -60,7 +93,11 @@ pub(crate) struct Model {
     /// The names of those who wait, the first one first.
     pub(crate) queue: Vec<usize>,
     /// Those who wait until nothing is held.
-    pub(crate) idlers: Vec<Idle>,
+    pub(crate) idlers: Vec<(Idle, Ends)>,
+    /// Tokens that were cancelled.
+    pub(crate) cancelled: Vec<String>,
+    /// In milliseconds.
+    pub(crate) now: u64,
 }
 
 impl Model {
@@ -73,6 +110,8 @@ impl Model {
             callers: Vec::new(),
             queue: Vec::new(),
             idlers: Vec::new(),
+            cancelled: Vec::new(),
+            now: 0,
         }
     }
 
@@ -103,10 +142,50 @@ impl Model {
         Answer::NoPermits
     }
 
+    fn is_cancelled(&self, ends: &Ends) -> bool {
+        let is_of = |token: &str, other: &str| {
+            let rest = token.strip_prefix(other);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        let mut pairs = ends.tokens.iter().flat_map(|token| {
+            let cancelled = self.cancelled.iter();
+            cancelled.map(move |other| is_of(token, other))
+        });
+        pairs.any(|is_cancelled| is_cancelled)
+    }
+
+    /// The end of a wait that has not got what it waits for, if it is over.
+    pub(crate) fn ended(&self, ends: &Ends) -> Option<Answer> {
+        if self.is_cancelled(ends) {
+            return Some(Answer::Cancelled);
+        }
+        let is_over = ends.deadline.is_some_and(|deadline| deadline <= self.now);
+        is_over.then_some(Answer::TimedOut)
+    }
+
+    /// What a caller that waits is told when it looks: a token comes before an answer, and an answer
+    /// before a deadline.
+    pub(crate) fn told(&self, name: usize) -> Option<Answer> {
+        let caller = &self.callers[name];
+        match self.ended(&caller.ends) {
+            Some(Answer::Cancelled) => Some(Answer::Cancelled),
+            ended => caller.answer.or(ended),
+        }
+    }
+
     /// The name of the caller; whether it waits is in its answer.
-    pub(crate) fn acquire(&mut self, cost: usize) -> usize {
+    pub(crate) fn acquire(&mut self, cost: usize, mut ends: Ends) -> usize {
         let name = self.callers.len();
-        let answer = match self.try_acquire(cost) {
+        let shortest = ends.within.iter().min();
+        ends.deadline = shortest.map(|shortest| self.now.saturating_add(*shortest));
+        let tried = match self.is_cancelled(&ends) {
+            true => Answer::Cancelled,
+            false => self.try_acquire(cost),
+        };
+        let answer = match tried {
+            Answer::NoPermits if self.queue.len() < self.bound && shortest_is_zero(&ends) => {
+                Some(Answer::TimedOut)
+            }
             Answer::NoPermits if self.queue.len() < self.bound => {
                 self.queue.push(name);
                 None
@@ -117,6 +196,7 @@ impl Model {
         self.callers.push(Caller {
             cost,
             answer,
+            ends,
             impossible: false,
         });
         name
@@ -175,11 +255,14 @@ impl Model {
         self.serve();
     }
 
-    pub(crate) fn wait_idle(&mut self) {
-        self.idlers.push(match self.held {
+    pub(crate) fn wait_idle(&mut self, mut ends: Ends) {
+        let shortest = ends.within.iter().min();
+        ends.deadline = shortest.map(|shortest| self.now.saturating_add(*shortest));
+        let idle = match self.held {
             0 => Idle::Woken,
             _ => Idle::Nothing,
-        });
+        };
+        self.idlers.push((idle, ends));
     }
 
     /// Answers the first one in the queue for as long as there is an answer. Who waits for idleness
@@ -208,10 +291,15 @@ impl Model {
     }
 
     fn wake_idlers(&mut self, what: Idle) {
-        for idler in &mut self.idlers {
+        for (idler, _) in &mut self.idlers {
             if *idler != Idle::Woken {
                 *idler = what;
             }
         }
     }
+}
+
+/// Then nobody waits at all.
+fn shortest_is_zero(ends: &Ends) -> bool {
+    ends.within.contains(&0)
 }

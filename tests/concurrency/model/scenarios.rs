@@ -5,12 +5,19 @@
 //! future and polls it; if it has to wait it goes to the end of the waiters, otherwise what it was
 //! given goes to the end of the permits. `poll`, `drop` and `leak` name a waiter, `release`, `split`,
 //! `merge`, `forget` and `leak-permit` a permit, by its place from 0. `limit`, `add` and `take-free`
-//! are `set_permits`, `add_permits` and `forget_permits`; `reject` is `reject_impossible`. A call that does not name enough is refused,
+//! are `set_permits`, `add_permits` and `forget_permits`; `reject` is `reject_impossible`. A call that
+//! does not name enough is refused,
 //! or stays pending, which the names of the rows tell. `free` and `waiting` say what can be seen then.
 
+use std::cell::Cell;
+use std::sync::Arc;
+
+use tollgate::adaptive::AdaptiveSemaphore;
+use tollgate::{Pool, Semaphore};
+
 use super::run;
-use super::world::{Names, Step};
-use crate::support::scenarios::{Words, rows};
+use super::subject::Subject;
+use crate::support::scenarios::{Names, Words, check, rows};
 
 const SCENARIOS: &str = "
 # The queue: first-in first-out, whatever is asked for.
@@ -176,6 +183,14 @@ a change of the limit is not a return | 1 | try 1, idle, limit 5, poll-idle 0, l
 forgetting the last permit makes the semaphore idle | 2 | try 1, idle, forget 0, poll-idle 0
 a wait for idleness that was given up leaves no trace | 2 | try 1, idle, drop-idle 0, acquire 2, release 0, poll 0
 
+# What needs no wait.
+at the limit nobody is let in | 2 | try 1, try 1, try 1, release 0, try 1, try 1, release-all, free 2
+permits come back after close and are not handed out | 2 | try 1, try 1, close, free 0, try 1, release 0, release 0,
+    free 2, try 1
+a leaked permit lowers what can be had by one and no more | 3 | try 1, try 1, leak-permit 0, leak-permit 0,
+    5 x try 1 + try 1 + release 0, free 1
+closed is the answer whatever is free | 2 | try 1, close, close, try 1, release 0, try 1
+
 # What is leaked takes away what it asked for, and no more.
 a leaked waiter is granted what it asked for | 5 | try 5, acquire 2, leak 0, acquire 3, release 0, poll 0,
     release 0, free 3, waiting 0, try 3
@@ -189,45 +204,111 @@ a leaked wait for idleness takes nothing away | 2 | try 2, idle, leak-idle 0, ac
 a leaked permit is out of circulation and the limit stays | 3 | try 1, try 1, 2 x leak-permit 0, free 1, try 2
 ";
 
-/// A call, as it is written in a row.
-fn step(call: &str, words: &mut Words<'_>) -> Step {
-    match call {
-        "try" => Step::Try(words.parse()),
-        "acquire" => Step::Acquire(words.parse()),
-        "crowd" => Step::Crowd(words.parse(), words.parse()),
-        "poll" => Step::Poll(words.parse()),
-        "drop" => Step::Drop(words.parse()),
-        "leak" => Step::Leak(words.parse()),
-        "release" => Step::Release(words.parse()),
-        "release-all" => Step::ReleaseAll,
-        "leak-permit" => Step::LeakPermit(words.parse()),
-        "split" => Step::Split(words.parse(), words.parse()),
-        "merge" => Step::Merge(words.parse(), words.parse()),
-        "forget" => Step::Forget(words.parse()),
-        "limit" => Step::SetPermits(words.parse()),
-        "add" => Step::AddPermits(words.parse()),
-        "take-free" => Step::ForgetPermits(words.parse()),
-        "reject" => Step::RejectImpossible,
-        "close" => Step::Close,
-        "idle" => Step::WaitIdle,
-        "poll-idle" => Step::PollIdle(words.parse()),
-        "drop-idle" => Step::DropIdle(words.parse()),
-        "leak-idle" => Step::LeakIdle(words.parse()),
-        "free" => Step::Free(words.parse()),
-        "waiting" => Step::Waiting(words.parse()),
-        _ => panic!("no call: {call:?}"),
-    }
-}
+/// The same with waits that a token or a time ends. `acquire` and `idle` may say `token` with its name, where
+/// `a.b` is a child of `a`, and `within` with milliseconds, each of them more than once.
+#[cfg(feature = "tokio")]
+const ENDED: &str = "
+# Tokens.
+cancelling wakes a waiter, which leaves | 1 | try 1, acquire 1 token a, acquire 1, poll 0, cancel a, poll 0,
+    waiting 1, release 0, poll 0
+a cancelled token wins over free permits | 3 | cancel a, acquire 2 token a, acquire 0 token a, idle token a, free 3
+a cancelled token wins over every other refusal | 2 bound 0 | cancel a, try 1, acquire 3 token a, acquire 2 token a,
+    close, acquire 1 token a, idle token a
+a token wins over a close that came before | 1 | try 1, acquire 1 token a, close, cancel a, poll 0
+a token wins over a grant that was not received, which is passed on | 1 | try 1, acquire 1 token a, acquire 1,
+    release 0, cancel a, poll 0, poll 0
+a token that is not cancelled changes nothing | 2 | acquire 1 token a, try 1, acquire 1 token b, acquire 3 token b,
+    release 0, poll 0, cancel c
+cancelling after the permit was received changes nothing | 1 | try 1, acquire 1 token a, release 0, poll 0,
+    cancel a, free 0
+a token is not cancelled with its child or its sibling | 1 | try 1, acquire 1 token a.b, acquire 1 token a.c,
+    acquire 1 token a, cancel a.b, poll 0, poll 0, poll 1, cancel a, poll 0, poll 0, free 0
+a child of a child is cancelled as well | 1 | try 1, acquire 1 token a.b.c, cancel a, poll 0
+either of two tokens cancels | 1 | try 1, acquire 1 token a token b, acquire 1 token c token d, cancel b, poll 0,
+    cancel c, poll 0
+one token cancels many and leaves the others in the queue | 1 | try 1, 3 x acquire 1 token a + acquire 1,
+    50 x acquire 1 token a, cancel a, poll 0, poll 1, poll 2, 50 x poll 3, waiting 3, 3 x release 0 + poll 0
+a wait for idleness is cancelled | 1 | try 1, idle token a, idle, cancel a, poll-idle 0, release 0, poll-idle 0
+a wait that is dropped leaves its token | 1 | try 1, acquire 1 token a, drop 0, cancel a, waiting 0
 
-#[test]
-fn semaphore_in_each_scenario_does_what_the_model_does() {
-    for row in rows(SCENARIOS) {
+# Times.
+a wait ends after exactly its time | 1 | try 1, acquire 1 within 250, advance 249, poll 0, advance 1, poll 0,
+    waiting 0
+polling again does not restart the time | 1 | try 1, acquire 1 within 250, 5 x advance 25 + poll 0, advance 125,
+    poll 0
+each waiter has a time of its own | 1 | try 1, acquire 1 within 5, acquire 1 within 1, acquire 1 within 3,
+    advance 1, poll 1, advance 2, poll 1, poll 0, advance 2, poll 0
+of two times the shorter one counts | 1 | try 1, acquire 1 within 5 within 9, acquire 1 within 9 within 5,
+    advance 4, poll 0, poll 1, advance 1, poll 0, poll 0
+a grant in time is received, however late | 1 | try 1, acquire 1 within 5, release 0, advance 9, poll 0
+a grant after the time is received by who has not looked | 1 | try 1, acquire 1 within 5, advance 9, release 0,
+    poll 0
+one that was timed out leaves the others in the queue | 1 | try 1, acquire 1 within 5, acquire 1, advance 5, poll 0,
+    waiting 1, release 0, poll 0
+what is ready is never timed out | 1 | acquire 1 within 0, release 0, idle within 0, acquire 1 within 9, release 0,
+    acquire 1 within 18446744073709551615, release 0, idle within 18446744073709551615
+no time is no wait | 1 | try 1, acquire 1 within 0, acquire 1 within 0 within 9, waiting 0
+other refusals come before the end of a time | 1 bound 0 | try 1, acquire 2 within 0, acquire 1 within 9, close,
+    acquire 1 within 0
+a drain may have a deadline | 1 | try 1, close, idle within 5, idle within 9, advance 5, poll-idle 0, release 0,
+    poll-idle 0
+a year is waited for | 1 | try 1, acquire 1 within 31536000001, advance 31536000000, poll 0, release 0, poll 0
+a token and a time both end a wait | 1 | try 1, acquire 1 token a within 5, acquire 1 token b within 5, cancel a,
+    poll 0, advance 5, poll 0
+";
+
+/// The rows of a type, and how many of them it can do.
+fn run_rows<S: Subject>(table: &str) -> usize {
+    let ran = Cell::new(0);
+    check(table, |row| {
         let mut setup = Words::new(&row.setup);
         let limit = setup.parse();
         let bound = setup.says("bound").then(|| setup.parse());
         setup.end();
-        if let Err(error) = run((limit, bound), Names::Exactly, row.calls(step)) {
-            panic!("{}: {error}", row.name);
+        let has = |call: &str| S::HAS.split(' ').any(|one| one == call);
+        let can = row.calls(|call, words| {
+            let crowd: Option<usize> = (call == "crowd").then(|| words.parse());
+            let is_one = words.says("1");
+            while words.maybe::<String>().is_some() {}
+            let has_cost = crowd.is_some() || call == "acquire" || call == "try";
+            has(call) && (is_one || !has_cost || has("cost"))
+        });
+        let can_limit = limit > 0 || has("limit");
+        if can.contains(&false) || !can_limit || bound.is_some() && !has("bound") {
+            return Ok(());
         }
-    }
+        ran.set(ran.get() + 1);
+        run::<S>((limit, bound), Names::Exactly, &row.texts())
+    });
+    ran.get()
+}
+
+#[test]
+fn semaphore_in_each_scenario_does_what_the_model_does() {
+    let all = rows(SCENARIOS).len();
+    assert_eq!(run_rows::<&Semaphore>(SCENARIOS), all);
+    assert_eq!(run_rows::<Arc<Semaphore>>(SCENARIOS), all);
+}
+
+/// The same rows, without those with a call that the type has not.
+#[test]
+fn others_that_promise_the_same_do_in_each_scenario_what_the_model_does() {
+    let adaptive = run_rows::<Arc<AdaptiveSemaphore>>(SCENARIOS);
+    let pool = run_rows::<Arc<Pool<()>>>(SCENARIOS);
+    assert_eq!([adaptive, pool], [30, 19]);
+    #[cfg(feature = "channel")]
+    assert_eq!(run_rows::<Arc<tollgate::ChannelSemaphore>>(SCENARIOS), 4);
+}
+
+/// In the time of a runtime, which stands still.
+#[cfg(feature = "tokio")]
+#[test]
+fn waits_with_tokens_and_times_do_in_each_scenario_what_the_model_does() {
+    let _inside = super::world::RUNTIME.enter();
+    let all = rows(ENDED).len();
+    assert_eq!(run_rows::<&Semaphore>(ENDED), all);
+    assert_eq!(run_rows::<Arc<Semaphore>>(ENDED), all);
+    let adaptive = run_rows::<Arc<AdaptiveSemaphore>>(ENDED);
+    let pool = run_rows::<Arc<Pool<()>>>(ENDED);
+    assert_eq!([adaptive, pool], [22, 20]);
 }

@@ -1,230 +1,200 @@
 //! The semaphore and its model, side by side.
 
 use std::mem;
+#[cfg(feature = "tokio")]
+use std::sync::LazyLock;
 use std::task::{Poll, Waker};
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
-use tollgate::{Permit, Semaphore, Throttle, WaitIdle, Waiting};
+#[cfg(feature = "tokio")]
+use tokio::runtime::Runtime;
+#[cfg(feature = "tokio")]
+use tollgate::Waiting;
+use tollgate::{AcquireError, ErrorKind};
 
-use super::naive::{Answer, Idle, Model};
-use crate::support::{Waiter, assert_at_rest};
-
-/// What happens. An index chooses among those that there are at that moment, in the order in which
-/// they came.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Step {
-    Try(u32),
-    /// Makes a future and polls it once.
-    Acquire(u32),
-    /// Many at once, so that they are served in more than one portion.
-    Crowd(usize, u32),
-    /// Polls one that waits, with a new waker and then with its own again.
-    Poll(usize),
-    /// Drops one that waits, or that was answered and has not looked yet.
-    Drop(usize),
-    DropHalf,
-    /// The same as a drop, but its destructor never runs.
-    Leak(usize),
-    Release(usize),
-    ReleaseAll,
-    LeakPermit(usize),
-    /// Which one, and how many permits are taken out of it.
-    Split(usize, usize),
-    /// Into which one, and which of the others.
-    Merge(usize, usize),
-    Forget(usize),
-    SetPermits(usize),
-    AddPermits(usize),
-    ForgetPermits(usize),
-    RejectImpossible,
-    Close,
-    WaitIdle,
-    PollIdle(usize),
-    DropIdle(usize),
-    LeakIdle(usize),
-    /// As many are free, which the model says as well.
-    Free(usize),
-    /// As many wait, which the model says as well.
-    Waiting(usize),
-}
+use super::naive::{Answer, Ends, Idle, Model};
+use super::subject::{Boxed, Held, Subject};
+use crate::support::Waiter;
+use crate::support::scenarios::{Names, Words, call};
 
 type Tested = Result<(), TestCaseError>;
 
-pub(crate) struct World<'a> {
-    semaphore: &'a Semaphore,
+pub(crate) struct World<S: Subject> {
+    semaphore: S,
     names: Names,
     model: Model,
     /// Names in the model, and futures that have not been collected.
-    waiters: Vec<(usize, Waiter<Waiting<<&'a Semaphore as Throttle>::Enter>>)>,
-    permits: Vec<Permit<&'a Semaphore>>,
-    idlers: Vec<Waiter<Waiting<WaitIdle<&'a Semaphore>>>>,
+    waiters: Vec<(usize, Waiter<Boxed<S::Permit>>)>,
+    permits: Vec<S::Permit>,
+    idlers: Vec<Waiter<Boxed<()>>>,
+    ends: TokensAndTime,
     /// Something was leaked, so not everything comes back.
     leaked: bool,
 }
 
-/// How a step names one of those that there are.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Names {
-    /// By its place, at which there must be one.
-    Exactly,
-    /// By any number; without anybody to be named nothing happens.
-    AtRandom,
-}
-
-impl Names {
-    fn choose<T>(self, which: usize, among: &[T]) -> Option<usize> {
-        assert!(
-            self == Self::AtRandom || which < among.len(),
-            "nobody at {which}"
-        );
-        which.checked_rem(among.len())
-    }
-}
-
-impl<'a> World<'a> {
-    pub(crate) fn new(semaphore: &'a Semaphore, bound: Option<usize>, names: Names) -> Self {
+impl<S: Subject> World<S> {
+    pub(crate) fn new(limit: usize, bound: Option<usize>, names: Names) -> Self {
         Self {
-            semaphore,
+            semaphore: S::make(limit, bound),
             names,
-            model: Model::new(semaphore.permits(), bound),
+            model: Model::new(limit, bound),
             waiters: Vec::new(),
             permits: Vec::new(),
             idlers: Vec::new(),
+            ends: TokensAndTime::default(),
             leaked: false,
         }
     }
 
-    pub(crate) fn step(&mut self, step: Step) -> Tested {
-        match step {
-            Step::Try(cost) => {
-                let tried = self.semaphore.try_acquire_many(cost);
+    /// Does it to both, and compares them. What the calls are is said in `scenarios.rs`.
+    pub(crate) fn step(&mut self, text: &str) -> Tested {
+        call(text, |call, words| self.call(call, words))?;
+        self.compare()
+    }
+
+    fn call(&mut self, call: &str, words: &mut Words<'_>) -> Tested {
+        match call {
+            "try" => {
+                let cost = words.parse();
+                let tried = self.semaphore.try_many(cost);
                 let answer = self.model.try_acquire(cost as usize);
                 prop_assert_eq!(Answer::of(&tried), answer);
                 self.permits.extend(tried);
             }
-            Step::Acquire(cost) => self.acquire(cost)?,
-            Step::Crowd(count, cost) => {
+            "acquire" => self.acquire(words.parse(), Ends::of(words))?,
+            "crowd" => {
+                let (count, cost) = (words.parse(), words.parse());
                 for _ in 0..count {
-                    self.acquire(cost)?;
+                    self.acquire(cost, Ends::default())?;
                 }
             }
-            Step::Poll(which) => {
-                if let Some(at) = self.names.choose(which, &self.waiters) {
-                    self.poll(at)?;
-                }
-            }
-            Step::Drop(which) => {
-                if let Some(at) = self.names.choose(which, &self.waiters) {
-                    self.drop_waiter(at);
-                }
-            }
-            Step::DropHalf => {
+            "poll" => self.poll(self.names.choose(words, &self.waiters)?)?,
+            "drop" => self.drop_waiter(self.names.choose(words, &self.waiters)?),
+            "drop-half" => {
                 for at in (0..self.waiters.len()).rev().step_by(2) {
                     self.drop_waiter(at);
                 }
             }
-            Step::Leak(which) => {
-                if let Some(at) = self.names.choose(which, &self.waiters) {
-                    mem::forget(self.waiters.remove(at).1.into_future());
-                    self.leaked = true;
-                }
+            "leak" => {
+                let at = self.names.choose(words, &self.waiters)?;
+                mem::forget(self.waiters.remove(at).1.into_future());
+                self.leaked = true;
             }
-            Step::Release(which) => {
-                if let Some(at) = self.names.choose(which, &self.permits) {
-                    self.release(at);
-                }
+            "release" => self.release(self.names.choose(words, &self.permits)?),
+            "release-all" => (0..self.permits.len()).for_each(|_| self.release(0)),
+            "leak-permit" => {
+                let at = self.names.choose(words, &self.permits)?;
+                mem::forget(self.permits.remove(at));
+                self.leaked = true;
             }
-            Step::ReleaseAll => {
-                while !self.permits.is_empty() {
-                    self.release(0);
-                }
+            "split" => {
+                let at = self.names.choose(words, &self.permits)?;
+                let (count, before) = (words.parse(), self.permits[at].count());
+                let part = self.permits[at].split(count);
+                prop_assert_eq!(part.is_some(), count <= before);
+                let parted = part.as_ref().map_or(0, Held::count);
+                prop_assert_eq!(self.permits[at].count() + parted, before);
+                self.permits.extend(part);
             }
-            Step::LeakPermit(which) => {
-                if let Some(at) = self.names.choose(which, &self.permits) {
-                    mem::forget(self.permits.remove(at));
-                    self.leaked = true;
+            "merge" => {
+                let into = self.names.choose(words, &self.permits)?;
+                let from = self.names.choose(words, &self.permits)?;
+                if into == from {
+                    return Ok(());
                 }
+                let sum = self.permits[into].count() + self.permits[from].count();
+                let merged = self.permits.remove(from);
+                let into = &mut self.permits[into - usize::from(from < into)];
+                into.merge(merged);
+                prop_assert_eq!(into.count(), sum);
             }
-            Step::Split(which, count) => self.split(which, count)?,
-            Step::Merge(into, from) => self.merge(into, from)?,
-            Step::Forget(which) => {
-                if let Some(at) = self.names.choose(which, &self.permits) {
-                    let permit = self.permits.remove(at);
-                    self.model.forget(permit.count());
-                    permit.forget();
-                }
+            "forget" => {
+                let at = self.names.choose(words, &self.permits)?;
+                let permit = self.permits.remove(at);
+                self.model.forget(permit.count());
+                permit.forget();
             }
-            Step::SetPermits(limit) => {
-                self.semaphore.set_permits(limit);
+            "limit" => {
+                let limit = words.parse();
+                self.semaphore.set_limit(limit);
                 self.model.set_permits(limit);
             }
-            Step::AddPermits(more) => {
-                self.semaphore.add_permits(more);
+            "add" => {
+                let more = words.parse();
+                self.semaphore.add(more);
                 self.model.set_permits(self.model.limit + more);
             }
-            Step::ForgetPermits(permits) => {
-                let forgotten = self.semaphore.forget_permits(permits);
+            "take-free" => {
+                let permits = words.parse();
+                let forgotten = self.semaphore.semaphore().forget_permits(permits);
                 prop_assert_eq!(forgotten, self.model.forget_free(permits));
             }
-            Step::RejectImpossible => {
-                self.semaphore.reject_impossible();
+            "reject" => {
+                self.semaphore.semaphore().reject_impossible();
                 self.model.reject_impossible();
             }
-            Step::Close => {
+            "close" => {
                 self.semaphore.close();
                 self.model.close();
             }
-            Step::WaitIdle => {
-                self.model.wait_idle();
-                self.idlers.push(Waiter::new(self.semaphore.wait_idle()));
+            "idle" => {
+                let ends = Ends::of(words);
+                let wait = self.ends.around(self.semaphore.idle(), &ends);
+                self.idlers.push(Waiter::new(wait));
+                self.model.wait_idle(ends);
                 self.poll_idler(self.idlers.len() - 1)?;
             }
-            Step::PollIdle(which) => {
-                if let Some(at) = self.names.choose(which, &self.idlers) {
-                    self.poll_idler(at)?;
-                }
+            "poll-idle" => self.poll_idler(self.names.choose(words, &self.idlers)?)?,
+            "drop-idle" => {
+                let at = self.names.choose(words, &self.idlers)?;
+                drop(self.idlers.remove(at));
+                self.model.idlers.remove(at);
             }
-            Step::DropIdle(which) => {
-                if let Some(at) = self.names.choose(which, &self.idlers) {
-                    drop(self.idlers.remove(at));
-                    self.model.idlers.remove(at);
-                }
+            "leak-idle" => {
+                let at = self.names.choose(words, &self.idlers)?;
+                mem::forget(self.idlers.remove(at).into_future());
+                self.model.idlers.remove(at);
             }
-            Step::LeakIdle(which) => {
-                if let Some(at) = self.names.choose(which, &self.idlers) {
-                    mem::forget(self.idlers.remove(at).into_future());
-                    self.model.idlers.remove(at);
-                }
+            "cancel" => {
+                let token: String = words.parse();
+                self.ends.cancel(&token);
+                self.model.cancelled.push(token);
             }
-            Step::Free(free) => prop_assert_eq!(self.semaphore.available_permits(), free),
-            Step::Waiting(waiting) => prop_assert_eq!(self.semaphore.snapshot().waiting, waiting),
+            "advance" => {
+                let time = words.parse();
+                self.ends.advance(time);
+                self.model.now += time;
+            }
+            "free" => prop_assert_eq!(self.semaphore.seen().0.available, words.parse()),
+            "waiting" => prop_assert_eq!(self.semaphore.seen().0.waiting, words.parse()),
+            _ => panic!("no call: {call:?}"),
         }
         Ok(())
     }
 
-    fn acquire(&mut self, cost: u32) -> Tested {
-        let name = self.model.acquire(cost as usize);
-        self.waiters
-            .push((name, Waiter::new(self.semaphore.acquire_many(cost))));
-        let at = self.waiters.len() - 1;
+    fn acquire(&mut self, cost: u32, ends: Ends) -> Tested {
+        let wait = self.semaphore.enter_many(cost);
+        let mut waiter = Waiter::new(self.ends.around(wait, &ends));
+        let name = self.model.acquire(cost as usize, ends);
         // A caller that is answered at the first poll is never woken.
-        if let Some(answer) = self.model.callers[name].answer {
-            let (_, mut waiter) = self.waiters.remove(at);
-            let Poll::Ready(result) = waiter.poll() else {
-                return Err(TestCaseError::fail("it waits"));
-            };
-            prop_assert_eq!((Answer::of(&result), waiter.wakes()), (answer, 0));
-            self.permits.extend(result);
+        let Some(answer) = self.model.callers[name].answer else {
+            prop_assert!(waiter.is_pending());
+            self.waiters.push((name, waiter));
             return Ok(());
-        }
-        prop_assert!(self.waiters[at].1.is_pending());
+        };
+        let Poll::Ready(result) = waiter.poll() else {
+            return Err(TestCaseError::fail("it waits"));
+        };
+        prop_assert_eq!((Answer::of(&result), waiter.wakes()), (answer, 0));
+        check_text(&result, "cancelled before waiting")?;
+        self.permits.extend(result);
         Ok(())
     }
 
     fn poll(&mut self, at: usize) -> Tested {
         let name = self.waiters[at].0;
-        let Some(answer) = self.model.callers[name].answer else {
+        let Some(answer) = self.model.told(name) else {
             let waiter = &mut self.waiters[at].1;
             prop_assert!(waiter.poll_with(Waker::noop()).is_pending());
             prop_assert!(waiter.is_pending());
@@ -235,9 +205,13 @@ impl<'a> World<'a> {
             return Err(TestCaseError::fail("not ready, although it was answered"));
         };
         prop_assert_eq!(Answer::of(&result), answer);
-        if let Ok(permit) = &result {
-            prop_assert_eq!(permit.count(), self.model.callers[name].cost);
+        check_text(&result, "cancelled while waiting")?;
+        match &result {
+            Ok(permit) => prop_assert_eq!(permit.count(), self.model.callers[name].cost),
+            // It leaves then, although the future is still there.
+            Err(_) => self.model.drop_caller(name),
         }
+        self.compare()?;
         self.permits.extend(result);
         Ok(())
     }
@@ -255,35 +229,19 @@ impl<'a> World<'a> {
         self.model.release(count);
     }
 
-    fn split(&mut self, which: usize, count: usize) -> Tested {
-        let Some(at) = self.names.choose(which, &self.permits) else {
-            return Ok(());
-        };
-        let before = self.permits[at].count();
-        let part = self.permits[at].split(count);
-        prop_assert_eq!(part.is_some(), count <= before);
-        let parted = part.as_ref().map_or(0, Permit::count);
-        prop_assert_eq!(self.permits[at].count() + parted, before);
-        self.permits.extend(part);
-        Ok(())
-    }
-
-    fn merge(&mut self, into: usize, from: usize) -> Tested {
-        if self.permits.len() < 2 {
-            return Ok(());
-        }
-        let from = self.permits.remove(from % self.permits.len());
-        let into = into % self.permits.len();
-        let sum = self.permits[into].count() + from.count();
-        self.permits[into].merge(from);
-        prop_assert_eq!(self.permits[into].count(), sum);
-        Ok(())
-    }
-
     fn poll_idler(&mut self, at: usize) -> Tested {
-        let woken = self.idlers[at].poll().is_ready();
-        prop_assert_eq!(woken, self.model.idlers[at] == Idle::Woken);
-        if woken {
+        let (idle, ends) = &self.model.idlers[at];
+        let expected = match self.model.ended(ends) {
+            Some(Answer::Cancelled) => Some(Answer::Cancelled),
+            _ if *idle == Idle::Woken => Some(Answer::Granted),
+            ended => ended,
+        };
+        let polled = match self.idlers[at].poll() {
+            Poll::Ready(over) => Some(Answer::of(&over)),
+            Poll::Pending => None,
+        };
+        prop_assert_eq!(polled, expected);
+        if polled.is_some() {
             // Polled again it would wait again.
             self.idlers.remove(at);
             self.model.idlers.remove(at);
@@ -292,26 +250,36 @@ impl<'a> World<'a> {
     }
 
     /// All that can be seen.
-    pub(crate) fn compare(&mut self) -> Tested {
-        let (semaphore, model) = (self.semaphore, &mut self.model);
-        prop_assert_eq!(semaphore.permits(), model.limit);
-        prop_assert_eq!(semaphore.available_permits(), model.available());
-        prop_assert_eq!(semaphore.snapshot().waiting, model.queue.len());
-        prop_assert_eq!(semaphore.is_closed(), model.closed);
+    fn compare(&mut self) -> Tested {
+        let (snapshot, is_closed) = self.semaphore.seen();
+        let model = &mut self.model;
+        prop_assert_eq!(snapshot.limit, model.limit as u64);
+        prop_assert_eq!(snapshot.available, model.available() as u64);
+        prop_assert_eq!(snapshot.in_use, model.held as u64);
+        prop_assert_eq!(snapshot.waiting, model.queue.len());
+        prop_assert_eq!(is_closed, model.closed);
         for (name, waiter) in &self.waiters {
-            let answered = model.callers[*name].answer.is_some();
-            prop_assert_eq!(waiter.wakes(), usize::from(answered), "caller {}", name);
+            let caller = &model.callers[*name];
+            let ended = usize::from(model.ended(&caller.ends).is_some());
+            let most = usize::from(caller.answer.is_some()) + ended;
+            prop_assert!(
+                (most.min(1)..=most).contains(&waiter.wakes()),
+                "caller {name}"
+            );
         }
-        for (idler, woken) in self.idlers.iter().zip(&mut model.idlers) {
-            if *woken == Idle::Perhaps {
-                *woken = match idler.wakes() {
+        let ended = |(_, ends): &(Idle, Ends)| usize::from(model.ended(ends).is_some());
+        let ended: Vec<_> = model.idlers.iter().map(ended).collect();
+        for ((waiter, (idle, _)), ended) in self.idlers.iter().zip(&mut model.idlers).zip(ended) {
+            if *idle == Idle::Perhaps {
+                *idle = match waiter.wakes() {
                     0 => Idle::Nothing,
                     _ => Idle::Woken,
                 };
             }
-            prop_assert_eq!(idler.wakes(), usize::from(*woken == Idle::Woken));
+            let most = usize::from(*idle == Idle::Woken) + ended;
+            prop_assert!((most.min(1)..=most).contains(&waiter.wakes()));
         }
-        let held: usize = self.permits.iter().map(Permit::count).sum();
+        let held: usize = self.permits.iter().map(Held::count).sum();
         prop_assert!(held <= model.held);
         Ok(())
     }
@@ -332,8 +300,93 @@ impl<'a> World<'a> {
             return Ok(());
         }
         prop_assert_eq!(self.model.held, 0);
-        prop_assert!(self.model.idlers.iter().all(|woken| *woken == Idle::Woken));
-        assert_at_rest(self.semaphore, self.model.limit);
+        let idle = |(idle, _): &(Idle, Ends)| *idle == Idle::Woken;
+        prop_assert!(self.model.idlers.iter().all(idle));
+        // The whole limit can be had, and no more.
+        let tries = (0..=self.model.limit).map(|_| self.semaphore.try_enter().ok());
+        let permits: Vec<_> = tries.flatten().collect();
+        let limit = if self.model.closed {
+            0
+        } else {
+            self.model.limit
+        };
+        prop_assert_eq!(permits.len(), limit);
         Ok(())
+    }
+}
+
+/// A refusal is one lower-case phrase, and one by a token says whether the call had waited.
+fn check_text<P>(result: &Result<P, AcquireError>, cancelled: &str) -> Tested {
+    let Err(error) = result else {
+        return Ok(());
+    };
+    let text = error.to_string();
+    let is_phrase = text.starts_with(char::is_lowercase) && !text.ends_with('.');
+    let is_right = error.kind() != ErrorKind::Cancelled || text == cancelled;
+    prop_assert!(is_phrase && is_right, "{text}");
+    prop_assert_eq!((error.retry_after(), error.part()), (None, None));
+    Ok(())
+}
+
+/// The tokens of a row, and the time of the runtime that it runs in.
+#[derive(Default)]
+struct TokensAndTime {
+    #[cfg(feature = "tokio")]
+    tokens: std::collections::HashMap<String, tokio_util::sync::CancellationToken>,
+}
+
+/// Its time is that of the rows with times.
+#[cfg(feature = "tokio")]
+pub(crate) static RUNTIME: LazyLock<Runtime> = LazyLock::new(crate::support::paused_runtime);
+
+#[cfg(feature = "tokio")]
+impl TokensAndTime {
+    fn token(&mut self, name: &str) -> tokio_util::sync::CancellationToken {
+        if let Some(token) = self.tokens.get(name) {
+            return token.clone();
+        }
+        let token = match name.rsplit_once('.') {
+            Some((parent, _)) => self.token(parent).child_token(),
+            None => tokio_util::sync::CancellationToken::new(),
+        };
+        self.tokens.insert(name.to_owned(), token.clone());
+        token
+    }
+
+    /// A wait with tokens and then times around it.
+    fn around<P: 'static>(&mut self, mut wait: Boxed<P>, ends: &Ends) -> Boxed<P> {
+        for name in &ends.tokens {
+            wait = Box::pin(Waiting::new(wait).cancel_on(self.token(name)));
+        }
+        for time in &ends.within {
+            let time = std::time::Duration::from_millis(*time);
+            wait = Box::pin(Waiting::new(wait).timeout(time));
+        }
+        wait
+    }
+
+    fn cancel(&mut self, name: &str) {
+        self.token(name).cancel();
+    }
+
+    fn advance(&self, time: u64) {
+        let time = std::time::Duration::from_millis(time);
+        RUNTIME.block_on(tokio::time::advance(time));
+    }
+}
+
+#[cfg(not(feature = "tokio"))]
+impl TokensAndTime {
+    fn around<P>(&self, wait: Boxed<P>, ends: &Ends) -> Boxed<P> {
+        assert_eq!(*ends, Ends::default());
+        wait
+    }
+
+    fn cancel(&self, _: &str) {
+        unreachable!()
+    }
+
+    fn advance(&self, _: u64) {
+        unreachable!()
     }
 }

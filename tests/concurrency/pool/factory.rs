@@ -1,56 +1,19 @@
-//! Items that are made when they are needed.
+//! Factories, also asynchronous ones, that panic, fail and use the pool; and many items at once.
 
+use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
-use tollgate::{Clock, ErrorKind, Pool};
+use tollgate::{AcquireError, Clock, ErrorKind, Pool};
 
-use super::tracked::{Item, Tally, made_to_order};
+use super::{Item, Tally};
 use crate::support::foreign::panic_message;
-use crate::support::{Waiter, kind};
-
-#[test]
-fn items_are_made_when_they_are_needed_and_then_go_round() {
-    let (pool, tally) = made_to_order(3);
-    assert_eq!(
-        (
-            pool.snapshot().limit,
-            pool.snapshot().available,
-            tally.made()
-        ),
-        (3, 3, 0)
-    );
-    let not_polled = pool.acquire();
-    assert_eq!(tally.made(), 0);
-    let one = pool.try_acquire().unwrap();
-    assert_eq!((one.number, tally.made()), (0, 1));
-    let two = Waiter::new(not_polled).granted();
-    assert_eq!((two.number, tally.made()), (1, 2));
-    let three = Waiter::new(Arc::clone(&pool).acquire_owned()).granted();
-    assert_eq!((three.number, tally.made()), (2, 3));
-    assert_eq!(kind(pool.try_acquire()), ErrorKind::NoPermits);
-    let mut waiter = Waiter::parked(pool.acquire());
-    drop((one, two, three));
-    drop(waiter.granted());
-    for _ in 0..10 {
-        drop(pool.try_acquire().unwrap());
-    }
-    assert_eq!((tally.made(), tally.dropped()), (3, 0));
-}
-
-#[test]
-fn what_is_not_needed_before_close_is_never_made() {
-    let (pool, tally) = made_to_order(3);
-    drop(pool.try_acquire().unwrap());
-    pool.close();
-    assert_eq!(kind(pool.try_acquire()), ErrorKind::Closed);
-    assert_eq!(Waiter::new(pool.acquire()).refused(), ErrorKind::Closed);
-    drop(pool);
-    assert_eq!((tally.made(), tally.dropped()), (1, 1));
-}
+use crate::support::random::on_threads;
+use crate::support::{Waiter, ends, kind};
 
 #[test]
 fn an_item_is_made_by_the_thread_that_needs_it() {
@@ -196,56 +159,6 @@ fn a_factory_may_use_the_pool() {
     assert_eq!(made, [0, 1, 2]);
 }
 
-/// A pool whose items are numbered as they are made.
-fn numbered(size: usize) -> Pool<usize> {
-    let made = AtomicUsize::new(0);
-    Pool::with_factory(size, move || made.fetch_add(1, Ordering::SeqCst))
-}
-
-/// The item that was given back is promised to the waiter, though it has not been polled since.
-#[test]
-fn newcomer_beside_a_granted_waiter_gets_an_item_of_its_own() {
-    let pool = numbered(2);
-    let (first, second) = (pool.try_acquire().unwrap(), pool.try_acquire().unwrap());
-    let mut waiter = Waiter::parked(pool.acquire());
-    drop(first);
-    assert!(waiter.wakes() > 0);
-    second.discard();
-    assert_eq!(*pool.try_acquire().unwrap(), 2);
-    assert_eq!(*waiter.granted(), 0);
-}
-
-/// An item that comes after the place is the waiter's as well.
-#[test]
-fn newcomer_does_not_take_the_item_that_a_granted_waiter_lacks() {
-    for add in [false, true] {
-        let pool = numbered(2);
-        let (first, second) = (pool.try_acquire().unwrap(), pool.try_acquire().unwrap());
-        let mut waiter = Waiter::parked(pool.acquire());
-        second.discard();
-        assert!(waiter.wakes() > 0);
-        match add {
-            true => pool.add(0),
-            false => drop(first),
-        }
-        assert_eq!(*pool.try_acquire().unwrap(), 2);
-        assert_eq!(*waiter.granted(), 0);
-    }
-}
-
-/// To shrink does not take it either.
-#[test]
-fn smaller_size_keeps_the_item_of_a_granted_waiter() {
-    let pool = numbered(2);
-    let (first, second) = (pool.try_acquire().unwrap(), pool.try_acquire().unwrap());
-    let mut waiter = Waiter::parked(pool.acquire());
-    drop(first);
-    pool.set_size(1);
-    assert_eq!(*waiter.granted(), 0);
-    drop(second);
-    assert_eq!(pool.snapshot().available, 1);
-}
-
 #[test]
 fn idle_timeout_of_items_that_were_added_before_counts_from_the_first_return() {
     let clock = Clock::manual();
@@ -266,16 +179,143 @@ fn idle_timeout_of_items_that_were_added_before_counts_from_the_first_return() {
 }
 
 #[test]
-fn try_acquire_takes_an_idle_item_behind_one_that_is_too_old() {
+fn check_on_return_discards_what_fails_or_panics() {
+    for panics in [false, true] {
+        let pool = Pool::new([1, 2]).check_on_return(move |item| {
+            assert!(!panics || *item < 10, "on purpose");
+            *item < 10
+        });
+        let mut spoilt = pool.try_acquire().unwrap();
+        drop(pool.try_acquire().unwrap());
+        *spoilt = 10;
+        drop(spoilt);
+        assert_eq!((pool.snapshot().limit, pool.snapshot().available), (1, 1));
+        assert_eq!(*pool.try_acquire().unwrap(), 2);
+    }
+}
+
+#[test]
+fn async_factory_makes_items_when_first_needed() {
+    let (open, calls) = (
+        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicUsize::new(0)),
+    );
+    let (gate, called) = (Arc::clone(&open), Arc::clone(&calls));
+    let pool = Pool::with_async_factory(2, move || {
+        called.fetch_add(1, Ordering::SeqCst);
+        let gate = Arc::clone(&gate);
+        poll_fn(move |_| match gate.load(Ordering::SeqCst) {
+            true => Poll::Ready(Ok::<_, AcquireError>("made")),
+            false => Poll::Pending,
+        })
+    });
+    // A try never calls it.
+    assert_eq!(kind(pool.try_acquire()), ErrorKind::NoPermits);
+    assert_eq!(
+        (pool.snapshot().available, calls.load(Ordering::SeqCst)),
+        (2, 0)
+    );
+    let mut first = Waiter::parked(pool.acquire());
+    let dropped = Waiter::parked(pool.acquire());
+    let mut third = Waiter::parked(pool.acquire());
+    // It has its permit and nothing else.
+    drop(dropped);
+    assert!(third.wakes() > 0 && third.is_pending());
+    open.store(true, Ordering::SeqCst);
+    assert_eq!((*first.granted(), *third.granted()), ("made", "made"));
+    assert!(pool.try_acquire().is_ok());
+}
+
+#[test]
+fn async_factory_that_fails_leaves_the_item_to_the_next_waiter() {
+    let fails = Arc::new(AtomicBool::new(true));
+    let failing = Arc::clone(&fails);
+    let pool = Pool::with_async_factory(1, move || {
+        let failed = failing.swap(false, Ordering::SeqCst);
+        async move {
+            match failed {
+                true => Err(AcquireError::new(ErrorKind::Store)),
+                false => Ok(7),
+            }
+        }
+    });
+    let mut first = Waiter::new(pool.acquire());
+    assert_eq!(first.refused(), ErrorKind::Store);
+    let again = panic_message(|| first.poll().is_ready());
+    assert_eq!(again.as_deref(), Some("polled again after it was ready"));
+    assert_eq!(
+        (
+            *Waiter::new(pool.acquire()).granted(),
+            pool.snapshot().limit
+        ),
+        (7, 1)
+    );
+}
+
+/// The time of one wait is nothing to another that the factory makes.
+#[test]
+fn factory_that_waits_is_not_refused_by_the_timeout_of_the_caller() {
+    use std::time::Duration;
+    use tollgate::{Clock, Quota, RateLimiter};
     let clock = Clock::manual();
-    let pool = Pool::with_async_factory(2, || async { Ok::<_, std::io::Error>(0) })
-        .idle_timeout(Duration::from_secs(10))
-        .clock(&clock);
-    let first = Waiter::new(pool.acquire()).granted();
-    let second = Waiter::new(pool.acquire()).granted();
-    drop(first);
-    clock.advance(Duration::from_secs(9));
-    drop(second);
-    clock.advance(Duration::from_secs(2));
-    drop(pool.try_acquire().unwrap());
+    let limiter = Arc::new(RateLimiter::new(Quota::per_second(1)).clock(&clock));
+    limiter.try_acquire().unwrap();
+    let shared = Arc::clone(&limiter);
+    let pool = Pool::with_async_factory(1, move || {
+        let waits = Arc::clone(&shared).acquire_owned();
+        async move { waits.await.map(|_| ()) }
+    });
+    // A limiter that knew of the millisecond would refuse at once.
+    let acquire = pool.acquire().timeout(Duration::from_millis(1));
+    let mut waiter = Waiter::parked(acquire);
+    assert_eq!(limiter.snapshot().waiting, 1);
+    clock.advance(Duration::from_secs(1));
+    drop(waiter.granted());
+}
+
+#[test]
+fn sizes_that_change_among_threads_leave_a_whole_pool() {
+    let item = Arc::new(());
+    let pool = Pool::new([(); 4].map(|()| Arc::clone(&item)));
+    on_threads(4, |random| {
+        for _ in 0..2000 {
+            match random.below(8) {
+                0 if random.below(4) == 0 => pool.set_size(0),
+                0..2 => pool.add(Arc::clone(&item)),
+                2 => drop(pool.try_acquire().map(|permit| permit.discard())),
+                _ => drop(pool.try_acquire()),
+            }
+        }
+    });
+    // One that came back in the midst of a shrink may be too many, until the next one comes back.
+    pool.add(Arc::clone(&item));
+    (0..20_000).for_each(|_| drop(pool.try_acquire()));
+    // There is an item for each permit, and none too many.
+    let size = pool.snapshot().limit as usize;
+    let permits: Vec<_> = std::iter::from_fn(|| pool.try_acquire().ok()).collect();
+    assert_eq!((permits.len(), Arc::strong_count(&item) - 1), (size, size));
+}
+
+/// An item that came back looked for its waiter from the first one, under the lock: 200,000 of them
+/// would have taken 20,000 million steps.
+#[test]
+fn items_that_come_back_to_many_granted_waiters_find_theirs_at_once() {
+    const COUNT: usize = 200_000;
+    let made = ends(|| {
+        let made = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&made);
+        let make = move || counted.fetch_add(1, Ordering::Relaxed);
+        let pool = Pool::with_factory(COUNT, make);
+        let held: Vec<_> = (0..COUNT).map(|_| pool.try_acquire().unwrap()).collect();
+        let waiters: Vec<_> = (0..COUNT).map(|_| Waiter::parked(pool.acquire())).collect();
+        pool.set_size(2 * COUNT);
+        assert_eq!(pool.snapshot().waiting, 0);
+        drop(held);
+        // In the order in which they came back.
+        for (item, mut waiter) in waiters.into_iter().enumerate() {
+            assert_eq!(*waiter.granted(), item);
+        }
+        made.load(Ordering::Relaxed)
+    });
+    assert_eq!(made, COUNT);
 }

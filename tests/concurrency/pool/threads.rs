@@ -7,7 +7,7 @@ use std::thread;
 
 use tollgate::{ErrorKind, Pool};
 
-use super::tracked::{made_to_order, ready_made};
+use super::{made_to_order, ready_made};
 use crate::support::Waiter;
 use crate::support::random::Random;
 

@@ -1,17 +1,17 @@
-//! Parts whose permits are not held: a charge stays when it is dropped, and is refunded when it is
-//! undone.
+//! Parts of all kinds: the types of permits, charges that stay when they are dropped and are refunded when they are
+//! undone, and waits that a token or a deadline ends.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::fair::FairQueue;
 use tollgate::{
-    Algorithm, BoxThrottle, Clock, ErrorKind, ManualClock, Quota, RateLimiter, Semaphore, Throttle,
-    all,
+    Algorithm, BoxThrottle, Clock, ErrorKind, ManualClock, OwnedPermit, Permit, Quota, RateLimiter,
+    Semaphore, Throttle, all,
 };
 
-use crate::budget::Budget;
-use crate::support::{Waiter, kind};
+use crate::support::{Waiter, assert_at_rest, kind};
+use crate::throttle::own::Budget;
 
 #[test]
 fn what_the_caller_was_let_in_for_stays_charged() {
@@ -149,5 +149,123 @@ fn a_rate_and_a_class_of_a_nested_composition_without_room_are_charged_once() {
         drop(held);
         drop(waiter.granted());
         assert_eq!(state(), (2, 2));
+    }
+}
+
+#[test]
+fn permits_have_the_types_and_the_order_of_the_parts() {
+    let (one, other) = (Semaphore::new(1), Arc::new(Semaphore::new(6)));
+    let nested = all((&one, Arc::clone(&other).cost_owned(2)));
+    let throttle = all((
+        Arc::clone(&other),
+        other.cost(3),
+        None::<&Semaphore>,
+        nested,
+    ));
+    #[allow(clippy::type_complexity, reason = "it is what is shown")]
+    let permits: (
+        OwnedPermit,
+        Permit<&'_ Semaphore>,
+        Option<Permit<&'_ Semaphore>>,
+        (Permit<&'_ Semaphore>, OwnedPermit),
+    ) = throttle.try_acquire().unwrap();
+    let (single, three, nothing, (of_one, two)) = permits;
+    assert_eq!((single.count(), three.count(), two.count()), (1, 3, 2));
+    assert!(nothing.is_none());
+    assert_eq!((one.available_permits(), other.available_permits()), (0, 0));
+    // Each is a permit of its own.
+    drop(three);
+    assert_eq!((one.available_permits(), other.available_permits()), (0, 3));
+    drop((single, of_one, two));
+    assert_at_rest(&one, 1);
+    drop(throttle);
+    assert_at_rest(&other, 6);
+}
+
+/// Compositions that are cancelled by a token or by a deadline: they are of no part, and give back.
+#[cfg(feature = "tokio")]
+mod cancelled {
+    use std::time::Duration;
+
+    use tokio::time::Instant;
+    use tokio_util::sync::CancellationToken;
+    use tollgate::{ErrorKind, Semaphore, all};
+
+    use crate::all::given_back::each_part;
+    use crate::all::shapes::NAMES;
+    use crate::support::scripted::Script;
+    use crate::support::{Waiter, assert_at_rest, kind};
+
+    const SHORT: Duration = Duration::from_millis(250);
+
+    #[tokio::test(start_paused = true)]
+    async fn one_deadline_is_for_all_parts_together() {
+        let (a, b) = (Semaphore::new(1), Semaphore::new(1));
+        let (held_a, _held_b) = (a.try_acquire().unwrap(), b.try_acquire().unwrap());
+        let begun = Instant::now();
+        let both = all((&a, &b));
+        let release = async {
+            tokio::time::sleep(SHORT / 2).await;
+            drop(held_a);
+        };
+        let (refused, ()) = tokio::join!(both.acquire().timeout(SHORT), release);
+        let refused = refused.map(drop).unwrap_err();
+        assert_eq!(
+            (refused.kind(), refused.part()),
+            (ErrorKind::TimedOut, None)
+        );
+        assert_eq!(begun.elapsed(), SHORT);
+        assert_at_rest(&a, 1);
+    }
+
+    #[test]
+    fn parts_are_undone_when_the_wait_is_over_and_not_when_it_is_dropped() {
+        each_part(|shape, part| {
+            shape.parts[part].now(Script::Wait);
+            let token = CancellationToken::new();
+            let cancellable = tollgate::Waiting::new(shape.enter()).cancel_on(&token);
+            let mut waiter = Waiter::parked(cancellable);
+            shape.log.take();
+            token.cancel();
+            let refused = waiter.output().expect_err("it is cancelled");
+            assert_eq!(
+                (refused.kind(), refused.part()),
+                (ErrorKind::Cancelled, None)
+            );
+            let mut expected = vec![format!("leave {}", NAMES[part])];
+            expected.extend(shape.begun(part).undone);
+            assert_eq!(shape.log.take(), expected, "{}", shape.description);
+            drop(waiter);
+            assert!(shape.log.take().is_empty(), "{}", shape.description);
+        });
+    }
+
+    /// The way out of opposite orders.
+    #[tokio::test(start_paused = true)]
+    async fn a_deadline_gets_out_of_opposite_orders() {
+        let (a, b) = (Semaphore::new(1), Semaphore::new(1));
+        let (held_a, held_b) = (a.try_acquire().unwrap(), b.try_acquire().unwrap());
+        let (forward, backward) = (all((&a, &b)), all((&b, &a)));
+        let begun = Instant::now();
+        let release = async {
+            tokio::task::yield_now().await;
+            drop((held_a, held_b));
+        };
+        let one = async {
+            let refused = forward.acquire().timeout(SHORT).await;
+            assert_eq!(kind(refused), ErrorKind::TimedOut);
+            assert_eq!(begun.elapsed(), SHORT);
+            // It has made room for the other one, and comes again when that one has gone.
+            drop(forward.acquire().timeout(SHORT).await.unwrap());
+        };
+        let other = async {
+            let permits = backward.acquire().timeout(4 * SHORT).await.unwrap();
+            assert_eq!(begun.elapsed(), SHORT);
+            tokio::task::yield_now().await;
+            drop(permits);
+        };
+        tokio::join!(one, other, release);
+        assert_at_rest(&a, 1);
+        assert_at_rest(&b, 1);
     }
 }
