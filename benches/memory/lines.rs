@@ -96,7 +96,7 @@ pub(crate) fn semaphores(options: &Options) -> bool {
         table.push(cells);
         if contender.name == Ours::NAME {
             let heap = asked.cold_bytes as f64 / WAITERS as f64;
-            kept = future <= FUTURE && heap <= ARENA && asked.warm_allocations <= WARM_ALLOCATIONS;
+            kept = future <= FUTURE && heap <= ARENA && asked.warm_allocations == WARM_ALLOCATIONS;
         }
     }
     table.print(options.markdown);

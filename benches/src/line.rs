@@ -112,8 +112,7 @@ pub trait Line {
     fn future_size(&self) -> usize;
 
     /// How many want it.
-    #[expect(clippy::len_without_is_empty, reason = "no line is empty")]
-    fn len(&self) -> usize;
+    fn count(&self) -> usize;
 }
 
 struct Standing<L, Hold, H, Wait, GiveBack> {
@@ -166,7 +165,7 @@ where
         size_of::<F>()
     }
 
-    fn len(&self) -> usize {
+    fn count(&self) -> usize {
         self.count
     }
 }

@@ -136,11 +136,13 @@ macro_rules! rows {
         $({$($peer:literal $(: $limit:literal)? => $other:expr),+})?
     ;)*) => {
         vec![$($crate::harness::Row::new($name, {
-            let mut all: Vec<$crate::harness::Contender> = Vec::new();
-            $(all.push($how($first, $ours));)?
-            $(all.extend($crate::each!($how, $work($($($argument),*)?); $($type $(: $target)?),+));)?
-            $($(all.push($how($peer, $other)$(.at_most($limit))?);)+)?
-            all
+            use $crate::harness::Contender;
+            let ours: Vec<Contender> = vec![$($how($first, $ours))?];
+            let typed: Vec<Vec<Contender>> = vec![$(
+                $crate::each!($how, $work($($($argument),*)?); $($type $(: $target)?),+)
+            )?];
+            let named: Vec<Contender> = vec![$($($how($peer, $other)$(.at_most($limit))?),+)?];
+            ours.into_iter().chain(typed.into_iter().flatten()).chain(named)
         })),*]
     };
 }

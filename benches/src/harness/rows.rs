@@ -44,7 +44,7 @@ impl Work {
     pub fn unit(&self) -> u64 {
         match self {
             Work::Alone(_) => 1,
-            Work::Line(line, _) => line.len() as u64,
+            Work::Line(line, _) => line.count() as u64,
             Work::Timed { unit, .. } => *unit,
         }
     }
