@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tollgate_bench::harness::{Options, Stopwatch, Table};
+use tollgate_bench::cells;
+use tollgate_bench::harness::{Options, Spread, Stopwatch, Table};
 
 /// Nanoseconds since the first reading, or since some other moment.
 type Read = fn() -> u64;
@@ -70,11 +71,10 @@ fn readings(rounds: usize) -> Vec<f64> {
             taken[at].push(watch.elapsed().as_nanos() as f64 / f64::from(READINGS));
         }
     }
-    let median = |mut taken: Vec<f64>| {
-        taken.sort_by(f64::total_cmp);
-        taken[taken.len() / 2]
-    };
-    taken.into_iter().map(median).collect()
+    taken
+        .into_iter()
+        .map(|taken| Spread::of(taken).median)
+        .collect()
 }
 
 fn first(read: Read) -> Duration {
@@ -121,10 +121,8 @@ fn main() {
     let firsts = CLOCKS.map(|(_, read)| first(read));
     let began = CLOCKS.map(|(_, read)| beside_standard(read));
     // The time that all of them run has to be long, as what they are off by is little.
-    let (rounds, long) = match options.rounds {
-        0..=10 => (10, Duration::from_millis(100)),
-        _ => (400, Duration::from_secs(20)),
-    };
+    let short = (10, Duration::from_millis(100));
+    let (rounds, long) = options.choose([short, short, (400, Duration::from_secs(20))]);
     let begun = Instant::now();
     let readings = readings(rounds);
     let behind = CLOCKS.map(|(_, read)| behind(read));
@@ -135,12 +133,14 @@ fn main() {
         let (shown, truth) = beside_standard(read);
         let (shown, truth) = (shown - began[at].0, truth - began[at].1);
         let off = (shown - truth) as f64 / truth as f64 * 1e6;
-        table.push(vec![
-            name.to_owned(),
-            format!("{:.1}", readings[at]),
-            format!("{:.3}", firsts[at].as_secs_f64() * 1e3),
-            behind[at].to_string(),
-            format!("{off:+.1}"),
+        let first = firsts[at].as_secs_f64() * 1e3;
+        let [reading, first] = [format!("{:.1}", readings[at]), format!("{first:.3}")];
+        table.push(cells![
+            name,
+            reading,
+            first,
+            behind[at],
+            format!("{off:+.1}")
         ]);
     }
     table.print(options.markdown);

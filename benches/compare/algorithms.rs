@@ -5,13 +5,11 @@ use std::time::Duration;
 
 use plotters::prelude::{PathElement, RGBColor, Rectangle};
 use plotters::series::AreaSeries;
-use plotters::style::text_anchor::HPos;
-use plotters::style::{Color, FontStyle};
+use plotters::style::Color;
 
-use crate::subject::{self, COUNT, Outcome, Subject, subjects};
-use crate::trace::{self, SPAN};
+use crate::subject::{self, COUNT, Outcome, SPAN, Subject, arrivals, subjects};
 use tollgate_bench::picture::{self, Area, Drawn};
-use tollgate_bench::picture::{BLUE, INK, LEFT, MARGIN, ORANGE, PALE_BLUE, PALE_INK, RED, WIDTH};
+use tollgate_bench::picture::{BLUE, LEFT, ORANGE, PALE_BLUE, PALE_INK, RED};
 
 /// Of the legend.
 const HEAD: u32 = 58;
@@ -37,7 +35,7 @@ pub(crate) struct Comparison {
 impl Comparison {
     /// Hands the calls to everybody.
     pub(crate) fn run() -> Comparison {
-        let arrivals = trace::arrivals();
+        let arrivals = arrivals();
         let outcome = |subject: Subject| {
             let outcome = subject.run(&arrivals);
             (subject, outcome)
@@ -77,18 +75,15 @@ impl Comparison {
         picture::draw(height, |area| {
             let (head, below) = area.split_vertically(HEAD);
             legend(&head)?;
-            let (row, mut rest) = below.split_vertically(ROW);
+            let (row, rest) = below.split_vertically(ROW);
             self.draw_calls(&row)?;
-            let mut left = pictures.len();
-            for picture in pictures {
-                left -= 1;
-                // The time axis is that of the last.
-                let foot = if left == 0 { FOOT } else { 0 };
-                let (row, below) = rest.split_vertically(ROW + foot);
-                self.draw_one(&row, foot, picture)?;
-                rest = below;
-            }
-            Ok(())
+            let sizes = (TITLE, ROW - TITLE, FOOT);
+            picture::below(
+                &rest,
+                pictures.len(),
+                sizes,
+                |number, above, frame, foot| self.draw_one(above, frame, foot, pictures[number]),
+            )
         })
     }
 
@@ -102,7 +97,13 @@ impl Comparison {
         Ok(())
     }
 
-    fn draw_one(&self, row: &Area<'_>, foot: u32, of: &[(Subject, Outcome)]) -> Drawn {
+    fn draw_one(
+        &self,
+        above: &Area<'_>,
+        below: &Area<'_>,
+        foot: u32,
+        of: &[(Subject, Outcome)],
+    ) -> Drawn {
         let Some((subject, outcome)) = of.first() else {
             return Ok(());
         };
@@ -112,11 +113,10 @@ impl Comparison {
             .collect();
         let (most, promised) = (outcome.most(), subject.promised);
         let figure = format!("most in any second: {most}, promised: {promised}");
-        let (above, below) = row.split_vertically(TITLE);
-        picture::title(&above, &names.join(", "), subject.remark, Some(&figure))?;
+        picture::title(above, &names.join(", "), subject.remark, Some(&figure))?;
 
         let span = SPAN.as_secs_f64();
-        let mut chart = picture::frame(&below, foot, span, -4.0..MOST, (10, 4))?;
+        let mut chart = picture::frame(below, foot, span, -4.0..MOST, (10, 4))?;
         let admitted = outcome.admitted();
         let in_last = steps(&subject::in_last_period(&admitted));
         chart.draw_series(AreaSeries::new(in_last, 0.0, PALE_BLUE))?;
@@ -137,17 +137,7 @@ impl Comparison {
 fn legend(head: &Area<'_>) -> Drawn {
     let title =
         format!("The same calls, {COUNT} a second allowed: what each algorithm lets through");
-    picture::text(head, &title, INK, FontStyle::Bold, HPos::Left, (LEFT, 10))?;
-    let seconds = "horizontally: seconds";
-    let corner = (WIDTH - MARGIN, 34);
-    picture::text(
-        head,
-        seconds,
-        PALE_INK,
-        FontStyle::Normal,
-        HPos::Right,
-        corner,
-    )?;
+    picture::head(head, &title, "horizontally: seconds")?;
     picture::entry(head, BLUE, (6, 14), "let through, in 50 ms", (LEFT, 34))?;
     picture::entry(
         head,
@@ -198,35 +188,4 @@ fn steps(numbers: &[(Duration, usize)]) -> Vec<(f64, f64)> {
         corners.push((at, before));
     }
     corners
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_number_holds_until_the_next() {
-        let numbers = [(0, 1), (400, 3), (1000, 0)];
-        let numbers = numbers.map(|(at, number)| (Duration::from_millis(at), number));
-        let expected = [
-            (0.0, 0.0),
-            (0.0, 1.0),
-            (0.4, 1.0),
-            (0.4, 3.0),
-            (1.0, 3.0),
-            (1.0, 0.0),
-        ];
-        assert_eq!(steps(&numbers), expected);
-    }
-
-    #[test]
-    fn a_bar_is_as_high_as_what_falls_in_it() {
-        let instants = [0, 49, 50].map(Duration::from_millis);
-        let heights: Vec<_> = bars(&instants, BLUE)
-            .iter()
-            .map(|bar| plotters::element::PointCollection::point_iter(bar)[1].1)
-            .collect();
-        assert_eq!(heights, [2.0, 1.0]);
-        assert_eq!(ticks(&instants).len(), 2);
-    }
 }

@@ -7,7 +7,6 @@
 mod algorithms;
 mod pacing;
 mod subject;
-mod trace;
 
 use std::fs;
 use std::io;
@@ -85,12 +84,6 @@ fn write(args: &Args, out: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
-
-    #[test]
-    fn command_is_well_formed() {
-        Args::command().debug_assert();
-    }
 
     #[test]
     fn everything_is_drawn_unless_something_is_asked_for() {

@@ -7,13 +7,12 @@ use std::time::Duration;
 
 use plotters::prelude::{PathElement, RGBColor};
 use plotters::series::LineSeries;
-use plotters::style::text_anchor::HPos;
-use plotters::style::{Color, FontStyle};
+use plotters::style::Color;
 use tollgate_bench::pacing::{self, Plan};
 use tollgate_bench::peer::{Governor, LeakyBucket, OurLimiter, Rate, WaitLimiter};
 
 use tollgate_bench::picture::{self, Area, Drawn};
-use tollgate_bench::picture::{BLUE, INK, LEFT, MARGIN, ORANGE, PALE_INK, RED, VIOLET, WIDTH};
+use tollgate_bench::picture::{BLUE, LEFT, ORANGE, RED, VIOLET};
 
 const PLAN: Plan = Plan {
     counted: 200,
@@ -112,20 +111,17 @@ impl Lines {
         picture::draw(height, |area| {
             let (head, below) = area.split_vertically(HEAD);
             self.legend(&head)?;
-            let (curves, mut rest) = below.split_vertically(CURVES + FOOT);
+            let (curves, rest) = below.split_vertically(CURVES + FOOT);
             self.draw_curves(&curves)?;
-            let mut left = self.0.len();
-            for line in &self.0 {
-                left -= 1;
-                let (above, below) = rest.split_vertically(TITLE);
-                line.describe(&above)?;
-                // The time axis is that of the last.
-                let foot = if left == 0 { FOOT } else { 0 };
-                let (row, below) = below.split_vertically(ROW + foot);
-                line.draw_close(&row, foot)?;
-                rest = below;
-            }
-            Ok(())
+            picture::below(
+                &rest,
+                self.0.len(),
+                (TITLE, ROW, FOOT),
+                |number, above, frame, foot| {
+                    self.0[number].describe(above)?;
+                    self.0[number].draw_close(frame, foot)
+                },
+            )
         })
     }
 
@@ -135,10 +131,8 @@ impl Lines {
             "{counted} waiters at {} a second: when they are let go",
             rate.count
         );
-        picture::text(head, &title, INK, FontStyle::Bold, HPos::Left, (LEFT, 10))?;
         let axes = "vertically: how many; horizontally: milliseconds";
-        let corner = (WIDTH - MARGIN, 34);
-        picture::text(head, axes, PALE_INK, FontStyle::Normal, HPos::Right, corner)?;
+        picture::head(head, &title, axes)?;
         let mut left = LEFT;
         for line in &self.0 {
             picture::entry(head, line.color, (18, 3), line.name, (left, 34))?;

@@ -1,4 +1,4 @@
-//! What is compared: a limiter by each algorithm, and what it makes of the calls.
+//! What is compared: the calls that every algorithm gets, a limiter by each, and what it makes of them.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -9,7 +9,29 @@ use tollgate::Throttle;
 use tollgate::{AcquireError, Algorithm, Charge, Clock, LeakyBucket, ManualClock, Quota, Waiting};
 use tollgate::{RateLimiter, Tick};
 
-use crate::trace::SPAN;
+/// How long the calls that everybody gets last.
+pub(crate) const SPAN: Duration = Duration::from_secs(9);
+
+/// Some calls, evenly spaced: from when on, one every how often, in milliseconds, and how many.
+const STRETCHES: [(u64, u64, u64); 5] = [
+    // A crowd at the end of a second, and another at the beginning of the next.
+    (952, 4, 12),
+    (1000, 4, 12),
+    // For two seconds five times as many as the quota has, from the middle of a second on.
+    (3500, 20, 105),
+    // Nobody for a long time, and then forty at once.
+    (7300, 0, 40),
+    // As many as the quota has.
+    (8000, 100, 10),
+];
+
+/// When each call comes, in order, since the epoch of the clock, where windows begin.
+pub(crate) fn arrivals() -> Vec<Duration> {
+    let of = |&(from, every, count): &(u64, u64, u64)| {
+        (0..count).map(move |number| Duration::from_millis(from + number * every))
+    };
+    STRETCHES.iter().flat_map(of).collect()
+}
 
 /// What all may let through in each [`PERIOD`]: `N`.
 pub(crate) const COUNT: u64 = 10;
@@ -187,27 +209,4 @@ pub(crate) fn in_last_period(admitted: &[Duration]) -> Vec<(Duration, usize)> {
         admitted.iter().filter(counts).count()
     };
     changes.into_iter().map(|now| (now, count(now))).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_call_counts_until_a_period_has_passed() {
-        let milliseconds = Duration::from_millis;
-        let admitted = [0, 400, 400, 1000].map(milliseconds);
-        let expected = [(0, 1), (400, 3), (1000, 3), (1400, 1), (2000, 0)];
-        let expected = expected.map(|(at, count)| (milliseconds(at), count));
-        assert_eq!(in_last_period(&admitted), expected);
-    }
-
-    #[test]
-    fn nobody_lets_through_more_than_it_promises() {
-        let arrivals = crate::trace::arrivals();
-        for subject in subjects() {
-            let most = subject.run(&arrivals).most();
-            assert!(most <= subject.promised, "{}: {most}", subject.name);
-        }
-    }
 }

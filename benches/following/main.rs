@@ -95,14 +95,3 @@ fn decides(world: &World, kind: Kind) -> bool {
         (Counts::Bucket, Others::Bursts) => is_spaced && is_whole || world.quota > 500 && !is_near,
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::CommandFactory;
-
-    #[test]
-    fn command_is_well_formed() {
-        Args::command().debug_assert();
-    }
-}

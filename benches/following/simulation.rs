@@ -7,11 +7,11 @@
 //! 3. A client that knows the count of the server sends as soon as more remains than is on the way. What it
 //!    gets is what the server would have given.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use oorandom::Rand64;
-use tollgate::{Charge, Clock, ManualClock, Quota, RateLimiter};
+use tollgate::{Charge, Quota, RateLimiter};
+use tollgate_bench::events::Events;
 
 use crate::server::{Said, Server};
 use crate::world::{Counts, Latency, MINUTE, Nanos, Others, SECOND, World};
@@ -71,12 +71,9 @@ struct Simulation {
     world: World,
     kind: Kind,
     server: Server,
-    clock: ManualClock,
     limiter: RateLimiter,
     spacing: RateLimiter,
-    /// By tick, and then by number.
-    events: BTreeMap<(Nanos, u64), Event>,
-    number: u64,
+    events: Events<Event>,
     random: Rand64,
     under_way: u64,
     on_the_way: u64,
@@ -89,7 +86,7 @@ struct Simulation {
 
 /// Runs a client in a world.
 pub(crate) fn run(world: &World, kind: Kind, seed: u64) -> Outcome {
-    let clock = Clock::manual();
+    let events = Events::default();
     let limiter = match kind {
         Kind::Spaced => world.limiter(100, 1),
         _ => world.limiter(50, 2),
@@ -98,11 +95,9 @@ pub(crate) fn run(world: &World, kind: Kind, seed: u64) -> Outcome {
         world: *world,
         kind,
         server: Server::new(world),
-        limiter: limiter.clock(&clock),
-        spacing: RateLimiter::new(Quota::UNLIMITED).clock(&clock),
-        clock,
-        events: BTreeMap::new(),
-        number: 0,
+        limiter: limiter.clock(events.clock()),
+        spacing: RateLimiter::new(Quota::UNLIMITED).clock(events.clock()),
+        events,
         random: Rand64::new(u128::from(seed)),
         under_way: 0,
         on_the_way: 0,
@@ -116,11 +111,6 @@ pub(crate) fn run(world: &World, kind: Kind, seed: u64) -> Outcome {
 }
 
 impl Simulation {
-    fn at(&mut self, tick: Nanos, event: Event) {
-        self.number += 1;
-        self.events.insert((tick, self.number), event);
-    }
-
     /// Adds the requests of others, which are the same for all clients.
     fn others(&mut self, seed: u64) {
         let mut random = Rand64::new(u128::from(seed) << 64);
@@ -136,18 +126,14 @@ impl Simulation {
                 }
             };
             tick += after;
-            self.at(tick, Event::Others(count));
+            self.events.at(tick, Event::Others(count));
         }
     }
 
     fn run(&mut self) {
-        self.at(0, Event::Look);
-        while let Some(((tick, _), event)) = self.events.pop_first() {
-            if tick >= COUNTED.1 {
-                return;
-            }
-            let passed = tick - self.now();
-            self.clock.advance(Duration::from_nanos(passed));
+        self.events.at(0, Event::Look);
+        while let Some(event) = self.events.next_before(COUNTED.1) {
+            let tick = self.events.now();
             match event {
                 Event::Look => {
                     if tick == self.looks {
@@ -166,10 +152,6 @@ impl Simulation {
         }
     }
 
-    fn now(&self) -> Nanos {
-        self.clock.now().as_nanos()
-    }
-
     fn arrive(&mut self, now: Nanos, mut request: Request) {
         self.on_the_way -= 1;
         request.said = self.server.ask(now);
@@ -177,7 +159,7 @@ impl Simulation {
             self.outcome.admitted += u64::from(request.said.admitted);
             self.outcome.refused += u64::from(!request.said.admitted);
         }
-        self.at(request.answered, Event::Answer(request));
+        self.events.at(request.answered, Event::Answer(request));
     }
 
     fn answer(&mut self, now: Nanos, request: Request) {
@@ -215,7 +197,7 @@ impl Simulation {
                 answered: now + latency,
                 said: Said::default(),
             };
-            self.at(now + way, Event::Arrive(request));
+            self.events.at(now + way, Event::Arrive(request));
         }
     }
 
@@ -223,7 +205,7 @@ impl Simulation {
     fn look(&mut self, tick: Nanos) {
         if tick < self.looks {
             self.looks = tick;
-            self.at(tick, Event::Look);
+            self.events.at(tick, Event::Look);
         }
     }
 

@@ -1,16 +1,18 @@
 //! The rounds: the servers take turns under load, and what they did is compared.
 
 use std::error::Error;
+use std::iter::Sum;
 use std::time::Instant;
+use std::{fs, io};
 
 use tollgate::WhenFull;
+use tollgate_bench::cells;
 use tollgate_bench::harness::{Spread, Table};
 use tollgate_tower::IpNet;
 
-use super::memory::resident;
 use super::server::{Limited, QUOTA, tasks_become};
 use super::wrk::{Load, Measured, Wrk};
-use super::{Args, Verdict};
+use super::{Args, Checks};
 
 /// The networks to compare with.
 const FEW: u32 = 1000;
@@ -103,7 +105,7 @@ impl Case {
             .rounds
             .iter()
             .map(|round| figure(&round.measured) as f64);
-        Spread::of(figures.collect()).median
+        Spread::of(figures).median
     }
 
     fn p99(&self) -> f64 {
@@ -111,20 +113,21 @@ impl Case {
     }
 
     fn grown(&self) -> i64 {
-        self.rounds.iter().map(|round| round.grown).sum()
+        self.sum(|round| round.grown)
     }
 
     /// Networks that were admitted too often, of all rounds.
     fn above(&self) -> u64 {
-        self.rounds.iter().map(|round| round.above).sum()
+        self.sum(|round| round.above)
+    }
+
+    fn sum<T: Sum>(&self, figure: impl Fn(&Round) -> T) -> T {
+        self.rounds.iter().map(figure).sum()
     }
 
     fn most_keys(&self) -> usize {
-        self.rounds
-            .iter()
-            .map(|round| round.keys)
-            .max()
-            .unwrap_or(0)
+        let keys = self.rounds.iter().map(|round| round.keys);
+        keys.max().unwrap_or(0)
     }
 
     fn cells(&self) -> Vec<String> {
@@ -132,19 +135,15 @@ impl Case {
         let most = most.map(|round| format!("{} of {}", round.most, round.allowed));
         let per_second =
             self.median(|measured| measured.requests * 1_000_000 / measured.duration.max(1));
-        vec![
-            self.networks.to_string(),
+        cells![
+            self.networks,
             format!("{:?}", self.when_full),
-            self.limited.tally.requests().to_string(),
+            self.limited.tally.requests(),
             format!("{per_second:.0}"),
-            self.limited.tally.seen().to_string(),
-            self.rounds
-                .iter()
-                .map(|round| round.admitted)
-                .sum::<u64>()
-                .to_string(),
+            self.limited.tally.seen(),
+            self.sum(|round| round.admitted),
             most.unwrap_or_default(),
-            self.most_keys().to_string(),
+            self.most_keys(),
             megabytes(self.grown()),
             millis(self.median(|measured| measured.median)),
             millis(self.p99()),
@@ -166,8 +165,8 @@ fn bytes_of_map(max_keys: u32) -> u64 {
     u64::from(max_keys) * slot as u64 * 32 / 7
 }
 
-/// Runs all rounds and prints the table.
-pub(super) async fn run(args: &Args) -> Result<Vec<Verdict>, Box<dyn Error>> {
+/// Runs all rounds, prints the table, and checks what came of them.
+pub(super) async fn run(args: &Args, checks: &mut Checks) -> Result<(), Box<dyn Error>> {
     let mut cases = [
         Case::start(args, FEW, WhenFull::Reject).await?,
         Case::start(args, args.networks, WhenFull::Reject).await?,
@@ -186,48 +185,67 @@ pub(super) async fn run(args: &Args) -> Result<Vec<Verdict>, Box<dyn Error>> {
         table.push(case.cells());
     }
     table.print(false);
-    let verdicts = verdicts(args, &cases);
+    check(args.max_keys, &cases, checks);
     drop(cases);
     tasks_become(0).await?;
-    Ok(verdicts)
+    Ok(())
 }
 
-fn verdicts(args: &Args, cases: &[Case; 3]) -> Vec<Verdict> {
+fn check(max_keys: u32, cases: &[Case; 3], checks: &mut Checks) {
     let [few, many, evicting] = cases;
-    let max_keys = args.max_keys;
-    let failed = |case: &Case| {
-        case.rounds
-            .iter()
-            .map(|round| round.measured.failed)
-            .sum::<u64>()
-    };
-    let failed: u64 = cases.iter().map(failed).sum();
+    let failed: u64 = cases
+        .iter()
+        .map(|case| case.sum(|round| round.measured.failed))
+        .sum();
     let keys = cases.iter().map(Case::most_keys).max().unwrap_or(0);
-    let mut verdicts = vec![
-        Verdict::of_promise(few.above() + many.above() == 0)
-            .print("no network was admitted above its quota (Reject)"),
-        Verdict::of_promise(keys <= max_keys as usize).print(&format!(
-            "no map keeps more than {max_keys} keys: {keys} at most"
-        )),
-        Verdict::of_figure(failed == 0).print(&format!("{failed} connections or requests failed")),
-    ];
+    let above = few.above() + many.above();
+    checks.promise(
+        above == 0,
+        "no network was admitted above its quota (Reject)",
+    );
+    let text = format!("no map keeps more than {max_keys} keys: {keys} at most");
+    checks.promise(keys <= max_keys as usize, &text);
+    checks.figure(
+        failed == 0,
+        &format!("{failed} connections or requests failed"),
+    );
     let bound = (bytes_of_map(max_keys) + SLACK).cast_signed();
     for case in [many, evicting] {
         let (grown, when_full) = (case.grown(), case.when_full);
-        verdicts.push(Verdict::of_figure(grown <= bound).print(&format!(
-            "memory, {when_full:?}: {} MB more, at most {} MB",
-            megabytes(grown),
-            megabytes(bound)
-        )));
+        let [more, most] = [grown, bound].map(megabytes);
+        let text = format!("memory, {when_full:?}: {more} MB more, at most {most} MB");
+        checks.figure(grown <= bound, &text);
         let ratio = case.p99() / few.p99().max(1.0);
-        verdicts.push(Verdict::of_figure(ratio <= P99_RATIO).print(&format!(
+        let text = format!(
             "p99, {when_full:?}: {ratio:.2} of that with {FEW} networks, at most {P99_RATIO}"
-        )));
+        );
+        checks.figure(ratio <= P99_RATIO, &text);
     }
     // Documented: who is evicted has its burst again.
-    println!(
-        "        {} networks were admitted above their quota (Evict)",
-        evicting.above()
-    );
-    verdicts
+    let above = evicting.above();
+    println!("        {above} networks were admitted above their quota (Evict)");
+}
+
+/// Returns the resident set, in bytes.
+fn resident() -> io::Result<u64> {
+    let status = fs::read_to_string("/proc/self/status")?;
+    of_field(&status, "VmRSS:").ok_or_else(|| io::Error::other("/proc/self/status has no VmRSS"))
+}
+
+fn of_field(status: &str, name: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_field_reads_kilobytes() {
+        let status = "Name:\tload\nVmHWM:\t    9000 kB\nVmRSS:\t    8672 kB\n";
+        assert_eq!(of_field(status, "VmRSS:"), Some(8672 * 1024));
+        assert_eq!(of_field(status, "VmSwap:"), None);
+    }
 }

@@ -125,12 +125,12 @@ impl Random {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenarios::{named, two_clients};
+    use crate::scenarios::{equal, named};
 
     #[test]
     fn clients_have_their_shares_from_when_they_start_but_not_while_they_are_away() {
         let mut scenario = named("c 10→5→20→10");
-        scenario.clients = two_clients();
+        scenario.clients = equal(2);
         scenario.clients[0].share = 0.25;
         scenario.clients[1].share = 0.75;
         scenario.clients[1].starts = 5.0;

@@ -5,11 +5,11 @@ use std::ops::Range;
 use tollgate::ManualClock;
 use tollgate::adaptive::{AdaptiveSemaphore, Aimd, Controller, Gradient};
 
+use tollgate_bench::harness::Spread;
+
 use crate::jobs::{Job, Nanos, SECOND, jobs, p99, p99_alone};
 use crate::limiter::Limiter;
-use crate::peers::envoy_gradient::EnvoyGradient;
-use crate::peers::gradient2::Gradient2;
-use crate::peers::vegas::Vegas;
+use crate::peers::{EnvoyGradient, Gradient2, Vegas};
 use crate::scenario::{Phase, SPANS, Scenario};
 use crate::simulation::{Trace, run};
 use crate::table::{COLUMNS, Column, Outcome};
@@ -242,7 +242,7 @@ fn growth(scenario: &Scenario, trace: &Trace) -> f64 {
 
 /// Returns the median of each figure over the seeds.
 pub(crate) fn medians(outcomes: &[Outcome]) -> Outcome {
-    over(outcomes, |_, values| median(values))
+    over(outcomes, |_, values| Spread::of(values).median)
 }
 
 /// Returns the worst of each figure over the seeds.
@@ -260,11 +260,6 @@ fn over(outcomes: &[Outcome], choose: impl Fn(&Column, Vec<f64>) -> f64) -> Outc
         let figure = |phase| choose(&COLUMNS[index], of_seeds(phase));
         phases.map(figure).collect()
     })
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    let middle = values.len() / 2;
-    *values.select_nth_unstable_by(middle, f64::total_cmp).1
 }
 
 #[cfg(test)]

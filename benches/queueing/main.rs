@@ -3,7 +3,6 @@
 //!
 //! Everything is computed from seeds: no clock is read and nothing depends on the machine.
 
-mod changes;
 mod jobs;
 mod judge;
 mod limiter;
@@ -165,15 +164,4 @@ fn rows(args: &Args) -> Vec<Row> {
         rows.extend(rate::rows(&args.seeds(), &args.scenario));
     }
     rows
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::CommandFactory;
-
-    #[test]
-    fn command_is_well_formed() {
-        Args::command().debug_assert();
-    }
 }

@@ -10,13 +10,15 @@
 //!    change comes at any time since the last cut. Other scenarios have other phases, each of which is
 //!    up to 10 seconds longer; in an outage, the server refuses everything.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::thread;
 use std::time::Duration;
 
 use oorandom::Rand64;
 use tollgate::adaptive::{AdaptiveRate, RatePermit};
-use tollgate::{Clock, ManualClock, Quota, RateLimiter};
+use tollgate::{Quota, RateLimiter};
+use tollgate_bench::events::Events;
+use tollgate_bench::harness::Spread;
 
 use crate::table::Row;
 
@@ -193,13 +195,10 @@ enum Event<'a> {
 
 struct Simulation<'a> {
     scenario: Scenario,
-    clock: ManualClock,
     server: RateLimiter,
     clients: &'a [AdaptiveRate],
     random: Rand64,
-    /// By tick, and then by number.
-    events: BTreeMap<(u64, u64), Event<'a>>,
-    number: u64,
+    events: Events<Event<'a>>,
     /// When each phase begins and the last one ends, in seconds.
     changes: Vec<f64>,
     phase: usize,
@@ -216,13 +215,7 @@ struct Simulation<'a> {
 
 impl<'a> Simulation<'a> {
     fn now(&self) -> f64 {
-        self.clock.now().as_nanos() as f64 / 1e9
-    }
-
-    fn after(&mut self, wait: Duration, event: Event<'a>) {
-        let tick = self.clock.now().saturating_add(wait).as_nanos();
-        self.number += 1;
-        self.events.insert((tick, self.number), event);
+        self.events.now() as f64 / 1e9
     }
 
     /// Returns half of a round trip.
@@ -241,18 +234,15 @@ impl<'a> Simulation<'a> {
         let end = self.changes[phases];
         for phase in 0..phases {
             let at = Duration::from_secs_f64(self.changes[phase]);
-            self.after(at, Event::Phase(phase));
+            self.events.after(at, Event::Phase(phase));
         }
         for client in 0..self.clients.len() {
             let begins = Duration::from_secs_f64(0.1 * self.random.rand_float());
-            self.after(begins, Event::Ask(client));
+            self.events.after(begins, Event::Ask(client));
         }
-        while let Some(((tick, _), event)) = self.events.pop_first() {
-            let now = self.clock.now().as_nanos();
-            self.clock.advance(Duration::from_nanos(tick - now));
-            if self.now() >= end {
-                break;
-            }
+        while let Some(event) = self.events.next_before(u64::MAX)
+            && self.now() < end
+        {
             self.happens(event);
         }
     }
@@ -272,12 +262,12 @@ impl<'a> Simulation<'a> {
                     match clients[client].try_acquire() {
                         Ok(permit) => {
                             let way = self.way();
-                            self.after(way, Event::Arrive(client, permit));
+                            self.events.after(way, Event::Arrive(client, permit));
                         }
                         Err(error) => break error.retry_after().expect("it is open"),
                     }
                 };
-                self.after(wait, Event::Ask(client));
+                self.events.after(wait, Event::Ask(client));
             }
             Event::Arrive(client, permit) => {
                 let refusal = match self.rate() {
@@ -303,7 +293,7 @@ impl<'a> Simulation<'a> {
                     }
                 });
                 let way = self.way();
-                self.after(way, Event::Answer(permit, says));
+                self.events.after(way, Event::Answer(permit, says));
             }
             Event::Answer(permit, None) => drop(permit),
             Event::Answer(permit, Some(retry_after)) => permit.throttled(retry_after),
@@ -378,10 +368,10 @@ fn quota(rate: f64, burst: f64) -> Quota {
 }
 
 fn run(scenario: Scenario, seed: u64) -> Outcome {
-    let clock = Clock::manual();
+    let events = Events::default();
     let mut random = Rand64::new(u128::from(seed));
     let clients: Vec<_> = (0..scenario.clients)
-        .map(|_| AdaptiveRate::new().clock(&clock))
+        .map(|_| AdaptiveRate::new().clock(events.clock()))
         .collect();
     let mut changes = vec![0.0];
     for phase in scenario.phases {
@@ -394,12 +384,10 @@ fn run(scenario: Scenario, seed: u64) -> Outcome {
     let phases = scenario.phases.len();
     let mut simulation = Simulation {
         scenario,
-        server: RateLimiter::new(quota(scenario.rate, scenario.burst)).clock(&clock),
-        clock,
+        server: RateLimiter::new(quota(scenario.rate, scenario.burst)).clock(events.clock()),
         clients: &clients,
         random,
-        events: BTreeMap::new(),
-        number: 0,
+        events,
         changes,
         phase: 0,
         recent: VecDeque::new(),
@@ -414,25 +402,9 @@ fn run(scenario: Scenario, seed: u64) -> Outcome {
     simulation.outcome()
 }
 
-/// Returns the median of a figure over the outcomes.
-fn median(outcomes: &[Outcome], figure: impl Fn(&Outcome) -> f64) -> f64 {
-    let mut figures: Vec<_> = outcomes.iter().map(figure).collect();
-    figures.sort_by(f64::total_cmp);
-    figures[figures.len() / 2]
-}
-
 fn row(scenario: Scenario, seeds: &[u64]) -> Row {
-    let outcomes = thread::scope(|scope| {
-        let runs = seeds
-            .iter()
-            .map(|seed| scope.spawn(move || run(scenario, *seed)));
-        let runs: Vec<_> = runs.collect();
-        let outcomes = runs
-            .into_iter()
-            .map(|run| run.join().expect("no seed panics"));
-        outcomes.collect::<Vec<_>>()
-    });
-    let median = |figure: &dyn Fn(&Outcome) -> f64| median(&outcomes, figure);
+    let outcomes: Vec<_> = seeds.iter().map(|seed| run(scenario, *seed)).collect();
+    let median = |figure: &dyn Fn(&Outcome) -> f64| Spread::of(outcomes.iter().map(figure)).median;
     let of_phases = |length, figure: &dyn Fn(&Outcome, usize) -> f64| {
         let figures = (0..length).map(|phase| 100.0 * median(&|it| figure(it, phase)));
         figures.collect::<Vec<_>>()

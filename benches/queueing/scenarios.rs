@@ -1,183 +1,211 @@
 //! The scenarios of the table.
 
-use crate::changes;
 use crate::jobs::{PATIENCE, SECOND};
 use crate::judge::START;
 use crate::scenario::{Abandoned, Client, Discipline, Law, Line, Phase, SPANS, Scenario, Wanted};
 
+/// Stands for no bound, in a list for each phase.
+const NONE: f64 = f64::NAN;
+
 /// Returns the scenarios in the order of the table. Each phase is so long that settling is part of
 /// its goodput, but not most of it.
+#[rustfmt::skip]
 pub(crate) fn scenarios() -> Vec<Scenario> {
-    let mut all = vec![
-        Scenario {
-            wanted: Wanted {
-                p99: &[1.3],
-                settled: &[1.0],
-                ..wanted(&[0.95])
-            },
-            ..one("M/M/10", phase(40, 10, 10.0, 1_500.0))
-        },
-        Scenario {
-            wanted: Wanted {
-                limit: Some(40.0),
-                ..wanted(&[0.99])
-            },
-            ..one("load 0.5", phase(40, 10, 10.0, 500.0))
-        },
-    ];
-    let servers = vec![
-        phase(20, 10, 10.0, 1_500.0),
-        phase(20, 5, 10.0, 1_500.0),
-        phase(20, 20, 10.0, 1_500.0),
-        phase(20, 10, 10.0, 1_500.0),
-    ];
-    all.push(Scenario {
-        phases: servers.clone(),
-        wanted: Wanted {
-            settled: &[2.0],
-            ..wanted(&[0.94])
-        },
-        ..one("c 10→5→20→10", servers[0])
-    });
-    let at_load = |phase: &Phase| Phase {
-        arrivals: 150.0 * phase.workers as f64,
-        ..*phase
+    let of = |name, phases: &[Phase], wanted| Scenario {
+        phases: phases.to_vec(),
+        wanted,
+        ..one(name, phases[0])
     };
-    all.push(Scenario {
-        phases: servers.iter().map(at_load).collect(),
-        wanted: Wanted {
-            settled: &[2.0],
-            ..wanted(&[0.94])
-        },
-        ..one("c 10→5→20→10, load 1.5", servers[0])
-    });
+    let full = |seconds, workers| phase(seconds, workers, 10.0, 1_500.0);
+    let servers = [10, 5, 20, 10].map(|workers| full(20, workers));
+    let at_load = servers.map(|phase| Phase { arrivals: 150.0 * phase.workers as f64, ..phase });
+    let stretched = |arrivals: f64| [full(20, 10), phase(60, 10, 40.0, arrivals), full(40, 10)];
+    let settled = |goodput, settled| Wanted { settled, ..wanted(goodput) };
     // Who gives up at the deadline is admitted just before it, so nearly no answer comes in time
     // behind a line that serves the oldest first. Who gives up at half of it leaves time for the
     // answer.
-    for (name, patience) in [
-        ("c 10→5→20→10, FIFO line", PATIENCE),
-        ("c 10→5→20→10, FIFO, ½ patience", PATIENCE / 2.0),
-    ] {
-        all.push(Scenario {
-            phases: servers.clone(),
-            line: Line::OldestFirst,
-            patience,
-            wanted: wanted(&[f64::NAN, 0.8, f64::NAN, f64::NAN]),
-            ..one(name, servers[0])
-        });
-    }
-    for (name, arrivals) in [
-        ("S 10→40→10 ms", [1_500.0, 1_500.0, 1_500.0]),
-        ("S 10→40→10 ms, load 1.5", [1_500.0, 375.0, 1_500.0]),
-    ] {
-        let phases = vec![
-            phase(20, 10, 10.0, arrivals[0]),
-            phase(60, 10, 40.0, arrivals[1]),
-            phase(40, 10, 10.0, arrivals[2]),
-        ];
-        all.push(Scenario {
-            phases: phases.clone(),
-            wanted: Wanted {
-                settled: &[15.0],
-                ..wanted(&[0.94])
-            },
-            ..one(name, phases[0])
-        });
-    }
-    all.push(Scenario {
-        phases: vec![
-            phase(20, 10, 10.0, 1_500.0),
-            phase(20, 5, 10.0, 1_500.0),
-            phase(20, 10, 10.0, 1_500.0),
-        ],
-        server: Discipline::Sharing { kappa: 0.2 },
-        wanted: wanted(&[0.88]),
-        ..one("thrash 0.2, c 10→5→10", phase(20, 10, 10.0, 1_500.0))
-    });
-    all.push(Scenario {
-        server: Discipline::Sharing { kappa: 1.0 },
-        wanted: wanted(&[0.8]),
-        ..one("thrash 1", phase(40, 10, 10.0, 1_500.0))
-    });
+    let oldest_first = |name, patience| Scenario {
+        line: Line::OldestFirst,
+        patience,
+        ..of(name, &servers, wanted(&[NONE, 0.8, NONE, NONE]))
+    };
+    let sharing = |kappa, scenario| Scenario { server: Discipline::Sharing { kappa }, ..scenario };
     // With a service time that never varies or with two workers, one call in the server's queue makes
     // the time in service twice as long or half as long again, and no limit between keeps the workers
     // busy without one. So their p99 is printed and not judged.
-    let without_p99 = |goodput| Wanted {
-        p99: &[],
-        ..wanted(goodput)
-    };
-    let bimodal = Law::Bimodal {
-        short: 0.2,
-        long: 4.0,
-    };
-    for (name, law, wanted) in [
-        (
-            "lognormal, CV 3",
-            Law::Lognormal { cv: 3.0 },
-            wanted(&[0.95]),
-        ),
-        ("bimodal 2/40 ms", bimodal, wanted(&[0.95])),
-        ("deterministic", Law::Deterministic, without_p99(&[0.97])),
-    ] {
-        all.push(Scenario {
-            law,
-            wanted,
-            ..one(name, phase(40, 10, 10.0, 1_500.0))
-        });
-    }
-    all.extend(outages());
-    all.push(Scenario {
-        phases: servers.iter().map(at_load).collect(),
-        server: Discipline::Refusing,
-        // More than a tenth of a window is what the controllers are told to be too much.
-        wanted: Wanted {
+    let without_p99 = |goodput| Wanted { p99: &[], ..wanted(goodput) };
+    let by_law = |name, law, wanted| Scenario { law, ..of(name, &[full(40, 10)], wanted) };
+    let (lognormal, bimodal) = (Law::Lognormal { cv: 3.0 }, Law::Bimodal { short: 0.2, long: 4.0 });
+    // A server answers nothing for a while, and callers abandon their calls to it. No limit has a good
+    // answer then; after it, all must be as before.
+    let outage = |name, abandoned| Scenario {
+        abandoned: Some(abandoned),
+        ..of(name, &[full(20, 10), full(5, 0), full(20, 10)], Wanted {
             settled: &[2.0],
-            refused: &[0.1],
-            ..wanted(&[0.94])
+            growth: Some(2.0),
+            ..wanted(&[0.94, NONE, 0.94])
+        })
+    };
+    let mut all = vec![
+        of("M/M/10", &[full(40, 10)], Wanted { p99: &[1.3], ..settled(&[0.95], &[1.0]) }),
+        of("load 0.5", &[phase(40, 10, 10.0, 500.0)], Wanted { limit: Some(40.0), ..wanted(&[0.99]) }),
+        of("c 10→5→20→10", &servers, settled(&[0.94], &[2.0])),
+        of("c 10→5→20→10, load 1.5", &at_load, settled(&[0.94], &[2.0])),
+        oldest_first("c 10→5→20→10, FIFO line", PATIENCE),
+        oldest_first("c 10→5→20→10, FIFO, ½ patience", PATIENCE / 2.0),
+        of("S 10→40→10 ms", &stretched(1_500.0), settled(&[0.94], &[15.0])),
+        of("S 10→40→10 ms, load 1.5", &stretched(375.0), settled(&[0.94], &[15.0])),
+        sharing(0.2, of("thrash 0.2, c 10→5→10", &[10, 5, 10].map(|c| full(20, c)), wanted(&[0.88]))),
+        sharing(1.0, of("thrash 1", &[full(40, 10)], wanted(&[0.8]))),
+        by_law("lognormal, CV 3", lognormal, wanted(&[0.95])),
+        by_law("bimodal 2/40 ms", bimodal, wanted(&[0.95])),
+        by_law("deterministic", Law::Deterministic, without_p99(&[0.97])),
+        outage("outage, abandoned ignored", Abandoned::Ignored),
+        outage("outage, abandoned overloaded", Abandoned::Overloaded),
+        Scenario {
+            server: Discipline::Refusing,
+            // More than a tenth of a window is what the controllers are told to be too much.
+            ..of("refusing, c 10→5→20→10", &at_load, Wanted {
+                refused: &[0.1],
+                ..settled(&[0.94], &[2.0])
+            })
         },
-        ..one("refusing, c 10→5→20→10", servers[0])
-    });
-    all.push(Scenario {
-        wanted: without_p99(&[0.95]),
-        ..one("c 2, S 100 ms, 30/s", phase(200, 2, 100.0, 30.0))
-    });
-    all.push(Scenario {
-        wanted: Wanted {
-            settled: &[5.0],
-            ..wanted(&[0.93])
-        },
-        ..one("c 200, S 20 ms, 15,000/s", phase(40, 200, 20.0, 15_000.0))
-    });
-    all.extend(changes::alone());
-    all.extend(changes::fleets());
+        of("c 2, S 100 ms, 30/s", &[phase(200, 2, 100.0, 30.0)], without_p99(&[0.95])),
+        of("c 200, S 20 ms, 15,000/s", &[phase(40, 200, 20.0, 15_000.0)], settled(&[0.93], &[5.0])),
+    ];
+    all.extend(changes());
+    all.extend(fleets());
     all
 }
 
-/// A server answers nothing for a while, and callers abandon their calls to it. No limit has a good
-/// answer then; after it, all must be as before.
-fn outages() -> [Scenario; 2] {
-    let [usual, outage] = [(20, 10), (5, 0)].map(|(seconds, workers)| Phase {
-        workers,
-        ..phase(seconds, 0, 10.0, 1_500.0)
-    });
-    [
-        ("outage, abandoned ignored", Abandoned::Ignored),
-        ("outage, abandoned overloaded", Abandoned::Overloaded),
-    ]
-    .map(|(name, abandoned)| Scenario {
-        phases: vec![usual, outage, usual],
-        abandoned: Some(abandoned),
-        wanted: Wanted {
-            settled: &[2.0],
-            growth: Some(2.0),
-            ..wanted(&[0.94, f64::NAN, 0.94])
+/// Returns those in which a server drops, rises, is dead or is met with a bad start, by a single client, at 1.5 times the
+/// capacity. A change comes at any time. What a phase before a change has to reach is
+/// in other rows.
+#[rustfmt::skip]
+fn changes() -> Vec<Scenario> {
+    let of = |name, phases: &[Phase], wanted| Scenario {
+        phases: phases.to_vec(),
+        longer: 10,
+        wanted,
+        ..one(name, phases[0])
+    };
+    let loaded = |workers, milliseconds| loaded(40, workers, milliseconds, 1.5);
+    let starting = |name, start, phase, wanted| Scenario { start, ..of(name, &[phase], wanted) };
+    let nothing = Phase { workers: 0, spans: 30 * SPANS, ..loaded(20, 20.0) };
+    let back = Wanted { goodput: &[NONE, NONE, 0.97], settled: &[NONE, NONE, 3.0], ..ANY };
+    let dead = |name, abandoned| Scenario {
+        abandoned,
+        ..of(name, &[loaded(20, 20.0), nothing, loaded(20, 20.0)], back)
+    };
+    vec![
+        of("c 50→5→50, S 100 ms", &[50, 5, 50].map(|workers| loaded(workers, 100.0)), Wanted {
+            goodput: &[NONE, 0.95, 0.9],
+            p99: &[NONE, 1.3, NONE],
+            settled: &[NONE, 4.0, 6.0],
+            swift: &[NONE, 4.0, NONE],
+            ..ANY
+        }),
+        of("c 20→2→20, S 100 ms", &[20, 2, 20].map(|workers| loaded(workers, 100.0)), Wanted {
+            goodput: &[NONE, 0.95, 0.92],
+            settled: &[NONE, 6.0, 7.0],
+            swift: &[NONE, 6.0, NONE],
+            ..ANY
+        }),
+        of("S 20→200→20 ms", &[20.0, 200.0, 20.0].map(|service| loaded(10, service)), Wanted {
+            goodput: &[NONE, 0.95, 0.95],
+            settled: &[NONE, 5.0, 5.0],
+            swift: &[NONE, 5.0, 5.0],
+            ..ANY
+        }),
+        of("S 20→32 ms", &[20.0, 32.0].map(|service| loaded(10, service)), Wanted {
+            goodput: &[NONE, 0.95],
+            ..ANY
+        }),
+        starting("start 1, c 40", 1.0, loaded(40, 20.0), Wanted {
+            goodput: &[0.9],
+            settled: &[4.0],
+            ..ANY
+        }),
+        starting("start 1000, c 10", 1e3, loaded(10, 20.0), Wanted { goodput: &[0.95], ..ANY }),
+        starting("start 1000, c 5, 100/s", 1e3, phase(60, 5, 100.0, 100.0), Wanted {
+            goodput: &[0.9],
+            ..ANY
+        }),
+        dead("dead for 30 s", None),
+        dead("dead for 30 s, overloaded", Some(Abandoned::Overloaded)),
+        Scenario {
+            server: Discipline::Refusing,
+            ..of("connections 8, errors above", &[loaded(8, 20.0)], Wanted {
+                goodput: &[0.95],
+                refused: &[0.05],
+                ..ANY
+            })
         },
-        ..one(name, usual)
-    })
+        Scenario {
+            server: Discipline::Sharing { kappa: 0.0 },
+            ..of("processor sharing", &[loaded(20, 20.0)], Wanted {
+                goodput: &[0.98],
+                p99: &[1.5],
+                ..ANY
+            })
+        },
+    ]
+}
+
+/// Returns those of several clients, each with a limit of its own, before one server. Limits that drift
+/// take long to be far off.
+#[rustfmt::skip]
+fn fleets() -> Vec<Scenario> {
+    let fleet = |name, phases: &[Phase], clients: &[Client], wanted| Scenario {
+        phases: phases.to_vec(),
+        clients: clients.to_vec(),
+        longer: 10,
+        wanted,
+        ..one(name, phases[0])
+    };
+    let loaded = |seconds, workers, load| loaded(seconds, workers, 20.0, load);
+    let held = Wanted { goodput: &[0.95], p99: &[1.4], fair: &[0.85], ..ANY };
+    // Whether they are fair is printed.
+    let shown = Wanted { goodput: &[0.95], fair: &[NONE], ..ANY };
+    let mut all = Vec::new();
+    for (count, at_once, spread) in [
+        (5, "5 clients", "5 clients, over 60 s"),
+        (10, "10 clients", "10 clients, over 60 s"),
+        (20, "20 clients", "20 clients, over 60 s"),
+    ] {
+        let mut clients = equal(count);
+        all.push(fleet(at_once, &[loaded(1_200, 30, 1.5)], &clients, held));
+        for (number, client) in clients.iter_mut().enumerate() {
+            client.starts = 60.0 * number as f64 / (count - 1) as f64;
+        }
+        all.push(fleet(spread, &[loaded(1_200, 30, 1.5)], &clients, held));
+    }
+    let (ten, mut leaving, mut unequal) = (equal(10), equal(10), equal(10));
+    for number in 0..10 {
+        leaving[number].away = (number >= 5).then_some(1);
+        unequal[number].share = (number + 1) as f64 / 55.0;
+    }
+    // Those that stay take over what the others had.
+    let leave = [1.5, 3.0, 1.5].map(|load| loaded(300, 30, load));
+    let change = [100, 20, 100].map(|workers| loaded(120, workers, 1.5));
+    all.extend([
+        fleet("10 clients, load 0.9", &[loaded(600, 30, 0.9)], &ten, Wanted {
+            goodput: &[0.98],
+            ..shown
+        }),
+        fleet("10 clients, 5 leave and return", &leave, &leaving, shown),
+        fleet("10 clients, c 100→20→100", &change, &ten, Wanted {
+            p99: &[1.6],
+            fair: &[0.75],
+            ..shown
+        }),
+        fleet("10 clients of unequal rates", &[loaded(600, 30, 1.5)], &unequal, shown),
+    ]);
+    all
 }
 
 /// Wants nothing.
-pub(crate) const ANY: Wanted = Wanted {
+const ANY: Wanted = Wanted {
     goodput: &[],
     p99: &[],
     settled: &[],
@@ -199,12 +227,12 @@ pub(crate) fn equal(count: usize) -> Vec<Client> {
 }
 
 /// Returns a phase with so many times the requests that the server has the capacity for.
-pub(crate) fn loaded(seconds: u64, workers: usize, milliseconds: f64, load: f64) -> Phase {
+fn loaded(seconds: u64, workers: usize, milliseconds: f64, load: f64) -> Phase {
     let arrivals = load * workers as f64 * 1e3 / milliseconds;
     phase(seconds, workers, milliseconds, arrivals)
 }
 
-pub(crate) fn phase(seconds: u64, workers: usize, milliseconds: f64, arrivals: f64) -> Phase {
+fn phase(seconds: u64, workers: usize, milliseconds: f64, arrivals: f64) -> Phase {
     Phase {
         spans: seconds * SPANS,
         workers,
@@ -213,7 +241,7 @@ pub(crate) fn phase(seconds: u64, workers: usize, milliseconds: f64, arrivals: f
     }
 }
 
-pub(crate) fn one(name: &'static str, phase: Phase) -> Scenario {
+fn one(name: &'static str, phase: Phase) -> Scenario {
     Scenario {
         name,
         phases: vec![phase],
@@ -243,9 +271,4 @@ fn wanted(goodput: &'static [f64]) -> Wanted {
 pub(crate) fn named(name: &str) -> Scenario {
     let is_it = |scenario: &Scenario| scenario.name == name;
     scenarios().into_iter().find(is_it).expect(name)
-}
-
-#[cfg(test)]
-pub(crate) fn two_clients() -> Vec<Client> {
-    equal(2)
 }

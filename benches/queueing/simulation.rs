@@ -241,7 +241,7 @@ impl Waiting {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenarios::{named, two_clients};
+    use crate::scenarios::{equal, named};
 
     const MILLISECOND: Nanos = SECOND / 1_000;
 
@@ -249,7 +249,7 @@ mod tests {
     /// takes 10 ms, with a limit of 1 for each client.
     fn two_calls(clients: [usize; 2]) -> Vec<(Nanos, f64)> {
         let mut scenario = named("M/M/10");
-        scenario.clients = two_clients();
+        scenario.clients = equal(2);
         scenario.phases[0].workers = 1;
         let job = |client| Job {
             at: MILLISECOND,

@@ -68,17 +68,18 @@ pub(crate) fn svg(scenario: &Scenario, seed: u64, title: &str) -> String {
     ];
     let height = HEAD + 3 * (TITLE + FRAME) + FOOT;
     picture::draw(height, |area| {
-        let (head, mut rest) = area.split_vertically(HEAD);
+        let (head, rest) = area.split_vertically(HEAD);
         draw_head(&head, title, &lines)?;
-        for (index, panel) in panels.iter().enumerate() {
-            let (above, below) = rest.split_vertically(TITLE);
-            picture::title(&above, panel.0, panel.1, None)?;
-            let foot = if index + 1 == panels.len() { FOOT } else { 0 };
-            let (frame, next) = below.split_vertically(FRAME + foot);
-            draw_panel(&frame, foot, scenario, &lines, panel)?;
-            rest = next;
-        }
-        Ok(())
+        picture::below(
+            &rest,
+            panels.len(),
+            (TITLE, FRAME, FOOT),
+            |number, above, frame, foot| {
+                let panel = &panels[number];
+                picture::title(above, panel.0, panel.1, None)?;
+                draw_panel(frame, foot, scenario, &lines, panel)
+            },
+        )
     })
 }
 
@@ -138,8 +139,7 @@ fn draw_head(head: &Area<'_>, title: &str, lines: &[Line]) -> Drawn {
     picture::text(head, title, INK, FontStyle::Bold, HPos::Left, (LEFT, 10))?;
     let axes =
         "seconds; what is higher than a frame is cut; (*) the least with 99 % of the best goodput";
-    let (normal, left) = (FontStyle::Normal, HPos::Left);
-    picture::text(head, axes, PALE_INK, normal, left, (LEFT, 32))?;
+    picture::remark(head, axes, HPos::Left, (LEFT, 32))?;
     for (index, line) in lines.iter().enumerate() {
         let (column, row) = (index as u32 % 3, index as u32 / 3);
         let at = (LEFT + column * 290, 56 + row * 22);

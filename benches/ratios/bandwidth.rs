@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use async_speed_limit::Limiter;
 use async_speed_limit::clock::StandardClock;
-use tollgate::{Quota, RateLimiter};
-use tollgate_bench::bytes::{Bandwidth, Limits, OnTokioTime, Starved, bandwidth, lowered, starved};
-use tollgate_bench::harness::{Options, Table};
+use tokio::runtime::Runtime;
+use tollgate::{Clock, Quota, RateLimiter};
+use tollgate_bench::bytes::{Bandwidth, Starved, bandwidth, lowered, starved};
+use tollgate_bench::cells;
+use tollgate_bench::harness::{Options, Table, Targets, verdict};
 
-const NAME: &str = "bandwidth";
 const MB: u64 = 1_000_000;
 
 /// Bytes each second, and streams.
@@ -41,20 +42,42 @@ const BUSY: usize = 30;
 /// How long a stream may keep a rate that was lowered, in milliseconds.
 const LOWERED: f64 = 20.0;
 
+fn ours(rate: u64) -> RateLimiter {
+    RateLimiter::new(Quota::bytes_per_second(rate))
+}
+
+fn peer(rate: u64) -> Limiter<StandardClock> {
+    Limiter::new(rate as f64)
+}
+
 /// Measures what is wanted of it and prints it; whether no target was missed.
 pub(crate) fn run(options: &Options) -> bool {
-    if !options.wants(NAME) {
+    if !options.wants("bandwidth") {
         return true;
     }
-    let duration = match options.rounds {
-        1 => Duration::from_millis(20),
-        2..=10 => Duration::from_secs(2),
-        _ => Duration::from_secs(10),
-    };
+    let seconds = [0.02, 2.0, 10.0].map(Duration::from_secs_f64);
+    let duration = options.choose(seconds);
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     println!(
-        "bandwidth: off the rate, processor time, and what came in the first 100 ms, in ms of the rate; a measurement takes {duration:?}"
+        "bandwidth: off the rate, processor time, and what came in the first 100 ms, in ms of the rate; a measurement takes {duration:?}\n"
     );
+    let kept = kept(options, &runtime, duration);
     println!();
+
+    let mut targets = Targets::of("10 MB/s to 1 MB/s: old rate for ms");
+    let lowest = runtime.block_on(lowered(Arc::new(ours(10 * MB)), 10 * MB, MB));
+    let theirs = runtime.block_on(lowered(peer(10 * MB), 10 * MB, MB));
+    let beside = format!("async-speed-limit: {theirs:.1}");
+    targets.at_most("tollgate", lowest, LOWERED, &beside);
+    let is_lowered = targets.print(options.markdown);
+    println!();
+
+    beside_busy_loops(options, &runtime, duration);
+    kept && is_lowered
+}
+
+/// How the streams of each plan keep their rate.
+fn kept(options: &Options, runtime: &Runtime, duration: Duration) -> bool {
     let mut table = Table::new(&[
         "rate",
         "streams",
@@ -64,71 +87,47 @@ pub(crate) fn run(options: &Options) -> bool {
         "first 100 ms",
         "verdict",
     ]);
-    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let mut kept = true;
     for (rate, streams) in PLANS {
-        let mut push = |name: &str, figure: Bandwidth, target: bool| {
+        let megabytes = format!("{} MB/s", rate / MB);
+        eprintln!("measuring: bandwidth, {megabytes}, {streams} streams");
+        let mut push = |name: &str, figure: Bandwidth, is_held: bool| {
             let within = figure.error.abs() <= ERROR && (streams < 1000 || figure.cpu <= CPU);
-            kept &= within || !target;
-            table.push(vec![
-                format!("{} MB/s", rate / MB),
-                streams.to_string(),
-                name.to_owned(),
+            kept &= within || !is_held;
+            table.push(cells![
+                megabytes,
+                streams,
+                name,
                 format!("{:+.2}", 100.0 * figure.error),
                 format!("{:.1}", 100.0 * figure.cpu),
                 format!("{:.0}", figure.start),
-                match (target, within) {
-                    (false, _) => "",
-                    (true, true) => "PASS",
-                    (true, false) => "MISS",
-                }
-                .to_owned(),
+                if is_held { verdict(within) } else { "" },
             ]);
         };
-        eprintln!(
-            "measuring: bandwidth, {} MB/s, {streams} streams",
-            rate / MB
+        let limits = Arc::new(ours(rate));
+        push(
+            "tollgate",
+            runtime.block_on(bandwidth(limits, rate, streams, duration)),
+            true,
         );
-        let ours = runtime.block_on(bandwidth::<Arc<RateLimiter>>(rate, streams, duration));
-        push(<Arc<RateLimiter>>::NAME, ours, true);
-        let on_tokio = runtime.block_on(bandwidth::<OnTokioTime>(rate, streams, duration));
-        push(OnTokioTime::NAME, on_tokio, false);
-        let peer = runtime.block_on(bandwidth::<Limiter<StandardClock>>(rate, streams, duration));
-        push(<Limiter<StandardClock>>::NAME, peer, false);
+        // On the timer of the runtime, in place of the timer thread of the process.
+        let limits = Arc::new(ours(rate).clock(Clock::tokio()));
+        let on_tokio = runtime.block_on(bandwidth(limits, rate, streams, duration));
+        push("tollgate, Clock::tokio()", on_tokio, false);
+        let theirs = runtime.block_on(bandwidth(peer(rate), rate, streams, duration));
+        push("async-speed-limit", theirs, false);
     }
     table.print(options.markdown);
-    println!();
+    kept
+}
 
-    let mut table = Table::new(&["10 MB/s to 1 MB/s", "old rate for ms", "target", "verdict"]);
-    let ours = runtime.block_on(lowered::<Arc<RateLimiter>>(10 * MB, MB));
-    let peer = runtime.block_on(lowered::<Limiter<StandardClock>>(10 * MB, MB));
-    kept &= ours <= LOWERED;
-    let verdict = if ours <= LOWERED { "PASS" } else { "MISS" };
-    let rows = [
-        (
-            <Arc<RateLimiter>>::NAME,
-            ours,
-            format!("<= {LOWERED}"),
-            verdict,
-        ),
-        (<Limiter<StandardClock>>::NAME, peer, String::new(), ""),
-    ];
-    for (name, figure, target, verdict) in rows {
-        let figure = format!("{figure:.1}");
-        table.push(vec![name.to_owned(), figure, target, verdict.to_owned()]);
-    }
-    table.print(options.markdown);
-    println!();
-
+/// What larger bursts give beside busy loops.
+fn beside_busy_loops(options: &Options, runtime: &Runtime, duration: Duration) {
     let busy = BUSY * available_parallelism().map_or(1, usize::from);
     let heading = format!("4 MB/s, 64 streams, {busy} busy loops");
     let mut table = Table::new(&[heading.as_str(), "of the rate", "above it by"]);
-    let mut push = |name: String, figure: Starved| {
-        table.push(vec![
-            name,
-            format!("{:.2}", figure.kept),
-            format!("{:.2} s", figure.above),
-        ]);
+    let mut push = |name: &str, Starved { kept, above }: Starved| {
+        table.push(cells![name, format!("{kept:.2}"), format!("{above:.2} s")]);
     };
     for burst in BURSTS {
         let quota = Quota::bytes_per_second(4 * MB).burst(4 * MB / 1000 * burst);
@@ -137,11 +136,9 @@ pub(crate) fn run(options: &Options) -> bool {
         let spent = limiter.try_acquire_many(quota.max_burst());
         spent.expect("the burst of a new limiter");
         let figure = runtime.block_on(starved(limiter, 4 * MB, 64, busy, duration));
-        push(format!("tollgate, burst of {burst} ms"), figure);
+        push(&format!("tollgate, burst of {burst} ms"), figure);
     }
-    let peer = <Limiter<StandardClock> as Limits>::new(4 * MB);
-    let figure = runtime.block_on(starved(peer, 4 * MB, 64, busy, duration));
-    push(<Limiter<StandardClock>>::NAME.to_owned(), figure);
+    let figure = runtime.block_on(starved(peer(4 * MB), 4 * MB, 64, busy, duration));
+    push("async-speed-limit", figure);
     table.print(options.markdown);
-    kept
 }

@@ -10,7 +10,7 @@ use redis::aio::MultiplexedConnection;
 use redis_on_loopback::Server;
 use tokio::runtime::Runtime;
 use tollgate::Quota;
-use tollgate_bench::harness::{Options, Table};
+use tollgate_bench::harness::{Options, Targets};
 use tollgate_redis::{RateLimiter, Source, Store};
 
 /// Nobody asks for as much.
@@ -28,38 +28,24 @@ if next - now > tonumber(ARGV[2]) then return 0 end
 redis.call('SET', KEYS[1], string.format('%.3f', next + ARGV[1]), 'PX', 10000)
 return 1";
 
-const NAMES: [&str; 6] = [
-    "redis: one decision",
-    "redis: a hot key, 256 tasks",
-    "redis: a cached denial",
-    "redis: taken ahead",
-    "redis: stopped",
-    "redis: killed and back",
-];
-
-struct Figure {
-    name: String,
-    ours: f64,
-    target: f64,
-    /// Must be at most the target; otherwise at least.
-    at_most: bool,
-    note: String,
-}
-
 /// Whether no target was missed.
 pub(crate) fn run(options: &Options) -> bool {
-    let wanted: Vec<&str> = NAMES
-        .into_iter()
-        .filter(|name| options.wants(name))
-        .collect();
+    type Measure = fn(&Runtime, &mut Targets);
+    let all: [(&str, Measure); 6] = [
+        ("redis: one decision", one_decision),
+        ("redis: a hot key, 256 tasks", hot_key),
+        ("redis: a cached denial", cached_denial),
+        ("redis: taken ahead", taken_ahead),
+        ("redis: stopped", stopped),
+        ("redis: killed and back", killed),
+    ];
+    let wanted = all.into_iter().filter(|(name, _)| options.wants(name));
+    let wanted: Vec<_> = wanted.collect();
     if wanted.is_empty() {
         return true;
     }
-    if Command::new("redis-server")
-        .arg("--version")
-        .output()
-        .is_err()
-    {
+    let version = Command::new("redis-server").arg("--version").output();
+    if version.is_err() {
         println!("redis-server is not installed: its rows are missing");
         return !options.check;
     }
@@ -68,42 +54,14 @@ pub(crate) fn run(options: &Options) -> bool {
         .enable_all()
         .build()
         .expect("a runtime can be built");
-    let mut table = Table::new(&["operation", "figure", "target", "verdict", "how"]);
-    let mut kept = true;
-    for name in wanted {
+    let mut targets = Targets::of("operation");
+    for (name, measure) in wanted {
         eprintln!("measuring: {name}");
-        let figures = match name {
-            "redis: one decision" => one_decision(&runtime),
-            "redis: a hot key, 256 tasks" => hot_key(&runtime),
-            "redis: a cached denial" => cached_denial(&runtime),
-            "redis: taken ahead" => taken_ahead(&runtime),
-            "redis: stopped" => stopped(&runtime),
-            _ => killed(&runtime),
-        };
-        for figure in figures {
-            let passed = if figure.at_most {
-                figure.ours <= figure.target
-            } else {
-                figure.ours >= figure.target
-            };
-            kept &= passed;
-            table.push(vec![
-                figure.name,
-                format!("{:.3}", figure.ours),
-                format!(
-                    "{} {}",
-                    if figure.at_most { "<=" } else { ">=" },
-                    figure.target
-                ),
-                if passed { "PASS" } else { "MISS" }.to_owned(),
-                figure.note,
-            ]);
-        }
+        measure(&runtime, &mut targets);
     }
     eprintln!();
     println!();
-    table.print(options.markdown);
-    kept
+    targets.print(options.markdown)
 }
 
 /// The plainest script on a connection of redis-rs.
@@ -152,7 +110,7 @@ fn micros(duration: Duration) -> f64 {
     duration.as_nanos() as f64 / 1e3
 }
 
-fn one_decision(runtime: &Runtime) -> Vec<Figure> {
+fn one_decision(runtime: &Runtime, targets: &mut Targets) {
     let server = Server::start();
     let decide = async move {
         let limiter = RateLimiter::new(&server.store(), "ours", plenty());
@@ -172,13 +130,12 @@ fn one_decision(runtime: &Runtime) -> Vec<Figure> {
     let (ours, theirs) = runtime
         .block_on(runtime.spawn(decide))
         .expect("it ran through");
-    vec![Figure {
-        name: "redis: one decision, µs more at the median".to_owned(),
-        ours: ours - theirs,
-        target: 5.0,
-        at_most: true,
-        note: format!("{ours:.1} beside {theirs:.1} of redis-rs with the plainest script"),
-    }]
+    targets.at_most(
+        "redis: one decision, µs more at the median",
+        ours - theirs,
+        5.0,
+        &format!("{ours:.1} beside {theirs:.1} of redis-rs with the plainest script"),
+    );
 }
 
 /// How many decisions a second so many tasks get, each one after the other.
@@ -209,7 +166,7 @@ async fn limited_rate(limiter: &RateLimiter, times: u64) -> f64 {
     .await
 }
 
-fn hot_key(runtime: &Runtime) -> Vec<Figure> {
+fn hot_key(runtime: &Runtime, targets: &mut Targets) {
     let server = Server::start();
     runtime.block_on(async {
         let store = server.store();
@@ -234,28 +191,24 @@ fn hot_key(runtime: &Runtime) -> Vec<Figure> {
         }
         ratios.sort_unstable_by(f64::total_cmp);
         apart.sort_unstable_by(f64::total_cmp);
-        vec![
-            Figure {
-                name: "redis: a hot key, 256 tasks, times as many".to_owned(),
-                ours: ratios[2],
-                target: 10.0,
-                at_most: false,
-                note: format!(
-                    "{ours:.0} a second, coalesced, beside {theirs:.0} of redis-rs, which pipelines"
-                ),
-            },
-            Figure {
-                name: "redis: a hot key, 256 tasks, of the same without coalescing".to_owned(),
-                ours: apart[2],
-                target: 10.0,
-                at_most: false,
-                note: "one call at a time, for one caller".to_owned(),
-            },
-        ]
+        targets.at_least(
+            "redis: a hot key, 256 tasks, times as many",
+            ratios[2],
+            10.0,
+            &format!(
+                "{ours:.0} a second, coalesced, beside {theirs:.0} of redis-rs, which pipelines"
+            ),
+        );
+        targets.at_least(
+            "redis: a hot key, 256 tasks, of the same without coalescing",
+            apart[2],
+            10.0,
+            "one call at a time, for one caller",
+        );
     })
 }
 
-fn cached_denial(runtime: &Runtime) -> Vec<Figure> {
+fn cached_denial(runtime: &Runtime, targets: &mut Targets) {
     let server = Server::start();
     runtime.block_on(async {
         let store = server.store();
@@ -268,13 +221,12 @@ fn cached_denial(runtime: &Runtime) -> Vec<Figure> {
             limiter.try_acquire().await.expect_err("there is only one");
         }
         let each = start.elapsed() / 100_000;
-        vec![Figure {
-            name: "redis: a cached denial, calls".to_owned(),
-            ours: (store.calls() - before) as f64,
-            target: 0.0,
-            at_most: true,
-            note: format!("100,000 denials of {each:?}"),
-        }]
+        targets.at_most(
+            "redis: a cached denial, calls",
+            (store.calls() - before) as f64,
+            0.0,
+            &format!("100,000 denials of {each:?}"),
+        );
     })
 }
 
@@ -312,28 +264,24 @@ async fn time_ahead(server: &Server) -> (f64, f64) {
     (middle(ours), middle(theirs))
 }
 
-fn taken_ahead(runtime: &Runtime) -> Vec<Figure> {
+fn taken_ahead(runtime: &Runtime, targets: &mut Targets) {
     const CHUNK: u64 = 1000;
     let server = Server::start();
     runtime.block_on(async {
         let calls = calls_ahead(&server, CHUNK).await;
         let (ours, theirs) = time_ahead(&server).await;
-        vec![
-            Figure {
-                name: "redis: taken ahead, calls a decision".to_owned(),
-                ours: calls,
-                target: 1.0 / CHUNK as f64 + 0.01,
-                at_most: true,
-                note: format!("chunks of {CHUNK}, one task that asks all the time"),
-            },
-            Figure {
-                name: "redis: taken ahead, of a decision in the process".to_owned(),
-                ours: ours / theirs,
-                target: 2.0,
-                at_most: true,
-                note: format!("{ours:.1} ns beside {theirs:.1}, both awaited"),
-            },
-        ]
+        targets.at_most(
+            "redis: taken ahead, calls a decision",
+            calls,
+            1.0 / CHUNK as f64 + 0.01,
+            &format!("chunks of {CHUNK}, one task that asks all the time"),
+        );
+        targets.at_most(
+            "redis: taken ahead, of a decision in the process",
+            ours / theirs,
+            2.0,
+            &format!("{ours:.1} ns beside {theirs:.1}, both awaited"),
+        );
     })
 }
 
@@ -341,7 +289,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 const DEADLINE: Duration = Duration::from_millis(50);
 
-fn stopped(runtime: &Runtime) -> Vec<Figure> {
+fn stopped(runtime: &Runtime, targets: &mut Targets) {
     let server = Server::start();
     runtime.block_on(async {
         let store = Store::new(&server.address()).expect("it is an address");
@@ -376,17 +324,16 @@ fn stopped(runtime: &Runtime) -> Vec<Figure> {
         }
         server.go_on();
         late.sort_unstable();
-        vec![Figure {
-            name: "redis: stopped, ms after the deadline, p99.9".to_owned(),
-            ours: micros(late[late.len() * 999 / 1000]) / 1e3,
-            target: 5.0,
-            at_most: true,
-            note: format!("{} calls by 64 tasks, a deadline of 50 ms", late.len()),
-        }]
+        targets.at_most(
+            "redis: stopped, ms after the deadline, p99.9",
+            micros(late[late.len() * 999 / 1000]) / 1e3,
+            5.0,
+            &format!("{} calls by 64 tasks, a deadline of 50 ms", late.len()),
+        );
     })
 }
 
-fn killed(runtime: &Runtime) -> Vec<Figure> {
+fn killed(runtime: &Runtime, targets: &mut Targets) {
     let mut server = Server::start();
     runtime.block_on(async {
         let limiter = RateLimiter::new(&server.store(), "ours", plenty());
@@ -405,12 +352,11 @@ fn killed(runtime: &Runtime) -> Vec<Figure> {
             }
             worst = worst.max(start.elapsed());
         }
-        vec![Figure {
-            name: "redis: killed and back, s until it decides again, worst of 10".to_owned(),
-            ours: worst.as_secs_f64(),
-            target: 1.0,
-            at_most: true,
-            note: "from when the server is ready".to_owned(),
-        }]
+        targets.at_most(
+            "redis: killed and back, s until it decides again, worst of 10",
+            worst.as_secs_f64(),
+            1.0,
+            "from when the server is ready",
+        );
     })
 }

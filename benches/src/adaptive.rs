@@ -1,4 +1,4 @@
-//! Adaptive limits whose limit stays, on ready paths, ours and others'.
+//! Adaptive limits whose limit stays, on ready paths, ours and others'; and observed ones.
 
 use std::future::Future;
 use std::hint::black_box;
@@ -8,17 +8,79 @@ use std::time::Duration;
 use congestion_limiter::limiter::{DefaultLimiter, Limiter, Outcome};
 use congestion_limiter::limits::Vegas;
 use futures::executor::block_on;
-use tollgate::AcquireError;
 use tollgate::adaptive::{
-    AdaptivePermit, AdaptiveSemaphore, Controller, Feedback, SampleWindow, Target,
+    AdaptiveRate, AdaptiveSemaphore, Controller, Feedback, SampleWindow, Target,
 };
+use tollgate::{Quota, RateLimiter, Semaphore};
+use tollgate_observe::{Holders, Observed, Observer};
 use tollgate_tower::ThrottleLayer;
 use tower::{Layer, Service, ServiceExt};
 use tower_resilience_adaptive::{AdaptiveLimiterLayer, Aimd};
 
-use crate::peer::{Answer, Peer, TryPeer};
-use crate::ready::LIMIT;
+use crate::harness::{Row, Shared, alone, together};
+use crate::peer::{Answer, Ours, Peer, TryPeer, peers};
+use crate::semaphore::{LIMIT, acquire, try_acquire};
 use crate::service::Immediate;
+use crate::throttles::leak;
+use crate::{repeat, repeat_async, rows};
+
+/// Runs as many of the times with each new limiter as it has burst for.
+macro_rules! renewed {
+    ($make:ident, |$it:ident| $once:expr) => {
+        || {
+            |mut times: u64| {
+                while times > 0 {
+                    let now = times.min(BURST);
+                    let limiter = $make();
+                    block_on(async {
+                        for _ in 0..now {
+                            let $it = black_box(&limiter);
+                            $once;
+                        }
+                    });
+                    times -= now;
+                }
+            }
+        }
+    };
+}
+
+/// Limits whose calls are measured or observed, beside plain ones, and beside others' adaptive limits.
+#[must_use]
+pub fn rows() -> Vec<Row> {
+    rows! {
+        alone "adaptive: try + drop" [try_acquire: Unmeasured, Ours: 1.25, Measured];
+        alone "adaptive: acquire ready + drop" [acquire: Unmeasured, Ours: 1.25, Measured];
+        alone "adaptive, measured: acquire ready + end" [acquire: Measured]
+            {"congestion-limiter" => congestion_limiter};
+        alone "adaptive, measured: a call through the layer"
+            {"ThrottleLayer" => layer, "tower-resilience-adaptive" => tower_resilience};
+        alone "adaptive rate: decision allowed + drop"
+            {"AdaptiveRate" => renewed!(adaptive_rate, |rate| assert!(black_box(rate.try_acquire()).is_ok())),
+             "RateLimiter" => renewed!(rate_limiter, |rate| assert!(black_box(rate.try_acquire()).is_ok()))};
+        alone "adaptive rate: acquire ready + drop"
+            {"AdaptiveRate" => renewed!(adaptive_rate, |rate| drop(black_box(rate.acquire().await))),
+             "RateLimiter" => renewed!(rate_limiter, |rate| drop(black_box(rate.acquire().await)))};
+        alone "observed by nobody: try + drop"
+            {"Observed, ()" => || observed_try(()), "tollgate": 1.15 => try_acquire::<Ours>};
+        alone "observed by nobody: acquire ready + drop"
+            {"Observed, ()" => || observed(()), "tollgate": 1.15 => acquire::<Ours>};
+        alone "observed by Holders: try + drop"
+            {"Observed, &Holders" => || observed_try(holders()), "tollgate" => try_acquire::<Ours>};
+        alone "observed by Holders: acquire ready + drop"
+            {"Observed, &Holders" => || observed(holders()), "tollgate" => acquire::<Ours>,
+             "Holders" => || observed(holders().clone())};
+    }
+}
+
+/// Two threads at an adaptive semaphore.
+#[must_use]
+pub fn contended() -> Vec<Row> {
+    rows! {
+        together "adaptive, two threads: try" [try_acquire: Unmeasured, Ours: 1.3];
+        together "adaptive, two threads: acquire" [acquire: Unmeasured, Ours: 1.3, Measured];
+    }
+}
 
 /// A limit that stays, whatever the samples.
 struct Fixed(Target);
@@ -44,43 +106,26 @@ pub struct Unmeasured(AdaptiveSemaphore);
 /// An adaptive semaphore that measures every call, in windows of 64.
 pub struct Measured(AdaptiveSemaphore);
 
-macro_rules! peer {
-    ($peer:ident, $name:literal, |$permits:ident| $make:expr) => {
-        impl TryPeer for $peer {
-            const NAME: &'static str = $name;
-
-            fn with_permits($permits: usize) -> Self {
-                Self($make)
-            }
-
-            #[inline]
-            fn try_acquire(&self) -> impl Answer + '_ {
-                self.0.try_acquire()
-            }
-        }
-
-        impl Peer for $peer {
-            type Held<'a> = Result<AdaptivePermit<&'a AdaptiveSemaphore>, AcquireError>;
-
-            #[inline]
-            fn acquire(&self) -> impl Future<Output = Self::Held<'_>> + Send {
-                self.0.acquire()
-            }
-        }
-    };
+peers! {
+    "tollgate, not measured", Unmeasured {
+        new(permits) {
+            let semaphore = fixed(permits + 2, 1);
+            // The two calls of the window never end.
+            std::mem::forget([semaphore.try_acquire(), semaphore.try_acquire()]);
+            Self(semaphore)
+        };
+        try(it) it.0.try_acquire();
+        acquire(it) it.0.acquire();
+    }
+    "tollgate, measured", Measured {
+        new(permits) Self(fixed(permits, 64));
+        try(it) it.0.try_acquire();
+        acquire(it) it.0.acquire();
+    }
 }
 
-peer!(Unmeasured, "tollgate, not measured", |permits| {
-    let semaphore = fixed(permits + 2, 1);
-    // The two calls of the window never end.
-    std::mem::forget([semaphore.try_acquire(), semaphore.try_acquire()]);
-    semaphore
-});
-
-peer!(Measured, "tollgate, measured", |permits| fixed(permits, 64));
-
 /// congestion-limiter's Vegas: every call is a sample.
-pub fn congestion_limiter() -> impl FnMut(u64) + 'static {
+fn congestion_limiter() -> impl FnMut(u64) + 'static {
     let limiter = DefaultLimiter::new(Vegas::new(LIMIT, LIMIT..=LIMIT));
     move |times| {
         block_on(async {
@@ -107,14 +152,14 @@ fn calls<S: Service<(), Response = ()> + 'static>(mut service: S) -> impl FnMut(
 }
 
 /// Our layer with a classifier, measured.
-pub fn layer() -> impl FnMut(u64) + 'static {
+fn layer() -> impl FnMut(u64) + 'static {
     let limit = Arc::new(fixed(LIMIT, 64));
     let layer = ThrottleLayer::new(limit).classify(|_: Result<&(), _>| Feedback::Success);
     calls(layer.layer(Immediate))
 }
 
 /// The layer of tower-resilience-adaptive.
-pub fn tower_resilience() -> impl FnMut(u64) + 'static {
+fn tower_resilience() -> impl FnMut(u64) + 'static {
     let aimd = Aimd::builder()
         .initial_limit(LIMIT)
         .min_limit(LIMIT)
@@ -122,4 +167,40 @@ pub fn tower_resilience() -> impl FnMut(u64) + 'static {
         .latency_threshold(Duration::from_secs(1))
         .build();
     calls(AdaptiveLimiterLayer::new(aimd.expect("it is valid")).layer(Immediate))
+}
+
+/// What an adaptive rate costs above the rate limiter that it owns, while nothing is refused.
+///
+/// Neither is exhausted: both are replaced after fewer calls than their burst, which is the largest
+/// that an adaptive rate can have.
+const BURST: u64 = 250_000;
+
+fn adaptive_rate() -> AdaptiveRate {
+    AdaptiveRate::new().limits(1e6..=1e6).burst(BURST)
+}
+
+fn rate_limiter() -> RateLimiter {
+    RateLimiter::new(Quota::per_second(1_000_000).burst(BURST))
+}
+
+/// What an observed semaphore costs, tried.
+fn observed_try<O: Observer + Clone + Send + Sync + 'static>(observer: O) -> Shared {
+    let observed = Observed::new(leak(Semaphore::new(LIMIT)), observer);
+    repeat!(observed, |observed| {
+        let permit = observed.try_acquire();
+        assert!(black_box(permit).is_ok(), "a permit is free");
+    })
+}
+
+/// What it costs, awaited.
+fn observed<O: Observer + Clone + Send + Sync + 'static>(observer: O) -> Shared {
+    let observed = Observed::new(leak(Semaphore::new(LIMIT)), observer);
+    repeat_async!(observed, |observed| drop(black_box(
+        observed.acquire().await
+    )))
+}
+
+/// A list of holders that lives as long as the program, so that a handle is a reference.
+fn holders() -> &'static Holders {
+    leak(Holders::new("bench"))
 }

@@ -20,14 +20,44 @@ use cpu_time::ProcessTime;
 use futures::executor::block_on;
 use http_body::{Body, Frame};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
-use tollgate::{Clock, Keyed, Quota, RateLimiter};
+use tollgate::{Keyed, Quota, RateLimiter};
 use tollgate_io::{ThrottleIoExt, Throttled};
 
+use crate::harness::{Row, alone};
+use crate::rows;
+
 /// The size of large blocks.
-pub const LARGE: usize = 64 * 1024;
+const LARGE: usize = 64 * 1024;
 
 /// The size of small blocks.
-pub const SMALL: usize = 1024;
+const SMALL: usize = 1024;
+
+/// Reads and writes in memory at a limited bandwidth, beside bare ones and async-speed-limit's.
+#[must_use]
+pub fn rows() -> Vec<Row> {
+    rows! {
+        alone "bytes: read 64 KiB, unlimited"
+            {"Throttled" => || reads(LARGE, unlimited), "bare": 1.02 => || reads(LARGE, bare),
+             "async-speed-limit" => || reads(LARGE, speed_unlimited)};
+        alone "bytes: read 64 KiB, a limit that never binds"
+            {"Throttled" => || reads(LARGE, never_binding), "bare": 1.053 => || reads(LARGE, bare),
+             "async-speed-limit" => || reads(LARGE, speed_never_binding)};
+        alone "bytes: write 64 KiB, a limit that never binds"
+            {"Throttled" => || writes(LARGE, never_binding), "bare": 1.053 => || writes(LARGE, bare),
+             "async-speed-limit" => || writes(LARGE, speed_never_binding)};
+        alone "bytes: read 1 KiB, unlimited"
+            {"Throttled" => || reads(SMALL, unlimited), "bare" => || reads(SMALL, bare),
+             "async-speed-limit" => || reads(SMALL, speed_unlimited)};
+        alone "bytes: read 1 KiB, a limit that never binds"
+            {"Throttled" => || reads(SMALL, never_binding), "bare" => || reads(SMALL, bare),
+             "async-speed-limit" => || reads(SMALL, speed_never_binding),
+             "Throttled by key" => || reads(SMALL, never_binding_key)};
+        alone "bytes: write 1 KiB"
+            {"Throttled" => || writes(SMALL, never_binding), "bare" => || writes(SMALL, bare)};
+        alone "bytes: frame of a body"
+            {"Throttled" => || frames(never_binding), "bare" => || frames(bare)};
+    }
+}
 
 /// A source and a destination of blocks that are always ready.
 #[derive(Debug)]
@@ -86,7 +116,7 @@ impl Body for Blocks {
 }
 
 /// Reads of blocks of this size.
-pub fn reads<R: AsyncRead + Unpin + 'static>(
+fn reads<R: AsyncRead + Unpin + 'static>(
     size: usize,
     limit: impl FnOnce(Blocks) -> R,
 ) -> impl FnMut(u64) + 'static {
@@ -103,7 +133,7 @@ pub fn reads<R: AsyncRead + Unpin + 'static>(
 }
 
 /// Writes of blocks of this size.
-pub fn writes<W: AsyncWrite + Unpin + 'static>(
+fn writes<W: AsyncWrite + Unpin + 'static>(
     size: usize,
     limit: impl FnOnce(Blocks) -> W,
 ) -> impl FnMut(u64) + 'static {
@@ -120,7 +150,7 @@ pub fn writes<W: AsyncWrite + Unpin + 'static>(
 }
 
 /// Frames of a body of [`SMALL`] blocks.
-pub fn frames<B: Body<Data = Bytes> + Unpin + 'static>(
+fn frames<B: Body<Data = Bytes> + Unpin + 'static>(
     limit: impl FnOnce(Blocks) -> B,
 ) -> impl FnMut(u64) + 'static {
     let mut body = limit(Blocks::of(SMALL));
@@ -135,40 +165,34 @@ pub fn frames<B: Body<Data = Bytes> + Unpin + 'static>(
 }
 
 /// No limit.
-#[must_use]
-pub fn bare(blocks: Blocks) -> Blocks {
+fn bare(blocks: Blocks) -> Blocks {
     blocks
 }
 
 /// A limiter without a limit, which may get one.
-#[must_use]
-pub fn unlimited(blocks: Blocks) -> Throttled<Blocks, Arc<RateLimiter>> {
+fn unlimited(blocks: Blocks) -> Throttled<Blocks, Arc<RateLimiter>> {
     blocks.throttled(Arc::new(RateLimiter::new(Quota::UNLIMITED)))
 }
 
 /// A limiter that decides about each call, and has enough for the whole benchmark.
-#[must_use]
-pub fn never_binding(blocks: Blocks) -> Throttled<Blocks, Arc<RateLimiter>> {
+fn never_binding(blocks: Blocks) -> Throttled<Blocks, Arc<RateLimiter>> {
     let quota = Quota::per_second(1_000_000_000).burst(10_000_000_000_000_000);
     blocks.throttled(Arc::new(RateLimiter::new(quota)))
 }
 
 /// The same for a key of a map.
-#[must_use]
-pub fn never_binding_key(blocks: Blocks) -> impl AsyncRead + Unpin + 'static {
+fn never_binding_key(blocks: Blocks) -> impl AsyncRead + Unpin + 'static {
     let quota = Quota::per_second(1_000_000_000).burst(10_000_000_000_000_000);
     blocks.throttled(Arc::new(Keyed::<u64, _>::rate_limiters(quota)).key_owned(7))
 }
 
 /// async-speed-limit's, without a limit.
-#[must_use]
-pub fn speed_unlimited(blocks: Blocks) -> impl AsyncRead + AsyncWrite + Unpin + 'static {
+fn speed_unlimited(blocks: Blocks) -> impl AsyncRead + AsyncWrite + Unpin + 'static {
     <Limiter<StandardClock>>::new(f64::INFINITY).limit(blocks)
 }
 
 /// async-speed-limit's, with a limit that is never reached.
-#[must_use]
-pub fn speed_never_binding(blocks: Blocks) -> impl AsyncRead + AsyncWrite + Unpin + 'static {
+fn speed_never_binding(blocks: Blocks) -> impl AsyncRead + AsyncWrite + Unpin + 'static {
     <Limiter<StandardClock>>::new(1e15).limit(blocks)
 }
 
@@ -184,13 +208,7 @@ pub struct Bandwidth {
 }
 
 /// A limiter of the bandwidth of streams.
-pub trait Limits: Clone + Send + 'static {
-    /// Its name.
-    const NAME: &'static str;
-
-    /// So many bytes each second.
-    fn new(rate: u64) -> Self;
-
+pub trait Limits: Send + 'static {
     /// Another rate from now on.
     fn set(&self, rate: u64);
 
@@ -199,12 +217,6 @@ pub trait Limits: Clone + Send + 'static {
 }
 
 impl Limits for Arc<RateLimiter> {
-    const NAME: &'static str = "tollgate";
-
-    fn new(rate: u64) -> Self {
-        Arc::new(RateLimiter::new(Quota::bytes_per_second(rate)))
-    }
-
     fn set(&self, rate: u64) {
         self.set_quota(Quota::bytes_per_second(rate));
     }
@@ -214,34 +226,7 @@ impl Limits for Arc<RateLimiter> {
     }
 }
 
-/// Ours on the timer of the runtime, in place of the timer thread of the process.
-#[derive(Clone)]
-pub struct OnTokioTime(Arc<RateLimiter>);
-
-impl Limits for OnTokioTime {
-    const NAME: &'static str = "tollgate, Clock::tokio()";
-
-    fn new(rate: u64) -> Self {
-        let limiter = RateLimiter::new(Quota::bytes_per_second(rate)).clock(Clock::tokio());
-        OnTokioTime(Arc::new(limiter))
-    }
-
-    fn set(&self, rate: u64) {
-        self.0.set(rate);
-    }
-
-    fn limit(&self, blocks: Blocks) -> impl AsyncRead + Unpin + Send + 'static {
-        self.0.limit(blocks)
-    }
-}
-
 impl Limits for Limiter<StandardClock> {
-    const NAME: &'static str = "async-speed-limit";
-
-    fn new(rate: u64) -> Self {
-        Limiter::new(rate as f64)
-    }
-
     fn set(&self, rate: u64) {
         self.set_speed_limit(rate as f64);
     }
@@ -276,9 +261,13 @@ async fn with_streams<L: Limits, R>(
 }
 
 /// Measures streams that share a limit of `rate` bytes each second, for `duration` after the start.
-pub async fn bandwidth<L: Limits>(rate: u64, streams: usize, duration: Duration) -> Bandwidth {
+pub async fn bandwidth(
+    limits: impl Limits,
+    rate: u64,
+    streams: usize,
+    duration: Duration,
+) -> Bandwidth {
     const START: Duration = Duration::from_millis(100);
-    let limits = L::new(rate);
     with_streams(&limits, streams, async |delivered| {
         tokio::time::sleep(START).await;
         let before = delivered.load(Ordering::Relaxed);
@@ -295,10 +284,9 @@ pub async fn bandwidth<L: Limits>(rate: u64, streams: usize, duration: Duration)
     .await
 }
 
-/// Lowers the rate of one stream, and returns for how many milliseconds it kept the old one: what it
+/// Lowers the rate of one stream from the old one, and returns for how many milliseconds it kept the old one: what it
 /// delivered in the next half second above the new rate, in milliseconds of the old one.
-pub async fn lowered<L: Limits>(old: u64, new: u64) -> f64 {
-    let limits = L::new(old);
+pub async fn lowered(limits: impl Limits, old: u64, new: u64) -> f64 {
     with_streams(&limits, 1, async |delivered| {
         tokio::time::sleep(Duration::from_millis(500)).await;
         limits.set(new);
@@ -320,8 +308,8 @@ pub struct Starved {
 }
 
 /// Measures streams that share a limit of `rate` bytes each second, while so many threads compute.
-pub async fn starved<L: Limits>(
-    limits: L,
+pub async fn starved(
+    limits: impl Limits,
     rate: u64,
     streams: usize,
     busy: usize,

@@ -9,49 +9,63 @@ use priority_semaphore::PrioritySemaphore;
 use tollgate::Semaphore;
 use tollgate::fair::{Class, ClassHandle, FairQueue};
 
-use crate::line::{Boxed, Line, stand};
-use crate::ready::LIMIT;
+use crate::harness::{Row, Shared, alone};
+use crate::line::{Boxed, Line, Part, WAITERS, in_line, stand};
+use crate::repeat_async;
+use crate::semaphore::LIMIT;
+use crate::throttles::acquire_owned;
 
-/// `acquire_owned().await` of a semaphore and drop.
-pub fn acquire_owned() -> impl FnMut(u64) + 'static {
-    let semaphore = Arc::new(Semaphore::new(LIMIT));
-    move |times| {
-        block_on(async {
-            for _ in 0..times {
-                drop(black_box(
-                    Arc::clone(black_box(&semaphore)).acquire_owned().await,
-                ));
-            }
-        });
-    }
+const CLASSES: usize = 100;
+
+const OWNED: &str = "Semaphore, owned";
+const PRIORITY: &str = "priority-semaphore";
+
+/// A fair queue beside the semaphore that it is in front of, and beside a semaphore with priorities.
+#[must_use]
+pub fn rows() -> Vec<Row> {
+    let row = |name: &str, part, target: Option<f64>| {
+        let mut owned = in_line(WAITERS, OWNED, owned_line, &part);
+        if let Some(target) = target {
+            owned = owned.at_most(target);
+        }
+        let name = format!("fair: 10,000 waiters in 100 classes: {name}");
+        Row::new(
+            name,
+            [in_line(WAITERS, "FairQueue", fair_line, &part), owned],
+        )
+        .beside(in_line(WAITERS, PRIORITY, priority_line, &part))
+    };
+    vec![
+        Row::new(
+            "fair: acquire ready + drop",
+            [
+                alone("FairQueue", acquire),
+                alone(OWNED, acquire_owned).at_most(2.5),
+                alone(PRIORITY, acquire_priority_semaphore),
+            ],
+        ),
+        row("enqueue", Part::Enqueue, None),
+        row("hand-off", Part::Drain, Some(3.0)),
+        row("enqueue + hand-off", Part::Both, None),
+    ]
 }
 
 /// `acquire().await` of a class in front of the same, and drop.
-pub fn acquire() -> impl FnMut(u64) + 'static {
+fn acquire() -> Shared {
     let class = FairQueue::new(Arc::new(Semaphore::new(LIMIT))).class(7);
-    move |times| {
-        block_on(async {
-            for _ in 0..times {
-                drop(black_box(black_box(&class).acquire().await));
-            }
-        });
-    }
+    repeat_async!(class, |class| drop(black_box(class.acquire().await)))
 }
 
 /// `acquire().await` of the crate priority-semaphore, and drop.
-pub fn acquire_priority_semaphore() -> impl FnMut(u64) + 'static {
+fn acquire_priority_semaphore() -> Shared {
     let semaphore = Arc::new(PrioritySemaphore::new(LIMIT));
-    move |times| {
-        block_on(async {
-            for _ in 0..times {
-                drop(black_box(black_box(&semaphore).acquire(7).await));
-            }
-        });
-    }
+    repeat_async!(semaphore, |semaphore| {
+        drop(black_box(semaphore.acquire(7).await));
+    })
 }
 
 /// A line of a semaphore whose permits are owned.
-pub fn owned_line(count: usize) -> Box<dyn Line> {
+fn owned_line(count: usize) -> Box<dyn Line> {
     let semaphore = Arc::new(Semaphore::new(1));
     let same = Arc::clone(&semaphore);
     stand::<Boxed<_>, _, _>(
@@ -62,10 +76,10 @@ pub fn owned_line(count: usize) -> Box<dyn Line> {
     )
 }
 
-/// A line in so many classes, which take turns.
-pub fn fair_line(count: usize, classes: usize) -> Box<dyn Line> {
+/// A line in a hundred classes, which take turns.
+fn fair_line(count: usize) -> Box<dyn Line> {
     let queue = FairQueue::new(Arc::new(Semaphore::new(1))).classes(|_| Class::new());
-    let classes: Vec<ClassHandle<_, _>> = (0..classes).map(|key| queue.class(key)).collect();
+    let classes: Vec<ClassHandle<_, _>> = (0..CLASSES).map(|key| queue.class(key)).collect();
     let next = Cell::new(0);
     let first = classes[0].clone();
     stand::<Boxed<_>, _, _>(
@@ -81,7 +95,7 @@ pub fn fair_line(count: usize, classes: usize) -> Box<dyn Line> {
 }
 
 /// A line of the crate priority-semaphore, of one priority, which is first-in first-out.
-pub fn priority_line(count: usize) -> Box<dyn Line> {
+fn priority_line(count: usize) -> Box<dyn Line> {
     let semaphore = Arc::new(PrioritySemaphore::new(1));
     let same = Arc::clone(&semaphore);
     stand::<Boxed<_>, _, _>(

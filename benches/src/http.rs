@@ -10,6 +10,7 @@ use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::Range;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -23,11 +24,53 @@ use tower::{Layer, Service, ServiceExt, service_fn};
 use tower_governor::GovernorLayer;
 use tower_governor::governor::GovernorConfigBuilder;
 
+use crate::harness::{Row, alone};
+use crate::rows;
+
 /// A second's requests, and the burst.
 const PLENTY: u64 = 1_000_000_000;
 
 /// How many clients there are.
 const CLIENTS: u32 = 1000;
+
+/// A request through the layer over HTTP, beside tower_governor and tower's own limit.
+///
+/// The request and the answer are created for each call, which is in all columns, and in `no layer`
+/// alone.
+#[must_use]
+pub fn rows() -> Vec<Row> {
+    rows! {
+        alone "http: a request by client"
+            {"layer by closure" => by_client, "tower_governor": 0.70 => governor,
+             "Keyed by hand" => by_hand, "no layer" => || requests(Answers)};
+        alone "http: a request by client, with fields"
+            {"layer, Draft11" => || by_client_with(RateLimitHeaders::Draft11),
+             "tower_governor, x-ratelimit": 0.70 => governor_with_fields,
+             "layer, Legacy" => || by_client_with(RateLimitHeaders::Legacy),
+             "layer without fields" => by_client};
+        alone "http: a rejected request"
+            {"layer by closure" => rejected_by_client, "tower_governor": 0.70 => rejected_by_governor};
+        alone "http: a request with a slot"
+            {"layer" => || requests(ThrottleLayer::new(Arc::new(Semaphore::new(8))).layer(Answers)),
+             "tower ConcurrencyLimit" => || requests(ConcurrencyLimitLayer::new(8).layer(Answers)),
+             "no layer" => || requests(Answers)};
+    }
+}
+
+/// Requests of a client that waits as servers ask it to, by the number of its gates.
+#[must_use]
+pub fn origins() -> Vec<Row> {
+    // The limit of a refusal is 5 µs, and without a layer it takes 0.15 µs.
+    rows! {
+        alone "http: a refusal by a new origin, 100,000 gates"
+            {"full table" => || refused_by_new_origins(100_000),
+             "no layer": 30.0 => refused_without_a_layer,
+             "full table of 64" => || refused_by_new_origins(64)};
+        alone "http: a request to an origin without a pause"
+            {"no gates" => || polite_beside(0), "beside 1,024 gates" => || polite_beside(1024),
+             "beside 100,000 gates" => || polite_beside(100_000)};
+    }
+}
 
 fn address(client: u32) -> SocketAddr {
     (IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + client)), 4711).into()
@@ -42,18 +85,15 @@ fn request(client: u32) -> Request<Body> {
 
 /// Answers at once, with a header as every answer has one.
 #[derive(Clone, Copy, Debug)]
-pub struct Answers;
+struct Answers;
 
 impl Service<Request<Body>> for Answers {
     type Response = Response<Body>;
     type Error = Infallible;
-    type Future = std::future::Ready<Result<Response<Body>, Infallible>>;
+    type Future = Ready<Result<Response<Body>, Infallible>>;
 
-    fn poll_ready(
-        &mut self,
-        _: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Result<(), Infallible>> {
-        std::task::Poll::Ready(Ok(()))
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
@@ -82,24 +122,26 @@ where
     }
 }
 
-/// The service without a layer.
-pub fn bare() -> impl FnMut(u64) + 'static {
-    requests(Answers)
-}
-
 fn peer(extensions: &axum::http::Extensions) -> Option<SocketAddr> {
     let ConnectInfo(peer) = extensions.get()?;
     Some(*peer)
 }
 
+/// A layer that limits each client.
+macro_rules! by_client {
+    ($clients:expr) => {{
+        let (clients, address) = ($clients, ClientIp::peer(peer));
+        ThrottleLayer::by(move |head| Arc::clone(&clients).key_owned(address.of(head))).refusing()
+    }};
+}
+
 fn clients() -> Arc<Keyed<IpNet, RateLimiter>> {
-    Arc::new(Keyed::rate_limiters(
-        Quota::per_second(PLENTY).burst(PLENTY),
-    ))
+    let quota = Quota::per_second(PLENTY).burst(PLENTY);
+    Arc::new(Keyed::rate_limiters(quota))
 }
 
 /// The service without a layer, and a decision about the client by hand.
-pub fn by_hand() -> impl FnMut(u64) + 'static {
+fn by_hand() -> impl FnMut(u64) + 'static {
     let (clients, mut client) = (clients(), 0);
     move |times| {
         block_on(async {
@@ -116,50 +158,31 @@ pub fn by_hand() -> impl FnMut(u64) + 'static {
 }
 
 /// A rate for each client.
-pub fn by_client() -> impl FnMut(u64) + 'static {
-    let (clients, address) = (clients(), ClientIp::peer(peer));
-    let layer =
-        ThrottleLayer::by(move |head| Arc::clone(&clients).key_owned(address.of(head))).refusing();
-    requests(layer.layer(Answers))
+fn by_client() -> impl FnMut(u64) + 'static {
+    requests(by_client!(clients()).layer(Answers))
 }
 
 /// The same, and fields that tell the limits.
-pub fn by_client_with_fields() -> impl FnMut(u64) + 'static {
-    let (clients, address) = (clients(), ClientIp::peer(peer));
-    let layer = ThrottleLayer::by(move |head| Arc::clone(&clients).key_owned(address.of(head)))
-        .refusing()
-        .headers(RateLimitHeaders::Draft11);
-    requests(layer.layer(Answers))
-}
-
-/// The same with the legacy fields.
-pub fn by_client_with_legacy_fields() -> impl FnMut(u64) + 'static {
-    let (clients, address) = (clients(), ClientIp::peer(peer));
-    let layer = ThrottleLayer::by(move |head| Arc::clone(&clients).key_owned(address.of(head)))
-        .refusing()
-        .headers(RateLimitHeaders::Legacy);
-    requests(layer.layer(Answers))
+fn by_client_with(fields: RateLimitHeaders) -> impl FnMut(u64) + 'static {
+    requests(by_client!(clients()).headers(fields).layer(Answers))
 }
 
 /// tower_governor, by the address of the peer.
-pub fn governor() -> impl FnMut(u64) + 'static {
-    let config = GovernorConfigBuilder::default()
-        .per_nanosecond(1)
-        .burst_size(PLENTY as u32)
-        .finish()
-        .expect("a quota");
-    requests(GovernorLayer::new(config).layer(Answers))
+macro_rules! governor {
+    ($($setting:tt)*) => {{
+        let config = GovernorConfigBuilder::default()$($setting)*.finish();
+        GovernorLayer::new(config.expect("a quota"))
+    }};
+}
+
+fn governor() -> impl FnMut(u64) + 'static {
+    requests(governor!(.per_nanosecond(1).burst_size(PLENTY as u32)).layer(Answers))
 }
 
 /// The same, and fields that tell the limits.
-pub fn governor_with_fields() -> impl FnMut(u64) + 'static {
-    let config = GovernorConfigBuilder::default()
-        .per_nanosecond(1)
-        .burst_size(PLENTY as u32)
-        .use_headers()
-        .finish()
-        .expect("a quota");
-    requests(GovernorLayer::new(config).layer(Answers))
+fn governor_with_fields() -> impl FnMut(u64) + 'static {
+    let layer = governor!(.per_nanosecond(1).burst_size(PLENTY as u32).use_headers());
+    requests(layer.layer(Answers))
 }
 
 /// Requests of clients that have used up their quota, one an hour.
@@ -173,33 +196,14 @@ where
 }
 
 /// A rejection of a client.
-pub fn rejected_by_client() -> impl FnMut(u64) + 'static {
+fn rejected_by_client() -> impl FnMut(u64) + 'static {
     let clients = Arc::new(Keyed::rate_limiters(Quota::per_hour(1)));
-    let address = ClientIp::peer(peer);
-    let layer =
-        ThrottleLayer::by(move |head| Arc::clone(&clients).key_owned(address.of(head))).refusing();
-    rejected(layer.layer(Answers))
+    rejected(by_client!(clients).layer(Answers))
 }
 
 /// The same by tower_governor.
-pub fn rejected_by_governor() -> impl FnMut(u64) + 'static {
-    let config = GovernorConfigBuilder::default()
-        .per_second(3600)
-        .burst_size(1)
-        .finish()
-        .expect("a quota");
-    rejected(GovernorLayer::new(config).layer(Answers))
-}
-
-/// One concurrency limit for all clients.
-pub fn slots() -> impl FnMut(u64) + 'static {
-    let layer = ThrottleLayer::new(Arc::new(Semaphore::new(8)));
-    requests(layer.layer(Answers))
-}
-
-/// tower's.
-pub fn tower_slots() -> impl FnMut(u64) + 'static {
-    requests(ConcurrencyLimitLayer::new(8).layer(Answers))
+fn rejected_by_governor() -> impl FnMut(u64) + 'static {
+    rejected(governor!(.per_second(3600).burst_size(1)).layer(Answers))
 }
 
 /// Refuses every request for an hour.
@@ -245,7 +249,7 @@ fn patient() -> RetryAfterLayer<Body> {
 
 /// A refusal by an origin that has no gate, where the table is full with so many. Half of the
 /// origins have one, and each asks again after its gate was evicted.
-pub fn refused_by_new_origins(gates: usize) -> impl FnMut(u64) + 'static {
+fn refused_by_new_origins(gates: usize) -> impl FnMut(u64) + 'static {
     let layer = patient().max_origins(gates);
     let mut requests = requests_to(layer.layer(service_fn(overloaded)), 0..2 * gates);
     requests(gates as u64);
@@ -253,12 +257,12 @@ pub fn refused_by_new_origins(gates: usize) -> impl FnMut(u64) + 'static {
 }
 
 /// The same without a layer.
-pub fn refused_without_a_layer() -> impl FnMut(u64) + 'static {
+fn refused_without_a_layer() -> impl FnMut(u64) + 'static {
     requests_to(service_fn(overloaded), 0..2048)
 }
 
 /// A request to an origin that has asked for nothing, while so many others have gates.
-pub fn polite_beside(gates: usize) -> impl FnMut(u64) + 'static {
+fn polite_beside(gates: usize) -> impl FnMut(u64) + 'static {
     let layer = patient().max_origins(gates.max(1));
     requests_to(layer.layer(service_fn(overloaded)), 0..gates)(gates as u64);
     requests_to(layer.layer(Answers), gates..gates + 1)

@@ -1,4 +1,5 @@
-//! Decisions of limiters by key: who is asked for, and in which order.
+//! Decisions of limiters by key: who is asked for, and in which order; and what the relaxed approach costs a request: a
+//! check of a gate, and a record.
 //!
 //! Every key is there before anything is measured. The cap is the default one, of 100,000 keys, or as
 //! many keys as there are, if those are more. The quota is one that is never exhausted, so what is
@@ -8,11 +9,52 @@
 
 use std::hash::Hash;
 use std::hint::black_box;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
-use tollgate::{Keyed, Quota, RateLimiter};
+use tollgate::{Gate, Keyed, Quota, RateLimiter};
+use tollgate_detector::Detector;
 
+use crate::harness::{Row, Shared, alone, together};
 use crate::rates::PLENTY;
+use crate::{repeat, rows};
+
+/// What we are held to, in all but a few rows.
+const TARGET: f64 = 0.80;
+
+/// Decisions by key that allow, beside governor's default for keys: its own map, with its own hasher.
+#[must_use]
+pub fn rows() -> Vec<Row> {
+    fn row<K: BenchKey>(threads: &str, name: &str, keys: usize, spread: Spread) -> Row {
+        let ours = move || allowed::<K, Keyed<K, RateLimiter>>(keys, spread);
+        let theirs = move || allowed::<K, GovernorKeyed<K>>(keys, spread);
+        let contenders = match threads {
+            "" => [
+                alone("tollgate", ours),
+                alone("governor", theirs).at_most(TARGET),
+            ],
+            _ => [
+                together("tollgate", ours),
+                together("governor", theirs).at_most(TARGET),
+            ],
+        };
+        let spread = format!("{spread:?}").to_lowercase();
+        Row::new(
+            format!("{threads}keyed: {name} {}, {spread}", K::NAME),
+            contenders,
+        )
+    }
+    let mut rows = Vec::new();
+    for threads in ["", "two threads, "] {
+        for of in [row::<u64>, row::<String>] {
+            for (name, keys) in [("1k", 1_000), ("100k", 100_000), ("1M", 1_000_000)] {
+                rows.extend([Spread::Uniform, Spread::Zipf].map(|it| of(threads, name, keys, it)));
+            }
+        }
+    }
+    rows
+}
 
 /// How many calls there are in an order, after which it begins again.
 const CALLS: usize = 1 << 20;
@@ -44,7 +86,7 @@ impl BenchKey for String {
 
 /// Which keys are asked for.
 #[derive(Clone, Copy, Debug)]
-pub enum Spread {
+enum Spread {
     /// All of them equally often.
     Uniform,
     /// The second half as often as the first, the third a third as often, and so on.
@@ -112,7 +154,7 @@ impl Lots {
 }
 
 /// In which order keys are asked for.
-pub fn order(keys: usize, spread: Spread) -> Vec<u32> {
+fn order(keys: usize, spread: Spread) -> Vec<u32> {
     let mut lots = Lots(7);
     let sums: Vec<f64> = (1..=keys)
         .scan(0.0, |sum, rank| {
@@ -132,14 +174,7 @@ pub fn order(keys: usize, spread: Spread) -> Vec<u32> {
 }
 
 /// Decisions that allow, by many keys. Threads begin at different places of the order.
-///
-/// # Panics
-///
-/// When a key has no place.
-pub fn allowed<K: BenchKey, L: KeyedLimiter<K>>(
-    keys: usize,
-    spread: Spread,
-) -> impl Fn(u64) + Send + Sync + 'static {
+fn allowed<K: BenchKey, L: KeyedLimiter<K>>(keys: usize, spread: Spread) -> Shared {
     let limiter = L::with_keys(keys);
     for key in 0..keys as u64 {
         assert!(limiter.try_take(&K::of(key)), "there is plenty");
@@ -147,11 +182,163 @@ pub fn allowed<K: BenchKey, L: KeyedLimiter<K>>(
     let order = order(keys, spread).into_iter();
     let calls: Vec<K> = order.map(|key| K::of(key.into())).collect();
     let place = AtomicUsize::new(0);
-    move |times| {
+    Box::new(move |times| {
         let from = place.fetch_add(CALLS / 8 + 1, Ordering::Relaxed);
         for time in 0..times as usize {
             let key = black_box(&calls[(from + time) % CALLS]);
             assert!(black_box(&limiter).try_take(key), "there is plenty");
         }
+    })
+}
+
+/// Keys that come again and again.
+const KEYS: u64 = 1000;
+
+/// What one would write by hand, if it were opened and shut by hand as well.
+#[derive(Clone)]
+struct Flag(Arc<AtomicBool>);
+
+impl Flag {
+    /// Lets through.
+    fn open() -> Flag {
+        Flag(Arc::new(AtomicBool::new(true)))
     }
+
+    /// One relaxed load and a branch.
+    #[inline(always)]
+    fn check(&self) -> Result<(), ()> {
+        if self.0.load(Ordering::Relaxed) {
+            Ok(())
+        } else {
+            Err(())
+        }
+    }
+}
+
+/// What a gate and a detector cost a request, on one thread and on two. A record is beside a decision that is made for
+/// each key.
+///
+/// Records and keyed decisions go round a thousand keys, in an order that a processor does not foresee. Nobody makes
+/// passes meanwhile, so after the first round every key has its place, as most of them have between two passes; a row
+/// of its own has none.
+#[must_use]
+pub fn gates() -> Vec<Row> {
+    type Ours = Keyed<u64, RateLimiter>;
+    type Theirs = GovernorKeyed<u64>;
+    rows! {
+        alone "gate: check, open"
+            {"tollgate" => gate_check, "Arc<AtomicBool> by hand": 1.3 => flag_check};
+        alone "gate: check, open, and a branch"
+            {"tollgate" => gate_branch, "Arc<AtomicBool> by hand": 1.3 => flag_branch};
+        together "two threads, gate: check, open"
+            {"tollgate" => gate_check, "Arc<AtomicBool> by hand": 1.3 => flag_check};
+        alone "gate: record"
+            {"tollgate" => record, "tollgate, keyed": 1.5 => decision::<Ours>,
+             "governor, keyed" => decision::<Theirs>};
+        alone "gate: record, lost"
+            {"tollgate" => record_lost, "tollgate, keyed": 1.5 => decision::<Ours>,
+             "governor, keyed" => decision::<Theirs>};
+        alone "gate: check by key, one shut out"
+            {"tollgate" => check_by_key, "tollgate, keyed": 1.5 => decision::<Ours>,
+             "governor, keyed" => decision::<Theirs>};
+        together "two threads, gate: record"
+            {"tollgate" => record, "tollgate, keyed": 1.5 => decision::<Ours>,
+             "governor, keyed" => decision::<Theirs>};
+        together "two threads, gate: record, lost"
+            {"tollgate" => record_lost, "tollgate, keyed": 1.5 => decision::<Ours>,
+             "governor, keyed" => decision::<Theirs>};
+        together "two threads, gate: check by key, one shut out"
+            {"tollgate" => check_by_key, "tollgate, keyed": 1.5 => decision::<Ours>,
+             "governor, keyed" => decision::<Theirs>};
+    }
+}
+
+/// The flag.
+fn flag_check() -> Shared {
+    repeat!(Flag::open(), |flag| {
+        let answer = flag.check();
+        assert!(black_box(&answer).is_ok(), "it is open");
+    })
+}
+
+/// The gate, open.
+fn gate_check() -> Shared {
+    repeat!(Gate::new(), |gate| {
+        let answer = gate.check();
+        assert!(black_box(&answer).is_ok(), "it is open");
+    })
+}
+
+/// The same, and the caller only branches: the answer goes nowhere.
+fn flag_branch() -> Shared {
+    repeat!(Flag::open(), |flag| assert!(
+        flag.check().is_ok(),
+        "it is open"
+    ))
+}
+
+/// The gate, in the same way.
+fn gate_branch() -> Shared {
+    repeat!(Gate::new(), |gate| assert!(
+        gate.check().is_ok(),
+        "it is open"
+    ))
+}
+
+/// Which key comes next.
+fn next(key: &mut u64) -> u64 {
+    *key = key
+        .wrapping_mul(6_364_136_223_846_793_005)
+        .wrapping_add(1_442_695_040_888_963_407);
+    (*key >> 33) % KEYS
+}
+
+/// A record of a key that has its place.
+fn record() -> Shared {
+    let detector = Detector::new(Quota::per_hour(1_000_000));
+    Box::new(move |times| {
+        let mut key = 0;
+        for _ in 0..times {
+            black_box(&detector).record(&next(&mut key));
+        }
+    })
+}
+
+/// A record that is lost, as there is no room for its key.
+fn record_lost() -> Shared {
+    let detector = Detector::new(Quota::per_hour(1_000_000)).buffer(1);
+    detector.record(&KEYS);
+    Box::new(move |times| {
+        let mut key = 0;
+        for _ in 0..times {
+            black_box(&detector).record(&next(&mut key));
+        }
+    })
+}
+
+/// A check by key, while one of a thousand is shut out.
+fn check_by_key() -> Shared {
+    let detector = Detector::new(Quota::per_hour(1_000_000));
+    detector.gate(&KEYS).block_for(Duration::from_secs(3600));
+    let gates: Vec<_> = (0..KEYS).map(|key| detector.gate(&key)).collect();
+    Box::new(move |times| {
+        let _held = &gates;
+        let mut key = 0;
+        for _ in 0..times {
+            let answer = black_box(&detector).check(&next(&mut key));
+            assert!(black_box(&answer).is_ok(), "only another one is shut out");
+        }
+    })
+}
+
+/// A decision for a key.
+fn decision<L: KeyedLimiter<u64>>() -> Shared {
+    let limiter = L::with_keys(KEYS as usize);
+    Box::new(move |times| {
+        let mut key = 0;
+        for _ in 0..times {
+            let key = next(&mut key);
+            assert!(black_box(&limiter).try_take(&key), "there is plenty");
+        }
+    })
 }

@@ -9,6 +9,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -18,7 +19,7 @@ use tollgate::Throttle;
 use tower::ServiceExt;
 use tower::limit::ConcurrencyLimit;
 
-use crate::harness::Stopwatch;
+use crate::harness::{Contender, Stopwatch, Work, made};
 use crate::peer::{Answer, Ours, Peer, TryPeer};
 use crate::service::Immediate;
 
@@ -109,6 +110,9 @@ pub trait Line {
 
     /// Bytes of one future.
     fn future_size(&self) -> usize;
+
+    /// How many want it.
+    fn count(&self) -> usize;
 }
 
 struct Standing<L, Hold, H, Wait, GiveBack> {
@@ -160,6 +164,10 @@ where
     fn future_size(&self) -> usize {
         size_of::<F>()
     }
+
+    fn count(&self) -> usize {
+        self.count
+    }
 }
 
 /// A line in which nobody has stood yet: only the places are allocated. `hold` takes the permit,
@@ -185,30 +193,27 @@ where
     })
 }
 
+/// Takes the only permit.
+fn held<P: TryPeer>(semaphore: &P) -> impl Answer + '_ {
+    let answer = semaphore.try_acquire();
+    assert!(answer.is_permit(), "a permit is free");
+    answer
+}
+
 /// A peer's line, each future in its box.
 ///
 /// The semaphore is leaked, because the futures that stay in their places borrow it.
 #[must_use]
 pub fn boxed<P: Peer>(count: usize) -> Box<dyn Line> {
-    let semaphore: &'static P = Box::leak(Box::new(P::with_permits(1)));
-    stand::<Boxed<_>, _, _>(
-        count,
-        || semaphore.try_acquire().permit(),
-        || semaphore.acquire(),
-        || semaphore.give_back(),
-    )
+    let one: &'static P = Box::leak(Box::new(P::with_permits(1)));
+    stand::<Boxed<_>, _, _>(count, || held(one), || one.acquire(), || one.give_back())
 }
 
 /// Our line in a plain vector.
 #[must_use]
 pub fn flat(count: usize) -> Box<dyn Line> {
-    let semaphore: &'static Ours = Box::leak(Box::new(Ours::new(1)));
-    stand::<Flat<_>, _, _>(
-        count,
-        || semaphore.try_acquire().permit(),
-        || semaphore.acquire(),
-        || semaphore.give_back(),
-    )
+    let one: &'static Ours = Box::leak(Box::new(Ours::new(1)));
+    stand::<Flat<_>, _, _>(count, || held(one), || one.acquire(), || one.give_back())
 }
 
 /// tower's line: clones of one limited service, each called once.
@@ -218,7 +223,11 @@ pub fn tower(count: usize) -> Box<dyn Line> {
     let service = ConcurrencyLimit::with_semaphore(Immediate, Arc::clone(&semaphore));
     stand::<Boxed<_>, _, _>(
         count,
-        move || Arc::clone(&semaphore).try_acquire_owned().permit(),
+        move || {
+            Arc::clone(&semaphore)
+                .try_acquire_owned()
+                .expect("it is free")
+        },
         move || service.clone().oneshot(()),
         || {},
     )
@@ -245,54 +254,67 @@ pub fn warm(line: &mut dyn Line) {
     line.drain();
 }
 
-/// Times the joining.
-pub fn time_enqueue(line: &mut dyn Line, times: u64) -> Duration {
-    let mut sum = Duration::ZERO;
-    for _ in 0..times {
-        line.hold();
-        let watch = Stopwatch::start();
-        line.enqueue();
-        sum += watch.elapsed();
-        line.drain();
-    }
-    sum
+/// What is timed of a line.
+#[derive(Clone, Debug)]
+pub enum Part {
+    /// The joining.
+    Enqueue,
+    /// The handing on.
+    Drain,
+    /// Both.
+    Both,
+    /// The giving up, in this order.
+    Cancel(Rc<[usize]>),
 }
 
-/// Times the handing on.
-pub fn time_drain(line: &mut dyn Line, times: u64) -> Duration {
-    let mut sum = Duration::ZERO;
-    for _ in 0..times {
-        line.hold();
-        line.enqueue();
-        let watch = Stopwatch::start();
-        line.drain();
-        sum += watch.elapsed();
+impl Part {
+    /// The giving up of so many.
+    #[must_use]
+    pub fn cancel(order: Order, count: usize) -> Part {
+        Part::Cancel(order.places(count).into())
     }
-    sum
+
+    /// Times it so many times.
+    pub fn time(&self, line: &mut dyn Line, times: u64) -> Duration {
+        let mut sum = Duration::ZERO;
+        for _ in 0..times {
+            line.hold();
+            let joining = Stopwatch::start();
+            line.enqueue();
+            let joined = joining.elapsed();
+            let leaving = Stopwatch::start();
+            match self {
+                Part::Cancel(order) => line.cancel(order),
+                _ => line.drain(),
+            }
+            sum += match self {
+                Part::Enqueue => joined,
+                Part::Drain | Part::Cancel(_) => leaving.elapsed(),
+                Part::Both => joining.elapsed(),
+            };
+        }
+        sum
+    }
 }
 
-/// Times both.
-pub fn time_both(line: &mut dyn Line, times: u64) -> Duration {
-    let watch = Stopwatch::start();
-    for _ in 0..times {
-        line.hold();
-        line.enqueue();
-        line.drain();
+/// Somebody's line of so many, of which a part is timed.
+pub fn in_line(
+    count: usize,
+    name: impl Into<String>,
+    line: impl Fn(usize) -> Box<dyn Line> + 'static,
+    part: &Part,
+) -> Contender {
+    let timed = part.clone();
+    let contender = made(name, move || Work::Line(line(count), timed.clone()));
+    match part {
+        Part::Enqueue | Part::Drain => contender,
+        Part::Both | Part::Cancel(_) => contender.counted(count as u64),
     }
-    watch.elapsed()
 }
 
-/// Times the giving up.
-pub fn time_cancel(line: &mut dyn Line, order: &[usize], times: u64) -> Duration {
-    let mut sum = Duration::ZERO;
-    for _ in 0..times {
-        line.hold();
-        line.enqueue();
-        let watch = Stopwatch::start();
-        line.cancel(order);
-        sum += watch.elapsed();
-    }
-    sum
+/// The line of a peer, of which a part is timed.
+pub fn of<P: Peer>(count: usize, part: &Part) -> Contender {
+    in_line(count, P::NAME, boxed::<P>, part)
 }
 
 /// Who leaves first.

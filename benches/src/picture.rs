@@ -82,11 +82,41 @@ pub fn text(
     Ok(())
 }
 
+/// A remark, as [`text`].
+pub fn remark(area: &Area<'_>, remark: &str, side: HPos, at: (u32, u32)) -> Drawn {
+    text(area, remark, PALE_INK, FontStyle::Normal, side, at)
+}
+
+/// The title of all, and a remark at the right below it.
+pub fn head(area: &Area<'_>, title: &str, axes: &str) -> Drawn {
+    text(area, title, INK, FontStyle::Bold, HPos::Left, (LEFT, 10))?;
+    remark(area, axes, HPos::Right, (WIDTH - MARGIN, 34))
+}
+
+/// Draws frames one below the other, each with a line above it: `draw` gets its number, that line, the frame, and what
+/// is below it for the time axis, which is that of the last.
+pub fn below(
+    area: &Area<'_>,
+    count: usize,
+    (title, frame, foot): (u32, u32, u32),
+    mut draw: impl FnMut(usize, &Area<'_>, &Area<'_>, u32) -> Drawn,
+) -> Drawn {
+    let mut rest = area.clone();
+    for number in 0..count {
+        let (above, under) = rest.split_vertically(title);
+        let foot = if number + 1 == count { foot } else { 0 };
+        let (frame, next) = under.split_vertically(frame + foot);
+        draw(number, &above, &frame, foot)?;
+        rest = next;
+    }
+    Ok(())
+}
+
 /// The line above a frame: what it is, what is to be seen, and perhaps a figure.
 pub fn title(area: &Area<'_>, name: &str, remark: &str, figure: Option<&str>) -> Drawn {
     let normal = FontStyle::Normal;
     text(area, name, INK, FontStyle::Bold, HPos::Left, (LEFT, 4))?;
-    text(area, remark, PALE_INK, normal, HPos::Left, (LEFT + 270, 4))?;
+    self::remark(area, remark, HPos::Left, (LEFT + 270, 4))?;
     match figure {
         Some(figure) => text(area, figure, INK, normal, HPos::Right, (WIDTH - MARGIN, 4)),
         None => Ok(()),

@@ -1,39 +1,64 @@
-//! Decisions of rate limiters: one that is always allowed, and one that is always refused.
+//! Decisions of rate limiters: one that is always allowed, and one that is always refused; by one thread, and by two that
+//! share one; by other rules than the default; and out of a chunk that was taken ahead.
 //!
 //! Every answer goes through `black_box` as the crate gives it, as everywhere in these benchmarks. That
 //! copies it, and to read in one piece what was just written in several takes some 2 ns of an answer
 //! of ours and 5 of governor's. So there is each decision *by reference* as well: the answer stays
 //! where the crate puts it, and is only looked at.
 //!
-//! What is allowed is asked of a quota
-//! that refills faster than anybody can ask: so a limiter that looks at the clock only now and then
-//! has what it needs until it looks again. Everybody has decided once before: a process's first
+//! What is allowed is asked of a quota that refills faster than anybody can ask: so a limiter that looks at the clock
+//! only now and then has what it needs until it looks again. Everybody has decided once before: a process's first
 //! decision may have to calibrate its clock, for milliseconds.
+//!
+//! valgrind counts the instruction that reads the processor's counter as one, and it takes some 20 cycles; a clock of
+//! the operating system is a few dozen instructions, or a call into it, which is not counted.
 
 use std::hint::black_box;
 use std::sync::LazyLock;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::executor::block_on;
+use ratelimit::Ratelimiter;
+use throttle_net::Throttle as ThrottleNet;
 use tokio::runtime::{Builder, Runtime};
+use tollgate::{Algorithm, Quota};
 use tower::{Service, ServiceExt};
 
 use crate::floor::{DecisionFloor, Reading};
-use crate::peer::{Answer, Rate, TryLimiter, WaitLimiter, tower_rate};
+use crate::harness::{Row, Shared, alone, together};
+use crate::peer::{
+    Answer, ByArc, ByReference, Governor, LeakyBucket, Limiter, MutexRing, OurLimiter, OurLog,
+    Rate, SharedRateLimit, TryLimiter, UpkeptGovernor, WaitLimiter, tower_rate,
+};
+use crate::{repeat, repeat_async, rows};
 
 /// Never exhausted: a burst of a second, and a refill faster than any decision. A token is not a whole
 /// number of nanoseconds, which is the longer path of a `RateLimiter`.
 pub const PLENTY: Rate = Rate::per_second(900_000_000, 1_000_000_000);
 
 /// The same, where a token is a whole number of nanoseconds.
-pub const PLENTY_EVEN: Rate = Rate::per_second(1_000_000_000, 1_000_000_000);
+const PLENTY_EVEN: Rate = Rate::per_second(1_000_000_000, 1_000_000_000);
 
 /// Exhausted by the first, for an hour.
 pub const SCARCE: Rate = Rate {
     count: 1,
     period: Duration::from_secs(60 * 60),
     burst: 1,
+};
+
+/// More than anybody can ask a log for: it has come back before it is used up.
+const PLENTY_LOGGED: Rate = Rate {
+    count: 1_000,
+    period: Duration::from_micros(2),
+    burst: 1_000,
+};
+
+/// Used up; also a single one comes back only after most of an hour.
+const SCARCE_LOGGED: Rate = Rate {
+    count: 1_000,
+    period: Duration::from_secs(30 * 86_400),
+    burst: 1_000,
 };
 
 /// What tokio's timers need to be made and to be polled. Nothing runs on it.
@@ -44,20 +69,127 @@ static TIMERS: LazyLock<Runtime> = LazyLock::new(|| {
         .expect("a runtime without threads")
 });
 
-/// A limiter whose whole burst has been taken.
-///
-/// # Panics
-///
-/// When it does not have one to give.
-pub fn exhausted<L: TryLimiter>() -> L {
-    exhausted_of(SCARCE)
+/// Decisions on one thread. tower's limit belongs to one owner, so two threads cannot share it.
+#[must_use]
+pub fn decisions() -> Vec<Row> {
+    rows! {
+        alone "rate: decision allowed"
+            [allowed: OurLimiter, Governor: 1.0, UpkeptGovernor, Ratelimiter: 0.5, LeakyBucket: 0.5, ThrottleNet]
+            {"floor: counter, CAS" => allowed_floor::<quanta::Clock>, "floor: std Instant, CAS" => allowed_floor::<Instant>,
+             "tower RateLimit" => tower_allowed};
+        alone "rate: decision denied"
+            [denied: OurLimiter, Governor: 1.0, UpkeptGovernor, Ratelimiter: 0.5, LeakyBucket: 0.5, ThrottleNet]
+            {"floor: counter, CAS" => denied_floor::<quanta::Clock>, "floor: std Instant, CAS" => denied_floor::<Instant>,
+             "tower RateLimit" => tower_denied};
+        alone "rate: acquire ready" [ready: OurLimiter, Governor, LeakyBucket, ThrottleNet, SharedRateLimit];
+        alone "rate: decision allowed, by reference"
+            [allowed_by_reference: OurLimiter, Governor: 1.0, UpkeptGovernor, Ratelimiter: 0.5, LeakyBucket: 0.5, ThrottleNet]
+            {"floor: counter, CAS" => allowed_floor::<quanta::Clock>, "floor: std Instant, CAS" => allowed_floor::<Instant>};
+        alone "rate: decision denied, by reference"
+            [denied_by_reference: OurLimiter, Governor: 1.0, UpkeptGovernor, Ratelimiter: 0.5, LeakyBucket: 0.5, ThrottleNet]
+            {"floor: counter, CAS" => denied_floor::<quanta::Clock>, "floor: std Instant, CAS" => denied_floor::<Instant>};
+        // The handle of a service or a task, beside a reference.
+        alone "rate: tried as a throttle, allowed" [allowed: ByArc, ByReference: 1.1];
+        alone "rate: tried as a throttle, denied" [denied: ByArc, ByReference: 1.1];
+        alone "even rate: decision allowed" [allowed_of(PLENTY_EVEN): OurLimiter, Governor];
+        alone "even rate: acquire ready" [ready_of(PLENTY_EVEN): OurLimiter, Governor];
+        alone "unlimited: decision allowed" {"tollgate" => unlimited};
+    }
 }
 
-/// A limiter of such a rate whose whole burst has been taken.
-fn exhausted_of<L: TryLimiter>(rate: Rate) -> L {
-    let limiter = L::with_rate(rate);
-    exhaust(&limiter);
-    limiter
+/// Decisions on two threads.
+#[must_use]
+pub fn contended() -> Vec<Row> {
+    rows! {
+        together "two threads, rate: decision allowed"
+            [allowed: OurLimiter, Governor: 1.0, UpkeptGovernor, Ratelimiter: 0.5, LeakyBucket: 0.5, ThrottleNet]
+            {"floor: counter, CAS" => allowed_floor::<quanta::Clock>, "floor: std Instant, CAS" => allowed_floor::<Instant>};
+        together "two threads, rate: decision denied"
+            [denied: OurLimiter, Governor: 1.0, UpkeptGovernor, Ratelimiter: 0.5, LeakyBucket: 0.5, ThrottleNet]
+            {"floor: counter, CAS" => denied_floor::<quanta::Clock>, "floor: std Instant, CAS" => denied_floor::<Instant>};
+        together "two threads, rate: decision allowed, by reference"
+            [allowed_by_reference: OurLimiter, Governor: 1.0, UpkeptGovernor, Ratelimiter: 0.5, LeakyBucket: 0.5, ThrottleNet]
+            {"floor: counter, CAS" => allowed_floor::<quanta::Clock>, "floor: std Instant, CAS" => allowed_floor::<Instant>};
+        together "two threads, rate: decision denied, by reference"
+            [denied_by_reference: OurLimiter, Governor: 1.0, UpkeptGovernor, Ratelimiter: 0.5, LeakyBucket: 0.5, ThrottleNet]
+            {"floor: counter, CAS" => denied_floor::<quanta::Clock>, "floor: std Instant, CAS" => denied_floor::<Instant>};
+    }
+}
+
+/// Decisions by rules other than the default: the log beside a ring under a mutex, the sliding window beside the
+/// default, and all of them.
+#[must_use]
+pub fn rules() -> Vec<Row> {
+    let mut rows = rows! {
+        alone "log: decision allowed" [allowed_of(PLENTY_LOGGED): OurLog, MutexRing: 1.1, Governor];
+        alone "log: decision denied" [denied_of(SCARCE_LOGGED): OurLog, MutexRing: 1.1, Governor];
+        together "two threads, log: decision allowed"
+            [allowed_of(PLENTY_LOGGED): OurLog, MutexRing: 1.0, Governor];
+        together "two threads, log: decision denied"
+            [denied_of(SCARCE_LOGGED): OurLog, MutexRing: 0.2, Governor];
+        alone "window: decision allowed"
+            {"tollgate, sliding window" => || allowed_by(window(PLENTY)),
+             "tollgate": 1.5 => allowed::<OurLimiter>};
+        alone "window: decision denied"
+            {"tollgate, sliding window" => || denied_by(window(SCARCE_LOGGED)),
+             "tollgate": 1.5 => || denied_of::<OurLimiter>(SCARCE_LOGGED)};
+        together "two threads, window: decision allowed"
+            {"tollgate, sliding window" => || allowed_by(window(PLENTY)),
+             "tollgate": 2.0 => allowed::<OurLimiter>};
+        together "two threads, window: decision denied"
+            {"tollgate, sliding window" => || denied_by(window(SCARCE_LOGGED)),
+             "tollgate": 2.0 => || denied_of::<OurLimiter>(SCARCE_LOGGED)};
+        alone "rules: decision allowed" [allowed_of(PLENTY_LOGGED): OurLimiter];
+        alone "rules: decision denied" [denied_of(SCARCE_LOGGED): OurLimiter];
+    };
+    for &algorithm in Algorithm::all().iter().filter(|it| **it != Algorithm::Gcra) {
+        let name = format!("tollgate, {algorithm}");
+        let [.., allowed, denied] = &mut rows[..] else {
+            unreachable!("these are the last");
+        };
+        let plenty = move || allowed_by(by(algorithm, PLENTY_LOGGED));
+        allowed.contenders.push(alone(name.clone(), plenty));
+        let scarce = move || denied_by(by(algorithm, SCARCE_LOGGED));
+        denied.contenders.push(alone(name, scarce));
+    }
+    rows
+}
+
+/// Decisions out of a chunk that was taken ahead, beside those of the same limiter, or a peer, without a handle. Each
+/// thread has its own.
+///
+/// The handle is black to the compiler before each call: so what is in hand is in memory, and not in a register; and to
+/// copy an answer takes longer than to make it, so there is each decision by reference as well.
+#[must_use]
+pub fn local() -> Vec<Row> {
+    rows! {
+        alone "local(32): decision allowed" ("tollgate, local(32)" => || local_allowed(false))
+            [allowed: Governor: 0.15, OurLimiter, Ratelimiter];
+        alone "local(32): decision allowed, by reference" ("tollgate, local(32)" => || local_allowed(true))
+            [allowed_by_reference: Governor: 0.15, OurLimiter, Ratelimiter];
+        alone "local(32): decision denied" ("tollgate, local(32)" => local_denied)
+            [denied: Governor, OurLimiter, Ratelimiter];
+        alone "local(32): acquire ready" ("tollgate, local(32)" => local_ready)
+            [ready: Governor, OurLimiter];
+        together "two threads, local(32): decision allowed"
+            ("tollgate, local(32)" => || local_allowed(false))
+            [allowed: Governor: 0.08, OurLimiter, Ratelimiter];
+        together "two threads, local(32): decision allowed, by reference"
+            ("tollgate, local(32)" => || local_allowed(true))
+            [allowed_by_reference: Governor: 0.08, OurLimiter, Ratelimiter];
+        together "two threads, local(32): decision denied" ("tollgate, local(32)" => local_denied)
+            [denied: Governor, OurLimiter, Ratelimiter];
+    }
+}
+
+fn window(rate: Rate) -> OurLimiter {
+    by(Algorithm::SlidingWindow, rate)
+}
+
+/// Ours by an algorithm.
+fn by(algorithm: Algorithm, rate: Rate) -> OurLimiter {
+    let count = u64::from(rate.count);
+    OurLimiter::new(Quota::new(count, rate.period).burst(count)).algorithm(algorithm)
 }
 
 fn exhaust<L: TryLimiter>(limiter: &L) {
@@ -65,123 +197,118 @@ fn exhaust<L: TryLimiter>(limiter: &L) {
     while limiter.try_take().is_permit() {}
 }
 
-/// A decision that allows.
-pub fn allowed<L: TryLimiter>() -> impl Fn(u64) + Send + Sync + 'static {
+/// A limiter that never refuses, and has decided once.
+fn plentiful<L: TryLimiter>() -> L {
     let limiter = L::with_rate(PLENTY);
     assert!(limiter.try_take().is_permit(), "there is plenty");
-    move |times| {
-        for _ in 0..times {
-            let answer = black_box(&limiter).try_take();
-            assert!(black_box(answer).is_permit(), "there is plenty");
-        }
-    }
+    limiter
 }
 
-/// A decision that refuses.
-pub fn denied<L: TryLimiter>() -> impl Fn(u64) + Send + Sync + 'static {
-    denied_of::<L>(SCARCE)
+/// A limiter whose whole burst has been taken.
+fn exhausted<L: TryLimiter>() -> L {
+    let limiter = L::with_rate(SCARCE);
+    exhaust(&limiter);
+    limiter
+}
+
+fn unlimited() -> Shared {
+    repeat!(OurLimiter::new(Quota::UNLIMITED), |limiter| {
+        black_box(limiter.try_acquire()).expect("there is no limit")
+    })
+}
+
+/// A decision that allows.
+fn allowed<L: TryLimiter>() -> Shared {
+    repeat!(plentiful::<L>(), |limiter| {
+        let answer = limiter.try_take();
+        assert!(black_box(answer).is_permit(), "there is plenty");
+    })
 }
 
 /// A decision that allows, as there is plenty of this; but for a few. Where a thread is put aside in
 /// the middle of a decision, a log may count it as of the moment at which somebody else needs to
 /// know.
-pub fn allowed_of<L: TryLimiter>(rate: Rate) -> impl Fn(u64) + Send + Sync + 'static {
+fn allowed_of<L: TryLimiter>(rate: Rate) -> Shared {
     allowed_by(L::with_rate(rate))
 }
 
 /// The same of this limiter.
-pub fn allowed_by<L: TryLimiter>(limiter: L) -> impl Fn(u64) + Send + Sync + 'static {
+fn allowed_by<L: TryLimiter>(limiter: L) -> Shared {
     assert!(limiter.try_take().is_permit(), "there is plenty");
-    move |times| {
+    Box::new(move |times| {
         let mut refused = 0;
         for _ in 0..times {
             let answer = black_box(&limiter).try_take();
             refused += u64::from(!black_box(answer).is_permit());
         }
         assert!(refused <= 1_000 + times / 20, "there is plenty: {refused}");
-    }
+    })
+}
+
+/// A decision that refuses.
+fn denied<L: TryLimiter>() -> Shared {
+    denied_of::<L>(SCARCE)
 }
 
 /// A decision that refuses, as this is used up.
-pub fn denied_of<L: TryLimiter>(rate: Rate) -> impl Fn(u64) + Send + Sync + 'static {
+fn denied_of<L: TryLimiter>(rate: Rate) -> Shared {
     denied_by(L::with_rate(rate))
 }
 
 /// The same of this limiter.
-pub fn denied_by<L: TryLimiter>(limiter: L) -> impl Fn(u64) + Send + Sync + 'static {
+fn denied_by<L: TryLimiter>(limiter: L) -> Shared {
     exhaust(&limiter);
-    move |times| {
-        for _ in 0..times {
-            let answer = black_box(&limiter).try_take();
-            assert!(!black_box(answer).is_permit(), "it is scarce");
-        }
-    }
+    repeat!(limiter, |limiter| {
+        let answer = limiter.try_take();
+        assert!(!black_box(answer).is_permit(), "it is scarce");
+    })
 }
 
 /// A decision that allows, and whose answer stays in its place.
-pub fn allowed_by_reference<L: TryLimiter>() -> impl Fn(u64) + Send + Sync + 'static {
-    let limiter = L::with_rate(PLENTY);
-    assert!(limiter.try_take().is_permit(), "there is plenty");
-    move |times| {
-        for _ in 0..times {
-            let answer = black_box(&limiter).try_take();
-            assert!(black_box(&answer).is_permit(), "there is plenty");
-        }
-    }
+fn allowed_by_reference<L: TryLimiter>() -> Shared {
+    repeat!(plentiful::<L>(), |limiter| {
+        let answer = limiter.try_take();
+        assert!(black_box(&answer).is_permit(), "there is plenty");
+    })
 }
 
 /// A decision that refuses, and whose answer stays in its place.
-pub fn denied_by_reference<L: TryLimiter>() -> impl Fn(u64) + Send + Sync + 'static {
-    let limiter = exhausted::<L>();
-    move |times| {
-        for _ in 0..times {
-            let answer = black_box(&limiter).try_take();
-            assert!(!black_box(&answer).is_permit(), "it is scarce");
-        }
-    }
+fn denied_by_reference<L: TryLimiter>() -> Shared {
+    repeat!(exhausted::<L>(), |limiter| {
+        let answer = limiter.try_take();
+        assert!(!black_box(&answer).is_permit(), "it is scarce");
+    })
 }
 
 /// A wait that ends when it is first polled.
-pub fn ready<L: WaitLimiter>() -> impl FnMut(u64) + 'static {
+fn ready<L: WaitLimiter>() -> Shared {
     ready_of::<L>(PLENTY)
 }
 
 /// A wait that ends when it is first polled, as there is plenty of this.
-pub fn ready_of<L: WaitLimiter>(rate: Rate) -> impl FnMut(u64) + 'static {
+fn ready_of<L: WaitLimiter>(rate: Rate) -> Shared {
     let _timers = TIMERS.enter();
     let limiter = L::with_rate(rate);
     drop(block_on(limiter.take()));
-    move |times| {
-        block_on(async {
-            for _ in 0..times {
-                drop(black_box(black_box(&limiter).take().await));
-            }
-        });
-    }
+    repeat_async!(limiter, |limiter| drop(black_box(limiter.take().await)))
 }
 
 /// The floor of a decision that allows.
-pub fn allowed_floor<C: Reading>() -> impl Fn(u64) + Send + Sync + 'static {
-    let floor = DecisionFloor::<C>::allowing();
-    move |times| {
-        for _ in 0..times {
-            assert!(black_box(black_box(&floor).decide()), "it allows");
-        }
-    }
+fn allowed_floor<C: Reading>() -> Shared {
+    repeat!(DecisionFloor::<C>::allowing(), |floor| {
+        assert!(black_box(floor.decide()), "it allows")
+    })
 }
 
 /// The floor of a decision that refuses.
-pub fn denied_floor<C: Reading>() -> impl Fn(u64) + Send + Sync + 'static {
-    let floor = DecisionFloor::<C>::refusing();
-    move |times| {
-        for _ in 0..times {
-            assert!(!black_box(black_box(&floor).decide()), "it refuses");
-        }
-    }
+fn denied_floor<C: Reading>() -> Shared {
+    repeat!(DecisionFloor::<C>::refusing(), |floor| {
+        assert!(!black_box(floor.decide()), "it refuses")
+    })
 }
 
 /// tower's limit around a service that answers at once, alone with its owner: ready, call, answer.
-pub fn tower_allowed() -> impl FnMut(u64) + 'static {
+fn tower_allowed() -> impl FnMut(u64) + 'static {
     let _timers = TIMERS.enter();
     let mut service = tower_rate(PLENTY);
     move |times| {
@@ -197,7 +324,7 @@ pub fn tower_allowed() -> impl FnMut(u64) + 'static {
 
 /// tower's limit, asked whether it is ready while it is not. That polls its timer, since it refuses
 /// nobody.
-pub fn tower_denied() -> impl FnMut(u64) + 'static {
+fn tower_denied() -> impl FnMut(u64) + 'static {
     let _timers = TIMERS.enter();
     let mut service = tower_rate(SCARCE);
     block_on(async {
@@ -210,5 +337,52 @@ pub fn tower_denied() -> impl FnMut(u64) + 'static {
             let polled = black_box(&mut service).poll_ready(&mut context);
             assert!(matches!(black_box(polled), Poll::Pending), "it is scarce");
         }
+    }
+}
+
+/// How much is taken ahead.
+const CHUNK: u64 = 32;
+
+/// A decision that allows. The handle is made and dropped once in a batch. By reference, its answer stays in its place.
+fn local_allowed(by_reference: bool) -> Shared {
+    let limiter = plentiful::<OurLimiter>();
+    Box::new(move |times| {
+        let mut local = limiter.local(CHUNK);
+        if by_reference {
+            for _ in 0..times {
+                let answer = black_box(&mut local).try_acquire();
+                assert!(black_box(&answer).is_ok(), "there is plenty");
+            }
+            return;
+        }
+        for _ in 0..times {
+            let answer = black_box(&mut local).try_acquire();
+            assert!(black_box(answer).is_ok(), "there is plenty");
+        }
+    })
+}
+
+/// A decision that refuses: there is nothing in hand, so the limiter is asked each time.
+fn local_denied() -> Shared {
+    let limiter = exhausted::<OurLimiter>();
+    Box::new(move |times| {
+        let mut local = limiter.local(CHUNK);
+        for _ in 0..times {
+            let answer = black_box(&mut local).try_acquire();
+            assert!(black_box(answer).is_err(), "it is scarce");
+        }
+    })
+}
+
+/// A wait that ends when it is first polled.
+fn local_ready() -> impl FnMut(u64) + 'static {
+    let mut local = OurLimiter::with_rate(PLENTY).local(CHUNK);
+    move |times| {
+        block_on(async {
+            for _ in 0..times {
+                let waited = black_box(&mut local).acquire().await;
+                assert!(black_box(waited).is_ok(), "there is plenty");
+            }
+        });
     }
 }

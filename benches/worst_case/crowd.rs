@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore as Tokio;
 use tollgate::fair::{FairQueue, Queueable};
 use tollgate::{Quota, QuotaChange, RateLimiter, Semaphore};
+use tollgate_bench::cells;
 use tollgate_bench::harness::{Options, Stopwatch, Table};
 
 /// A throttle with waiters.
@@ -58,23 +59,18 @@ pub(crate) fn print(options: &Options) {
         "by the clock",
     ]);
     let rows: [(&str, MakeCrowd); 8] = [
-        ("crowd: rate limiter, set_quota", set_quota),
-        ("crowd: rate limiter, close", close),
-        ("crowd: semaphore, close", semaphore_close),
-        ("crowd: tokio semaphore, add_permits", tokio_add_permits),
-        ("crowd: tokio semaphore, close", tokio_close),
-        (
-            "crowd: fair queue of a rate limiter, set_quota",
-            fair_set_quota,
-        ),
-        (
-            "crowd: fair queue of a semaphore, set_permits",
-            fair_set_permits,
-        ),
-        ("crowd: fair queue of a semaphore, close", fair_close),
+        ("rate limiter, set_quota", set_quota),
+        ("rate limiter, close", close),
+        ("semaphore, close", semaphore_close),
+        ("tokio semaphore, add_permits", tokio_add_permits),
+        ("tokio semaphore, close", tokio_close),
+        ("fair queue of a rate limiter, set_quota", fair_set_quota),
+        ("fair queue of a semaphore, set_permits", fair_set_permits),
+        ("fair queue of a semaphore, close", fair_close),
     ];
     for (name, crowd) in rows {
-        if !options.wants(name) {
+        let name = format!("crowd: {name}");
+        if !options.wants(&name) {
             continue;
         }
         eprintln!("measuring: {name}");
@@ -87,7 +83,7 @@ pub(crate) fn print(options: &Options) {
         });
         let times = least.expect("there is a round").map(|took| took.0).concat();
         let micros = times.iter().map(|took| took.as_nanos() as f64 / 1e3);
-        let mut row = vec![name.to_owned(), count.to_string()];
+        let mut row = cells![name, count];
         row.extend(micros.map(|micros| format!("{micros:.1}")));
         table.push(row);
     }
@@ -147,21 +143,46 @@ fn crowd<F: Future + Send + 'static>(
     }
 }
 
-fn rate_limiter(count: usize, release: impl FnOnce(&RateLimiter) + Send + 'static) -> Crowd {
-    let limiter = Arc::new(RateLimiter::new(Quota::per_hour(1)));
-    limiter.try_acquire().expect("it is the first");
-    let [joins, releases, tries, waits] = [(); 4].map(|()| Arc::clone(&limiter));
+/// Waiters of what is shared: how each waits, who releases them, who tries, and how many are left.
+fn shared<T: Send + Sync + 'static, F: Future + Send + 'static>(
+    count: usize,
+    throttle: T,
+    wait: fn(Arc<T>) -> F,
+    release: impl FnOnce(&T) + Send + 'static,
+    bystander: fn(&T),
+    waiting: fn(&T) -> usize,
+) -> Crowd {
+    let throttle = Arc::new(throttle);
+    let [joins, releases, tries, waits] = [(); 4].map(|()| Arc::clone(&throttle));
     crowd(
         count,
-        move || Arc::clone(&joins).acquire_owned(),
+        move || wait(Arc::clone(&joins)),
         move || release(&releases),
-        move || drop(black_box(tries.try_acquire())),
-        move || waits.snapshot().waiting,
+        move || bystander(&tries),
+        move || waiting(&waits),
+    )
+}
+
+/// A limiter whose burst is spent, and a quota for all who wait.
+fn spent(count: usize) -> (RateLimiter, Quota) {
+    let limiter = RateLimiter::new(Quota::per_hour(1));
+    limiter.try_acquire().expect("it is the first");
+    (limiter, Quota::per_hour(1000).burst(2 * count as u64))
+}
+
+fn rate_limiter(count: usize, release: impl FnOnce(&RateLimiter) + Send + 'static) -> Crowd {
+    shared(
+        count,
+        spent(count).0,
+        RateLimiter::acquire_owned,
+        release,
+        |limiter| drop(black_box(limiter.try_acquire())),
+        |limiter| limiter.snapshot().waiting,
     )
 }
 
 fn set_quota(count: usize) -> Crowd {
-    let all = Quota::per_hour(1000).burst(2 * count as u64);
+    let (_, all) = spent(count);
     rate_limiter(count, move |limiter| {
         limiter.set_quota_with(all, QuotaChange::KeepSpent);
     })
@@ -172,26 +193,24 @@ fn close(count: usize) -> Crowd {
 }
 
 fn semaphore_close(count: usize) -> Crowd {
-    let semaphore = Arc::new(Semaphore::new(0));
-    let [joins, releases, tries, waits] = [(); 4].map(|()| Arc::clone(&semaphore));
-    crowd(
+    shared(
         count,
-        move || Arc::clone(&joins).acquire_owned(),
-        move || releases.close(),
-        move || drop(black_box(tries.try_acquire())),
-        move || waits.snapshot().waiting,
+        Semaphore::new(0),
+        Semaphore::acquire_owned,
+        Semaphore::close,
+        |semaphore| drop(black_box(semaphore.try_acquire())),
+        |semaphore| semaphore.snapshot().waiting,
     )
 }
 
 fn tokio_semaphore(count: usize, release: impl FnOnce(&Tokio) + Send + 'static) -> Crowd {
-    let semaphore = Arc::new(Tokio::new(0));
-    let [joins, releases, tries] = [(); 3].map(|()| Arc::clone(&semaphore));
-    crowd(
+    shared(
         count,
-        move || Arc::clone(&joins).acquire_owned(),
-        move || release(&releases),
-        move || drop(black_box(tries.try_acquire())),
-        || 0,
+        Tokio::new(0),
+        Tokio::acquire_owned,
+        release,
+        |semaphore| drop(black_box(semaphore.try_acquire())),
+        |_| 0,
     )
 }
 
@@ -226,10 +245,8 @@ fn fair<T: Queueable + Send + Sync + 'static>(
 }
 
 fn fair_set_quota(count: usize) -> Crowd {
-    let limiter = Arc::new(RateLimiter::new(Quota::per_hour(1)));
-    limiter.try_acquire().expect("it is the first");
-    let all = Quota::per_hour(1000).burst(2 * count as u64);
-    fair(count, limiter, move |limiter| {
+    let (limiter, all) = spent(count);
+    fair(count, Arc::new(limiter), move |limiter| {
         limiter.set_quota_with(all, QuotaChange::KeepSpent);
     })
 }

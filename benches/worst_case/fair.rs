@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use tollgate::fair::{ClassHandle, FairQueue};
 use tollgate::{Semaphore, Throttle, Waiting};
+use tollgate_bench::cells;
 use tollgate_bench::harness::{Options, Stopwatch, Table};
 
 /// With so many classes, and all settings by default.
@@ -40,12 +41,13 @@ impl Calls {
         let sum: Duration = self.0.iter().sum();
         let longest = self.0.iter().max().copied().unwrap_or_default();
         let micros = |took: Duration| format!("{:.1}", took.as_nanos() as f64 / 1e3);
-        vec![
-            operation.to_owned(),
-            classes.to_string(),
-            self.0.len().to_string(),
-            micros(sum / self.0.len().max(1) as u32),
-            micros(longest),
+        let mean = sum / self.0.len().max(1) as u32;
+        cells![
+            operation,
+            classes,
+            self.0.len(),
+            micros(mean),
+            micros(longest)
         ]
     }
 }

@@ -16,7 +16,6 @@
 //! The rows of `crowd` and `fair` are the longest single calls while a million callers wait.
 
 use std::hint::black_box;
-use std::process::ExitCode;
 use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -26,9 +25,11 @@ use futures::executor::block_on;
 use futures_intrusive::sync::Semaphore as Intrusive;
 use hdrhistogram::Histogram;
 use tokio::sync::Semaphore as Tokio;
-use tollgate_bench::condvar::CondvarSemaphore;
+use tollgate_bench::cells;
+use tollgate_bench::floor::CondvarSemaphore;
 use tollgate_bench::harness::{Options, Table};
 use tollgate_bench::peer::{Ours, TryPeer};
+use tollgate_bench::throttles::leak;
 
 mod crowd;
 mod fair;
@@ -44,14 +45,9 @@ const ROUNDS: usize = 5;
 /// How many threads, how many operations each; all latencies in nanoseconds.
 type Hammer = Box<dyn Fn(usize, usize) -> Histogram<u64>>;
 
-fn main() -> ExitCode {
+fn main() {
     let options = Options::from_args();
-    // Few rounds mean a quick look, or a test of whether it runs at all.
-    let (rounds, share) = match options.rounds {
-        0..=1 => (1, 100),
-        2..=10 => (2, 4),
-        _ => (ROUNDS, 1),
-    };
+    let (rounds, share) = options.choose([(1, 100), (2, 4), (ROUNDS, 1)]);
     let mut table = Table::new(&[
         "operation",
         "contender",
@@ -75,22 +71,16 @@ fn main() -> ExitCode {
             for _ in 0..rounds {
                 for ((name, hammer), sum) in contenders.iter().zip(&mut sums) {
                     eprintln!("measuring: {operation}, {name}, {threads} threads");
-                    sum.add(hammer(threads, count / threads))
-                        .expect("the same bounds");
+                    let took = hammer(threads, count / threads);
+                    sum.add(took).expect("the same bounds");
                 }
             }
             for ((name, _), sum) in contenders.iter().zip(&sums) {
-                table.push(vec![
-                    operation.to_owned(),
-                    (*name).to_owned(),
-                    threads.to_string(),
-                    sum.len().to_string(),
-                    sum.value_at_quantile(0.5).to_string(),
-                    sum.value_at_quantile(0.99).to_string(),
-                    sum.value_at_quantile(0.999).to_string(),
-                    sum.value_at_quantile(0.9999).to_string(),
-                    sum.max().to_string(),
-                ]);
+                let mut cells = cells![operation, name, threads, sum.len()];
+                let quantiles = [0.5, 0.99, 0.999, 0.9999].map(|at| sum.value_at_quantile(at));
+                cells.extend(quantiles.map(|nanos| nanos.to_string()));
+                cells.push(sum.max().to_string());
+                table.push(cells);
             }
         }
     }
@@ -98,16 +88,11 @@ fn main() -> ExitCode {
     table.print(options.markdown);
     crowd::print(&options);
     fair::print(&options);
-    ExitCode::SUCCESS
 }
 
 /// How many rounds, and how many callers wait in each.
 fn crowds(options: &Options) -> (usize, usize) {
-    match options.rounds {
-        0..=1 => (1, 10_000),
-        2..=10 => (2, 1_000_000),
-        _ => (ROUNDS, 1_000_000),
-    }
+    options.choose([(1, 10_000), (2, 1_000_000), (ROUNDS, 1_000_000)])
 }
 
 fn tries(threads: usize) -> Vec<(&'static str, Hammer)> {
@@ -133,37 +118,28 @@ fn tries(threads: usize) -> Vec<(&'static str, Hammer)> {
 }
 
 fn waits() -> Vec<(&'static str, Hammer)> {
-    // Permits borrow their semaphore, so each contender brings the whole of "wait, yield, give back" with it.
-    macro_rules! waiting {
-        ($name:expr, $semaphore:expr, |$one:ident| $wait:expr) => {{
-            let semaphore = $semaphore;
-            let with_yield = move |threads, count| {
-                hammer(threads, count, || {
-                    let $one = &semaphore;
-                    let start = Instant::now();
-                    let held = $wait;
-                    let took = start.elapsed();
-                    thread::yield_now();
-                    drop(held);
-                    took
-                })
-            };
-            ($name, Box::new(with_yield) as Hammer)
-        }};
+    fn of<P: TryPeer, H>(
+        wait: impl Fn(&'static P) -> H + Sync + 'static,
+    ) -> (&'static str, Hammer) {
+        let semaphore: &'static P = leak(P::with_permits(PERMITS));
+        let hammer = move |threads, count| {
+            hammer(threads, count, || {
+                let start = Instant::now();
+                let held = wait(semaphore);
+                let took = start.elapsed();
+                thread::yield_now();
+                drop(held);
+                took
+            })
+        };
+        (P::NAME, Box::new(hammer))
     }
     vec![
-        waiting!(Ours::NAME, Ours::new(PERMITS), |one| one.acquire().wait()),
-        waiting!(
-            CondvarSemaphore::NAME,
-            CondvarSemaphore::new(PERMITS),
-            |one| one.acquire()
-        ),
+        of(|one: &'static Ours| one.acquire().wait()),
+        of(CondvarSemaphore::acquire),
         // It has no blocking form of its own.
-        waiting!(Tokio::NAME, Tokio::new(PERMITS), |one| block_on(
-            one.acquire()
-        )),
-        waiting!(AsyncLock::NAME, AsyncLock::new(PERMITS), |one| one
-            .acquire_blocking()),
+        of(|one: &'static Tokio| block_on(one.acquire())),
+        of(AsyncLock::acquire_blocking),
     ]
 }
 

@@ -2,61 +2,57 @@
 
 use std::time::Duration;
 
-/// How long to measure, what to leave out and how to print.
-#[derive(Clone, Debug)]
+use clap::Parser;
+
+/// Measures operations beside those of other crates.
+#[derive(Clone, Debug, Parser)]
 pub struct Options {
-    /// Only rows whose name contains this.
-    pub filter: Option<String>,
-    /// How often every contender of a row takes its turn.
-    pub rounds: usize,
-    /// How long one turn should take at least.
-    pub batch: Duration,
-    /// How often a row that missed its target is measured in all.
-    pub runs: usize,
-    /// Markdown instead of aligned columns.
+    /// A part of the names of the rows to measure
+    #[arg(default_value = "")]
+    filter: String,
+
+    /// Take fewer and shorter rounds
+    #[arg(long)]
+    quick: bool,
+
+    /// Print Markdown instead of aligned columns
+    #[arg(long)]
     pub markdown: bool,
-    /// Leave with an error when a target is missed.
+
+    /// Fail when a target is missed
+    #[arg(long)]
     pub check: bool,
+
+    /// As cargo passes it when it runs a benchmark
+    #[arg(long, hide = true)]
+    bench: bool,
+
+    /// How often every contender of a row takes its turn.
+    #[arg(skip = 25_usize)]
+    pub rounds: usize,
+
+    /// How long one turn should take at least.
+    #[arg(skip = Duration::from_millis(4))]
+    pub batch: Duration,
+
+    /// How often a row that missed its target is measured in all.
+    #[arg(skip = 5_usize)]
+    pub runs: usize,
 }
 
 impl Options {
     /// Reads the process's arguments.
     ///
-    /// cargo passes `--bench` when it runs a benchmark. Without it somebody runs the target as a test (`cargo test
-    /// --all-targets`): every row is then built and goes through one short round, and its figures mean nothing.
-    ///
-    /// # Panics
-    ///
-    /// On an argument that nobody knows.
+    /// Without `--bench` somebody runs the target as a test (`cargo test --all-targets`): every row is then built and
+    /// goes through one short round, and its figures mean nothing.
     #[must_use]
     pub fn from_args() -> Options {
-        let mut measuring = false;
-        let mut quick = false;
-        let mut options = Options {
-            filter: None,
-            rounds: 25,
-            batch: Duration::from_millis(4),
-            runs: 5,
-            markdown: false,
-            check: false,
-        };
-        for argument in std::env::args().skip(1) {
-            match argument.as_str() {
-                "--bench" => measuring = true,
-                "--quick" => quick = true,
-                "--markdown" => options.markdown = true,
-                "--check" => options.check = true,
-                unknown if unknown.starts_with('-') => panic!(
-                    "unknown argument {unknown}: give a part of a row's name, --quick, --markdown or --check"
-                ),
-                part => options.filter = Some(part.to_owned()),
-            }
-        }
-        if quick {
+        let mut options = Options::parse();
+        if options.quick {
             options.rounds = 7;
             options.batch = Duration::from_millis(1);
         }
-        if !measuring {
+        if !options.bench {
             eprintln!("no --bench: one short round, only to see that everything runs");
             options.rounds = 1;
             options.batch = Duration::from_micros(1);
@@ -68,8 +64,15 @@ impl Options {
     /// Whether a row of this name is wanted.
     #[must_use]
     pub fn wants(&self, name: &str) -> bool {
-        self.filter
-            .as_ref()
-            .is_none_or(|part| name.contains(part.as_str()))
+        name.contains(&self.filter)
+    }
+
+    /// Chooses by how much is measured: to see that it runs, for a quick look, or all of it.
+    pub fn choose<T>(&self, [runs, quick, whole]: [T; 3]) -> T {
+        match self.rounds {
+            0..=1 => runs,
+            2..=10 => quick,
+            _ => whole,
+        }
     }
 }

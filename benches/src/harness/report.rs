@@ -1,12 +1,12 @@
-//! Runs the rows of all themes, prints one table, and looks again at what missed its target.
+//! Two front ends of the rows: a table of ratios, which looks again at what missed its target, and criterion's groups.
 
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
-use super::{Comparison, Options, Row, Spread, Table};
+use criterion::{BenchmarkId, Criterion};
 
-/// A row's name, and how to build it. It is built only when its turn has come, so a row does not measure the memory of
-/// its neighbours.
-pub type Entry = (&'static str, fn() -> Row);
+use super::rows::Comparison;
+use super::{Options, Row, Spread, Table, Work, verdict};
 
 const HEADINGS: [&str; 9] = [
     "operation",
@@ -25,22 +25,18 @@ const HEADINGS: [&str; 9] = [
 /// A row that misses is measured again until there are [`Options::runs`] runs, and those are summed up in a second
 /// table: the least, the middle and the greatest of the runs' medians.
 #[must_use]
-pub fn run(options: &Options, entries: &[Entry]) -> ExitCode {
-    let wanted: Vec<&Entry> = entries
-        .iter()
-        .filter(|(name, _)| options.wants(name))
-        .collect();
+pub fn ratios(options: &Options, rows: &[Row]) -> ExitCode {
+    let wanted: Vec<&Row> = rows.iter().filter(|row| options.wants(&row.name)).collect();
     let mut table = Table::new(&HEADINGS);
     let mut missed = Vec::new();
-    for &entry in &wanted {
-        let (name, build) = *entry;
-        eprintln!("measuring: {name}");
-        let comparisons = build().measure(options);
+    for &row in &wanted {
+        eprintln!("measuring: {}", row.name);
+        let comparisons = row.measure(options, false);
         for comparison in &comparisons {
-            table.push(cells(name, comparison));
+            table.push(cells(&row.name, comparison));
         }
         if comparisons.iter().any(Comparison::missed) {
-            missed.push((*entry, comparisons));
+            missed.push((row, comparisons));
         }
     }
     eprintln!();
@@ -49,29 +45,26 @@ pub fn run(options: &Options, entries: &[Entry]) -> ExitCode {
         table.print(options.markdown);
     }
 
-    let targets = wanted.len();
-    println!("{} of {targets} rows missed a target", missed.len());
+    println!("{} of {} rows missed a target", missed.len(), wanted.len());
+    let fails = options.check && !missed.is_empty();
     if !missed.is_empty() && options.runs > 1 {
-        again(options, &missed);
+        again(options, missed);
     }
-    if options.check && !missed.is_empty() {
-        ExitCode::FAILURE
-    } else {
-        ExitCode::SUCCESS
-    }
+    ExitCode::from(u8::from(fails))
 }
 
 /// The rows that missed, over several runs that alternate with each other, and only against those peers that set a
 /// target.
-fn again(options: &Options, missed: &[(Entry, Vec<Comparison>)]) {
-    let mut runs: Vec<Vec<Vec<Comparison>>> = missed
-        .iter()
-        .map(|(_, first)| vec![with_target(first)])
-        .collect();
+fn again(options: &Options, missed: Vec<(&Row, Vec<Comparison>)>) {
+    let with_target = |(row, mut first): (_, Vec<Comparison>)| {
+        first.retain(|one| one.target.is_some());
+        (row, vec![first])
+    };
+    let mut all: Vec<(&Row, _)> = missed.into_iter().map(with_target).collect();
     for _ in 1..options.runs {
-        for (((name, build), _), runs) in missed.iter().zip(&mut runs) {
-            eprintln!("measuring again: {name}");
-            runs.push(build().targets_only().measure(options));
+        for (row, runs) in &mut all {
+            eprintln!("measuring again: {}", row.name);
+            runs.push(row.measure(options, true));
         }
     }
 
@@ -80,54 +73,64 @@ fn again(options: &Options, missed: &[(Entry, Vec<Comparison>)]) {
         options.runs
     );
     let mut table = Table::new(&HEADINGS);
-    for (((name, _), _), runs) in missed.iter().zip(&runs) {
+    for (row, runs) in &all {
         for (at, comparison) in runs[0].iter().enumerate() {
             let of = |figure: fn(&Comparison) -> f64| {
-                Spread::of(runs.iter().map(|run| figure(&run[at])).collect())
+                Spread::of(runs.iter().map(|run| figure(&run[at])))
             };
             let summed = Comparison {
-                peer: comparison.peer.clone(),
                 ours: of(|one| one.ours).median,
                 theirs: of(|one| one.theirs).median,
                 ratio: of(|one| one.ratio.median),
-                target: comparison.target,
+                ..comparison.clone()
             };
-            table.push(cells(name, &summed));
+            table.push(cells(&row.name, &summed));
         }
     }
     table.print(options.markdown);
 }
 
-fn with_target(comparisons: &[Comparison]) -> Vec<Comparison> {
-    comparisons
-        .iter()
-        .filter(|one| one.target.is_some())
-        .cloned()
-        .collect()
+fn cells(name: &str, comparison: &Comparison) -> Vec<String> {
+    let ratio = comparison.ratio;
+    let mut cells = vec![name.to_owned(), comparison.peer.clone()];
+    cells.extend([comparison.ours, comparison.theirs].map(|nanos| format!("{nanos:.1}")));
+    cells.extend([ratio.median, ratio.min, ratio.max].map(|ratio| format!("{ratio:.2}")));
+    let target = comparison.target.map(|target| format!("<= {target:.2}"));
+    let verdict = target.as_ref().map(|_| verdict(!comparison.missed()));
+    cells.extend([
+        target.unwrap_or_default(),
+        verdict.unwrap_or_default().to_owned(),
+    ]);
+    cells
 }
 
-fn cells(name: &str, comparison: &Comparison) -> Vec<String> {
-    let Comparison {
-        peer,
-        ours,
-        theirs,
-        ratio,
-        target,
-    } = comparison;
-    let verdict = match target {
-        None => "",
-        Some(_) if comparison.missed() => "MISS",
-        Some(_) => "PASS",
-    };
-    vec![
-        name.to_owned(),
-        peer.clone(),
-        format!("{ours:.1}"),
-        format!("{theirs:.1}"),
-        format!("{:.2}", ratio.median),
-        format!("{:.2}", ratio.min),
-        format!("{:.2}", ratio.max),
-        target.map_or_else(String::new, |target| format!("<= {target:.2}")),
-        verdict.to_owned(),
-    ]
+/// Hands rows to criterion: `group/operation/contender`.
+///
+/// They are for who wants criterion's statistics or its comparison with the run before. Contenders run one after the
+/// other here, so compare them in the table of ratios, where they take turns.
+pub fn groups(group: &str, rows: impl Iterator<Item = Row>) {
+    let mut criterion = Criterion::default()
+        .sample_size(20)
+        .warm_up_time(Duration::from_millis(200))
+        .measurement_time(Duration::from_millis(600))
+        .configure_from_args();
+    let mut group = criterion.benchmark_group(group);
+    for Row { name, contenders } in rows {
+        for contender in contenders {
+            let mut prepared = None;
+            group.bench_function(BenchmarkId::new(&name, &contender.name), |bencher| {
+                let work = prepared.get_or_insert_with(|| contender.prepare());
+                bencher.iter_custom(|times| match &mut *work {
+                    Work::Alone(work) => {
+                        let start = Instant::now();
+                        work(times);
+                        start.elapsed()
+                    }
+                    work => work.time(times),
+                });
+            });
+        }
+    }
+    group.finish();
+    criterion.final_summary();
 }

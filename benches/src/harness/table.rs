@@ -1,18 +1,29 @@
 //! Prints columns: aligned for a terminal, or as Markdown for a document.
 
-use std::fmt::Write;
-
 /// A table that is printed when it is complete, because a column is as wide as its widest cell.
 pub struct Table {
     rows: Vec<Vec<String>>,
+}
+
+/// The cells of a row, of whatever can be displayed.
+#[macro_export]
+macro_rules! cells {
+    ($($cell:expr),* $(,)?) => { vec![$($cell.to_string()),*] };
+}
+
+/// What is written beside a target.
+#[must_use]
+pub fn verdict(reached: bool) -> &'static str {
+    if reached { "PASS" } else { "MISS" }
 }
 
 impl Table {
     /// A table with these headings.
     #[must_use]
     pub fn new(headings: &[&str]) -> Table {
+        let headings = headings.iter().map(|&heading| heading.to_owned());
         Table {
-            rows: vec![headings.iter().map(|&heading| heading.to_owned()).collect()],
+            rows: vec![headings.collect()],
         }
     }
 
@@ -28,38 +39,21 @@ impl Table {
 
     /// Prints it: the first column to the left, the others to the right.
     pub fn print(&self, markdown: bool) {
-        let columns = self.rows[0].len();
-        let widths: Vec<usize> = (0..columns)
-            .map(|at| {
-                self.rows
-                    .iter()
-                    .map(|row| row[at].chars().count())
-                    .max()
-                    .unwrap_or(0)
-            })
-            .collect();
+        let width = |at: usize| self.rows.iter().map(|row| row[at].chars().count()).max();
+        let widths: Vec<_> = (0..self.rows[0].len()).filter_map(width).collect();
         for (number, row) in self.rows.iter().enumerate() {
-            let mut line = String::new();
-            for (at, (cell, &width)) in row.iter().zip(&widths).enumerate() {
-                let bar = match (markdown, at) {
-                    (true, 0) => "| ",
-                    (true, _) => " | ",
-                    (false, 0) => "",
-                    (false, _) => "  ",
-                };
-                line.push_str(bar);
-                // Names read from the left, figures from the right.
-                let written = if at < 2 && row[at].parse::<f64>().is_err() {
-                    write!(line, "{cell:<width$}")
-                } else {
-                    write!(line, "{cell:>width$}")
-                };
-                written.expect("a String takes everything");
-            }
+            let cells = row.iter().zip(&widths).enumerate();
+            // Names read from the left, figures from the right.
+            let aligned = cells.map(|(at, (cell, &width))| match cell.parse::<f64>() {
+                Err(_) if at < 2 => format!("{cell:<width$}"),
+                _ => format!("{cell:>width$}"),
+            });
+            let aligned: Vec<_> = aligned.collect();
             if markdown {
-                line.push_str(" |");
+                println!("| {} |", aligned.join(" | "));
+            } else {
+                println!("{}", aligned.join("  ").trim_end());
             }
-            println!("{}", line.trim_end());
             if number == 0 {
                 rule(&widths, markdown);
             }
@@ -68,24 +62,57 @@ impl Table {
     }
 }
 
+/// Figures of ours beside what they are held to.
+pub struct Targets {
+    table: Table,
+    kept: bool,
+}
+
+impl Targets {
+    /// None so far. `what` is what the figures are of.
+    #[must_use]
+    pub fn of(what: &str) -> Targets {
+        Targets {
+            table: Table::new(&[what, "figure", "target", "verdict", "how"]),
+            kept: true,
+        }
+    }
+
+    /// Adds a figure that must not be above a limit.
+    pub fn at_most(&mut self, name: &str, figure: f64, limit: f64, how: &str) {
+        self.push(name, figure, format!("<= {limit}"), figure <= limit, how);
+    }
+
+    /// Adds a figure that must not be below a limit.
+    pub fn at_least(&mut self, name: &str, figure: f64, limit: f64, how: &str) {
+        self.push(name, figure, format!(">= {limit}"), figure >= limit, how);
+    }
+
+    /// What is not a number is not within its limit.
+    fn push(&mut self, name: &str, figure: f64, limit: String, kept: bool, how: &str) {
+        self.kept &= kept;
+        let figure = format!("{figure:.3}");
+        self.table
+            .push(cells![name, figure, limit, verdict(kept), how]);
+    }
+
+    /// Prints them; whether none was missed.
+    pub fn print(self, markdown: bool) -> bool {
+        self.table.print(markdown);
+        self.kept
+    }
+}
+
 fn rule(widths: &[usize], markdown: bool) {
-    if markdown {
-        let cells: Vec<String> = widths
-            .iter()
-            .enumerate()
-            .map(|(at, width)| {
-                if at < 2 {
-                    "-".repeat(width + 2)
-                } else {
-                    format!("{}:", "-".repeat(width + 1))
-                }
-            })
-            .collect();
-        println!("|{}|", cells.join("|"));
-    } else {
-        println!(
-            "{}",
-            "-".repeat(widths.iter().sum::<usize>() + 2 * (widths.len() - 1))
-        );
+    let line = |(at, &width): (usize, &usize)| match (markdown, at) {
+        (true, 0..2) => "-".repeat(width + 2),
+        (true, _) => "-".repeat(width + 1) + ":",
+        (false, 0) => "-".repeat(width),
+        (false, _) => "-".repeat(width + 2),
+    };
+    let lines: Vec<_> = widths.iter().enumerate().map(line).collect();
+    match markdown {
+        true => println!("|{}|", lines.join("|")),
+        false => println!("{}", lines.concat()),
     }
 }

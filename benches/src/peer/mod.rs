@@ -5,80 +5,48 @@
 //! has no permit that gives itself back, as a bare channel, is given back by
 //! [`TryPeer::give_back`].
 
-mod channels;
-mod logs;
 mod rates;
 mod semaphores;
-mod throttles;
 
 use std::future::Future;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-pub use self::channels::{
-    BusyAsyncChannel, BusyFlume, IdleAsyncChannel, IdleFlume, IdleQueue, SyncChannel,
-};
-pub use self::logs::{MutexRing, OurLog};
 pub use self::rates::{
-    ByArc, ByReference, Governor, LeakyBucket, Limiter, OurFairQueue, OurLimiter, Rate,
-    SharedRateLimit, TryLimiter, UpkeptGovernor, WaitLimiter, governor_quota, tower_rate,
+    ByArc, ByReference, Governor, LeakyBucket, Limiter, MutexRing, OurFairQueue, OurLimiter,
+    OurLog, Rate, SharedRateLimit, TryLimiter, UpkeptGovernor, WaitLimiter, governor_quota,
+    tower_rate,
 };
-pub use self::semaphores::Ours;
-pub use self::throttles::{AsThrottle, Item};
+pub use self::semaphores::{
+    AsThrottle, BusyAsyncChannel, BusyFlume, IdleAsyncChannel, IdleFlume, IdleQueue, Ours,
+    SyncChannel,
+};
 
 /// What a try hands out: the crate's own `Result` or `Option`, not made into something else.
 pub trait Answer: Send {
-    /// What holds the permit.
-    type Permit: Send;
-
     /// Whether the permit was to be had.
     fn is_permit(&self) -> bool;
-
-    /// The permit.
-    ///
-    /// # Panics
-    ///
-    /// If it was not to be had.
-    fn permit(self) -> Self::Permit;
 }
 
 impl<P: Send> Answer for Option<P> {
-    type Permit = P;
-
     #[inline]
     fn is_permit(&self) -> bool {
         self.is_some()
     }
-
-    fn permit(self) -> P {
-        self.expect("a permit is free")
-    }
 }
 
-impl<P: Send, E: Send + std::fmt::Debug> Answer for Result<P, E> {
-    type Permit = P;
-
+impl<P: Send, E: Send> Answer for Result<P, E> {
     #[inline]
     fn is_permit(&self) -> bool {
         self.is_ok()
     }
-
-    fn permit(self) -> P {
-        self.expect("a permit is free")
-    }
 }
 
 impl Answer for bool {
-    type Permit = ();
-
     #[inline]
     fn is_permit(&self) -> bool {
         *self
-    }
-
-    fn permit(self) {
-        assert!(self, "a permit is free");
     }
 }
 
@@ -100,11 +68,8 @@ pub trait TryPeer: Send + Sync + 'static {
 
 /// A semaphore, or what serves as one, that can be tried and awaited.
 pub trait Peer: TryPeer {
-    /// What a successful wait yields. It holds the permit until it is given back.
-    type Held<'a>: Send;
-
-    /// Waits for a permit.
-    fn acquire(&self) -> impl Future<Output = Self::Held<'_>> + Send;
+    /// Waits for a permit. What comes holds it until it is given back.
+    fn acquire(&self) -> impl Future<Output: Send> + Send;
 
     /// Waits for a permit or for the token: by default under
     /// [`CancellationToken::run_until_cancelled`], as there is no other way with a semaphore that
@@ -118,7 +83,7 @@ pub trait Peer: TryPeer {
 }
 
 /// A peer whose permit can own a share of the semaphore.
-pub trait OwnedPeer: Peer {
+pub trait OwnedPeer: TryPeer {
     /// Clones the `Arc` and tries; the result owns the permit.
     fn try_acquire_owned(self: &Arc<Self>) -> impl Answer + 'static;
 }
@@ -128,3 +93,71 @@ pub trait BlockingPeer: TryPeer {
     /// Blocks the thread until there is a permit.
     fn wait(&self) -> impl Sized + '_;
 }
+
+/// Peers, and how each does what it can do: `new`, `try`, `give_back` if it has to, `acquire`, `cancel` if it knows
+/// tokens, `owned` and `wait`.
+macro_rules! peers {
+    ($($name:expr, $type:ty {
+        new($permits:ident) $new:expr;
+        try($tried:ident) $try:expr;
+        $(give_back($given:ident) $give_back:expr;)?
+        $(acquire($awaited:ident) $acquire:expr;
+        $(cancel($cancelled:ident, $token:ident) $cancel:expr;)?)?
+        $(owned($shared:ident) $owned:expr;)?
+        $(wait($blocking:ident) $wait:expr;)?
+    })*) => {$(
+        impl TryPeer for $type {
+            const NAME: &'static str = $name;
+
+            fn with_permits($permits: usize) -> Self {
+                $new
+            }
+
+            #[inline]
+            fn try_acquire(&self) -> impl Answer + '_ {
+                let $tried = self;
+                $try
+            }
+
+            $(#[inline]
+            fn give_back(&self) {
+                let $given = self;
+                let _ = $give_back;
+            })?
+        }
+
+        $(impl Peer for $type {
+            #[inline]
+            fn acquire(&self) -> impl Future<Output: Send> + Send {
+                let $awaited = self;
+                $acquire
+            }
+
+            $(#[inline]
+            fn acquire_cancellable<'a>(
+                &'a self,
+                $token: &'a CancellationToken,
+            ) -> impl Future<Output: Send> + Send + 'a {
+                let $cancelled = self;
+                $cancel
+            })?
+        })?
+
+        $(impl OwnedPeer for $type {
+            #[inline]
+            fn try_acquire_owned(self: &Arc<Self>) -> impl Answer + 'static {
+                let $shared = self;
+                $owned
+            }
+        })?
+
+        $(impl BlockingPeer for $type {
+            #[inline]
+            fn wait(&self) -> impl Sized + '_ {
+                let $blocking = self;
+                $wait
+            }
+        })?
+    )*};
+}
+pub(crate) use peers;

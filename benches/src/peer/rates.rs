@@ -7,15 +7,16 @@
 
 use std::future::Future;
 use std::num::NonZeroU32;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex as Lock, PoisonError};
 use std::time::Duration;
 
 use governor::clock::{QuantaInstant, QuantaUpkeepClock};
 use governor::middleware::NoOpMiddleware;
 use governor::state::{InMemoryState, NotKeyed};
+use quanta::{Clock, Instant};
 use tokio::sync::Mutex;
-use tollgate::TryThrottle;
 use tollgate::fair::{ClassHandle, FairQueue};
+use tollgate::{Algorithm, Quota, RateLimiter, TryThrottle};
 use tower::limit::RateLimit;
 use tower::{Service, ServiceExt};
 
@@ -88,30 +89,7 @@ pub trait WaitLimiter: Limiter {
 }
 
 /// Ours, as it is by default.
-pub type OurLimiter = tollgate::RateLimiter;
-
-impl Limiter for OurLimiter {
-    const NAME: &'static str = "tollgate";
-
-    fn with_rate(rate: Rate) -> Self {
-        let quota = tollgate::Quota::new(u64::from(rate.count), rate.period);
-        Self::new(quota.burst(u64::from(rate.burst)))
-    }
-}
-
-impl TryLimiter for OurLimiter {
-    #[inline(always)]
-    fn try_take(&self) -> impl Answer + '_ {
-        self.try_acquire()
-    }
-}
-
-impl WaitLimiter for OurLimiter {
-    #[inline(always)]
-    fn take(&self) -> impl Future<Output: Send> + Send {
-        self.acquire()
-    }
-}
+pub type OurLimiter = RateLimiter;
 
 /// Ours as adapters have it: by a handle, tried through the trait.
 pub struct AsTried<H>(H);
@@ -122,51 +100,71 @@ pub type ByReference = AsTried<&'static OurLimiter>;
 /// A shared handle, as services and tasks have it.
 pub type ByArc = AsTried<Arc<OurLimiter>>;
 
-impl Limiter for ByReference {
-    const NAME: &'static str = "&RateLimiter, as a throttle";
-
-    fn with_rate(rate: Rate) -> Self {
-        Self(Box::leak(Box::new(OurLimiter::with_rate(rate))))
-    }
-}
-
-impl Limiter for ByArc {
-    const NAME: &'static str = "Arc<RateLimiter>, as a throttle";
-
-    fn with_rate(rate: Rate) -> Self {
-        Self(Arc::new(OurLimiter::with_rate(rate)))
-    }
-}
-
-impl<H: TryThrottle<Permit: Send> + Send + Sync + 'static> TryLimiter for AsTried<H>
-where
-    Self: Limiter,
-{
-    #[inline(always)]
-    fn try_take(&self) -> impl Answer + '_ {
-        self.0.try_enter()
-    }
-}
-
 /// A class of a fair queue in front of ours.
-pub type OurFairQueue = ClassHandle<Arc<tollgate::RateLimiter>, u32>;
+pub type OurFairQueue = ClassHandle<Arc<RateLimiter>, u32>;
 
-impl Limiter for OurFairQueue {
-    const NAME: &'static str = "FairQueue in front";
-
-    fn with_rate(rate: Rate) -> Self {
-        FairQueue::new(Arc::new(OurLimiter::with_rate(rate))).class(7)
-    }
-}
-
-impl WaitLimiter for OurFairQueue {
-    fn take(&self) -> impl Future<Output: Send> + Send {
-        self.acquire()
-    }
-}
+/// Ours, as a sliding log.
+pub struct OurLog(RateLimiter);
 
 /// governor, on the clock that it has by default.
 pub type Governor = governor::DefaultDirectRateLimiter;
+
+/// governor on a clock that a thread of its own sets forward every millisecond. It cannot be
+/// awaited, and there can be one at a time.
+pub type UpkeptGovernor = governor::RateLimiter<
+    NotKeyed,
+    InMemoryState,
+    QuantaUpkeepClock,
+    NoOpMiddleware<QuantaInstant>,
+>;
+
+/// leaky-bucket, fair as it is by default.
+pub type LeakyBucket = leaky_bucket::RateLimiter;
+
+/// tower's limit, which belongs to one owner. To share it takes a lock: that of tokio is fair, and
+/// can be held while one waits for the service to become ready.
+pub struct SharedRateLimit(Mutex<RateLimit<Immediate>>);
+
+/// A ring of times under a mutex. Its clock is read under the lock, so that times rise in it.
+///
+/// A crate with an exact sliding log is not known to us, so ours is compared with what one writes
+/// oneself: the ring of the article on throttling requests in Java.
+pub struct MutexRing {
+    clock: Clock,
+    period: Duration,
+    ring: Lock<Ring>,
+}
+
+struct Ring {
+    times: Box<[Option<Instant>]>,
+    /// The oldest.
+    next: usize,
+}
+
+impl MutexRing {
+    #[inline(always)]
+    fn try_start(&self) -> Result<(), Duration> {
+        let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        let (now, next) = (self.clock.now(), ring.next);
+        if let Some(time) = ring.times[next] {
+            let age = now.duration_since(time);
+            if age < self.period {
+                return Err(self.period - age);
+            }
+        }
+        ring.times[next] = Some(now);
+        ring.next = match next + 1 == ring.times.len() {
+            true => 0,
+            false => next + 1,
+        };
+        Ok(())
+    }
+}
+
+/// A rate as ours have it.
+fn quota(rate: Rate) -> Quota {
+    Quota::new(u64::from(rate.count), rate.period).burst(u64::from(rate.burst))
+}
 
 /// A rate as governor has it.
 ///
@@ -180,145 +178,6 @@ pub fn governor_quota(rate: Rate) -> governor::Quota {
         .expect("the interval is not nought")
         .allow_burst(rate.burst())
 }
-
-impl Limiter for Governor {
-    const NAME: &'static str = "governor";
-
-    fn with_rate(rate: Rate) -> Self {
-        Self::direct(governor_quota(rate))
-    }
-}
-
-impl TryLimiter for Governor {
-    #[inline(always)]
-    fn try_take(&self) -> impl Answer + '_ {
-        self.check()
-    }
-}
-
-impl WaitLimiter for Governor {
-    #[inline(always)]
-    fn take(&self) -> impl Future<Output: Send> + Send {
-        self.until_ready()
-    }
-}
-
-/// governor on a clock that a thread of its own sets forward every millisecond. It cannot be
-/// awaited, and there can be one at a time.
-pub type UpkeptGovernor = governor::RateLimiter<
-    NotKeyed,
-    InMemoryState,
-    QuantaUpkeepClock,
-    NoOpMiddleware<QuantaInstant>,
->;
-
-impl Limiter for UpkeptGovernor {
-    const NAME: &'static str = "governor, upkeep clock";
-
-    fn with_rate(rate: Rate) -> Self {
-        let clock = QuantaUpkeepClock::from_interval(Duration::from_millis(1))
-            .expect("nobody else keeps the clock up");
-        Self::direct_with_clock(governor_quota(rate), clock)
-    }
-}
-
-impl TryLimiter for UpkeptGovernor {
-    #[inline(always)]
-    fn try_take(&self) -> impl Answer + '_ {
-        self.check()
-    }
-}
-
-/// leaky-bucket, fair as it is by default.
-pub type LeakyBucket = leaky_bucket::RateLimiter;
-
-impl Limiter for LeakyBucket {
-    const NAME: &'static str = "leaky-bucket";
-
-    fn with_rate(rate: Rate) -> Self {
-        let (count, interval) = rate.in_milliseconds();
-        Self::builder()
-            .interval(interval)
-            .refill(count as usize)
-            .max(rate.burst.max(count) as usize)
-            .initial(rate.burst as usize)
-            .build()
-    }
-}
-
-impl TryLimiter for LeakyBucket {
-    #[inline(always)]
-    fn try_take(&self) -> impl Answer + '_ {
-        self.try_acquire(1)
-    }
-}
-
-impl WaitLimiter for LeakyBucket {
-    #[inline(always)]
-    fn take(&self) -> impl Future<Output: Send> + Send {
-        self.acquire_one()
-    }
-}
-
-impl Limiter for ratelimit::Ratelimiter {
-    const NAME: &'static str = "ratelimit";
-
-    fn with_rate(rate: Rate) -> Self {
-        Self::builder(u64::from(rate.count))
-            .period(rate.period)
-            .max_tokens(u64::from(rate.burst))
-            .initial_available(u64::from(rate.burst))
-            .build()
-            .expect("a sound quota")
-    }
-}
-
-impl TryLimiter for ratelimit::Ratelimiter {
-    #[inline(always)]
-    fn try_take(&self) -> impl Answer + '_ {
-        self.try_wait()
-    }
-}
-
-/// It cannot be awaited: this is the loop that its users write.
-impl WaitLimiter for ratelimit::Ratelimiter {
-    fn take(&self) -> impl Future<Output: Send> + Send {
-        async {
-            while let Err(ratelimit::TryWaitError::Insufficient(after)) = self.try_wait() {
-                tokio::time::sleep(after).await;
-            }
-        }
-    }
-}
-
-impl Limiter for throttle_net::Throttle {
-    const NAME: &'static str = "throttle-net";
-
-    fn with_rate(rate: Rate) -> Self {
-        Self::builder()
-            .rate(rate.count, rate.period)
-            .burst(rate.burst)
-            .build()
-    }
-}
-
-impl TryLimiter for throttle_net::Throttle {
-    #[inline(always)]
-    fn try_take(&self) -> impl Answer + '_ {
-        self.try_acquire()
-    }
-}
-
-impl WaitLimiter for throttle_net::Throttle {
-    #[inline(always)]
-    fn take(&self) -> impl Future<Output: Send> + Send {
-        self.acquire()
-    }
-}
-
-/// tower's limit, which belongs to one owner. To share it takes a lock: that of tokio is fair, and
-/// can be held while one waits for the service to become ready.
-pub struct SharedRateLimit(Mutex<RateLimit<Immediate>>);
 
 /// tower's limit by itself. It is built inside of a runtime, whose timer it holds.
 #[must_use]
@@ -334,20 +193,126 @@ pub fn tower_rate(rate: Rate) -> RateLimit<Immediate> {
     )
 }
 
-impl Limiter for SharedRateLimit {
-    const NAME: &'static str = "tower RateLimit, mutex";
+/// Limiters, and how each does what it can do: `new`, `try` and `take`.
+macro_rules! limiters {
+    ($($name:literal, $type:ty {
+        new($rate:ident) $new:expr;
+        $(try($tried:ident) $try:expr;)?
+        $(take($taken:ident) $take:expr;)?
+    })*) => {$(
+        impl Limiter for $type {
+            const NAME: &'static str = $name;
 
-    fn with_rate(rate: Rate) -> Self {
-        Self(Mutex::new(tower_rate(rate)))
-    }
+            fn with_rate($rate: Rate) -> Self {
+                $new
+            }
+        }
+
+        $(impl TryLimiter for $type {
+            #[inline(always)]
+            fn try_take(&self) -> impl Answer + '_ {
+                let $tried = self;
+                $try
+            }
+        })?
+
+        $(impl WaitLimiter for $type {
+            #[inline(always)]
+            fn take(&self) -> impl Future<Output: Send> + Send {
+                let $taken = self;
+                $take
+            }
+        })?
+    )*};
 }
 
-impl WaitLimiter for SharedRateLimit {
-    fn take(&self) -> impl Future<Output: Send> + Send {
-        async {
-            let mut service = self.0.lock().await;
+limiters! {
+    "tollgate", RateLimiter {
+        new(rate) Self::new(quota(rate));
+        try(it) it.try_acquire();
+        take(it) it.acquire();
+    }
+    "&RateLimiter, as a throttle", ByReference {
+        new(rate) Self(Box::leak(Box::new(OurLimiter::with_rate(rate))));
+        try(it) it.0.try_enter();
+    }
+    "Arc<RateLimiter>, as a throttle", ByArc {
+        new(rate) Self(Arc::new(OurLimiter::with_rate(rate)));
+        try(it) it.0.try_enter();
+    }
+    "FairQueue in front", OurFairQueue {
+        new(rate) FairQueue::new(Arc::new(OurLimiter::with_rate(rate))).class(7);
+        take(it) it.acquire();
+    }
+    "tollgate, sliding log", OurLog {
+        new(rate) {
+            let quota = Quota::new(u64::from(rate.count), rate.period);
+            Self(RateLimiter::new(quota).algorithm(Algorithm::SlidingLog))
+        };
+        try(it) it.0.try_acquire();
+    }
+    "mutex ring", MutexRing {
+        new(rate) {
+            let times = vec![None; rate.count as usize].into();
+            let ring = Lock::new(Ring { times, next: 0 });
+            Self { clock: Clock::new(), period: rate.period, ring }
+        };
+        try(it) it.try_start();
+    }
+    "governor", Governor {
+        new(rate) Self::direct(governor_quota(rate));
+        try(it) it.check();
+        take(it) it.until_ready();
+    }
+    "governor, upkeep clock", UpkeptGovernor {
+        new(rate) {
+            let clock = QuantaUpkeepClock::from_interval(Duration::from_millis(1));
+            let clock = clock.expect("nobody else keeps the clock up");
+            Self::direct_with_clock(governor_quota(rate), clock)
+        };
+        try(it) it.check();
+    }
+    "leaky-bucket", LeakyBucket {
+        new(rate) {
+            let (count, interval) = rate.in_milliseconds();
+            Self::builder()
+                .interval(interval)
+                .refill(count as usize)
+                .max(rate.burst.max(count) as usize)
+                .initial(rate.burst as usize)
+                .build()
+        };
+        try(it) it.try_acquire(1);
+        take(it) it.acquire_one();
+    }
+    // It cannot be awaited: this is the loop that its users write.
+    "ratelimit", ratelimit::Ratelimiter {
+        new(rate) {
+            let built = Self::builder(u64::from(rate.count))
+                .period(rate.period)
+                .max_tokens(u64::from(rate.burst))
+                .initial_available(u64::from(rate.burst))
+                .build();
+            built.expect("a sound quota")
+        };
+        try(it) it.try_wait();
+        take(it) async move {
+            while let Err(ratelimit::TryWaitError::Insufficient(after)) = it.try_wait() {
+                tokio::time::sleep(after).await;
+            }
+        };
+    }
+    "throttle-net", throttle_net::Throttle {
+        new(rate) Self::builder().rate(rate.count, rate.period).burst(rate.burst).build();
+        try(it) it.try_acquire();
+        take(it) it.acquire();
+    }
+    "tower RateLimit, mutex", SharedRateLimit {
+        new(rate) Self(Mutex::new(tower_rate(rate)));
+        take(it) async move {
+            let mut service = it.0.lock().await;
             let ready = service.ready().await.expect("it never fails");
             ready.call(()).await.expect("it never fails");
-        }
+        };
     }
 }

@@ -1,159 +1,184 @@
-//! The asynchronous semaphores, ours and others'.
+//! Semaphores, ours and others', our other throttles, and channels: what one has who writes `recv` and `send` where an
+//! acquire and a release would be.
+//!
+//! *Idle* channels hold a mark for each free permit: to acquire is to receive. *Busy* ones hold a mark for each permit
+//! that is out: to acquire is to send, and a full channel makes one wait. No mark holds anything, so none gives itself
+//! back.
 
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::mpsc;
+use std::sync::{Mutex, PoisonError};
 
+use crossbeam_queue::ArrayQueue;
 use tokio_util::sync::CancellationToken;
+use tollgate::{ChannelSemaphore, CondvarSemaphore, Pool, Throttle, TryThrottle};
 
-use super::{Answer, OwnedPeer, Peer, TryPeer};
+use super::{Answer, BlockingPeer, OwnedPeer, Peer, TryPeer, peers};
+use crate::floor;
 
 /// Ours.
 pub type Ours = tollgate::Semaphore;
 
-impl TryPeer for tollgate::Semaphore {
-    const NAME: &'static str = "tollgate";
+/// A channel with a mark for each free permit: where it comes from, and where it goes back to.
+pub struct Idle<R, S>(R, S);
 
-    fn with_permits(permits: usize) -> Self {
-        Self::new(permits)
-    }
+/// A channel with a mark for each permit that is out.
+pub struct Busy<S, R>(S, R);
 
-    #[inline]
-    fn try_acquire(&self) -> impl Answer + '_ {
-        Self::try_acquire(self)
-    }
+/// async-channel, as [`tollgate::Pool`] uses it.
+pub type IdleAsyncChannel = Idle<async_channel::Receiver<()>, async_channel::Sender<()>>;
+
+/// async-channel, as [`tollgate::ChannelSemaphore`] uses it.
+pub type BusyAsyncChannel = Busy<async_channel::Sender<()>, async_channel::Receiver<()>>;
+
+/// flume, idle.
+pub type IdleFlume = Idle<flume::Receiver<()>, flume::Sender<()>>;
+
+/// flume, busy.
+pub type BusyFlume = Busy<flume::Sender<()>, flume::Receiver<()>>;
+
+/// std's `sync_channel`, the busy way. It has one consumer, and callers that give back consume; so
+/// its receiver is behind a mutex, and the mutex is part of what is measured.
+pub type SyncChannel = Busy<mpsc::SyncSender<()>, Mutex<mpsc::Receiver<()>>>;
+
+/// crossbeam's `ArrayQueue`, the idle way. Nobody can wait for it.
+pub struct IdleQueue(ArrayQueue<()>);
+
+/// Somebody's semaphore, entered by our trait.
+pub struct AsThrottle<S>(S);
+
+/// Puts a mark for each permit where marks go back to.
+fn filled<C, E>(channel: C, permits: usize, give_back: impl Fn(&C) -> Result<(), E>) -> C {
+    assert!((0..permits).all(|_| give_back(&channel).is_ok()), "no room");
+    channel
 }
 
-impl Peer for tollgate::Semaphore {
-    type Held<'a> = Result<tollgate::Permit<&'a tollgate::Semaphore>, tollgate::AcquireError>;
-
-    #[inline]
-    fn acquire(&self) -> impl Future<Output = Self::Held<'_>> + Send {
-        Self::acquire(self)
+peers! {
+    "tollgate", tollgate::Semaphore {
+        new(permits) Self::new(permits);
+        try(it) Self::try_acquire(it);
+        acquire(it) Self::acquire(it);
+        cancel(it, token) Self::acquire(it).cancel_on(token);
+        owned(it) Self::try_acquire_owned(Arc::clone(it));
+        wait(it) Self::acquire(it).wait();
     }
-
-    #[inline]
-    fn acquire_cancellable<'a>(
-        &'a self,
-        token: &'a CancellationToken,
-    ) -> impl Future<Output: Send> + Send + 'a {
-        Self::acquire(self).cancel_on(token)
+    "tokio", tokio::sync::Semaphore {
+        new(permits) Self::new(permits);
+        try(it) Self::try_acquire(it);
+        acquire(it) Self::acquire(it);
+        owned(it) Self::try_acquire_owned(Arc::clone(it));
     }
-}
-
-impl OwnedPeer for tollgate::Semaphore {
-    #[inline]
-    fn try_acquire_owned(self: &Arc<Self>) -> impl Answer + 'static {
-        Self::try_acquire_owned(Arc::clone(self))
-    }
-}
-
-impl TryPeer for tokio::sync::Semaphore {
-    const NAME: &'static str = "tokio";
-
-    fn with_permits(permits: usize) -> Self {
-        Self::new(permits)
-    }
-
-    #[inline]
-    fn try_acquire(&self) -> impl Answer + '_ {
-        Self::try_acquire(self)
-    }
-}
-
-impl Peer for tokio::sync::Semaphore {
-    type Held<'a> = Result<tokio::sync::SemaphorePermit<'a>, tokio::sync::AcquireError>;
-
-    #[inline]
-    fn acquire(&self) -> impl Future<Output = Self::Held<'_>> + Send {
-        Self::acquire(self)
-    }
-}
-
-impl OwnedPeer for tokio::sync::Semaphore {
-    #[inline]
-    fn try_acquire_owned(self: &Arc<Self>) -> impl Answer + 'static {
-        Self::try_acquire_owned(Arc::clone(self))
-    }
-}
-
-impl TryPeer for async_lock::Semaphore {
-    const NAME: &'static str = "async-lock";
-
-    fn with_permits(permits: usize) -> Self {
-        Self::new(permits)
-    }
-
-    #[inline]
-    fn try_acquire(&self) -> impl Answer + '_ {
-        Self::try_acquire(self)
-    }
-}
-
-impl Peer for async_lock::Semaphore {
-    type Held<'a> = async_lock::SemaphoreGuard<'a>;
-
-    #[inline]
-    fn acquire(&self) -> impl Future<Output = Self::Held<'_>> + Send {
-        Self::acquire(self)
-    }
-}
-
-impl OwnedPeer for async_lock::Semaphore {
-    #[inline]
-    fn try_acquire_owned(self: &Arc<Self>) -> impl Answer + 'static {
+    "async-lock", async_lock::Semaphore {
+        new(permits) Self::new(permits);
+        try(it) Self::try_acquire(it);
+        acquire(it) Self::acquire(it);
         // It clones the `Arc` itself.
-        self.try_acquire_arc()
+        owned(it) it.try_acquire_arc();
     }
-}
-
-impl TryPeer for futures_intrusive::sync::Semaphore {
-    const NAME: &'static str = "futures-intrusive";
-
-    fn with_permits(permits: usize) -> Self {
-        let fair = true;
-        Self::new(fair, permits)
+    // A fair one.
+    "futures-intrusive", futures_intrusive::sync::Semaphore {
+        new(permits) Self::new(true, permits);
+        try(it) Self::try_acquire(it, 1);
+        acquire(it) Self::acquire(it, 1);
     }
-
-    #[inline]
-    fn try_acquire(&self) -> impl Answer + '_ {
-        Self::try_acquire(self, 1)
+    "asyncband", asyncband::semaphore::Semaphore {
+        new(permits) Self::new(permits);
+        try(it) Self::try_acquire(it, 1);
+        acquire(it) Self::acquire(it, 1);
+        owned(it) Self::try_acquire_owned(Arc::clone(it), 1);
     }
-}
-
-impl Peer for futures_intrusive::sync::Semaphore {
-    type Held<'a> = futures_intrusive::sync::SemaphoreReleaser<'a>;
-
-    #[inline]
-    fn acquire(&self) -> impl Future<Output = Self::Held<'_>> + Send {
-        Self::acquire(self, 1)
+    "Pool<()>", Pool<()> {
+        new(permits) Self::new((0..permits).map(drop));
+        try(it) Self::try_acquire(it);
+        acquire(it) Self::acquire(it);
+        wait(it) Self::acquire(it).wait();
     }
-}
-
-impl TryPeer for asyncband::semaphore::Semaphore {
-    const NAME: &'static str = "asyncband";
-
-    fn with_permits(permits: usize) -> Self {
-        Self::new(permits)
+    "Pool<Vec<u8>>", Pool<Vec<u8>> {
+        new(permits) Self::new((0..permits).map(|_| vec![0; 1024]));
+        try(it) Self::try_acquire(it);
+        acquire(it) Self::acquire(it);
+        wait(it) Self::acquire(it).wait();
     }
-
-    #[inline]
-    fn try_acquire(&self) -> impl Answer + '_ {
-        Self::try_acquire(self, 1)
+    "ChannelSemaphore", ChannelSemaphore {
+        new(permits) Self::new(permits);
+        try(it) Self::try_acquire(it);
+        acquire(it) Self::acquire(it);
+        wait(it) Self::acquire(it).wait();
     }
-}
-
-impl Peer for asyncband::semaphore::Semaphore {
-    type Held<'a> = asyncband::semaphore::SemaphorePermit<'a>;
-
-    #[inline]
-    fn acquire(&self) -> impl Future<Output = Self::Held<'_>> + Send {
-        Self::acquire(self, 1)
+    "CondvarSemaphore", CondvarSemaphore {
+        new(permits) Self::new(permits);
+        try(it) Self::try_acquire(it);
+        wait(it) Self::acquire(it).wait();
     }
-}
-
-impl OwnedPeer for asyncband::semaphore::Semaphore {
-    #[inline]
-    fn try_acquire_owned(self: &Arc<Self>) -> impl Answer + 'static {
-        Self::try_acquire_owned(Arc::clone(self), 1)
+    // The plain one, which cannot be cancelled or closed.
+    "mutex, condvar", floor::CondvarSemaphore {
+        new(permits) Self::new(permits);
+        try(it) Self::try_acquire(it);
+        wait(it) Self::acquire(it);
+    }
+    "tokio's as a throttle", AsThrottle<tokio::sync::Semaphore> {
+        new(permits) Self(tokio::sync::Semaphore::new(permits));
+        try(it) (&it.0).try_enter();
+        acquire(it) (&it.0).enter();
+    }
+    "async-lock's as a throttle", AsThrottle<async_lock::Semaphore> {
+        new(permits) Self(async_lock::Semaphore::new(permits));
+        try(it) (&it.0).try_enter();
+        acquire(it) (&it.0).enter();
+    }
+    "async-channel, idle", IdleAsyncChannel {
+        new(permits) {
+            let (returns, idle) = async_channel::bounded(permits);
+            Idle(idle, filled(returns, permits, |it| it.try_send(())))
+        };
+        try(it) it.0.try_recv();
+        give_back(it) it.1.try_send(());
+        acquire(it) it.0.recv();
+        wait(it) it.0.recv_blocking();
+    }
+    "async-channel, busy", BusyAsyncChannel {
+        new(permits) {
+            let (enter, leave) = async_channel::bounded(permits);
+            Busy(enter, leave)
+        };
+        try(it) it.0.try_send(());
+        give_back(it) it.1.try_recv();
+        acquire(it) it.0.send(());
+        wait(it) it.0.send_blocking(());
+    }
+    "flume, idle", IdleFlume {
+        new(permits) {
+            let (returns, idle) = flume::bounded(permits);
+            Idle(idle, filled(returns, permits, |it| it.try_send(())))
+        };
+        try(it) it.0.try_recv();
+        give_back(it) it.1.try_send(());
+        acquire(it) it.0.recv_async();
+        wait(it) it.0.recv();
+    }
+    "flume, busy", BusyFlume {
+        new(permits) {
+            let (enter, leave) = flume::bounded(permits);
+            Busy(enter, leave)
+        };
+        try(it) it.0.try_send(());
+        give_back(it) it.1.try_recv();
+        acquire(it) it.0.send_async(());
+        wait(it) it.0.send(());
+    }
+    "sync_channel, mutex, busy", SyncChannel {
+        new(permits) {
+            let (enter, leave) = mpsc::sync_channel(permits);
+            Busy(enter, Mutex::new(leave))
+        };
+        try(it) it.0.try_send(());
+        give_back(it) it.1.lock().unwrap_or_else(PoisonError::into_inner).try_recv();
+        wait(it) it.0.send(());
+    }
+    "ArrayQueue, idle", IdleQueue {
+        new(permits) IdleQueue(filled(ArrayQueue::new(permits), permits, |it| it.push(())));
+        try(it) it.0.pop();
+        give_back(it) it.0.push(());
     }
 }

@@ -1,4 +1,4 @@
-//! A server that answers `503 SlowDown` above a rate, as S3 does without `Retry-After`, and tasks that get an
+//! An adaptive rate in real time, beside a fixed one: a server that answers `503 SlowDown` above a rate, as S3 does without `Retry-After`, and tasks that get an
 //! object as often as a connector with an adaptive rate lets them.
 //!
 //! The store repeats refused requests by itself, as it does by default: each repetition passes the
@@ -7,6 +7,7 @@
 //! the machine lets through: a client that is not run for a while loses its turns.
 
 use std::error::Error;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -14,6 +15,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::get;
+use clap::Parser;
 use futures::future::try_join_all;
 use object_store::ObjectStoreExt;
 use object_store::path::Path;
@@ -21,8 +23,9 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 use tollgate::adaptive::AdaptiveRate;
 use tollgate::{Quota, RateLimiter};
-use tollgate_bench::harness::Table;
-use tollgate_bench::loopback::{HyperConnector, serve, store};
+use tollgate_bench::cells;
+use tollgate_bench::harness::{Table, verdict};
+use tollgate_bench::object_store::{HyperConnector, serve, store};
 use tollgate_object_store::ThrottledConnector;
 
 /// What the server accepts in a second.
@@ -45,8 +48,19 @@ const SLOW_DOWN: &str =
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Runs against all servers at once, prints a table, and returns whether the targets are reached.
-pub(crate) async fn run(counted: Duration) -> Result<bool> {
+/// Compares an adaptive connector of an object store with a fixed one in real time. Exits with 1 if it misses its
+/// targets
+#[derive(Debug, Parser)]
+#[command(name = "adaptive_real", version)]
+struct Args {
+    /// How long requests are counted, in seconds, after fifteen that are not
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=600))]
+    seconds: u64,
+}
+
+#[tokio::main]
+async fn main() -> Result<ExitCode> {
+    let counted = Duration::from_secs(Args::parse().seconds);
     let runs = BURSTS.map(|burst| [(burst, true), (burst, false)]);
     let runs = runs.into_iter().flatten();
     let outcomes = runs.map(|(burst, is_adaptive)| outcome(burst, is_adaptive, counted));
@@ -67,30 +81,28 @@ pub(crate) async fn run(counted: Duration) -> Result<bool> {
         let refused = outcome.refused as f64 / (outcome.good + outcome.refused).max(1) as f64;
         let is_reached = share >= GOODPUT && refused <= REFUSED && outcome.failed == 0;
         holds &= is_reached || !outcome.is_adaptive;
-        table.push(vec![
+        table.push(cells![
             match outcome.is_adaptive {
                 true => format!("adaptive, {:.0} at last", outcome.rate),
-                false => format!("{RATE}"),
+                false => RATE.to_string(),
             },
-            outcome.burst.to_string(),
+            outcome.burst,
             format!("{good:.1}"),
             format!("{share:.3}"),
             format!("{:.2} %", 100.0 * refused),
-            outcome.failed.to_string(),
-            match (outcome.is_adaptive, is_reached) {
-                (false, _) => "",
-                (true, true) => "PASS",
-                (true, false) => "FAIL",
-            }
-            .to_owned(),
+            outcome.failed,
+            if outcome.is_adaptive {
+                verdict(is_reached)
+            } else {
+                ""
+            },
         ]);
     }
     println!(
         "{TASKS} tasks that get an object through ThrottledConnector::adaptive; a server that answers 503 above {RATE} per second; {counted:?} after {SEARCH:?}.\n"
     );
     table.print(false);
-    println!();
-    Ok(holds)
+    Ok(ExitCode::from(u8::from(!holds)))
 }
 
 /// What came of a client while it was counted.
@@ -121,7 +133,7 @@ impl Counts {
 
 async fn outcome(burst: u64, is_adaptive: bool, counted: Duration) -> Result<Outcome> {
     let counts = Arc::new(Counts::default());
-    let address = serve(app(burst, Arc::clone(&counts))).await?;
+    let (address, _) = serve(app(burst, Arc::clone(&counts))).await?;
     let rate = Arc::new(AdaptiveRate::new());
     let fixed = Arc::new(RateLimiter::new(Quota::per_second(RATE)));
     let throttle = (!is_adaptive).then_some(fixed);

@@ -1,0 +1,482 @@
+//! Controllers of other libraries, which the simulation runs beside those of tollgate.
+//!
+//! Each implements the public [`Controller`], with the defaults of its source.
+
+use tollgate::adaptive::{Controller, SampleWindow, Target};
+
+/// Returns a target with the windows of tollgate's controllers: each permit is used about twice, and at
+/// least 64 samples are enough for a mean.
+fn target(limit: f64) -> Target {
+    // A float is converted with saturation.
+    let samples = (2.0 * limit) as u32;
+    Target {
+        limit,
+        samples: samples.max(64),
+    }
+}
+
+/// Keeps the server's queue, as estimated from the latency, between two bounds.
+///
+/// This is TCP Vegas (Brakmo and Peterson, 1995) as `VegasLimit` of Netflix's
+/// [concurrency-limits](https://github.com/Netflix/concurrency-limits) has it: of a limit `L`,
+/// `L·(1 − b/r)` calls are in the queue of the server, if `r` is the mean latency of a window, and
+/// `b` the least of these so far. Below `3·log₁₀ L` the limit grows by `log₁₀ L`, and above `6·log₁₀ L` it
+/// shrinks by that; without a queue it grows by `6·log₁₀ L`.
+/// An overloaded call shrinks the limit. After `30·L` samples the next window replaces `b`.
+///
+/// - Good at: short, regular service times, because its steps are small.
+/// - Bad at: baselines. A window that replaces `b` is measured at the full limit, so the server's
+///   queue becomes a part of `b`, and the limit creeps up. Steps of `log₁₀ L` are slow after a
+///   large change. A limit of up to 2.1 stays as it is unless all calls of a window are overloaded:
+///   the 64 samples of each window replace `b`.
+///
+/// A window in which less than half of the limit was in flight changes nothing.
+#[derive(Clone, Debug)]
+pub(crate) struct Vegas {
+    initial: f64,
+    /// The least mean latency, in nanoseconds.
+    baseline: Option<f64>,
+    /// The samples since the baseline was replaced.
+    samples: u64,
+}
+
+/// The baseline is replaced after so many samples, in units of the limit.
+const REPLACE_AFTER: f64 = 30.0;
+
+/// The queues, in units of `log₁₀ L`, below which the limit grows and above which it shrinks.
+const ALPHA: f64 = 3.0;
+const BETA: f64 = 6.0;
+
+impl Vegas {
+    pub(crate) fn new(initial: f64) -> Self {
+        Self {
+            initial,
+            baseline: None,
+            samples: 0,
+        }
+    }
+}
+
+impl Controller for Vegas {
+    fn initial(&self) -> Target {
+        target(self.initial)
+    }
+
+    fn update(&mut self, window: &SampleWindow) -> Target {
+        let limit = window.limit();
+        let step = limit.log10().floor().max(1.0);
+        let shrunk = || target((limit - step).max(1.0));
+        self.samples = self.samples.saturating_add(u64::from(window.samples()));
+        let Some(latency) = window.mean_latency() else {
+            return shrunk();
+        };
+        let latency = latency.as_nanos() as f64;
+        if self.samples as f64 >= REPLACE_AFTER * limit {
+            self.samples = 0;
+            self.baseline = None;
+        }
+        let Some(baseline) = self.baseline.filter(|baseline| latency >= *baseline) else {
+            self.baseline = Some(latency);
+            return target(limit);
+        };
+        let queue = (limit * (1.0 - baseline / latency)).ceil();
+        if window.overloaded() > 0 {
+            shrunk()
+        } else if window.max_in_flight() as f64 * 2.0 < limit {
+            target(limit)
+        } else if queue <= step {
+            target(limit + BETA * step)
+        } else if queue < ALPHA * step {
+            target(limit + step)
+        } else if queue > BETA * step {
+            shrunk()
+        } else {
+            target(limit)
+        }
+    }
+}
+
+/// Multiplies the limit by the ratio of the long-term mean latency to the mean of the last window.
+///
+/// This is `Gradient2Limit` of Netflix's
+/// [concurrency-limits](https://github.com/Netflix/concurrency-limits): with the exponential mean
+/// `b` of some 600 windows and the mean `r` of the last one, the limit becomes
+/// `L·clamp(1.5·b/r, 0.5, 1) + 4`; a fifth of the change is applied.
+///
+/// - Good at: latencies that drift on their own, because no minimum is remembered.
+/// - Bad at: lasting overload. A latency that is 1.5 × the long-term mean never shrinks the limit,
+///   and the long-term mean learns the queue that the limit itself has made. So under load that
+///   lasts the limit grows to the end of its range, and `AdaptiveSemaphore` should have a tight
+///   one. It ignores overloaded calls.
+///
+/// A window in which less than half of the limit was in flight changes only the long-term mean.
+#[derive(Clone, Debug)]
+pub(crate) struct Gradient2 {
+    initial: f64,
+    /// The part of a change that is applied.
+    smoothing: f64,
+    /// The long-term mean latency in nanoseconds.
+    long: f64,
+    windows: u32,
+}
+
+/// The length of the long-term mean, in windows, and how many make its beginning, which is a plain
+/// mean.
+const LONG: f64 = 600.0;
+const WARM_UP: u32 = 10;
+
+/// The calls that may be in the queue of the server.
+const QUEUE: f64 = 4.0;
+
+/// How many times the long-term mean a latency may be before the limit shrinks.
+const TOLERANCE: f64 = 1.5;
+
+impl Gradient2 {
+    pub(crate) fn new(initial: f64) -> Self {
+        Self {
+            initial,
+            smoothing: 0.2,
+            long: 0.0,
+            windows: 0,
+        }
+    }
+
+    /// Adds a window to the long-term mean, and returns it.
+    fn learn(&mut self, latency: f64) -> f64 {
+        let weight = if self.windows < WARM_UP {
+            self.windows += 1;
+            1.0 / f64::from(self.windows)
+        } else {
+            2.0 / (LONG + 1.0)
+        };
+        self.long += (latency - self.long) * weight;
+        let long = self.long;
+        // It comes down faster than it goes up: the queue that it has learned is gone.
+        if long > 2.0 * latency {
+            self.long *= 0.95;
+        }
+        long
+    }
+}
+
+impl Controller for Gradient2 {
+    fn initial(&self) -> Target {
+        target(self.initial)
+    }
+
+    fn update(&mut self, window: &SampleWindow) -> Target {
+        let limit = window.limit();
+        let Some(latency) = window.mean_latency() else {
+            return target(limit);
+        };
+        let latency = latency.as_nanos() as f64;
+        let long = self.learn(latency);
+        if (window.max_in_flight() as f64) < limit / 2.0 {
+            return target(limit);
+        }
+        let gradient = (TOLERANCE * long / latency).clamp(0.5, 1.0);
+        let next = limit * gradient + QUEUE;
+        target(limit + (next - limit) * self.smoothing)
+    }
+}
+
+/// Multiplies the limit by the ratio of the latency at a minimal limit to the latency now, and adds
+/// its square root.
+///
+/// This is the gradient controller of Envoy's [adaptive concurrency filter][filter]. It pins the
+/// limit to 3 to measure the baseline `b`, at first, after 60,000 samples, and after five windows that
+/// ended at that limit. From then on `g = clamp((1 + buffer)·b/r, 0.5, 2)`, and the limit is
+/// `L·g + √(L·g)`, rounded down.
+/// Envoy takes medians of latencies; here they are geometric means
+/// ([`mean_log2`](SampleWindow::mean_log2)), which are the medians of a lognormal law, and need no
+/// histogram. Envoy's windows and intervals are times; here they are numbers of samples, because a
+/// controller has no clock.
+///
+/// - Good at: a changed service time, because the baseline is measured and not remembered.
+/// - Bad at: measuring. While it measures, nearly all traffic waits. It does not see whether
+///   the limit is used: under light load it grows to the end of its range, which then protects
+///   nothing. It ignores overloaded calls.
+///
+/// [filter]: https://www.envoyproxy.io/docs/envoy/latest/configuration/http/http_filters/adaptive_concurrency_filter
+#[derive(Clone, Debug)]
+pub(crate) struct EnvoyGradient {
+    /// The part by which the latency may exceed the baseline before the limit shrinks.
+    buffer: f64,
+    /// The number of samples after which the baseline is measured again.
+    interval: u64,
+    /// The log2 of the latency at the minimal limit.
+    baseline: Option<f64>,
+    /// The limit that comes back after the window that measures the baseline.
+    deferred: Option<f64>,
+    samples: u64,
+    /// Windows in a row that left the limit at the minimum.
+    at_minimum: u32,
+}
+
+/// The limit while the baseline is measured, which is the first and the least.
+const MIN_CONCURRENCY: f64 = 3.0;
+
+/// Envoy's default number of requests for a measurement of the baseline.
+const BASELINE_SAMPLES: u32 = 50;
+
+/// The baseline is measured again after so many windows at the minimum, as in Envoy.
+const WINDOWS_AT_MINIMUM: u32 = 5;
+
+impl Default for EnvoyGradient {
+    /// Measures at 3 calls with a buffer of 0.25, as Envoy does, and every 60,000 samples, which at
+    /// 1,000 calls a second is the minute of the example in Envoy's documentation.
+    fn default() -> Self {
+        Self {
+            buffer: 0.25,
+            interval: 60_000,
+            baseline: None,
+            deferred: Some(MIN_CONCURRENCY),
+            samples: 0,
+            at_minimum: 0,
+        }
+    }
+}
+
+impl EnvoyGradient {
+    /// Measures the baseline in the next window, and then continues with `limit`.
+    fn measure(&mut self, limit: f64) -> Target {
+        self.deferred = Some(limit);
+        self.at_minimum = 0;
+        Target {
+            limit: MIN_CONCURRENCY,
+            samples: BASELINE_SAMPLES,
+        }
+    }
+}
+
+impl Controller for EnvoyGradient {
+    fn initial(&self) -> Target {
+        Target {
+            limit: MIN_CONCURRENCY,
+            samples: BASELINE_SAMPLES,
+        }
+    }
+
+    fn update(&mut self, window: &SampleWindow) -> Target {
+        let limit = window.limit();
+        self.samples = self.samples.saturating_add(u64::from(window.samples()));
+        let latency = window.mean_log2();
+        if let Some(deferred) = self.deferred.take() {
+            self.baseline = latency.or(self.baseline);
+            self.samples = 0;
+            return target(deferred);
+        }
+        let (Some(baseline), Some(latency)) = (self.baseline, latency) else {
+            return self.measure(limit);
+        };
+        let gradient = (1.0 + self.buffer) * (baseline - latency).exp2();
+        let next = limit * gradient.clamp(0.5, 2.0);
+        let next = (next + next.sqrt()).floor().max(MIN_CONCURRENCY);
+        if next > MIN_CONCURRENCY {
+            self.at_minimum = 0;
+        } else {
+            self.at_minimum += 1;
+        }
+        if self.samples >= self.interval || self.at_minimum >= WINDOWS_AT_MINIMUM {
+            return self.measure(next);
+        }
+        target(next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A window of one call, or of one that was overloaded.
+    fn window(limit: f64, milliseconds: Option<u64>, in_flight: usize) -> SampleWindow {
+        let mut window = SampleWindow::new(limit);
+        match milliseconds {
+            Some(latency) => window.record(Duration::from_millis(latency), in_flight),
+            None => window.record_overloaded(in_flight),
+        }
+        window
+    }
+
+    /// A limit, the latency of a call at it in milliseconds, how many were in flight, and the limit that follows; so
+    /// many times.
+    type Step = (f64, u64, usize, f64, usize);
+
+    /// Checks that a controller follows its closed form.
+    fn follow(name: &str, mut controller: impl Controller, steps: &[Step]) {
+        for (number, &(limit, latency, in_flight, next, times)) in steps.iter().enumerate() {
+            for _ in 0..times {
+                let limit = controller
+                    .update(&window(limit, Some(latency), in_flight))
+                    .limit;
+                assert!(
+                    (limit - next).abs() < 1e-9,
+                    "{name}, step {number}: {limit}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn update_follows_the_closed_form() {
+        // A queue of ⌈10·(1 − 10/14)⌉ = 3 calls is as it should be. A window that is not used changes nothing.
+        let first = (10.0, 10, 10, 10.0, 1);
+        for step in [
+            (10.0, 10, 10, 16.0, 1),
+            (10.0, 14, 10, 10.0, 1),
+            (10.0, 50, 10, 9.0, 1),
+            (10.0, 50, 4, 10.0, 1),
+        ] {
+            follow("Vegas", Vegas::new(10.0), &[first, step]);
+        }
+        let steps = [(1e4, 10, 10_000, 1e4, 1), (1e4, 10, 10_000, 10_024.0, 1)];
+        follow("Vegas at a large limit", Vegas::new(20.0), &steps);
+        // Thirty times the limit after the first, the baseline is replaced.
+        let slow = [
+            (10.0, 50, 10, 9.0, 298),
+            (10.0, 50, 10, 10.0, 1),
+            (10.0, 50, 10, 16.0, 1),
+        ];
+        follow(
+            "Vegas, replaced",
+            Vegas::new(20.0),
+            &[&[first][..], &slow].concat(),
+        );
+
+        let flat = [
+            (20.0, 10, 20, 20.8, 1),
+            (20.8, 10, 20, 21.6, 1),
+            (21.6, 10, 20, 22.4, 1),
+        ];
+        follow("Gradient2", Gradient2::new(20.0), &flat);
+        let smoothing = 1.0;
+        let at_once = Gradient2 {
+            smoothing,
+            ..Gradient2::new(20.0)
+        };
+        let rise = [
+            (20.0, 10, 20, 24.0, 10),
+            (20.0, 1_000, 20, 14.0, 1),
+            (20.0, 1_000, 9, 20.0, 1),
+        ];
+        follow("Gradient2, a rise", at_once, &rise);
+
+        let envoy = |interval| EnvoyGradient {
+            buffer: 0.0,
+            interval,
+            ..EnvoyGradient::default()
+        };
+        let mut limit = 3.0;
+        let mut growing = vec![(3.0, 10, 3, 3.0, 1)];
+        for next in [4.0, 6.0, 8.0, 10.0, 13.0, 16.0, 20.0, 24.0] {
+            growing.push((limit, 10, 1, next, 1));
+            limit = next;
+        }
+        growing.push((24.0, 20, 24, 15.0, 1));
+        follow("EnvoyGradient", envoy(60_000), &growing);
+        // After the interval it measures, the limit comes back, and 20 ms are the new baseline.
+        let again = [
+            (3.0, 10, 3, 3.0, 1),
+            (24.0, 20, 24, 15.0, 1),
+            (15.0, 20, 15, 3.0, 1),
+            (3.0, 20, 3, 10.0, 1),
+            (10.0, 20, 10, 13.0, 1),
+        ];
+        follow("EnvoyGradient, after the interval", envoy(2), &again);
+        // And after five windows at the minimum.
+        let low = [
+            (3.0, 10, 3, 3.0, 1),
+            (3.0, 1_000, 3, 3.0, 6),
+            (3.0, 1_000, 3, 4.0, 1),
+        ];
+        follow("EnvoyGradient at the minimum", envoy(60_000), &low);
+    }
+
+    #[test]
+    fn update_of_an_overloaded_window_shrinks_vegas_alone() {
+        let mut vegas = Vegas::new(10.0);
+        vegas.update(&window(10.0, Some(10), 10));
+        assert_eq!(vegas.update(&window(10.0, None, 10)).limit, 9.0);
+        assert_eq!(
+            Gradient2::new(20.0).update(&window(20.0, None, 20)).limit,
+            20.0
+        );
+    }
+
+    #[test]
+    fn update_of_vegas_at_a_limit_of_up_to_two_never_changes_it() {
+        for (limit, next) in [(1.0, 1.0), (2.0, 2.0), (2.1, 2.1), (2.2, 8.2)] {
+            let mut vegas = Vegas::new(limit);
+            let mut window = SampleWindow::new(limit);
+            let samples = vegas.initial().samples;
+            (0..samples).for_each(|_| window.record(Duration::from_millis(10), 2));
+            let all = (0..10).map(|_| vegas.update(&window).limit);
+            assert_eq!(all.fold(0.0, f64::max), next);
+        }
+    }
+
+    fn controllers() -> [Box<dyn Controller>; 3] {
+        [
+            Box::new(Vegas::new(20.0)),
+            Box::new(Gradient2::new(20.0)),
+            Box::new(EnvoyGradient::default()),
+        ]
+    }
+
+    /// A call: its latency in nanoseconds, or overloaded; and how many were in flight.
+    type Call = (Option<u64>, usize);
+
+    fn call() -> impl Strategy<Value = Call> {
+        let latency = prop_oneof![Just(0), Just(u64::MAX), 1..1_000_000_000u64];
+        let in_flight = prop_oneof![Just(0), Just(usize::MAX), 1..2_000usize];
+        (prop::option::weighted(0.8, latency), in_flight)
+    }
+
+    proptest! {
+        #[test]
+        fn update_with_any_windows_gives_a_finite_limit_above_0(
+            windows in prop::collection::vec(prop::collection::vec(call(), 0..5), 1..200),
+            max in prop_oneof![Just(1.0), Just(1_000.0), Just(usize::MAX as f64)],
+        ) {
+            for mut controller in controllers() {
+                let mut target = controller.initial();
+                for calls in &windows {
+                    let mut window = SampleWindow::new(target.limit.clamp(1.0, max));
+                    for (latency, in_flight) in calls {
+                        match latency {
+                            Some(nanos) => window.record(Duration::from_nanos(*nanos), *in_flight),
+                            None => window.record_overloaded(*in_flight),
+                        }
+                    }
+                    target = controller.update(&window);
+                    prop_assert!(target.limit.is_finite() && target.limit > 0.0, "{target:?}");
+                    prop_assert!(target.samples > 0);
+                }
+            }
+        }
+
+        /// `EnvoyGradient` goes to its minimum to measure.
+        #[test]
+        fn update_with_a_constant_latency_never_shrinks_the_limit(
+            nanos in prop_oneof![Just(0), Just(u64::MAX), any::<u64>()],
+            samples in 1..200u32,
+        ) {
+            let [vegas, gradient2, _] = controllers();
+            for mut controller in [vegas, gradient2] {
+                let mut limit = controller.initial().limit;
+                for _ in 0..200 {
+                    let mut window = SampleWindow::new(limit);
+                    let in_flight = limit.round() as usize;
+                    (0..samples).for_each(|_| window.record(Duration::from_nanos(nanos), in_flight));
+                    let next = controller.update(&window).limit.min(1e6);
+                    prop_assert!(next >= limit, "{next} after {limit}");
+                    limit = next;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! Rows: an operation, and everybody who does it.
+
+use std::sync::Barrier;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{Options, Spread, Stopwatch};
+use crate::line::{self, Line, Part};
+
+/// Does an operation so many times, on any thread.
+pub type Shared = Box<dyn Fn(u64) + Send + Sync>;
+
+/// What a contender does, ready to be measured.
+pub enum Work {
+    /// Does an operation so many times, on one thread.
+    Alone(Box<dyn FnMut(u64)>),
+    /// A part of what happens in a long line.
+    Line(Box<dyn Line>, Part),
+    /// Does `unit` operations so many times, and says how long the part took that is to be measured.
+    Timed {
+        /// How many operations it does at a time.
+        unit: u64,
+        /// Does them.
+        batch: Box<dyn FnMut(u64) -> Duration>,
+    },
+}
+
+impl Work {
+    /// Does it so many times, and returns how long that took.
+    pub fn time(&mut self, times: u64) -> Duration {
+        match self {
+            Work::Alone(work) => {
+                let watch = Stopwatch::start();
+                work(times);
+                watch.elapsed()
+            }
+            Work::Line(line, part) => part.time(&mut **line, times),
+            Work::Timed { batch, .. } => batch(times),
+        }
+    }
+
+    /// How many operations it does at a time.
+    #[must_use]
+    pub fn unit(&self) -> u64 {
+        match self {
+            Work::Alone(_) => 1,
+            Work::Line(line, _) => line.count() as u64,
+            Work::Timed { unit, .. } => *unit,
+        }
+    }
+
+    /// Finds how many times fill `wanted`. It warms the contender up as well.
+    fn calibrate(&mut self, wanted: Duration) -> u64 {
+        let mut times = 1;
+        loop {
+            let wall = Instant::now();
+            // The shortest of three: on a busy machine a thread may begin milliseconds after the other one, and a batch
+            // of a few operations would be taken for a long one.
+            let took = (0..3).map(|_| self.time(times)).min();
+            let took = took.unwrap_or_default().max(Duration::from_nanos(1));
+            // A batch whose preparation takes long is cut at ten times the wanted length.
+            let fills = took >= wanted / 4 || wall.elapsed() >= wanted * 10;
+            if fills {
+                let missing = wanted.as_secs_f64() / took.as_secs_f64();
+                return (times as f64 * missing.min(4.0)).ceil().max(1.0) as u64;
+            }
+            times *= 2;
+        }
+    }
+
+    /// Nanoseconds an operation, over one batch.
+    fn nanos(&mut self, times: u64) -> f64 {
+        self.time(times).as_nanos() as f64 / (times * self.unit()) as f64
+    }
+}
+
+/// One way to do the operation of a row. It is prepared only when its turn has come, so a row does not measure the
+/// memory of its neighbours.
+pub struct Contender {
+    /// Who it is.
+    pub name: String,
+    /// What the ratio of ours to it may be.
+    target: Option<f64>,
+    /// How many operations it does at a time, if its instructions can be counted.
+    pub counted: Option<u64>,
+    /// How many instructions an operation may take.
+    pub instructions: Option<f64>,
+    length: u32,
+    prepare: Box<dyn Fn() -> Work>,
+}
+
+/// A contender by itself.
+pub fn made(name: impl Into<String>, prepare: impl Fn() -> Work + 'static) -> Contender {
+    Contender {
+        name: name.into(),
+        target: None,
+        counted: None,
+        instructions: None,
+        length: 1,
+        prepare: Box::new(prepare),
+    }
+}
+
+/// A contender on one thread.
+pub fn alone<W: FnMut(u64) + 'static>(
+    name: impl Into<String>,
+    prepare: impl Fn() -> W + 'static,
+) -> Contender {
+    let contender = made(name, move || Work::Alone(Box::new(prepare())));
+    contender.counted(1)
+}
+
+/// A contender on two threads.
+pub fn together(name: impl Into<String>, prepare: impl Fn() -> Shared + 'static) -> Contender {
+    abreast(2, name, prepare)
+}
+
+/// So many threads work at the same time; it is timed from the first start to the last end.
+pub fn abreast(
+    threads: usize,
+    name: impl Into<String>,
+    prepare: impl Fn() -> Shared + 'static,
+) -> Contender {
+    let contender = made(name, move || {
+        let work = prepare();
+        let unit = threads as u64;
+        let batch = Box::new(move |times| {
+            let line_up = Barrier::new(threads);
+            thread::scope(|scope| {
+                let run = || {
+                    line_up.wait();
+                    let start = Instant::now();
+                    work(times);
+                    (start, Instant::now())
+                };
+                let runners: Vec<_> = (0..threads).map(|_| scope.spawn(run)).collect();
+                let spans = runners.into_iter().map(|it| it.join().expect("it ran"));
+                let outer = |(a, b): (Instant, Instant), (c, d)| (a.min(c), b.max(d));
+                let (first, last) = spans.reduce(outer).expect("there are threads");
+                last - first
+            })
+        });
+        Work::Timed { unit, batch }
+    });
+    // Batches of 40 ms: within the usual 4 ms the second worker has hardly begun.
+    contender.stretched(10)
+}
+
+impl Contender {
+    /// Prepares it. A line has been used once, so that whatever a semaphore allocates for its waiters is there.
+    #[must_use]
+    pub fn prepare(&self) -> Work {
+        let mut work = self.prepare_cold();
+        if let Work::Line(line, _) = &mut work {
+            line::warm(&mut **line);
+        }
+        work
+    }
+
+    /// Prepares it without using it.
+    #[must_use]
+    pub fn prepare_cold(&self) -> Work {
+        (self.prepare)()
+    }
+
+    /// Holds ours to at most this factor of it.
+    #[must_use]
+    pub fn at_most(mut self, ratio: f64) -> Contender {
+        self.target = Some(ratio);
+        self
+    }
+
+    /// Lets the instructions of its operations be counted, of which it does so many at a time.
+    #[must_use]
+    pub fn counted(mut self, unit: u64) -> Contender {
+        self.counted = Some(unit);
+        self
+    }
+
+    /// Makes its batches so many times as long as others. Several threads need that: a worker that has just been woken
+    /// takes a while to find its share of the work, and until then there is no contention.
+    #[must_use]
+    pub fn stretched(mut self, length: u32) -> Contender {
+        self.length = length;
+        self
+    }
+}
+
+/// One operation: ours, which is the first, and every peer's.
+pub struct Row {
+    /// The operation.
+    pub name: String,
+    /// Those who do it.
+    pub contenders: Vec<Contender>,
+}
+
+impl Row {
+    /// Makes a row.
+    pub fn new(name: impl Into<String>, contenders: impl IntoIterator<Item = Contender>) -> Row {
+        Row {
+            name: name.into(),
+            contenders: contenders.into_iter().collect(),
+        }
+    }
+
+    /// Adds a peer.
+    #[must_use]
+    pub fn beside(mut self, peer: Contender) -> Row {
+        self.contenders.push(peer);
+        self
+    }
+
+    /// Lets everybody take turns, or only ours and those that set a target, and compares.
+    #[must_use]
+    pub fn measure(&self, options: &Options, targets_only: bool) -> Vec<Comparison> {
+        let ours = self.contenders.iter().take(1);
+        let peers = self.contenders.iter().skip(1);
+        let peers = peers.filter(|peer| !targets_only || peer.target.is_some());
+        let contenders: Vec<_> = ours.chain(peers).collect();
+        let mut works: Vec<_> = contenders.iter().map(|one| one.prepare()).collect();
+        let calibrated = works.iter_mut().zip(&contenders);
+        let times: Vec<_> = calibrated
+            .map(|(work, one)| work.calibrate(options.batch * one.length))
+            .collect();
+
+        let count = contenders.len();
+        let mut nanos = vec![Vec::with_capacity(options.rounds); count];
+        for round in 0..options.rounds {
+            for turn in 0..count {
+                let at = (round + turn) % count;
+                nanos[at].push(works[at].nanos(times[at]));
+            }
+        }
+
+        (1..count)
+            .map(|at| Comparison {
+                peer: contenders[at].name.clone(),
+                ours: Spread::of(nanos[0].clone()).median,
+                theirs: Spread::of(nanos[at].clone()).median,
+                ratio: Spread::of(nanos[0].iter().zip(&nanos[at]).map(|(a, b)| a / b)),
+                target: contenders[at].target,
+            })
+            .collect()
+    }
+}
+
+/// What came out against one peer.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    /// Who the peer is.
+    pub peer: String,
+    /// Our nanoseconds an operation (median of the rounds).
+    pub ours: f64,
+    /// The peer's.
+    pub theirs: f64,
+    /// Ours over theirs, taken within each round.
+    pub ratio: Spread,
+    /// The ratio we are held to.
+    pub target: Option<f64>,
+}
+
+impl Comparison {
+    /// Whether a target was set and the median is above it.
+    #[must_use]
+    pub fn missed(&self) -> bool {
+        // At the precision that is printed: the third digit is noise.
+        let printed = (self.ratio.median * 100.0).round() / 100.0;
+        self.target.is_some_and(|target| printed > target)
+    }
+}
