@@ -250,3 +250,106 @@ mod of_runtimes {
         }
     }
 }
+
+/// Whose timer ends a wait.
+#[cfg(feature = "tokio")]
+mod timer {
+    use std::sync::LazyLock;
+
+    use tollgate::{AcquireError, ErrorKind, Semaphore, all};
+
+    use super::*;
+    use crate::support::kind;
+
+    fn runtime() -> tokio::runtime::Runtime {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_time().build().unwrap()
+    }
+
+    /// A wait that began in a runtime that is gone by now ends in another one.
+    fn ends_elsewhere<T, F>(wait: impl FnOnce() -> F)
+    where
+        T: std::fmt::Debug,
+        F: Future<Output = Result<T, AcquireError>>,
+    {
+        let driver = runtime();
+        let mut waiter = {
+            let _inside = driver.enter();
+            Waiter::parked(wait())
+        };
+        drop(driver);
+        let result = runtime().block_on(std::future::poll_fn(|context| {
+            waiter.poll_with(context.waker())
+        }));
+        assert_eq!(kind(result), ErrorKind::TimedOut);
+    }
+
+    /// The runtime that drove the timer is gone, and everyone hangs.
+    ///
+    /// Seen with limiters in statics across tests.
+    #[test]
+    fn runtime_that_drove_the_timer_is_gone() {
+        static SHARED: Semaphore = Semaphore::new(0);
+        const SHORT: Duration = Duration::from_millis(2);
+
+        for _ in 0..3 {
+            // Each is the first to wait, in a runtime of its own that is gone before the next comes.
+            let result = runtime().block_on(SHARED.acquire().timeout(SHORT));
+            assert_eq!(kind(result), ErrorKind::TimedOut);
+            // Leaves a task behind in the queue.
+            let driver = runtime();
+            let task = driver.spawn(SHARED.acquire().timeout(Duration::from_secs(3600)));
+            driver.block_on(async {
+                while SHARED.snapshot().waiting == 0 {
+                    tokio::task::yield_now().await;
+                }
+            });
+            drop(driver);
+            assert!(task.is_finished());
+            let result = SHARED.acquire().timeout(SHORT).wait();
+            assert_eq!(kind(result), ErrorKind::TimedOut);
+        }
+        // A wait that began in a runtime that is gone by now ends elsewhere.
+        ends_elsewhere(|| SHARED.acquire().timeout(SHORT));
+        assert_eq!(SHARED.snapshot().waiting, 0);
+
+        // The same of several in statics; one of them is tokio's.
+        static SLOTS: Semaphore = Semaphore::new(1);
+        static TOKIOS: tokio::sync::Semaphore = tokio::sync::Semaphore::const_new(0);
+        let both = all((&SLOTS, &TOKIOS));
+        for _ in 0..3 {
+            let result = runtime().block_on(both.acquire().timeout(SHORT));
+            assert_eq!(kind(result), ErrorKind::TimedOut);
+            ends_elsewhere(|| both.acquire().timeout(SHORT));
+            assert_eq!(
+                kind(both.acquire().timeout(SHORT).wait()),
+                ErrorKind::TimedOut
+            );
+            assert_eq!(SLOTS.available_permits(), 1);
+        }
+        limiter_in_a_static();
+    }
+
+    /// A limiter on the clock of the system, whose queue began to wait in a runtime that is gone.
+    fn limiter_in_a_static() {
+        static PACED: LazyLock<RateLimiter> =
+            LazyLock::new(|| RateLimiter::new(Quota::per_second(2000)).clock(Clock::system()));
+        for _ in 0..3 {
+            // Each leaves somebody behind in the queue, who is never looked at again and delays the next by no
+            // more than its turn.
+            let driver = runtime();
+            let mut waiters: Vec<_> = {
+                let _inside = driver.enter();
+                (0..3).map(|_| Waiter::new(PACED.acquire())).collect()
+            };
+            for waiter in &mut waiters {
+                drop(waiter.poll());
+            }
+            drop(driver);
+            runtime().block_on(PACED.acquire()).unwrap();
+            PACED.acquire().wait().unwrap();
+            drop(waiters);
+        }
+        assert_eq!(PACED.snapshot().waiting, 0);
+    }
+}
