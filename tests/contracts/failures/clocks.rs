@@ -2,7 +2,7 @@
 //!
 //! The clocks of the crate do not go back for one thread. But two runtimes whose time is paused may have
 //! different times, and a limiter that is used in both, in turn or at once, sees a later time and
-//! then an earlier one, by any amount.
+//! then an earlier one, by any amount; `tests/clocks/tokio_runtimes.rs` has each of these alone, and at once.
 
 use std::thread;
 use std::time::Duration;
@@ -135,42 +135,6 @@ mod of_runtimes {
         }
     }
 
-    /// In another runtime the time may be earlier than it was.
-    #[test]
-    fn clock_of_another_runtime_is_behind() {
-        let limiter = limiter();
-        let (ahead, behind) = (paused_runtime(), paused_runtime());
-        ahead.block_on(async {
-            advance(10 * HOUR).await;
-            assert_eq!(at_once(&limiter), 3);
-        });
-        // Nobody waits for ten hours that have not passed here.
-        behind.block_on(async {
-            assert_eq!(at_once(&limiter), 3);
-            limiter.acquire().await.unwrap();
-            assert_eq!(at_once(&limiter), 0);
-        });
-    }
-
-    /// From a runtime whose time is ahead to one whose time is behind, and back: nobody waits for hours
-    /// that do not pass here, and the time that passes in the other runtime pays for nothing.
-    #[test]
-    fn clock_goes_back() {
-        let limiter = limiter();
-        let [behind, ahead] = runtimes(10 * HOUR);
-        let visit = |runtime: &Runtime| {
-            runtime.block_on(async {
-                let first = at_once(&limiter);
-                advance(2 * HOUR).await;
-                (first, at_once(&limiter), at_once(&limiter))
-            })
-        };
-        for first in [BURST, 0, 0] {
-            assert_eq!(visit(&ahead), (first, 2, 0));
-            assert_eq!(visit(&behind), (first, 2, 0));
-        }
-    }
-
     /// By random steps forward and changes between three runtimes, with tries, and with waits that are
     /// polled now here and now there: none is minted within a visit, none waits for a time that does not
     /// come.
@@ -215,37 +179,6 @@ mod of_runtimes {
                     let wait = poll_fn(|context| waiter.poll_with(context.waker()));
                     wait.await.unwrap();
                 }
-            });
-        }
-    }
-
-    /// Each thread has a time of its own, and all decide at once: each is limited as if it were alone.
-    #[test]
-    fn clocks_of_threads_do_not_agree() {
-        let limiter = limiter();
-        let runtimes: [Runtime; 3] = runtimes(HOUR / 2);
-        thread::scope(|scope| {
-            for runtime in &runtimes {
-                let limiter = &limiter;
-                scope.spawn(move || {
-                    runtime.block_on(async {
-                        let mut admitted = 0;
-                        for _ in 0..400 {
-                            admitted += usize::from(limiter.try_acquire().is_ok());
-                            advance(HOUR / 8).await;
-                        }
-                        // 399 eighths of an hour after the first.
-                        assert_eq!(admitted, BURST + 49);
-                    });
-                });
-            }
-        });
-        for runtime in &runtimes {
-            runtime.block_on(async {
-                limiter.snapshot();
-                assert!(at_once(&limiter) <= BURST);
-                advance(HOUR).await;
-                assert_eq!(at_once(&limiter), 1);
             });
         }
     }

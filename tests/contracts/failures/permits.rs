@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::task::Poll;
 
 use futures::StreamExt;
-use tollgate::{ErrorKind, Semaphore, all};
+use tollgate::{ErrorKind, Semaphore};
 use tollgate_io::stream::LimitStreamExt;
 
 use crate::support::foreign::{calls_when_woken, panics_when_woken};
@@ -148,50 +148,4 @@ fn stream_of_uploads() {
     futures::executor::block_on(uploads).unwrap();
     assert_eq!(done.into_inner(), 1000);
     assert_at_rest(&slots, 2);
-}
-
-/// A noisy tenant holds the shared scope: it has many requests, and must take no more of what all share
-/// than it may have itself.
-///
-/// Seen in throttle-net TN2-002.
-#[test]
-fn noisy_tenant_holds_the_shared_scope() {
-    let (noisy, quiet) = (Arc::new(Semaphore::new(2)), Arc::new(Semaphore::new(2)));
-    let shared = Arc::new(Semaphore::new(4));
-    let request =
-        |tenant: &Arc<Semaphore>| all((Arc::clone(tenant), Arc::clone(&shared))).acquire();
-    let mut flood: Vec<_> = (0..100).map(|_| Waiter::new(request(&noisy))).collect();
-    let let_in: Vec<_> = flood
-        .iter_mut()
-        .filter_map(|waiter| match waiter.poll() {
-            std::task::Poll::Ready(permits) => Some(permits.unwrap()),
-            std::task::Poll::Pending => None,
-        })
-        .collect();
-    assert_eq!(let_in.len(), 2);
-    assert_eq!(
-        (
-            shared.available_permits(),
-            shared.snapshot().waiting,
-            noisy.snapshot().waiting
-        ),
-        (2, 0, 98)
-    );
-    let of_quiet = [
-        Waiter::new(request(&quiet)).granted(),
-        Waiter::new(request(&quiet)).granted(),
-    ];
-    // A flood of tries is no different.
-    for _ in 0..100 {
-        assert_eq!(
-            kind(all((&*noisy, &*shared)).try_acquire()),
-            ErrorKind::NoPermits
-        );
-    }
-    drop(of_quiet);
-    assert_eq!(shared.available_permits(), 2);
-    drop((flood, let_in));
-    for (semaphore, permits) in [(&noisy, 2), (&quiet, 2), (&shared, 4)] {
-        assert_at_rest(semaphore, permits);
-    }
 }
