@@ -1,28 +1,13 @@
-//! Two semaphores as one, under every interleaving within the bound of [`model`]: whatever ends a
-//! wait for both, and whatever else happens meanwhile, everything is given back and everyone else
-//! gets in.
+//! Two semaphores as one: whatever ends a wait for both, and whatever else happens meanwhile,
+//! everything is given back and everyone else gets in.
 
 #![cfg(tollgate_loom)]
-// The threads of a model are not threads: loom asks for no `Send`.
-#![allow(clippy::arc_with_non_send_sync)]
 
-use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 
-use loom::cell::UnsafeCell;
-use loom::future::block_on;
-use loom::thread;
-use tollgate::{All, ErrorKind, Semaphore, Throttle, Waiting, all};
-
-/// Every interleaving with at most three preemptions, or as many as `LOOM_MAX_PREEMPTIONS` says.
-/// Switches where a thread waits or ends are not counted.
-fn model(run: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound.get_or_insert(3);
-    builder.check(run);
-}
+use tollgate::{All, ErrorKind, OwnedPermit, Semaphore, Throttle, Waiting, all};
+use tollgate_loom::*;
 
 /// Two semaphores of one permit each.
 #[derive(Clone)]
@@ -31,21 +16,32 @@ struct Two {
     b: Arc<Semaphore>,
 }
 
-type EnterBoth = <All<(Arc<Semaphore>, Arc<Semaphore>)> as Throttle>::Enter;
+type Both = All<(Arc<Semaphore>, Arc<Semaphore>)>;
 
 impl Two {
     fn new() -> Self {
-        Self {
-            a: Arc::new(Semaphore::new(1)),
-            b: Arc::new(Semaphore::new(1)),
-        }
+        let [a, b] = [(); 2].map(|()| Arc::new(Semaphore::new(1)));
+        Self { a, b }
     }
 
-    fn both(&self) -> Pin<Box<Waiting<EnterBoth>>> {
+    /// With the permit of the second one, which is held.
+    fn held() -> (Self, OwnedPermit) {
+        let two = Self::new();
+        let held = Arc::clone(&two.b).try_acquire_owned().unwrap();
+        (two, held)
+    }
+
+    fn both(&self) -> Pin<Box<Waiting<<Both as Throttle>::Enter>>> {
         Box::pin(all((Arc::clone(&self.a), Arc::clone(&self.b))).acquire())
     }
 
-    fn assert_at_rest(&self) {
+    /// Waits for both, and leaves again.
+    fn pass(&self) {
+        drop(block_on(self.both()).unwrap());
+    }
+
+    fn at_rest<const N: usize>(&self, threads: [JoinHandle<()>; N]) {
+        join_all(threads);
         for semaphore in [&self.a, &self.b] {
             assert_eq!(semaphore.available_permits(), 1);
             assert_eq!(semaphore.snapshot().waiting, 0);
@@ -57,125 +53,68 @@ impl Two {
     }
 }
 
-/// Polls once, with a waker that does nothing.
-fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
-    Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
-}
-
-#[test]
-fn two_in_the_same_order_take_turns() {
-    model(|| {
-        let two = Two::new();
-        let guarded = Arc::new(UnsafeCell::new(()));
-        let threads = [(); 2].map(|()| {
-            let (two, guarded) = (two.clone(), Arc::clone(&guarded));
-            thread::spawn(move || {
-                let permits = block_on(two.both()).unwrap();
-                guarded.with_mut(|_| ());
-                drop(permits);
-            })
-        });
-        for thread in threads {
-            thread.join().unwrap();
-        }
-        two.assert_at_rest();
+model!(two_in_the_same_order_take_turns, || {
+    let (two, guarded) = (Two::new(), Arc::<Guarded>::default());
+    let threads = [(); 2].map(|()| {
+        let guarded = Arc::clone(&guarded);
+        with(&two, move |two| {
+            let _permits = block_on(two.both()).unwrap();
+            guarded.touch();
+        })
     });
-}
+    two.at_rest(threads);
+});
 
-#[test]
-fn one_that_waits_for_the_second_is_dropped_while_that_is_released() {
-    model(|| {
-        let two = Two::new();
-        let held = Arc::clone(&two.b).try_acquire_owned().unwrap();
-        let mut dropped = two.both();
-        assert!(poll_once(&mut dropped).is_pending());
-        let releasing = thread::spawn(move || drop(held));
-        let dropping = thread::spawn(move || drop(dropped));
-        // Behind it in both, or after it.
-        drop(block_on(two.both()).unwrap());
-        releasing.join().unwrap();
-        dropping.join().unwrap();
-        two.assert_at_rest();
-    });
-}
+model!(drop_beside_the_release_of_the_second_loses_nothing, || {
+    let (two, held) = Two::held();
+    let dropped = parked(two.both());
+    let threads = [dropping(held), dropping(dropped)];
+    // Behind it in both, or after it.
+    two.pass();
+    two.at_rest(threads);
+});
 
-#[test]
-fn one_that_waits_for_the_first_is_polled_and_dropped_while_both_are_released() {
-    model(|| {
-        let two = Two::new();
-        let permits = block_on(two.both()).unwrap();
-        let mut dropped = two.both();
-        assert!(poll_once(&mut dropped).is_pending());
-        let releasing = thread::spawn(move || drop(permits));
-        // It has been let in to neither, to the first, or to both.
-        let polled = poll_once(&mut dropped);
-        drop((polled, dropped));
-        drop(block_on(two.both()).unwrap());
-        releasing.join().unwrap();
-        two.assert_at_rest();
-    });
-}
+model!(poll_and_drop_beside_a_release_of_both_lose_nothing, || {
+    let two = Two::new();
+    let permits = block_on(two.both()).unwrap();
+    let mut dropped = parked(two.both());
+    let releasing = dropping(permits);
+    // It has been let in to neither, to the first, or to both.
+    let polled = poll_once(&mut dropped);
+    drop((polled, dropped));
+    two.pass();
+    two.at_rest([releasing]);
+});
 
-#[test]
-fn one_that_is_cancelled_while_the_second_is_released() {
-    model(|| {
-        let two = Two::new();
-        let held = Arc::clone(&two.b).try_acquire_owned().unwrap();
-        let token = tokio_util::sync::CancellationToken::new();
-        let cancelling = {
-            let token = token.clone();
-            thread::spawn(move || token.cancel())
-        };
-        let releasing = thread::spawn(move || drop(held));
-        let waiting = all((Arc::clone(&two.a), Arc::clone(&two.b))).acquire();
-        match block_on(waiting.cancel_on(token)) {
-            Ok(permits) => drop(permits),
-            Err(error) => {
-                assert_eq!((error.kind(), error.part()), (ErrorKind::Cancelled, None));
-            }
-        }
-        cancelling.join().unwrap();
-        releasing.join().unwrap();
-        two.assert_at_rest();
-    });
-}
+model!(cancel_beside_a_release_of_the_second_loses_nothing, || {
+    let (two, held) = Two::held();
+    let token = tokio_util::sync::CancellationToken::new();
+    let threads = [with(&token, |token| token.cancel()), dropping(held)];
+    let waiting = all((Arc::clone(&two.a), Arc::clone(&two.b))).acquire();
+    if let Err(error) = block_on(waiting.cancel_on(token)) {
+        let refused = (error.kind(), error.part());
+        assert_eq!(refused, (ErrorKind::Cancelled, None));
+    }
+    two.at_rest(threads);
+});
 
-#[test]
-fn one_that_is_refused_by_the_second_lets_in_who_waits_for_the_first() {
-    model(|| {
-        let two = Two::new();
-        let closing = {
-            let two = two.clone();
-            thread::spawn(move || two.b.close())
-        };
-        let other = {
-            let two = two.clone();
-            thread::spawn(move || drop(block_on(two.a.acquire()).unwrap()))
-        };
-        match block_on(two.both()) {
-            Ok(permits) => drop(permits),
-            Err(error) => {
-                assert_eq!((error.kind(), error.part()), (ErrorKind::Closed, Some(1)));
-            }
-        }
-        closing.join().unwrap();
-        other.join().unwrap();
-        two.assert_at_rest();
-    });
-}
+model!(refusal_by_the_second_admits_who_waits_for_the_first, || {
+    let two = Two::new();
+    let closing = with(&two, |two| two.b.close());
+    let other = with(&two, |two| drop(block_on(two.a.acquire()).unwrap()));
+    if let Err(error) = block_on(two.both()) {
+        let refused = (error.kind(), error.part());
+        assert_eq!(refused, (ErrorKind::Closed, Some(1)));
+    }
+    two.at_rest([closing, other]);
+});
 
-#[test]
-fn one_that_only_tries_takes_both_or_neither() {
-    model(|| {
-        let two = Two::new();
-        let trying = {
-            let two = two.clone();
-            thread::spawn(move || all((&*two.a, &*two.b)).try_acquire().map(drop))
-        };
-        drop(block_on(two.both()).unwrap());
-        if let Err(error) = trying.join().unwrap() {
-            assert_eq!(error.kind(), ErrorKind::NoPermits);
-        }
-        two.assert_at_rest();
+model!(try_takes_both_or_neither, || {
+    let two = Two::new();
+    let trying = with(&two, |two| {
+        let tried = all((&*two.a, &*two.b)).try_acquire().map(drop);
+        assert_granted_or(ErrorKind::NoPermits, tried);
     });
-}
+    two.pass();
+    two.at_rest([trying]);
+});

@@ -2,13 +2,9 @@
 //! crate itself, with loom's primitives in place of the standard library's.
 
 #![cfg(tollgate_loom)]
-// The threads of a model are not threads: loom asks for no `Send`.
-#![allow(clippy::arc_with_non_send_sync)]
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64 as Nanos;
-
-use loom::thread;
 
 #[path = "../../src/time/counter.rs"]
 mod counter;
@@ -24,6 +20,8 @@ mod atomics {
         mutex.lock().unwrap()
     }
 }
+
+use tollgate_loom::{join_all, model, with};
 
 use atomics::Ordering;
 use counter::{CheckedCounter, Source, scale_of};
@@ -59,12 +57,6 @@ impl Source for &Machine {
     }
 }
 
-fn model(run: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound.get_or_insert(3);
-    builder.check(run);
-}
-
 /// With an estimate that is an eighth too large.
 fn fast() -> (&'static Machine, Arc<CheckedCounter<&'static Machine>>) {
     let machine = Machine::leaked();
@@ -80,73 +72,59 @@ fn corrects(machine: &Machine, counter: &CheckedCounter<&Machine>) {
     }
 }
 
-/// A reader never combines a start with the scale of another segment, and never goes back.
-#[test]
-fn now_while_a_segment_is_replaced_goes_forward_and_is_right() {
-    model(|| {
-        let (machine, counter) = fast();
-        let other = Arc::clone(&counter);
-        let reader = thread::spawn(move || {
-            let mut last = 0;
-            for _ in 0..3 {
-                let least = machine.os_nanos();
-                let now = other.now().as_nanos();
-                // What the first second gained, and what one read can be off.
-                let most = machine.os_nanos() + SECOND / 8 + 1000;
-                assert!(last <= now && least <= now + 1000 && now <= most);
-                last = now;
-            }
-            last
-        });
-        corrects(machine, &counter);
-        let last = reader.join().unwrap();
-        assert!(counter.now().as_nanos() >= last);
+// A reader never combines a start with the scale of another segment, and never goes back.
+model!(now_while_a_segment_is_replaced_goes_forward, || {
+    let (machine, counter) = fast();
+    let reader = with(&counter, move |counter| {
+        let mut last = 0;
+        for _ in 0..3 {
+            let least = machine.os_nanos();
+            let now = counter.now().as_nanos();
+            // What the first second gained, and what one read can be off.
+            let most = machine.os_nanos() + SECOND / 8 + 1000;
+            assert!(last <= now && least <= now + 1000 && now <= most);
+            last = now;
+        }
+        last
     });
-}
+    corrects(machine, &counter);
+    let last = reader.join().unwrap();
+    assert!(counter.now().as_nanos() >= last);
+});
 
-/// Two that find the limit at once: both answers are right, and one segment begins.
-#[test]
-fn now_of_two_at_the_limit_goes_forward() {
-    model(|| {
-        let (machine, counter) = fast();
-        let other = Arc::clone(&counter);
-        let threads = thread::spawn(move || corrects(machine, &other));
-        corrects(machine, &counter);
-        let before = counter.now().as_nanos();
-        threads.join().unwrap();
-        assert!(counter.now().as_nanos() >= before);
-        machine.advance(SECOND / 2);
-        let (begin, end) = (counter.now().as_nanos(), {
-            machine.advance(SECOND / 4);
-            counter.now().as_nanos()
-        });
-        assert!((end - begin).abs_diff(SECOND / 4) <= 20_000);
-    });
-}
+// Two that find the limit at once: both answers are right, and one segment begins.
+model!(now_of_two_at_the_limit_goes_forward, || {
+    let (machine, counter) = fast();
+    let other = with(&counter, move |counter| corrects(machine, counter));
+    corrects(machine, &counter);
+    let before = counter.now().as_nanos();
+    join_all([other]);
+    assert!(counter.now().as_nanos() >= before);
+    machine.advance(SECOND / 2);
+    let begin = counter.now().as_nanos();
+    machine.advance(SECOND / 4);
+    assert!((counter.now().as_nanos() - begin).abs_diff(SECOND / 4) <= 20_000);
+});
 
-/// A reader that is between its loads when the counter is set back, or after another one has noticed it.
-#[test]
-fn now_while_the_counter_is_set_back_does_not_go_back() {
-    model(|| {
-        let machine = Machine::leaked();
-        let counter = Arc::new(CheckedCounter::new(machine, scale_of(1, 4)));
-        machine.advance(10 * SECOND);
-        let before = counter.now().as_nanos();
-        let other = Arc::clone(&counter);
-        let reader = thread::spawn(move || {
-            let mut last = before;
-            for _ in 0..2 {
-                let now = other.now().as_nanos();
-                assert!(last <= now && now <= before + 2 * SECOND);
-                last = now;
-            }
-            last
-        });
-        machine.advance(SECOND / 2);
-        machine.back.store(5 * SECOND, Ordering::SeqCst);
-        let noticed = counter.now().as_nanos();
-        assert!(before <= noticed && noticed <= before + 2 * SECOND);
-        let last = reader.join().unwrap();
-        assert!(counter.now().as_nanos() >= last.max(noticed));
+// A reader that is between its loads when the counter is set back, or after another one has noticed it.
+model!(now_while_the_counter_is_set_back_does_not_go_back, || {
+    let machine = Machine::leaked();
+    let counter = Arc::new(CheckedCounter::new(machine, scale_of(1, 4)));
+    machine.advance(10 * SECOND);
+    let before = counter.now().as_nanos();
+    let reader = with(&counter, move |counter| {
+        let mut last = before;
+        for _ in 0..2 {
+            let now = counter.now().as_nanos();
+            assert!(last <= now && now <= before + 2 * SECOND);
+            last = now;
+        }
+        last
     });
-}
+    machine.advance(SECOND / 2);
+    machine.back.store(5 * SECOND, Ordering::SeqCst);
+    let noticed = counter.now().as_nanos();
+    assert!(before <= noticed && noticed <= before + 2 * SECOND);
+    let last = reader.join().unwrap();
+    assert!(counter.now().as_nanos() >= last.max(noticed));
+});

@@ -1,50 +1,45 @@
-//! The fair queue with two or three threads, under every interleaving within the bound of [`model`]:
-//! whichever threads wake the entrant, poll it, join, leave or close at the same time, every permit
-//! comes back, and nobody is left in the queue.
+//! The fair queue with two or three threads: whichever threads wake the entrant, poll it, join, leave
+//! or close at the same time, every permit comes back, and nobody is left in the queue.
 
 #![cfg(tollgate_loom)]
-// The threads of a model are not threads: loom asks for no `Send`.
-#![allow(clippy::arc_with_non_send_sync)]
 
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Poll, Waker};
 
-use loom::cell::UnsafeCell;
-use loom::future::block_on;
-use loom::thread;
+use loom::sync::Mutex;
 use tollgate::fair::{Class, ClassHandle, FairQueue};
 use tollgate::{AcquireError, ErrorKind, Semaphore, Throttle, Waiting};
-
-/// Every interleaving with at most three preemptions, or as many as `LOOM_MAX_PREEMPTIONS` says.
-/// Switches where a thread waits or ends are not counted.
-fn model(run: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound.get_or_insert(3);
-    builder.check(run);
-}
+use tollgate_loom::*;
 
 type Queue = FairQueue<Arc<Semaphore>, u32>;
-type Wait = Waiting<<ClassHandle<Arc<Semaphore>, u32> as Throttle>::Enter>;
+type Handle = ClassHandle<Arc<Semaphore>, u32>;
 
 fn queue(permits: usize) -> Queue {
     FairQueue::new(Arc::new(Semaphore::new(permits)))
 }
 
-/// Polls once, with a waker that does nothing.
-fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
-    Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
+/// A queue of one permit, which is held.
+fn held() -> (Queue, <Handle as Throttle>::Permit) {
+    let queue = queue(1);
+    let permit = queue.class(1).try_acquire().unwrap();
+    (queue, permit)
 }
 
-fn parked(queue: &Queue, class: u32) -> Wait {
-    let mut wait = queue.class(class).acquire();
-    assert!(poll_once(&mut wait).is_pending());
-    wait
+fn queued(queue: &Queue, class: u32) -> Waiting<<Handle as Throttle>::Enter> {
+    parked(queue.class(class).acquire())
 }
 
-/// Every permit is back, nobody waits, and a newcomer is served without a queue.
-fn assert_at_rest(queue: &Queue, permits: usize) {
+/// Waits in the second class, and leaves again.
+fn pass(queue: &Queue) {
+    drop(block_on(queue.class(2).acquire()).unwrap());
+}
+
+/// When these threads have ended every permit is back, nobody waits, and a newcomer is served
+/// without a queue.
+fn at_rest<const N: usize>(queue: &Queue, permits: usize, threads: [JoinHandle<()>; N]) {
+    join_all(threads);
     assert_eq!(queue.waiting(), 0);
     assert_eq!(queue.throttle().snapshot().waiting, 0);
     assert_eq!(queue.throttle().available_permits(), permits);
@@ -54,218 +49,149 @@ fn assert_at_rest(queue: &Queue, permits: usize) {
     }
 }
 
-/// A holder leaves while another caller joins.
-#[test]
-fn a_release_that_races_a_joiner_wakes_it() {
-    model(|| {
-        let queue = queue(1);
-        let permit = queue.class(1).try_acquire().unwrap();
-        let holder = thread::spawn(move || drop(permit));
-        drop(block_on(queue.class(2).acquire()).unwrap());
-        holder.join().unwrap();
-        assert_at_rest(&queue, 1);
-    });
-}
+// A holder leaves while another caller joins.
+model!(release_that_races_a_joiner_wakes_it, || {
+    let (queue, permit) = held();
+    let holder = dropping(permit);
+    pass(&queue);
+    at_rest(&queue, 1, [holder]);
+});
 
-/// The permit guards something, and passes from one waiter to the next.
-#[test]
-fn a_permit_is_held_by_one_at_a_time_and_nobody_is_forgotten() {
-    model(|| {
-        let guarded = Arc::new((queue(1), UnsafeCell::new(())));
-        let threads: Vec<_> = (0..2)
-            .map(|class| {
-                let guarded = Arc::clone(&guarded);
-                thread::spawn(move || {
-                    let permit = block_on(guarded.0.class(class).acquire()).unwrap();
-                    guarded.1.with_mut(|_| ());
-                    drop(permit);
-                })
-            })
-            .collect();
-        for thread in threads {
-            thread.join().unwrap();
-        }
-        assert_at_rest(&guarded.0, 1);
-    });
-}
+// The permit guards something, and passes from one waiter to the next.
+model!(permit_is_held_by_one_and_nobody_is_forgotten, || {
+    let guarded = (queue(1), Arc::<Guarded>::default());
+    let thread = |class: u32| {
+        with(&guarded, move |guarded| {
+            let _permit = block_on(guarded.0.class(class).acquire()).unwrap();
+            guarded.1.touch();
+        })
+    };
+    let threads = [thread(0), thread(1)];
+    at_rest(&guarded.0, 1, threads);
+});
 
-/// A permit is handed on, or goes to a caller that waits at the semaphore, which nobody passes for ever.
-#[test]
-fn a_permit_that_is_handed_on_reaches_callers_of_the_semaphore_too() {
-    model(|| {
-        let queue = queue(1);
-        let permit = queue.class(1).try_acquire().unwrap();
-        let mut waits = parked(&queue, 1);
-        let semaphore = Arc::clone(queue.throttle());
-        let direct = thread::spawn(move || drop(block_on(semaphore.acquire_owned()).unwrap()));
+// It is handed on, or goes to a caller that waits at the semaphore, which nobody passes for ever.
+model!(handed_on_permit_reaches_callers_of_the_semaphore, || {
+    let (queue, permit) = held();
+    let waits = queued(&queue, 1);
+    let direct = with(queue.throttle(), |semaphore| {
+        drop(block_on(semaphore.acquire()).unwrap())
+    });
+    drop(permit);
+    drop(block_on(waits).unwrap());
+    at_rest(&queue, 1, [direct]);
+});
+
+// Two permits return while the limit is lowered: one is handed on, or pays the debt.
+model!(handed_on_permit_is_not_lost_by_a_lower_limit, || {
+    let queue = queue(2);
+    let permits = [1, 2].map(|class| queue.class(class).try_acquire().unwrap());
+    let waits = queued(&queue, 3);
+    let holder = dropping(permits);
+    queue.throttle().set_permits(1);
+    drop(block_on(waits).unwrap());
+    at_rest(&queue, 1, [holder]);
+});
+
+// A permit returns while a caller of another cost, which goes first, joins and leaves.
+model!(permit_is_handed_on_to_a_waiter_of_its_cost_only, || {
+    let queue = queue(2).classes(|class| Class::new().priority(*class as u8));
+    let permits = [1, 2].map(|class| queue.class(class).try_acquire().unwrap());
+    let one = queued(&queue, 1);
+    let holder = dropping(permits);
+    let mut two = queue.class(2).acquire_many(2);
+    let polled = poll_once(&mut two);
+    drop((polled, two));
+    drop(block_on(one).unwrap());
+    at_rest(&queue, 2, [holder]);
+});
+
+// A class at its maximum: its holder leaves, without waking the throttle's queue, while another
+// caller of it joins.
+model!(release_in_a_class_at_its_maximum_wakes_its_joiner, || {
+    let guarded = Arc::<Guarded>::default();
+    let queue = queue(2).classes(|_| Class::new().max_concurrency(1));
+    let permit = queue.class(1).try_acquire().unwrap();
+    let holder = with(&guarded, |guarded| {
+        guarded.touch();
         drop(permit);
-        drop(block_on(&mut waits).unwrap());
-        direct.join().unwrap();
-        assert_at_rest(&queue, 1);
     });
-}
+    let permit = block_on(queue.class(1).acquire()).unwrap();
+    guarded.touch();
+    drop(permit);
+    at_rest(&queue, 2, [holder]);
+});
 
-/// Two permits return while the limit is lowered: one is handed on, or pays the debt.
-#[test]
-fn a_permit_that_is_handed_on_while_the_limit_is_lowered_is_not_lost() {
-    model(|| {
-        let queue = queue(2);
-        let permits = [1, 2].map(|class| queue.class(class).try_acquire().unwrap());
-        let mut waits = parked(&queue, 3);
-        let holder = thread::spawn(move || drop(permits));
-        queue.throttle().set_permits(1);
-        drop(block_on(&mut waits).unwrap());
-        holder.join().unwrap();
-        assert_at_rest(&queue, 1);
-    });
-}
+// The chosen waiter is dropped while the permit comes; the other one gets it.
+model!(drop_of_the_chosen_waiter_passes_the_permit_on, || {
+    let (queue, permit) = held();
+    let chosen = queued(&queue, 1);
+    let threads = [dropping(permit), with(&queue, pass)];
+    drop(chosen);
+    at_rest(&queue, 1, threads);
+});
 
-/// A permit returns while a caller of another cost, which goes first, joins and leaves.
-#[test]
-fn a_permit_is_handed_on_to_a_waiter_of_its_cost_only() {
-    model(|| {
-        let queue = queue(2).classes(|class| Class::new().priority(*class as u8));
-        let permits = [1, 2].map(|class| queue.class(class).try_acquire().unwrap());
-        let mut one = parked(&queue, 1);
-        let holder = thread::spawn(move || drop(permits));
-        let mut two = queue.class(2).acquire_many(2);
-        let polled = poll_once(&mut two);
-        drop((polled, two));
-        drop(block_on(&mut one).unwrap());
-        holder.join().unwrap();
-        assert_at_rest(&queue, 2);
+// The chosen waiter is dropped while its permit comes; the other one needs two, so that one permit
+// is rolled back, and the entrant asks again.
+model!(drop_of_the_chosen_returns_a_permit_of_another_cost, || {
+    let queue = queue(2);
+    let permits = queue.class(1).try_acquire_many(2).unwrap();
+    let chosen = queued(&queue, 1);
+    let next = with(&queue, |queue| {
+        drop(block_on(queue.class(2).acquire_many(2)).unwrap())
     });
-}
+    let threads = [dropping(permits), next];
+    drop(chosen);
+    at_rest(&queue, 2, threads);
+});
 
-/// A class at its maximum: its holder leaves, without waking the throttle's queue, while another
-/// caller of it joins.
-#[test]
-fn a_release_in_a_class_at_its_maximum_wakes_its_joiner() {
-    model(|| {
-        let guarded = Arc::new(UnsafeCell::new(()));
-        let queue = queue(2).classes(|_| Class::new().max_concurrency(1));
-        let permit = queue.class(1).try_acquire().unwrap();
-        let touched = Arc::clone(&guarded);
-        let holder = thread::spawn(move || {
-            touched.with_mut(|_| ());
-            drop(permit);
-        });
-        let permit = block_on(queue.class(1).acquire()).unwrap();
-        guarded.with_mut(|_| ());
-        drop(permit);
-        holder.join().unwrap();
-        assert_at_rest(&queue, 2);
-    });
-}
+// The last waiter is dropped, and so the entrant leaves, while the permit comes.
+model!(drop_of_the_last_waiter_returns_the_permit, || {
+    let (queue, permit) = held();
+    let last = queued(&queue, 2);
+    let holder = dropping(permit);
+    drop(last);
+    at_rest(&queue, 1, [holder]);
+});
 
-/// The chosen waiter is dropped while the permit comes; the other one gets it.
-#[test]
-fn a_drop_of_the_chosen_waiter_passes_the_permit_on() {
-    model(|| {
-        let queue = queue(1);
-        let permit = queue.class(1).try_acquire().unwrap();
-        let chosen = parked(&queue, 1);
-        let holder = thread::spawn(move || drop(permit));
-        let same = queue.clone();
-        let next = thread::spawn(move || drop(block_on(same.class(2).acquire()).unwrap()));
-        drop(chosen);
-        holder.join().unwrap();
-        next.join().unwrap();
-        assert_at_rest(&queue, 1);
-    });
-}
+// Closing refuses a waiter and a joiner, and a holder may leave meanwhile.
+model!(close_that_races_a_joiner_refuses_or_lets_in, || {
+    let (queue, permit) = held();
+    let threads = [dropping(permit), with(queue.throttle(), |it| it.close())];
+    let joined = block_on(queue.class(2).acquire());
+    assert_granted_or(ErrorKind::Closed, joined);
+    at_rest(&queue, 1, threads);
+});
 
-/// The chosen waiter is dropped while its permit comes; the other one needs two, so that one permit
-/// is rolled back, and the entrant asks again.
-#[test]
-fn a_drop_of_the_chosen_waiter_returns_a_permit_of_another_cost() {
-    model(|| {
-        let queue = queue(2);
-        let permits = queue.class(1).try_acquire_many(2).unwrap();
-        let chosen = parked(&queue, 1);
-        let holder = thread::spawn(move || drop(permits));
-        let same = queue.clone();
-        let next = thread::spawn(move || drop(block_on(same.class(2).acquire_many(2)).unwrap()));
-        drop(chosen);
-        holder.join().unwrap();
-        next.join().unwrap();
-        assert_at_rest(&queue, 2);
-    });
-}
+// One call serves a part of the waiters, here one of them. The next one goes on, or whoever leaves.
+model!(call_that_serves_a_part_leaves_nobody_behind, || {
+    let queue = queue(0);
+    let leaves = queued(&queue, 1);
+    let grants = |semaphore: &Arc<Semaphore>| semaphore.set_permits(2);
+    let threads = [with(&queue, pass), with(queue.throttle(), grants)];
+    drop(leaves);
+    at_rest(&queue, 2, threads);
+});
 
-/// The last waiter is dropped, and so the entrant leaves, while the permit comes.
-#[test]
-fn a_drop_of_the_last_waiter_returns_the_permit() {
-    model(|| {
-        let queue = queue(1);
-        let permit = queue.class(1).try_acquire().unwrap();
-        let last = parked(&queue, 2);
-        let holder = thread::spawn(move || drop(permit));
-        drop(last);
-        holder.join().unwrap();
-        assert_at_rest(&queue, 1);
-    });
-}
-
-/// Closing refuses a waiter and a joiner, and a holder may leave meanwhile.
-#[test]
-fn a_close_that_races_a_joiner_refuses_everybody_or_lets_in() {
-    model(|| {
-        let queue = queue(1);
-        let permit = queue.class(1).try_acquire().unwrap();
-        let holder = thread::spawn(move || drop(permit));
-        let semaphore = Arc::clone(queue.throttle());
-        let closes = thread::spawn(move || semaphore.close());
-        match block_on(queue.class(2).acquire()) {
-            Ok(permit) => drop(permit),
-            Err(error) => assert_eq!(error.kind(), ErrorKind::Closed),
-        }
-        holder.join().unwrap();
-        closes.join().unwrap();
-        assert_at_rest(&queue, 1);
-    });
-}
-
-/// One call serves a part of the waiters, here one of them. The next one goes on, or whoever leaves.
-#[test]
-fn a_call_that_serves_a_part_leaves_nobody_behind() {
-    model(|| {
-        let queue = queue(0);
-        let leaves = parked(&queue, 1);
-        let same = queue.clone();
-        let waits = thread::spawn(move || drop(block_on(same.class(2).acquire()).unwrap()));
-        let semaphore = Arc::clone(queue.throttle());
-        let grants = thread::spawn(move || semaphore.set_permits(2));
-        drop(leaves);
-        waits.join().unwrap();
-        grants.join().unwrap();
-        assert_at_rest(&queue, 2);
-    });
-}
-
-/// A class is forgotten while a handle of it is used.
-#[test]
-fn a_class_that_is_in_use_is_not_forgotten() {
-    model(|| {
-        let queue = queue(2).max_classes(1);
-        let one = queue.class(1);
-        drop(one.try_acquire().unwrap());
-        let same = queue.clone();
-        let other = thread::spawn(move || same.class(2).try_acquire().ok());
-        let permit = one.try_acquire().ok();
-        let other = other.join().unwrap();
-        let held: u64 = queue.snapshot().iter().map(|class| class.held).sum();
-        assert_eq!(held, permit.is_some() as u64 + other.is_some() as u64);
-        // One of them has the place.
-        assert!(queue.snapshot().len() <= 1 && held >= 1);
-        drop((permit, other));
-        assert_eq!(queue.throttle().available_permits(), 2);
-    });
-}
+// A class is forgotten while a handle of it is used.
+model!(class_that_is_in_use_is_not_forgotten, || {
+    let queue = queue(2).max_classes(1);
+    let one = queue.class(1);
+    drop(one.try_acquire().unwrap());
+    let other = with(&queue, |queue| queue.class(2).try_acquire().ok());
+    let permit = one.try_acquire().ok();
+    let other = other.join().unwrap();
+    let held: u64 = queue.snapshot().iter().map(|class| class.held).sum();
+    assert_eq!(held, permit.is_some() as u64 + other.is_some() as u64);
+    // One of them has the place.
+    assert!(queue.snapshot().len() <= 1 && held >= 1);
+    drop((permit, other));
+    assert_eq!(queue.throttle().available_permits(), 2);
+});
 
 /// Admits at the second poll, and wakes inside the first one; then another thread wakes as well.
 #[derive(Clone)]
-struct WakesInside(Arc<loom::sync::Mutex<Option<Waker>>>);
+struct WakesInside(Arc<Mutex<Option<Waker>>>);
 
 impl Throttle for WakesInside {
     type Permit = ();
@@ -289,26 +215,21 @@ impl Throttle for WakesInside {
     }
 }
 
-#[test]
-fn a_wake_from_inside_a_poll_and_one_from_outside_lose_nobody() {
-    model(|| {
-        let waker = Arc::new(loom::sync::Mutex::new(None));
-        let queue = FairQueue::new(WakesInside(Arc::clone(&waker)));
-        let other = thread::spawn(move || {
-            let waker = waker.lock().unwrap().take();
-            if let Some(waker) = waker {
-                waker.wake();
-            }
-        });
-        drop(block_on(queue.class(1).acquire()).unwrap());
-        other.join().unwrap();
-        assert_eq!(queue.waiting(), 0);
+model!(wakes_from_inside_a_poll_and_outside_lose_nobody, || {
+    let waker = Arc::new(Mutex::new(None));
+    let queue = FairQueue::new(WakesInside(Arc::clone(&waker)));
+    let other = spawn(move || {
+        let waker: Option<Waker> = waker.lock().unwrap().take();
+        waker.into_iter().for_each(Waker::wake);
     });
-}
+    drop(block_on(queue.class(1).acquire()).unwrap());
+    join_all([other]);
+    assert_eq!(queue.waiting(), 0);
+});
 
 /// One permit, and a waker that is called under the lock.
 #[derive(Clone)]
-struct WakesLocked(Arc<loom::sync::Mutex<(bool, Option<Waker>)>>);
+struct WakesLocked(Arc<Mutex<(bool, Option<Waker>)>>);
 
 struct LockedPermit(WakesLocked);
 
@@ -316,9 +237,7 @@ impl Drop for LockedPermit {
     fn drop(&mut self) {
         let mut state = self.0.0.lock().unwrap();
         state.0 = true;
-        if let Some(waker) = state.1.take() {
-            waker.wake();
-        }
+        state.1.take().into_iter().for_each(Waker::wake);
     }
 }
 
@@ -339,22 +258,17 @@ impl Throttle for WakesLocked {
     }
 }
 
-/// Polling under the lock would lock up; the next waiter is woken instead, and one may leave.
-#[test]
-fn a_wake_under_the_lock_of_the_throttle_wakes_a_waiter_that_polls() {
-    model(|| {
-        let throttle = WakesLocked(Arc::new(loom::sync::Mutex::new((false, None))));
-        let queue = FairQueue::new(throttle.clone());
-        let permit = LockedPermit(throttle);
-        let mut leaves = queue.class(1).acquire();
-        assert!(poll_once(&mut leaves).is_pending());
-        let holder = thread::spawn(move || drop(permit));
-        let same = queue.clone();
-        let other = thread::spawn(move || drop(block_on(same.class(2).acquire())));
-        drop(leaves);
-        holder.join().unwrap();
-        other.join().unwrap();
-        assert_eq!(queue.waiting(), 0);
-        assert!(queue.throttle().0.lock().unwrap().0);
+// Polling under the lock would lock up; the next waiter is woken instead, and one may leave.
+model!(wake_under_a_lock_wakes_a_waiter_that_polls, || {
+    let throttle = WakesLocked(Arc::new(Mutex::new((false, None))));
+    let queue = FairQueue::new(throttle.clone());
+    let leaves = parked(queue.class(1).acquire());
+    let holder = dropping(LockedPermit(throttle));
+    let other = with(&queue, |queue| {
+        drop(block_on(queue.class(2).acquire()));
     });
-}
+    drop(leaves);
+    join_all([holder, other]);
+    assert_eq!(queue.waiting(), 0);
+    assert!(queue.throttle().0.lock().unwrap().0);
+});

@@ -1,41 +1,35 @@
-//! The pool with two or three threads, under every interleaving within the bound of [`model`]: how
-//! items and permits are handed over while others take, shrink, discard, add and close.
+//! The pool with two or three threads: how items and permits are handed over while others take,
+//! shrink, discard, add and close.
 //!
-//! The items are `loom::cell::UnsafeCell`s: two holders of one item, or two that are not ordered one
-//! after the other, fail the model. Every model of a pool that cannot make items ends with
-//! [`assert_whole`]: there is exactly one item for each permit.
+//! The items are guarded: two holders of one item, or two that are not ordered one after the other,
+//! fail the model. Every model of a pool that cannot make items ends with [`Shared::whole`]: there
+//! is exactly one item for each permit.
 
 #![cfg(tollgate_loom)]
-// The threads of a model are not threads: loom asks for no `Send`.
-#![allow(clippy::arc_with_non_send_sync)]
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 
-use loom::cell::UnsafeCell;
-use loom::future::block_on;
-use loom::thread;
 use tollgate::{ErrorKind, Pool, pool};
+use tollgate_loom::*;
 
-type Permit = pool::Permit<Arc<Pool<Item>>, Item>;
-
-/// Every interleaving with at most three preemptions, or as many as `LOOM_MAX_PREEMPTIONS` says.
-fn model(run: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound.get_or_insert(3);
-    builder.check(run);
-}
+type Items = Arc<Pool<Item>>;
+type Permit = pool::Permit<Items, Item>;
 
 /// Something that only one may touch at a time, and that says how many there are.
 struct Item {
-    guarded: UnsafeCell<()>,
+    guarded: Guarded,
     _alive: Arc<()>,
 }
 
+fn item(alive: &Arc<()>) -> Item {
+    Item {
+        guarded: Guarded::default(),
+        _alive: Arc::clone(alive),
+    }
+}
+
 struct Shared {
-    pool: Arc<Pool<Item>>,
+    pool: Items,
     alive: Arc<()>,
 }
 
@@ -43,183 +37,120 @@ impl Shared {
     fn new(items: usize) -> Self {
         let alive = Arc::new(());
         let items: Vec<_> = (0..items).map(|_| item(&alive)).collect();
-        Self {
-            pool: Arc::new(Pool::new(items)),
-            alive,
-        }
+        let pool = Arc::new(Pool::new(items));
+        Self { pool, alive }
     }
 
-    fn held(&self) -> Permit {
-        Arc::clone(&self.pool).try_acquire_owned().unwrap()
+    /// With as many items, all of which are held.
+    fn held<const N: usize>() -> (Self, [Permit; N]) {
+        let shared = Self::new(N);
+        let held = [(); N].map(|()| take(&shared.pool));
+        (shared, held)
     }
 
-    /// There is an item for each permit, and none too many.
-    fn assert_whole(&self) {
+    /// When these threads have ended there is an item for each permit, and none too many.
+    fn whole<const N: usize>(&self, threads: [JoinHandle<()>; N]) {
+        join_all(threads);
         let size = self.pool.snapshot().limit;
         // One too many, if a shrink could not take it, goes when the next one comes back.
         drop(self.pool.try_acquire());
-        assert_eq!(
-            (self.pool.snapshot().available, self.pool.snapshot().waiting),
-            (size, 0)
-        );
-        let permits: Vec<_> = (0..size).map(|_| self.held()).collect();
-        permits.iter().for_each(touch);
+        let rest = self.pool.snapshot();
+        assert_eq!((rest.available, rest.waiting), (size, 0));
+        let permits: Vec<_> = (0..size).map(|_| take(&self.pool)).collect();
+        permits.iter().for_each(|permit| permit.guarded.touch());
         assert_eq!(Arc::strong_count(&self.alive) - 1, permits.len());
     }
 }
 
-fn item(alive: &Arc<()>) -> Item {
-    Item {
-        guarded: UnsafeCell::new(()),
-        _alive: Arc::clone(alive),
-    }
+fn take(pool: &Items) -> Permit {
+    pool.clone().try_acquire_owned().unwrap()
 }
 
-fn touch(permit: &Permit) {
-    permit.guarded.with_mut(|_| ());
+/// Waits for an item, touches it, and gives it back.
+fn pass(pool: &Items) {
+    let permit = block_on(pool.acquire()).unwrap();
+    permit.guarded.touch();
 }
 
 /// A caller that has a permit finds an item: a try fails only without one.
-fn take_what_is_there(pool: Arc<Pool<Item>>) {
-    match pool.try_acquire_owned() {
-        Ok(permit) => touch(&permit),
-        Err(error) => assert_eq!(error.kind(), ErrorKind::NoPermits),
-    }
+fn take_what_is_there(pool: &Items) {
+    let taken = pool.try_acquire().map(|permit| permit.guarded.touch());
+    assert_granted_or(ErrorKind::NoPermits, taken);
 }
 
-fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
-    Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
-}
+model!(item_is_held_by_one_and_nobody_is_forgotten, || {
+    let shared = Shared::new(1);
+    let others = each_with::<2, _, _>(&shared.pool, pass);
+    pass(&shared.pool);
+    shared.whole(others);
+});
 
-#[test]
-fn item_is_held_by_one_at_a_time_and_nobody_is_forgotten() {
-    model(|| {
-        let shared = Shared::new(1);
-        let take = |pool: Arc<Pool<Item>>| {
-            thread::spawn(move || touch(&block_on(pool.acquire_owned()).unwrap()))
-        };
-        let others = [take(shared.pool.clone()), take(shared.pool.clone())];
-        touch(&block_on(shared.pool.clone().acquire_owned()).unwrap());
-        for other in others {
-            other.join().unwrap();
-        }
-        shared.assert_whole();
+model!(waiter_dropped_as_an_item_returns_passes_it_on, || {
+    let (shared, [held]) = Shared::held();
+    let waiter = parked(shared.pool.clone().acquire_owned());
+    let releasing = dropping(held);
+    drop(waiter);
+    pass(&shared.pool);
+    shared.whole([releasing]);
+});
+
+model!(wait_idle_sees_the_last_item_come_back, || {
+    let (shared, held) = Shared::held::<2>();
+    let returning = held.map(dropping);
+    block_on(shared.pool.wait_idle());
+    assert_eq!(shared.pool.snapshot().in_use, 0);
+    shared.whole(returning);
+});
+
+model!(waiter_behind_one_that_leaves_granted_is_served, || {
+    let (shared, [held]) = Shared::held();
+    let first = parked(shared.pool.clone().acquire_owned());
+    let threads = [with(&shared.pool, pass), dropping(held)];
+    drop(first);
+    shared.whole(threads);
+});
+
+model!(set_size_down_beside_takes_leaves_a_whole_pool, || {
+    let shared = Shared::new(2);
+    let releasing = dropping(take(&shared.pool));
+    let taking = with(&shared.pool, take_what_is_there);
+    shared.pool.set_size(1);
+    join_all([releasing, taking]);
+    assert_eq!(shared.pool.snapshot().limit, 1);
+    shared.whole([]);
+});
+
+model!(discard_and_set_size_and_take_leave_a_whole_pool, || {
+    let shared = Shared::new(2);
+    let held = take(&shared.pool);
+    let discarding = spawn(move || held.discard());
+    let taking = with(&shared.pool, take_what_is_there);
+    shared.pool.set_size(1);
+    join_all([discarding, taking]);
+    // By one more, if the one that is discarded was the last one left.
+    assert!(shared.pool.snapshot().limit <= 1);
+    shared.whole([]);
+});
+
+model!(add_as_an_item_returns_to_a_shrunk_pool_is_whole, || {
+    let (shared, held) = Shared::held::<2>();
+    shared.pool.set_size(1);
+    let releasing = dropping(held);
+    shared.pool.add(item(&shared.alive));
+    drop(shared.pool.try_acquire());
+    join_all([releasing]);
+    assert_eq!(shared.pool.snapshot().limit, 2);
+    shared.whole([]);
+});
+
+model!(close_as_an_item_returns_drops_it_and_tells_waiters, || {
+    let (shared, [held]) = Shared::held();
+    let waiting = with(&shared.pool, |pool| {
+        let waited = block_on(pool.acquire()).map(|permit| permit.guarded.touch());
+        assert_granted_or(ErrorKind::Closed, waited);
     });
-}
-
-#[test]
-fn waiter_that_is_dropped_while_an_item_comes_back_passes_it_on() {
-    model(|| {
-        let shared = Shared::new(1);
-        let held = shared.held();
-        let mut waiter = shared.pool.clone().acquire_owned();
-        assert!(poll_once(&mut waiter).is_pending());
-        let releasing = thread::spawn(move || drop(held));
-        drop(waiter);
-        touch(&block_on(shared.pool.clone().acquire_owned()).unwrap());
-        releasing.join().unwrap();
-        shared.assert_whole();
-    });
-}
-
-#[test]
-fn wait_for_idleness_sees_the_last_item_come_back_however_it_does() {
-    model(|| {
-        let shared = Shared::new(2);
-        let (one, other) = (shared.held(), shared.held());
-        let returning = [one, other].map(|held| thread::spawn(move || drop(held)));
-        block_on(shared.pool.wait_idle());
-        assert_eq!(shared.pool.snapshot().in_use, 0);
-        for thread in returning {
-            thread.join().unwrap();
-        }
-        shared.assert_whole();
-    });
-}
-
-#[test]
-fn waiter_behind_one_that_leaves_with_its_grant_is_served() {
-    model(|| {
-        let shared = Shared::new(1);
-        let held = shared.held();
-        let mut first = shared.pool.clone().acquire_owned();
-        assert!(poll_once(&mut first).is_pending());
-        let second = shared.pool.clone().acquire_owned();
-        let waiting = thread::spawn(move || touch(&block_on(second).unwrap()));
-        let releasing = thread::spawn(move || drop(held));
-        drop(first);
-        releasing.join().unwrap();
-        waiting.join().unwrap();
-        shared.assert_whole();
-    });
-}
-
-#[test]
-fn set_size_down_while_items_are_taken_and_come_back_leaves_a_whole_pool() {
-    model(|| {
-        let shared = Shared::new(2);
-        let held = shared.held();
-        let releasing = thread::spawn(move || drop(held));
-        let taking = {
-            let pool = shared.pool.clone();
-            thread::spawn(move || take_what_is_there(pool))
-        };
-        shared.pool.set_size(1);
-        releasing.join().unwrap();
-        taking.join().unwrap();
-        assert_eq!(shared.pool.snapshot().limit, 1);
-        shared.assert_whole();
-    });
-}
-
-#[test]
-fn discard_and_set_size_and_take_leave_a_whole_pool() {
-    model(|| {
-        let shared = Shared::new(2);
-        let held = shared.held();
-        let discarding = thread::spawn(move || held.discard());
-        let taking = {
-            let pool = shared.pool.clone();
-            thread::spawn(move || take_what_is_there(pool))
-        };
-        shared.pool.set_size(1);
-        discarding.join().unwrap();
-        taking.join().unwrap();
-        // By one more, if the one that is discarded was the last one left.
-        assert!(shared.pool.snapshot().limit <= 1);
-        shared.assert_whole();
-    });
-}
-
-#[test]
-fn add_while_an_item_comes_back_after_a_shrink_leaves_a_whole_pool() {
-    model(|| {
-        let shared = Shared::new(2);
-        let held = [shared.held(), shared.held()];
-        shared.pool.set_size(1);
-        let releasing = thread::spawn(move || drop(held));
-        shared.pool.add(item(&shared.alive));
-        drop(shared.pool.try_acquire());
-        releasing.join().unwrap();
-        assert_eq!(shared.pool.snapshot().limit, 2);
-        shared.assert_whole();
-    });
-}
-
-#[test]
-fn close_while_an_item_comes_back_drops_it_and_tells_who_waits() {
-    model(|| {
-        let shared = Shared::new(1);
-        let held = shared.held();
-        let waiter = shared.pool.clone().acquire_owned();
-        let releasing = thread::spawn(move || drop(held));
-        let waiting = thread::spawn(move || match block_on(waiter) {
-            Ok(permit) => touch(&permit),
-            Err(error) => assert_eq!(error.kind(), ErrorKind::Closed),
-        });
-        shared.pool.close();
-        releasing.join().unwrap();
-        waiting.join().unwrap();
-        assert_eq!(Arc::strong_count(&shared.alive), 1);
-    });
-}
+    let releasing = dropping(held);
+    shared.pool.close();
+    join_all([releasing, waiting]);
+    assert_eq!(Arc::strong_count(&shared.alive), 1);
+});

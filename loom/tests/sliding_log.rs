@@ -9,8 +9,6 @@
     unreachable_pub,
     reason = "a part of what is there is used by the rest of its crate"
 )]
-// The threads of a model are not threads: loom asks for no `Send`.
-#![allow(clippy::arc_with_non_send_sync)]
 
 /// As tollgate has it under loom.
 mod sync {
@@ -33,17 +31,10 @@ mod sliding_log;
 use std::sync::Arc;
 use std::time::Duration;
 
-use loom::thread;
+use tollgate_loom::*;
 
 use self::quota::Quota;
 use self::sliding_log::{Claim, Ring, SlidingLog};
-
-/// Every interleaving with at most so many preemptions, or as many as `LOOM_MAX_PREEMPTIONS` says.
-fn model(preemptions: usize, run: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound.get_or_insert(preemptions);
-    builder.check(run);
-}
 
 const PERIOD: u64 = 1000;
 const START: u64 = 5 * PERIOD;
@@ -63,15 +54,15 @@ fn log(count: u64, used: bool) -> SlidingLog {
 }
 
 /// A claim without the lock, in another thread.
-fn claim(log: &SlidingLog, now: u64) -> thread::JoinHandle<Claim> {
+fn claim(log: &SlidingLog, now: u64) -> JoinHandle<Claim> {
     let ring = Arc::clone(log.ring());
-    thread::spawn(move || ring.try_charge(now))
+    spawn(move || ring.try_charge(now))
 }
 
 /// Two claims at the start, one after the other.
-fn two_claims(log: &SlidingLog) -> thread::JoinHandle<[Claim; 2]> {
+fn two_claims(log: &SlidingLog) -> JoinHandle<[Claim; 2]> {
     let ring = Arc::clone(log.ring());
-    thread::spawn(move || [(); 2].map(|()| ring.try_charge(START)))
+    spawn(move || [(); 2].map(|()| ring.try_charge(START)))
 }
 
 fn locked<T>(log: &mut SlidingLog, work: impl FnOnce(&mut SlidingLog) -> T) -> T {
@@ -98,13 +89,30 @@ fn tick_of(claim: Claim) -> Option<u64> {
 }
 
 /// The tickets of what another thread has charged.
-fn tickets(claims: thread::JoinHandle<[Claim; 2]>) -> Vec<u64> {
-    claims
-        .join()
-        .unwrap()
-        .into_iter()
-        .filter_map(charged)
-        .collect()
+fn tickets(claims: JoinHandle<[Claim; 2]>) -> Vec<u64> {
+    let claims = claims.join().unwrap().into_iter();
+    claims.filter_map(charged).collect()
+}
+
+/// A charge of two under the lock, if it is due.
+fn charge_two(log: &mut SlidingLog) -> bool {
+    locked(log, |log| {
+        let is_due = log.due(0, 2) <= START;
+        if is_due {
+            log.charge(START, 2);
+        }
+        is_due
+    })
+}
+
+/// How many count at the start.
+fn backlog(log: &mut SlidingLog) -> u64 {
+    locked(log, |log| log.backlog(START))
+}
+
+/// Gives back the charge of a ticket; it must be known.
+fn give_back(log: &mut SlidingLog, ticket: u64, now: u64) {
+    assert_eq!(locked(log, |log| log.give_back(ticket, 1, now)), 1);
 }
 
 /// In any period there are at most `count` of these ticks.
@@ -117,217 +125,177 @@ fn assert_apart(mut ticks: Vec<u64>, count: usize) {
 
 #[test]
 fn three_claims_on_two_slots_charge_two() {
-    for used in [false, true] {
-        model(2, move || {
-            let mut log = log(2, used);
-            let others = [claim(&log, START), claim(&log, START)];
-            let mine = log.ring().try_charge(START);
-            let others = others.map(|other| other.join().unwrap());
-            let claims = [mine, others[0], others[1]];
-            assert!(claims.contains(&Claim::Denied(START + PERIOD)));
-            let mut tickets: Vec<u64> = claims.into_iter().filter_map(charged).collect();
-            tickets.sort_unstable();
-            let before = if used { 2 } else { 0 };
-            assert_eq!(tickets, [before + 1, before + 2]);
-            assert_eq!(locked(&mut log, |log| log.backlog(START)), 2);
-        });
-    }
+    check_each(2, [false, true], |used| {
+        let mut log = log(2, used);
+        let others = [claim(&log, START), claim(&log, START)];
+        let mine = log.ring().try_charge(START);
+        let others = others.map(|other| other.join().unwrap());
+        let claims = [mine, others[0], others[1]];
+        assert!(claims.contains(&Claim::Denied(START + PERIOD)));
+        let mut tickets: Vec<u64> = claims.into_iter().filter_map(charged).collect();
+        tickets.sort_unstable();
+        let before = if used { 2 } else { 0 };
+        assert_eq!(tickets, [before + 1, before + 2]);
+        assert_eq!(backlog(&mut log), 2);
+    });
 }
 
 /// The clocks of threads disagree, and both go on for several laps.
 #[test]
 fn claims_at_different_ticks_are_never_too_many_in_a_period() {
     fn charge_at(ring: &Ring, ticks: [u64; 3]) -> Vec<u64> {
-        ticks
-            .into_iter()
-            .filter_map(|tick| tick_of(ring.try_charge(tick)))
-            .collect()
+        let claims = ticks.into_iter().map(|tick| ring.try_charge(tick));
+        claims.filter_map(tick_of).collect()
     }
-    for count in [1, 2] {
-        model(3, move || {
-            let log = log(count, true);
-            let ring = Arc::clone(log.ring());
-            let ticks = [START, START + PERIOD / 2, START + 2 * PERIOD];
-            let other = thread::spawn(move || charge_at(&ring, ticks));
-            let ticks = [START + 1, START + PERIOD, START + 2 * PERIOD];
-            let mut all = charge_at(log.ring(), ticks);
-            all.append(&mut other.join().unwrap());
-            assert_apart(all, count as usize);
-        });
-    }
+    check_each(3, [1, 2], |count| {
+        let log = log(count, true);
+        let ring = Arc::clone(log.ring());
+        let ticks = [START, START + PERIOD / 2, START + 2 * PERIOD];
+        let other = spawn(move || charge_at(&ring, ticks));
+        let ticks = [START + 1, START + PERIOD, START + 2 * PERIOD];
+        let mut all = charge_at(log.ring(), ticks);
+        all.append(&mut other.join().unwrap());
+        assert_apart(all, count as usize);
+    });
 }
 
 #[test]
 fn claims_beside_a_charge_of_two_are_not_lost() {
-    for (count, used) in [(2, true), (3, false), (3, true)] {
-        model(3, move || {
-            let mut log = log(count, used);
-            let others = two_claims(&log);
-            let two = locked(&mut log, |log| {
-                let is_due = log.due(0, 2) <= START;
-                is_due.then(|| log.charge(START, 2).0)
-            });
-            let others = others.join().unwrap();
-            let ones = others.into_iter().filter_map(charged).count() as u64;
-            let sum = ones + if two.is_some() { 2 } else { 0 };
-            assert!(sum <= count);
-            // A claim is denied only if all slots are taken, and then by these.
-            assert!(sum == count || !others.contains(&Claim::Denied(START + PERIOD)));
-            assert!(two.is_some() || ones + 2 > count);
-            assert_eq!(locked(&mut log, |log| log.backlog(START)), sum);
-        });
-    }
-}
-
-/// The same with three threads.
-#[test]
-fn claims_of_two_threads_beside_a_charge_of_two_are_not_lost() {
-    model(1, || {
-        let mut log = log(2, true);
-        let others = [claim(&log, START), claim(&log, START)];
-        let two = locked(&mut log, |log| {
-            let is_due = log.due(0, 2) <= START;
-            is_due.then(|| log.charge(START, 2).0)
-        });
-        let others = others.map(|other| other.join().unwrap());
-        let ones = others.into_iter().filter_map(charged).count() as u64;
-        assert!(if two.is_some() { ones == 0 } else { ones > 0 });
-        let sum = ones + if two.is_some() { 2 } else { 0 };
-        assert_eq!(locked(&mut log, |log| log.backlog(START)), sum);
-    });
-}
-
-/// There is room for all of them, all the time.
-#[test]
-fn no_claim_is_denied_while_there_is_room() {
-    model(3, || {
-        let mut log = log(3, true);
+    check_each(3, [(2, true), (3, false), (3, true)], |(count, used)| {
+        let mut log = log(count, used);
         let others = two_claims(&log);
-        let mine = log.ring().try_charge(START);
-        assert!(charged(mine).is_some());
-        assert_eq!(tickets(others).len(), 2);
-        assert_eq!(locked(&mut log, |log| log.backlog(START)), 3);
+        let two = charge_two(&mut log);
+        let others = others.join().unwrap();
+        let ones = others.into_iter().filter_map(charged).count() as u64;
+        let sum = ones + if two { 2 } else { 0 };
+        assert!(sum <= count);
+        // A claim is denied only if all slots are taken, and then by these.
+        assert!(sum == count || !others.contains(&Claim::Denied(START + PERIOD)));
+        assert!(two || ones + 2 > count);
+        assert_eq!(backlog(&mut log), sum);
     });
 }
 
-/// A denial tells when the oldest charge is a period old, before the other claim or after it.
-#[test]
-fn a_denial_beside_a_claim_tells_the_oldest_charge() {
-    model(3, || {
-        let log = log(2, false);
-        for tick in [START, START + 100] {
-            charged(log.ring().try_charge(tick)).unwrap();
-        }
-        let now = START + PERIOD;
-        let other = claim(&log, now);
-        let early = log.ring().try_charge(now - 1);
-        let due = now + 100;
-        assert!([Claim::Denied(now), Claim::Denied(due)].contains(&early));
-        assert!(charged(other.join().unwrap()).is_some());
-        assert_eq!(log.ring().try_charge(now), Claim::Denied(due));
-    });
-}
+// The same with three threads.
+model!(two_claims_beside_a_charge_of_two_are_not_lost, 1, || {
+    let mut log = log(2, true);
+    let others = [claim(&log, START), claim(&log, START)];
+    let two = charge_two(&mut log);
+    let others = others.map(|other| other.join().unwrap());
+    let ones = others.into_iter().filter_map(charged).count() as u64;
+    assert!(if two { ones == 0 } else { ones > 0 });
+    let sum = ones + if two { 2 } else { 0 };
+    assert_eq!(backlog(&mut log), sum);
+});
+
+// There is room for all of them, all the time.
+model!(no_claim_is_denied_while_there_is_room, || {
+    let mut log = log(3, true);
+    let others = two_claims(&log);
+    let mine = log.ring().try_charge(START);
+    assert!(charged(mine).is_some());
+    assert_eq!(tickets(others).len(), 2);
+    assert_eq!(backlog(&mut log), 3);
+});
+
+// A denial tells when the oldest charge is a period old, before the other claim or after it.
+model!(denial_beside_a_claim_tells_the_oldest_charge, || {
+    let log = log(2, false);
+    for tick in [START, START + 100] {
+        charged(log.ring().try_charge(tick)).unwrap();
+    }
+    let now = START + PERIOD;
+    let other = claim(&log, now);
+    let early = log.ring().try_charge(now - 1);
+    let due = now + 100;
+    assert!([Claim::Denied(now), Claim::Denied(due)].contains(&early));
+    assert!(charged(other.join().unwrap()).is_some());
+    assert_eq!(log.ring().try_charge(now), Claim::Denied(due));
+});
 
 #[test]
 fn claims_beside_a_change_of_the_length_are_kept() {
-    for (from, to) in [(2, 3), (3, 2), (1, 2), (2, 1)] {
-        model(2, move || {
-            let mut log = log(from, true);
-            let others = two_claims(&log);
-            locked(&mut log, |log| log.change(quota(to), false, START));
-            let ones = tickets(others).len() as u64;
-            assert!(ones <= from.max(to));
-            assert_eq!(locked(&mut log, |log| log.backlog(START)), ones);
-            // All that there is room for, and no more.
-            for _ in ones..to {
-                assert!(charged(log.ring().try_charge(START)).is_some());
-            }
-            let full = log.ring().try_charge(START);
-            assert_eq!(full, Claim::Denied(START + PERIOD));
-        });
-    }
+    check_each(2, [(2, 3), (3, 2), (1, 2), (2, 1)], |(from, to)| {
+        let mut log = log(from, true);
+        let others = two_claims(&log);
+        locked(&mut log, |log| log.change(quota(to), false, START));
+        let ones = tickets(others).len() as u64;
+        assert!(ones <= from.max(to));
+        assert_eq!(backlog(&mut log), ones);
+        // All that there is room for, and no more.
+        for _ in ones..to {
+            assert!(charged(log.ring().try_charge(START)).is_some());
+        }
+        let full = log.ring().try_charge(START);
+        assert_eq!(full, Claim::Denied(START + PERIOD));
+    });
 }
 
 /// A claim that has seen the shorter period was made before the change, or is not made.
 #[test]
-fn a_claim_beside_a_change_of_the_period_is_made_before_it_or_not_at_all() {
-    for count in [1, 2] {
-        model(3, move || {
-            let mut log = log(count, true);
-            let longer = Quota::new(count, Duration::from_nanos(3 * PERIOD));
-            let other = claim(&log, START);
-            let before = locked(&mut log, |log| {
-                let before = log.backlog(START);
-                log.change(longer, false, START);
-                before
-            });
-            match other.join().unwrap() {
-                Claim::Charged { .. } => assert_eq!(before, 1),
-                Claim::Denied(due) => assert_eq!((before, due), (0, START + 2 * PERIOD)),
-                Claim::Locked => assert_eq!(before, 0),
-            }
-            assert_eq!(locked(&mut log, |log| log.backlog(START)), count);
+fn claim_beside_a_change_of_the_period_is_made_before_it_or_not_at_all() {
+    check_each(3, [1, 2], |count| {
+        let mut log = log(count, true);
+        let longer = Quota::new(count, Duration::from_nanos(3 * PERIOD));
+        let other = claim(&log, START);
+        let before = locked(&mut log, |log| {
+            let before = log.backlog(START);
+            log.change(longer, false, START);
+            before
         });
-    }
-}
-
-/// A thread that was suspended with an older clock reading finds the slot that a refund has made free.
-#[test]
-fn a_claim_with_an_older_clock_beside_a_refund_is_not_too_early() {
-    model(3, || {
-        let mut log = log(1, false);
-        let mut all = vec![tick_of(log.ring().try_charge(START)).unwrap()];
-        let other = claim(&log, START + PERIOD / 2);
-        if let Some(ticket) = charged(log.ring().try_charge(START + PERIOD)) {
-            let now = START + PERIOD;
-            assert_eq!(locked(&mut log, |log| log.give_back(ticket, 1, now)), 1);
+        match other.join().unwrap() {
+            Claim::Charged { .. } => assert_eq!(before, 1),
+            Claim::Denied(due) => assert_eq!((before, due), (0, START + 2 * PERIOD)),
+            Claim::Locked => assert_eq!(before, 0),
         }
-        all.extend(tick_of(other.join().unwrap()));
-        assert_apart(all, 1);
+        assert_eq!(backlog(&mut log), count);
     });
 }
+
+// A thread that was suspended with an older clock reading finds the slot that a refund has made free.
+model!(claim_by_an_older_clock_is_not_too_early, || {
+    let mut log = log(1, false);
+    let mut all = vec![tick_of(log.ring().try_charge(START)).unwrap()];
+    let other = claim(&log, START + PERIOD / 2);
+    if let Some(ticket) = charged(log.ring().try_charge(START + PERIOD)) {
+        give_back(&mut log, ticket, START + PERIOD);
+    }
+    all.extend(tick_of(other.join().unwrap()));
+    assert_apart(all, 1);
+});
 
 /// A refund rewrites the ring; a claim beside it is counted, and known by its ticket.
 #[test]
 fn claims_beside_a_refund_are_kept_and_known() {
-    for count in [1, 2] {
-        model(3, move || {
-            let mut log = log(count, true);
-            let first = charged(log.ring().try_charge(START)).unwrap();
-            let others = two_claims(&log);
-            let given = locked(&mut log, |log| log.give_back(first, 1, START));
-            assert_eq!(given, 1);
-            let made = tickets(others);
-            assert!(made.len() as u64 <= count);
-            assert_eq!(
-                locked(&mut log, |log| log.backlog(START)),
-                made.len() as u64
-            );
-            for ticket in made {
-                let given = locked(&mut log, |log| log.give_back(ticket, 1, START));
-                assert_eq!(given, 1);
-            }
-            assert_eq!(locked(&mut log, |log| log.backlog(START)), 0);
-        });
-    }
+    check_each(3, [1, 2], |count| {
+        let mut log = log(count, true);
+        let first = charged(log.ring().try_charge(START)).unwrap();
+        let others = two_claims(&log);
+        give_back(&mut log, first, START);
+        let made = tickets(others);
+        assert!(made.len() as u64 <= count);
+        assert_eq!(backlog(&mut log), made.len() as u64);
+        for ticket in made {
+            give_back(&mut log, ticket, START);
+        }
+        assert_eq!(backlog(&mut log), 0);
+    });
 }
 
 /// An overdraft keeps the ring locked until it is paid off.
 #[test]
 fn claims_do_not_pass_an_overdraft() {
-    for count in [1, 2] {
-        model(3, move || {
-            let mut log = log(count, true);
-            let others = two_claims(&log);
-            locked(&mut log, |log| log.charge(START, count + 1));
-            let ones = tickets(others).len() as u64;
-            assert!(ones <= count);
-            assert_eq!(log.ring().try_charge(START + PERIOD), Claim::Locked);
-            let backlog = |log: &mut SlidingLog, now| locked(log, |log| log.backlog(now));
-            assert_eq!(backlog(&mut log, START), count + 1 + ones);
-            assert_eq!(backlog(&mut log, START + PERIOD), 1 + ones);
-            assert_eq!(backlog(&mut log, START + 3 * PERIOD), 0);
-            assert!(charged(log.ring().try_charge(START + 3 * PERIOD)).is_some());
-        });
-    }
+    check_each(3, [1, 2], |count| {
+        let mut log = log(count, true);
+        let others = two_claims(&log);
+        locked(&mut log, |log| log.charge(START, count + 1));
+        let ones = tickets(others).len() as u64;
+        assert!(ones <= count);
+        assert_eq!(log.ring().try_charge(START + PERIOD), Claim::Locked);
+        let backlog = |log: &mut SlidingLog, now| locked(log, |log| log.backlog(now));
+        assert_eq!(backlog(&mut log, START), count + 1 + ones);
+        assert_eq!(backlog(&mut log, START + PERIOD), 1 + ones);
+        assert_eq!(backlog(&mut log, START + 3 * PERIOD), 0);
+        assert!(charged(log.ring().try_charge(START + 3 * PERIOD)).is_some());
+    });
 }

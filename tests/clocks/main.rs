@@ -5,7 +5,6 @@
 
 mod chosen;
 mod manual;
-mod reentrant;
 mod smol_tasks;
 #[path = "../support/mod.rs"]
 mod support;

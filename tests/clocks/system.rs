@@ -3,7 +3,7 @@
 use std::env;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command;
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -25,15 +25,17 @@ fn runtime() -> Runtime {
     Builder::new_current_thread().build().unwrap()
 }
 
-/// Used for the first time, and in no runtime: whatever the features are, it is on the time of the machine.
-fn begun(limiter: &'static RateLimiter) -> &'static RateLimiter {
+/// As in a static, and used for the first time in no runtime.
+fn begun(quota: Quota) -> &'static RateLimiter {
+    let limiter = Box::leak(Box::new(RateLimiter::new(quota).clock(Clock::system())));
     assert_eq!(limiter.snapshot().available, 1);
     limiter
 }
 
 /// The next will be due only when the quota is changed, and then soon.
-fn never(limiter: &'static RateLimiter) -> &'static RateLimiter {
-    begun(limiter).try_acquire().unwrap();
+fn never() -> &'static RateLimiter {
+    let limiter = begun(NEVER);
+    limiter.try_acquire().unwrap();
     limiter
 }
 
@@ -48,9 +50,7 @@ fn limiter_in_a_static_is_shared_by_everything_that_waits() {
         ("an executor without a timer", without_a_timer, 9),
     ];
     for (name, waits, count) in rows {
-        let limiter = begun(Box::leak(Box::new(
-            RateLimiter::new(FAST).clock(Clock::system()),
-        )));
+        let limiter = begun(FAST);
         let charges = ends(move || waits(limiter));
         assert_eq!(charges.len(), count, "{name}");
         assert_apart(charges, millis(1));
@@ -100,9 +100,7 @@ fn without_a_timer(limiter: &'static RateLimiter) -> Vec<Charge> {
 
 #[test]
 fn runtime_that_is_dropped_takes_only_its_own_tasks_out_of_the_queue() {
-    static LIMITER: LazyLock<RateLimiter> =
-        LazyLock::new(|| RateLimiter::new(NEVER).clock(Clock::system()));
-    let limiter = never(&LIMITER);
+    let limiter = never();
     ends(|| {
         let gone = runtime();
         let tasks = [(); 3].map(|()| gone.spawn(limiter.acquire()));
@@ -119,9 +117,7 @@ fn runtime_that_is_dropped_takes_only_its_own_tasks_out_of_the_queue() {
 
 #[test]
 fn runtime_that_is_dropped_after_the_queue_began_to_move_strands_nobody() {
-    static LIMITER: LazyLock<RateLimiter> =
-        LazyLock::new(|| RateLimiter::new(NEVER).clock(Clock::system()));
-    let limiter = never(&LIMITER);
+    let limiter = never();
     ends(|| {
         let gone = runtime();
         for _ in 0..20 {
@@ -139,9 +135,7 @@ fn runtime_that_is_dropped_after_the_queue_began_to_move_strands_nobody() {
 /// Its task is the head of the queue, and is not polled.
 #[test]
 fn runtime_that_is_never_driven_again_strands_nobody() {
-    static LIMITER: LazyLock<RateLimiter> =
-        LazyLock::new(|| RateLimiter::new(NEVER).clock(Clock::system()));
-    let limiter = never(&LIMITER);
+    let limiter = never();
     ends(|| {
         let asleep = runtime();
         let task = asleep.spawn(limiter.acquire());
@@ -262,8 +256,7 @@ fn now_is_the_same_in_all_of_the_process() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_timer_thread_that_cannot_be_started_is_reported_to_each_caller() {
-    const NAME: &str =
-        "clocks::system::a_timer_thread_that_cannot_be_started_is_reported_to_each_caller";
+    const NAME: &str = "system::a_timer_thread_that_cannot_be_started_is_reported_to_each_caller";
     const CHILD: &str = "TOLLGATE_WITHOUT_THREADS";
     if env::var_os(CHILD).is_some() {
         return without_threads();
@@ -275,6 +268,8 @@ fn a_timer_thread_that_cannot_be_started_is_reported_to_each_caller() {
         .env("RUST_MIN_STACK", (1_u64 << 47).to_string());
     let output = child.output().unwrap();
     assert!(output.status.success(), "{output:?}");
+    let ran = String::from_utf8_lossy(&output.stdout);
+    assert!(ran.contains("1 passed"), "{output:?}");
 }
 
 #[cfg(target_os = "linux")]

@@ -157,49 +157,28 @@ fn on_tokio_time(run: Case) -> Vec<u128> {
 
 type Case = fn(Clock) -> Pin<Box<dyn Future<Output = Vec<u128>>>>;
 
-/// Each case, and when those that it granted were charged.
-const CASES: [(Case, &[u128]); 9] = [
-    (
-        |clock| Box::pin(newcomer_due_before_the_timer_of_one_that_left(clock)),
-        &[10],
-    ),
-    (
-        |clock| Box::pin(next_due_earlier_when_the_head_leaves(clock)),
-        &[10, 20],
-    ),
-    (
-        |clock| Box::pin(refund_makes_the_head_due_earlier(clock)),
-        &[20],
-    ),
-    (
-        |clock| Box::pin(faster_quota_makes_the_head_due_earlier(clock)),
-        &[10, 20],
-    ),
-    (
-        |clock| Box::pin(slower_quota_makes_the_head_due_later(clock)),
-        &[30],
-    ),
-    (
-        |clock| Box::pin(quota_from_fast_to_slow_and_back(clock)),
-        &[20],
-    ),
-    (
-        |clock| Box::pin(charge_makes_the_head_due_later(clock)),
-        &[40],
-    ),
-    (
-        |clock| Box::pin(timer_of_one_that_left_hinders_nobody(clock)),
-        &[20, 30],
-    ),
-    (
-        |clock| Box::pin(leaked_reservation_is_passed_by_the_timer_alone(clock)),
-        &[30],
-    ),
-];
+/// Cases, and when those that each granted were charged.
+macro_rules! cases {
+    ($($case:ident => $charged:expr;)+) => {
+        &[$((|clock| Box::pin($case(clock)), &$charged)),+]
+    };
+}
+
+const CASES: &[(Case, &[u128])] = cases! {
+    newcomer_due_before_the_timer_of_one_that_left => [10];
+    next_due_earlier_when_the_head_leaves => [10, 20];
+    refund_makes_the_head_due_earlier => [20];
+    faster_quota_makes_the_head_due_earlier => [10, 20];
+    slower_quota_makes_the_head_due_later => [30];
+    quota_from_fast_to_slow_and_back => [20];
+    charge_makes_the_head_due_later => [40];
+    timer_of_one_that_left_hinders_nobody => [20, 30];
+    leaked_reservation_is_passed_by_the_timer_alone => [30];
+};
 
 #[test]
 fn timer_is_exact_on_manual_time() {
-    for (case, (run, expected)) in CASES.into_iter().enumerate() {
+    for (case, &(run, expected)) in CASES.iter().enumerate() {
         assert_eq!(on_manual_time(run), expected, "case {case}");
     }
 }
@@ -207,7 +186,7 @@ fn timer_is_exact_on_manual_time() {
 #[cfg(feature = "tokio")]
 #[test]
 fn timer_is_exact_on_tokio_time() {
-    for (case, (run, expected)) in CASES.into_iter().enumerate() {
+    for (case, &(run, expected)) in CASES.iter().enumerate() {
         assert_eq!(on_tokio_time(run), expected, "case {case}");
     }
 }
@@ -215,7 +194,7 @@ fn timer_is_exact_on_tokio_time() {
 /// It ends; and not earlier, if one does not count how late it was to begin.
 #[test]
 fn timer_of_the_machine_strands_nobody() {
-    for (run, expected) in CASES {
+    for &(run, expected) in CASES {
         let charged = ends(move || block_on(run(Clock::system())));
         assert_eq!(charged.len(), expected.len());
     }

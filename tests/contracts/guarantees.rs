@@ -3,7 +3,7 @@
 //! | row | held true by |
 //! |---|---|
 //! | order, overtaking, `close`, how a wait ends, two at once, wakers that panic, the holder panics | `conformance/` |
-//! | two at once, of `CondvarSemaphore` | `failures/handed_on.rs` |
+//! | two at once, of `CondvarSemaphore` | the model `two_releases_wake_two` |
 //! | weight, the limit, a bounded queue, `wait_idle` | `concurrency/model/`, `concurrency/foreign_semaphores/` |
 //! | a limit of 0 | `panics/`, `concurrency/model/`, `concurrency/foreign_semaphores/` |
 //! | wakers that poll at once | `failures/nested_wakes.rs` |

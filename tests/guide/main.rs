@@ -1,20 +1,31 @@
 //! The programs of the guide, each included from the file that its page shows, in paused time. The feature `test-util`
 //! gives their limits tokio's clock, so the programs name none.
 
-mod cancel_and_shut_down;
-mod cap_parallel_uploads;
-mod crawl_politely;
-mod find_the_right_limit;
-mod limit_a_websocket;
-mod limit_an_api_client;
-mod limit_bandwidth;
-mod limit_each_address;
-mod limit_http_by_address;
-mod limit_http_in_total;
-mod limit_kafka;
-mod limit_rayon;
-mod limit_reqwest;
-mod limit_sqlx;
-mod per_tenant_limits;
-mod share_a_limit;
-mod who_goes_first;
+#![expect(dead_code, reason = "`main` is for readers")]
+
+mod clients;
+mod servers;
+
+use std::cell::Cell;
+
+/// Counts who is busy.
+#[derive(Default)]
+struct Busy {
+    now: Cell<u64>,
+    most: Cell<u64>,
+}
+
+impl Busy {
+    /// Counts this work while it is done.
+    async fn during(&self, work: impl Future<Output = ()>) {
+        self.now.set(self.now.get() + 1);
+        self.most.set(self.most.get().max(self.now.get()));
+        work.await;
+        self.now.set(self.now.get() - 1);
+    }
+
+    /// How many were busy at once, at the most.
+    fn most(&self) -> u64 {
+        self.most.get()
+    }
+}

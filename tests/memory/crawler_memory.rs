@@ -69,10 +69,7 @@ impl Crawl {
 
             self.most_keys
                 .set(self.hosts.len().max(self.most_keys.get()));
-            let change = region.change();
-            let held = change
-                .bytes_allocated
-                .saturating_sub(change.bytes_deallocated);
+            let held = crate::held(region);
             self.most_bytes.set(held.max(self.most_bytes.get()));
         }
     }

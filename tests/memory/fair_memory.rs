@@ -1,6 +1,5 @@
 //! How much memory one call of a fair queue allocates and frees, however many callers wait.
 
-use std::alloc::System;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -10,7 +9,7 @@ use tollgate::Semaphore;
 use tollgate::fair::{ClassHandle, FairPermit, FairQueue};
 
 use crate::support::random::Random;
-use crate::{COUNTED, alone};
+use crate::{COUNTED, alone, held};
 
 const WAITERS: usize = 100_000;
 /// What one call may allocate and free; all waiters have some megabytes.
@@ -29,14 +28,6 @@ fn one_call<T>(run: impl FnOnce() -> T) -> T {
     let moved = change.bytes_allocated + change.bytes_deallocated;
     assert!(moved <= AT_MOST, "{moved} bytes in one call");
     result
-}
-
-/// Returns how many bytes were allocated and not freed. The harness may free what it had before.
-fn left(region: &Region<'_, System>) -> usize {
-    let change = region.change();
-    change
-        .bytes_allocated
-        .saturating_sub(change.bytes_deallocated)
 }
 
 fn poll(wait: &mut Wait) -> Poll<Permit> {
@@ -101,7 +92,7 @@ fn drop_of_the_last_waiter_frees_memory_time_after_time() {
         assert!(one_call(|| poll(&mut wait)).is_pending());
         one_call(|| drop(wait));
     }
-    assert!(left(&region) <= 256 << 10, "{} bytes", left(&region));
+    assert!(held(&region) <= 256 << 10, "{} bytes", held(&region));
 }
 
 /// One waits all the time, so the slots are never all free.
@@ -116,6 +107,6 @@ fn acquire_after_others_have_left_uses_their_slots_again() {
         let mut leaves = queue.class(0).acquire();
         assert!(poll(&mut leaves).is_pending());
     }
-    assert!(left(&region) <= 64 << 10, "{} bytes", left(&region));
+    assert!(held(&region) <= 64 << 10, "{} bytes", held(&region));
     drop(permit);
 }

@@ -1,6 +1,5 @@
 //! What a map of many keys takes, against what its documentation says.
 
-use std::alloc::System;
 use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 use std::thread;
@@ -9,18 +8,9 @@ use std::time::Duration;
 use stats_alloc::Region;
 use tollgate::{Clock, Keyed, Quota, RateLimiter, WhenFull};
 
-use crate::{COUNTED, alone};
+use crate::{COUNTED, alone, held};
 
 const CAP: usize = 100_000;
-
-/// How much more is held than when the region began. Less, perhaps: a test that has just ended
-/// gives back what it held.
-fn held(region: &Region<'_, System>) -> usize {
-    let change = region.change();
-    change
-        .bytes_allocated
-        .saturating_sub(change.bytes_deallocated)
-}
 
 /// Bytes that the documentation of `Keyed` allows for so many keys, which are of `size` bytes with
 /// their slot: places, with a byte for each; shards, each with the last bytes of its table; and the

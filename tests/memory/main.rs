@@ -6,7 +6,7 @@
 use std::alloc::System;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 mod allocations;
 mod clock_memory;
@@ -21,6 +21,15 @@ mod support;
 static COUNTED: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// How many bytes more are held than when the region began. Less, perhaps: a test that has just ended
+/// gives back what it held.
+fn held(region: &Region<'_, System>) -> usize {
+    let change = region.change();
+    change
+        .bytes_allocated
+        .saturating_sub(change.bytes_deallocated)
+}
 
 /// Keeps what one test holds from being counted by another.
 fn alone() -> MutexGuard<'static, ()> {

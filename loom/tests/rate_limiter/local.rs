@@ -2,122 +2,101 @@
 
 use super::*;
 
-/// Three are there for two handles that buffer two, and somebody who needs all three waits for
-/// them: whatever is buffered comes back to the waiter, and is neither lost nor there twice.
-#[test]
-fn two_local_handles_and_a_joiner_share_the_last_ones() {
-    // Three threads: at most two preemptions, or it takes minutes.
-    model_with(2, || {
-        let (limiter, _clock) = limiter(Quota::per_hour(1).burst(3));
-        let mut first = limiter.local(2);
-        let mut second = limiter.local(2);
-        let other = thread::spawn(move || {
-            let let_in = second.try_acquire().is_ok();
-            (let_in, second)
-        });
-        let joiner = join(&limiter, 3);
-        let mine = first.try_acquire().is_ok();
-        let (theirs, second) = other.join().unwrap();
-        let joined = joiner.join().unwrap();
-        let through = u64::from(mine) + u64::from(theirs);
-        match joined {
-            // It was there before both.
-            Ok(_) => assert_eq!((through, limiter.snapshot().available), (0, 0)),
-            Err(waiter) => {
-                // While it waits nobody takes anything past it.
-                let in_hand = first.buffered() + second.buffered();
-                assert!(through > 0);
-                assert!(through + in_hand <= 3);
-                drop((first, second));
-                assert_eq!(limiter.snapshot().waiting, 1);
-                drop(waiter);
-                assert_eq!(limiter.snapshot().available, 3 - through);
-            }
+// Three are there for two handles that buffer two, and somebody who needs all three waits for
+// them: whatever is buffered comes back to the waiter, and is neither lost nor there twice.
+// Three threads: at most two preemptions, or it takes minutes.
+model!(two_local_handles_and_a_joiner_share_the_rest, 2, || {
+    let (limiter, _clock) = limiter(hourly(3));
+    let mut first = limiter.local(2);
+    let mut second = limiter.local(2);
+    let other = spawn(move || {
+        let let_in = second.try_acquire().is_ok();
+        (let_in, second)
+    });
+    let joiner = join(&limiter, 3);
+    let mine = first.try_acquire().is_ok();
+    let (theirs, second) = other.join().unwrap();
+    let joined = joiner.join().unwrap();
+    let through = u64::from(mine) + u64::from(theirs);
+    match joined {
+        // It was there before both.
+        Ok(_) => assert_eq!((through, limiter.snapshot().available), (0, 0)),
+        Err(waiter) => {
+            // While it waits nobody takes anything past it.
+            let in_hand = first.buffered() + second.buffered();
+            assert!(through > 0);
+            assert!(through + in_hand <= 3);
+            drop((first, second));
+            assert_eq!(limiter.snapshot().waiting, 1);
+            drop(waiter);
+            assert_eq!(limiter.snapshot().available, 3 - through);
         }
-    });
-}
+    }
+});
 
-#[test]
-fn a_local_handle_does_not_pass_somebody_who_joins() {
-    model(|| {
-        let (limiter, _clock) = limiter(Quota::per_hour(1).burst(3));
-        limiter.try_acquire().unwrap();
-        let joiner = join(&limiter, 3);
-        let mut local = limiter.local(2);
-        let before = local.try_acquire().is_ok();
-        let joined = joiner.join().unwrap();
-        // Two are left, so it waits, and from now on nobody gets any of them; what it found there
-        // before goes to it, but for the one that was let through.
-        let waiter = joined.expect_err("there are not three");
-        let in_hand = local.buffered();
-        assert_eq!(local.try_acquire().is_ok(), in_hand > 0);
-        assert_eq!(local.try_acquire().is_ok(), in_hand > 1);
-        drop(local);
-        let through = u64::from(before) + u64::from(in_hand > 0);
-        assert!(through <= 2);
-        drop(waiter);
-        assert_eq!(limiter.snapshot().available, 2 - through);
-    });
-}
+model!(local_handle_does_not_pass_somebody_who_joins, || {
+    let (limiter, _clock) = limiter(hourly(3));
+    limiter.try_acquire().unwrap();
+    let joiner = join(&limiter, 3);
+    let mut local = limiter.local(2);
+    let before = local.try_acquire().is_ok();
+    let joined = joiner.join().unwrap();
+    // Two are left, so it waits, and from now on nobody gets any of them; what it found there
+    // before goes to it, but for the one that was let through.
+    let waiter = joined.expect_err("there are not three");
+    let in_hand = local.buffered();
+    assert_eq!(local.try_acquire().is_ok(), in_hand > 0);
+    assert_eq!(local.try_acquire().is_ok(), in_hand > 1);
+    drop(local);
+    let through = u64::from(before) + u64::from(in_hand > 0);
+    assert!(through <= 2);
+    drop(waiter);
+    assert_eq!(limiter.snapshot().available, 2 - through);
+});
 
-/// What is buffered is used up also by a call that finds the word held, and so is decided under the
-/// lock.
-#[test]
-fn a_call_beside_a_refund_uses_up_what_is_buffered() {
-    // With three preemptions it takes minutes.
-    model_with(2, || {
-        let (limiter, _clock) = limiter(Quota::per_hour(1).burst(8));
-        let charge = limiter.try_acquire().unwrap();
-        let mut local = limiter.local(2);
-        local.try_acquire().unwrap();
-        let refund = {
-            let limiter = Arc::clone(&limiter);
-            thread::spawn(move || limiter.refund(charge))
-        };
-        local.try_acquire_many(3).unwrap();
-        refund.join().unwrap();
-        assert_eq!(local.buffered(), 0);
-        assert_eq!(limiter.snapshot().available, 4);
-    });
-}
+// What is buffered is used up also by a call that finds the word held, and so is decided under the
+// lock.
+// With three preemptions it takes minutes.
+model!(call_beside_a_refund_uses_up_what_is_buffered, 2, || {
+    let (limiter, _clock, charge) = charged(hourly(8), 1);
+    let mut local = limiter.local(2);
+    local.try_acquire().unwrap();
+    let refund = with(&limiter, |limiter| limiter.refund(charge));
+    local.try_acquire_many(3).unwrap();
+    join_all([refund]);
+    assert_eq!(local.buffered(), 0);
+    assert_eq!(limiter.snapshot().available, 4);
+});
 
-/// A batch that is taken while another is given back knows what had been given back before, also when
-/// the backlog has become the same number again; so it can be given back in full.
-#[test]
-fn a_batch_beside_a_return_can_be_given_back_in_full() {
-    model(|| {
-        let (limiter, _clock) = limiter(Quota::per_hour(1).burst(7));
-        let mut first = limiter.local(4);
-        first.try_acquire().unwrap();
-        let mut second = limiter.local(3);
-        let other = thread::spawn(move || {
-            second.try_acquire().unwrap();
-            second
-        });
-        first.return_unused();
-        let mine = limiter.try_acquire_many(3).unwrap();
-        let mut second = other.join().unwrap();
-        assert_eq!(limiter.snapshot().available + second.buffered(), 2);
-        second.return_unused();
-        assert_eq!(limiter.snapshot().available, 2);
-        limiter.refund(mine);
-        assert_eq!(limiter.snapshot().available, 5);
+// A batch that is taken while another is given back knows what had been given back before, also when
+// the backlog has become the same number again; so it can be given back in full.
+model!(batch_beside_a_return_can_be_given_back_in_full, || {
+    let (limiter, _clock) = limiter(hourly(7));
+    let mut first = limiter.local(4);
+    first.try_acquire().unwrap();
+    let mut second = limiter.local(3);
+    let other = spawn(move || {
+        second.try_acquire().unwrap();
+        second
     });
-}
+    first.return_unused();
+    let mine = limiter.try_acquire_many(3).unwrap();
+    let mut second = other.join().unwrap();
+    assert_eq!(limiter.snapshot().available + second.buffered(), 2);
+    second.return_unused();
+    assert_eq!(limiter.snapshot().available, 2);
+    limiter.refund(mine);
+    assert_eq!(limiter.snapshot().available, 5);
+});
 
-#[test]
-fn a_local_handle_that_is_dropped_and_a_joiner_do_not_miss_each_other() {
-    model(|| {
-        let (limiter, _clock) = limiter(Quota::per_hour(1).burst(3));
-        let mut local = limiter.local(3);
-        local.try_acquire().unwrap();
-        let joiner = join(&limiter, 2);
-        drop(local);
-        // No time has passed.
-        charge_of(joiner.join().unwrap());
-        assert_eq!(
-            (limiter.snapshot().waiting, limiter.snapshot().available),
-            (0, 0)
-        );
-    });
-}
+model!(dropped_local_handle_and_a_joiner_do_not_miss, || {
+    let (limiter, _clock) = limiter(hourly(3));
+    let mut local = limiter.local(3);
+    local.try_acquire().unwrap();
+    let joiner = join(&limiter, 2);
+    drop(local);
+    // No time has passed.
+    charge_of(joiner.join().unwrap());
+    let rest = limiter.snapshot();
+    assert_eq!((rest.waiting, rest.available), (0, 0));
+});

@@ -6,11 +6,9 @@
 //! [`Limit`](conformance::subject::Limit), and has the checks that need none.
 
 pub(crate) mod checks;
-pub(crate) mod composed;
 pub(crate) mod crowds;
 pub(crate) mod endings;
 pub(crate) mod executors;
-pub(crate) mod fair;
 #[cfg(any(feature = "tokio", feature = "async-lock"))]
 pub(crate) mod foreign;
 pub(crate) mod limits;
@@ -18,6 +16,12 @@ pub(crate) mod order;
 pub(crate) mod ours;
 pub(crate) mod subject;
 pub(crate) mod wakers;
+pub(crate) mod wrappers;
+
+use self::wrappers::{
+    AllOfThree, AllOfTwo, Around, Borrowed, Boxed, CostOf, Fair, FairByCost, ObservedByHolders,
+    ObservedByNobody, Optional, SharedAgain,
+};
 
 /// Tests of one subject, by the files that the checks are in.
 macro_rules! tests {
@@ -146,33 +150,52 @@ conformance! {
     borrowed_pool: ours::pools::BorrowedPool;
     shared_pool: ours::pools::SharedPool;
     factory_pool: ours::pools::FactoryPool;
-    semaphore_and_rate_limiter: composed::SemaphoreAndRateLimiter;
-    cost_of_one: composed::CostOfOne;
-    cost_of_two: composed::CostOfTwo;
-    cost_of_two_and_one_over: composed::CostOfTwoAndOneOver;
-    optional: composed::Optional;
-    all_of_two: composed::AllOfTwo;
-    all_of_three: composed::AllOfThree;
-    nested: composed::Nested;
-    boxed: composed::Boxed;
-    observed: composed::ObservedByNobody;
-    observed_boxed: composed::ObservedBoxed;
-    observed_by_holders: composed::ObservedByHolders;
-    boxed_all: composed::BoxedAll;
-    fair_semaphore: fair::FairSemaphore;
-    fair_by_cost: fair::FairByCost;
-    fair_boxed: fair::FairBoxed;
-    fair_observed: fair::FairObserved;
-    observed_fair: fair::ObservedFair;
-    fair_rate_limiter: fair::FairRateLimiter;
-    fair_of_fair: fair::FairOfFair;
-    fair_of_all: fair::FairOfAll;
-    all_of_fair: fair::AllOfFair;
+    semaphore_and_rate_limiter: wrappers::SemaphoreAndRateLimiter;
+    nested: Around<(AllOfTwo, AllOfTwo)>;
+    boxed_all: Around<(AllOfTwo, (Boxed, Boxed))>;
+    observed_boxed: Around<(Boxed, ObservedByNobody)>;
+    fair_pool: Around<Fair, ours::pools::SharedPool>;
+    fair_adaptive_semaphore: Around<Fair, ours::adaptive::SharedAdaptive>;
+    fair_adaptive_rate: Around<Fair, ours::rates::SharedAdaptiveRate>;
+    fair_rate_limiter: Around<Fair, ours::rates::SharedRateLimiter>;
+    fair_key_of_rates: Around<Fair, ours::keyed::SharedRate>;
+    fair_key_of_permits: Around<Fair, ours::keyed::SharedPermits>;
+}
+
+/// Every wrapper alone, with a fair queue in front of it and behind it.
+macro_rules! wrappers {
+    ($($module:ident: $wrapper:ty;)*) => {$(
+        mod $module {
+            use super::*;
+
+            conformance! {
+                alone: Around<$wrapper>;
+                behind_a_queue: Around<($wrapper, Fair)>;
+                before_a_queue: Around<(Fair, $wrapper)>;
+            }
+        }
+    )*};
+}
+
+wrappers! {
+    cost_of_one: CostOf<1>;
+    cost_of_two: CostOf<2>;
+    cost_of_two_and_one_over: CostOf<2, 1>;
+    optional: Optional;
+    borrowed: Borrowed;
+    shared: SharedAgain;
+    all_of_two: AllOfTwo;
+    all_of_three: AllOfThree;
+    boxed: Boxed;
+    observed: ObservedByNobody;
+    observed_by_holders: ObservedByHolders;
+    fair: Fair;
+    fair_by_cost: FairByCost;
 }
 
 #[cfg(feature = "channel")]
 conformance! {
-    fair_channel_semaphore: fair::FairChannelSemaphore;
+    fair_channel_semaphore: wrappers::FairChannelSemaphore;
 }
 
 #[cfg(feature = "channel")]
@@ -192,7 +215,7 @@ use self::foreign::of_tokio;
 conformance! {
     borrowed_tokio: of_tokio::BorrowedTokio;
     shared_tokio: of_tokio::SharedTokio;
-    fair_tokio: fair::FairTokio;
+    fair_tokio: wrappers::FairTokio;
 }
 
 #[cfg(feature = "async-lock")]
@@ -202,5 +225,5 @@ use self::foreign::of_async_lock;
 conformance! {
     borrowed_async_lock: of_async_lock::BorrowedAsyncLock;
     shared_async_lock: of_async_lock::SharedAsyncLock;
-    fair_async_lock: fair::FairAsyncLock;
+    fair_async_lock: wrappers::FairAsyncLock;
 }

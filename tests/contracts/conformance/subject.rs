@@ -164,10 +164,6 @@ pub(crate) struct Guarantees {
     /// A permit is held, and makes room when it is dropped; otherwise only `rollback` does.
     pub(crate) held: bool,
     /// It knows how long a wait would be, and refuses at once one that ends after its deadline.
-    #[cfg_attr(
-        not(feature = "tokio"),
-        expect(dead_code, reason = "deadlines are checked on tokio's time")
-    )]
     pub(crate) knows: bool,
     /// It can be closed, and then wakes and refuses everybody.
     pub(crate) closes: bool,

@@ -2,7 +2,7 @@
 //!
 //! The clocks of the crate do not go back for one thread. But two runtimes whose time is paused may have
 //! different times, and a limiter that is used in both, in turn or at once, sees a later time and
-//! then an earlier one, by any amount.
+//! then an earlier one, by any amount; `tests/clocks/tokio_runtimes.rs` has each of these alone, and at once.
 
 use std::thread;
 use std::time::Duration;
@@ -135,42 +135,6 @@ mod of_runtimes {
         }
     }
 
-    /// In another runtime the time may be earlier than it was.
-    #[test]
-    fn clock_of_another_runtime_is_behind() {
-        let limiter = limiter();
-        let (ahead, behind) = (paused_runtime(), paused_runtime());
-        ahead.block_on(async {
-            advance(10 * HOUR).await;
-            assert_eq!(at_once(&limiter), 3);
-        });
-        // Nobody waits for ten hours that have not passed here.
-        behind.block_on(async {
-            assert_eq!(at_once(&limiter), 3);
-            limiter.acquire().await.unwrap();
-            assert_eq!(at_once(&limiter), 0);
-        });
-    }
-
-    /// From a runtime whose time is ahead to one whose time is behind, and back: nobody waits for hours
-    /// that do not pass here, and the time that passes in the other runtime pays for nothing.
-    #[test]
-    fn clock_goes_back() {
-        let limiter = limiter();
-        let [behind, ahead] = runtimes(10 * HOUR);
-        let visit = |runtime: &Runtime| {
-            runtime.block_on(async {
-                let first = at_once(&limiter);
-                advance(2 * HOUR).await;
-                (first, at_once(&limiter), at_once(&limiter))
-            })
-        };
-        for first in [BURST, 0, 0] {
-            assert_eq!(visit(&ahead), (first, 2, 0));
-            assert_eq!(visit(&behind), (first, 2, 0));
-        }
-    }
-
     /// By random steps forward and changes between three runtimes, with tries, and with waits that are
     /// polled now here and now there: none is minted within a visit, none waits for a time that does not
     /// come.
@@ -218,35 +182,107 @@ mod of_runtimes {
             });
         }
     }
+}
 
-    /// Each thread has a time of its own, and all decide at once: each is limited as if it were alone.
+/// Whose timer ends a wait.
+#[cfg(feature = "tokio")]
+mod timer {
+    use std::sync::LazyLock;
+
+    use tollgate::{AcquireError, ErrorKind, Semaphore, all};
+
+    use super::*;
+    use crate::support::kind;
+
+    fn runtime() -> tokio::runtime::Runtime {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_time().build().unwrap()
+    }
+
+    /// A wait that began in a runtime that is gone by now ends in another one.
+    fn ends_elsewhere<T, F>(wait: impl FnOnce() -> F)
+    where
+        T: std::fmt::Debug,
+        F: Future<Output = Result<T, AcquireError>>,
+    {
+        let driver = runtime();
+        let mut waiter = {
+            let _inside = driver.enter();
+            Waiter::parked(wait())
+        };
+        drop(driver);
+        let result = runtime().block_on(std::future::poll_fn(|context| {
+            waiter.poll_with(context.waker())
+        }));
+        assert_eq!(kind(result), ErrorKind::TimedOut);
+    }
+
+    /// The runtime that drove the timer is gone, and everyone hangs.
+    ///
+    /// Seen with limiters in statics across tests.
     #[test]
-    fn clocks_of_threads_do_not_agree() {
-        let limiter = limiter();
-        let runtimes: [Runtime; 3] = runtimes(HOUR / 2);
-        thread::scope(|scope| {
-            for runtime in &runtimes {
-                let limiter = &limiter;
-                scope.spawn(move || {
-                    runtime.block_on(async {
-                        let mut admitted = 0;
-                        for _ in 0..400 {
-                            admitted += usize::from(limiter.try_acquire().is_ok());
-                            advance(HOUR / 8).await;
-                        }
-                        // 399 eighths of an hour after the first.
-                        assert_eq!(admitted, BURST + 49);
-                    });
-                });
-            }
-        });
-        for runtime in &runtimes {
-            runtime.block_on(async {
-                limiter.snapshot();
-                assert!(at_once(&limiter) <= BURST);
-                advance(HOUR).await;
-                assert_eq!(at_once(&limiter), 1);
+    fn runtime_that_drove_the_timer_is_gone() {
+        static SHARED: Semaphore = Semaphore::new(0);
+        const SHORT: Duration = Duration::from_millis(2);
+
+        for _ in 0..3 {
+            // Each is the first to wait, in a runtime of its own that is gone before the next comes.
+            let result = runtime().block_on(SHARED.acquire().timeout(SHORT));
+            assert_eq!(kind(result), ErrorKind::TimedOut);
+            // Leaves a task behind in the queue.
+            let driver = runtime();
+            let task = driver.spawn(SHARED.acquire().timeout(Duration::from_secs(3600)));
+            driver.block_on(async {
+                while SHARED.snapshot().waiting == 0 {
+                    tokio::task::yield_now().await;
+                }
             });
+            drop(driver);
+            assert!(task.is_finished());
+            let result = SHARED.acquire().timeout(SHORT).wait();
+            assert_eq!(kind(result), ErrorKind::TimedOut);
         }
+        // A wait that began in a runtime that is gone by now ends elsewhere.
+        ends_elsewhere(|| SHARED.acquire().timeout(SHORT));
+        assert_eq!(SHARED.snapshot().waiting, 0);
+
+        // The same of several in statics; one of them is tokio's.
+        static SLOTS: Semaphore = Semaphore::new(1);
+        static TOKIOS: tokio::sync::Semaphore = tokio::sync::Semaphore::const_new(0);
+        let both = all((&SLOTS, &TOKIOS));
+        for _ in 0..3 {
+            let result = runtime().block_on(both.acquire().timeout(SHORT));
+            assert_eq!(kind(result), ErrorKind::TimedOut);
+            ends_elsewhere(|| both.acquire().timeout(SHORT));
+            assert_eq!(
+                kind(both.acquire().timeout(SHORT).wait()),
+                ErrorKind::TimedOut
+            );
+            assert_eq!(SLOTS.available_permits(), 1);
+        }
+        limiter_in_a_static();
+    }
+
+    /// A limiter on the clock of the system, whose queue began to wait in a runtime that is gone.
+    fn limiter_in_a_static() {
+        static PACED: LazyLock<RateLimiter> =
+            LazyLock::new(|| RateLimiter::new(Quota::per_second(2000)).clock(Clock::system()));
+        for _ in 0..3 {
+            // Each leaves somebody behind in the queue, who is never looked at again and delays the next by no
+            // more than its turn.
+            let driver = runtime();
+            let mut waiters: Vec<_> = {
+                let _inside = driver.enter();
+                (0..3).map(|_| Waiter::new(PACED.acquire())).collect()
+            };
+            for waiter in &mut waiters {
+                drop(waiter.poll());
+            }
+            drop(driver);
+            runtime().block_on(PACED.acquire()).unwrap();
+            PACED.acquire().wait().unwrap();
+            drop(waiters);
+        }
+        assert_eq!(PACED.snapshot().waiting, 0);
     }
 }

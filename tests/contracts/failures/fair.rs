@@ -71,29 +71,6 @@ fn cancelled_large_head_leaves_small_ones_asleep() {
     assert_at_rest(queue.throttle(), 2);
 }
 
-/// A waiter is cancelled after it was chosen, and its permit is lost or credited twice.
-///
-/// Seen in repoprompt/repoprompt-ce#724. Of every throttle,
-/// `granted_then_dropped_is_passed_on`.
-#[test]
-fn cancelled_after_the_choice_loses_the_permit() {
-    let queue = FairQueue::new(slots(1)).classes(|key| Class::new().max_concurrency(*key));
-    let permit = queue.class(1).try_acquire().unwrap();
-    let chosen = Waiter::parked(queue.class(1).acquire());
-    let mut next = Waiter::parked(queue.class(2).acquire());
-    drop(permit);
-    assert_eq!((chosen.wakes(), next.wakes()), (1, 0));
-    drop(chosen);
-    let permit = next.granted();
-    assert_eq!(
-        queue.snapshot().iter().map(|class| class.held).sum::<u64>(),
-        1
-    );
-    drop(permit);
-    assert!(queue.snapshot().is_empty());
-    assert_at_rest(queue.throttle(), 1);
-}
-
 /// The queue of a tenant is removed while it holds permits, or never.
 ///
 /// Seen in kubernetes/kubernetes#140884, ipfs/go-bitswap#112.

@@ -140,20 +140,6 @@ fn try_beside_waiters_wedges_the_queue() {
     limiter.try_acquire().unwrap();
 }
 
-/// Granted, then dropped: the charge is lost instead of given back and passed on.
-///
-/// Seen in python/asyncio#270, awslabs/shuttle#167.
-#[test]
-fn charged_then_dropped() {
-    let (clock, limiter) = spent(Quota::per_second(10));
-    let charged = Waiter::parked(limiter.acquire());
-    let mut next = Waiter::parked(limiter.acquire());
-    clock.advance(millis(100));
-    assert_eq!((charged.wakes(), next.wakes()), (1, 0));
-    drop(charged);
-    assert_eq!(next.granted().at().as_nanos(), 100_000_000);
-}
-
 /// An unbounded queue.
 ///
 /// Seen in TraceMachina/nativelink#2730.

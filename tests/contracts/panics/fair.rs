@@ -7,33 +7,25 @@ use tollgate::fair::{Class, FairQueue, Share};
 use tollgate::{Clock, Semaphore};
 
 use super::options::TOO_LATE;
-use super::{no_panic, row};
+use super::{FILE, Location, no_panic, row};
 
 fn queue() -> FairQueue<Arc<Semaphore>, u32> {
     FairQueue::new(Arc::new(Semaphore::new(1)))
 }
 
 #[test]
-fn a_class_of_no_weight_or_no_concurrency() {
-    row("the weight of a class must be at least 1, not 0", || {
-        Class::new().weight(0)
-    });
-    row(
-        "the maximum concurrency of a class must be at least 1, not 0",
-        || Class::new().max_concurrency(0),
-    );
-    no_panic(|| Class::new().weight(u32::MAX).max_concurrency(1));
-}
-
-#[test]
-fn a_fair_queue_of_no_classes_or_without_time_to_age() {
-    row("a fair queue needs at least 1 class, not 0", || {
-        queue().max_classes(0)
-    });
-    row("the period of aging must be longer than 0ns", || {
-        queue().aging(Duration::ZERO)
-    });
-    no_panic(|| queue().max_classes(1).aging(Duration::MAX).max_waiters(0));
+fn settings_of_classes_and_queues() {
+    panics! {
+        "the weight of a class must be at least 1, not 0" => Class::new().weight(0);
+        "the maximum concurrency of a class must be at least 1, not 0" =>
+            Class::new().max_concurrency(0);
+        "a fair queue needs at least 1 class, not 0" => queue().max_classes(0);
+        "the period of aging must be longer than 0ns" => queue().aging(Duration::ZERO);
+    }
+    allowed! {
+        Class::new().weight(u32::MAX).max_concurrency(1);
+        queue().max_classes(1).aging(Duration::MAX).max_waiters(0);
+    }
 }
 
 #[test]

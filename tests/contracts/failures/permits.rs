@@ -1,0 +1,151 @@
+//! What happens to permits and their queues: what foreign code and other work do to them.
+
+use std::sync::{Arc, Mutex, mpsc};
+use std::task::Poll;
+
+use futures::StreamExt;
+use tollgate::{ErrorKind, Semaphore};
+use tollgate_io::stream::LimitStreamExt;
+
+use crate::support::foreign::{calls_when_woken, panics_when_woken};
+use crate::support::{Waiter, assert_at_rest, kind, yield_now};
+
+/// A waker in a batch dangles, since the one before it drops its future.
+///
+/// Seen in apache/asyncband#189, tokio-rs/tokio#2340. Of every throttle, `a_waker_may_use_the_throttle`
+/// and `a_waker_that_panics_loses_nothing`.
+#[test]
+fn waker_dangles_in_a_batch() {
+    let semaphore = Arc::new(Semaphore::new(100));
+    let held = semaphore.try_acquire_many(100).unwrap();
+    let victim = Arc::new(Mutex::new(None));
+    let dropping = {
+        let victim = Arc::clone(&victim);
+        calls_when_woken(move || drop(victim.lock().unwrap().take()))
+    };
+    let mut waiters: Vec<_> = (0..30)
+        .map(|_| Waiter::new(Arc::clone(&semaphore).acquire_owned()))
+        .collect();
+    for (name, waiter) in waiters.iter_mut().enumerate() {
+        let pending = match name {
+            3 => waiter.poll_with(&dropping),
+            4 => waiter.poll_with(&panics_when_woken()),
+            _ => waiter.poll(),
+        };
+        assert!(pending.is_pending());
+    }
+    *victim.lock().unwrap() = Some(waiters.remove(5));
+    drop(held);
+    assert!(victim.lock().unwrap().is_none());
+    for waiter in &mut waiters {
+        drop(waiter.granted());
+    }
+    assert_at_rest(&semaphore, 100);
+}
+
+/// A permit is freed while `spawn_blocking` still runs.
+///
+/// Seen in xberg-io/xberg#1641.
+#[tokio::test]
+async fn holder_is_dropped_while_its_work_still_runs() {
+    let semaphore = Arc::new(Semaphore::new(1));
+    let permit = Arc::clone(&semaphore).acquire_owned().await.unwrap();
+    let (finish, until_finish) = mpsc::channel::<()>();
+    let (begin, begun) = mpsc::channel();
+    let (end, ended) = mpsc::channel();
+    let caller = tokio::spawn(async move {
+        let work = tokio::task::spawn_blocking(move || {
+            // The work owns the permit, not the one who waits for the work.
+            let permit = permit;
+            begin.send(()).unwrap();
+            until_finish.recv().unwrap();
+            drop(permit);
+            end.send(()).unwrap();
+        });
+        work.await.unwrap();
+    });
+    while begun.try_recv().is_err() {
+        tokio::task::yield_now().await;
+    }
+    caller.abort();
+    assert!(caller.await.unwrap_err().is_cancelled());
+    // Nobody waits for the work any more, and it still runs: so it still counts.
+    assert_eq!(kind(semaphore.try_acquire()), ErrorKind::NoPermits);
+    finish.send(()).unwrap();
+    ended.recv().unwrap();
+    assert_at_rest(&semaphore, 1);
+}
+
+/// What comes after a buffer of futures asks for permits which futures in the buffer have, or stand in
+/// the queue for, and nobody polls these meanwhile. What is done for each is polled together.
+///
+/// Seen in rust-lang/futures-rs#2387.
+#[test]
+fn work_of_a_buffer_asks_again() {
+    let (slots, connections) = (Semaphore::new(3), Semaphore::new(1));
+    let ask = || async {
+        let _connection = connections.acquire().await.unwrap();
+        yield_now().await;
+    };
+    let each = futures::stream::iter(0..20).for_each_limited(&slots, |_| async {
+        ask().await;
+        ask().await;
+    });
+    futures::executor::block_on(each).unwrap();
+    assert_at_rest(&slots, 3);
+    assert_at_rest(&connections, 1);
+}
+
+/// An unbounded queue at uploads.
+///
+/// Seen in TraceMachina/nativelink#2730.
+#[test]
+fn unbounded_queue() {
+    let semaphore = Arc::new(Semaphore::new(2).max_waiters(3));
+    let uploads: Vec<_> = (0..20)
+        .map(|_| {
+            let mut upload = Waiter::new(Arc::clone(&semaphore).acquire_owned());
+            let outcome = upload.poll();
+            (upload, outcome)
+        })
+        .collect();
+    let (mut let_in, mut waiting, mut refused) = (0, 0, 0);
+    for (_, outcome) in &uploads {
+        match outcome {
+            Poll::Pending => waiting += 1,
+            Poll::Ready(Ok(_)) => let_in += 1,
+            Poll::Ready(Err(error)) => {
+                assert_eq!(error.kind(), ErrorKind::QueueFull);
+                refused += 1;
+            }
+        }
+    }
+    assert_eq!((let_in, waiting, refused), (2, 3, 15));
+    // Who was refused keeps nothing.
+    assert_eq!(Arc::strong_count(&semaphore), 1 + 2 + 3);
+    drop(uploads);
+    assert_at_rest(&semaphore, 2);
+    stream_of_uploads();
+}
+
+/// A thousand files, and one of them waits.
+fn stream_of_uploads() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    let (slots, opened) = (Semaphore::new(2).max_waiters(1), AtomicUsize::new(0));
+    let done = AtomicUsize::new(0);
+    let files = futures::stream::iter(0..1000).inspect(|_| {
+        let opened = opened.fetch_add(1, Ordering::Relaxed) + 1;
+        assert!(
+            opened - done.load(Ordering::Relaxed) <= 3,
+            "more than one waits"
+        );
+    });
+    let uploads = files.for_each_limited(&slots, |_| async {
+        yield_now().await;
+        done.fetch_add(1, Ordering::Relaxed);
+    });
+    futures::executor::block_on(uploads).unwrap();
+    assert_eq!(done.into_inner(), 1000);
+    assert_at_rest(&slots, 2);
+}

@@ -1,0 +1,383 @@
+//! What asks others: clients, crawlers, workers and uploads.
+
+use super::Busy;
+
+mod crawl_politely {
+    include!("../../src/guide/programs/crawl_politely.rs");
+
+    use super::Busy;
+    use std::cell::RefCell;
+    use std::collections::HashMap;
+
+    use futures::future::try_join_all;
+    use tokio::time::{Instant, sleep};
+
+    /// Each visit takes 300 ms.
+    #[tokio::test(start_paused = true)]
+    async fn polite_visits_of_a_host_begin_two_seconds_after_the_end_of_another() {
+        let (limits, begun) = (Limits::new(), Instant::now());
+        let begins = RefCell::new(HashMap::<_, Vec<_>>::new());
+        let visits = (0..30).map(async |page| {
+            let url = Url::parse(&format!("http://host-{}/{page}", page % 3)).unwrap();
+            let visit = async {
+                let host = url.authority().to_owned();
+                let at = begun.elapsed();
+                begins.borrow_mut().entry(host).or_default().push(at);
+                sleep(Duration::from_millis(300)).await;
+            };
+            limits.polite(&url, visit).await
+        });
+        try_join_all(visits).await.unwrap();
+        let times: Vec<_> = (0..10)
+            .map(|visit| Duration::from_millis(visit * 2300))
+            .collect();
+        let begins = begins.into_inner();
+        assert_eq!(begins.len(), 3);
+        assert!(begins.values().all(|begins| *begins == times), "{begins:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn polite_visits_of_many_hosts_are_64_at_once() {
+        let (limits, begun) = (Limits::new(), Instant::now());
+        let busy = Busy::default();
+        let visits = (0..640).map(async |host| {
+            let url = Url::parse(&format!("http://host-{host}/")).unwrap();
+            let visit = async { busy.during(sleep(Duration::from_millis(300))).await };
+            limits.polite(&url, visit).await
+        });
+        try_join_all(visits).await.unwrap();
+        assert_eq!(busy.most(), 64);
+        // The two seconds of a host take no slot of the total.
+        assert_eq!(begun.elapsed(), Duration::from_millis(10 * 300));
+    }
+}
+
+mod limit_an_api_client {
+    include!("../../src/guide/programs/limit_an_api_client.rs");
+
+    use super::Busy;
+    use std::cell::Cell;
+
+    use futures::future::{join_all, try_join_all};
+    use tokio::time::Instant;
+
+    fn limits() -> Limits {
+        Limits {
+            slots: Semaphore::new(4),
+            rate: RateLimiter::new(Quota::per_second(10).burst(5)),
+        }
+    }
+
+    /// The eighth is sent after 300 ms, and again two seconds later; then come twelve more.
+    #[tokio::test(start_paused = true)]
+    async fn call_that_is_refused_pauses_all_calls_and_is_sent_again() {
+        let (limits, sent, begun) = (limits(), Cell::new(0), Instant::now());
+        let send = async || {
+            sent.set(sent.get() + 1);
+            match sent.get() {
+                8 => Err(Duration::from_secs(2)),
+                _ => Ok(()),
+            }
+        };
+        let answers = (0..20).map(|_| limits.call(send));
+        try_join_all(answers).await.unwrap();
+        assert_eq!(
+            begun.elapsed(),
+            Duration::from_millis(300 + 2000 + 12 * 100)
+        );
+        assert_eq!(sent.get(), 21);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn call_with_a_pause_that_is_too_long_fails_and_pauses_the_others_for_less() {
+        let (limits, begun) = (limits(), Instant::now());
+        let refused = limits.call(async || Err::<(), _>(Duration::from_secs(3600)));
+        let text = refused.await.unwrap_err().to_string();
+        assert_eq!(text, "the server asks for a pause of 3600s");
+        limits.call(async || Ok(())).await.unwrap();
+        assert_eq!(begun.elapsed(), LONGEST_PAUSE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn call_that_is_refused_three_times_fails() {
+        let limits = limits();
+        let refused = limits.call(async || Err::<(), _>(Duration::from_secs(1)));
+        let text = refused.await.unwrap_err().to_string();
+        assert_eq!(text, "three requests were answered with 429");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn call_beyond_the_slots_waits_for_an_answer() {
+        let (limits, busy) = (limits(), Busy::default());
+        let send = async || {
+            busy.during(tokio::time::sleep(Duration::from_secs(1)))
+                .await;
+            Ok(())
+        };
+        join_all((0..20).map(|_| limits.call(send))).await;
+        assert_eq!(busy.most(), 4);
+    }
+}
+
+mod limit_reqwest {
+    include!("../../src/guide/programs/limit_reqwest.rs");
+
+    use std::sync::Mutex;
+    use std::time::Duration;
+
+    use axum::http::{Extensions, Response};
+    use futures::future::try_join_all;
+    use reqwest_middleware::{Middleware, Next, Result};
+    use tokio::time::{Instant, sleep};
+
+    /// In place of the network: it answers after 400 ms, the tenth request with 429 and `Retry-After: 2`.
+    struct Server {
+        begun: Instant,
+        sent: Arc<Mutex<Vec<Duration>>>,
+    }
+
+    #[async_trait::async_trait]
+    impl Middleware for Server {
+        async fn handle(
+            &self,
+            _: reqwest::Request,
+            _: &mut Extensions,
+            _: Next<'_>,
+        ) -> Result<reqwest::Response> {
+            let number = {
+                let mut sent = self.sent.lock().unwrap();
+                sent.push(self.begun.elapsed());
+                sent.len()
+            };
+            sleep(Duration::from_millis(400)).await;
+            let mut answer = Response::new("");
+            if number == 10 {
+                *answer.status_mut() = reqwest::StatusCode::TOO_MANY_REQUESTS;
+                answer.headers_mut().insert("retry-after", 2.into());
+            }
+            Ok(answer.into())
+        }
+    }
+
+    /// One request is sent each 20 ms, up to eight, and the ninth when the first is answered. The tenth is refused at 820 ms.
+    #[tokio::test(start_paused = true)]
+    async fn limited_client_keeps_slots_rate_and_pauses() {
+        let sent = Arc::new(Mutex::new(Vec::new()));
+        let server = Server {
+            begun: Instant::now(),
+            sent: Arc::clone(&sent),
+        };
+        let client = limited(reqwest::Client::new()).with(server).build();
+        let answers = (0..40).map(async |_| {
+            let answer = client.get("http://127.0.0.1:3000/").send().await?;
+            answer.error_for_status()?.text().await?;
+            Result::Ok(())
+        });
+        try_join_all(answers).await.unwrap();
+
+        let sent = sent.lock().unwrap().clone();
+        let millis = Duration::from_millis;
+        assert_eq!(sent.len(), 41);
+        let begin = [0, 20, 40, 60, 80, 100, 120, 140, 400, 420].map(millis);
+        assert_eq!(sent[..10], begin);
+        let in_pause = |at: &&Duration| (millis(821)..millis(2820)).contains(*at);
+        assert_eq!(sent.iter().find(in_pause), None);
+        // Eight hold the slots, each for 400 ms at least.
+        assert!(sent.windows(9).all(|nine| nine[8] - nine[0] >= millis(400)));
+    }
+}
+
+mod limit_kafka {
+    include!("../../src/guide/programs/limit_kafka.rs");
+
+    use super::Busy;
+    use std::time::Duration;
+
+    use tokio::time::{Instant, sleep};
+
+    async fn most_at_once(work: Duration) -> (u64, Duration) {
+        let (slots, rate) = (Semaphore::new(16), RateLimiter::new(Quota::per_second(100)));
+        let (busy, begun) = (Busy::default(), Instant::now());
+        let handle = async |_| busy.during(sleep(work)).await;
+        let records = futures::stream::iter(0..320);
+        consume(records, (&slots, &rate), handle).await.unwrap();
+        (busy.most(), begun.elapsed())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn consume_of_short_work_keeps_the_rate() {
+        let (most, elapsed) = most_at_once(Duration::from_millis(15)).await;
+        assert_eq!((most, elapsed), (2, Duration::from_millis(319 * 10 + 15)));
+    }
+
+    /// The rate spaces the 16 of each second, so the last begins 150 ms after the first.
+    #[tokio::test(start_paused = true)]
+    async fn consume_of_long_work_keeps_the_slots() {
+        let (most, elapsed) = most_at_once(Duration::from_secs(1)).await;
+        assert_eq!(
+            (most, elapsed),
+            (16, Duration::from_millis(20 * 1000 + 15 * 10))
+        );
+    }
+}
+
+mod limit_a_websocket {
+    include!("../../src/guide/programs/limit_a_websocket.rs");
+
+    use std::time::Duration;
+
+    use tokio::time::Instant;
+
+    #[tokio::test(start_paused = true)]
+    async fn serve_handles_a_burst_and_then_the_rate() {
+        let limit = RateLimiter::new(Quota::per_second(10).burst(20));
+        let (begun, mut times) = (Instant::now(), Vec::new());
+        let messages = futures::stream::iter(0..100);
+        let served = serve(messages, &limit, async |_| times.push(begun.elapsed()));
+        served.await.unwrap();
+        let due = |message: u64| Duration::from_millis(100 * message.saturating_sub(19));
+        assert_eq!(times, (0..100).map(due).collect::<Vec<_>>());
+    }
+}
+
+mod find_the_right_limit {
+    include!("../../src/guide/programs/find_the_right_limit.rs");
+
+    use std::sync::Arc;
+
+    use tollgate::Semaphore;
+
+    /// In place of a database: its workers take 20 ms for a call, and other calls queue there.
+    async fn database(workers: &Semaphore) -> io::Result<()> {
+        let worker = workers.acquire().timeout(Duration::from_secs(1)).await;
+        let _worker = worker.map_err(|error| io::Error::new(io::ErrorKind::TimedOut, error))?;
+        sleep(Duration::from_millis(20)).await;
+        Ok(())
+    }
+
+    /// The database loses three quarters of its workers, and the limit follows. Probes are at multiples of ten
+    /// seconds, at half of the limit, so it is looked at in between.
+    #[tokio::test(start_paused = true)]
+    async fn limited_calls_find_and_follow_the_number_of_workers() {
+        let limit = Arc::new(AdaptiveSemaphore::default());
+        let workers = Arc::new(Semaphore::new(40));
+        for _ in 0..200 {
+            let (limit, workers) = (Arc::clone(&limit), Arc::clone(&workers));
+            tokio::spawn(async move {
+                loop {
+                    let _ = limited(&limit, database(&workers)).await;
+                }
+            });
+        }
+        sleep(Duration::from_secs(8)).await;
+        let found = limit.snapshot().permits.limit;
+        assert!((40..60).contains(&found), "{found}");
+
+        workers.set_permits(10);
+        sleep(Duration::from_secs(8)).await;
+        let found = limit.snapshot().permits.limit;
+        assert!((10..20).contains(&found), "{found}");
+    }
+}
+
+mod limit_bandwidth {
+    include!("../../crates/tollgate-io/src/guide/programs/limit_bandwidth.rs");
+
+    use std::time::Duration;
+
+    use tokio::io::sink;
+    use tokio::time::{Instant, sleep};
+
+    const FILE: &[u8] = &[7; 100_000];
+
+    /// 100 kB at 200 kB/s, minus the burst of 80 ms.
+    #[tokio::test(start_paused = true)]
+    async fn send_to_one_client_keeps_the_limit_of_the_client() {
+        let (limits, begun) = (Limits::new(), Instant::now());
+        assert_eq!(limits.send(0, FILE, sink()).await.unwrap(), 100_000);
+        assert_eq!(begun.elapsed(), Duration::from_millis(500 - 80));
+    }
+
+    /// 500 kB at 500 kB/s, minus the burst.
+    #[tokio::test(start_paused = true)]
+    async fn send_to_five_clients_keeps_the_limit_of_all() {
+        let (limits, begun) = (Limits::new(), Instant::now());
+        let sends = (1..=5).map(|client| limits.send(client, FILE, sink()));
+        futures::future::try_join_all(sends).await.unwrap();
+        assert_eq!(begun.elapsed(), Duration::from_millis(1000 - 80));
+        // The burst has come back after another 80 ms.
+        sleep(Duration::from_millis(80)).await;
+        let begun = Instant::now();
+        limits.send(6, FILE, sink()).await.unwrap();
+        assert_eq!(begun.elapsed(), Duration::from_millis(500 - 80));
+    }
+}
+
+mod cap_parallel_uploads {
+    include!("../../src/guide/programs/cap_parallel_uploads.rs");
+
+    #[tokio::test(start_paused = true)]
+    async fn upload_all_with_eight_slots_uploads_eight_at_once() {
+        let slots = Arc::new(Semaphore::new(8));
+        let files = (0..40).map(|file| PathBuf::from(file.to_string()));
+        let begun = tokio::time::Instant::now();
+        upload_all(files, &slots).await.unwrap();
+        assert_eq!(begun.elapsed(), Duration::from_millis(5 * 100));
+        assert_eq!(slots.available_permits(), 8);
+    }
+}
+
+mod limit_rayon {
+    include!("../../src/guide/programs/limit_rayon.rs");
+
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+    #[test]
+    fn convert_all_on_eight_threads_writes_two_at_once() {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(8);
+        let files: Vec<_> = (0..200)
+            .map(|file| PathBuf::from(file.to_string()))
+            .collect();
+        let (running, most, written) = (AtomicUsize::new(0), AtomicUsize::new(0), Mutex::default());
+        let write = |image: &[u8]| {
+            most.fetch_max(running.fetch_add(1, SeqCst) + 1, SeqCst);
+            Vec::push(&mut written.lock().unwrap(), image.to_vec());
+            running.fetch_sub(1, SeqCst);
+        };
+        let slots = Semaphore::new(2);
+        let converted = pool
+            .build()
+            .unwrap()
+            .install(|| convert_all(&files, &slots, write));
+        assert_eq!(converted, Ok(()));
+        assert!(most.into_inner() <= 2);
+        assert_eq!(written.into_inner().unwrap().len(), 200);
+        assert_eq!(slots.available_permits(), 2);
+    }
+
+    /// What the page proposes for work of rayon under a permit: rayon's threads never wait.
+    #[test]
+    fn spawn_with_an_owned_permit_blocks_no_thread_of_the_pool() {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(1);
+        let (pool, slots) = (
+            pool.build().unwrap(),
+            std::sync::Arc::new(Semaphore::new(1)),
+        );
+        let (sender, results) = std::sync::mpsc::channel();
+        for number in 0..100 {
+            let permit = std::sync::Arc::clone(&slots)
+                .acquire_owned()
+                .wait()
+                .unwrap();
+            let sender = sender.clone();
+            pool.spawn(move || {
+                let _permit = permit;
+                let (a, b) = rayon::join(|| number, || 1);
+                sender.send(a + b).unwrap();
+            });
+        }
+        drop(sender);
+        assert_eq!(results.iter().sum::<u32>(), 5050);
+    }
+}
