@@ -4,8 +4,8 @@
 //! |---|---|
 //! | order, overtaking, `close`, how a wait ends, two at once, wakers that panic, the holder panics | `conformance/` |
 //! | two at once, of `CondvarSemaphore` | the model `two_releases_wake_two` |
-//! | weight, the limit, a bounded queue, `wait_idle` | `concurrency/model/`, `concurrency/foreign_semaphores/` |
-//! | a limit of 0 | `panics/`, `concurrency/model/`, `concurrency/foreign_semaphores/` |
+//! | weight, the limit, a bounded queue, `wait_idle` | `concurrency/model/`, `concurrency/foreign_semaphores.rs` |
+//! | a limit of 0 | `panics/`, `concurrency/model/`, `concurrency/foreign_semaphores.rs` |
 //! | wakers that poll at once | `failures/nested_wakes.rs` |
 //! | idle items, items of holders that panicked, `wait_idle` of a pool | `concurrency/pool/` |
 //! | allocations | `memory/` |
