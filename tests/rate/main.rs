@@ -3,16 +3,16 @@
 mod adaptive_rate;
 mod algorithms;
 mod audit;
-mod beside;
 mod follow;
 mod holds;
 mod leaky_bucket;
 mod local;
+mod pauses;
 mod quota;
 mod rate_limiter;
 mod rate_model;
+mod scenarios;
 mod setup;
-mod sliding;
 #[path = "../support/mod.rs"]
 mod support;
 mod threads;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tollgate::Throttle;
 use tollgate::{Algorithm, Clock, ManualClock, MissedTickBehavior, Quota, RateLimiter, Waiting};
 
-use crate::setup::{FIFTY, TEN, assert_due, assert_limited, at, charged, ms, now};
+use crate::setup::{TEN, assert_due, assert_limited, at, charged, ms, now};
 use crate::support::Waiter;
 use crate::support::foreign::calls_when_woken;
 
@@ -78,94 +78,6 @@ fn busy<R: Send + 'static>(
     }
 }
 
-/// The first waiter is due after one token's time, and its waker takes so long. Then those behind it
-/// are charged at these ticks, and the next ones after these times.
-#[test]
-fn missed_tick_says_when_those_behind_a_late_timer_are_charged() {
-    let burst = |max| Some(MissedTickBehavior::Burst { max });
-    let delay = Some(MissedTickBehavior::Delay);
-    type Row = (
-        &'static str,
-        Quota,
-        Option<MissedTickBehavior>,
-        u64,
-        u64,
-        Vec<u64>,
-        Vec<u64>,
-    );
-    let rows: [Row; 7] = [
-        (
-            "when they go",
-            TEN,
-            delay,
-            250,
-            1,
-            vec![350],
-            vec![100, 100],
-        ),
-        ("the same", TEN, burst(0), 250, 1, vec![350], vec![100]),
-        (
-            "when they were due",
-            TEN,
-            burst(5),
-            250,
-            1,
-            vec![200, 300],
-            vec![50, 100],
-        ),
-        (
-            "not longer ago than two take",
-            TEN,
-            burst(2),
-            1040,
-            1,
-            vec![940, 1040, 1140],
-            vec![100, 100],
-        ),
-        (
-            "in units of cost, and the burst had come back",
-            FIFTY,
-            burst(20),
-            1000,
-            10,
-            vec![810, 810, 810, 810, 810, 910, 1010],
-            vec![100],
-        ),
-        (
-            "by default a hundredth of a second",
-            Quota::per_second(1000),
-            None,
-            30,
-            1,
-            (21..=31).collect(),
-            vec![1],
-        ),
-        (
-            "by default at least one",
-            TEN,
-            None,
-            480,
-            1,
-            vec![480, 580],
-            vec![100],
-        ),
-    ];
-    for (name, quota, missed, takes, cost, ticks, next) in rows {
-        let (clock, limiter) = spent(quota, missed);
-        let (mut first, _) = slow(&clock, &limiter, ms(takes), || {});
-        let mut waiters = queue(&limiter, &vec![cost; ticks.len() + next.len()]);
-        let token = quota.period() / u32::try_from(quota.count()).unwrap();
-        clock.advance(token);
-        assert_eq!(at(&first.granted()), token, "{name}");
-        let gone = waiters.iter().filter(|waiter| waiter.wakes() == 1).count();
-        let ticks: Vec<_> = ticks.into_iter().map(ms).collect();
-        assert_eq!(charged(&mut waiters[..gone]), ticks, "{name}");
-        for (waiter, after) in waiters[gone..].iter_mut().zip(next) {
-            assert_due(&clock, waiter, ms(after));
-        }
-    }
-}
-
 /// One that joins while the timer for the head is late could have had a token at 300 ms, but was not
 /// there before 450 ms.
 #[test]
@@ -179,18 +91,6 @@ fn acquire_behind_a_late_timer_is_not_charged_before_it_came() {
     assert_eq!(at(&busy()), ms(450));
     assert_eq!(at(&waiting[0].granted()), ms(200));
     assert_limited(&limiter, 1, ms(100));
-}
-
-#[test]
-fn acquire_is_not_charged_before_the_quota_that_made_it_due() {
-    let (clock, limiter) = makes_up(Quota::per_hour(1));
-    let mut waiters = queue(&limiter, &[1; 2]);
-    clock.advance(ms(5000));
-    // Less than one is owed still, of two.
-    limiter.set_quota_with(TEN.burst(2), tollgate::QuotaChange::KeepSpent);
-    assert_eq!(at(&waiters[0].granted()), ms(5000));
-    let owed = Duration::from_nanos((100_000_000 * 3595_u64).div_ceil(3600));
-    assert_due(&clock, &mut waiters[1], owed);
 }
 
 /// Tokio's timer counts in milliseconds, so it is late for a third of a second.
@@ -323,22 +223,4 @@ fn refund_when_the_head_is_overdue_leaves_it_charged_when_it_was_due() {
     assert_eq!(at(&first.granted()), ms(300));
     assert_eq!(charged(&mut next), [ms(450)]);
     assert_eq!(now(&clock), ms(500));
-}
-
-/// The headers of an answer go with the tick of the charge, however late it was made.
-#[test]
-fn decision_of_a_charge_for_an_earlier_tick_says_how_it_stood_then() {
-    let (clock, limiter) = makes_up(TEN.burst(4));
-    let busy = busy(&clock, &limiter, ms(350), || {});
-    let mut waiters = queue(&limiter, &[1, 2]);
-    busy();
-    let stood = waiters.iter_mut().map(|waiter| {
-        let charge = waiter.granted();
-        let decision = limiter.decision(&charge);
-        (at(&charge), decision.remaining, decision.reset_after)
-    });
-    let stood: Vec<_> = stood.collect();
-    assert_eq!(stood, [(ms(200), 0, ms(400)), (ms(400), 0, ms(400))]);
-    // It is 450 ms, and a half of one has been paid off since.
-    assert_limited(&limiter, 1, ms(50));
 }

@@ -106,14 +106,24 @@ pub(crate) fn small_quota() -> impl Strategy<Value = Quota> {
     })
 }
 
+/// Counts whose products with the period need more than 64 bits.
+fn large_quota() -> impl Strategy<Value = Quota> {
+    let more = prop_oneof![0..1000_u64, 0..1_u64 << 50];
+    (0..4_u64, more).prop_map(|(less, more)| {
+        let count = (1 << 30) + 1 - less;
+        Quota::new(count, Duration::from_nanos(count + more))
+    })
+}
+
 /// Small quotas, and the rules that remember.
 pub(crate) fn sliding() -> impl Strategy<Value = (Algorithm, Quota)> {
     (prop::sample::select(by_word(false)), small_quota())
 }
 
-/// Any rule, with a quota for long runs.
+/// Any rule, with a quota for long runs; a window also counts very many.
 pub(crate) fn chosen() -> impl Strategy<Value = (Algorithm, Quota)> {
-    prop_oneof![rule_and(modest_quota()), sliding()]
+    let large = large_quota().prop_map(|quota| (Algorithm::SlidingWindow, quota));
+    prop_oneof![8 => rule_and(modest_quota()), 8 => sliding(), 1 => large]
 }
 
 fn without_burst(quota: Quota) -> Quota {

@@ -11,17 +11,18 @@ mod any;
 mod kept;
 #[cfg(feature = "tokio")]
 mod late;
-mod limits;
 mod log;
+mod many;
 mod model;
 mod naive;
 mod owed;
-mod refunds;
 mod rule;
 mod schedule;
-mod steps;
+pub(crate) mod steps;
 pub(crate) mod window;
-mod world;
+pub(crate) mod world;
+
+pub(crate) use amounts::{Cost, Pause};
 
 /// The last tick that a limiter tells apart from later ones.
 pub(crate) const LAST_TICK: u64 = (1 << 58) - 1;

@@ -1,12 +1,14 @@
-//! Many refunds: only so many are told apart, and beyond that less is given back, never more.
+//! Many at once: limiters, waiters, and refunds; of those only so many are told apart, and beyond that
+//! less is given back, never more.
 
 use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::TestRunner;
-use tollgate::{Charge, Clock, ManualClock, Oversize, Quota, RateLimiter};
+use tollgate::{Charge, Clock, ManualClock, MissedTickBehavior, Oversize, Quota, RateLimiter};
 
+use crate::support::Waiter;
 use crate::support::cases::cases;
 use crate::support::random::Random;
 
@@ -204,7 +206,7 @@ fn charge_beyond_counting_takes_and_gives_back_what_there_was_room_for() {
     limiter.refund(endless);
     assert_eq!(limiter.peek(), before);
 
-    let mut waiter = crate::support::Waiter::parked(limiter.acquire_many(u64::MAX));
+    let mut waiter = Waiter::parked(limiter.acquire_many(u64::MAX));
     clock.advance(Duration::from_millis(500));
     let (waited, tried) = (
         waiter.granted(),
@@ -216,4 +218,71 @@ fn charge_beyond_counting_takes_and_gives_back_what_there_was_room_for() {
     let cost = waited.cost();
     limiter.settle(waited, cost - 1);
     assert_eq!(limiter.charge(2).cost(), 1);
+}
+
+/// Many limiters on one clock are due at one tick, and each arms its timer again: one after the
+/// other, and not one inside the other.
+#[test]
+fn many_limiters_that_are_due_at_one_tick_do_not_nest() {
+    let clock = Clock::manual();
+    let limiters: Vec<_> = (0..5000)
+        .map(|_| RateLimiter::new(Quota::per_second(1)).clock(&clock))
+        .collect();
+    let mut waiters = Vec::new();
+    for limiter in &limiters {
+        limiter.try_acquire().unwrap();
+        waiters.push(Waiter::parked(limiter.acquire()));
+        waiters.push(Waiter::parked(limiter.acquire()));
+    }
+    for gone in 1..=2 {
+        clock.advance(Duration::from_secs(1));
+        let woken = waiters.iter().filter(|waiter| waiter.wakes() > 0).count();
+        assert_eq!(woken, gone * limiters.len());
+    }
+}
+
+/// Charged when they go, waiters keep the exact rate as long as the timer is on time.
+#[test]
+fn acquire_with_delay_keeps_the_exact_rate_and_no_more() {
+    let clock = Clock::manual();
+    let limiter = RateLimiter::new(Quota::per_second(700_000_000))
+        .missed_tick(MissedTickBehavior::Delay)
+        .clock(&clock);
+    limiter.try_acquire().unwrap();
+    let queue: Vec<_> = (0..7000)
+        .map(|_| Waiter::parked(limiter.acquire()))
+        .collect();
+    for nanos in 1..=10_000_usize {
+        clock.advance(Duration::from_nanos(1));
+        let gone = queue.len() - limiter.snapshot().waiting;
+        assert_eq!(gone, nanos * 7 / 10);
+    }
+}
+
+/// The first and the last of ten thousand: those behind a waiter that leaves move up at once,
+/// whichever leave first.
+#[test]
+fn acquire_dropped_by_ten_thousand_in_any_order_moves_the_last_up() {
+    type Pick = fn(&mut Random, usize) -> usize;
+    let picks: [Pick; 3] = [
+        |_, _| 0,
+        |_, left| left - 1,
+        |random, left| random.below(left as u32) as usize,
+    ];
+    for pick in picks {
+        let clock = Clock::manual();
+        let limiter = RateLimiter::new(Quota::per_second(10)).clock(&clock);
+        limiter.try_acquire().unwrap();
+        let mut waiters: Vec<_> = (0..10_000)
+            .map(|_| Waiter::parked(limiter.acquire()))
+            .collect();
+        let mut last = waiters.pop().unwrap();
+        let mut random = Random::new(1);
+        while !waiters.is_empty() {
+            drop(waiters.swap_remove(pick(&mut random, waiters.len())));
+        }
+        assert_eq!(limiter.snapshot().waiting, 1);
+        clock.advance(Duration::from_millis(100));
+        assert_eq!(last.granted().at(), clock.now());
+    }
 }
