@@ -6,12 +6,11 @@ mod support;
 mod capped;
 mod isolation;
 
+mod maps;
 mod model;
-mod permits;
-mod queues;
-mod quotas;
 mod reentrant;
 #[cfg(feature = "tokio")]
 mod runtimes;
+mod scenarios;
 mod threads;
 mod world;

@@ -1,40 +1,67 @@
-//! Quotas of single keys, and of all.
+//! What a map is beside its rows: costs, quotas that are asked for, its keys as an iterator, and statics.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tollgate::{Clock, Keyed, Quota, RateLimiter};
+use tollgate::{Clock, ErrorKind, Keyed, MissedTickBehavior, Quota, RateLimiter};
 
 use super::world::Users;
-use crate::support::Waiter;
+use crate::support::{Waiter, kind};
 
 const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
-fn requota_asks_for_the_quota_of_a_key_again() {
-    let (clock, burst) = (Clock::manual(), Arc::new(AtomicU64::new(4)));
-    let users = {
-        let burst = Arc::clone(&burst);
-        Users::new(RateLimiter::new(Quota::per_hour(1)).clock(&clock)).quotas(move |_| {
-            let burst = burst.load(Ordering::Relaxed);
-            Quota::per_second(burst).burst(burst)
-        })
-    };
-    let user = users.key(&1);
-    user.try_acquire_many(2).unwrap();
-    burst.store(8, Ordering::Relaxed);
-    assert_eq!(user.snapshot().available, 2);
-    users.requota(&1);
-    assert_eq!(user.snapshot().available, 4);
-    assert_eq!(user.quota(), Quota::per_second(8).burst(8));
-    user.try_acquire_many(4).unwrap();
-    // Also for who waits.
-    let mut waiter = Waiter::parked(user.acquire_many(4));
-    burst.store(16, Ordering::Relaxed);
-    users.requota(&1);
-    clock.advance(SECOND / 4);
-    waiter.granted();
+fn cost_is_what_each_entry_takes() {
+    let users = Arc::new(Users::rate_limiters(Quota::per_second(1)));
+    let refused = kind(users.key(&1).cost(2).try_acquire());
+    assert_eq!(refused, ErrorKind::ExceedsCapacity);
+    let slots = Arc::new(Keyed::<u32, _>::semaphores(4));
+    let permit = slots.key(&1).cost(3).try_acquire().unwrap();
+    assert_eq!(permit.count(), 3);
+    let two = Arc::clone(&slots).key_owned(1).cost(2);
+    assert_eq!(kind(two.try_acquire()), ErrorKind::NoPermits);
+}
+
+/// From outside: a key said `TimedOut` where a limiter says `QueueFull`. A full queue comes before a
+/// timeout that will not fit.
+#[test]
+fn acquire_that_will_not_fit_is_refused_as_a_limiter_refuses() {
+    for (max_waiters, expected) in [
+        (0, ErrorKind::QueueFull),
+        (1, ErrorKind::QueueFull),
+        (2, ErrorKind::TimedOut),
+    ] {
+        let clock = Clock::manual();
+        let quota = Quota::per_second(1);
+        let limiter = RateLimiter::new(quota)
+            .max_waiters(max_waiters)
+            .missed_tick(MissedTickBehavior::Delay)
+            .clock(&clock);
+        let users = Users::new(
+            RateLimiter::new(quota)
+                .max_waiters(max_waiters)
+                .missed_tick(MissedTickBehavior::Delay)
+                .clock(&clock),
+        );
+        let user = users.key(&1);
+        limiter.try_acquire().unwrap();
+        user.try_acquire().unwrap();
+        let _waiters: Vec<_> = (0..max_waiters.min(1))
+            .map(|_| {
+                (
+                    Waiter::parked(limiter.acquire()),
+                    Waiter::parked(user.acquire()),
+                )
+            })
+            .collect();
+        for timeout in [Duration::ZERO, SECOND / 2] {
+            let theirs = limiter.acquire().timeout(timeout).wait().unwrap_err();
+            let ours = user.acquire().timeout(timeout).wait().unwrap_err();
+            assert_eq!(theirs.kind(), expected);
+            assert_eq!(ours, theirs);
+        }
+    }
 }
 
 #[test]
@@ -55,45 +82,6 @@ fn quota_is_asked_for_under_no_lock() {
     });
     let _ = users.key(&3).try_acquire();
     assert_eq!(users.len(), 1);
-}
-
-#[test]
-fn set_quota_for_all_keeps_what_was_spent_in_proportion() {
-    let clock = Clock::manual();
-    let users = Users::new(RateLimiter::new(Quota::per_second(4).burst(4)).clock(&clock));
-    let spent = users.key(&1).try_acquire_many(2).unwrap();
-    users.key(&2).try_acquire_many(4).unwrap();
-    let mut waiter = Waiter::parked(users.key(&2).acquire_many(4));
-    users.set_quota(Quota::per_second(8).burst(8));
-    assert_eq!(users.quota(), Quota::per_second(8).burst(8));
-    assert_eq!(users.key(&1).snapshot().available, 4);
-    assert_eq!(users.key(&3).snapshot().available, 8);
-    // Charges from before cannot be refunded.
-    users.key(&1).refund(spent);
-    assert_eq!(users.key(&1).snapshot().available, 4);
-    clock.advance(SECOND / 2);
-    waiter.granted();
-}
-
-#[test]
-fn keys_are_those_with_a_debt_or_a_waiter() {
-    let clock = Clock::manual();
-    let users = Users::new(RateLimiter::new(Quota::per_second(1).burst(2)).clock(&clock));
-    users.key(&1).try_acquire().unwrap();
-    users.key(&2).try_acquire_many(2).unwrap();
-    let mut waiter = Waiter::parked(users.key(&2).acquire_many(2));
-    let keys = || {
-        let mut keys: Vec<_> = users.keys().collect();
-        keys.sort_unstable();
-        keys
-    };
-    assert_eq!(keys(), [1, 2]);
-    clock.advance(SECOND);
-    assert_eq!(keys(), [2]);
-    clock.advance(SECOND);
-    waiter.granted();
-    clock.advance(2 * SECOND);
-    assert_eq!((users.keys().count(), users.len()), (0, 2));
 }
 
 #[test]
@@ -175,4 +163,40 @@ fn try_acquire_of_a_key_that_came_and_went_meanwhile_is_charged_now() {
     assert!(users.set(map).is_ok());
     let charge = users.get().unwrap().key(&1).try_acquire().unwrap();
     assert_eq!(charge.at().as_nanos(), 1_100_000_000);
+}
+
+#[test]
+fn keys_are_those_in_use_and_the_map_may_be_used_meanwhile() {
+    let users = Keyed::<u32, _>::semaphores(1);
+    assert_eq!(users.keys().count(), 0);
+    let held: Vec<_> = (0..50)
+        .map(|key| users.key(&key).try_acquire().unwrap())
+        .collect();
+    drop(users.key(&50).try_acquire().unwrap());
+    let mut seen = Vec::new();
+    for key in users.keys() {
+        // The same key, and a new one.
+        assert!(users.key(&key).try_acquire().is_err());
+        drop(users.key(&(key + 1000)).try_acquire().unwrap());
+        users.shrink();
+        seen.push(key);
+    }
+    seen.sort_unstable();
+    assert_eq!(seen, (0..50).collect::<Vec<_>>());
+    drop(held);
+    assert_eq!(users.keys().count(), 0);
+}
+
+#[test]
+fn debug_after_a_change_shows_the_present_limit() {
+    let hosts = Keyed::<u64, _>::semaphores(1);
+    assert_eq!(
+        format!("{hosts:?}"),
+        "Keyed { permits: 1, max_keys: 100000, len: 0, .. }"
+    );
+    hosts.set_permits(5);
+    assert!(format!("{hosts:?}").starts_with("Keyed { permits: 5,"));
+    let users = Keyed::<u64, _>::rate_limiters(Quota::per_second(1));
+    users.set_quota(Quota::per_second(7));
+    assert!(format!("{users:?}").starts_with("Keyed { quota: 7/s,"));
 }
