@@ -5,12 +5,9 @@ mod support;
 
 mod capped;
 mod isolation;
-
 mod maps;
 mod model;
 mod reentrant;
-#[cfg(feature = "tokio")]
-mod runtimes;
 mod scenarios;
 mod threads;
 mod world;

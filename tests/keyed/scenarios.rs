@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use tokio::runtime::Runtime;
 use tollgate::keyed::{Key, Kind};
 use tollgate::{
     Charge, Clock, ErrorKind, Keyed, ManualClock, Quota, RateLimiter, Semaphore, Snapshot,
@@ -21,7 +22,7 @@ use tollgate::{
 };
 
 use crate::support::scenarios::{Row, Time, Words, rows};
-use crate::support::{Waiter, kind};
+use crate::support::{Waiter, kind, paused_runtime};
 
 const RATES: &str = "
 # As many keys as there may be.
@@ -104,9 +105,39 @@ close ends all waits of all keys | 1 | try 1, wait 1, try 2, wait 2, close, refu
     no 1 closed, no 3 closed
 ";
 
+/// On tokio's time a key has a state for each runtime, and makes room when it owes in none. `in` names one of two
+/// runtimes, the first at the beginning, and `out` is outside of both.
+#[cfg(feature = "tokio")]
+const RUNTIMES: &str = "
+keys met in two runtimes by turns limit both | 1/h; tokio | left 1 1, try 1, no 1 limited, peek 1 1h, in 1, left 1 1,
+    try 1, no 1 limited, peek 1 1h, 2 x in 0 + left 1 0 + no 1 limited + peek 1 1h + in 1 + left 1 0 + no 1 limited +
+    peek 1 1h, out, try 1, len 1
+and so do keys with quotas of their own | 1/d; own; tokio | left 1 1, try 1, no 1 limited, peek 1 1s, in 1, left 1 1,
+    try 1, no 1 limited, peek 1 1s, 2 x in 0 + left 1 0 + no 1 limited + peek 1 1s + in 1 + left 1 0 + no 1 limited +
+    peek 1 1s, out, try 1, len 1
+peek of an absent key after close never admits | 1/h; tokio | peek 1 0s, peek 1 0s, close, peek 1 never, no 1 closed,
+    len 0
+max_keys counts a key until no runtime in use owes | 1/h; keys 1; tokio | in 1, try 1, in 0, left 1 1, crowded 2 1h,
+    advance 2h, crowded 2 1h, in 1, advance 1h-1ms, in 0, crowded 2 1ms, in 1, advance 1ms, in 0, try 2, keys 2, len 1
+a key that owes in another runtime is evicted | 1/h; keys 1; evict; tokio | in 1, try 1, in 0, left 1 1, try 2, in 1,
+    left 1 1
+the key that owes least is evicted, but none with waiters | 1/h burst 4; keys 3; evict; tokio | in 1, try 0 4, wait 0,
+    in 0, try 1 4, try 2 3, try 3 4, left 1 0, left 2 4, in 1, waiting 0 1, advance 1h, granted 0
+retain and shrink drop keys as on other clocks | 1/h; tokio | try 0, try 1, try 2, try 3, try 4, release 4, shrink, len 4,
+    retain 2, len 2, wait 2, retain 5, len 2
+a key is not replaced before it has recovered for a minute | 1/s; keys 10; tokio | try 1, advance 60999ms, try 2, len 2
+but then, though there is room | 1/s; keys 10; tokio | try 1, advance 61s, try 2, len 1
+set_quota and close reach every runtime | 1/h burst 4; tokio | try 1 2, try 2 4, wait 2, in 1, try 1 2, try 2 4, wait 2,
+    set 1/h burst 8, left 1 4, left 3 8, in 0, left 1 4, left 3 8, close, refused 0 closed, refused 0 closed,
+    no 1 closed, no 4 closed, in 1, no 1 closed, no 4 closed
+requota and close reach every runtime | 1/d; own; tokio | try 4 2, try 5 5, wait 5, in 1, try 4 2, try 5 5, wait 5,
+    factor 2, requota 4, left 4 4, left 6 12, in 0, left 4 4, left 6 12, close, refused 0 closed, refused 0 closed,
+    no 4 closed, no 7 closed, in 1, no 4 closed, no 7 closed
+";
+
 /// What each key has.
 trait Each: Kind + Sized + 'static {
-    fn map(pattern: &str, clock: &ManualClock) -> Keyed<u32, Self>;
+    fn map(pattern: &str, clock: Clock) -> Keyed<u32, Self>;
 
     /// Each key has its own, times the factor.
     fn own(map: Keyed<u32, Self>, factor: Arc<AtomicU64>) -> Keyed<u32, Self>;
@@ -128,7 +159,7 @@ trait Each: Kind + Sized + 'static {
 }
 
 impl Each for RateLimiter {
-    fn map(pattern: &str, clock: &ManualClock) -> Keyed<u32, Self> {
+    fn map(pattern: &str, clock: Clock) -> Keyed<u32, Self> {
         Keyed::new(Self::new(pattern.parse().expect("a quota")).clock(clock))
     }
 
@@ -191,7 +222,7 @@ impl Each for RateLimiter {
 }
 
 impl Each for Semaphore {
-    fn map(pattern: &str, _clock: &ManualClock) -> Keyed<u32, Self> {
+    fn map(pattern: &str, _clock: Clock) -> Keyed<u32, Self> {
         Keyed::<u32, _>::semaphores(pattern.parse().expect("a number of permits"))
     }
 
@@ -229,6 +260,9 @@ struct Told<T: Each> {
     waiters: Vec<(u32, Waiter<Wait<T>>)>,
     /// What was given, and of which key it is.
     given: Vec<(u32, T::Permit)>,
+    /// Two, if it is on tokio's time, and in which of them calls are made.
+    runtimes: Arc<[Runtime]>,
+    inside: usize,
 }
 
 impl<T: Each> Told<T>
@@ -239,13 +273,20 @@ where
     fn new(setup: &str) -> Self {
         let (clock, factor) = (Clock::manual(), Arc::new(AtomicU64::new(1)));
         let mut parts = setup.split(';').map(str::trim);
-        let mut users = T::map(parts.next().expect("what each key has"), &clock);
+        let on_tokio = setup.ends_with("tokio");
+        let time = if on_tokio {
+            tokio_clock()
+        } else {
+            (&clock).into()
+        };
+        let mut users = T::map(parts.next().expect("what each key has"), time);
         for option in parts {
             let mut words = Words::new(option);
             users = match words.word() {
                 "keys" => users.max_keys(words.parse()),
                 "evict" => T::evict(users),
                 "own" => T::own(users, Arc::clone(&factor)),
+                "tokio" => users,
                 option => panic!("no option: {option:?}"),
             };
         }
@@ -255,6 +296,10 @@ where
             factor,
             waiters: Vec::new(),
             given: Vec::new(),
+            runtimes: (0..2 * usize::from(on_tokio))
+                .map(|_| paused_runtime())
+                .collect(),
+            inside: 0,
         }
     }
 
@@ -264,8 +309,16 @@ where
 
     /// Makes a call, as it is written in a row.
     fn call(&mut self, call: &str, words: &mut Words<'_>) {
+        let runtimes = Arc::clone(&self.runtimes);
+        let runtime = runtimes.get(self.inside);
+        let _inside = runtime.map(Runtime::enter);
         match call {
-            "advance" => self.clock.advance(words.time()),
+            "in" => self.inside = words.parse(),
+            "out" => self.inside = usize::MAX,
+            "advance" => match runtime {
+                Some(runtime) => runtime.block_on(tokio::time::sleep(words.time())),
+                None => self.clock.advance(words.time()),
+            },
             "close" => {
                 assert!(!self.users.is_closed());
                 self.users.close();
@@ -323,7 +376,8 @@ where
             }
             "granted" => {
                 let (key, mut waiter) = self.waiters.remove(words.parse());
-                assert_eq!(waiter.wakes(), 1);
+                // Tokio's timer wakes it when the runtime goes on.
+                assert!(waiter.wakes() == 1 || runtime.is_some());
                 let given = waiter.granted();
                 if let Some(Time(at)) = words.maybe() {
                     assert_eq!(T::at(&given), Some(at));
@@ -369,6 +423,16 @@ impl<T: Each> Told<T> {
     }
 }
 
+#[cfg(feature = "tokio")]
+fn tokio_clock() -> Clock {
+    Clock::tokio()
+}
+
+#[cfg(not(feature = "tokio"))]
+fn tokio_clock() -> Clock {
+    panic!("there is no such clock without the feature")
+}
+
 fn refusal(words: &mut Words<'_>) -> ErrorKind {
     match words.word() {
         "closed" => ErrorKind::Closed,
@@ -401,6 +465,22 @@ where
 #[test]
 fn rate_limiters_of_keys_in_each_row_do_what_the_row_says() {
     check(RATES, run::<RateLimiter>);
+}
+
+#[cfg(feature = "tokio")]
+#[test]
+fn keys_in_two_runtimes_in_each_row_do_what_the_row_says() {
+    check(RUNTIMES, run::<RateLimiter>);
+}
+
+#[cfg(feature = "tokio")]
+#[test]
+fn max_keys_ignores_what_is_owed_in_a_runtime_that_has_ended() {
+    let each = RateLimiter::new(Quota::per_hour(1)).clock(Clock::tokio());
+    let users = Keyed::<u32, _>::new(each).max_keys(1);
+    paused_runtime().block_on(async { users.key(&1).try_acquire().unwrap() });
+    assert_eq!(users.keys().count(), 0);
+    paused_runtime().block_on(async { users.key(&2).try_acquire().unwrap() });
 }
 
 #[test]

@@ -1,16 +1,23 @@
 //! Many at once: limiters, waiters, and refunds; of those only so many are told apart, and beyond that
 //! less is given back, never more.
 
+use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::TestRunner;
-use tollgate::{Charge, Clock, ManualClock, MissedTickBehavior, Oversize, Quota, RateLimiter};
+use tollgate::{
+    Charge, Clock, ErrorKind, ManualClock, MissedTickBehavior, Oversize, Quota, QuotaChange,
+    RateLimiter,
+};
 
-use crate::support::Waiter;
+use crate::setup::secs;
 use crate::support::cases::cases;
+use crate::support::foreign::calls_when_woken;
 use crate::support::random::Random;
+use crate::support::{Waiter, ends};
 
 const BURST: u64 = 1000;
 
@@ -285,4 +292,96 @@ fn acquire_dropped_by_ten_thousand_in_any_order_moves_the_last_up() {
         clock.advance(Duration::from_millis(100));
         assert_eq!(last.granted().at(), clock.now());
     }
+}
+
+/// More waiters than one call serves.
+const MANY: usize = 12 * AT_ONCE;
+
+/// The most that one call serves.
+const AT_ONCE: usize = 1024;
+
+/// Admits all that wait in a test at once.
+const FAST: Quota = Quota::per_second(1_000_000).burst(2 * MANY as u64);
+
+/// Nobody polls, and nobody else calls.
+#[test]
+fn close_on_the_system_clock_wakes_every_waiter() {
+    ends(|| {
+        let limiter = Arc::new(RateLimiter::new(Quota::per_hour(1)));
+        limiter.try_acquire().unwrap();
+        let (sender, woken) = channel();
+        let mut waiters: Vec<_> = (0..MANY)
+            .map(|number| {
+                let sender = sender.clone();
+                let waker = calls_when_woken(move || sender.send(number).unwrap());
+                let mut waiter = Waiter::new(Arc::clone(&limiter).acquire_owned());
+                assert!(waiter.poll_with(&waker).is_pending());
+                waiter
+            })
+            .collect();
+        limiter.close();
+        let order: Vec<usize> = woken.iter().take(MANY).collect();
+        assert_eq!(order.len(), MANY);
+        assert_eq!(limiter.snapshot().waiting, 0);
+        for waiter in &mut waiters {
+            assert_eq!(waiter.refused(), ErrorKind::Closed);
+        }
+    });
+}
+
+/// As many as there are, at one tick: the others do not wait for the next millisecond of the timer.
+#[cfg(feature = "tokio")]
+#[test]
+fn set_quota_on_paused_time_grants_all_before_time_passes() {
+    use tokio::time::Instant;
+
+    crate::support::paused_runtime().block_on(async {
+        // Not at a whole millisecond of the timer.
+        tokio::time::advance(Duration::from_micros(1500)).await;
+        let limiter = Arc::new(RateLimiter::new(Quota::per_hour(1)).clock(Clock::tokio()));
+        limiter.try_acquire().unwrap();
+        let wait = |_| tokio::spawn(Arc::clone(&limiter).acquire_owned());
+        let waiters: Vec<_> = (0..MANY).map(wait).collect();
+        while limiter.snapshot().waiting < MANY {
+            tokio::task::yield_now().await;
+        }
+        let start = Instant::now();
+        limiter.set_quota_with(FAST, QuotaChange::KeepSpent);
+        for waiter in waiters {
+            waiter.await.unwrap().unwrap();
+        }
+        assert_eq!(start.elapsed(), Duration::ZERO);
+    });
+}
+
+/// Those far in front are not looked at one by one: their sum is known, and what has left of them
+/// since counts until few are in front, or few behind.
+#[test]
+fn delay_behind_many_waiters_is_exact_or_counts_those_who_have_left() {
+    let clock = Clock::manual();
+    let limiter = RateLimiter::new(Quota::per_second(1)).clock(&clock);
+    limiter.try_acquire().unwrap();
+    let join = |_| Waiter::parked(limiter.acquire());
+    let mut front: Vec<_> = (0..MANY).map(join).collect();
+    let middle = limiter.reserve().unwrap();
+    let behind: Vec<_> = (0..MANY).map(join).collect();
+    let last = limiter.reserve().unwrap();
+    let delays = || [&middle, &last].map(|it| it.delay());
+    let many = MANY as u64;
+    assert_eq!(delays(), [secs(many + 1), secs(2 * many + 2)]);
+    // Of those in front every other one leaves. The last one has as many in front as there are.
+    let mut stays = false;
+    front.retain(|_| {
+        stays = !stays;
+        stays
+    });
+    let half = many / 2;
+    assert_eq!(delays()[1], secs(half + many + 2));
+    // The first thousand of those that stay are known, and they were every other one.
+    assert_eq!(delays()[0], secs(many + 1 - AT_ONCE as u64 + 1));
+    clock.advance(secs(half - AT_ONCE as u64));
+    assert_eq!(delays()[0], secs(AT_ONCE as u64 + 1));
+    // No more than all that wait.
+    drop(behind);
+    assert_eq!(delays(), [1, 2].map(|more| secs(AT_ONCE as u64 + more)));
 }

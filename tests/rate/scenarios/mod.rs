@@ -13,7 +13,8 @@ use std::cell::RefCell;
 use std::fmt::Debug;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -131,13 +132,15 @@ type Wait = Pin<Box<dyn Future<Output = Result<Charge, AcquireError>> + Send>>;
 enum Asker {
     /// And whether it is woken for its grant alone.
     Future(Waiter<Wait>, bool),
+    /// Its waker says when it has done what it does; a panic of a waker goes no further.
+    Slow(Waiter<Wait>, Receiver<()>),
     Reserved(Box<Waiting<Reservation>>),
 }
 
 impl Asker {
     fn poll(&mut self) -> Poll<Result<Charge, AcquireError>> {
         match self {
-            Self::Future(waiter, _) => waiter.poll(),
+            Self::Future(waiter, _) | Self::Slow(waiter, _) => waiter.poll(),
             Self::Reserved(reservation) => poll_once(&mut **reservation),
         }
     }
@@ -147,6 +150,7 @@ impl Asker {
         match &self {
             Self::Future(waiter, true) => assert_eq!(waiter.wakes(), 1),
             Self::Future(..) => {}
+            Self::Slow(_, done) => done.try_recv().expect("its waker has done its call"),
             Self::Reserved(reservation) => assert_eq!(reservation.delay(), Duration::ZERO),
         }
         match self.poll() {
@@ -251,7 +255,13 @@ impl Told {
             "quota" => limiter.set_quota_with(quota(words), QuotaChange::Proportional),
             "keep" => limiter.set_quota_with(quota(words), QuotaChange::KeepSpent),
             "pause" => limiter.pause_for(words.time()),
-            "slow" => self.slow(&limiter, words.time()),
+            "slow" => self.slow(words.time(), None),
+            // The same, and then it makes these calls, with a semicolon between them.
+            "busy" => {
+                let (time, calls) = (words.time(), words.rest());
+                self.slow(time, Some(calls));
+            }
+            "refund-nothing" => limiter.refund(limiter.try_acquire_many(0).expect("free")),
             // A server says what it has counted: of some charge, of the last one, or of what is held.
             "follow" => {
                 let charge = &self.charges[words.parse::<usize>()];
@@ -342,12 +352,14 @@ impl Told {
             "refused" => assert_eq!(kind(self.take_asker(words).output()), refusal(words)),
             "drop" => drop(self.take_asker(words)),
             "leak" => match self.take_asker(words) {
-                Asker::Future(waiter, _) => std::mem::forget(waiter.into_future()),
+                Asker::Future(waiter, _) | Asker::Slow(waiter, _) => {
+                    std::mem::forget(waiter.into_future())
+                }
                 Asker::Reserved(reservation) => std::mem::forget(reservation),
             },
             "delay" => match self.asker(words) {
                 Asker::Reserved(reservation) => assert_eq!(reservation.delay(), words.time()),
-                Asker::Future(..) => panic!("it is no reservation"),
+                _ => panic!("it is no reservation"),
             },
             // Charges that do not ask, what is given back, and what is held.
             "charge" => self.charges.push(limiter.charge(cost(words))),
@@ -418,13 +430,36 @@ impl Told {
         }
     }
 
-    /// Joins the queue with a waker that takes so long.
-    fn slow(&mut self, limiter: &Arc<RateLimiter>, takes: Duration) {
-        let clock = self.clock.clone();
-        let waker = calls_when_woken(move || clock.advance(takes));
-        let mut waiter = Waiter::new(Box::pin(Arc::clone(limiter).acquire_owned()) as Wait);
+    /// Joins the queue with a waker that takes so long, and then may make calls.
+    fn slow(&mut self, takes: Duration, calls: Option<String>) {
+        let inner = Self {
+            clock: self.clock.clone(),
+            limiters: self.limiters.clone(),
+            of: self.of,
+            askers: Vec::new(),
+            // The one that it gives back is the last one.
+            charges: match calls.as_deref() {
+                Some("refund 0") => self.charges.pop().into_iter().collect(),
+                _ => Vec::new(),
+            },
+            holds: Vec::new(),
+            local: self.limiters[0].local(1),
+            noted: 0,
+        };
+        let (inner, limiter) = (Mutex::new(inner), Arc::clone(&self.limiters[self.of]));
+        let (sender, done) = channel();
+        let waker = calls_when_woken(move || {
+            let mut inner = inner.lock().unwrap();
+            inner.clock.advance(takes);
+            for call in calls.iter().flat_map(|calls| calls.split(';')) {
+                let mut words = Words::new(call);
+                inner.call(words.word(), &mut words);
+            }
+            sender.send(()).unwrap();
+        });
+        let mut waiter = Waiter::new(Box::pin(limiter.acquire_owned()) as Wait);
         assert!(waiter.poll_with(&waker).is_pending());
-        self.askers.push(Asker::Future(waiter, false));
+        self.askers.push(Asker::Slow(waiter, done));
     }
 }
 

@@ -51,6 +51,34 @@ by default a hundredth of a second is made up for | 1000/s | try, slow 30ms, 12 
     granted 0 21ms, granted 0 22ms, 8 x granted 0, granted 0 31ms, due 0 1ms
 by default at least one is made up for | 10/s | try, slow 480ms, 3 x wait, advance 100ms, granted 0 100ms,
     granted 0 480ms, granted 0 580ms, due 0 100ms
+one that comes behind a late timer is not charged before it came | 10/s; makes-up 100 | try, busy 350ms enter, wait,
+    advance 100ms, granted 0 100ms, granted 0 200ms, no 1 100ms
+a try before a late timer finds those granted that are due | 10/s burst 3; makes-up 10 | try 3, busy 400ms try, wait, wait,
+    advance 100ms, granted 0 100ms, granted 0 200ms, granted 0 300ms, left 1
+and a call that could wait | 10/s burst 3; makes-up 10 | try 3, busy 400ms enter, wait, wait, advance 100ms,
+    granted 0 100ms, granted 0 200ms, granted 0 300ms, left 1
+and a look | 10/s burst 3; makes-up 10 | try 3, busy 400ms peek 2 0s, wait, wait, advance 100ms, granted 0 100ms,
+    granted 0 200ms, granted 0 300ms, left 2
+and a snapshot | 10/s burst 3; makes-up 10 | try 3, busy 400ms left 2, wait, wait, advance 100ms, granted 0 100ms,
+    granted 0 200ms, granted 0 300ms, left 2
+and one that is refused gets the time after those that are due | 10/s; makes-up 10 | try, busy 230ms no 1 170ms, 3 x wait,
+    advance 100ms, granted 0 100ms, granted 0 200ms, granted 0 300ms, due 0 70ms
+a refund of nothing does not change when the overdue are charged | 10/s; makes-up 10 | try, busy 250ms refund-nothing,
+    3 x wait, advance 100ms, granted 0 100ms, granted 0 200ms, granted 0 300ms, due 0 50ms
+nor does one that gives something back | sliding-log 3/300ms; makes-up 10 | try, advance 150ms, try, advance 100ms, try,
+    busy 200ms refund 0, wait, advance 50ms, granted 0 300ms, granted 0 450ms
+# One call serves a thousand and twenty-four of a queue, also one that only looks. The timer serves the others.
+a quota that makes all due serves some, and a bystander is not admitted before them | 1/h; unmodelled | try,
+    12288 x wait, other, set 1/s, try,
+    busy 0ns other; keep 1000000/s burst 24576; waiting 10240; no 1 1ns; waiting 7168; charge; refund 0; waiting 4096,
+    advance 1s, other, waiting 0, 12289 x granted 0 1s
+a close releases some and leaves the others to the timer | 1/h; unmodelled | try, 12288 x wait, other, set 1/s, try,
+    busy 0ns other; close; waiting 10240; refuse 1 closed; waiting 5120, advance 1s, other, waiting 0,
+    12288 x refused 0 closed, granted 0
+a quota below the costs of all refuses some, and the others count for nothing already | 1/h burst 9; unmodelled |
+    try 9, 12288 x wait 9, wait, other, set 1/s, try,
+    busy 0ns other; keep 1/s burst 8; waiting 10241; peek 8 9s; waiting 8193, advance 1s, other, waiting 1,
+    12288 x refused 0 too-much, advance 1s, granted 0 2s
 nobody is charged for a time before the quota that made it due | 1/h; makes-up 10 | try, 2 x wait, advance 5s,
     keep 10/s burst 2, granted 0 5s, due 0 99861112ns
 a decision of a charge for an earlier tick says how it stood then | 10/s burst 4; makes-up 10 | try 4, slow 350ms,

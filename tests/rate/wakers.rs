@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 use tollgate::Waiting;
 
 use tollgate::Throttle;
-use tollgate::{Charge, ErrorKind, ManualClock, RateLimiter};
+use tollgate::{Charge, Clock, ErrorKind, ManualClock, MissedTickBehavior, RateLimiter};
 
 use crate::setup::{FIFTY, TEN, assert_due, assert_limited, at, charged, ms, queue, spent};
 use crate::support::foreign::{
@@ -277,4 +277,31 @@ fn panic_of_a_waker_and_of_its_payload_poisons_nothing() {
     limiter.close();
     assert_eq!(waiters[0].refused(), ErrorKind::Closed);
     assert_eq!(kind(limiter.try_acquire()), ErrorKind::Closed);
+}
+
+/// An overdue head that leaves does not change when those behind it are charged.
+#[test]
+fn overdue_head_that_leaves_in_a_waker_leaves_the_others_charged_when_they_were_due() {
+    let clock = Clock::manual();
+    let limiter = RateLimiter::new(TEN)
+        .missed_tick(MissedTickBehavior::Burst { max: 10 })
+        .clock(&clock);
+    let limiter = Arc::new(limiter);
+    limiter.try_acquire().unwrap();
+    let head: Arc<Mutex<Option<Waiter<Wait>>>> = Arc::default();
+    let waker = calls_when_woken({
+        let (clock, head) = (clock.clone(), Arc::clone(&head));
+        move || {
+            clock.advance(ms(250));
+            drop(head.lock().unwrap().take());
+        }
+    });
+    let mut first = parked_with(Arc::clone(&limiter).acquire_owned(), &waker);
+    *head.lock().unwrap() = Some(Waiter::parked(Arc::clone(&limiter).acquire_owned()));
+    let mut waiters = queue(&limiter, &[1; 3]);
+    clock.advance(ms(100));
+    assert_eq!(at(&first.granted()), ms(100));
+    assert!(head.lock().unwrap().is_none());
+    assert_eq!(charged(&mut waiters[..2]), [ms(200), ms(300)]);
+    assert_due(&clock, &mut waiters[2], ms(50));
 }
