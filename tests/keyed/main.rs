@@ -3,7 +3,6 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-mod capped;
 mod isolation;
 mod maps;
 mod model;

@@ -10,9 +10,9 @@ mod leaky_bucket;
 mod local;
 mod pauses;
 mod quota;
+mod quota_text;
 mod rate_model;
 mod scenarios;
-mod seen;
 mod setup;
 #[path = "../support/mod.rs"]
 mod support;

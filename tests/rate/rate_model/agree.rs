@@ -5,12 +5,12 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tollgate::{Algorithm, Clock, MissedTickBehavior, Quota, RateLimiter};
 
-use super::amounts::{Cost, Pause};
 use super::any::{
-    chosen, cost, modest_quota, or_unlimited, pause, quota, rule_and, sliding, small_quota, start,
+    Cost, Pause, chosen, cost, modest_quota, or_unlimited, pause, quota, rule_and, sliding,
+    small_quota, start,
 };
 use super::model::model;
-use super::rule::Rule;
+use super::schedule::Rule;
 use super::steps::{
     Step, Steps, asking, changing, charging, closing, index, local, oversize, run, steps, trying,
 };

@@ -12,7 +12,7 @@ use tollgate::{Algorithm, Charge, Clock, MissedTickBehavior, Quota, RateLimiter}
 
 use super::model::model;
 use super::naive::{Fate, Naive};
-use super::rule::Rule;
+use super::schedule::Rule;
 
 use crate::setup::{TICK, ms};
 use crate::support::cases::cases;

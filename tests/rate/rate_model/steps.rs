@@ -4,8 +4,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use tollgate::{Oversize, Quota, QuotaChange};
 
-use super::amounts::{Cost, Pause};
-use super::any::{any_pause, cost, pause};
+use super::any::{Cost, Pause, any_pause, cost, pause};
 use super::world::World;
 
 /// Picks one of those that are there: any, or the one at this place, which must be there.

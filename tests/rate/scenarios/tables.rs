@@ -70,7 +70,7 @@ nor does one that gives something back | sliding-log 3/300ms; makes-up 10 | try,
 # One call serves a thousand and twenty-four of a queue, also one that only looks. The timer serves the others.
 a quota that makes all due serves some, and a bystander is not admitted before them | 1/h; unmodelled | try,
     12288 x wait, other, set 1/s, try,
-    busy 0ns other; keep 1000000/s burst 24576; waiting 10240; no 1 1ns; waiting 7168; charge; refund 0; waiting 4096,
+    busy 0ns other; keep 1000000/s burst 24576; waiting 10240; no 1 1ns; late 1 0ns; waiting 3072; charge; waiting 1024,
     advance 1s, other, waiting 0, 12289 x granted 0 1s
 a close releases some and leaves the others to the timer | 1/h; unmodelled | try, 12288 x wait, other, set 1/s, try,
     busy 0ns other; close; waiting 10240; refuse 1 closed; waiting 5120, advance 1s, other, waiting 0,
