@@ -1,6 +1,7 @@
 //! The rate that finds itself: what the end of a permit does, the rate over time before servers that refuse,
 //! and operations in random order, in which no permit and no waiter is lost.
 
+use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::Poll;
@@ -8,13 +9,139 @@ use std::time::Duration;
 
 use tollgate::adaptive::AdaptiveRate;
 use tollgate::throttle::{Inspect, LimitStatus};
-use tollgate::{Clock, ErrorKind, ManualClock, Quota, RateLimiter, Semaphore, all};
+use tollgate::{
+    Clock, ErrorKind, ManualClock, Quota, RateLimiter, Semaphore, Throttle, Waiting, all,
+};
 
 use crate::setup::ms;
 use crate::support::random::Random;
+use crate::support::scenarios::{Time, Words, rows};
 use crate::support::{Waiter, kind};
 
 const SECOND: Duration = Duration::from_secs(1);
+
+/// The set-up is the rate at the beginning, and options. Permits and waiters are named by their places from 0; a
+/// permit ends by `succeed`, which drops it, `ignore`, `refund` or `throttled`, which may say for how long. `counts`
+/// are successes, refusals and cuts.
+const PERMITS: &str = "
+a permit that is dropped counts a success | 10 | try, succeed 0, counts 1 0 0, rate 10
+a permit that is ignored counts nothing and its time is not given back | 10 | try, ignore 0, counts 0 0 0, no
+a permit that is refunded counts nothing and gives its time back | 10 | try, refund 0, try, counts 0 0 0, throttled 0
+requests of one overload cut the rate once | 100 | 3 x try + advance 10ms, 3 x throttled 0, counts 0 3 1, rate 85
+a refusal after a sample cuts again | 100 | try, throttled 0, advance 99ms, try, throttled 0, counts 0 2 1,
+    advance 12ms, try, throttled 0, counts 0 3 2
+a cut makes waiters due by the lower rate | 10 | try, wait, throttled 0, advance 117647058ns, pending 0, advance 1ns,
+    granted 0, succeed 0
+a pause releases waiters one by one | 10; burst 5 | try, throttled 0 3s, paused 3s, 3 x wait, advance 2999ms, pending 0,
+    pending 1, pending 2, advance 1ms, waiting 2, advance 117ms, waiting 2, advance 1ms, waiting 1
+a longer pause than the longest is that | 10; max-pause 1min | try, throttled 0 61s, paused 1min
+a shorter one is as long as asked | 10; max-pause 1min | try, throttled 0 59s, paused 59s
+a pause without end is the longest | 10; max-pause 1h | try, throttled 0 never, paused 1h
+of no pause at all there is none | 10; max-pause 0s | try, throttled 0 5s, paused
+of two pauses the longer one counts | 10; burst 2 | try, try, throttled 0 5s, throttled 0 2s, paused 5s, counts 0 2 1
+close ends waits and permits still count | 10 | try, wait, close, refused 0 closed, no closed, throttled 0 1s,
+    counts 0 1 1
+one waiter too many is refused | 10; waiters 1 | try, wait, refused-wait full
+the rate stays at its lowest | 10; lowest 5 | 20 x advance 2s + try + throttled 0, rate 5
+";
+
+struct Told {
+    clock: ManualClock,
+    rate: Arc<AdaptiveRate>,
+    permits: Vec<Permit>,
+    waiters: Vec<Waiter<Wait>>,
+}
+
+type Wait = Waiting<<Arc<AdaptiveRate> as Throttle>::Enter>;
+type Permit = <Arc<AdaptiveRate> as Throttle>::Permit;
+
+impl Told {
+    fn new(setup: &str) -> Self {
+        let mut parts = setup.split(';').map(str::trim);
+        let initial = parts.next().expect("a rate").parse().expect("a rate");
+        let (clock, mut rate) = starting_at(initial);
+        for option in parts {
+            let mut words = Words::new(option);
+            rate = match words.word() {
+                "burst" => rate.burst(words.parse()),
+                "max-pause" => rate.max_pause(words.time()),
+                "waiters" => rate.max_waiters(words.parse()),
+                "lowest" => rate.limits(words.parse()..=initial),
+                option => panic!("no option: {option:?}"),
+            };
+        }
+        Self {
+            clock,
+            rate: Arc::new(rate),
+            permits: Vec::new(),
+            waiters: Vec::new(),
+        }
+    }
+
+    fn call(&mut self, call: &str, words: &mut Words<'_>) {
+        let rate = Arc::clone(&self.rate);
+        match call {
+            "advance" => self.clock.advance(words.time()),
+            "close" => {
+                rate.close();
+                assert!(rate.is_closed());
+            }
+            "try" => self.permits.push(rate.try_acquire_owned().unwrap()),
+            "no" => {
+                let expected = match words.says("closed") {
+                    true => ErrorKind::Closed,
+                    false => ErrorKind::RateLimited,
+                };
+                assert_eq!(kind(rate.try_acquire()), expected);
+            }
+            "wait" => self.waiters.push(Waiter::parked(rate.acquire_owned())),
+            "refused-wait" => {
+                assert!(words.says("full"));
+                assert_eq!(Waiter::new(rate.acquire()).refused(), ErrorKind::QueueFull);
+            }
+            "pending" => assert!(self.waiters[words.parse::<usize>()].is_pending()),
+            "granted" => {
+                let mut waiter = self.waiters.remove(words.parse());
+                assert_eq!(waiter.wakes(), 1);
+                self.permits.push(waiter.granted());
+            }
+            "refused" => {
+                let refused = self.waiters.remove(words.parse()).refused();
+                assert!(words.says("closed"));
+                assert_eq!(refused, ErrorKind::Closed);
+            }
+            "succeed" => drop(self.permits.remove(words.parse())),
+            "ignore" => self.permits.remove(words.parse()).ignore(),
+            "refund" => self.permits.remove(words.parse()).refund(),
+            "throttled" => {
+                let permit = self.permits.remove(words.parse());
+                permit.throttled(words.maybe().map(|Time(after)| after));
+            }
+            "paused" => {
+                let left = rate.paused_until();
+                let left = left.map(|until| until.saturating_since(self.clock.now()));
+                assert_eq!(left, words.maybe().map(|Time(left)| left));
+            }
+            "counts" => {
+                let snapshot = rate.snapshot();
+                let seen: [u64; 3] = [snapshot.succeeded, snapshot.refusals, snapshot.cuts];
+                assert_eq!(seen, [(); 3].map(|()| words.parse::<u64>()));
+            }
+            "rate" => assert_eq!(rate.rate(), words.parse::<f64>()),
+            "waiting" => assert_eq!(rate.snapshot().waiting, words.parse::<usize>()),
+            _ => panic!("no call: {call:?}"),
+        }
+    }
+}
+
+#[test]
+fn permit_in_each_row_does_what_the_row_says() {
+    for row in rows(PERMITS) {
+        println!("{}", row.name);
+        let told = RefCell::new(Told::new(&row.setup));
+        row.calls(|call, words| told.borrow_mut().call(call, words));
+    }
+}
 
 /// A rate on a clock that is moved by hand, which begins at so many per second.
 fn starting_at(rate: f64) -> (ManualClock, AdaptiveRate) {
@@ -34,25 +161,6 @@ fn succeed_for(clock: &ManualClock, rate: &AdaptiveRate, duration: Duration) {
 }
 
 #[test]
-fn drop_of_a_permit_counts_a_success() {
-    let (_clock, rate) = starting_at(10.0);
-    drop(rate.try_acquire().unwrap());
-    let snapshot = rate.snapshot();
-    assert_eq!((snapshot.succeeded, snapshot.refusals), (1, 0));
-    assert_eq!(snapshot.rate, 10.0);
-}
-
-#[test]
-fn ignore_of_a_permit_counts_nothing() {
-    let (_clock, rate) = starting_at(10.0);
-    rate.try_acquire().unwrap().ignore();
-    let snapshot = rate.snapshot();
-    assert_eq!((snapshot.succeeded, snapshot.refusals), (0, 0));
-    // Its time is not given back.
-    assert_eq!(kind(rate.try_acquire()), ErrorKind::RateLimited);
-}
-
-#[test]
 fn drop_of_a_permit_by_a_panic_counts_nothing() {
     let (_clock, rate) = starting_at(10.0);
     let panicked = catch_unwind(AssertUnwindSafe(|| {
@@ -61,15 +169,6 @@ fn drop_of_a_permit_by_a_panic_counts_nothing() {
     }));
     assert!(panicked.is_err());
     assert_eq!(rate.snapshot().succeeded, 0);
-}
-
-#[test]
-fn refund_of_a_permit_gives_its_time_back() {
-    let (_clock, rate) = starting_at(10.0);
-    rate.try_acquire().unwrap().refund();
-    let permit = rate.try_acquire().unwrap();
-    assert_eq!(rate.snapshot().succeeded, 0);
-    permit.throttled(None);
 }
 
 #[test]
@@ -119,110 +218,6 @@ fn all_that_is_refused_later_refunds() {
 }
 
 #[test]
-fn throttled_cuts_once_for_requests_of_one_overload() {
-    let (clock, rate) = starting_at(100.0);
-    let permits = [(); 3].map(|()| {
-        let permit = rate.try_acquire().unwrap();
-        clock.advance(ms(10));
-        permit
-    });
-    for permit in permits {
-        permit.throttled(None);
-    }
-    let snapshot = rate.snapshot();
-    assert_eq!((snapshot.refusals, snapshot.cuts), (3, 1));
-    assert_eq!(snapshot.rate, 85.0);
-}
-
-#[test]
-fn throttled_after_a_sample_cuts_again() {
-    let (clock, rate) = starting_at(100.0);
-    rate.try_acquire().unwrap().throttled(None);
-    clock.advance(ms(99));
-    rate.try_acquire().unwrap().throttled(None);
-    assert_eq!(rate.snapshot().cuts, 1);
-    clock.advance(ms(12));
-    rate.try_acquire().unwrap().throttled(None);
-    assert_eq!(rate.snapshot().cuts, 2);
-}
-
-#[test]
-fn throttled_makes_waiters_due_by_the_lower_rate() {
-    let (clock, rate) = starting_at(10.0);
-    let permit = rate.try_acquire().unwrap();
-    let mut waiter = Waiter::parked(rate.acquire());
-    permit.throttled(None);
-    // 8.5 per second.
-    clock.advance(Duration::from_nanos(117_647_058));
-    assert!(waiter.is_pending());
-    clock.advance(Duration::from_nanos(1));
-    assert_eq!(waiter.wakes(), 1);
-    drop(waiter.granted());
-}
-
-#[test]
-fn throttled_with_retry_after_pauses_and_then_releases_waiters_one_by_one() {
-    let (clock, rate) = starting_at(10.0);
-    let rate = rate.burst(5);
-    let permit = rate.try_acquire().unwrap();
-    let mut waits = [(); 3].map(|()| rate.acquire());
-    permit.throttled(Some(Duration::from_secs(3)));
-    let mut waiters = waits.each_mut().map(Waiter::parked);
-    let until = rate.paused_until().unwrap();
-    assert_eq!(until.as_nanos(), 3_000_000_000);
-    clock.advance(ms(2_999));
-    assert!(waiters.iter_mut().all(Waiter::is_pending));
-    clock.advance(ms(1));
-    assert_eq!(rate.snapshot().waiting, 2);
-    clock.advance(ms(117));
-    assert_eq!(rate.snapshot().waiting, 2);
-    clock.advance(ms(1));
-    assert_eq!(rate.snapshot().waiting, 1);
-}
-
-#[test]
-fn throttled_with_a_retry_after_above_max_pause_pauses_for_max_pause() {
-    for (max, asked, pause) in [(60, 61, 60), (60, 59, 59), (3_600, u64::MAX, 3_600)] {
-        let (_clock, rate) = starting_at(10.0);
-        let rate = rate.max_pause(Duration::from_secs(max));
-        let permit = rate.try_acquire().unwrap();
-        permit.throttled(Some(Duration::from_secs(asked)));
-        let until = rate.paused_until().unwrap();
-        assert_eq!(until.as_nanos(), pause * 1_000_000_000);
-    }
-    let (_clock, rate) = starting_at(10.0);
-    let rate = rate.max_pause(Duration::ZERO);
-    let permit = rate.try_acquire().unwrap();
-    permit.throttled(Some(Duration::from_secs(5)));
-    assert_eq!(rate.paused_until(), None);
-}
-
-#[test]
-fn throttled_during_a_pause_keeps_the_longer_one() {
-    let (_clock, rate) = starting_at(10.0);
-    let rate = rate.burst(2);
-    let permits = [rate.try_acquire().unwrap(), rate.try_acquire().unwrap()];
-    let [first, second] = permits;
-    first.throttled(Some(Duration::from_secs(5)));
-    second.throttled(Some(Duration::from_secs(2)));
-    assert_eq!(rate.paused_until().unwrap().as_nanos(), 5_000_000_000);
-    assert_eq!(rate.snapshot().cuts, 1);
-}
-
-#[test]
-fn close_ends_waits_and_permits_still_count() {
-    let (_clock, rate) = starting_at(10.0);
-    let permit = rate.try_acquire().unwrap();
-    let mut waiter = Waiter::parked(rate.acquire());
-    rate.close();
-    assert_eq!(waiter.refused(), ErrorKind::Closed);
-    assert_eq!(kind(rate.try_acquire()), ErrorKind::Closed);
-    permit.throttled(Some(Duration::from_secs(1)));
-    assert_eq!(rate.snapshot().refusals, 1);
-    assert!(rate.is_closed());
-}
-
-#[test]
 fn acquire_owned_gives_a_permit_for_a_task() {
     let rate = Arc::new(AdaptiveRate::new().clock(Clock::manual()));
     let permit = Waiter::new(Arc::clone(&rate).acquire_owned()).granted();
@@ -232,15 +227,6 @@ fn acquire_owned_gives_a_permit_for_a_task() {
     assert_eq!(rate.rate(), 8.5);
     let other = Arc::clone(&rate).try_acquire_owned();
     assert_eq!(kind(other), ErrorKind::RateLimited);
-}
-
-#[test]
-fn max_waiters_refuses_one_too_many() {
-    let rate = AdaptiveRate::new().max_waiters(1).clock(Clock::manual());
-    let _permit = rate.try_acquire().unwrap();
-    let _waiter = Waiter::parked(rate.acquire());
-    let mut other = Waiter::new(rate.acquire());
-    assert_eq!(other.refused(), ErrorKind::QueueFull);
 }
 
 #[test]
@@ -315,17 +301,6 @@ fn rate_at_its_highest_limit_stays_there() {
     let rate = rate.limits(1.0..=150.0);
     succeed_for(&clock, &rate, 3 * SECOND);
     assert_eq!(rate.rate(), 150.0);
-}
-
-#[test]
-fn rate_at_its_lowest_limit_stays_there() {
-    let (clock, rate) = starting_at(10.0);
-    let rate = rate.limits(5.0..=10.0);
-    for _ in 0..20 {
-        clock.advance(2 * SECOND);
-        rate.try_acquire().unwrap().throttled(None);
-    }
-    assert_eq!(rate.rate(), 5.0);
 }
 
 #[test]

@@ -394,47 +394,32 @@ fn run(
             Call::Pause(n) => limiter.pause_for(Duration::from_nanos(n % 1_000_000_000_000)),
             _ => {}
         }
-        let before: Vec<_> = waiters.iter().map(|w| w.wakes()).collect();
+        let wakes = |waiters: &[Waiter<_>]| waiters.iter().map(Waiter::wakes).collect::<Vec<_>>();
+        let before = wakes(&waiters);
         let _ = limiter.snapshot();
-        let after: Vec<_> = waiters.iter().map(|w| w.wakes()).collect();
-        prop_assert_eq!(before, after, "lost wake-up");
-        let mut at = 0;
-        while at < waiters.len() {
-            match waiters[at].wakes() > 0 {
-                true => {
-                    let out = waiters.remove(at).output();
-                    charges.extend(out.ok());
-                }
-                false => at += 1,
+        prop_assert_eq!(before, wakes(&waiters), "lost wake-up");
+        waiters.retain_mut(|waiter| {
+            let is_woken = waiter.wakes() > 0;
+            if is_woken {
+                charges.extend(waiter.output().ok());
             }
-        }
+            !is_woken
+        });
     }
     holds.clear();
     Ok(())
 }
 
-fn any_algorithm() -> impl Strategy<Value = Algorithm> {
-    prop_oneof![
-        Just(Algorithm::Gcra),
-        Just(Algorithm::TokenBucket),
-        Just(Algorithm::FixedWindow),
-        Just(Algorithm::SlidingWindow),
-        Just(Algorithm::SlidingLog)
-    ]
-}
-
 proptest! {
-    #![proptest_config(cases(1000))]
+    #![proptest_config(cases(3000))]
+
     #[test]
-    fn holds_wake_whoever_is_due(algorithm in any_algorithm(), overdraft in any::<bool>(), calls in prop::collection::vec(call(), 1..60)) {
-        run(algorithm, overdraft, false, calls)?;
-    }
-    #[test]
-    fn holds_and_answers_wake_whoever_is_due(algorithm in any_algorithm(), calls in prop::collection::vec(call(), 1..60)) {
-        run(algorithm, false, true, calls)?;
-    }
-    #[test]
-    fn holds_and_answers_of_an_overdraft_wake_whoever_is_due(algorithm in any_algorithm(), calls in prop::collection::vec(call(), 1..60)) {
-        run(algorithm, true, true, calls)?;
+    fn holds_and_answers_wake_whoever_is_due(
+        algorithm in prop::sample::select(Algorithm::all()),
+        overdraft in any::<bool>(),
+        follows in any::<bool>(),
+        calls in prop::collection::vec(call(), 1..60),
+    ) {
+        run(algorithm, overdraft, follows, calls)?;
     }
 }
