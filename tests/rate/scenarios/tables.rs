@@ -8,7 +8,7 @@ a queue is served in its order, each at the tick at which it is due | 100/s burs
     wait 1, due 0 10ms, due 0 30ms, due 0 10ms
 close refuses every later call | 100/s burst 50 | 2 x close + refuse 0 closed + refuse 1 closed + refuse 50 closed
     + refuse 51 closed + advance 1s
-close ends every wait | all 10/s burst 10 | charge 99, 3 x wait, reserve, close, waiting 0, 4 x refused 0 closed
+close ends every wait | all 10/s burst 10 | charge 99, 3 x wait, reserve, close, 4 x refused 0 closed, waiting 0
 what was granted before the close is received | 10/s | try, wait, wait, advance 100ms, close, granted 0 100ms,
     refused 0 closed
 too much is said before a full queue, and the close before both | 10/s; waiters 1 | try, wait, refuse 2 too-much,
@@ -24,6 +24,15 @@ what is never due is due in the longest time | 10/s | charge max, reserve 1 neve
 a wait that will not fit its timeout is refused at once | 100/s burst 50 | try 50, late 3 30ms-1ns 30ms, waiting 0,
     within 3 30ms, due 0 30ms
 a wait that is given up moves those behind it up | 10/s | try, wait, wait, advance 30ms, drop 0, due 0 70ms
+
+a grant that is dropped goes to the next | gcra token-bucket fixed-window sliding-log 10/s burst 10 | charge 10, wait, wait, advance 1s, drop 0, granted 0,
+    waiting 0
+a large head that leaves lets the small ones go | 100/s burst 50 | try 50, wait 40, wait 5, wait 5, advance 100ms,
+    drop 0, granted 0 100ms, granted 0 100ms
+newcomers wait behind a large head although there is enough for them | 100/s burst 50 | try 50, wait 20, advance 50ms,
+    left 5, no 1 160ms, wait, due 0 150ms, due 0 10ms
+to look again does not move a waiter | 10/s | try, wait, wait, 5 x pending 0 + pending 1, due 0 100ms, due 0 100ms
+a leaked waiter keeps its place and is charged | 10/s | try, wait, wait, leak 0, advance 100ms, waiting 1, due 0 100ms
 
 # A bound of the queue, as a leaky bucket has it: one at once, the others evenly spaced.
 the first after a time goes at once, and the others one by one | 10/s; waiters 3 | enter, 3 x wait, full 1 100ms,
