@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use tollgate::throttle::Weighted;
 use tollgate::{Clock, ErrorKind, Keyed, ManualClock, MissedTickBehavior, Quota, RateLimiter};
 
 use super::world::Users;
@@ -16,6 +17,8 @@ const SECOND: Duration = Duration::from_secs(1);
 #[test]
 fn cost_is_what_each_entry_takes() {
     let users = Arc::new(Users::rate_limiters(Quota::per_second(1)));
+    let unlimited = Users::rate_limiters(Quota::UNLIMITED);
+    assert_eq!(unlimited.key(&1).chunk_units(), u64::MAX);
     let refused = kind(users.key(&1).cost(2).try_acquire());
     assert_eq!(refused, ErrorKind::ExceedsCapacity);
     let slots = Arc::new(Keyed::<u32, _>::semaphores(4));

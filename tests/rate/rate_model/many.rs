@@ -9,8 +9,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::TestRunner;
 use tollgate::{
-    Charge, Clock, ErrorKind, ManualClock, MissedTickBehavior, Oversize, Quota, QuotaChange,
-    RateLimiter,
+    Charge, Clock, ErrorKind, ManualClock, MissedTickBehavior, Oversize, Quota, RateLimiter,
 };
 
 use crate::setup::secs;
@@ -300,9 +299,6 @@ const MANY: usize = 12 * AT_ONCE;
 /// The most that one call serves.
 const AT_ONCE: usize = 1024;
 
-/// Admits all that wait in a test at once.
-const FAST: Quota = Quota::per_second(1_000_000).burst(2 * MANY as u64);
-
 /// Nobody polls, and nobody else calls.
 #[test]
 fn close_on_the_system_clock_wakes_every_waiter() {
@@ -334,6 +330,10 @@ fn close_on_the_system_clock_wakes_every_waiter() {
 #[test]
 fn set_quota_on_paused_time_grants_all_before_time_passes() {
     use tokio::time::Instant;
+    use tollgate::QuotaChange;
+
+    /// Admits all at once.
+    const FAST: Quota = Quota::per_second(1_000_000).burst(2 * MANY as u64);
 
     crate::support::paused_runtime().block_on(async {
         // Not at a whole millisecond of the timer.
