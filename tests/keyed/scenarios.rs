@@ -57,7 +57,8 @@ close ends all waits of all keys | 1/s | try 1, wait 1, try 2, wait 2, try 300, 
 a refund that takes a limiter after the close leaves it closed | 1/s burst 4 | try 1, try 1, close, release 0, left 1 3,
     peek 1 never
 # It ends earlier by what was refunded before it: they are told apart until it ended, had nothing been refunded.
-a charge that is paid off is not a later one | 1/s burst 4 | try 1 2, try 1 2, release 0, advance 2s, try 1 2, release 0,
+a charge that is paid off is not a later one | 1/s burst 4 | try 1 2, try 1 2, release 0, advance 2s, try 1 2,
+    release 0,
     left 1 2
 
 # Quotas.
@@ -79,14 +80,16 @@ and with limiters of their own | 8/h burst 8 | reserve 1, try 1 8, try 2, try 2,
     left 1 0, release 0, left 1 8
 and with quotas of their own | 8/h; own | try 8 8, try 9, try 9, misplace 1 8, misplace 1 8, stranger 8, left 8 0,
     release 0, left 8 8
-and with both | 8/h; own | reserve 8, try 8 8, try 9, try 9, misplace 1 8, misplace 1 8, stranger 8, left 8 0, release 0,
+and with both | 8/h; own | reserve 8, try 8 8, try 9, try 9, misplace 1 8, misplace 1 8, stranger 8, left 8 0,
+    release 0,
     left 8 8
 ";
 
 const PERMITS: &str = "
 each key has its permits and its queue | 2 | try 1 2, wait 1 2, no 1 no-permits, waiting 1 1, waiting 2 0, left 1 0,
     left 2 2, try 2, release 0, granted 0
-a key in use is not evicted and a new one is refused | 1; keys 2 | try 1, try 2, wait 2, crowded 3, release 1, crowded 3,
+a key in use is not evicted and a new one is refused | 1; keys 2 | try 1, try 2, wait 2, crowded 3, release 1,
+    crowded 3,
     release 0, try 3, no 3 no-permits, granted 0, release 1, release 0, len 2
 idle keys make room for new ones | 1; keys 1000 | flood 0 10000 1, fewer 200, shrink, len 0
 requota asks for the permits of a key again | 7; own | try 3 3, no 3 no-permits, factor 2, no 3 no-permits, requota 3,
@@ -123,7 +126,8 @@ a key that owes in another runtime is evicted | 1/h; keys 1; evict; tokio | in 1
     left 1 1
 the key that owes least is evicted, but none with waiters | 1/h burst 4; keys 3; evict; tokio | in 1, try 0 4, wait 0,
     in 0, try 1 4, try 2 3, try 3 4, left 1 0, left 2 4, in 1, waiting 0 1, advance 1h, granted 0
-retain and shrink drop keys as on other clocks | 1/h; tokio | try 0, try 1, try 2, try 3, try 4, release 4, shrink, len 4,
+retain and shrink drop keys as on other clocks | 1/h; tokio | try 0, try 1, try 2, try 3, try 4, release 4, shrink,
+    len 4,
     retain 2, len 2, wait 2, retain 5, len 2
 a key is not replaced before it has recovered for a minute | 1/s; keys 10; tokio | try 1, advance 60999ms, try 2, len 2
 but then, though there is room | 1/s; keys 10; tokio | try 1, advance 61s, try 2, len 1

@@ -12,7 +12,8 @@ use crate::support::Waiter;
 use crate::support::cases::cases;
 
 const HOLDS: &str = "
-a hold is not paid off by time | whole 1000/s burst 1000 | try 600, hold 0, advance 1h, in-use 600, left 400, try 400, no
+a hold is not paid off by time | whole 1000/s burst 1000 | try 600, hold 0, advance 1h, in-use 600, left 400, try
+    400, no
 a settlement for nothing gives all back, however late | whole 1000/s burst 1000 | try 1000, hold 0, advance 1min,
     used 0 0, left 1000, try 1000
 # The trial that began this: of 500 in excess, a settlement gave back 300 after 0.3 s, and none after 0.7 s.

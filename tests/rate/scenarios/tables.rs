@@ -25,7 +25,8 @@ a wait that will not fit its timeout is refused at once | 100/s burst 50 | try 5
     within 3 30ms, due 0 30ms
 a wait that is given up moves those behind it up | 10/s | try, wait, wait, advance 30ms, drop 0, due 0 70ms
 
-a grant that is dropped goes to the next | gcra token-bucket fixed-window sliding-log 10/s burst 10 | charge 10, wait, wait, advance 1s, drop 0, granted 0,
+a grant that is dropped goes to the next | gcra token-bucket fixed-window sliding-log 10/s burst 10 | charge 10,
+    wait, wait, advance 1s, drop 0, granted 0,
     waiting 0
 a large head that leaves lets the small ones go | 100/s burst 50 | try 50, wait 40, wait 5, wait 5, advance 100ms,
     drop 0, granted 0 100ms, granted 0 100ms
@@ -62,7 +63,8 @@ by default at least one is made up for | 10/s | try, slow 480ms, 3 x wait, advan
     granted 0 480ms, granted 0 580ms, due 0 100ms
 one that comes behind a late timer is not charged before it came | 10/s; makes-up 100 | try, busy 350ms enter, wait,
     advance 100ms, granted 0 100ms, granted 0 200ms, no 1 100ms
-a try before a late timer finds those granted that are due | 10/s burst 3; makes-up 10 | try 3, busy 400ms try, wait, wait,
+a try before a late timer finds those granted that are due | 10/s burst 3; makes-up 10 | try 3, busy 400ms try,
+    wait, wait,
     advance 100ms, granted 0 100ms, granted 0 200ms, granted 0 300ms, left 1
 and a call that could wait | 10/s burst 3; makes-up 10 | try 3, busy 400ms enter, wait, wait, advance 100ms,
     granted 0 100ms, granted 0 200ms, granted 0 300ms, left 1
@@ -70,7 +72,8 @@ and a look | 10/s burst 3; makes-up 10 | try 3, busy 400ms peek 2 0s, wait, wait
     granted 0 200ms, granted 0 300ms, left 2
 and a snapshot | 10/s burst 3; makes-up 10 | try 3, busy 400ms left 2, wait, wait, advance 100ms, granted 0 100ms,
     granted 0 200ms, granted 0 300ms, left 2
-and one that is refused gets the time after those that are due | 10/s; makes-up 10 | try, busy 230ms no 1 170ms, 3 x wait,
+and one that is refused gets the time after those that are due | 10/s; makes-up 10 | try, busy 230ms no 1 170ms, 3 x
+    wait,
     advance 100ms, granted 0 100ms, granted 0 200ms, granted 0 300ms, due 0 70ms
 a refund of nothing does not change when the overdue are charged | 10/s; makes-up 10 | try, busy 250ms refund-nothing,
     3 x wait, advance 100ms, granted 0 100ms, granted 0 200ms, granted 0 300ms, due 0 50ms
