@@ -3,15 +3,10 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-mod capped;
 mod isolation;
-
+mod maps;
 mod model;
-mod permits;
-mod queues;
-mod quotas;
 mod reentrant;
-#[cfg(feature = "tokio")]
-mod runtimes;
+mod scenarios;
 mod threads;
 mod world;

@@ -4,273 +4,104 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tollgate::{Algorithm, Charge, Quota, RateLimiter};
+use tollgate::{Algorithm, Charge, ManualClock, Quota, RateLimiter};
 
-use crate::setup::{TICK, assert_available, assert_due, assert_limited, limiter, ms, secs};
-use crate::support::Waiter;
+use crate::scenarios::check;
+use crate::setup::{limiter, ms, secs};
 use crate::support::cases::cases;
 
+const FOLLOW: &str = "
+a server that has counted more charges the difference | gcra fixed-window sliding-window sliding-log 100/min burst 100 |
+    try, follow 0 60 36s, left 40
+a server that has counted less does nothing | gcra fixed-window sliding-window sliding-log 100/min burst 100 |
+    try 30, follow 0 0 never, left 70
+# The server had not counted what was charged since, and others are not charged twice.
+what was under way when the answer was made is not in it | gcra sliding-window sliding-log 100/min burst 100 | try,
+    answer 1 1min, 10 x try, follow 1 21 1min, left 70, follow 5 25 1min, left 70, follow 10 32 1min, left 68
+# Calls within a thousandth of a window may come to the server in another order.
+and calls of a window that are far enough apart are told apart | fixed-window 100/min | try, answer 1 1min,
+    10 x advance 61ms + try, follow 1 21 1min, left 70, follow 5 25 1min, left 70, follow 10 32 1min, left 68
+an answer older than one before does nothing | gcra fixed-window sliding-window sliding-log 100/min burst 100 | try,
+    answer 1 1min, 3 x advance 61ms + try, follow 2 10 1min, left 89, follow 1 97 1min, follow 2 97 1min, left 89,
+    follow 3 97 1min, left 3
+an answer to a call of another limiter does nothing | gcra fixed-window sliding-window sliding-log 100/min burst 100 |
+    other, try, other, follow 0 100 1min, left 100
+nor does one to a call under another quota, or before a pause | gcra fixed-window sliding-window sliding-log
+    100/min burst 100 | try, set 50/min burst 50, note, follow 0 100 1min, same, try, pause 200s, advance 300s, note,
+    answer 100 1min, same
+nor one without a limit | unlimited | try, answer 100 1min, try 1000
+others may take what is refilled of a bucket | 100/min burst 100 | try 40, answer 40 24s, advance 40s, try 10,
+    advance 20s, answer 50 1min, left 50
+but what leaves the own log leaves that of the server | sliding-log 100/min | try 40, answer 40 24s, advance 40s,
+    try 10, advance 20s, answer 50 1min, left 90
+a fixed window takes over the first end, and only delays it then | fixed-window 100/min | advance 10s, try 100,
+    answer 100 20s, no 1 20s, advance 20s-1ns, no 1 1ns, advance 1ns, try, left 99, answer 1 55s, try 99, no 1 1min,
+    advance 1min, try, answer 1 62s, try 98, advance 1s, answer 99 1min, try, no 1 59s
+# As when the clocks of the two drift. A server that always says that its window ends soon gains nothing.
+a fixed window ends a hundredth earlier once a window | fixed-window 100/min | charge, answer 1 1min,
+    3 x advance 1min + left 100 + charge 100 + answer 100 59s + no 1 1min + charge 0 + answer 100 59500ms + no 1 1min,
+    advance 1min, charge 100, answer 100 59500ms, no 1 59500ms, charge, answer 100 59s, no 1 59500ms
+of two answers the one that knows of more others counts, and each that knows of a later end | fixed-window 100/min |
+    try, answer 1 59s, 3 x try, follow 3 11 59s, follow 1 12 1min, left 89, try, answer 5 59s, left 88, try 88,
+    no 1 1min
+an answer of the window before delays the end | fixed-window 100/min | try, answer 1 1min, advance 1min, try,
+    answer 100 100ms, left 99, try 99, no 1 1min100ms
+an answer to a window that has ended does nothing | fixed-window 100/min | try, answer 1 1min, advance 121s, try,
+    advance 30s, answer 100 1s, left 99
+waiters go when the end of a window is moved forward | fixed-window 100/min | try 100, wait, answer 100 10s,
+    due 0 10s
+a newer answer that delays the end keeps what is of others | fixed-window 100/min | try, answer 60 59s, try,
+    answer 10 61s, advance 59s-1ms, note, advance 2ms, same
+and so does an older one | fixed-window 100/min | try, answer 1 59s, 3 x try, follow 3 50 59s, follow 1 12 61s,
+    advance 59s-1ms, note, advance 2ms, same
+others in a window go on as they have since it began | fixed-window 100/min | try, answer 1 1min, advance 30s, try,
+    advance 10s, answer 32 30s, left 58, advance 20s, left 100
+others in a log are known for a period, also to those that wait | sliding-log 100/min | try, answer 100 1min,
+    no 1 1min, late 1 1s 1min, wait 100, due 0 1min
+others count in the delay of a reservation | sliding-log 100/min | try, answer 100 1min, reserve 1 1min, advance 1s,
+    pending 0, advance 58s, pending 0
+more than the limit beside others is admitted when it is due | fixed-window sliding-log sliding-window 100/min;
+    overdraft | try, answer 60 1min, wait 150, advance 1h, granted 0
+absurd answers are bounded | gcra fixed-window sliding-window sliding-log 100/min burst 100 | try, answer 100 never,
+    charge max, answer 100 0s, charge max, answer 0 never
+for no longer than it takes to pay off what was charged and twice the limit | gcra fixed-window sliding-window
+    sliding-log 100/min burst 100 | 10000 x charge + answer max never, advance 103min, try
+a token bucket ignores the end | token-bucket 100/min burst 100 | advance 10s, try 100, no 1 50s, answer 100 20s,
+    no 1 50s
+another quota keeps what others use | sliding-log 100/min | try, answer 60 1min, set 99/min, left 39
+a refund of a charge before the first answer leaves what was charged since | 100/min burst 100 | try 50, try,
+    answer 51 1min, try, 5 x try, refund 0, follow 1 60 1min, left 35
+a hold is one of the charges | 100/min burst 100 | try, answer 1 1min, try 30, hold 1, follow-hold 0 50 1min, left 50,
+    used 0 10, left 70
+what is settled beyond a hold is charged since | 100/min burst 100 | try, answer 1 1min, try, try 10, hold 2,
+    used 0 35, follow 1 60 1min, left 5
+and what is settled for less is not | 100/min burst 100 | try, answer 1 1min, try, try 50, hold 2, used 0 1,
+    follow 1 2 1min, left 97
+";
+
 /// One each 600 ms, and up to a hundred at once.
-pub(crate) const HUNDRED: Quota = Quota::per_minute(100).burst(100);
+const HUNDRED: Quota = Quota::per_minute(100).burst(100);
 
 /// In nanoseconds.
 const MINUTE: u64 = 60_000_000_000;
 
-const ALL: [Algorithm; 4] = [
-    Algorithm::Gcra,
-    Algorithm::FixedWindow,
-    Algorithm::SlidingWindow,
-    Algorithm::SlidingLog,
-];
-
-pub(crate) fn of(algorithm: Algorithm) -> (tollgate::ManualClock, RateLimiter) {
+fn of(algorithm: Algorithm) -> (ManualClock, RateLimiter) {
     let (clock, limiter) = limiter(HUNDRED);
     (clock, limiter.algorithm(algorithm))
 }
 
-pub(crate) fn available(limiter: &RateLimiter) -> u64 {
+fn available(limiter: &RateLimiter) -> u64 {
     limiter.snapshot().available
 }
 
 /// Of the hundred of a server, so many are left.
-pub(crate) fn follow(limiter: &RateLimiter, charge: &Charge, left: u64, reset_after: Duration) {
+fn follow(limiter: &RateLimiter, charge: &Charge, left: u64, reset_after: Duration) {
     limiter.follow(charge, 100_u64.saturating_sub(left), reset_after);
 }
 
-pub(crate) fn take(limiter: &RateLimiter, calls: usize) -> Vec<Charge> {
-    (0..calls).map(|_| limiter.try_acquire().unwrap()).collect()
-}
-
 #[test]
-fn follow_of_a_server_that_has_less_left_charges_the_difference() {
-    for algorithm in ALL {
-        let (_clock, limiter) = of(algorithm);
-        let charge = limiter.try_acquire().unwrap();
-        follow(&limiter, &charge, 40, secs(36));
-        assert_available(&limiter, 40);
-    }
-}
-
-#[test]
-fn follow_of_a_server_that_has_more_left_does_nothing() {
-    for algorithm in ALL {
-        let (_clock, limiter) = of(algorithm);
-        let charge = limiter.try_acquire_many(30).unwrap();
-        follow(&limiter, &charge, u64::MAX, Duration::MAX);
-        assert_eq!(available(&limiter), 70, "{algorithm}");
-    }
-}
-
-/// The server had not counted what was charged since.
-#[test]
-fn follow_subtracts_what_was_under_way_when_the_answer_was_made() {
-    for algorithm in ALL {
-        let (clock, limiter) = of(algorithm);
-        follow(&limiter, &limiter.try_acquire().unwrap(), 99, secs(60));
-        let mut sent = Vec::new();
-        for _ in 0..10 {
-            // Calls within a thousandth of a window may come to the server in another order.
-            if algorithm == Algorithm::FixedWindow {
-                clock.advance(ms(61));
-            }
-            sent.extend(take(&limiter, 1));
-        }
-        // Others have taken 19 by then.
-        follow(&limiter, &sent[0], 79, secs(60));
-        assert_eq!(available(&limiter), 79 - 9, "{algorithm}");
-        // When the fifth was counted, no more had been taken by others: they are not charged twice.
-        follow(&limiter, &sent[4], 75, secs(60));
-        assert_eq!(available(&limiter), 70, "{algorithm}");
-        follow(&limiter, &sent[9], 68, secs(60));
-        assert_eq!(available(&limiter), 68, "{algorithm}");
-    }
-}
-
-#[test]
-fn follow_of_an_answer_that_is_older_than_one_before_does_nothing() {
-    for algorithm in ALL {
-        let (clock, limiter) = of(algorithm);
-        follow(&limiter, &limiter.try_acquire().unwrap(), 99, secs(60));
-        let mut sent = Vec::new();
-        for _ in 0..3 {
-            clock.advance(ms(61));
-            sent.extend(take(&limiter, 1));
-        }
-        follow(&limiter, &sent[1], 90, secs(60));
-        assert_eq!(available(&limiter), 89, "{algorithm}");
-        follow(&limiter, &sent[0], 3, secs(60));
-        follow(&limiter, &sent[1], 3, secs(60));
-        assert_eq!(available(&limiter), 89, "{algorithm}");
-        follow(&limiter, &sent[2], 3, secs(60));
-        assert_eq!(available(&limiter), 3, "{algorithm}");
-    }
-}
-
-#[test]
-fn follow_of_a_charge_that_is_not_known_does_nothing() {
-    for algorithm in ALL {
-        let (clock, limiter) = of(algorithm);
-        let (_clock, other) = of(algorithm);
-        follow(&limiter, &other.try_acquire().unwrap(), 0, secs(60));
-        assert_eq!(available(&limiter), 100, "{algorithm}");
-        let before = limiter.try_acquire().unwrap();
-        limiter.set_quota(Quota::per_minute(50).burst(50));
-        let left = available(&limiter);
-        follow(&limiter, &before, 0, secs(60));
-        assert_eq!(available(&limiter), left, "{algorithm}");
-        let before = limiter.try_acquire().unwrap();
-        limiter.pause_for(secs(200));
-        clock.advance(secs(300));
-        let left = available(&limiter);
-        follow(&limiter, &before, 0, secs(60));
-        assert_eq!(available(&limiter), left, "{algorithm}");
-    }
-    let (_clock, unlimited) = limiter(Quota::UNLIMITED);
-    unlimited.follow(&unlimited.try_acquire().unwrap(), 0, secs(60));
-    unlimited.try_acquire_many(1000).unwrap();
-}
-
-/// Others may take what is refilled, but what leaves the own log leaves that of the server.
-#[test]
-fn follow_counts_what_is_free_again_since_the_charge_of_a_log_only() {
-    for (algorithm, expected) in [(Algorithm::Gcra, 50), (Algorithm::SlidingLog, 90)] {
-        let (clock, limiter) = of(algorithm);
-        follow(
-            &limiter,
-            &limiter.try_acquire_many(40).unwrap(),
-            60,
-            secs(24),
-        );
-        clock.advance(secs(40));
-        let charge = limiter.try_acquire_many(10).unwrap();
-        clock.advance(secs(20));
-        follow(&limiter, &charge, 50, secs(60));
-        assert_eq!(available(&limiter), expected, "{algorithm}");
-    }
-}
-
-#[test]
-fn follow_of_a_fixed_window_takes_over_the_first_end_and_only_delays_it_then() {
-    let (clock, limiter) = of(Algorithm::FixedWindow);
-    clock.advance(secs(10));
-    let charge = limiter.try_acquire_many(100).unwrap();
-    // Its own window would end 50 s later.
-    follow(&limiter, &charge, 0, secs(20));
-    assert_limited(&limiter, 1, secs(20));
-    clock.advance(secs(20) - TICK);
-    assert_limited(&limiter, 1, TICK);
-    clock.advance(TICK);
-    let charge = limiter.try_acquire().unwrap();
-    assert_eq!(available(&limiter), 99);
-
-    // Earlier than a period later: it stays.
-    follow(&limiter, &charge, 99, secs(55));
-    limiter.try_acquire_many(99).unwrap();
-    assert_limited(&limiter, 1, secs(60));
-    clock.advance(secs(60));
-    let charge = limiter.try_acquire().unwrap();
-    follow(&limiter, &charge, 99, secs(62));
-    let charge = limiter.try_acquire_many(98).unwrap();
-    clock.advance(secs(1));
-    // A second later than the last time.
-    follow(&limiter, &charge, 1, secs(60));
-    limiter.try_acquire().unwrap();
-    assert_limited(&limiter, 1, secs(59));
-}
-
-/// As when the clocks of the two drift. A server that always says that its window ends soon gains nothing.
-#[test]
-fn follow_of_a_fixed_window_lets_it_end_a_hundredth_earlier_once_a_window() {
-    let (clock, limiter) = of(Algorithm::FixedWindow);
-    follow(&limiter, &limiter.charge(1), 99, secs(60));
-    for window in 1..=3_u32 {
-        clock.advance(secs(60));
-        assert_eq!(available(&limiter), 100, "{window}");
-        follow(&limiter, &limiter.charge(100), 0, secs(59));
-        assert_limited(&limiter, 1, secs(60));
-        follow(&limiter, &limiter.charge(0), 0, ms(59_500));
-        assert_limited(&limiter, 1, secs(60));
-    }
-    clock.advance(secs(60));
-    follow(&limiter, &limiter.charge(100), 0, ms(59_500));
-    assert_limited(&limiter, 1, ms(59_500));
-    follow(&limiter, &limiter.charge(1), 0, ms(59_000));
-    assert_limited(&limiter, 1, ms(59_500));
-}
-
-/// Of two answers, the one that knows of more others counts, and each that knows of a later end.
-#[test]
-fn follow_of_a_fixed_window_counts_the_most_of_others_that_was_told() {
-    let (_clock, limiter) = of(Algorithm::FixedWindow);
-    follow(&limiter, &limiter.try_acquire().unwrap(), 99, secs(59));
-    let sent = take(&limiter, 3);
-    // It came first, so the server had not counted the other two.
-    follow(&limiter, &sent[2], 89, secs(59));
-    follow(&limiter, &sent[0], 88, secs(60));
-    assert_eq!(available(&limiter), 89);
-    let last = limiter.try_acquire().unwrap();
-    follow(&limiter, &last, 95, secs(59));
-    assert_eq!(available(&limiter), 88);
-    limiter.try_acquire_many(88).unwrap();
-    assert_limited(&limiter, 1, secs(60));
-}
-
-/// The own window has begun a moment before that of the server.
-#[test]
-fn follow_of_an_answer_of_the_window_before_delays_the_end_and_leaves_what_is_available() {
-    let (clock, limiter) = of(Algorithm::FixedWindow);
-    follow(&limiter, &limiter.try_acquire().unwrap(), 99, secs(60));
-    clock.advance(secs(60));
-    let early = limiter.try_acquire().unwrap();
-    follow(&limiter, &early, 0, ms(100));
-    assert_eq!(available(&limiter), 99);
-    limiter.try_acquire_many(99).unwrap();
-    assert_limited(&limiter, 1, secs(60) + ms(100));
-    // It has ended when it is read.
-    clock.advance(secs(61));
-    let late = limiter.try_acquire().unwrap();
-    clock.advance(secs(30));
-    follow(&limiter, &late, 0, secs(1));
-    assert_eq!(available(&limiter), 99);
-}
-
-#[test]
-fn follow_that_moves_the_end_of_a_window_forward_admits_waiters_then() {
-    let (clock, limiter) = of(Algorithm::FixedWindow);
-    let charge = limiter.try_acquire_many(100).unwrap();
-    let mut waiter = Waiter::parked(limiter.acquire());
-    follow(&limiter, &charge, 0, secs(10));
-    assert_due(&clock, &mut waiter, secs(10));
-}
-
-#[test]
-fn follow_of_absurd_answers_is_bounded() {
-    for algorithm in ALL {
-        let (_clock, limiter) = of(algorithm);
-        follow(&limiter, &limiter.try_acquire().unwrap(), 0, Duration::MAX);
-        follow(&limiter, &limiter.charge(u64::MAX), 0, Duration::ZERO);
-        follow(&limiter, &limiter.charge(u64::MAX), u64::MAX, Duration::MAX);
-        let (clock, next) = of(algorithm);
-        for _ in 0..10_000 {
-            let charge = next.charge(1);
-            next.follow(&charge, u64::MAX, Duration::MAX);
-        }
-        // No longer than it takes to pay off what was charged, and twice the limit.
-        clock.advance(103 * secs(60));
-        next.try_acquire().unwrap();
-    }
-}
-
-/// A hold is one of the charges, and may be followed while it is held.
-#[test]
-fn follow_of_a_hold_counts_what_is_held() {
-    let (_clock, limiter) = of(Algorithm::Gcra);
-    follow(&limiter, &limiter.try_acquire().unwrap(), 99, secs(60));
-    let hold = limiter.hold(limiter.try_acquire_many(30).unwrap());
-    follow(&limiter, hold.charge(), 50, secs(60));
-    assert_eq!(available(&limiter), 50);
-    hold.settle(10);
-    assert_eq!(available(&limiter), 70);
+fn follow_in_each_row_does_what_the_row_says() {
+    check(FOLLOW);
 }
 
 #[derive(Clone, Debug)]
@@ -387,29 +218,4 @@ proptest! {
             }
         }
     }
-}
-
-/// A waiter goes when what is of others is no longer known, though nothing of its own leaves the log.
-#[test]
-fn follow_of_a_log_admits_waiters_when_what_is_of_others_is_a_period_old() {
-    let (clock, limiter) = of(Algorithm::SlidingLog);
-    follow(&limiter, &limiter.try_acquire().unwrap(), 0, secs(60));
-    assert_limited(&limiter, 1, secs(60));
-    let mut waiter = Waiter::parked(limiter.acquire_many(100));
-    assert_due(&clock, &mut waiter, secs(60));
-}
-
-/// It goes on to grow as it has since the window began.
-#[test]
-fn follow_of_a_fixed_window_expects_others_to_go_on() {
-    let (clock, limiter) = of(Algorithm::FixedWindow);
-    follow(&limiter, &limiter.try_acquire().unwrap(), 99, secs(60));
-    clock.advance(secs(30));
-    let charge = limiter.try_acquire().unwrap();
-    clock.advance(secs(10));
-    // Of others are 30 after 30 s: 40 after 40 s.
-    follow(&limiter, &charge, 68, secs(30));
-    assert_eq!(available(&limiter), 58);
-    clock.advance(secs(20));
-    assert_eq!(available(&limiter), 100);
 }

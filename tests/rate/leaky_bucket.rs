@@ -1,16 +1,18 @@
-//! The leaky bucket: the queue of a limiter without a burst, with a bound. What a limiter does is
-//! tested there.
+//! The leaky bucket: the queue of a limiter without a burst, with a bound. What such a limiter does is in the
+//! tables.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::task::Poll;
 
 use tollgate::{
-    Clock, ErrorKind, LeakyBucket, ManualClock, MissedTickBehavior, Quota, Semaphore, all,
+    AcquireError, Charge, Clock, LeakyBucket, ManualClock, MissedTickBehavior, Quota, RateLimiter,
+    Semaphore, all,
 };
 
-use crate::setup::{TEN, TICK, assert_due, at, ms};
+use crate::setup::{TEN, assert_due, at, ms};
+use crate::support::Waiter;
 use crate::support::foreign::calls_when_woken;
-use crate::support::{Waiter, kind};
+use crate::support::random::Random;
 
 fn bucket(capacity: usize) -> (ManualClock, LeakyBucket) {
     let clock = Clock::manual();
@@ -18,111 +20,86 @@ fn bucket(capacity: usize) -> (ManualClock, LeakyBucket) {
     (clock, bucket)
 }
 
-#[track_caller]
-fn assert_full(bucket: &LeakyBucket, retry_after: Duration) {
-    let error = Waiter::new(bucket.acquire()).output().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::QueueFull);
-    assert_eq!(error.retry_after(), Some(retry_after));
+/// What a call came to, and when.
+fn came_to(answer: &Result<Charge, AcquireError>) -> Result<u64, AcquireError> {
+    let charge = answer.as_ref().map_err(Clone::clone)?;
+    Ok(charge.at().as_nanos())
 }
 
-/// The first after idling goes at once and alone, the others in order and evenly spaced; a full
-/// bucket refuses, and says when the next is released. A place that is given up is the next one's.
 #[test]
-fn acquire_is_released_in_order_and_evenly_spaced() {
-    let (clock, bucket) = bucket(3);
-    for idle in [ms(0), ms(1000), Duration::from_secs(3600 * 24 * 365)] {
-        clock.advance(idle);
-        let first = Waiter::new(bucket.acquire()).granted();
-        assert_eq!(first.at(), clock.now());
-        let mut queue: Vec<_> = (0..3).map(|_| Waiter::parked(bucket.acquire())).collect();
-        assert_full(&bucket, ms(100));
-        clock.advance(ms(99));
-        assert_full(&bucket, ms(1));
-        assert_due(&clock, &mut queue.remove(0), ms(1));
-        queue.push(Waiter::parked(bucket.acquire()));
-        assert_full(&bucket, ms(100));
-        drop(queue.remove(0));
-        for waiter in &mut queue {
-            assert_due(&clock, waiter, ms(100));
+fn bucket_does_what_a_limiter_without_a_burst_does() {
+    for seed in 0..40 {
+        let (mut random, capacity) = (Random::new(seed), (seed % 4) as usize);
+        let (clock, bucket) = bucket(capacity);
+        let limiter = RateLimiter::new(TEN).max_waiters(capacity).clock(&clock);
+        let (mut waiters, mut charges) = (Vec::new(), Vec::new());
+        for step in 0..200 {
+            let which = random.below(100) as usize;
+            match random.below(20) {
+                0..3 => {
+                    let both = (bucket.try_acquire(), limiter.try_acquire());
+                    assert_eq!(came_to(&both.0), came_to(&both.1));
+                    charges.extend(both.0.ok().zip(both.1.ok()));
+                }
+                3..11 => waiters.push((
+                    Waiter::new(bucket.acquire()),
+                    Waiter::new(limiter.acquire()),
+                )),
+                11 if !waiters.is_empty() => drop(waiters.remove(which % waiters.len())),
+                12 if !charges.is_empty() => {
+                    let (ours, theirs) = charges.swap_remove(which % charges.len());
+                    bucket.refund(ours);
+                    limiter.refund(theirs);
+                }
+                13 => {
+                    let rate = Quota::per_second(1 + random.next() % 20);
+                    bucket.set_rate(rate);
+                    limiter.set_quota(rate);
+                    assert_eq!(bucket.rate(), rate);
+                }
+                14 if which < 10 => {
+                    bucket.pause_for(ms(which as u64));
+                    limiter.pause_for(ms(which as u64));
+                }
+                _ => clock.advance(ms(u64::from(random.below(150)))),
+            }
+            if step == 180 {
+                bucket.close();
+                limiter.close();
+            }
+            waiters.retain_mut(|(ours, theirs)| {
+                assert_eq!(ours.wakes(), theirs.wakes());
+                match (ours.poll(), theirs.poll()) {
+                    (Poll::Pending, Poll::Pending) => true,
+                    (Poll::Ready(ours), Poll::Ready(theirs)) => {
+                        assert_eq!(came_to(&ours), came_to(&theirs));
+                        charges.extend(ours.ok().zip(theirs.ok()));
+                        false
+                    }
+                    both => panic!("{both:?}"),
+                }
+            });
+            assert_eq!(bucket.snapshot(), limiter.snapshot());
+            assert_eq!(bucket.is_closed(), limiter.is_closed());
         }
-        assert_eq!(bucket.snapshot().waiting, 0);
-        clock.advance(ms(100));
     }
 }
 
 #[test]
-fn capacity_of_nothing_lets_nobody_wait() {
-    let (clock, bucket) = bucket(0);
-    Waiter::new(bucket.acquire()).granted();
-    assert_full(&bucket, ms(100));
-    clock.advance(ms(100));
-    Waiter::new(bucket.acquire()).granted();
-}
-
-/// A try does not pass the queue; what is given back is the next one's.
-#[test]
-fn try_acquire_behind_a_queue_says_when_it_is_empty() {
-    let (clock, bucket) = bucket(5);
-    let charge = bucket.try_acquire().unwrap();
-    let after = || bucket.try_acquire().unwrap_err().retry_after();
-    assert_eq!(after(), Some(ms(100)));
-    let mut queue: Vec<_> = (0..3).map(|_| Waiter::parked(bucket.acquire())).collect();
-    assert_eq!(after(), Some(ms(400)));
-    bucket.refund(charge);
-    assert_eq!(at(&queue[0].granted()), ms(0));
-    assert_eq!(after(), Some(ms(300)));
-    clock.advance(ms(300) - TICK);
-    assert_eq!(after(), Some(TICK));
-    clock.advance(TICK);
-    bucket.try_acquire().unwrap();
-}
-
-#[test]
-fn set_rate_holds_at_once_for_the_queue() {
-    let (clock, bucket) = bucket(5);
-    bucket.try_acquire().unwrap();
-    let mut queue: Vec<_> = (0..3).map(|_| Waiter::parked(bucket.acquire())).collect();
-    clock.advance(ms(50));
-    // Half a slot is over, and half a slot is to come.
-    bucket.set_rate(Quota::per_second(1000));
-    assert_eq!(bucket.rate(), Quota::per_second(1000));
-    assert_due(&clock, &mut queue[0], Duration::from_micros(500));
-    bucket.set_rate(Quota::per_hour(1));
-    assert_due(&clock, &mut queue[1], Duration::from_secs(3600));
-    clock.advance(Duration::from_secs(1800));
-    bucket.set_rate(TEN);
-    assert_due(&clock, &mut queue[2], ms(50));
-}
-
-#[test]
-fn close_releases_nobody_and_debug_and_snapshot_show_it() {
-    let (clock, bucket) = bucket(2);
-    bucket.try_acquire().unwrap();
-    let mut queue: Vec<_> = (0..2).map(|_| Waiter::parked(bucket.acquire())).collect();
-    clock.advance(ms(100));
-    let snapshot = bucket.snapshot();
-    assert_eq!((snapshot.available, snapshot.waiting), (0, 1));
-    assert_eq!(snapshot.oldest_wait, Some(ms(100)));
-    assert!(!bucket.is_closed());
-    bucket.close();
-    assert!(bucket.is_closed());
-    // It was released before.
-    assert_eq!(at(&queue[0].granted()), ms(100));
-    assert_eq!(queue[1].refused(), ErrorKind::Closed);
-    assert_eq!(kind(bucket.try_acquire()), ErrorKind::Closed);
-    assert_eq!(Waiter::new(bucket.acquire()).refused(), ErrorKind::Closed);
-    assert_eq!(bucket.snapshot().waiting, 0);
-    let text = format!("{bucket:?}");
-    assert!(
-        text.contains("10/s") && text.contains("capacity: 2"),
-        "{text}"
-    );
+fn refund_of_a_charge_of_another_bucket_gives_nothing_back() {
+    let clock = Clock::manual();
+    let [one, other] = [(); 2].map(|()| LeakyBucket::new(Quota::per_hour(1), 0).clock(&clock));
+    let charge = other.try_acquire().unwrap();
+    one.try_acquire().unwrap();
+    one.refund(charge);
+    assert!(one.try_acquire().is_err());
 }
 
 #[test]
 fn debug_of_a_new_bucket_fixes_no_option() {
     let bucket = LeakyBucket::new(TEN, 2);
-    assert!(format!("{bucket:?}").contains("capacity: 2"));
+    let text = format!("{bucket:?}");
+    assert!(text.contains("10/s") && text.contains("capacity: 2"));
     let clock = Clock::manual();
     bucket.clock(&clock).try_acquire().unwrap();
 }
@@ -166,31 +143,4 @@ fn bucket_is_a_throttle() {
     clock.advance(ms(100));
     let erased = tollgate::BoxThrottle::new(Arc::clone(&bucket));
     drop(Waiter::new(erased.acquire()).granted());
-}
-
-/// The use that the type is made for: a full bucket, one released each second.
-#[test]
-fn twenty_clients_for_twenty_seconds_are_released_one_a_second() {
-    let clock = Clock::manual();
-    let bucket = LeakyBucket::new(Quota::per_second(1), 10).clock(&clock);
-    let mut clients: Vec<_> = (0..20).map(|_| Waiter::new(bucket.acquire())).collect();
-    let (mut released, mut refused) = (Vec::new(), 0);
-    for _ in 0..=2000 {
-        for client in &mut clients {
-            if let std::task::Poll::Ready(answer) = client.poll() {
-                match answer {
-                    Ok(charge) => released.push(at(&charge)),
-                    Err(error) => {
-                        assert_eq!(error.kind(), ErrorKind::QueueFull);
-                        refused += 1;
-                    }
-                }
-                *client = Waiter::new(bucket.acquire());
-            }
-        }
-        clock.advance(ms(10));
-    }
-    let expected: Vec<_> = (0..=20).map(Duration::from_secs).collect();
-    assert_eq!(released, expected);
-    assert!(refused > 2000);
 }

@@ -3,16 +3,18 @@
 mod adaptive_rate;
 mod algorithms;
 mod audit;
-mod beside;
+mod composed;
 mod follow;
 mod holds;
 mod leaky_bucket;
 mod local;
+mod pauses;
 mod quota;
-mod rate_limiter;
+mod quota_text;
 mod rate_model;
+mod scenarios;
 mod setup;
-mod sliding;
 #[path = "../support/mod.rs"]
 mod support;
 mod threads;
+mod wakers;

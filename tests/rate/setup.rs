@@ -55,11 +55,6 @@ pub(crate) fn at(charge: &Charge) -> Duration {
     Duration::from_nanos(charge.at().as_nanos())
 }
 
-/// When the clock says that it is, since it began.
-pub(crate) fn now(clock: &ManualClock) -> Duration {
-    Duration::from_nanos(clock.now().as_nanos())
-}
-
 /// When those who have been granted were charged.
 #[track_caller]
 pub(crate) fn charged<F>(waiters: &mut [Waiter<F>]) -> Vec<Duration>

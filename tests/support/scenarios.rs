@@ -7,6 +7,7 @@
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::str::{FromStr, SplitWhitespace};
+use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
@@ -98,6 +99,16 @@ impl<'a> Words<'a> {
         is_next
     }
 
+    /// All words that are left, joined by single spaces.
+    pub(crate) fn rest(&mut self) -> String {
+        self.rest.by_ref().collect::<Vec<_>>().join(" ")
+    }
+
+    /// The next word as a length of time.
+    pub(crate) fn time(&mut self) -> Duration {
+        self.parse::<Time>().0
+    }
+
     /// Refuses words that are left over.
     pub(crate) fn end(&mut self) {
         assert_eq!(
@@ -183,4 +194,44 @@ pub(crate) fn check<E: Display>(table: &str, run: impl Fn(&Row) -> Result<(), E>
     };
     let failures: Vec<_> = rows(table).iter().filter_map(fails).collect();
     assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// A length of time, such as `250ms`, `1s500us`, `5min-1ns` or `never`.
+pub(crate) struct Time(pub(crate) Duration);
+
+impl FromStr for Time {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        if text == "never" {
+            return Ok(Self(Duration::MAX));
+        }
+        let (more, less) = text.split_once('-').unwrap_or((text, "0ns"));
+        let nanos = sum(more).zip(sum(less)).ok_or(())?;
+        Ok(Self(Duration::from_nanos(nanos.0 - nanos.1)))
+    }
+}
+
+/// Nanoseconds of numbers with their units, one after the other.
+fn sum(text: &str) -> Option<u64> {
+    let (mut text, mut sum) = (text, 0);
+    while !text.is_empty() {
+        let unit = text.find(|letter: char| !letter.is_ascii_digit())?;
+        let number: u64 = text[..unit].parse().ok()?;
+        text = &text[unit..];
+        let end = text.find(|letter: char| letter.is_ascii_digit());
+        let nanos = match &text[..end.unwrap_or(text.len())] {
+            "ns" => 1,
+            "us" => 1_000,
+            "ms" => 1_000_000,
+            "s" => 1_000_000_000,
+            "min" => 60_000_000_000,
+            "h" => 3_600_000_000_000,
+            "d" => 86_400_000_000_000,
+            _ => return None,
+        };
+        text = &text[end.unwrap_or(text.len())..];
+        sum += number * nanos;
+    }
+    Some(sum)
 }

@@ -5,11 +5,12 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tollgate::{Algorithm, Clock, MissedTickBehavior, Quota, RateLimiter};
 
-use super::amounts::{Cost, Pause};
 use super::any::{
-    chosen, cost, modest_quota, or_unlimited, pause, quota, rule_and, sliding, small_quota, start,
+    Cost, Pause, chosen, cost, modest_quota, or_unlimited, pause, quota, rule_and, sliding,
+    small_quota, start,
 };
-use super::rule::Rule;
+use super::model::model;
+use super::schedule::Rule;
 use super::steps::{
     Step, Steps, asking, changing, charging, closing, index, local, oversize, run, steps, trying,
 };
@@ -130,13 +131,13 @@ proptest! {
 
     #[test]
     fn everything_given_back_at_once_leaves_no_trace(
-        (algorithm, quota) in rule_and(modest_quota()),
+        (algorithm, quota) in chosen(),
         before in prop::collection::vec((pause(), cost()), 0..10),
         costs in prop::collection::vec((cost(), any::<bool>(), index()), 1..60),
     ) {
         let clock = Clock::manual();
         let limiter = RateLimiter::new(quota).algorithm(algorithm).clock(&clock);
-        let scale = Rule::by(algorithm, quota).scale();
+        let scale = model(algorithm, quota, false).scale();
         for (pause, cost) in before {
             clock.advance(Duration::from_nanos(pause.of(scale, clock.now().as_nanos())));
             let _ = limiter.try_acquire_many(cost.of(scale));

@@ -12,8 +12,9 @@ use tollgate::{Algorithm, Charge, Clock, MissedTickBehavior, Quota, RateLimiter}
 
 use super::model::model;
 use super::naive::{Fate, Naive};
-use super::rule::Rule;
+use super::schedule::Rule;
 
+use crate::setup::{TICK, ms};
 use crate::support::cases::cases;
 use crate::support::{Waiter, paused_runtime};
 
@@ -222,4 +223,33 @@ fn suspended_machine_makes_up_for_little() {
         assert!(matches!(queue[5].waiter.poll(), Poll::Ready(Ok(_))));
         assert!(queue[6].waiter.is_pending());
     });
+}
+
+/// Tokio's timer counts in milliseconds, so it is late for a third of a second.
+#[tokio::test(start_paused = true)]
+async fn missed_tick_makes_up_for_a_timer_of_whole_milliseconds_or_not() {
+    let thirds = Quota::per_second(3);
+    let burst = RateLimiter::new(thirds).clock(Clock::tokio());
+    let delay = RateLimiter::new(thirds)
+        .clock(Clock::tokio())
+        .missed_tick(MissedTickBehavior::Delay);
+    let mut lost = [const { Vec::new() }; 2];
+    for (limiter, lost) in [burst, delay].iter().zip(&mut lost) {
+        let first = limiter.try_acquire().unwrap().at();
+        for n in 1..=6_u64 {
+            let after = limiter
+                .acquire()
+                .await
+                .unwrap()
+                .at()
+                .saturating_since(first);
+            let exact = Duration::from_nanos((n * 1_000_000_000).div_ceil(3));
+            // From a tick in the midst of a unit it may be one nanosecond less.
+            lost.push((after + TICK).checked_sub(exact).expect("too early"));
+        }
+    }
+    let [burst, delay] = lost;
+    assert!(burst.iter().all(|lost| *lost <= TICK), "{burst:?}");
+    assert!(delay.is_sorted() && delay[5] > delay[0], "{delay:?}");
+    assert!(delay[0] > TICK && delay[5] <= 6 * ms(2), "{delay:?}");
 }

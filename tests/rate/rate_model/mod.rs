@@ -3,25 +3,21 @@
 //! Random steps are done to both, on a manual clock, and whatever can be seen is compared, for
 //! equality: who is admitted, at which tick, with which error the others are refused, and what is
 //! left. The [`naive`] limiter knows the queue; a [`model::Model`] knows what is owed, and nothing
-//! of waiters. A new algorithm is a new `Model`, or a row of [`rule::Rule::by`].
+//! of waiters. A new algorithm is a new `Model`, or a row of [`schedule::Rule::by`].
 
 mod agree;
-mod amounts;
 mod any;
-mod kept;
+pub(crate) mod kept;
 #[cfg(feature = "tokio")]
 mod late;
-mod limits;
-mod log;
+mod many;
 mod model;
 mod naive;
-mod owed;
-mod refunds;
-mod rule;
 mod schedule;
-mod steps;
-pub(crate) mod window;
-mod world;
+pub(crate) mod steps;
+pub(crate) mod world;
+
+pub(crate) use any::{Cost, Pause};
 
 /// The last tick that a limiter tells apart from later ones.
 pub(crate) const LAST_TICK: u64 = (1 << 58) - 1;

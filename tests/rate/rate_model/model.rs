@@ -1,10 +1,12 @@
-//! What a model knows of a limiter for which nobody waits.
+//! What a model knows of a limiter for which nobody waits; and the one of what is owed under one quota after
+//! the other, a schedule for each. That of the rules that remember is [`Kept`].
 
+use num_bigint::BigInt;
 use tollgate::{Algorithm, Quota, QuotaChange};
 
-use super::amounts::Scale;
+use super::any::Scale;
 use super::kept::Kept;
-use super::owed::Owed;
+use super::schedule::{Rule, Schedule};
 
 /// A charge, as far as a model knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,5 +77,172 @@ pub(crate) fn model(algorithm: Algorithm, quota: Quota, delays: bool) -> Box<dyn
     match algorithm.keeps_a_word() {
         false => Box::new(Kept::new(algorithm, quota)),
         true => Box::new(Owed::new(algorithm, quota, delays)),
+    }
+}
+
+pub(crate) struct Owed {
+    algorithm: Algorithm,
+    /// A waiter that goes late is charged when it goes.
+    delays: bool,
+    /// One for each quota that it ever had; the last is in force.
+    schedules: Vec<Schedule>,
+}
+
+impl Owed {
+    pub(crate) fn new(algorithm: Algorithm, quota: Quota, delays: bool) -> Self {
+        Self {
+            algorithm,
+            delays,
+            schedules: vec![Schedule::new(Rule::by(algorithm, quota))],
+        }
+    }
+
+    fn schedule(&self) -> &Schedule {
+        self.schedules.last().expect("there is one")
+    }
+
+    fn schedule_mut(&mut self) -> &mut Schedule {
+        self.schedules.last_mut().expect("there is one")
+    }
+
+    fn rule(&self) -> Rule {
+        self.schedule().rule
+    }
+
+    /// From which unit on so much is admitted, at the head of the queue, if what is owed ends at
+    /// `end`.
+    fn due_after(&self, end: BigInt, cost: u64) -> BigInt {
+        if cost > self.rule().burst {
+            end
+        } else {
+            end + self.rule().price(cost) - self.rule().tolerance()
+        }
+    }
+
+    fn book(&mut self, now: u64, start: BigInt, cost: u64, forced: bool) -> Booked {
+        let price = self.rule().price(cost);
+        let number = self.schedule_mut().charge(price, start, now, forced);
+        Booked {
+            epoch: self.epoch(),
+            number,
+            at: now,
+            cost,
+            left: self.available(now),
+            reset: self.reset(now),
+        }
+    }
+}
+
+impl Model for Owed {
+    fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    fn scale(&self) -> Scale {
+        self.rule().scale()
+    }
+
+    fn epoch(&self) -> usize {
+        self.schedules.len() - 1
+    }
+
+    fn available(&self, now: u64) -> u64 {
+        if self.rule().is_unlimited() {
+            return self.rule().burst;
+        }
+        let available = self.schedule().available(now);
+        u64::try_from(available).expect("at most the burst")
+    }
+
+    fn reset(&self, now: u64) -> Option<u64> {
+        self.rule().tick_of(&self.schedule().end(), now)
+    }
+
+    fn due(&self, now: u64, ahead: &[u64], cost: u64) -> Option<u64> {
+        let rule = self.rule();
+        let mut end = self.schedule().end();
+        for ahead in ahead {
+            let due = self.due_after(end.clone(), *ahead);
+            let start = if rule.is_even() {
+                due
+            } else {
+                rule.units(rule.tick_of(&due, now)?)
+            };
+            end = end.max(start) + rule.price(*ahead);
+        }
+        let due = rule.tick_of(&self.due_after(end, cost), now);
+        if let Some(earliest) = self
+            .schedule()
+            .earliest(now, cost)
+            .filter(|_| ahead.is_empty())
+        {
+            assert_eq!(due, earliest, "later than the promise needs, or earlier");
+        }
+        due
+    }
+
+    /// One of those before it may not use up a batch.
+    fn hint(&self, _queue: &[u64], _cost: u64) -> Hint {
+        if self.rule().is_even() {
+            Hint::Exact
+        } else {
+            Hint::Early
+        }
+    }
+
+    fn admit(&mut self, now: u64, since: u64, cost: u64) -> Booked {
+        let rule = self.rule();
+        let start = if self.delays || !rule.is_even() {
+            rule.units(now)
+        } else {
+            let due = self.due_after(self.schedule().end(), cost);
+            due.max(rule.units(since))
+        };
+        self.book(now, start, cost, cost == 0 || cost > rule.burst)
+    }
+
+    fn charge(&mut self, now: u64, cost: u64) -> Booked {
+        let start = self.rule().units(now);
+        self.book(now, start, cost, true)
+    }
+
+    fn refund(&mut self, now: u64, charge: Booked, cost: u64) {
+        let units = self.rule().price(cost);
+        self.schedule_mut().refund(charge.number, &units, now);
+    }
+
+    /// What was available, spent or owed before is so still, in the sense of `carry`; in doubt more
+    /// is owed.
+    fn set_quota(&mut self, now: u64, quota: Quota, carry: QuotaChange) {
+        let (old, new) = (self.rule(), Rule::by(self.algorithm, quota));
+        if old.is(&new) {
+            return;
+        }
+        let owed = self.schedule().owed(now);
+        let up = |units: BigInt, by: BigInt, of: BigInt| (units * by + &of - 1) / of;
+        let owed = match carry {
+            _ if old.is_unlimited() || new.is_unlimited() => 0.into(),
+            QuotaChange::Proportional => up(owed, new.tolerance(), old.tolerance()),
+            QuotaChange::KeepSpent => {
+                let spent = owed.clone().min(old.tolerance());
+                let debt: BigInt = up(owed - &spent, new.interval(), old.interval());
+                up(spent, new.interval(), old.interval()).min(new.tolerance()) + debt
+            }
+            _ => unreachable!("there are two ways"),
+        };
+        let new = old.then(new, now);
+        let mut schedule = Schedule::new(new);
+        // A unit that has begun to pass is not given.
+        let start = if owed > 0.into() {
+            new.units_up(now)
+        } else {
+            new.units(now)
+        };
+        schedule.charge(owed, start, now, true);
+        self.schedules.push(schedule);
+    }
+
+    fn assert_promise(&self) {
+        self.schedules.iter().for_each(Schedule::assert_promise);
     }
 }

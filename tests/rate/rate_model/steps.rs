@@ -4,11 +4,31 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use tollgate::{Oversize, Quota, QuotaChange};
 
-use super::amounts::{Cost, Pause};
-use super::any::{any_pause, cost, pause};
+use super::any::{Cost, Pause, any_pause, cost, pause};
 use super::world::World;
 
-/// What happens next. An index picks one of those that are there.
+/// Picks one of those that are there: any, or the one at this place, which must be there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Which {
+    Any(Index),
+    Exactly(usize),
+}
+
+impl Which {
+    pub(crate) fn index(self, len: usize) -> usize {
+        match self {
+            Self::Any(index) => index.index(len),
+            Self::Exactly(place) => place,
+        }
+    }
+
+    pub(crate) fn take<T>(self, from: &mut Vec<T>) -> Option<T> {
+        let none = from.is_empty() && matches!(self, Self::Any(_));
+        (!none).then(|| from.remove(self.index(from.len())))
+    }
+}
+
+/// What happens next.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     Try(Cost),
@@ -18,25 +38,26 @@ pub(crate) enum Step {
     TryRest,
     Acquire(Cost),
     Reserve(Cost),
-    Poll(Index),
-    Drop(Index),
-    Forget(Index),
+    Poll(Which),
+    Drop(Which),
+    Forget(Which),
     Advance(Pause),
     Charge(Cost),
-    Refund(Index),
+    Refund(Which),
     /// So much of the charge turns out to be needed, in quarters.
-    Settle(Index, u64),
+    Settle(Which, u64),
+    SettleFor(Which, u64),
     SetQuota(Quota, QuotaChange),
     Close,
     /// Tries with a local handle.
-    Local(Index, Cost),
-    ReturnUnused(Index),
+    Local(Which, Cost),
+    ReturnUnused(Which),
     /// A local handle is dropped, and another takes its place.
-    Renew(Index),
+    Renew(Which),
 }
 
-pub(crate) fn index() -> impl Strategy<Value = Index> {
-    any::<Index>()
+pub(crate) fn index() -> impl Strategy<Value = Which> {
+    any::<Index>().prop_map(Which::Any)
 }
 
 fn carry() -> impl Strategy<Value = QuotaChange> {

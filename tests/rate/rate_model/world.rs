@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use proptest::sample::Index;
 use tollgate::Throttle;
 use tollgate::{
     AcquireError, Algorithm, Charge, Clock, ErrorKind, LocalLimiter, ManualClock,
@@ -13,7 +12,7 @@ use tollgate::{
 
 use super::model::{Booked, Hint, Model, model};
 use super::naive::{Answer, Fate, Naive};
-use super::steps::Step;
+use super::steps::{Step, Which};
 use crate::support::{Waiter, poll_once};
 
 /// How a limiter and its model are made.
@@ -37,6 +36,18 @@ impl Setup {
             max_waiters: usize::MAX,
             start: 0,
             batches: vec![1, 3],
+        }
+    }
+
+    pub(crate) fn limiter(&self, clock: &ManualClock) -> RateLimiter {
+        let limiter = RateLimiter::new(self.chosen.1)
+            .algorithm(self.chosen.0)
+            .oversize(self.oversize)
+            .max_waiters(self.max_waiters)
+            .clock(clock);
+        match self.missed {
+            Some(missed) => limiter.missed_tick(missed),
+            None => limiter,
         }
     }
 }
@@ -71,14 +82,7 @@ impl World {
         let (algorithm, quota) = setup.chosen;
         let clock = Clock::manual();
         clock.advance(Duration::from_nanos(setup.start));
-        let mut limiter = RateLimiter::new(quota)
-            .algorithm(algorithm)
-            .oversize(setup.oversize)
-            .max_waiters(setup.max_waiters)
-            .clock(&clock);
-        if let Some(missed) = setup.missed {
-            limiter = limiter.missed_tick(missed);
-        }
+        let limiter = setup.limiter(&clock);
         let delays = matches!(
             setup.missed,
             Some(MissedTickBehavior::Delay | MissedTickBehavior::Burst { max: 0 })
@@ -123,18 +127,18 @@ impl World {
             Step::Acquire(cost) => self.acquire(cost.of(scale)),
             Step::Reserve(cost) => self.reserve(cost.of(scale)),
             Step::Poll(which) => {
-                if !self.askers.is_empty() {
-                    self.poll(which.index(self.askers.len()));
+                if let Some(asker) = which.take(&mut self.askers) {
+                    self.poll(asker, which);
                 }
             }
             Step::Drop(which) => {
-                if let Some((name, asker)) = take(&mut self.askers, which) {
+                if let Some((name, asker)) = which.take(&mut self.askers) {
                     self.naive.leave(name);
                     drop(asker);
                 }
             }
             // It keeps its place, and nobody will ever look at it.
-            Step::Forget(which) => match take(&mut self.askers, which) {
+            Step::Forget(which) => match which.take(&mut self.askers) {
                 Some((_, Asker::Future(waiter))) => std::mem::forget(waiter.into_future()),
                 Some((_, Asker::Reserved(reservation))) => std::mem::forget(reservation),
                 None => {}
@@ -146,26 +150,16 @@ impl World {
                 self.charges.push((self.limiter.charge(cost), booked));
             }
             Step::Refund(which) => {
-                if let Some((charge, booked)) = take(&mut self.charges, which) {
+                if let Some((charge, booked)) = which.take(&mut self.charges) {
                     self.same_decision_later(&charge, &booked);
                     self.naive.refund(booked, booked.cost);
                     self.limiter.refund(charge);
                 }
             }
             Step::Settle(which, quarters) => {
-                if let Some((charge, booked)) = take(&mut self.charges, which) {
-                    self.same_decision_later(&charge, &booked);
-                    let actual = booked.cost / 4 * quarters + booked.cost % 4;
-                    match actual.checked_sub(booked.cost) {
-                        Some(0) => {}
-                        Some(more) => {
-                            self.naive.charge(more);
-                        }
-                        None => self.naive.refund(booked, booked.cost - actual),
-                    }
-                    self.limiter.settle(charge, actual);
-                }
+                self.settle(which, |cost| cost / 4 * quarters + cost % 4);
             }
+            Step::SettleFor(which, actual) => self.settle(which, |_| actual),
             Step::SetQuota(quota, carry) => {
                 if let Some(quota) = fitting(self.model().algorithm(), quota) {
                     self.naive.set_quota(quota, carry);
@@ -192,6 +186,22 @@ impl World {
                 self.returned(which);
             }
         }
+    }
+
+    fn settle(&mut self, which: Which, actual: impl Fn(u64) -> u64) {
+        let Some((charge, booked)) = which.take(&mut self.charges) else {
+            return;
+        };
+        self.same_decision_later(&charge, &booked);
+        let actual = actual(booked.cost);
+        match actual.checked_sub(booked.cost) {
+            Some(0) => {}
+            Some(more) => {
+                self.naive.charge(more);
+            }
+            None => self.naive.refund(booked, booked.cost - actual),
+        }
+        self.limiter.settle(charge, actual);
     }
 
     pub(crate) fn advance(&mut self, nanos: u64) {
@@ -363,14 +373,17 @@ impl World {
         }
     }
 
-    fn poll(&mut self, index: usize) {
-        let (name, mut asker) = self.askers.remove(index);
+    /// One of several that still waits comes last then; one that is named keeps its place.
+    fn poll(&mut self, (name, mut asker): (usize, Asker), which: Which) {
         let polled = match &mut asker {
             Asker::Future(waiter) => waiter.poll(),
             Asker::Reserved(reservation) => poll_once(&mut **reservation),
         };
         match (self.naive.fate(name), polled) {
-            (Fate::Queued, Poll::Pending) => self.askers.push((name, asker)),
+            (Fate::Queued, Poll::Pending) => match which {
+                Which::Any(_) => self.askers.push((name, asker)),
+                Which::Exactly(place) => self.askers.insert(place, (name, asker)),
+            },
             (
                 Fate::Granted {
                     at,
@@ -404,6 +417,7 @@ impl World {
         assert_eq!(limiter.is_closed(), naive.is_closed());
         assert_eq!(limiter.snapshot().available, model.available(now));
         let snapshot = limiter.snapshot();
+        assert_eq!(snapshot.limit, model.scale().most);
         assert_eq!(snapshot.waiting, naive.waiting());
         let waits = naive
             .oldest()
@@ -439,20 +453,19 @@ impl World {
 
     /// Every waiter looks.
     pub(crate) fn poll_all(&mut self) {
-        for _ in 0..self.askers.len() {
-            // One that still waits comes last then.
-            self.poll(0);
+        let mut place = 0;
+        while place < self.askers.len() {
+            let (left, asker) = (self.askers.len(), self.askers.remove(place));
+            self.poll(asker, Which::Exactly(place));
             self.compare();
+            // One that still waits is still there.
+            place += self.askers.len() + 1 - left;
         }
     }
 
     pub(crate) fn assert_promise(&self) {
         self.model().assert_promise();
     }
-}
-
-fn take<T>(from: &mut Vec<T>, which: Index) -> Option<T> {
-    (!from.is_empty()).then(|| from.remove(which.index(from.len())))
 }
 
 /// That which an algorithm can have of it.

@@ -1,5 +1,5 @@
 //! Wakers are foreign code: they are called and dropped outside of the lock, and may do there what
-//! they like.
+//! they like. If they panic, all others are granted and woken at their tick, and nothing is poisoned.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -9,11 +9,13 @@ use std::task::{Context, Poll, Waker};
 use tollgate::Waiting;
 
 use tollgate::Throttle;
-use tollgate::{Charge, ManualClock, RateLimiter};
+use tollgate::{Charge, Clock, ErrorKind, ManualClock, MissedTickBehavior, RateLimiter};
 
-use crate::setup::{FIFTY, TEN, at, ms, spent};
-use crate::support::foreign::{calls_when_dropped, calls_when_woken};
-use crate::support::{Waiter, poll_once};
+use crate::setup::{FIFTY, TEN, assert_due, assert_limited, at, charged, ms, queue, spent};
+use crate::support::foreign::{
+    calls_when_dropped, calls_when_woken, panics_when_woken, throws_a_bomb_when_woken,
+};
+use crate::support::{Waiter, kind, poll_once};
 
 type Wait = Waiting<<Arc<RateLimiter> as Throttle>::Enter>;
 
@@ -194,4 +196,112 @@ fn waker_may_close_the_limiter_in_the_midst_of_a_batch() {
     assert!(outcomes.is_sorted_by(|before, after| before >= after));
     assert!(queue.iter().all(|waiter| waiter.wakes() == 1));
     assert_eq!(limiter.snapshot().waiting, 0);
+}
+
+/// One after the other, and forty at one tick: which wakers of them panic.
+#[test]
+fn waker_that_panics_leaves_the_others_granted_and_woken() {
+    for (count, each, at_once) in [(30, 3, false), (40, 2, true)] {
+        let (clock, limiter) = spent(FIFTY);
+        let large = Waiter::parked(limiter.acquire_many(50));
+        let mut waiters: Vec<_> = (0..count)
+            .map(|name| {
+                let mut waiter = Waiter::new(limiter.acquire());
+                match name % each {
+                    0 => assert!(waiter.poll_with(&panics_when_woken()).is_pending()),
+                    _ => assert!(waiter.is_pending()),
+                }
+                waiter
+            })
+            .collect();
+        let ticks: Vec<_> = if at_once {
+            clock.advance(ms(450));
+            drop(large);
+            vec![ms(450); count]
+        } else {
+            drop(large);
+            clock.advance(ms(3000));
+            (1..=count as u64).map(|n| ms(10 * n)).collect()
+        };
+        for (name, waiter) in waiters.iter().enumerate() {
+            assert_eq!(waiter.wakes(), usize::from(name % each != 0));
+        }
+        assert_eq!(charged(&mut waiters), ticks);
+    }
+}
+
+/// Not out of the timer, a refund, a head that leaves, another quota, or the close.
+#[test]
+fn panic_of_a_waker_goes_no_further() {
+    let (clock, limiter) = spent(TEN);
+    let panicking = || {
+        let mut waiter = Waiter::new(limiter.acquire());
+        assert!(waiter.poll_with(&panics_when_woken()).is_pending());
+        waiter
+    };
+    let mut first = panicking();
+    clock.advance(ms(100));
+    let charge = first.granted();
+    let mut second = panicking();
+    limiter.refund(charge);
+    second.granted();
+    let head = Waiter::parked(limiter.acquire());
+    let mut third = panicking();
+    clock.advance(ms(150));
+    drop(head);
+    third.granted();
+    let mut fourth = panicking();
+    limiter.set_quota_with(TEN.burst(2), tollgate::QuotaChange::KeepSpent);
+    fourth.granted();
+    limiter.charge(1);
+    let mut fifth = panicking();
+    limiter.close();
+    assert_eq!(fifth.refused(), ErrorKind::Closed);
+}
+
+#[test]
+fn panic_of_a_waker_and_of_its_payload_poisons_nothing() {
+    let (clock, limiter) = spent(TEN);
+    let mut waiter = Waiter::new(limiter.acquire());
+    assert!(waiter.poll_with(&throws_a_bomb_when_woken()).is_pending());
+    let mut next = Waiter::parked(limiter.acquire());
+    // Whether the panic of its payload goes further is left open.
+    let advance = std::panic::AssertUnwindSafe(|| clock.advance(ms(100)));
+    let _ = std::panic::catch_unwind(advance).map_err(std::mem::forget);
+    assert_eq!(at(&waiter.granted()), ms(100));
+    assert_due(&clock, &mut next, ms(100));
+    assert_limited(&limiter, 1, ms(100));
+    let mut waiters = queue(&limiter, &[1, 1]);
+    assert_eq!(limiter.snapshot().waiting, 2);
+    limiter.set_quota(FIFTY);
+    limiter.close();
+    assert_eq!(waiters[0].refused(), ErrorKind::Closed);
+    assert_eq!(kind(limiter.try_acquire()), ErrorKind::Closed);
+}
+
+/// An overdue head that leaves does not change when those behind it are charged.
+#[test]
+fn overdue_head_that_leaves_in_a_waker_leaves_the_others_charged_when_they_were_due() {
+    let clock = Clock::manual();
+    let limiter = RateLimiter::new(TEN)
+        .missed_tick(MissedTickBehavior::Burst { max: 10 })
+        .clock(&clock);
+    let limiter = Arc::new(limiter);
+    limiter.try_acquire().unwrap();
+    let head: Arc<Mutex<Option<Waiter<Wait>>>> = Arc::default();
+    let waker = calls_when_woken({
+        let (clock, head) = (clock.clone(), Arc::clone(&head));
+        move || {
+            clock.advance(ms(250));
+            drop(head.lock().unwrap().take());
+        }
+    });
+    let mut first = parked_with(Arc::clone(&limiter).acquire_owned(), &waker);
+    *head.lock().unwrap() = Some(Waiter::parked(Arc::clone(&limiter).acquire_owned()));
+    let mut waiters = queue(&limiter, &[1; 3]);
+    clock.advance(ms(100));
+    assert_eq!(at(&first.granted()), ms(100));
+    assert!(head.lock().unwrap().is_none());
+    assert_eq!(charged(&mut waiters[..2]), [ms(200), ms(300)]);
+    assert_due(&clock, &mut waiters[2], ms(50));
 }

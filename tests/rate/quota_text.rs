@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tollgate::Quota;
 
-use super::edges::{UNITS, quotas};
+use crate::quota::{UNITS, quotas};
 use crate::support::cases::cases;
 
 fn nanos(nanos: u64) -> Duration {

@@ -1,14 +1,22 @@
-//! Many refunds: only so many are told apart, and beyond that less is given back, never more.
+//! Many at once: limiters, waiters, and refunds; of those only so many are told apart, and beyond that
+//! less is given back, never more.
 
+use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::TestRunner;
-use tollgate::{Charge, Clock, ManualClock, Oversize, Quota, RateLimiter};
+use tollgate::{
+    Charge, Clock, ErrorKind, ManualClock, MissedTickBehavior, Oversize, Quota, RateLimiter,
+};
 
+use crate::setup::secs;
 use crate::support::cases::cases;
+use crate::support::foreign::calls_when_woken;
 use crate::support::random::Random;
+use crate::support::{Waiter, ends};
 
 const BURST: u64 = 1000;
 
@@ -204,7 +212,7 @@ fn charge_beyond_counting_takes_and_gives_back_what_there_was_room_for() {
     limiter.refund(endless);
     assert_eq!(limiter.peek(), before);
 
-    let mut waiter = crate::support::Waiter::parked(limiter.acquire_many(u64::MAX));
+    let mut waiter = Waiter::parked(limiter.acquire_many(u64::MAX));
     clock.advance(Duration::from_millis(500));
     let (waited, tried) = (
         waiter.granted(),
@@ -216,4 +224,164 @@ fn charge_beyond_counting_takes_and_gives_back_what_there_was_room_for() {
     let cost = waited.cost();
     limiter.settle(waited, cost - 1);
     assert_eq!(limiter.charge(2).cost(), 1);
+}
+
+/// Many limiters on one clock are due at one tick, and each arms its timer again: one after the
+/// other, and not one inside the other.
+#[test]
+fn many_limiters_that_are_due_at_one_tick_do_not_nest() {
+    let clock = Clock::manual();
+    let limiters: Vec<_> = (0..5000)
+        .map(|_| RateLimiter::new(Quota::per_second(1)).clock(&clock))
+        .collect();
+    let mut waiters = Vec::new();
+    for limiter in &limiters {
+        limiter.try_acquire().unwrap();
+        waiters.push(Waiter::parked(limiter.acquire()));
+        waiters.push(Waiter::parked(limiter.acquire()));
+    }
+    for gone in 1..=2 {
+        clock.advance(Duration::from_secs(1));
+        let woken = waiters.iter().filter(|waiter| waiter.wakes() > 0).count();
+        assert_eq!(woken, gone * limiters.len());
+    }
+}
+
+/// Charged when they go, waiters keep the exact rate as long as the timer is on time.
+#[test]
+fn acquire_with_delay_keeps_the_exact_rate_and_no_more() {
+    let clock = Clock::manual();
+    let limiter = RateLimiter::new(Quota::per_second(700_000_000))
+        .missed_tick(MissedTickBehavior::Delay)
+        .clock(&clock);
+    limiter.try_acquire().unwrap();
+    let queue: Vec<_> = (0..7000)
+        .map(|_| Waiter::parked(limiter.acquire()))
+        .collect();
+    for nanos in 1..=10_000_usize {
+        clock.advance(Duration::from_nanos(1));
+        let gone = queue.len() - limiter.snapshot().waiting;
+        assert_eq!(gone, nanos * 7 / 10);
+    }
+}
+
+/// The first and the last of ten thousand: those behind a waiter that leaves move up at once,
+/// whichever leave first.
+#[test]
+fn acquire_dropped_by_ten_thousand_in_any_order_moves_the_last_up() {
+    type Pick = fn(&mut Random, usize) -> usize;
+    let picks: [Pick; 3] = [
+        |_, _| 0,
+        |_, left| left - 1,
+        |random, left| random.below(left as u32) as usize,
+    ];
+    for pick in picks {
+        let clock = Clock::manual();
+        let limiter = RateLimiter::new(Quota::per_second(10)).clock(&clock);
+        limiter.try_acquire().unwrap();
+        let mut waiters: Vec<_> = (0..10_000)
+            .map(|_| Waiter::parked(limiter.acquire()))
+            .collect();
+        let mut last = waiters.pop().unwrap();
+        let mut random = Random::new(1);
+        while !waiters.is_empty() {
+            drop(waiters.swap_remove(pick(&mut random, waiters.len())));
+        }
+        assert_eq!(limiter.snapshot().waiting, 1);
+        clock.advance(Duration::from_millis(100));
+        assert_eq!(last.granted().at(), clock.now());
+    }
+}
+
+/// More waiters than one call serves.
+const MANY: usize = 12 * AT_ONCE;
+
+/// The most that one call serves.
+const AT_ONCE: usize = 1024;
+
+/// Nobody polls, and nobody else calls.
+#[test]
+fn close_on_the_system_clock_wakes_every_waiter() {
+    ends(|| {
+        let limiter = Arc::new(RateLimiter::new(Quota::per_hour(1)));
+        limiter.try_acquire().unwrap();
+        let (sender, woken) = channel();
+        let mut waiters: Vec<_> = (0..MANY)
+            .map(|number| {
+                let sender = sender.clone();
+                let waker = calls_when_woken(move || sender.send(number).unwrap());
+                let mut waiter = Waiter::new(Arc::clone(&limiter).acquire_owned());
+                assert!(waiter.poll_with(&waker).is_pending());
+                waiter
+            })
+            .collect();
+        limiter.close();
+        let order: Vec<usize> = woken.iter().take(MANY).collect();
+        assert_eq!(order.len(), MANY);
+        assert_eq!(limiter.snapshot().waiting, 0);
+        for waiter in &mut waiters {
+            assert_eq!(waiter.refused(), ErrorKind::Closed);
+        }
+    });
+}
+
+/// As many as there are, at one tick: the others do not wait for the next millisecond of the timer.
+#[cfg(feature = "tokio")]
+#[test]
+fn set_quota_on_paused_time_grants_all_before_time_passes() {
+    use tokio::time::Instant;
+    use tollgate::QuotaChange;
+
+    /// Admits all at once.
+    const FAST: Quota = Quota::per_second(1_000_000).burst(2 * MANY as u64);
+
+    crate::support::paused_runtime().block_on(async {
+        // Not at a whole millisecond of the timer.
+        tokio::time::advance(Duration::from_micros(1500)).await;
+        let limiter = Arc::new(RateLimiter::new(Quota::per_hour(1)).clock(Clock::tokio()));
+        limiter.try_acquire().unwrap();
+        let wait = |_| tokio::spawn(Arc::clone(&limiter).acquire_owned());
+        let waiters: Vec<_> = (0..MANY).map(wait).collect();
+        while limiter.snapshot().waiting < MANY {
+            tokio::task::yield_now().await;
+        }
+        let start = Instant::now();
+        limiter.set_quota_with(FAST, QuotaChange::KeepSpent);
+        for waiter in waiters {
+            waiter.await.unwrap().unwrap();
+        }
+        assert_eq!(start.elapsed(), Duration::ZERO);
+    });
+}
+
+/// Those far in front are not looked at one by one: their sum is known, and what has left of them
+/// since counts until few are in front, or few behind.
+#[test]
+fn delay_behind_many_waiters_is_exact_or_counts_those_who_have_left() {
+    let clock = Clock::manual();
+    let limiter = RateLimiter::new(Quota::per_second(1)).clock(&clock);
+    limiter.try_acquire().unwrap();
+    let join = |_| Waiter::parked(limiter.acquire());
+    let mut front: Vec<_> = (0..MANY).map(join).collect();
+    let middle = limiter.reserve().unwrap();
+    let behind: Vec<_> = (0..MANY).map(join).collect();
+    let last = limiter.reserve().unwrap();
+    let delays = || [&middle, &last].map(|it| it.delay());
+    let many = MANY as u64;
+    assert_eq!(delays(), [secs(many + 1), secs(2 * many + 2)]);
+    // Of those in front every other one leaves. The last one has as many in front as there are.
+    let mut stays = false;
+    front.retain(|_| {
+        stays = !stays;
+        stays
+    });
+    let half = many / 2;
+    assert_eq!(delays()[1], secs(half + many + 2));
+    // The first thousand of those that stay are known, and they were every other one.
+    assert_eq!(delays()[0], secs(many + 1 - AT_ONCE as u64 + 1));
+    clock.advance(secs(half - AT_ONCE as u64));
+    assert_eq!(delays()[0], secs(AT_ONCE as u64 + 1));
+    // No more than all that wait.
+    drop(behind);
+    assert_eq!(delays(), [1, 2].map(|more| secs(AT_ONCE as u64 + more)));
 }

@@ -1,0 +1,432 @@
+//! What can be said of each algorithm in a few lines: its promise over any time, how it goes on when the
+//! quota changes all the time, and its text. Against a model all are tested in `rate_model`.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tollgate::{Algorithm, Clock, ManualClock, Quota, QuotaChange, RateLimiter};
+
+use crate::audit::fullest;
+use crate::setup::{TEN, TICK};
+use crate::support::Waiter;
+use crate::support::cases::cases;
+
+const PARTS: Algorithm = Algorithm::SubInterval { parts: 3 };
+
+/// So many in so many milliseconds, and all at once by every algorithm.
+fn quota(count: u64, millis: u64) -> Quota {
+    Quota::new(count, Duration::from_millis(millis)).burst(count)
+}
+
+fn limiter(algorithm: Algorithm, quota: Quota) -> (ManualClock, RateLimiter) {
+    let clock = Clock::manual();
+    let limiter = RateLimiter::new(quota).algorithm(algorithm).clock(&clock);
+    (clock, limiter)
+}
+
+/// Takes up to so many, and says when.
+fn take(limiter: &RateLimiter, most: u64) -> impl Iterator<Item = (u64, u64)> {
+    let charges = (0..most).map_while(|_| limiter.try_acquire().ok());
+    charges.map(|charge| (charge.at().as_nanos(), 1))
+}
+
+/// To set what is so already changes nothing, not even what can be given back.
+#[test]
+fn set_quota_to_the_same_again_and_again_is_no_change() {
+    for &algorithm in Algorithm::all() {
+        for millis in [10, 100, 400, 900, 1000, 1100] {
+            let quota = quota(50, 1000);
+            let (clock, limiter) = limiter(algorithm, quota);
+            let other = RateLimiter::new(quota).algorithm(algorithm).clock(&clock);
+            let most = limiter.snapshot().available;
+            let charge = limiter.try_acquire_many(most / 2).unwrap();
+            limiter.set_quota(quota);
+            limiter.refund(charge);
+            assert_eq!(limiter.snapshot().available, most, "{algorithm}");
+            limiter.try_acquire_many(most / 2).unwrap();
+            other.try_acquire_many(most / 2).unwrap();
+            for _ in 0..3000 / millis {
+                limiter.set_quota(quota);
+                assert_eq!(limiter.peek(), other.peek(), "{algorithm}");
+                clock.advance(Duration::from_millis(millis));
+            }
+            assert_eq!(limiter.snapshot().available, most, "{algorithm}, {millis}");
+        }
+    }
+}
+
+/// The count or the period changes each 10 or 11 ms, so that no window ends just between two changes.
+/// A call for each 20 changes is admitted, and all that was spent comes back. In a sliding window whose
+/// period changes, what fades is rounded up each time.
+#[test]
+fn quota_that_goes_back_and_forth_goes_on_to_admit() {
+    for &algorithm in Algorithm::all() {
+        for (count, period, millis) in [(1, 0, 10), (0, 1, 11)] {
+            let quota = |more| quota(50 + count * more, 1000 + period * more);
+            if period > 0 && algorithm == Algorithm::SlidingWindow {
+                continue;
+            }
+            let run = |limiter: &RateLimiter, clock: &ManualClock, rounds: u64, every: u64| {
+                for round in 0..rounds {
+                    if every > 0 && round % every == 0 {
+                        assert!(limiter.try_acquire().is_ok(), "{algorithm}, {round}");
+                    }
+                    limiter.set_quota(quota(1 - round % 2));
+                    clock.advance(Duration::from_millis(millis));
+                }
+            };
+            let (clock, asked) = limiter(algorithm, quota(0));
+            run(&asked, &clock, 6000, 20);
+            let (clock, spent) = limiter(algorithm, quota(0));
+            let most = spent.snapshot().available;
+            spent.try_acquire_many(most).unwrap();
+            run(&spent, &clock, 220, 0);
+            assert_eq!(spent.snapshot().available, most, "{algorithm}");
+        }
+    }
+}
+
+/// The period changes far within a window: ten windows in all, or more than 32 parts of two.
+#[test]
+fn period_that_goes_back_and_forth_within_a_window_ends_it() {
+    for (algorithm, windows, each) in [
+        (PARTS, 32, 2),
+        (Algorithm::FixedWindow, 10, 8),
+        (Algorithm::TokenBucket, 10, 8),
+    ] {
+        let quota = |round| Quota::new(8, Duration::from_nanos(1000 + round % 2));
+        let (clock, limiter) = limiter(algorithm, quota(0));
+        let mut total = 0;
+        for round in 0..1000_u64 {
+            total += take(&limiter, 99).count();
+            limiter.set_quota(quota(round));
+            clock.advance(Duration::from_nanos(11));
+        }
+        assert!(total >= windows * each, "{algorithm}: {total}");
+    }
+}
+
+/// Quotas are changed, and carried over, by the algorithm in use.
+#[test]
+fn set_quota_that_does_not_fit_the_algorithm_panics_and_changes_nothing() {
+    let (_clock, limiter) = limiter(Algorithm::SlidingLog, Quota::per_second(10));
+    limiter.try_acquire_many(4).unwrap();
+    limiter.set_quota(Quota::per_second(9));
+    assert_eq!(limiter.snapshot().available, 5);
+    let burst = crate::support::foreign::panic_message(|| {
+        limiter.set_quota(Quota::per_second(20).burst(3));
+    });
+    assert!(burst.is_some_and(|message| message.contains("20/s burst 3")));
+    assert_eq!(limiter.snapshot().available, 5);
+}
+
+/// From outside: a quota whose token is no whole number of nanoseconds gave a fraction of one with
+/// each change, 5,999 tokens in 24,000 changes.
+#[test]
+fn set_quota_again_and_again_mints_nothing() {
+    let quotas =
+        [700_000_000, 300_000_000, 999_999_999].map(|count| Quota::per_second(count).burst(1000));
+    for how in [QuotaChange::Proportional, QuotaChange::KeepSpent] {
+        let clock = Clock::manual();
+        clock.advance(Duration::from_secs(1));
+        let limiter = RateLimiter::new(quotas[0]).clock(&clock);
+        // A debt that no time pays off here.
+        limiter.charge(1_000_000);
+        let mut least = limiter.snapshot().in_use;
+        for change in 0..24_000_usize {
+            limiter.set_quota_with(quotas[change % 3], how);
+            let next = limiter.snapshot().in_use;
+            assert!(next >= least, "{how:?}, change {change}");
+            least = next;
+        }
+    }
+}
+
+/// The same while time passes by single nanoseconds: what is paid off is at most the fastest rate.
+#[test]
+fn set_quota_beside_passing_nanoseconds_pays_off_no_more_than_the_rate() {
+    let [fast, slow] = [700_000_000, 699_999_999].map(|count| Quota::per_second(count).burst(10));
+    let clock = Clock::manual();
+    clock.advance(Duration::from_secs(1));
+    let limiter = RateLimiter::new(fast).clock(&clock);
+    let owed = 100_000;
+    limiter.charge(owed);
+    for nano in 1..=24_000_u64 {
+        clock.advance(TICK);
+        limiter.set_quota(if nano % 2 == 0 { fast } else { slow });
+        let paid = owed.saturating_sub(limiter.snapshot().in_use);
+        assert!(paid <= nano * 7 / 10, "{paid} after {nano} ns");
+    }
+}
+
+/// Each takes all that it can get, at every nanosecond from some phase of a period on.
+#[test]
+fn most_in_is_never_exceeded_and_in_about_a_period_reached() {
+    let quota = Quota::new(10, Duration::from_nanos(100)).burst(10);
+    for &algorithm in Algorithm::all() {
+        let runs = (0..100).map(|phase| {
+            let clock = Clock::manual();
+            clock.advance(Duration::from_nanos(1000 + phase));
+            let limiter = RateLimiter::new(quota).algorithm(algorithm).clock(&clock);
+            let mut charges = Vec::new();
+            for _ in 0..400 {
+                let taken = (0..1000).map_while(|_| limiter.try_acquire().ok());
+                charges.extend(taken.map(|charge| (charge.at().as_nanos(), charge.cost())));
+                clock.advance(Duration::from_nanos(1));
+            }
+            charges
+        });
+        let runs: Vec<_> = runs.collect();
+        let mut reached = Vec::new();
+        for nanos in [1, 25, 26, 50, 99, 100, 101, 199, 200, 201, 350] {
+            let found = runs.iter().map(|charges| fullest(charges, nanos)).max();
+            let found = found.expect("there are runs");
+            let most = algorithm.most_in(quota, Duration::from_nanos(nanos));
+            assert!(
+                found <= most,
+                "{algorithm}: {found} of {most} in {nanos} ns"
+            );
+            if found == most {
+                reached.push(nanos);
+            }
+        }
+        let tight = reached.contains(&100) || reached.contains(&101);
+        assert!(tight, "{algorithm}: {reached:?}");
+    }
+}
+
+#[test]
+fn most_in_at_its_ends_saturates() {
+    for &algorithm in Algorithm::all() {
+        assert_eq!(algorithm.most_in(TEN.burst(10), Duration::ZERO), 0);
+        let fast = Quota::new(1 << 28, Duration::from_nanos(1 << 28)).burst(1 << 28);
+        let most = algorithm.most_in(fast, Duration::MAX);
+        assert!(most > u64::MAX / 2, "{algorithm}: {most}");
+    }
+    let most = Algorithm::Gcra.most_in(Quota::UNLIMITED, Duration::from_nanos(2));
+    assert_eq!(most, u64::MAX);
+}
+
+proptest! {
+    #![proptest_config(cases(1000))]
+
+    /// In any time of the shorter period there are no more than by the larger count: twice as many
+    /// by a fixed window.
+    #[test]
+    fn windows_admit_no_more_across_changes_than_by_the_larger_count(
+        (algorithm, times) in prop_oneof![Just((PARTS, 1)), Just((Algorithm::FixedWindow, 2))],
+        steps in prop::collection::vec(
+            (prop_oneof![3 => 0..3_u64, 3 => 0..40_u64, 1 => 0..200_u64], 0..12_u64),
+            1..60,
+        ),
+        quotas in prop::collection::vec((4..12_u64, 60..120_u64, 0..30_usize), 0..5),
+    ) {
+        let quota = |count, nanos| Quota::new(count, Duration::from_nanos(nanos));
+        let (clock, limiter) = limiter(algorithm, quota(8, 90));
+        let mut changes = quotas.iter();
+        let (mut ticks, mut next) = (Vec::new(), changes.next());
+        let mut wait = next.map_or(0, |change| change.2);
+        for (pause, most) in steps {
+            clock.advance(Duration::from_nanos(pause));
+            ticks.extend(take(&limiter, most));
+            if let Some((count, nanos, _)) = next.filter(|_| wait == 0) {
+                limiter.set_quota_with(quota(*count, *nanos), QuotaChange::Proportional);
+                next = changes.next();
+                wait = next.map_or(0, |change| change.2);
+            }
+            wait = wait.saturating_sub(1);
+        }
+        let shortest = quotas.iter().map(|(_, nanos, _)| *nanos).chain([90]).min();
+        let largest = quotas.iter().map(|(count, ..)| *count).chain([8]).max();
+        let most = times * largest.expect("there is one");
+        let fullest = fullest(&ticks, shortest.expect("there is one"));
+        prop_assert!(fullest <= most, "{fullest} of {most}: {ticks:?}");
+    }
+}
+
+/// A log through many sizes: nothing is lost but what there is no slot for.
+#[test]
+fn set_quota_of_a_log_to_many_sizes_keeps_what_was_spent() {
+    let quota = |count| Quota::new(count, Duration::from_secs(1));
+    let (_clock, limiter) = limiter(Algorithm::SlidingLog, quota(1));
+    limiter.try_acquire().unwrap();
+    for power in 1..15 {
+        let count = 1 << power;
+        let change = |count| limiter.set_quota_with(quota(count), QuotaChange::KeepSpent);
+        change(count);
+        assert_eq!(limiter.snapshot().available, count - count / 2);
+        limiter.try_acquire_many(count - count / 2).unwrap();
+        let mut waiter = Waiter::parked(limiter.acquire_many(count));
+        change(count + 1);
+        assert!(waiter.is_pending());
+        assert_eq!(limiter.peek_many(0).reset_after, Duration::from_secs(1));
+        drop(waiter);
+        change(count);
+        assert_eq!(limiter.snapshot().available, 0);
+    }
+}
+
+/// In a second runtime a limiter starts fresh, whatever the time was in the first.
+#[cfg(feature = "tokio")]
+#[test]
+fn acquire_in_another_runtime_starts_fresh() {
+    use crate::support::paused_runtime;
+    for algorithm in [Algorithm::SlidingLog, Algorithm::SlidingWindow] {
+        let limiter = RateLimiter::new(Quota::per_second(2))
+            .algorithm(algorithm)
+            .clock(Clock::tokio());
+        for days in [100, 0] {
+            let limiter = &limiter;
+            paused_runtime().block_on(async move {
+                tokio::time::advance(Duration::from_secs(days * 86_400)).await;
+                limiter.try_acquire_many(2).unwrap();
+                let refused = limiter.try_acquire().unwrap_err();
+                let after = refused.retry_after().unwrap();
+                assert!(after <= Duration::from_secs(2), "{algorithm}: {after:?}");
+                tokio::time::advance(after).await;
+                limiter.try_acquire().unwrap();
+            });
+        }
+    }
+}
+
+/// Texts that stay as they are, because configurations have them.
+const TEXTS: [(Algorithm, &str); 7] = [
+    (Algorithm::Gcra, "gcra"),
+    (Algorithm::TokenBucket, "token-bucket"),
+    (Algorithm::FixedWindow, "fixed-window"),
+    (Algorithm::SlidingWindow, "sliding-window"),
+    (Algorithm::SlidingLog, "sliding-log"),
+    (Algorithm::SubInterval { parts: 1 }, "sub-interval/1"),
+    (
+        Algorithm::SubInterval { parts: u32::MAX },
+        "sub-interval/4294967295",
+    ),
+];
+
+#[test]
+fn what_is_written_is_read() {
+    for (algorithm, text) in TEXTS {
+        assert_eq!(algorithm.to_string(), text);
+        assert_eq!(text.parse(), Ok(algorithm));
+        assert_eq!(format!("{algorithm:>40}"), format!("{text:>40}"));
+    }
+    assert_eq!(Algorithm::default(), Algorithm::Gcra);
+}
+
+#[test]
+fn parse_of_each_name_returns_the_algorithm() {
+    let unknown = "".parse::<Algorithm>().unwrap_err().to_string();
+    for algorithm in Algorithm::all() {
+        let text = algorithm.to_string();
+        assert_eq!(text.parse(), Ok(*algorithm));
+        let name = text.split('/').next().unwrap_or_default();
+        assert!(unknown.contains(name), "{unknown}");
+    }
+}
+
+/// The variants, as they are written.
+#[test]
+fn all_has_each_variant_once() {
+    let source = include_str!("../../src/algorithm/choice.rs");
+    let body = source.split("pub enum Algorithm {").nth(1).unwrap();
+    let body = body.split("\n}").next().unwrap();
+    let written = body.lines().filter_map(|line| {
+        let name = line.strip_prefix("    ")?.trim_end_matches([',', '{', ' ']);
+        let is_name =
+            name.starts_with(char::is_uppercase) && name.chars().all(char::is_alphanumeric);
+        is_name.then_some(name)
+    });
+    let listed = Algorithm::all().iter().map(variant);
+    assert_eq!(listed.collect::<Vec<_>>(), written.collect::<Vec<_>>());
+}
+
+fn variant(algorithm: &Algorithm) -> String {
+    let debug = format!("{algorithm:?}");
+    debug.split(' ').next().unwrap_or_default().to_owned()
+}
+
+/// Each has a row in the table of `Algorithm`, and is named by the page that helps to choose.
+#[test]
+fn all_are_described() {
+    let table = include_str!("../../src/algorithm/choice.rs");
+    let page = include_str!("../../src/guide/choose_an_algorithm.rs");
+    for algorithm in Algorithm::all() {
+        let name = variant(algorithm);
+        let row = format!("/// | [`{name}`](Self::{name}) |");
+        assert!(table.contains(&row), "src/algorithm/choice.rs has no {row}");
+        let link = format!("(crate::Algorithm::{name})");
+        assert!(page.contains(&link), "choose_an_algorithm.rs has no {link}");
+    }
+}
+
+#[test]
+fn anything_else_is_no_algorithm() {
+    let texts = [
+        "",
+        "GCRA",
+        "sliding log",
+        " gcra",
+        "sub-interval",
+        "sub-interval/",
+        "sub-interval/+8",
+        "sub-interval/-8",
+        "sub-interval/8 ",
+        "sub-interval/4294967296",
+    ];
+    for text in texts {
+        let error = text.parse::<Algorithm>().unwrap_err().to_string();
+        assert!(
+            error.starts_with("unknown algorithm, expected gcra, "),
+            "{text}: {error}"
+        );
+        assert!(
+            error.contains(" sub-interval/ and a number"),
+            "{text}: {error}"
+        );
+        for algorithm in Algorithm::all() {
+            let name = algorithm.to_string();
+            let name = name.trim_end_matches(|it: char| it.is_ascii_digit());
+            assert!(error.contains(name), "{name}: {error}");
+        }
+    }
+    let error = "leaky-bucket".parse::<Algorithm>().unwrap_err();
+    let expected = "a leaky bucket is a type of its own, LeakyBucket, not an algorithm";
+    assert_eq!(error.to_string(), expected);
+    let error = "sub-interval/0".parse::<Algorithm>().unwrap_err();
+    assert_eq!(error.to_string(), "a period cannot be cut into 0 parts");
+}
+
+#[test]
+fn it_can_be_asked_whether_a_quota_fits() {
+    const { assert!(Algorithm::SlidingLog.check(Quota::per_second(100)).is_ok()) };
+    let ten = Quota::per_second(10);
+    for (algorithm, _) in TEXTS {
+        let fits = algorithm.check(ten.burst(2)).is_ok();
+        assert_eq!(
+            fits,
+            matches!(algorithm, Algorithm::Gcra | Algorithm::TokenBucket)
+        );
+    }
+}
+
+#[cfg(feature = "serde")]
+#[test]
+fn it_is_a_string_in_a_configuration() {
+    for (algorithm, text) in TEXTS {
+        let written = serde_json::to_string(&algorithm).unwrap();
+        assert_eq!(written, format!("\"{text}\""));
+        assert_eq!(
+            serde_json::from_str::<Algorithm>(&written).unwrap(),
+            algorithm
+        );
+        let value = serde_json::Value::from(text);
+        assert_eq!(
+            serde_json::from_value::<Algorithm>(value).unwrap(),
+            algorithm
+        );
+    }
+    let error = serde_json::from_str::<Algorithm>("\"bucket\"").unwrap_err();
+    let expected = "\"bucket\" is no algorithm: unknown algorithm, expected gcra";
+    assert!(error.to_string().starts_with(expected), "{error}");
+}

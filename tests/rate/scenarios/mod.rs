@@ -1,0 +1,507 @@
+//! Sequences of calls to a limiter, one a row, on a clock that is moved by hand. A row says what is
+//! expected where its promise is about a number; and where the model of
+//! [`rate_model`](crate::rate_model) knows all of its calls, the same is done to a limiter and the model,
+//! and whatever can be seen is compared after each call.
+//!
+//! The set-up names the algorithms, `all` or `whole` (those that admit the whole count at once), or none
+//! for the default; then the quota; and options, each after a semicolon. Costs are 1 if a call names none, and
+//! times begin when the clock does. Waiters, charges and holds are named by their places from 0.
+
+mod tables;
+
+use std::cell::RefCell;
+use std::fmt::Debug;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+use std::time::Duration;
+
+use tollgate::{
+    AcquireError, Algorithm, Charge, Clock, ErrorKind, Hold, LocalLimiter, ManualClock,
+    MissedTickBehavior, Oversize, Quota, QuotaChange, RateLimiter, Reservation, Waiting,
+};
+
+use crate::rate_model::steps::{Step, Which, run};
+use crate::rate_model::world::{Setup, World};
+use crate::rate_model::{Cost, Pause};
+use crate::setup::TICK;
+use crate::support::foreign::calls_when_woken;
+use crate::support::scenarios::{Row, Time, Words, rows};
+use crate::support::{Waiter, kind, poll_once};
+
+/// Does what each row of a table says; in the end the rows that failed are named.
+#[track_caller]
+pub(crate) fn check(table: &str) {
+    let mut failed = Vec::new();
+    for row in rows(table) {
+        let (algorithms, setup, modelled) = setup(&row.setup);
+        for algorithm in algorithms {
+            let mut setup = setup.clone();
+            setup.chosen.0 = algorithm;
+            let went = catch_unwind(AssertUnwindSafe(|| run_row(&row, setup, modelled)));
+            if went.is_err() {
+                failed.push(format!("{}, by {algorithm}", row.name));
+            }
+        }
+    }
+    assert!(failed.is_empty(), "rows failed: {failed:#?}");
+}
+
+fn run_row(row: &Row, setup: Setup, modelled: bool) {
+    let told = RefCell::new(Told::new(&setup));
+    row.calls(|call, words| told.borrow_mut().call(call, words));
+    let steps: Option<Vec<_>> = row.calls(steps).into_iter().collect();
+    if let Some(steps) = steps.filter(|_| modelled) {
+        let steps = steps.concat().into_iter().map(|step| (step, true));
+        run(World::new(setup), steps.collect()).assert_promise();
+    }
+}
+
+/// The algorithms that a set-up names, the rest of it, and whether the model may be asked.
+fn setup(text: &str) -> (Vec<Algorithm>, Setup, bool) {
+    let mut parts = text.split(';').map(str::trim);
+    let limiter: Vec<_> = parts.next().unwrap_or_default().split(' ').collect();
+    let mut algorithms = Vec::new();
+    let mut words = limiter.into_iter().peekable();
+    let is_whole = |it: &Algorithm| !matches!(it, Algorithm::SubInterval { .. });
+    let is_quota =
+        |word: &&str| word.parse::<Algorithm>().is_err() && !["all", "whole"].contains(word);
+    while let Some(word) = words.next_if(|word| !is_quota(word)) {
+        match word {
+            "all" => algorithms.extend(Algorithm::all()),
+            "whole" => algorithms.extend(Algorithm::all().iter().filter(|it| is_whole(it))),
+            _ => algorithms.push(word.parse().expect("an algorithm")),
+        }
+    }
+    if algorithms.is_empty() {
+        algorithms.push(Algorithm::Gcra);
+    }
+    let quota = words.collect::<Vec<_>>().join(" ");
+    let quota = quota.parse().expect("a quota");
+    let mut setup = Setup::new((Algorithm::Gcra, quota));
+    let mut modelled = true;
+    for option in parts {
+        let mut words = Words::new(option);
+        match words.word() {
+            "waiters" => setup.max_waiters = words.parse(),
+            "overdraft" => setup.oversize = Oversize::Overdraft,
+            "delay" => setup.missed = Some(MissedTickBehavior::Delay),
+            "makes-up" => setup.missed = Some(MissedTickBehavior::Burst { max: words.parse() }),
+            "at" => setup.start = nanos(words.time()),
+            "batch" => setup.batches = vec![words.parse()],
+            // What the model would count one by one.
+            "unmodelled" => modelled = false,
+            option => panic!("no option: {option:?}"),
+        }
+        words.end();
+    }
+    (algorithms, setup, modelled)
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The next word as a cost; 1 if there is none.
+fn cost(words: &mut Words<'_>) -> u64 {
+    if words.says("max") {
+        return u64::MAX;
+    }
+    words.maybe().unwrap_or(1)
+}
+
+fn quota(words: &mut Words<'_>) -> Quota {
+    words.rest().parse().expect("a quota")
+}
+
+fn refusal(words: &mut Words<'_>) -> ErrorKind {
+    match words.word() {
+        "closed" => ErrorKind::Closed,
+        "too-much" => ErrorKind::ExceedsCapacity,
+        "limited" => ErrorKind::RateLimited,
+        "timed-out" => ErrorKind::TimedOut,
+        kind => panic!("no kind of refusal: {kind:?}"),
+    }
+}
+
+type Wait = Pin<Box<dyn Future<Output = Result<Charge, AcquireError>> + Send>>;
+
+/// A wait that is not over, or that nobody has looked at since.
+enum Asker {
+    /// And whether it is woken for its grant alone.
+    Future(Waiter<Wait>, bool),
+    /// Its waker says when it has done what it does; a panic of a waker goes no further.
+    Slow(Waiter<Wait>, Receiver<()>),
+    Reserved(Box<Waiting<Reservation>>),
+}
+
+impl Asker {
+    fn poll(&mut self) -> Poll<Result<Charge, AcquireError>> {
+        match self {
+            Self::Future(waiter, _) | Self::Slow(waiter, _) => waiter.poll(),
+            Self::Reserved(reservation) => poll_once(&mut **reservation),
+        }
+    }
+
+    /// What it came to; it must have been woken for it, once.
+    fn output(mut self) -> Result<Charge, AcquireError> {
+        match &self {
+            Self::Future(waiter, true) => assert_eq!(waiter.wakes(), 1),
+            Self::Future(..) => {}
+            Self::Slow(_, done) => done.try_recv().expect("its waker has done its call"),
+            Self::Reserved(reservation) => assert_eq!(reservation.delay(), Duration::ZERO),
+        }
+        match self.poll() {
+            Poll::Ready(output) => output,
+            Poll::Pending => panic!("it still waits"),
+        }
+    }
+
+    fn assert_waits(&mut self) {
+        if let Self::Future(waiter, true) = self {
+            assert_eq!(waiter.wakes(), 0);
+        }
+        assert!(self.poll().is_pending(), "it does not wait");
+    }
+}
+
+/// Two limiters that are made alike, and what has become of the calls.
+struct Told {
+    clock: ManualClock,
+    limiters: [Arc<RateLimiter>; 2],
+    /// Which of the two is called.
+    of: usize,
+    askers: Vec<Asker>,
+    charges: Vec<Charge>,
+    holds: Vec<Hold>,
+    local: LocalLimiter,
+    /// What was available when it was noted.
+    noted: u64,
+}
+
+impl Told {
+    fn new(setup: &Setup) -> Self {
+        let clock = Clock::manual();
+        clock.advance(Duration::from_nanos(setup.start));
+        let limiters = [(); 2].map(|()| Arc::new(setup.limiter(&clock)));
+        Self {
+            clock,
+            local: limiters[0].local(setup.batches[0]),
+            limiters,
+            of: 0,
+            askers: Vec::new(),
+            charges: Vec::new(),
+            holds: Vec::new(),
+            noted: 0,
+        }
+    }
+
+    fn wait(&mut self, wait: impl Future<Output = Result<Charge, AcquireError>> + Send + 'static) {
+        let waiter = Waiter::parked(Box::pin(wait) as Wait);
+        self.askers.push(Asker::Future(waiter, true));
+    }
+
+    fn asker(&mut self, words: &mut Words<'_>) -> &mut Asker {
+        let place: usize = words.parse();
+        &mut self.askers[place]
+    }
+
+    fn take_asker(&mut self, words: &mut Words<'_>) -> Asker {
+        self.askers.remove(words.parse())
+    }
+
+    fn now(&self) -> Duration {
+        Duration::from_nanos(self.clock.now().as_nanos())
+    }
+
+    /// What was given at this tick, or at any.
+    fn granted(&mut self, charge: Charge, at: Option<Duration>) {
+        let charged = Duration::from_nanos(charge.at().as_nanos());
+        assert_eq!(charged, at.unwrap_or(charged));
+        self.charges.push(charge);
+    }
+
+    #[track_caller]
+    fn assert_limited<T: Debug>(&self, result: Result<T, AcquireError>, after: Option<Time>) {
+        let error = result.expect_err("it was let in");
+        assert_eq!(error.kind(), ErrorKind::RateLimited);
+        if let Some(Time(after)) = after {
+            assert_eq!(error.retry_after(), Some(after));
+        }
+    }
+
+    /// So much can be had at once, and if nobody waits, no more.
+    fn assert_left(&self, left: u64) {
+        let limiter = &self.limiters[self.of];
+        let snapshot = limiter.snapshot();
+        assert_eq!(snapshot.available, left);
+        if snapshot.waiting == 0 && !limiter.is_closed() {
+            assert!(limiter.peek_many(left).retry_after.is_zero());
+            assert!(left == u64::MAX || !limiter.peek_many(left + 1).retry_after.is_zero());
+        }
+    }
+
+    /// Makes a call, as it is written in a row.
+    fn call(&mut self, call: &str, words: &mut Words<'_>) {
+        let limiter = Arc::clone(&self.limiters[self.of]);
+        match call {
+            "advance" => self.clock.advance(words.time()),
+            "close" => limiter.close(),
+            // The other one of two limiters.
+            "other" => self.of = 1 - self.of,
+            "set" => limiter.set_quota(quota(words)),
+            "quota" => limiter.set_quota_with(quota(words), QuotaChange::Proportional),
+            "keep" => limiter.set_quota_with(quota(words), QuotaChange::KeepSpent),
+            "pause" => limiter.pause_for(words.time()),
+            "slow" => self.slow(words.time(), None),
+            // The same, and then it makes these calls, with a semicolon between them.
+            "busy" => {
+                let (time, calls) = (words.time(), words.rest());
+                self.slow(time, Some(calls));
+            }
+            "refund-nothing" => limiter.refund(limiter.try_acquire_many(0).expect("free")),
+            // A server says what it has counted: of some charge, of the last one, or of what is held.
+            "follow" => {
+                let charge = &self.charges[words.parse::<usize>()];
+                limiter.follow(charge, cost(words), words.time());
+            }
+            "answer" => {
+                let charge = self.charges.last().expect("it is answered");
+                limiter.follow(charge, cost(words), words.time());
+            }
+            "follow-hold" => {
+                let hold = &self.holds[words.parse::<usize>()];
+                limiter.follow(hold.charge(), cost(words), words.time());
+            }
+            // A call without a wait: it is admitted, or refused and told when to come again.
+            "try" => {
+                let cost = cost(words);
+                let charge = limiter.try_acquire_many(cost).expect("it fits");
+                assert_eq!(charge.cost(), cost);
+                self.granted(charge, Some(self.now()));
+            }
+            "no" => {
+                let (cost, after) = (cost(words), words.maybe());
+                if let Some(Time(after)) = &after {
+                    assert_eq!(limiter.peek_many(cost).retry_after, *after);
+                }
+                self.assert_limited(limiter.try_acquire_many(cost), after);
+            }
+            // No call for so much is admitted.
+            "refuse" => {
+                let (cost, why) = (cost(words), refusal(words));
+                assert_eq!(kind(limiter.try_acquire_many(cost)), why);
+                assert_eq!(kind(limiter.reserve_many(cost)), why);
+                assert_eq!(Waiter::new(limiter.acquire_many(cost)).refused(), why);
+                assert_eq!(limiter.peek_many(cost).retry_after, Duration::MAX);
+            }
+            // A call that may wait: it goes at once, joins the queue, or finds no place there.
+            "enter" => {
+                let charge = Waiter::new(limiter.acquire_many(cost(words))).granted();
+                self.granted(charge, Some(self.now()));
+            }
+            "wait" => self.wait(limiter.cost_owned(cost(words)).acquire()),
+            "within" => {
+                let (cost, time) = (cost(words), words.time());
+                let wait = limiter.cost_owned(cost).acquire().timeout(time);
+                let waiter = Waiter::parked(Box::pin(wait) as Wait);
+                self.askers.push(Asker::Future(waiter, false));
+            }
+            "late" => {
+                let (cost, time, after) = (cost(words), words.time(), words.maybe());
+                let reserved = limiter.reserve_many(cost).expect("not too much");
+                let (plain, reserved) = (limiter.acquire_many(cost), reserved.timeout(time));
+                for refused in [reserved.wait(), plain.timeout(time).wait()] {
+                    let error = refused.expect_err("it was let in");
+                    assert_eq!(error.kind(), ErrorKind::TimedOut);
+                    if let Some(Time(after)) = &after {
+                        assert_eq!(error.retry_after(), Some(*after));
+                    }
+                }
+            }
+            "full" => {
+                let refused = Waiter::new(limiter.acquire_many(cost(words))).output();
+                let error = refused.expect_err("it was let in");
+                assert_eq!(error.kind(), ErrorKind::QueueFull);
+                assert_eq!(error.retry_after(), Some(words.time()));
+            }
+            "reserve" => {
+                let mut reservation = limiter.reserve_many(cost(words)).expect("not too much");
+                let delay = reservation.delay();
+                assert_eq!(words.maybe().map_or(delay, |Time(time)| time), delay);
+                match delay.is_zero().then(|| poll_once(&mut reservation)) {
+                    Some(Poll::Ready(charge)) => self.granted(charge.expect("charged"), None),
+                    Some(Poll::Pending) => panic!("it waits"),
+                    None => self.askers.push(Asker::Reserved(Box::new(reservation))),
+                }
+            }
+            // What became of a waiter.
+            "granted" => {
+                let charge = self.take_asker(words).output().expect("granted");
+                self.granted(charge, words.maybe().map(|Time(at)| at));
+            }
+            "due" => {
+                let mut asker = self.take_asker(words);
+                self.clock.advance(words.time() - TICK);
+                asker.assert_waits();
+                self.clock.advance(TICK);
+                let charge = asker.output().expect("granted");
+                self.granted(charge, Some(self.now()));
+            }
+            "pending" => self.asker(words).assert_waits(),
+            "refused" => assert_eq!(kind(self.take_asker(words).output()), refusal(words)),
+            "drop" => drop(self.take_asker(words)),
+            "leak" => match self.take_asker(words) {
+                Asker::Future(waiter, _) | Asker::Slow(waiter, _) => {
+                    std::mem::forget(waiter.into_future())
+                }
+                Asker::Reserved(reservation) => std::mem::forget(reservation),
+            },
+            "delay" => match self.asker(words) {
+                Asker::Reserved(reservation) => assert_eq!(reservation.delay(), words.time()),
+                _ => panic!("it is no reservation"),
+            },
+            // Charges that do not ask, what is given back, and what is held.
+            "charge" => self.charges.push(limiter.charge(cost(words))),
+            "refund" => limiter.refund(self.charges.remove(words.parse())),
+            "settle" => limiter.settle(self.charges.remove(words.parse()), cost(words)),
+            "decision" => {
+                let decision = limiter.decision(&self.charges[words.parse::<usize>()]);
+                let seen = (decision.remaining, decision.reset_after);
+                assert_eq!(seen, (words.parse(), words.time()));
+            }
+            "hold" => {
+                let charge = self.charges.remove(words.parse());
+                let (cost, hold) = (charge.cost(), limiter.hold(charge));
+                assert_eq!(hold.cost(), cost);
+                self.holds.push(hold);
+            }
+            "used" => self.holds.remove(words.parse()).settle(cost(words)),
+            "drop-hold" => drop(self.holds.remove(words.parse())),
+            // A charge of another limiter says how it stands now.
+            "stranger" => {
+                let charge = &self.charges[words.parse::<usize>()];
+                assert_eq!(limiter.decision(charge), limiter.peek_many(0));
+            }
+            // A local handle.
+            "take" => self.local.try_acquire_many(cost(words)).expect("it fits"),
+            "take-no" => {
+                let refused = self.local.try_acquire_many(cost(words));
+                self.assert_limited(refused, words.maybe());
+            }
+            "take-now" => Waiter::new(self.local.acquire_many(cost(words))).granted(),
+            "take-due" | "take-drop" | "take-leak" => self.take_later(call, words),
+            "return" => self.local.return_unused(),
+            "buffered" => assert_eq!(self.local.buffered(), cost(words)),
+            // What can be seen.
+            "left" => self.assert_left(cost(words)),
+            "note" => self.noted = limiter.snapshot().available,
+            "same" => assert_eq!(self.noted, limiter.snapshot().available),
+            "alike" => {
+                let state = |it: &Arc<RateLimiter>| (it.snapshot(), it.peek());
+                assert_eq!(state(&self.limiters[0]), state(&self.limiters[1]));
+            }
+            "in-use" => assert_eq!(limiter.snapshot().in_use, cost(words)),
+            "waiting" => assert_eq!(limiter.snapshot().waiting, words.parse::<usize>()),
+            "oldest" => assert_eq!(limiter.snapshot().oldest_wait, Some(words.time())),
+            "peek" => assert_eq!(limiter.peek_many(cost(words)).retry_after, words.time()),
+            "later" => assert!(limiter.peek().retry_after > words.time()),
+            "reset" => assert_eq!(limiter.peek().reset_after, words.time()),
+            "paused" => {
+                let left = limiter.paused_until();
+                let left = left.map(|until| until.saturating_since(self.clock.now()));
+                assert_eq!(left, words.maybe().map(|Time(left)| left));
+            }
+            _ => panic!("no call: {call:?}"),
+        }
+    }
+
+    /// A local handle waits for so long, and no longer: then it has what it waits for, or is not asked.
+    fn take_later(&mut self, call: &str, words: &mut Words<'_>) {
+        let (cost, time) = (cost(words), words.time());
+        let mut waiter = Waiter::parked(self.local.acquire_many(cost));
+        self.clock.advance(time.saturating_sub(TICK));
+        assert!(waiter.is_pending());
+        self.clock.advance(time.min(TICK));
+        match call {
+            "take-due" => waiter.granted(),
+            "take-leak" => std::mem::forget(waiter.into_future()),
+            _ => drop(waiter),
+        }
+    }
+
+    /// Joins the queue with a waker that takes so long, and then may make calls.
+    fn slow(&mut self, takes: Duration, calls: Option<String>) {
+        let inner = Self {
+            clock: self.clock.clone(),
+            limiters: self.limiters.clone(),
+            of: self.of,
+            askers: Vec::new(),
+            // The one that it gives back is the last one.
+            charges: match calls.as_deref() {
+                Some("refund 0") => self.charges.pop().into_iter().collect(),
+                _ => Vec::new(),
+            },
+            holds: Vec::new(),
+            local: self.limiters[0].local(1),
+            noted: 0,
+        };
+        let (inner, limiter) = (Mutex::new(inner), Arc::clone(&self.limiters[self.of]));
+        let (sender, done) = channel();
+        let waker = calls_when_woken(move || {
+            let mut inner = inner.lock().unwrap();
+            inner.clock.advance(takes);
+            for call in calls.iter().flat_map(|calls| calls.split(';')) {
+                let mut words = Words::new(call);
+                inner.call(words.word(), &mut words);
+            }
+            sender.send(()).unwrap();
+        });
+        let mut waiter = Waiter::new(Box::pin(limiter.acquire_owned()) as Wait);
+        assert!(waiter.poll_with(&waker).is_pending());
+        self.askers.push(Asker::Slow(waiter, done));
+    }
+}
+
+/// The same for the model, if it knows the call.
+fn steps(call: &str, words: &mut Words<'_>) -> Option<Vec<Step>> {
+    let advance = |time: Duration| Step::Advance(Pause::Nanos(nanos(time)));
+    let few = |words: &mut Words<'_>| Cost::Few(cost(words));
+    let place = |words: &mut Words<'_>| Which::Exactly(words.parse());
+    let steps = match call {
+        "advance" => vec![advance(words.time())],
+        "close" => vec![Step::Close],
+        "quota" => vec![Step::SetQuota(quota(words), QuotaChange::Proportional)],
+        "keep" => vec![Step::SetQuota(quota(words), QuotaChange::KeepSpent)],
+        "try" | "no" => vec![Step::Try(few(words))],
+        "refuse" => {
+            let cost = few(words);
+            vec![Step::Try(cost), Step::Reserve(cost), Step::Acquire(cost)]
+        }
+        "enter" | "wait" | "full" => vec![Step::Acquire(few(words))],
+        "reserve" => vec![Step::Reserve(few(words))],
+        "granted" | "pending" | "refused" => vec![Step::Poll(place(words))],
+        "due" => {
+            let (place, time) = (place(words), words.time());
+            vec![advance(time - TICK), advance(TICK), Step::Poll(place)]
+        }
+        "drop" => vec![Step::Drop(place(words))],
+        "leak" => vec![Step::Forget(place(words))],
+        "charge" => vec![Step::Charge(few(words))],
+        "refund" => vec![Step::Refund(place(words))],
+        "settle" => vec![Step::SettleFor(place(words), cost(words))],
+        "take" | "take-no" => vec![Step::Local(Which::Exactly(0), few(words))],
+        "return" => vec![Step::ReturnUnused(Which::Exactly(0))],
+        "left" | "note" | "same" | "in-use" | "waiting" | "oldest" | "peek" | "later" | "reset"
+        | "delay" | "decision" | "buffered" => Vec::new(),
+        _ => {
+            words.rest();
+            return None;
+        }
+    };
+    // What is expected is for a limiter alone.
+    words.rest();
+    Some(steps)
+}

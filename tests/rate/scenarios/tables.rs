@@ -1,0 +1,300 @@
+//! Rows about the queue, refunds, quotas, local handles and the ends of what can be counted.
+
+use super::check;
+
+/// The queue, what a refused caller is told, and the close.
+const QUEUE: &str = "
+a queue is served in its order, each at the tick at which it is due | 100/s burst 50 | try 50, wait 1, wait 3,
+    wait 1, due 0 10ms, due 0 30ms, due 0 10ms
+close refuses every later call | 100/s burst 50 | 2 x close + refuse 0 closed + refuse 1 closed + refuse 50 closed
+    + refuse 51 closed + advance 1s
+close ends every wait | all 10/s burst 10 | charge 99, 3 x wait, reserve, close, 4 x refused 0 closed, waiting 0
+what was granted before the close is received | 10/s | try, wait, wait, advance 100ms, close, granted 0 100ms,
+    refused 0 closed
+too much is said before a full queue, and the close before both | 10/s; waiters 1 | try, wait, refuse 2 too-much,
+    full 1 100ms, close, refuse 1 closed, refuse 2 closed
+a snapshot beside a queue shows the queue and what is available | 100/s burst 50 | try 50, in-use 50, left 0,
+    wait 40, advance 150ms, wait 20, reserve, advance 250ms-1ns, left 39, waiting 3, oldest 400ms-1ns, no,
+    advance 1ns, granted 0 400ms, oldest 250ms
+a reservation is charged at its turn, whenever it is looked at | 10/s | reserve 1 0s, reserve 1 100ms,
+    reserve 1 200ms, drop 1, advance 1s, granted 0 100ms
+a delay counts those in front and no others | 100/s burst 50 | try 50, 20 x wait 7, reserve 30 1700ms, wait 7,
+    delay 20 1700ms, drop 3, delay 19 1630ms, advance 9ms, delay 19 1621ms
+what is never due is due in the longest time | 10/s | charge max, reserve 1 never, no 1 never
+a wait that will not fit its timeout is refused at once | 100/s burst 50 | try 50, late 3 30ms-1ns 30ms, waiting 0,
+    within 3 30ms, due 0 30ms
+a wait that is given up moves those behind it up | 10/s | try, wait, wait, advance 30ms, drop 0, due 0 70ms
+
+a grant that is dropped goes to the next | gcra token-bucket fixed-window sliding-log 10/s burst 10 | charge 10,
+    wait, wait, advance 1s, drop 0, granted 0,
+    waiting 0
+a large head that leaves lets the small ones go | 100/s burst 50 | try 50, wait 40, wait 5, wait 5, advance 100ms,
+    drop 0, granted 0 100ms, granted 0 100ms
+newcomers wait behind a large head although there is enough for them | 100/s burst 50 | try 50, wait 20, advance 50ms,
+    left 5, no 1 160ms, wait, due 0 150ms, due 0 10ms
+to look again does not move a waiter | 10/s | try, wait, wait, 5 x pending 0 + pending 1, due 0 100ms, due 0 100ms
+a leaked waiter keeps its place and is charged | 10/s | try, wait, wait, leak 0, advance 100ms, waiting 1, due 0 100ms
+
+# A bound of the queue, as a leaky bucket has it: one at once, the others evenly spaced.
+the first after a time goes at once, and the others one by one | 10/s; waiters 3 | enter, 3 x wait, full 1 100ms,
+    advance 99ms, full 1 1ms, due 0 1ms, wait, full 1 100ms, drop 0, 2 x due 0 100ms, waiting 0,
+    advance 1s, enter, 3 x wait, full 1 100ms
+without a place nobody waits | 10/s; waiters 0 | enter, full 1 100ms, advance 100ms, enter
+a try does not pass the queue and a refund is for the next | 10/s; waiters 5 | try, no 1 100ms, 3 x wait,
+    no 1 400ms, refund 0, granted 0 0s, no 1 300ms, advance 300ms-1ns, no 1 1ns, advance 1ns, try
+the last tick of all is never | 1/s | charge max, wait, advance never, pending 0
+but who is due there by a refund is granted | 1/s; unmodelled | try, wait, refund 0, granted 0 0s
+
+# Timers that are late: the waker of the first waiter takes its time, and those behind it are overdue then.
+with Delay the overdue are charged when they go | 10/s; delay | try, slow 250ms, 3 x wait, advance 100ms,
+    granted 0 100ms, granted 0 350ms, due 0 100ms, due 0 100ms
+a burst of none is the same as Delay | 10/s; makes-up 0 | try, slow 250ms, 2 x wait, advance 100ms,
+    granted 0 100ms, granted 0 350ms, due 0 100ms
+with a burst they are charged when they were due | 10/s; makes-up 5 | try, slow 250ms, 4 x wait, advance 100ms,
+    granted 0 100ms, granted 0 200ms, granted 0 300ms, due 0 50ms, due 0 100ms
+not longer ago than the burst takes | 10/s; makes-up 2 | try, slow 1040ms, 5 x wait, advance 100ms,
+    granted 0 100ms, granted 0 940ms, granted 0 1040ms, granted 0 1140ms, due 0 100ms, due 0 100ms
+the burst is in units of cost, and the burst of the quota had come back | 100/s burst 50; makes-up 20 | try 50,
+    slow 1s, 8 x wait 10, advance 10ms, granted 0 10ms, 5 x granted 0 810ms, granted 0 910ms, granted 0 1010ms,
+    due 0 100ms
+by default a hundredth of a second is made up for | 1000/s | try, slow 30ms, 12 x wait, advance 1ms, granted 0 1ms,
+    granted 0 21ms, granted 0 22ms, 8 x granted 0, granted 0 31ms, due 0 1ms
+by default at least one is made up for | 10/s | try, slow 480ms, 3 x wait, advance 100ms, granted 0 100ms,
+    granted 0 480ms, granted 0 580ms, due 0 100ms
+one that comes behind a late timer is not charged before it came | 10/s; makes-up 100 | try, busy 350ms enter, wait,
+    advance 100ms, granted 0 100ms, granted 0 200ms, no 1 100ms
+a try before a late timer finds those granted that are due | 10/s burst 3; makes-up 10 | try 3, busy 400ms try,
+    wait, wait,
+    advance 100ms, granted 0 100ms, granted 0 200ms, granted 0 300ms, left 1
+and a call that could wait | 10/s burst 3; makes-up 10 | try 3, busy 400ms enter, wait, wait, advance 100ms,
+    granted 0 100ms, granted 0 200ms, granted 0 300ms, left 1
+and a look | 10/s burst 3; makes-up 10 | try 3, busy 400ms peek 2 0s, wait, wait, advance 100ms, granted 0 100ms,
+    granted 0 200ms, granted 0 300ms, left 2
+and a snapshot | 10/s burst 3; makes-up 10 | try 3, busy 400ms left 2, wait, wait, advance 100ms, granted 0 100ms,
+    granted 0 200ms, granted 0 300ms, left 2
+and one that is refused gets the time after those that are due | 10/s; makes-up 10 | try, busy 230ms no 1 170ms, 3 x
+    wait,
+    advance 100ms, granted 0 100ms, granted 0 200ms, granted 0 300ms, due 0 70ms
+a refund of nothing does not change when the overdue are charged | 10/s; makes-up 10 | try, busy 250ms refund-nothing,
+    3 x wait, advance 100ms, granted 0 100ms, granted 0 200ms, granted 0 300ms, due 0 50ms
+nor does one that gives something back | sliding-log 3/300ms; makes-up 10 | try, advance 150ms, try, advance 100ms, try,
+    busy 200ms refund 0, wait, advance 50ms, granted 0 300ms, granted 0 450ms
+# One call serves a thousand and twenty-four of a queue, also one that only looks. The timer serves the others.
+a quota that makes all due serves some, and a bystander is not admitted before them | 1/h; unmodelled | try,
+    12288 x wait, other, set 1/s, try,
+    busy 0ns other; keep 1000000/s burst 24576; waiting 10240; no 1 1ns; late 1 0ns; waiting 3072; charge; waiting 1024,
+    advance 1s, other, waiting 0, 12289 x granted 0 1s
+a close releases some and leaves the others to the timer | 1/h; unmodelled | try, 12288 x wait, other, set 1/s, try,
+    busy 0ns other; close; waiting 10240; refuse 1 closed; waiting 5120, advance 1s, other, waiting 0,
+    12288 x refused 0 closed, granted 0
+a quota below the costs of all refuses some, and the others count for nothing already | 1/h burst 9; unmodelled |
+    try 9, 12288 x wait 9, wait, other, set 1/s, try,
+    busy 0ns other; keep 1/s burst 8; waiting 10241; peek 8 9s; waiting 8193, advance 1s, other, waiting 1,
+    12288 x refused 0 too-much, advance 1s, granted 0 2s
+nobody is charged for a time before the quota that made it due | 1/h; makes-up 10 | try, 2 x wait, advance 5s,
+    keep 10/s burst 2, granted 0 5s, due 0 99861112ns
+a decision of a charge for an earlier tick says how it stood then | 10/s burst 4; makes-up 10 | try 4, slow 350ms,
+    wait, wait 2, advance 100ms, granted 0 100ms, granted 0 200ms, granted 0 400ms, decision 2 0 400ms,
+    decision 3 0 400ms, no 1 50ms
+those charged when they go lose no part of a nanosecond if the timer is on time | 700000000/s; delay; unmodelled | try,
+    100 x wait, no 1 145ns, advance 144ns, waiting 0, no, advance 1ns, try
+";
+
+/// What is charged, given back and settled.
+const CHARGES: &str = "
+a refund gives back what time has not paid off | 10/s burst 5 | try 5, advance 200ms, refund 0, left 5
+a refund makes those due that wait | 100/s burst 50 | try 50, wait 30, wait 30, advance 10ms, refund 0,
+    granted 0 10ms, due 0 100ms
+a settlement for less gives the rest back, and one for more charges it | 10/s burst 9 | try 4, settle 0 1, left 8,
+    try 2, settle 0 5, left 3, try 2, settle 0 2, left 1
+a refund of a charge of another limiter gives nothing back | whole 50/h burst 50 | other, try 2, try 2, other,
+    try 4, refund 0, settle 0 1, left 46, try, refund 1, left 46
+a refund of a charge of another limiter gives nothing back, in parts | sub-interval/4 50/h | other, try 2, try 2,
+    other, try 4, refund 0, settle 0 1, left 6, try, refund 1, left 6
+a settlement of a charge of another limiter charges what is missing | 50/h burst 50 | other, try 2, other,
+    settle 0 5, left 47, other, left 48
+a decision of a charge of another limiter is that of now | all 50/h burst 50 | other, try 3, advance 1min, other,
+    try, stranger 0
+a charge of a reservation or of a local handle is given back to its limiter | 4/h burst 4; batch 4 | reserve 3 0s,
+    refund 0, left 4, take, return, left 3
+what is charged at one tick is given back in any order | whole 10/s burst 10 | advance 37ms, charge 3, try, charge 2,
+    charge, refund 2, refund 0, refund 1, refund 0, reset 0s
+what was charged in advance is not what is charged at its tick | sliding-log 2/1000ns; overdraft | advance 100ns,
+    try, advance 100ns, try, advance 300ns, charge, advance 600ns, charge, refund 3, no 1 100ns
+a log refunded at the last tick goes on | sliding-log 1/1099511627776ns; at 288230376151711743ns; unmodelled |
+    try, refund 0, advance never, try, no
+the largest costs are never paid off and can be given back | sliding-log sliding-window 3/s; unmodelled | try,
+    refuse max too-much, charge max, later 1670d, charge max, charge, left 0
+a million are charged, given back and changed | sliding-log sliding-window 1048576/h; unmodelled | try 1048571,
+    advance 30min, 5 x try, no, refund 0, left 1048571, charge 2097152, set 1048577/h, left 0
+an overdraft of the largest cost can be given back | sliding-log sliding-window 3/s; overdraft; unmodelled | try,
+    charge max, refund 1, left 2
+the longest period is never over, and what is given back in it stays | sliding-log sliding-window
+    64/288230376151711744ns; unmodelled | try 63, advance 288230376151711743ns, try, no 1 never, refund 0,
+    advance never, left 63
+";
+
+/// What is left when the quota is another.
+const QUOTAS: &str = "
+in proportion: nothing spent of ten leaves all of twenty | 100/s burst 10 | quota 100/s burst 20, left 20
+in proportion: four of ten are eight of twenty | 100/s burst 10 | try 4, quota 100/s burst 20, left 12
+in proportion: four of ten are two of five | 100/s burst 10 | try 4, quota 100/s burst 5, left 3
+in proportion: all is all | 100/s burst 10 | try 10, quota 100/s burst 20, left 0, no 1 10ms
+in proportion: what is forced is twice as much | 100/s burst 10 | try 10, charge 3, quota 100/s burst 20, left 0,
+    no 1 70ms
+keep: nothing spent of ten leaves all of five | 100/s burst 10 | keep 100/s burst 5, left 5
+keep: four of ten are four of twenty | 100/s burst 10 | try 4, keep 100/s burst 20, left 16
+keep: four of ten are four of five | 100/s burst 10 | try 4, keep 100/s burst 5, left 1
+keep: eight of ten are all of five | 100/s burst 10 | try 8, keep 100/s burst 5, left 0, no 1 10ms
+keep: what is forced is of twenty | 100/s burst 10 | try 10, charge 3, keep 100/s burst 20, left 7
+keep: what is forced is kept beyond all of five | 100/s burst 10 | try 10, charge 3, keep 100/s burst 5, left 0,
+    no 1 40ms
+another rate counts the same tokens, in proportion | 100/s burst 10 | try 4, quota 1000/s burst 10, left 6,
+    quota 36/h burst 10, left 6, reset 400s, advance 50s, quota 100/s burst 10, reset 35ms
+another rate counts the same tokens, kept | 100/s burst 10 | try 4, keep 1000/s burst 10, left 6,
+    keep 36/h burst 10, left 6, reset 400s, advance 50s, keep 100/s burst 10, reset 35ms
+another quota holds at once for those that wait | 10/s | try, 3 x wait, advance 50ms, quota 1000/s, due 0 500us,
+    quota 1/h, due 0 1h, advance 30min, quota 10/s, due 0 50ms
+the same rate in other words is no change | 1/s burst 3 | try 2, quota 60/min burst 3, refund 0, left 3
+more than one in a nanosecond is exact | 1250000000/s burst 100000000 | try 100000000, no 12500000 10ms, advance 3ns,
+    left 3, advance 1ns, left 5, wait 10, advance 3ns, pending 0, advance 1ns, granted 0, advance 1min,
+    left 100000000
+many in a nanosecond are exact, also from one quota to the other | 12500000000/s burst 1000000000 | try 1000000000,
+    no 125000000 10ms, advance 1ns, left 12, advance 1ns, left 25, advance 1ns, left 37, advance 997ns, left 12500,
+    quota 16000000000/s burst 1280000000, left 16000, quota 1000000/s burst 80000, left 1, advance 1ms, left 1001
+where the units end nothing is paid off, neither for calls nor for those who wait | 16/ns burst 100 |
+    advance 67553994410557440ns-10ns, try 100, advance 3ns, left 48, try 48, wait 100, wait 12, no, advance 12428d,
+    granted 0, pending 0, left 11, peek 1 never
+a waiter for more than the burst counts for nobody, and is refused at its turn | 1/s burst 10 | try 10, wait 1,
+    wait 9, reserve 1 11s, reserve 8 19s, reserve 1 20s, keep 1/s burst 5, delay 2 2s, delay 3 2s, delay 4 3s,
+    no 1 4s, within 1 4s, quota 1/s burst 9, delay 2 11s, delay 3 19s, delay 4 20s, no 1 22s, keep 1/s burst 5,
+    advance 1s, granted 0 1s, refused 0 too-much, delay 0 1s, delay 1 1s, delay 2 2s, no 1 4s, advance 3s,
+    granted 3 4s, no 1 1s, granted 0, refused 0 too-much, granted 0
+a waiter that may overdraw counts whatever the burst is | 1/s burst 10; overdraft | try 10, wait 1, wait 9,
+    keep 1/s burst 5, no 1 11s
+windows of a period that is a little longer begin when the old one ends | fixed-window 10/s | advance 999ms, try 10,
+    no 1 1ms, advance 1ms, try 10, no, set 10/1001ms, advance 1ms, no 1 1s
+and parts of a period do | sub-interval/1 2/s | advance 999ms, try, no, advance 1ms, try, no, set 2/1001ms,
+    advance 1ms, no 1 1s
+a limiter is changed in proportion by default | 100/s burst 10 | try 4, set 100/s burst 20, left 12
+but by other algorithms what was spent is kept | token-bucket 100/s burst 10 | try 4, set 100/s burst 20, left 16
+and by a log | sliding-log 10/s | try 4, set 9/s, left 5
+a quota up and down strands nobody | 1/h; unmodelled | try, 1000 x wait, 200 x quota 1000/s + advance 3ms + quota 1/h +
+    advance 2ms, quota 1000/s, advance 1001ms, 1000 x granted 0, advance 1h, try
+a quota up and down strands nobody if what is spent is kept | 1/h; unmodelled | try, 1000 x wait, 200 x keep 1000/s +
+    advance 3ms + keep 1/h + advance 2ms, keep 1000/s, advance 1001ms, 1000 x granted 0, advance 1h, try
+of each nanosecond as many go as fit: 5 in 2 ns | 5/2ns | try, 100 x wait, 30 x advance 1ns, waiting 25
+and 3 in one | 3/ns | try, 100 x wait, 30 x advance 1ns, waiting 10
+and 16 in one | 16/ns | try, 200 x wait, 10 x advance 1ns, waiting 40
+and 31 in 2 ns | 31/2ns | try, 200 x wait, 10 x advance 1ns, waiting 45
+a smaller quota does not lock out for what was had at once before | token-bucket fixed-window 1000/min | try 1000,
+    set 10/min, left 0, advance 1min, try
+and for a sliding window in two periods | sliding-window 1000/min | try 1000, set 10/min, left 0, advance 2min, try
+what was forced stays owed | token-bucket fixed-window sliding-window 1000/min | try 1000, charge 30,
+    set 10/min, left 0, advance 1min, no, advance 5min, try
+parts of a smaller quota do not lock out either | sub-interval/4 1000/min | try 200, set 10/min, left 0,
+    advance 1min, try
+and keep what was forced | sub-interval/4 1000/min | try 200, charge 30, set 10/min, left 0, advance 1min, no,
+    advance 4min, try
+
+# Without a limit.
+without a limit any cost is admitted at any time | unlimited | 2 x try 0 + try 1 + try 1099511627776 + try max +
+    try max + charge max + left max + in-use 0 + reset 0s + decision 3 18446744073709551615 0s + advance 1h
+to lift the limit releases all waiters | 10/s | try, charge 1000, quota 10/s burst 5, 60 x wait 1 + wait 5,
+    reserve 5, quota unlimited, waiting 0, 121 x granted 0 0s, quota 10/s burst 5, left 5
+a limit after none has the whole burst, in proportion | unlimited | try 1125899906842624, quota 10/s burst 3, left 3,
+    try 3, refund 0, no 1 100ms, refuse 4 too-much, charge 2, quota unlimited, settle 1 1, quota 10/s burst 3, try 3,
+    advance 100ms, try, no 1 100ms
+a limit after none has the whole burst, kept | unlimited | try 1125899906842624, keep 10/s burst 3, left 3, try 3,
+    refund 0, no 1 100ms, refuse 4 too-much, charge 2, keep unlimited, settle 1 1, keep 10/s burst 3, try 3,
+    advance 100ms, try, no 1 100ms
+a settlement without a limit changes nothing | unlimited | 5 x try 10, settle 0 0, settle 0 7, settle 0 10,
+    settle 0 11, settle 0 max, left max
+a pause without a limit blocks until its end | unlimited | pause 50ms, no 1 50ms, left 0, wait 1, wait max, wait 3,
+    advance 50ms-1ns, waiting 3, advance 1ns, 3 x granted 0 50ms, left max, reset 0s
+a pause goes on while the limit is lifted and set | 10/s burst 5 | pause 50ms, wait, wait, quota unlimited, waiting 2,
+    quota 10/s burst 5, advance 50ms, granted 0 50ms, due 0 100ms, no 1 100ms
+a limiter without a limit can be closed | unlimited | close, refuse 1 closed
+a local handle without a limit takes whole batches | unlimited; batch 8 | take 1099511627776, take 3, buffered 5,
+    quota 10/s burst 4, return, left 4
+";
+
+/// Each promise of an algorithm where it is tight. All are at 100 s first.
+const ALGORITHMS: &str = "
+a token bucket is filled by batches and keeps the burst | token-bucket 10/s burst 25; at 100s | try 25, no 1 1s,
+    advance 999ms, no 1 1ms, advance 1ms, try 10, no 1 1s, advance 1500ms, try 10, no 1 500ms, advance 100s,
+    try 25, no 1 500ms
+a token bucket that holds less than a batch loses the rest | token-bucket 10/s burst 4; at 100s |
+    3 x advance 1s + try 4 + no 1 1s
+a fixed window admits twice as many around its edge | fixed-window 10/s; at 100s | advance 999ms, try 10, no 1 1ms,
+    advance 1ms, try 10, no 1 1s
+a sliding window counts what is left of the window before | sliding-window 10/s; at 100s | advance 999ms, try 10,
+    no 1 101ms, advance 1ms, no 1 100ms, advance 500ms, try 5, no 1 100ms, advance 500ms, try 5, no 1 200ms
+a sliding window may admit nearly twice as many in a period | sliding-window 10/s; at 100s | advance 1s-1ns, try 10,
+    no 1 100ms1ns, advance 1s-1ns, try 9, no 1 2ns
+a sliding log gives each back after a period | sliding-log 10/s; at 100s | 5 x advance 100ms + try, advance 100ms,
+    try 5, no 1 500ms, advance 500ms, try, no 1 100ms, 4 x advance 100ms + try + no 1 100ms, no 1 100ms,
+    advance 100ms, try 5, no 1 500ms
+parts of a period have no more than the count in any period | sub-interval/4 10/s; at 100s | advance 249ms, try 2,
+    no 1 1ms, advance 1ms, try 2, no 1 250ms, 3 x advance 250ms + try 2 + no 1 250ms
+";
+
+/// What a local handle takes ahead, and what becomes of it.
+const LOCAL: &str = "
+a handle takes a batch for so many calls | 100/s burst 50; batch 3 | take, buffered 2, left 47, take, take, buffered 0,
+    left 47, take, buffered 2, left 44
+a handle for one takes nothing ahead | 100/s burst 50; batch 1 | 2 x take + buffered 0, left 48
+a larger batch than there is takes what there is | 100/s burst 50; batch 99 | take, buffered 49, left 0, take 49,
+    buffered 0, left 0
+what is missing comes with a batch | 100/s burst 50; batch 8 | take 5, buffered 3, left 42, take 4, buffered 7, left 34
+more than a batch takes what is missing, and nothing takes nothing | 100/s burst 50; batch 8 | take 0, buffered 0,
+    left 50, take 5, buffered 3, take 20, buffered 0, left 25, take, buffered 7, take 0, buffered 7
+unused is given back as far as time has not paid it off | 100/s burst 50; batch 32 | take 2, 2 x return + buffered 0,
+    left 48
+and after 15 ms as the time of the used | 100/s burst 50; batch 32 | take 2, advance 15ms, return, left 49
+and when all of it is paid off | 100/s burst 50; batch 32 | take 2, advance 100ms, return, left 50
+and what was used of it is paid off first | 100/s burst 50; batch 32 | take 20, advance 100ms, return, left 40
+and none is given back of what is used up | 100/s burst 50; batch 32 | take 31, advance 300ms, return, left 49
+a batch that is used up gives nothing back | 100/s burst 50; batch 32 | take 32, return, left 18
+what is given back is for those who wait | 100/s burst 50; batch 50 | take 20, wait 30, pending 0, return, granted 0 0s
+what is buffered stays admitted under another quota, and is not given back | 100/s burst 50; batch 32 | take 2,
+    keep 100/s burst 60, take 20, buffered 10, left 28, return, buffered 0, left 28, take, return, left 27
+what is buffered goes while others wait, and no more | 100/s burst 50; batch 8 | take 6, try 12, wait 33, 2 x take,
+    take-no 1 40ms, due 0 30ms, take-no 1 10ms, advance 10ms, take, buffered 0
+a wait goes at once if there is a batch, and takes none of it before it is polled | 100/s burst 50; batch 32 |
+    take-now, buffered 31, left 18, 31 x take-now, buffered 0, left 18, take-now, buffered 17, left 0
+a wait in the queue asks for what is missing | 100/s burst 50; batch 8 | take, try 42, left 0, buffered 7,
+    take-due 10 30ms, buffered 0, left 0
+a wait that is given up leaves what is buffered | 100/s burst 50; batch 8 | take, try 42, take-drop 10 0ns, buffered 7,
+    left 0, waiting 0
+and gives back what it was granted | 100/s burst 50; batch 8 | take, try 42, take-drop 10 30ms, buffered 7, left 3,
+    waiting 0
+but not if it is leaked | 100/s burst 50; batch 8 | take, try 42, take-leak 10 30ms, buffered 7, left 0, waiting 0
+a wait behind others goes after them and takes no batch | 100/s burst 50; batch 8 | take 6, try 12, wait 33, take 2,
+    take-due 1 40ms, granted 0 30ms, buffered 0
+";
+
+#[test]
+fn queue_in_each_row_does_what_the_row_says() {
+    check(QUEUE);
+}
+
+#[test]
+fn charges_in_each_row_do_what_the_row_says() {
+    check(CHARGES);
+}
+
+#[test]
+fn set_quota_in_each_row_does_what_the_row_says() {
+    check(QUOTAS);
+}
+
+#[test]
+fn algorithms_in_each_row_keep_their_promise() {
+    check(ALGORITHMS);
+}
+
+#[test]
+fn local_in_each_row_does_what_the_row_says() {
+    check(LOCAL);
+}
