@@ -61,9 +61,12 @@ fn document(shell: &Shell, package: &Package, folder: &Path, target: &Path) -> R
     if settings["all-features"] == true {
         options.push("--all-features".into());
     }
-    if name != "tollgate" {
-        let core = folder.with_file_name("tollgate");
-        options.push(format!("--config=patch.crates-io.tollgate.path={core:?}"));
+    // What it needs of this workspace was unpacked before.
+    for needed in &package.dependencies {
+        let (needed, path) = (&needed.name, folder.with_file_name(&needed.name));
+        if path.exists() {
+            options.push(format!("--config=patch.crates-io.{needed}.path={path:?}"));
+        }
     }
     let flags = ["-D", "warnings"].into_iter().chain(words("rustdoc-args"));
     let _folder = shell.push_dir(folder);
