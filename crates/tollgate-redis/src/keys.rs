@@ -22,7 +22,7 @@
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-use crate::slot::{SLOTS, slot, tag};
+use crate::script::{SLOTS, slot, tag};
 
 /// The names of the crate itself.
 const OURS: &str = "tollgate:";

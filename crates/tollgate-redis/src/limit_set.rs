@@ -16,8 +16,7 @@ use crate::error::StoreError;
 use crate::keys;
 use crate::rate::{Reply, Rule, jittered};
 use crate::refunds::{Refund, Refunds};
-use crate::script::{LIMIT_SET, MOST};
-use crate::slot::slot;
+use crate::script::{LIMIT_SET, MOST, slot};
 use crate::store::{Call, Store, joined};
 
 /// Several limits that are decided in one call, at one moment: the call charges all of them, or

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tollgate::{AcquireError, Throttle, Waiting};
 
-use super::guard::Lease;
+use super::Lease;
 use super::state::{LeaseState, Leases, Options, Shared};
 use crate::error::StoreError;
 use crate::keys;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tollgate::{Algorithm, Oversize, Quota};
 
-use super::fallback::Fallback;
+use super::ask::Fallback;
 use super::prefetch::{Batches, Prefetch};
 use super::rule::Rule;
 use super::state::{Options, Rate, RateState, Shared};

@@ -11,8 +11,6 @@
 
 mod breaker;
 mod call;
-mod check;
-mod clock;
 mod link;
 #[cfg(feature = "cluster")]
 mod nodes;
@@ -28,11 +26,10 @@ use redis::{Client, Cmd, Value};
 use tokio::runtime::Handle;
 use tokio_util::task::AbortOnDropHandle;
 
-use self::breaker::Breaker;
+use self::breaker::{Breaker, ServerClocks};
 use self::call::Progress;
+pub use self::call::Warning;
 pub(crate) use self::call::{Call, is_inside, joined};
-pub use self::check::Warning;
-use self::clock::ServerClocks;
 use self::link::{Address, Link};
 #[cfg(feature = "cluster")]
 use self::nodes::Cluster;
