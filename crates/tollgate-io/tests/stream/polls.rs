@@ -1,18 +1,23 @@
 //! At random, polled only when it was woken, as an executor does: against `for_each_concurrent` of
 //! futures as the model of who runs, and nobody is forgotten.
 
-use std::task::Poll;
+use std::cell::Cell;
+use std::future::{pending, ready};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
+use futures::stream;
 use futures::{Stream, StreamExt};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::TestCaseError;
-use tollgate::{AcquireError, Semaphore};
+use tokio_util::sync::CancellationToken;
+use tollgate::{AcquireError, ErrorKind, Semaphore};
 use tollgate_io::stream::LimitStreamExt;
 
-use super::jobs::{Jobs, Polled};
+use super::{Jobs, Polled, settle};
 use crate::support::cases::cases;
-use crate::support::{Waiter, assert_at_rest};
+use crate::support::{Counter, Waiter, assert_at_rest};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -187,4 +192,145 @@ proptest! {
             theirs.finish(item);
         }
     }
+}
+
+// The stream, the throttle and each running item wake the adapter when they have something new. One
+// poll then is enough.
+
+/// What it waits for may happen while it is being polled.
+#[test]
+fn its_own_permit_lets_the_next_one_in() {
+    let (jobs, slots) = (Jobs::default(), Semaphore::new(1));
+    let each = jobs
+        .whole(1..=3)
+        .for_each_limited(&slots, |item| jobs.silent_work(item));
+    let mut each = Waiter::new(each);
+    settle(&mut each);
+    for item in 1..3 {
+        let seen = each.wakes();
+        jobs.finish(item);
+        assert!(each.wakes() > seen);
+        // The permit comes back, and is granted to the next one, while it is polled.
+        settle(&mut each);
+        let next = format!("run {}", item + 1);
+        assert!(jobs.log.take().contains(&next));
+    }
+    jobs.finish(3);
+    each.granted();
+}
+
+#[test]
+fn a_waker_that_changes_is_the_one_that_is_woken() {
+    let (jobs, slots) = (Jobs::default(), Semaphore::new(1));
+    let work_ends = || jobs.finish(1);
+    let throttle_lets_in = || slots.set_permits(2);
+    let stream_has_more = || jobs.supply([3]);
+    let mut results = jobs.limited(jobs.source(1..=2), &slots);
+    for happens in [&throttle_lets_in as &dyn Fn(), &stream_has_more, &work_ends] {
+        let old = Arc::new(Counter::default());
+        let waker = Waker::from(Arc::clone(&old));
+        let polled = results
+            .stream
+            .as_mut()
+            .poll_next(&mut Context::from_waker(&waker));
+        assert!(polled.is_pending());
+        results.assert_pending();
+        let seen = (old.count(), results.wakes());
+        happens();
+        assert_eq!((old.count(), results.wakes()), (seen.0, seen.1 + 1));
+    }
+    assert_eq!(results.next(), Some(Ok(1)));
+}
+
+#[test]
+fn work_that_is_always_ready_does_not_keep_its_task_for_ever() {
+    let endless = stream::repeat(()).for_each_limited(None::<&Semaphore>, async |()| {});
+    let mut endless = Waiter::new(endless);
+    for polls in 1..4 {
+        assert!(endless.is_pending());
+        assert_eq!(endless.wakes(), polls);
+    }
+}
+
+// How much one poll does: 64 items are started, or 64 results yielded, and then the task gives way.
+
+const MANY: usize = 1_000_000;
+
+#[test]
+fn for_each_limited_with_items_that_only_start_starts_64_in_one_poll() {
+    let (slots, started) = (Semaphore::new(MANY), Cell::new(0));
+    let mut run = Waiter::new(stream::iter(0..MANY).for_each_limited(&slots, |_| {
+        started.set(started.get() + 1);
+        pending()
+    }));
+    for poll in 1..=3 {
+        assert!(run.poll().is_pending());
+        assert_eq!(started.get(), 64 * poll);
+        assert!(run.wakes() >= poll);
+    }
+}
+
+#[test]
+fn for_each_limited_with_items_that_are_ready_finishes_64_in_one_poll() {
+    let (slots, done) = (Semaphore::new(1), Cell::new(0));
+    let mut run = Waiter::new(stream::iter(0..130).for_each_limited(&slots, |_| {
+        done.set(done.get() + 1);
+        ready(())
+    }));
+    for poll in 1..=2 {
+        assert!(run.poll().is_pending());
+        assert_eq!(done.get(), 64 * poll);
+    }
+    run.granted();
+    assert_eq!(done.get(), 130);
+}
+
+#[test]
+fn buffer_limited_with_items_that_only_start_starts_64_in_one_poll() {
+    let (slots, started) = (Semaphore::new(MANY), Cell::new(0));
+    let items = stream::iter(0..MANY).map(|_| {
+        started.set(started.get() + 1);
+        pending::<()>()
+    });
+    let mut results = Polled::new(items.buffer_limited(&slots));
+    for poll in 1..=3 {
+        assert!(results.poll().is_pending());
+        assert_eq!(started.get(), 64 * poll);
+        assert!(results.wakes() >= poll);
+    }
+}
+
+#[test]
+fn buffer_limited_that_was_pending_starts_64_more() {
+    let (slots, started) = (Semaphore::new(40), Cell::new(0));
+    let items = stream::iter(0..MANY).map(|_| {
+        started.set(started.get() + 1);
+        pending::<()>()
+    });
+    let mut results = Polled::new(items.buffer_limited(&slots));
+    assert!(results.poll().is_pending());
+    // 40 run, and one waits.
+    assert_eq!(started.get(), 41);
+    slots.set_permits(MANY);
+    assert!(results.poll().is_pending());
+    assert_eq!(started.get(), 40 + 64);
+}
+
+/// Found from outside: a million items were started in one poll, and a token that was cancelled
+/// after 50 ms was noticed after 1.65 s.
+#[test]
+fn token_cancelled_while_items_start_ends_the_poll_after_64() {
+    let (slots, started) = (Semaphore::new(MANY), Cell::new(0));
+    let token = CancellationToken::new();
+    let work = |_| {
+        started.set(started.get() + 1);
+        if started.get() == 50 {
+            token.cancel();
+        }
+        pending()
+    };
+    let run = stream::iter(0..MANY).for_each_limited(&slots, work);
+    let mut run = Waiter::new(run.cancel_on(&token));
+    assert_eq!(run.refused(), ErrorKind::Cancelled);
+    assert_eq!((started.get(), slots.available_permits()), (64, MANY));
 }
