@@ -15,10 +15,9 @@ use std::time::Duration;
 use tollgate::{AcquireError, Clock, Gate, Quota};
 
 use crate::analysis::{Analysis, Count, Pass};
-use crate::buffers::Buffers;
+use crate::buffers::{self, Buffers};
 use crate::gates::Gates;
 use crate::sync::{Mutex, lock};
-use crate::table;
 
 /// Flags callers that make more calls than a threshold within a long period, and blocks their gates
 /// for a penalty time.
@@ -202,7 +201,7 @@ impl<K> Detector<K> {
     #[track_caller]
     pub const fn capacity(self, counters: usize) -> Self {
         assert!(
-            counters > 0 && counters <= table::MAX_CAPACITY,
+            counters > 0 && counters <= buffers::MAX_CAPACITY,
             "a detector must have from 1 to 16777216 counters"
         );
         let mut detector = self.unused();
@@ -220,7 +219,7 @@ impl<K> Detector<K> {
     #[track_caller]
     pub const fn buffer(self, keys: usize) -> Self {
         assert!(
-            keys > 0 && keys <= table::MAX_CAPACITY,
+            keys > 0 && keys <= buffers::MAX_CAPACITY,
             "a detector must have a buffer of 1 to 16777216 keys"
         );
         let mut detector = self.unused();
