@@ -19,8 +19,7 @@ use tollgate_tower::{ByRequest, ResponseFuture, ThrottleLayer, ThrottleService, 
 use tower::{Layer, Service, ServiceExt};
 
 use super::server;
-use super::setup::{ManualService, Pages};
-use super::setup::{Read, Reader, Setup, call};
+use super::setup::{ManualService, Pages, Read, Reader, Setup, call};
 use crate::support::scripted::{Log, Script};
 use crate::support::{Waiter, assert_at_rest};
 

@@ -7,8 +7,7 @@ use tollgate::Semaphore;
 use tollgate_tower::ThrottleLayer;
 use tower::Layer;
 
-use super::setup::{ManualService, Page};
-use super::setup::{Read, Reader, Setup, call, text};
+use super::setup::{ManualService, Page, Read, Reader, Setup, call, text};
 use crate::support::assert_at_rest;
 use crate::support::scripted::{Lingers, Log, Script};
 
