@@ -70,25 +70,6 @@ async fn a_deadline_is_for_the_whole_stream() {
     assert_at_rest(&slots, 2);
 }
 
-#[tokio::test(start_paused = true)]
-async fn results_come_as_they_are_ready() {
-    let slots = Semaphore::new(3);
-    let begun = Instant::now();
-    let results: Vec<_> = stream::iter([4, 1, 2, 1_u32])
-        .map(|units| async move {
-            sleep(units * SHORT).await;
-            units
-        })
-        .buffer_limited(&slots)
-        .map_ok(|units| (units, begun.elapsed() / 240))
-        .try_collect()
-        .await
-        .unwrap();
-    let at = Duration::from_millis;
-    assert_eq!(results, [(1, at(1)), (2, at(2)), (1, at(2)), (4, at(4))]);
-    assert_at_rest(&slots, 3);
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_can_be_spawned_and_never_exceeds_the_limits() {
     let (slots, everyone) = (Arc::new(Semaphore::new(3)), Arc::new(Semaphore::new(4)));
@@ -148,14 +129,6 @@ fn an_adapter_that_is_dropped_gives_all_permits_back_and_leaves_the_queue() {
         .for_each_limited(&slots, |item| jobs.silent_work(item));
     drop(Waiter::parked(each));
     assert_at_rest(&slots, 3);
-}
-
-#[test]
-fn one_that_was_never_polled_has_taken_nothing() {
-    let jobs = Jobs::default();
-    let futures = jobs.source(1..=9).map(|item| jobs.work(item));
-    drop(futures.buffer_limited(jobs.log.part("t")));
-    assert!(jobs.log.take().is_empty());
 }
 
 #[test]

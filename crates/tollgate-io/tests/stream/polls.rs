@@ -242,16 +242,6 @@ fn a_waker_that_changes_is_the_one_that_is_woken() {
     assert_eq!(results.next(), Some(Ok(1)));
 }
 
-#[test]
-fn work_that_is_always_ready_does_not_keep_its_task_for_ever() {
-    let endless = stream::repeat(()).for_each_limited(None::<&Semaphore>, async |()| {});
-    let mut endless = Waiter::new(endless);
-    for polls in 1..4 {
-        assert!(endless.is_pending());
-        assert_eq!(endless.wakes(), polls);
-    }
-}
-
 // How much one poll does: 64 items are started, or 64 results yielded, and then the task gives way.
 
 const MANY: usize = 1_000_000;
