@@ -1,12 +1,8 @@
 //! Ctrl-C: who waits goes at once, who is under way finishes or leaves nothing behind.
 
-#![cfg(unix)]
-
-mod common;
-
 use std::fs;
 
-use common::{Running, TestServer, add_large, contents, program, small_files, stored};
+use super::common::{Running, TestServer, add_large, contents, program, small_files, stored};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn those_in_line_go_at_once_and_those_under_way_finish() {
@@ -118,7 +114,7 @@ async fn a_second_ctrl_c_does_not_wait_for_the_server() {
     let mut running = Running::start(server.program("uploads").arg(files.path()));
     server.gauge.wait_for(|counts| counts.in_flight > 0).await;
     running.interrupt();
-    running.wait_for_lines("cancelling: what is under way has 10 s to finish", 1);
+    running.wait_for_lines("cancelling: requests in flight have 10 s to finish", 1);
     running.interrupt();
     let ended = running.end();
     assert_eq!(ended.code, Some(130), "{}", ended.stderr);

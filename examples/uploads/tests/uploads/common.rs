@@ -14,8 +14,8 @@ use tempfile::TempDir;
 use tollgate::Semaphore;
 use uploads::arrivals::Arrivals;
 use uploads::gauge::Gauge;
-use uploads::observed::{Behaviour, Refusal};
 use uploads::server::{ACCESS_KEY, BUCKET, SECRET_KEY, Server};
+use uploads::server::{Behaviour, Refusal};
 
 /// The smallest size of a part, in MiB, that S3 takes.
 pub(crate) const PART_MIB: usize = 5;

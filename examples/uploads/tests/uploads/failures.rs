@@ -1,14 +1,14 @@
 //! What goes wrong is said once, clearly; the others go on; and the exit code tells.
 
-mod common;
-
 use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::net::TcpListener;
 use std::process::Stdio;
 
-use common::{Ended, Running, TestServer, add_large, at, contents, program, run, small_files};
-use uploads::observed::Refusal;
+use super::common::{
+    Ended, Running, TestServer, add_large, at, contents, program, run, small_files,
+};
+use uploads::server::Refusal;
 
 /// The lines on stderr. There is one for each cause.
 fn lines(ended: &Ended) -> Vec<&str> {
@@ -82,7 +82,7 @@ async fn a_file_that_changes_meanwhile_is_not_verified() {
     assert_eq!(json["failed"], 1);
     assert!(ended.stderr.contains("file-000"), "{}", ended.stderr);
     assert!(
-        ended.stderr.contains("the file was changed meanwhile"),
+        ended.stderr.contains("the file changed during the upload"),
         "{}",
         ended.stderr
     );

@@ -1,15 +1,13 @@
 //! The embedded server counts every request, and refuses those above a rate after it has read them.
 
-mod common;
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 
-use common::{Running, TestServer, add_large, at, program, run, small_files};
+use super::common::{Running, TestServer, add_large, at, program, run, small_files};
 use serde_json::json;
 use tollgate::{Quota, RateLimiter};
-use uploads::observed::Behaviour;
+use uploads::server::Behaviour;
 
 /// Sends a request on a connection that stays open, and reads the answer: its head and its body.
 fn ask(connection: &mut TcpStream, head: &str, body: &[u8]) -> (String, String) {

@@ -1,12 +1,10 @@
 //! What holds with one throttle holds with each: the cap is held and reached, one permit is enough,
 //! and Ctrl-C ends the waits.
 
-mod common;
-
 use std::process::Command;
 
+use super::common::{Ended, Running, TestServer, add_large, contents, program, run, small_files};
 use clap::ValueEnum;
-use common::{Ended, Running, TestServer, add_large, contents, program, run, small_files};
 use serde_json::Value;
 use uploads::kind::ThrottleKind;
 

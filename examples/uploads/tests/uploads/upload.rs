@@ -1,11 +1,13 @@
 //! Everything arrives, and never more at once than allowed.
 
-mod common;
-
 use std::fs;
 
-use common::{
-    PART_MIB, TestServer, add_large, contents, equal_files, program, run, small_files, stored,
+use quick_xml::Reader;
+use quick_xml::events::Event;
+
+use super::common::{
+    PART_MIB, Running, TestServer, add_large, contents, equal_files, program, run, small_files,
+    stored,
 };
 
 #[test]
@@ -71,7 +73,7 @@ fn names_with_control_characters_are_encoded_and_two_of_one_key_are_a_failure() 
     assert_eq!(json["renamed"], 4);
     assert_eq!(
         ended.stderr,
-        "1 file failed (taken\\n): another file has the key that this name gets\n"
+        "1 file failed (taken\\n): another file already has the key of this name\n"
     );
     let objects = stored(store.path());
     assert_eq!(objects.len(), 6);
@@ -134,7 +136,7 @@ async fn parts_of_one_file_are_sent_at_the_same_time() {
     let files = small_files(0);
     add_large(files.path());
     let server = TestServer::start(0, vec![]).await;
-    let running = common::Running::start(
+    let running = Running::start(
         server
             .program("uploads")
             .args(["--max-parallel", "8"])
@@ -177,7 +179,7 @@ fn the_report_in_words_has_the_figures() {
     let ended = run(program().args(["--max-parallel", "2"]).arg(files.path()));
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert!(
-        ended.stdout.contains("requests at once: 2 at most"),
+        ended.stdout.contains("requests in flight: 2 at most"),
         "{}",
         ended.stdout
     );
@@ -195,7 +197,7 @@ fn the_report_in_words_has_the_figures() {
 async fn no_more_files_are_read_than_may_be_under_way() {
     let files = equal_files(10, 1_000);
     let server = TestServer::start(0, vec![]).await;
-    let running = common::Running::start(
+    let running = Running::start(
         server
             .program("uploads")
             .args(["--max-parallel", "2"])
@@ -208,4 +210,48 @@ async fn no_more_files_are_read_than_may_be_under_way() {
     server.open();
     let json = running.end().json();
     assert_eq!((&json["verified"], &json["failed"]), (&8.into(), &2.into()));
+}
+
+// `--plot` writes a well-formed SVG.
+
+/// The names of the elements, if it is well-formed XML with one root.
+fn elements(xml: &str) -> Vec<String> {
+    let mut reader = Reader::from_str(xml);
+    let mut names = Vec::new();
+    let mut depth = 0_usize;
+    loop {
+        let event = reader.read_event().unwrap();
+        if let Event::Start(element) | Event::Empty(element) = &event {
+            assert!(depth > 0 || names.is_empty(), "one root");
+            names.push(String::from_utf8(element.name().as_ref().to_vec()).unwrap());
+            for attribute in element.attributes() {
+                attribute.unwrap();
+            }
+        }
+        match event {
+            Event::Start(_) => depth += 1,
+            Event::End(_) => depth -= 1,
+            Event::Eof => break,
+            _ => {}
+        }
+    }
+    assert_eq!(depth, 0);
+    names
+}
+
+#[test]
+fn uploads_in_flight_are_drawn() {
+    let files = small_files(20);
+    let plots = tempfile::tempdir().unwrap();
+    let plot = plots.path().join("plot.svg");
+    let ended = run(program()
+        .args(["--json", "--max-parallel", "3", "--plot"])
+        .args([plot.as_path(), files.path()]));
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert_eq!(ended.json()["verified"], 20);
+    let svg = fs::read_to_string(plot).unwrap();
+    let names = elements(&svg);
+    assert_eq!(names[0], "svg");
+    assert!(names.iter().any(|name| name == "polyline"));
+    assert!(svg.contains("cap: 3"));
 }
