@@ -1,4 +1,4 @@
-//! The keys on the server, and the names that they are made of. Nothing else makes keys.
+//! The keys on the server, and how they are made from names. No other code makes keys.
 //!
 //! | what | key |
 //! |---|---|

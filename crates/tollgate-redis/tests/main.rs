@@ -33,7 +33,6 @@ mod lease {
 
 /// Rate limiters.
 mod limiter {
-    mod detector;
     mod known;
     mod options;
     mod prefetch;

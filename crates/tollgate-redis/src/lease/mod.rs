@@ -60,7 +60,7 @@ const MARGIN: u32 = 16;
 /// let lease = leader.acquire().await?;
 /// let work = write(lease.fencing());
 /// if lease.token().run_until_cancelled(work).await.is_none() {
-///     println!("somebody else may be the leader now");
+///     println!("another process may be the leader now");
 /// }
 /// lease.release().await?;
 /// # Ok(())
@@ -156,7 +156,7 @@ impl Lease {
         &self.held.request.id
     }
 
-    /// Returns the permits to the server, and waits for the reply. For a lost lease there is
+    /// Returns the permits to the server, and waits for the reply. A lost lease has
     /// nothing to return.
     ///
     /// # Cancel safety

@@ -1,4 +1,4 @@
-//! [`Charge`]: the charge of a rate limit for a call, and [`Source`]: what decided it.
+//! [`Charge`]: the charge of a rate limit for a call, and [`Source`]: the origin of its decision.
 
 use std::fmt;
 use std::time::{Duration, Instant, SystemTime};
@@ -10,7 +10,7 @@ use super::rule::Rule;
 use super::state::{Options, Queue, RateState};
 use crate::refunds::Refund;
 
-/// What decided a call.
+/// The origin of a decision about a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Source {
@@ -18,8 +18,8 @@ pub enum Source {
     Store,
     /// The server, in a request for several calls.
     Coalesced,
-    /// This process, with tokens that it had [prefetched](super::RateLimiter::prefetch), perhaps
-    /// just now for the callers in the queue.
+    /// This process, with tokens that it had [prefetched](super::RateLimiter::prefetch), perhaps by the
+    /// last call for the callers in the queue.
     TokenCache,
     /// This process, with the [fallback](super::Fallback), because the server could not decide.
     Fallback,
@@ -30,7 +30,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// Returns what denied a call that [tried](super::RateLimiter::try_acquire), from its error.
+    /// Returns the source of a denial of [`try_acquire`](super::RateLimiter::try_acquire), from its error.
     /// For the error of a composition, look at its [part](AcquireError::part) first: other throttles
     /// may mark theirs as well.
     ///
@@ -41,7 +41,7 @@ impl Source {
     /// use tollgate::AcquireError;
     /// use tollgate_redis::Source;
     ///
-    /// // As a limit gives it; this one is of a limit in the process.
+    /// // An error of a limit in the process has no source.
     /// let refused = AcquireError::limited(Duration::from_secs(1));
     /// assert_eq!(Source::of(&refused), None);
     /// ```
@@ -66,9 +66,9 @@ const SOURCES: [(Source, &str); 6] = [
         Source::Coalesced,
         "decided by the server, for several calls",
     ),
-    (Source::TokenCache, "decided by prefetched tokens"),
+    (Source::TokenCache, "decided with prefetched tokens"),
     (Source::Fallback, "decided by the fallback"),
-    (Source::DeniedCache, "known from an earlier denial"),
+    (Source::DeniedCache, "decided from an earlier denial"),
     (Source::Nobody, "the call costs nothing"),
 ];
 
@@ -204,7 +204,7 @@ impl Charge {
         SystemTime::UNIX_EPOCH + Duration::from_nanos(self.decision.at.as_nanos())
     }
 
-    /// Returns what decided the call.
+    /// Returns the source of the decision.
     pub fn source(&self) -> Source {
         self.source
     }

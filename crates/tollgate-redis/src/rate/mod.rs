@@ -56,7 +56,7 @@ use crate::sync::{Mutex, lock};
 ///
 /// // Under the key `requests/42`.
 /// users.key("42").acquire().timeout(Duration::from_secs(2)).await?;
-/// // Customers who pay have more.
+/// // Paying customers get more.
 /// let paid = Quota::per_minute(1000).burst(100);
 /// users.key_with("77", paid).try_acquire().await?;
 /// # Ok(())
@@ -82,7 +82,7 @@ impl Keyed {
     #[track_caller]
     pub fn new(model: RateLimiter, max_keys: usize) -> Self {
         let Some(max_keys) = NonZeroUsize::new(max_keys) else {
-            panic!("a map of at most 0 keys keeps none");
+            panic!("a map cannot be limited to 0 keys");
         };
         Self {
             model,

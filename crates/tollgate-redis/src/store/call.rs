@@ -158,7 +158,7 @@ impl Drop for Call {
 
 // [`Store::check`]: whether a server is configured so that limits on it hold.
 
-/// The reason why limits on a store may admit more than they should, or cannot decide.
+/// A reason why limits on a store may admit too much, or cannot decide.
 ///
 /// Limits work in all of these cases, except for [`Replica`](Self::Replica). [`Store::check`]
 /// returns them.
@@ -176,7 +176,7 @@ pub enum Warning {
     /// The server has replicas, which receive charges with a delay. When a replica takes over,
     /// charges that it has not received yet are admitted once more.
     Replicated,
-    /// The server is itself a replica, and takes no writes: limits cannot decide on it.
+    /// The server is itself a replica, and accepts no writes, so limits on it cannot decide.
     Replica,
     /// The server hides its configuration from this client: `INFO` or `CONFIG` is forbidden.
     Hidden,
@@ -185,11 +185,11 @@ pub enum Warning {
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Eviction => "it evicts keys when its memory is full, and with them what limits have charged",
-            Self::NotPersistent => "it stores nothing on a disk, so that each limit has its whole burst after a restart",
-            Self::Replicated => "a replica that takes over admits once more what it has not received",
-            Self::Replica => "it is a replica and takes no writes",
-            Self::Hidden => "it hides its configuration, so that it cannot be checked",
+            Self::Eviction => "it evicts keys when its memory is full, so charges can be lost",
+            Self::NotPersistent => "it does not persist its data, so each limit has its whole burst after a restart",
+            Self::Replicated => "after a failover, calls are admitted again whose charges the replica has not received",
+            Self::Replica => "it is a replica and accepts no writes",
+            Self::Hidden => "it hides its configuration, so it cannot be checked",
         })
     }
 }

@@ -251,22 +251,6 @@ fn acquire_of_a_key_of_another_type_is_a_typed_error() {
 }
 
 #[test]
-fn acquire_without_the_runtime_is_an_error() {
-    let server = Server::start();
-    let gone = runtime();
-    let semaphore = gone.block_on(async { semaphore(&server.store(), 2) });
-    let held = gone.block_on(semaphore.acquire()).unwrap();
-    drop(gone);
-    assert!(held.is_lost() && held.token().is_cancelled());
-    runtime().block_on(async {
-        let refused = semaphore.acquire().await.unwrap_err();
-        assert_eq!(failure(&refused), StoreError::NoRuntime);
-        assert_eq!(semaphore.waiting(), 0);
-        assert_eq!(held.release().await, Err(StoreError::NoRuntime));
-    });
-}
-
-#[test]
 fn release_in_the_process_asks_for_waiters_at_once() {
     on_server(async |server| {
         let semaphore = semaphore(&server.store(), 1).poll(Duration::from_secs(3_600));

@@ -370,7 +370,7 @@ fn key_beyond_the_bound_evicts_and_waiters_go_on() {
 }
 
 #[test]
-#[should_panic(expected = "a map of at most 0 keys")]
+#[should_panic(expected = "a map cannot be limited to 0 keys")]
 fn new_with_zero_keys_panics() {
     on_server(async |server| {
         let _ = Keyed::new(RateLimiter::new(&server.store(), "k", slow(1)), 0);

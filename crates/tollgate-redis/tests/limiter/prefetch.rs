@@ -6,7 +6,7 @@ use tollgate::{Algorithm, ErrorKind, Quota};
 use tollgate_redis::{Detector, LimitSet, RateLimiter, Semaphore, Source, Store, StoreError};
 
 use crate::support::server::Server;
-use crate::support::{on_server, outside, runtime, slow, until, waits};
+use crate::support::{failure, on_server, outside, runtime, slow, until, waits};
 
 const HOLD: Duration = Duration::from_secs(60);
 
@@ -274,6 +274,9 @@ fn calls_without_the_runtime_are_errors() {
 
     let gone = StoreError::NoRuntime;
     assert_eq!(outside(store.check()), Err(gone));
+    for _ in 0..2 {
+        assert_eq!(failure(&outside(limiter.acquire()).unwrap_err()), gone);
+    }
     assert_eq!(outside(limiter.peek(0)).unwrap_err(), gone);
     assert_eq!(outside(limits.peek(1)).unwrap_err(), gone);
     assert_eq!(outside(limits.try_acquire()).unwrap_err(), gone);
@@ -281,9 +284,9 @@ fn calls_without_the_runtime_are_errors() {
     detector.record("mallory");
     assert_eq!(outside(detector.pass()), Err(gone));
     assert_eq!(outside(semaphore.available()), Err(gone));
-    assert!(lease.is_lost());
-    drop(lease);
+    assert!(lease.is_lost() && lease.token().is_cancelled());
+    assert_eq!(outside(lease.release()), Err(gone));
     let refused = outside(semaphore.acquire()).unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::Store);
+    assert_eq!((failure(&refused), semaphore.waiting()), (gone, 0));
     assert!(!store.is_broken());
 }
