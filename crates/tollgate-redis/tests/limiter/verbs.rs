@@ -7,7 +7,7 @@ use tollgate::{Algorithm, ErrorKind, Quota, Throttle};
 use tollgate_redis::{Detector, LimitSet, RateLimiter, Source, Store, StoreError};
 
 use crate::support::server::Server;
-use crate::support::{PATIENT, failure, on_server, one_thread, runtime, slow, until};
+use crate::support::{PATIENT, on_server, one_thread, runtime, slow, until};
 
 #[test]
 fn acquire_beyond_the_burst_is_denied() {
