@@ -13,7 +13,7 @@ use http::{Extensions, HeaderMap};
 use ipnet::{IpNet, Ipv4Net};
 
 use super::Head;
-use super::quoted::RightSplit;
+use super::server_limits::RightSplit;
 
 /// No more are read, from the right.
 const MAX_ELEMENTS: usize = 64;

@@ -131,7 +131,6 @@ mod fields;
 pub mod guide;
 mod head;
 mod layer;
-mod quoted;
 mod refusal;
 mod respond;
 mod retry_after;

@@ -13,8 +13,6 @@ use self::Counted::{Requests, Tokens};
 use http::HeaderMap;
 use http::header::{DATE, RETRY_AFTER};
 
-use crate::quoted::RightSplit;
-
 // 1. It is the only reader of these fields in this crate.
 // 2. What cannot be read is ignored, and numbers that are too large saturate. Nothing panics.
 // 3. The time is linear in the length of the fields: each is read a fixed number of times.
@@ -135,7 +133,7 @@ impl Window {
     /// # Examples
     ///
     /// ```
-    /// use std::time::{Duration, SystemTime};
+    /// use std::time::SystemTime;
     /// use http::HeaderMap;
     /// use tollgate::{Clock, Quota, RateLimiter};
     /// use tollgate_tower::server_limits::ServerLimits;
@@ -143,7 +141,7 @@ impl Window {
     /// // 2 % less than the server's 100 a minute.
     /// let limiter = RateLimiter::new(Quota::per_minute(98).burst(98)).clock(Clock::manual());
     /// let charge = limiter.try_acquire()?;
-    /// // In place of a call, whose answer has these fields.
+    /// // Stands in for a call whose response has these fields.
     /// let mut headers = HeaderMap::new();
     /// headers.insert("ratelimit", r#""default";r=40;t=36"#.parse()?);
     ///
@@ -424,4 +422,48 @@ fn windows(headers: &HeaderMap) -> (Option<Window>, Option<Window>) {
     let draft_07 = lines.filter_map(|line| draft_07(line.as_bytes()));
     draft_07.for_each(|window| window.tighten(&mut requests));
     (requests, others)
+}
+
+// Splitting of field values, outside of quoted strings and from the right to the left.
+//
+// A quoted string is known by its closing quote. So what a client wrote further to the left, an
+// open quote for example, does not change how the elements are read that proxies appended. In a
+// well-formed value the direction makes no difference.
+
+/// Splits a field value at a separator outside of quoted strings, from the right to the left.
+///
+/// It yields at least one element; elements may be empty.
+pub(crate) struct RightSplit<'a> {
+    rest: Option<&'a [u8]>,
+    separator: u8,
+}
+
+impl<'a> RightSplit<'a> {
+    pub(crate) fn new(value: &'a [u8], separator: u8) -> Self {
+        let rest = Some(value);
+        Self { rest, separator }
+    }
+}
+
+impl<'a> Iterator for RightSplit<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let rest = self.rest.take()?;
+        let mut quoted = false;
+        for (at, byte) in rest.iter().enumerate().rev() {
+            if *byte == b'"' {
+                // Within a string a quote after an odd number of backslashes belongs to the text.
+                let escaped = |text: &[u8]| {
+                    let backslashes = text.iter().rev().take_while(|byte| **byte == b'\\');
+                    backslashes.count() % 2 == 1
+                };
+                quoted = !quoted || escaped(&rest[..at]);
+            } else if *byte == self.separator && !quoted {
+                self.rest = Some(&rest[..at]);
+                return Some(&rest[at + 1..]);
+            }
+        }
+        Some(rest)
+    }
 }
