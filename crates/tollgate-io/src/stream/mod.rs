@@ -1,4 +1,4 @@
-//! Streams behind a throttle: any [`Throttle`](tollgate::Throttle) limits how many items of a stream
+//! Streams behind a throttle: any [`Throttle`] limits how many items of a stream
 //! are processed at once, or per time. Needs the feature `stream`.
 //!
 //! The reverse, a rate limiter as a stream, is [`Ticks`]. [`LimitSinkExt`] limits what a sink takes.
