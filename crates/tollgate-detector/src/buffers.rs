@@ -13,7 +13,6 @@ use std::sync::atomic::AtomicUsize;
 use std::thread::available_parallelism;
 
 use crate::sync::{AtomicU64, Mutex, Ordering, lock, try_lock};
-use crate::table::Table;
 
 pub(crate) struct Buffers<K> {
     /// Their number is a power of two.
@@ -109,5 +108,205 @@ impl<K: Clone + Eq> Buffers<K> {
     /// Returns the amount that was lost since the last call.
     pub(crate) fn take_lost(&self) -> u64 {
         self.lost.swap(0, Ordering::Relaxed)
+    }
+}
+
+// A hash table of a fixed size: it allocates all its memory at the beginning, and reports when it
+// is full.
+//
+// The slots are in one vector, in the order in which they were taken. An index over them, with
+// linear probing, finds the slot of a key.
+//
+// 1. At most half of the index is used, so that each probe ends.
+// 2. A key is found between the position of its hash and the first free entry: removing an entry
+//    moves the entries behind it back, if the gap is in their probe sequence.
+
+/// At most `capacity` keys, each with a `V`. Callers compute the hashes, and the table stores them:
+/// it never calls `Hash` of a key.
+pub(crate) struct Table<K, V> {
+    places: Vec<Place<K, V>>,
+    index: Box<[u32]>,
+    capacity: usize,
+}
+
+pub(crate) struct Place<K, V> {
+    hash: u64,
+    pub(crate) key: K,
+    pub(crate) value: V,
+}
+
+const FREE: u32 = u32::MAX;
+
+/// The maximum number of slots, so that the index can number them.
+pub(crate) const MAX_CAPACITY: usize = 1 << 24;
+
+impl<K, V> Place<K, V> {
+    pub(crate) fn hash(&self) -> u64 {
+        self.hash
+    }
+}
+
+impl<K: Eq, V> Table<K, V> {
+    /// Creates a table for `capacity` keys, at least 1 and at most [`MAX_CAPACITY`].
+    pub(crate) fn new(capacity: usize) -> Self {
+        Self {
+            places: Vec::with_capacity(capacity),
+            index: vec![FREE; (2 * capacity).next_power_of_two()].into_boxed_slice(),
+            capacity,
+        }
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.places.len() == self.capacity
+    }
+
+    pub(crate) fn places(&self) -> &[Place<K, V>] {
+        &self.places
+    }
+
+    pub(crate) fn value_mut(&mut self, place: usize) -> &mut V {
+        &mut self.places[place].value
+    }
+
+    /// Returns the slot of a key.
+    #[inline]
+    pub(crate) fn find(&self, hash: u64, key: &K) -> Option<usize> {
+        let mut entry = self.home(hash);
+        loop {
+            match self.index[entry] {
+                FREE => return None,
+                place => {
+                    let there = &self.places[place as usize];
+                    if there.hash == hash && there.key == *key {
+                        return Some(place as usize);
+                    }
+                }
+            }
+            entry = self.after(entry);
+        }
+    }
+
+    /// Inserts a key that is not in the table; the table must not be full.
+    pub(crate) fn insert(&mut self, hash: u64, key: K, value: V) -> usize {
+        let place = self.places.len();
+        self.places.push(Place { hash, key, value });
+        self.enter(hash, place);
+        place
+    }
+
+    /// Gives a slot to a key that is not in the table, and returns the key that had it.
+    pub(crate) fn replace(&mut self, place: usize, hash: u64, key: K) -> K {
+        self.take_out(place);
+        self.enter(hash, place);
+        let there = &mut self.places[place];
+        there.hash = hash;
+        std::mem::replace(&mut there.key, key)
+    }
+
+    /// Removes all keys, and keeps the memory.
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Place<K, V>> + '_ {
+        self.index.fill(FREE);
+        self.places.drain(..)
+    }
+
+    pub(crate) fn clear(&mut self) {
+        drop(self.drain());
+    }
+
+    /// Returns the position where the search for a hash begins. The lower half of the hash is as
+    /// good as all of it.
+    #[inline]
+    fn home(&self, hash: u64) -> usize {
+        hash as usize & (self.index.len() - 1)
+    }
+
+    #[inline]
+    fn after(&self, entry: usize) -> usize {
+        (entry + 1) & (self.index.len() - 1)
+    }
+
+    fn enter(&mut self, hash: u64, place: usize) {
+        let mut entry = self.home(hash);
+        while self.index[entry] != FREE {
+            entry = self.after(entry);
+        }
+        self.index[entry] = place as u32;
+    }
+
+    fn take_out(&mut self, place: usize) {
+        let mut gap = self.home(self.places[place].hash);
+        while self.index[gap] != place as u32 {
+            gap = self.after(gap);
+        }
+        let mut entry = self.after(gap);
+        while self.index[entry] != FREE {
+            let home = self.home(self.places[self.index[entry] as usize].hash);
+            let (way, back) = (self.steps(home, entry), self.steps(gap, entry));
+            if back <= way {
+                self.index[gap] = self.index[entry];
+                gap = entry;
+            }
+            entry = self.after(entry);
+        }
+        self.index[gap] = FREE;
+    }
+
+    /// Returns the number of steps between two positions.
+    fn steps(&self, from: usize, to: usize) -> usize {
+        to.wrapping_sub(from) & (self.index.len() - 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use proptest::prelude::*;
+
+    use super::Table;
+
+    /// A bad hash, so that many keys collide.
+    fn hash(key: u8) -> u64 {
+        u64::from(key % 7)
+    }
+
+    proptest! {
+        #[test]
+        fn it_holds_what_a_map_holds(steps in prop::collection::vec((0_u8..40, 0_usize..16), 0..400)) {
+            let mut table = Table::new(16);
+            let mut map = HashMap::new();
+            for (count, (key, place)) in steps.into_iter().enumerate() {
+                match table.find(hash(key), &key) {
+                    Some(place) => *table.value_mut(place) = count,
+                    None if !table.is_full() => {
+                        table.insert(hash(key), key, count);
+                    }
+                    None => {
+                        let old = table.replace(place, hash(key), key);
+                        *table.value_mut(place) = count;
+                        prop_assert!(map.remove(&old).is_some());
+                    }
+                }
+                map.insert(key, count);
+                for key in 0..40 {
+                    let found = table.find(hash(key), &key);
+                    let value = found.map(|place| &table.places()[place].value);
+                    prop_assert_eq!(value, map.get(&key));
+                }
+            }
+            let drained: HashMap<_, _> =
+                table.drain().map(|place| (place.key, place.value)).collect();
+            prop_assert_eq!(drained, map);
+            prop_assert_eq!(table.find(hash(3), &3), None);
+        }
+    }
+
+    #[test]
+    fn a_table_of_one_has_room_for_one() {
+        let mut table = Table::new(1);
+        table.insert(9, 'a', ());
+        assert!(table.is_full());
+        assert_eq!(table.replace(0, 9, 'b'), 'a');
+        assert_eq!((table.find(9, &'a'), table.find(9, &'b')), (None, Some(0)));
     }
 }

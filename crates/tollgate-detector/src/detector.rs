@@ -15,10 +15,9 @@ use std::time::Duration;
 use tollgate::{AcquireError, Clock, Gate, Quota};
 
 use crate::analysis::{Analysis, Count, Pass};
-use crate::buffers::Buffers;
+use crate::buffers::{self, Buffers};
 use crate::gates::Gates;
 use crate::sync::{Mutex, lock};
-use crate::table;
 
 /// Flags callers that make more calls than a threshold within a long period, and blocks their gates
 /// for a penalty time.
@@ -40,8 +39,8 @@ use crate::table;
 ///   `E`. It is at most the number of all calls recorded within `P`, divided by the
 ///   [capacity](Self::capacity), plus the calls [lost](Pass::lost) in that time. A pass [passes
 ///   over](Pass::passed_over) such a caller only while as many gates as the capacity are blocked.
-/// - A caller that keeps making more than `N + E` calls within any time of `P - I` is flagged in
-///   the end.
+/// - A caller that keeps making more than `N + E` calls within any time of `P - I` is flagged
+///   eventually.
 ///
 /// Calls that led to a penalty are not counted again. A second penalty needs a second excess; it
 /// may consist of calls that are recorded while the gate is blocked.
@@ -116,7 +115,8 @@ pub struct Detector<K> {
     /// `None` until a clock is set.
     clock: Option<Clock>,
     shared: OnceLock<Box<Shared<K>>>,
-    /// Whether it is created. A `const fn` can take an atomic apart, and cannot look into a `OnceLock`.
+    /// Whether the state was created. A `const fn` can take an atomic apart, but cannot look into a
+    /// `OnceLock`.
     is_used: AtomicBool,
 }
 
@@ -161,7 +161,7 @@ impl<K> Detector<K> {
         }
     }
 
-    /// Returns it as it is, for an option.
+    /// Returns the settings for an option to change.
     #[track_caller]
     const fn unused(mut self) -> Self {
         assert!(
@@ -172,7 +172,7 @@ impl<K> Detector<K> {
         self
     }
 
-    /// Sets for how long a flagged caller is blocked. The default is the period.
+    /// Sets how long a flagged caller is blocked. The default is the period.
     ///
     /// # Panics
     ///
@@ -202,7 +202,7 @@ impl<K> Detector<K> {
     #[track_caller]
     pub const fn capacity(self, counters: usize) -> Self {
         assert!(
-            counters > 0 && counters <= table::MAX_CAPACITY,
+            counters > 0 && counters <= buffers::MAX_CAPACITY,
             "a detector must have from 1 to 16777216 counters"
         );
         let mut detector = self.unused();
@@ -220,7 +220,7 @@ impl<K> Detector<K> {
     #[track_caller]
     pub const fn buffer(self, keys: usize) -> Self {
         assert!(
-            keys > 0 && keys <= table::MAX_CAPACITY,
+            keys > 0 && keys <= buffers::MAX_CAPACITY,
             "a detector must have a buffer of 1 to 16777216 keys"
         );
         let mut detector = self.unused();

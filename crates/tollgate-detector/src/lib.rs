@@ -20,9 +20,7 @@ mod analysis;
 mod buffers;
 mod detector;
 mod gates;
-mod summary;
 mod sync;
-mod table;
 
 pub use tollgate::Gate;
 

@@ -6,11 +6,5 @@ mod support;
 mod detector {
     mod accuracy;
     mod gates;
-    mod losses;
-    mod naive;
-    mod options;
     mod passes;
-    mod penalties;
-    mod run;
-    mod threads;
 }

@@ -1,13 +1,10 @@
 #![doc = include_str!("../README.md")]
 
-mod bandwidth;
 mod connector;
 mod data;
 mod error;
 mod limits;
-mod multipart;
 mod pages;
-mod service;
 mod store;
 
 pub use self::connector::ThrottledConnector;

@@ -23,7 +23,7 @@ use tollgate::adaptive::{AdaptiveRate, RatePermit};
 use tollgate::throttle::RollbackGuard;
 use tollgate::{AcquireError, ErrorKind, RateLimiter, Throttle, Waiting};
 
-use crate::bandwidth::{Charged, Kept, Moved};
+use crate::data::{Charged, Kept, Moved};
 use crate::error::{BoxError, Holders, LimitKind, WaitTooLong, of_store};
 
 /// How long a request holds its permit.

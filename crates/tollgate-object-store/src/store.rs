@@ -29,8 +29,8 @@ use tollgate_io::ThrottleIoExt;
 use crate::data::{Data, Holding};
 use crate::error::of_store;
 use crate::limits::{Admitted, Held, Hold, Limits};
-use crate::multipart::ThrottledUpload;
 use crate::pages;
+use crate::pages::ThrottledUpload;
 
 /// A store that puts the calls of another one behind a throttle.
 ///

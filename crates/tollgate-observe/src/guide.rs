@@ -1,4 +1,4 @@
-//! Watch it in production: what is in use, who waits, and which code holds a permit for too long.
+//! Watch limits in production: permits in use, waiters, and code that holds a permit for too long.
 //!
 //! `snapshot()` of every limit returns its state. [`Observed`](crate::Observed) wraps a throttle
 //! and reports each entry to observers: counters and histograms, a list of holders, events.
@@ -30,11 +30,11 @@
 //!
 //! # What to watch
 //!
-//! - `tollgate_wait_seconds` and `tollgate_waiting` grow: the limit is too small, or what it protects is
-//!   slow.
+//! - `tollgate_wait_seconds` and `tollgate_waiting` grow: the limit is too small, or the resource that it
+//!   protects is slow.
 //! - `tollgate_refused_total` by `kind`, and `tollgate_abandoned_total`: `queue_full`, `timed_out` and abandoned
-//!   waits are overload; `exceeds_capacity` is a mistake of the caller, who asks for more than the limit has.
-//! - `tollgate_held_seconds` grows while the work does not: a permit is held for more than the work.
+//!   waits mean overload; `exceeds_capacity` is a mistake of the caller, which asks for more than the limit has.
+//! - `tollgate_held_seconds` grows while the work does not: permits are held for longer than the work takes.
 //!
 //! # Traps
 //!

@@ -1,12 +1,12 @@
-//! [`Holders`]: a list of the permits that are out.
+//! [`Holders`]: a list of the permits that are held.
 //!
 //! 1. A permit has a slot in one of the shards: the shard of the thread that acquired it. The
 //!    permit carries the numbers of both, so another thread may release it, and both take constant
 //!    time.
 //! 2. A slot is reused once its permit is released. A shard never shrinks.
 //! 3. The lock of a shard is held for some nanoseconds, and no foreign code runs under it.
-//! 4. A label is that of a list, so that no permit pays for it. The list that was there first knows those
-//!    with labels, weakly, and each of them knows it.
+//! 4. A label belongs to a list, so a permit costs nothing for it. The first list has weak references to
+//!    those with labels, and each of them refers to it.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,8 +33,8 @@ thread_local! {
 /// An [`Observer`] that lists the permits that are held now: since when, and where each was
 /// acquired. It finds the permit that is held too long, and the code that holds it.
 ///
-/// A clone is another handle of the same list. A handle with a [label](Self::labelled) says for whom its
-/// permits are. The [`Debug`](fmt::Debug) form is a table, oldest first.
+/// A clone is another handle of the same list. A handle with a [label](Self::labelled) marks its
+/// permits, for example with a tenant. The [`Debug`](fmt::Debug) form is a table, oldest first.
 ///
 /// # Cost
 ///
@@ -77,7 +77,7 @@ pub struct Holder {
     pub since: Tick,
     /// How long it has been held.
     pub held: Duration,
-    /// The [label](Holders::labelled) of the handle that it was acquired with.
+    /// The [label](Holders::labelled) of the handle that listed it.
     pub label: Option<Arc<str>>,
     task: Task,
 }
@@ -172,8 +172,8 @@ impl Holders {
         }))
     }
 
-    /// Returns a handle of the same list that gives its permits a label, for example the tenant or the job
-    /// that they are for. It replaces the label of this handle.
+    /// Returns a handle of the same list that gives its permits a label, for example the name of a tenant
+    /// or a job. It replaces the label of this handle.
     ///
     /// An entry costs the same with and without a label. The handle takes about 2,200 bytes, until the last
     /// clone of it and the last of its permits are dropped.

@@ -1,6 +1,6 @@
 //! Observation: an [`Observed`] throttle reports each entry to an [`Observer`].
 //!
-//! - [`Holders`] lists who holds a permit, since when, and where it was acquired.
+//! - [`Holders`] lists the permits that are held, since when, and where each was acquired.
 //! - `Metrics` (feature `metrics`) counts entries and measures waits.
 //! - `Traced` (feature `tracing`) reports waits and permits that take long.
 //!
@@ -37,7 +37,7 @@ pub use self::observed::{EnterObserved, Observed, ObservedPermit};
 pub use self::traced::Traced;
 use tollgate::AcquireError;
 
-/// Calls an observer, and contains its panic: it runs inside of `Drop` of permits and futures, where it
+/// Calls an observer, and contains its panic, because it runs inside of `Drop` of permits and futures, where it
 /// would abort the process.
 fn contain_panic(report: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(report)) {
@@ -49,7 +49,7 @@ fn contain_panic(report: impl FnOnce()) {
 /// The place that an entry is reported with: see [`Observed`](Observed#places).
 pub type Place = &'static Location<'static>;
 
-/// What an [`Observed`] throttle reports to.
+/// A receiver of the reports of an [`Observed`] throttle.
 ///
 /// Each entry is reported exactly once: it is admitted, refused or abandoned. An admitted entry is
 /// later released or undone, also exactly once, unless its permit is leaked.
@@ -97,8 +97,8 @@ pub type Place = &'static Location<'static>;
 /// # Ok::<_, AcquireError>(())
 /// ```
 ///
-/// An observer for each request, as the closure of `ThrottleLayer::by` of `tollgate-tower` can make it from the
-/// request's head. It tells which requests hold a slot:
+/// The closure of `ThrottleLayer::by` of `tollgate-tower` can make an observer for each request, from its
+/// head. This one lists the requests that hold a slot:
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};

@@ -23,17 +23,17 @@ use tollgate::{Clock, Tick};
 ///
 /// Every name has the label `limit`, the name that is given to [`new`](Self::new):
 ///
-/// | name | type | what it is |
+/// | name | type | meaning |
 /// |---|---|---|
 /// | `tollgate_admitted_total` | counter | entries that were admitted |
 /// | `tollgate_refused_total` | counter | entries that were refused; the label `kind` is the [`ErrorKind`] in snake case |
-/// | `tollgate_abandoned_total` | counter | waits that were dropped before they ended, also by a [timeout or a token](super::Observed#timeouts-and-tokens) |
-/// | `tollgate_wait_seconds` | histogram | waits, however they ended; entries that did not wait are not in it |
-/// | `tollgate_held_seconds` | histogram | how long permits were held; those that were rolled back are not in it |
+/// | `tollgate_abandoned_total` | counter | waits that were dropped before they ended, for example by a [timeout or a token](super::Observed#timeouts-and-tokens) |
+/// | `tollgate_wait_seconds` | histogram | duration of waits, however they ended, without entries that did not wait |
+/// | `tollgate_held_seconds` | histogram | hold time of permits, without those that were rolled back |
 /// | `tollgate_limit`, `tollgate_in_use`, `tollgate_waiting` | gauge | the last [`Snapshot`] that was [recorded](Self::record) |
 ///
 /// The label is the name of a limit, never of a key: the keys of a [`Keyed`](tollgate::Keyed) share
-/// one `Metrics`. Their number is not bounded by what a monitoring system can take.
+/// one `Metrics`, because a monitoring system cannot store a series for each of them.
 ///
 /// **Install the recorder first**: a `Metrics` that was created before reports nothing. A clone is
 /// another handle of the same metrics.
@@ -119,9 +119,9 @@ impl Metrics {
         }))
     }
 
-    /// Sets the gauges. Nothing sets them by itself: a limit knows its state, but not when someone
+    /// Sets the gauges. They are not set automatically: a limit knows its state, but not when someone
     /// reads it. A [`Keyed`](tollgate::Keyed) has no snapshot of all its keys: record that of a limit
-    /// for everyone, if there is one.
+    /// for all keys together, if there is one.
     ///
     /// The limit of a [`Gate`](tollgate::Gate), `u64::MAX`, is none, so `tollgate_limit` is not set.
     ///
@@ -155,10 +155,10 @@ fn describe() {
     describe_counter!(ADMITTED, "entries that were admitted");
     describe_counter!(REFUSED, "entries that were refused");
     describe_counter!(ABANDONED, "waits that were dropped before they ended");
-    describe_histogram!(WAIT, Unit::Seconds, "how long entries waited");
-    describe_histogram!(HELD, Unit::Seconds, "how long permits were held");
-    describe_gauge!(LIMIT, "the most that can be in use at once");
-    describe_gauge!(IN_USE, "what is in use");
+    describe_histogram!(WAIT, Unit::Seconds, "the wait time of entries");
+    describe_histogram!(HELD, Unit::Seconds, "the hold time of permits");
+    describe_gauge!(LIMIT, "the maximum that can be in use at once");
+    describe_gauge!(IN_USE, "the number of permits or units in use");
     describe_gauge!(WAITING, "the number of waiters");
 }
 

@@ -132,7 +132,7 @@ impl Observer for Traced {
         let held = self.clock.now().saturating_since(since);
         if held >= most {
             let (limit, seconds) = (&*self.limit, held.as_secs_f64());
-            warn!(target: "tollgate", limit, %place, held = seconds, "a permit was held for long");
+            warn!(target: "tollgate", limit, %place, held = seconds, "a permit was held for a long time");
         }
     }
 }

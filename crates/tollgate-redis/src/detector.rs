@@ -4,7 +4,7 @@
 //!    waits for the server.
 //! 2. A pass sends the records since the last pass to the server, which sums those of all
 //!    processes. The pass then blocks, in this process, the callers that are over the threshold.
-//! 3. Records that a pass did not send are kept for the next one, also if the pass is dropped.
+//! 3. Records that a pass did not send are kept for the next one, even if the pass is dropped.
 //!    Records that may have been counted are not kept.
 //! 4. The number of distinct callers between two passes is bounded.
 //!
@@ -164,7 +164,7 @@ impl Detector {
     /// Panics if `callers` is 0.
     #[track_caller]
     pub fn callers(mut self, callers: usize) -> Self {
-        assert!(callers > 0, "a detector of 0 callers finds nobody");
+        assert!(callers > 0, "a detector cannot track 0 callers");
         self.callers = callers;
         self
     }
@@ -192,7 +192,7 @@ impl Detector {
         lock(&self.recorded).unrecorded
     }
 
-    /// Checks that a caller is not blocked, without calling the server. Records nothing.
+    /// Checks that a caller is not blocked. Neither calls the server nor records the call.
     ///
     /// While no caller is blocked this is one atomic load, and otherwise a look-up under a shared
     /// read lock.

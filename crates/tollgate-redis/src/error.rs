@@ -10,8 +10,7 @@ use tollgate::AcquireError;
 /// [`Store`](tollgate::ErrorKind::Store).
 ///
 /// A denial is a decision, not a failure. The fallback of a limit decides calls after a failure.
-/// [`is_perhaps_charged`](Self::is_perhaps_charged) returns whether the call may count all the
-/// same.
+/// [`is_perhaps_charged`](Self::is_perhaps_charged) returns whether the call may still be counted.
 ///
 /// # Examples
 ///
@@ -37,11 +36,11 @@ pub enum StoreError {
     /// The store has failed several times, and its [breaker](crate::Store::breaker) is open.
     /// Nothing was sent.
     BreakerOpen,
-    /// The server takes no more clients: its `maxclients` is reached. With TLS, and in a cluster, that
+    /// The server accepts no more clients: its `maxclients` is reached. With TLS, and in a cluster, that
     /// is `Unavailable`, because the server closes the connection without an answer, or the client of
     /// the cluster drops it.
     TooManyClients,
-    /// The server is a replica, or takes no writes for another reason.
+    /// The server is a replica, or rejects writes for another reason.
     ReadOnly,
     /// The server is still loading its data, or is busy with a script that does not end.
     Loading,
@@ -55,7 +54,7 @@ pub enum StoreError {
     /// The keys of a call are being moved to another node, and were not on one node before the
     /// deadline. Nothing was charged.
     TryAgain,
-    /// A key holds something that another program or kind of limit wrote. It stays as it is.
+    /// A key holds a value that another program or another kind of limit wrote. It is left unchanged.
     WrongType,
     /// A script failed, or its reply is invalid.
     Script,
@@ -65,12 +64,12 @@ pub enum StoreError {
     Forbidden,
     /// The address of a server cannot be used.
     Misconfigured,
-    /// The runtime that the [store](crate::Store) lives on is gone.
+    /// The runtime of the [store](crate::Store) has shut down.
     NoRuntime,
 }
 
 impl StoreError {
-    /// Returns whether the call may have been executed all the same, already or later.
+    /// Returns whether the call may have been executed, or may be executed later.
     ///
     /// Code that must not undercount admissions counts such a call. Code that must not act twice
     /// does not repeat it.
@@ -182,25 +181,28 @@ impl From<StoreError> for AcquireError {
 static ALL: [(Source, &str); 16] = {
     use StoreError::*;
     [
-        (&Timeout, "no answer before the deadline, perhaps charged"),
-        (&Disconnected, "the connection was lost, perhaps charged"),
-        (&Unavailable, "there is no connection"),
+        (
+            &Timeout,
+            "no reply before the deadline, the call may have been charged",
+        ),
+        (
+            &Disconnected,
+            "the connection was lost, the call may have been charged",
+        ),
+        (&Unavailable, "no connection to the server"),
         (&BreakerOpen, "the breaker is open after several failures"),
-        (&TooManyClients, "the server takes no more clients"),
-        (&ReadOnly, "the server takes no writes"),
-        (&Loading, "the server is still loading, or busy"),
-        (&OutOfMemory, "the server has no memory left"),
+        (&TooManyClients, "the server accepts no more clients"),
+        (&ReadOnly, "the server accepts no writes"),
+        (&Loading, "the server is still loading its data, or is busy"),
+        (&OutOfMemory, "the server is out of memory"),
         (&ClusterDown, "a part of the cluster is missing"),
         (&CrossSlot, "the keys are not in one slot"),
         (&TryAgain, "the keys are being moved"),
-        (&WrongType, "a key holds something else"),
+        (&WrongType, "a key holds a value of another type"),
         (&Script, "a script failed"),
-        (
-            &Forbidden,
-            "the server does not permit this client to do this",
-        ),
-        (&Misconfigured, "the address cannot be used"),
-        (&NoRuntime, "the runtime is gone"),
+        (&Forbidden, "the server denies this client permission"),
+        (&Misconfigured, "the address is invalid"),
+        (&NoRuntime, "the runtime of the store has shut down"),
     ]
 };
 

@@ -1,4 +1,4 @@
-//! The keys on the server, and the names that they are made of. Nothing else makes keys.
+//! The keys on the server, and how they are made from names. No other code makes keys.
 //!
 //! | what | key |
 //! |---|---|
@@ -22,7 +22,7 @@
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-use crate::slot::{SLOTS, slot, tag};
+use crate::script::{SLOTS, slot, tag};
 
 /// The names of the crate itself.
 const OURS: &str = "tollgate:";

@@ -10,7 +10,6 @@ mod queue;
 mod rate;
 mod refunds;
 mod script;
-mod slot;
 mod store;
 mod sync;
 

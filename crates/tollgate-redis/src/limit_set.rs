@@ -16,8 +16,7 @@ use crate::error::StoreError;
 use crate::keys;
 use crate::rate::{Reply, Rule, jittered};
 use crate::refunds::{Refund, Refunds};
-use crate::script::{LIMIT_SET, MOST};
-use crate::slot::slot;
+use crate::script::{LIMIT_SET, MOST, slot};
 use crate::store::{Call, Store, joined};
 
 /// Several limits that are decided in one call, at one moment: the call charges all of them, or
@@ -31,8 +30,8 @@ use crate::store::{Call, Store, joined};
 ///
 /// # Order
 ///
-/// There is no order: a waiter retries when the limit that lacked most may have enough, and the
-/// first call that reaches the server then is admitted first. With a [jitter](Self::jitter) the
+/// There is no order: a waiter retries when the limit that lacked most may have enough, and then the
+/// first call that reaches the server is admitted first. With a [jitter](Self::jitter) the
 /// processes of a fleet that were denied together do not retry together. For an order within the
 /// process put a [`RateLimiter`](crate::RateLimiter) or a [`Semaphore`](tollgate::Semaphore) in
 /// front, with [`all`](tollgate::all).
@@ -46,7 +45,7 @@ use crate::store::{Call, Store, joined};
 /// [`RateLimiter`](crate::RateLimiter)s or sets. It waits for the first, then for the second, and
 /// so on. Charges are refunded in the background when a later limit rejects the call, the store
 /// fails, or the wait is cancelled. So a limit may have a charge for a while that is refunded, and
-/// deny other calls meanwhile, which a call that decides at one moment never does.
+/// deny other calls meanwhile. A single call never does that, because it decides at one moment.
 ///
 /// # Examples
 ///
@@ -210,14 +209,14 @@ impl LimitSet {
 
     /// Acquires one unit of each limit, and waits for them.
     ///
-    /// Waits in no [order](Self#order). It calls the server at once, and again each time that there
-    /// may be enough.
+    /// Waits in no [order](Self#order). It calls the server at once, and again whenever there may
+    /// be enough.
     ///
     /// # Cancel safety
     ///
     /// If the future is dropped during a call of the server, the charges are refunded in the
-    /// background when the reply arrives, as exactly as [`refund`](Self::refund) and in the order in
-    /// which the replies are noticed. If the refund fails, they stay, and are
+    /// background when the reply arrives, with the accuracy of [`refund`](Self::refund), in the order in
+    /// which this process notices the replies. If the refund fails, they stay, and are
     /// [counted](Self::unrefunded); time pays them off. A set has no `shutdown`: refunds that wait when
     /// the runtime or the process ends are lost.
     ///
@@ -298,7 +297,7 @@ impl LimitSet {
         self.outcome(n, &call.await?)
     }
 
-    /// Refunds the charges that are not paid off, for each limit as exactly as
+    /// Refunds the charges that are not paid off. For each limit, the accuracy is that of
     /// [`RateLimiter::refund`](crate::RateLimiter::refund).
     ///
     /// Use the set that made the charges: another set has other keys.

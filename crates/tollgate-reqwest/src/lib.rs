@@ -1,5 +1,5 @@
-//! Middleware for clients of reqwest, by [reqwest_middleware]: [`ThrottleMiddleware`] puts requests behind any
-//! [throttle](tollgate::Throttle) of [tollgate], and [`RetryAfterMiddleware`] waits as long as servers ask for.
+//! Middleware for clients of reqwest, built on [reqwest_middleware]: [`ThrottleMiddleware`] puts requests behind any
+//! [throttle](tollgate::Throttle) of [tollgate], and [`RetryAfterMiddleware`] waits for as long as servers ask.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -20,8 +20,8 @@
 //! # }
 //! ```
 //!
-//! The client is one of reqwest for its callers, with `.get(..)`, `.json(..)` and the rest. Its clones share the
-//! limits; make one client, and not one for each request.
+//! To its callers, the client is a client of reqwest, with `.get(..)`, `.json(..)` and the rest. Its clones share the
+//! limits: make one client, not one for each request.
 //!
 //! # A client that keeps all limits
 //!
@@ -89,21 +89,21 @@
 //! # drop(client);
 //! ```
 //!
-//! Put the narrow limits first, so that a request that waits for its host holds no slot of all. The retries are outside
-//! of them, so that a repeated request waits for its host again and keeps the two seconds. The gate is looked at twice
-//! more: before the slots of all, so that a paused host holds none of them, and as the last, so that no request is sent
-//! that waited for a slot when the pause began.
+//! Put the narrow limits first, so that a request that waits for its host holds none of the shared slots. The retries
+//! are outside of them, so that a repeated request waits for its host again and keeps the two seconds. The gate is
+//! checked twice more: before the shared slots, so that a paused host holds none of them, and last, so that a request
+//! that waited for a slot when the pause began is not sent.
 //!
 //! # Beside other middleware
 //!
-//! - *reqwest-retry* repeats what fails for other reasons. Put it outside of everything else, so that each of its
+//! - *reqwest-retry* repeats requests that fail for other reasons. Put it outside of everything else, so that each of its
 //!   attempts keeps the limits. It repeats refusals too that [`RetryAfterMiddleware`] hands on, for example of a `POST`;
 //!   these attempts wait at the gate until the pause ends.
-//! - *reqwest-tracing* outside counts the wait as part of a request, and inside it does not.
+//! - *reqwest-tracing* counts the wait as part of a request if it is outside, and not if it is inside.
 //! - *Redirects* are followed by reqwest itself, below all middleware: a request counts once, by its first URL. To count
 //!   each, set `redirect::Policy::none()` and follow them by hand.
-//! - *Clients made of reqwest*: async-openai takes a service of tower that sends its requests. A `service_fn` around a
-//!   client of this crate is one.
+//! - *Clients made of reqwest*: async-openai takes a service of tower that sends its requests. Wrap a client of
+//!   this crate in a `service_fn`.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

@@ -1,5 +1,5 @@
-//! The way of a request that waits as long as servers ask for. What an answer means, and for whom, is decided
-//! by the layer.
+//! Requests that wait for as long as servers ask. The layer decides what a response means, and for which
+//! requests.
 
 use async_trait::async_trait;
 use http::Extensions;
@@ -7,8 +7,8 @@ use reqwest::{Request, Response, Url};
 use reqwest_middleware::{Middleware, Next, Result};
 use tollgate_tower::RetryAfterLayer;
 
-/// Makes a client wait as long as servers ask it to, with `Retry-After` or a limit that is used up: all its requests to
-/// that server, not only the refused one.
+/// Makes a client wait for as long as a server asks, with `Retry-After` or a limit that is used up. All requests to
+/// that server wait, not only the refused one.
 ///
 /// It is the [`RetryAfterLayer`] of tollgate-tower as a middleware, with the same [answers that
 /// count](RetryAfterLayer), bounds and settings: make the layer with them, and the middleware [from
@@ -30,7 +30,7 @@ use tollgate_tower::RetryAfterLayer;
 ///   [`retries`](RetryAfterLayer::retries) says otherwise.
 /// - A pause is up to 10 % longer than the server asks for, see [`jitter_percent`](RetryAfterLayer::jitter_percent).
 /// - A pause longer than [`max_wait`](RetryAfterLayer::max_wait), a minute by default, is not waited for: the refusal
-///   is handed on at once, and within the pause requests are sent once each `max_wait`, until the next refusal.
+///   is returned at once, and during the pause one request is sent each `max_wait`, until the next refusal.
 /// - Which requests are sent at the end of a pause: see [`pausing`](RetryAfterLayer::pausing).
 ///
 /// # Cancel safety
@@ -118,7 +118,7 @@ fn origin(url: &Url) -> String {
     url.origin().ascii_serialization()
 }
 
-/// Returns where the answer comes from, which is another origin than the requested one after a redirect.
+/// Returns the origin of the response. After a redirect it is not the requested one.
 fn origin_of(answer: &Response, requested: &str) -> String {
     match answer.url().host_str() {
         // The URL that reqwest makes up if another middleware has made the answer without one.

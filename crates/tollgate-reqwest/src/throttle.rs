@@ -1,4 +1,4 @@
-//! The way of a request behind a throttle: it enters, is sent, and holds its permit to the end of its body.
+//! Requests behind a throttle: a request enters, is sent, and holds its permit until the end of its body.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use tollgate_tower::ThrottledBody;
 /// Puts the requests of a client behind a throttle: each waits until it is admitted, in the order of the throttle.
 ///
 /// The permit is held until the body of the response was read, or failed, or was dropped; or only [until the
-/// head](Self::until_head). The charge of a rate limiter stays once a request was admitted. Several middleware of this
-/// kind are entered one after the other, the first one first; to enter all limits together, give one middleware an
-/// [`all`](tollgate::all) of them.
+/// head](Self::until_head). The charge of a rate limiter stays once a request was admitted. A request enters several
+/// middleware of this kind one after the other, the first one first; to enter all limits together, give one middleware
+/// an [`all`](tollgate::all) of them.
 ///
 /// A response of 101 has no body, so the permit is returned at its head, and an [upgraded](Response::upgrade) connection
 /// holds none. To limit such connections, acquire a permit beside the request and keep it with the connection.
@@ -75,8 +75,8 @@ impl<T> ThrottleMiddleware<T> {
         Self::by(move |_| throttle.clone())
     }
 
-    /// Creates a middleware with a throttle by request: what the closure returns, for example a
-    /// [key](tollgate::Keyed::key_owned) for its host. `None` of an `Option` admits the request.
+    /// Creates a middleware whose closure returns the throttle of each request, for example a
+    /// [key](tollgate::Keyed::key_owned) for its host. If it returns `None`, the request is admitted.
     ///
     /// # Examples
     ///
@@ -92,7 +92,7 @@ impl<T> ThrottleMiddleware<T> {
     }
 
     /// Fails a request after it has waited for `duration` for its permit, or earlier if the throttle knows that the wait
-    /// would be longer. The time from then on is that of reqwest's own timeouts, which do not include the wait.
+    /// would be longer. Reqwest's own timeouts begin after the wait.
     ///
     /// # Examples
     ///
@@ -112,8 +112,8 @@ impl<T> ThrottleMiddleware<T> {
         self
     }
 
-    /// Returns the permit of a request when the head of its response has arrived, and not after its body: for
-    /// bodies that are streams without an end.
+    /// Returns the permit of a request when the head of its response has arrived, not after its body, for
+    /// bodies that are endless streams.
     ///
     /// # Examples
     ///
@@ -132,7 +132,7 @@ impl<T> ThrottleMiddleware<T> {
     }
 
     /// Returns the permit of a request only when `duration` has passed since its response ended, or since it failed or
-    /// was dropped: so one slot for a host leaves some time between two requests to it. No task runs meanwhile. See
+    /// was dropped. So with one slot for a host, some time passes between two requests to it. No task runs meanwhile. See
     /// [`ReleaseAfter`].
     ///
     /// # Examples

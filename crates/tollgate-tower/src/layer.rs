@@ -8,7 +8,7 @@ use http::StatusCode;
 use http::response::Parts;
 use tower_layer::Layer;
 
-use super::choose::{ByHead, ByRequest};
+use super::head::{ByHead, ByRequest};
 use super::{Answer, Errors, Head, Policy, RateLimitHeaders, Responses, ThrottleService};
 use tollgate::AcquireError;
 use tollgate::adaptive::Feedback;

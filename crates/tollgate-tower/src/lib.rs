@@ -126,15 +126,11 @@
 struct Readme;
 
 mod body;
-mod choose;
 mod client_ip;
-mod errors;
 mod fields;
 pub mod guide;
 mod head;
 mod layer;
-mod policy;
-mod quoted;
 mod refusal;
 mod respond;
 mod retry_after;
@@ -145,14 +141,11 @@ mod service;
 pub use ipnet::IpNet;
 
 pub use self::body::ThrottledBody;
-pub use self::choose::{ByHead, ByRequest, Choose};
 pub use self::client_ip::{ClientIp, ClientIpHeader};
-pub use self::errors::{Errors, feedback};
-pub use self::fields::RateLimitHeaders;
-pub use self::head::Head;
+pub use self::fields::{Policy, RateLimitHeaders};
+pub use self::head::{ByHead, ByRequest, Choose, Head};
 pub use self::layer::ThrottleLayer;
-pub use self::policy::Policy;
 pub use self::refusal::{Answer, retry_after, status};
-pub use self::respond::Responses;
+pub use self::respond::{Errors, Responses, feedback};
 pub use self::retry_after::{Attempts, RetryAfterFuture, RetryAfterLayer, RetryAfterService};
 pub use self::service::{ResponseFuture, ThrottleService};

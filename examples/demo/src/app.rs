@@ -17,10 +17,9 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tollgate::Clock;
 
-use crate::http::Limits;
+use crate::http::{self, Limits};
 use crate::panels::{algorithms, backend, queue, tenants};
 use crate::settings::{SetError, Setting, Settings};
-use crate::{events, http};
 
 const PAGE: &str = include_str!("page.html");
 const SCRIPT: &str = include_str!("page.js");
@@ -63,7 +62,7 @@ impl App {
         tasks.spawn(app.queue.clone().load());
         tasks.spawn(app.tenants.clone().load());
         tasks.spawn(app.backend.clone().load());
-        tasks.spawn(events::publish(app.clone(), sender));
+        tasks.spawn(http::publish(app.clone(), sender));
         Running { app, tasks }
     }
 
@@ -122,7 +121,7 @@ async fn page() -> Response {
 }
 
 async fn event_stream(State(app): State<Arc<App>>) -> Response {
-    Sse::new(events::stream(app.events.clone())).into_response()
+    Sse::new(http::stream(app.events.clone())).into_response()
 }
 
 async fn settings(State(app): State<Arc<App>>) -> Response {

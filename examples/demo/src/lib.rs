@@ -5,14 +5,8 @@
 //! their decisions and from the events of observers. Work is simulated by sleeping.
 
 pub mod app;
-pub mod args;
 pub mod check;
-mod events;
 mod http;
-mod latencies;
 mod meter;
-mod naive;
-mod pace;
 mod panels;
 pub mod settings;
-mod span;

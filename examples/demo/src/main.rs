@@ -5,13 +5,13 @@
 
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Parser;
 use demo::app::{App, Server};
-use demo::args::Args;
 use demo::check;
 use tokio::net::TcpListener;
 use tokio::signal::ctrl_c;
@@ -19,6 +19,23 @@ use tollgate::Clock;
 
 /// How long requests may take to end after Ctrl-C.
 const GRACE: Duration = Duration::from_secs(3);
+
+/// Shows tollgate at work on a page, and prints its URL.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "demo", version)]
+struct Args {
+    /// The port of 127.0.0.1 to serve on; 0 is any free one
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    port: u16,
+
+    /// Test the page in a headless browser and under load, and exit with 0 if all is well
+    #[arg(long)]
+    check: bool,
+
+    /// Save what the page looks like to this directory
+    #[arg(long, value_name = "DIR", requires = "check")]
+    screenshots: Option<PathBuf>,
+}
 
 #[tokio::main]
 async fn main() -> ExitCode {

@@ -385,7 +385,7 @@ const callHello = async () => {
 };
 const buildButtons = () => {
   byId("hello").addEventListener("click", async () => {
-    byId("answers").textContent = await callHello().catch(error => "There is no answer: " + error.message);
+    byId("answers").textContent = await callHello().catch(error => "No answer: " + error.message);
   });
   for (const button of document.querySelectorAll("[data-post]"))
     button.addEventListener("click", () => fetch(button.dataset.post, { method: "POST" }).catch(() => {}));

@@ -162,7 +162,7 @@ pub enum SetError {
 impl fmt::Display for SetError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unknown => f.write_str("there is no slider of this name"),
+            Self::Unknown => f.write_str("no slider has this name"),
             Self::OutOfBounds { min, max } => {
                 write!(f, "the value must be a number from {min} to {max}")
             }

@@ -9,26 +9,18 @@ use tokio_util::sync::CancellationToken;
 use tollgate::{BoxThrottle, ChannelSemaphore, Pool, RateLimiter, Semaphore};
 
 use crate::args::Args;
-use crate::arrivals::Arrival;
-use crate::condvar::CondvarThrottle;
-use crate::counted::{Counts, Seen};
+use crate::arrivals::{Arrival, Waits};
 use crate::error::Error;
-use crate::found::Found;
-use crate::gauge::Sample;
+use crate::gauge::{ClientCounts, Sample, Seen};
 use crate::grace::Grace;
-use crate::kind::ThrottleKind;
-use crate::measure::measure;
-use crate::observed::Behaviour;
-use crate::pauses::Pauses;
-use crate::progress::{Progress, announce};
-use crate::rates::{Limits, START};
+use crate::kind::{CondvarThrottle, ThrottleKind};
+use crate::measure::{Found, measure};
+use crate::progress::{Pauses, Progress, announce};
 use crate::report::{CountedBy, Figures, Report};
-use crate::server::Server;
+use crate::server::{Behaviour, Server};
 use crate::source::{self, Listing};
-use crate::store::Stores;
-use crate::upload::Job;
-use crate::verify::verify;
-use crate::waits::Waits;
+use crate::store::{Limits, START, Stores};
+use crate::upload::{Job, verify};
 
 /// What a job leaves.
 #[derive(Debug)]
@@ -88,7 +80,7 @@ pub async fn run(args: &Args, token: &CancellationToken) -> Result<Finished, Err
     job.progress.clear();
     if let (Some(server), Some(rate), Some(_)) = (&target.server, &limits.adaptive, args.slow_down)
     {
-        announce("measuring how many requests per second the server takes");
+        announce("measuring how many requests per second the server accepts");
         let (client, found) = (&job.stores.capped, &target.client.found);
         let (endpoint, start) = (server.endpoint(), rate.rate().max(START));
         let measuring = measure(client, &endpoint, found, start, args.max_parallel);
@@ -164,7 +156,7 @@ async fn list(args: &Args, scratch: &TempDir) -> Result<Listing, Error> {
     let generated = scratch.path().join("files");
     announce(match directory {
         Some(_) => "listing the files",
-        None => "generating 200 files, and listing them and those of this repository",
+        None => "generating 200 files, and listing them with those of this repository",
     });
     tokio::task::spawn_blocking(move || match directory {
         Some(directory) => source::directory(&directory),
@@ -179,7 +171,7 @@ async fn list(args: &Args, scratch: &TempDir) -> Result<Listing, Error> {
 struct Target {
     stores: Stores,
     /// What the client knows of its requests.
-    client: Arc<Counts>,
+    client: Arc<ClientCounts>,
     /// What is in the report.
     counted: Seen,
     counted_by: CountedBy,
@@ -197,7 +189,7 @@ impl Target {
     ) -> Result<Target, Error> {
         let counted = Seen::new(args.plot.is_some());
         let client = |seen| {
-            Arc::new(Counts {
+            Arc::new(ClientCounts {
                 seen,
                 waits: Waits::default(),
                 throttled: AtomicU64::new(0),

@@ -1,13 +1,16 @@
 //! The command line.
 
+use std::fmt;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
+use bytesize::ByteSize;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
+use serde::{Serialize, Serializer};
 use tollgate::{Quota, QuotaError};
 
-use crate::bandwidth::Bandwidth;
 use crate::kind::ThrottleKind;
 use crate::progress::say;
 
@@ -34,48 +37,49 @@ pub struct Args {
     #[arg(long, value_name = "NAME", requires = "endpoint")]
     pub bucket: Option<String>,
 
-    /// How many requests may be under way at once
+    /// The maximum number of requests in flight
     #[arg(long, value_name = "N", default_value = "8", value_parser = max_parallel)]
     pub max_parallel: usize,
 
-    /// What decides when a request may go on
+    /// The throttle that admits requests
     #[arg(long, value_name = "KIND", value_enum, default_value_t = ThrottleKind::Semaphore)]
     pub throttle: ThrottleKind,
 
-    /// The Redis server on which all processes with this URL are capped together, in place of
-    /// `--throttle`: each request has a lease of one of `--max-parallel` permits
+    /// A Redis server that caps all processes with this URL together, instead of `--throttle`: each
+    /// request holds a lease of one of `--max-parallel` permits
     #[arg(long, value_name = "URL", conflicts_with = "throttle")]
     pub redis: Option<String>,
 
-    /// How many requests may begin per time, such as 50/s, or '50/s burst 10' if ten may go at once
-    /// after a pause [default: no limit]
+    /// The maximum rate of requests, such as 50/s, or '50/s burst 10' to allow ten at once after a
+    /// pause [default: no limit]
     ///
-    /// Every HTTP request counts that has to do with uploading, also those that open, complete or
-    /// abort a multipart upload, and what is sent again by `--retries`; not those that read back.
-    /// Nothing is made up for when a request goes late, so there are never more.
+    /// Every HTTP request of an upload counts, including retries and those that open, complete or
+    /// abort a multipart upload. Requests that read back do not count. A late request is not made
+    /// up for, so the rate is never exceeded.
     #[arg(long, value_name = "QUOTA")]
     pub rate: Option<Quota>,
 
-    /// How many bytes of files may be sent per second, such as 20MB/s, 512KiB/s or 100Mbit/s
+    /// The maximum number of bytes of files sent per second, such as 20MB/s, 512KiB/s or 100Mbit/s
     /// [default: no limit]
     ///
-    /// A request counts with all of its bytes when it begins. A tenth of a second's worth may go at
-    /// once; a larger file or part goes alone, and the next one when it has been made up for. So in
-    /// any second there are at most as many bytes as this and, beyond it, a tenth of it or one part.
+    /// A request is charged for all of its bytes when it begins. The burst is a tenth of a second; a
+    /// larger file or part is sent alone, and the next one waits until it is paid off. So in any
+    /// second at most this many bytes are sent, plus a tenth of that or one part.
     #[arg(long, value_name = "SIZE/s")]
     pub bandwidth: Option<Bandwidth>,
 
-    /// Make the server in this process refuse the requests above this rate with 503 SlowDown, such as
-    /// 200/s; without a burst in it, 20 ms of the rate are allowed at once, and at least two requests
+    /// Make the server in this process refuse requests above this rate with 503 SlowDown, such as
+    /// 200/s; without a burst, it allows 20 ms of the rate at once, and at least two requests
     ///
     /// A refused request is sent again, up to ten times.
     #[arg(long, value_name = "QUOTA", value_parser = slow_down, conflicts_with = "endpoint")]
     pub slow_down: Option<Quota>,
 
-    /// Find the rate of requests that the server takes, from those that it refuses with 503 or 429
+    /// Find the rate of requests that the server accepts, from its responses 503 and 429
     ///
-    /// The server in this process is sent more than it takes for some seconds at the end, so that the
-    /// rate in the report is exact; for any other server it may be a few percent too low.
+    /// At the end, the program sends the server in this process more requests than it accepts for some
+    /// seconds, so that the rate in the report is exact. For any other server it may be a few percent
+    /// too low.
     /// A `Retry-After` pauses all requests, for a minute at most.
     #[arg(long)]
     pub adaptive: bool,
@@ -85,8 +89,8 @@ pub struct Args {
     #[arg(long, value_name = "MIB", default_value_t = 8, value_parser = clap::value_parser!(u64).range(5..=5120))]
     pub part_size: u64,
 
-    /// How often a request that the server did not answer, or answered with a server error, is
-    /// sent again; the server in this process is asked once, unless it has to `--slow-down`
+    /// How often a request is retried that got no answer or a server error; requests to the server in
+    /// this process are retried only with `--slow-down`
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub retries: usize,
 
@@ -112,7 +116,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// Reads the command line. When it is wrong, says so and exits, as [`Args::parse`] does.
+    /// Reads the command line. Exits with a message if it is invalid, like [`Args::parse`].
     pub fn from_command_line() -> Args {
         let args = Args::parse();
         if let Err(error) = args.check() {
@@ -124,7 +128,7 @@ impl Args {
         args
     }
 
-    /// Checks what arguments that are right on their own have to do with each other.
+    /// Checks combinations of arguments.
     fn check(&self) -> Result<(), clap::Error> {
         let (asked, most) = (self.max_parallel, self.kind().max_permits());
         if asked <= most {
@@ -139,8 +143,8 @@ impl Args {
         Err(Args::command().error(ErrorKind::ValueValidation, message))
     }
 
-    /// What is to be said before it begins: the limits may make a request wait for so long that a
-    /// server does not accept its signature. The one in this process does.
+    /// Returns a warning if the limits may make a request wait for so long that the server rejects its
+    /// signature. The server in this process accepts it.
     fn warning(&self) -> Option<String> {
         let wait = self.longest_wait();
         let is_long = self.endpoint.is_some() && wait > LONGEST_WAIT.as_secs_f64();
@@ -166,7 +170,7 @@ impl Args {
         self.max_parallel as f64 * (request + part)
     }
 
-    /// What decides when a request may go on.
+    /// Returns the kind of the throttle.
     pub fn kind(&self) -> ThrottleKind {
         match self.redis {
             Some(_) => ThrottleKind::Redis,
@@ -184,13 +188,13 @@ fn endpoint(text: &str) -> Result<String, &'static str> {
     if text.starts_with("http://") || text.starts_with("https://") {
         Ok(text.to_owned())
     } else {
-        Err("it has to begin with http:// or https://")
+        Err("it must begin with http:// or https://")
     }
 }
 
 fn max_parallel(text: &str) -> Result<usize, String> {
     match text.parse() {
-        Ok(0) => Err("nothing could ever be uploaded; it has to be at least 1".to_owned()),
+        Ok(0) => Err("it must be at least 1, or nothing could be uploaded".to_owned()),
         Ok(n) => Ok(n),
         Err(error) => Err(error.to_string()),
     }
@@ -198,7 +202,7 @@ fn max_parallel(text: &str) -> Result<usize, String> {
 
 fn seconds(text: &str) -> Result<Duration, String> {
     match text.parse() {
-        Ok(0) => Err("it has to be at least 1".to_owned()),
+        Ok(0) => Err("it must be at least 1".to_owned()),
         Ok(n) => Ok(Duration::from_secs(n)),
         Err(error) => Err(error.to_string()),
     }
@@ -214,6 +218,90 @@ fn slow_down(text: &str) -> Result<Quota, QuotaError> {
     let in_20_ms = u128::from(quota.count()) * 20_000_000 / quota.period().as_nanos();
     Ok(quota.burst(u64::try_from(in_20_ms).unwrap_or(u64::MAX).max(2)))
 }
+
+/// A number of bytes per second on the command line: a size, such as `20MB`, `512KiB` or `1.5MB`, or a number of bits, such
+/// as `100Mbit`, and then `/s`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bandwidth {
+    text: String,
+    quota: Quota,
+}
+
+/// Why a text is no bandwidth.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BandwidthError {
+    /// It is not written as one.
+    Unreadable,
+    /// A small `b`, which may stand for a bit or for a byte.
+    Ambiguous,
+    /// Nothing, or less than one byte.
+    Zero,
+    /// More than 16 gigabytes per second, which a [`Quota`] cannot have.
+    TooLarge,
+}
+
+impl Bandwidth {
+    /// As many bytes as that. A tenth of a second's worth may go at once.
+    pub fn quota(&self) -> Quota {
+        self.quota
+    }
+}
+
+impl FromStr for Bandwidth {
+    type Err = BandwidthError;
+
+    fn from_str(text: &str) -> Result<Bandwidth, BandwidthError> {
+        let size = text.strip_suffix("/s").ok_or(BandwidthError::Unreadable)?;
+        let read = |size: &str| match size.trim().parse() {
+            Ok(ByteSize(number)) => Ok(number),
+            Err(_) => Err(BandwidthError::Unreadable),
+        };
+        let bytes = match size.strip_suffix("bit") {
+            Some(bits) => read(&format!("{bits}B"))? / 8,
+            None if size.ends_with('b') => return Err(BandwidthError::Ambiguous),
+            // A bare number might be of any unit.
+            None if !size.ends_with('B') => return Err(BandwidthError::Unreadable),
+            None => read(size)?,
+        };
+        match bytes {
+            0 => Err(BandwidthError::Zero),
+            1..=16_000_000_000 => Ok(Bandwidth {
+                text: text.to_owned(),
+                quota: Quota::per_second(bytes).burst(bytes.div_ceil(10)),
+            }),
+            _ => Err(BandwidthError::TooLarge),
+        }
+    }
+}
+
+/// As it was written.
+impl fmt::Display for Bandwidth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.text)
+    }
+}
+
+impl Serialize for Bandwidth {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.text)
+    }
+}
+
+impl fmt::Display for BandwidthError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            BandwidthError::Unreadable => {
+                "expected bytes or bits per second, such as 20MB/s, 512KiB/s or 100Mbit/s"
+            }
+            BandwidthError::Ambiguous => "write B for bytes and bit for bits",
+            BandwidthError::Zero => "it must be at least 1B/s, or nothing could be uploaded",
+            BandwidthError::TooLarge => "it can be at most 16GB/s",
+        })
+    }
+}
+
+impl std::error::Error for BandwidthError {}
 
 #[cfg(test)]
 mod tests {
@@ -324,5 +412,46 @@ mod tests {
         assert!(
             Args::try_parse_from(["uploads", "--endpoint", "http://h", "--bucket", "b"]).is_ok()
         );
+    }
+
+    fn bytes(text: &str) -> Result<u64, BandwidthError> {
+        let bandwidth: Bandwidth = text.parse()?;
+        assert_eq!(bandwidth.to_string(), text);
+        Ok(bandwidth.quota().count())
+    }
+
+    #[test]
+    fn units_are_decimal_binary_or_bits() {
+        assert_eq!(bytes("20MB/s"), Ok(20_000_000));
+        assert_eq!(bytes("512KiB/s"), Ok(512 * 1024));
+        assert_eq!(bytes("1.5 kB/s"), Ok(1_500));
+        assert_eq!(bytes("100Mbit/s"), Ok(12_500_000));
+        assert_eq!(bytes("64 Kibit/s"), Ok(8 * 1024));
+        assert_eq!(bytes("1.25GB/s"), Ok(1_250_000_000));
+        assert_eq!(bytes("16GB/s"), Ok(16_000_000_000));
+        assert_eq!(bytes("1B/s"), Ok(1));
+    }
+
+    #[test]
+    fn a_tenth_of_a_second_may_go_at_once() {
+        let bandwidth: Bandwidth = "20MB/s".parse().unwrap();
+        assert_eq!(bandwidth.quota().max_burst(), 2_000_000);
+        let bandwidth: Bandwidth = "1B/s".parse().unwrap();
+        assert_eq!(bandwidth.quota().max_burst(), 1);
+    }
+
+    #[test]
+    fn what_could_mean_something_else_is_refused() {
+        for text in [
+            "", "/s", "20", "20MB", "20/s", "20M/s", "MB/s", "-1MB/s", "20MB/min", "1,5MB/s",
+            "20QB/s", "bit/s", ".B/s", "20bitB/s", "20Bbit/s",
+        ] {
+            assert_eq!(bytes(text), Err(BandwidthError::Unreadable), "{text:?}");
+        }
+        assert_eq!(bytes("20Mb/s"), Err(BandwidthError::Ambiguous));
+        assert_eq!(bytes("0MB/s"), Err(BandwidthError::Zero));
+        assert_eq!(bytes("7bit/s"), Err(BandwidthError::Zero));
+        assert_eq!(bytes("16.1GB/s"), Err(BandwidthError::TooLarge));
+        assert_eq!(bytes("99999999999EB/s"), Err(BandwidthError::TooLarge));
     }
 }

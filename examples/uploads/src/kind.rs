@@ -4,12 +4,21 @@
 //! which one it is makes no difference to the code that uploads.
 
 use std::fmt;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::thread::{self, JoinHandle};
 
 use clap::ValueEnum;
 use serde::Serialize;
-use tollgate::Semaphore;
+use tokio::sync::oneshot;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tollgate::{AcquireError, CondvarSemaphore, Permit, Semaphore, Throttle, Waiting};
 
-/// What decides when a request may go on. The comments on the variants are shown by `--help`.
+/// The throttle that admits requests. The comments on the variants are shown by `--help`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum ThrottleKind {
@@ -58,9 +67,171 @@ impl fmt::Display for ThrottleKind {
     }
 }
 
+// A semaphore for threads, put to use by tasks: threads of its own wait in their place.
+//
+// [`CondvarSemaphore`] blocks, so a task may not wait for it, and in a pool of threads that block,
+// such as that of `spawn_blocking`, those who wait could keep those who read files from a thread.
+//
+// 1. There are as many threads as permits. Each takes a request off the queue, blocks for a permit
+//    and hands it over to the task that asked.
+// 2. A thread blocks only while somebody waits for the answer: to drop the wait cancels the token
+//    of its request. So those who have left cannot keep all threads.
+// 3. A permit is always somebody's, or free: in an answer that nobody takes it is dropped.
+// 4. The threads share the semaphore and the queue, but not the throttle. When its last clone is
+//    dropped the semaphore is closed and the queue ends, and so do the threads, once those who
+//    still wait have been told.
+//
+// The lock of the queue is held while a thread waits for a request, but not while it waits for a
+// permit.
+
+/// At most N at once, with N threads that wait. In no particular order.
+#[derive(Clone, Debug)]
+pub struct CondvarThrottle(Arc<Owner>);
+
+/// What all clones share. The threads end when it is dropped.
+#[derive(Debug)]
+struct Owner {
+    semaphore: Arc<CondvarSemaphore>,
+    requests: Sender<Request>,
+}
+
+/// What a task asks a thread for.
+#[derive(Debug)]
+struct Request {
+    /// Cancelled when nobody waits for the answer any more.
+    left: CancellationToken,
+    answer: oneshot::Sender<Result<Permit<Arc<CondvarSemaphore>>, AcquireError>>,
+}
+
+/// The wait for a permit of a [`CondvarThrottle`].
+///
+/// Refused with [`Closed`](tollgate::ErrorKind::Closed) when all clones of the throttle are dropped
+/// while it waits.
+///
+/// # Panics
+///
+/// If it is polled again after it was ready.
+#[derive(Debug)]
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct EnterCondvar(State);
+
+#[derive(Debug)]
+enum State {
+    Asking(CondvarThrottle),
+    Waiting {
+        answer: oneshot::Receiver<Result<Permit<Arc<CondvarSemaphore>>, AcquireError>>,
+        #[allow(
+            dead_code,
+            reason = "cancels the token of the request when it is dropped"
+        )]
+        left: DropGuard,
+    },
+    Done,
+}
+
+impl CondvarThrottle {
+    /// A throttle with this many permits, all of them free, and as many threads.
+    ///
+    /// # Errors
+    ///
+    /// When a thread cannot be started. Those that were started end.
+    ///
+    /// # Panics
+    ///
+    /// If `permits` is 0.
+    pub fn new(permits: usize) -> io::Result<CondvarThrottle> {
+        // They end by themselves.
+        CondvarThrottle::start(permits).map(|(throttle, _)| throttle)
+    }
+
+    fn start(permits: usize) -> io::Result<(CondvarThrottle, Vec<JoinHandle<()>>)> {
+        let semaphore = Arc::new(CondvarSemaphore::new(permits));
+        let (requests, queue) = mpsc::channel();
+        let queue = Arc::new(Mutex::new(queue));
+        let throttle = CondvarThrottle(Arc::new(Owner {
+            semaphore: Arc::clone(&semaphore),
+            requests,
+        }));
+        let threads = (0..permits).map(|index| {
+            let (semaphore, queue) = (Arc::clone(&semaphore), Arc::clone(&queue));
+            thread::Builder::new()
+                .name(format!("condvar-{index}"))
+                .spawn(move || serve(&semaphore, &queue))
+        });
+        let threads = threads.collect::<io::Result<_>>()?;
+        Ok((throttle, threads))
+    }
+}
+
+/// What each thread does until the queue ends.
+fn serve(semaphore: &Arc<CondvarSemaphore>, queue: &Mutex<Receiver<Request>>) {
+    while let Some(Request { left, answer }) = next(queue) {
+        let permit = Arc::clone(semaphore).acquire_owned().cancel_on(left).wait();
+        // What comes back was for somebody who has left.
+        drop(answer.send(permit));
+    }
+}
+
+/// The next request. On its own so that the lock is released before the thread waits for a permit.
+fn next(queue: &Mutex<Receiver<Request>>) -> Option<Request> {
+    let queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
+    queue.recv().ok()
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.semaphore.close();
+    }
+}
+
+impl Throttle for CondvarThrottle {
+    type Permit = Permit<Arc<CondvarSemaphore>>;
+    type Enter = EnterCondvar;
+
+    fn enter(&self) -> Waiting<EnterCondvar> {
+        Waiting::new(EnterCondvar(State::Asking(self.clone())))
+    }
+}
+
+impl State {
+    /// Puts a request into the queue.
+    fn ask(throttle: &CondvarThrottle) -> State {
+        let left = CancellationToken::new();
+        let (sender, answer) = oneshot::channel();
+        let request = Request {
+            left: left.clone(),
+            answer: sender,
+        };
+        let asked = throttle.0.requests.send(request);
+        asked.expect("the threads do not end before the throttle");
+        State::Waiting {
+            answer,
+            left: left.drop_guard(),
+        }
+    }
+}
+
+impl Future for EnterCondvar {
+    type Output = Result<Permit<Arc<CondvarSemaphore>>, AcquireError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if let State::Asking(throttle) = &self.0 {
+            self.0 = State::ask(throttle);
+        }
+        let State::Waiting { answer, .. } = &mut self.0 else {
+            panic!("polled again after it was ready");
+        };
+        let answer = ready!(Pin::new(answer).poll(context));
+        self.0 = State::Done;
+        Poll::Ready(answer.expect("a thread answers what it takes off the queue"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use futures_util::FutureExt;
+    use tollgate::ErrorKind;
 
     #[test]
     fn name_is_the_same_on_the_command_line_and_in_the_report() {
@@ -88,6 +259,120 @@ mod tests {
             let help = value.get_help().unwrap().to_string();
             let told = help.ends_with(&format!("at most {bound}"));
             assert_eq!(told, bound < usize::MAX >> 8, "{help}");
+        }
+    }
+
+    /// Asks, and returns when so many threads are blocked.
+    fn ask(throttle: &CondvarThrottle, blocked: usize) -> Waiting<EnterCondvar> {
+        let mut enter = throttle.enter();
+        assert!((&mut enter).now_or_never().is_none());
+        until(|| throttle.0.semaphore.snapshot().waiting == blocked);
+        enter
+    }
+
+    fn until(reached: impl Fn() -> bool) {
+        while !reached() {
+            thread::yield_now();
+        }
+    }
+
+    /// A throttle with one permit, and the permit.
+    async fn taken() -> (CondvarThrottle, Permit<Arc<CondvarSemaphore>>) {
+        let throttle = CondvarThrottle::new(1).unwrap();
+        let held = throttle.enter().await.unwrap();
+        (throttle, held)
+    }
+
+    #[tokio::test]
+    async fn permit_goes_from_hand_to_hand() {
+        let (throttle, held) = taken().await;
+        let mut first = ask(&throttle, 1);
+        let mut second = ask(&throttle, 1);
+        assert!((&mut first).now_or_never().is_none(), "one at once");
+        drop(held);
+        drop(first.await.unwrap());
+        let held = (&mut second).await.unwrap();
+        assert_eq!(throttle.0.semaphore.snapshot().available, 0);
+        drop(held);
+        assert_eq!(throttle.0.semaphore.snapshot().available, 1);
+    }
+
+    #[tokio::test]
+    async fn nobody_asks_before_the_first_poll() {
+        let throttle = CondvarThrottle::new(1).unwrap();
+        let _lazy = throttle.enter();
+        drop(throttle.enter().await.unwrap());
+        assert_eq!(throttle.0.semaphore.snapshot().available, 1);
+    }
+
+    #[tokio::test]
+    async fn a_dropped_request_unblocks_its_thread() {
+        let (throttle, held) = taken().await;
+        let request = ask(&throttle, 1);
+        drop(request);
+        until(|| throttle.0.semaphore.snapshot().waiting == 0);
+        // The only thread serves the next one.
+        let next = ask(&throttle, 1);
+        drop(held);
+        drop(next.await.unwrap());
+        assert_eq!(throttle.0.semaphore.snapshot().available, 1);
+    }
+
+    #[tokio::test]
+    async fn a_request_that_was_dropped_in_the_queue_blocks_no_thread() {
+        let (throttle, held) = taken().await;
+        let first = ask(&throttle, 1);
+        let queued = ask(&throttle, 1);
+        // Dropped but for the answer.
+        let State::Waiting { answer, left } = queued.into_inner().0 else {
+            panic!("it has asked")
+        };
+        drop(left);
+        drop(first);
+        let refused = answer.await.unwrap().unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Cancelled);
+        drop(held);
+    }
+
+    #[tokio::test]
+    async fn a_permit_that_nobody_takes_goes_back() {
+        let (throttle, held) = taken().await;
+        let request = ask(&throttle, 1);
+        drop(held);
+        // The thread has it, or has handed it over.
+        until(|| throttle.0.semaphore.snapshot().waiting == 0);
+        drop(request);
+        until(|| throttle.0.semaphore.snapshot().available == 1);
+        drop(throttle.enter().await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn dropping_the_throttle_ends_its_threads_and_tells_those_who_wait() {
+        let (throttle, threads) = CondvarThrottle::start(2).unwrap();
+        let held = (
+            throttle.enter().await.unwrap(),
+            throttle.enter().await.unwrap(),
+        );
+        let waiting = [ask(&throttle, 1), ask(&throttle, 2), ask(&throttle, 2)];
+        drop(throttle);
+        for wait in waiting {
+            assert_eq!(wait.await.unwrap_err().kind(), ErrorKind::Closed);
+        }
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        assert_eq!(held.0.semaphore().snapshot().available, 0, "still valid");
+    }
+
+    #[test]
+    fn idle_threads_end_with_the_last_clone() {
+        let (throttle, threads) = CondvarThrottle::start(3).unwrap();
+        let clone = throttle.clone();
+        drop(throttle);
+        assert!(!clone.0.semaphore.is_closed());
+        drop(clone);
+        for thread in threads {
+            thread.join().unwrap();
         }
     }
 }

@@ -50,7 +50,7 @@ async fn run_until_killed(args: &Args) -> u8 {
         let _ = join(ctrl_c(), async {
             token.cancel();
             say(&format!(
-                "cancelling: what is under way has {} s to finish; press Ctrl-C again to quit at once",
+                "cancelling: requests in flight have {} s to finish; press Ctrl-C again to quit at once",
                 GRACE.as_secs()
             ));
         })

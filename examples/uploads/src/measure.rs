@@ -14,15 +14,18 @@
 //!
 //! It is for the embedded server only: a server of others is not overloaded to get a figure.
 
-use std::sync::{Mutex, PoisonError};
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use object_store::client::{HttpClient, HttpRequest, HttpRequestBody};
 use tollgate::{Quota, RateLimiter};
 
-use crate::counted::is_refusal;
-use crate::found::Found;
+use crate::gauge::is_refusal;
 
 /// The longest time that a measurement takes.
 const LONGEST: Duration = Duration::from_secs(15);
@@ -116,5 +119,94 @@ impl Pace {
     }
 }
 
-#[cfg(test)]
-mod tests;
+// [`Found`]: the rate of requests that a server takes, from what the client sees of its refusals.
+//
+// A server that limits a rate with a token bucket has less than one token when it refuses a request,
+// whatever its burst is. So from one refusal to another it accepts at most its rate times the time
+// between them, and one request. It accepts less only if the bucket was full meanwhile.
+//
+// 1. A window begins at any refusal and ends at any later one. Requests count in it that were sent after
+//    the first refusal was noted, and whose answer was noted before the second one. Its length is the time
+//    from sending the first refused request to noting the second refusal.
+// 2. An answer is noted at the time that the clock shows under the lock. So no answer counts in a window
+//    that ended before it arrived, even if a thread is preempted between an answer and noting it.
+// 3. So a window with one request less shows a rate that the server has at least, whenever it decided.
+//    A stall of the client, of the network or of the server can only make that smaller.
+// 4. The rate that is found is the highest that a window shows. The longer the windows are, and the less
+//    often the bucket is full, the closer it comes: see [`measure`](crate::measure).
+
+/// How many requests a window has at least, so that one less is 5 %.
+const FEWEST: u32 = 20;
+
+/// How many windows are open at most. Older refusals begin none any more.
+const OPEN: usize = 500;
+
+/// What the answers tell of the rate.
+#[derive(Debug, Default)]
+pub(crate) struct Found(Mutex<Windows>);
+
+#[derive(Debug, Default)]
+struct Windows {
+    /// In the order in which they begin.
+    open: VecDeque<Window>,
+    rate: Option<f64>,
+}
+
+#[derive(Debug)]
+struct Window {
+    /// When the request was sent whose refusal begins it, and when that refusal was noted.
+    began: (Instant, Instant),
+    accepted: u32,
+}
+
+impl Found {
+    /// Notes an answer that has arrived, and whether it is a refusal.
+    pub(crate) fn answered(&self, sent: Instant, is_refused: bool) {
+        self.answered_by(Instant::now, sent, is_refused);
+    }
+
+    /// Notes an answer at the time of this clock, which is read under the lock.
+    pub(crate) fn answered_by(
+        &self,
+        clock: impl FnOnce() -> Instant,
+        sent: Instant,
+        is_refused: bool,
+    ) {
+        let mut windows = self.windows();
+        windows.answered(sent, clock(), is_refused);
+    }
+
+    /// Returns the rate per second that the server has at least.
+    pub(crate) fn rate(&self) -> Option<f64> {
+        self.windows().rate
+    }
+
+    fn windows(&self) -> MutexGuard<'_, Windows> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Windows {
+    fn answered(&mut self, sent: Instant, now: Instant, is_refused: bool) {
+        if !is_refused {
+            let before = self
+                .open
+                .iter_mut()
+                .take_while(|window| window.began.1 <= sent);
+            before.for_each(|window| window.accepted += 1);
+            return;
+        }
+        for window in self.open.iter().filter(|window| window.accepted >= FEWEST) {
+            let length = (now - window.began.0).as_secs_f64();
+            let rate = f64::from(window.accepted - 1) / length;
+            self.rate = Some(self.rate.map_or(rate, |highest| highest.max(rate)));
+        }
+        if self.open.len() == OPEN {
+            self.open.pop_front();
+        }
+        self.open.push_back(Window {
+            began: (sent, now),
+            accepted: 0,
+        });
+    }
+}

@@ -14,9 +14,8 @@ use plotters::series::DashedLineSeries;
 use tollgate::Quota;
 
 use crate::app::Finished;
-use crate::args::Args;
+use crate::args::{Args, Bandwidth};
 use crate::arrivals::{self, Arrival};
-use crate::bandwidth::Bandwidth;
 use crate::error::Error;
 use crate::gauge::Sample;
 use crate::kind::ThrottleKind;

@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 use std::io::{self, IsTerminal, Write};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use object_store::path::Path as ObjectPath;
@@ -146,4 +147,45 @@ fn bar(len: u64, template: &str, prefix: &'static str) -> ProgressBar {
     ProgressBar::with_draw_target(Some(len), ProgressDrawTarget::hidden())
         .with_style(style)
         .with_prefix(prefix)
+}
+
+// [`Pauses`]: says on stderr that a server has asked for a pause, which the adaptive rate keeps.
+//
+// The answers to other requests under way ask for the same pause, so it is said once.
+
+/// The longest pause that is kept. A server that asks for more gets a request after this time, which
+/// it may refuse again: that file fails then, rather than that the program waits in silence.
+pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// The shortest pause that is said.
+const SHORTEST_SAID: Duration = Duration::from_secs(5);
+
+/// What has been said of pauses.
+#[derive(Debug)]
+pub(crate) struct Pauses {
+    progress: Arc<Progress>,
+    /// The end of the pause that was said last.
+    until: Mutex<Option<Instant>>,
+}
+
+impl Pauses {
+    pub(crate) fn new(progress: Arc<Progress>) -> Pauses {
+        let until = Mutex::default();
+        Pauses { progress, until }
+    }
+
+    /// A server has asked for a pause.
+    pub(crate) fn asked(&self, now: Instant, asked: Duration) {
+        let pause = asked.min(LONGEST_PAUSE);
+        let mut until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
+        if pause < SHORTEST_SAID || until.is_some_and(|until| now < until) {
+            return;
+        }
+        *until = Some(now + pause);
+        drop(until);
+        let (asked, pause) = (asked.as_secs(), pause.as_secs());
+        self.progress.line(&format!(
+            "the server asks for a pause of {asked} s: no request is sent for {pause} s"
+        ));
+    }
 }

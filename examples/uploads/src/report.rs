@@ -10,10 +10,10 @@ use bytesize::ByteSize;
 use serde::Serialize;
 use tollgate::Quota;
 
+use crate::args::Bandwidth;
 use crate::arrivals::{self, Arrival};
-use crate::bandwidth::Bandwidth;
-use crate::counted::{Counts, Seen};
-use crate::failure::{Failure, Group, group};
+use crate::error::{Failure, Group, group};
+use crate::gauge::{ClientCounts, Seen};
 use crate::kind::ThrottleKind;
 use crate::progress::shown;
 use crate::source::SourceFile;
@@ -104,7 +104,7 @@ pub(crate) struct Figures<'a> {
     pub(crate) adaptive: bool,
     pub(crate) bandwidth: Option<&'a Bandwidth>,
     pub(crate) arrivals: &'a [Arrival],
-    pub(crate) client: &'a Counts,
+    pub(crate) client: &'a ClientCounts,
     pub(crate) interrupted: bool,
     pub(crate) skipped: usize,
 }
@@ -204,7 +204,7 @@ impl fmt::Display for Report {
         };
         writeln!(
             f,
-            "requests at once: {} at most, as counted by the {by}; {} allowed ({})",
+            "requests in flight: {} at most, counted by the {by}; {} allowed ({})",
             self.peak_in_flight, self.max_parallel, self.throttle
         )?;
         writeln!(
@@ -223,9 +223,9 @@ impl fmt::Display for Report {
             allowed(self.bandwidth.as_ref())
         )?;
         if self.throttled > 0 {
-            write!(f, "refused as too many: {}", self.throttled)?;
+            write!(f, "refused with 503 or 429: {}", self.throttled)?;
             if let Some(rate) = self.rate_found {
-                write!(f, "; the server takes {rate:.1} requests per second")?;
+                write!(f, "; the server accepts {rate:.1} requests per second")?;
             }
             writeln!(f)?;
         }

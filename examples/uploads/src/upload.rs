@@ -19,17 +19,22 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
+use futures_util::{StreamExt, TryStreamExt, stream};
+use object_store::aws::AmazonS3;
+use object_store::multipart::{MultipartStore, PartId};
+use object_store::path::Path as ObjectPath;
 use object_store::{ObjectStoreExt, PutPayload};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tollgate::{AcquireError, ErrorKind, Permit, Semaphore};
 use tollgate_object_store::cause;
 
-use crate::failure::Failure;
+use crate::arrivals::waiting_since;
+use crate::error::{Failure, explain};
+use crate::grace::Grace;
 use crate::progress::Progress;
 use crate::source::SourceFile;
 use crate::store::Stores;
-use crate::waits::waiting_since;
 
 /// Everything that the tasks share.
 #[derive(Debug)]
@@ -177,4 +182,291 @@ fn read_blocking(path: PathBuf, offset: u64, len: u64) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; len];
     file.read_exact(&mut bytes)?;
     Ok(bytes)
+}
+
+// One large file: opened, sent in parts that each are a request of their own, and completed, or
+// else aborted, so that neither an object nor parts of one stay behind.
+
+/// S3 takes at most so many parts.
+const MAX_PARTS: u64 = 10_000;
+
+impl Job {
+    pub(crate) async fn upload_in_parts(self: &Arc<Self>, file: &SourceFile) -> Outcome {
+        let open = self.stores.sending.create_multipart(&file.key);
+        let id = self.request(file, open).await?;
+
+        self.progress.begin(file);
+        let sent = match self.send_parts(file, &id).await {
+            Ok(parts) => self.complete(file, &id, parts).await,
+            Err(stop) => Err(stop),
+        };
+        match sent {
+            Ok(()) => Ok(()),
+            Err(stop) => Err(self.abort(file, &id, stop).await),
+        }
+    }
+
+    /// Sends every part, from one task each. The first failure calls the others off; those that have
+    /// been read finish first, so that none arrives after the upload has been aborted.
+    async fn send_parts(
+        self: &Arc<Self>,
+        file: &SourceFile,
+        id: &str,
+    ) -> Result<Vec<PartId>, Stop> {
+        let part_bytes = self.part_bytes.max(file.len.div_ceil(MAX_PARTS));
+        let count = file.len.div_ceil(part_bytes);
+        let token = self.token.child_token();
+        let mut tasks = JoinSet::new();
+        for index in 0..count {
+            let job = Arc::clone(self);
+            let (file, id, token) = (file.clone(), id.to_owned(), token.clone());
+            let offset = index * part_bytes;
+            let len = part_bytes.min(file.len - offset);
+            tasks.spawn(async move {
+                let part = job.send_part(&file, &id, index, offset, len, &token).await;
+                if part.is_ok() {
+                    job.progress.part(&file, index + 1, count, len);
+                } else {
+                    token.cancel();
+                }
+                (index, part)
+            });
+        }
+        let mut parts = Vec::new();
+        let mut stop = None;
+        for (index, part) in tasks.join_all().await {
+            match part {
+                Ok(part) => parts.push((index, part)),
+                // The first failure is the reason; that others were called off for it is not.
+                Err(failed @ Stop::Failed(_)) if !matches!(stop, Some(Stop::Failed(_))) => {
+                    stop = Some(failed);
+                }
+                Err(other) => stop = stop.or(Some(other)),
+            }
+        }
+        match stop {
+            Some(stop) => Err(stop),
+            None => {
+                parts.sort_by_key(|(index, _)| *index);
+                Ok(parts.into_iter().map(|(_, part)| part).collect())
+            }
+        }
+    }
+
+    async fn send_part(
+        &self,
+        file: &SourceFile,
+        id: &str,
+        index: u64,
+        offset: u64,
+        len: u64,
+        token: &CancellationToken,
+    ) -> Result<PartId, Stop> {
+        let id = id.to_owned();
+        let put = |bytes| {
+            let store = &self.stores.sending;
+            store.put_part(&file.key, &id, index as usize, bytes)
+        };
+        self.send(file, offset, len, token, put).await
+    }
+
+    async fn complete(&self, file: &SourceFile, id: &str, parts: Vec<PartId>) -> Outcome {
+        let id = id.to_owned();
+        let store = &self.stores.sending;
+        let complete = store.complete_multipart(&file.key, &id, parts);
+        self.request(file, complete).await.map(drop)
+    }
+
+    /// Tells the server to forget the parts. It waits for its turn whether or not the job was
+    /// cancelled: everybody else in line has left then, and those under way will be done. The
+    /// limits hold for it as for any other.
+    ///
+    /// Returns why the upload stopped, with what went wrong here if anything did.
+    async fn abort(&self, file: &SourceFile, id: &str, stop: Stop) -> Stop {
+        let (stores, id) = (&self.stores, id.to_owned());
+        // Nothing closes it, so there is no error.
+        let _turn = self.turns.acquire().await;
+        let mut aborted = stores.finishing.abort_multipart(&file.key, &id).await;
+        // A throttle that lets nobody in any more must not keep parts on the server.
+        if aborted.as_ref().is_err_and(|error| cause(error).is_some()) {
+            aborted = stores.unlimited.abort_multipart(&file.key, &id).await;
+        }
+        match (aborted, stop) {
+            // Not found: the server has forgotten them by itself.
+            (Ok(()) | Err(object_store::Error::NotFound { .. }), stop) => stop,
+            (Err(error), Stop::Cancelled) => {
+                let mut stop = Stop::store(file, &error);
+                if let Stop::Failed(failure) = &mut stop {
+                    failure.message = format!(
+                        "cancelled, but the parts could not be removed: {}",
+                        failure.message
+                    );
+                }
+                stop
+            }
+            (Err(error), Stop::Failed(mut failure)) => {
+                let why = explain(&error);
+                if why != failure.message {
+                    failure.message += &format!("; its parts could not be removed either: {why}");
+                }
+                Stop::Failed(failure)
+            }
+        }
+    }
+}
+
+// Reads objects back and compares them with their files, a megabyte at a time.
+
+/// How much of an object is in memory at once, but for the last piece that arrived.
+const STEP: usize = 1024 * 1024;
+
+/// What there is under the key of a file.
+#[derive(Debug)]
+enum Found {
+    Equal,
+    Different,
+    Absent,
+    /// It cannot be told.
+    Unknown(String),
+}
+
+/// Compares the objects with their files, `parallel` at once if the store lets so many in.
+///
+/// Looks at every object that was uploaded, and at what may have been left behind where an upload
+/// failed. An outcome that turns out to be untrue is changed.
+///
+/// After a cancel it goes on as long as the server answers; a cancel meanwhile ends it.
+pub(crate) async fn verify(
+    store: &AmazonS3,
+    outcomes: &mut [(SourceFile, Outcome)],
+    parallel: usize,
+    token: &CancellationToken,
+    grace: &Grace,
+    progress: &Progress,
+) {
+    let stop = match token.is_cancelled() {
+        true => grace.silent(),
+        false => token,
+    };
+    let to_read: Vec<_> = outcomes
+        .iter_mut()
+        .filter(|(_, outcome)| match outcome {
+            Ok(()) => true,
+            Err(Stop::Failed(failure)) => failure.reached_server,
+            Err(Stop::Cancelled) => false,
+        })
+        .collect();
+    progress.verifying(to_read.len());
+    stream::iter(to_read)
+        .for_each_concurrent(parallel, async |(file, outcome)| {
+            let found = stop.run_until_cancelled(find(store, file, grace)).await;
+            correct(file, outcome, found);
+            progress.verified();
+        })
+        .await;
+}
+
+/// Changes the outcome to what was found; `None` stands for having been cancelled meanwhile.
+fn correct(file: &SourceFile, outcome: &mut Outcome, found: Option<Found>) {
+    let key = file.key.as_ref();
+    match (&mut *outcome, found) {
+        (Ok(()), Some(Found::Equal)) => {}
+        (Ok(()), None) => *outcome = Err(Stop::Cancelled),
+        (Ok(()), Some(wrong)) => {
+            let message = match wrong {
+                Found::Unknown(why) => format!("the object cannot be read back: {why}"),
+                Found::Absent => "the object is missing, although the upload succeeded".to_owned(),
+                _ if file.has_changed() => "the file changed during the upload".to_owned(),
+                _ => "the object differs from the file".to_owned(),
+            };
+            *outcome = Err(Stop::Failed(Failure::new(key, message)));
+        }
+        (Err(Stop::Failed(failure)), Some(Found::Different)) => {
+            failure.message += "; an object with that name exists and differs from the file";
+        }
+        (Err(_), _) => {}
+    }
+}
+
+async fn find(store: &AmazonS3, file: &SourceFile, grace: &Grace) -> Found {
+    match compare(store, &file.key, file, grace).await {
+        Ok(true) => Found::Equal,
+        Ok(false) => Found::Different,
+        Err(object_store::Error::NotFound { .. }) => Found::Absent,
+        Err(error) => Found::Unknown(explain(&error)),
+    }
+}
+
+async fn compare(
+    store: &AmazonS3,
+    key: &ObjectPath,
+    source: &SourceFile,
+    grace: &Grace,
+) -> object_store::Result<bool> {
+    let mut object = store.get(key).await?.into_stream();
+    let path = source.path.clone();
+    let Ok(mut file) = blocking(move || File::open(path)).await else {
+        // Whatever the object is, there is no file that it equals.
+        return Ok(false);
+    };
+    let mut ended = false;
+    while !ended {
+        let mut bytes = Vec::with_capacity(STEP);
+        while bytes.len() < STEP && !ended {
+            // The store would wait a little and ask for the rest of a body that was given up, and the
+            // silence would end that as if nothing were wrong with this file.
+            match grace.answer(false, object.try_next()).await? {
+                Some(piece) => bytes.extend_from_slice(&piece),
+                None => ended = true,
+            }
+        }
+        let same;
+        (file, same) = match blocking(move || go_on(file, &bytes, ended)).await {
+            Ok(answer) => answer,
+            Err(_) => return Ok(false),
+        };
+        if !same {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Whether the file goes on with these bytes, and after the last ones ends.
+fn go_on(mut file: File, object: &[u8], ended: bool) -> io::Result<(File, bool)> {
+    let mut bytes = Vec::with_capacity(object.len());
+    (&file).take(object.len() as u64).read_to_end(&mut bytes)?;
+    let same = bytes == object && (!ended || file.read(&mut [0])? == 0);
+    Ok((file, same))
+}
+
+async fn blocking<R: Send + 'static>(
+    work: impl FnOnce() -> io::Result<R> + Send + 'static,
+) -> io::Result<R> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|panic| Err(io::Error::other(panic)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn file(content: &[u8]) -> File {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(content).unwrap();
+        file.reopen().unwrap()
+    }
+
+    #[test]
+    fn a_file_is_followed_to_its_end() {
+        let (rest, same) = go_on(file(b"abcd"), b"abc", false).unwrap();
+        assert!(same);
+        assert!(go_on(rest, b"d", true).unwrap().1);
+        assert!(!go_on(file(b"abcd"), b"abc", true).unwrap().1);
+        assert!(!go_on(file(b"abc"), b"abcd", true).unwrap().1);
+        assert!(!go_on(file(b"abc"), b"abx", false).unwrap().1);
+        assert!(go_on(file(b""), b"", true).unwrap().1);
+    }
 }

@@ -1,14 +1,15 @@
 //! Checks the playground and pictures: `browser [--screenshots FOLDER] FILE...`, where each file is a built
 //! playground (`.html`) or a picture of the documentation (`.svg`). Exits with 1 if something failed.
 
-mod pictures;
 mod playground;
 
 use std::env;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use browser::{Chromium, Report, interrupted};
+use serde::Deserialize;
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -57,7 +58,7 @@ async fn check(
         let path = file.canonicalize();
         let path = path.map_err(|error| format!("{}: {error}", file.display()))?;
         if path.extension().is_some_and(|it| it == "svg") {
-            pictures::check(browser, report, &path).await?;
+            check_picture(browser, report, &path).await?;
         } else {
             playground::check(browser, report, &path, screenshots).await?;
         }
@@ -68,5 +69,36 @@ async fn check(
         false => Err(complaints.join("; ")),
     };
     report.line("console", silent);
+    Ok(())
+}
+
+// A picture within a page, as `cargo doc` shows it: it fits the page, and nothing of it lies outside.
+
+/// CSS pixels. Pictures are 960 wide.
+const WIDTHS: [i64; 3] = [1200, 800, 390];
+
+#[derive(Deserialize)]
+struct Found {
+    texts: usize,
+    outside: Vec<String>,
+}
+
+async fn check_picture(browser: &Chromium, report: &mut Report, path: &Path) -> Result<(), String> {
+    let wrong = |error| format!("{}: {error}", path.display());
+    let picture = fs::read_to_string(path).map_err(wrong)?;
+    browser
+        .go_to("about:blank", include_str!("pictures.js"))
+        .await?;
+    let () = browser.probe("put", &[picture.into()]).await?;
+    let name = path.file_name().unwrap_or_default().display().to_string();
+    for width in WIDTHS {
+        browser.show(width, false).await?;
+        let Found { texts, outside } = browser.probe("picture", &[]).await?;
+        let line = match outside.is_empty() && texts > 0 {
+            true => Ok(format!("none of {texts} texts lies outside")),
+            false => Err(format!("of {texts} texts, {}", outside.join("; "))),
+        };
+        report.line(&format!("{name}, {width} px"), line);
+    }
     Ok(())
 }

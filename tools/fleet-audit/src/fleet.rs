@@ -4,14 +4,13 @@
 
 use std::error::Error;
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
 
 use crate::report::Report;
-use crate::time::now;
 
 pub(crate) struct Fleet {
     address: String,
@@ -140,4 +139,28 @@ async fn collect(mut lines: Lines<BufReader<ChildStdout>>) -> Result<Vec<Report>
         reports.push(line.parse()?);
     }
     Ok(reports)
+}
+
+// Microseconds of the clock that all processes of a machine share, the server's too.
+
+pub(crate) fn now() -> u64 {
+    of(SystemTime::now())
+}
+
+pub(crate) fn of(time: SystemTime) -> u64 {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH);
+    micros(since.unwrap_or_default())
+}
+
+pub(crate) fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// How long it is until then.
+pub(crate) fn until(micros: u64) -> Duration {
+    Duration::from_micros(micros.saturating_sub(now()))
+}
+
+pub(crate) fn seconds(micros: u64) -> f64 {
+    micros as f64 / 1e6
 }

@@ -8,9 +8,9 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
-use crate::outages::{Uptime, Used};
+use crate::faults::{Uptime, Used};
+use crate::fleet::seconds;
 use crate::report::Report;
-use crate::time::seconds;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Held {

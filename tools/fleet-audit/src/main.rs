@@ -13,11 +13,9 @@ mod fleet;
 mod leases;
 mod node;
 mod options;
-mod outages;
 mod rates;
 mod recount;
 mod report;
-mod time;
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -31,11 +29,11 @@ use tollgate::Algorithm;
 use tollgate_redis::RateLimiter;
 
 use crate::faults::{Fault, Happened, Scene};
+use crate::faults::{Outage, Uptime};
 use crate::fleet::{Fleet, Said};
+use crate::fleet::{micros, now};
 use crate::options::{Options, POLL};
-use crate::outages::{Outage, Uptime};
 use crate::report::Report;
-use crate::time::{micros, now};
 
 #[derive(Parser)]
 #[command(about)]

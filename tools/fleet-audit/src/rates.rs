@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use crate::outages::{Uptime, Used};
+use crate::faults::{Uptime, Used};
+use crate::fleet::seconds;
 use crate::recount::{Bound, Load, Recount};
-use crate::time::seconds;
 
 /// A bound, and the window that came nearest to it.
 #[derive(Debug)]
@@ -99,7 +99,7 @@ pub(crate) fn used(ticks: &[u64], bounds: &[Bound], demand: f64, uptime: &Uptime
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outages::Outage;
+    use crate::faults::Outage;
 
     /// One in a millisecond, and three at once.
     const BOUND: Bound = Bound::Even {

@@ -32,7 +32,7 @@ impl Bound {
     pub(crate) fn of(algorithm: Algorithm, quota: Quota) -> Result<Self, String> {
         algorithm.check(quota).map_err(|error| error.to_string())?;
         let count = quota.count();
-        let period = crate::time::micros(quota.period());
+        let period = crate::fleet::micros(quota.period());
         let burst = quota.max_burst();
         Ok(match algorithm {
             Algorithm::Gcra => Self::Even {
@@ -69,7 +69,7 @@ impl Bound {
                 let batch = other.batch(quota);
                 Self::Steps {
                     count: batch.count(),
-                    period: crate::time::micros(batch.period()),
+                    period: crate::fleet::micros(batch.period()),
                     capacity: batch.max_burst(),
                 }
             }

@@ -7,7 +7,7 @@ use tollgate::ManualClock;
 use tollgate::adaptive::{AdaptivePermit, AdaptiveSemaphore, Gradient};
 
 use crate::backend::{Backend, Performance, best_fixed};
-use crate::pace::Pace;
+use crate::steps::Pace;
 
 /// Calls per second: more than the backend can answer with any number of workers.
 const CALLS: u32 = 1200;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tollgate::{Algorithm, ManualClock, Quota, RateLimiter};
 
-use crate::pace::Pace;
+use crate::steps::Pace;
 use crate::steps::Steps;
 
 /// Calls per second that each limiter admits in the long run.

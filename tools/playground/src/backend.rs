@@ -139,7 +139,7 @@ impl Answers {
 /// Returns what a fixed limit achieves in eight seconds after the first two, if calls without a permit are refused.
 pub(crate) fn fixed(workers: usize, limit: usize, calls: u32) -> Performance {
     let mut backend = Backend::new(workers, 8);
-    let mut pace = crate::pace::Pace::new(calls);
+    let mut pace = crate::steps::Pace::new(calls);
     for now in 1..=10_000 {
         backend.step(now);
         for _ in 0..pace.due() {

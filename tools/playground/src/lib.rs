@@ -6,7 +6,6 @@
 mod adaptive;
 mod algorithms;
 mod backend;
-mod pace;
 mod queue;
 mod steps;
 

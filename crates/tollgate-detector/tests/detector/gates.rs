@@ -1,9 +1,13 @@
 //! The gates of a detector: one for each key, and none that nobody needs.
 
+use std::future::Future;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::time::Duration;
 
-use tollgate::{Clock, Gate, ManualClock, Quota};
-use tollgate_detector::Detector;
+use tollgate::{Clock, ErrorKind, Gate, ManualClock, Quota};
+use tollgate_detector::{Count, Detector, Pass};
+
+use crate::support::foreign::panic_message;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -156,4 +160,193 @@ fn a_key_that_panics_does_no_harm_to_others() {
     assert_eq!(detector.pass().flagged, [Key(1)]);
     assert!(detector.gate(&Key(1)).check().is_err());
     assert!(detector.check(&Key(2)).is_ok());
+}
+
+// Being shut out: from when, for how long, and whether again.
+
+const NANO: Duration = Duration::from_nanos(1);
+
+fn with_penalty() -> (Detector<u32>, ManualClock) {
+    let clock = Clock::manual();
+    clock.advance(MINUTE);
+    let detector = Detector::new(Quota::per_minute(10))
+        .penalty(5 * MINUTE)
+        .clock(&clock);
+    (detector, clock)
+}
+
+#[test]
+fn the_penalty_ends_at_the_exact_tick() {
+    let (detector, clock) = with_penalty();
+    let gate = detector.gate(&1);
+    detector.record_many(&1, 11);
+    assert!(gate.check().is_ok(), "nobody has looked yet");
+    assert_eq!(detector.pass().flagged, [1]);
+    for refused in [gate.check().unwrap_err(), detector.check(&1).unwrap_err()] {
+        assert_eq!(refused.kind(), ErrorKind::RateLimited);
+        assert_eq!(refused.retry_after(), Some(5 * MINUTE));
+    }
+    clock.advance(5 * MINUTE - NANO);
+    assert!(gate.check().is_err() && detector.check(&1).is_err());
+    assert_eq!(detector.flagged(), [1]);
+    clock.advance(NANO);
+    assert!(gate.check().is_ok() && detector.check(&1).is_ok());
+    assert_eq!(detector.flagged(), []);
+}
+
+#[test]
+fn by_default_it_is_as_long_as_the_period() {
+    let detector = Detector::new(Quota::per_hour(1)).clock(Clock::manual());
+    detector.record_many(&1, 2);
+    detector.pass();
+    let after = detector.check(&1).unwrap_err().retry_after();
+    assert_eq!(after, Some(60 * MINUTE));
+}
+
+#[test]
+fn a_gate_that_is_asked_for_afterwards_is_shut() {
+    let (detector, _clock) = with_penalty();
+    detector.record_many(&1, 11);
+    detector.pass();
+    assert!(detector.gate(&1).check().is_err());
+    assert!(detector.gate(&2).check().is_ok());
+}
+
+#[test]
+fn one_excess_has_one_penalty() {
+    let clock = Clock::manual();
+    let detector = Detector::new(Quota::per_hour(10))
+        .penalty(MINUTE)
+        .clock(&clock);
+    detector.record_many(&1, 1_000);
+    assert_eq!(detector.pass().flagged, [1]);
+    // All of it is still within the period.
+    for _ in 0..10 {
+        clock.advance(MINUTE);
+        assert_eq!(detector.pass().flagged, []);
+        assert!(detector.check(&1).is_ok());
+    }
+    // What is made from then on counts by itself.
+    detector.record_many(&1, 10);
+    assert_eq!(detector.pass().flagged, []);
+    detector.record(&1);
+    assert_eq!(detector.pass().flagged, [1]);
+}
+
+#[test]
+fn who_goes_on_is_shut_out_for_longer() {
+    let (detector, clock) = with_penalty();
+    detector.record_many(&1, 11);
+    detector.pass();
+    clock.advance(MINUTE);
+    detector.record_many(&1, 11);
+    assert_eq!(detector.pass().flagged, [1]);
+    let after = detector.check(&1).unwrap_err().retry_after();
+    assert_eq!(after, Some(5 * MINUTE));
+    assert_eq!(detector.flagged(), [1]);
+}
+
+#[test]
+fn who_is_let_off_is_let_off() {
+    let (detector, _clock) = with_penalty();
+    detector.record_many(&1, 11);
+    detector.pass();
+    detector.gate(&1).open();
+    assert!(detector.check(&1).is_ok());
+    assert_eq!(detector.flagged(), []);
+    assert_eq!(detector.pass().flagged, []);
+}
+
+#[test]
+fn who_waits_is_let_in_when_the_penalty_is_over() {
+    let (detector, clock) = with_penalty();
+    let gate = detector.gate(&1);
+    detector.record_many(&1, 11);
+    detector.pass();
+    let mut waiting = crate::support::Waiter::parked(gate.acquire());
+    clock.advance(5 * MINUTE);
+    waiting.granted();
+}
+
+// What the options of a detector reject, and what it may be used for.
+
+/// Fails unless `run` panics with this message.
+#[track_caller]
+fn rejects<R>(expected: &str, run: impl FnOnce() -> R) {
+    let message = panic_message(run).expect("it did not panic");
+    assert!(message.contains(expected), "{message}");
+}
+
+#[test]
+fn options_that_could_detect_nothing_panic() {
+    const MAX: usize = 1 << 24;
+    let new = || Detector::<u64>::new(Quota::per_minute(10));
+    rejects("the threshold of a detector cannot have a burst", || {
+        Detector::<u64>::new(Quota::per_minute(10).burst(5))
+    });
+    rejects("the threshold of a detector cannot be unlimited", || {
+        Detector::<u64>::new(Quota::UNLIMITED)
+    });
+    for size in [0, MAX + 1, usize::MAX] {
+        rejects("from 1 to 16777216 counters", || new().capacity(size));
+        rejects("a buffer of 1 to 16777216 keys", || new().buffer(size));
+    }
+    // Nothing is allocated before the first use.
+    for size in [1, MAX] {
+        assert_eq!(panic_message(|| new().capacity(size).buffer(size)), None);
+    }
+    rejects("a penalty of 0ns", || new().penalty(Duration::ZERO));
+    assert_eq!(panic_message(|| new().penalty(Duration::MAX)), None);
+    rejects("an interval of 0ns", || drop(new().run(Duration::ZERO)));
+}
+
+#[test]
+fn option_of_a_detector_after_the_first_use_panics() {
+    type One = fn(Detector<u64>) -> Detector<u64>;
+    let uses: [fn(&Detector<u64>); 4] = [
+        |detector| detector.record(&1),
+        |detector| drop(detector.gate(&1)),
+        |detector| drop(detector.check(&1)),
+        |detector| drop(detector.pass()),
+    ];
+    let options: [One; 4] = [
+        |detector| detector.penalty(Duration::MAX),
+        |detector| detector.capacity(1),
+        |detector| detector.buffer(1),
+        |detector| detector.clock(Clock::manual()),
+    ];
+    for option in options {
+        for used in uses {
+            // An option does not count as a use.
+            let new = Detector::new(Quota::per_minute(10));
+            let detector = options.iter().fold(new, |detector, set| set(detector));
+            used(&detector);
+            rejects("an option must be set before the first use", || {
+                option(detector)
+            });
+        }
+    }
+}
+
+static DETECTOR: Detector<u64> = Detector::new(Quota::per_minute(100))
+    .penalty(Duration::from_secs(600))
+    .capacity(100)
+    .buffer(10);
+
+#[test]
+fn detector_in_a_static_is_used_like_any_other() {
+    DETECTOR.record_many(&1, 101);
+    assert_eq!(DETECTOR.pass().flagged, [1]);
+    assert!(DETECTOR.check(&1).is_err());
+    fn sent<F: Future + Send + 'static>(_: F) {}
+    sent(DETECTOR.run(Duration::from_secs(1)));
+}
+
+#[test]
+fn detector_of_keys_that_can_be_sent_is_shared_and_unwound_through() {
+    fn all<T: Send + Sync + Unpin + UnwindSafe + RefUnwindSafe>() {}
+    all::<Detector<u64>>();
+    all::<Detector<std::cell::Cell<u8>>>();
+    all::<Pass<u64>>();
+    all::<Count<u64>>();
 }

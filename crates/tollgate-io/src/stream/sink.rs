@@ -228,7 +228,7 @@ impl<E: fmt::Display> fmt::Display for SinkError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Inner(error) => error.fmt(f),
-            Self::Limiter(_) => f.write_str("the limiter of the sink refused"),
+            Self::Limiter(_) => f.write_str("the limiter of the sink rejected the item"),
         }
     }
 }

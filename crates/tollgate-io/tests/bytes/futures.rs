@@ -7,8 +7,7 @@ use std::task::{Context, Poll, Waker};
 use futures::io::{AsyncRead, AsyncReadExt, AsyncSeekExt, AsyncWrite, AsyncWriteExt, Cursor};
 use tollgate_io::ThrottleIoExt;
 
-use super::stream::{Step, Stream};
-use super::{MS, charged, leave, limiter};
+use super::{MS, Step, Stream, charged, leave, limiter};
 use crate::support::Waiter;
 
 /// A stream of futures' traits.

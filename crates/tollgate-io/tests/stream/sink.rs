@@ -218,18 +218,23 @@ fn poll_close_with_a_refused_item_leaves_the_inner_sink_open() {
 }
 
 #[test]
-fn into_parts_in_a_wait_returns_the_item_uncharged() {
-    let (limiter, clock) = limiter();
-    let mut sink = Target::default().limited(&limiter, |item| *item);
-    send(&mut sink, 1000);
-    send(&mut sink, 10);
-    assert!(flush(&mut sink).is_pending());
-    assert_eq!(sink.into_parts().1, Some(10));
-    clock.advance(5 * MS);
-    assert_eq!(
-        (limiter.snapshot().available, limiter.snapshot().waiting),
-        (5, 0)
-    );
+fn into_parts_and_drop_in_a_wait_charge_nothing() {
+    for drops in [false, true] {
+        let (limiter, clock) = limiter();
+        let mut sink = Target::default().limited(&limiter, |item| *item);
+        send(&mut sink, 1000);
+        send(&mut sink, 10);
+        assert!(flush(&mut sink).is_pending());
+        match drops {
+            false => assert_eq!(sink.into_parts().1, Some(10)),
+            true => drop(sink),
+        }
+        clock.advance(5 * MS);
+        assert_eq!(
+            (limiter.snapshot().available, limiter.snapshot().waiting),
+            (5, 0)
+        );
+    }
 }
 
 #[test]
@@ -253,21 +258,6 @@ fn poll_close_sends_the_item_first() {
     assert_eq!(
         (sink.get_ref().items.as_slice(), sink.get_ref().closed),
         (&[5][..], 1)
-    );
-}
-
-#[test]
-fn drop_while_queued_charges_nothing() {
-    let (limiter, clock) = limiter();
-    let mut sink = Target::default().limited(&limiter, |item| *item);
-    send(&mut sink, 1000);
-    send(&mut sink, 10);
-    assert!(flush(&mut sink).is_pending());
-    drop(sink);
-    clock.advance(5 * MS);
-    assert_eq!(
-        (limiter.snapshot().available, limiter.snapshot().waiting),
-        (5, 0)
     );
 }
 

@@ -7,7 +7,7 @@ use futures::stream::FusedStream;
 use tollgate::{Charge, Clock, ErrorKind, LeakyBucket, ManualClock, Quota, RateLimiter, Throttle};
 use tollgate_io::stream::{ThrottleStreamExt, Ticks};
 
-use super::jobs::Polled;
+use super::Polled;
 use crate::support::{Waiter, kind};
 
 const TICK: Duration = Duration::from_nanos(1);

@@ -20,8 +20,7 @@ use tollgate::adaptive::AdaptiveRate;
 use tollgate::{Clock, ErrorKind, Quota, RateLimiter, Semaphore};
 use tollgate_object_store::{ThrottledConnector, cause};
 
-use crate::fake_s3::{self, FakeS3};
-use crate::support::{Counted, Script, failure, kind};
+use crate::support::{self, Counted, FakeS3, Script, failure, kind};
 use crate::wire::Direct;
 
 /// What the server does with a request that it has read.
@@ -130,7 +129,7 @@ fn store(address: SocketAddr, connector: ThrottledConnector<Direct, Arc<Semaphor
         },
         ..RetryConfig::default()
     };
-    fake_s3::store(&format!("http://{address}"), connector, retry)
+    support::store(&format!("http://{address}"), connector, retry)
 }
 
 /// Takes one action for each connection.
@@ -277,7 +276,7 @@ async fn put_after_a_timeout_of_the_client_has_a_permit_for_the_retry() {
     let (counted, sent) = (Counted::new(1), many());
     let connector =
         ThrottledConnector::new(script, counted.throttle()).bytes_sent(Arc::clone(&sent));
-    let store = fake_s3::store("http://fake", connector, RetryConfig::default());
+    let store = support::store("http://fake", connector, RetryConfig::default());
     let start = Instant::now();
     store
         .put(&"a".into(), vec![0; 1_000].into())

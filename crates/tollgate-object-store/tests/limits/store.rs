@@ -22,9 +22,7 @@ use tokio_util::sync::CancellationToken;
 use tollgate::{Clock, ErrorKind, Quota, RateLimiter, Semaphore};
 use tollgate_object_store::{Hold, LimitKind, Throttled, WaitTooLong, wait_too_long};
 
-use crate::fake_s3::{self, FakeS3};
-use crate::support::{Counted, Script, cap, kind, memory, path, rate};
-use crate::watched::Watched;
+use crate::support::{self, Counted, FakeS3, Script, Watched, cap, kind, memory, path, rate};
 
 /// A limit of bytes at which four of them have to wait.
 fn slow() -> Arc<RateLimiter> {
@@ -109,7 +107,7 @@ async fn list_paginated_holds_a_permit_and_signed_url_takes_none() {
         let server = server.clone();
         async move { Ok(server.call(request).await) }
     });
-    let store = fake_s3::store("http://fake", script, RetryConfig::default());
+    let store = support::store("http://fake", script, RetryConfig::default());
     let store = Throttled::new(store, counted.throttle());
     let page = store.list_paginated(None, Default::default()).await;
     assert_eq!(page.expect("a page").result.objects.len(), 1);
@@ -528,7 +526,7 @@ async fn extensions_of_options_and_of_results_are_passed_on() {
             Ok(answer)
         }
     });
-    let store = fake_s3::store("http://fake", script, RetryConfig::default());
+    let store = support::store("http://fake", script, RetryConfig::default());
     // A limit of received bytes rebuilds the result of `get`.
     let store = Throttled::new(store, cap(1)).bytes_received(rate(Quota::UNLIMITED));
     let options = |sent: u8| {

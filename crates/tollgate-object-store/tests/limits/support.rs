@@ -1,25 +1,34 @@
 //! A scripted HTTP client, and requests and responses for it.
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt;
-use std::sync::Arc;
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use futures_util::stream::{self, StreamExt, TryStreamExt};
-use http::header::RETRY_AFTER;
+use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
+use http::header::{CONTENT_LENGTH, ETAG, LAST_MODIFIED, RETRY_AFTER};
+use http::request::Parts;
 use http::{Method, Request, Response};
 use http_body::Frame;
-use http_body_util::StreamBody;
+use http_body_util::{BodyExt, StreamBody};
+use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpRequestBody,
     HttpResponse, HttpResponseBody, HttpService,
 };
 use object_store::memory::InMemory;
+use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path;
-use object_store::{ClientOptions, ObjectStore, ObjectStoreExt};
+use object_store::{
+    ClientOptions, CopyOptions, GetOptions, GetResult, ListResult, MultipartId, MultipartUpload,
+    ObjectMeta, ObjectStore, ObjectStoreExt, PutMultipartOptions, PutOptions, PutPayload,
+    PutResult, RenameOptions, Result, RetryConfig, UploadPart,
+};
 use tollgate::throttle::All;
 use tollgate::{AcquireError, Clock, ErrorKind, Quota, RateLimiter, Semaphore, all};
 use tollgate_object_store::cause;
@@ -177,4 +186,296 @@ pub(crate) async fn memory(names: impl IntoIterator<Item = String>) -> InMemory 
             .expect("an object");
     }
     store
+}
+
+// The few operations of S3 that the tests use, in memory. A list has two keys on each page.
+
+const PAGE: usize = 2;
+pub(crate) const BUCKET: &str = "bucket";
+
+/// The objects, the parts of uploads, and what was asked.
+#[derive(Clone, Default)]
+pub(crate) struct FakeS3 {
+    objects: Arc<Mutex<BTreeMap<String, Bytes>>>,
+    parts: Arc<Mutex<BTreeMap<String, Bytes>>>,
+    log: Arc<Mutex<Vec<String>>>,
+}
+
+impl FakeS3 {
+    /// Returns the requests so far, as method and path or query, and forgets them.
+    pub(crate) fn take_log(&self) -> Vec<String> {
+        std::mem::take(&mut self.log.lock().expect("no panic"))
+    }
+
+    pub(crate) fn put(&self, key: &str, data: impl Into<Bytes>) {
+        let mut objects = self.objects.lock().expect("no panic");
+        objects.insert(key.to_owned(), data.into());
+    }
+
+    /// A client that is answered at once.
+    pub(crate) fn script(&self) -> Script {
+        let fake = self.clone();
+        Script::new(move |request| {
+            let fake = fake.clone();
+            async move { Ok(fake.call(request).await) }
+        })
+    }
+
+    pub(crate) async fn call(&self, request: HttpRequest) -> HttpResponse {
+        let (parts, body) = request.into_parts();
+        let body = body.collect().await.expect("a body").to_bytes();
+        self.answer(&parts, body).map(Into::into)
+    }
+
+    pub(crate) fn answer(&self, parts: &Parts, body: Bytes) -> Response<Bytes> {
+        let (path, query) = (parts.uri.path(), parts.uri.query().unwrap_or_default());
+        let asked = if query.is_empty() { path } else { query };
+        let mut log = self.log.lock().expect("no panic");
+        log.push(format!("{} {asked}", parts.method));
+        drop(log);
+        let key = path.trim_start_matches('/').trim_start_matches(BUCKET);
+        let key = key.trim_start_matches('/').to_owned();
+        let mut objects = self.objects.lock().expect("no panic");
+        match (&parts.method, query) {
+            (&Method::GET, query) if query.contains("list-type=2") => {
+                let after = query
+                    .split('&')
+                    .find_map(|pair| pair.strip_prefix("continuation-token="));
+                list(&objects, after.unwrap_or_default())
+            }
+            (&Method::GET | &Method::HEAD, _) => match objects.get(&key) {
+                Some(data) if parts.method == Method::HEAD => answer(200, data.len(), Bytes::new()),
+                Some(data) => answer(200, data.len(), data.clone()),
+                None => answer(404, 0, Bytes::new()),
+            },
+            (&Method::PUT, "") => {
+                objects.insert(key, body);
+                answer(200, 0, Bytes::new())
+            }
+            (&Method::PUT, part) => {
+                let mut parts = self.parts.lock().expect("no panic");
+                parts.insert(format!("{key}?{part}"), body);
+                answer(200, 0, Bytes::new())
+            }
+            (&Method::POST, "uploads" | "uploads=") => xml(
+                "<InitiateMultipartUploadResult><UploadId>1</UploadId></InitiateMultipartUploadResult>",
+            ),
+            (&Method::POST, "delete") => {
+                let body = String::from_utf8(body.to_vec()).expect("XML");
+                let mut deleted = String::new();
+                for key in body.split("<Key>").skip(1) {
+                    let key = key.split('<').next().expect("a key");
+                    objects.remove(key);
+                    deleted += &format!("<Deleted><Key>{key}</Key></Deleted>");
+                }
+                xml(&format!("<DeleteResult>{deleted}</DeleteResult>"))
+            }
+            (&Method::POST, _) => {
+                let mut parts = self.parts.lock().expect("no panic");
+                let prefix = format!("{key}?");
+                let of_key = parts.iter().filter(|(name, _)| name.starts_with(&prefix));
+                let data: Vec<u8> = of_key.flat_map(|(_, data)| data.to_vec()).collect();
+                parts.retain(|name, _| !name.starts_with(&prefix));
+                objects.insert(key, data.into());
+                xml("<CompleteMultipartUploadResult><ETag>1</ETag></CompleteMultipartUploadResult>")
+            }
+            (&Method::DELETE, _) => answer(204, 0, Bytes::new()),
+            (method, _) => panic!("{method} {path}?{query}"),
+        }
+    }
+}
+
+/// A page of the keys after one.
+fn list(objects: &BTreeMap<String, Bytes>, after: &str) -> Response<Bytes> {
+    let mut page = String::from("<ListBucketResult>");
+    let keys: Vec<_> = objects.keys().filter(|key| key.as_str() > after).collect();
+    for key in keys.iter().take(PAGE) {
+        let (size, time) = (objects[*key].len(), "2026-01-01T00:00:00Z");
+        page += &format!(
+            "<Contents><Key>{key}</Key><Size>{size}</Size><LastModified>{time}</LastModified></Contents>"
+        );
+    }
+    if keys.len() > PAGE {
+        let token = keys[PAGE - 1];
+        page += &format!("<NextContinuationToken>{token}</NextContinuationToken>");
+    }
+    xml(&(page + "</ListBucketResult>"))
+}
+
+fn xml(text: &str) -> Response<Bytes> {
+    answer(200, text.len(), Bytes::copy_from_slice(text.as_bytes()))
+}
+
+fn answer(status: u16, length: usize, body: Bytes) -> Response<Bytes> {
+    let answer = Response::builder()
+        .status(status)
+        .header(CONTENT_LENGTH, length)
+        .header(ETAG, "1")
+        .header(LAST_MODIFIED, "Thu, 01 Jan 2026 00:00:00 GMT");
+    answer.body(body).expect("an answer")
+}
+
+/// A store of object_store at this endpoint.
+pub(crate) fn store(endpoint: &str, connector: impl HttpConnector, retry: RetryConfig) -> AmazonS3 {
+    AmazonS3Builder::new()
+        .with_endpoint(endpoint)
+        .with_allow_http(true)
+        .with_bucket_name(BUCKET)
+        .with_access_key_id("key")
+        .with_secret_access_key("secret")
+        .with_retry(retry)
+        .with_http_connector(connector)
+        .build()
+        .expect("a store")
+}
+
+// A store in memory that asserts, in each of its methods, that the only permit of a cap is held.
+
+#[derive(Clone, Debug)]
+pub(crate) struct Watched<S = Arc<InMemory>> {
+    inner: S,
+    cap: Arc<Semaphore>,
+}
+
+impl Watched {
+    pub(crate) fn new(inner: InMemory, cap: Arc<Semaphore>) -> Self {
+        let inner = Arc::new(inner);
+        Self { inner, cap }
+    }
+}
+
+impl<S> Watched<S> {
+    /// The inner store, to be called while the permit is held.
+    fn held(&self) -> &S {
+        assert_eq!(self.cap.available_permits(), 0, "the permit is held");
+        &self.inner
+    }
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl ObjectStore for Watched {
+    async fn put_opts(&self, at: &Path, data: PutPayload, opts: PutOptions) -> Result<PutResult> {
+        self.held().put_opts(at, data, opts).await
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        at: &Path,
+        opts: PutMultipartOptions,
+    ) -> Result<Box<dyn MultipartUpload>> {
+        let inner = self.held().put_multipart_opts(at, opts).await?;
+        let cap = Arc::clone(&self.cap);
+        Ok(Box::new(Watched { inner, cap }))
+    }
+
+    async fn get_opts(&self, at: &Path, options: GetOptions) -> Result<GetResult> {
+        self.held().get_opts(at, options).await
+    }
+
+    async fn get_ranges(&self, at: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        self.held().get_ranges(at, ranges).await
+    }
+
+    fn delete_stream(
+        &self,
+        paths: BoxStream<'static, Result<Path>>,
+    ) -> BoxStream<'static, Result<Path>> {
+        self.watch(self.held().delete_stream(paths))
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.watch(self.held().list(prefix))
+    }
+
+    fn list_with_offset(
+        &self,
+        prefix: Option<&Path>,
+        offset: &Path,
+    ) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.watch(self.held().list_with_offset(prefix, offset))
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        self.held().list_with_delimiter(prefix).await
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        self.held().copy_opts(from, to, options).await
+    }
+
+    async fn rename_opts(&self, from: &Path, to: &Path, options: RenameOptions) -> Result<()> {
+        self.held().rename_opts(from, to, options).await
+    }
+}
+
+impl<S: Clone + Send + 'static> Watched<S> {
+    /// A stream that is polled while the permit is held.
+    fn watch<R: Send + 'static>(&self, mut inner: BoxStream<'static, R>) -> BoxStream<'static, R> {
+        let this = self.clone();
+        stream::poll_fn(move |context| {
+            this.held();
+            inner.poll_next_unpin(context)
+        })
+        .boxed()
+    }
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl MultipartUpload for Watched<Box<dyn MultipartUpload>> {
+    /// Parts are made without a permit, which fixes their order, and sent with one.
+    fn put_part(&mut self, data: PutPayload) -> UploadPart {
+        let (cap, part) = (Arc::clone(&self.cap), self.inner.put_part(data));
+        Box::pin(async move {
+            assert_eq!(cap.available_permits(), 0, "the permit is held");
+            part.await
+        })
+    }
+
+    async fn complete(&mut self) -> Result<PutResult> {
+        self.held();
+        self.inner.complete().await
+    }
+
+    async fn abort(&mut self) -> Result<()> {
+        self.held();
+        self.inner.abort().await
+    }
+}
+
+#[async_trait]
+impl MultipartStore for Watched {
+    async fn create_multipart(&self, at: &Path) -> Result<MultipartId> {
+        self.held().create_multipart(at).await
+    }
+
+    async fn put_part(
+        &self,
+        at: &Path,
+        id: &MultipartId,
+        number: usize,
+        data: PutPayload,
+    ) -> Result<PartId> {
+        self.held().put_part(at, id, number, data).await
+    }
+
+    async fn complete_multipart(
+        &self,
+        at: &Path,
+        id: &MultipartId,
+        parts: Vec<PartId>,
+    ) -> Result<PutResult> {
+        self.held().complete_multipart(at, id, parts).await
+    }
+
+    async fn abort_multipart(&self, at: &Path, id: &MultipartId) -> Result<()> {
+        self.held().abort_multipart(at, id).await
+    }
+}
+
+impl fmt::Display for Watched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Watched")
+    }
 }

@@ -19,9 +19,9 @@ use tollgate::adaptive::AdaptiveRate;
 use tollgate::{AcquireError, ErrorKind, Quota, Throttle, Waiting};
 use tollgate_object_store::{LimitKind, ThrottledConnector, WaitTooLong, wait_too_long};
 
-use crate::fake_s3::{self, FakeS3};
 use crate::support::{
-    SECOND, Script, cap, client, frames, get, kind, path, put, rate, retry_after, status,
+    self, FakeS3, SECOND, Script, cap, client, frames, get, kind, path, put, rate, retry_after,
+    status,
 };
 
 #[tokio::test(start_paused = true)]
@@ -48,7 +48,7 @@ async fn max_wait_beside_requests_that_nobody_polls_counts_them() {
         }
     });
     let connector = ThrottledConnector::new(script, Arc::clone(&cap));
-    let store = fake_s3::store("http://fake", connector, RetryConfig::default());
+    let store = support::store("http://fake", connector, RetryConfig::default());
     let paths = (0..6_000).map(|n| Ok(Path::from(n.to_string())));
     let mut deleted = store.delete_stream(stream::iter(paths).boxed());
     deleted

@@ -5,7 +5,6 @@ mod guide;
 mod holders;
 #[cfg(feature = "metrics")]
 mod metrics;
-mod random;
 #[path = "../../../../tests/support/mod.rs"]
 mod support;
 #[cfg(feature = "tracing")]

@@ -128,7 +128,7 @@ fn permits_that_were_held_for_long_are_warnings() {
         slots.rollback(unused);
     });
     let expected = format!(
-        "WARN message=a permit was held for long limit=\"slots\" place=here:{line} held=2.0"
+        "WARN message=a permit was held for a long time limit=\"slots\" place=here:{line} held=2.0"
     );
     assert_eq!(events, [expected]);
 }

@@ -1,12 +1,249 @@
 //! Permits on a server: leases, which expire if their holder dies.
 //!
 //! Flow: [`semaphore`] (the public type) -> [`state`] (the [queue](crate::queue) of a semaphore) ->
-//! [`guard`] (a lease, and the task that renews it) -> [`calls`] (calls of the script) -> [`keys`].
+//! [`Lease`] (and the task that renews it) -> calls of the script -> [`keys`](crate::keys).
 
-mod calls;
-mod guard;
 mod semaphore;
 mod state;
 
-pub use self::guard::Lease;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use self::state::{Request, Shared};
+use tokio::task::JoinHandle;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
 pub use self::semaphore::{AcquireLease, Semaphore};
+use crate::error::StoreError;
+use crate::sync::{Mutex, lock};
+
+// [`Lease`]: permits that are held until they are dropped, released, or lost; and the task that
+// renews a lease and finally releases it.
+//
+// 1. One task renews and then releases, so no renewal comes after the release.
+// 2. A lease is held until a time by the clock of this process: one ttl after the last successful
+//    grant or renewal was sent, less a margin. On the server it expires later: one ttl after that
+//    call was executed.
+// 3. From that time on the lease is lost, whatever a later reply says. Calls that check the lease
+//    and the task that prolongs it read the clock under the same lock, so their answers never
+//    contradict each other.
+// 4. If the task is dropped with its runtime, the lease is not renewed any more, and is lost.
+
+/// The margin is this fraction of the ttl: timers are late, and clocks run at different speeds.
+const MARGIN: u32 = 16;
+
+/// Permits of a [`Semaphore`]. The lease renews itself until it is dropped.
+///
+/// Dropping a lease returns the permits in the background; [`release`](Self::release) waits for
+/// that. If the process ends at once, or the runtime of the store is gone, the permits are free
+/// again when the [ttl](Semaphore::ttl) has passed.
+///
+/// A lease can be lost: the server considered its holder dead after a pause of this process,
+/// another client removed it, or renewals failed for so long that the server may have granted the
+/// permits to others. The clock of this process decides the last case. It counts from before the
+/// last successful call was sent, so the holder notices the loss before the server admits another
+/// one. Then its [`token`](Self::token) is cancelled. Work that must not be done twice has to check
+/// the [`fencing`](Self::fencing) number as well, because a process can be paused between any check
+/// and its next action.
+///
+/// # Examples
+///
+/// ```no_run
+/// use tollgate_redis::{Semaphore, Store};
+///
+/// # async fn write(fencing: u64) {}
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let store = Store::new("redis://127.0.0.1/")?;
+/// let leader = Semaphore::new(&store, "{reports}:leader", 1);
+/// let lease = leader.acquire().await?;
+/// let work = write(lease.fencing());
+/// if lease.token().run_until_cancelled(work).await.is_none() {
+///     println!("another process may be the leader now");
+/// }
+/// lease.release().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a lease that is dropped is given back"]
+pub struct Lease {
+    held: Arc<Held>,
+    /// `None` for a lease of no permits.
+    task: Option<JoinHandle<Result<(), StoreError>>>,
+}
+
+/// The state that a lease and its task share.
+#[derive(Default)]
+struct Held {
+    request: Request,
+    fencing: u64,
+    lost: CancellationToken,
+    /// Cancelled when the permits are to be returned.
+    released: CancellationToken,
+    /// `None` for a lease of no permits, which never expires.
+    until: Mutex<Option<Instant>>,
+}
+
+impl Held {
+    /// Prolongs the lease. Returns `false` if it has expired already.
+    fn prolong(&self, later: Instant) -> bool {
+        let mut until = lock(&self.until);
+        let is_held = until.is_some_and(|until| Instant::now() < until);
+        if is_held {
+            *until = Some(later);
+        }
+        is_held
+    }
+}
+
+impl Lease {
+    /// Creates a lease of no permits.
+    fn empty() -> Self {
+        Self {
+            held: Arc::default(),
+            task: None,
+        }
+    }
+
+    /// Creates a lease that was granted by a call sent at `sent`.
+    fn new(shared: &Arc<Shared>, request: Request, fencing: u64, sent: Instant) -> Self {
+        let until = sent + held_for(shared.limit.options.ttl);
+        let held = Arc::new(Held {
+            request,
+            fencing,
+            until: Mutex::new(Some(until)),
+            ..Held::default()
+        });
+        let lost = held.lost.clone().drop_guard();
+        let task = keep(Arc::clone(shared), Arc::clone(&held), sent, lost);
+        let task = Some(shared.store.runtime().spawn(task));
+        Self { held, task }
+    }
+
+    /// Returns the fencing number: of two leases under a key, the later grant has the greater
+    /// number. A resource can reject a number that is less than one it has seen.
+    ///
+    /// The number keeps rising after a loss of the server's data, because it is never less than the
+    /// microsecond of the server's clock. It stays the same while the lease is held. A lease of no
+    /// permits has the number 0.
+    pub fn fencing(&self) -> u64 {
+        self.held.fencing
+    }
+
+    /// Returns the token that is cancelled when the lease is lost, and not when it is released. A
+    /// task of the store's runtime cancels it, possibly late; [`is_lost`](Self::is_lost) is never
+    /// late.
+    pub fn token(&self) -> &CancellationToken {
+        &self.held.lost
+    }
+
+    /// Returns whether the lease is lost, by the clock of this process, without calling the server.
+    /// A lost lease stays lost.
+    pub fn is_lost(&self) -> bool {
+        let is_over = |until: Instant| Instant::now() >= until;
+        self.held.lost.is_cancelled() || lock(&self.held.until).is_some_and(is_over)
+    }
+
+    /// Returns the number of permits of the lease.
+    pub fn count(&self) -> u32 {
+        self.held.request.n
+    }
+
+    /// Returns the id, which is the member in the sorted set on the server. The id of a lease of no
+    /// permits is empty.
+    pub fn id(&self) -> &str {
+        &self.held.request.id
+    }
+
+    /// Returns the permits to the server, and waits for the reply. A lost lease has
+    /// nothing to return.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the permits are returned in the background.
+    ///
+    /// # Errors
+    ///
+    /// The failure of the store. The release is retried in the background until the lease has
+    /// expired, unless a key holds a value of another kind, or the script fails.
+    pub async fn release(mut self) -> Result<(), StoreError> {
+        self.held.released.cancel();
+        match self.task.take() {
+            // A task that ends without a result was dropped with its runtime.
+            Some(task) => task.await.unwrap_or(Err(StoreError::NoRuntime)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.held.released.cancel();
+    }
+}
+
+impl fmt::Debug for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lease")
+            .field("id", &self.id())
+            .field("count", &self.count())
+            .field("fencing", &self.fencing())
+            .field("is_lost", &self.is_lost())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Renews a lease until it is released or lost. Then returns what is on the server.
+async fn keep(
+    shared: Arc<Shared>,
+    held: Arc<Held>,
+    sent: Instant,
+    lost: DropGuard,
+) -> Result<(), StoreError> {
+    let renews = renew(&shared, &held, sent);
+    let is_lost = held.released.run_until_cancelled(renews).await.is_some();
+    let lease = vec![held.request.clone()];
+    let ttl = shared.limit.options.ttl;
+    if is_lost {
+        drop(lost);
+        // A renewal may have been executed without a reply.
+        shared.release_later(lease, ttl);
+        return Ok(());
+    }
+    lost.disarm();
+    shared.release_or_retry(lease, ttl).await
+}
+
+/// Renews the lease; completes when it is lost.
+async fn renew(shared: &Shared, held: &Held, mut sent: Instant) {
+    let ttl = shared.limit.options.ttl;
+    let mut next = sent + third(ttl);
+    loop {
+        let until = sent + held_for(ttl);
+        let renewal = async {
+            tokio::time::sleep_until(next.into()).await;
+            let now = Instant::now();
+            (now, shared.renew(&held.request, held.fencing).await)
+        };
+        // After a pause of the process it may send one renewal although the lease is over; the store
+        // renews only what it still has.
+        match tokio::time::timeout_at(until.into(), renewal).await {
+            Ok((now, Ok(true))) if held.prolong(now + held_for(ttl)) => {
+                (sent, next) = (now, now + third(ttl));
+            }
+            Ok((_, Err(_))) => next = Instant::now() + shared.pause(),
+            _ => return,
+        }
+    }
+}
+
+fn held_for(ttl: Duration) -> Duration {
+    ttl - ttl / MARGIN
+}
+
+/// Returns slightly less than a third, at random, so that the processes of a fleet do not all renew
+/// at once.
+fn third(ttl: Duration) -> Duration {
+    (ttl / 3).mul_f64(1.0 - fastrand::f64() / 10.0)
+}

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tollgate::{AcquireError, Throttle, Waiting};
 
-use super::guard::Lease;
+use super::Lease;
 use super::state::{LeaseState, Leases, Options, Shared};
 use crate::error::StoreError;
 use crate::keys;
@@ -83,9 +83,9 @@ use crate::store::Store;
 /// let exports = Semaphore::new(&store, "{tenant}:exports", 4).ttl(Duration::from_secs(5));
 ///
 /// // A server that is used for the first time looks like one that has lost its data, so nobody is
-/// // admitted for the first 5 seconds. `grace(Duration::ZERO)` does without.
+/// // admitted for the first 5 seconds. `grace(Duration::ZERO)` turns that off.
 /// let lease = exports.acquire().timeout(Duration::from_secs(60)).await?;
-/// // At most four of these at once, on all machines.
+/// // At most four exports run at once, on all machines together.
 /// println!("export {}", lease.fencing());
 /// drop(lease);
 /// # Ok(())
@@ -164,7 +164,7 @@ impl Semaphore {
     pub fn grace(self, grace: Duration) -> Self {
         assert!(
             grace <= LONGEST,
-            "a grace of {grace:?} is longer than 365 days"
+            "a grace time of {grace:?} is longer than 365 days"
         );
         self.with(|options| options.grace = Some(grace))
     }
@@ -180,7 +180,7 @@ impl Semaphore {
     pub fn poll(self, poll: Duration) -> Self {
         assert!(
             (Duration::from_millis(1)..=Duration::from_secs(3_600)).contains(&poll),
-            "a time between two polls of {poll:?} is not between a millisecond and an hour"
+            "a poll interval of {poll:?} is not between a millisecond and an hour"
         );
         self.with(|options| options.poll = poll)
     }
@@ -196,8 +196,8 @@ impl Semaphore {
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped while it waits, its ticket is returned, and so is a lease that it
-    /// is granted meanwhile.
+    /// If the future is dropped while it waits, its ticket is returned, and so is any lease that
+    /// the server grants to it meanwhile.
     ///
     /// # Errors
     ///
@@ -217,7 +217,7 @@ impl Semaphore {
     /// let exports = Semaphore::new(&store, "{acme}:exports", 4);
     /// match exports.acquire().timeout(Duration::from_secs(5)).await {
     ///     Ok(lease) => lease.release().await?,
-    ///     Err(refused) if refused.kind() == ErrorKind::TimedOut => println!("all are taken"),
+    ///     Err(refused) if refused.kind() == ErrorKind::TimedOut => println!("all permits are taken"),
     ///     Err(failed) => return Err(failed.into()),
     /// }
     /// # Ok(())

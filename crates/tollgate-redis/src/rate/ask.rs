@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tollgate::AcquireError;
+use redis::Value;
+use tollgate::{AcquireError, Algorithm, Decision, Oversize, Quota, RateLimiter, Tick};
 
-use super::charge::{Charge, Source, Ticket};
-use super::denied::{Denied, jittered};
-use super::fallback::{Fallback, applies};
+use super::charge::{Charge, Denied, Source, Ticket, jittered};
 use super::rule::Rule;
 use super::state::{Options, Shared, State};
 use crate::error::StoreError;
+use crate::script::numbers;
 
 /// The shortest time until the next call for waiters that must wait longer, and until a retry behind
 /// a queue.
@@ -155,5 +155,175 @@ impl Shared {
     pub(super) fn jittered(&self, time: Instant) -> Instant {
         let later = jittered(Duration::ZERO, self.limit.options.jitter);
         time.checked_add(later).unwrap_or(time)
+    }
+}
+
+/// The reply of a script about a rate limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Reply {
+    pub(crate) done: u64,
+    /// Microseconds of the server's clock.
+    pub(crate) now: u64,
+    pub(crate) wait: Duration,
+    pub(crate) free: u64,
+    pub(crate) reset: Duration,
+    pub(crate) position: u64,
+    pub(crate) made: u64,
+}
+
+impl Reply {
+    pub(crate) fn read(rule: &Rule, value: &Value) -> Result<Self, StoreError> {
+        if let Value::Array(parts) = value
+            && let [
+                Value::Int(done),
+                Value::Int(wait),
+                Value::BulkString(written),
+            ] = &parts[..]
+        {
+            return Self::quick(rule, *done, *wait, written).ok_or(StoreError::Script);
+        }
+        match Self::read_each(value)?[..] {
+            [reply] => Ok(reply),
+            _ => Err(StoreError::Script),
+        }
+    }
+
+    /// Reads the replies about several limits, which have `done` and `now` in common.
+    pub(crate) fn read_each(value: &Value) -> Result<Vec<Self>, StoreError> {
+        let numbers = numbers(value)?;
+        let [done, now, each @ ..] = &numbers[..] else {
+            return Err(StoreError::Script);
+        };
+        let (each, []) = each.as_chunks() else {
+            return Err(StoreError::Script);
+        };
+        let replies = each
+            .iter()
+            .map(|&[wait, free, reset, position, made]| Self {
+                done: *done,
+                now: *now,
+                wait: Duration::from_micros(wait),
+                free,
+                reset: Duration::from_micros(reset),
+                position,
+                made,
+            });
+        Ok(replies.collect())
+    }
+
+    /// Reads the reply of `quick.lua`: the rest follows from the value that it wrote.
+    fn quick(rule: &Rule, done: i64, wait: i64, written: &[u8]) -> Option<Self> {
+        let written = std::str::from_utf8(written).ok()?.strip_prefix("d:")?;
+        let mut numbers = written.split(':').map(|number| number.parse::<u64>().ok());
+        let mut next = || numbers.next()?;
+        let [now, owed, unit, position, made] = [next()?, next()?, next()?, next()?, next()?];
+        let most = rule.burst.checked_mul(unit)?;
+        Some(Self {
+            done: u64::try_from(done).ok()?,
+            now,
+            wait: Duration::from_micros(u64::try_from(wait).ok()?),
+            free: most.saturating_sub(owed).checked_div(unit)?,
+            reset: Duration::from_micros(owed.div_ceil(rule.count.max(1))),
+            position,
+            made,
+        })
+    }
+
+    /// Returns the time by the server's clock.
+    pub(crate) fn at(&self) -> Tick {
+        Tick::from_nanos(self.now.saturating_mul(1000))
+    }
+
+    pub(crate) fn decision(&self, limit: u64) -> Decision {
+        Decision::from_parts(limit, self.free, self.wait, self.reset, self.at())
+    }
+}
+
+/// The behavior of a rate limit while its store cannot decide.
+///
+/// Mistakes are errors, whatever the fallback is: a key that holds a value of another kind, keys in
+/// several slots, a server that does not admit this client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Fallback {
+    /// Returns the error for every call, of the kind [`Store`](tollgate::ErrorKind::Store).
+    #[default]
+    FailClosed,
+    /// Admits every call.
+    FailOpen,
+    /// Decides in this process, with an equal share of the quota and the same algorithm. While no
+    /// more processes than `share` do so, they keep the quota together, in addition to what was
+    /// admitted before. A call for more than the share, but not for more than the burst, is
+    /// admitted when there is no debt, and leaves a debt.
+    Local {
+        /// The number of shares: the number of processes.
+        share: u32,
+    },
+}
+
+/// Returns whether the fallback decides after this error.
+pub(super) fn applies(error: StoreError) -> bool {
+    error.is_outage()
+        || matches!(
+            error,
+            StoreError::BreakerOpen | StoreError::OutOfMemory | StoreError::TryAgain
+        )
+}
+
+impl Fallback {
+    /// Returns the limiter that decides in this process, if there is one.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the quota cannot be split into that many shares, or a share is too small for the
+    /// algorithm.
+    #[track_caller]
+    pub(super) fn limiter(self, quota: Quota, algorithm: Algorithm) -> Option<RateLimiter> {
+        let Self::Local { share } = self else {
+            return None;
+        };
+        let limiter = RateLimiter::new(part(quota, algorithm, share));
+        Some(limiter.algorithm(algorithm).oversize(Oversize::Overdraft))
+    }
+}
+
+/// Returns one of `share` equal parts.
+#[track_caller]
+fn part(quota: Quota, algorithm: Algorithm, share: u32) -> Quota {
+    let parts = u64::from(share);
+    if algorithm == Algorithm::Gcra || parts == 0 {
+        return quota.split(share);
+    }
+    // Steps return everything at once, so the count is what is divided.
+    let count = quota.count() / parts;
+    let most = match (algorithm, quota.max_burst()) {
+        // A burst of 1 stands for the count.
+        (Algorithm::TokenBucket, burst @ 2..) => burst / parts,
+        _ => count,
+    };
+    if count > 0 && most > 1 {
+        return Quota::new(count, quota.period()).burst(most);
+    }
+    // One unit at a time.
+    let seldom = quota.period().as_nanos() * u128::from(share);
+    let seldom = seldom.div_ceil(u128::from(quota.count()));
+    let seldom = Duration::from_nanos(u64::try_from(seldom).unwrap_or(u64::MAX));
+    Quota::new(1, seldom)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn part_of_each_algorithm_divides_rate_and_burst() {
+        let part =
+            |algorithm, share| part(Quota::per_second(10).burst(6), algorithm, share).to_string();
+        assert_eq!(part(Algorithm::Gcra, 4), "10/4s");
+        assert_eq!(part(Algorithm::FixedWindow, 4), "2/s burst 2");
+        assert_eq!(part(Algorithm::TokenBucket, 3), "3/s burst 2");
+        assert_eq!(part(Algorithm::SlidingLog, 20), "1/2s");
+        assert_eq!(part(Algorithm::TokenBucket, 4), "1/400ms");
+        assert_eq!(part(Algorithm::TokenBucket, 100), "1/10s");
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tollgate::{Algorithm, Oversize, Quota};
 
-use super::fallback::Fallback;
+use super::ask::Fallback;
 use super::prefetch::{Batches, Prefetch};
 use super::rule::Rule;
 use super::state::{Options, Rate, RateState, Shared};
@@ -192,7 +192,7 @@ impl RateLimiter {
     /// use tollgate_redis::RateLimiter;
     ///
     /// # async fn example(store: tollgate_redis::Store) {
-    /// // A file that is larger than the burst goes too; those after it wait for longer.
+    /// // A file larger than the burst is admitted too; the files after it wait longer.
     /// let bytes = RateLimiter::new(&store, "bytes", Quota::per_second(1_000_000).burst(65_536))
     ///     .oversize(Oversize::Overdraft);
     /// # }
@@ -228,8 +228,8 @@ impl RateLimiter {
     }
 
     /// Sets for how long a longer denial is trusted, one second by default. After that the server
-    /// is called again. So this process notices within that time that another process refunded a
-    /// charge, or that a key was deleted.
+    /// is called again. So if another process refunds a charge, or a key is deleted, this process notices it within
+    /// that time.
     ///
     /// # Examples
     ///
@@ -239,7 +239,7 @@ impl RateLimiter {
     /// use tollgate_redis::RateLimiter;
     ///
     /// # async fn example(store: tollgate_redis::Store) {
-    /// // A call a minute for each key that is denied, and no more.
+    /// // At most one request a minute for a denied key.
     /// let exports = RateLimiter::new(&store, "exports:42", Quota::per_day(10))
     ///     .recheck(Duration::from_secs(60));
     /// # }
@@ -303,7 +303,7 @@ impl RateLimiter {
 
     /// Sets the quota, which this limiter sends to the server with its next call.
     ///
-    /// What was spent stays spent: the debt is the same number of tokens as before. With GCRA and the
+    /// The debt does not change: it is the same number of tokens as before. With GCRA and the
     /// sliding window, another period converts the state on the server, and a charge from before cannot
     /// be [refunded](Self::refund) any more; newer charges can.
     ///

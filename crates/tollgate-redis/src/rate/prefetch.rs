@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use tollgate::{Clock, Decision, Tick};
 
+use super::ask::Reply;
 use super::charge::{Charge, Grant, Part, Source, Ticket};
-use super::reply::Reply;
 use super::rule::Rule;
 use super::token_cache::{self, Taken, TokenCache, after, between};
 use crate::sync::{AtomicU64, Ordering};

@@ -52,7 +52,7 @@ impl Rule {
             Algorithm::SlidingLog => (Kind::Log, true),
             // A batch says all about the others that keep a word.
             _ if algorithm.keeps_a_word() => (Kind::Debt, true),
-            _ => panic!("no script counts {quota} by {algorithm}"),
+            _ => panic!("no script counts {quota} with {algorithm}"),
         };
         let batch = algorithm.batch(quota);
         let (nanos, burst) = (batch.period().as_nanos(), u128::from(batch.max_burst()));
@@ -80,7 +80,7 @@ impl Rule {
         }
         assert!(
             fits(count, period),
-            "a script cannot count {quota} by {algorithm}: a number would be more than 2^52"
+            "a script cannot count {quota} with {algorithm}: a number would be more than 2^52"
         );
         Self {
             kind,

@@ -6,11 +6,9 @@ use std::time::{Duration, Instant};
 
 use tollgate::{AcquireError, Algorithm, ErrorKind, Oversize, Quota, Waiting};
 
-use super::charge::{Charge, Part, Source, Ticket};
-use super::denied::Denied;
-use super::fallback::Fallback;
+use super::ask::{Fallback, Reply};
+use super::charge::{Charge, Denied, Part, Source, Ticket};
 use super::prefetch::{Batches, Prefetch};
-use super::reply::Reply;
 use super::rule::Rule;
 use crate::error::StoreError;
 use crate::queue::{self, Next, Wait, WaitQueue};

@@ -95,7 +95,7 @@ impl RateLimiter {
         Waiting::new(Acquire(Wait::new(self.shared(), n, true)))
     }
 
-    /// Acquires as many units as are available now, at most `n`. [`Charge::cost`] is their number.
+    /// Acquires the units that are available now, at most `n`. [`Charge::cost`] returns their number.
     ///
     /// # Order
     ///
@@ -114,7 +114,7 @@ impl RateLimiter {
     ///
     /// ```no_run
     /// # async fn example(limiter: tollgate_redis::RateLimiter) -> Result<(), Box<dyn std::error::Error>> {
-    /// // As many rows as may be sent now.
+    /// // The number of rows that may be sent now.
     /// let rows = limiter.try_acquire_up_to(500).await?.cost();
     /// println!("{rows} of 500");
     /// # Ok(())
@@ -146,8 +146,8 @@ impl RateLimiter {
     ///
     /// # Order
     ///
-    /// Like a call of another process: it is charged before the waiters of this process, which wait
-    /// longer.
+    /// A reservation is like a call of another process: it is charged before the waiters of this
+    /// process, and they wait longer.
     ///
     /// # Cancel safety
     ///
@@ -220,7 +220,7 @@ impl RateLimiter {
     ///
     /// ```no_run
     /// # async fn example(limiter: tollgate_redis::RateLimiter) -> Result<(), Box<dyn std::error::Error>> {
-    /// // It was sent already.
+    /// // The mail has already been sent.
     /// limiter.charge(4096).await?;
     /// # Ok(())
     /// # }
@@ -255,7 +255,7 @@ impl RateLimiter {
     /// ```no_run
     /// # async fn example(limiter: tollgate_redis::RateLimiter) -> Result<(), Box<dyn std::error::Error>> {
     /// let charge = limiter.acquire().await?;
-    /// // It was found in a cache after all.
+    /// // The result was in a cache, so the call is not needed.
     /// limiter.refund(charge).await?;
     /// # Ok(())
     /// # }
@@ -405,7 +405,7 @@ impl Weighted for RateLimiter {
     }
 }
 
-/// Without a charge there is nothing to say, because asking the server takes time.
+/// Not available without a charge, because asking the server takes time.
 impl Inspect for RateLimiter {
     fn inspect(&self, charge: Option<&Charge>, each: &mut dyn FnMut(usize, LimitStatus)) {
         // When nothing remains, the charge does not know when the next call is admitted: at the
@@ -437,9 +437,8 @@ impl Inspect for RateLimiter {
 ///
 /// If the future is dropped while it waits, it leaves the queue, and the waiters behind it move up.
 /// If it is dropped during a call of the server, its charge is refunded in the background when the
-/// reply arrives. A limiter sends such refunds in the order of the charges, many in one call, as
-/// exactly as [`refund`](RateLimiter::refund) says; [`shutdown`](RateLimiter::shutdown) waits for
-/// them. If the store fails, or more than 65,536 refunds wait, charges stay, and time pays them off:
+/// reply arrives. A limiter sends such refunds in the order of the charges, many in one call, with the
+/// accuracy of [`refund`](RateLimiter::refund); [`shutdown`](RateLimiter::shutdown) waits for them. If the store fails, or more than 65,536 refunds wait, charges stay, and time pays them off:
 /// [`unrefunded`](RateLimiter::unrefunded) counts them. A call whose reply did not arrive by the
 /// deadline may have been charged, and is neither refunded nor counted.
 ///

@@ -27,7 +27,7 @@ use super::nodes::{Cluster, Nodes};
 #[cfg(feature = "tls")]
 pub(super) use super::tls::prepare;
 use crate::error::StoreError;
-use crate::slot::{SLOTS, slot};
+use crate::script::{SLOTS, slot};
 use crate::sync::{Mutex, lock};
 
 /// The maximum time to connect. It may be longer than the deadline of a call.

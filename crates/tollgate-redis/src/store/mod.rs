@@ -11,8 +11,6 @@
 
 mod breaker;
 mod call;
-mod check;
-mod clock;
 mod link;
 #[cfg(feature = "cluster")]
 mod nodes;
@@ -28,11 +26,10 @@ use redis::{Client, Cmd, Value};
 use tokio::runtime::Handle;
 use tokio_util::task::AbortOnDropHandle;
 
-use self::breaker::Breaker;
+use self::breaker::{Breaker, ServerClocks};
 use self::call::Progress;
+pub use self::call::Warning;
 pub(crate) use self::call::{Call, is_inside, joined};
-pub use self::check::Warning;
-use self::clock::ServerClocks;
 use self::link::{Address, Link};
 #[cfg(feature = "cluster")]
 use self::nodes::Cluster;
@@ -269,8 +266,8 @@ impl Store {
         self.change(|shared| shared.deadline = deadline)
     }
 
-    /// Sets after how many failures in a row the breaker opens, 5 by default, and for how long: a
-    /// random time between these two, 50 and 500 milliseconds by default.
+    /// Sets the number of failures in a row that open the breaker, 5 by default, and the bounds of the
+    /// random time for which it stays open, 50 and 500 milliseconds by default.
     ///
     /// Meanwhile every call ends at once with [`BreakerOpen`](StoreError::BreakerOpen). Then one
     /// call is sent as a probe. If it is answered, the breaker closes; if it fails, or has no
@@ -312,8 +309,7 @@ impl Store {
     }
 
     /// Returns the text of the last failure of a connection or a call, for logs: a refused
-    /// connection, a certificate that is not trusted, a right that is missing, what went wrong in a
-    /// script. A [`StoreError`] has no text of its own, because it is a number that every error of a
+    /// connection, a certificate that is not trusted, a missing right, an error in a script. A [`StoreError`] has no text of its own, because it is a number that every error of a
     /// limit can carry. Calls without an answer have no text.
     ///
     /// # Examples

@@ -11,8 +11,8 @@ use crate::error::StoreError;
 
 /// The certificates of encrypted connections, for [`Store::with_tls`](crate::Store::with_tls).
 ///
-/// By default a server has to show a certificate of an authority that web browsers trust, as for
-/// an address of `rediss://` without this, and the client shows none. Needs the feature `tls`.
+/// By default a server must present a certificate from an authority that web browsers trust, as for
+/// an address of `rediss://` without this, and the client presents none. Needs the feature `tls`.
 ///
 /// # Cryptography
 ///
@@ -46,13 +46,13 @@ impl Tls {
         Self::default()
     }
 
-    /// Trusts these authorities, and no others: certificates in the PEM format.
+    /// Trusts only these authorities: certificates in the PEM format.
     pub fn root(mut self, certificates: impl Into<Vec<u8>>) -> Self {
         self.root = Some(certificates.into());
         self
     }
 
-    /// Shows this certificate to a server that asks for one: the certificate, followed by those of
+    /// Presents this certificate to a server that asks for one: the certificate, followed by those of
     /// intermediate authorities, and its private key, in the PEM format.
     pub fn client(mut self, certificates: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
         self.client = Some((certificates.into(), key.into()));

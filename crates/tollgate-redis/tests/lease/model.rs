@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
-use crate::support::cases::cases;
+use crate::support::cases;
 use crate::support::server::Server;
 
 /// The script, with a clock that is a key.

@@ -1,15 +1,53 @@
-//! What each verb does.
+//! What the tests of leases share: semaphores, and a look at what the server holds.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use tollgate::{ErrorKind, all};
-use tollgate_redis::{AcquireLease, Lease, Semaphore, StoreError};
+use tollgate_redis::{AcquireLease, Lease, Semaphore, Store, StoreError};
 
-use super::look::{KEY, members, semaphore, tickets, until, until_free};
 use crate::support::server::Server;
+pub(super) use crate::support::{PATIENT, until};
 use crate::support::{ask, failure, on_server, runtime, waits};
+
+/// Of the leases.
+pub(super) const KEY: &str = "{jobs}/semaphore/leases";
+
+/// On a server that need not be told from one that lost its data, and that is asked often. What is
+/// not given back stays for longer than a test.
+pub(super) fn semaphore(store: &Store, permits: usize) -> Semaphore {
+    Semaphore::new(store, "jobs", permits)
+        .ttl(Duration::from_secs(3_600))
+        .grace(Duration::ZERO)
+        .poll(Duration::from_millis(1))
+}
+
+/// Makes the data of the server so old that nothing can have been lost lately.
+pub(super) fn is_old(server: &Server) {
+    ask(server, &["SET", "tollgate:born", "1"])
+}
+
+/// Waits until so many are free.
+pub(super) async fn until_free(semaphore: &Semaphore, free: usize) {
+    until(async || semaphore.available().await.is_ok_and(|now| now == free)).await;
+}
+
+/// How many members a sorted set has.
+pub(super) fn members(server: &Server, key: &str) -> usize {
+    ask(server, &["ZCARD", key])
+}
+
+pub(super) fn tickets(server: &Server) -> usize {
+    members(server, "{jobs}/semaphore/tickets")
+}
+
+/// The microsecond in which a lease expires.
+pub(super) fn score(server: &Server, id: &str) -> Option<f64> {
+    ask(server, &["ZSCORE", KEY, id])
+}
+
+// What each verb does.
 
 #[test]
 fn acquire_and_release_hold_and_return_permits() {
@@ -181,7 +219,8 @@ fn acquire_with_a_full_queue_is_refused_and_try_is_behind_it() {
         assert_eq!(refused.kind(), ErrorKind::QueueFull);
         // One is free, but is left for who waits; another process sees that by the ticket.
         assert_eq!(semaphore.available().await.unwrap(), 1);
-        for semaphore in [&semaphore, &super::look::semaphore(&server.store(), 2)] {
+        let other = self::semaphore(&server.store(), 2);
+        for semaphore in [&semaphore, &other] {
             let refused = semaphore.try_acquire().await.unwrap_err();
             assert_eq!(refused.kind(), ErrorKind::NoPermits);
         }
@@ -208,22 +247,6 @@ fn acquire_of_a_key_of_another_type_is_a_typed_error() {
             assert_eq!(ask::<String>(server, &["GET", key]), corrupt);
             let () = ask(server, &["DEL", key]);
         }
-    });
-}
-
-#[test]
-fn acquire_without_the_runtime_is_an_error() {
-    let server = Server::start();
-    let gone = runtime();
-    let semaphore = gone.block_on(async { semaphore(&server.store(), 2) });
-    let held = gone.block_on(semaphore.acquire()).unwrap();
-    drop(gone);
-    assert!(held.is_lost() && held.token().is_cancelled());
-    runtime().block_on(async {
-        let refused = semaphore.acquire().await.unwrap_err();
-        assert_eq!(failure(&refused), StoreError::NoRuntime);
-        assert_eq!(semaphore.waiting(), 0);
-        assert_eq!(held.release().await, Err(StoreError::NoRuntime));
     });
 }
 

@@ -5,9 +5,10 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use crate::support::{on_server, slow, until, waits};
-use tollgate::{ErrorKind, Oversize, Quota};
-use tollgate_redis::{Charge, RateLimiter, Source};
+use tollgate::{Algorithm, ErrorKind, Oversize, Quota};
+use tollgate_redis::{Charge, Detector, Keyed, LimitSet, RateLimiter, Source, StoreError};
+
+use crate::support::{algorithms, on_server, slow, until, waits};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -209,5 +210,169 @@ fn acquire_dropped_after_one_poll_charges_nothing() {
             until(async || look.peek(0).await.unwrap().remaining == 5).await;
             until(async || limiter.waiting() == 0).await;
         }
+    });
+}
+
+// Numbers and keys that are no good.
+
+#[test]
+fn charge_of_too_much_is_an_error() {
+    on_server(async |server| {
+        let store = server.store();
+        for algorithm in algorithms() {
+            let limiter = RateLimiter::new(&store, algorithm.to_string(), Quota::per_hour(1000))
+                .algorithm(algorithm);
+            for n in [u64::MAX, 1 << 60] {
+                let error = limiter.charge(n).await.unwrap_err();
+                assert_eq!(error, StoreError::Script, "{algorithm}");
+            }
+            let large = limiter.charge(1 << 45).await;
+            assert_eq!(large.is_err(), algorithm == Algorithm::SlidingLog);
+            limiter.peek(1).await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn peek_of_a_key_of_another_rule_is_an_error() {
+    on_server(async |server| {
+        let store = server.store();
+        let by = |algorithm| RateLimiter::new(&store, "k", slow(10)).algorithm(algorithm);
+        let kinds = [
+            Algorithm::Gcra,
+            Algorithm::SlidingWindow,
+            Algorithm::SlidingLog,
+        ];
+        for first in kinds {
+            let charge = by(first).acquire().await.unwrap();
+            for other in kinds.into_iter().filter(|other| *other != first) {
+                assert_eq!(by(other).peek(1).await, Err(StoreError::WrongType));
+            }
+            by(first).refund(charge).await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn limit_set_acquire_many_of_more_than_a_burst_is_never_admitted() {
+    on_server(async |server| {
+        let limits = LimitSet::new(&server.store())
+            .limit("a", slow(5))
+            .limit("b", slow(9));
+        let outcome = limits.try_acquire_many(6).await.unwrap();
+        assert!(!outcome.is_admitted());
+        assert_eq!(outcome.violated().collect::<Vec<_>>(), [0]);
+        let decisions = limits.peek(6).await.unwrap();
+        let waits = [decisions[0].retry_after, decisions[1].retry_after];
+        assert_eq!(waits, [Duration::MAX, Duration::ZERO]);
+        let refused = limits.acquire_many(6).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::ExceedsCapacity);
+    });
+}
+
+#[test]
+#[should_panic(expected = "the key \"a\" is given twice")]
+fn limit_set_limit_of_a_key_twice_panics() {
+    on_server(async |server| {
+        let _ = LimitSet::new(&server.store())
+            .limit("a", slow(5))
+            .limit("a", slow(9));
+    });
+}
+
+#[test]
+fn pass_at_the_threshold_does_not_block() {
+    on_server(async |server| {
+        let detector = Detector::new(&server.store(), "abuse", slow(600));
+        detector.record_many("alice", 600);
+        assert_eq!(detector.pass().await, Ok(0));
+        // Nothing comes back while the test runs, but for parts of one.
+        detector.record_many("alice", 2);
+        assert_eq!(detector.pass().await, Ok(1));
+    });
+}
+
+// The limiters of many keys.
+
+#[test]
+fn key_of_the_same_name_shares_calls_and_queue() {
+    on_server(async |server| {
+        let store = server.store();
+        let users = Keyed::new(RateLimiter::new(&store, "k", slow(2)), 10);
+        users.key("a").acquire_many(2).await.unwrap();
+        let refused = users.key("a").try_acquire().await.unwrap_err();
+        assert_eq!(Source::of(&refused), Some(Source::Store));
+        let refused = users.key("a").try_acquire().await.unwrap_err();
+        assert_eq!(Source::of(&refused), Some(Source::DeniedCache));
+        // Of another key nothing is known, and it is one of its own.
+        users.key("b").try_acquire_many(2).await.unwrap();
+        assert_eq!(store.calls(), 3);
+
+        let waits = users.key("a");
+        let _waits = tokio::spawn(async move { waits.acquire().await });
+        until(async || users.key("a").waiting() == 1).await;
+        assert_eq!(users.key("b").waiting(), 0);
+        assert_eq!(users.key("b").key(), "k/b");
+    });
+}
+
+#[test]
+fn key_of_names_that_look_alike_is_another_limit() {
+    on_server(async |server| {
+        let store = server.store();
+        let limiter = |name: &str| RateLimiter::new(&store, name, slow(1));
+        let limiters = [
+            Keyed::new(limiter("api"), 10).key("admin:7"),
+            Keyed::new(limiter("api:admin"), 10).key("7"),
+            Keyed::new(limiter("api/admin"), 10).key("7"),
+            Keyed::new(limiter("api"), 10).key("admin/7"),
+            Keyed::new(limiter("{abuse}"), 10).key("detector/7"),
+            limiter("api:admin:7"),
+            limiter("api/admin:7"),
+            limiter("tollgate:born"),
+        ];
+        for limiter in &limiters {
+            limiter.try_acquire().await.unwrap();
+        }
+        for limiter in &limiters {
+            limiter.try_acquire().await.unwrap_err();
+        }
+    });
+}
+
+#[test]
+fn key_with_another_quota_keeps_it() {
+    on_server(async |server| {
+        let users = Keyed::new(RateLimiter::new(&server.store(), "k", slow(2)), 10);
+        users.key_with("a", slow(5)).acquire_many(5).await.unwrap();
+        assert_eq!(users.key("a").quota(), slow(5));
+        assert_eq!(users.key("b").quota(), slow(2));
+        users.key_with("a", slow(6)).acquire().await.unwrap();
+    });
+}
+
+#[test]
+fn key_beyond_the_bound_evicts_and_waiters_go_on() {
+    on_server(async |server| {
+        let users = Keyed::new(RateLimiter::new(&server.store(), "k", slow(1)), 3);
+        let first = users.key("0");
+        first.acquire().await.unwrap();
+        let waits = tokio::spawn(first.acquire());
+        until(async || first.waiting() == 1).await;
+        for key in 1..100 {
+            users.key(&key.to_string()).acquire().await.unwrap();
+        }
+        assert_eq!(users.len(), 3);
+        assert_eq!(users.key("0").waiting(), 0, "another one");
+        first.set_quota(slow(1000));
+        waits.await.unwrap().unwrap();
+    });
+}
+
+#[test]
+#[should_panic(expected = "a map cannot be limited to 0 keys")]
+fn new_with_zero_keys_panics() {
+    on_server(async |server| {
+        let _ = Keyed::new(RateLimiter::new(&server.store(), "k", slow(1)), 0);
     });
 }

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use tollgate::throttle::{Inspect, LimitStatus, Throttle, Weighted};
-use tollgate::{Algorithm, ErrorKind, Quota};
-use tollgate_redis::{RateLimiter, Source, StoreError};
+use tollgate::throttle::{Inspect, LimitStatus, Weighted};
+use tollgate::{Algorithm, ErrorKind, Quota, Throttle};
+use tollgate_redis::{Detector, LimitSet, RateLimiter, Source, Store, StoreError};
 
 use crate::support::server::Server;
-use crate::support::{failure, on_server, runtime, slow, until};
+use crate::support::{PATIENT, on_server, one_thread, runtime, slow, until};
 
 #[test]
 fn acquire_beyond_the_burst_is_denied() {
@@ -151,19 +151,6 @@ fn reserve_with_a_delay_is_paid_later_or_given_back() {
     });
 }
 
-#[test]
-fn acquire_without_the_runtime_is_an_error() {
-    let server = Server::start();
-    let gone = runtime();
-    let limiter = gone.block_on(async { RateLimiter::new(&server.store(), "k", slow(5)) });
-    gone.block_on(limiter.acquire()).unwrap();
-    gone.shutdown_timeout(Duration::from_secs(10));
-    for _ in 0..2 {
-        let refused = runtime().block_on(limiter.acquire()).unwrap_err();
-        assert_eq!(failure(&refused), StoreError::NoRuntime);
-    }
-}
-
 /// The key is not converted back to the old period, which would lose all charges since.
 #[test]
 fn refund_of_a_charge_from_before_set_quota_leaves_newer_charges_refundable() {
@@ -199,4 +186,286 @@ fn refund_of_a_charge_of_another_algorithm_refunds_nothing() {
         let decision = limiter.peek(0).await.unwrap();
         assert_eq!(decision.remaining, 100 - kept.cost());
     });
+}
+
+// Several limits in one call.
+
+#[test]
+fn try_acquire_of_a_set_charges_all_or_none() {
+    on_server(async |server| {
+        let store = server.store();
+        let limits = LimitSet::new(&store)
+            .limit("user", slow(5))
+            .limit_by(Algorithm::SlidingLog, "team", slow(3))
+            .limit_by(Algorithm::SlidingWindow, "all", slow(8));
+        let free = async || {
+            let decisions = limits.peek(1).await.unwrap();
+            decisions.iter().map(|it| it.remaining).collect::<Vec<_>>()
+        };
+        let first = limits.try_acquire_many(2).await.unwrap();
+        assert!(first.is_admitted());
+        assert_eq!(free().await, [3, 1, 6]);
+
+        let refused = limits.try_acquire_many(2).await.unwrap();
+        assert_eq!(refused.violated().collect::<Vec<_>>(), [1]);
+        assert!(refused.retry_after() > Duration::from_secs(3_600));
+        assert!(refused.into_charges().is_none());
+        assert_eq!(free().await, [3, 1, 6]);
+
+        // The same keys by themselves.
+        let user = RateLimiter::new(&store, "user", slow(5));
+        user.acquire_many(3).await.unwrap();
+        let refused = limits.try_acquire_many(2).await.unwrap();
+        assert_eq!(refused.violated().collect::<Vec<_>>(), [0, 1]);
+
+        limits.refund(first.into_charges().unwrap()).await.unwrap();
+        assert_eq!(free().await, [2, 3, 8]);
+        let refused = limits.acquire_many(4).await.unwrap_err();
+        assert_eq!(
+            (refused.kind(), refused.capacity()),
+            (ErrorKind::ExceedsCapacity, Some(3))
+        );
+        for n in [4, u64::MAX] {
+            let never = limits.try_acquire_many(n).await.unwrap();
+            assert_eq!(never.retry_after(), Duration::MAX);
+            assert!(never.violated().any(|index| index == 1));
+            assert_eq!(limits.peek(n).await.unwrap().len(), 3);
+        }
+        assert_eq!(free().await, [2, 3, 8]);
+    });
+}
+
+#[test]
+fn enter_with_a_short_timeout_is_refused_at_once() {
+    on_server(async |server| {
+        let limits = LimitSet::new(&server.store())
+            .limit("a", slow(1))
+            .limit("b", slow(1));
+        let charges = limits.enter().await.unwrap();
+        let second = Duration::from_secs(1);
+        let refused = limits.enter().timeout(second).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::TimedOut);
+        assert!(refused.retry_after().unwrap() > second);
+        limits.refund(charges).await.unwrap();
+        limits.enter().timeout(second).await.unwrap();
+    });
+}
+
+#[test]
+fn refund_to_a_set_of_more_limits_is_an_error() {
+    on_server(async |server| {
+        let one = LimitSet::new(&server.store()).limit("a", slow(5));
+        let two = one.clone().limit("b", slow(5));
+        let charges = one.acquire().await.unwrap();
+        assert_eq!(two.refund(charges).await, Err(StoreError::Script));
+        assert!(two.try_acquire().await.unwrap().is_admitted());
+    });
+}
+
+/// The refund of another set's charges takes no refund of its own charges with it.
+#[test]
+fn rollback_of_charges_of_a_set_of_fewer_limits_is_counted_alone() {
+    on_server(async |server| {
+        let one = LimitSet::new(&server.store()).limit("a", slow(50));
+        let two = one.clone().limit("b", slow(50));
+        let foreign = one.acquire_many(3).await.unwrap();
+        let own = two.acquire_many(40).await.unwrap();
+        two.rollback(foreign);
+        two.rollback(own);
+        until(async || two.peek(0).await.unwrap()[1].remaining == 50).await;
+        assert_eq!(two.peek(0).await.unwrap()[0].remaining, 47);
+        assert_eq!(two.unrefunded(), 3);
+    });
+}
+
+/// Refunds of a set take time in proportion to its limits, so its calls have fewer of them.
+#[test]
+fn rollback_of_many_in_a_set_of_many_limits_makes_more_calls() {
+    let server = Server::start();
+    one_thread().block_on(async {
+        let store = server.store().deadline(PATIENT);
+        let quota = slow(100_000);
+        let limits = (0..10).fold(LimitSet::new(&store), |limits, index| {
+            limits.limit(format!("{index}"), quota)
+        });
+        let mut all = Vec::new();
+        for _ in 0..300 {
+            all.push(limits.acquire().await.unwrap());
+        }
+        let calls = store.calls();
+        // The task that sends begins when this one yields.
+        for charges in all {
+            limits.rollback(charges);
+        }
+        until(async || store.calls() == calls + 3).await;
+        until(async || limits.peek(0).await.unwrap()[9].remaining == 100_000).await;
+        assert_eq!(limits.unrefunded(), 0);
+    });
+}
+
+#[test]
+fn acquire_with_jitter_asks_again_later() {
+    on_server(async |server| {
+        let limits = |store: &Store| {
+            let quick = Quota::new(1, Duration::from_millis(5));
+            LimitSet::new(store).limit("k", quick)
+        };
+        let stores = [(); 2].map(|()| server.store());
+        let soon = limits(&stores[0]);
+        // After a time that is drawn out of a year.
+        let late = limits(&stores[1]).jitter(Duration::from_secs(365 * 24 * 3_600));
+        for _ in 0..50 {
+            soon.acquire().await.unwrap();
+            let calls = stores[1].calls();
+            let others = async {
+                for _ in 0..20 {
+                    soon.acquire().await.unwrap();
+                }
+            };
+            tokio::select! {
+                // On a slow machine there is enough for it by then.
+                charges = late.acquire() => drop(charges.unwrap()),
+                () = others => {
+                    assert_eq!(stores[1].calls(), calls + 1);
+                    return;
+                }
+            }
+        }
+        panic!("it asked again at once");
+    });
+}
+
+// Flag, then throttle, over several processes' worth of stores.
+
+#[test]
+fn pass_over_the_threshold_of_all_processes_blocks() {
+    on_server(async |server| {
+        let detector = || {
+            Detector::new(&server.store().deadline(PATIENT), "abuse", slow(100))
+                .penalty(Duration::from_secs(60))
+        };
+        let (one, other) = (detector(), detector());
+        for _ in 0..60 {
+            one.record("mallory");
+            other.record("mallory");
+            one.record("alice");
+        }
+        one.check("mallory").unwrap();
+        assert_eq!(one.pass().await, Ok(0));
+        assert_eq!(other.pass().await, Ok(1));
+        assert_eq!(other.flagged(), ["mallory"]);
+        let refused = other.check("mallory").unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::RateLimited);
+        assert!(refused.retry_after().unwrap() > Duration::from_secs(59));
+        other.check("alice").unwrap();
+
+        // The first one hears of it with its next call.
+        one.check("mallory").unwrap();
+        one.record("mallory");
+        assert_eq!(one.pass().await, Ok(1));
+        one.check("mallory").unwrap_err();
+
+        // What cannot be brought is kept.
+        server.kill();
+        one.record_many("bob", 200);
+        while one.pass().await != Err(StoreError::Unavailable) {
+            one.record_many("bob", 200);
+        }
+        one.check("bob").unwrap();
+        server.restart();
+        while one.pass().await.is_err() {}
+        one.check("bob").unwrap_err();
+    });
+}
+
+#[test]
+fn pass_of_many_callers_takes_few_calls() {
+    on_server(async |server| {
+        let store = server.store().deadline(PATIENT);
+        let detector = Detector::new(&store, "abuse", slow(10));
+        for caller in 0..1000 {
+            detector.record_many(&caller.to_string(), 5 + 10 * u64::from(caller % 100 == 0));
+        }
+        assert_eq!(detector.pass().await, Ok(10));
+        assert_eq!(detector.flagged().len(), 10);
+        assert_eq!(store.calls(), 4);
+    });
+}
+
+#[test]
+fn record_beyond_the_bound_is_counted_as_unrecorded() {
+    on_server(async |server| {
+        let detector =
+            Detector::new(&server.store().deadline(PATIENT), "abuse", slow(10)).callers(3);
+        for caller in ["a", "b", "c", "d", "e"] {
+            detector.record_many(caller, 11);
+            // Who is kept is recorded on.
+            detector.record("a");
+        }
+        assert_eq!(detector.unrecorded(), 22);
+        assert_eq!(detector.pass().await, Ok(3));
+        // Then there is room.
+        detector.record_many("d", 11);
+        assert_eq!(detector.unrecorded(), 22);
+
+        // What is kept of a pass that failed counts.
+        server.kill();
+        while detector.pass().await != Err(StoreError::Unavailable) {
+            detector.record_many("d", 11);
+        }
+        detector.record("e");
+        detector.record("f");
+        detector.record("g");
+        assert_eq!(detector.unrecorded(), 23);
+        detector.record_many("h", u64::MAX);
+        assert_eq!(detector.unrecorded(), u64::MAX);
+        server.restart();
+        while detector.pass().await.is_err() {}
+        detector.check("d").unwrap_err();
+        detector.check("e").unwrap();
+    });
+}
+
+#[test]
+fn record_many_of_the_largest_number_saturates() {
+    on_server(async |server| {
+        let detector = Detector::new(&server.store().deadline(PATIENT), "abuse", slow(10));
+        detector.record_many("mallory", u64::MAX);
+        detector.record_many("mallory", u64::MAX);
+        detector.record("alice");
+        assert_eq!(detector.pass().await, Ok(1));
+        assert_eq!(detector.flagged(), ["mallory"]);
+        assert_eq!(detector.unrecorded(), 0);
+    });
+}
+
+#[test]
+fn pass_dropped_in_flight_keeps_what_it_did_not_send() {
+    on_server(async |server| {
+        let store = server.store().deadline(PATIENT);
+        let detector = Detector::new(&store, "abuse", slow(10));
+        for caller in 0..600 {
+            detector.record_many(&caller.to_string(), 11);
+        }
+        server.stop();
+        {
+            let mut pass = std::pin::pin!(detector.pass());
+            // Of three calls the first is on its way.
+            let waits = std::future::poll_fn(|context| {
+                std::task::Poll::Ready(pass.as_mut().poll(context).is_pending())
+            });
+            assert!(waits.await);
+        }
+        server.go_on();
+        assert_eq!(detector.pass().await, Ok(600 - 256));
+    });
+}
+
+#[test]
+#[should_panic = "a detector cannot track 0 callers"]
+fn callers_of_zero_panics() {
+    let server = Server::start();
+    let runtime = runtime();
+    let _inside = runtime.enter();
+    let _detector = Detector::new(&server.store().deadline(PATIENT), "abuse", slow(10)).callers(0);
 }

@@ -8,7 +8,7 @@ use tollgate::rate::Charge;
 use tollgate::{Algorithm, Clock, ManualClock, Quota, RateLimiter};
 
 use super::engine::{Engine, Kind, Told};
-use crate::support::cases::cases;
+use crate::support::cases;
 
 /// Where the clock begins: like that of a server, but whole periods since the epoch of both.
 const BEGIN: u64 = 1_700_000_000_000_000;
@@ -240,4 +240,189 @@ proptest! {
             both.step(step);
         }
     }
+}
+
+// What is written out decides as the whole rule does.
+
+#[derive(Clone, Debug)]
+enum QuickStep {
+    Take(Vec<u64>),
+    Charge(u64),
+    /// Of the charge before so many others.
+    Give(usize),
+    Later(u64),
+    /// The server's clock goes back.
+    Earlier(u64),
+    Rule(Told),
+}
+
+fn told() -> impl Strategy<Value = Told> {
+    let counts = prop_oneof![1..=20_u64, Just(1_000_000_000)];
+    let periods = prop_oneof![1..=50_u64, Just(1_000_000), Just(86_400_000_000)];
+    let bursts = prop_oneof![4 => 1..=40_u64, 1 => Just(50_000)];
+    (counts, periods, bursts).prop_map(|(count, period, burst)| Told {
+        kind: Kind::Debt,
+        count,
+        period,
+        burst,
+        step: false,
+    })
+}
+
+fn quick_step() -> impl Strategy<Value = QuickStep> {
+    prop_oneof![
+        12 => prop::collection::vec(0..=12_u64, 1..4).prop_map(QuickStep::Take),
+        1 => (0..=60_u64).prop_map(|n| QuickStep::Take(vec![n, 1])),
+        2 => prop_oneof![4 => 0..=60_u64, 1 => 40_000..=60_000_u64].prop_map(QuickStep::Charge),
+        4 => (0..4_usize).prop_map(QuickStep::Give),
+        6 => prop_oneof![0..=60_u64, 0..=10_000_000_u64].prop_map(QuickStep::Later),
+        1 => (0..=1_000_u64).prop_map(QuickStep::Earlier),
+        1 => told().prop_map(QuickStep::Rule),
+    ]
+}
+
+proptest! {
+    #![proptest_config(cases(200))]
+
+    #[test]
+    fn it_answers_and_leaves_behind_the_same(
+        first in told(),
+        begin in prop_oneof![Just(10_000_000_000_u64), Just(1_795_312_618_000_007)],
+        steps in prop::collection::vec(quick_step(), 1..40),
+    ) {
+        let (mut told, mut now) = (first, begin);
+        let mut engine = Engine::new(now);
+        let mut charges = Vec::<(u64, [u64; 3])>::new();
+        for step in steps {
+            match step {
+                QuickStep::Take(costs) => {
+                    let answer = engine.call(told, "take", &costs);
+                    prop_assert_eq!(answer, engine.call_whole(told, "take", &costs));
+                    if answer.done == 1 {
+                        let [position, made] = answer.ticket;
+                        charges.push((costs[0], [position, made, now]));
+                    }
+                }
+                QuickStep::Charge(n) => {
+                    let answer = engine.call(told, "charge", &[n]);
+                    prop_assert_eq!(answer, engine.call_whole(told, "charge", &[n]));
+                    let [position, made] = answer.ticket;
+                    charges.push((n, [position, made, now]));
+                }
+                QuickStep::Give(back) => {
+                    let Some(which) = charges.len().checked_sub(back + 1) else {
+                        continue;
+                    };
+                    let (n, [position, made, at]) = charges.remove(which);
+                    let ticket = [n, position, made, at];
+                    let answer = engine.call(told, "give", &ticket);
+                    let whole = engine.call_whole(told, "give", &ticket);
+                    prop_assert_eq!(answer, whole);
+                }
+                QuickStep::Later(by) => now += by,
+                QuickStep::Earlier(by) => now -= by,
+                QuickStep::Rule(other) => told = other,
+            }
+            engine.set(now);
+            let answer = engine.call(told, "peek", &[1]);
+            prop_assert_eq!(answer, engine.call_whole(told, "peek", &[1]));
+        }
+    }
+}
+
+// Large numbers, and a clock that goes back.
+
+/// Ten a second.
+fn ten(kind: Kind, step: bool) -> Told {
+    Told {
+        kind,
+        count: 10,
+        period: 1_000_000,
+        burst: 10,
+        step,
+    }
+}
+
+#[test]
+fn debt_of_the_largest_numbers_is_exact() {
+    let most = 1 << 52;
+    let period = 1 << 40;
+    let told = Told {
+        kind: Kind::Debt,
+        count: 3,
+        period,
+        burst: most / period,
+        step: false,
+    };
+    let mut engine = Engine::new(BEGIN);
+    let answer = engine.call(told, "upto", &[u64::MAX >> 12]);
+    assert_eq!((answer.done, answer.free), (told.burst, 0));
+    let answer = engine.call(told, "take", &[1]);
+    assert_eq!((answer.done, answer.wait), (0, period.div_ceil(3)));
+    engine.set(BEGIN + answer.wait - 1);
+    assert_eq!(engine.call(told, "take", &[1]).wait, 1);
+    engine.set(BEGIN + answer.wait);
+    assert_eq!(engine.call(told, "take", &[1]).done, 1);
+    // What goes beyond is kept as the most.
+    engine.call(told, "charge", &[told.burst]);
+    assert_eq!(engine.call(told, "peek", &[0]).reset, most.div_ceil(3));
+}
+
+#[test]
+fn debt_after_the_clock_stepped_back_mints_nothing() {
+    let rules = [
+        (Kind::Debt, false),
+        (Kind::Debt, true),
+        (Kind::Window, false),
+        (Kind::Log, false),
+    ];
+    for (kind, step) in rules {
+        let told = ten(kind, step);
+        let mut engine = Engine::new(BEGIN);
+        assert_eq!(engine.call(told, "take", &[10]).done, 1);
+        let back = BEGIN - 30_000_000;
+        engine.set(back);
+        let answer = engine.call(told, "take", &[1]);
+        assert_eq!((answer.done, answer.free), (0, 0), "{kind:?}");
+        // One period more than without that: of a window, one and a tenth.
+        assert!(answer.wait <= 2_100_000, "{kind:?}: {}", answer.wait);
+        engine.set(back + answer.wait);
+        assert_eq!(engine.call(told, "take", &[1]).done, 1, "{kind:?}");
+    }
+}
+
+#[test]
+fn give_of_a_charge_before_the_key_was_lost_is_nothing() {
+    for kind in [Kind::Debt, Kind::Window, Kind::Log] {
+        let told = ten(kind, false);
+        let mut engine = Engine::new(BEGIN);
+        let charge = engine.call(told, "take", &[4]);
+        drop(engine);
+        let mut engine = Engine::new(BEGIN + 1);
+        engine.call(told, "take", &[4]);
+        let [position, made] = charge.ticket;
+        assert_eq!(
+            engine.call(told, "give", &[4, position, made, BEGIN]).done,
+            0
+        );
+        assert_eq!(engine.call(told, "peek", &[1]).free, 6, "{kind:?}");
+    }
+}
+
+#[test]
+fn debt_with_another_period_is_kept() {
+    let rule = |count, period| Told {
+        count,
+        period,
+        ..ten(Kind::Debt, false)
+    };
+    let mut engine = Engine::new(BEGIN);
+    engine.call(rule(10, 1_000_000), "take", &[6]);
+    for (count, period) in [(7, 3), (1, 86_400_000_000), (10, 1_000_000)] {
+        let answer = engine.call(rule(count, period), "peek", &[1]);
+        assert_eq!(answer.free, 4, "{count} in {period}");
+        engine.call(rule(count, period), "charge", &[0]);
+    }
+    // And another rule that keeps a debt.
+    assert!(engine.call(ten(Kind::Debt, true), "peek", &[1]).free >= 3);
 }

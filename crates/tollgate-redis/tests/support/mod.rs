@@ -1,19 +1,18 @@
 //! What the test files share: a real server on loopback, started and stopped by the test.
 
-use std::error::Error;
-use std::time::Duration;
-
-use tollgate::{AcquireError, Algorithm, ErrorKind, Quota};
-use tollgate_redis::StoreError;
-
-pub(crate) mod cases;
 pub(crate) mod clock_shim;
 #[cfg(feature = "cluster")]
 pub(crate) mod cluster;
 #[cfg(feature = "tls")]
 pub(crate) mod tls;
 
+use std::error::Error;
+use std::time::Duration;
+
+use proptest::test_runner::{Config, contextualize_config};
 pub(crate) use redis_on_loopback::{self as server, proxy};
+use tollgate::{AcquireError, Algorithm, ErrorKind, Quota};
+use tollgate_redis::StoreError;
 
 /// A runtime of two threads, in real time: a server has no other.
 pub(crate) fn runtime() -> tokio::runtime::Runtime {
@@ -104,4 +103,18 @@ pub(crate) fn outside<F: Future>(future: F) -> F::Output {
             std::task::Poll::Pending => std::thread::park(),
         }
     }
+}
+
+/// With so many random cases; the environment variable `PROPTEST_CASES` is heeded instead, if it is
+/// set, also by who runs them without the macro. Writes no file when a case fails: the case is in
+/// the message.
+pub(crate) fn cases(cases: u32) -> Config {
+    contextualize_config(Config {
+        cases,
+        failure_persistence: None,
+        // As many as the variable may ask for.
+        max_global_rejects: u32::MAX,
+        max_local_rejects: u32::MAX,
+        ..Config::default()
+    })
 }

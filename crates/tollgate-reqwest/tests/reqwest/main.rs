@@ -1,24 +1,31 @@
 //! Clients of reqwest with middleware: in paused time in front of a server that is a middleware too, where every time
 //! is exact, and on loopback.
 
-mod beside;
-mod loopback;
 mod retry_after;
 mod throttle;
 
 use std::collections::VecDeque;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::Body;
+use axum::routing::get;
+use futures::future::try_join_all;
 use http::{Extensions, Response};
 use reqwest::Request;
 use reqwest_middleware::{ClientBuilder, Middleware, Next, Result};
+use reqwest_retry::RetryTransientMiddleware;
+use reqwest_retry::policies::ExponentialBackoff;
+use reqwest_tracing::TracingMiddleware;
 use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
+use tokio::sync::Barrier;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep};
-use tollgate::{Clock, Quota, RateLimiter};
-use tollgate_reqwest::{RetryAfterLayer, RetryAfterMiddleware};
+use tollgate::{Clock, Quota, RateLimiter, Semaphore};
+use tollgate_reqwest::{RetryAfterLayer, RetryAfterMiddleware, ThrottleMiddleware};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -150,4 +157,178 @@ async fn until(mut condition: impl FnMut() -> bool) {
     while !condition() {
         tokio::task::yield_now().await;
     }
+}
+
+// Together with other middleware.
+
+/// What fails is sent again by reqwest-retry and what is refused by ours, each within the limits.
+#[tokio::test(start_paused = true)]
+async fn middleware_works_inside_of_retries_and_traces() {
+    let failure = Response::builder().status(500).body("").unwrap();
+    let mut server = Server::new([Response::default(), failure, refusal(10)]);
+    server.latency = Duration::from_millis(350);
+    let backoff = ExponentialBackoff::builder().build_with_max_retries(3);
+    let retry = retry();
+    let client = builder()
+        .with(TracingMiddleware::default())
+        .with(RetryTransientMiddleware::new_with_policy(backoff))
+        .with(ThrottleMiddleware::new(Arc::new(Semaphore::new(8))))
+        .with(retry.clone())
+        .with(ThrottleMiddleware::new(limiter(Quota::per_second(10))))
+        .with(retry.innermost())
+        .with(TracingMiddleware::default())
+        .with(server.clone())
+        .build();
+    let jobs = (0..20).map(|_| client.get("http://a.test/").send());
+    let jobs = jobs.map(|job| async { job.await.map(|answer| answer.status()) });
+    for status in try_join_all(jobs).await.unwrap() {
+        assert_eq!(status, 200);
+    }
+    assert_eq!(server.sent_in_pauses(), []);
+    assert_eq!(server.times().len(), 22);
+}
+
+/// A refusal that ours hands on, because the method may have an effect or the pause is too long, is repeated by
+/// reqwest-retry, and that waits at the gate.
+#[tokio::test(start_paused = true)]
+async fn middleware_holds_the_attempts_of_reqwest_retry() {
+    for (method, seconds) in [("POST", 10), ("GET", 3600)] {
+        let server = Server::new([refusal(seconds), refusal(seconds)]);
+        // It waits for no longer than the pause.
+        let backoff = ExponentialBackoff::builder().retry_bounds(SECOND, 5 * SECOND);
+        let backoff = backoff.build_with_max_retries(3);
+        let client = builder()
+            .with(RetryTransientMiddleware::new_with_policy(backoff))
+            .with(RetryAfterMiddleware::from(exact().max_wait(10 * SECOND)))
+            .with(server.clone())
+            .build();
+        let request = client.request(method.parse().unwrap(), "http://a.test/");
+        assert_eq!(request.body("text").send().await.unwrap().status(), 200);
+        assert_eq!(server.sent_in_pauses(), [], "{method}");
+        assert_eq!(server.times(), [0.0, 10.0, 20.0], "{method}");
+    }
+}
+
+// A real server on loopback, which counts what arrives.
+
+/// Counts the requests that reqwest is given while the server wants none. It is the last middleware.
+#[derive(Clone, Default)]
+struct Recorder {
+    is_paused: Arc<AtomicBool>,
+    in_pause: Arc<AtomicUsize>,
+}
+
+#[async_trait::async_trait]
+impl Middleware for Recorder {
+    async fn handle(
+        &self,
+        request: Request,
+        extensions: &mut Extensions,
+        next: Next<'_>,
+    ) -> Result<reqwest::Response> {
+        let in_pause = usize::from(self.is_paused.load(SeqCst));
+        self.in_pause.fetch_add(in_pause, SeqCst);
+        let answer = next.run(request, extensions).await?;
+        if answer.status() == 429 {
+            self.is_paused.store(true, SeqCst);
+        }
+        Ok(answer)
+    }
+}
+
+/// The server holds the first requests until so many have arrived, refuses one of them for five seconds, and answers
+/// the others when the client has that answer. So all that is under way has arrived before the pause, which ends
+/// when the test says so, and no machine is too slow for this.
+async fn sends_nothing_in_a_pause(slots: usize, burst: Option<u64>) {
+    let held = burst.map_or(slots, |burst| slots.min(usize::try_from(burst).unwrap()));
+    let (at_once, arrived) = (Arc::new(Barrier::new(held)), Arc::new(AtomicUsize::new(0)));
+    let recorder = Recorder::default();
+    let page = {
+        let (arrived, is_paused) = (Arc::clone(&arrived), Arc::clone(&recorder.is_paused));
+        async move || {
+            let mut answer = Response::builder();
+            if arrived.fetch_add(1, SeqCst) < held {
+                if at_once.wait().await.is_leader() {
+                    answer = answer.status(429).header("retry-after", "5");
+                } else {
+                    until(|| is_paused.load(SeqCst)).await;
+                }
+            }
+            answer.body(Body::empty()).unwrap()
+        }
+    };
+    let server = OnLoopback::serve(Router::new().route("/", get(page))).await;
+
+    let clock = Clock::manual();
+    let retry = RetryAfterMiddleware::from(exact().clock(&clock));
+    let rate = burst.map(|burst| {
+        let quota = Quota::per_second(10).burst(burst);
+        Arc::new(RateLimiter::new(quota).clock(&clock))
+    });
+    let client = builder()
+        .with(ThrottleMiddleware::new(Arc::new(Semaphore::new(slots))))
+        .with(retry.clone())
+        .with(ThrottleMiddleware::new(rate))
+        .with(retry.innermost())
+        .with(recorder.clone())
+        .build();
+    let requests = slots + 8;
+    let mut jobs = JoinSet::new();
+    for _ in 0..requests {
+        let answer = client.get(&server.url).send();
+        jobs.spawn(async move { answer.await.unwrap().status() });
+    }
+
+    until(|| recorder.is_paused.load(SeqCst)).await;
+    for _ in 0..49 {
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+        }
+        clock.advance(Duration::from_millis(100));
+    }
+    assert_eq!(arrived.load(SeqCst), held);
+    recorder.is_paused.store(false, SeqCst);
+    let mut statuses = Vec::new();
+    until(|| {
+        clock.advance(Duration::from_millis(100));
+        statuses.extend(std::iter::from_fn(|| jobs.try_join_next()));
+        statuses.len() == requests
+    })
+    .await;
+    for status in statuses {
+        assert_eq!(status.unwrap(), 200);
+    }
+    assert_eq!(recorder.in_pause.load(SeqCst), 0);
+    assert_eq!(arrived.load(SeqCst), requests + 1);
+}
+
+#[tokio::test]
+async fn innermost_sends_no_request_to_a_server_in_a_pause() {
+    for slots in [1, 4, 64] {
+        for burst in [None, Some(1), Some(3)] {
+            sends_nothing_in_a_pause(slots, burst).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn middleware_blocks_the_server_that_a_redirect_led_to() {
+    let busy = async || (http::StatusCode::TOO_MANY_REQUESTS, [("retry-after", "5")]);
+    let busy = OnLoopback::serve(Router::new().route("/", get(busy))).await;
+    let to = busy.url.clone();
+    let redirect = async move || axum::response::Redirect::temporary(&to);
+    let first = OnLoopback::serve(Router::new().route("/", get(redirect))).await;
+
+    let layer = exact().retries(0).clock(Clock::manual());
+    let client = builder().with(RetryAfterMiddleware::from(layer.clone()));
+    let answer = client.build().get(&first.url).send().await.unwrap();
+    assert_eq!(
+        (answer.status().as_u16(), answer.url().as_str()),
+        (429, &*busy.url)
+    );
+    let is_blocked = |url: &str| {
+        let attempts = layer.attempts(url.trim_end_matches('/'));
+        attempts.blocked().is_some()
+    };
+    assert!(is_blocked(&busy.url) && !is_blocked(&first.url));
 }

@@ -1,10 +1,9 @@
 //! [`RetryAfterLayer`]: clients that wait as long as servers ask them to.
 //!
-//! `answer` reads the answers, `origins` has a gate for each origin, `attempts` decides what they mean
-//! for a request, and `service` is the way of a request through tower.
+//! `answer` reads the answers, `origins` has a gate for each origin, and `service` takes a request through
+//! tower and decides what the answers mean for it.
 
 mod answer;
-mod attempts;
 mod origins;
 mod service;
 
@@ -17,8 +16,8 @@ use http_body::Body;
 use tower_layer::Layer;
 
 pub(super) use self::answer::{asked_wait, is_refusal};
-pub use self::attempts::Attempts;
 use self::origins::Origins;
+pub use self::service::Attempts;
 pub use self::service::{RetryAfterFuture, RetryAfterService};
 use tollgate::{Clock, RateLimiter};
 

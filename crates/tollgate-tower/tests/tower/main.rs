@@ -4,21 +4,13 @@
 //! service without a connection.
 
 mod adaptive;
-mod body;
 mod client_ip;
-mod disconnected;
-mod dropped;
 mod http;
-mod loopback;
-mod panicking;
-mod paused;
-mod peers;
-mod ready;
-mod refused;
+mod layer;
+mod leaky_bucket;
+mod permits;
 mod retry_after;
 mod server;
-mod service;
 mod setup;
 #[path = "../../../../tests/support/mod.rs"]
 mod support;
-mod throttles;

@@ -1,20 +1,120 @@
-//! axum on loopback.
+//! A server of axum that a test stops, and clients that have a connection to it.
 
+use std::io::{self, Write};
+use std::net::{self, IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::http::StatusCode;
+use axum::http::{Request, Response, StatusCode};
 use axum::routing::get;
+use axum::serve::Listener;
 use http_body_util::BodyExt;
-use tokio::sync::mpsc;
-use tokio::task::JoinSet;
-use tollgate::Semaphore;
-use tollgate_tower::ThrottleLayer;
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{JoinHandle, JoinSet};
+use tollgate::{Clock, ErrorKind, Keyed, Quota, RateLimiter, Semaphore, all};
+use tollgate_tower::{ClientIp, IpNet, ThrottleLayer};
 
-use super::peers::{Server, until};
-use crate::support::assert_at_rest;
+use crate::support::{assert_at_rest, kind, yield_now};
+
+/// A request without a body.
+pub(super) fn root() -> Request<Body> {
+    Request::new(Body::empty())
+}
+
+/// Lets others run until something has come about.
+pub(super) async fn until(mut condition: impl FnMut() -> bool) {
+    while !condition() {
+        yield_now().await;
+    }
+}
+
+/// A client with a connection of its own, one that is closed when this is dropped.
+pub(super) struct Client {
+    send: SendRequest<Body>,
+    connection: JoinHandle<()>,
+}
+
+impl Client {
+    pub(super) async fn over(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> Self {
+        let (send, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
+        let connection = tokio::spawn(async move {
+            // How it ends is seen by who waits for an answer.
+            let _ = connection.await;
+        });
+        Self { send, connection }
+    }
+
+    /// An answer, its body not read yet.
+    pub(super) async fn get(&mut self, path: &str) -> Response<Incoming> {
+        self.try_get(path).await.expect("an answer")
+    }
+
+    pub(super) async fn try_get(&mut self, path: &str) -> hyper::Result<Response<Incoming>> {
+        self.send.ready().await?;
+        let request = Request::get(path).header("host", "test");
+        let request = request.body(Body::empty()).expect("a request");
+        self.send.send_request(request).await
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.connection.abort();
+    }
+}
+
+/// A server, and how to reach it.
+pub(super) struct Server<A> {
+    pub(super) address: A,
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<io::Result<()>>,
+}
+
+impl<A> Server<A> {
+    pub(super) fn of<L>(address: A, listener: L, app: Router) -> Self
+    where
+        L: Listener<Addr: std::fmt::Debug>,
+    {
+        let (stop, stopped) = oneshot::channel();
+        let serve = axum::serve(listener, app).with_graceful_shutdown(async {
+            let _ = stopped.await;
+        });
+        let task = tokio::spawn(async { serve.await });
+        Self {
+            address,
+            stop,
+            task,
+        }
+    }
+
+    /// Returns when all connections are closed.
+    pub(super) async fn stop(self) {
+        self.stop.send(()).expect("it runs");
+        self.task.await.unwrap().unwrap();
+    }
+}
+
+impl Server<std::net::SocketAddr> {
+    /// On loopback.
+    pub(super) async fn on_loopback(app: Router) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::of(listener.local_addr().unwrap(), listener, app)
+    }
+
+    pub(super) async fn connect(&self) -> Client {
+        Client::over(TcpStream::connect(self.address).await.unwrap()).await
+    }
+}
+
+// axum on loopback.
 
 /// As issue 833 of tower: there, the limit is for each service, and a server has one for each
 /// connection.
@@ -166,5 +266,103 @@ async fn a_client_that_goes_away_in_the_middle_of_the_body_gives_its_slot_back()
     writer.closed().await;
     until(|| slots.available_permits() == 1).await;
     server.stop().await;
+    assert_at_rest(&slots, 1);
+}
+
+// Clients that disconnect while their requests wait, over sockets: each request and each charge is
+// undone, as if the client had never been there.
+//
+// The clock stands still, so a charge that stayed would show.
+
+const BURST: u64 = 2;
+const NETWORKS: u8 = 25;
+/// Of each network. The burst lets two of them into the queue for a slot; the others wait for their rate.
+const CLIENTS: usize = 10;
+const WAVES: usize = 3;
+
+fn network(index: u8) -> IpNet {
+    IpAddr::from([192, 0, 2, index]).into()
+}
+
+/// Sends a request for a client of this network, and reads nothing.
+fn send(server: SocketAddr, index: u8) -> net::TcpStream {
+    let mut socket = net::TcpStream::connect(server).unwrap();
+    let client = network(index).addr();
+    let request = format!("GET / HTTP/1.1\r\nhost: test\r\nx-forwarded-for: {client}\r\n\r\n");
+    socket.write_all(request.as_bytes()).unwrap();
+    socket
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_that_disconnect_while_they_wait_leave_nothing_behind() {
+    let clock = Clock::manual();
+    let clients: Arc<Keyed<IpNet, RateLimiter>> = Arc::new(Keyed::new(
+        RateLimiter::new(Quota::per_second(1).burst(BURST)).clock(&clock),
+    ));
+    let slots = Arc::new(Semaphore::new(1));
+    let handled = Arc::new(AtomicUsize::new(0));
+    let handler = {
+        let handled = Arc::clone(&handled);
+        async move || {
+            handled.fetch_add(1, Ordering::SeqCst);
+            "done"
+        }
+    };
+    let layer = {
+        let (clients, slots) = (Arc::clone(&clients), Arc::clone(&slots));
+        let client_ip = ClientIp::peer(|_| None).behind(1);
+        ThrottleLayer::by(move |head| {
+            let client = Arc::clone(&clients).key_owned(client_ip.of(head));
+            all((client, Arc::clone(&slots)))
+        })
+    };
+    let server = Server::on_loopback(Router::new().route("/", get(handler)).layer(layer)).await;
+    let waiting = || {
+        let of_rates = (0..NETWORKS).map(|index| clients.key(&network(index)).snapshot().waiting);
+        (of_rates.sum::<usize>(), slots.snapshot().waiting)
+    };
+
+    let held = slots.try_acquire().unwrap();
+    for _ in 0..WAVES {
+        let mut sockets = Vec::new();
+        for _ in 0..CLIENTS {
+            for index in 0..NETWORKS {
+                sockets.push(send(server.address, index));
+            }
+        }
+        let in_burst = BURST as usize * usize::from(NETWORKS);
+        until(|| waiting() == (sockets.len() - in_burst, in_burst)).await;
+        drop(sockets);
+        // A request that was let out of one queue and is not in the next holds its charge.
+        let at_rest = |index| {
+            let snapshot = clients.key(&network(index)).snapshot();
+            (snapshot.in_use, snapshot.waiting) == (0, 0)
+        };
+        until(|| (0..NETWORKS).all(at_rest) && slots.snapshot().waiting == 0).await;
+    }
+    drop(held);
+
+    // Each network has its whole burst, and no more.
+    for index in 0..NETWORKS {
+        let client = network(index);
+        let client = clients.key(&client);
+        let snapshot = client.snapshot();
+        assert_eq!((snapshot.in_use, snapshot.available), (0, BURST));
+        for _ in 0..BURST {
+            assert!(client.try_acquire().is_ok());
+        }
+        assert_eq!(kind(client.try_acquire()), ErrorKind::RateLimited);
+    }
+    server.stop().await;
+    // Nothing is kept for them when the charges of all would be paid off, those that were undone too.
+    let charges = (WAVES * CLIENTS) as u64 + BURST;
+    clock.advance(Duration::from_secs(charges));
+    // The server may have closed a connection and not yet dropped its request.
+    until(|| {
+        clients.shrink();
+        clients.is_empty()
+    })
+    .await;
+    assert_eq!(handled.load(Ordering::SeqCst), 0);
     assert_at_rest(&slots, 1);
 }

@@ -1,17 +1,19 @@
 //! A service behind a throttle, polled by hand.
 
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
 use axum::body::Bytes;
-use axum::http::Response;
-use hyper::body::{Body, Frame};
+use axum::http::{HeaderMap, Response};
+use hyper::body::{Body, Frame, SizeHint};
+use tokio::sync::oneshot;
 use tollgate::{Semaphore, Throttle};
 use tollgate_tower::{ResponseFuture, ThrottleLayer, ThrottleService, ThrottledBody};
 use tower::{Layer, Service};
 
-use super::service::{ManualService, Pages};
 use crate::support::Waiter;
 use crate::support::scripted::{Log, Scripted};
 
@@ -128,4 +130,170 @@ impl<B: Body<Data = Bytes>> Reader<B> {
 /// A text that was read.
 pub(super) fn text(text: &str) -> Read {
     Read::Text(text.to_owned())
+}
+
+// A service whose answers are given by hand, with bodies that are written beforehand; and what
+// happened to them, in a log.
+//
+// In the log, for a request `a`: `call a` (the service was called), `drop work a` (the future of its
+// answer was dropped), `drop body` (the body was). What happened to a throttle is in it as well, if it
+// is a part of the same log.
+
+/// What the service answers.
+pub(super) type Answer = Result<Response<Pages>, &'static str>;
+
+/// The service.
+pub(super) struct ManualService {
+    pub(super) log: Log,
+    /// Whether this one, and not a clone of it, was made ready.
+    ready: bool,
+    unanswered: Arc<Mutex<VecDeque<oneshot::Sender<Answer>>>>,
+}
+
+impl ManualService {
+    pub(super) fn new(log: &Log) -> Self {
+        Self {
+            log: log.clone(),
+            ready: false,
+            unanswered: Arc::default(),
+        }
+    }
+
+    /// Answers the request that was called first.
+    #[track_caller]
+    pub(super) fn answer(&self, answer: Answer) {
+        let unanswered = self.unanswered.lock().unwrap().pop_front();
+        let _ = unanswered.expect("called").send(answer);
+    }
+
+    /// The same, with a body.
+    #[track_caller]
+    pub(super) fn send(&self, pages: impl IntoIterator<Item = Page>) {
+        self.answer(Ok(Response::new(self.pages(pages))));
+    }
+
+    /// A body that consists of these pages, and does not know beforehand that it is over.
+    pub(super) fn pages(&self, pages: impl IntoIterator<Item = Page>) -> Pages {
+        Pages {
+            pages: pages.into_iter().collect(),
+            knows_its_end: false,
+            size: SizeHint::default(),
+            _dropped: Dropped::new(&self.log, "drop body"),
+        }
+    }
+}
+
+impl Clone for ManualService {
+    fn clone(&self) -> Self {
+        Self {
+            log: self.log.clone(),
+            ready: false,
+            unanswered: Arc::clone(&self.unanswered),
+        }
+    }
+}
+
+impl Service<&'static str> for ManualService {
+    type Response = Response<Pages>;
+    type Error = &'static str;
+    type Future = Work;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), &'static str>> {
+        self.ready = true;
+        Poll::Ready(Ok(()))
+    }
+
+    /// Panics on request: `panic in call`, `panic in work`.
+    fn call(&mut self, request: &'static str) -> Self::Future {
+        assert!(self.ready, "called though it was not ready");
+        self.ready = false;
+        self.log.add(format!("call {request}"));
+        assert_ne!(request, "panic in call", "on purpose");
+        let (sender, answer) = oneshot::channel();
+        self.unanswered.lock().unwrap().push_back(sender);
+        Work {
+            request,
+            answer,
+            _dropped: Dropped::new(&self.log, format!("drop work {request}")),
+        }
+    }
+}
+
+/// The future of an answer, which is not gone before it is dropped.
+pub(super) struct Work {
+    request: &'static str,
+    answer: oneshot::Receiver<Answer>,
+    _dropped: Dropped,
+}
+
+impl Future for Work {
+    type Output = Answer;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answer> {
+        assert_ne!(self.request, "panic in work", "on purpose");
+        let answer = Pin::new(&mut self.answer).poll(context);
+        answer.map(|answer| answer.expect("the inner is there"))
+    }
+}
+
+/// Logs that it was dropped.
+struct Dropped(Log, String);
+
+impl Dropped {
+    fn new(log: &Log, event: impl Into<String>) -> Self {
+        Self(log.clone(), event.into())
+    }
+}
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.add(&*self.1);
+    }
+}
+
+/// What a body does when it is polled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Page {
+    Text(&'static str),
+    Trailers,
+    Fails,
+    /// It has nothing yet, and will be polled again by hand.
+    NotYet,
+    Panics,
+}
+
+/// A body.
+pub(super) struct Pages {
+    pages: VecDeque<Page>,
+    pub(super) knows_its_end: bool,
+    pub(super) size: SizeHint,
+    _dropped: Dropped,
+}
+
+impl Body for Pages {
+    type Data = Bytes;
+    type Error = &'static str;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, &'static str>>> {
+        Poll::Ready(match self.pages.pop_front() {
+            Some(Page::Text(text)) => Some(Ok(Frame::data(Bytes::from_static(text.as_bytes())))),
+            Some(Page::Trailers) => Some(Ok(Frame::trailers(HeaderMap::new()))),
+            Some(Page::Fails) => Some(Err("it failed")),
+            Some(Page::NotYet) => return Poll::Pending,
+            Some(Page::Panics) => panic!("on purpose"),
+            None => None,
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.knows_its_end && self.pages.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        #[allow(clippy::clone_on_copy, reason = "it is `Copy` from http-body 1.1")]
+        self.size.clone()
+    }
 }

@@ -9,7 +9,6 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::load;
 use crate::app::App;
 
 /// Milliseconds. The specification's limits: a slider's value is with the server, and shows.
@@ -335,7 +334,7 @@ pub(super) async fn under_load(
     for attempt in 1..=ATTEMPTS {
         let before: u64 = browser.probe("ticks", &[]).await?;
         let start = Instant::now();
-        let round = load::measure(app, address).await;
+        let round = super::measure_load(app, address).await;
         let seconds = start.elapsed().as_secs_f64();
         let after: u64 = browser.probe("ticks", &[]).await?;
         if let Ok(round) = &round {
@@ -344,7 +343,7 @@ pub(super) async fn under_load(
                 continue;
             }
         }
-        report.line("load", load::verdict(round));
+        report.line("load", super::load_verdict(round));
         let rate = after.saturating_sub(before) as f64 / seconds;
         let measured = format!("{rate:.1} events per second reached the page in {seconds:.1} s");
         let live = rate >= EVENTS_PER_SECOND;

@@ -11,8 +11,7 @@ use std::time::Duration;
 use serde::Serialize;
 use tollgate::{Algorithm, Clock, Quota, RateLimiter};
 
-use crate::meter::Meter;
-use crate::pace::pace;
+use crate::meter::{Meter, pace};
 use crate::settings::{Setting, Settings};
 
 const MS: u64 = 1_000_000;

@@ -25,7 +25,7 @@ mod tests {
             format!("PATIENCE = {};", tenants::PATIENCE.as_millis()),
             format!("within {} ms", backend::DEADLINE.as_millis()),
             format!(
-                "Workers move by themselves, {:?}, each for {} s",
+                "The number of workers changes by itself, {:?}, each for {} s",
                 backend::CYCLE,
                 backend::STEP.as_secs()
             )

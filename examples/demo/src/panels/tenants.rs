@@ -12,9 +12,7 @@ use tollgate::fair::FairQueue;
 use tollgate::{Clock, Semaphore, Throttle};
 use tollgate_observe::{Observed, Observer, Place};
 
-use crate::latencies::Latencies;
-use crate::meter::Meter;
-use crate::pace::pace;
+use crate::meter::{Latencies, Meter, pace};
 use crate::settings::{Setting, Settings};
 
 const TENANTS: [(&str, &str); 4] = [

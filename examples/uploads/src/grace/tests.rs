@@ -21,15 +21,13 @@ use tollgate::{BoxThrottle, Semaphore};
 
 use super::*;
 use crate::args::Args;
-use crate::counted::{Counts, Seen};
-use crate::found::Found;
+use crate::arrivals::Waits;
+use crate::gauge::{ClientCounts, Seen};
+use crate::measure::Found;
 use crate::progress::Progress;
-use crate::rates::Limits;
 use crate::source::{self, Listing, SourceFile};
-use crate::store::Stores;
-use crate::upload::{Job, Outcome, Stop};
-use crate::verify::verify;
-use crate::waits::Waits;
+use crate::store::{Limits, Stores};
+use crate::upload::{Job, Outcome, Stop, verify};
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -207,9 +205,13 @@ fn files() -> (TempDir, Listing) {
 }
 
 /// A job that uploads these files to the server.
-fn job(server: Server, listing: &Listing, token: &CancellationToken) -> (Arc<Job>, Arc<Counts>) {
+fn job(
+    server: Server,
+    listing: &Listing,
+    token: &CancellationToken,
+) -> (Arc<Job>, Arc<ClientCounts>) {
     let args = Args::parse_from(["uploads", "--part-size", "5"]);
-    let counts = Arc::new(Counts {
+    let counts = Arc::new(ClientCounts {
         seen: Seen::new(false),
         waits: Waits::default(),
         throttled: AtomicU64::new(0),
@@ -265,7 +267,7 @@ async fn run_after_a_cancel_ends_in_15_s_beside_a_server_that_answers_nothing() 
     assert_eq!(cancelled.unwrap().elapsed(), 15 * SECOND);
     let answer = "after Ctrl-C, the server did not answer within 10 s";
     let removal = "after Ctrl-C, the server did not remove the parts within 5 s";
-    let both = format!("{answer}; nor could the parts be removed: {removal}");
+    let both = format!("{answer}; its parts could not be removed either: {removal}");
     let expected = [("large", both.as_str()), ("small", answer)];
     assert_eq!(messages(&outcomes), expected);
 }

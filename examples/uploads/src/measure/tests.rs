@@ -180,3 +180,72 @@ async fn measure_after_a_request_that_cannot_be_made_sends_no_other() {
     measure(&client, "http://127.0.0.1", &found, 1_000.0, PARALLEL).await;
     assert_eq!((asked.load(Relaxed), found.rate()), (1, None));
 }
+
+// Rates that are found.
+
+use std::time::Duration;
+
+/// Sends a request every 5 ms, from `from` on, that is refused if it is the first or the last one, and
+/// answered after a time in ms.
+fn window(found: &Found, began: Instant, from: u64, count: u64, answered_after: fn(u64) -> u64) {
+    for n in 0..=count {
+        let at = |ms| began + Duration::from_millis(ms);
+        let sent = from + 5 * n;
+        let now = at(sent + answered_after(n));
+        found.answered_by(|| now, at(sent), n % count == 0);
+    }
+}
+
+#[test]
+fn rate_is_the_highest_that_a_window_shows() {
+    let (found, began) = (Found::default(), Instant::now());
+    window(&found, began, 0, 200, |_| 0);
+    assert_eq!(found.rate(), Some(198.0));
+    // A window after a second in which nothing is sent shows more than both together.
+    window(&found, began, 2_000, 400, |_| 0);
+    assert_eq!(found.rate(), Some(398.0 / 2.0));
+}
+
+#[test]
+fn rate_is_lower_if_answers_are_late() {
+    let began = Instant::now();
+    let rate = |answered_after| {
+        let found = Found::default();
+        window(&found, began, 0, 200, answered_after);
+        found.rate()
+    };
+    assert_eq!(rate(|_| 5), Some(198.0 / 1.005));
+    assert_eq!(rate(|n| if n == 200 { 100 } else { 0 }), Some(198.0 / 1.1));
+}
+
+#[test]
+fn rate_does_not_count_requests_that_were_sent_before_the_refusal_arrived() {
+    let (found, began) = (Found::default(), Instant::now());
+    let at = |ms| began + Duration::from_millis(ms);
+    found.answered_by(|| at(100), at(0), true);
+    for ms in 0..200 {
+        found.answered_by(|| at(100 + ms), at(ms), false);
+    }
+    found.answered_by(|| at(1_000), at(300), true);
+    assert_eq!(found.rate(), Some(99.0));
+}
+
+/// Otherwise the answers of other threads count in a window that ends before they arrive.
+#[test]
+fn answered_reads_the_clock_under_the_lock() {
+    let (found, began) = (Found::default(), Instant::now());
+    let clock = || {
+        assert!(found.0.try_lock().is_err());
+        began
+    };
+    found.answered_by(clock, began, true);
+}
+
+#[test]
+fn rate_of_few_requests_is_unknown() {
+    let (found, began) = (Found::default(), Instant::now());
+    window(&found, began, 0, 20, |_| 0);
+    assert_eq!(found.rate(), None);
+    window(&found, began, 500, 21, |_| 0);
+    assert_eq!(found.rate(), Some(19.0 / 0.105));
+}

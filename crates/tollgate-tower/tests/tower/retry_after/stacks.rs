@@ -1,8 +1,10 @@
 //! Stacks of layers in which requests wait below the gate: none of them is sent during a pause.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::Ordering::{self, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 use axum::Router;
+use axum::http::StatusCode;
 use axum::routing::get;
 use futures::future::{join_all, try_join_all};
 use hyper_util::client::legacy::Client;
@@ -12,12 +14,12 @@ use tokio::task::JoinSet;
 use tollgate::fair::FairQueue;
 use tollgate::throttle::Throttle;
 use tollgate::{Quota, RateLimiter, Semaphore, all};
-use tollgate_tower::ThrottleLayer;
+use tollgate_tower::{RateLimitHeaders, ThrottleLayer};
 use tower::BoxError;
 use tower::util::BoxCloneService;
 
 use super::*;
-use crate::peers;
+use crate::server;
 
 type AnyClient<B, R> = BoxCloneService<Request<B>, Response<R>, BoxError>;
 
@@ -192,7 +194,7 @@ impl Holding {
             if self.at_once.wait().await.is_leader() {
                 answer = answer.status(429).header("retry-after", "5");
             } else {
-                peers::until(|| is_paused.load(SeqCst)).await;
+                server::until(|| is_paused.load(SeqCst)).await;
             }
         }
         answer.body(axum::body::Body::empty()).unwrap()
@@ -213,7 +215,7 @@ async fn sends_nothing_on_a_socket_in_a_pause(slots: usize, burst: Option<u64>) 
         let (holding, is_paused) = (Arc::clone(&holding), Arc::clone(&is_paused));
         async move || holding.answer(&is_paused).await
     };
-    let server = peers::Server::on_loopback(Router::new().route("/", get(page))).await;
+    let server = server::Server::on_loopback(Router::new().route("/", get(page))).await;
 
     // The client of hyper, and how many requests it was given in the pause.
     let in_pause = Arc::new(AtomicUsize::new(0));
@@ -246,13 +248,13 @@ async fn sends_nothing_on_a_socket_in_a_pause(slots: usize, burst: Option<u64>) 
     let requests = slots + 8;
     let mut jobs = JoinSet::new();
     for _ in 0..requests {
-        let mut request = peers::get();
+        let mut request = server::root();
         *request.uri_mut() = format!("http://{}/", server.address).parse().unwrap();
         let answer = client.clone().oneshot(request);
         jobs.spawn(async move { answer.await.unwrap().status() });
     }
 
-    peers::until(|| is_paused.load(SeqCst)).await;
+    server::until(|| is_paused.load(SeqCst)).await;
     for _ in 0..49 {
         for _ in 0..20 {
             crate::support::yield_now().await;
@@ -262,7 +264,7 @@ async fn sends_nothing_on_a_socket_in_a_pause(slots: usize, burst: Option<u64>) 
     assert_eq!(holding.arrived.load(SeqCst), held);
     is_paused.store(false, SeqCst);
     let mut statuses = Vec::new();
-    peers::until(|| {
+    server::until(|| {
         clock.advance(Duration::from_millis(100));
         statuses.extend(std::iter::from_fn(|| jobs.try_join_next()));
         statuses.len() == requests
@@ -283,4 +285,173 @@ async fn innermost_of_a_client_on_a_socket_sends_no_request_in_a_pause() {
             sends_nothing_on_a_socket_in_a_pause(slots, burst).await;
         }
     }
+}
+
+// Together with other layers: a limiter inside, and services that are not always ready.
+
+/// When the gate opens, its waiters pass the client's own limiter one by one.
+#[tokio::test(start_paused = true)]
+async fn call_released_by_the_gate_passes_the_limiter_inside() {
+    let server = Server::new([answer(200, &[("ratelimit", r#""a";r=0;t=10"#)])]);
+    let limiter = RateLimiter::new(Quota::per_second(2)).clock(Clock::tokio());
+    let limited = ThrottleLayer::new(Arc::new(limiter)).layer(server.clone());
+    let client = exact().rate_limit_of_any_status(true).layer(limited);
+    let get = || {
+        let request = Request::get("http://a.test/").body(Body::default());
+        client.clone().oneshot(request.unwrap())
+    };
+    get().await.unwrap();
+    for answer in join_all((0..5).map(|_| get())).await {
+        assert_eq!(answer.unwrap().status(), 200);
+    }
+    assert_eq!(server.times(), [0.0, 10.0, 10.5, 11.0, 11.5, 12.0]);
+}
+
+/// A service that acquires a permit to become ready, as tower's concurrency limit does.
+struct Reserving {
+    permits: Arc<Semaphore>,
+    reserved: Option<tollgate::OwnedPermit>,
+    server: Server,
+}
+
+impl Clone for Reserving {
+    fn clone(&self) -> Self {
+        Self {
+            permits: Arc::clone(&self.permits),
+            reserved: None,
+            server: self.server.clone(),
+        }
+    }
+}
+
+impl Service<Request<Body>> for Reserving {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Ready<Result<Response<Body>, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        if self.reserved.is_none() {
+            let permit = Arc::clone(&self.permits).try_acquire_owned();
+            self.reserved = Some(permit.expect("nobody else has it"));
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        drop(self.reserved.take().expect("it was made ready"));
+        self.server.call(request)
+    }
+}
+
+/// While requests to one server wait, they hold nothing that requests to another one need.
+#[tokio::test(start_paused = true)]
+async fn call_that_waits_holds_no_ready_service() {
+    let server = Server::new([refusal("5")]);
+    let inner = Reserving {
+        permits: Arc::new(Semaphore::new(1)),
+        reserved: None,
+        server: server.clone(),
+    };
+    let permits = Arc::clone(&inner.permits);
+    let client = exact().layer(inner);
+    let after = async |delay, uri| {
+        tokio::time::sleep(delay * SECOND).await;
+        assert_eq!(permits.available_permits(), 1);
+        send(&client, "GET", uri).await
+    };
+    // One that is refused, one that waits from its beginning, and one to another server.
+    let requests = tokio::join!(
+        after(0, "http://a.test/"),
+        after(1, "http://a.test/"),
+        after(2, "http://b.test/"),
+    );
+    let waited = [requests.0, requests.1, requests.2].map(|(_, waited)| waited);
+    assert_eq!(waited, [5 * SECOND, 4 * SECOND, Duration::ZERO]);
+    assert_eq!(server.times(), [0.0, 2.0, 5.0, 5.0]);
+    assert_eq!(permits.available_permits(), 1);
+}
+
+/// Fails when it is made ready, the second time.
+#[derive(Clone)]
+struct Failing(Arc<Mutex<u32>>);
+
+impl Service<Request<Body>> for Failing {
+    type Response = Response<Body>;
+    type Error = &'static str;
+    type Future = Ready<Result<Response<Body>, &'static str>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), &'static str>> {
+        let calls = *self.0.lock().unwrap();
+        Poll::Ready(if calls == 0 { Ok(()) } else { Err("gone") })
+    }
+
+    fn call(&mut self, _: Request<Body>) -> Self::Future {
+        *self.0.lock().unwrap() += 1;
+        ready(Ok(refusal("1")))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn call_hands_on_errors_of_the_inner_service() {
+    let client = exact().layer(Failing(Arc::default()));
+    let request = Request::get("http://a.test/").body(Body::default());
+    let error = client.oneshot(request.unwrap()).await.unwrap_err();
+    assert_eq!(error, "gone");
+}
+
+// Together with servers: one of ours, whose fields it reads, and one on a socket, by hyper's client.
+
+/// A server that says in each answer when its quota is used up refuses nothing.
+#[tokio::test(start_paused = true)]
+async fn call_heeds_the_fields_of_a_throttle_layer() {
+    let limiter = RateLimiter::new(Quota::per_second(1).burst(2)).clock(Clock::tokio());
+    let fields = RateLimitHeaders::Draft11;
+    let behind = ThrottleLayer::new(Arc::new(limiter))
+        .refusing()
+        .headers(fields);
+    let client = RetryAfterLayer::new()
+        .jitter_percent(0)
+        .clock(Clock::tokio())
+        .retries(0)
+        .rate_limit_of_any_status(true)
+        .layer(Router::new().route("/", get("a page")).layer(behind));
+    let begun = Instant::now();
+    let jobs = (0..6).map(|_| async {
+        let answer = client.clone().oneshot(server::root()).await.unwrap();
+        (answer.status().as_u16(), begun.elapsed().as_secs())
+    });
+    let answers = join_all(jobs).await;
+    assert_eq!(
+        answers,
+        [(200, 0), (200, 0), (200, 1), (200, 2), (200, 3), (200, 4)]
+    );
+}
+
+#[tokio::test]
+async fn call_over_a_socket_is_made_again() {
+    let requests = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&requests);
+    let page = async move || match counted.fetch_add(1, Ordering::SeqCst) {
+        0 => Err((StatusCode::SERVICE_UNAVAILABLE, [("retry-after", "5")])),
+        _ => Ok("a page"),
+    };
+    let server = server::Server::on_loopback(Router::new().route("/", get(page))).await;
+    let clock = Clock::manual();
+    let client = Client::builder(TokioExecutor::new()).build_http::<axum::body::Body>();
+    let client = RetryAfterLayer::new().clock(&clock).layer(client);
+    let mut request = server::root();
+    *request.uri_mut() = format!("http://{}/", server.address).parse().unwrap();
+    let answer = tokio::spawn(client.oneshot(request));
+    // When the refusal comes is not known, so time goes on until it is over.
+    server::until(|| {
+        clock.advance(SECOND);
+        answer.is_finished()
+    })
+    .await;
+    let answer = answer.await.unwrap().unwrap();
+    assert_eq!(answer.status(), 200);
+    assert_eq!(requests.load(Ordering::SeqCst), 2);
+    let body = http_body_util::BodyExt::collect(answer.into_body()).await;
+    assert_eq!(body.unwrap().to_bytes(), "a page");
+    server.stop().await;
 }

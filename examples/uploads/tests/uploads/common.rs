@@ -1,0 +1,253 @@
+//! Runs the built program, on its own embedded server or on one that the test has in its hands.
+
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::sync::Arc;
+
+use serde_json::Value;
+use tempfile::TempDir;
+use tollgate::Semaphore;
+use uploads::arrivals::Arrivals;
+use uploads::gauge::Gauge;
+use uploads::server::{ACCESS_KEY, BUCKET, SECRET_KEY, Server};
+use uploads::server::{Behaviour, Refusal};
+
+/// The smallest size of a part, in MiB, that S3 takes.
+pub(crate) const PART_MIB: usize = 5;
+
+/// How a run ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ended {
+    /// The report. It is all that is on stdout.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout)
+            .unwrap_or_else(|error| panic!("{error} in {}\n{}", self.stdout, self.stderr))
+    }
+}
+
+/// The program, without what the environment of the test could change.
+pub(crate) fn program() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_uploads"));
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("AWS_") {
+            command.env_remove(name);
+        }
+    }
+    command.env("NO_PROXY", "127.0.0.1");
+    command
+}
+
+/// Runs the program to its end.
+pub(crate) fn run(command: &mut Command) -> Ended {
+    Running::start(command).end()
+}
+
+/// A program that runs. A test that fails leaves none behind.
+#[derive(Debug)]
+pub(crate) struct Running {
+    child: Child,
+    lines: BufReader<ChildStderr>,
+    seen: String,
+}
+
+impl Running {
+    pub(crate) fn start(command: &mut Command) -> Running {
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stderr.take().unwrap());
+        Running {
+            child,
+            lines,
+            seen: String::new(),
+        }
+    }
+
+    /// Reads lines on stderr until `count` of them begin with `start`.
+    pub(crate) fn wait_for_lines(&mut self, start: &str, count: usize) {
+        while self.seen.lines().filter(|l| l.starts_with(start)).count() < count {
+            let read = self.lines.read_line(&mut self.seen).unwrap();
+            assert!(
+                read > 0,
+                "ended without {count} of {start:?}: {}",
+                self.seen
+            );
+        }
+    }
+
+    /// Does what Ctrl-C does.
+    pub(crate) fn interrupt(&self) {
+        let status = Command::new("kill")
+            .args(["-INT", &self.child.id().to_string()])
+            .status()
+            .unwrap();
+        assert!(status.success());
+    }
+
+    /// Waits for the end. Stdout is short enough for the pipe, so the order does not matter.
+    pub(crate) fn end(mut self) -> Ended {
+        self.lines.read_to_string(&mut self.seen).unwrap();
+        let mut stdout = String::new();
+        if let Some(mut pipe) = self.child.stdout.take() {
+            pipe.read_to_string(&mut stdout).unwrap();
+        }
+        Ended {
+            code: self.child.wait().unwrap().code(),
+            stdout,
+            stderr: std::mem::take(&mut self.seen),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Both fail when it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A server in the test's process, for the program to be pointed at.
+#[derive(Debug)]
+pub(crate) struct TestServer {
+    pub(crate) server: Server,
+    pub(crate) gauge: Arc<Gauge>,
+    /// The requests of any kind that the server has.
+    pub(crate) requests: Arc<Gauge>,
+    /// The server's own log of the requests that change something.
+    pub(crate) arrivals: Arc<Arrivals>,
+    /// Each upload that the server goes on with uses up a permit of it.
+    pub(crate) gate: Arc<Semaphore>,
+    root: TempDir,
+}
+
+impl TestServer {
+    /// A server that goes on with `open` uploads and keeps the others waiting, and refuses some.
+    pub(crate) async fn start(open: usize, refusals: Vec<Refusal>) -> TestServer {
+        TestServer::with(Behaviour {
+            gate: Some(Arc::new(Semaphore::new(open))),
+            refusals,
+            ..Behaviour::default()
+        })
+        .await
+    }
+
+    /// A server that treats requests as that says.
+    pub(crate) async fn with(behaviour: Behaviour) -> TestServer {
+        let root = tempfile::tempdir().unwrap();
+        TestServer {
+            gauge: Arc::clone(&behaviour.gauge),
+            requests: Arc::clone(&behaviour.requests),
+            arrivals: Arc::clone(&behaviour.arrivals),
+            gate: behaviour
+                .gate
+                .clone()
+                .unwrap_or_else(|| Arc::new(Semaphore::new(0))),
+            server: Server::start(root.path(), behaviour).await.unwrap(),
+            root,
+        }
+    }
+
+    /// Nothing waits any more.
+    pub(crate) fn open(&self) {
+        self.gate.add_permits(1_000_000);
+    }
+
+    /// The program, to upload to this server.
+    pub(crate) fn program(&self, bucket: &str) -> Command {
+        let mut command = at(&self.server.endpoint(), bucket);
+        command.args(["--part-size", &PART_MIB.to_string()]);
+        command
+    }
+
+    /// Every object: its key and content.
+    pub(crate) fn objects(&self) -> BTreeMap<String, Vec<u8>> {
+        contents(&self.server.objects())
+    }
+
+    /// Names of what multipart uploads have left behind.
+    pub(crate) fn left_behind(&self) -> Vec<String> {
+        fs::read_dir(self.root.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter(|name| name.starts_with(".upload") || name.starts_with(".tmp"))
+            .collect()
+    }
+}
+
+/// The program, to upload to a server that knows the embedded one's credentials.
+pub(crate) fn at(endpoint: &str, bucket: &str) -> Command {
+    let mut command = program();
+    command
+        .args(["--json", "--endpoint", endpoint, "--bucket", bucket])
+        .env("AWS_ACCESS_KEY_ID", ACCESS_KEY)
+        .env("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
+        .env("AWS_REGION", "us-east-1");
+    command
+}
+
+/// The files of a directory at every depth: their names with `/`, and their contents.
+pub(crate) fn contents(root: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut directories = vec![root.to_owned()];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                directories.push(path);
+            } else {
+                let name = path.strip_prefix(root).unwrap().to_str().unwrap();
+                found.insert(name.replace('\\', "/"), fs::read(&path).unwrap());
+            }
+        }
+    }
+    found
+}
+
+/// The objects of an embedded server that was told to keep them in `store`.
+pub(crate) fn stored(store: &Path) -> BTreeMap<String, Vec<u8>> {
+    contents(&store.join(BUCKET))
+}
+
+/// A directory with so many small files, each of another length, the first one empty.
+pub(crate) fn small_files(count: usize) -> TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    for index in 0..count {
+        let content = vec![index as u8; 37 * index];
+        fs::write(directory.path().join(format!("file-{index:03}")), content).unwrap();
+    }
+    directory
+}
+
+/// A directory with so many files of this length.
+pub(crate) fn equal_files(count: usize, len: usize) -> TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    for index in 0..count {
+        let content = vec![index as u8; len];
+        fs::write(directory.path().join(format!("file-{index:03}")), content).unwrap();
+    }
+    directory
+}
+
+/// Adds a file of two whole parts and a rest.
+pub(crate) fn add_large(directory: &Path) -> PathBuf {
+    let path = directory.join("large");
+    let len = 2 * PART_MIB * 1024 * 1024 + 12_345;
+    let content: Vec<_> = (0..len).map(|n: usize| (n / 1000) as u8).collect();
+    fs::write(&path, content).unwrap();
+    path
+}

@@ -1,0 +1,10 @@
+//! The built program, run against servers that count, refuse and stall.
+
+#[cfg(unix)]
+mod cancel;
+mod common;
+mod failures;
+mod rates;
+mod slow_down;
+mod throttles;
+mod upload;

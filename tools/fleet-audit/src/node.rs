@@ -1,0 +1,364 @@
+//! One process of the fleet: as many tasks as there are ask for one after the other, and say what
+//! they were let do.
+
+use std::error::Error;
+use std::io::stdin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+use tollgate::{AcquireError, Algorithm};
+use tollgate_redis::{Lease, LimitSet, RateLimiter, Semaphore, Source, Store, StoreError};
+
+use crate::fleet::{now, of, until};
+use crate::options::{AHEAD, HOLD, Options, POLL};
+use crate::report::Report;
+
+/// After the store failed it is asked again so soon.
+const AGAIN: Duration = Duration::from_millis(5);
+
+pub(crate) async fn run(address: &str, options: &Options) -> Result<(), Box<dyn Error>> {
+    let deadline = Duration::from_millis(options.deadline);
+    let store = Store::new(address)?.deadline(deadline);
+    println!("{}", Report::Ready);
+    let end = End::told()?;
+    if let Some(permits) = options.lease {
+        run_lease(&store, options, permits, end).await
+    } else if options.several {
+        run_several(&store, options, end).await
+    } else {
+        run_rate(&store, options, end).await
+    }
+}
+
+/// When to end, as the auditor tells it: another time, or that it is gone, at any time.
+#[derive(Clone)]
+struct End {
+    micros: Arc<AtomicU64>,
+}
+
+impl End {
+    /// Waits to be told.
+    fn told() -> Result<Self, Box<dyn Error>> {
+        let mut line = String::new();
+        stdin().read_line(&mut line)?;
+        let micros = Arc::new(AtomicU64::new(line.trim().parse()?));
+        let told = Arc::clone(&micros);
+        std::thread::spawn(move || {
+            for line in stdin().lines() {
+                let micros = line.ok().and_then(|line| line.trim().parse().ok());
+                told.store(micros.unwrap_or(0), Ordering::Relaxed);
+            }
+            told.store(0, Ordering::Relaxed);
+        });
+        Ok(Self { micros })
+    }
+
+    fn left(&self) -> Duration {
+        until(self.micros.load(Ordering::Relaxed))
+    }
+}
+
+/// Says how the store failed, and whether to go on.
+async fn failed(error: StoreError, options: &Options) -> bool {
+    let perhaps = error.is_perhaps_charged();
+    let (at, how) = (now(), format!("{error:?}"));
+    println!("{}", Report::Failed { at, perhaps, how });
+    tokio::time::sleep(AGAIN).await;
+    !options.gives_up
+}
+
+/// Of one who waited: the store may have failed, or it would have taken too long.
+async fn refused(error: &AcquireError, options: &Options) -> bool {
+    let source = Error::source(error).and_then(|source| source.downcast_ref::<StoreError>());
+    match source {
+        Some(error) => failed(*error, options).await,
+        None => {
+            tokio::time::sleep(AGAIN).await;
+            true
+        }
+    }
+}
+
+/// The answer, if it comes while one waits for it: sometimes that is not long.
+async fn while_waiting<T>(drops: &Share, call: impl Future<Output = T>) -> Option<T> {
+    if drops.is_now() {
+        let soon = Duration::from_micros(now() % 3000);
+        tokio::time::timeout(soon, call).await.ok()
+    } else {
+        Some(call.await)
+    }
+}
+
+/// What is done in some cases only, counted over all tasks.
+struct Share {
+    of_hundred: u64,
+    count: AtomicU64,
+}
+
+/// In which cases a call is dropped, and in which it is cheated.
+#[derive(Clone)]
+struct Shares {
+    cheats: Arc<Share>,
+    drops: Arc<Share>,
+}
+
+impl Share {
+    fn new(of_hundred: u64) -> Arc<Self> {
+        Arc::new(Self {
+            of_hundred,
+            count: AtomicU64::new(0),
+        })
+    }
+
+    /// Whether this is one of them.
+    fn is_now(&self) -> bool {
+        let count = self.count.fetch_add(1, Ordering::Relaxed);
+        (count + 1) * self.of_hundred / 100 > count * self.of_hundred / 100
+    }
+}
+
+// Leases, which are held for a while, some of them so long that they have to be renewed.
+
+/// How often a holder looks whether it holds.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// A holder that has lost a lease is told so before that.
+const TOLD: Duration = Duration::from_secs(5);
+
+async fn run_lease(
+    store: &Store,
+    options: &Options,
+    permits: usize,
+    end: End,
+) -> Result<(), Box<dyn Error>> {
+    let leases = Semaphore::new(store, "fleet", permits)
+        .ttl(options.ttl())
+        .poll(POLL);
+    let shares = Shares {
+        cheats: Share::new(options.cheat),
+        drops: Share::new(options.drops),
+    };
+    let mut tasks = JoinSet::new();
+    for _ in 0..options.tasks {
+        tasks.spawn(ask_lease(
+            leases.clone(),
+            options.clone(),
+            shares.clone(),
+            end.clone(),
+        ));
+    }
+    while let Some(task) = tasks.join_next().await {
+        task??;
+    }
+    Ok(())
+}
+
+async fn ask_lease(
+    leases: Semaphore,
+    options: Options,
+    shares: Shares,
+    end: End,
+) -> Result<(), String> {
+    let mut count = 0;
+    loop {
+        let left = end.left();
+        if left.is_zero() {
+            return Ok(());
+        }
+        let asked = now();
+        let call = leases.acquire().timeout(left);
+        let Some(answer) = while_waiting(&shares.drops, call).await else {
+            continue;
+        };
+        match answer {
+            Ok(lease) => {
+                let granted = now();
+                count += 1;
+                let report = Report::Held {
+                    id: lease.id().to_owned(),
+                    fencing: lease.fencing(),
+                    asked,
+                    granted,
+                };
+                println!("{report}");
+                let hold = if count % 4 == 0 { 10 * HOLD } else { HOLD };
+                let overstays = shares.cheats.is_now();
+                let report = hold_on(lease, granted, hold.min(end.left()), overstays).await?;
+                println!("{report}");
+            }
+            Err(error) => {
+                if !refused(&error, &options).await {
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+/// Until when it was held for sure.
+async fn hold_on(
+    lease: Lease,
+    granted: u64,
+    hold: Duration,
+    overstays: bool,
+) -> Result<Report, String> {
+    let id = lease.id().to_owned();
+    let begin = Instant::now();
+    let mut until = granted;
+    loop {
+        let looked = now();
+        if lease.is_lost() {
+            // A holder that does not look is told.
+            let told = tokio::time::timeout(TOLD, lease.token().cancelled()).await;
+            let told = told.map_err(|_| format!("of lease {id} nobody said that it is lost"));
+            let lost = true;
+            return told.map(|()| Report::Left { id, until, lost });
+        }
+        until = looked;
+        if begin.elapsed() >= hold {
+            break;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    if overstays {
+        // Whether that succeeds or not, it goes on as if it held.
+        let _ = lease.release().await;
+        tokio::time::sleep(HOLD).await;
+        until = now();
+    }
+    let lost = false;
+    Ok(Report::Left { id, until, lost })
+}
+
+// One rate.
+
+async fn run_rate(store: &Store, options: &Options, end: End) -> Result<(), Box<dyn Error>> {
+    let mut limiter =
+        RateLimiter::new(store, "fleet", options.quota()).algorithm(options.algorithm);
+    if let Some(chunk) = options.ahead {
+        limiter = limiter.prefetch(chunk, AHEAD);
+    }
+    let shares = Shares {
+        cheats: Share::new(options.cheat),
+        drops: Share::new(options.drops),
+    };
+    let mut tasks = JoinSet::new();
+    for _ in 0..options.tasks {
+        tasks.spawn(ask_rate(
+            limiter.clone(),
+            options.clone(),
+            shares.clone(),
+            end.clone(),
+        ));
+    }
+    while let Some(task) = tasks.join_next().await {
+        task?;
+    }
+    Ok(())
+}
+
+async fn ask_rate(limiter: RateLimiter, options: Options, shares: Shares, end: End) {
+    loop {
+        let left = end.left();
+        if left.is_zero() {
+            return;
+        }
+        let call = limiter.acquire().timeout(left);
+        let Some(answer) = while_waiting(&shares.drops, call).await else {
+            continue;
+        };
+        match answer {
+            Ok(charge) => {
+                let report = Report::Admitted {
+                    tick: of(charge.at()),
+                    ahead: charge.source() == Source::TokenCache,
+                };
+                println!("{report}");
+                if shares.cheats.is_now() {
+                    println!("{report}");
+                }
+                if options.think > 0 {
+                    sleep(Duration::from_millis(options.think)).await;
+                }
+            }
+            Err(error) => {
+                if !refused(&error, &options).await {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+// The limits of a set in one call.
+
+/// The key of the limit that counts.
+pub(crate) const LEDGER: &str = "{fleet}:ledger";
+
+#[derive(Clone)]
+struct Cheats {
+    twice: Arc<Share>,
+    uneven: Arc<Share>,
+}
+
+async fn run_several(store: &Store, options: &Options, end: End) -> Result<(), Box<dyn Error>> {
+    let two = LimitSet::new(store)
+        .limit_by(options.algorithm, "{fleet}:first", options.quota())
+        .limit_by(Algorithm::FixedWindow, "{fleet}:second", options.window());
+    let all = two
+        .clone()
+        .limit_by(Algorithm::FixedWindow, LEDGER, Options::ledger());
+    let cheats = Cheats {
+        twice: Share::new(options.cheat),
+        uneven: Share::new(options.uneven),
+    };
+    let mut tasks = JoinSet::new();
+    for _ in 0..options.tasks {
+        tasks.spawn(ask_several(
+            all.clone(),
+            two.clone(),
+            options.clone(),
+            cheats.clone(),
+            end.clone(),
+        ));
+    }
+    while let Some(task) = tasks.join_next().await {
+        task?;
+    }
+    Ok(())
+}
+
+async fn ask_several(all: LimitSet, two: LimitSet, options: Options, cheats: Cheats, end: End) {
+    loop {
+        let left = end.left();
+        if left.is_zero() {
+            return;
+        }
+        let limits = if cheats.uneven.is_now() { &two } else { &all };
+        match limits.try_acquire().await {
+            Ok(outcome) if outcome.is_admitted() => {
+                let at = outcome
+                    .decisions()
+                    .first()
+                    .map_or(0, |it| it.at.as_nanos() / 1000);
+                let report = Report::Admitted {
+                    tick: at,
+                    ahead: false,
+                };
+                println!("{report}");
+                if cheats.twice.is_now() {
+                    println!("{report}");
+                }
+            }
+            Ok(outcome) => tokio::time::sleep(outcome.retry_after().min(left)).await,
+            Err(error) => {
+                if !failed(error, &options).await {
+                    return;
+                }
+            }
+        }
+    }
+}
