@@ -82,9 +82,10 @@ async fn main() -> Result<ExitCode> {
         let is_reached = share >= GOODPUT && refused <= REFUSED && outcome.failed == 0;
         holds &= is_reached || !outcome.is_adaptive;
         table.push(cells![
-            match outcome.is_adaptive {
-                true => format!("adaptive, {:.0} at last", outcome.rate),
-                false => RATE.to_string(),
+            if outcome.is_adaptive {
+                format!("adaptive, {:.0} at last", outcome.rate)
+            } else {
+                RATE.to_string()
             },
             outcome.burst,
             format!("{good:.1}"),
@@ -174,12 +175,13 @@ fn app(burst: u64, counts: Arc<Counts>) -> Router {
     let accepted = Arc::new(RateLimiter::new(Quota::per_second(RATE).burst(burst)));
     let answer = move || {
         let is_accepted = accepted.try_acquire().is_ok();
-        let (count, answer) = match is_accepted {
-            true => (&counts.good, (StatusCode::OK, "an object")),
-            false => (
+        let (count, answer) = if is_accepted {
+            (&counts.good, (StatusCode::OK, "an object"))
+        } else {
+            (
                 &counts.refused,
                 (StatusCode::SERVICE_UNAVAILABLE, SLOW_DOWN),
-            ),
+            )
         };
         count.fetch_add(1, Ordering::Relaxed);
         std::future::ready(answer)

@@ -45,7 +45,7 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
-#![warn(missing_docs)]
+#![warn(missing_docs, clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
 /// Tests the examples of the README.
 #[cfg(all(doctest, feature = "tokio", feature = "channel"))]

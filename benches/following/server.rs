@@ -87,9 +87,10 @@ impl Server {
             Counts::Window => self.reset(now),
             Counts::Bucket => {
                 let token = i128::from(MINUTE);
-                let lacking = match self.tokens < 0 {
-                    true => token - self.tokens,
-                    false => token - self.tokens % token,
+                let lacking = if self.tokens < 0 {
+                    token - self.tokens
+                } else {
+                    token - self.tokens % token
                 };
                 now + (lacking / i128::from(self.quota)) as Nanos + 1
             }

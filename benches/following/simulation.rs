@@ -212,9 +212,10 @@ impl Simulation {
     /// Returns the charge of a request that may be sent, or when to look again.
     fn enter(&mut self, now: Nanos) -> Result<Option<Charge>, Nanos> {
         if self.kind == Kind::Knows {
-            return match self.server.remaining(now) > self.on_the_way {
-                true => Ok(None),
-                false => Err(self.server.next(now)),
+            return if self.server.remaining(now) > self.on_the_way {
+                Ok(None)
+            } else {
+                Err(self.server.next(now))
             };
         }
         if now < self.stopped {

@@ -118,9 +118,10 @@ fn main() -> ExitCode {
     for row in &rows {
         println!("{row}");
     }
-    match rows.iter().any(|row| row.decides && !row.passed) {
-        true => ExitCode::FAILURE,
-        false => ExitCode::SUCCESS,
+    if rows.iter().any(|row| row.decides && !row.passed) {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
     }
 }
 

@@ -76,9 +76,12 @@ pub(crate) fn figures(median: &Outcome, worst: &Outcome, wanted: &Wanted) -> (St
         let judged = judged
             .zip(&median[0])
             .filter(|((_, wanted), good)| !wanted.is_nan() && (index == 0 || !good.is_nan()));
-        let is_reached = |(figure, wanted): (&f64, &f64)| match column.more {
-            true => figure >= wanted,
-            false => figure <= wanted,
+        let is_reached = |(figure, wanted): (&f64, &f64)| {
+            if column.more {
+                figure >= wanted
+            } else {
+                figure <= wanted
+            }
         };
         passed &= judged.map(|(pair, _)| pair).all(is_reached);
         if column.always || !wanted.is_empty() {
@@ -92,13 +95,12 @@ impl Column {
     fn text(&self, median: &[f64], wanted: &[f64], worst: &[f64]) -> String {
         let digits = |figure: f64| format!("{figure:.*}", self.digits);
         let reached = self.list(median, digits);
-        let bound = match wanted.iter().all(|wanted| wanted.is_nan()) {
-            true => String::new(),
-            false => {
-                let sign = if self.more { "≥" } else { "≤" };
-                let rounded = |bound: f64| ((bound * 100.0).round() / 100.0).to_string();
-                format!("{sign} {}, ", self.list(wanted, rounded))
-            }
+        let bound = if wanted.iter().all(|wanted| wanted.is_nan()) {
+            String::new()
+        } else {
+            let sign = if self.more { "≥" } else { "≤" };
+            let rounded = |bound: f64| ((bound * 100.0).round() / 100.0).to_string();
+            format!("{sign} {}, ", self.list(wanted, rounded))
         };
         let choose = if self.more { f64::min } else { f64::max };
         let worst = worst.iter().copied().fold(f64::NAN, choose);
@@ -111,9 +113,12 @@ impl Column {
 
     /// Joins the figures of all phases. The figures of a phase that is not judged are a dash.
     fn list(&self, figures: &[f64], text: impl Fn(f64) -> String) -> String {
-        let text = |figure: &f64| match figure.is_nan() {
-            true => "–".to_owned(),
-            false => text(figure * self.scale),
+        let text = |figure: &f64| {
+            if figure.is_nan() {
+                "–".to_owned()
+            } else {
+                text(figure * self.scale)
+            }
         };
         figures.iter().map(text).collect::<Vec<_>>().join(" ")
     }

@@ -47,8 +47,9 @@ fn main() -> ExitCode {
         bandwidth::run(&options),
         redis::run(&options),
     ];
-    match others == [true; 3] || !options.check {
-        true => ratios,
-        false => ExitCode::FAILURE,
+    if others == [true; 3] || !options.check {
+        ratios
+    } else {
+        ExitCode::FAILURE
     }
 }

@@ -245,9 +245,12 @@ fn cancelled(options: &Options) -> bool {
         let came = (0..rounds(options)).map(|_| last(in_line, rate, PATIENCE));
         let spread = Spread::of(came.map(|came| came.unwrap_or(f64::INFINITY)));
         ours.get_or_insert(spread.median);
-        let cell = |figure: f64| match figure.is_finite() {
-            true => format!("{figure:.3}"),
-            false => format!("> {PATIENCE}"),
+        let cell = |figure: f64| {
+            if figure.is_finite() {
+                format!("{figure:.3}")
+            } else {
+                format!("> {PATIENCE}")
+            }
         };
         table.push(cells![
             name,

@@ -205,7 +205,7 @@ fn hot_key(runtime: &Runtime, targets: &mut Targets) {
             10.0,
             "one call at a time, for one caller",
         );
-    })
+    });
 }
 
 fn cached_denial(runtime: &Runtime, targets: &mut Targets) {
@@ -227,7 +227,7 @@ fn cached_denial(runtime: &Runtime, targets: &mut Targets) {
             0.0,
             &format!("100,000 denials of {each:?}"),
         );
-    })
+    });
 }
 
 /// How many calls a decision takes, of one task that asks all the time.
@@ -282,7 +282,7 @@ fn taken_ahead(runtime: &Runtime, targets: &mut Targets) {
             2.0,
             &format!("{ours:.1} ns beside {theirs:.1}, both awaited"),
         );
-    })
+    });
 }
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -330,7 +330,7 @@ fn stopped(runtime: &Runtime, targets: &mut Targets) {
             5.0,
             &format!("{} calls by 64 tasks, a deadline of 50 ms", late.len()),
         );
-    })
+    });
 }
 
 fn killed(runtime: &Runtime, targets: &mut Targets) {
@@ -358,5 +358,5 @@ fn killed(runtime: &Runtime, targets: &mut Targets) {
             1.0,
             "from when the server is ready",
         );
-    })
+    });
 }

@@ -80,15 +80,16 @@ pub fn over_loopback() -> Vec<Row> {
         let same = Rc::clone(&loopback);
         let limited = move || same.gets(ThrottledConnector::new(same.connector(), throttle()));
         let bare = move || loopback.gets(loopback.connector());
-        let all = match by_wall {
-            true => [
+        let all = if by_wall {
+            [
                 walled("ThrottledConnector", limited),
                 walled("no limit", bare).at_most(1.01),
-            ],
-            false => [
+            ]
+        } else {
+            [
                 alone("ThrottledConnector", limited),
                 alone("no limit", bare),
-            ],
+            ]
         };
         let all = all.map(|contender| contender.stretched(16));
         Row::new(format!("object store: get of {name}"), all)
@@ -248,9 +249,10 @@ impl HttpConnector for HyperConnector {
 impl HttpService for HyperConnector {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let response = self.0.request(request).await.map_err(|error| {
-            let kind = match error.is_connect() {
-                true => HttpErrorKind::Connect,
-                false => HttpErrorKind::Request,
+            let kind = if error.is_connect() {
+                HttpErrorKind::Connect
+            } else {
+                HttpErrorKind::Request
             };
             HttpError::new(kind, error)
         })?;

@@ -296,14 +296,14 @@ fn ready_of<L: WaitLimiter>(rate: Rate) -> Shared {
 /// The floor of a decision that allows.
 fn allowed_floor<C: Reading>() -> Shared {
     repeat!(DecisionFloor::<C>::allowing(), |floor| {
-        assert!(black_box(floor.decide()), "it allows")
+        assert!(black_box(floor.decide()), "it allows");
     })
 }
 
 /// The floor of a decision that refuses.
 fn denied_floor<C: Reading>() -> Shared {
     repeat!(DecisionFloor::<C>::refusing(), |floor| {
-        assert!(!black_box(floor.decide()), "it refuses")
+        assert!(!black_box(floor.decide()), "it refuses");
     })
 }
 

@@ -259,6 +259,6 @@ fn fair_set_permits(count: usize) -> Crowd {
 
 fn fair_close(count: usize) -> Crowd {
     fair(count, Arc::new(Semaphore::new(0)), |semaphore| {
-        semaphore.close()
+        semaphore.close();
     })
 }

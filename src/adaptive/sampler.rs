@@ -93,7 +93,7 @@ impl Sampler {
         let Target { limit, samples } = controller.initial();
         assert!(
             is_limit(limit),
-            "the initial limit of a controller must be a finite number above 0, and this one is {limit}"
+            "the initial limit of a controller must be a finite number above 0, but it is {limit}"
         );
         let samples = samples.max(1);
         let state = State {

@@ -100,7 +100,7 @@ impl<G: Send + 'static> ReleaseAfter<G> {
 
     /// Sets the clock that measures the time after the drop; [`Clock::default`] otherwise. On tokio's
     /// time, that is the time of the runtime in which this is dropped, as long as it is driven.
-    #[must_use]
+    #[expect(clippy::return_self_not_must_use, reason = "dropping it is its use")]
     pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
         self.clock = clock.into();
         self

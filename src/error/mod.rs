@@ -34,7 +34,7 @@ use crate::time::Tick;
 ///
 /// assert_eq!(error.kind(), ErrorKind::ExceedsCapacity);
 /// assert_eq!(error.capacity(), Some(2));
-/// assert_eq!(error.to_string(), "asked for more than the capacity of 2");
+/// assert_eq!(error.to_string(), "the call exceeds the capacity of 2");
 /// ```
 #[doc(alias = "TryAcquireError")]
 #[doc(alias = "Overloaded")]

@@ -24,7 +24,7 @@ impl fmt::Display for AcquireError {
             ErrorKind::RateLimited if cause == Cause::Gate => "the gate is blocked",
             ErrorKind::RateLimited if cause == Cause::Paused => "the limiter is paused",
             ErrorKind::RateLimited => "over the rate",
-            ErrorKind::ExceedsCapacity => "asked for more than the capacity",
+            ErrorKind::ExceedsCapacity => "the call exceeds the capacity",
             ErrorKind::Store => "the store failed",
         })?;
         match (self.kind(), after) {

@@ -146,7 +146,7 @@ pub trait Inspect: Throttle {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not learn from how calls end",
     note = "adaptive throttles are an `Arc` of an `AdaptiveSemaphore` or an `AdaptiveRate`, and a class of a `FairQueue` in front of one",
-    note = "a composition of `all` is not adaptive: nest two layers in its place, the adaptive one inside"
+    note = "a composition of `all` is not adaptive: nest two layers instead, the adaptive one inside"
 )]
 pub trait Adaptive: Throttle {
     /// Says how the call of a permit has ended, while the permit is still held. What is said of the

@@ -304,9 +304,12 @@ fn progress_is_asked_after_every_fourth_sample_of_a_window_that_is_not_full() {
 #[test]
 fn progress_that_discards_begins_the_window_again_with_places_for_all() {
     // It is asked about the first four samples, drops them, and then about four others.
-    let first_four = |window: &SampleWindow| match window.ended() == Duration::ZERO {
-        true => Progress::Discard,
-        false => Progress::Continue,
+    let first_four = |window: &SampleWindow| {
+        if window.ended() == Duration::ZERO {
+            Progress::Discard
+        } else {
+            Progress::Continue
+        }
     };
     let semaphore = AdaptiveSemaphore::new(Progressing(first_four));
     let clock = Clock::manual();

@@ -88,9 +88,10 @@ impl Told {
             }
             "try" => self.permits.push(rate.try_acquire_owned().unwrap()),
             "no" => {
-                let expected = match words.says("closed") {
-                    true => ErrorKind::Closed,
-                    false => ErrorKind::RateLimited,
+                let expected = if words.says("closed") {
+                    ErrorKind::Closed
+                } else {
+                    ErrorKind::RateLimited
                 };
                 assert_eq!(kind(rate.try_acquire()), expected);
             }

@@ -351,9 +351,10 @@ fn run(
 ) -> Result<(), TestCaseError> {
     let (clock, limiter) = limiter(Quota::per_minute(100).burst(100));
     let limiter = limiter.algorithm(algorithm);
-    let limiter = match overdraft {
-        true => limiter.oversize(Oversize::Overdraft),
-        false => limiter,
+    let limiter = if overdraft {
+        limiter.oversize(Oversize::Overdraft)
+    } else {
+        limiter
     };
     let limiter = &limiter;
     let mut charges: Vec<Charge> = vec![];
@@ -382,7 +383,7 @@ fn run(
             Call::Settle(i, c) if !holds.is_empty() => holds.remove(i.index(holds.len())).settle(c),
             Call::DropHold(i) if !holds.is_empty() => drop(holds.remove(i.index(holds.len()))),
             Call::Refund(i) if !charges.is_empty() => {
-                limiter.refund(charges.remove(i.index(charges.len())))
+                limiter.refund(charges.remove(i.index(charges.len())));
             }
             Call::Follow(i, used, after) if follows && !charges.is_empty() => {
                 limiter.follow(

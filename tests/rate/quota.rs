@@ -40,14 +40,16 @@ pub(crate) fn numbers() -> impl Strategy<Value = u64> {
 pub(crate) fn quotas() -> impl Strategy<Value = Quota> {
     let parts = (numbers(), numbers(), numbers(), 0..3);
     parts.prop_filter_map("there is no such quota", |(one, other, burst, kind)| {
-        let (count, period) = match one / 16 < other {
-            true => (one, other),
-            false => (other, one),
+        let (count, period) = if one / 16 < other {
+            (one, other)
+        } else {
+            (other, one)
         };
         let most = u128::from(LONGEST) * u128::from(count) / u128::from(period.max(1));
-        let most = match count / 2 >= period {
-            true => LARGEST_BURST,
-            false => u64::try_from(most).expect("the count is below twice the period"),
+        let most = if count / 2 >= period {
+            LARGEST_BURST
+        } else {
+            u64::try_from(most).expect("the count is below twice the period")
         };
         let burst = match kind {
             0 => most,

@@ -111,8 +111,9 @@ fn rule(widths: &[usize], markdown: bool) {
         (false, _) => "-".repeat(width + 2),
     };
     let lines: Vec<_> = widths.iter().enumerate().map(line).collect();
-    match markdown {
-        true => println!("|{}|", lines.join("|")),
-        false => println!("{}", lines.concat()),
+    if markdown {
+        println!("|{}|", lines.join("|"));
+    } else {
+        println!("{}", lines.concat());
     }
 }

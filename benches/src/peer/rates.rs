@@ -153,9 +153,10 @@ impl MutexRing {
             }
         }
         ring.times[next] = Some(now);
-        ring.next = match next + 1 == ring.times.len() {
-            true => 0,
-            false => next + 1,
+        ring.next = if next + 1 == ring.times.len() {
+            0
+        } else {
+            next + 1
         };
         Ok(())
     }

@@ -20,9 +20,10 @@ impl<S: AsyncRead, T: Weighted> AsyncRead for Throttled<S, T> {
             let before = buffer.filled().len();
             // `take` leaves alone what of the buffer is not initialized. A part of the buffer of our
             // own would have to be cleared first, at each call.
-            let polled = match limit < wanted {
-                true => Pin::new(&mut inner.take(limit as u64)).poll_read(context, buffer),
-                false => inner.poll_read(context, buffer),
+            let polled = if limit < wanted {
+                Pin::new(&mut inner.take(limit as u64)).poll_read(context, buffer)
+            } else {
+                inner.poll_read(context, buffer)
             };
             ready!(polled)?;
             Poll::Ready(Ok(buffer.filled().len().saturating_sub(before)))

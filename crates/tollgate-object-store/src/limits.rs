@@ -268,9 +268,10 @@ struct Refused {
 
 impl Refused {
     fn boxed(self, max_wait: Duration, limit: LimitKind, holders: Holders) -> BoxError {
-        match self.is_too_long {
-            true => WaitTooLong::new(self.error, max_wait, limit, holders).into(),
-            false => self.error.into(),
+        if self.is_too_long {
+            WaitTooLong::new(self.error, max_wait, limit, holders).into()
+        } else {
+            self.error.into()
         }
     }
 }

@@ -115,9 +115,10 @@ where
 /// Returns the error of a page that was not admitted.
 fn of_page(source: BoxError, page: &[Result<Path>]) -> object_store::Error {
     let is_full = page.len() == PAGE && wait_too_long(source.as_ref()).is_some();
-    of_store(match is_full {
-        true => FullPage(source).into(),
-        false => source,
+    of_store(if is_full {
+        FullPage(source).into()
+    } else {
+        source
     })
 }
 

@@ -92,13 +92,10 @@ impl Traced {
     fn wait_ended(&self, place: Place, waited: Duration, error: Option<&AcquireError>, end: &str) {
         let (limit, seconds) = (&*self.limit, waited.as_secs_f64());
         let error = error.map(::tracing::field::display);
-        match waited >= self.warn_wait {
-            true => {
-                warn!(target: "tollgate", limit, %place, waited = seconds, error, "a long wait {end}");
-            }
-            false => {
-                debug!(target: "tollgate", limit, %place, waited = seconds, error, "a wait {end}");
-            }
+        if waited >= self.warn_wait {
+            warn!(target: "tollgate", limit, %place, waited = seconds, error, "a long wait {end}");
+        } else {
+            debug!(target: "tollgate", limit, %place, waited = seconds, error, "a wait {end}");
         }
     }
 }

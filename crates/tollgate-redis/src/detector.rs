@@ -150,6 +150,7 @@ impl Detector {
     /// Sets the minimum time for which a caller is blocked, from the moment that the server finds
     /// it over the threshold. By default a caller is blocked until it is below the threshold again.
     /// At most 136 years.
+    #[must_use]
     pub fn penalty(mut self, penalty: Duration) -> Self {
         self.penalty = penalty;
         self
@@ -162,6 +163,7 @@ impl Detector {
     /// # Panics
     ///
     /// Panics if `callers` is 0.
+    #[must_use]
     #[track_caller]
     pub fn callers(mut self, callers: usize) -> Self {
         assert!(callers > 0, "a detector cannot track 0 callers");

@@ -109,6 +109,7 @@ impl LimitSet {
     /// Panics in the cases of [`RateLimiter::new`](crate::RateLimiter::new); if the name was added
     /// before; and in a cluster, if its key is not in the slot of the others because its tag in
     /// braces is another one.
+    #[must_use]
     #[track_caller]
     pub fn limit(self, name: impl Into<String>, quota: Quota) -> Self {
         self.limit_by(Algorithm::Gcra, name, quota)
@@ -120,6 +121,7 @@ impl LimitSet {
     ///
     /// Panics in the cases of [`limit`](Self::limit) and
     /// [`RateLimiter::algorithm`](crate::RateLimiter::algorithm).
+    #[must_use]
     #[track_caller]
     pub fn limit_by(mut self, algorithm: Algorithm, name: impl Into<String>, quota: Quota) -> Self {
         let key = keys::rate(&name.into());
@@ -141,6 +143,7 @@ impl LimitSet {
 
     /// Adds a random delay of at most `max` to the time at which a waiter retries, so that the
     /// processes of a fleet do not all retry at once. The default is zero.
+    #[must_use]
     pub fn jitter(mut self, max: Duration) -> Self {
         self.jitter = max;
         self

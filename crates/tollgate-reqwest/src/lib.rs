@@ -106,7 +106,7 @@
 //!   this crate in a `service_fn`.
 
 #![forbid(unsafe_code)]
-#![warn(missing_docs)]
+#![warn(missing_docs, clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
 /// Tests the example of the README.
 #[cfg(doctest)]

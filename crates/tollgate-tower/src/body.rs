@@ -74,9 +74,10 @@ enum State<B, P> {
 impl<B, P> ThrottledBody<B, P> {
     /// The body of a rejection.
     pub(super) fn text(text: String) -> Self {
-        Self(match text.is_empty() {
-            true => State::Over(SizeHint::with_exact(0)),
-            false => State::Text(text),
+        Self(if text.is_empty() {
+            State::Over(SizeHint::with_exact(0))
+        } else {
+            State::Text(text)
         })
     }
 }

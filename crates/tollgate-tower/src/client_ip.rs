@@ -249,6 +249,7 @@ impl ClientIp {
     /// # Examples
     ///
     /// See [the type](Self).
+    #[expect(clippy::missing_panics_doc, reason = "the prefixes were checked")]
     pub fn of<'a>(&self, head: impl Into<Head<'a>>) -> IpNet {
         let address = self.address(head.into());
         let address = address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));

@@ -117,9 +117,10 @@ impl<T: Throttle, B: Body<Data: From<String>>, E> Respond<T, Response<B>, E> for
             None
         } else {
             if let Some((is_overloaded, learn)) = &self.overloaded_if {
-                let feedback = match is_overloaded(&parts) {
-                    true => Feedback::OVERLOADED,
-                    false => Feedback::Success,
+                let feedback = if is_overloaded(&parts) {
+                    Feedback::OVERLOADED
+                } else {
+                    Feedback::Success
                 };
                 learn(throttle, &mut permit, feedback);
             }
@@ -128,7 +129,7 @@ impl<T: Throttle, B: Body<Data: From<String>>, E> Respond<T, Response<B>, E> for
         if let (Some(headers), Some(inspect)) = (self.headers, self.inspect) {
             let mut fields = Fields::new(headers, &self.policies, false);
             inspect(throttle, permit.as_ref(), &mut |_, status| {
-                fields.add(&status, false)
+                fields.add(&status, false);
             });
             fields.write(&mut parts.headers);
         }
@@ -139,7 +140,7 @@ impl<T: Throttle, B: Body<Data: From<String>>, E> Respond<T, Response<B>, E> for
         let mut statuses = Vec::new();
         if let Some(inspect) = self.inspect {
             inspect(throttle, None, &mut |part, status| {
-                statuses.push((part, status))
+                statuses.push((part, status));
             });
         }
         let limits = || statuses.iter().map(|(_, status)| status);
@@ -288,8 +289,9 @@ impl<C> fmt::Debug for Errors<C> {
 pub fn feedback<B>(answer: &Response<B>) -> Feedback {
     let status = answer.status();
     let retry_after = asked_wait(status, answer.headers(), false, SystemTime::now);
-    match is_refusal(status, retry_after) || status == StatusCode::GATEWAY_TIMEOUT {
-        true => Feedback::Overloaded { retry_after },
-        false => Feedback::Success,
+    if is_refusal(status, retry_after) || status == StatusCode::GATEWAY_TIMEOUT {
+        Feedback::Overloaded { retry_after }
+    } else {
+        Feedback::Success
     }
 }

@@ -160,9 +160,12 @@ impl Args {
     /// Returns the most seconds for which the limits per second can make a signed request wait:
     /// `max_parallel` requests are signed, and each of the others may go before it.
     fn longest_wait(&self) -> f64 {
-        let time = |quota: Quota, cost: u64| match quota.is_unlimited() {
-            true => 0.0,
-            false => cost as f64 / quota.count() as f64 * quota.period().as_secs_f64(),
+        let time = |quota: Quota, cost: u64| {
+            if quota.is_unlimited() {
+                0.0
+            } else {
+                cost as f64 / quota.count() as f64 * quota.period().as_secs_f64()
+            }
         };
         let request = self.rate.map_or(0.0, |rate| time(rate, 1));
         let bandwidth = self.bandwidth.as_ref().map(Bandwidth::quota);

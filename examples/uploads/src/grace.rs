@@ -119,9 +119,10 @@ pub(crate) struct GivenUp {
 
 impl fmt::Display for GivenUp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = match self.removes_parts {
-            true => "remove the parts",
-            false => "answer",
+        let what = if self.removes_parts {
+            "remove the parts"
+        } else {
+            "answer"
         };
         let seconds = self.within.as_secs();
         write!(

@@ -344,9 +344,10 @@ pub(crate) async fn verify(
     grace: &Grace,
     progress: &Progress,
 ) {
-    let stop = match token.is_cancelled() {
-        true => grace.silent(),
-        false => token,
+    let stop = if token.is_cancelled() {
+        grace.silent()
+    } else {
+        token
     };
     let to_read: Vec<_> = outcomes
         .iter_mut()

@@ -73,7 +73,7 @@ impl Aimd {
     pub fn backoff(self, factor: f64) -> Self {
         assert!(
             factor > 0.0 && factor < 1.0,
-            "the backoff factor must be above 0 and below 1, and this one is {factor}"
+            "the backoff factor must be above 0 and below 1, but it is {factor}"
         );
         Self {
             backoff: factor,

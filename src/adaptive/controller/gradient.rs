@@ -271,7 +271,7 @@ impl Gradient {
     pub fn headroom(self, factor: f64) -> Self {
         assert!(
             factor.is_finite() && factor >= 1.0,
-            "the headroom must be a finite number of at least 1, and this one is {factor}"
+            "the headroom must be a finite number of at least 1, but it is {factor}"
         );
         Self {
             headroom: factor,

@@ -141,7 +141,7 @@ fn target(limit: f64, least: u32) -> Target {
 fn positive(name: &str, value: f64) -> f64 {
     assert!(
         value.is_finite() && value > 0.0,
-        "the {name} must be a finite number above 0, and this one is {value}"
+        "the {name} must be a finite number above 0, but it is {value}"
     );
     value
 }

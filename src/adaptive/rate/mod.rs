@@ -206,7 +206,7 @@ impl AdaptiveRate {
         // A comparison with NaN is false.
         assert!(
             BOUNDS.0 <= limits.0 && limits.0 <= limits.1 && limits.1 <= BOUNDS.1,
-            "limits must be a range within 0.001..=1000000 per second, and these are {:?}..={:?}",
+            "limits must be a range within 0.001..=1000000 per second, but they are {:?}..={:?}",
             limits.0,
             limits.1
         );
@@ -225,7 +225,7 @@ impl AdaptiveRate {
     pub fn initial_rate(self, rate: f64) -> Self {
         assert!(
             rate.is_finite() && rate > 0.0,
-            "a rate must be a finite number above 0 per second, and this is {rate:?}"
+            "a rate must be a finite number above 0 per second, but it is {rate:?}"
         );
         let limits = self.control.rule().limits;
         self.with_rule(RateRule::new(limits, rate))
@@ -243,7 +243,7 @@ impl AdaptiveRate {
         // Within nine years at the lowest rate, the bound of every quota.
         assert!(
             (1..=250_000).contains(&burst),
-            "a burst must be from 1 to 250000, and this is {burst}"
+            "a burst must be from 1 to 250000, but it is {burst}"
         );
         self.burst = burst;
         let rule = self.control.rule();

@@ -159,7 +159,7 @@ impl AdaptiveSemaphore {
         let (min, max) = range.into_inner();
         assert!(
             0 < min && min <= max && max <= Semaphore::MAX_PERMITS,
-            "limits must be a range within 1..={}, and these are {min}..={max}",
+            "limits must be a range within 1..={}, but they are {min}..={max}",
             Semaphore::MAX_PERMITS
         );
         let mut semaphore = self.unused();

@@ -618,7 +618,7 @@ fn change_of_the_count_keeps_charges_in_new_slots() {
     for power in 0..12 {
         let count = 1 << power;
         locked(&mut log, |log| {
-            log.change(quota(count, 10_000), false, 50_000)
+            log.change(quota(count, 10_000), false, 50_000);
         });
         while let Claim::Charged { .. } = log.ring().try_charge(50_000) {
             charged += 1;

@@ -97,7 +97,7 @@ impl Semaphore {
         let limit = self.permits().saturating_add(permits);
         if limit > Self::MAX_PERMITS {
             drop(queues);
-            panic!("a semaphore cannot have {permits} permits more, see MAX_PERMITS");
+            panic!("a semaphore cannot have {permits} more permits, see MAX_PERMITS");
         }
         self.set_limit(queues, limit, 0);
     }

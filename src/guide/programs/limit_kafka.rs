@@ -18,7 +18,7 @@ async fn main() -> Result<(), AcquireError> {
     let (slots, rate) = (Semaphore::new(16), RateLimiter::new(Quota::per_second(100)));
     let records = futures::stream::iter(0..1000); // Stands in for `consumer.stream()`.
     consume(records, (&slots, &rate), async |record| {
-        println!("{record}")
+        println!("{record}");
     })
     .await
 }

@@ -25,6 +25,6 @@ fn convert_all(
 fn main() -> Result<(), AcquireError> {
     let files: Vec<_> = std::env::args_os().skip(1).map(PathBuf::from).collect();
     convert_all(&files, &Semaphore::new(2), |image| {
-        println!("{} bytes", image.len())
+        println!("{} bytes", image.len());
     })
 }

@@ -261,7 +261,7 @@ impl KeyLimit for RateLimiter {
         let algorithm = self.config.algorithm;
         assert!(
             algorithm.keeps_a_word(),
-            "there can be no {algorithm} by key: it keeps more than a word"
+            "a limit by key cannot use {algorithm}, which keeps more than one word"
         );
         self.aligned()
     }

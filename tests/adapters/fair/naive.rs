@@ -145,9 +145,10 @@ impl Model {
                 .then(oldest(*a).cmp(&oldest(*b)))
         })?;
         let of_best = self.of(best);
-        match self.is_lifo(best) {
-            true => of_best.last().copied(),
-            false => of_best.first().copied(),
+        if self.is_lifo(best) {
+            of_best.last().copied()
+        } else {
+            of_best.first().copied()
         }
     }
 

@@ -388,7 +388,8 @@ mod jumps {
                         match random.below(3) {
                             0 => charges.extend(limiter.try_acquire_many(cost)),
                             1 => {
-                                direct.push(Waiter::new(limiter.clone().cost_owned(cost).acquire()))
+                                direct
+                                    .push(Waiter::new(limiter.clone().cost_owned(cost).acquire()));
                             }
                             _ => behind.push(Waiter::new(queue.class("a").acquire_many(cost))),
                         }

@@ -158,7 +158,7 @@ fn acquire_of_a_throttle_that_panics_in_the_call_of_the_caller_panics_in_it_and_
     let queue = FairQueue::new(PanicsAtOnce);
     let class = queue.class(1);
     let calls: [&dyn Fn(); 2] = [&|| drop(class.try_acquire()), &|| {
-        drop(Waiter::new(class.acquire()).poll())
+        drop(Waiter::new(class.acquire()).poll());
     }];
     for call in calls {
         let payload = catch_unwind(AssertUnwindSafe(call)).unwrap_err();

@@ -84,9 +84,10 @@ fn queue(settings: &Settings, clock: &Clock) -> FairQueue<Slots, usize> {
         Some(period) => queue.aging(milliseconds(period)),
         None => queue,
     };
-    match settings.by_cost {
-        true => queue.share(Share::ByCost),
-        false => queue,
+    if settings.by_cost {
+        queue.share(Share::ByCost)
+    } else {
+        queue
     }
 }
 

@@ -76,9 +76,10 @@ fn duration(nanos: u64) -> Duration {
 }
 
 fn nanos(words: &mut Words<'_>) -> u64 {
-    match words.says("for-ever") {
-        true => u64::MAX,
-        false => words.parse(),
+    if words.says("for-ever") {
+        u64::MAX
+    } else {
+        words.parse()
     }
 }
 

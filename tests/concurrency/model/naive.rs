@@ -178,9 +178,10 @@ impl Model {
         let name = self.callers.len();
         let shortest = ends.within.iter().min();
         ends.deadline = shortest.map(|shortest| self.now.saturating_add(*shortest));
-        let tried = match self.is_cancelled(&ends) {
-            true => Answer::Cancelled,
-            false => self.try_acquire(cost),
+        let tried = if self.is_cancelled(&ends) {
+            Answer::Cancelled
+        } else {
+            self.try_acquire(cost)
         };
         let answer = match tried {
             Answer::NoPermits if self.queue.len() < self.bound && shortest_is_zero(&ends) => {

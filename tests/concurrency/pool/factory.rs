@@ -204,9 +204,12 @@ fn async_factory_makes_items_when_first_needed() {
     let pool = Pool::with_async_factory(2, move || {
         called.fetch_add(1, Ordering::SeqCst);
         let gate = Arc::clone(&gate);
-        poll_fn(move |_| match gate.load(Ordering::SeqCst) {
-            true => Poll::Ready(Ok::<_, AcquireError>("made")),
-            false => Poll::Pending,
+        poll_fn(move |_| {
+            if gate.load(Ordering::SeqCst) {
+                Poll::Ready(Ok::<_, AcquireError>("made"))
+            } else {
+                Poll::Pending
+            }
         })
     });
     // A try never calls it.
@@ -233,9 +236,10 @@ fn async_factory_that_fails_leaves_the_item_to_the_next_waiter() {
     let pool = Pool::with_async_factory(1, move || {
         let failed = failing.swap(false, Ordering::SeqCst);
         async move {
-            match failed {
-                true => Err(AcquireError::new(ErrorKind::Store)),
-                false => Ok(7),
+            if failed {
+                Err(AcquireError::new(ErrorKind::Store))
+            } else {
+                Ok(7)
             }
         }
     });

@@ -297,9 +297,12 @@ fn drop_of_a_wait_during_a_check_drops_the_item_and_passes_the_place_on() {
 
 #[test]
 fn check_on_take_that_panics_gives_the_place_back() {
-    let (pool, tally) = checked(|item| match item.spoilt {
-        true => panic!("a check that panics"),
-        false => true,
+    let (pool, tally) = checked(|item| {
+        if item.spoilt {
+            panic!("a check that panics")
+        } else {
+            true
+        }
     });
     Waiter::new(pool.acquire()).granted().spoilt = true;
     let mut waiter = Waiter::new(pool.acquire());
@@ -330,9 +333,12 @@ fn wait_idle_of_a_closed_pool_waits_for_holders_and_for_items_that_are_made() {
     let opens = Arc::clone(&open);
     let pool = Pool::with_async_factory(2, move || {
         let opens = Arc::clone(&opens);
-        std::future::poll_fn(move |_| match opens.load(Ordering::SeqCst) {
-            true => std::task::Poll::Ready(Ok::<_, io::Error>(7)),
-            false => std::task::Poll::Pending,
+        std::future::poll_fn(move |_| {
+            if opens.load(Ordering::SeqCst) {
+                std::task::Poll::Ready(Ok::<_, io::Error>(7))
+            } else {
+                std::task::Poll::Pending
+            }
         })
     });
     let mut making = Waiter::parked(pool.acquire());

@@ -214,9 +214,10 @@ impl Model {
         Self::take(&mut self.refused, name);
         if Self::take(&mut self.granted, name) {
             // One of those that were for it goes to the end, where nobody has to look at it.
-            let item = match self.setup.looks() {
-                true => None,
-                false => self.idle.pop_front(),
+            let item = if self.setup.looks() {
+                None
+            } else {
+                self.idle.pop_front()
             };
             if let Some(item) = item {
                 self.put(item, 1);

@@ -279,9 +279,12 @@ fn wakers_that_panic_keep_nobody_from_being_granted_and_woken() {
     ];
     for (waker, panics) in rows {
         let semaphore = Semaphore::new(0);
-        let wait = |name| match panics(name) {
-            true => parked_with(semaphore.acquire(), &waker()),
-            false => Waiter::parked(semaphore.acquire()),
+        let wait = |name| {
+            if panics(name) {
+                parked_with(semaphore.acquire(), &waker())
+            } else {
+                Waiter::parked(semaphore.acquire())
+            }
         };
         let mut waiters: Vec<_> = (0..CROWD).map(wait).collect();
         // Whether the panic of a payload goes further is left open.

@@ -82,9 +82,10 @@ pub(crate) fn a_waker_that_panics_loses_nothing<S: Subject>() {
         let mut panics = parked_with::<S>(&throttle, &panics_when_woken());
         let mut behind = parked::<S>(&throttle);
         throttle.rollback(permit);
-        match leaves {
-            true => drop(panics),
-            false => throttle.rollback(panics.granted()),
+        if leaves {
+            drop(panics);
+        } else {
+            throttle.rollback(panics.granted());
         }
         assert!(behind.wakes() > 0);
         throttle.rollback(behind.granted());
@@ -102,9 +103,10 @@ pub(crate) fn a_waker_that_panics_behind_a_wait_that_ends_loses_nothing<S: Subje
         let mut woken = parked::<S>(&throttle);
         let mut panics = parked_with::<S>(&throttle, &panics_when_woken());
         throttle.rollback(permit);
-        match leaves {
-            true => drop(woken),
-            false => throttle.rollback(woken.granted()),
+        if leaves {
+            drop(woken);
+        } else {
+            throttle.rollback(woken.granted());
         }
         throttle.rollback(panics.granted());
         let permit = throttle.try_enter().unwrap();

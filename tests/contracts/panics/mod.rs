@@ -118,9 +118,9 @@ fn semaphores_without_permits_or_above_the_most() {
 #[test]
 fn settings_of_adaptive_limits_out_of_range() {
     for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-        let finite = format!("must be a finite number above 0, and this one is {bad}");
+        let finite = format!("must be a finite number above 0, but it is {bad}");
         let limit = format!("the initial limit {finite}");
-        let rate = format!("a finite number above 0 per second, and this is {bad:?}");
+        let rate = format!("a finite number above 0 per second, but it is {bad:?}");
         panics! {
             &limit => Gradient::default().initial_limit(bad);
             &limit => Aimd::default().initial_limit(bad);
@@ -136,14 +136,14 @@ fn settings_of_adaptive_limits_out_of_range() {
         }
     }
     panics! {
-        "and this one is 1" => Aimd::default().backoff(1.0);
+        "but it is 1" => Aimd::default().backoff(1.0);
     }
     #[allow(
         clippy::reversed_empty_ranges,
         reason = "it is what a caller may write"
     )]
     for range in [0..=5, 5..=4, 1..=MAX + 1] {
-        let expected = format!("within 1..={MAX}, and these are {range:?}");
+        let expected = format!("within 1..={MAX}, but they are {range:?}");
         panics! {
             &expected => AdaptiveSemaphore::new(Initial(9.0)).limits(range);
         }
@@ -163,7 +163,7 @@ fn settings_of_adaptive_limits_out_of_range() {
     }
     for burst in [0, 250_001, u64::MAX] {
         panics! {
-            format!("a burst must be from 1 to 250000, and this is {burst}") =>
+            format!("a burst must be from 1 to 250000, but it is {burst}") =>
                 AdaptiveRate::new().burst(burst);
         }
     }
@@ -342,7 +342,7 @@ fn a_leaky_bucket_with_a_burst() {
 fn a_new_rate_of_a_leaky_bucket_with_a_burst() {
     let bucket = LeakyBucket::new(Quota::per_second(10), 2).clock(Clock::manual());
     row("a leaky bucket cannot be unlimited", || {
-        bucket.set_rate(Quota::UNLIMITED)
+        bucket.set_rate(Quota::UNLIMITED);
     });
     bucket.try_acquire().unwrap();
     let mut waiter = Waiter::parked(bucket.acquire());
@@ -409,7 +409,7 @@ fn a_new_quota_that_does_not_fit_the_algorithm() {
     let quota = Quota::per_second(5).burst(2);
     row(message, || limiter.set_quota(quota));
     row(message, || {
-        limiter.set_quota_with(quota, QuotaChange::KeepSpent)
+        limiter.set_quota_with(quota, QuotaChange::KeepSpent);
     });
     let message = "batches, windows and logs cannot be unlimited, but the quota is unlimited";
     row(message, || limiter.set_quota(Quota::UNLIMITED));
@@ -428,7 +428,7 @@ fn an_algorithm_that_cannot_be_had_by_key() {
         (Algorithm::SlidingWindow, "sliding-window"),
         (Algorithm::SlidingLog, "sliding-log"),
     ] {
-        let message = format!("there can be no {name} by key: it keeps more than a word");
+        let message = format!("a limit by key cannot use {name}, which keeps more than one word");
         row(&message, || like(quota, algorithm));
     }
     let burst = "a window or a log allows its whole count at once";
@@ -513,7 +513,7 @@ fn more_permits_than_there_is_room_for() {
     let held = semaphore.try_acquire_many(3).unwrap();
     let mut waiter = Waiter::parked(semaphore.acquire());
     for permits in [MAX - 2, MAX, usize::MAX] {
-        let expected = format!("a semaphore cannot have {permits} permits more, see MAX_PERMITS");
+        let expected = format!("a semaphore cannot have {permits} more permits, see MAX_PERMITS");
         row(&expected, || semaphore.add_permits(permits));
     }
     assert_eq!((semaphore.permits(), semaphore.snapshot().waiting), (3, 1));
@@ -547,7 +547,7 @@ fn merged_owned_permits_of_two_semaphores() {
     let mut permit = Arc::clone(&here).try_acquire_owned().unwrap();
     let other = Arc::clone(&there).try_acquire_owned().unwrap();
     row("permits of two semaphores cannot be merged", || {
-        permit.merge(other)
+        permit.merge(other);
     });
     assert_at_rest(&there, 1);
     assert_eq!(permit.count(), 1);

@@ -115,9 +115,10 @@ pub(crate) fn quota() -> impl Strategy<Value = Quota> {
         // At least one in 2^58 nanoseconds, at most sixteen in one.
         let largest = period.saturating_mul(16);
         let count = count.max(period.div_ceil(1 << 58)).min(largest);
-        let most = match count / 2 >= period {
-            true => u128::from(LARGEST_BURST),
-            false => (u128::from(count) << 58) / u128::from(period),
+        let most = if count / 2 >= period {
+            u128::from(LARGEST_BURST)
+        } else {
+            (u128::from(count) << 58) / u128::from(period)
         };
         let burst = u64::try_from(u128::from(burst).min(most)).expect("at most the burst");
         Quota::try_new(count, Duration::from_nanos(period), burst).expect("within the limits")

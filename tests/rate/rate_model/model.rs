@@ -74,9 +74,10 @@ pub(crate) trait Model {
 
 /// The model of an algorithm; if it `delays`, late waiters are charged when they go.
 pub(crate) fn model(algorithm: Algorithm, quota: Quota, delays: bool) -> Box<dyn Model> {
-    match algorithm.keeps_a_word() {
-        false => Box::new(Kept::new(algorithm, quota)),
-        true => Box::new(Owed::new(algorithm, quota, delays)),
+    if !algorithm.keeps_a_word() {
+        Box::new(Kept::new(algorithm, quota))
+    } else {
+        Box::new(Owed::new(algorithm, quota, delays))
     }
 }
 

@@ -355,7 +355,7 @@ impl Told {
             "drop" => drop(self.take_asker(words)),
             "leak" => match self.take_asker(words) {
                 Asker::Future(waiter, _) | Asker::Slow(waiter, _) => {
-                    std::mem::forget(waiter.into_future())
+                    std::mem::forget(waiter.into_future());
                 }
                 Asker::Reserved(reservation) => std::mem::forget(reservation),
             },

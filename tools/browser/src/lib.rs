@@ -89,17 +89,19 @@ pub async fn check_layout(
     what: &str,
 ) -> Result<(), String> {
     let Sideways { page, tables } = browser.probe("sideways", &[]).await?;
-    let fits = match page <= 0 && tables.is_empty() {
-        true => Ok("nothing scrolls sideways".to_owned()),
-        false => Err(format!(
+    let fits = if page <= 0 && tables.is_empty() {
+        Ok("nothing scrolls sideways".to_owned())
+    } else {
+        Err(format!(
             "the page is {page} px too wide; tables that scroll: {tables:?}"
-        )),
+        ))
     };
     report.line(&format!("{what}, width"), fits);
     let Overlaps { texts, found } = browser.probe("overlaps", &[]).await?;
-    let apart = match found.is_empty() {
-        true => Ok(format!("none of {texts} texts covers another or is cut")),
-        false => Err(found.join("; ")),
+    let apart = if found.is_empty() {
+        Ok(format!("none of {texts} texts covers another or is cut"))
+    } else {
+        Err(found.join("; "))
     };
     report.line(&format!("{what}, texts"), apart);
     Ok(())

@@ -42,9 +42,10 @@ async fn main() -> ExitCode {
     if let Err(error) = checked {
         report.line("browser", Err(error));
     }
-    match report.end() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    if report.end() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     }
 }
 
@@ -64,9 +65,10 @@ async fn check(
         }
     }
     let complaints = browser.complaints();
-    let silent = match complaints.is_empty() {
-        true => Ok("no error, no warning, no exception".to_owned()),
-        false => Err(complaints.join("; ")),
+    let silent = if complaints.is_empty() {
+        Ok("no error, no warning, no exception".to_owned())
+    } else {
+        Err(complaints.join("; "))
     };
     report.line("console", silent);
     Ok(())
@@ -94,9 +96,10 @@ async fn check_picture(browser: &Chromium, report: &mut Report, path: &Path) -> 
     for width in WIDTHS {
         browser.show(width, false).await?;
         let Found { texts, outside } = browser.probe("picture", &[]).await?;
-        let line = match outside.is_empty() && texts > 0 {
-            true => Ok(format!("none of {texts} texts lies outside")),
-            false => Err(format!("of {texts} texts, {}", outside.join("; "))),
+        let line = if outside.is_empty() && texts > 0 {
+            Ok(format!("none of {texts} texts lies outside"))
+        } else {
+            Err(format!("of {texts} texts, {}", outside.join("; ")))
         };
         report.line(&format!("{name}, {width} px"), line);
     }

@@ -52,9 +52,10 @@ pub(crate) async fn check(
         }
     }
     let requests: Vec<String> = browser.probe("requests", &[]).await?;
-    let line = match requests.is_empty() {
-        true => Ok("none".to_owned()),
-        false => Err(requests.join("; ")),
+    let line = if requests.is_empty() {
+        Ok("none".to_owned())
+    } else {
+        Err(requests.join("; "))
     };
     report.line("requests", line);
     Ok(())

@@ -71,17 +71,16 @@ impl Server {
                 seen.most_at_once.fetch_max(at_once, SeqCst);
                 let answers = answers(nth).await;
                 seen.at_once.fetch_sub(1, SeqCst);
-                match answers {
-                    true => Json(completion()).into_response(),
-                    false => {
-                        let error = json!({ "error": { "message": "slow down" } });
-                        (
-                            StatusCode::TOO_MANY_REQUESTS,
-                            [("retry-after", "5")],
-                            Json(error),
-                        )
-                            .into_response()
-                    }
+                if answers {
+                    Json(completion()).into_response()
+                } else {
+                    let error = json!({ "error": { "message": "slow down" } });
+                    (
+                        StatusCode::TOO_MANY_REQUESTS,
+                        [("retry-after", "5")],
+                        Json(error),
+                    )
+                        .into_response()
                 }
             })
         };

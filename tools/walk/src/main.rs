@@ -68,7 +68,7 @@ fn rate() {
     limiter.try_acquire().expect("the burst is 1");
     twice(|| {
         let charge = hand_off(limiter.acquire(), || {
-            clock.advance(Duration::from_millis(10))
+            clock.advance(Duration::from_millis(10));
         });
         charge.expect("it is open");
     });

@@ -225,9 +225,10 @@ fn into_parts_and_drop_in_a_wait_charge_nothing() {
         send(&mut sink, 1000);
         send(&mut sink, 10);
         assert!(flush(&mut sink).is_pending());
-        match drops {
-            false => assert_eq!(sink.into_parts().1, Some(10)),
-            true => drop(sink),
+        if !drops {
+            assert_eq!(sink.into_parts().1, Some(10));
+        } else {
+            drop(sink);
         }
         clock.advance(5 * MS);
         assert_eq!(

@@ -247,9 +247,10 @@ impl Throttle for Once {
     type Enter = BoxFuture<'static, Result<OncePermit, AcquireError>>;
 
     fn enter(&self) -> Waiting<Self::Enter> {
-        Waiting::new(match self.taken.swap(true, Ordering::Relaxed) {
-            true => Box::pin(pending()),
-            false => Box::pin(ready(Ok(OncePermit(self.clone())))),
+        Waiting::new(if self.taken.swap(true, Ordering::Relaxed) {
+            Box::pin(pending())
+        } else {
+            Box::pin(ready(Ok(OncePermit(self.clone()))))
         })
     }
 }

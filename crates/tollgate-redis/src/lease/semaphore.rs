@@ -144,6 +144,7 @@ impl Semaphore {
     /// # Panics
     ///
     /// Panics if it is shorter than 10 milliseconds, or longer than 365 days.
+    #[must_use]
     #[track_caller]
     pub fn ttl(self, ttl: Duration) -> Self {
         assert!(
@@ -160,6 +161,7 @@ impl Semaphore {
     /// # Panics
     ///
     /// Panics if it is longer than 365 days.
+    #[must_use]
     #[track_caller]
     pub fn grace(self, grace: Duration) -> Self {
         assert!(
@@ -176,6 +178,7 @@ impl Semaphore {
     /// # Panics
     ///
     /// Panics if it is shorter than a millisecond, or longer than an hour.
+    #[must_use]
     #[track_caller]
     pub fn poll(self, poll: Duration) -> Self {
         assert!(
@@ -187,6 +190,7 @@ impl Semaphore {
 
     /// Sets how many calls may wait for this semaphore and its clones. A further call gets
     /// `QueueFull` at once. By default there is no bound.
+    #[must_use]
     pub fn max_waiters(self, max_waiters: usize) -> Self {
         self.with(|options| options.max_waiters = max_waiters)
     }

@@ -155,6 +155,7 @@ impl RateLimiter {
     ///     .algorithm(Algorithm::SlidingLog);
     /// # }
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn algorithm(self, algorithm: Algorithm) -> Self {
         self.with(|options| options.algorithm = algorithm)
@@ -178,6 +179,7 @@ impl RateLimiter {
     ///     .fallback(Fallback::Local { share: 4 });
     /// # }
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn fallback(self, fallback: Fallback) -> Self {
         self.with(|options| options.fallback = fallback)
@@ -197,6 +199,7 @@ impl RateLimiter {
     ///     .oversize(Oversize::Overdraft);
     /// # }
     /// ```
+    #[must_use]
     pub fn oversize(self, oversize: Oversize) -> Self {
         self.with(|options| options.oversize = oversize)
     }
@@ -217,12 +220,14 @@ impl RateLimiter {
     ///     .jitter(Duration::from_millis(200));
     /// # }
     /// ```
+    #[must_use]
     pub fn jitter(self, max: Duration) -> Self {
         self.with(|options| options.jitter = max)
     }
 
     /// Sets how many calls may wait in this process. A further call that would have to wait gets
     /// `QueueFull`, as soon as that is known.
+    #[must_use]
     pub fn max_waiters(self, max_waiters: usize) -> Self {
         self.with(|options| options.max_waiters = max_waiters)
     }
@@ -244,11 +249,13 @@ impl RateLimiter {
     ///     .recheck(Duration::from_secs(60));
     /// # }
     /// ```
+    #[must_use]
     pub fn recheck(self, max: Duration) -> Self {
         self.with(|options| options.recheck = max)
     }
 
     /// Sets whether concurrent calls share a request, as they do by default.
+    #[must_use]
     pub fn coalesce(self, coalesce: bool) -> Self {
         self.with(|options| options.coalesce = coalesce)
     }
@@ -289,6 +296,7 @@ impl RateLimiter {
     /// # Ok(())
     /// # }
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn prefetch(self, chunk: u64, hold: Duration) -> Self {
         let burst = self.shared().state().own.rule.burst;

@@ -261,6 +261,7 @@ impl Store {
     /// # Ok(())
     /// # }
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn deadline(self, deadline: Duration) -> Self {
         self.change(|shared| shared.deadline = deadline)
@@ -281,6 +282,7 @@ impl Store {
     ///
     /// Panics if `failures` is 0, or the longest time is shorter than the shortest; if the store
     /// was cloned before, or a limit was created on it.
+    #[must_use]
     #[track_caller]
     pub fn breaker(self, failures: u32, shortest: Duration, longest: Duration) -> Self {
         assert!(failures > 0, "a breaker cannot open after 0 failures");

@@ -47,6 +47,7 @@ impl Tls {
     }
 
     /// Trusts only these authorities: certificates in the PEM format.
+    #[must_use]
     pub fn root(mut self, certificates: impl Into<Vec<u8>>) -> Self {
         self.root = Some(certificates.into());
         self
@@ -54,6 +55,7 @@ impl Tls {
 
     /// Presents this certificate to a server that asks for one: the certificate, followed by those of
     /// intermediate authorities, and its private key, in the PEM format.
+    #[must_use]
     pub fn client(mut self, certificates: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
         self.client = Some((certificates.into(), key.into()));
         self

@@ -162,7 +162,7 @@ fn is_broken_after_the_breaker_opened_lasts_until_a_reply() {
 // A replica that takes the place of its primary.
 
 fn replicate(replica: &Server, primary: u16) {
-    ask(replica, &["REPLICAOF", "127.0.0.1", &primary.to_string()])
+    ask::<()>(replica, &["REPLICAOF", "127.0.0.1", &primary.to_string()]);
 }
 
 fn value(server: &Server) -> Option<String> {

@@ -176,9 +176,11 @@ fn acquire_of_a_number_that_no_script_writes_is_a_typed_error() {
             let () = ask(server, &["DEL", "k"]);
             limiter.acquire().await.unwrap();
             let is_log = algorithm == Algorithm::SlidingLog;
-            let read = || match is_log {
-                true => ask::<Vec<String>>(server, &["ZRANGE", "k", "-1", "-1"]).remove(0),
-                false => ask(server, &["GET", "k"]),
+            let read = || {
+                if is_log {
+                    return ask::<Vec<String>>(server, &["ZRANGE", "k", "-1", "-1"]).remove(0);
+                }
+                ask(server, &["GET", "k"])
             };
             let value: String = read();
             let numbers = value.split(':').enumerate();
@@ -189,9 +191,10 @@ fn acquire_of_a_number_that_no_script_writes_is_a_typed_error() {
                 numbers[index] = &huge;
                 let corrupt = numbers.join(":");
                 let () = ask(server, &["DEL", "k"]);
-                match is_log {
-                    true => ask::<()>(server, &["ZADD", "k", "+inf", &corrupt]),
-                    false => ask::<()>(server, &["SET", "k", &corrupt]),
+                if is_log {
+                    ask::<()>(server, &["ZADD", "k", "+inf", &corrupt]);
+                } else {
+                    ask::<()>(server, &["SET", "k", &corrupt]);
                 }
                 // What decides the common case, and what decides all others.
                 for n in [1, 2] {
@@ -209,7 +212,7 @@ fn acquire_of_a_number_that_no_script_writes_is_a_typed_error() {
 // A server that has no memory left, or throws away what it holds.
 
 fn set(server: &Server, name: &str, value: &str) {
-    ask(server, &["CONFIG", "SET", name, value])
+    ask::<()>(server, &["CONFIG", "SET", name, value]);
 }
 
 /// Until it takes no more, or has thrown away so much that it took twice of what it holds.

@@ -25,7 +25,7 @@ pub(super) fn semaphore(store: &Store, permits: usize) -> Semaphore {
 
 /// Makes the data of the server so old that nothing can have been lost lately.
 pub(super) fn is_old(server: &Server) {
-    ask(server, &["SET", "tollgate:born", "1"])
+    ask::<()>(server, &["SET", "tollgate:born", "1"]);
 }
 
 /// Waits until so many are free.

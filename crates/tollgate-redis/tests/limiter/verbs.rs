@@ -91,7 +91,7 @@ fn settle_of_an_adapter_is_made_in_the_background() {
             until(async || limiter.peek(0).await.unwrap().remaining == left).await;
         }
         limiter.inspect(None, &mut |_, status| {
-            assert_eq!(status, LimitStatus::Unknown)
+            assert_eq!(status, LimitStatus::Unknown);
         });
     });
 }

@@ -410,12 +410,11 @@ fn windows(headers: &HeaderMap) -> (Option<Window>, Option<Window>) {
         };
         let policy = policies.get(item.name);
         let unit = policy.and_then(|policy| policy.unit);
-        match unit.is_some_and(|unit| unit != b"\"requests\"") {
-            true => window.tighten(&mut others),
-            false => {
-                let limit = policy.and_then(|policy| integer(policy.quota?));
-                Window { limit, ..window }.tighten(&mut requests);
-            }
+        if unit.is_some_and(|unit| unit != b"\"requests\"") {
+            window.tighten(&mut others);
+        } else {
+            let limit = policy.and_then(|policy| integer(policy.quota?));
+            Window { limit, ..window }.tighten(&mut requests);
         }
     }
     let lines = headers.get_all("ratelimit").into_iter();

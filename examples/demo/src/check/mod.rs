@@ -80,9 +80,10 @@ async fn check(
     let mut complaints = browser.complaints();
     // The browser logs the refusals that the page's button is there to show.
     complaints.retain(|it| !(it.contains("429") && it.ends_with("/api/hello")));
-    let silent = match complaints.is_empty() {
-        true => Ok("no error, no warning, no exception".to_owned()),
-        false => Err(complaints.join("; ")),
+    let silent = if complaints.is_empty() {
+        Ok("no error, no warning, no exception".to_owned())
+    } else {
+        Err(complaints.join("; "))
     };
     report.line("console", silent);
     Ok(())

@@ -56,16 +56,18 @@ pub(super) async fn series(browser: &Chromium, report: &mut Report) -> Result<()
         let measured = format!("of {count} series {moved} moved in {LOOK} ms");
         // Nobody calls the routes yet.
         let moves = moved > 0 || panel == "http" && count > 0;
-        let line = match moves && wrong.is_empty() {
-            true => Ok(measured),
-            false => Err(format!("{measured}; no numbers: {wrong:?}")),
+        let line = if moves && wrong.is_empty() {
+            Ok(measured)
+        } else {
+            Err(format!("{measured}; no numbers: {wrong:?}"))
         };
         report.line(&format!("panel {panel}"), line);
     }
     let measured = format!("of {} series {} moved", all.len(), moving.len());
-    let line = match 2 * moving.len() >= all.len() {
-        true => Ok(measured),
-        false => Err(measured),
+    let line = if 2 * moving.len() >= all.len() {
+        Ok(measured)
+    } else {
+        Err(measured)
     };
     report.line("panels", line);
     Ok(())
@@ -85,9 +87,10 @@ pub(super) async fn axis(browser: &Chromium, report: &mut Report) -> Result<(), 
     let Drawn { events, span, .. } = browser.probe("drawn", &["goodput".into()]).await?;
     let measured = format!("{span:.1} s after {events:.1} s of events");
     // A second for events that came late.
-    let line = match span <= events + 1.0 {
-        true => Ok(measured),
-        false => Err(measured),
+    let line = if span <= events + 1.0 {
+        Ok(measured)
+    } else {
+        Err(measured)
     };
     report.line("time axis", line);
     Ok(())
@@ -104,9 +107,10 @@ pub(super) async fn by_itself(browser: &Chromium, report: &mut Report) -> Result
          slider had them again after {left}",
         say(moved)
     );
-    let line = match moved.is_some() && steps.iter().all(Option::is_some) {
-        true => Ok(measured),
-        false => Err(measured),
+    let line = if moved.is_some() && steps.iter().all(Option::is_some) {
+        Ok(measured)
+    } else {
+        Err(measured)
     };
     report.line("workers by themselves", line);
     Ok(())
@@ -130,9 +134,10 @@ pub(super) async fn five_clients(browser: &Chromium, report: &mut Report) -> Res
         "{lines} lines; with the naive controller, the sum of the limits exceeded 150 after {}",
         say(away)
     );
-    let line = match lines == 5 && away.is_some() {
-        true => Ok(measured),
-        false => Err(measured),
+    let line = if lines == 5 && away.is_some() {
+        Ok(measured)
+    } else {
+        Err(measured)
     };
     report.line("five clients", line);
     Ok(())

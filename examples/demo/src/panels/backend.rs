@@ -174,9 +174,10 @@ impl Backend {
     fn service_time(&self) -> Duration {
         let workers = self.workers.permits() as f64;
         let excess = (self.in_flight.load(Ordering::Relaxed) as f64 - workers).max(0.0);
-        let slowdown = match self.slows {
-            true => 1.0 + (excess / workers / SLOWDOWN_AT).powi(2),
-            false => 1.0,
+        let slowdown = if self.slows {
+            1.0 + (excess / workers / SLOWDOWN_AT).powi(2)
+        } else {
+            1.0
         };
         let varied = 0.5 + self.random.lock().expect("no panic under it").f64();
         self.service().mul_f64(slowdown * varied)
