@@ -130,7 +130,7 @@ fn settings_of_adaptive_limits_out_of_range() {
         }
     }
     for bad in [0.9, f64::NAN, f64::INFINITY] {
-        let least = "the headroom must be a finite number of at least 1, and this one is";
+        let least = "the headroom must be a finite number of at least 1, but it is";
         panics! {
             format!("{least} {bad}") => Gradient::default().headroom(bad);
         }
