@@ -51,9 +51,10 @@ impl Controller for Discarding {
     fn progress(&mut self, _: &SampleWindow) -> Progress {
         self.0.updating.touch();
         yield_now();
-        match std::mem::replace(&mut self.1, true) {
-            false => Progress::Discard,
-            true => Progress::Continue,
+        if std::mem::replace(&mut self.1, true) {
+            Progress::Continue
+        } else {
+            Progress::Discard
         }
     }
 }

@@ -75,7 +75,7 @@ model!(handed_on_permit_reaches_callers_of_the_semaphore, || {
     let (queue, permit) = held();
     let waits = queued(&queue, 1);
     let direct = with(queue.throttle(), |semaphore| {
-        drop(block_on(semaphore.acquire()).unwrap())
+        drop(block_on(semaphore.acquire()).unwrap());
     });
     drop(permit);
     drop(block_on(waits).unwrap());
@@ -138,7 +138,7 @@ model!(drop_of_the_chosen_returns_a_permit_of_another_cost, || {
     let permits = queue.class(1).try_acquire_many(2).unwrap();
     let chosen = queued(&queue, 1);
     let next = with(&queue, |queue| {
-        drop(block_on(queue.class(2).acquire_many(2)).unwrap())
+        drop(block_on(queue.class(2).acquire_many(2)).unwrap());
     });
     let threads = [dropping(permits), next];
     drop(chosen);

@@ -1,5 +1,5 @@
 //! The rules that remember more than a debt, with two or three threads, under every interleaving
-//! within the bound of [`model`], on a manual clock.
+//! within the bound of [`model!`], on a manual clock.
 //!
 //! The sliding log is what most of this is about: two compare-exchanges for each charge, and others
 //! in between.

@@ -8,6 +8,7 @@
 //!    is given back, so the books never hold more than the throttle has granted.
 //! 3. A wait that is never woken leaves its thread blocked, which shuttle reports as a deadlock.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::env;
 use std::future::{Future, poll_fn};
@@ -78,6 +79,11 @@ pub(crate) trait Subject: Send + Sync + 'static {
 }
 
 pub(crate) type PermitOf<S> = <<S as Subject>::Throttle as Throttle>::Permit;
+
+std::thread_local! {
+    /// The calls that were admitted after they had waited, under all schedules: these run on one thread.
+    static WAITED: Cell<u64> = const { Cell::new(0) };
+}
 
 /// Draws a number below `end`.
 pub(crate) fn draw(end: u32) -> u32 {
@@ -224,7 +230,8 @@ impl<S: Subject> Scenario<S> {
         let cost = if only_one { 1 } else { 1 + draw(S::MOST_COST) };
         let throttle = self.subject.throttle(group, cost);
         let (began, mut queued) = (self.books().event(), None);
-        let result = match draw(6) {
+        let way = draw(6);
+        let result = match way {
             0 => Some(throttle.try_enter()),
             1 => {
                 let time = Duration::from_millis(250) * draw(if S::HAS_CLOCK { 4 } else { 1 });
@@ -250,11 +257,17 @@ impl<S: Subject> Scenario<S> {
                     _ => end(),
                 }
             }
-            Some(Err(error)) => match error.kind() {
-                ErrorKind::Closed => assert!(self.books().is_closing, "nobody closes it"),
-                ErrorKind::ExceedsCapacity => panic!("{error}"),
-                _ => {}
-            },
+            // A wait ends only when the throttle is closed, or when its time is over.
+            Some(Err(error)) => assert!(
+                match error.kind() {
+                    ErrorKind::Closed => self.books().is_closing,
+                    ErrorKind::NoPermits | ErrorKind::RateLimited => way == 0,
+                    ErrorKind::TimedOut => way == 1,
+                    ErrorKind::TooManyKeys => S::GROUPS > 1,
+                    _ => false,
+                },
+                "{error}"
+            ),
             None => {}
         }
     }
@@ -291,9 +304,10 @@ impl<S: Subject> Scenario<S> {
         let limit = if is_exact { books.limit } else { books.largest };
         let is_late = S::DECIDES_AT_ONCE && began_after(books.closed);
         assert!(!is_late, "admitted after it was closed");
-        let held = match S::LIMITS_GROUPS {
-            true => in_group,
-            false => books.held.values().sum(),
+        let held = if S::LIMITS_GROUPS {
+            in_group
+        } else {
+            books.held.values().sum()
         };
         assert!(held <= limit || !S::HAS_LIMIT, "{held} of {limit}");
         if only_one {
@@ -301,6 +315,7 @@ impl<S: Subject> Scenario<S> {
         }
         let most = self.subject.most_in(group);
         assert!(in_group <= most, "{in_group} of {most} in {group}");
+        WAITED.set(WAITED.get() + u64::from(admitted.queued.is_some()));
         books.admitted.push(admitted);
     }
 
@@ -321,13 +336,22 @@ fn join(thread: JoinHandle<()>) {
 /// half with few switches at unlikely places, as in Burckhardt et al., *A randomized scheduler with
 /// probabilistic guarantees of finding bugs*, 2010. Or runs it under the one of `SHUTTLE_SEED`: a seed
 /// or a schedule, as a failure prints them.
+///
+/// The schedules are the same in every run, unless their number is set.
 pub(crate) fn explore(scenario: fn()) {
     if let Ok(seed) = env::var("SHUTTLE_SEED") {
         return replay(scenario, seed.trim());
     }
-    let iterations = env::var("SHUTTLE_ITERATIONS").map_or(5_000, |text| text.parse().unwrap());
-    run(RandomScheduler::new(iterations / 2), scenario);
-    run(PctScheduler::new(4, iterations.div_ceil(2)), scenario);
+    WAITED.set(0);
+    if let Ok(iterations) = env::var("SHUTTLE_ITERATIONS") {
+        let iterations: usize = iterations.parse().expect("a number of schedules");
+        run(RandomScheduler::new(iterations / 2), scenario);
+        run(PctScheduler::new(4, iterations.div_ceil(2)), scenario);
+    } else {
+        run(RandomScheduler::new_from_seed(7, 2_500), scenario);
+        run(PctScheduler::new_from_seed(7, 4, 2_500), scenario);
+    }
+    assert!(WAITED.get() > 0, "no call was admitted after it had waited");
 }
 
 pub(crate) fn replay(scenario: fn(), seed: &str) {

@@ -360,7 +360,7 @@ impl<T> Rate<T> {
     fn assert_at_most(&self, count: u64) {
         let most = self.rule.2[usize::from(count == 6)];
         let charged = self.charged.lock().unwrap();
-        for &(group, begin, _) in charged.iter() {
+        for &(group, begin, _) in &*charged {
             let period = begin..begin + PERIOD.as_nanos() as u64;
             let within = charged
                 .iter()

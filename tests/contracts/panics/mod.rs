@@ -1,5 +1,5 @@
 //! Every documented panic: a row of what is called and of the text, with the value in it where that can be
-//! formatted, which is reported at the place of the call; and that nothing has changed after.
+//! formatted; and that nothing has changed after. A row of `panics!` is reported in the file of the call.
 
 use std::cell::RefCell;
 use std::fmt::Display;
@@ -156,7 +156,7 @@ fn settings_of_adaptive_limits_out_of_range() {
         (1.0, nan),
         (1.0, infinity),
     ] {
-        let expected = "within 0.001..=1000000 per second, and these are";
+        let expected = "within 0.001..=1000000 per second, but they are";
         panics! {
             format!("{expected} {min:?}..={max:?}") => AdaptiveRate::new().limits(min..=max);
         }
