@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
+// Those of the standard library also under shuttle, whose threads never block in here.
 thread_local! {
     static SPARE: Cell<Option<Own>> = const { Cell::new(None) };
     /// Identifies the waker of the innermost wait.

@@ -7,8 +7,8 @@
 //! what was given, are named by their places from 0.
 
 use std::cell::RefCell;
+use std::convert::Infallible;
 use std::fmt::Debug;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +21,7 @@ use tollgate::{
     Throttle, Waiting, WhenFull,
 };
 
-use crate::support::scenarios::{Row, Time, Words, rows};
+use crate::support::scenarios::{Row, Time, Words, check};
 use crate::support::{Waiter, kind, paused_runtime};
 
 const RATES: &str = "
@@ -147,8 +147,8 @@ trait Each: Kind + Sized + 'static {
     fn own(map: Keyed<u32, Self>, factor: Arc<AtomicU64>) -> Keyed<u32, Self>;
 
     /// Only limiters of keys can be evicted.
-    fn evict(map: Keyed<u32, Self>) -> Keyed<u32, Self> {
-        map
+    fn evict(_: Keyed<u32, Self>) -> Keyed<u32, Self> {
+        panic!("it has nothing to evict")
     }
 
     fn snapshot(key: &Key<'static, Self, u32>) -> Snapshot;
@@ -293,6 +293,7 @@ where
                 "tokio" => users,
                 option => panic!("no option: {option:?}"),
             };
+            words.end();
         }
         Self {
             clock,
@@ -447,23 +448,14 @@ fn refusal(words: &mut Words<'_>) -> ErrorKind {
     }
 }
 
-fn check(table: &str, run: fn(&Row)) {
-    let mut failed = Vec::new();
-    for row in rows(table) {
-        if catch_unwind(AssertUnwindSafe(|| run(&row))).is_err() {
-            failed.push(row.name);
-        }
-    }
-    assert!(failed.is_empty(), "rows failed: {failed:#?}");
-}
-
-fn run<T: Each>(row: &Row)
+fn run<T: Each>(row: &Row) -> Result<(), Infallible>
 where
     T::Cost: FromStr + From<u32>,
     T::Permit: Debug,
 {
     let told = RefCell::new(Told::<T>::new(&row.setup));
     row.calls(|call, words| told.borrow_mut().call(call, words));
+    Ok(())
 }
 
 #[test]

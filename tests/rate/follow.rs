@@ -101,7 +101,7 @@ fn follow(limiter: &RateLimiter, charge: &Charge, left: u64, reset_after: Durati
 
 #[test]
 fn follow_in_each_row_does_what_the_row_says() {
-    check(FOLLOW);
+    check(FOLLOW, 0);
 }
 
 #[derive(Clone, Debug)]

@@ -73,7 +73,7 @@ keep: a log younger than its period does | sliding-log 10/h | advance 10s, try 1
 
 #[test]
 fn pause_for_in_each_row_does_what_the_row_says() {
-    check(PAUSES);
+    check(PAUSES, 0);
 }
 
 #[test]

@@ -24,14 +24,17 @@ pub(crate) fn rows(table: &str) -> Vec<Row> {
     let lines = table.lines().filter(|line| !line.starts_with('#'));
     let joined = lines.collect::<Vec<_>>().join("\n").replace("\n    ", " ");
     let rows = joined.lines().filter(|row| !row.trim().is_empty());
-    rows.map(|row| {
-        let parts: Vec<_> = row.split('|').map(|part| part.trim().to_owned()).collect();
-        let Ok([name, setup, calls]) = <[String; 3]>::try_from(parts) else {
-            panic!("not three parts: {row:?}");
-        };
-        Row { name, setup, calls }
-    })
-    .collect()
+    let rows: Vec<_> = rows
+        .map(|row| {
+            let parts: Vec<_> = row.split('|').map(|part| part.trim().to_owned()).collect();
+            let Ok([name, setup, calls]) = <[String; 3]>::try_from(parts) else {
+                panic!("not three parts: {row:?}");
+            };
+            Row { name, setup, calls }
+        })
+        .collect();
+    assert!(!rows.is_empty(), "a table without rows");
+    rows
 }
 
 impl Row {
@@ -51,7 +54,9 @@ impl Row {
         let mut all = Vec::new();
         for part in self.calls.split(',') {
             let (times, calls) = part.split_once(" x ").unwrap_or(("1", part));
-            for _ in 0..times.trim().parse().expect("a number of times") {
+            let times: usize = times.trim().parse().expect("a number of times");
+            assert!(times > 0, "no times in {part:?}");
+            for _ in 0..times {
                 all.extend(calls.split('+').map(|text| text.trim().to_owned()));
             }
         }

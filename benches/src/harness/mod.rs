@@ -124,7 +124,11 @@ macro_rules! each {
     };
 }
 
-/// A table of rows: how the contenders run, the name of the operation, and who they are, ours first. What is in
+/// A table of rows. `$how` is a function in the scope of the table, `fn(name, body) -> Contender`, such as `alone`, which
+/// says how the body runs; `$work` is `fn::<Type>(arguments..) -> Shared`, which makes the body for a type. So
+/// `alone "try" [tries: Ours, Peer: 1.0];` is a row of two contenders, of which the first may take as long as the second.
+///
+/// A row says how the contenders run, the name of the operation, and who they are, ours first. What is in
 /// parentheses is ours by name, what is in brackets are the types that do an operation, and what is in braces are others
 /// by name. A number is a target.
 #[macro_export]

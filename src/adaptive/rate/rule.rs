@@ -29,7 +29,7 @@
 //!   aiming below the rate that was found, and a single client of a server would lose that capacity
 //!   for good.
 //! - Before the first refusal, like in slow start, the rate doubles every 1.25 seconds. It does the
-//!   same whenever the curve [searches](Curve::searches_at).
+//!   same whenever the curve [searches](Curve::searches_at) at or above the remembered rate.
 //! - There is no Reno-friendly region (section 4.3), since there is no Reno to be fair to.
 
 use std::time::Duration;

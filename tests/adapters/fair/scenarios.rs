@@ -112,7 +112,7 @@ fn setup(row: &Row) -> (Settings, Vec<bool>) {
         match &*option {
             "by-concurrency" => shares = vec![false],
             "by-cost" => shares = vec![true],
-            "aging" => settings.aging = words.maybe(),
+            "aging" => settings.aging = Some(words.parse()),
             "bound" => settings.max_waiters = words.parse(),
             _ => panic!("no option: {option:?}"),
         }

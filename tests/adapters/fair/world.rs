@@ -162,7 +162,10 @@ impl World {
     fn class(&self, words: &mut Words<'_>) -> usize {
         let (name, classes) = (words.word(), &self.class_names);
         let named = classes.iter().position(|other| other == name);
-        let numbered = || Some(name.parse::<usize>().ok()? % self.classes.len());
+        let numbered = || match self.names {
+            Names::Exactly => None,
+            Names::AtRandom => Some(name.parse::<usize>().ok()? % self.classes.len()),
+        };
         let class = named.or_else(numbered);
         class.unwrap_or_else(|| panic!("no class: {name:?}"))
     }

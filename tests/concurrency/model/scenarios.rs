@@ -5,9 +5,9 @@
 //! future and polls it; if it has to wait it goes to the end of the waiters, otherwise what it was
 //! given goes to the end of the permits. `poll`, `drop` and `leak` name a waiter, `release`, `split`,
 //! `merge`, `forget` and `leak-permit` a permit, by its place from 0. `limit`, `add` and `take-free`
-//! are `set_permits`, `add_permits` and `forget_permits`; `reject` is `reject_impossible`. A call that
-//! does not name enough is refused,
-//! or stays pending, which the names of the rows tell. `free` and `waiting` say what can be seen then.
+//! are `set_permits`, `add_permits` and `forget_permits`; `reject` is `reject_impossible`. A row does not
+//! state whether a call is admitted, waits or is refused: the model does. `free` and `waiting` state
+//! what the reader should see at that moment.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -280,6 +280,7 @@ fn run_rows<S: Subject>(table: &str) -> usize {
         ran.set(ran.get() + 1);
         run::<S>((limit, bound), Names::Exactly, &row.texts())
     });
+    println!("rows of {}: {}", S::HAS, ran.get());
     ran.get()
 }
 

@@ -385,12 +385,11 @@ impl World {
                 self.model.add();
             }
             "size" => {
+                let mut size: usize = words.parse();
                 // What cannot make items cannot grow.
-                let most = match self.model.setup.kind {
-                    Kind::Ready => self.model.size,
-                    _ => usize::MAX,
-                };
-                let size = words.parse::<usize>().min(most);
+                if self.names == Names::AtRandom && self.model.setup.kind == Kind::Ready {
+                    size = size.min(self.model.size);
+                }
                 self.pool.set_size(size);
                 self.model.set_size(size);
             }
