@@ -45,6 +45,40 @@ fn source_of_a_store_is_kept_with_the_part() {
 }
 
 #[test]
+fn to_string_of_each_kind_says_what_went_wrong() {
+    for (kind, text) in [
+        (ErrorKind::Closed, "the throttle is closed"),
+        (ErrorKind::Cancelled, "cancelled while waiting"),
+        (ErrorKind::TimedOut, "timed out while waiting"),
+        (ErrorKind::QueueFull, "too many callers are waiting already"),
+        (ErrorKind::TooManyKeys, "too many keys are in use"),
+        (ErrorKind::NoPermits, "no permits are available"),
+        (ErrorKind::RateLimited, "over the rate"),
+        (ErrorKind::Store, "the store failed"),
+    ] {
+        assert_eq!(AcquireError::new(kind).to_string(), text);
+    }
+}
+
+#[test]
+fn debug_names_the_numbers_that_the_error_has() {
+    static DOWN: Source = &AcquireError::new(ErrorKind::Closed);
+    let debug = |error: AcquireError| format!("{error:?}");
+    let soon = AcquireError::limited(Duration::from_millis(20)).of_part(1);
+    assert_eq!(
+        debug(soon),
+        "AcquireError { kind: RateLimited, retry_after: 20ms, part: 1 }"
+    );
+    let no_permits = AcquireError::new(ErrorKind::NoPermits);
+    assert_eq!(debug(no_permits), "AcquireError { kind: NoPermits }");
+    let failed = debug(AcquireError::store(&DOWN));
+    assert_eq!(
+        failed,
+        "AcquireError { kind: Store, source: AcquireError { kind: Closed } }"
+    );
+}
+
+#[test]
 fn to_string_of_never_has_no_number() {
     let never = |error: AcquireError| error.of_part(2).to_string();
     assert_eq!(

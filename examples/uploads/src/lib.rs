@@ -4,7 +4,7 @@
 //! decides when each HTTP request may go, with limits per second beside it if they are asked for: the
 //! `store` puts them below object_store. `upload` says by which rules and [`kind`] names the
 //! throttles; everything else is what it takes to run it and to see that they hold: a server that counts
-//! ([`server`], [`observed`], [`arrivals`]) and a comparison (`verify`).
+//! ([`server`], [`arrivals`]) and a comparison (`verify`).
 
 pub mod app;
 pub mod args;
