@@ -1,13 +1,13 @@
 //! Model checks of tollgate's protocols under loom: the harness of the models in `tests/`.
 //!
-//! A model is a [`model!`] of a name and a closure, which loom runs once for every interleaving of
-//! its threads within a bound of preemptions. It makes what it checks, begins the [threads](with),
-//! does its own part, [joins](join_all) them, and asserts what holds at the end. Models that differ
+//! A model is a `model!` of a name and a closure, which loom runs once for every interleaving of
+//! its threads within a bound of preemptions. It makes what it checks, begins the threads,
+//! does its own part, joins them, and asserts what holds at the end. Models that differ
 //! in one step are one model of several variants.
 //!
 //! loom switches threads only at what it knows: atomics, locks and cells of loom, which tollgate
 //! uses under `--cfg tollgate_loom`. A waiter that nobody wakes is a deadlock, which loom reports.
-//! [`Guarded`] is what a permit protects: two accesses that are not ordered one after the other
+//! `Guarded` is what a permit protects: two accesses that are not ordered one after the other
 //! fail the model, so such models show the memory ordering as well. `scripts/loom` runs them all.
 
 #[cfg(tollgate_loom)]

@@ -1,5 +1,5 @@
 //! Why the whole job could not be done. What goes wrong with one file is a
-//! [`Failure`](crate::error::Failure), and the others go on.
+//! [`Failure`], and the others go on.
 
 use std::error::{self, Error as _};
 use std::fmt;
