@@ -348,7 +348,7 @@ where
                 self.given.push((*key.key(), given));
             }
             "no" => {
-                let (key, why) = (self.key(words), refusal(words));
+                let (key, why) = (self.key(words), words.refusal());
                 assert_eq!(kind(key.try_acquire_many(Self::cost(words))), why);
             }
             "wait" => {
@@ -392,7 +392,7 @@ where
             "pending" => assert!(self.waiters[words.parse::<usize>()].1.is_pending()),
             "refused" => {
                 let (_, mut waiter) = self.waiters.remove(words.parse());
-                assert_eq!(waiter.refused(), refusal(words));
+                assert_eq!(waiter.refused(), words.refusal());
             }
             "release" => {
                 let (key, given) = self.given.remove(words.parse());
@@ -436,16 +436,6 @@ fn tokio_clock() -> Clock {
 #[cfg(not(feature = "tokio"))]
 fn tokio_clock() -> Clock {
     panic!("there is no such clock without the feature")
-}
-
-fn refusal(words: &mut Words<'_>) -> ErrorKind {
-    match words.word() {
-        "closed" => ErrorKind::Closed,
-        "too-much" => ErrorKind::ExceedsCapacity,
-        "limited" => ErrorKind::RateLimited,
-        "no-permits" => ErrorKind::NoPermits,
-        kind => panic!("no kind of refusal: {kind:?}"),
-    }
 }
 
 fn run<T: Each>(row: &Row) -> Result<(), Infallible>

@@ -24,6 +24,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
+use tollgate::adaptive::{Controller, SampleWindow, Target};
 use tollgate::{AcquireError, ErrorKind, Semaphore};
 
 /// A runtime on this thread, whose time stands still until everybody waits for it.
@@ -48,6 +49,20 @@ pub(crate) fn ends<R: Send + 'static>(run: impl FnOnce() -> R + Send + 'static) 
             Err(payload) => std::panic::resume_unwind(payload),
             Ok(_) => unreachable!("it ended without saying so"),
         },
+    }
+}
+
+/// A controller whose limit stays, in windows of one call.
+pub(crate) struct Fixed(pub(crate) f64);
+
+impl Controller for Fixed {
+    fn initial(&self) -> Target {
+        let (limit, samples) = (self.0, 1);
+        Target { limit, samples }
+    }
+
+    fn update(&mut self, _: &SampleWindow) -> Target {
+        self.initial()
     }
 }
 

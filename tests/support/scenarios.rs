@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
+use tollgate::ErrorKind;
 
 /// A row of a table.
 pub(crate) struct Row {
@@ -112,6 +113,18 @@ impl<'a> Words<'a> {
     /// The next word as a length of time.
     pub(crate) fn time(&mut self) -> Duration {
         self.parse::<Time>().0
+    }
+
+    /// The next word as a reason of a refusal.
+    pub(crate) fn refusal(&mut self) -> ErrorKind {
+        match self.word() {
+            "closed" => ErrorKind::Closed,
+            "too-much" => ErrorKind::ExceedsCapacity,
+            "limited" => ErrorKind::RateLimited,
+            "no-permits" => ErrorKind::NoPermits,
+            "timed-out" => ErrorKind::TimedOut,
+            kind => panic!("no kind of refusal: {kind:?}"),
+        }
     }
 
     /// Refuses words that are left over.

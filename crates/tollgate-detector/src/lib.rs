@@ -11,6 +11,7 @@
 //! See [`Detector`] for an example, its accuracy and its memory.
 
 #![forbid(unsafe_code)]
+#![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -3,8 +3,10 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use tollgate::adaptive::{AdaptivePermit, AdaptiveSemaphore, Controller, SampleWindow, Target};
+use tollgate::adaptive::{AdaptivePermit, AdaptiveSemaphore};
 use tollgate::{AcquireError, OwnedPermit, Permit, Pool, Semaphore, Snapshot, TryThrottle};
+
+use crate::support::Fixed;
 
 pub(crate) type Boxed<P> = Pin<Box<dyn Future<Output = Result<P, AcquireError>>>>;
 
@@ -186,20 +188,6 @@ semaphore!(
     semaphore.wait_idle_owned()
 );
 
-/// A limit that stays, and a window for each call.
-struct Fixed(usize);
-
-impl Controller for Fixed {
-    fn initial(&self) -> Target {
-        let limit = self.0 as f64;
-        Target { limit, samples: 1 }
-    }
-
-    fn update(&mut self, _: &SampleWindow) -> Target {
-        self.initial()
-    }
-}
-
 impl Held for AdaptivePermit<Arc<AdaptiveSemaphore>> {}
 
 impl Subject for Arc<AdaptiveSemaphore> {
@@ -207,7 +195,7 @@ impl Subject for Arc<AdaptiveSemaphore> {
         poll-idle drop-idle free waiting cancel advance bound";
 
     fn make(limit: usize, bound: Option<usize>) -> Self {
-        let semaphore = AdaptiveSemaphore::new(Fixed(limit)).limits(1..=2000);
+        let semaphore = AdaptiveSemaphore::new(Fixed(limit as f64)).limits(1..=2000);
         #[cfg(feature = "tokio")]
         let semaphore = semaphore.clock(tollgate::Clock::tokio());
         Arc::new(match bound {

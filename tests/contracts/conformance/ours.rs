@@ -151,23 +151,10 @@ pub(crate) mod keyed {
 }
 
 pub(crate) mod adaptive {
-    use tollgate::adaptive::{AdaptiveSemaphore, Controller, SampleWindow, Target};
+    use tollgate::adaptive::AdaptiveSemaphore;
 
     use super::*;
-
-    /// A limit that stays, and windows that do not.
-    struct Fixed(usize);
-
-    impl Controller for Fixed {
-        fn initial(&self) -> Target {
-            let limit = self.0 as f64;
-            Target { limit, samples: 1 }
-        }
-
-        fn update(&mut self, _: &SampleWindow) -> Target {
-            self.initial()
-        }
-    }
+    use crate::support::Fixed;
 
     both!(
         BorrowedAdaptive,
@@ -179,7 +166,7 @@ pub(crate) mod adaptive {
 
     /// The checks of deadlines pause tokio's time.
     fn semaphore(limit: usize) -> AdaptiveSemaphore {
-        let semaphore = AdaptiveSemaphore::new(Fixed(limit)).limits(1..=2000);
+        let semaphore = AdaptiveSemaphore::new(Fixed(limit as f64)).limits(1..=2000);
         #[cfg(feature = "tokio")]
         let semaphore = semaphore.clock(tollgate::Clock::tokio());
         semaphore

@@ -8,9 +8,7 @@ use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use tollgate::adaptive::{
-    AdaptiveRate, AdaptiveSemaphore, Aimd, Controller, Gradient, SampleWindow, Target,
-};
+use tollgate::adaptive::{AdaptiveRate, AdaptiveSemaphore, Aimd, Gradient};
 use tollgate::{
     Algorithm, Clock, CondvarSemaphore, Keyed, LeakyBucket, Pool, Quota, QuotaChange, RateLimiter,
     Semaphore,
@@ -19,7 +17,7 @@ use tollgate_io::Throttled;
 use tollgate_tower::{ClientIp, Policy, RetryAfterLayer, ThrottleLayer};
 
 use crate::support::foreign::panic_message;
-use crate::support::{Waiter, assert_at_rest};
+use crate::support::{Fixed, Waiter, assert_at_rest};
 
 const MAX: usize = Semaphore::MAX_PERMITS;
 
@@ -86,20 +84,6 @@ fn over_max(permits: usize) -> String {
     format!("a semaphore cannot have {permits} permits, see MAX_PERMITS")
 }
 
-/// A controller with this limit.
-struct Initial(f64);
-
-impl Controller for Initial {
-    fn initial(&self) -> Target {
-        let (limit, samples) = (self.0, 1);
-        Target { limit, samples }
-    }
-
-    fn update(&mut self, _: &SampleWindow) -> Target {
-        self.initial()
-    }
-}
-
 #[test]
 fn semaphores_without_permits_or_above_the_most() {
     panics! {
@@ -125,7 +109,7 @@ fn settings_of_adaptive_limits_out_of_range() {
             &limit => Gradient::default().initial_limit(bad);
             &limit => Aimd::default().initial_limit(bad);
             "the backoff factor must be above 0 and below 1" => Aimd::default().backoff(bad);
-            &finite => AdaptiveSemaphore::new(Initial(bad));
+            &finite => AdaptiveSemaphore::new(Fixed(bad));
             &rate => AdaptiveRate::new().initial_rate(bad);
         }
     }
@@ -145,7 +129,7 @@ fn settings_of_adaptive_limits_out_of_range() {
     for range in [0..=5, 5..=4, 1..=MAX + 1] {
         let expected = format!("within 1..={MAX}, but they are {range:?}");
         panics! {
-            &expected => AdaptiveSemaphore::new(Initial(9.0)).limits(range);
+            &expected => AdaptiveSemaphore::new(Fixed(9.0)).limits(range);
         }
     }
     let (nan, infinity) = (f64::NAN, f64::INFINITY);
@@ -169,7 +153,7 @@ fn settings_of_adaptive_limits_out_of_range() {
     }
     allowed! {
         Gradient::default().initial_limit(0.5).headroom(1.0).probe_after(0);
-        AdaptiveSemaphore::new(Initial(9.0)).limits(1..=MAX);
+        AdaptiveSemaphore::new(Fixed(9.0)).limits(1..=MAX);
         AdaptiveRate::new().limits(0.001..=1e6).limits(5.0..=5.0);
         AdaptiveRate::new().initial_rate(f64::MIN_POSITIVE).initial_rate(f64::MAX);
         AdaptiveRate::new().limits(0.001..=0.001).burst(250_000).try_acquire().map(drop);

@@ -125,16 +125,6 @@ fn quota(words: &mut Words<'_>) -> Quota {
     words.rest().parse().expect("a quota")
 }
 
-fn refusal(words: &mut Words<'_>) -> ErrorKind {
-    match words.word() {
-        "closed" => ErrorKind::Closed,
-        "too-much" => ErrorKind::ExceedsCapacity,
-        "limited" => ErrorKind::RateLimited,
-        "timed-out" => ErrorKind::TimedOut,
-        kind => panic!("no kind of refusal: {kind:?}"),
-    }
-}
-
 type Wait = Pin<Box<dyn Future<Output = Result<Charge, AcquireError>> + Send>>;
 
 /// A wait that is not over, or that nobody has looked at since.
@@ -305,7 +295,7 @@ impl Told {
             }
             // No call for so much is admitted.
             "refuse" => {
-                let (cost, why) = (cost(words), refusal(words));
+                let (cost, why) = (cost(words), words.refusal());
                 assert_eq!(kind(limiter.try_acquire_many(cost)), why);
                 assert_eq!(kind(limiter.reserve_many(cost)), why);
                 assert_eq!(Waiter::new(limiter.acquire_many(cost)).refused(), why);
@@ -365,7 +355,7 @@ impl Told {
                 self.granted(charge, Some(self.now()));
             }
             "pending" => self.asker(words).assert_waits(),
-            "refused" => assert_eq!(kind(self.take_asker(words).output()), refusal(words)),
+            "refused" => assert_eq!(kind(self.take_asker(words).output()), words.refusal()),
             "drop" => drop(self.take_asker(words)),
             "leak" => match self.take_asker(words) {
                 Asker::Future(waiter, _) | Asker::Slow(waiter, _) => {

@@ -491,6 +491,7 @@ impl Reservation {
     /// # Errors
     ///
     /// `Store` if the runtime of the store is gone.
+    #[expect(clippy::missing_panics_doc, reason = "the charge is taken once")]
     pub async fn ready(mut self) -> Result<Charge, AcquireError> {
         self.shared.store.sleep(self.delay()).await?;
         Ok(self.charge.take().expect("it is taken once"))

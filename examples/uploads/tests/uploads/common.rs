@@ -1,7 +1,5 @@
 //! Runs the built program, on its own embedded server or on one that the test has in its hands.
 
-#![allow(dead_code, reason = "each test file uses a part of it")]
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -9,11 +7,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::Arc;
 
+use clap::ValueEnum;
 use serde_json::Value;
 use tempfile::TempDir;
 use tollgate::Semaphore;
 use uploads::arrivals::Arrivals;
 use uploads::gauge::Gauge;
+use uploads::kind::ThrottleKind;
 use uploads::server::{ACCESS_KEY, BUCKET, SECRET_KEY, Server};
 use uploads::server::{Behaviour, Refusal};
 
@@ -250,4 +250,44 @@ pub(crate) fn add_large(directory: &Path) -> PathBuf {
     let content: Vec<_> = (0..len).map(|n: usize| (n / 1000) as u8).collect();
     fs::write(&path, content).unwrap();
     path
+}
+
+/// The throttles that the program knows, in their order.
+pub(crate) const THROTTLES: [&str; 6] = [
+    "semaphore",
+    "pool",
+    "channel",
+    "tokio",
+    "async-lock",
+    "condvar",
+];
+
+/// Makes a test of each function, which takes the name of a throttle, with each throttle.
+macro_rules! with_each_throttle {
+    (@ $module:ident $throttle:literal; $($(#[$attribute:meta])* $test:ident),+) => {
+        mod $module {
+            $(
+                $(#[$attribute])*
+                #[tokio::test(flavor = "multi_thread")]
+                async fn $test() {
+                    super::$test($throttle).await;
+                }
+            )+
+        }
+    };
+    ($($tests:tt)+) => {
+        with_each_throttle!(@ semaphore "semaphore"; $($tests)+);
+        with_each_throttle!(@ pool "pool"; $($tests)+);
+        with_each_throttle!(@ channel "channel"; $($tests)+);
+        with_each_throttle!(@ tokio_semaphore "tokio"; $($tests)+);
+        with_each_throttle!(@ async_lock "async-lock"; $($tests)+);
+        with_each_throttle!(@ condvar "condvar"; $($tests)+);
+    };
+}
+
+#[test]
+fn every_throttle_is_tested() {
+    let kinds = ThrottleKind::value_variants().iter();
+    let names: Vec<_> = kinds.map(ToString::to_string).collect();
+    assert_eq!(names, THROTTLES);
 }

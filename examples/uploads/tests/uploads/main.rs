@@ -2,6 +2,7 @@
 
 #[cfg(unix)]
 mod cancel;
+#[macro_use]
 mod common;
 mod failures;
 mod rates;

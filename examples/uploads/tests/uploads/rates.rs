@@ -8,11 +8,9 @@
 
 use std::fs;
 
-use clap::ValueEnum;
 use redis_on_loopback::Server;
 use serde_json::{Value, json};
 use uploads::arrivals::{Arrival, peak};
-use uploads::kind::ThrottleKind;
 
 use super::common::{
     Running, TestServer, add_large, contents, equal_files, program, run, small_files,
@@ -91,44 +89,10 @@ async fn ctrl_c_ends_the_wait_for_the_rate_at_once(throttle: &str) {
     assert_eq!(server.arrivals.all().len(), 1);
 }
 
-macro_rules! each {
-    ($($module:ident: $throttle:literal),+) => {
-        $(mod $module {
-            #[tokio::test(flavor = "multi_thread")]
-            async fn the_rate_is_held() {
-                super::the_rate_is_held($throttle).await;
-            }
-
-            #[tokio::test(flavor = "multi_thread")]
-            async fn the_bandwidth_is_held() {
-                super::the_bandwidth_is_held($throttle).await;
-            }
-
-            #[cfg(unix)]
-            #[tokio::test(flavor = "multi_thread")]
-            async fn ctrl_c_ends_the_wait_for_the_rate_at_once() {
-                super::ctrl_c_ends_the_wait_for_the_rate_at_once($throttle).await;
-            }
-        })+
-
-        const TESTED: &[&str] = &[$($throttle),+];
-    };
-}
-
-each! {
-    semaphore: "semaphore",
-    pool: "pool",
-    channel: "channel",
-    tokio_semaphore: "tokio",
-    async_lock: "async-lock",
-    condvar: "condvar"
-}
-
-#[test]
-fn every_throttle_is_tested() {
-    let kinds = ThrottleKind::value_variants().iter();
-    let names: Vec<_> = kinds.map(ToString::to_string).collect();
-    assert_eq!(names, TESTED);
+with_each_throttle! {
+    the_rate_is_held,
+    the_bandwidth_is_held,
+    #[cfg(unix)] ctrl_c_ends_the_wait_for_the_rate_at_once
 }
 
 /// One after the other: each has arrived before the next one is let in, so that the log has no more

@@ -3,10 +3,10 @@
 
 use std::process::Command;
 
-use super::common::{Ended, Running, TestServer, add_large, contents, program, run, small_files};
-use clap::ValueEnum;
+use super::common::{
+    Ended, Running, THROTTLES, TestServer, add_large, contents, program, run, small_files,
+};
 use serde_json::Value;
-use uploads::kind::ThrottleKind;
 
 /// The program, to upload `files` to the test's server.
 fn to(server: &TestServer, throttle: &str, max_parallel: usize) -> Command {
@@ -99,57 +99,18 @@ async fn ctrl_c_leaves_no_parts_of_a_multipart_upload(throttle: &str) {
     assert_eq!(server.left_behind(), [""; 0]);
 }
 
-macro_rules! each {
-    ($($module:ident: $throttle:literal),+) => {
-        $(mod $module {
-            #[tokio::test(flavor = "multi_thread")]
-            async fn the_cap_is_reached_and_held() {
-                super::the_cap_is_reached_and_held($throttle).await;
-            }
-
-            #[tokio::test(flavor = "multi_thread")]
-            async fn one_permit_is_enough_for_a_multipart_upload() {
-                super::one_permit_is_enough_for_a_multipart_upload($throttle).await;
-            }
-
-            #[cfg(unix)]
-            #[tokio::test(flavor = "multi_thread")]
-            async fn ctrl_c_ends_all_waits_at_once() {
-                super::ctrl_c_ends_all_waits_at_once($throttle).await;
-            }
-
-            #[cfg(unix)]
-            #[tokio::test(flavor = "multi_thread")]
-            async fn ctrl_c_leaves_no_parts_of_a_multipart_upload() {
-                super::ctrl_c_leaves_no_parts_of_a_multipart_upload($throttle).await;
-            }
-        })+
-
-        const TESTED: &[&str] = &[$($throttle),+];
-    };
-}
-
-each! {
-    semaphore: "semaphore",
-    pool: "pool",
-    channel: "channel",
-    tokio_semaphore: "tokio",
-    async_lock: "async-lock",
-    condvar: "condvar"
-}
-
-#[test]
-fn every_throttle_is_tested() {
-    let kinds = ThrottleKind::value_variants().iter();
-    let names: Vec<_> = kinds.map(ToString::to_string).collect();
-    assert_eq!(names, TESTED);
+with_each_throttle! {
+    the_cap_is_reached_and_held,
+    one_permit_is_enough_for_a_multipart_upload,
+    #[cfg(unix)] ctrl_c_ends_all_waits_at_once,
+    #[cfg(unix)] ctrl_c_leaves_no_parts_of_a_multipart_upload
 }
 
 #[test]
 fn the_first_one_is_the_default() {
     let files = small_files(1);
     let json = run(program().arg("--json").arg(files.path())).json();
-    assert_eq!(json["throttle"], TESTED[0]);
+    assert_eq!(json["throttle"], THROTTLES[0]);
 }
 
 #[test]

@@ -18,7 +18,8 @@ use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use tollgate::{
-    AcquireError, Clock, ErrorKind, Keyed, Quota, RateLimiter, Semaphore, Throttle, all,
+    AcquireError, Clock, ErrorKind, Keyed, ManualClock, Quota, RateLimiter, Semaphore, Throttle,
+    all,
 };
 use tollgate_tower::{
     Answer, Choose, Head, RateLimitHeaders, Responses, ThrottleLayer, ThrottledBody,
@@ -78,11 +79,16 @@ fn path(head: Head<'_>) -> String {
     head.uri.path().to_owned()
 }
 
+/// One request a second for each path.
+fn one_a_second(clock: &ManualClock) -> Arc<Keyed<String, RateLimiter>> {
+    let each = RateLimiter::new(Quota::per_second(1)).clock(clock);
+    Arc::new(Keyed::new(each))
+}
+
 #[test]
 fn by_limits_each_key_by_itself() {
     let clock = Clock::manual();
-    let paths = Keyed::<String, _>::new(RateLimiter::new(Quota::per_second(1)).clock(&clock));
-    let paths = Arc::new(paths);
+    let paths = one_a_second(&clock);
     let layer = ThrottleLayer::by({
         let paths = Arc::clone(&paths);
         move |head| Arc::clone(&paths).key_owned(path(head))
@@ -140,8 +146,7 @@ fn by_cost_charges_it_and_all_charges_every_part() {
 #[test]
 fn by_waits_and_timeouts_are_those_of_the_key() {
     let clock = Clock::manual();
-    let paths = Keyed::<String, _>::new(RateLimiter::new(Quota::per_second(1)).clock(&clock));
-    let paths = Arc::new(paths);
+    let paths = one_a_second(&clock);
     let layer = ThrottleLayer::by({
         let paths = Arc::clone(&paths);
         move |head| Arc::clone(&paths).key_owned(path(head))
