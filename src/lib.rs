@@ -56,7 +56,6 @@ pub mod adaptive;
 mod algorithm;
 mod concurrency;
 mod debug;
-mod decision;
 mod error;
 pub mod fair;
 mod feedback;
@@ -65,12 +64,11 @@ pub mod gate;
 pub mod guarantees;
 pub mod guide;
 pub mod keyed;
-mod limit_status;
 pub mod migrate;
 mod panic;
 mod quota;
 pub mod rate;
-mod snapshot;
+mod status;
 mod sync;
 pub mod throttle;
 mod time;
@@ -93,7 +91,6 @@ pub use crate::concurrency::channel_semaphore::ChannelSemaphore;
 pub use crate::concurrency::condvar_semaphore::CondvarSemaphore;
 pub use crate::concurrency::pool::Pool;
 pub use crate::concurrency::{OwnedPermit, Permit, ReleaseAfter, Semaphore, WaitIdle};
-pub use crate::decision::Decision;
 pub use crate::error::{AcquireError, ErrorKind};
 #[doc(inline)]
 pub use crate::gate::Gate;
@@ -105,7 +102,7 @@ pub use crate::rate::{
     Charge, Hold, LeakyBucket, LocalLimiter, MissedTickBehavior, Oversize, QuotaChange,
     RateLimiter, Reservation,
 };
-pub use crate::snapshot::Snapshot;
+pub use crate::status::{Decision, Snapshot};
 #[doc(inline)]
 pub use crate::throttle::{All, BoxPermit, BoxThrottle, Cost, Throttle, TryThrottle, all};
 pub use crate::time::{Clock, ManualClock, Tick};

@@ -14,13 +14,10 @@
 use std::fmt;
 use std::time::Duration;
 
-mod error;
-mod parse;
-#[cfg(feature = "serde")]
-mod serde;
+mod text;
 
-use self::error::Found;
-pub use self::error::QuotaError;
+use self::text::Found;
+pub use self::text::QuotaError;
 
 /// The longest time in nanoseconds for a whole burst to come back: 2^58, about nine years. In a
 /// limiter's `u64` arithmetic, it leaves room for the time of its clock.

@@ -26,7 +26,7 @@ use super::controller::{Controller, Progress, SampleWindow, Target};
 use crate::concurrency::Semaphore;
 use crate::feedback::Feedback;
 use crate::panic::contain_panic;
-use crate::snapshot::Snapshot;
+use crate::status::Snapshot;
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 use crate::time::{Clock, Tick};
 

@@ -5,7 +5,7 @@ use super::semaphore::Acquire;
 use super::{AdaptivePermit, AdaptiveRate, AdaptiveSemaphore, RatePermit};
 use crate::error::AcquireError;
 use crate::feedback::Feedback;
-use crate::limit_status::LimitStatus;
+use crate::status::LimitStatus;
 use crate::throttle::{Adaptive, Inspect, Throttle, TryThrottle, handles};
 use crate::time::Tick;
 use crate::wait::Waiting;

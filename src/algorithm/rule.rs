@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::params::clamped;
 use super::promise::Promise;
 use super::quota_change::QuotaChange;
-use crate::decision::Decision;
+use crate::status::Decision;
 use crate::time::Tick;
 
 /// The decisions of one algorithm.

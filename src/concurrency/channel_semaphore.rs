@@ -21,7 +21,7 @@ use super::permit::{Permit, PermitSource};
 use crate::debug::debug_as;
 use crate::error::{AcquireError, ErrorKind};
 use crate::panic::contain_panic;
-use crate::snapshot::Snapshot;
+use crate::status::Snapshot;
 use crate::wait::Waiting;
 
 /// Limits callers to at most N at once with a channel of N tokens: the simplest throttle.

@@ -7,7 +7,7 @@ use super::channel_semaphore::{self, ChannelSemaphore};
 use super::pool::{self, Pool};
 use super::{Acquire, Permit, Semaphore};
 use crate::error::AcquireError;
-use crate::limit_status::LimitStatus;
+use crate::status::LimitStatus;
 use crate::throttle::{Cost, Inspect, Throttle, TryThrottle, Weighted, handles, units};
 use crate::wait::Waiting;
 

@@ -5,17 +5,14 @@
 //! `all` of two semaphores 17 instructions more.) Its accessors compute what they return when they are
 //! called.
 
-mod failures;
-mod kind;
 #[cfg(test)]
 mod tests;
-mod text;
 
 use std::error::Error;
+use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
-
-pub use kind::ErrorKind;
 
 use crate::time::Tick;
 
@@ -411,3 +408,139 @@ impl PartialEq for AcquireError {
 }
 
 impl Eq for AcquireError {}
+
+/// What went wrong, as plain data.
+///
+/// New kinds may be added, so a `match` needs a wildcard arm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The throttle was closed, and admits no more calls.
+    Closed,
+    /// The caller's `CancellationToken` was cancelled.
+    Cancelled,
+    /// The caller's deadline passed, or could not be met.
+    #[doc(alias = "Elapsed")]
+    TimedOut,
+    /// As many callers as the throttle allows are already waiting. In a
+    /// [`FairQueue`](crate::fair::FairQueue), also: a newcomer has taken the place of this waiter in a
+    /// class that serves [the newest first](crate::fair::Class::adaptive_lifo), or the queue has its
+    /// [maximum of classes](crate::fair::FairQueue::max_classes).
+    QueueFull,
+    /// There is no room for another key in a limit [by key](crate::Keyed).
+    TooManyKeys,
+    /// Fewer permits are free than the call asks for, others wait for them, or the class of the caller
+    /// holds its [maximum](crate::fair::Class::max_concurrency). Returned only by `try_` calls.
+    NoPermits,
+    /// The rate does not allow the call now, or a gate is blocked. Returned only by `try_` calls of
+    /// rate limiters, [adaptive](crate::adaptive::AdaptiveRate) ones included, and by checks of gates.
+    RateLimited,
+    /// The call asks for more than the limit can ever give at once: than all permits of a semaphore, or
+    /// than the [burst](crate::Quota::burst) of a rate limiter, whatever its rate is. Waiting does not
+    /// help; a higher limit or burst does, or [`Oversize::Overdraft`](crate::Oversize::Overdraft).
+    #[doc(alias = "InsufficientCapacity")]
+    ExceedsCapacity,
+    /// A dependency of the throttle failed: the store of a throttle that several machines share, or the
+    /// asynchronous factory of a [pool](crate::Pool). The [source](std::error::Error::source) of the error
+    /// is the failure.
+    Store,
+}
+
+impl fmt::Display for AcquireError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (after, cause) = (self.retry_after(), self.cause());
+        f.write_str(match self.kind() {
+            ErrorKind::Closed => "the throttle is closed",
+            ErrorKind::Cancelled if cause == Cause::BeforeWaiting => "cancelled before waiting",
+            ErrorKind::Cancelled => "cancelled while waiting",
+            ErrorKind::TimedOut if cause == Cause::Gate => {
+                "the gate is blocked for longer than the timeout"
+            }
+            ErrorKind::TimedOut if after.is_some() => "the wait would be longer than the timeout",
+            ErrorKind::TimedOut => "timed out while waiting",
+            ErrorKind::QueueFull => "too many callers are waiting already",
+            ErrorKind::TooManyKeys => "too many keys are in use",
+            ErrorKind::NoPermits => "no permits are available",
+            ErrorKind::RateLimited if cause == Cause::Gate => "the gate is blocked",
+            ErrorKind::RateLimited if cause == Cause::Paused => "the limiter is paused",
+            ErrorKind::RateLimited => "over the rate",
+            ErrorKind::ExceedsCapacity => "the call exceeds the capacity",
+            ErrorKind::Store => "the store failed",
+        })?;
+        match (self.kind(), after) {
+            (_, None) => {}
+            // A gate that is blocked without end can still be opened, and that a pause never ends
+            // is no matter of the rate.
+            (_, Some(Duration::MAX)) if matches!(cause, Cause::Gate | Cause::Paused) => {}
+            (ErrorKind::TimedOut, Some(Duration::MAX)) => f.write_str(": it would never end")?,
+            (ErrorKind::TimedOut, Some(after)) => write!(f, ": {after:?}")?,
+            (_, Some(Duration::MAX)) => f.write_str(", and waiting does not help")?,
+            (_, Some(after)) => write!(f, ", try again in {after:?}")?,
+        }
+        if let Some(capacity) = self.capacity() {
+            write!(f, " of {capacity}")?;
+        }
+        if let Some(source) = self.source() {
+            write!(f, ": {source}")?;
+        }
+        match self.part() {
+            Some(part) => write!(f, " (part {part})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for AcquireError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("AcquireError");
+        debug.field("kind", &self.kind());
+        if let Some(after) = self.retry_after() {
+            debug.field("retry_after", &after);
+        }
+        if let Some(capacity) = self.capacity() {
+            debug.field("capacity", &capacity);
+        }
+        if let Some(part) = self.part() {
+            debug.field("part", &part);
+        }
+        if let Some(source) = self.source() {
+            debug.field("source", &source);
+        }
+        debug.finish()
+    }
+}
+
+// Failures of factories, each kept once: an error without a destructor cannot own its source.
+
+/// How many failures a process keeps.
+const MOST: usize = 1024;
+
+/// The failures that are kept, with their texts. They are never dropped.
+static KEPT: Mutex<Vec<(String, &'static Source)>> = Mutex::new(Vec::new());
+
+impl AcquireError {
+    /// Creates a [`Store`](ErrorKind::Store) error whose source has the type and the text of `failure`. An
+    /// error of this crate is returned as it is.
+    #[cold]
+    pub(crate) fn of_failure<E: Error + Send + Sync + 'static>(failure: E) -> Self {
+        let failure: Box<dyn Error + Send + Sync> = Box::new(failure);
+        let failure = match failure.downcast::<Self>() {
+            Ok(own) => return *own,
+            Err(failure) => failure,
+        };
+        let text = failure.to_string();
+        let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = kept
+            .iter()
+            .find(|(of, source)| source.is::<E>() && *of == text);
+        match same {
+            Some((_, source)) => Self::store(source),
+            None if kept.len() == MOST => Self::new(ErrorKind::Store),
+            None => {
+                let source = Box::leak(Box::new(&*Box::leak(failure)));
+                kept.push((text, source));
+                Self::store(source)
+            }
+        }
+    }
+}

@@ -7,7 +7,7 @@ use super::acquire::{Acquire, FairPermit, QueueClass};
 use super::{ClassKey, Queueable};
 use crate::error::{AcquireError, ErrorKind};
 use crate::feedback::Feedback;
-use crate::limit_status::LimitStatus;
+use crate::status::LimitStatus;
 use crate::throttle::{Adaptive, Cost, Inspect, Throttle, TryThrottle, Weighted};
 use crate::wait::Waiting;
 

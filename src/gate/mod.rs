@@ -3,22 +3,24 @@
 //! The crate `tollgate-detector` finds out which gates to block: it counts calls over a long period
 //! in fixed memory.
 
+mod state;
+
+use std::borrow::Borrow;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-pub(crate) use self::acquire::Acquire;
 use self::state::{OPEN, State};
 use crate::debug::debug_as;
 use crate::error::AcquireError;
 use crate::first_use::too_late;
-use crate::snapshot::Snapshot;
+use crate::status::{LimitStatus, Snapshot};
 use crate::sync::{Ordering, fence};
+use crate::throttle::{Inspect, Throttle, TryThrottle, handles};
 use crate::time::{Clock, Tick};
 use crate::wait::Waiting;
-
-mod acquire;
-mod state;
-mod throttle;
+use crate::wait_queue::WaiterId;
 
 /// Admits every caller while it is open, and none while it is blocked. It is cheap to clone; clones
 /// are handles of one gate.
@@ -28,7 +30,7 @@ mod throttle;
 /// other code, for example the `Detector` of the crate `tollgate-detector` or an operator, decides
 /// when to [block](Self::block_for) it. It opens automatically, at the exact tick.
 ///
-/// It is a [`Throttle`](crate::Throttle), by value and by reference, so [`all`](crate::all) can put
+/// It is a [`Throttle`], by value and by reference, so [`all`](crate::all) can put
 /// it in front of other throttles.
 ///
 /// # Fairness
@@ -253,3 +255,85 @@ impl Gate {
 }
 
 debug_as! { [] Gate, self => Gate { open: self.is_open(), waiting: self.snapshot().waiting, .. } }
+
+/// The future of [`Gate::acquire`], with `G = &Gate`, and of [`Gate::acquire_owned`], with `G =
+/// Gate`.
+///
+/// # Panics
+///
+/// Panics if it is polled again after it has completed.
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct Acquire<G: Borrow<Gate>> {
+    /// `None` once the future has completed.
+    gate: Option<G>,
+    /// The place in the queue, while the future waits.
+    id: Option<WaiterId>,
+}
+
+impl<G: Borrow<Gate>> Acquire<G> {
+    #[inline]
+    fn new(gate: G) -> Self {
+        Self {
+            gate: Some(gate),
+            id: None,
+        }
+    }
+}
+
+impl<G: Borrow<Gate> + Unpin> Future for Acquire<G> {
+    type Output = Result<(), AcquireError>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        let gate = this.gate.as_ref().expect("polled again after it was ready");
+        let (gate, waker) = (gate.borrow(), context.waker());
+        let polled = match this.id {
+            None if gate.is_open() => Poll::Ready(Ok(())),
+            None => gate.0.join(&mut this.id, waker),
+            Some(_) => gate.0.look(&mut this.id, waker),
+        };
+        if polled.is_ready() {
+            this.gate = None;
+        }
+        polled
+    }
+}
+
+impl<G: Borrow<Gate>> Drop for Acquire<G> {
+    #[inline]
+    fn drop(&mut self) {
+        if let (Some(id), Some(gate)) = (&self.id, &self.gate) {
+            gate.borrow().0.leave(id);
+        }
+    }
+}
+
+debug_as! { [G: Borrow<Gate>] Acquire<G>, self => Acquire { waits: self.id.is_some(), .. } }
+
+impl Throttle for Gate {
+    type Permit = ();
+    type Enter = Acquire<Self>;
+
+    #[inline]
+    fn enter(&self) -> Waiting<Acquire<Self>> {
+        self.acquire_owned()
+    }
+
+    handles!(enter_now);
+    handles!(wakes_outside_locks);
+}
+
+impl TryThrottle for Gate {
+    #[inline]
+    fn try_enter(&self) -> Result<(), AcquireError> {
+        self.check()
+    }
+}
+
+/// Nothing is said about a gate.
+impl Inspect for Gate {
+    fn inspect(&self, _: Option<&()>, each: &mut dyn FnMut(usize, LimitStatus)) {
+        each(0, LimitStatus::Unknown);
+    }
+}

@@ -21,8 +21,8 @@ use std::hash::{BuildHasher, Hash};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use super::WhenFull;
 use super::shard::{Contents, Entry, Held, Shard, spread, spread_of};
-use super::when_full::WhenFull;
 use crate::error::{AcquireError, ErrorKind};
 use crate::sync::{AtomicUsize, KEYS_PER_SHARD, Mutex, MutexGuard, Ordering, lock};
 use crate::time::Tick;

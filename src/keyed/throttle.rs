@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, Hash};
 use super::key::Acquire;
 use super::{Key, Kind};
 use crate::error::AcquireError;
-use crate::limit_status::LimitStatus;
+use crate::status::LimitStatus;
 use crate::throttle::{Cost, Inspect, Throttle, TryThrottle, Weighted, handles, units};
 use crate::time::Tick;
 use crate::wait::Waiting;

@@ -11,7 +11,7 @@ use super::options::MissedTickBehavior;
 use super::shared::Shared;
 use crate::error::AcquireError;
 use crate::quota::Quota;
-use crate::snapshot::Snapshot;
+use crate::status::Snapshot;
 use crate::time::Clock;
 use crate::wait::Waiting;
 

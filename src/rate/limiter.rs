@@ -8,17 +8,14 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::acquire::{Acquire, Limiter};
-use super::charge::Charge;
+use super::charge::{Charge, Reservation};
 use super::options::{Config, MissedTickBehavior, Oversize};
-use super::reservation::Reservation;
 use super::shared::Shared;
 use crate::algorithm::{Algorithm, QuotaChange};
-use crate::decision::Decision;
 use crate::error::AcquireError;
 use crate::first_use::FirstUse;
-use crate::limit_status::LimitStatus;
 use crate::quota::Quota;
-use crate::snapshot::Snapshot;
+use crate::status::{Decision, LimitStatus, Snapshot};
 use crate::time::{Clock, Tick};
 use crate::wait::Waiting;
 

@@ -19,7 +19,7 @@ use super::charge::Charge;
 use super::limiter::RateLimiter;
 use super::shared::{Decided, Shared};
 use crate::error::AcquireError;
-use crate::snapshot::Snapshot;
+use crate::status::Snapshot;
 use crate::wait::Waiting;
 
 /// A handle of a [`RateLimiter`] for one task or thread. It charges a batch in advance and admits

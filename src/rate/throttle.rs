@@ -6,7 +6,7 @@ use super::acquire::{Acquire, Limiter};
 use super::charge::Charge;
 use super::{LeakyBucket, RateLimiter};
 use crate::error::AcquireError;
-use crate::limit_status::LimitStatus;
+use crate::status::LimitStatus;
 use crate::throttle::{Cost, Inspect, Throttle, TryThrottle, Weighted, handles};
 use crate::time::Tick;
 use crate::wait::Waiting;

@@ -3,7 +3,7 @@
 
 use super::Throttle;
 use crate::feedback::Feedback;
-use crate::limit_status::LimitStatus;
+use crate::status::LimitStatus;
 
 /// A throttle that admits a caller for several units at once, and takes unused units back.
 ///

@@ -10,7 +10,7 @@ use pin_project_lite::pin_project;
 use super::{Inspect, Throttle};
 use crate::debug::debug_as;
 use crate::error::AcquireError;
-use crate::limit_status::LimitStatus;
+use crate::status::LimitStatus;
 use crate::time::Tick;
 use crate::wait::{Polled, Waiting};
 

@@ -3,7 +3,7 @@
 
 use super::{Inspect, Throttle, TryThrottle};
 use crate::error::AcquireError;
-use crate::limit_status::LimitStatus;
+use crate::status::LimitStatus;
 use crate::wait::Waiting;
 
 /// A semaphore or a rate limiter with a cost: each entry takes this many permits, or is charged

@@ -10,7 +10,6 @@ mod cost;
 mod enter_all;
 #[cfg(any(feature = "tokio", feature = "async-lock"))]
 mod foreign;
-mod forward;
 mod handles;
 mod optional;
 mod rollback_guard;
@@ -23,7 +22,7 @@ pub(crate) use self::cost::units;
 pub(crate) use self::handles::handles;
 pub use self::rollback_guard::RollbackGuard;
 use crate::error::AcquireError;
-pub use crate::limit_status::LimitStatus;
+pub use crate::status::LimitStatus;
 use crate::time::Tick;
 use crate::wait::Waiting;
 

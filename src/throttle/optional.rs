@@ -8,7 +8,7 @@ use pin_project_lite::pin_project;
 use super::{Adaptive, Inspect, Throttle, TryThrottle, Weighted};
 use crate::error::AcquireError;
 use crate::feedback::Feedback;
-use crate::limit_status::LimitStatus;
+use crate::status::LimitStatus;
 use crate::time::Tick;
 use crate::wait::Waiting;
 

@@ -3,7 +3,9 @@
 use std::ops::Deref;
 use std::time::Duration;
 
-use super::{CancellationToken, CondvarSemaphore};
+#[cfg(feature = "tokio")]
+use super::CancellationToken;
+use super::CondvarSemaphore;
 use crate::concurrency::Permit;
 use crate::debug::debug_as;
 use crate::error::AcquireError;
@@ -132,4 +134,19 @@ impl<S: Deref<Target = CondvarSemaphore>> Acquire<S> {
 debug_as! {
     [S: Deref<Target = CondvarSemaphore>] Acquire<S>, self
     => Acquire { timeout: self.timeout, .. }
+}
+
+/// Replaces the token where the crate is built without tokio: it has no values.
+#[cfg(not(feature = "tokio"))]
+pub(super) enum CancellationToken {}
+
+#[cfg(not(feature = "tokio"))]
+impl CancellationToken {
+    pub(super) fn is_cancelled(&self) -> bool {
+        match *self {}
+    }
+
+    pub(super) async fn cancelled(&self) {
+        match *self {}
+    }
 }

@@ -4,8 +4,6 @@
 
 mod acquire;
 mod monitor;
-#[cfg(not(feature = "tokio"))]
-mod no_tokens;
 
 use std::sync::Arc;
 
@@ -13,14 +11,14 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 pub use self::acquire::Acquire;
-use self::monitor::{Monitor, State};
 #[cfg(not(feature = "tokio"))]
-use self::no_tokens::CancellationToken;
+use self::acquire::CancellationToken;
+use self::monitor::{Monitor, State};
 use super::Permit;
 use super::permit::PermitSource;
 use crate::debug::debug_as;
 use crate::error::{AcquireError, ErrorKind};
-use crate::snapshot::Snapshot;
+use crate::status::Snapshot;
 use crate::sync::{Condvar, Mutex, lock};
 
 /// Limits threads to at most N at once with a mutex and a condition variable; it blocks.

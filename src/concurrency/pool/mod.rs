@@ -6,7 +6,6 @@
 //!    be served, with [`settle`](Pool::settle).
 //! 3. A caller that has a place makes, checks and drops its item outside the lock.
 
-mod acquire;
 mod permit;
 mod state;
 
@@ -18,7 +17,7 @@ use std::task::{Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
-pub(super) use self::acquire::Acquire;
+pub(super) use self::permit::Acquire;
 pub use self::permit::Permit;
 use self::state::State;
 use super::Semaphore;
@@ -27,7 +26,7 @@ use super::idle::{Drains, WaitIdle};
 use crate::debug::debug_as;
 use crate::error::{AcquireError, ErrorKind};
 use crate::panic::contain_panic;
-use crate::snapshot::Snapshot;
+use crate::status::Snapshot;
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::time::{Clock, Tick};
 use crate::wait::{BoxFuture, Polled, Waiting};

@@ -1,11 +1,16 @@
-//! The permit of a pool: it holds an item, which is returned on drop.
+//! The permit of a pool, which holds an item and returns it on drop; and the future of `acquire`, which waits in
+//! the queue, and then makes an item if it has to.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 
-use super::Pool;
+use super::{Make, Pool};
+use crate::concurrency::acquire::Acquire as AcquirePlace;
 use crate::error::AcquireError;
 use crate::sync::lock;
+use crate::wait::{BoxFuture, Polled};
 
 /// An item of a [`Pool`], which is returned on drop. `S` derefs to the pool: it is a reference, or
 /// an `Arc`.
@@ -94,5 +99,98 @@ impl<S: Deref<Target = Pool<T>>, T: fmt::Debug> fmt::Debug for Permit<S, T> {
             .field("item", &**self)
             .field("pool", self.pool())
             .finish()
+    }
+}
+
+/// The future of [`Pool::acquire`] and [`Pool::acquire_owned`]. `S` derefs to the pool.
+///
+/// It joins the queue when it is first polled. See [the pool](Pool#cancel-safety) for what dropping
+/// it does.
+///
+/// # Panics
+///
+/// Panics if it is polled again after it has completed.
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct Acquire<S: Deref<Target = Pool<T>>, T> {
+    queued: AcquirePlace<S>,
+    making: Option<Making<S, T>>,
+}
+
+/// The future that makes an item, until it is made, and the permit that the item is for. The future is
+/// dropped before the permit returns the place.
+type Making<S, T> = (Option<BoxFuture<'static, T>>, Permit<S, T>);
+
+impl<S: Deref<Target = Pool<T>>, T> Acquire<S, T> {
+    #[inline]
+    pub(in crate::concurrency) fn new(pool: S) -> Self {
+        Self {
+            queued: AcquirePlace::new(pool, 1),
+            making: None,
+        }
+    }
+
+    /// Checks an idle item or makes one, or starts to, for a place that has none.
+    ///
+    /// It leaves the permit in `making`: what the ready path returns is then not copied through the
+    /// memory of this result.
+    #[inline(never)]
+    fn make(&mut self, place: Permit<S, T>, context: &mut Context<'_>) -> Polled<()> {
+        let pool = place.pool();
+        let future = match &pool.make {
+            Some(Make::Later { make, checks }) => match pool.take_idle() {
+                Some(item) if !checks => return self.made(place, Ok(item)),
+                idle => make(idle),
+            },
+            _ => {
+                let item = pool.idle_or_made();
+                return self.made(place, item);
+            }
+        };
+        self.making = Some((Some(future), place));
+        self.poll_making(context)
+    }
+
+    fn poll_making(&mut self, context: &mut Context<'_>) -> Polled<()> {
+        let (future, place) = self.making.take().expect("it is making an item");
+        let mut future = future.expect("it is not made yet");
+        let Poll::Ready(item) = future.as_mut().poll(context) else {
+            self.making = Some((Some(future), place));
+            return Poll::Pending;
+        };
+        drop(future);
+        self.made(place, item)
+    }
+
+    fn made(&mut self, mut place: Permit<S, T>, item: Result<T, AcquireError>) -> Polled<()> {
+        place.item = Some(item?);
+        self.making = Some((None, place));
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: Deref<Target = Pool<T>>, T> Future for Acquire<S, T> {
+    type Output = Result<Permit<S, T>, AcquireError>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if self.making.is_some() {
+            ready!(self.poll_making(context))?;
+        } else {
+            match ready!(self.queued.poll_take(context))? {
+                (pool, Some(item)) => return Poll::Ready(Ok(Permit::new(pool, Some(item)))),
+                (pool, None) => ready!(self.make(Permit::new(pool, None), context))?,
+            }
+        }
+        let (_, permit) = self.making.take().expect("it was made");
+        Poll::Ready(Ok(permit))
+    }
+}
+
+// No field is ever pinned.
+impl<S: Deref<Target = Pool<T>>, T> Unpin for Acquire<S, T> {}
+
+impl<S: Deref<Target = Pool<T>>, T> fmt::Debug for Acquire<S, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.queued.fmt(f)
     }
 }

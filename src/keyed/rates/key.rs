@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use super::super::key::Key;
 use super::super::shard::{Contents, Held};
-use super::reading::KeyState;
-use crate::decision::Decision;
+use super::slot::KeyState;
 use crate::error::AcquireError;
 use crate::quota::Quota;
 use crate::rate::{Charge, RateLimiter, Reservation};
-use crate::snapshot::Snapshot;
+use crate::status::{Decision, Snapshot};
 use crate::wait::Waiting;
 
 /// One key of a map of rate limiters.

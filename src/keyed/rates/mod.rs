@@ -5,7 +5,6 @@
 
 mod key;
 mod limits;
-mod reading;
 mod slot;
 
 use std::hash::{BuildHasher, Hash};

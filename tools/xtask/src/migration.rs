@@ -1,4 +1,4 @@
-//! Whether the table of each page of `src/migrate` names, in backticks in its left column, every public
+//! Whether the table of each page in `src/migrate.rs` names, in backticks in its left column, every public
 //! item, method, variant and field of its files, and whether the page names the version in Cargo.lock,
 //! whose sources are read. So an update of a peer asks for a look at its page.
 
@@ -24,10 +24,11 @@ from_object_store   | object_store   | src/limit.rs src/throttle.rs  |
 
 pub(crate) fn migration(shell: &Shell) -> Result<bool> {
     let public = Public::new()?;
-    let line = Regex::new(r"(?m)^//! \| (.*?) \| ")?;
+    let line = Regex::new(r"(?m)^ *//! \| (.*?) \| ")?;
     let quoted = Regex::new("`([^`]*)`")?;
     let word = Regex::new(r"\w+")?;
     let metadata = metadata(shell, &[])?;
+    let pages = shell.read_file("src/migrate.rs")?;
     let mut passed = true;
     for row in rows(PAGES) {
         let (page, name, places) = (row[0], row[1], row[2].split(' '));
@@ -45,8 +46,10 @@ pub(crate) fn migration(shell: &Shell) -> Result<bool> {
         }
         names.retain(|name| !row[3].split(' ').any(|hidden| hidden == name));
         let count = names.len();
-        let text = shell.read_file(format!("src/migrate/{page}.rs"))?;
-        for line in line.captures_iter(&text) {
+        let begin = format!("pub mod {page} {{");
+        let (_, text) = pages.split_once(&begin).context(begin.clone())?;
+        let (text, _) = text.split_once("\n}").context(begin)?;
+        for line in line.captures_iter(text) {
             for quoted in quoted.captures_iter(&line[1]) {
                 for word in word.find_iter(&quoted[1]) {
                     names.remove(word.as_str());

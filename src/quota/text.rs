@@ -1,10 +1,12 @@
-//! Parsing of a quota, from left to right and without an allocation. If a part is missing, the
-//! error says what was expected and where.
+//! The text of a quota: its parser, which goes from left to right without an allocation, and its form in serde.
+//! If a part is missing, the [`QuotaError`] says what was expected and where. A constructor that panics has the
+//! same text as the error of `try_new`, without the values.
 
+use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
-use super::error::Found;
-use super::{Quota, QuotaError, UNITS, UNLIMITED};
+use super::{Quota, UNITS, UNLIMITED};
 
 /// Parses a quota [as text](Quota#as-text).
 impl FromStr for Quota {
@@ -117,5 +119,90 @@ impl<'a> Reader<'a> {
         let name = self.take(char::is_alphabetic);
         let unit = UNITS.iter().find(|(_, names, _)| names.contains(&name));
         unit.map(|(_, _, nanos)| *nanos).ok_or(unknown)
+    }
+}
+
+/// Why a [`Quota`](crate::Quota) is invalid: it exceeds the [limits](crate::Quota#limits), or its
+/// text cannot be parsed. The message contains the values, or the position in the text.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate::Quota;
+///
+/// let error = "100/fortnight".parse::<Quota>().unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "at byte 4: expected a unit of time (d, h, min, s, ms, us or ns)",
+/// );
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QuotaError {
+    /// The limit that a quota exceeds, or what is expected in a text.
+    pub(super) rule: &'static str,
+    pub(super) found: Found,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// The count, the period and the burst.
+    Quota(u64, Duration, u64),
+    /// The rest of a text, from this byte on.
+    Text(usize),
+}
+
+impl fmt::Display for QuotaError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rule = self.rule;
+        match self.found {
+            Found::Quota(count, period, burst) => {
+                write!(f, "{rule}: {count} in {period:?}, burst {burst}")
+            }
+            Found::Text(at) => write!(f, "at byte {at}: expected {rule}"),
+        }
+    }
+}
+
+impl std::error::Error for QuotaError {}
+
+/// A quota is serialized as its text, in every format, so that a configuration is readable.
+#[cfg(feature = "serde")]
+mod serde {
+    use std::fmt;
+
+    use serde::de::{Deserialize, Deserializer, Error, Visitor};
+    use serde::ser::{Serialize, Serializer};
+
+    use crate::quota::Quota;
+
+    /// Serializes the quota [as text](Quota#as-text).
+    impl Serialize for Quota {
+        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            serializer.collect_str(self)
+        }
+    }
+
+    /// Deserializes a quota from its [text](Quota#as-text).
+    impl<'de> Deserialize<'de> for Quota {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            deserializer.deserialize_str(ReadQuota)
+        }
+    }
+
+    struct ReadQuota;
+
+    impl Visitor<'_> for ReadQuota {
+        type Value = Quota;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a quota such as \"100/s burst 20\"")
+        }
+
+        fn visit_str<E: Error>(self, text: &str) -> Result<Quota, E> {
+            // The reader of this message sees a whole configuration, and needs to know which text is
+            // meant.
+            let parsed = text.parse();
+            parsed.map_err(|error| E::custom(format_args!("{text:?} is no quota: {error}")))
+        }
     }
 }
