@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle, JoinSet};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use tollgate::Clock;
+use tollgate::{Clock, RateLimiter};
 
 use crate::http::{self, Limits};
 use crate::panels::{algorithms, backend, queue, tenants};
@@ -64,6 +64,14 @@ impl App {
         tasks.spawn(app.backend.clone().load());
         tasks.spawn(http::publish(app.clone(), sender));
         Running { app, tasks }
+    }
+
+    /// Returns the limit of the route that all clients share, how many requests it has admitted, and how
+    /// long it was from its first decision to its last one since this was read before.
+    pub fn shared(&self) -> (&RateLimiter, u64, Duration) {
+        let shared = &self.http.shared;
+        let (decisions, span) = shared.observer();
+        (shared.throttle(), decisions.admitted.total(), span.take())
     }
 
     /// Sets a value, and tells its panel.

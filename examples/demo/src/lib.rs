@@ -5,7 +5,6 @@
 //! their decisions and from the events of observers. Work is simulated by sleeping.
 
 pub mod app;
-pub mod check;
 mod http;
 mod meter;
 mod panels;

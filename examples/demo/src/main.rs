@@ -3,16 +3,15 @@
 //! Exit codes: 0 when it ended as asked, 1 when a check or a panel failed or the server could not
 //! start, 2 when the command line is wrong.
 
+use std::env;
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
-use std::process::ExitCode;
-use std::sync::Arc;
+use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use clap::Parser;
 use demo::app::{App, Server};
-use demo::check;
 use tokio::net::TcpListener;
 use tokio::signal::ctrl_c;
 use tollgate::Clock;
@@ -29,7 +28,7 @@ struct Args {
     port: u16,
 
     /// Test the page in a headless browser and under load, and exit with 0 if all is well
-    #[arg(long)]
+    #[arg(long, conflicts_with = "port")]
     check: bool,
 
     /// Save what the page looks like to this directory
@@ -49,6 +48,9 @@ async fn main() -> ExitCode {
 }
 
 async fn run(args: Args) -> io::Result<ExitCode> {
+    if args.check {
+        return check(args.screenshots);
+    }
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
     let listener = TcpListener::bind(address).await.map_err(|error| {
         io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"))
@@ -59,20 +61,31 @@ async fn run(args: Args) -> io::Result<ExitCode> {
     let mut stdout = io::stdout();
     writeln!(stdout, "http://{address}/").and_then(|()| stdout.flush())?;
 
-    let app = Arc::clone(server.app());
-    let ended = async {
-        if args.check {
-            Ok(check::run(&app, address, args.screenshots.as_deref()).await)
-        } else {
-            ctrl_c().await.map(|()| true)
-        }
-    };
-    let passed = tokio::select! {
-        passed = ended => passed,
+    let ended = tokio::select! {
+        ended = ctrl_c() => ended,
         error = server.failed() => Err(io::Error::other(format!("a panel has failed: {error}"))),
     };
     server.stop(GRACE).await;
-    Ok(if passed? {
+    ended.map(|()| ExitCode::SUCCESS)
+}
+
+/// Runs the check of the page, a program of its own, because what drives a browser takes longer to build than all
+/// else. On Unix it takes the place of this process, and with it its signals.
+fn check(screenshots: Option<PathBuf>) -> io::Result<ExitCode> {
+    const MANIFEST: &str = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../tools/browser/Cargo.toml"
+    );
+    let mut check = Command::new(env::var_os("CARGO").unwrap_or("cargo".into()));
+    check.args(["run", "--release", "--manifest-path", MANIFEST, "--"]);
+    if let Some(folder) = screenshots {
+        check.arg("--screenshots").arg(folder);
+    }
+    check.arg("demo");
+    #[cfg(unix)]
+    return Err(std::os::unix::process::CommandExt::exec(&mut check));
+    #[cfg(not(unix))]
+    Ok(if check.status()?.success() {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE

@@ -36,7 +36,7 @@ const GRACE: Duration = Duration::from_secs(3);
 const PROBE: &str = include_str!("probe.js");
 
 /// A headless browser with one page.
-pub struct Chromium {
+pub(crate) struct Chromium {
     page: Page,
     complaints: Arc<Mutex<Vec<String>>>,
     tasks: Vec<JoinHandle<()>>,
@@ -51,7 +51,7 @@ impl Chromium {
     /// # Errors
     ///
     /// Returns what is missing, or what the browser said.
-    pub async fn open(url: &str, probe: &str) -> Result<Self, String> {
+    pub(crate) async fn open(url: &str, probe: &str) -> Result<Self, String> {
         let program = find_or_install()?;
         let profile = tempfile::Builder::new()
             .prefix("tollgate-check-")
@@ -93,7 +93,7 @@ impl Chromium {
     /// # Errors
     ///
     /// Returns what the browser said.
-    pub async fn go_to(&self, url: &str, probe: &str) -> Result<(), String> {
+    pub(crate) async fn go_to(&self, url: &str, probe: &str) -> Result<(), String> {
         async {
             self.page.goto(url).await?;
             self.page.evaluate_expression(PROBE).await?;
@@ -109,7 +109,7 @@ impl Chromium {
     /// # Errors
     ///
     /// Returns the exception, or why the value does not fit.
-    pub async fn probe<T: DeserializeOwned>(
+    pub(crate) async fn probe<T: DeserializeOwned>(
         &self,
         name: &str,
         arguments: &[Value],
@@ -139,7 +139,7 @@ impl Chromium {
     /// # Errors
     ///
     /// Returns what the browser said.
-    pub async fn show(&self, width: i64, dark: bool) -> Result<(), String> {
+    pub(crate) async fn show(&self, width: i64, dark: bool) -> Result<(), String> {
         let size = SetDeviceMetricsOverrideParams::new(width, 900, 1.0, false);
         let scheme = MediaFeature::new("prefers-color-scheme", if dark { "dark" } else { "light" });
         async {
@@ -158,7 +158,7 @@ impl Chromium {
     /// # Errors
     ///
     /// Returns what the browser said, or why the file cannot be written.
-    pub async fn screenshot(&self, to: &Path) -> Result<(), String> {
+    pub(crate) async fn screenshot(&self, to: &Path) -> Result<(), String> {
         let params = ScreenshotParams::builder().full_page(true).build();
         let picture = self.page.screenshot(params).await;
         let picture = picture.map_err(|error| format!("cannot take a screenshot: {error}"))?;
@@ -166,13 +166,13 @@ impl Chromium {
     }
 
     /// Errors and warnings of the console, and exceptions, so far.
-    pub fn complaints(&self) -> Vec<String> {
+    pub(crate) fn complaints(&self) -> Vec<String> {
         let complaints = self.complaints.lock();
         complaints.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Ends the browser, and removes its profile.
-    pub async fn end(mut self) {
+    pub(crate) async fn end(mut self) {
         // It may have got the signal that ends this process too, and never answers then. The profile
         // is removed only when nothing writes to it any more.
         let closed = timeout(GRACE, async {

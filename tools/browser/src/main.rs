@@ -1,15 +1,22 @@
-//! Checks the playground and pictures: `browser [--screenshots FOLDER] FILE...`, where each file is a built
-//! playground (`.html`) or a picture of the documentation (`.svg`). Exits with 1 if something failed.
+//! Checks pages and pictures in a headless browser: `browser [--screenshots FOLDER] demo` serves the demonstration
+//! and checks it, and `browser [--screenshots FOLDER] FILE...` checks files, each of which is a built playground
+//! (`.html`) or a picture of the documentation (`.svg`). Prints a line for each thing that it looks at, and exits
+//! with 1 if something failed.
 
+mod chromium;
+mod demo;
 mod playground;
+mod report;
 
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use browser::{Chromium, Report, interrupted};
 use serde::Deserialize;
+
+use crate::chromium::Chromium;
+use crate::report::{Report, interrupted};
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -20,10 +27,25 @@ async fn main() -> ExitCode {
         files.remove(0);
     }
     if files.is_empty() {
-        eprintln!("usage: browser [--screenshots FOLDER] FILE...");
+        eprintln!("usage: browser [--screenshots FOLDER] demo|FILE...");
         return ExitCode::from(2);
     }
     let mut report = Report::default();
+    if files.len() == 1 && files[0].as_os_str() == "demo" {
+        if let Err(error) = demo::run(&mut report, screenshots.as_deref()).await {
+            report.line("demo", Err(error.to_string()));
+        }
+    } else {
+        check_files(&mut report, &files, screenshots.as_deref()).await;
+    }
+    if report.end() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+async fn check_files(report: &mut Report, files: &[PathBuf], screenshots: Option<&Path>) {
     let opened = tokio::select! {
         opened = Chromium::open("about:blank", "") => opened,
         () = interrupted() => Err("interrupted".to_owned()),
@@ -31,7 +53,7 @@ async fn main() -> ExitCode {
     let checked = match opened {
         Ok(browser) => {
             let checked = tokio::select! {
-                checked = check(&browser, &mut report, &files, screenshots.as_deref()) => checked,
+                checked = check(&browser, report, files, screenshots) => checked,
                 () = interrupted() => Err("interrupted".to_owned()),
             };
             browser.end().await;
@@ -41,11 +63,6 @@ async fn main() -> ExitCode {
     };
     if let Err(error) = checked {
         report.line("browser", Err(error));
-    }
-    if report.end() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
     }
 }
 

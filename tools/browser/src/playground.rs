@@ -3,8 +3,10 @@
 
 use std::path::Path;
 
-use browser::{Chromium, Report, check_layout};
 use serde::Deserialize;
+
+use crate::chromium::Chromium;
+use crate::report::{Report, check_layout};
 
 /// Milliseconds that anything may take.
 const WITHIN: u64 = 20_000;

@@ -7,31 +7,54 @@ mod panels;
 
 use std::error::Error;
 use std::fmt;
-use std::net::SocketAddr;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::Request;
-use browser::{Chromium, Report, interrupted};
+use demo::app::{App, Server};
 use http_body_util::BodyExt;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use panels::{Found, look};
+use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
-use tollgate::{Quota, RateLimiter};
+use tollgate::{Clock, Quota, RateLimiter};
 
-use crate::app::App;
+use crate::chromium::Chromium;
+use crate::report::{self, Report, interrupted};
+
+/// How long requests may take to end after the checks.
+const GRACE: Duration = Duration::from_secs(3);
 
 /// The functions that this check adds to those of every page.
 const PROBE: &str = include_str!("probe.js");
 
-/// Runs all checks, prints a line for each, and returns whether all passed.
-pub async fn run(app: &App, address: SocketAddr, screenshots: Option<&Path>) -> bool {
-    let mut report = Report::default();
+/// Serves the demonstration, and reports all checks of it.
+pub(crate) async fn run(report: &mut Report, screenshots: Option<&Path>) -> io::Result<()> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    let address = listener.local_addr()?;
+    let mut server = Server::start(listener, App::start(Clock::system()));
+    let app = Arc::clone(server.app());
+    let ended = tokio::select! {
+        () = check_all(report, &app, address, screenshots) => Ok(()),
+        error = server.failed() => Err(io::Error::other(format!("a panel has failed: {error}"))),
+    };
+    server.stop(GRACE).await;
+    ended
+}
+
+async fn check_all(
+    report: &mut Report,
+    app: &App,
+    address: SocketAddr,
+    screenshots: Option<&Path>,
+) {
     let url = format!("http://{address}/");
     let opened = tokio::select! {
         opened = Chromium::open(&url, PROBE) => opened,
@@ -40,7 +63,7 @@ pub async fn run(app: &App, address: SocketAddr, screenshots: Option<&Path>) -> 
     match opened {
         Ok(browser) => {
             let checked = tokio::select! {
-                checked = check(&browser, &mut report, screenshots, app, address) => checked,
+                checked = check(&browser, report, screenshots, app, address) => checked,
                 () = interrupted() => Err("interrupted".to_owned()),
             };
             if let Err(error) = checked {
@@ -54,7 +77,6 @@ pub async fn run(app: &App, address: SocketAddr, screenshots: Option<&Path>) -> 
             report.line("load", load_verdict(load));
         }
     }
-    report.end()
 }
 
 async fn check(
@@ -103,7 +125,7 @@ async fn check_layout(browser: &Chromium, report: &mut Report) -> Result<(), Str
         for view in ["five", "one"] {
             let () = browser.probe("view", &[view.into()]).await?;
             let () = browser.probe("wait", &[300.into()]).await?;
-            browser::check_layout(browser, report, &format!("{width} px, {view}")).await?;
+            report::check_layout(browser, report, &format!("{width} px, {view}")).await?;
         }
     }
     browser.show(1280, false).await
@@ -238,20 +260,18 @@ impl fmt::Display for Round {
 /// Sends the requests.
 async fn measure_load(app: &App, address: SocketAddr) -> Result<Round, BoxError> {
     let client = Client::builder(TokioExecutor::new()).build_http();
-    let limiter = app.http.shared.throttle();
-    let (decisions, span) = app.http.shared.observer();
+    let (limiter, ..) = app.shared();
     // What is expected has a whole burst, which an attempt before this one has used.
     sleep(limiter.peek().reset_after).await;
-    let before = decisions.admitted.total();
-    span.take();
+    let (_, before, _) = app.shared();
     let start = Instant::now();
     let statuses = send_all(&client, address).await?;
-    let (quota, span) = (limiter.quota(), span.take());
+    let (quota, (_, admitted, span)) = (limiter.quota(), app.shared());
     let periods = span.as_secs_f64() / quota.period().as_secs_f64();
     Ok(Round {
         sent: REQUESTS as f64 / start.elapsed().max(TIME).as_secs_f64(),
         span,
-        admitted: decisions.admitted.total() - before,
+        admitted: admitted - before,
         expected: quota.count() as f64 * periods + quota.max_burst() as f64,
         statuses,
     })

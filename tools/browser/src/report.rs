@@ -1,7 +1,4 @@
-//! Drives a headless browser for the checks of pages: of the demonstration, of the playground and of the
-//! pictures of the documentation. Each check prints one line for each thing it looks at.
-
-mod chromium;
+//! Lines of a check, one for each thing that it looks at.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -9,18 +6,18 @@ use std::io::{self, Write};
 use serde::Deserialize;
 use tokio::signal::ctrl_c;
 
-pub use self::chromium::Chromium;
+use crate::chromium::Chromium;
 
 /// What was found, printed as it is found.
 #[derive(Debug, Default)]
-pub struct Report {
+pub(crate) struct Report {
     passed: usize,
     failed: usize,
 }
 
 impl Report {
     /// Prints a line and counts it. Both results say what was measured.
-    pub fn line(&mut self, name: &str, result: Result<String, String>) {
+    pub(crate) fn line(&mut self, name: &str, result: Result<String, String>) {
         match result {
             Ok(measured) => {
                 self.passed += 1;
@@ -34,7 +31,7 @@ impl Report {
     }
 
     /// Prints how many passed and failed, and returns whether all passed.
-    pub fn end(self) -> bool {
+    pub(crate) fn end(self) -> bool {
         let Self { passed, failed } = self;
         print(format_args!("{passed} passed, {failed} failed"));
         failed == 0
@@ -49,7 +46,7 @@ fn print(line: fmt::Arguments<'_>) {
 
 /// Waits for a signal to end, which must not leave the browser behind.
 #[cfg(unix)]
-pub async fn interrupted() {
+pub(crate) async fn interrupted() {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate()).expect("it is a signal to listen for");
     tokio::select! {
@@ -59,7 +56,7 @@ pub async fn interrupted() {
 }
 
 #[cfg(not(unix))]
-pub async fn interrupted() {
+pub(crate) async fn interrupted() {
     let _ = ctrl_c().await;
 }
 
@@ -83,7 +80,7 @@ struct Overlaps {
 /// # Errors
 ///
 /// Returns what the browser said.
-pub async fn check_layout(
+pub(crate) async fn check_layout(
     browser: &Chromium,
     report: &mut Report,
     what: &str,

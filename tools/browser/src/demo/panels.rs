@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use browser::{Chromium, Report};
+use demo::app::App;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::app::App;
+use crate::chromium::Chromium;
+use crate::report::Report;
 
 /// Milliseconds. The specification's limits: a slider's value is with the server, and shows.
 const SETTING_WITHIN: f64 = 300.0;
