@@ -6,10 +6,8 @@
 
 #![cfg(tollgate_loom)]
 
-mod follow;
-mod holds;
+mod holds_and_pauses;
 mod local;
-mod pauses;
 mod quota_changes;
 
 use std::sync::Arc;

@@ -1,0 +1,222 @@
+//! Decisions, waiters, refunds, time and `close` beside holds and pauses, by the word and by the log; and the first
+//! answer of a server that is followed, which ends all decisions without the lock, and later ones.
+
+use super::*;
+
+// Holds.
+
+const BOTH: [Algorithm; 2] = [Algorithm::Gcra, Algorithm::SlidingLog];
+
+/// There is room for both at every moment: a charge that becomes a hold is never missing, and never there
+/// twice.
+/// With three preemptions it takes minutes.
+#[test]
+fn hold_beside_a_try_that_fits_refuses_and_loses_nothing() {
+    check_each(2, BOTH, |algorithm| {
+        let (limiter, _clock) = by(algorithm, Quota::per_hour(3).burst(3));
+        let other = with(&limiter, |limiter| limiter.try_acquire().unwrap());
+        let hold = limiter.hold(limiter.try_acquire_many(2).unwrap());
+        let _charge = other.join().unwrap();
+        assert!(limiter.try_acquire().is_err());
+        hold.settle(1);
+        assert_eq!(limiter.snapshot().available, 1);
+    });
+}
+
+#[test]
+fn settle_beside_tries_admits_them_only_after_it() {
+    check_each(3, BOTH, |algorithm| {
+        let (limiter, _clock) = by(algorithm, Quota::per_hour(2).burst(2));
+        let hold = limiter.hold(limiter.try_acquire_many(2).unwrap());
+        let tries = with(&limiter, admits_twice);
+        hold.settle(1);
+        let admitted = tries.join().unwrap().iter().filter(|it| **it).count();
+        assert!(admitted <= 1);
+        assert_eq!(limiter.snapshot().available, 1 - admitted as u64);
+    });
+}
+
+#[test]
+fn settle_and_a_joiner_do_not_miss_each_other() {
+    check_each(3, BOTH, |algorithm| {
+        let (limiter, _clock) = by(algorithm, Quota::per_hour(3).burst(3));
+        let hold = limiter.hold(limiter.try_acquire_many(3).unwrap());
+        let joiner = join(&limiter, 2);
+        hold.settle(1);
+        // No time has passed.
+        charge_of(joiner.join().unwrap());
+        let snapshot = limiter.snapshot();
+        assert_eq!((snapshot.available, snapshot.waiting), (0, 0));
+    });
+}
+
+/// What was used is paid off by time, whenever that passes, and whichever of the two is settled first.
+#[test]
+fn settle_of_two_holds_beside_passing_time_counts_what_was_used() {
+    check_each(3, BOTH, |algorithm| {
+        let (limiter, clock) = by(algorithm, Quota::per_second(4).burst(4));
+        let hold = limiter.hold(limiter.try_acquire_many(2).unwrap());
+        let other = limiter.hold(limiter.try_acquire_many(2).unwrap());
+        let settles = spawn(move || other.settle(1));
+        clock.advance(SECOND);
+        hold.settle(2);
+        join_all([settles]);
+        assert_eq!(limiter.snapshot().available, 4);
+        limiter.try_acquire_many(4).unwrap();
+        assert!(limiter.try_acquire().is_err());
+    });
+}
+
+model!(drop_of_a_hold_as_a_waiter_leaves_admits_the_next, || {
+    let (limiter, _clock) = by(Algorithm::Gcra, Quota::per_hour(4).burst(4));
+    let hold = limiter.hold(limiter.try_acquire_many(3).unwrap());
+    let [first, second] = [4, 1].map(|cost| queued(&limiter, cost));
+    let leaves = dropping(first);
+    drop(hold);
+    join_all([leaves]);
+    second.output().unwrap();
+    assert_eq!(limiter.snapshot().available, 0);
+});
+
+// Pauses.
+
+/// A thousand per second, and three at once.
+fn three_at_once() -> Quota {
+    Quota::per_second(1000).burst(3)
+}
+
+const MILLISECOND: Duration = Duration::from_millis(1);
+
+model!(try_acquire_beside_a_pause_is_before_it_or_refused, || {
+    let (limiter, clock) = limiter(three_at_once());
+    let tries = with(&limiter, admits_twice);
+    limiter.pause_for(HOUR);
+    assert!(limiter.try_acquire().is_err());
+    let [first, second] = tries.join().unwrap();
+    assert!(first || !second, "admitted during the pause");
+    // Whatever was admitted before, one call is at the end.
+    assert_eq!(limiter.peek().retry_after, HOUR);
+    clock.advance(HOUR);
+    limiter.try_acquire().unwrap();
+    assert_eq!(limiter.peek().retry_after, MILLISECOND);
+});
+
+// Both find that it is over, and one of them allows decisions without the lock again.
+model!(try_acquire_twice_at_the_end_of_a_pause_admits_one, || {
+    let (limiter, clock) = limiter(three_at_once());
+    limiter.pause_for(HOUR);
+    clock.advance(HOUR);
+    let other = with(&limiter, admits);
+    let admitted = limiter.try_acquire().is_ok();
+    assert_ne!(admitted, other.join().unwrap());
+});
+
+// The pause rewrites the ring of a log, while others claim slots of it.
+model!(try_acquire_of_a_log_is_before_a_pause_or_refused, || {
+    let (limiter, clock) = by(Algorithm::SlidingLog, Quota::per_second(2));
+    let tries = with(&limiter, admits_twice);
+    limiter.pause_for(HOUR);
+    assert!(limiter.try_acquire().is_err());
+    let [first, second] = tries.join().unwrap();
+    assert!(first || !second, "admitted during the pause");
+    clock.advance(HOUR);
+    limiter.try_acquire().unwrap();
+    assert_eq!(limiter.peek().retry_after, SECOND / 2);
+});
+
+model!(acquire_is_charged_before_a_pause_or_at_its_end, || {
+    let (limiter, clock) = limiter(three_at_once());
+    let joiner = join(&limiter, 1);
+    let start = clock.now();
+    limiter.pause_for(HOUR);
+    let joined = joiner.join().unwrap();
+    let waited = joined.is_err();
+    clock.advance(HOUR);
+    let at = charge_of(joined).at().saturating_since(start);
+    assert_eq!(at, if waited { HOUR } else { Duration::ZERO });
+    // It has the one token that is there at the end.
+    assert_eq!(limiter.try_acquire().is_err(), waited);
+});
+
+model!(acquire_dropped_beside_a_pause_leaves_its_end, || {
+    let (limiter, clock) = spent(three_at_once());
+    let [first, second] = [1, 1].map(|cost| queued(&limiter, cost));
+    let start = clock.now();
+    let leaves = dropping(first);
+    limiter.pause_for(HOUR);
+    join_all([leaves]);
+    clock.advance(HOUR);
+    let at = second.output().unwrap().at().saturating_since(start);
+    assert_eq!((at, limiter.snapshot().waiting), (HOUR, 0));
+    assert!(limiter.try_acquire().is_err());
+});
+
+model!(close_beside_a_pause_reaches_waiters_and_tries, || {
+    let (limiter, _clock, waiter) = awaited(Quota::per_hour(1));
+    let closes = with(&limiter, |limiter| limiter.close());
+    limiter.pause_for(HOUR);
+    join_all([closes]);
+    assert_eq!(kind(waiter.output()), Some(ErrorKind::Closed));
+    assert_eq!(kind(limiter.try_acquire()), Some(ErrorKind::Closed));
+});
+
+// It gives back before the pause, which spends that, or gives back nothing.
+model!(refund_beside_a_pause_makes_nothing_due_earlier, || {
+    let (limiter, clock, charge) = charged(three_at_once(), 3);
+    let refunds = with(&limiter, |limiter| limiter.refund(charge));
+    limiter.pause_for(HOUR);
+    join_all([refunds]);
+    assert_eq!(limiter.peek().retry_after, HOUR);
+    clock.advance(HOUR);
+    limiter.try_acquire().unwrap();
+    assert_eq!(limiter.peek().retry_after, MILLISECOND);
+});
+
+// Following a server.
+
+// The charge of the try counts beside what the server says of the first call, wherever it comes.
+model!(follow_beside_a_try_admits_no_more_than_is_left, || {
+    let (limiter, _clock, charge) = charged(Quota::per_hour(3).burst(3), 1);
+    let other = with(&limiter, admits);
+    // Others have used the other two.
+    limiter.follow(&charge, 3, HOUR);
+    join_all([other]);
+    assert!(limiter.try_acquire().is_err());
+});
+
+model!(follow_and_a_joiner_do_not_miss_each_other, || {
+    let (limiter, clock, charge) = charged(secondly(2), 1);
+    let joiner = join(&limiter, 1);
+    limiter.follow(&charge, 2, SECOND);
+    let joined = joiner.join().unwrap();
+    clock.advance(2 * SECOND);
+    served(&limiter, joined);
+});
+
+/// A waiter goes when what is of others is over, whether it has joined before the answer or after it.
+#[test]
+fn end_of_what_is_of_others_beside_a_joiner_admits_it() {
+    check_each(
+        3,
+        [Algorithm::FixedWindow, Algorithm::SlidingLog],
+        |algorithm| {
+            let (limiter, clock) = by(algorithm, Quota::per_second(2).burst(2));
+            let charge = limiter.try_acquire().unwrap();
+            limiter.follow(&charge, 2, SECOND);
+            let joiner = join(&limiter, 1);
+            clock.advance(SECOND);
+            served(&limiter, joiner.join().unwrap());
+        },
+    );
+}
+
+model!(follow_beside_a_refund_of_a_later_charge_counts_once, || {
+    let (limiter, _clock) = limiter(Quota::per_hour(4).burst(4));
+    limiter.follow(&limiter.try_acquire().unwrap(), 1, HOUR);
+    let answered = limiter.try_acquire().unwrap();
+    let refused = limiter.try_acquire().unwrap();
+    let refunds = with(&limiter, |limiter| limiter.refund(refused));
+    limiter.follow(&answered, 3, HOUR);
+    join_all([refunds]);
+    assert_eq!(limiter.snapshot().available, 1);
+});
