@@ -1,5 +1,5 @@
-//! What may be sent, shared, moved and unwound, and how large it is: a table, checked when it is
-//! compiled.
+//! What may be sent, shared, moved and unwound, what is a throttle, and how large it is: a table, checked when
+//! it is compiled.
 //!
 //! A change here breaks somebody's code without any signature having changed.
 
@@ -17,18 +17,18 @@ use tollgate::keyed::Key;
 use tollgate::{
     AcquireError, All, BoxThrottle, Charge, Clock, CondvarSemaphore, Cost, Decision, ErrorKind,
     Gate, Keyed, LeakyBucket, LocalLimiter, ManualClock, MissedTickBehavior, Oversize, Permit,
-    Pool, Quota, RateLimiter, ReleaseAfter, Reservation, Semaphore, Snapshot, Tick, Timeout,
-    WaitIdle, Waiting, WhenFull, condvar_semaphore, pool,
+    Pool, Quota, RateLimiter, ReleaseAfter, Reservation, Semaphore, Snapshot, Throttle, Tick,
+    Timeout, TryThrottle, WaitIdle, Waiting, WhenFull, condvar_semaphore, pool,
 };
 use tollgate_observe::{EnterObserved, Holder, Holders, Observed, ObservedPermit, Place};
 
 /// For each auto trait a type with an associated constant that is `true` if `T` has the trait: the
 /// inherent constant hides that of the blanket implementation where its bound is met.
 macro_rules! probes {
-    ($($probe:ident: $($bound:tt)::+;)*) => {$(
+    ($($probe:ident: $bound:path $(, $more:path)?;)*) => {$(
         struct $probe<T>(PhantomData<T>);
 
-        impl<T: $($bound)::+> $probe<T> {
+        impl<T: $bound $(+ $more)?> $probe<T> {
             const ANSWER: bool = true;
         }
 
@@ -48,31 +48,35 @@ probes! {
     IsUnwindSafe: std::panic::UnwindSafe;
     IsRefUnwindSafe: std::panic::RefUnwindSafe;
     IsClone: Clone;
+    IsThrottle: Throttle, TryThrottle;
 }
 
 const YES: bool = true;
 const NO: bool = false;
 
+/// Whether a type is `Send`, `Sync`, `Unpin`, `UnwindSafe`, `RefUnwindSafe` and `Clone`.
+macro_rules! answers {
+    ($type:ty) => {
+        [
+            IsSend::<$type>::ANSWER,
+            IsSync::<$type>::ANSWER,
+            IsUnpin::<$type>::ANSWER,
+            IsUnwindSafe::<$type>::ANSWER,
+            IsRefUnwindSafe::<$type>::ANSWER,
+            IsClone::<$type>::ANSWER,
+        ]
+    };
+}
+
 /// The answers, and the types for which they are these.
 macro_rules! table {
-    ($($send:ident $sync:ident $unpin:ident $unwind:ident $ref_unwind:ident $clone:ident:
-       $($type:ty),+;)*) => {
+    ($($($answer:ident)+: $($type:ty),+;)*) => {
         const _: () = {
-            $($(
-                assert!(IsSend::<$type>::ANSWER == $send, concat!(stringify!($type), ": Send"));
-                assert!(IsSync::<$type>::ANSWER == $sync, concat!(stringify!($type), ": Sync"));
-                assert!(IsUnpin::<$type>::ANSWER == $unpin, concat!(stringify!($type), ": Unpin"));
-                assert!(
-                    IsUnwindSafe::<$type>::ANSWER == $unwind,
-                    concat!(stringify!($type), ": UnwindSafe")
-                );
-                assert!(
-                    IsRefUnwindSafe::<$type>::ANSWER == $ref_unwind,
-                    concat!(stringify!($type), ": RefUnwindSafe")
-                );
-                assert!(IsClone::<$type>::ANSWER == $clone, concat!(stringify!($type), ": Clone"));
-            )+)*
+            $(table!(@row [$($answer),+] $($type),+);)*
         };
+    };
+    (@row $answers:tt $($type:ty),+) => {
+        $(assert!(matches!(answers!($type), $answers), stringify!($type));)+
     };
 }
 
@@ -253,31 +257,50 @@ mod with_tower {
     }
 }
 
+macro_rules! throttles {
+    ($answer:literal for $($type:ty),+ $(,)?) => {
+        const _: () = {
+            $(assert!(IsThrottle::<$type>::ANSWER == $answer, stringify!($type));)+
+        };
+    };
+}
+
+throttles!(true for
+    &'static Semaphore, Arc<Semaphore>, Gate, &'static Gate, Arc<Gate>,
+    &'static Pool<()>, Arc<Pool<String>>, &'static Pool<Rc<()>>, Arc<Pool<Rc<()>>>
+);
+throttles!(false for
+    &'static CondvarSemaphore, Arc<CondvarSemaphore>, Semaphore, CondvarSemaphore
+);
+#[cfg(feature = "channel")]
+throttles!(true for &'static tollgate::ChannelSemaphore, Arc<tollgate::ChannelSemaphore>);
+#[cfg(feature = "tokio")]
+throttles!(true for &'static tokio::sync::Semaphore, Arc<tokio::sync::Semaphore>);
+#[cfg(feature = "async-lock")]
+throttles!(true for &'static async_lock::Semaphore, Arc<async_lock::Semaphore>);
+
+#[test]
+fn a_semaphore_may_be_a_static() {
+    static OURS: Semaphore = Semaphore::new(1);
+    assert!((&OURS).try_enter().is_ok());
+    #[cfg(feature = "tokio")]
+    {
+        static TOKIOS: tokio::sync::Semaphore = tokio::sync::Semaphore::const_new(1);
+        assert!((&TOKIOS).try_enter().is_ok());
+    }
+    #[cfg(feature = "async-lock")]
+    {
+        static ASYNC_LOCKS: async_lock::Semaphore = async_lock::Semaphore::new(1);
+        assert!((&ASYNC_LOCKS).try_enter().is_ok());
+    }
+}
+
 /// Features are additive, so none may take a trait away: the answers are the same with and without
 /// tokio, whose timer is pinned and not unwind safe. Not checked when it is compiled, so that the
 /// other tables are checked in either case.
 #[test]
 fn a_timeout_has_the_same_traits_whatever_the_features() {
-    macro_rules! answers {
-        ($type:ty) => {
-            [
-                ("Send", IsSend::<$type>::ANSWER),
-                ("Sync", IsSync::<$type>::ANSWER),
-                ("Unpin", IsUnpin::<$type>::ANSWER),
-                ("UnwindSafe", IsUnwindSafe::<$type>::ANSWER),
-                ("RefUnwindSafe", IsRefUnwindSafe::<$type>::ANSWER),
-                ("Clone", IsClone::<$type>::ANSWER),
-            ]
-        };
-    }
-    let expected = [
-        ("Send", YES),
-        ("Sync", YES),
-        ("Unpin", NO),
-        ("UnwindSafe", NO),
-        ("RefUnwindSafe", NO),
-        ("Clone", NO),
-    ];
+    let expected = [YES, YES, NO, NO, NO, NO];
     assert_eq!(answers!(Timeout<Enter<&'static Semaphore>>), expected);
     assert_eq!(answers!(Timeout<Enter<Shared>>), expected);
     assert_eq!(answers!(Timeout<WaitIdle<&'static Semaphore>>), expected);

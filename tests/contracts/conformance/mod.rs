@@ -2,6 +2,23 @@
 //!
 //! A type comes in by a [`Subject`]: how to make one with a limit, and which of the guarantees it
 //! gives. What a type cannot give is a flag that is off in its own subject, and nowhere else.
+//!
+//! The rows of the table in `tollgate::guarantees`, and what holds them true:
+//!
+//! | row | held true by |
+//! |---|---|
+//! | order, overtaking, `close`, how a wait ends, two at once, wakers that panic, the holder panics | `conformance/` |
+//! | two at once, of `CondvarSemaphore` | the model `two_releases_wake_two` |
+//! | weight, the limit, a bounded queue, `wait_idle` | `concurrency/model/`, `concurrency/foreign_semaphores.rs` |
+//! | a limit of 0 | `panics/`, `concurrency/model/`, `concurrency/foreign_semaphores.rs` |
+//! | wakers that poll at once | `failures/nested_wakes.rs` |
+//! | idle items, items of holders that panicked, `wait_idle` of a pool | `concurrency/pool/` |
+//! | allocations | `memory/` |
+//! | a gate | `adapters/gate/` |
+//! | a fair queue | `conformance/`, `adapters/fair/` |
+//! | `Unpin` | `auto_traits.rs` |
+//! | how rough an order is | `queue.rs` |
+//! | statics, throttles | `auto_traits.rs` |
 
 pub(crate) mod crowds;
 pub(crate) mod endings;

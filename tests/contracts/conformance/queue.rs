@@ -6,6 +6,7 @@ use tollgate::fair::FairQueue;
 use tollgate::{ErrorKind, Throttle, TryThrottle};
 
 use super::subject::{Subject, assert_at_rest, assert_no_room, fill, parked};
+use super::throttles;
 use crate::support::{Waiter, kind};
 
 pub(crate) fn an_entry_is_ready_while_there_is_room(subject: &Subject) {
@@ -312,4 +313,65 @@ pub(crate) fn closing_after_a_return_leaves_nobody_waiting(subject: &Subject) {
     assert!(entered <= 1);
     throttle.rollback(permits.remove(0));
     assert_eq!(kind(throttle.try_enter()), ErrorKind::Closed);
+}
+
+/// Ten wait, and one permit goes round. Each is polled when it has been woken, as an
+/// executor does, those first who came first. Returns who was let in, in that order.
+fn order_without_newcomers(subject: &Subject) -> Vec<usize> {
+    let (throttle, permit) = subject.held();
+    let mut permit = Some(permit);
+    let mut waiters: Vec<_> = (0..10).map(|name| (name, parked(&throttle), 0)).collect();
+    let mut order = Vec::new();
+    while !waiters.is_empty() {
+        drop(permit.take());
+        waiters.retain_mut(|(name, waiter, seen)| {
+            if waiter.wakes() == *seen {
+                return true;
+            }
+            *seen = waiter.wakes();
+            let Poll::Ready(entered) = waiter.poll() else {
+                return true;
+            };
+            assert!(permit.is_none(), "two are inside");
+            permit = entered.ok();
+            order.push(*name);
+            false
+        });
+    }
+    order
+}
+
+#[test]
+fn the_order_of_semaphores_and_pools_is_strict() {
+    let mut subjects = vec![
+        throttles::borrowed_semaphore::subjects(),
+        throttles::borrowed_pool::subjects(),
+    ];
+    #[cfg(feature = "tokio")]
+    subjects.push(throttles::borrowed_tokio::subjects());
+    for subject in subjects.iter().flatten() {
+        assert!(order_without_newcomers(subject).is_sorted());
+    }
+}
+
+/// Even if nobody overtakes. An admitted waiter wakes the next one as well, which finds nothing and
+/// then waits again behind all others.
+#[cfg(any(feature = "channel", feature = "async-lock"))]
+#[test]
+fn the_order_of_channels_and_of_async_lock_is_rough() {
+    let mut subjects = Vec::new();
+    #[cfg(feature = "channel")]
+    subjects.extend([
+        throttles::borrowed_channel_semaphore::subjects(),
+        throttles::reversed_channel_semaphore::subjects(),
+    ]);
+    #[cfg(feature = "async-lock")]
+    subjects.push(throttles::borrowed_async_lock::subjects());
+    for subject in subjects.iter().flatten() {
+        let mut order = order_without_newcomers(subject);
+        assert_eq!(order[0], 0);
+        assert!(!order.is_sorted());
+        order.sort();
+        assert_eq!(order, Vec::from_iter(0..10));
+    }
 }

@@ -187,8 +187,6 @@ mod of_runtimes {
 /// Whose timer ends a wait.
 #[cfg(feature = "tokio")]
 mod timer {
-    use std::sync::LazyLock;
-
     use tollgate::{AcquireError, ErrorKind, Semaphore, all};
 
     use super::*;
@@ -260,29 +258,5 @@ mod timer {
             );
             assert_eq!(SLOTS.available_permits(), 1);
         }
-        limiter_in_a_static();
-    }
-
-    /// A limiter on the clock of the system, whose queue began to wait in a runtime that is gone.
-    fn limiter_in_a_static() {
-        static PACED: LazyLock<RateLimiter> =
-            LazyLock::new(|| RateLimiter::new(Quota::per_second(2000)).clock(Clock::system()));
-        for _ in 0..3 {
-            // Each leaves somebody behind in the queue, who is never looked at again and delays the next by no
-            // more than its turn.
-            let driver = runtime();
-            let mut waiters: Vec<_> = {
-                let _inside = driver.enter();
-                (0..3).map(|_| Waiter::new(PACED.acquire())).collect()
-            };
-            for waiter in &mut waiters {
-                drop(waiter.poll());
-            }
-            drop(driver);
-            runtime().block_on(PACED.acquire()).unwrap();
-            PACED.acquire().wait().unwrap();
-            drop(waiters);
-        }
-        assert_eq!(PACED.snapshot().waiting, 0);
     }
 }
