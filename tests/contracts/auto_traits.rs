@@ -173,7 +173,16 @@ mod with_channels {
         YES NO YES NO NO NO: Enter<&'static ChannelSemaphore>, Enter<Arc<ChannelSemaphore>>;
     }
 
-    const _: () = is_static::<(Permit<Arc<ChannelSemaphore>>, Enter<Arc<ChannelSemaphore>>)>();
+    type Borrowed<'a> = (
+        Permit<&'a ChannelSemaphore>,
+        Waiting<Enter<&'a ChannelSemaphore>>,
+    );
+
+    const _: for<'a> fn(Borrowed<'static>, &'a ()) -> Borrowed<'a> = shortened;
+
+    fn shortened<'a>(long: Borrowed<'static>, _: &'a ()) -> Borrowed<'a> {
+        long
+    }
 }
 
 #[cfg(feature = "async-lock")]
@@ -310,47 +319,40 @@ const fn is_static<T: 'static>() {}
 
 const fn is_error<T: std::error::Error + Send + Sync + 'static>() {}
 
+// Of throttles that are shared, conformance asks it.
 const _: () = {
+    is_static::<(Timeout<Enter<Shared>>, Reservation, LocalLimiter, Charge)>();
     is_static::<(
-        Semaphore,
-        Permit<Shared>,
-        Enter<Shared>,
-        Timeout<Enter<Shared>>,
+        Permit<Arc<CondvarSemaphore>>,
+        condvar_semaphore::Acquire<Arc<CondvarSemaphore>>,
     )>();
-    is_static::<condvar_semaphore::Acquire<Arc<CondvarSemaphore>>>();
-    is_static::<Permit<Arc<CondvarSemaphore>>>();
-    is_static::<(Enter<Rate>, Reservation, LocalLimiter, Charge)>();
-    is_static::<(Enter<All<(Shared, Shared)>>, Enter<BoxThrottle>, BoxPermit)>();
-    is_static::<(pool::Permit<SharedPool<()>, ()>, Enter<SharedPool<()>>)>();
     is_error::<AcquireError>();
 };
 
-// A plain future is small, because the waiter is not in it.
-const _: () = {
-    assert!(size_of::<Enter<&'static Semaphore>>() <= 64);
-    assert!(size_of::<Enter<Shared>>() <= 64);
-    assert!(size_of::<WaitIdle<&'static Semaphore>>() <= 64);
-    assert!(size_of::<Enter<&'static RateLimiter>>() <= 64);
-    assert!(size_of::<Enter<Arc<AdaptiveSemaphore>>>() <= 64);
-    assert!(size_of::<Enter<Arc<AdaptiveRate>>>() <= 64);
-    assert!(size_of::<Enter<Rate>>() <= 64);
-    assert!(size_of::<Enter<Gate>>() <= 64);
-    assert!(size_of::<Gate>() == size_of::<usize>());
-    assert!(size_of::<RateWait>() <= 64);
-    assert!(size_of::<PermitWait>() <= 64);
-};
+const WORD: usize = size_of::<usize>();
 
-// A permit is a reference to the semaphore and a count; an error is two words of plain data.
-const _: () = {
-    assert!(size_of::<Permit<&'static Semaphore>>() <= 2 * size_of::<usize>());
-    assert!(size_of::<Permit<Shared>>() <= 2 * size_of::<usize>());
-    assert!(
-        size_of::<Option<Permit<&'static Semaphore>>>() == size_of::<Permit<&'static Semaphore>>()
-    );
-    assert!(size_of::<AcquireError>() <= 16);
+macro_rules! at_most {
+    ($($most:expr => $($type:ty),+;)+) => {
+        const _: () = {
+            $($(assert!(size_of::<$type>() <= $most, stringify!($type));)+)+
+        };
+    };
+}
+
+at_most! {
+    // A plain future is small, because the waiter is not in it.
+    64 =>
+        Enter<&'static Semaphore>, Enter<Shared>, WaitIdle<&'static Semaphore>, Enter<&'static RateLimiter>,
+        Enter<Arc<AdaptiveSemaphore>>, Enter<Arc<AdaptiveRate>>, Enter<Rate>, Enter<Gate>, RateWait, PermitWait;
+    // A permit is a reference to the semaphore and a count, which is never 0.
+    2 * WORD =>
+        Permit<&'static Semaphore>, Permit<Shared>, Option<Permit<&'static Semaphore>>;
     // To be observed by nobody costs a flag.
-    assert!(size_of::<ObservedPermit<Permit<Shared>, ()>>() <= 3 * size_of::<usize>());
-};
+    3 * WORD => ObservedPermit<Permit<Shared>, ()>;
+    // An error is two words of plain data.
+    16 => AcquireError;
+    WORD => Gate;
+}
 
 // They can be made by the compiler: no allocation, no clock is read, no `LazyLock`.
 static LIMITER: RateLimiter = RateLimiter::new(Quota::per_second(100).burst(2))
@@ -367,85 +369,23 @@ fn a_limiter_in_a_static_is_used_as_any_other() {
         Waiting<Enter<&'static LeakyBucket>>,
     ) = (LIMITER.acquire(), BUCKET.acquire());
     assert!(futures.0.wait().is_ok() && futures.1.wait().is_ok());
-    let short = RateLimiter::new(Quota::per_second(1));
-    fn both<'a>(_: &Waiting<Enter<&'a RateLimiter>>, _: &'a RateLimiter) {}
-    let long: Waiting<Enter<&'static RateLimiter>> = LIMITER.acquire();
-    both(&long, &short);
 }
 
-/// The shortest lifetime is that of the throttle: what borrows it is covariant, as a reference is.
-macro_rules! can_be_shortened {
-    ($name:ident, $throttle:ty, $new:expr, $permit:ident, $acquire:ident $(, $item:ty)?) => {
-        #[test]
-        fn $name() {
-            fn both<'a>(
-                _: &$permit<&'a $throttle $(, $item)?>,
-                _: &$acquire<&'a $throttle>,
-                _: &'a $throttle,
-            ) {
-            }
+/// What borrows a throttle.
+type Borrowed<'a> = (
+    (Permit<&'a Semaphore>, Waiting<Enter<&'a Semaphore>>),
+    (pool::Permit<&'a Pool<()>, ()>, Waiting<Enter<&'a Pool<()>>>),
+    (
+        Permit<&'a CondvarSemaphore>,
+        condvar_semaphore::Acquire<&'a CondvarSemaphore>,
+    ),
+    Waiting<WaitIdle<&'a Semaphore>>,
+    Waiting<Enter<&'a RateLimiter>>,
+);
 
-            let long: &'static $throttle = Box::leak(Box::new($new));
-            let permit: $permit<&'static $throttle $(, $item)?> = long.try_acquire().unwrap();
-            let acquire: $acquire<&'static $throttle> = long.acquire();
-            let short = $new;
-            both(&permit, &acquire, &short);
-            both(&short.try_acquire().unwrap(), &acquire, long);
-        }
-    };
-}
+// The shortest lifetime is that of the throttle: what borrows it is covariant, as a reference is.
+const _: for<'a> fn(Borrowed<'static>, &'a ()) -> Borrowed<'a> = shortened;
 
-mod shortened {
-    use super::*;
-
-    type OfSemaphore<S> = Waiting<Enter<S>>;
-    type OfPool<S> = Waiting<Enter<S>>;
-
-    use tollgate::Permit as CondvarPermit;
-    use tollgate::condvar_semaphore::Acquire as OfCondvar;
-    use tollgate::pool::Permit as PoolPermit;
-
-    can_be_shortened!(semaphore, Semaphore, Semaphore::new(1), Permit, OfSemaphore);
-    can_be_shortened!(
-        pool_of_one,
-        Pool<()>,
-        Pool::new([()]),
-        PoolPermit,
-        OfPool,
-        ()
-    );
-    can_be_shortened!(
-        condvar,
-        CondvarSemaphore,
-        CondvarSemaphore::new(1),
-        CondvarPermit,
-        OfCondvar
-    );
-
-    #[cfg(feature = "channel")]
-    mod channels {
-        use tollgate::ChannelSemaphore;
-        use tollgate::Permit;
-
-        use super::*;
-
-        type OfChannel<S> = Waiting<Enter<S>>;
-
-        can_be_shortened!(
-            channel,
-            ChannelSemaphore,
-            ChannelSemaphore::new(1),
-            Permit,
-            OfChannel
-        );
-    }
-
-    #[test]
-    fn wait_for_idleness() {
-        fn both<'a>(_: &Waiting<WaitIdle<&'a Semaphore>>, _: &'a Semaphore) {}
-        static LONG: Semaphore = Semaphore::new(1);
-        let idle: Waiting<WaitIdle<&'static Semaphore>> = LONG.wait_idle();
-        let short = Semaphore::new(1);
-        both(&idle, &short);
-    }
+fn shortened<'a>(long: Borrowed<'static>, _: &'a ()) -> Borrowed<'a> {
+    long
 }

@@ -39,15 +39,9 @@ fn snapshot_of_a_semaphore_counts_held_and_granted_permits() {
     held.forget();
     row(semaphore.snapshot(), [2, 0, 2, 0]);
     assert_eq!(semaphore.snapshot().oldest_wait, None);
-    row(
-        Semaphore::new(Semaphore::MAX_PERMITS).snapshot(),
-        [
-            Semaphore::MAX_PERMITS as u64,
-            0,
-            Semaphore::MAX_PERMITS as u64,
-            0,
-        ],
-    );
+    let most = Semaphore::MAX_PERMITS;
+    let expected = [most as u64, 0, most as u64, 0];
+    row(Semaphore::new(most).snapshot(), expected);
 }
 
 #[test]
@@ -99,14 +93,12 @@ fn snapshot_of_a_channel_semaphore_counts_waits() {
     use tollgate::ChannelSemaphore;
     for semaphore in [ChannelSemaphore::new(2), ChannelSemaphore::reversed(2)] {
         row(semaphore.snapshot(), [2, 0, 2, 0]);
-        let held = (
-            semaphore.try_acquire().unwrap(),
-            semaphore.try_acquire().unwrap(),
-        );
+        let held = [(); 2].map(|()| semaphore.try_acquire().unwrap());
         let mut waiter = Waiter::parked(semaphore.acquire());
         let other = Waiter::parked(semaphore.acquire());
         row(semaphore.snapshot(), [2, 2, 0, 2]);
-        drop((other, held.0));
+        let [left, _held] = held;
+        drop((other, left));
         drop(waiter.granted());
         row(semaphore.snapshot(), [2, 1, 1, 0]);
     }
@@ -117,10 +109,8 @@ fn snapshot_of_a_condvar_semaphore_counts_permits() {
     let semaphore = CondvarSemaphore::new(2);
     let _held = semaphore.try_acquire().unwrap();
     row(semaphore.snapshot(), [2, 1, 1, 0]);
-    row(
-        CondvarSemaphore::new(usize::MAX).snapshot(),
-        [u64::MAX, 0, u64::MAX, 0],
-    );
+    let most = CondvarSemaphore::new(usize::MAX);
+    row(most.snapshot(), [u64::MAX, 0, u64::MAX, 0]);
 }
 
 #[test]

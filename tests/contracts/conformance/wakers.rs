@@ -7,19 +7,11 @@ use std::task::Waker;
 
 use tollgate::{ErrorKind, Throttle, TryThrottle};
 
-use super::subject::{AnyThrottle, Subject, Wait, assert_at_rest, parked};
+use super::subject::{Subject, Wait, assert_at_rest, parked};
 use crate::support::foreign::{
     calls_when_dropped, calls_when_woken, panic_message, panics_when_woken,
 };
 use crate::support::{Counter, Waiter, kind};
-
-/// Somebody who waits with this waker.
-#[track_caller]
-fn parked_with(throttle: &AnyThrottle, waker: &Waker) -> Waiter<Wait> {
-    let mut waiter = Waiter::new(throttle.enter());
-    assert!(waiter.poll_with(waker).is_pending());
-    waiter
-}
 
 pub(crate) fn another_waker_displaces_the_old_one(subject: &Subject) {
     let (throttle, permit) = subject.held();
@@ -39,8 +31,8 @@ pub(crate) fn no_waker_is_kept(subject: &Subject) {
     let counter = Arc::new(Counter::default());
     let waker = Waker::from(Arc::clone(&counter));
     let permit = throttle.try_enter().unwrap();
-    let mut served = parked_with(&throttle, &waker);
-    drop(parked_with(&throttle, &waker));
+    let mut served = Waiter::parked_with(throttle.enter(), &waker);
+    drop(Waiter::parked_with(throttle.enter(), &waker));
     throttle.rollback(permit);
     throttle.rollback(served.granted());
     drop((served, waker));
@@ -79,7 +71,7 @@ pub(crate) fn a_wait_that_is_polled_again_panics_and_takes_nothing(subject: &Sub
 pub(crate) fn a_waker_that_panics_loses_nothing(subject: &Subject) {
     for leaves in [false, true] {
         let (throttle, permit) = subject.held();
-        let mut panics = parked_with(&throttle, &panics_when_woken());
+        let mut panics = Waiter::parked_with(throttle.enter(), &panics_when_woken());
         let mut behind = parked(&throttle);
         throttle.rollback(permit);
         if leaves {
@@ -98,7 +90,7 @@ pub(crate) fn a_waker_that_panics_behind_a_wait_that_ends_loses_nothing(subject:
     for leaves in [false, true] {
         let (throttle, permit) = subject.held();
         let mut woken = parked(&throttle);
-        let mut panics = parked_with(&throttle, &panics_when_woken());
+        let mut panics = Waiter::parked_with(throttle.enter(), &panics_when_woken());
         throttle.rollback(permit);
         if leaves {
             drop(woken);
@@ -132,7 +124,7 @@ pub(crate) fn a_holder_that_panics_may_wake_a_waker_that_panics(subject: &Subjec
 pub(crate) fn closing_wakes_all_although_a_waker_panics(subject: &Subject) {
     let (throttle, permit) = subject.held();
     let mut in_front = parked(&throttle);
-    let mut panics = parked_with(&throttle, &panics_when_woken());
+    let mut panics = Waiter::parked_with(throttle.enter(), &panics_when_woken());
     let mut behind = [(); 3].map(|()| parked(&throttle));
     throttle.close();
     for waiting in behind.iter_mut().chain([&mut in_front]) {
@@ -160,12 +152,13 @@ pub(crate) fn a_waker_may_use_the_throttle(subject: &Subject) {
         }
     };
     let called = || calls.swap(0, Ordering::SeqCst);
+    let wait = |waker: Waker| Waiter::parked_with(throttle.enter(), &waker);
     let permit = throttle.try_enter().unwrap();
-    let mut woken = parked_with(&throttle, &calls_when_woken(callback()));
-    let next = parked_with(&throttle, &calls_when_woken(callback()));
-    let mut displaced = parked_with(&throttle, &calls_when_dropped(callback()));
-    let leaves = parked_with(&throttle, &calls_when_dropped(callback()));
-    let mut last = parked_with(&throttle, &calls_when_dropped(callback()));
+    let mut woken = wait(calls_when_woken(callback()));
+    let next = wait(calls_when_woken(callback()));
+    let mut displaced = wait(calls_when_dropped(callback()));
+    let leaves = wait(calls_when_dropped(callback()));
+    let mut last = wait(calls_when_dropped(callback()));
     throttle.rollback(permit);
     assert!(called() > 0, "by a return");
     throttle.rollback(woken.granted());
@@ -183,7 +176,7 @@ pub(crate) fn a_waker_may_use_the_throttle(subject: &Subject) {
     assert_at_rest(&throttle, 1);
     if subject.guarantees.closes {
         let permit = throttle.try_enter().unwrap();
-        let mut closed = parked_with(&throttle, &calls_when_woken(callback()));
+        let mut closed = wait(calls_when_woken(callback()));
         throttle.close();
         assert!(called() > 0, "by a close");
         assert_eq!(closed.refused(), ErrorKind::Closed);
