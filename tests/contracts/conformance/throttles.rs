@@ -58,12 +58,17 @@ macro_rules! both {
 }
 
 /// The one that wrappers are around, of which several permits can be taken at once.
-pub(super) fn weighted_semaphore() -> Subject {
-    Subject::new("semaphore", ALL, |limit| {
-        let semaphore = Arc::new(Semaphore::new(limit));
-        let closes = Arc::clone(&semaphore);
-        AnyThrottle::weighted(semaphore).closed_by(move || closes.close())
-    })
+pub(crate) mod semaphore {
+    use super::*;
+
+    pub(crate) fn subjects() -> Vec<Subject> {
+        let subject = Subject::new("semaphore", ALL, |limit| {
+            let semaphore = Arc::new(Semaphore::new(limit));
+            let closes = Arc::clone(&semaphore);
+            AnyThrottle::weighted(semaphore).closed_by(move || closes.close())
+        });
+        vec![subject]
+    }
 }
 
 pub(super) fn leak<T>(value: T) -> &'static T {

@@ -123,23 +123,14 @@ impl TryThrottle for TriesByPolling {
     }
 }
 
-macro_rules! of {
-    () => {
-        throttles::weighted_semaphore()
-    };
-    ($subject:ident) => {
-        throttles::$subject::subjects().remove(0)
-    };
-}
-
-/// A subject, or a semaphore with costs, in some wrappers.
+/// Subjects in wrappers, the innermost first.
 macro_rules! subjects {
-    ($($name:ident $(of $subject:ident)?: $($wrapper:expr),+;)*) => {$(
+    ($($name:ident of $subject:ident: $($wrapper:expr),+;)*) => {$(
         mod $name {
             use super::*;
 
             fn subjects() -> Vec<Subject> {
-                let subject = of!($($subject)?);
+                let subject = throttles::$subject::subjects().remove(0);
                 $(let subject = Wrapper::around($wrapper, subject);)+
                 vec![subject]
             }
@@ -156,9 +147,9 @@ macro_rules! wrappers {
             use super::*;
 
             subjects! {
-                alone: $wrapper;
-                behind_a_queue: $wrapper, FAIR;
-                before_a_queue: FAIR, $wrapper;
+                alone of semaphore: $wrapper;
+                behind_a_queue of semaphore: $wrapper, FAIR;
+                before_a_queue of semaphore: FAIR, $wrapper;
             }
         }
     )*};
@@ -181,9 +172,9 @@ wrappers! {
 }
 
 subjects! {
-    nested: ALL_OF_TWO, ALL_OF_TWO;
-    boxed_all: ALL_OF_TWO, BOXED, BOXED;
-    observed_boxed: BOXED, OBSERVED;
+    nested of semaphore: ALL_OF_TWO, ALL_OF_TWO;
+    boxed_all of semaphore: ALL_OF_TWO, BOXED, BOXED;
+    observed_boxed of semaphore: BOXED, OBSERVED;
     fair_pool of shared_pool: FAIR;
     fair_adaptive_semaphore of shared_adaptive_semaphore: FAIR;
     fair_adaptive_rate of shared_adaptive_rate: FAIR;
@@ -222,7 +213,7 @@ macro_rules! polled {
             use super::*;
 
             fn subjects() -> Vec<Subject> {
-                let mut subject = FAIR.around(of!($subject));
+                let mut subject = FAIR.around(throttles::$subject::subjects().remove(0));
                 subject.guarantees = Guarantees {
                     closes: false,
                     closes_at_once: false,
