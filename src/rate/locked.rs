@@ -165,7 +165,7 @@ impl Locked<'_> {
         self.woken.wake_all();
         if let Some(due) = due {
             // In a runtime without a timer this panics, and this is a drop: only the call that
-            // joins reports it (`drop_of_a_waiter_in_a_runtime_without_a_timer_does_not_panic`).
+            // joins reports it (`runtime_without_a_timer_fails_only_what_waits`).
             contain_panic(|| shared.arm(due));
         }
         goes_on

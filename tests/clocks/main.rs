@@ -5,7 +5,6 @@
 
 mod chosen;
 mod manual;
-mod smol_tasks;
 #[path = "../support/mod.rs"]
 mod support;
 mod system;
@@ -15,10 +14,10 @@ mod tokio_runtimes;
 #[cfg(feature = "tokio")]
 mod tokio_time;
 
-use std::future::Future;
 use std::thread;
 use std::time::Duration;
 
+use futures::executor::block_on;
 use tollgate::{Charge, RateLimiter};
 
 use self::support::ends;
@@ -66,9 +65,4 @@ fn assert_apart(charges: Vec<Charge>, by: Duration) {
         let apart = pair[1].saturating_since(pair[0]) + Duration::from_nanos(1);
         assert!(apart >= by, "{pair:?}");
     }
-}
-
-/// Polls a future to its end on a thread that drives nothing else.
-fn block_on<F: Future>(future: F) -> F::Output {
-    futures::executor::block_on(future)
 }

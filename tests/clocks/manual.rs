@@ -11,7 +11,7 @@ use tollgate::{
 };
 
 use crate::support::foreign::calls_when_woken;
-use crate::support::{Counter, Waiter, yield_now};
+use crate::support::{Counter, Waiter};
 use crate::{SECOND, ends, millis};
 
 /// A limiter of one in `interval`, which is taken, so that the next is due after it.
@@ -55,33 +55,18 @@ fn advance_steps_through_the_due_times_of_many_limiters_in_their_order() {
     let mut waiters = Vec::new();
     for _ in 0..3 {
         for (name, limiter) in limiters.iter().enumerate() {
-            let mut waiter = Waiter::new(limiter.acquire());
-            assert!(waiter.poll_with(&logs(&log, &clock, name)).is_pending());
-            waiters.push(waiter);
+            waiters.push(Waiter::parked_with(
+                limiter.acquire(),
+                &logs(&log, &clock, name),
+            ));
         }
     }
     clock.advance(millis(100));
-    let in_millis: Vec<_> = log
-        .lock()
-        .unwrap()
-        .iter()
-        .map(|(name, at)| (*name, at / 1_000_000))
-        .collect();
-    let expected = [
-        (1, 3),
-        (3, 5),
-        (1, 6),
-        (0, 7),
-        (1, 9),
-        (3, 10),
-        (2, 11),
-        (0, 14),
-        (3, 15),
-        (0, 21),
-        (2, 22),
-        (2, 33),
-    ];
-    assert_eq!(in_millis, expected);
+    let names = [1, 3, 1, 0, 1, 3, 2, 0, 3, 0, 2, 2];
+    let in_millis = [3, 5, 6, 7, 9, 10, 11, 14, 15, 21, 22, 33];
+    let expected = in_millis.map(|at| at * 1_000_000);
+    let woken = names.into_iter().zip(expected).collect::<Vec<_>>();
+    assert_eq!(*log.lock().unwrap(), woken);
     assert_eq!(clock.now().as_nanos(), 100_000_000);
     // All were late to collect; each was charged at its own tick.
     let mut ticks: Vec<_> = waiters
@@ -89,7 +74,7 @@ fn advance_steps_through_the_due_times_of_many_limiters_in_their_order() {
         .map(|waiter| waiter.granted().at().as_nanos())
         .collect();
     ticks.sort_unstable();
-    assert_eq!(ticks, expected.map(|(_, at)| at * 1_000_000));
+    assert_eq!(ticks, expected);
 }
 
 #[test]
@@ -99,9 +84,10 @@ fn advance_wakes_at_one_tick_in_the_order_in_which_waiters_came() {
     let limiters = [(); 8].map(|()| limiter(&clock, millis(10)));
     let mut waiters = Vec::new();
     for name in [5, 2, 7, 0, 1, 6, 3, 4] {
-        let mut waiter = Waiter::new(limiters[name].acquire());
-        assert!(waiter.poll_with(&logs(&log, &clock, name)).is_pending());
-        waiters.push(waiter);
+        waiters.push(Waiter::parked_with(
+            limiters[name].acquire(),
+            &logs(&log, &clock, name),
+        ));
     }
     clock.advance(millis(10));
     let names: Vec<_> = log.lock().unwrap().iter().map(|(name, _)| *name).collect();
@@ -238,41 +224,6 @@ fn advance_by_a_single_step_wakes_a_waiter_that_has_just_joined() {
     });
 }
 
-#[test]
-fn advance_drives_tasks_without_a_runtime() {
-    use futures::executor::LocalPool;
-    use futures::task::LocalSpawnExt;
-
-    let clock = Clock::manual();
-    let limiter = Arc::new(limiter(&clock, millis(10)));
-    let done = Arc::new(Mutex::new(Vec::new()));
-    let mut pool = LocalPool::new();
-    for name in 0..3 {
-        let (limiter, clock, done) = (Arc::clone(&limiter), clock.clone(), Arc::clone(&done));
-        pool.spawner()
-            .spawn_local(async move {
-                for _ in 0..2 {
-                    limiter.acquire().await.unwrap();
-                    done.lock()
-                        .unwrap()
-                        .push((name, clock.now().as_nanos() / 1_000_000));
-                    yield_now().await;
-                }
-            })
-            .unwrap();
-    }
-    pool.run_until_stalled();
-    for _ in 0..6 {
-        clock.advance(millis(10));
-        pool.run_until_stalled();
-    }
-    let done = done.lock().unwrap();
-    assert_eq!(
-        *done,
-        [(0, 10), (1, 20), (2, 30), (0, 40), (1, 50), (2, 60)]
-    );
-}
-
 /// Wakers that do something with the time or the limiter themselves, at the tick at which they are
 /// called.
 mod reentrant {
@@ -282,9 +233,7 @@ mod reentrant {
     use crate::support::foreign::panics_when_woken;
 
     fn limiter(clock: &ManualClock) -> Arc<RateLimiter> {
-        let limiter = Arc::new(RateLimiter::new(Quota::per_second(100)).clock(clock));
-        limiter.try_acquire().unwrap();
-        limiter
+        Arc::new(super::limiter(clock, millis(10)))
     }
 
     fn advances(clock: &ManualClock, by: Duration) -> Waker {
@@ -296,8 +245,7 @@ mod reentrant {
     fn waker_that_advances_adds_to_where_time_is_going() {
         let clock = Clock::manual();
         let limiter = limiter(&clock);
-        let mut waiter = Waiter::new(limiter.acquire());
-        assert!(waiter.poll_with(&advances(&clock, millis(7))).is_pending());
+        let mut waiter = Waiter::parked_with(limiter.acquire(), &advances(&clock, millis(7)));
         clock.advance(millis(15));
         assert_eq!(clock.now().as_nanos(), 22_000_000);
         assert_eq!(waiter.granted().at().as_nanos(), 10_000_000);
@@ -310,8 +258,8 @@ mod reentrant {
         let limiter = Arc::new(RateLimiter::new(Quota::per_second(100).burst(5)).clock(&clock));
         limiter.try_acquire_many(3).unwrap();
         let head = Waiter::parked(limiter.acquire_many(5));
-        let mut second = Waiter::new(limiter.acquire_many(2));
-        assert!(second.poll_with(&advances(&clock, millis(15))).is_pending());
+        let mut second =
+            Waiter::parked_with(limiter.acquire_many(2), &advances(&clock, millis(15)));
         let mut third = Waiter::parked(limiter.acquire());
         drop(head);
         assert_eq!(clock.now().as_nanos(), 15_000_000);
@@ -333,8 +281,7 @@ mod reentrant {
                 seen.lock().unwrap().push((clock.now(), charge.at()));
             })
         };
-        let mut first = Waiter::new(limiters[0].acquire());
-        assert!(first.poll_with(&waker).is_pending());
+        let _first = Waiter::parked_with(limiters[0].acquire(), &waker);
         clock.advance(millis(3));
         let mut second = Waiter::new(limiters[1].acquire_many(1));
         limiters[1].charge(1);
@@ -363,8 +310,7 @@ mod reentrant {
                 rejoined.lock().unwrap().push(waiter);
             })
         };
-        let mut first = Waiter::new(limiter.acquire());
-        assert!(first.poll_with(&waker).is_pending());
+        let mut first = Waiter::parked_with(limiter.acquire(), &waker);
         clock.advance(millis(100));
         assert_eq!(first.granted().at().as_nanos(), 10_000_000);
         let mut rejoined = rejoined.lock().unwrap();
@@ -379,8 +325,8 @@ mod reentrant {
         for timeout in [Duration::MAX, millis(10)] {
             let clock = Clock::manual();
             let limiters = [limiter(&clock), limiter(&clock)];
-            let mut bad = Waiter::new(limiters[0].acquire().timeout(timeout));
-            assert!(bad.poll_with(&panics_when_woken()).is_pending());
+            let mut bad =
+                Waiter::parked_with(limiters[0].acquire().timeout(timeout), &panics_when_woken());
             let mut behind = Waiter::parked(limiters[0].acquire());
             let mut elsewhere = Waiter::parked(limiters[1].acquire());
             clock.advance(millis(20));

@@ -11,7 +11,7 @@ use futures::executor::LocalPool;
 use futures::future::join_all;
 use futures::task::LocalSpawnExt;
 use tokio::runtime::{Builder, Runtime};
-use tollgate::{Charge, Clock, ErrorKind, Quota, RateLimiter, Tick};
+use tollgate::{Charge, Clock, ErrorKind, Gate, Keyed, LeakyBucket, Quota, RateLimiter, Tick};
 
 use crate::support::foreign::{panics_when_woken, throws_a_bomb_when_woken};
 use crate::support::{Waiter, kind, paused_runtime};
@@ -43,11 +43,12 @@ fn never() -> &'static RateLimiter {
 #[test]
 fn limiter_in_a_static_is_shared_by_everything_that_waits() {
     type Waits = fn(&'static RateLimiter) -> Vec<Charge>;
-    let rows: [(&str, Waits, usize); 4] = [
+    let rows: [(&str, Waits, usize); 5] = [
         ("runtimes one after another", one_after_another, 12),
         ("runtimes at once", at_once, 18),
         ("plain threads", plain_threads, 20),
         ("an executor without a timer", without_a_timer, 9),
+        ("tasks of smol", tasks_of_smol, 20),
     ];
     for (name, waits, count) in rows {
         let limiter = begun(FAST);
@@ -96,6 +97,46 @@ fn without_a_timer(limiter: &'static RateLimiter) -> Vec<Charge> {
     }
     pool.run();
     std::mem::take(&mut *done.lock().unwrap())
+}
+
+fn tasks_of_smol(limiter: &'static RateLimiter) -> Vec<Charge> {
+    let tasks = [(); 4].map(|()| smol::spawn(acquire_times(limiter, 5)));
+    flat(smol::block_on(join_all(tasks)))
+}
+
+#[test]
+fn acquire_of_a_key_a_leaky_bucket_and_a_gate_under_smol_ends() {
+    static USERS: Keyed<u8, RateLimiter> = Keyed::rate_limiters(FAST);
+    ends(|| {
+        let task = smol::spawn(async {
+            USERS.key(&7).acquire().await?;
+            USERS.key(&7).acquire().await
+        });
+        smol::block_on(async {
+            task.await.unwrap();
+            let bucket = LeakyBucket::new(FAST, 10);
+            let (first, second) = futures::join!(bucket.acquire(), bucket.acquire());
+            assert!(first.is_ok() && second.is_ok());
+            let gate = Gate::new();
+            gate.block_for(millis(2));
+            gate.acquire().await.unwrap();
+        });
+    });
+}
+
+/// smol's own timer wins, and the wait that is dropped leaves nothing behind.
+#[test]
+fn acquire_that_loses_against_a_timer_of_smol_takes_nothing() {
+    let limiter = never();
+    ends(|| {
+        let timer = async {
+            smol::Timer::after(millis(1)).await;
+            None
+        };
+        let acquire = async { Some(limiter.acquire().await) };
+        assert!(smol::block_on(smol::future::or(acquire, timer)).is_none());
+        assert_eq!(limiter.snapshot().waiting, 0);
+    });
 }
 
 #[test]
@@ -177,10 +218,8 @@ fn waker_that_panics_ends_no_timer() {
             let limiter = RateLimiter::new(NEVER).clock(Clock::system());
             let other = RateLimiter::new(FAST).clock(Clock::system());
             limiter.try_acquire().unwrap();
-            let mut bad = Waiter::new(limiter.acquire());
-            assert!(bad.poll_with(&waker).is_pending());
-            let mut timed = Waiter::new(limiter.acquire().timeout(timeout));
-            assert!(timed.poll_with(&waker).is_pending());
+            let mut bad = Waiter::parked_with(limiter.acquire(), &waker);
+            let mut timed = Waiter::parked_with(limiter.acquire().timeout(timeout), &waker);
             // Queued before it is due, however slow the machine is.
             limiter.set_quota(FAST);
             limiter.acquire().wait().unwrap();

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use futures::future::join_all;
 use tollgate::{AcquireError, Charge, Clock, Quota, QuotaChange, RateLimiter};
 
 use crate::support::{Counter, Waiter};
@@ -69,44 +70,49 @@ async fn refund_makes_the_head_due_earlier(clock: Clock) -> Vec<u128> {
     vec![charge.at().saturating_since(tick).as_millis()]
 }
 
+/// When those are charged who were queued before a change.
+async fn queued(
+    count: usize,
+    clock: Clock,
+    quota: Quota,
+    change: impl FnOnce(&RateLimiter),
+) -> Vec<u128> {
+    let (limiter, first) = owed(&clock, quota);
+    let queued = join_all((0..count).map(|_| limiter.acquire()));
+    let (charges, ()) = futures::join!(queued, async { change(&limiter) });
+    let charges = charges.into_iter().map(Result::unwrap);
+    charges.map(|charge| after(&first, &charge)).collect()
+}
+
 async fn faster_quota_makes_the_head_due_earlier(clock: Clock) -> Vec<u128> {
-    let (limiter, first) = owed(&clock, Quota::per_hour(1));
-    let head = async { limiter.acquire().await.unwrap() };
-    let next = async { limiter.acquire().await.unwrap() };
-    let (head, next, ()) = futures::join!(head, next, async { limiter.set_quota(QUOTA) });
-    vec![after(&first, &head), after(&first, &next)]
+    queued(2, clock, Quota::per_hour(1), |limiter| {
+        limiter.set_quota(QUOTA);
+    })
+    .await
 }
 
 async fn slower_quota_makes_the_head_due_later(clock: Clock) -> Vec<u128> {
-    let (limiter, first) = owed(&clock, QUOTA);
-    let head = async { limiter.acquire().await.unwrap() };
-    let slower =
-        async { limiter.set_quota_with(Quota::new(1, millis(30)), QuotaChange::KeepSpent) };
-    let (head, ()) = futures::join!(head, slower);
-    vec![after(&first, &head)]
+    let slower = Quota::new(1, millis(30));
+    let change = |limiter: &RateLimiter| limiter.set_quota_with(slower, QuotaChange::KeepSpent);
+    queued(1, clock, QUOTA, change).await
 }
 
 async fn quota_from_fast_to_slow_and_back(clock: Clock) -> Vec<u128> {
-    let (limiter, first) = owed(&clock, QUOTA);
-    let head = async { limiter.acquire().await.unwrap() };
-    let changes = async {
-        for quota in [
-            Quota::per_hour(1),
-            Quota::per_day(1),
-            Quota::new(1, millis(20)),
-        ] {
+    let back = Quota::new(1, millis(20));
+    let quotas = [Quota::per_hour(1), Quota::per_day(1), back];
+    let change = |limiter: &RateLimiter| {
+        for quota in quotas {
             limiter.set_quota(quota);
         }
     };
-    let (head, ()) = futures::join!(head, changes);
-    vec![after(&first, &head)]
+    queued(1, clock, QUOTA, change).await
 }
 
 async fn charge_makes_the_head_due_later(clock: Clock) -> Vec<u128> {
-    let (limiter, first) = owed(&clock, QUOTA);
-    let head = async { limiter.acquire().await.unwrap() };
-    let (head, _) = futures::join!(head, async { limiter.charge(3) });
-    vec![after(&first, &head)]
+    queued(1, clock, QUOTA, |limiter| {
+        limiter.charge(3);
+    })
+    .await
 }
 
 async fn timer_of_one_that_left_hinders_nobody(clock: Clock) -> Vec<u128> {

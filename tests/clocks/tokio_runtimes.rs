@@ -9,13 +9,14 @@ use std::time::Duration;
 use futures::future::join_all;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Instant, sleep, timeout};
-use tollgate::{Charge, Clock, ErrorKind, Keyed, Quota, QuotaChange, RateLimiter};
+use tollgate::{Charge, Clock, ErrorKind, Keyed, LocalLimiter, Quota, QuotaChange, RateLimiter};
 
 use crate::support::{Waiter, kind, paused_runtime};
 use crate::{SECOND, acquire_times, assert_apart, ends, millis, until, until_queued};
 
 type Users = Keyed<u32, RateLimiter>;
 
+const DAY: Duration = Duration::from_secs(86_400);
 const YEAR: Duration = Duration::from_secs(365 * 86_400);
 
 fn limiter(quota: Quota) -> Arc<RateLimiter> {
@@ -29,6 +30,7 @@ fn at_once(limiter: &RateLimiter) -> usize {
         .count()
 }
 
+/// A limiter in a static remembered every runtime, then only the last one.
 #[test]
 fn acquire_in_another_runtime_has_a_state_of_its_own() {
     let limiter = limiter(Quota::per_day(1).burst(7));
@@ -54,21 +56,6 @@ fn pause_for_holds_in_its_runtime() {
     assert_eq!(paused_runtime().block_on(async { at_once(&limiter) }), 7);
     assert_eq!(limiter.paused_until(), None);
     assert!(end.is_some() && paused.block_on(async { limiter.paused_until() }) == end);
-}
-
-/// From outside: a limiter in a static remembered every runtime, then only the last one.
-#[test]
-fn static_limiter_alternating_between_two_runtimes_limits_both() {
-    static LIMITER: LazyLock<RateLimiter> =
-        LazyLock::new(|| RateLimiter::new(Quota::per_day(1).burst(3)).clock(Clock::tokio()));
-    // Asked for, not taken: it has been used nowhere yet.
-    assert_eq!(LIMITER.quota().max_burst(), 3);
-    let (one, other) = (paused_runtime(), paused_runtime());
-    for free in [3, 0, 0] {
-        for runtime in [&one, &other] {
-            assert_eq!(runtime.block_on(async { at_once(&LIMITER) }), free);
-        }
-    }
 }
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -161,33 +148,21 @@ fn static_keys_in_a_hundred_runtimes_at_once_are_those_of_each_alone() {
 /// Every verb meets the runtime, not only the tries.
 #[test]
 fn each_verb_that_comes_first_in_a_runtime_starts_fresh() {
-    type Verb = fn(&Arc<RateLimiter>) -> usize;
-    let verbs: [Verb; 6] = [
-        |limiter| usize::try_from(limiter.snapshot().available).unwrap(),
-        |limiter| usize::from(limiter.peek().retry_after.is_zero()) * 2,
-        |limiter| usize::from(limiter.reserve().unwrap().delay().is_zero()) * 2,
-        |limiter| Waiter::new(limiter.acquire()).poll().two_if_ready(),
-        |limiter| usize::try_from(limiter.snapshot().available).unwrap(),
+    type Verb = fn(&RateLimiter) -> bool;
+    let verbs: [Verb; 5] = [
+        |limiter| limiter.snapshot().available == 2,
+        |limiter| limiter.peek().retry_after.is_zero(),
+        |limiter| limiter.reserve().unwrap().delay().is_zero(),
+        |limiter| Waiter::new(limiter.acquire()).poll().is_ready(),
         |limiter| {
             limiter.set_quota(limiter.quota());
-            usize::try_from(limiter.snapshot().available).unwrap()
+            limiter.snapshot().available == 2
         },
     ];
     for verb in verbs {
         let limiter = limiter(Quota::per_day(1).burst(2));
         assert_eq!(paused_runtime().block_on(async { at_once(&limiter) }), 2);
-        assert_eq!(paused_runtime().block_on(async { verb(&limiter) }), 2);
-    }
-}
-
-/// Whether it was let in at once.
-trait AtOnce {
-    fn two_if_ready(self) -> usize;
-}
-
-impl<T> AtOnce for std::task::Poll<T> {
-    fn two_if_ready(self) -> usize {
-        usize::from(self.is_ready()) * 2
+        assert!(paused_runtime().block_on(async { verb(&limiter) }));
     }
 }
 
@@ -196,12 +171,11 @@ impl<T> AtOnce for std::task::Poll<T> {
 fn waiter_that_is_polled_in_another_runtime_moves_to_its_queue() {
     let limiter = limiter(Quota::per_day(1));
     let (left, driven) = (paused_runtime(), paused_runtime());
-    let day = Duration::from_secs(86_400);
     let (mut granted, mut waiter) = left.block_on(async {
         assert_eq!(at_once(&limiter), 1);
         let granted = Waiter::parked(limiter.acquire());
-        sleep(day).await;
-        sleep(day / 2).await;
+        sleep(DAY).await;
+        sleep(DAY / 2).await;
         let waiter = Waiter::parked(limiter.acquire());
         assert_eq!(limiter.snapshot().waiting, 1);
         (granted, waiter)
@@ -216,7 +190,7 @@ fn waiter_that_is_polled_in_another_runtime_moves_to_its_queue() {
             .await
             .expect("it is not stranded")
             .unwrap();
-        assert_eq!(begun.elapsed(), day);
+        assert_eq!(begun.elapsed(), DAY);
     });
     left.block_on(async { assert_eq!(limiter.snapshot().waiting, 0) });
 }
@@ -256,14 +230,13 @@ fn waiters_of_a_runtime_that_ends_are_woken_and_move() {
             until_woken(&waiters);
             if is_met_before {
                 // Its first use drops what is not needed any more of the one that is gone.
-                assert_eq!(
-                    paused_runtime().block_on(async { limiter.snapshot().available }),
-                    3
-                );
+                let free = paused_runtime().block_on(async { limiter.snapshot().available });
+                assert_eq!(free, 3);
             }
             paused_runtime().block_on(async {
-                let moved = waiters.each_mut().map(|waiter| kind_of(waiter.output()));
-                assert_eq!(moved, [None; 3]);
+                for waiter in &mut waiters {
+                    waiter.granted();
+                }
             });
         });
     }
@@ -277,66 +250,52 @@ fn until_woken<F: Future>(waiters: &[Waiter<F>]) {
     assert!(waiters.iter().all(|waiter| waiter.wakes() == 1));
 }
 
-fn kind_of(outcome: Result<Charge, tollgate::AcquireError>) -> Option<ErrorKind> {
-    outcome.err().map(|error| error.kind())
-}
-
 /// A refusal is no reason to move.
 #[test]
 fn close_reaches_the_waiters_of_every_runtime() {
     let limiter = limiter(Quota::per_day(1));
-    let runtimes = [paused_runtime(), paused_runtime()];
-    let mut waiters = runtimes.each_ref().map(|runtime| {
+    let waiter_in = |runtime: &Runtime| {
         runtime.block_on(async {
             at_once(&limiter);
             Waiter::parked(limiter.acquire())
         })
-    });
+    };
+    let runtimes = [paused_runtime(), paused_runtime()];
+    let mut waiters = runtimes.each_ref().map(waiter_in);
     let gone = paused_runtime();
-    let mut stays = gone.block_on(async {
-        at_once(&limiter);
-        Waiter::parked(limiter.acquire())
-    });
+    let mut stays = waiter_in(&gone);
     limiter.close();
     // Its state goes with the next one that is met.
     drop(gone);
-    assert_eq!(paused_runtime().block_on(async { at_once(&limiter) }), 0);
+    let refused_in = |runtime: &Runtime| runtime.block_on(async { kind(limiter.try_acquire()) });
+    assert_eq!(refused_in(&paused_runtime()), ErrorKind::Closed);
     assert_eq!((stays.wakes(), stays.refused()), (1, ErrorKind::Closed));
     for (waiter, runtime) in waiters.iter_mut().zip(&runtimes).rev() {
-        assert_eq!(waiter.wakes(), 1);
-        assert_eq!(kind(waiter.output()), ErrorKind::Closed);
-        let refused = runtime.block_on(async { kind(limiter.try_acquire()) });
-        assert_eq!(refused, ErrorKind::Closed);
+        assert_eq!((waiter.wakes(), waiter.refused()), (1, ErrorKind::Closed));
+        assert_eq!(refused_in(runtime), ErrorKind::Closed);
     }
-    let refused = paused_runtime().block_on(async { kind(limiter.try_acquire()) });
-    assert_eq!(refused, ErrorKind::Closed);
 }
 
 #[test]
 fn set_quota_reaches_every_runtime_at_its_own_time() {
     let limiter = limiter(Quota::per_day(1));
-    let day = Duration::from_secs(86_400);
-    let runtimes = [paused_runtime(), paused_runtime()];
-    for (half_days, runtime) in (0..).zip(&runtimes) {
+    let spend_and_sleep = |runtime: &Runtime, time| {
         runtime.block_on(async {
             at_once(&limiter);
-            sleep(half_days * day / 2).await;
+            sleep(time).await;
         });
-    }
-    limiter.set_quota(Quota::new(1, 2 * day));
-    for (half_days, runtime) in (0..).zip(&runtimes) {
-        let left = runtime.block_on(async { limiter.try_acquire().unwrap_err().retry_after() });
-        assert_eq!(
-            left,
-            Some(2 * day - half_days * day),
-            "half of it is paid off, or none"
-        );
-    }
-    let met_later = paused_runtime().block_on(async {
-        at_once(&limiter);
-        limiter.try_acquire().unwrap_err().retry_after()
-    });
-    assert_eq!(met_later, Some(2 * day));
+    };
+    let left_in = |runtime: &Runtime| {
+        runtime.block_on(async { limiter.try_acquire().unwrap_err().retry_after() })
+    };
+    let [one, other, met_later] = [(); 3].map(|()| paused_runtime());
+    spend_and_sleep(&one, Duration::ZERO);
+    spend_and_sleep(&other, DAY / 2);
+    limiter.set_quota(Quota::new(1, 2 * DAY));
+    spend_and_sleep(&met_later, Duration::ZERO);
+    // Half of it is paid off in one of them.
+    let left = [&one, &other, &met_later].map(left_in);
+    assert_eq!(left, [Some(2 * DAY), Some(DAY), Some(2 * DAY)]);
 }
 
 /// The waiters of a runtime are not concerned by one that ends.
@@ -418,22 +377,6 @@ fn acquire_outside_of_a_runtime_goes_by_the_time_of_the_machine() {
     }
 }
 
-/// Only the call that joins panics; otherwise the next waiter's timer would, in the drop of the first.
-#[test]
-fn drop_of_a_waiter_in_a_runtime_without_a_timer_does_not_panic() {
-    let limiter = limiter(Quota::per_hour(1));
-    let runtime = Builder::new_current_thread().build().unwrap();
-    runtime.block_on(async {
-        limiter.try_acquire().unwrap();
-        let mut first = Waiter::new(limiter.acquire());
-        assert!(catch_unwind(AssertUnwindSafe(|| first.poll())).is_err());
-        let mut second = Waiter::new(limiter.acquire());
-        assert!(second.is_pending());
-        drop(first);
-        assert_eq!(limiter.snapshot().waiting, 1);
-    });
-}
-
 /// Tasks of many workers, and a blocking task of a runtime that is driven.
 #[test]
 fn acquire_in_a_runtime_of_many_workers_goes_at_the_rate() {
@@ -461,6 +404,7 @@ fn acquire_in_a_runtime_of_many_workers_goes_at_the_rate() {
     assert_apart(charges, SECOND / 2000);
 }
 
+/// Only the call that joins panics; otherwise the next waiter's timer would, in the drop of the first.
 #[test]
 fn runtime_without_a_timer_fails_only_what_waits() {
     let limiter = limiter(Quota::per_hour(1));
@@ -468,9 +412,12 @@ fn runtime_without_a_timer_fails_only_what_waits() {
     runtime.block_on(async {
         // There is nothing to wait for.
         limiter.acquire().await.unwrap();
-        let mut waiter = Waiter::new(limiter.acquire());
-        assert!(catch_unwind(AssertUnwindSafe(|| waiter.poll())).is_err());
-        drop(waiter);
+        let mut first = Waiter::new(limiter.acquire());
+        assert!(catch_unwind(AssertUnwindSafe(|| first.poll())).is_err());
+        let second = Waiter::parked(limiter.acquire());
+        drop(first);
+        assert_eq!(limiter.snapshot().waiting, 1);
+        drop(second);
         assert_eq!(limiter.snapshot().waiting, 0);
         assert!(limiter.try_acquire().is_err());
     });
@@ -517,6 +464,12 @@ fn release_of_the_waiters_of_a_runtime_that_is_not_driven_reaches_them_all() {
     }
 }
 
+fn with_two_unused(limiter: &Arc<RateLimiter>) -> LocalLimiter {
+    let mut local = limiter.local(3);
+    local.try_acquire().unwrap();
+    local
+}
+
 /// A guard may be dropped anywhere, and its charge is one of the runtime in which it was made.
 #[test]
 fn refund_in_another_runtime_or_outside_gives_back_in_that_of_the_charge() {
@@ -535,13 +488,11 @@ fn refund_in_another_runtime_or_outside_gives_back_in_that_of_the_charge() {
             Box::new(|| drop(reservation))
         },
         |limiter| {
-            let mut local = limiter.local(3);
-            local.try_acquire().unwrap();
+            let mut local = with_two_unused(limiter);
             Box::new(move || local.return_unused())
         },
         |limiter| {
-            let mut local = limiter.local(3);
-            local.try_acquire().unwrap();
+            let local = with_two_unused(limiter);
             Box::new(|| drop(local))
         },
     ];

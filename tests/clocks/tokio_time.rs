@@ -1,6 +1,5 @@
 //! `Clock::tokio()` in one runtime whose time is paused: exact to the tick.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::{JoinSet, yield_now};
@@ -96,20 +95,4 @@ async fn many_limiters_each_keep_their_own_time() {
     }
     let ended = tasks.join_all().await.len();
     assert_eq!((ended, begun.elapsed()), (100, SECOND));
-}
-
-#[tokio::test(start_paused = true)]
-async fn many_tasks_go_in_the_order_in_which_they_came() {
-    let limiter = Arc::new(limiter(millis(10)));
-    let begun = Instant::now();
-    let tasks: Vec<_> = (1..=100)
-        .map(|number| {
-            let wait = Arc::clone(&limiter).acquire_owned();
-            let task = tokio::spawn(async move { wait.await.map(|_| begun.elapsed()) });
-            (task, number * millis(10))
-        })
-        .collect();
-    for (task, due) in tasks {
-        assert_eq!(task.await.unwrap(), Ok(due));
-    }
 }

@@ -1,5 +1,5 @@
-//! What may be sent, shared, moved and unwound, and how large it is: a table, checked when it is
-//! compiled.
+//! What may be sent, shared, moved and unwound, what is a throttle, and how large it is: a table, checked when
+//! it is compiled.
 //!
 //! A change here breaks somebody's code without any signature having changed.
 
@@ -17,18 +17,18 @@ use tollgate::keyed::Key;
 use tollgate::{
     AcquireError, All, BoxThrottle, Charge, Clock, CondvarSemaphore, Cost, Decision, ErrorKind,
     Gate, Keyed, LeakyBucket, LocalLimiter, ManualClock, MissedTickBehavior, Oversize, Permit,
-    Pool, Quota, RateLimiter, ReleaseAfter, Reservation, Semaphore, Snapshot, Tick, Timeout,
-    WaitIdle, Waiting, WhenFull, condvar_semaphore, pool,
+    Pool, Quota, RateLimiter, ReleaseAfter, Reservation, Semaphore, Snapshot, Throttle, Tick,
+    Timeout, TryThrottle, WaitIdle, Waiting, WhenFull, condvar_semaphore, pool,
 };
 use tollgate_observe::{EnterObserved, Holder, Holders, Observed, ObservedPermit, Place};
 
 /// For each auto trait a type with an associated constant that is `true` if `T` has the trait: the
 /// inherent constant hides that of the blanket implementation where its bound is met.
 macro_rules! probes {
-    ($($probe:ident: $($bound:tt)::+;)*) => {$(
+    ($($probe:ident: $bound:path $(, $more:path)?;)*) => {$(
         struct $probe<T>(PhantomData<T>);
 
-        impl<T: $($bound)::+> $probe<T> {
+        impl<T: $bound $(+ $more)?> $probe<T> {
             const ANSWER: bool = true;
         }
 
@@ -48,31 +48,35 @@ probes! {
     IsUnwindSafe: std::panic::UnwindSafe;
     IsRefUnwindSafe: std::panic::RefUnwindSafe;
     IsClone: Clone;
+    IsThrottle: Throttle, TryThrottle;
 }
 
 const YES: bool = true;
 const NO: bool = false;
 
+/// Whether a type is `Send`, `Sync`, `Unpin`, `UnwindSafe`, `RefUnwindSafe` and `Clone`.
+macro_rules! answers {
+    ($type:ty) => {
+        [
+            IsSend::<$type>::ANSWER,
+            IsSync::<$type>::ANSWER,
+            IsUnpin::<$type>::ANSWER,
+            IsUnwindSafe::<$type>::ANSWER,
+            IsRefUnwindSafe::<$type>::ANSWER,
+            IsClone::<$type>::ANSWER,
+        ]
+    };
+}
+
 /// The answers, and the types for which they are these.
 macro_rules! table {
-    ($($send:ident $sync:ident $unpin:ident $unwind:ident $ref_unwind:ident $clone:ident:
-       $($type:ty),+;)*) => {
+    ($($($answer:ident)+: $($type:ty),+;)*) => {
         const _: () = {
-            $($(
-                assert!(IsSend::<$type>::ANSWER == $send, concat!(stringify!($type), ": Send"));
-                assert!(IsSync::<$type>::ANSWER == $sync, concat!(stringify!($type), ": Sync"));
-                assert!(IsUnpin::<$type>::ANSWER == $unpin, concat!(stringify!($type), ": Unpin"));
-                assert!(
-                    IsUnwindSafe::<$type>::ANSWER == $unwind,
-                    concat!(stringify!($type), ": UnwindSafe")
-                );
-                assert!(
-                    IsRefUnwindSafe::<$type>::ANSWER == $ref_unwind,
-                    concat!(stringify!($type), ": RefUnwindSafe")
-                );
-                assert!(IsClone::<$type>::ANSWER == $clone, concat!(stringify!($type), ": Clone"));
-            )+)*
+            $(table!(@row [$($answer),+] $($type),+);)*
         };
+    };
+    (@row $answers:tt $($type:ty),+) => {
+        $(assert!(matches!(answers!($type), $answers), stringify!($type));)+
     };
 }
 
@@ -169,7 +173,16 @@ mod with_channels {
         YES NO YES NO NO NO: Enter<&'static ChannelSemaphore>, Enter<Arc<ChannelSemaphore>>;
     }
 
-    const _: () = is_static::<(Permit<Arc<ChannelSemaphore>>, Enter<Arc<ChannelSemaphore>>)>();
+    type Borrowed<'a> = (
+        Permit<&'a ChannelSemaphore>,
+        Waiting<Enter<&'a ChannelSemaphore>>,
+    );
+
+    const _: for<'a> fn(Borrowed<'static>, &'a ()) -> Borrowed<'a> = shortened;
+
+    fn shortened<'a>(long: Borrowed<'static>, _: &'a ()) -> Borrowed<'a> {
+        long
+    }
 }
 
 #[cfg(feature = "async-lock")]
@@ -253,31 +266,50 @@ mod with_tower {
     }
 }
 
+macro_rules! throttles {
+    ($answer:literal for $($type:ty),+ $(,)?) => {
+        const _: () = {
+            $(assert!(IsThrottle::<$type>::ANSWER == $answer, stringify!($type));)+
+        };
+    };
+}
+
+throttles!(true for
+    &'static Semaphore, Arc<Semaphore>, Gate, &'static Gate, Arc<Gate>,
+    &'static Pool<()>, Arc<Pool<String>>, &'static Pool<Rc<()>>, Arc<Pool<Rc<()>>>
+);
+throttles!(false for
+    &'static CondvarSemaphore, Arc<CondvarSemaphore>, Semaphore, CondvarSemaphore
+);
+#[cfg(feature = "channel")]
+throttles!(true for &'static tollgate::ChannelSemaphore, Arc<tollgate::ChannelSemaphore>);
+#[cfg(feature = "tokio")]
+throttles!(true for &'static tokio::sync::Semaphore, Arc<tokio::sync::Semaphore>);
+#[cfg(feature = "async-lock")]
+throttles!(true for &'static async_lock::Semaphore, Arc<async_lock::Semaphore>);
+
+#[test]
+fn a_semaphore_may_be_a_static() {
+    static OURS: Semaphore = Semaphore::new(1);
+    assert!((&OURS).try_enter().is_ok());
+    #[cfg(feature = "tokio")]
+    {
+        static TOKIOS: tokio::sync::Semaphore = tokio::sync::Semaphore::const_new(1);
+        assert!((&TOKIOS).try_enter().is_ok());
+    }
+    #[cfg(feature = "async-lock")]
+    {
+        static ASYNC_LOCKS: async_lock::Semaphore = async_lock::Semaphore::new(1);
+        assert!((&ASYNC_LOCKS).try_enter().is_ok());
+    }
+}
+
 /// Features are additive, so none may take a trait away: the answers are the same with and without
 /// tokio, whose timer is pinned and not unwind safe. Not checked when it is compiled, so that the
 /// other tables are checked in either case.
 #[test]
 fn a_timeout_has_the_same_traits_whatever_the_features() {
-    macro_rules! answers {
-        ($type:ty) => {
-            [
-                ("Send", IsSend::<$type>::ANSWER),
-                ("Sync", IsSync::<$type>::ANSWER),
-                ("Unpin", IsUnpin::<$type>::ANSWER),
-                ("UnwindSafe", IsUnwindSafe::<$type>::ANSWER),
-                ("RefUnwindSafe", IsRefUnwindSafe::<$type>::ANSWER),
-                ("Clone", IsClone::<$type>::ANSWER),
-            ]
-        };
-    }
-    let expected = [
-        ("Send", YES),
-        ("Sync", YES),
-        ("Unpin", NO),
-        ("UnwindSafe", NO),
-        ("RefUnwindSafe", NO),
-        ("Clone", NO),
-    ];
+    let expected = [YES, YES, NO, NO, NO, NO];
     assert_eq!(answers!(Timeout<Enter<&'static Semaphore>>), expected);
     assert_eq!(answers!(Timeout<Enter<Shared>>), expected);
     assert_eq!(answers!(Timeout<WaitIdle<&'static Semaphore>>), expected);
@@ -287,47 +319,40 @@ const fn is_static<T: 'static>() {}
 
 const fn is_error<T: std::error::Error + Send + Sync + 'static>() {}
 
+// Of throttles that are shared, conformance asks it.
 const _: () = {
+    is_static::<(Timeout<Enter<Shared>>, Reservation, LocalLimiter, Charge)>();
     is_static::<(
-        Semaphore,
-        Permit<Shared>,
-        Enter<Shared>,
-        Timeout<Enter<Shared>>,
+        Permit<Arc<CondvarSemaphore>>,
+        condvar_semaphore::Acquire<Arc<CondvarSemaphore>>,
     )>();
-    is_static::<condvar_semaphore::Acquire<Arc<CondvarSemaphore>>>();
-    is_static::<Permit<Arc<CondvarSemaphore>>>();
-    is_static::<(Enter<Rate>, Reservation, LocalLimiter, Charge)>();
-    is_static::<(Enter<All<(Shared, Shared)>>, Enter<BoxThrottle>, BoxPermit)>();
-    is_static::<(pool::Permit<SharedPool<()>, ()>, Enter<SharedPool<()>>)>();
     is_error::<AcquireError>();
 };
 
-// A plain future is small, because the waiter is not in it.
-const _: () = {
-    assert!(size_of::<Enter<&'static Semaphore>>() <= 64);
-    assert!(size_of::<Enter<Shared>>() <= 64);
-    assert!(size_of::<WaitIdle<&'static Semaphore>>() <= 64);
-    assert!(size_of::<Enter<&'static RateLimiter>>() <= 64);
-    assert!(size_of::<Enter<Arc<AdaptiveSemaphore>>>() <= 64);
-    assert!(size_of::<Enter<Arc<AdaptiveRate>>>() <= 64);
-    assert!(size_of::<Enter<Rate>>() <= 64);
-    assert!(size_of::<Enter<Gate>>() <= 64);
-    assert!(size_of::<Gate>() == size_of::<usize>());
-    assert!(size_of::<RateWait>() <= 64);
-    assert!(size_of::<PermitWait>() <= 64);
-};
+const WORD: usize = size_of::<usize>();
 
-// A permit is a reference to the semaphore and a count; an error is two words of plain data.
-const _: () = {
-    assert!(size_of::<Permit<&'static Semaphore>>() <= 2 * size_of::<usize>());
-    assert!(size_of::<Permit<Shared>>() <= 2 * size_of::<usize>());
-    assert!(
-        size_of::<Option<Permit<&'static Semaphore>>>() == size_of::<Permit<&'static Semaphore>>()
-    );
-    assert!(size_of::<AcquireError>() <= 16);
+macro_rules! at_most {
+    ($($most:expr => $($type:ty),+;)+) => {
+        const _: () = {
+            $($(assert!(size_of::<$type>() <= $most, stringify!($type));)+)+
+        };
+    };
+}
+
+at_most! {
+    // A plain future is small, because the waiter is not in it.
+    64 =>
+        Enter<&'static Semaphore>, Enter<Shared>, WaitIdle<&'static Semaphore>, Enter<&'static RateLimiter>,
+        Enter<Arc<AdaptiveSemaphore>>, Enter<Arc<AdaptiveRate>>, Enter<Rate>, Enter<Gate>, RateWait, PermitWait;
+    // A permit is a reference to the semaphore and a count, which is never 0.
+    2 * WORD =>
+        Permit<&'static Semaphore>, Permit<Shared>, Option<Permit<&'static Semaphore>>;
     // To be observed by nobody costs a flag.
-    assert!(size_of::<ObservedPermit<Permit<Shared>, ()>>() <= 3 * size_of::<usize>());
-};
+    3 * WORD => ObservedPermit<Permit<Shared>, ()>;
+    // An error is two words of plain data.
+    16 => AcquireError;
+    WORD => Gate;
+}
 
 // They can be made by the compiler: no allocation, no clock is read, no `LazyLock`.
 static LIMITER: RateLimiter = RateLimiter::new(Quota::per_second(100).burst(2))
@@ -344,85 +369,23 @@ fn a_limiter_in_a_static_is_used_as_any_other() {
         Waiting<Enter<&'static LeakyBucket>>,
     ) = (LIMITER.acquire(), BUCKET.acquire());
     assert!(futures.0.wait().is_ok() && futures.1.wait().is_ok());
-    let short = RateLimiter::new(Quota::per_second(1));
-    fn both<'a>(_: &Waiting<Enter<&'a RateLimiter>>, _: &'a RateLimiter) {}
-    let long: Waiting<Enter<&'static RateLimiter>> = LIMITER.acquire();
-    both(&long, &short);
 }
 
-/// The shortest lifetime is that of the throttle: what borrows it is covariant, as a reference is.
-macro_rules! can_be_shortened {
-    ($name:ident, $throttle:ty, $new:expr, $permit:ident, $acquire:ident $(, $item:ty)?) => {
-        #[test]
-        fn $name() {
-            fn both<'a>(
-                _: &$permit<&'a $throttle $(, $item)?>,
-                _: &$acquire<&'a $throttle>,
-                _: &'a $throttle,
-            ) {
-            }
+/// What borrows a throttle.
+type Borrowed<'a> = (
+    (Permit<&'a Semaphore>, Waiting<Enter<&'a Semaphore>>),
+    (pool::Permit<&'a Pool<()>, ()>, Waiting<Enter<&'a Pool<()>>>),
+    (
+        Permit<&'a CondvarSemaphore>,
+        condvar_semaphore::Acquire<&'a CondvarSemaphore>,
+    ),
+    Waiting<WaitIdle<&'a Semaphore>>,
+    Waiting<Enter<&'a RateLimiter>>,
+);
 
-            let long: &'static $throttle = Box::leak(Box::new($new));
-            let permit: $permit<&'static $throttle $(, $item)?> = long.try_acquire().unwrap();
-            let acquire: $acquire<&'static $throttle> = long.acquire();
-            let short = $new;
-            both(&permit, &acquire, &short);
-            both(&short.try_acquire().unwrap(), &acquire, long);
-        }
-    };
-}
+// The shortest lifetime is that of the throttle: what borrows it is covariant, as a reference is.
+const _: for<'a> fn(Borrowed<'static>, &'a ()) -> Borrowed<'a> = shortened;
 
-mod shortened {
-    use super::*;
-
-    type OfSemaphore<S> = Waiting<Enter<S>>;
-    type OfPool<S> = Waiting<Enter<S>>;
-
-    use tollgate::Permit as CondvarPermit;
-    use tollgate::condvar_semaphore::Acquire as OfCondvar;
-    use tollgate::pool::Permit as PoolPermit;
-
-    can_be_shortened!(semaphore, Semaphore, Semaphore::new(1), Permit, OfSemaphore);
-    can_be_shortened!(
-        pool_of_one,
-        Pool<()>,
-        Pool::new([()]),
-        PoolPermit,
-        OfPool,
-        ()
-    );
-    can_be_shortened!(
-        condvar,
-        CondvarSemaphore,
-        CondvarSemaphore::new(1),
-        CondvarPermit,
-        OfCondvar
-    );
-
-    #[cfg(feature = "channel")]
-    mod channels {
-        use tollgate::ChannelSemaphore;
-        use tollgate::Permit;
-
-        use super::*;
-
-        type OfChannel<S> = Waiting<Enter<S>>;
-
-        can_be_shortened!(
-            channel,
-            ChannelSemaphore,
-            ChannelSemaphore::new(1),
-            Permit,
-            OfChannel
-        );
-    }
-
-    #[test]
-    fn wait_for_idleness() {
-        fn both<'a>(_: &Waiting<WaitIdle<&'a Semaphore>>, _: &'a Semaphore) {}
-        static LONG: Semaphore = Semaphore::new(1);
-        let idle: Waiting<WaitIdle<&'static Semaphore>> = LONG.wait_idle();
-        let short = Semaphore::new(1);
-        both(&idle, &short);
-    }
+fn shortened<'a>(long: Borrowed<'static>, _: &'a ()) -> Borrowed<'a> {
+    long
 }

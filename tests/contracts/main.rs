@@ -3,7 +3,6 @@
 mod auto_traits;
 mod conformance;
 mod failures;
-mod guarantees;
 mod panics;
 mod snapshots;
 #[path = "../support/mod.rs"]

@@ -8,7 +8,6 @@
 )]
 
 pub(crate) mod audit;
-pub(crate) mod cases;
 pub(crate) mod foreign;
 pub(crate) mod random;
 pub(crate) mod scenarios;
@@ -109,6 +108,17 @@ impl<F: Future> Waiter<F> {
         waiter
     }
 
+    /// The same with a waker that is not its own.
+    #[track_caller]
+    pub(crate) fn parked_with(future: F, waker: &Waker) -> Self {
+        let mut waiter = Self::new(future);
+        assert!(
+            waiter.poll_with(waker).is_pending(),
+            "it did not have to wait"
+        );
+        waiter
+    }
+
     pub(crate) fn poll(&mut self) -> Poll<F::Output> {
         let waker = Waker::from(Arc::clone(&self.counter));
         self.poll_with(&waker)
@@ -195,4 +205,22 @@ pub(crate) async fn yield_now() {
         Poll::Pending
     })
     .await;
+}
+
+/// How a property is tried.
+pub(crate) mod cases {
+    use proptest::prelude::ProptestConfig;
+
+    /// With so many random cases; the environment variable `PROPTEST_CASES` is heeded instead, if it is
+    /// set. Writes no file when a case fails: the case is in the message.
+    pub(crate) fn cases(cases: u32) -> ProptestConfig {
+        ProptestConfig {
+            cases,
+            failure_persistence: None,
+            // As many as the variable may ask for.
+            max_global_rejects: u32::MAX,
+            max_local_rejects: u32::MAX,
+            ..ProptestConfig::default()
+        }
+    }
 }

@@ -7,41 +7,41 @@ use std::time::Duration;
 
 use tollgate::{ErrorKind, Throttle};
 
-use super::subject::{Limit, Subject, assert_at_rest, fill, held, parked};
+use super::subject::{Subject, assert_at_rest, fill, parked};
 use crate::support::{Waiter, kind};
 
-pub(crate) fn a_wait_of_no_time_takes_what_there_is<S: Subject>() {
-    let throttle = S::with_limit(1);
+pub(crate) fn a_wait_of_no_time_takes_what_there_is(subject: &Subject) {
+    let throttle = subject.with_limit(1);
     let permit = Waiter::new(throttle.enter().timeout(Duration::ZERO)).granted();
     let mut late = Waiter::new(throttle.enter().timeout(Duration::ZERO));
     assert_eq!(late.refused(), ErrorKind::TimedOut);
     // It holds no place, although it is still there.
-    let mut waiting = parked::<S>(&throttle);
+    let mut waiting = parked(&throttle);
     throttle.rollback(permit);
     throttle.rollback(waiting.granted());
-    assert_at_rest::<S>(&throttle, 1);
+    assert_at_rest(&throttle, 1);
     drop(late);
 }
 
-pub(crate) fn a_thread_gives_up_after_its_time<S: Subject>() {
-    let (throttle, permit) = held::<S>();
+pub(crate) fn a_thread_gives_up_after_its_time(subject: &Subject) {
+    let (throttle, permit) = subject.held();
     let short = Duration::from_millis(1);
     assert_eq!(
         kind(throttle.enter().timeout(short).wait()),
         ErrorKind::TimedOut
     );
     throttle.rollback(permit);
-    assert_at_rest::<S>(&throttle, 1);
+    assert_at_rest(&throttle, 1);
 }
 
-pub(crate) fn blocked_threads_are_let_in_as_others_leave<S: Subject>() {
-    let throttle = S::with_limit(2);
-    let mut permits = fill::<S>(&throttle, 2);
+pub(crate) fn blocked_threads_are_let_in_as_others_leave(subject: &Subject) {
+    let throttle = subject.with_limit(2);
+    let mut permits = fill(&throttle, 2);
     let (enters, entered) = mpsc::channel();
     thread::scope(|scope| {
         for _ in 0..4 {
             let (throttle, enters) = (throttle.clone(), enters.clone());
-            scope.spawn(move || enters.send(S::wait(&throttle).unwrap()).unwrap());
+            scope.spawn(move || enters.send(throttle.wait().unwrap()).unwrap());
         }
         // One of them is let in for each that leaves, whichever it is.
         for _ in 0..4 {
@@ -49,24 +49,20 @@ pub(crate) fn blocked_threads_are_let_in_as_others_leave<S: Subject>() {
             permits.push(entered.recv().unwrap());
         }
     });
-    for permit in permits {
-        throttle.rollback(permit);
-    }
-    assert_at_rest::<S>(&throttle, 2);
+    throttle.rollback_all(permits);
+    assert_at_rest(&throttle, 2);
 }
 
 #[cfg(feature = "tokio")]
 mod with_tokio {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
     use tokio_util::sync::CancellationToken;
-    use tollgate::TryThrottle;
 
     use super::*;
+    use crate::conformance::limits::end_waits_of_threads;
     use crate::support::paused_runtime;
 
-    pub(crate) fn a_cancelled_token_takes_nothing<S: Subject>() {
-        let throttle = S::with_limit(1);
+    pub(crate) fn a_cancelled_token_takes_nothing(subject: &Subject) {
+        let throttle = subject.with_limit(1);
         let token = CancellationToken::new();
         let made_before = throttle.enter().cancel_on(&token);
         token.cancel();
@@ -74,7 +70,7 @@ mod with_tokio {
         for wait in [made_before, made_after] {
             let mut cancelled = Waiter::new(wait);
             assert_eq!(cancelled.refused(), ErrorKind::Cancelled);
-            assert_at_rest::<S>(&throttle, 1);
+            assert_at_rest(&throttle, 1);
         }
         // However it is waited for.
         let owned = throttle.enter().cancel_on(token.clone());
@@ -87,42 +83,40 @@ mod with_tokio {
             kind(throttle.enter().cancel_on(&token).wait()),
         ];
         assert_eq!(refusals, [ErrorKind::Cancelled; 4]);
-        assert_at_rest::<S>(&throttle, 1);
+        assert_at_rest(&throttle, 1);
     }
 
-    pub(crate) fn a_token_that_is_not_cancelled_changes_nothing<S: Subject>() {
-        let throttle = S::with_limit(1);
+    pub(crate) fn a_token_that_is_not_cancelled_changes_nothing(subject: &Subject) {
+        let throttle = subject.with_limit(1);
         let token = CancellationToken::new();
         let permit = Waiter::new(throttle.enter().cancel_on(&token)).granted();
         let mut waiting = Waiter::parked(throttle.enter().cancel_on(token.clone()));
         throttle.rollback(permit);
         assert!(waiting.wakes() > 0);
         throttle.rollback(waiting.granted());
-        assert_at_rest::<S>(&throttle, 1);
+        assert_at_rest(&throttle, 1);
     }
 
-    pub(crate) fn a_token_ends_a_wait<S: Subject>() {
-        let throttle = S::with_limit(1);
+    pub(crate) fn a_token_ends_a_wait(subject: &Subject) {
+        let (throttle, permit) = subject.held();
         let token = CancellationToken::new();
-        let permit = throttle.try_enter().unwrap();
         let mut cancelled = Waiter::parked(throttle.enter().cancel_on(&token));
-        let mut behind = parked::<S>(&throttle);
+        let mut behind = parked(&throttle);
         token.cancel();
         assert!(cancelled.wakes() > 0);
         assert_eq!(cancelled.refused(), ErrorKind::Cancelled);
         throttle.rollback(permit);
         assert!(behind.wakes() > 0);
         throttle.rollback(behind.granted());
-        assert_at_rest::<S>(&throttle, 1);
+        assert_at_rest(&throttle, 1);
         drop(cancelled);
     }
 
-    pub(crate) fn cancelled_after_the_wake_is_passed_on<S: Subject>() {
-        let throttle = S::with_limit(1);
+    pub(crate) fn cancelled_after_the_wake_is_passed_on(subject: &Subject) {
+        let (throttle, permit) = subject.held();
         let token = CancellationToken::new();
-        let permit = throttle.try_enter().unwrap();
         let mut cancelled = Waiter::parked(throttle.enter().cancel_on(&token));
-        let mut behind = parked::<S>(&throttle);
+        let mut behind = parked(&throttle);
         throttle.rollback(permit);
         assert!(cancelled.wakes() > 0);
         token.cancel();
@@ -130,58 +124,36 @@ mod with_tokio {
         // Although the future that was cancelled is still there.
         assert!(behind.wakes() > 0);
         throttle.rollback(behind.granted());
-        assert_at_rest::<S>(&throttle, 1);
+        assert_at_rest(&throttle, 1);
         drop(cancelled);
     }
 
-    pub(crate) fn a_token_ends_the_wait_of_a_thread<S: Subject>() {
+    pub(crate) fn a_token_ends_the_wait_of_a_thread(subject: &Subject) {
         // Often enough that now and then all of them are asleep.
         for _ in 0..20 {
-            let throttle = S::with_limit(1);
+            let (throttle, permit) = subject.held();
             let token = CancellationToken::new();
-            let permit = throttle.try_enter().unwrap();
-            let begun = AtomicUsize::new(0);
-            let wait = || {
-                begun.fetch_add(1, Ordering::SeqCst);
-                kind(throttle.enter().cancel_on(&token).wait())
-            };
-            thread::scope(|scope| {
-                let blocked: Vec<_> = (0..3).map(|_| scope.spawn(wait)).collect();
-                while begun.load(Ordering::SeqCst) < 3 {
-                    thread::yield_now();
-                }
-                token.cancel();
-                for thread in blocked {
-                    assert_eq!(thread.join().unwrap(), ErrorKind::Cancelled);
-                }
-            });
+            let wait = || kind(throttle.enter().cancel_on(&token).wait());
+            let refused = end_waits_of_threads(wait, || token.cancel());
+            assert_eq!(refused, [ErrorKind::Cancelled; 3]);
             throttle.rollback(permit);
-            assert_at_rest::<S>(&throttle, 1);
+            assert_at_rest(&throttle, 1);
         }
-    }
-
-    /// Runs in time that stands still until everybody waits for it.
-    fn with_paused_time(test: impl Future<Output = ()>) {
-        paused_runtime().block_on(test);
     }
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// It is known that nobody can go for an hour.
-    fn refuses_at_once<S: Subject>(throttle: &S::Throttle) {
-        let mut late = Waiter::new(throttle.enter().timeout(SECOND));
-        assert_eq!(late.refused(), ErrorKind::TimedOut);
-    }
-
-    pub(crate) fn a_deadline_ends_a_wait<S: Subject>() {
-        with_paused_time(async {
-            let (throttle, permit) = held::<S>();
-            if S::GUARANTEES.knows {
-                refuses_at_once::<S>(&throttle);
+    pub(crate) fn a_deadline_ends_a_wait(subject: &Subject) {
+        paused_runtime().block_on(async {
+            let (throttle, permit) = subject.held();
+            if subject.guarantees.knows {
+                // Nobody can go for an hour.
+                let mut late = Waiter::new(throttle.enter().timeout(SECOND));
+                assert_eq!(late.refused(), ErrorKind::TimedOut);
                 return;
             }
             let mut late = Waiter::parked(throttle.enter().timeout(SECOND));
-            let mut behind = parked::<S>(&throttle);
+            let mut behind = parked(&throttle);
             tokio::time::advance(SECOND - Duration::from_millis(1)).await;
             assert!(late.is_pending());
             tokio::time::advance(Duration::from_millis(1)).await;
@@ -189,22 +161,22 @@ mod with_tokio {
             assert_eq!(late.refused(), ErrorKind::TimedOut);
             throttle.rollback(permit);
             throttle.rollback(behind.granted());
-            assert_at_rest::<S>(&throttle, 1);
+            assert_at_rest(&throttle, 1);
             drop(late);
         });
     }
 
-    pub(crate) fn a_permit_comes_before_the_deadline<S: Subject>() {
-        with_paused_time(async {
-            if S::GUARANTEES.knows {
+    pub(crate) fn a_permit_comes_before_the_deadline(subject: &Subject) {
+        paused_runtime().block_on(async {
+            if subject.guarantees.knows {
                 return;
             }
-            let (throttle, permit) = held::<S>();
+            let (throttle, permit) = subject.held();
             let mut waiting = Waiter::parked(throttle.enter().timeout(SECOND));
             throttle.rollback(permit);
             tokio::time::advance(SECOND).await;
             throttle.rollback(waiting.granted());
-            assert_at_rest::<S>(&throttle, 1);
+            assert_at_rest(&throttle, 1);
         });
     }
 }

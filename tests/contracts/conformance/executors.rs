@@ -13,11 +13,15 @@ use std::time::Duration;
 use smol::{Executor, Task};
 use tollgate::{ErrorKind, Throttle};
 
-use super::subject::{PermitOf, Subject, assert_at_rest, fill, held};
+use super::subject::{Subject, assert_at_rest, fill};
 use crate::support::{ends, kind, yield_now};
 
 /// Runs `main` on a thread of its own, and the tasks that it spawns on three others.
-fn on_smol(main: impl AsyncFnOnce(&Executor<'static>) + Send + 'static) {
+fn on_smol(
+    subject: &Subject,
+    main: impl AsyncFnOnce(&Executor<'static>, Subject) + Send + 'static,
+) {
+    let subject = subject.clone();
     ends(move || {
         let executor = Executor::new();
         let (stop, stopped) = smol::channel::bounded::<()>(1);
@@ -27,7 +31,7 @@ fn on_smol(main: impl AsyncFnOnce(&Executor<'static>) + Send + 'static) {
             }
             // Dropped in a panic as well, so that the threads end.
             let _stop = stop;
-            smol::block_on(main(&executor));
+            smol::block_on(main(&executor, subject));
         });
     });
 }
@@ -61,10 +65,10 @@ where
 
 const LIMIT: usize = 3;
 
-pub(crate) fn enter_by_many_tasks_never_exceeds_the_limit<S: Subject>() {
-    on_smol(async |executor| {
-        let throttle = S::with_limit(LIMIT);
-        let permits: Vec<PermitOf<S>> = fill::<S>(&throttle, LIMIT);
+pub(crate) fn enter_by_many_tasks_never_exceeds_the_limit(subject: &Subject) {
+    on_smol(subject, async |executor, subject| {
+        let throttle = subject.with_limit(LIMIT);
+        let permits = fill(&throttle, LIMIT);
         let inside = Arc::new(AtomicUsize::new(0));
         let tasks = parked(executor, 60, || {
             let (throttle, inside) = (throttle.clone(), Arc::clone(&inside));
@@ -78,13 +82,11 @@ pub(crate) fn enter_by_many_tasks_never_exceeds_the_limit<S: Subject>() {
             }
         });
         let tasks = tasks.await;
-        for permit in permits {
-            throttle.rollback(permit);
-        }
+        throttle.rollback_all(permits);
         for task in tasks {
             task.await;
         }
-        assert_at_rest::<S>(&throttle, LIMIT);
+        assert_at_rest(&throttle, LIMIT);
     });
 }
 
@@ -95,11 +97,11 @@ async fn pass(throttle: impl Throttle) {
 }
 
 /// Half of the waiters are cancelled while the permits come back.
-pub(crate) fn enter_cancelled_with_its_task_loses_nothing<S: Subject>() {
-    on_smol(async |executor| {
+pub(crate) fn enter_cancelled_with_its_task_loses_nothing(subject: &Subject) {
+    on_smol(subject, async |executor, subject| {
         for _ in 0..10 {
-            let throttle = S::with_limit(LIMIT);
-            let permits: Vec<PermitOf<S>> = fill::<S>(&throttle, LIMIT);
+            let throttle = subject.with_limit(LIMIT);
+            let permits = fill(&throttle, LIMIT);
             let waiters = parked(executor, 20, || pass(throttle.clone())).await;
             let leaves = throttle.clone();
             let leave = executor.spawn(async move {
@@ -115,29 +117,26 @@ pub(crate) fn enter_cancelled_with_its_task_loses_nothing<S: Subject>() {
                 }
             }
             leave.await;
-            assert_at_rest::<S>(&throttle, LIMIT);
+            assert_at_rest(&throttle, LIMIT);
         }
     });
 }
 
-pub(crate) fn timeout_in_a_task_ends_its_wait<S: Subject>() {
-    on_smol(async |executor| {
-        let (throttle, permit) = held::<S>();
+pub(crate) fn timeout_in_a_task_ends_its_wait(subject: &Subject) {
+    on_smol(subject, async |executor, subject| {
+        let (throttle, permit) = subject.held();
         let late = executor.spawn(throttle.enter().timeout(Duration::from_millis(1)));
         assert_eq!(kind(late.await), ErrorKind::TimedOut);
         throttle.rollback(permit);
-        assert_at_rest::<S>(&throttle, 1);
+        assert_at_rest(&throttle, 1);
     });
 }
 
-pub(crate) fn close_while_tasks_wait_ends_their_waits<S: Subject>() {
-    if !S::GUARANTEES.closes {
-        return;
-    }
-    on_smol(async |executor| {
-        let (throttle, permit) = held::<S>();
+pub(crate) fn close_while_tasks_wait_ends_their_waits(subject: &Subject) {
+    on_smol(subject, async |executor, subject| {
+        let (throttle, permit) = subject.held();
         let waiters = parked(executor, 10, || throttle.enter()).await;
-        S::close(&throttle);
+        throttle.close();
         for waiter in waiters {
             assert_eq!(kind(waiter.await), ErrorKind::Closed);
         }
@@ -146,9 +145,9 @@ pub(crate) fn close_while_tasks_wait_ends_their_waits<S: Subject>() {
 }
 
 #[cfg(feature = "tokio")]
-pub(crate) fn cancel_on_while_tasks_wait_ends_their_waits<S: Subject>() {
-    on_smol(async |executor| {
-        let (throttle, permit) = held::<S>();
+pub(crate) fn cancel_on_while_tasks_wait_ends_their_waits(subject: &Subject) {
+    on_smol(subject, async |executor, subject| {
+        let (throttle, permit) = subject.held();
         let token = tokio_util::sync::CancellationToken::new();
         let wait = || throttle.enter().cancel_on(token.clone());
         let waiters = parked(executor, 10, wait).await;
@@ -157,6 +156,6 @@ pub(crate) fn cancel_on_while_tasks_wait_ends_their_waits<S: Subject>() {
             assert_eq!(kind(waiter.await), ErrorKind::Cancelled);
         }
         throttle.rollback(permit);
-        assert_at_rest::<S>(&throttle, 1);
+        assert_at_rest(&throttle, 1);
     });
 }

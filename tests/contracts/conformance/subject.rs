@@ -1,152 +1,52 @@
 //! What a type brings along to be checked.
+//!
+//! A check is compiled once: it takes an [`AnyThrottle`], which forwards each call to a throttle whose
+//! type it does not know.
 
+use std::any::Any;
 use std::fmt::Debug;
-use std::task::Poll;
-use tollgate::Waiting;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 
-use tollgate::{AcquireError, ErrorKind, Throttle, TryThrottle};
+use tollgate::throttle::Weighted;
+use tollgate::{AcquireError, ErrorKind, Throttle, Tick, TryThrottle, Waiting};
 
 use crate::support::Waiter;
 
-/// Something that lets in so many at once, by whatever means one waits for it.
-pub(crate) trait Limit {
-    type Handle: Clone + Send + Sync + 'static;
-    type Permit: Debug + Send + 'static;
-
-    const GUARANTEES: Guarantees;
-
-    /// Lets in so many, and then nobody until one has gone.
-    fn with_limit(limit: usize) -> Self::Handle;
-
-    /// Not called unless closing is guaranteed.
-    fn close(handle: &Self::Handle);
-
-    fn try_enter(handle: &Self::Handle) -> Result<Self::Permit, AcquireError>;
-
-    /// Blocks the thread.
-    fn wait(handle: &Self::Handle) -> Result<Self::Permit, AcquireError>;
-
-    /// Begins to wait, and gives up as soon as it would have to.
-    fn wait_briefly(handle: &Self::Handle) -> Option<Self::Permit>;
-
-    fn rollback(handle: &Self::Handle, permit: Self::Permit);
-
-    /// Runs a check, once for each variety that there is of it.
-    fn each(check: impl Fn()) {
-        check();
-    }
-}
-
 /// A kind of throttle, and how to make one.
-pub(crate) trait Subject {
-    type Throttle: TryThrottle<Permit: Debug + Send + 'static, Enter: Send + 'static>
-        + Send
-        + Sync
-        + 'static;
+#[derive(Clone)]
+pub(crate) struct Subject {
+    /// Shown when a check fails.
+    pub(crate) name: String,
+    pub(crate) guarantees: Guarantees,
+    make: Arc<dyn Fn(usize) -> AnyThrottle + Send + Sync>,
+}
 
-    const GUARANTEES: Guarantees;
+impl Subject {
+    pub(crate) fn new(
+        name: impl ToString,
+        guarantees: Guarantees,
+        make: impl Fn(usize) -> AnyThrottle + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            name: name.to_string(),
+            guarantees,
+            make: Arc::new(make),
+        }
+    }
 
     /// Lets in so many, and then nobody until one has gone.
-    fn with_limit(limit: usize) -> Self::Throttle;
-
-    /// Not called unless closing is guaranteed.
-    fn close(throttle: &Self::Throttle);
-
-    /// Runs a check, once for each variety that there is of it.
-    fn each(check: impl Fn()) {
-        check();
-    }
-}
-
-/// A subject, by default of a type that has a `close`.
-macro_rules! subject {
-    ($subject:ident, $throttle:ty, $guarantees:expr, |$limit:ident| $make:expr) => {
-        subject!(
-            $subject,
-            $throttle,
-            $guarantees,
-            |$limit| $make,
-            |throttle| throttle.close()
-        );
-    };
-    ($subject:ident, $throttle:ty, $guarantees:expr, |$limit:ident| $make:expr,
-     |$closes:pat_param| $close:expr) => {
-        pub(crate) struct $subject;
-
-        impl Subject for $subject {
-            type Throttle = $throttle;
-
-            const GUARANTEES: Guarantees = $guarantees;
-
-            fn with_limit($limit: usize) -> Self::Throttle {
-                $make
-            }
-
-            fn close($closes: &Self::Throttle) {
-                $close;
-            }
-        }
-    };
-}
-
-/// The same throttle, borrowed for as long as the test lasts, and shared.
-macro_rules! both {
-    ($borrowed:ident, $shared:ident, $kind:ty, $guarantees:expr, |$limit:ident| $make:expr
-     $(, |$closes:pat_param| $close:expr)?) => {
-        subject!(
-            $borrowed, &'static $kind, $guarantees, |$limit| Box::leak(Box::new($make))
-            $(, |$closes| $close)?
-        );
-        subject!(
-            $shared, std::sync::Arc<$kind>, $guarantees, |$limit| std::sync::Arc::new($make)
-            $(, |$closes| $close)?
-        );
-    };
-}
-
-pub(crate) use {both, subject};
-
-/// What has futures can do without.
-impl<S: Subject> Limit for S {
-    type Handle = S::Throttle;
-    type Permit = PermitOf<S>;
-
-    const GUARANTEES: Guarantees = S::GUARANTEES;
-
-    fn with_limit(limit: usize) -> Self::Handle {
-        S::with_limit(limit)
+    pub(crate) fn with_limit(&self, limit: usize) -> AnyThrottle {
+        (self.make)(limit)
     }
 
-    fn close(throttle: &Self::Handle) {
-        S::close(throttle);
-    }
-
-    fn try_enter(throttle: &Self::Handle) -> Result<Self::Permit, AcquireError> {
-        throttle.try_enter()
-    }
-
-    fn wait(throttle: &Self::Handle) -> Result<Self::Permit, AcquireError> {
-        throttle.enter().wait()
-    }
-
-    fn wait_briefly(throttle: &Self::Handle) -> Option<Self::Permit> {
-        let mut waiter = Waiter::new(throttle.enter());
-        match waiter.poll() {
-            Poll::Ready(entered) => entered.ok(),
-            Poll::Pending => {
-                // So that it is in the queue for a while.
-                std::thread::yield_now();
-                None
-            }
-        }
-    }
-
-    fn rollback(throttle: &Self::Handle, permit: Self::Permit) {
-        throttle.rollback(permit);
-    }
-
-    fn each(check: impl Fn()) {
-        S::each(check);
+    /// With a limit of one, which is taken.
+    #[track_caller]
+    pub(crate) fn held(&self) -> (AnyThrottle, AnyPermit) {
+        let throttle = self.with_limit(1);
+        let permit = throttle.try_enter().expect("there is room");
+        (throttle, permit)
     }
 }
 
@@ -174,8 +74,6 @@ pub(crate) struct Guarantees {
     pub(crate) contains_panics: bool,
     /// Wakers are called and dropped outside of its locks.
     pub(crate) wakes_outside_locks: bool,
-    /// What a wait says that is polled after it was over.
-    pub(crate) polled_again: &'static str,
 }
 
 impl Guarantees {
@@ -189,40 +87,249 @@ impl Guarantees {
         closes_at_once: true,
         contains_panics: true,
         wakes_outside_locks: true,
-        polled_again: "polled again after it was ready",
     };
 }
 
-/// The permit of a subject.
-pub(crate) type PermitOf<S> = <<S as Subject>::Throttle as Throttle>::Permit;
+/// A throttle of any type, which can be cloned, tried, closed, and entered with a cost.
+pub(crate) struct AnyThrottle {
+    inner: Box<dyn Erased>,
+    close: Arc<dyn Fn() + Send + Sync>,
+    cost: Arc<dyn Fn(u64) -> Self + Send + Sync>,
+}
 
-/// The wait of a subject.
-pub(crate) type EnterOf<S> = Waiting<<<S as Subject>::Throttle as Throttle>::Enter>;
+/// The wait of any throttle.
+pub(crate) type Wait = Waiting<AnyEnter>;
+
+pub(crate) type AnyEnter = Pin<Box<dyn Future<Output = Entered> + Send>>;
+
+pub(crate) type Entered = Result<AnyPermit, AcquireError>;
+
+/// The permit of any throttle, which is dropped with it.
+#[derive(Debug)]
+pub(crate) struct AnyPermit(Box<dyn Permit>);
+
+trait Permit: Any + Debug + Send {}
+
+impl<P: Any + Debug + Send> Permit for P {}
+
+/// A throttle, or what lets callers in without being one.
+pub(crate) trait Erased: Send + Sync {
+    fn cloned(&self) -> Box<dyn Erased>;
+    fn try_enter_any(&self) -> Entered;
+    fn enter_any(&self, as_of: Option<Tick>) -> AnyEnter;
+    fn enter_now_any(&self) -> Option<AnyPermit>;
+    fn tick_any(&self, permit: Option<&AnyPermit>) -> Option<Tick>;
+    fn rollback_any(&self, permit: AnyPermit);
+    fn wakes_outside_locks_any(&self) -> bool;
+
+    /// Blocks the thread.
+    fn wait(&self) -> Entered {
+        Waiting::new(self.enter_any(None)).wait()
+    }
+
+    /// Begins to wait, and gives up as soon as it would have to.
+    fn wait_briefly(&self) -> Option<AnyPermit> {
+        let mut waiter = Waiter::new(self.enter_any(None));
+        match waiter.poll() {
+            Poll::Ready(entered) => entered.ok(),
+            Poll::Pending => {
+                // So that it is in the queue for a while.
+                std::thread::yield_now();
+                None
+            }
+        }
+    }
+}
+
+impl<T> Erased for T
+where
+    T: TryThrottle<Permit: Debug + Send + 'static, Enter: Send + 'static> + Send + Sync + 'static,
+{
+    fn cloned(&self) -> Box<dyn Erased> {
+        Box::new(self.clone())
+    }
+
+    fn try_enter_any(&self) -> Entered {
+        TryThrottle::try_enter(self).map(AnyPermit::new)
+    }
+
+    fn enter_any(&self, as_of: Option<Tick>) -> AnyEnter {
+        let wait = match as_of {
+            None => Throttle::enter(self),
+            Some(tick) => Throttle::enter_as_of(self, tick),
+        };
+        Box::pin(EnterAny(Box::pin(wait.into_inner())))
+    }
+
+    fn enter_now_any(&self) -> Option<AnyPermit> {
+        Throttle::enter_now(self).map(AnyPermit::new)
+    }
+
+    fn tick_any(&self, permit: Option<&AnyPermit>) -> Option<Tick> {
+        let permit = permit.map(|permit| {
+            let permit: &dyn Any = &*permit.0;
+            permit.downcast_ref().expect("its own permit")
+        });
+        Throttle::tick(self, permit)
+    }
+
+    fn rollback_any(&self, permit: AnyPermit) {
+        Throttle::rollback(self, permit.into());
+    }
+
+    fn wakes_outside_locks_any(&self) -> bool {
+        Throttle::wakes_outside_locks(self)
+    }
+}
+
+/// What it does when it is polled again, or dropped, is left to that.
+struct EnterAny<F>(Pin<Box<F>>);
+
+impl<P: Permit, F: Future<Output = Result<P, AcquireError>>> Future for EnterAny<F> {
+    type Output = Entered;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Entered> {
+        self.0.as_mut().poll(context).map_ok(AnyPermit::new)
+    }
+}
+
+impl AnyPermit {
+    pub(crate) fn new(permit: impl Any + Debug + Send) -> Self {
+        Self(Box::new(permit))
+    }
+
+    /// The permit itself.
+    fn into<P: 'static>(self) -> P {
+        let permit: Box<dyn Any> = self.0;
+        *permit.downcast().expect("its own permit")
+    }
+}
+
+impl AnyThrottle {
+    /// One that is closed by closing another one, and has no costs.
+    pub(crate) fn new(inner: impl Erased + 'static) -> Self {
+        Self {
+            inner: Box::new(inner),
+            close: Arc::new(|| unreachable!("it cannot be closed")),
+            cost: Arc::new(|_| unreachable!("it has no costs")),
+        }
+    }
+
+    /// The same with costs.
+    pub(crate) fn weighted<T>(inner: T) -> Self
+    where
+        T: Weighted<Many: Erased + 'static> + Erased + 'static,
+    {
+        let weighted = inner.clone();
+        let cost = move |cost| Self::new(weighted.cost(cost));
+        Self {
+            cost: Arc::new(cost),
+            ..Self::new(inner)
+        }
+    }
+
+    pub(crate) fn closed_by(self, close: impl Fn() + Send + Sync + 'static) -> Self {
+        let close = Arc::new(close);
+        Self { close, ..self }
+    }
+
+    /// Not called unless closing is guaranteed.
+    pub(crate) fn close(&self) {
+        (self.close)();
+    }
+
+    pub(crate) fn wait(&self) -> Entered {
+        self.inner.wait()
+    }
+
+    pub(crate) fn wait_briefly(&self) -> Option<AnyPermit> {
+        self.inner.wait_briefly()
+    }
+
+    pub(crate) fn rollback_all(&self, permits: impl IntoIterator<Item = AnyPermit>) {
+        for permit in permits {
+            self.rollback(permit);
+        }
+    }
+}
+
+impl Clone for AnyThrottle {
+    fn clone(&self) -> Self {
+        Self {
+            inner: self.inner.cloned(),
+            close: Arc::clone(&self.close),
+            cost: Arc::clone(&self.cost),
+        }
+    }
+}
+
+impl Throttle for AnyThrottle {
+    type Permit = AnyPermit;
+    type Enter = AnyEnter;
+
+    fn enter(&self) -> Wait {
+        Waiting::new(self.inner.enter_any(None))
+    }
+
+    fn enter_as_of(&self, tick: Tick) -> Wait {
+        Waiting::new(self.inner.enter_any(Some(tick)))
+    }
+
+    fn enter_now(&self) -> Option<AnyPermit> {
+        self.inner.enter_now_any()
+    }
+
+    fn tick(&self, permit: Option<&AnyPermit>) -> Option<Tick> {
+        self.inner.tick_any(permit)
+    }
+
+    fn rollback(&self, permit: AnyPermit) {
+        self.inner.rollback_any(permit);
+    }
+
+    fn wakes_outside_locks(&self) -> bool {
+        self.inner.wakes_outside_locks_any()
+    }
+}
+
+impl TryThrottle for AnyThrottle {
+    fn try_enter(&self) -> Entered {
+        self.inner.try_enter_any()
+    }
+}
+
+impl Weighted for AnyThrottle {
+    type Many = Self;
+
+    fn cost(&self, n: u64) -> Self {
+        (self.cost)(n)
+    }
+
+    fn settle(&self, _: AnyPermit, _: u64) {
+        unreachable!("no check settles");
+    }
+
+    fn max_units(&self) -> u64 {
+        unreachable!("no check asks");
+    }
+}
 
 /// Somebody in the queue.
 #[track_caller]
-pub(crate) fn parked<S: Subject>(throttle: &S::Throttle) -> Waiter<EnterOf<S>> {
+pub(crate) fn parked(throttle: &AnyThrottle) -> Waiter<Wait> {
     Waiter::parked(throttle.enter())
-}
-
-/// With a limit of one, which is taken.
-#[track_caller]
-pub(crate) fn held<S: Subject>() -> (S::Throttle, PermitOf<S>) {
-    let throttle = S::with_limit(1);
-    let permit = throttle.try_enter().expect("there is room");
-    (throttle, permit)
 }
 
 /// Everything that there is to be had.
 #[track_caller]
-pub(crate) fn fill<L: Limit>(handle: &L::Handle, limit: usize) -> Vec<L::Permit> {
-    let permits = (0..limit).map(|_| L::try_enter(handle).expect("there is room"));
+pub(crate) fn fill(throttle: &AnyThrottle, limit: usize) -> Vec<AnyPermit> {
+    let permits = (0..limit).map(|_| throttle.try_enter().expect("there is room"));
     permits.collect()
 }
 
 /// It was refused because there is no room at the moment.
 #[track_caller]
-pub(crate) fn assert_no_room<P: Debug>(tried: Result<P, AcquireError>) {
+pub(crate) fn assert_no_room(tried: Entered) {
     let kind = tried.expect_err("it was let in").kind();
     assert!(
         matches!(kind, ErrorKind::NoPermits | ErrorKind::RateLimited),
@@ -232,10 +339,8 @@ pub(crate) fn assert_no_room<P: Debug>(tried: Result<P, AcquireError>) {
 
 /// Nobody is in, nobody waits, and the whole limit can be had, and no more.
 #[track_caller]
-pub(crate) fn assert_at_rest<L: Limit>(handle: &L::Handle, limit: usize) {
-    let permits = fill::<L>(handle, limit);
-    assert_no_room(L::try_enter(handle));
-    for permit in permits {
-        L::rollback(handle, permit);
-    }
+pub(crate) fn assert_at_rest(throttle: &AnyThrottle, limit: usize) {
+    let permits = fill(throttle, limit);
+    assert_no_room(throttle.try_enter());
+    throttle.rollback_all(permits);
 }

@@ -7,23 +7,15 @@ use std::task::Waker;
 
 use tollgate::{ErrorKind, Throttle, TryThrottle};
 
-use super::subject::{EnterOf, Subject, assert_at_rest, held, parked};
+use super::subject::{Subject, Wait, assert_at_rest, parked};
 use crate::support::foreign::{
     calls_when_dropped, calls_when_woken, panic_message, panics_when_woken,
 };
 use crate::support::{Counter, Waiter, kind};
 
-/// Somebody who waits with this waker.
-#[track_caller]
-fn parked_with<S: Subject>(throttle: &S::Throttle, waker: &Waker) -> Waiter<EnterOf<S>> {
-    let mut waiter = Waiter::new(throttle.enter());
-    assert!(waiter.poll_with(waker).is_pending());
-    waiter
-}
-
-pub(crate) fn another_waker_displaces_the_old_one<S: Subject>() {
-    let (throttle, permit) = held::<S>();
-    let mut waiting = parked::<S>(&throttle);
+pub(crate) fn another_waker_displaces_the_old_one(subject: &Subject) {
+    let (throttle, permit) = subject.held();
+    let mut waiting = parked(&throttle);
     let counter = Arc::new(Counter::default());
     let waker = Waker::from(Arc::clone(&counter));
     assert!(waiting.poll_with(&waker).is_pending());
@@ -31,16 +23,16 @@ pub(crate) fn another_waker_displaces_the_old_one<S: Subject>() {
     assert_eq!(waiting.wakes(), 0);
     assert!(counter.count() > 0);
     throttle.rollback(waiting.granted());
-    assert_at_rest::<S>(&throttle, 1);
+    assert_at_rest(&throttle, 1);
 }
 
-pub(crate) fn no_waker_is_kept<S: Subject>() {
-    let throttle = S::with_limit(1);
+pub(crate) fn no_waker_is_kept(subject: &Subject) {
+    let throttle = subject.with_limit(1);
     let counter = Arc::new(Counter::default());
     let waker = Waker::from(Arc::clone(&counter));
     let permit = throttle.try_enter().unwrap();
-    let mut served = parked_with::<S>(&throttle, &waker);
-    drop(parked_with::<S>(&throttle, &waker));
+    let mut served = Waiter::parked_with(throttle.enter(), &waker);
+    drop(Waiter::parked_with(throttle.enter(), &waker));
     throttle.rollback(permit);
     throttle.rollback(served.granted());
     drop((served, waker));
@@ -48,24 +40,27 @@ pub(crate) fn no_waker_is_kept<S: Subject>() {
 }
 
 /// After it was let in at once or in its turn, and after it was refused.
-pub(crate) fn a_wait_that_is_polled_again_panics_and_takes_nothing<S: Subject>() {
-    let again = |over: &mut Waiter<EnterOf<S>>| {
+pub(crate) fn a_wait_that_is_polled_again_panics_and_takes_nothing(subject: &Subject) {
+    let again = |over: &mut Waiter<Wait>| {
         for _ in 0..2 {
             let message = panic_message(|| over.poll().is_ready()).expect("it did not panic");
-            assert!(message.contains(S::GUARANTEES.polled_again), "{message}");
+            assert!(
+                message.contains("polled again after it was ready"),
+                "{message}"
+            );
         }
     };
-    let throttle = S::with_limit(1);
+    let throttle = subject.with_limit(1);
     let mut at_once = Waiter::new(throttle.enter());
     let permit = at_once.granted();
     again(&mut at_once);
-    let mut in_turn = parked::<S>(&throttle);
+    let mut in_turn = parked(&throttle);
     throttle.rollback(permit);
     throttle.rollback(in_turn.granted());
     again(&mut in_turn);
-    assert_at_rest::<S>(&throttle, 1);
-    if S::GUARANTEES.closes {
-        S::close(&throttle);
+    assert_at_rest(&throttle, 1);
+    if subject.guarantees.closes {
+        throttle.close();
         let mut refused = Waiter::new(throttle.enter());
         assert_eq!(refused.refused(), ErrorKind::Closed);
         again(&mut refused);
@@ -73,14 +68,11 @@ pub(crate) fn a_wait_that_is_polled_again_panics_and_takes_nothing<S: Subject>()
 }
 
 /// Whether the one with that waker runs or leaves, and whichever others are behind or come later.
-pub(crate) fn a_waker_that_panics_loses_nothing<S: Subject>() {
-    if !S::GUARANTEES.contains_panics {
-        return;
-    }
+pub(crate) fn a_waker_that_panics_loses_nothing(subject: &Subject) {
     for leaves in [false, true] {
-        let (throttle, permit) = held::<S>();
-        let mut panics = parked_with::<S>(&throttle, &panics_when_woken());
-        let mut behind = parked::<S>(&throttle);
+        let (throttle, permit) = subject.held();
+        let mut panics = Waiter::parked_with(throttle.enter(), &panics_when_woken());
+        let mut behind = parked(&throttle);
         throttle.rollback(permit);
         if leaves {
             drop(panics);
@@ -89,19 +81,16 @@ pub(crate) fn a_waker_that_panics_loses_nothing<S: Subject>() {
         }
         assert!(behind.wakes() > 0);
         throttle.rollback(behind.granted());
-        assert_at_rest::<S>(&throttle, 1);
+        assert_at_rest(&throttle, 1);
     }
 }
 
 /// The same when it is the end of another wait that wakes it.
-pub(crate) fn a_waker_that_panics_behind_a_wait_that_ends_loses_nothing<S: Subject>() {
-    if !S::GUARANTEES.contains_panics {
-        return;
-    }
+pub(crate) fn a_waker_that_panics_behind_a_wait_that_ends_loses_nothing(subject: &Subject) {
     for leaves in [false, true] {
-        let (throttle, permit) = held::<S>();
-        let mut woken = parked::<S>(&throttle);
-        let mut panics = parked_with::<S>(&throttle, &panics_when_woken());
+        let (throttle, permit) = subject.held();
+        let mut woken = parked(&throttle);
+        let mut panics = Waiter::parked_with(throttle.enter(), &panics_when_woken());
         throttle.rollback(permit);
         if leaves {
             drop(woken);
@@ -110,20 +99,17 @@ pub(crate) fn a_waker_that_panics_behind_a_wait_that_ends_loses_nothing<S: Subje
         }
         throttle.rollback(panics.granted());
         let permit = throttle.try_enter().unwrap();
-        let mut later = parked::<S>(&throttle);
+        let mut later = parked(&throttle);
         throttle.rollback(permit);
         assert!(later.wakes() > 0);
         throttle.rollback(later.granted());
-        assert_at_rest::<S>(&throttle, 1);
+        assert_at_rest(&throttle, 1);
     }
 }
 
 /// A panic inside a panic would end the process if it got out of the permit's drop.
-pub(crate) fn a_holder_that_panics_may_wake_a_waker_that_panics<S: Subject>() {
-    if !S::GUARANTEES.contains_panics || !S::GUARANTEES.held {
-        return;
-    }
-    let throttle = S::with_limit(1);
+pub(crate) fn a_holder_that_panics_may_wake_a_waker_that_panics(subject: &Subject) {
+    let throttle = subject.with_limit(1);
     let mut panics = Waiter::new(throttle.enter());
     let panicked = catch_unwind(AssertUnwindSafe(|| {
         let _permit = throttle.try_enter().unwrap();
@@ -132,18 +118,15 @@ pub(crate) fn a_holder_that_panics_may_wake_a_waker_that_panics<S: Subject>() {
     }));
     assert!(panicked.is_err());
     drop(panics.granted());
-    assert_at_rest::<S>(&throttle, 1);
+    assert_at_rest(&throttle, 1);
 }
 
-pub(crate) fn closing_wakes_all_although_a_waker_panics<S: Subject>() {
-    if !S::GUARANTEES.contains_panics || !S::GUARANTEES.closes {
-        return;
-    }
-    let (throttle, permit) = held::<S>();
-    let mut in_front = parked::<S>(&throttle);
-    let mut panics = parked_with::<S>(&throttle, &panics_when_woken());
-    let mut behind = [(); 3].map(|()| parked::<S>(&throttle));
-    S::close(&throttle);
+pub(crate) fn closing_wakes_all_although_a_waker_panics(subject: &Subject) {
+    let (throttle, permit) = subject.held();
+    let mut in_front = parked(&throttle);
+    let mut panics = Waiter::parked_with(throttle.enter(), &panics_when_woken());
+    let mut behind = [(); 3].map(|()| parked(&throttle));
+    throttle.close();
     for waiting in behind.iter_mut().chain([&mut in_front]) {
         assert!(waiting.wakes() > 0);
         assert_eq!(waiting.refused(), ErrorKind::Closed);
@@ -155,11 +138,8 @@ pub(crate) fn closing_wakes_all_although_a_waker_panics<S: Subject>() {
 
 /// Would lock up if it were called under the lock: by a return, by a wait that is dropped before and
 /// after it was woken, by a waker in the place of another one, and by a close.
-pub(crate) fn a_waker_may_use_the_throttle<S: Subject>() {
-    if !S::GUARANTEES.wakes_outside_locks {
-        return;
-    }
-    let throttle = S::with_limit(1);
+pub(crate) fn a_waker_may_use_the_throttle(subject: &Subject) {
+    let throttle = subject.with_limit(1);
     let calls = Arc::new(AtomicUsize::new(0));
     let callback = || {
         let (throttle, calls) = (throttle.clone(), Arc::clone(&calls));
@@ -172,12 +152,13 @@ pub(crate) fn a_waker_may_use_the_throttle<S: Subject>() {
         }
     };
     let called = || calls.swap(0, Ordering::SeqCst);
+    let wait = |waker: Waker| Waiter::parked_with(throttle.enter(), &waker);
     let permit = throttle.try_enter().unwrap();
-    let mut woken = parked_with::<S>(&throttle, &calls_when_woken(callback()));
-    let next = parked_with::<S>(&throttle, &calls_when_woken(callback()));
-    let mut displaced = parked_with::<S>(&throttle, &calls_when_dropped(callback()));
-    let leaves = parked_with::<S>(&throttle, &calls_when_dropped(callback()));
-    let mut last = parked_with::<S>(&throttle, &calls_when_dropped(callback()));
+    let mut woken = wait(calls_when_woken(callback()));
+    let next = wait(calls_when_woken(callback()));
+    let mut displaced = wait(calls_when_dropped(callback()));
+    let leaves = wait(calls_when_dropped(callback()));
+    let mut last = wait(calls_when_dropped(callback()));
     throttle.rollback(permit);
     assert!(called() > 0, "by a return");
     throttle.rollback(woken.granted());
@@ -192,11 +173,11 @@ pub(crate) fn a_waker_may_use_the_throttle<S: Subject>() {
     throttle.rollback(last.granted());
     drop(last);
     assert!(called() > 0, "by a wait that is over");
-    assert_at_rest::<S>(&throttle, 1);
-    if S::GUARANTEES.closes {
+    assert_at_rest(&throttle, 1);
+    if subject.guarantees.closes {
         let permit = throttle.try_enter().unwrap();
-        let mut closed = parked_with::<S>(&throttle, &calls_when_woken(callback()));
-        S::close(&throttle);
+        let mut closed = wait(calls_when_woken(callback()));
+        throttle.close();
         assert!(called() > 0, "by a close");
         assert_eq!(closed.refused(), ErrorKind::Closed);
         throttle.rollback(permit);

@@ -94,22 +94,15 @@ mod of_runtimes {
     use std::sync::Arc;
     use std::task::Poll;
 
-    use tokio::runtime::Runtime;
-    use tokio::time::advance;
-    use tollgate::Tick;
-
     use super::*;
+    use crate::support::audit::{Allowance, Entry};
     use crate::support::paused_runtime;
     use crate::support::random::Random;
+    use tokio::runtime::Runtime;
+    use tokio::time::advance;
 
     const HOUR: Duration = Duration::from_secs(3600);
-    const BURST: usize = 3;
-
-    /// One an hour.
-    fn limiter() -> Arc<RateLimiter> {
-        let quota = Quota::per_hour(1).burst(BURST as u64);
-        Arc::new(RateLimiter::new(quota).clock(Clock::tokio()))
-    }
+    const QUOTA: Quota = Quota::per_hour(1).burst(3);
 
     /// Runtimes; each is ahead of the one before.
     fn runtimes<const N: usize>(apart: Duration) -> [Runtime; N] {
@@ -122,19 +115,6 @@ mod of_runtimes {
         })
     }
 
-    /// In every interval, by the ticks of the charges, whatever the order in which they were made.
-    #[track_caller]
-    fn assert_none_minted(mut ticks: Vec<Tick>) {
-        ticks.sort_unstable();
-        for (from, first) in ticks.iter().enumerate() {
-            for (to, last) in ticks.iter().enumerate().skip(from) {
-                let given = last.as_nanos() - first.as_nanos() + 1;
-                let beyond = (to - from + 1).saturating_sub(BURST) as u128;
-                assert!(beyond * HOUR.as_nanos() <= u128::from(given), "{ticks:?}");
-            }
-        }
-    }
-
     /// By random steps forward and changes between three runtimes, with tries, and with waits that are
     /// polled now here and now there: none is minted within a visit, none waits for a time that does not
     /// come.
@@ -142,7 +122,7 @@ mod of_runtimes {
     fn clock_goes_back_and_forth() {
         for seed in 0..200 {
             let mut random = Random::new(seed);
-            let limiter = limiter();
+            let limiter = Arc::new(RateLimiter::new(QUOTA).clock(Clock::tokio()));
             let runtimes: [Runtime; 3] = runtimes(2 * HOUR);
             let (mut visits, mut waiting) = (Vec::new(), Vec::new());
             let mut last = 3;
@@ -152,26 +132,28 @@ mod of_runtimes {
                     visits.push(Vec::new());
                     last = here;
                 }
-                let ticks = visits.last_mut().unwrap();
+                let charges: &mut Vec<Entry> = visits.last_mut().unwrap();
                 runtimes[here].block_on(async {
                     advance(HOUR / 4 * random.below(5)).await;
                     if random.below(3) == 0 {
                         waiting.push(Waiter::new(Arc::clone(&limiter).acquire_owned()));
                     } else if let Ok(charge) = limiter.try_acquire() {
-                        ticks.push(charge.at());
+                        charges.push((charge.at().as_nanos(), 1));
                     }
                     waiting.retain_mut(|waiter| match waiter.poll() {
                         Poll::Pending => true,
                         Poll::Ready(charge) => {
-                            ticks.push(charge.unwrap().at());
+                            charges.push((charge.unwrap().at().as_nanos(), 1));
                             false
                         }
                     });
                 });
             }
-            assert!(visits.iter().flatten().count() > BURST);
+            assert!(visits.iter().flatten().count() > 3);
             // A waiter that was granted before is only collected during a visit.
-            visits.into_iter().for_each(assert_none_minted);
+            for charges in visits {
+                assert_eq!(Allowance::of(QUOTA).audit(&charges), Ok(()));
+            }
             runtimes[0].block_on(async {
                 advance(HOUR * u32::try_from(waiting.len()).unwrap()).await;
                 limiter.snapshot();
@@ -187,8 +169,6 @@ mod of_runtimes {
 /// Whose timer ends a wait.
 #[cfg(feature = "tokio")]
 mod timer {
-    use std::sync::LazyLock;
-
     use tollgate::{AcquireError, ErrorKind, Semaphore, all};
 
     use super::*;
@@ -260,29 +240,5 @@ mod timer {
             );
             assert_eq!(SLOTS.available_permits(), 1);
         }
-        limiter_in_a_static();
-    }
-
-    /// A limiter on the clock of the system, whose queue began to wait in a runtime that is gone.
-    fn limiter_in_a_static() {
-        static PACED: LazyLock<RateLimiter> =
-            LazyLock::new(|| RateLimiter::new(Quota::per_second(2000)).clock(Clock::system()));
-        for _ in 0..3 {
-            // Each leaves somebody behind in the queue, who is never looked at again and delays the next by no
-            // more than its turn.
-            let driver = runtime();
-            let mut waiters: Vec<_> = {
-                let _inside = driver.enter();
-                (0..3).map(|_| Waiter::new(PACED.acquire())).collect()
-            };
-            for waiter in &mut waiters {
-                drop(waiter.poll());
-            }
-            drop(driver);
-            runtime().block_on(PACED.acquire()).unwrap();
-            PACED.acquire().wait().unwrap();
-            drop(waiters);
-        }
-        assert_eq!(PACED.snapshot().waiting, 0);
     }
 }

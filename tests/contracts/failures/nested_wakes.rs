@@ -93,12 +93,32 @@ fn assert_in_order(admitted: &[usize]) {
     assert!(admitted.is_sorted());
 }
 
-#[test]
-fn nested_wakes_of_a_semaphore() {
+/// The same with what is made of a semaphore.
+#[track_caller]
+fn admitted_in_order<T>(make: impl FnOnce(Arc<Semaphore>) -> T)
+where
+    T: Throttle<Permit: Send, Enter: Send + 'static> + Send + Sync + 'static,
+{
     let semaphore = Arc::new(Semaphore::new(1));
     let held = Arc::clone(&semaphore).try_acquire_owned().unwrap();
-    assert_in_order(&admitted(Arc::clone(&semaphore), || drop(held)));
+    assert_in_order(&admitted(make(Arc::clone(&semaphore)), || drop(held)));
     assert_at_rest(&semaphore, 1);
+}
+
+#[test]
+fn nested_wakes_of_a_semaphore() {
+    admitted_in_order(|semaphore| semaphore);
+}
+
+#[test]
+fn nested_wakes_of_a_fair_queue() {
+    admitted_in_order(|semaphore| FairQueue::new(semaphore).class(()));
+}
+
+/// The queue wakes its next waiter itself, since it does not know where this throttle calls wakers.
+#[test]
+fn nested_wakes_of_a_fair_queue_in_front_of_a_foreign_throttle() {
+    admitted_in_order(|semaphore| FairQueue::new(Foreign(semaphore)).class(()));
 }
 
 #[test]
@@ -134,23 +154,4 @@ fn nested_wakes_of_a_gate() {
     admitted.sort_unstable();
     assert_in_order(&admitted);
     assert_eq!(gate.snapshot().waiting, 0);
-}
-
-#[test]
-fn nested_wakes_of_a_fair_queue() {
-    let semaphore = Arc::new(Semaphore::new(1));
-    let held = Arc::clone(&semaphore).try_acquire_owned().unwrap();
-    let queue = FairQueue::new(Arc::clone(&semaphore));
-    assert_in_order(&admitted(queue.class(()), || drop(held)));
-    assert_at_rest(&semaphore, 1);
-}
-
-/// The queue wakes its next waiter itself, since it does not know where this throttle calls wakers.
-#[test]
-fn nested_wakes_of_a_fair_queue_in_front_of_a_foreign_throttle() {
-    let semaphore = Arc::new(Semaphore::new(1));
-    let held = Arc::clone(&semaphore).try_acquire_owned().unwrap();
-    let queue = FairQueue::new(Foreign(Arc::clone(&semaphore)));
-    assert_in_order(&admitted(queue.class(()), || drop(held)));
-    assert_at_rest(&semaphore, 1);
 }

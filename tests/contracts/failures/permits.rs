@@ -1,14 +1,15 @@
 //! What happens to permits and their queues: what foreign code and other work do to them.
 
 use std::sync::{Arc, Mutex, mpsc};
-use std::task::Poll;
+use std::time::Duration;
 
-use futures::StreamExt;
-use tollgate::{ErrorKind, Semaphore};
+use tollgate::adaptive::AdaptiveSemaphore;
+use tollgate::fair::FairQueue;
+use tollgate::{Clock, ErrorKind, Semaphore};
 use tollgate_io::stream::LimitStreamExt;
 
 use crate::support::foreign::{calls_when_woken, panics_when_woken};
-use crate::support::{Waiter, assert_at_rest, kind, yield_now};
+use crate::support::{Fixed, Waiter, assert_at_rest, kind, yield_now};
 
 /// A waker in a batch dangles, since the one before it drops its future.
 ///
@@ -96,56 +97,32 @@ fn work_of_a_buffer_asks_again() {
     assert_at_rest(&connections, 1);
 }
 
-/// An unbounded queue at uploads.
+/// A large request at the head gives up, and nobody wakes the small ones behind it.
 ///
-/// Seen in TraceMachina/nativelink#2730.
+/// Seen in embassy-rs/embassy#6964, unslothai/unsloth#9415.
 #[test]
-fn unbounded_queue() {
-    let semaphore = Arc::new(Semaphore::new(2).max_waiters(3));
-    let uploads: Vec<_> = (0..20)
-        .map(|_| {
-            let mut upload = Waiter::new(Arc::clone(&semaphore).acquire_owned());
-            let outcome = upload.poll();
-            (upload, outcome)
-        })
-        .collect();
-    let (mut let_in, mut waiting, mut refused) = (0, 0, 0);
-    for (_, outcome) in &uploads {
-        match outcome {
-            Poll::Pending => waiting += 1,
-            Poll::Ready(Ok(_)) => let_in += 1,
-            Poll::Ready(Err(error)) => {
-                assert_eq!(error.kind(), ErrorKind::QueueFull);
-                refused += 1;
-            }
-        }
-    }
-    assert_eq!((let_in, waiting, refused), (2, 3, 15));
-    // Who was refused keeps nothing.
-    assert_eq!(Arc::strong_count(&semaphore), 1 + 2 + 3);
-    drop(uploads);
-    assert_at_rest(&semaphore, 2);
-    stream_of_uploads();
+fn cancelled_large_head_leaves_small_ones_asleep() {
+    let queue = FairQueue::new(Arc::new(Semaphore::new(2)));
+    let permit = queue.class(1).try_acquire().unwrap();
+    let large = Waiter::parked(queue.class(2).acquire_many(2));
+    let mut small = Waiter::parked(queue.class(2).acquire());
+    drop(large);
+    assert_eq!(small.wakes(), 1);
+    drop((small.granted(), permit));
+    assert_at_rest(queue.throttle(), 2);
 }
 
-/// A thousand files, and one of them waits.
-fn stream_of_uploads() {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    let (slots, opened) = (Semaphore::new(2).max_waiters(1), AtomicUsize::new(0));
-    let done = AtomicUsize::new(0);
-    let files = futures::stream::iter(0..1000).inspect(|_| {
-        let opened = opened.fetch_add(1, Ordering::Relaxed) + 1;
-        assert!(
-            opened - done.load(Ordering::Relaxed) <= 3,
-            "more than one waits"
-        );
-    });
-    let uploads = files.for_each_limited(&slots, |_| async {
-        yield_now().await;
-        done.fetch_add(1, Ordering::Relaxed);
-    });
-    futures::executor::block_on(uploads).unwrap();
-    assert_eq!(done.into_inner(), 1000);
-    assert_at_rest(&slots, 2);
+/// A grant that was dropped before its caller received it counts as a call of no latency at all.
+#[test]
+fn grant_that_was_never_received_is_no_sample() {
+    let clock = Clock::manual();
+    let semaphore = AdaptiveSemaphore::new(Fixed(1.0)).clock(&clock);
+    let held = semaphore.try_acquire().unwrap();
+    let granted = Waiter::parked(semaphore.acquire());
+    held.ignore();
+    assert_eq!(granted.wakes(), 1);
+    clock.advance(Duration::from_millis(1));
+    drop(granted);
+    let snapshot = semaphore.snapshot();
+    assert_eq!((snapshot.windows, snapshot.permits.in_use), (0, 0));
 }

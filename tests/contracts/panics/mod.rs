@@ -71,11 +71,8 @@ macro_rules! allowed {
     )+};
 }
 
-mod again;
-#[cfg(feature = "tokio")]
-mod blocking;
-mod fair;
 mod options;
+mod waits;
 
 /// In constants, where numbers cannot be formatted.
 const TOO_MANY_PERMITS: &str = "a semaphore cannot have so many permits, see MAX_PERMITS";
@@ -201,10 +198,8 @@ fn options_of_adapters() {
         "a prefix of IPv4 cannot have 33 bits, at most 32" => client_ip().prefixes(33, 129);
         "a prefix of IPv6 cannot have 129 bits, at most 128" => client_ip().prefixes(32, 129);
         "max_origins cannot be 0" => origins().max_origins(0);
+        "a chunk has at least 1 byte, not 0" => Throttled::new((), &limiter).chunk(0);
     }
-    row("a chunk has at least 1 byte, not 0", || {
-        Throttled::new((), &limiter).chunk(0)
-    });
     allowed! {
         client_ip().behind(64).prefixes(32, 128).prefixes(0, 0);
         origins().max_origins(1).max_origins(usize::MAX);
@@ -216,25 +211,24 @@ fn options_of_adapters() {
 fn policies_that_fields_cannot_carry() {
     for name in ["", "\n", "per-\u{fc}ser", "tab\t", "\u{7f}"] {
         let expected = format!("the name of a policy must be of printable ASCII, not {name:?}");
-        row(&expected, || Policy::client(name));
-        row(&expected, || Policy::server(name));
+        panics! {
+            &expected => Policy::client(name);
+            &expected => Policy::server(name);
+        }
     }
     let layer = || ThrottleLayer::new(Arc::new(Semaphore::new(1)));
-    let [a, b, server] = [
+    let same = [
         Policy::client("a"),
         Policy::client("b"),
         Policy::server("a"),
     ];
-    row(
-        "the name \"default-2\" is for limits without a policy",
-        || layer().policies([Policy::client("default-2")]),
-    );
-    row("a rejection cannot have the status 204 No Content", || {
-        layer().status(StatusCode::NO_CONTENT)
-    });
-    row("two policies are named \"a\"", || {
-        layer().policies([a, b, server])
-    });
+    panics! {
+        "the name \"default-2\" is for limits without a policy" =>
+            layer().policies([Policy::client("default-2")]);
+        "a rejection cannot have the status 204 No Content" =>
+            layer().status(StatusCode::NO_CONTENT);
+        "two policies are named \"a\"" => layer().policies(same);
+    }
     allowed! {
         Policy::client(r#" "~\ "#);
         layer().policies([Policy::client("default"), Policy::client("default-user")]);
@@ -294,109 +288,110 @@ fn a_quota_of_more_than_sixteen_per_nanosecond() {
     let too_many = no_quota("more than 16 per nanosecond");
     for (quota, seconds) in units {
         let most = 16 * seconds * 1_000_000_000;
-        for count in [most + 1, u64::MAX] {
-            row(&too_many, || quota(count));
-        }
+        row(&too_many, || quota(most + 1));
+        row(&too_many, || quota(u64::MAX));
         no_panic(|| quota(most));
     }
-    row(&too_many, || Quota::new(33, Duration::from_nanos(2)));
-    no_panic(|| Quota::new(32, Duration::from_nanos(2)));
     let dense = Quota::new(4, Duration::from_nanos(2));
-    let message = "a quota of two per nanosecond or more cannot have a burst of more than 2^56";
-    row(message, || dense.burst((1 << 56) + 1));
-    no_panic(|| dense.burst(1 << 56));
+    panics! {
+        &too_many => Quota::new(33, Duration::from_nanos(2));
+        "a quota of two per nanosecond or more cannot have a burst of more than 2^56" =>
+            dense.burst((1 << 56) + 1);
+    }
+    allowed! {
+        Quota::new(32, Duration::from_nanos(2));
+        dense.burst(1 << 56);
+    }
 }
 
 #[test]
 fn a_leaky_bucket_with_a_burst() {
+    let rate = Quota::per_second(1_000_000);
     for burst in [2, 50, 1 << 40] {
-        let rate = Quota::per_second(1_000_000).burst(burst);
-        row("a leaky bucket has no burst, but its rate has one", || {
-            LeakyBucket::new(rate, 10)
-        });
+        panics! {
+            "a leaky bucket has no burst, but its rate has one" =>
+                LeakyBucket::new(rate.burst(burst), 10);
+        }
     }
-    row("a leaky bucket cannot be unlimited", || {
-        LeakyBucket::new(Quota::UNLIMITED, 10)
-    });
-    let rate = Quota::per_second(10).burst(1);
-    no_panic(|| LeakyBucket::new(rate, usize::MAX));
+    panics! {
+        "a leaky bucket cannot be unlimited" => LeakyBucket::new(Quota::UNLIMITED, 10);
+    }
+    no_panic(|| LeakyBucket::new(rate.burst(1), usize::MAX));
 }
 
 #[test]
 fn a_new_rate_of_a_leaky_bucket_with_a_burst() {
     let bucket = LeakyBucket::new(Quota::per_second(10), 2).clock(Clock::manual());
-    row("a leaky bucket cannot be unlimited", || {
-        bucket.set_rate(Quota::UNLIMITED);
-    });
     bucket.try_acquire().unwrap();
     let mut waiter = Waiter::parked(bucket.acquire());
-    let rate = Quota::per_second(1000).burst(7);
-    row("but its rate has one of 7", || bucket.set_rate(rate));
+    panics! {
+        "a leaky bucket cannot be unlimited" => bucket.set_rate(Quota::UNLIMITED);
+        "but its rate has one of 7" => bucket.set_rate(Quota::per_second(1000).burst(7));
+    }
     assert_eq!(bucket.rate(), Quota::per_second(10));
     assert_eq!(bucket.snapshot().waiting, 1);
     assert!(waiter.is_pending());
 }
 
+const WHOLE_COUNT: &str = "a window or a log allows its whole count at once";
+const LONG_PERIOD: &str = "batches, windows and logs have a period of at most 2^58 ns";
+const NO_LIMIT: &str = "batches, windows and logs cannot be unlimited";
+
 #[test]
 fn an_algorithm_that_the_quota_does_not_fit() {
     let by = |algorithm, quota| RateLimiter::new(quota).algorithm(algorithm);
+    let parts = |parts| Algorithm::SubInterval { parts };
     let ten = Quota::per_second(10);
-    let burst = "a window or a log allows its whole count at once";
     let buckets = [Algorithm::Gcra, Algorithm::TokenBucket];
     let windows = Algorithm::all().iter().filter(|it| !buckets.contains(it));
     for &algorithm in windows {
-        row(burst, || by(algorithm, ten.burst(3)));
-        row(burst, || algorithm.batch(ten.burst(3)));
-        row(burst, || {
-            algorithm.most_in(ten.burst(3), Duration::from_secs(1))
-        });
+        panics! {
+            WHOLE_COUNT => by(algorithm, ten.burst(3));
+            WHOLE_COUNT => algorithm.batch(ten.burst(3));
+            WHOLE_COUNT => algorithm.most_in(ten.burst(3), Duration::from_secs(1));
+        }
         no_panic(|| by(algorithm, ten.burst(10)));
     }
-    row("a period cannot be cut into 0 parts", || {
-        by(Algorithm::SubInterval { parts: 0 }, ten)
-    });
-    let few = "a period in parts needs a count that is larger than the number of parts";
-    row(few, || by(Algorithm::SubInterval { parts: 10 }, ten));
-    let parts = Algorithm::SubInterval { parts: 9 };
-    no_panic(|| by(parts, ten));
-
-    let long = Quota::per_hour((1 << 28) + 1);
-    let algorithm = Algorithm::SlidingLog;
-    row("a log holds at most 2^28", || by(algorithm, long));
     let many = Quota::new((1 << 47) + 1, Duration::from_secs(1 << 20));
-    row("a sliding window has a count of at most 2^47", || {
-        by(Algorithm::SlidingWindow, many)
-    });
     let years = Quota::new(100, Duration::from_nanos((1 << 58) + 1));
-    let message = "batches, windows and logs have a period of at most 2^58 ns";
-    row(message, || by(Algorithm::TokenBucket, years));
-    row(message, || by(Algorithm::SlidingLog, years));
     let dense = Quota::new(3, Duration::from_nanos(2));
-    let message = "batches, windows and logs have at most one per nanosecond";
-    row(message, || by(Algorithm::TokenBucket, dense));
-    row(message, || by(Algorithm::SlidingLog, dense));
-    row(message, || Algorithm::FixedWindow.batch(dense));
-    no_panic(|| by(Algorithm::Gcra, dense));
-    let message = "batches, windows and logs cannot be unlimited";
-    row(message, || by(Algorithm::TokenBucket, Quota::UNLIMITED));
-    row(message, || by(Algorithm::SlidingLog, Quota::UNLIMITED));
-    no_panic(|| by(Algorithm::Gcra, Quota::UNLIMITED));
+    let too_dense = "batches, windows and logs have at most one per nanosecond";
+    panics! {
+        "a period cannot be cut into 0 parts" => by(parts(0), ten);
+        "a period in parts needs a count that is larger than the number of parts" =>
+            by(parts(10), ten);
+        "a log holds at most 2^28" =>
+            by(Algorithm::SlidingLog, Quota::per_hour((1 << 28) + 1));
+        "a sliding window has a count of at most 2^47" => by(Algorithm::SlidingWindow, many);
+        LONG_PERIOD => by(Algorithm::TokenBucket, years);
+        LONG_PERIOD => by(Algorithm::SlidingLog, years);
+        too_dense => by(Algorithm::TokenBucket, dense);
+        too_dense => by(Algorithm::SlidingLog, dense);
+        too_dense => Algorithm::FixedWindow.batch(dense);
+        NO_LIMIT => by(Algorithm::TokenBucket, Quota::UNLIMITED);
+        NO_LIMIT => by(Algorithm::SlidingLog, Quota::UNLIMITED);
+    }
+    allowed! {
+        by(parts(9), ten);
+        by(Algorithm::Gcra, dense);
+        by(Algorithm::Gcra, Quota::UNLIMITED);
+    }
 }
 
 #[test]
 fn a_new_quota_that_does_not_fit_the_algorithm() {
-    let limiter = RateLimiter::new(Quota::per_second(10))
+    let limiter = RateLimiter::new(Quota::per_second(10));
+    let limiter = limiter
         .algorithm(Algorithm::SlidingLog)
         .clock(Clock::manual());
     limiter.try_acquire().unwrap();
     let message = "allows its whole count at once, but the quota is 5/s burst 2";
     let quota = Quota::per_second(5).burst(2);
-    row(message, || limiter.set_quota(quota));
-    row(message, || {
-        limiter.set_quota_with(quota, QuotaChange::KeepSpent);
-    });
-    let message = "batches, windows and logs cannot be unlimited, but the quota is unlimited";
-    row(message, || limiter.set_quota(Quota::UNLIMITED));
+    panics! {
+        message => limiter.set_quota(quota);
+        message => limiter.set_quota_with(quota, QuotaChange::KeepSpent);
+        format!("{NO_LIMIT}, but the quota is unlimited") => limiter.set_quota(Quota::UNLIMITED);
+    }
     assert_eq!(limiter.quota(), Quota::per_second(10));
     assert_eq!(limiter.snapshot().available, 9);
 }
@@ -415,14 +410,12 @@ fn an_algorithm_that_cannot_be_had_by_key() {
         let message = format!("a limit by key cannot use {name}, which keeps more than one word");
         row(&message, || like(quota, algorithm));
     }
-    let burst = "a window or a log allows its whole count at once";
     let quota = quota.burst(2);
-    row(burst, || like(quota, Algorithm::FixedWindow));
+    row(WHOLE_COUNT, || like(quota, Algorithm::FixedWindow));
     let users = like(quota, Algorithm::TokenBucket);
     users.key(&1).try_acquire().unwrap();
     let years = Quota::new(100, Duration::from_nanos((1 << 58) + 1));
-    let message = "batches, windows and logs have a period of at most 2^58 ns";
-    row(message, || users.set_quota(years));
+    row(LONG_PERIOD, || users.set_quota(years));
     assert_eq!(users.quota(), Quota::per_second(3).burst(2));
     assert_eq!(users.key(&1).snapshot().available, 1);
 }
@@ -430,9 +423,9 @@ fn an_algorithm_that_cannot_be_had_by_key() {
 #[test]
 fn a_local_limiter_with_chunks_of_nothing() {
     let limiter = RateLimiter::new(Quota::per_second(10)).clock(Clock::manual());
-    row("a local limiter cannot take batches of 0", || {
-        limiter.local(0)
-    });
+    panics! {
+        "a local limiter cannot take batches of 0" => limiter.local(0);
+    }
     assert_eq!(limiter.snapshot().available, 1);
     no_panic(|| limiter.local(u64::MAX));
 }
@@ -482,20 +475,9 @@ fn a_limit_above_the_most() {
     let semaphore = Semaphore::new(3);
     let held = semaphore.try_acquire_many(3).unwrap();
     let mut waiter = Waiter::parked(semaphore.acquire());
-    row(over_max(MAX + 1), || semaphore.set_permits(MAX + 1));
-    row(over_max(usize::MAX), || semaphore.set_permits(usize::MAX));
-    assert_eq!((semaphore.permits(), semaphore.snapshot().waiting), (3, 1));
-    assert!(waiter.is_pending());
-    drop(held);
-    drop(waiter.granted());
-    assert_at_rest(&semaphore, 3);
-}
-
-#[test]
-fn more_permits_than_there_is_room_for() {
-    let semaphore = Semaphore::new(3);
-    let held = semaphore.try_acquire_many(3).unwrap();
-    let mut waiter = Waiter::parked(semaphore.acquire());
+    for permits in [MAX + 1, usize::MAX] {
+        row(over_max(permits), || semaphore.set_permits(permits));
+    }
     for permits in [MAX - 2, MAX, usize::MAX] {
         let expected = format!("a semaphore cannot have {permits} more permits, see MAX_PERMITS");
         row(&expected, || semaphore.add_permits(permits));
@@ -528,8 +510,8 @@ fn merged_permits_of_two_semaphores() {
 #[test]
 fn merged_owned_permits_of_two_semaphores() {
     let (here, there) = (Arc::new(Semaphore::new(1)), Arc::new(Semaphore::new(1)));
-    let mut permit = Arc::clone(&here).try_acquire_owned().unwrap();
-    let other = Arc::clone(&there).try_acquire_owned().unwrap();
+    let [mut permit, other] =
+        [&here, &there].map(|semaphore| Arc::clone(semaphore).try_acquire_owned().unwrap());
     row("permits of two semaphores cannot be merged", || {
         permit.merge(other);
     });
@@ -537,60 +519,5 @@ fn merged_owned_permits_of_two_semaphores() {
     assert_eq!(permit.count(), 1);
     drop(permit);
     assert_at_rest(&here, 1);
-    assert_eq!(
-        (Arc::strong_count(&here), Arc::strong_count(&there)),
-        (1, 1)
-    );
-}
-
-/// Polls until it is ready, and then once more.
-#[track_caller]
-fn polled_again<F: Future>(future: F) {
-    let mut waiter = Waiter::new(future);
-    drop(waiter.output());
-    for _ in 0..2 {
-        row("polled again after it was ready", || {
-            waiter.poll().is_ready()
-        });
-    }
-}
-
-#[cfg(feature = "tokio")]
-mod with_tokio {
-    use tokio_util::sync::CancellationToken;
-
-    use super::*;
-
-    #[test]
-    fn a_future_with_a_token_that_is_polled_again() {
-        let semaphore = Arc::new(Semaphore::new(1));
-        let token = CancellationToken::new();
-        let shared = || Arc::clone(&semaphore);
-        polled_again(semaphore.acquire().cancel_on(&token));
-        polled_again(shared().acquire_owned().cancel_on(token.clone()));
-        polled_again(semaphore.wait_idle().cancel_on(&token));
-        token.cancel();
-        polled_again(semaphore.acquire().cancel_on(&token));
-        polled_again(semaphore.acquire().cancel_on(&token).timeout(SECOND));
-        polled_again(semaphore.acquire().timeout(SECOND).cancel_on(&token));
-        assert_at_rest(&semaphore, 1);
-    }
-
-    const SECOND: std::time::Duration = std::time::Duration::from_secs(1);
-
-    /// The message is tokio's own; what counts is that the place in the queue is not lost track of.
-    #[test]
-    fn a_timeout_that_has_to_wait_inside_a_runtime_without_a_timer() {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .build()
-            .unwrap();
-        let semaphore = Semaphore::new(1);
-        let held = semaphore.try_acquire().unwrap();
-        row("timers are disabled", || {
-            runtime.block_on(semaphore.acquire().timeout(SECOND))
-        });
-        assert_eq!(semaphore.snapshot().waiting, 0);
-        drop(held);
-        assert_at_rest(&semaphore, 1);
-    }
+    assert_eq!([&here, &there].map(Arc::strong_count), [1, 1]);
 }

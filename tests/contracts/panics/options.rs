@@ -1,21 +1,23 @@
-//! Options that are set after the first use, of every type that keeps a state: a row for each option and type,
+//! Settings of fair queues that are out of range, and options that are set after the first use, of every type that keeps a state: a row for each option and type,
 //! and for each kind of use. Before the first use the same options work.
 //!
 //! A semaphore and a pool keep nothing of a call that has ended, so an option of them is never late.
 
 use std::mem::forget;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::adaptive::{AdaptiveRate, AdaptiveSemaphore};
+use tollgate::fair::{Class, FairQueue, Share};
 use tollgate::{
     Algorithm, Clock, Gate, Keyed, LeakyBucket, MissedTickBehavior, Oversize, Pool, Quota,
     RateLimiter, Semaphore, WhenFull,
 };
 
-use super::{no_panic, row};
+use super::{FILE, Location, no_panic, row};
 use crate::support::Waiter;
 
-pub(super) const TOO_LATE: &str = "an option must be set before the first use";
+const TOO_LATE: &str = "an option must be set before the first use";
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -233,4 +235,56 @@ fn option_of_a_type_that_keeps_nothing_of_its_calls_is_never_late() {
     let pool = pool.check_on_return(|_| false);
     drop(pool.try_acquire());
     assert_eq!(pool.snapshot().available, 0);
+}
+
+fn queue() -> FairQueue<Arc<Semaphore>, u32> {
+    FairQueue::new(Arc::new(Semaphore::new(1)))
+}
+
+#[test]
+fn settings_of_classes_and_queues() {
+    panics! {
+        "the weight of a class must be at least 1, not 0" => Class::new().weight(0);
+        "the maximum concurrency of a class must be at least 1, not 0" =>
+            Class::new().max_concurrency(0);
+        "a fair queue needs at least 1 class, not 0" => queue().max_classes(0);
+        "the period of aging must be longer than 0ns" => queue().aging(Duration::ZERO);
+    }
+    allowed! {
+        Class::new().weight(u32::MAX).max_concurrency(1);
+        queue().max_classes(1).aging(Duration::MAX).max_waiters(0);
+    }
+}
+
+#[test]
+fn an_option_of_a_fair_queue_that_is_in_use() {
+    let shared = queue();
+    let class = shared.class(1);
+    row(TOO_LATE, || shared.max_waiters(1));
+    let permit = class.try_acquire().unwrap();
+    row("no class", || {
+        queue().classes(|_| panic!("no class")).class(1)
+    });
+    drop(permit);
+}
+
+/// The queue remembers the class, and the bounds that it has.
+#[test]
+fn an_option_of_a_fair_queue_that_remembers_a_class() {
+    options::<FairQueue<Arc<Semaphore>, u32>>(
+        || {
+            let queue = queue();
+            drop(queue.class(1));
+            queue
+        },
+        &[|queue| drop(queue.class(1).try_acquire().unwrap())],
+        &[
+            |queue| queue.classes(|_| Class::new()),
+            |queue| queue.share(Share::ByCost),
+            |queue| queue.max_classes(1),
+            |queue| queue.max_waiters(1),
+            |queue| queue.aging(Duration::MAX),
+            |queue| queue.clock(Clock::manual()),
+        ],
+    );
 }
