@@ -368,7 +368,7 @@ fn two_streams_can_share_a_throttle() {
     assert_eq!(one.next(), Some(Ok(0)));
     jobs.finish(1);
     assert_eq!(one.next(), Some(Ok(1)));
-    // The two adapters alternate, because each rejoins the queue behind the other.
+    // The two adapters alternate, in the order of the queue.
     one.assert_pending();
     assert_eq!(other.wakes(), 1);
     other.assert_pending();

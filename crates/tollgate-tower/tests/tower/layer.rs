@@ -294,7 +294,7 @@ where
         .layer(layer)
 }
 
-/// Sends one request to the router, and returns its status.
+/// Sends one request, which passes both layers, and returns its status.
 async fn status(app: Router) -> u16 {
     app.oneshot(server::root()).await.unwrap().status().as_u16()
 }

@@ -166,7 +166,7 @@ fn written_by(pages: mpsc::UnboundedReceiver<Bytes>) -> Body {
     Body::from_stream(pages)
 }
 
-/// Returns a router whose answers the other end of the channel writes.
+/// Returns a router whose answers the test writes through the returned channel.
 fn written_by_hand(
     layer: ThrottleLayer<Arc<Semaphore>>,
 ) -> (
