@@ -1,4 +1,4 @@
-//! What is run by hand and by CI on the repository, beside what cargo does itself.
+//! Runs the repository's own tasks, by hand and in CI, in addition to those of cargo.
 
 mod examples;
 mod migration;
@@ -17,7 +17,7 @@ use anyhow::Result;
 use clap::Parser;
 use xshell::{Shell, cmd};
 
-/// Each task succeeds, misses a budget or finds a mistake, or cannot be done.
+/// A task. Each task succeeds, misses a budget or finds a mistake, or cannot be executed.
 #[derive(Parser)]
 #[command(bin_name = "cargo xtask", about = None)]
 enum Task {
@@ -68,7 +68,7 @@ fn run(task: Task) -> Result<bool> {
     }
 }
 
-/// `pacing.svg` is measured, all others are computed.
+/// Draws the pictures. `pacing.svg` is measured, and all others are computed.
 fn pictures(shell: &Shell) -> Result<bool> {
     let program = ["--locked", "--release", "-p", "tollgate-bench", "--bin"];
     cmd!(shell, "cargo run {program...} compare -- --csv").run()?;
