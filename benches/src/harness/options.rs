@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Parser;
 
-/// Measures operations beside those of other crates.
+/// Measures operations next to those of other crates.
 #[derive(Clone, Debug, Parser)]
 pub struct Options {
     /// A part of the names of the rows to measure

@@ -250,7 +250,7 @@ impl Observed {
         }
     }
 
-    /// Counts an upload, delays it, and refuses it if the behaviour says so.
+    /// Counts an upload, delays it, and refuses it if the behaviour requires that.
     async fn begin(&self, bucket: &str, key: &str, part: Option<i32>) -> S3Result<Slot> {
         let slot = self.behaviour.gauge.enter();
         tokio::time::sleep(self.behaviour.delay).await;

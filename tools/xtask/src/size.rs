@@ -20,10 +20,10 @@ pub(crate) struct Options {
     /// List the lines of each folder
     #[arg(long)]
     rooms: bool,
-    /// List the traits of `throttle/`, and what it names of the folders above it
+    /// List the traits of `throttle/`, and the types of the folders above that it names
     #[arg(long)]
     names: bool,
-    /// List the files of each circle, and what they name of each other
+    /// List the files of each circle, and the names that they use of each other
     #[arg(long)]
     circles: bool,
     /// Exit with 1 if a figure is above its budget
