@@ -60,7 +60,7 @@ use tollgate::{AcquireError, Throttle, Waiting};
 ///
 /// let mut ticks = limiter.ticks();
 /// while let Some(charge) = ticks.next().await {
-/// A signal: one request may start.
+///     // A signal: one request may start.
 ///     match requests.next() {
 ///         Some(request) => println!("{request} at {:?}", charge.at()),
 ///         None => limiter.close(),
