@@ -1,4 +1,4 @@
-//! Adaptive limits whose limit stays, on ready paths, ours and others'; and observed ones.
+//! Measures adaptive limits whose limit stays constant, on ready paths, ours and others'; and observed ones.
 
 use std::future::Future;
 use std::hint::black_box;
@@ -24,7 +24,7 @@ use crate::service::Immediate;
 use crate::throttles::leak;
 use crate::{repeat, repeat_async, rows};
 
-/// Runs as many of the times with each new limiter as it has burst for.
+/// Splits the repetitions so that each new limiter is used only as often as its burst allows.
 macro_rules! renewed {
     ($make:ident, |$it:ident| $once:expr) => {
         || {
@@ -45,7 +45,7 @@ macro_rules! renewed {
     };
 }
 
-/// Limits whose calls are measured or observed, beside plain ones, and beside others' adaptive limits.
+/// Limits whose calls are measured or observed, next to plain ones, and next to others' adaptive limits.
 #[must_use]
 pub fn rows() -> Vec<Row> {
     rows! {
@@ -82,7 +82,7 @@ pub fn contended() -> Vec<Row> {
     }
 }
 
-/// A limit that stays, whatever the samples.
+/// A limit that stays constant, whatever the samples.
 struct Fixed(Target);
 
 impl Controller for Fixed {
@@ -100,7 +100,7 @@ fn fixed(limit: usize, samples: u32) -> AdaptiveSemaphore {
     AdaptiveSemaphore::new(Fixed(Target { limit, samples }))
 }
 
-/// An adaptive semaphore, all of whose window's calls have begun.
+/// An adaptive semaphore whose window has no calls left to begin.
 pub struct Unmeasured(AdaptiveSemaphore);
 
 /// An adaptive semaphore that measures every call, in windows of 64.
@@ -169,7 +169,7 @@ fn tower_resilience() -> impl FnMut(u64) + 'static {
     calls(AdaptiveLimiterLayer::new(aimd.expect("it is valid")).layer(Immediate))
 }
 
-/// What an adaptive rate costs above the rate limiter that it owns, while nothing is refused.
+/// The cost of an adaptive rate above that of its own rate limiter, while nothing is refused.
 ///
 /// Neither is exhausted: both are replaced after fewer calls than their burst, which is the largest
 /// that an adaptive rate can have.
@@ -183,7 +183,7 @@ fn rate_limiter() -> RateLimiter {
     RateLimiter::new(Quota::per_second(1_000_000).burst(BURST))
 }
 
-/// What an observed semaphore costs, tried.
+/// The cost of a try of an observed semaphore.
 fn observed_try<O: Observer + Clone + Send + Sync + 'static>(observer: O) -> Shared {
     let observed = Observed::new(leak(Semaphore::new(LIMIT)), observer);
     repeat!(observed, |observed| {
@@ -192,7 +192,7 @@ fn observed_try<O: Observer + Clone + Send + Sync + 'static>(observer: O) -> Sha
     })
 }
 
-/// What it costs, awaited.
+/// The cost of an awaited observed semaphore.
 fn observed<O: Observer + Clone + Send + Sync + 'static>(observer: O) -> Shared {
     let observed = Observed::new(leak(Semaphore::new(LIMIT)), observer);
     repeat_async!(observed, |observed| drop(black_box(
@@ -200,7 +200,7 @@ fn observed<O: Observer + Clone + Send + Sync + 'static>(observer: O) -> Shared 
     )))
 }
 
-/// A list of holders that lives as long as the program, so that a handle is a reference.
+/// Returns a list of holders that lives as long as the program, so that a handle is a reference.
 fn holders() -> &'static Holders {
     leak(Holders::new("bench"))
 }

@@ -1,7 +1,7 @@
-//! Readers and writers in memory at a limited bandwidth, and the bandwidth that they keep.
+//! Measures readers and writers in memory at a limited bandwidth, and the bandwidth that they keep.
 //!
-//! A source that is always ready copies from a block, and a destination copies into one, so what a limit
-//! costs is seen beside the least that a stream does.
+//! A source that is always ready copies from a block, and a destination copies into one, so the cost of a limit
+//! is visible next to the minimal work of a stream.
 
 use std::convert::Infallible;
 use std::hint::black_box;
@@ -32,7 +32,7 @@ const LARGE: usize = 64 * 1024;
 /// The size of small blocks.
 const SMALL: usize = 1024;
 
-/// Reads and writes in memory at a limited bandwidth, beside bare ones and async-speed-limit's.
+/// Reads and writes in memory at a limited bandwidth, next to bare ones and async-speed-limit's.
 #[must_use]
 pub fn rows() -> Vec<Row> {
     rows! {
@@ -64,7 +64,7 @@ pub fn rows() -> Vec<Row> {
 pub struct Blocks(Box<[u8]>);
 
 impl Blocks {
-    /// Blocks of this size.
+    /// Creates blocks of this size.
     #[must_use]
     pub fn of(size: usize) -> Blocks {
         Blocks(vec![7; size].into())
@@ -115,7 +115,7 @@ impl Body for Blocks {
     }
 }
 
-/// Reads of blocks of this size.
+/// Reads blocks of this size.
 fn reads<R: AsyncRead + Unpin + 'static>(
     size: usize,
     limit: impl FnOnce(Blocks) -> R,
@@ -132,7 +132,7 @@ fn reads<R: AsyncRead + Unpin + 'static>(
     }
 }
 
-/// Writes of blocks of this size.
+/// Writes blocks of this size.
 fn writes<W: AsyncWrite + Unpin + 'static>(
     size: usize,
     limit: impl FnOnce(Blocks) -> W,
@@ -149,7 +149,7 @@ fn writes<W: AsyncWrite + Unpin + 'static>(
     }
 }
 
-/// Frames of a body of [`SMALL`] blocks.
+/// Reads frames of a body of [`SMALL`] blocks.
 fn frames<B: Body<Data = Bytes> + Unpin + 'static>(
     limit: impl FnOnce(Blocks) -> B,
 ) -> impl FnMut(u64) + 'static {
@@ -164,55 +164,55 @@ fn frames<B: Body<Data = Bytes> + Unpin + 'static>(
     }
 }
 
-/// No limit.
+/// Applies no limit.
 fn bare(blocks: Blocks) -> Blocks {
     blocks
 }
 
-/// A limiter without a limit, which may get one.
+/// Applies a limiter without a limit, which may get one later.
 fn unlimited(blocks: Blocks) -> Throttled<Blocks, Arc<RateLimiter>> {
     blocks.throttled(Arc::new(RateLimiter::new(Quota::UNLIMITED)))
 }
 
-/// A limiter that decides about each call, and has enough for the whole benchmark.
+/// Applies a limiter that decides about each call, and has enough for the whole benchmark.
 fn never_binding(blocks: Blocks) -> Throttled<Blocks, Arc<RateLimiter>> {
     let quota = Quota::per_second(1_000_000_000).burst(10_000_000_000_000_000);
     blocks.throttled(Arc::new(RateLimiter::new(quota)))
 }
 
-/// The same for a key of a map.
+/// Applies the same limiter for a key of a map.
 fn never_binding_key(blocks: Blocks) -> impl AsyncRead + Unpin + 'static {
     let quota = Quota::per_second(1_000_000_000).burst(10_000_000_000_000_000);
     blocks.throttled(Arc::new(Keyed::<u64, _>::rate_limiters(quota)).key_owned(7))
 }
 
-/// async-speed-limit's, without a limit.
+/// Applies async-speed-limit's limiter, without a limit.
 fn speed_unlimited(blocks: Blocks) -> impl AsyncRead + AsyncWrite + Unpin + 'static {
     <Limiter<StandardClock>>::new(f64::INFINITY).limit(blocks)
 }
 
-/// async-speed-limit's, with a limit that is never reached.
+/// Applies async-speed-limit's limiter, with a limit that is never reached.
 fn speed_never_binding(blocks: Blocks) -> impl AsyncRead + AsyncWrite + Unpin + 'static {
     <Limiter<StandardClock>>::new(1e15).limit(blocks)
 }
 
-/// How some streams kept to a bandwidth.
+/// How accurately some streams kept to a bandwidth.
 #[derive(Clone, Copy, Debug)]
 pub struct Bandwidth {
-    /// What was delivered, beside what was allowed; 0.01 is one per cent more.
+    /// The delivered bytes relative to the allowed ones; 0.01 is one per cent more.
     pub error: f64,
-    /// Processor time of the process, beside the time that passed on the clock.
+    /// The processor time of the process relative to the wall time.
     pub cpu: f64,
-    /// What the streams delivered in their first 100 milliseconds, in milliseconds of the rate.
+    /// The bytes that the streams delivered in their first 100 milliseconds, in milliseconds of the rate.
     pub start: f64,
 }
 
 /// A limiter of the bandwidth of streams.
 pub trait Limits: Send + 'static {
-    /// Another rate from now on.
+    /// Changes the rate from now on.
     fn set(&self, rate: u64);
 
-    /// A stream that shares the limit.
+    /// Returns a stream that shares the limit.
     fn limit(&self, blocks: Blocks) -> impl AsyncRead + Unpin + Send + 'static;
 }
 
@@ -284,7 +284,7 @@ pub async fn bandwidth(
     .await
 }
 
-/// Lowers the rate of one stream from the old one, and returns for how many milliseconds it kept the old one: what it
+/// Lowers the rate of one stream from the old one, and returns for how many milliseconds it kept the old one: the bytes
 /// delivered in the next half second above the new rate, in milliseconds of the old one.
 pub async fn lowered(limits: impl Limits, old: u64, new: u64) -> f64 {
     with_streams(&limits, 1, async |delivered| {
@@ -298,16 +298,16 @@ pub async fn lowered(limits: impl Limits, old: u64, new: u64) -> f64 {
     .await
 }
 
-/// How some streams kept to a bandwidth beside busy loops.
+/// How accurately some streams kept to a bandwidth next to busy loops.
 #[derive(Clone, Copy, Debug)]
 pub struct Starved {
-    /// What part of what was allowed was delivered.
+    /// The share of the allowed bytes that was delivered.
     pub kept: f64,
-    /// The most that was delivered in any time above the rate, in seconds of the rate.
+    /// The maximum delivered above the rate in any interval, in seconds of the rate.
     pub above: f64,
 }
 
-/// Measures streams that share a limit of `rate` bytes each second, while so many threads compute.
+/// Measures streams that share a limit of `rate` bytes each second, while other threads compute.
 pub async fn starved(
     limits: impl Limits,
     rate: u64,
@@ -317,7 +317,7 @@ pub async fn starved(
 ) -> Starved {
     let loops = Busy::start(busy);
     let start = Instant::now();
-    // The least that was delivered up to some time, less what was allowed by then, and the most above it.
+    // The minimum of delivered minus allowed bytes up to any time, and the maximum above that minimum.
     let mut ahead = (f64::MAX, 0.0_f64);
     let kept = with_streams(&limits, streams, async |delivered| {
         let mut passed = 0.0;
@@ -338,7 +338,7 @@ pub async fn starved(
     }
 }
 
-/// Threads that compute until they are dropped.
+/// Threads that compute until this value is dropped.
 struct Busy {
     over: Arc<AtomicBool>,
     threads: Vec<thread::JoinHandle<()>>,

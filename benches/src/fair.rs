@@ -1,4 +1,4 @@
-//! What a fair queue costs: with permits to spare, and with ten thousand who wait.
+//! Measures the cost of a fair queue: with permits to spare, and with ten thousand waiters.
 
 use std::cell::Cell;
 use std::hint::black_box;
@@ -20,7 +20,7 @@ const CLASSES: usize = 100;
 const OWNED: &str = "Semaphore, owned";
 const PRIORITY: &str = "priority-semaphore";
 
-/// A fair queue beside the semaphore that it is in front of, and beside a semaphore with priorities.
+/// A fair queue next to the semaphore that it is in front of, and next to a semaphore with priorities.
 #[must_use]
 pub fn rows() -> Vec<Row> {
     let row = |name: &str, part, target: Option<f64>| {
@@ -50,7 +50,7 @@ pub fn rows() -> Vec<Row> {
     ]
 }
 
-/// `acquire().await` of a class in front of the same, and drop.
+/// `acquire().await` of a class in front of the same semaphore, and drop.
 fn acquire() -> Shared {
     let class = FairQueue::new(Arc::new(Semaphore::new(LIMIT))).class(7);
     repeat_async!(class, |class| drop(black_box(class.acquire().await)))
@@ -64,7 +64,7 @@ fn acquire_priority_semaphore() -> Shared {
     })
 }
 
-/// A line of a semaphore whose permits are owned.
+/// Returns a line of a semaphore whose permits are owned.
 fn owned_line(count: usize) -> Box<dyn Line> {
     let semaphore = Arc::new(Semaphore::new(1));
     let same = Arc::clone(&semaphore);
@@ -76,7 +76,7 @@ fn owned_line(count: usize) -> Box<dyn Line> {
     )
 }
 
-/// A line in a hundred classes, which take turns.
+/// Returns a line in a hundred classes, which take turns.
 fn fair_line(count: usize) -> Box<dyn Line> {
     let queue = FairQueue::new(Arc::new(Semaphore::new(1))).classes(|_| Class::new());
     let classes: Vec<ClassHandle<_, _>> = (0..CLASSES).map(|key| queue.class(key)).collect();
@@ -94,7 +94,7 @@ fn fair_line(count: usize) -> Box<dyn Line> {
     )
 }
 
-/// A line of the crate priority-semaphore, of one priority, which is first-in first-out.
+/// Returns a line of the crate priority-semaphore, of one priority, which is first-in first-out.
 fn priority_line(count: usize) -> Box<dyn Line> {
     let semaphore = Arc::new(PrioritySemaphore::new(1));
     let same = Arc::clone(&semaphore);

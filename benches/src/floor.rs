@@ -1,29 +1,29 @@
-//! The floor: what any semaphore over one atomic word has to pay.
+//! Implements the floor: the minimum cost of any semaphore over one atomic word.
 //!
-//! A compare-exchange, after the load that tells it what to expect, and a `fetch_add` whose value is looked at, by a
-//! guard that is held in memory like everybody's permit. The strict floor is the compare-exchange without a load, and
-//! an addition whose value nobody asks for, which compiles to a mere increment; a semaphore cannot do with that, since
-//! it has to find out what is free, and whether somebody waits.
+//! It consists of a compare-exchange, after the load that provides the expected value, and a `fetch_add` whose value
+//! is used, by a guard that is held in memory like every permit. The strict floor is the compare-exchange without a
+//! load, and an addition whose value is not used, which compiles to a mere increment. A semaphore needs more than
+//! that, since it has to determine the free permits, and whether there are waiters.
 //!
-//! The floor of a rate decision is a reading of the clock, and a compare-exchange of the word that it is
-//! compared with; a refusal writes nothing. It keeps no rate.
+//! The floor of a rate decision is a reading of the clock, and a compare-exchange of the word that it is compared
+//! with; a refusal writes nothing. It enforces no rate.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// A word that counts free permits, without any of the rest of a semaphore.
+/// A word that counts free permits, without any other part of a semaphore.
 pub struct Floor {
     free: AtomicUsize,
     limit: usize,
 }
 
-/// One of them, to be given back.
+/// A permit of the floor, which is given back on drop.
 pub struct FloorPermit<'a>(&'a Floor);
 
 impl Floor {
-    /// With this many permits free.
+    /// Creates a floor with this many free permits.
     #[must_use]
     pub const fn new(limit: usize) -> Floor {
         Floor {
@@ -32,7 +32,7 @@ impl Floor {
         }
     }
 
-    /// Takes one if there is one.
+    /// Takes a permit if one is free.
     #[inline]
     pub fn try_take(&self) -> Option<FloorPermit<'_>> {
         let mut free = self.free.load(Relaxed);
@@ -48,7 +48,7 @@ impl Floor {
         None
     }
 
-    /// The strict floor: for one thread, which always finds all of them free.
+    /// Executes the strict floor, for one thread, which always finds all permits free.
     #[inline]
     pub fn bare_pair(&self) {
         let taken = self
@@ -69,17 +69,17 @@ impl Drop for FloorPermit<'_> {
 
 /// A clock that the floor of a decision reads.
 pub trait Reading: Send + Sync + 'static {
-    /// What the tables call a floor on it.
+    /// The name of a floor on this clock in the tables.
     const NAME: &'static str;
 
-    /// Starts it.
+    /// Starts the clock.
     fn start() -> Self;
 
-    /// How long it has run, in whatever it counts, and never nought.
+    /// Returns how long the clock has run, in its own unit, and never 0.
     fn read(&self) -> u64;
 }
 
-/// The counter of the processor as it is: not scaled to anything. There is nothing cheaper.
+/// The raw counter of the processor, without scaling. No clock is cheaper.
 impl Reading for quanta::Clock {
     const NAME: &'static str = "floor: counter, CAS";
 
@@ -114,7 +114,7 @@ pub struct DecisionFloor<C> {
 }
 
 impl<C: Reading> DecisionFloor<C> {
-    /// One that allows everything.
+    /// Creates a floor that allows everything.
     #[must_use]
     pub fn allowing() -> DecisionFloor<C> {
         DecisionFloor {
@@ -123,7 +123,7 @@ impl<C: Reading> DecisionFloor<C> {
         }
     }
 
-    /// One that refuses everything.
+    /// Creates a floor that refuses everything.
     #[must_use]
     pub fn refusing() -> DecisionFloor<C> {
         DecisionFloor {
@@ -132,7 +132,7 @@ impl<C: Reading> DecisionFloor<C> {
         }
     }
 
-    /// Decides. What is allowed moves the word by one.
+    /// Decides. An allowed decision moves the word by one.
     #[inline]
     pub fn decide(&self) -> bool {
         let now = self.clock.read();
@@ -150,10 +150,11 @@ impl<C: Reading> DecisionFloor<C> {
     }
 }
 
-/// The old-style semaphore: a mutex around a counter, and a condvar to wait on. For threads only: a waiter blocks.
+/// A traditional semaphore: a mutex around a counter, and a condvar to wait on. It is for threads only: a waiter
+/// blocks.
 ///
-/// It counts its waiters, because notifying a condvar is a system call even when nobody waits, and would be most of
-/// what is measured.
+/// It counts its waiters, because notifying a condvar is a system call even without waiters, and would dominate the
+/// measurement.
 pub struct CondvarSemaphore {
     state: Mutex<State>,
     released: Condvar,
@@ -165,7 +166,7 @@ struct State {
 }
 
 impl CondvarSemaphore {
-    /// With this many permits free.
+    /// Creates a semaphore with this many free permits.
     #[must_use]
     pub const fn new(permits: usize) -> CondvarSemaphore {
         CondvarSemaphore {

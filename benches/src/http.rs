@@ -1,7 +1,7 @@
-//! A request through a layer that limits each client, around a service that answers at once.
+//! Measures a request through a layer that limits each client, around a service that answers at once.
 //!
-//! As axum does, each request has the address of its peer in its extensions, and calls a clone of the
-//! service. The answer's body is dropped, which gives a permit back. The quota is one that is never
+//! As with axum, each request has the address of its peer in its extensions, and calls a clone of the
+//! service. The answer's body is dropped, which gives a permit back. The quota is never
 //! exhausted.
 
 use std::convert::Infallible;
@@ -27,16 +27,16 @@ use tower_governor::governor::GovernorConfigBuilder;
 use crate::harness::{Row, alone};
 use crate::rows;
 
-/// A second's requests, and the burst.
+/// The requests of a second, and the burst.
 const PLENTY: u64 = 1_000_000_000;
 
-/// How many clients there are.
+/// The number of clients.
 const CLIENTS: u32 = 1000;
 
-/// A request through the layer over HTTP, beside tower_governor and tower's own limit.
+/// A request through the layer over HTTP, next to tower_governor and tower's own limit.
 ///
-/// The request and the answer are created for each call, which is in all columns, and in `no layer`
-/// alone.
+/// Every call creates its request and its answer. This cost is in all columns, and is the whole cost of
+/// `no layer`.
 #[must_use]
 pub fn rows() -> Vec<Row> {
     rows! {
@@ -60,7 +60,7 @@ pub fn rows() -> Vec<Row> {
 /// Requests of a client that waits as servers ask it to, by the number of its gates.
 #[must_use]
 pub fn origins() -> Vec<Row> {
-    // The limit of a refusal is 5 µs, and without a layer it takes 0.15 µs.
+    // The limit of a refusal is 5 µs; without a layer it takes 0.15 µs.
     rows! {
         alone "http: a refusal by a new origin, 100,000 gates"
             {"full table" => || refused_by_new_origins(100_000),
@@ -83,7 +83,7 @@ fn request(client: u32) -> Request<Body> {
     request
 }
 
-/// Answers at once, with a header as every answer has one.
+/// A service that answers at once, with one header, because every answer has some.
 #[derive(Clone, Copy, Debug)]
 struct Answers;
 
@@ -105,7 +105,7 @@ impl Service<Request<Body>> for Answers {
     }
 }
 
-/// Requests of all clients in turn.
+/// Sends requests of all clients in turn.
 fn requests<S, B>(service: S) -> impl FnMut(u64) + 'static
 where
     S: Service<Request<Body>, Response = Response<B>, Error = Infallible> + Clone + 'static,
@@ -127,7 +127,7 @@ fn peer(extensions: &axum::http::Extensions) -> Option<SocketAddr> {
     Some(*peer)
 }
 
-/// A layer that limits each client.
+/// Makes a layer that limits each client.
 macro_rules! by_client {
     ($clients:expr) => {{
         let (clients, address) = ($clients, ClientIp::peer(peer));
@@ -140,7 +140,7 @@ fn clients() -> Arc<Keyed<IpNet, RateLimiter>> {
     Arc::new(Keyed::rate_limiters(quota))
 }
 
-/// The service without a layer, and a decision about the client by hand.
+/// Calls the service without a layer, and decides about the client by hand.
 fn by_hand() -> impl FnMut(u64) + 'static {
     let (clients, mut client) = (clients(), 0);
     move |times| {
@@ -157,17 +157,17 @@ fn by_hand() -> impl FnMut(u64) + 'static {
     }
 }
 
-/// A rate for each client.
+/// Limits the rate of each client.
 fn by_client() -> impl FnMut(u64) + 'static {
     requests(by_client!(clients()).layer(Answers))
 }
 
-/// The same, and fields that tell the limits.
+/// Does the same, with fields that report the limits.
 fn by_client_with(fields: RateLimitHeaders) -> impl FnMut(u64) + 'static {
     requests(by_client!(clients()).headers(fields).layer(Answers))
 }
 
-/// tower_governor, by the address of the peer.
+/// Makes tower_governor's layer, by the address of the peer.
 macro_rules! governor {
     ($($setting:tt)*) => {{
         let config = GovernorConfigBuilder::default()$($setting)*.finish();
@@ -179,13 +179,13 @@ fn governor() -> impl FnMut(u64) + 'static {
     requests(governor!(.per_nanosecond(1).burst_size(PLENTY as u32)).layer(Answers))
 }
 
-/// The same, and fields that tell the limits.
+/// Does the same, with fields that report the limits.
 fn governor_with_fields() -> impl FnMut(u64) + 'static {
     let layer = governor!(.per_nanosecond(1).burst_size(PLENTY as u32).use_headers());
     requests(layer.layer(Answers))
 }
 
-/// Requests of clients that have used up their quota, one an hour.
+/// Sends requests of clients that have used up their quota, one an hour.
 fn rejected<S, B>(service: S) -> impl FnMut(u64) + 'static
 where
     S: Service<Request<Body>, Response = Response<B>, Error = Infallible> + Clone + 'static,
@@ -195,13 +195,13 @@ where
     requests
 }
 
-/// A rejection of a client.
+/// Rejects a client.
 fn rejected_by_client() -> impl FnMut(u64) + 'static {
     let clients = Arc::new(Keyed::rate_limiters(Quota::per_hour(1)));
     rejected(by_client!(clients).layer(Answers))
 }
 
-/// The same by tower_governor.
+/// Does the same with tower_governor.
 fn rejected_by_governor() -> impl FnMut(u64) + 'static {
     rejected(governor!(.per_second(3600).burst_size(1)).layer(Answers))
 }
@@ -216,7 +216,7 @@ fn overloaded(request: Request<Body>) -> Ready<Result<Response<Body>, Infallible
     std::future::ready(Ok(answer))
 }
 
-/// A request to each of these origins in turn.
+/// Sends a request to each of these origins in turn.
 fn requests_to<S>(service: S, origins: Range<usize>) -> impl FnMut(u64) + 'static
 where
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone + 'static,
@@ -247,7 +247,7 @@ fn patient() -> RetryAfterLayer<Body> {
         .jitter_percent(0)
 }
 
-/// A refusal by an origin that has no gate, where the table is full with so many. Half of the
+/// Measures a refusal by an origin without a gate, where the table is full with `gates` gates. Half of the
 /// origins have one, and each asks again after its gate was evicted.
 fn refused_by_new_origins(gates: usize) -> impl FnMut(u64) + 'static {
     let layer = patient().max_origins(gates);
@@ -256,12 +256,12 @@ fn refused_by_new_origins(gates: usize) -> impl FnMut(u64) + 'static {
     requests
 }
 
-/// The same without a layer.
+/// Does the same without a layer.
 fn refused_without_a_layer() -> impl FnMut(u64) + 'static {
     requests_to(service_fn(overloaded), 0..2048)
 }
 
-/// A request to an origin that has asked for nothing, while so many others have gates.
+/// Sends a request to an origin that has asked for no pause, while `gates` others have gates.
 fn polite_beside(gates: usize) -> impl FnMut(u64) + 'static {
     let layer = patient().max_origins(gates.max(1));
     requests_to(layer.layer(service_fn(overloaded)), 0..gates)(gates as u64);

@@ -1,11 +1,10 @@
-//! Decisions of limiters by key: who is asked for, and in which order; and what the relaxed approach costs a request: a
-//! check of a gate, and a record.
+//! Measures decisions of limiters by key, with different distributions of keys; and the cost of the relaxed approach
+//! per request: a check of a gate, and a record.
 //!
-//! Every key is there before anything is measured. The cap is the default one, of 100,000 keys, or as
-//! many keys as there are, if those are more. The quota is one that is never exhausted, so what is
-//! measured is the way to the key's state, and the decision. The keys of the calls lie in a row, as if
-//! each had just been read from a request: how long it takes to find out who is asked for is no part
-//! of it.
+//! Every key exists before the measurement. The cap is the default one, of 100,000 keys, or the number of keys, if
+//! that is larger. The quota is never exhausted, so the measurement covers the path to the key's state, and the
+//! decision. The keys of the calls are contiguous in memory, as if each had just been read from a request: the time
+//! to determine the key is not included.
 
 use std::hash::Hash;
 use std::hint::black_box;
@@ -20,10 +19,10 @@ use crate::harness::{Row, Shared, alone, together};
 use crate::rates::PLENTY;
 use crate::{repeat, rows};
 
-/// What we are held to, in all but a few rows.
+/// The limit for our ratio, in all rows except a few.
 const TARGET: f64 = 0.80;
 
-/// Decisions by key that allow, beside governor's default for keys: its own map, with its own hasher.
+/// Decisions by key that allow, next to governor's default for keys: its own map, with its own hasher.
 #[must_use]
 pub fn rows() -> Vec<Row> {
     fn row<K: BenchKey>(threads: &str, name: &str, keys: usize, spread: Spread) -> Row {
@@ -56,15 +55,15 @@ pub fn rows() -> Vec<Row> {
     rows
 }
 
-/// How many calls there are in an order, after which it begins again.
+/// The number of calls in an order, after which it begins again.
 const CALLS: usize = 1 << 20;
 
-/// A key: something that is made of a number.
+/// A key that can be made from a number.
 pub trait BenchKey: Clone + Eq + Hash + Send + Sync + 'static {
-    /// What it is called in the table.
+    /// The name in the table.
     const NAME: &'static str;
 
-    /// The key of a number.
+    /// Returns the key of a number.
     fn of(number: u64) -> Self;
 }
 
@@ -84,24 +83,24 @@ impl BenchKey for String {
     }
 }
 
-/// Which keys are asked for.
+/// The distribution of the requested keys.
 #[derive(Clone, Copy, Debug)]
 enum Spread {
-    /// All of them equally often.
+    /// All keys are equally frequent.
     Uniform,
-    /// The second half as often as the first, the third a third as often, and so on.
+    /// The second key is half as frequent as the first, the third a third as frequent, and so on.
     Zipf,
 }
 
 /// A limiter by key.
 pub trait KeyedLimiter<K>: Send + Sync + Sized + 'static {
-    /// What it is called in the table.
+    /// The name in the table.
     const NAME: &'static str;
 
-    /// With room for so many keys, and plenty for each.
+    /// Creates a limiter with room for `keys` keys, and plenty for each.
     fn with_keys(keys: usize) -> Self;
 
-    /// Whether the key may go on.
+    /// Returns whether the key is admitted.
     fn try_take(&self, key: &K) -> bool;
 }
 
@@ -119,7 +118,7 @@ impl<K: BenchKey> KeyedLimiter<K> for Keyed<K, RateLimiter> {
     }
 }
 
-/// governor's default for keys: a `DashMap` with the hasher that it has by default.
+/// governor's default for keys: a `DashMap` with its default hasher.
 pub type GovernorKeyed<K> = governor::DefaultKeyedRateLimiter<K>;
 
 impl<K: BenchKey> KeyedLimiter<K> for GovernorKeyed<K> {
@@ -135,7 +134,7 @@ impl<K: BenchKey> KeyedLimiter<K> for GovernorKeyed<K> {
     }
 }
 
-/// So many numbers, one after the other, that look as if drawn by lot.
+/// A sequence of pseudorandom numbers.
 struct Lots(u64);
 
 impl Lots {
@@ -147,13 +146,13 @@ impl Lots {
         mixed ^ mixed >> 31
     }
 
-    /// From 0 to below 1.
+    /// Returns a number from 0 to below 1.
     fn fraction(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 }
 
-/// In which order keys are asked for.
+/// Returns the order in which keys are requested.
 fn order(keys: usize, spread: Spread) -> Vec<u32> {
     let mut lots = Lots(7);
     let sums: Vec<f64> = (1..=keys)
@@ -173,7 +172,7 @@ fn order(keys: usize, spread: Spread) -> Vec<u32> {
     (0..CALLS).map(draw).collect()
 }
 
-/// Decisions that allow, by many keys. Threads begin at different places of the order.
+/// Measures allowed decisions by many keys. Threads begin at different places of the order.
 fn allowed<K: BenchKey, L: KeyedLimiter<K>>(keys: usize, spread: Spread) -> Shared {
     let limiter = L::with_keys(keys);
     for key in 0..keys as u64 {
@@ -191,20 +190,20 @@ fn allowed<K: BenchKey, L: KeyedLimiter<K>>(keys: usize, spread: Spread) -> Shar
     })
 }
 
-/// Keys that come again and again.
+/// The number of keys that are requested repeatedly.
 const KEYS: u64 = 1000;
 
-/// What one would write by hand, if it were opened and shut by hand as well.
+/// A hand-written gate that is also opened and shut by hand.
 #[derive(Clone)]
 struct Flag(Arc<AtomicBool>);
 
 impl Flag {
-    /// Lets through.
+    /// Creates an open flag.
     fn open() -> Flag {
         Flag(Arc::new(AtomicBool::new(true)))
     }
 
-    /// One relaxed load and a branch.
+    /// Executes one relaxed load and a branch.
     #[inline(always)]
     fn check(&self) -> Result<(), ()> {
         if self.0.load(Ordering::Relaxed) {
@@ -215,11 +214,12 @@ impl Flag {
     }
 }
 
-/// What a gate and a detector cost a request, on one thread and on two. A record is beside a decision that is made for
+/// The cost of a gate and a detector per request, on one thread and on two. A record is next to a decision for
 /// each key.
 ///
-/// Records and keyed decisions go round a thousand keys, in an order that a processor does not foresee. Nobody makes
-/// passes meanwhile, so after the first round every key has its place, as most of them have between two passes; a row
+/// Records and keyed decisions cycle through a thousand keys, in an order that a processor does not predict. No
+/// passes run meanwhile, so after the first round every key has its place, as most keys have between two passes. A
+/// separate row has keys without a place.
 /// of its own has none.
 #[must_use]
 pub fn gates() -> Vec<Row> {
@@ -253,7 +253,7 @@ pub fn gates() -> Vec<Row> {
     }
 }
 
-/// The flag.
+/// Checks the flag.
 fn flag_check() -> Shared {
     repeat!(Flag::open(), |flag| {
         let answer = flag.check();
@@ -261,7 +261,7 @@ fn flag_check() -> Shared {
     })
 }
 
-/// The gate, open.
+/// Checks the gate, which is open.
 fn gate_check() -> Shared {
     repeat!(Gate::new(), |gate| {
         let answer = gate.check();
@@ -269,7 +269,7 @@ fn gate_check() -> Shared {
     })
 }
 
-/// The same, and the caller only branches: the answer goes nowhere.
+/// Checks the flag, and the caller only branches: the answer is not stored.
 fn flag_branch() -> Shared {
     repeat!(Flag::open(), |flag| assert!(
         flag.check().is_ok(),
@@ -277,7 +277,7 @@ fn flag_branch() -> Shared {
     ))
 }
 
-/// The gate, in the same way.
+/// Checks the gate in the same way.
 fn gate_branch() -> Shared {
     repeat!(Gate::new(), |gate| assert!(
         gate.check().is_ok(),
@@ -285,7 +285,7 @@ fn gate_branch() -> Shared {
     ))
 }
 
-/// Which key comes next.
+/// Returns the next key.
 fn next(key: &mut u64) -> u64 {
     *key = key
         .wrapping_mul(6_364_136_223_846_793_005)
@@ -293,7 +293,7 @@ fn next(key: &mut u64) -> u64 {
     (*key >> 33) % KEYS
 }
 
-/// A record of a key that has its place.
+/// Records a key that has its place.
 fn record() -> Shared {
     let detector = Detector::new(Quota::per_hour(1_000_000));
     Box::new(move |times| {
@@ -304,7 +304,7 @@ fn record() -> Shared {
     })
 }
 
-/// A record that is lost, as there is no room for its key.
+/// Loses a record, because there is no room for its key.
 fn record_lost() -> Shared {
     let detector = Detector::new(Quota::per_hour(1_000_000)).buffer(1);
     detector.record(&KEYS);
@@ -316,7 +316,7 @@ fn record_lost() -> Shared {
     })
 }
 
-/// A check by key, while one of a thousand is shut out.
+/// Checks by key, while one of a thousand is blocked.
 fn check_by_key() -> Shared {
     let detector = Detector::new(Quota::per_hour(1_000_000));
     detector.gate(&KEYS).block_for(Duration::from_secs(3600));
@@ -331,7 +331,7 @@ fn check_by_key() -> Shared {
     })
 }
 
-/// A decision for a key.
+/// Decides for a key.
 fn decision<L: KeyedLimiter<u64>>() -> Shared {
     let limiter = L::with_keys(KEYS as usize);
     Box::new(move |times| {

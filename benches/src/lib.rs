@@ -1,8 +1,8 @@
-//! What the benchmarks share: the harness that sets contenders side by side, the peers, the floor, and the rows.
+//! Contains the code that the benchmarks share: the harness that compares contenders, the peers, the floor, and the
+//! rows.
 //!
 //! A theme (semaphores, rate limiters, object stores) is a file of operations and of rows; a row is one operation of
-//! ours and the same operation of each peer. Everything that knows how to time, to compare and to print is in
-//! [`harness`].
+//! ours and the same operation of each peer. All code for timing, comparing and printing is in [`harness`].
 
 pub mod adaptive;
 pub mod bytes;

@@ -1,11 +1,11 @@
-//! A long line of waiters: joining it, being let through it, leaving it.
+//! Measures a long line of waiters: joining it, passing it, leaving it.
 //!
-//! Every future lies in a box of its own, allocated once and before anything is timed. tokio's and futures-intrusive's
-//! must not move once polled, so they need one; ours could lie in a plain vector, and gets the same box, so that all
-//! walk through memory alike. [`Flat`] is the layout that only an `Unpin` future can have.
+//! Every future is in a box of its own, allocated once before any timing. tokio's and futures-intrusive's
+//! must not move once polled, so they need one; ours could be in a plain vector, and gets the same box, so that all
+//! access memory alike. [`Flat`] is the layout that only an `Unpin` future can have.
 //!
 //! The waker does nothing, and cloning it costs nothing: a task's waker would add the same reference counting to
-//! everybody.
+//! all contenders.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -23,12 +23,12 @@ use crate::harness::{Contender, Stopwatch, Work, made};
 use crate::peer::{Answer, Ours, Peer, TryPeer};
 use crate::service::Immediate;
 
-/// How many wait.
+/// The number of waiters.
 pub const WAITERS: usize = 10_000;
 
-/// Places for futures, to be used again and again.
+/// Places for futures, which are reused.
 pub trait Places<F: Future> {
-    /// So many empty places.
+    /// Creates `count` empty places.
     fn with_places(count: usize) -> Self;
 
     /// Puts a future into a place.
@@ -69,7 +69,7 @@ impl<F: Future> Places<F> for Boxed<F> {
     }
 }
 
-/// One future beside the other.
+/// The futures next to one another in a vector.
 pub struct Flat<F>(Vec<Option<F>>);
 
 impl<F: Future + Unpin> Places<F> for Flat<F> {
@@ -94,24 +94,24 @@ impl<F: Future + Unpin> Places<F> for Flat<F> {
     }
 }
 
-/// A semaphore of one permit, and many who want it.
+/// A semaphore of one permit, and many waiters for it.
 pub trait Line {
-    /// Takes the permit, so that everybody else has to wait.
+    /// Takes the permit, so that all others have to wait.
     fn hold(&mut self);
 
-    /// Everybody joins: a future is made and polled for the first time.
+    /// Lets all waiters join: each future is made and polled for the first time.
     fn enqueue(&mut self);
 
-    /// The holder leaves and hands on, and so does everybody after it.
+    /// Lets the holder leave and pass on the permit, and every waiter after it.
     fn drain(&mut self);
 
-    /// They give up in this order, and the holder leaves.
+    /// Lets the waiters give up in this order, and the holder leave.
     fn cancel(&mut self, order: &[usize]);
 
-    /// Bytes of one future.
+    /// Returns the bytes of one future.
     fn future_size(&self) -> usize;
 
-    /// How many want it.
+    /// Returns the number of waiters.
     fn count(&self) -> usize;
 }
 
@@ -170,7 +170,7 @@ where
     }
 }
 
-/// A line in which nobody has stood yet: only the places are allocated. `hold` takes the permit,
+/// Creates an unused line: only the places are allocated. `hold` takes the permit,
 /// `wait` makes a waiter, and `give_back` follows when the permit of either has been dropped.
 pub fn stand<L, F, H>(
     count: usize,
@@ -200,7 +200,7 @@ fn held<P: TryPeer>(semaphore: &P) -> impl Answer + '_ {
     answer
 }
 
-/// A peer's line, each future in its box.
+/// Creates a peer's line, each future in its box.
 ///
 /// The semaphore is leaked, because the futures that stay in their places borrow it.
 #[must_use]
@@ -209,14 +209,14 @@ pub fn boxed<P: Peer>(count: usize) -> Box<dyn Line> {
     stand::<Boxed<_>, _, _>(count, || held(one), || one.acquire(), || one.give_back())
 }
 
-/// Our line in a plain vector.
+/// Creates our line in a plain vector.
 #[must_use]
 pub fn flat(count: usize) -> Box<dyn Line> {
     let one: &'static Ours = Box::leak(Box::new(Ours::new(1)));
     stand::<Flat<_>, _, _>(count, || held(one), || one.acquire(), || one.give_back())
 }
 
-/// tower's line: clones of one limited service, each called once.
+/// Creates tower's line: clones of one limited service, each called once.
 #[must_use]
 pub fn tower(count: usize) -> Box<dyn Line> {
     let semaphore = Arc::new(tokio::sync::Semaphore::new(1));
@@ -233,7 +233,7 @@ pub fn tower(count: usize) -> Box<dyn Line> {
     )
 }
 
-/// The line of a throttle, entered by our trait.
+/// Creates the line of a throttle, entered through our trait.
 pub fn entered<T>(count: usize, throttle: T) -> Box<dyn Line>
 where
     T: Throttle<Enter: 'static, Permit: 'static> + 'static,
@@ -247,34 +247,34 @@ where
     )
 }
 
-/// Uses a line once, so that whatever a semaphore allocates for its waiters is there.
+/// Uses a line once, so that all allocations of a semaphore for its waiters exist.
 pub fn warm(line: &mut dyn Line) {
     line.hold();
     line.enqueue();
     line.drain();
 }
 
-/// What is timed of a line.
+/// The timed part of a line.
 #[derive(Clone, Debug)]
 pub enum Part {
-    /// The joining.
+    /// Joining.
     Enqueue,
-    /// The handing on.
+    /// Passing on.
     Drain,
-    /// Both.
+    /// Joining and passing on.
     Both,
-    /// The giving up, in this order.
+    /// Giving up, in this order.
     Cancel(Rc<[usize]>),
 }
 
 impl Part {
-    /// The giving up of so many.
+    /// Returns the part in which `count` waiters give up.
     #[must_use]
     pub fn cancel(order: Order, count: usize) -> Part {
         Part::Cancel(order.places(count).into())
     }
 
-    /// Times it so many times.
+    /// Times the part `times` times, and returns the sum.
     pub fn time(&self, line: &mut dyn Line, times: u64) -> Duration {
         let mut sum = Duration::ZERO;
         for _ in 0..times {
@@ -297,7 +297,7 @@ impl Part {
     }
 }
 
-/// Somebody's line of so many, of which a part is timed.
+/// Makes a contender with a line of `count` waiters and a timed part.
 pub fn in_line(
     count: usize,
     name: impl Into<String>,
@@ -312,24 +312,24 @@ pub fn in_line(
     }
 }
 
-/// The line of a peer, of which a part is timed.
+/// Makes a contender with a peer's line and a timed part.
 pub fn of<P: Peer>(count: usize, part: &Part) -> Contender {
     in_line(count, P::NAME, boxed::<P>, part)
 }
 
-/// Who leaves first.
+/// The order of leaving.
 #[derive(Clone, Copy, Debug)]
 pub enum Order {
-    /// From the head of the line on.
+    /// From the head of the line to its tail.
     FirstIn,
-    /// From its tail on.
+    /// From its tail to its head.
     LastIn,
-    /// Anybody; the same permutation in every run.
+    /// At random, with the same permutation in every run.
     Random,
 }
 
 impl Order {
-    /// The places of a line of this length in this order.
+    /// Returns the places of a line of this length in this order.
     #[must_use]
     pub fn places(self, count: usize) -> Vec<usize> {
         let mut places: Vec<usize> = (0..count).collect();
@@ -342,8 +342,8 @@ impl Order {
     }
 }
 
-/// Fisher and Yates, over a linear congruential generator with a fixed seed: good enough to defeat a prefetcher, and
-/// the same everywhere.
+/// Shuffles like Fisher and Yates, with a linear congruential generator and a fixed seed: good enough to defeat a
+/// prefetcher, and the same everywhere.
 fn shuffle(places: &mut [usize]) {
     let mut state: u64 = 0x5eed;
     for last in (1..places.len()).rev() {

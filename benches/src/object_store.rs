@@ -1,5 +1,5 @@
-//! Calls of a store in memory, and HTTP requests that are answered at once, without and behind a limit
-//! that is never reached; and an object store over HTTP: object_store's, with a client of hyper, and a server of axum on
+//! Measures calls of a store in memory, and HTTP requests that are answered at once, without and behind a limit that
+//! is never reached; and an object store over HTTP: object_store's, with a client of hyper, and a server of axum on
 //! the loopback interface.
 
 use std::cell::LazyCell;
@@ -39,13 +39,13 @@ use tollgate_object_store::{Throttled, ThrottledConnector};
 use crate::harness::{Contender, Row, Work, alone, made};
 use crate::rows;
 
-/// More permits than anybody takes.
+/// The number of permits, which exceeds the number of callers.
 const PERMITS: usize = 64;
 
-/// How many objects are listed.
+/// The number of listed objects.
 const LISTED: usize = 100;
 
-/// Object stores behind a limit that is never reached, beside object_store's own limit.
+/// Object stores behind a limit that is never reached, next to object_store's own limit.
 #[must_use]
 pub fn rows() -> Vec<Row> {
     rows! {
@@ -70,12 +70,12 @@ pub fn rows() -> Vec<Row> {
 /// Requests over the loopback interface, which may take one percent longer behind a limit.
 ///
 /// Both contenders use one connection. On one thread, the processor time of client and server is counted without their
-/// waits for each other, so that the limit is a larger part of it. On two it is the time by the wall clock, of which the
-/// server's is a part.
+/// waits for each other, so that the limit is a larger part of it. On two threads the wall clock counts, which includes
+/// the time of the server.
 #[must_use]
 pub fn over_loopback() -> Vec<Row> {
     let row = |name: &str, bytes: usize, start: fn(usize) -> Rc<Loopback>, by_wall: bool| {
-        // Started by the contender that is the first to be prepared.
+        // The contender that is prepared first starts it.
         let loopback = Rc::new(LazyCell::new(move || start(bytes)));
         let same = Rc::clone(&loopback);
         let limited = move || same.gets(ThrottledConnector::new(same.connector(), throttle()));
@@ -116,7 +116,7 @@ pub fn over_loopback() -> Vec<Row> {
     ]
 }
 
-/// A contender that is timed by the wall clock.
+/// Makes a contender that is timed by the wall clock.
 fn walled<W: FnMut(u64) + 'static>(name: &str, prepare: impl Fn() -> W + 'static) -> Contender {
     made(name, move || {
         let mut work = prepare();
@@ -129,7 +129,7 @@ fn walled<W: FnMut(u64) + 'static>(name: &str, prepare: impl Fn() -> W + 'static
     })
 }
 
-/// A store with one object of 64 KiB, or with those that are listed.
+/// Returns a store with one object of 64 KiB, or with the listed ones.
 fn memory(objects: usize) -> InMemory {
     let store = InMemory::new();
     block_on(async {
@@ -146,12 +146,12 @@ fn throttle() -> Arc<Semaphore> {
     Arc::new(Semaphore::new(PERMITS))
 }
 
-/// Answers with 64 KiB.
+/// Returns a service that answers with 64 KiB.
 fn answers() -> Answers {
     Answers(vec![7; 64 << 10].into())
 }
 
-/// Puts of 1 KiB.
+/// Puts 1 KiB.
 fn puts(store: impl ObjectStore) -> impl FnMut(u64) + 'static {
     let (path, data) = (Path::from("000"), PutPayload::from(vec![7; 1 << 10]));
     move |times| {
@@ -164,7 +164,7 @@ fn puts(store: impl ObjectStore) -> impl FnMut(u64) + 'static {
     }
 }
 
-/// Gets of 64 KiB.
+/// Gets 64 KiB.
 fn gets(store: impl ObjectStore) -> impl FnMut(u64) + 'static {
     let path = Path::from("000");
     move |times| {
@@ -177,7 +177,7 @@ fn gets(store: impl ObjectStore) -> impl FnMut(u64) + 'static {
     }
 }
 
-/// Lists of 100 objects.
+/// Lists 100 objects.
 fn lists(store: impl ObjectStore) -> impl FnMut(u64) + 'static {
     move |times| {
         block_on(async {
@@ -188,7 +188,7 @@ fn lists(store: impl ObjectStore) -> impl FnMut(u64) + 'static {
     }
 }
 
-/// Answers at once, with 64 KiB.
+/// A service that answers at once, with 64 KiB.
 #[derive(Clone, Debug)]
 struct Answers(Bytes);
 
@@ -206,7 +206,7 @@ impl HttpConnector for Answers {
     }
 }
 
-/// Requests, each answered at once.
+/// Sends requests, each answered at once.
 fn requests(connector: impl HttpConnector) -> impl FnMut(u64) + 'static {
     let client = connector.connect(&ClientOptions::new());
     let client = client.expect("it needs nothing");
@@ -221,7 +221,7 @@ fn requests(connector: impl HttpConnector) -> impl FnMut(u64) + 'static {
     }
 }
 
-/// Connects by a client of hyper. Clones share its connections.
+/// Connects through a client of hyper. Clones share its connections.
 #[derive(Clone, Debug)]
 pub struct HyperConnector(Client<connect::HttpConnector, HttpRequestBody>);
 
@@ -263,7 +263,7 @@ impl HttpService for HyperConnector {
     }
 }
 
-/// Returns the store of a server, whose requests pass a connector.
+/// Returns the store of a server, whose requests pass through a connector.
 ///
 /// # Panics
 ///
@@ -274,11 +274,11 @@ pub fn store(address: SocketAddr, connector: impl HttpConnector) -> HttpStore {
     store.expect("the address is one of HTTP")
 }
 
-/// Starts a server in the runtime of the caller, and returns where it listens, and its task.
+/// Starts a server in the runtime of the caller, and returns its address and its task.
 ///
 /// # Errors
 ///
-/// Fails if no port can be had.
+/// Fails if no port is available.
 pub async fn serve(app: Router) -> io::Result<(SocketAddr, AbortHandle)> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let address = listener.local_addr()?;
@@ -294,7 +294,7 @@ struct Loopback {
 }
 
 impl Loopback {
-    /// Starts a server on the thread of its clients, whose processor time is that of whole requests then.
+    /// Starts a server on the thread of its clients, so that the processor time is that of whole requests.
     fn on_one_thread(bytes: usize) -> Rc<Self> {
         let runtime = runtime();
         let (address, _) = runtime.block_on(serve(app(bytes))).expect("a port");

@@ -1,27 +1,27 @@
-//! A long line before a rate limiter, and when each of it comes through.
+//! Measures a long line in front of a rate limiter, and when each waiter is released.
 //!
 //! All waiters are tasks on a runtime of two workers. Each joins under one lock that also numbers
-//! it: its number is its place in the line. To join takes all of them some milliseconds, during
-//! which the limiter has begun to let the first ones through; so a few more stand in front of those
-//! that are wanted, and are not counted. Each writes down the instant at which it came through, and
+//! it: its number is its place in the line. Joining takes all of them some milliseconds, during
+//! which the limiter already releases the first ones. So a few more waiters stand in front of the counted
+//! ones. Each records the instant of its release, and
 //! releases are numbered by these instants: the `i`-th release is not always that of the `i`-th in
 //! line.
 //!
-//! Of the counted releases, with `t(i)` the time of the `i`-th from nought on:
+//! Of the counted releases, with `t(i)` the time of the `i`-th, starting at 0:
 //!
 //! - *rate* is `(n - 1) / (t(n - 1) - t(0))`;
-//! - *lateness* is `t(i) - t(0) - i * interval`: 0 for the first, less for who came early, and more
-//!   and more before a limiter that is slower than its rate;
-//! - *lateness, strictly* is measured from the latest schedule that nobody is ahead of instead of
-//!   from the first, so it is never negative: a first that is late by itself makes nobody look
-//!   better;
-//! - *displacement* is how far a waiter's number in the order of releases is from its place in the
-//!   line;
-//! - *CPU* is the time of all threads of the process, from the first task on to the last release. It
+//! - *lateness* is `t(i) - t(0) - i * interval`: 0 for the first, negative for early releases, and
+//!   growing for a limiter that is slower than its rate;
+//! - *lateness, strictly* is measured from the latest schedule that no release is ahead of instead of
+//!   from the first, so it is never negative. A first release that is late by itself improves no other
+//!   figure;
+//! - *displacement* is the distance between a waiter's number in the order of releases and its place in
+//!   the line;
+//! - *CPU* is the time of all threads of the process, from the first task to the last release. It
 //!   includes tokio's own work for each task, which is the same for all.
 //!
-//! Who is not through when three times the time is up that it should take, is cut off; then the
-//! figures are of those that came through.
+//! Waiters that are not released within three times the expected time are cut off; then the
+//! figures are those of the released ones.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -37,27 +37,27 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::peer::{Rate, WaitLimiter};
 
-/// What to measure.
+/// The parameters of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// How many in line are counted.
+    /// The number of counted waiters.
     pub counted: usize,
-    /// How many stand before them.
+    /// The number of waiters in front of them.
     pub ahead: usize,
-    /// What the limiter is set to.
+    /// The rate of the limiter.
     pub rate: Rate,
 }
 
-/// What came out.
+/// The result of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Paced {
-    /// How many of those that count came through in time.
+    /// The number of counted waiters that were released in time.
     pub released: usize,
-    /// Releases a second.
+    /// Releases per second.
     pub rate: f64,
     /// Microseconds behind the schedule that starts with the first.
     pub lateness: Percentiles,
-    /// Microseconds behind the latest schedule that nobody is ahead of.
+    /// Microseconds behind the latest schedule that no release is ahead of.
     pub strictly: Percentiles,
     /// Places between arrival and release.
     pub displacement: Percentiles,
@@ -68,11 +68,11 @@ pub struct Paced {
 /// Some figures, by rank.
 #[derive(Clone, Copy, Debug)]
 pub struct Percentiles {
-    /// Half of them are below.
+    /// Half of the figures are below this one.
     pub median: f64,
-    /// 99 of 100 are below.
+    /// 99 of 100 figures are below this one.
     pub p99: f64,
-    /// The greatest.
+    /// The greatest figure.
     pub max: f64,
 }
 
@@ -88,15 +88,15 @@ impl Percentiles {
     }
 }
 
-/// Not yet through.
+/// The mark of a waiter that is not released yet.
 const WAITING: u64 = u64::MAX;
 
 struct Line<L> {
     limiter: L,
     started: Instant,
-    /// The number of who joins next.
+    /// The number of the next waiter.
     next: Mutex<usize>,
-    /// When each came through, in nanoseconds since the start.
+    /// The time of each release, in nanoseconds since the start.
     released: Vec<AtomicU64>,
     waiting: AtomicUsize,
     through: SyncSender<()>,
@@ -121,7 +121,7 @@ impl<L: WaitLimiter> Line<L> {
         };
         let at = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(WAITING);
         self.released[place].store(at, Relaxed);
-        // Who is the last sees what all others wrote.
+        // The last waiter sees the times that all others wrote.
         if self.waiting.fetch_sub(1, AcqRel) == 1 {
             let _ = self.through.try_send(());
         }
@@ -132,18 +132,18 @@ impl<L: WaitLimiter> Line<L> {
 ///
 /// # Panics
 ///
-/// When the machine gives no threads.
+/// If the machine cannot start the threads.
 #[must_use]
 pub fn pace<L: WaitLimiter>(plan: &Plan) -> Paced {
     let (releases, cpu) = let_through::<L>(plan);
     figures(plan, &releases, cpu)
 }
 
-/// When those of a line came through that count, one after the other, since the first of them did.
+/// Returns the times of the counted releases of a line, in order, since the first of them.
 ///
 /// # Panics
 ///
-/// When the machine gives no threads.
+/// If the machine cannot start the threads.
 #[must_use]
 pub fn releases<L: WaitLimiter>(plan: &Plan) -> Vec<Duration> {
     let (releases, _) = let_through::<L>(plan);
@@ -155,8 +155,8 @@ pub fn releases<L: WaitLimiter>(plan: &Plan) -> Vec<Duration> {
     since.collect()
 }
 
-/// When each of the line came through, in nanoseconds since the start, with its place; ordered by
-/// that; and how much of the processors it took.
+/// Returns the time of each release, in nanoseconds since the start, with its place, ordered by
+/// time; and the processor time used.
 fn let_through<L: WaitLimiter>(plan: &Plan) -> (Vec<(u64, usize)>, Duration) {
     let workers = workers();
     let count = plan.ahead + plan.counted;
@@ -181,7 +181,7 @@ fn let_through<L: WaitLimiter>(plan: &Plan) -> (Vec<(u64, usize)>, Duration) {
     let _ = all_through.recv_timeout(due * 3 + Duration::from_millis(200));
     let cpu = cpu.elapsed();
 
-    // It pairs with the decrements: what they tell of is written.
+    // This pairs with the decrements: the times that they announce are visible.
     line.waiting.load(Acquire);
     let mut releases: Vec<(u64, usize)> = line
         .released
@@ -237,13 +237,13 @@ fn figures(plan: &Plan, releases: &[(u64, usize)], cpu: Duration) -> Paced {
     }
 }
 
-/// How long the last of a line waits when all before it have given up: in units of the interval,
-/// from the moment on at which the burst was taken. `None` if it is not through after `patience`
+/// Returns how long the last waiter of a line waits when all before it have given up: in units of the
+/// interval, from the moment when the burst was taken. Returns `None` if it is not released after `patience`
 /// intervals.
 ///
 /// # Panics
 ///
-/// When the machine gives no threads.
+/// If the machine cannot start the threads.
 #[must_use]
 pub fn last_of_cancelled<L: WaitLimiter>(count: usize, rate: Rate, patience: u32) -> Option<f64> {
     let workers = workers();
@@ -253,7 +253,7 @@ pub fn last_of_cancelled<L: WaitLimiter>(count: usize, rate: Rate, patience: u32
         limiter.take().await;
         let mut line: Vec<_> = (0..count).map(|_| Box::pin(limiter.take())).collect();
         for waiter in &mut line {
-            // Nobody is through yet: to join takes less than an interval.
+            // No waiter is released yet: joining takes less than an interval.
             poll_fn(|context| {
                 assert!(waiter.as_mut().poll(context).is_pending(), "it is refused");
                 Poll::Ready(())

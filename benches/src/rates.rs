@@ -1,17 +1,17 @@
-//! Decisions of rate limiters: one that is always allowed, and one that is always refused; by one thread, and by two that
-//! share one; by other rules than the default; and out of a chunk that was taken ahead.
+//! Measures decisions of rate limiters: allowed and refused ones; by one thread, and by two that share a limiter;
+//! with other rules than the default; and out of a chunk that was taken in advance.
 //!
-//! Every answer goes through `black_box` as the crate gives it, as everywhere in these benchmarks. That
-//! copies it, and to read in one piece what was just written in several takes some 2 ns of an answer
-//! of ours and 5 of governor's. So there is each decision *by reference* as well: the answer stays
-//! where the crate puts it, and is only looked at.
+//! Every answer goes through `black_box` in the crate's own form, as everywhere in these benchmarks. That copies it,
+//! and reading in one piece after writing in several pieces takes about 2 ns for an answer of ours and 5 for one of
+//! governor's. So each decision is also measured *by reference*: the answer stays in its place, and is only
+//! inspected.
 //!
-//! What is allowed is asked of a quota that refills faster than anybody can ask: so a limiter that looks at the clock
-//! only now and then has what it needs until it looks again. Everybody has decided once before: a process's first
-//! decision may have to calibrate its clock, for milliseconds.
+//! Allowed decisions use a quota that refills faster than any caller can ask: so a limiter that reads the clock only
+//! occasionally has enough until its next reading. Each limiter has decided once before: the first decision of a
+//! process may have to calibrate its clock, for milliseconds.
 //!
-//! valgrind counts the instruction that reads the processor's counter as one, and it takes some 20 cycles; a clock of
-//! the operating system is a few dozen instructions, or a call into it, which is not counted.
+//! valgrind counts the instruction that reads the processor's counter as one, although it takes about 20 cycles; a
+//! clock of the operating system is a few dozen instructions, or a system call, which is not counted.
 
 use std::hint::black_box;
 use std::sync::LazyLock;
@@ -33,35 +33,35 @@ use crate::peer::{
 };
 use crate::{repeat, repeat_async, rows};
 
-/// Never exhausted: a burst of a second, and a refill faster than any decision. A token is not a whole
-/// number of nanoseconds, which is the longer path of a `RateLimiter`.
+/// A rate that is never exhausted: a burst of a second, and a refill faster than any decision. A token is not a whole
+/// number of nanoseconds, which takes the longer path of a `RateLimiter`.
 pub const PLENTY: Rate = Rate::per_second(900_000_000, 1_000_000_000);
 
-/// The same, where a token is a whole number of nanoseconds.
+/// The same rate, where a token is a whole number of nanoseconds.
 const PLENTY_EVEN: Rate = Rate::per_second(1_000_000_000, 1_000_000_000);
 
-/// Exhausted by the first, for an hour.
+/// A rate that the first decision exhausts for an hour.
 pub const SCARCE: Rate = Rate {
     count: 1,
     period: Duration::from_secs(60 * 60),
     burst: 1,
 };
 
-/// More than anybody can ask a log for: it has come back before it is used up.
+/// A rate that exceeds the demand on a log: it refills before it is exhausted.
 const PLENTY_LOGGED: Rate = Rate {
     count: 1_000,
     period: Duration::from_micros(2),
     burst: 1_000,
 };
 
-/// Used up; also a single one comes back only after most of an hour.
+/// An exhausted rate; even a single token returns only after most of an hour.
 const SCARCE_LOGGED: Rate = Rate {
     count: 1_000,
     period: Duration::from_secs(30 * 86_400),
     burst: 1_000,
 };
 
-/// What tokio's timers need to be made and to be polled. Nothing runs on it.
+/// The runtime that tokio's timers need. No task runs on it.
 static TIMERS: LazyLock<Runtime> = LazyLock::new(|| {
     Builder::new_current_thread()
         .enable_time()
@@ -88,7 +88,7 @@ pub fn decisions() -> Vec<Row> {
         alone "rate: decision denied, by reference"
             [denied_by_reference: OurLimiter, Governor: 1.0, UpkeptGovernor, Ratelimiter: 0.5, LeakyBucket: 0.5, ThrottleNet]
             {"floor: counter, CAS" => denied_floor::<quanta::Clock>, "floor: std Instant, CAS" => denied_floor::<Instant>};
-        // The handle of a service or a task, beside a reference.
+        // The handle of a service or a task, next to a reference.
         alone "rate: tried as a throttle, allowed" [allowed: ByArc, ByReference: 1.1];
         alone "rate: tried as a throttle, denied" [denied: ByArc, ByReference: 1.1];
         alone "even rate: decision allowed" [allowed_of(PLENTY_EVEN): OurLimiter, Governor];
@@ -116,7 +116,7 @@ pub fn contended() -> Vec<Row> {
     }
 }
 
-/// Decisions by rules other than the default: the log beside a ring under a mutex, the sliding window beside the
+/// Decisions with rules other than the default: the log next to a ring under a mutex, the sliding window next to the
 /// default, and all of them.
 #[must_use]
 pub fn rules() -> Vec<Row> {
@@ -155,11 +155,11 @@ pub fn rules() -> Vec<Row> {
     rows
 }
 
-/// Decisions out of a chunk that was taken ahead, beside those of the same limiter, or a peer, without a handle. Each
-/// thread has its own.
+/// Decisions out of a chunk that was taken in advance, next to those of the same limiter, or a peer, without a handle.
+/// Each thread has its own.
 ///
-/// The handle is black to the compiler before each call: so what is in hand is in memory, and not in a register; and to
-/// copy an answer takes longer than to make it, so there is each decision by reference as well.
+/// `black_box` hides the handle from the compiler before each call, so the rest of the chunk is in memory, and not in a
+/// register. Copying an answer takes longer than making it, so each decision is also measured by reference.
 #[must_use]
 pub fn local() -> Vec<Row> {
     rows! {
@@ -186,7 +186,7 @@ fn window(rate: Rate) -> OurLimiter {
     by(Algorithm::SlidingWindow, rate)
 }
 
-/// Ours by an algorithm.
+/// Creates our limiter with an algorithm.
 fn by(algorithm: Algorithm, rate: Rate) -> OurLimiter {
     let count = u64::from(rate.count);
     OurLimiter::new(Quota::new(count, rate.period).burst(count)).algorithm(algorithm)
@@ -197,14 +197,14 @@ fn exhaust<L: TryLimiter>(limiter: &L) {
     while limiter.try_take().is_permit() {}
 }
 
-/// A limiter that never refuses, and has decided once.
+/// Creates a limiter that never refuses, and has decided once.
 fn plentiful<L: TryLimiter>() -> L {
     let limiter = L::with_rate(PLENTY);
     assert!(limiter.try_take().is_permit(), "there is plenty");
     limiter
 }
 
-/// A limiter whose whole burst has been taken.
+/// Creates a limiter whose whole burst has been taken.
 fn exhausted<L: TryLimiter>() -> L {
     let limiter = L::with_rate(SCARCE);
     exhaust(&limiter);
@@ -217,7 +217,7 @@ fn unlimited() -> Shared {
     })
 }
 
-/// A decision that allows.
+/// Measures a decision that allows.
 fn allowed<L: TryLimiter>() -> Shared {
     repeat!(plentiful::<L>(), |limiter| {
         let answer = limiter.try_take();
@@ -225,14 +225,14 @@ fn allowed<L: TryLimiter>() -> Shared {
     })
 }
 
-/// A decision that allows, as there is plenty of this; but for a few. Where a thread is put aside in
-/// the middle of a decision, a log may count it as of the moment at which somebody else needs to
+/// Measures a decision that allows, because this rate is plentiful; a few may be refused. If a thread is suspended in
+/// the middle of a decision, a log may count it as of the moment at which another thread needs to
 /// know.
 fn allowed_of<L: TryLimiter>(rate: Rate) -> Shared {
     allowed_by(L::with_rate(rate))
 }
 
-/// The same of this limiter.
+/// Does the same with this limiter.
 fn allowed_by<L: TryLimiter>(limiter: L) -> Shared {
     assert!(limiter.try_take().is_permit(), "there is plenty");
     Box::new(move |times| {
@@ -245,17 +245,17 @@ fn allowed_by<L: TryLimiter>(limiter: L) -> Shared {
     })
 }
 
-/// A decision that refuses.
+/// Measures a decision that refuses.
 fn denied<L: TryLimiter>() -> Shared {
     denied_of::<L>(SCARCE)
 }
 
-/// A decision that refuses, as this is used up.
+/// Measures a decision that refuses, because this rate is exhausted.
 fn denied_of<L: TryLimiter>(rate: Rate) -> Shared {
     denied_by(L::with_rate(rate))
 }
 
-/// The same of this limiter.
+/// Does the same with this limiter.
 fn denied_by<L: TryLimiter>(limiter: L) -> Shared {
     exhaust(&limiter);
     repeat!(limiter, |limiter| {
@@ -264,7 +264,7 @@ fn denied_by<L: TryLimiter>(limiter: L) -> Shared {
     })
 }
 
-/// A decision that allows, and whose answer stays in its place.
+/// Measures a decision that allows, and whose answer stays in its place.
 fn allowed_by_reference<L: TryLimiter>() -> Shared {
     repeat!(plentiful::<L>(), |limiter| {
         let answer = limiter.try_take();
@@ -272,7 +272,7 @@ fn allowed_by_reference<L: TryLimiter>() -> Shared {
     })
 }
 
-/// A decision that refuses, and whose answer stays in its place.
+/// Measures a decision that refuses, and whose answer stays in its place.
 fn denied_by_reference<L: TryLimiter>() -> Shared {
     repeat!(exhausted::<L>(), |limiter| {
         let answer = limiter.try_take();
@@ -280,12 +280,12 @@ fn denied_by_reference<L: TryLimiter>() -> Shared {
     })
 }
 
-/// A wait that ends when it is first polled.
+/// Measures a wait that ends at its first poll.
 fn ready<L: WaitLimiter>() -> Shared {
     ready_of::<L>(PLENTY)
 }
 
-/// A wait that ends when it is first polled, as there is plenty of this.
+/// Measures a wait that ends at its first poll, because this rate is plentiful.
 fn ready_of<L: WaitLimiter>(rate: Rate) -> Shared {
     let _timers = TIMERS.enter();
     let limiter = L::with_rate(rate);
@@ -293,21 +293,21 @@ fn ready_of<L: WaitLimiter>(rate: Rate) -> Shared {
     repeat_async!(limiter, |limiter| drop(black_box(limiter.take().await)))
 }
 
-/// The floor of a decision that allows.
+/// Measures the floor of a decision that allows.
 fn allowed_floor<C: Reading>() -> Shared {
     repeat!(DecisionFloor::<C>::allowing(), |floor| {
         assert!(black_box(floor.decide()), "it allows");
     })
 }
 
-/// The floor of a decision that refuses.
+/// Measures the floor of a decision that refuses.
 fn denied_floor<C: Reading>() -> Shared {
     repeat!(DecisionFloor::<C>::refusing(), |floor| {
         assert!(!black_box(floor.decide()), "it refuses");
     })
 }
 
-/// tower's limit around a service that answers at once, alone with its owner: ready, call, answer.
+/// Measures tower's limit around a service that answers at once, alone with its owner: ready, call, answer.
 fn tower_allowed() -> impl FnMut(u64) + 'static {
     let _timers = TIMERS.enter();
     let mut service = tower_rate(PLENTY);
@@ -322,8 +322,8 @@ fn tower_allowed() -> impl FnMut(u64) + 'static {
     }
 }
 
-/// tower's limit, asked whether it is ready while it is not. That polls its timer, since it refuses
-/// nobody.
+/// Polls whether tower's limit is ready while it is not. That polls its timer, because the limit never
+/// refuses.
 fn tower_denied() -> impl FnMut(u64) + 'static {
     let _timers = TIMERS.enter();
     let mut service = tower_rate(SCARCE);
@@ -340,10 +340,11 @@ fn tower_denied() -> impl FnMut(u64) + 'static {
     }
 }
 
-/// How much is taken ahead.
+/// The size of a chunk that is taken in advance.
 const CHUNK: u64 = 32;
 
-/// A decision that allows. The handle is made and dropped once in a batch. By reference, its answer stays in its place.
+/// Measures an allowed decision. The handle is made and dropped once per batch. By reference, its answer
+/// stays in its place.
 fn local_allowed(by_reference: bool) -> Shared {
     let limiter = plentiful::<OurLimiter>();
     Box::new(move |times| {
@@ -362,7 +363,7 @@ fn local_allowed(by_reference: bool) -> Shared {
     })
 }
 
-/// A decision that refuses: there is nothing in hand, so the limiter is asked each time.
+/// Measures a refused decision: the chunk is empty, so the limiter is asked each time.
 fn local_denied() -> Shared {
     let limiter = exhausted::<OurLimiter>();
     Box::new(move |times| {
@@ -374,7 +375,7 @@ fn local_denied() -> Shared {
     })
 }
 
-/// A wait that ends when it is first polled.
+/// Measures a wait that ends at its first poll.
 fn local_ready() -> impl FnMut(u64) + 'static {
     let mut local = OurLimiter::with_rate(PLENTY).local(CHUNK);
     move |times| {

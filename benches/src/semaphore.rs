@@ -1,13 +1,13 @@
-//! Semaphores: their ready paths, on one thread and on two with permits to spare; tasks that wait in turn; and ten
-//! thousand in line.
+//! Measures semaphores: their ready paths, on one thread and on two with permits to spare; tasks that wait in turn;
+//! and ten thousand in line.
 //!
-//! The asynchronous ones run inside one future on a plain `block_on` and never return to it. tokio's semaphore looks at
+//! The asynchronous ones run inside one future on a plain `block_on` and never return to it. tokio's semaphore checks
 //! its cooperative budget on every completed acquire; outside tokio's own runtime that budget is unlimited, so tokio
-//! pays for looking, as it always does, but never for the forced yield after 128 operations. That is the best that can
-//! be done for tokio, and the executor is the same for everybody.
+//! pays for the check, as it always does, but never for the forced yield after 128 operations. This is the best case
+//! for tokio, and the executor is the same for all.
 //!
-//! Every permit goes through `black_box`: it is held in memory, as one is that is held while something is done, and
-//! cannot be taken apart into registers by whichever crate happens to be inlined best.
+//! Every permit goes through `black_box`: it is held in memory, like a permit that is held during real work, and
+//! cannot be split into registers by the crate that happens to be inlined best.
 
 use std::hint::black_box;
 use std::sync::{Arc, LazyLock, Mutex};
@@ -35,10 +35,10 @@ use crate::{repeat, repeat_async, rows};
 /// The permits of every ready path.
 pub const LIMIT: usize = 8;
 
-/// One thread, permits to spare: the price of a semaphore that nobody waits for.
+/// One thread with permits to spare: the cost of a semaphore without waiters.
 #[must_use]
 pub fn ready() -> Vec<Row> {
-    // A token can be put around every future; a blocking wait and tower's readiness are none.
+    // A token can be put around every future; a blocking wait and tower's readiness are not futures.
     let mut rows = rows! {
         alone "try_acquire + drop"
             [try_acquire: Ours, Tokio: 0.60, AsyncLock, Intrusive, Asyncband, CondvarSemaphore]
@@ -58,7 +58,7 @@ pub fn ready() -> Vec<Row> {
 }
 
 /// Several threads or tasks at one semaphore. The target of two threads that try is that of the acquire: two bare words
-/// that contend take more than half of what tokio's try does.
+/// that contend take more than half of the time of tokio's try.
 #[must_use]
 pub fn contended() -> Vec<Row> {
     // A mutex and condvar cannot take part with tasks: it would block the workers that the holders need.
@@ -81,7 +81,7 @@ pub fn contended() -> Vec<Row> {
     }
 }
 
-/// Ten thousand in line: joining, being let through, giving up. A mutex and condvar is not here: its waiters are
+/// Ten thousand in line: joining, being admitted, giving up. A mutex and condvar is missing here: its waiters are
 /// threads.
 #[must_use]
 pub fn waiters() -> Vec<Row> {
@@ -97,7 +97,7 @@ pub fn waiters() -> Vec<Row> {
     ]
 }
 
-/// Everybody's line, of which a part is timed, and what ours is held to beside tokio's.
+/// Returns the lines of all contenders with the timed part, and our limit relative to tokio's.
 pub fn standing(part: &Part, target: f64) -> [Contender; 7] {
     const FLAT: &str = "tollgate, futures in a vector";
     const TOWER: &str = "tower ConcurrencyLimit";
@@ -112,7 +112,7 @@ pub fn standing(part: &Part, target: f64) -> [Contender; 7] {
     ]
 }
 
-/// A short line beside [`waiters`], for counts alone: what is O(1) costs the same in both.
+/// A short line next to [`waiters`], only for counts: an O(1) operation costs the same in both.
 #[must_use]
 pub fn short_line() -> Vec<Row> {
     const SHORT: usize = 1_000;
@@ -124,7 +124,7 @@ pub fn short_line() -> Vec<Row> {
     vec![Row::new("cancel 1,000: random", contenders)]
 }
 
-/// The least that a semaphore over one word can do.
+/// Measures the minimum of a semaphore over one word.
 fn floor() -> Shared {
     repeat!(Floor::new(LIMIT), |floor| {
         let permit = floor.try_take();
@@ -132,12 +132,12 @@ fn floor() -> Shared {
     })
 }
 
-/// Two atomic operations, and nothing else.
+/// Measures two atomic operations, and nothing else.
 fn strict_floor() -> Shared {
     repeat!(Floor::new(LIMIT), |floor| floor.bare_pair())
 }
 
-/// `try_acquire` and give back.
+/// Measures `try_acquire` and the release.
 pub fn try_acquire<P: TryPeer>() -> Shared {
     repeat!(P::with_permits(LIMIT), |semaphore| {
         let permit = semaphore.try_acquire();
@@ -146,7 +146,7 @@ pub fn try_acquire<P: TryPeer>() -> Shared {
     })
 }
 
-/// `acquire().await` and give back.
+/// Measures `acquire().await` and the release.
 pub fn acquire<P: Peer>() -> Shared {
     repeat_async!(P::with_permits(LIMIT), |semaphore| {
         drop(black_box(semaphore.acquire().await));
@@ -154,12 +154,12 @@ pub fn acquire<P: Peer>() -> Shared {
     })
 }
 
-/// The blocking form, and give back.
+/// Measures the blocking form and the release.
 pub fn wait<P: BlockingPeer>() -> Shared {
     waiting::<P>(LIMIT, false)
 }
 
-/// The same with another limit. Where each yields its core while it holds the permit, there is a line.
+/// Measures the same with another limit. If each yields its core while it holds the permit, a line forms.
 pub fn waiting<P: BlockingPeer>(limit: usize, yields: bool) -> Shared {
     if yields {
         return repeat!(P::with_permits(limit), |semaphore| {
@@ -175,7 +175,7 @@ pub fn waiting<P: BlockingPeer>(limit: usize, yields: bool) -> Shared {
     })
 }
 
-/// `acquire().await` under a token that is never cancelled.
+/// Measures `acquire().await` under a token that is never cancelled.
 fn acquire_cancellable<P: Peer>() -> Shared {
     let both = (P::with_permits(LIMIT), CancellationToken::new());
     repeat_async!(both, |both| {
@@ -184,7 +184,7 @@ fn acquire_cancellable<P: Peer>() -> Shared {
     })
 }
 
-/// Clone the `Arc`, try, drop what came out.
+/// Clones the `Arc`, tries, and drops the result.
 fn try_acquire_owned<P: OwnedPeer>() -> Shared {
     repeat!(Arc::new(P::with_permits(LIMIT)), |semaphore| {
         let permit = semaphore.try_acquire_owned();
@@ -202,7 +202,7 @@ fn try_acquire_shared_intrusive() -> Shared {
     })
 }
 
-/// tower's limit around a service that answers at once: ready, call, answer.
+/// Measures tower's limit around a service that answers at once: ready, call, answer.
 fn tower_call() -> Shared {
     let service = Mutex::new(ConcurrencyLimit::new(Immediate, LIMIT));
     Box::new(move |times| {
@@ -226,7 +226,7 @@ static WORKERS: LazyLock<Runtime> = LazyLock::new(|| {
         .expect("threads can be started")
 });
 
-/// Tasks that take a permit, yield while they hold it, and give it back.
+/// Measures tasks that take a permit, yield while they hold it, and give it back.
 pub fn yielding<P: Peer>(limit: usize) -> Work {
     let semaphore = Arc::new(P::with_permits(limit));
     on_workers(move |times| {
@@ -283,7 +283,7 @@ where
     Work::Timed { unit, batch }
 }
 
-/// A contender whose tasks share two workers.
+/// Makes a contender whose tasks share two workers.
 pub fn tasks(name: impl Into<String>, prepare: impl Fn() -> Work + 'static) -> Contender {
     made(name, prepare).stretched(10)
 }

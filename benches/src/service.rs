@@ -1,4 +1,4 @@
-//! The service that tower's `ConcurrencyLimit` is put around.
+//! Defines the service inside tower's `ConcurrencyLimit`.
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use tower::Service;
 
-/// Answers at once. The permit is held from `call` until the answer's future is gone.
+/// A service that answers at once. The permit is held from `call` until the answer's future is dropped.
 #[derive(Clone, Copy, Debug)]
 pub struct Immediate;
 

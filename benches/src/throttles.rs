@@ -1,12 +1,13 @@
-//! The other throttles, beside the bare channels that two of them stand on; and what is made of throttles, beside the
-//! same written out by hand.
+//! Measures the other throttles, next to the bare channels on which two of them are built; and compositions of
+//! throttles, next to the same written by hand.
 //!
-//! By hand one semaphore is acquired after the other, and each answer goes through `black_box` by itself, as it does in
-//! [`crate::semaphore`]; the answer of `all` is one, and goes through once.
+//! The hand-written code acquires one semaphore after the other, and each answer goes through `black_box` by itself,
+//! as in [`crate::semaphore`]; the answer of `all` is a single one, and goes through once.
 //!
-//! The rows of "mutex beside channel" are those of threads that block, since the mutex can do nothing else. A future of
-//! flume that has waited looks through all who wait when it is dropped, so a long line of senders is slow to drain. A
-//! long line of receivers is not, as the first of them that is dropped while there is a message wakes all.
+//! The rows of "mutex beside channel" are those of threads that block, since the mutex supports nothing else. A
+//! future of flume that has waited searches through all waiters when it is dropped, so a long line of senders is slow
+//! to drain. A long line of receivers is not slow, because the first receiver that is dropped while there is a
+//! message wakes all.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -31,14 +32,14 @@ type Vectors = Pool<Vec<u8>>;
 type Plain = floor::CondvarSemaphore;
 type AsyncLock = async_lock::Semaphore;
 
-/// How many of a contender that [`placed`] makes.
+/// The number of instances that [`placed`] makes of a contender.
 const PLACES: usize = 16;
 
-/// Spreads the operations over several of a contender, each at another place of the heap.
+/// Spreads the operations over several instances of a contender, each at another place of the heap.
 ///
-/// With the same instructions, an operation on a bounded async-channel takes some 37 ns or some 56,
-/// and keeps to the one or the other for tens of thousands of operations. A batch on one channel
-/// shows one of the two by chance; a batch on several is made of both.
+/// With the same instructions, an operation on a bounded async-channel takes about 37 ns or about 56,
+/// and keeps one of the two for tens of thousands of operations. A batch on one channel
+/// shows one of the two by chance; a batch on several channels mixes both.
 fn placed(name: impl Into<String>, prepare: impl Fn() -> Shared + 'static) -> Contender {
     alone(name, move || {
         let mut between = Vec::new();
@@ -57,7 +58,7 @@ fn placed(name: impl Into<String>, prepare: impl Fn() -> Shared + 'static) -> Co
     })
 }
 
-/// One thread, permits to spare.
+/// One thread with permits to spare.
 #[must_use]
 pub fn ready() -> Vec<Row> {
     let mut rows = rows! {
@@ -77,7 +78,7 @@ pub fn ready() -> Vec<Row> {
         placed "async-lock's as a throttle: enter ready + drop"
             [acquire: AsThrottle<AsyncLock>, AsyncLock];
     };
-    // The form that blocks, where nobody has to.
+    // The blocking form, in which no thread has to wait.
     let waits = blocking(LIMIT, false, placed);
     rows.push(Row::new("mutex beside channel: wait ready + drop", waits));
     rows
@@ -85,7 +86,7 @@ pub fn ready() -> Vec<Row> {
 
 type Waits = fn(usize, bool) -> Shared;
 
-/// Everybody whose threads wait for so many permits, and whether these yield while they hold one.
+/// Returns all contenders whose threads wait for `limit` permits, and may yield while they hold one.
 fn blocking(
     limit: usize,
     yields: bool,
@@ -109,7 +110,7 @@ fn blocking(
 /// Several threads, several tasks, and a long line.
 #[must_use]
 pub fn contended() -> Vec<Row> {
-    // How threads wait for all of them by blocking is in "mutex beside channel".
+    // Blocking waits of threads for all of them are in "mutex beside channel".
     let mut rows = rows! {
         together "throttles, two threads, limit 8: try"
             [try_acquire: Items, IdleAsyncChannel: 1.15, IdleFlume, IdleQueue, ChannelSemaphore,
@@ -162,7 +163,7 @@ pub fn waiters() -> Vec<Row> {
     ]
 }
 
-/// What is made of throttles.
+/// Compositions of throttles.
 #[must_use]
 pub fn composed() -> Vec<Row> {
     rows! {
@@ -181,14 +182,14 @@ pub fn composed() -> Vec<Row> {
     }
 }
 
-/// How much each entry of a [`tollgate::Cost`] asks for.
+/// The cost of each entry of a [`tollgate::Cost`].
 const COST: u32 = 3;
 
 fn shared() -> Arc<Semaphore> {
     Arc::new(Semaphore::new(LIMIT))
 }
 
-/// A throttle that lives for ever, for futures that borrow it.
+/// Returns a throttle that lives forever, for futures that borrow it.
 pub fn leak<T>(throttle: T) -> &'static T {
     Box::leak(Box::new(throttle))
 }
@@ -197,17 +198,17 @@ fn leaked() -> &'static Semaphore {
     leak(Semaphore::new(LIMIT))
 }
 
-/// `all` of two.
+/// Composes two with `all`.
 fn two() -> impl TryThrottle + Send + Sync + 'static {
     all((leaked(), leaked()))
 }
 
-/// `all` of three.
+/// Composes three with `all`.
 fn three() -> impl TryThrottle + Send + Sync + 'static {
     all((leaked(), leaked(), leaked()))
 }
 
-/// A throttle, tried by the trait.
+/// Tries a throttle through the trait.
 fn tried(throttle: impl TryThrottle + Send + Sync + 'static) -> Shared {
     repeat!(throttle, |throttle| {
         let permit = black_box(throttle.try_enter());
@@ -215,7 +216,7 @@ fn tried(throttle: impl TryThrottle + Send + Sync + 'static) -> Shared {
     })
 }
 
-/// A throttle, entered by the trait.
+/// Enters a throttle through the trait.
 fn enter(throttle: impl Throttle + Send + Sync + 'static) -> Shared {
     repeat_async!(throttle, |throttle| {
         drop(black_box(throttle.enter().await));
@@ -226,7 +227,7 @@ fn semaphores<const N: usize>() -> [Semaphore; N] {
     std::array::from_fn(|_| Semaphore::new(LIMIT))
 }
 
-/// One, and then the other.
+/// Tries one, and then the other.
 fn try_two_by_hand() -> Shared {
     repeat!(semaphores::<2>(), |them| {
         let first = black_box(black_box(&them[0]).try_acquire());
@@ -236,7 +237,7 @@ fn try_two_by_hand() -> Shared {
     })
 }
 
-/// One after the other.
+/// Tries three, one after the other.
 fn try_three_by_hand() -> Shared {
     repeat!(semaphores::<3>(), |them| {
         let first = black_box(black_box(&them[0]).try_acquire());
@@ -248,7 +249,7 @@ fn try_three_by_hand() -> Shared {
     })
 }
 
-/// `let first = one.acquire().await?; let second = two.acquire().await?;`
+/// Runs `let first = one.acquire().await?; let second = two.acquire().await?;`.
 fn two_by_hand() -> Shared {
     repeat_async!(semaphores::<2>(), |them| {
         let first = black_box(black_box(&them[0]).acquire().await);
@@ -258,7 +259,7 @@ fn two_by_hand() -> Shared {
     })
 }
 
-/// The same for three.
+/// Does the same for three.
 fn three_by_hand() -> Shared {
     repeat_async!(semaphores::<3>(), |them| {
         let first = black_box(black_box(&them[0]).acquire().await);
@@ -270,14 +271,14 @@ fn three_by_hand() -> Shared {
     })
 }
 
-/// A shared semaphore, acquired by its own method: what a boxed throttle is put around.
+/// Acquires a shared semaphore with its own method: the inner operation of a boxed throttle.
 pub fn acquire_owned() -> Shared {
     repeat_async!(shared(), |semaphore| {
         drop(black_box(Arc::clone(semaphore).acquire_owned().await));
     })
 }
 
-/// A weight that belongs to the call.
+/// Acquires a weight that belongs to the call.
 fn acquire_many() -> Shared {
     repeat_async!(shared(), |semaphore| {
         drop(black_box(Arc::clone(semaphore).acquire_many(COST).await));

@@ -1,22 +1,22 @@
-//! Model checks of tollgate's protocols under loom: the harness of the models in `tests/`.
+//! Checks models of tollgate's protocols under loom. This is the harness of the models in `tests/`.
 //!
 //! A model is a `model!` of a name and a closure, which loom runs once for every interleaving of
-//! its threads within a bound of preemptions. It makes what it checks, begins the threads,
-//! does its own part, joins them, and asserts what holds at the end. Models that differ
-//! in one step are one model of several variants.
+//! its threads within a bound of preemptions. The closure creates the checked object, starts the threads,
+//! does its own part, joins them, and asserts the final state. Models that differ
+//! in one step are one model with several variants.
 //!
-//! loom switches threads only at what it knows: atomics, locks and cells of loom, which tollgate
-//! uses under `--cfg tollgate_loom`. A waiter that nobody wakes is a deadlock, which loom reports.
-//! `Guarded` is what a permit protects: two accesses that are not ordered one after the other
-//! fail the model, so such models show the memory ordering as well. `scripts/loom` runs them all.
+//! loom switches threads only at its own atomics, locks and cells, which tollgate
+//! uses under `--cfg tollgate_loom`. A waiter that is never woken is a deadlock, which loom reports.
+//! `Guarded` stands for the resource that a permit protects: two accesses without an order between them
+//! fail the model, so such models check the memory ordering as well. `scripts/loom` runs all models.
 
 #[cfg(tollgate_loom)]
 pub use self::harness::*;
 
-/// Makes a test of a model.
+/// Defines a test for a model.
 ///
-/// `model!(name, run)` allows three preemptions; `model!(name, preemptions, run)` as many as it
-/// says, where more take minutes. Switches where a thread waits or ends are not counted.
+/// `model!(name, run)` allows three preemptions; `model!(name, preemptions, run)` allows the given
+/// number, for models that take minutes with more. Switches where a thread waits or ends do not count.
 /// `LOOM_MAX_PREEMPTIONS` replaces these bounds.
 #[cfg(tollgate_loom)]
 #[macro_export]
@@ -45,13 +45,13 @@ mod harness {
     pub use loom::thread::{JoinHandle, spawn, yield_now};
     use tollgate::{AcquireError, Clock, ErrorKind, ManualClock};
 
-    /// A second.
+    /// One second.
     pub const SECOND: Duration = Duration::from_secs(1);
-    /// An hour.
+    /// One hour.
     pub const HOUR: Duration = Duration::from_secs(3600);
 
-    /// Checks every interleaving with at most so many preemptions, or as many as
-    /// `LOOM_MAX_PREEMPTIONS` says, and prints how many there were.
+    /// Checks every interleaving with at most `preemptions` preemptions, or as many as
+    /// `LOOM_MAX_PREEMPTIONS` sets, and prints the number of interleavings.
     pub fn check(preemptions: usize, run: impl Fn() + Sync + Send + 'static) {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound.get_or_insert(preemptions);
@@ -64,7 +64,7 @@ mod harness {
         println!("interleavings: {}", runs.load(Ordering::Relaxed));
     }
 
-    /// Checks each of several variants of a model in this way.
+    /// Checks each of several variants of a model like [`check`].
     pub fn check_each<V: Copy + Send + Sync + 'static>(
         preemptions: usize,
         variants: impl IntoIterator<Item = V>,
@@ -75,7 +75,7 @@ mod harness {
         }
     }
 
-    /// Begins a thread that shares something with the others.
+    /// Starts a thread that shares a value with the others.
     pub fn with<T: Clone + 'static, R: 'static>(
         shared: &T,
         run: impl FnOnce(&T) -> R + 'static,
@@ -84,12 +84,12 @@ mod harness {
         spawn(move || run(&shared))
     }
 
-    /// Begins a thread that drops this.
+    /// Starts a thread that drops the value.
     pub fn dropping<T: 'static>(dropped: T) -> JoinHandle<()> {
         spawn(move || drop(dropped))
     }
 
-    /// Begins as many threads that share something, and do the same.
+    /// Starts `N` threads that share a value, and do the same.
     pub fn each_with<const N: usize, T: Clone + 'static, R: 'static>(
         shared: &T,
         run: impl FnOnce(&T) -> R + Copy + 'static,
@@ -97,7 +97,7 @@ mod harness {
         [(); N].map(|()| with(shared, run))
     }
 
-    /// Waits until these threads have ended, and returns what they did.
+    /// Waits until these threads have ended, and returns their results.
     pub fn join_all<const N: usize, R>(threads: [JoinHandle<R>; N]) -> [R; N] {
         threads.map(|thread| thread.join().unwrap())
     }
@@ -107,18 +107,18 @@ mod harness {
         Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
     }
 
-    /// Returns a wait in its queue, whose waker does nothing.
+    /// Returns a wait that is in its queue, and whose waker does nothing.
     pub fn parked<F: Future + Unpin>(mut future: F) -> F {
         assert!(poll_once(&mut future).is_pending());
         future
     }
 
-    /// Returns why it was refused, if it was.
+    /// Returns the kind of the error, if there is one.
     pub fn kind<T>(result: Result<T, AcquireError>) -> Option<ErrorKind> {
         result.err().map(|error| error.kind())
     }
 
-    /// Lets go at once what was granted; a refusal is for this reason and no other.
+    /// Drops a grant at once, and asserts that a refusal has this kind.
     pub fn assert_granted_or<T>(refusal: ErrorKind, waited: Result<T, AcquireError>) {
         if let Err(error) = waited {
             assert_eq!(error.kind(), refusal);
@@ -132,12 +132,12 @@ mod harness {
         clock
     }
 
-    /// Something that only one thread may touch at a time.
+    /// An object that only one thread may touch at a time.
     #[derive(Default)]
     pub struct Guarded(UnsafeCell<()>);
 
     impl Guarded {
-        /// Fails the model unless it is ordered before or after every other touch.
+        /// Fails the model unless this touch is ordered before or after every other one.
         pub fn touch(&self) {
             self.0.with_mut(|_| ());
         }
@@ -152,17 +152,17 @@ mod harness {
         }
     }
 
-    /// A wait that is polled by hand, and counts how often it was woken.
+    /// A wait that is polled by hand, and counts its wakes.
     pub struct Waiter<F> {
         future: Pin<Box<F>>,
         wakes: Arc<Wakes>,
     }
 
-    /// What came of a wait that was polled once: its output, or a waiter in the queue.
+    /// The result of a wait that was polled once: its output, or a waiter in the queue.
     pub type Joined<F> = Result<<F as Future>::Output, Waiter<F>>;
 
     impl<F: Future> Waiter<F> {
-        /// Not polled yet.
+        /// Creates a waiter that was not polled yet.
         pub fn new(future: F) -> Self {
             let future = Box::pin(future);
             Self {
@@ -171,7 +171,7 @@ mod harness {
             }
         }
 
-        /// In the queue.
+        /// Creates a waiter that is in the queue.
         pub fn queued(future: F) -> Self {
             let mut waiter = Self::new(future);
             assert!(waiter.poll().is_pending());
@@ -184,7 +184,7 @@ mod harness {
             self.future.as_mut().poll(&mut Context::from_waker(&waker))
         }
 
-        /// Joins the queue, unless it need not wait.
+        /// Joins the queue, unless no wait is needed.
         pub fn join(mut self) -> Joined<F> {
             match self.poll() {
                 Poll::Ready(output) => Ok(output),
@@ -192,17 +192,17 @@ mod harness {
             }
         }
 
-        /// Polls with another waker from now on, as a future that has moved to another task.
+        /// Polls with another waker from now on, like a future that has moved to another task.
         pub fn moves(&mut self) {
             self.wakes = Arc::default();
         }
 
-        /// How often it was woken.
+        /// Returns the number of wakes.
         pub fn wakes(&self) -> usize {
             self.wakes.0.load(Ordering::SeqCst)
         }
 
-        /// What it came to by now: it has been woken, since it had to wait.
+        /// Returns the output, which must be ready. The waiter must have been woken, since it had to wait.
         #[track_caller]
         pub fn output(mut self) -> F::Output {
             assert!(self.wakes() > 0, "not woken");
@@ -218,7 +218,7 @@ mod harness {
         spawn(move || Waiter::new(future).join())
     }
 
-    /// What it came to by now, whether it had to wait or not.
+    /// Returns the output, which must be ready, whether a wait was needed or not.
     #[track_caller]
     pub fn output_of<F: Future>(joined: Joined<F>) -> F::Output {
         joined.unwrap_or_else(Waiter::output)

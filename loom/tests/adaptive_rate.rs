@@ -1,4 +1,4 @@
-//! The adaptive rate with two or three threads, on a manual clock.
+//! Models the adaptive rate with two or three threads, on a manual clock.
 
 #![cfg(tollgate_loom)]
 
@@ -10,7 +10,7 @@ use tollgate::throttle::{Inspect, LimitStatus};
 use tollgate::{Clock, ErrorKind, ManualClock, Quota};
 use tollgate_loom::*;
 
-/// 100 per second, and two at once.
+/// Returns a rate of 100 per second, with a burst of two.
 fn rate() -> (Arc<AdaptiveRate>, ManualClock) {
     let clock = Clock::manual();
     let rate = AdaptiveRate::new().initial_rate(100.0).burst(2);
@@ -21,7 +21,7 @@ fn permit(rate: &Arc<AdaptiveRate>) -> RatePermit<Arc<AdaptiveRate>> {
     Arc::clone(rate).try_acquire_owned().unwrap()
 }
 
-/// The quota of the limiter is the rate that was found, in whole nanoseconds.
+/// Asserts that the quota of the limiter is the found rate, in whole nanoseconds.
 fn assert_applied(rate: &AdaptiveRate) {
     rate.inspect(None, &mut |_, status| {
         let LimitStatus::Rate { quota, .. } = status else {
@@ -51,7 +51,7 @@ model!(throttled_as_growth_is_due_leaves_the_last_rate, 2, || {
         clock.advance(Duration::from_millis(10));
         drop(permit(&rate));
     }
-    // Four calls after the first step, the next one is due, and the next call makes it.
+    // Four calls after the first step, the next step is due, and the next call makes it.
     clock.advance(Duration::from_millis(10));
     let admitted = with(&rate, |rate| drop(rate.try_acquire()));
     first.throttled(None);

@@ -1,8 +1,8 @@
-//! The adaptive semaphore with two or three threads: samples that race the end of a window, calls
+//! Models the adaptive semaphore with two or three threads: samples that race the end of a window, calls
 //! that begin meanwhile, and `close`.
 //!
 //! Every model ends with [`assert_at_rest`]: no permit is held, the limit is one that the controller
-//! asked for, and each window that ended had exactly as many samples as were asked for. The
+//! requested, and each window that ended had exactly the requested number of samples. The
 //! controller fails the model if it runs twice at once.
 
 #![cfg(tollgate_loom)]
@@ -14,14 +14,14 @@ use tollgate::adaptive::{AdaptiveSemaphore, Controller, Progress, SampleWindow, 
 use tollgate::{Clock, ErrorKind, adaptive::AdaptivePermit as Permit};
 use tollgate_loom::*;
 
-/// Alternates between two limits, in windows of so many samples.
+/// A controller that alternates between two limits, in windows of `samples` samples.
 struct Alternating {
     limits: [f64; 2],
     samples: u32,
     updating: Guarded,
 }
 
-// Loom checks that no two threads are in it at once.
+// Loom checks that no two threads are in the controller at once.
 impl Controller for Alternating {
     fn initial(&self) -> Target {
         self.target(0)
@@ -36,7 +36,7 @@ impl Controller for Alternating {
     }
 }
 
-/// The same, and it drops the first four samples, once.
+/// The same controller, which also drops the first four samples once.
 struct Discarding(Alternating, bool);
 
 impl Controller for Discarding {
@@ -85,7 +85,7 @@ fn semaphore(limits: [f64; 2], samples: u32) -> Arc<AdaptiveSemaphore> {
     by(Alternating::new(limits, samples))
 }
 
-/// So many calls, one after the other.
+/// Makes `count` calls, one after the other.
 fn calls(semaphore: &AdaptiveSemaphore, count: usize) {
     for _ in 0..count {
         drop(semaphore.try_acquire().unwrap());
@@ -96,7 +96,7 @@ fn begun(semaphore: &Arc<AdaptiveSemaphore>) -> Permit<Arc<AdaptiveSemaphore>> {
     Arc::clone(semaphore).try_acquire_owned().unwrap()
 }
 
-/// So many windows have ended.
+/// Asserts that the number of ended windows is in this range.
 #[track_caller]
 fn assert_at_rest(semaphore: &AdaptiveSemaphore, limits: [f64; 2], windows: RangeInclusive<u64>) {
     let snapshot = semaphore.snapshot();
@@ -120,7 +120,7 @@ model!(ends_that_race_the_end_of_a_window_are_counted_once, || {
     join_all(threads);
     let snapshot = semaphore.snapshot();
     assert_at_rest(&semaphore, limits, 1..=2);
-    // A place that was lost is given back: the next call is measured.
+    // A lost place is given back: the next call is measured.
     calls(&semaphore, 1);
     assert_eq!(semaphore.snapshot().windows, snapshot.windows + 1);
 });
@@ -154,7 +154,7 @@ model!(end_that_raises_the_limit_races_a_joiner, || {
 model!(ignore_races_the_end_of_a_window, || {
     let limits = [2.0, 5.0];
     let semaphore = semaphore(limits, 8);
-    // Nine of the twelve places of the window.
+    // Nine of the twelve places of the window are used.
     let held = begun(&semaphore);
     calls(&semaphore, 7);
     let ignored = begun(&semaphore);
@@ -164,8 +164,8 @@ model!(ignore_races_the_end_of_a_window, || {
     assert_at_rest(&semaphore, limits, 1..=1);
 });
 
-// Another call ends while the controller drops the samples of the window, or is asked: no sample of the new
-// window is lost by that, and the window has places for all.
+// Another call ends while the controller drops the samples of the window, or is asked: this loses no sample
+// of the new window, and the window has places for all.
 model!(end_races_the_discard_of_samples, || {
     let semaphore = by(Discarding(Alternating::new([3.0, 4.0], 5), false));
     calls(&semaphore, 3);
@@ -173,12 +173,12 @@ model!(end_races_the_discard_of_samples, || {
     calls(&semaphore, 1);
     join_all([thread]);
     let snapshot = semaphore.snapshot();
-    // The fifth sample is of the new window, unless it came while the controller was asked, or found the
+    // The fifth sample belongs to the new window, unless it arrived while the controller was asked, or found the
     // lock taken.
     let lost = snapshot.lost_samples as u32;
     assert!(snapshot.window.samples() <= 1 || lost > 0, "{snapshot:?}");
     assert_eq!(snapshot.permits.in_use, 0);
-    // More calls end the window: none of its places is lost.
+    // Further calls end the window: none of its places is lost.
     for _ in 0..9 {
         calls(&semaphore, 1);
         if semaphore.snapshot().windows == 1 {

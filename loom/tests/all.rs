@@ -1,5 +1,5 @@
-//! Two semaphores as one: whatever ends a wait for both, and whatever else happens meanwhile,
-//! everything is given back and everyone else gets in.
+//! Models two semaphores as one: whatever ends a wait for both, and whatever else happens meanwhile,
+//! all permits are returned and all other callers are admitted.
 
 #![cfg(tollgate_loom)]
 
@@ -24,7 +24,7 @@ impl Two {
         Self { a, b }
     }
 
-    /// With the permit of the second one, which is held.
+    /// Returns both semaphores with the permit of the second one, which is held.
     fn held() -> (Self, OwnedPermit) {
         let two = Self::new();
         let held = Arc::clone(&two.b).try_acquire_owned().unwrap();
@@ -69,7 +69,7 @@ model!(drop_beside_the_release_of_the_second_loses_nothing, || {
     let (two, held) = Two::held();
     let dropped = parked(two.both());
     let threads = [dropping(held), dropping(dropped)];
-    // Behind it in both, or after it.
+    // This waits behind the dropped wait in both, or after it.
     two.pass();
     two.at_rest(threads);
 });
@@ -79,7 +79,7 @@ model!(poll_and_drop_beside_a_release_of_both_lose_nothing, || {
     let permits = block_on(two.both()).unwrap();
     let mut dropped = parked(two.both());
     let releasing = dropping(permits);
-    // It has been let in to neither, to the first, or to both.
+    // The dropped wait has been admitted by neither semaphore, by the first, or by both.
     let polled = poll_once(&mut dropped);
     drop((polled, dropped));
     two.pass();

@@ -1,5 +1,5 @@
-//! The counter that is compared with the operating system's clock, with two threads: the file of the
-//! crate itself, with loom's primitives in place of the standard library's.
+//! Models the counter that is compared with the operating system's clock, with two threads. It compiles the
+//! crate's own file with loom's primitives in place of the standard library's.
 
 #![cfg(tollgate_loom)]
 
@@ -28,11 +28,11 @@ use counter::{CheckedCounter, Source, scale_of};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Four counts a nanosecond. Time is no part of the model, and passes where a thread says.
+/// A machine with four counts a nanosecond. Time is not modelled, and passes where a thread advances it.
 #[derive(Default)]
 struct Machine {
     nanos: Nanos,
-    /// By how much the counter was set back.
+    /// The amount by which the counter was set back.
     back: Nanos,
 }
 
@@ -57,14 +57,14 @@ impl Source for &Machine {
     }
 }
 
-/// With an estimate that is an eighth too large.
+/// Returns a counter whose estimate is an eighth too large.
 fn fast() -> (&'static Machine, Arc<CheckedCounter<&'static Machine>>) {
     let machine = Machine::leaked();
     let counter = CheckedCounter::new(machine, scale_of(9, 32));
     (machine, Arc::new(counter))
 }
 
-/// The segment is abandoned, its scale is measured twice, and the next one begins.
+/// Abandons the segment, measures its scale twice, and begins the next one.
 fn corrects(machine: &Machine, counter: &CheckedCounter<&Machine>) {
     for _ in 0..3 {
         machine.advance(SECOND);
@@ -80,7 +80,7 @@ model!(now_while_a_segment_is_replaced_goes_forward, || {
         for _ in 0..3 {
             let least = machine.os_nanos();
             let now = counter.now().as_nanos();
-            // What the first second gained, and what one read can be off.
+            // The bound is the gain of the first second, plus the error of one read.
             let most = machine.os_nanos() + SECOND / 8 + 1000;
             assert!(last <= now && least <= now + 1000 && now <= most);
             last = now;
@@ -92,7 +92,7 @@ model!(now_while_a_segment_is_replaced_goes_forward, || {
     assert!(counter.now().as_nanos() >= last);
 });
 
-// Two that find the limit at once: both answers are right, and one segment begins.
+// Two threads reach the limit at once: both readings are right, and one segment begins.
 model!(now_of_two_at_the_limit_goes_forward, || {
     let (machine, counter) = fast();
     let other = with(&counter, move |counter| corrects(machine, counter));
@@ -106,7 +106,7 @@ model!(now_of_two_at_the_limit_goes_forward, || {
     assert!((counter.now().as_nanos() - begin).abs_diff(SECOND / 4) <= 20_000);
 });
 
-// A reader that is between its loads when the counter is set back, or after another one has noticed it.
+// The counter is set back while a reader is between its loads, or after another reader has noticed it.
 model!(now_while_the_counter_is_set_back_does_not_go_back, || {
     let machine = Machine::leaked();
     let counter = Arc::new(CheckedCounter::new(machine, scale_of(1, 4)));

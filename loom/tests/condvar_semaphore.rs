@@ -1,7 +1,7 @@
-//! The semaphore for threads: who sleeps is woken when there is something for it, or by its token, or
-//! when it was closed.
+//! Models the semaphore for threads: a sleeping thread is woken when a permit is available for it, by its
+//! token, or when the semaphore is closed.
 //!
-//! A waiter that is forgotten is a deadlock, which loom reports. Every model ends with
+//! A forgotten waiter is a deadlock, which loom reports. Every model ends with
 //! [`Shared::at_rest`]. loom's condition variable never times out, so there are no deadlines here.
 
 #![cfg(tollgate_loom)]
@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tollgate::{AcquireError, CondvarSemaphore, ErrorKind, Permit};
 use tollgate_loom::*;
 
-/// A semaphore, and what its permits guard.
+/// A semaphore, and the object that its permits guard.
 #[derive(Clone)]
 struct Shared {
     semaphore: Arc<CondvarSemaphore>,
@@ -21,7 +21,7 @@ struct Shared {
 
 type Held = Permit<Arc<CondvarSemaphore>>;
 
-/// What came of a wait.
+/// The result of a wait.
 type Waited = Result<(), AcquireError>;
 
 impl Shared {
@@ -32,24 +32,24 @@ impl Shared {
         }
     }
 
-    /// A permit that can move to another thread.
+    /// Returns a permit that can move to another thread.
     fn held(&self) -> Held {
         Arc::clone(&self.semaphore).try_acquire_owned().unwrap()
     }
 
-    /// Waits, goes in, and leaves again, unless it is closed.
+    /// Waits, touches the object, and leaves again, unless the semaphore is closed.
     fn enter(&self) -> Waited {
         let _permit = self.semaphore.acquire().wait()?;
         self.guarded.touch();
         Ok(())
     }
 
-    /// The same, when nobody closes it.
+    /// Does the same in a model that does not close the semaphore.
     fn pass(&self) {
         self.enter().unwrap();
     }
 
-    /// The same, unless the token is cancelled.
+    /// Does the same, unless the token is cancelled.
     fn pass_unless(&self, token: &CancellationToken) -> Waited {
         let _permit = self.semaphore.acquire().cancel_on(token).wait()?;
         self.guarded.touch();
@@ -66,26 +66,26 @@ impl Shared {
     }
 }
 
-/// One permit, which is held, and a token.
+/// Returns one permit, which is held, and a token.
 fn full() -> (Shared, Held, CancellationToken) {
     let shared = Shared::new(1);
     let held = shared.held();
     (shared, held, CancellationToken::new())
 }
 
-/// A thread that waits unless the token is cancelled.
+/// Starts a thread that waits unless the token is cancelled.
 fn waiting(shared: &Shared, token: &CancellationToken) -> JoinHandle<Waited> {
     let token = token.clone();
     with(shared, move |shared| shared.pass_unless(&token))
 }
 
 /// Cancels in a thread of its own, and so at any time: loom does not know a token, and switches
-/// threads only at what it knows.
+/// threads only at operations that it knows.
 fn cancel(token: &CancellationToken) -> JoinHandle<()> {
     with(token, |token| token.cancel())
 }
 
-/// All of them are refused for this reason.
+/// Asserts that all of them are refused with this kind.
 fn assert_refused<const N: usize>(refusal: ErrorKind, threads: [JoinHandle<Waited>; N]) {
     for waited in join_all(threads) {
         assert_eq!(kind(waited), Some(refusal));
@@ -125,7 +125,7 @@ model!(release_wakes_who_sleeps, || {
     shared.at_rest(1, [waiting]);
 });
 
-// Nobody is woken by one who leaves, since nobody leaves.
+// No waiter is woken by a leaving one, since none leaves.
 model!(two_releases_wake_two, || {
     let shared = Shared::new(2);
     let (one, other) = (shared.held(), shared.held());
@@ -157,7 +157,7 @@ model!(waiter_is_served_or_told_that_it_was_closed, || {
     shared.at_rest(1, [closing]);
 });
 
-// The permit comes back only when the cancelled one has left: so it is woken by its token alone.
+// The permit comes back only after the cancelled waiter has left, so only its token wakes it.
 model!(cancellation_wakes_who_sleeps_or_is_about_to, || {
     let (shared, held, token) = full();
     let waiting = waiting(&shared, &token);
@@ -178,8 +178,8 @@ model!(cancellation_wakes_its_waiter_among_others, || {
     shared.at_rest(1, [cancelling, stays]);
 });
 
-/// Who is notified by the token of the other one sleeps again, and is woken by its own. With as many
-/// threads as loom has: two preemptions, whatever the environment says.
+/// A waiter notified by the other waiter's token sleeps again, and is woken by its own. The model uses
+/// loom's maximum number of threads, so it allows two preemptions, whatever the environment sets.
 #[test]
 fn two_tokens_wake_each_its_own() {
     let mut builder = loom::model::Builder::new();
@@ -225,7 +225,7 @@ model!(cancellation_beside_a_free_permit_takes_or_leaves_it, || {
     shared.at_rest(1, [cancelling, other]);
 });
 
-// The token still calls when the semaphore is gone already.
+// The token still calls back after the semaphore has been dropped.
 model!(semaphore_that_is_dropped_while_a_token_calls, || {
     let (shared, held, token) = full();
     std::mem::forget(held);

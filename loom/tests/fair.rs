@@ -1,5 +1,5 @@
-//! The fair queue with two or three threads: whichever threads wake the entrant, poll it, join, leave
-//! or close at the same time, every permit comes back, and nobody is left in the queue.
+//! Models the fair queue with two or three threads. Whichever threads wake the entrant, poll it, join, leave
+//! or close at the same time, every permit comes back, and no waiter is left in the queue.
 
 #![cfg(tollgate_loom)]
 
@@ -20,7 +20,7 @@ fn queue(permits: usize) -> Queue {
     FairQueue::new(Arc::new(Semaphore::new(permits)))
 }
 
-/// A queue of one permit, which is held.
+/// Returns a queue of one permit, which is held.
 fn held() -> (Queue, <Handle as Throttle>::Permit) {
     let queue = queue(1);
     let permit = queue.class(1).try_acquire().unwrap();
@@ -36,7 +36,7 @@ fn pass(queue: &Queue) {
     drop(block_on(queue.class(2).acquire()).unwrap());
 }
 
-/// When these threads have ended every permit is back, nobody waits, and a newcomer is served
+/// Asserts that after these threads every permit is back, nothing waits, and a new caller is served
 /// without a queue.
 fn at_rest<const N: usize>(queue: &Queue, permits: usize, threads: [JoinHandle<()>; N]) {
     join_all(threads);
@@ -57,7 +57,7 @@ model!(release_that_races_a_joiner_wakes_it, || {
     at_rest(&queue, 1, [holder]);
 });
 
-// The permit guards something, and passes from one waiter to the next.
+// The permit guards an object, and passes from one waiter to the next.
 model!(permit_is_held_by_one_and_nobody_is_forgotten, || {
     let guarded = (queue(1), Arc::<Guarded>::default());
     let thread = |class: u32| {
@@ -70,7 +70,7 @@ model!(permit_is_held_by_one_and_nobody_is_forgotten, || {
     at_rest(&guarded.0, 1, threads);
 });
 
-// It is handed on, or goes to a caller that waits at the semaphore, which nobody passes for ever.
+// It is handed on, or goes to a caller that waits at the semaphore, which must not be passed forever.
 model!(handed_on_permit_reaches_callers_of_the_semaphore, || {
     let (queue, permit) = held();
     let waits = queued(&queue, 1);
@@ -82,7 +82,7 @@ model!(handed_on_permit_reaches_callers_of_the_semaphore, || {
     at_rest(&queue, 1, [direct]);
 });
 
-// Two permits return while the limit is lowered: one is handed on, or pays the debt.
+// Two permits return while the limit is lowered: one is handed on, or reduces the excess.
 model!(handed_on_permit_is_not_lost_by_a_lower_limit, || {
     let queue = queue(2);
     let permits = [1, 2].map(|class| queue.class(class).try_acquire().unwrap());
@@ -93,7 +93,7 @@ model!(handed_on_permit_is_not_lost_by_a_lower_limit, || {
     at_rest(&queue, 1, [holder]);
 });
 
-// A permit returns while a caller of another cost, which goes first, joins and leaves.
+// A permit returns while a caller of another cost and a higher priority joins and leaves.
 model!(permit_is_handed_on_to_a_waiter_of_its_cost_only, || {
     let queue = queue(2).classes(|class| Class::new().priority(*class as u8));
     let permits = [1, 2].map(|class| queue.class(class).try_acquire().unwrap());
@@ -106,8 +106,8 @@ model!(permit_is_handed_on_to_a_waiter_of_its_cost_only, || {
     at_rest(&queue, 2, [holder]);
 });
 
-// A class at its maximum: its holder leaves, without waking the throttle's queue, while another
-// caller of it joins.
+// A class is at its maximum. Its holder leaves, without waking the throttle's queue, while another
+// caller of the class joins.
 model!(release_in_a_class_at_its_maximum_wakes_its_joiner, || {
     let guarded = Arc::<Guarded>::default();
     let queue = queue(2).classes(|_| Class::new().max_concurrency(1));
@@ -122,7 +122,7 @@ model!(release_in_a_class_at_its_maximum_wakes_its_joiner, || {
     at_rest(&queue, 2, [holder]);
 });
 
-// The chosen waiter is dropped while the permit comes; the other one gets it.
+// The chosen waiter is dropped while the permit returns; the other waiter gets it.
 model!(drop_of_the_chosen_waiter_passes_the_permit_on, || {
     let (queue, permit) = held();
     let chosen = queued(&queue, 1);
@@ -131,7 +131,7 @@ model!(drop_of_the_chosen_waiter_passes_the_permit_on, || {
     at_rest(&queue, 1, threads);
 });
 
-// The chosen waiter is dropped while its permit comes; the other one needs two, so that one permit
+// The chosen waiter is dropped while its permit returns. The other waiter needs two, so that one permit
 // is rolled back, and the entrant asks again.
 model!(drop_of_the_chosen_returns_a_permit_of_another_cost, || {
     let queue = queue(2);
@@ -145,7 +145,7 @@ model!(drop_of_the_chosen_returns_a_permit_of_another_cost, || {
     at_rest(&queue, 2, threads);
 });
 
-// The last waiter is dropped, and so the entrant leaves, while the permit comes.
+// The last waiter is dropped while the permit returns, so the entrant leaves.
 model!(drop_of_the_last_waiter_returns_the_permit, || {
     let (queue, permit) = held();
     let last = queued(&queue, 2);
@@ -163,7 +163,7 @@ model!(close_that_races_a_joiner_refuses_or_lets_in, || {
     at_rest(&queue, 1, threads);
 });
 
-// One call serves a part of the waiters, here one of them. The next one goes on, or whoever leaves.
+// One call serves a part of the waiters, here one. The next waiter continues, or the one that leaves.
 model!(call_that_serves_a_part_leaves_nobody_behind, || {
     let queue = queue(0);
     let leaves = queued(&queue, 1);
@@ -189,7 +189,7 @@ model!(class_that_is_in_use_is_not_forgotten, || {
     assert_eq!(queue.throttle().available_permits(), 2);
 });
 
-/// Admits at the second poll, and wakes inside the first one; then another thread wakes as well.
+/// A throttle that admits at the second poll. It wakes during the first one; then another thread wakes it too.
 #[derive(Clone)]
 struct WakesInside(Arc<Mutex<Option<Waker>>>);
 
@@ -227,7 +227,7 @@ model!(wakes_from_inside_a_poll_and_outside_lose_nobody, || {
     assert_eq!(queue.waiting(), 0);
 });
 
-/// One permit, and a waker that is called under the lock.
+/// A throttle with one permit, which calls a waker under its lock.
 #[derive(Clone)]
 struct WakesLocked(Arc<Mutex<(bool, Option<Waker>)>>);
 
@@ -258,7 +258,7 @@ impl Throttle for WakesLocked {
     }
 }
 
-// Polling under the lock would lock up; the next waiter is woken instead, and one may leave.
+// Polling under the lock would deadlock; the next waiter is woken instead, and one may leave.
 model!(wake_under_a_lock_wakes_a_waiter_that_polls, || {
     let throttle = WakesLocked(Arc::new(Mutex::new((false, None))));
     let queue = FairQueue::new(throttle.clone());

@@ -1,4 +1,4 @@
-//! The gate and the buffers of the detector with two or three threads, on a manual clock.
+//! Models the gate and the buffers of the detector with two or three threads, on a manual clock.
 
 #![cfg(tollgate_loom)]
 
@@ -9,16 +9,16 @@ use tollgate::{Clock, Gate, ManualClock, Quota, Waiting};
 use tollgate_detector::Detector;
 use tollgate_loom::*;
 
-/// A gate on a clock of its own.
+/// Returns a gate on a clock of its own.
 fn gate() -> (Gate, ManualClock) {
     let clock = clock();
     let gate = Gate::new().clock(&clock);
-    // What is made for waiters is made by an `OnceLock`, which loom does not know.
+    // The state for waiters is created by an `OnceLock`, which loom does not know.
     gate.open();
     (gate, clock)
 }
 
-/// One that is shut for a second, which has just passed.
+/// Returns a gate that was shut for a second, which has just passed.
 fn late_gate() -> (Gate, ManualClock) {
     let (gate, clock) = gate();
     gate.block_for(SECOND);
@@ -26,7 +26,7 @@ fn late_gate() -> (Gate, ManualClock) {
     (gate, clock)
 }
 
-/// For how long a gate is shut.
+/// Returns how long a gate is shut.
 fn shut_for(gate: &Gate) -> Option<Duration> {
     gate.check().err()?.retry_after()
 }
@@ -37,12 +37,12 @@ fn queued(gate: &Gate) -> Waiter<Wait> {
     Waiter::queued(gate.acquire_owned())
 }
 
-/// A waiter has been woken, and goes through.
+/// Asserts that a waiter has been woken, and passes.
 fn has_been_let_go(waiter: JoinHandle<Joined<Wait>>) {
     output_of(waiter.join().unwrap()).unwrap();
 }
 
-// Two find that the time is over; the gate is shut again meanwhile, for a time that is not.
+// Two checks find that the time is over; meanwhile the gate is shut again, for a time that is not over.
 model!(shut_again_while_late_checks_reopen_it_it_stays_shut, || {
     let (gate, _clock) = late_gate();
     let checks = each_with::<2, _, _>(&gate, |gate| drop(gate.check()));
@@ -87,7 +87,7 @@ model!(the_alarm_and_a_joiner_do_not_miss_each_other, || {
     has_been_let_go(joiner);
 });
 
-// Somebody else opens it without the lock, and it may be shut again at once.
+// Another thread opens the gate without the lock, and it may be shut again at once.
 model!(waiter_is_let_go_though_a_check_opens_and_it_is_shut, || {
     let (gate, clock) = gate();
     gate.block_for(SECOND);
@@ -114,7 +114,7 @@ model!(one_who_leaves_while_it_opens_keeps_nobody_waiting, || {
     second.output().unwrap();
 });
 
-/// A detector that has been used, by the thread that a model runs on.
+/// Returns a detector that has been used by the thread that a model runs on.
 fn detector() -> Arc<Detector<u32>> {
     let detector = Detector::new(Quota::per_hour(1)).capacity(4).buffer(1);
     let detector = Arc::new(detector.clock(Clock::manual()));
@@ -137,7 +137,7 @@ model!(what_is_recorded_is_counted_or_lost_once, || {
     assert_eq!(counted + first.lost + second.lost, 110);
 });
 
-// Where there are two processors, and so two tables.
+// There are two processors, and so two tables.
 #[test]
 fn of_two_that_record_none_is_in_the_way_of_the_other() {
     if std::thread::available_parallelism().is_ok_and(|processors| processors.get() == 1) {
@@ -153,7 +153,7 @@ fn of_two_that_record_none_is_in_the_way_of_the_other() {
     });
 }
 
-// A pass that finds a gate open does not forget one that is shut at that moment.
+// A pass that finds a gate open does not forget a gate that is shut at that moment.
 model!(gate_that_is_shut_during_a_pass_stays_known, || {
     let detector = detector();
     detector.gate(&1).block_for(SECOND);

@@ -1,4 +1,4 @@
-//! Keys with two threads, on a manual clock: inserted, evicted, decided, promoted and taken back.
+//! Models keys with two threads, on a manual clock: inserted, evicted, decided, promoted and taken back.
 
 #![cfg(tollgate_loom)]
 
@@ -12,25 +12,25 @@ use tollgate::{ErrorKind, Keyed, ManualClock, Quota, RateLimiter, Semaphore, Thr
 use tollgate::{WhenFull, WhenFull::Evict, WhenFull::Reject};
 use tollgate_loom::*;
 
-/// The same in every run, unlike the one that is used by default.
+/// A hasher that is the same in every run, unlike the default one.
 type Hashing = BuildHasherDefault<DefaultHasher>;
 
 type Users = Keyed<u32, RateLimiter, Hashing>;
 type Slots = Keyed<u32, Semaphore, Hashing>;
 type Wait = Waiting<<Key<'static, RateLimiter, u32, Hashing> as Throttle>::Enter>;
 
-/// Limits of one per second for each of so many keys, on a clock of their own.
+/// Returns limits of one per second for each of `max_keys` keys, on a clock of their own.
 fn users(max_keys: usize, when_full: WhenFull) -> (Arc<Users>, ManualClock) {
     let clock = clock();
     let each = RateLimiter::new(Quota::per_second(1)).clock(&clock);
     let users = Keyed::<u32, _>::new(each).max_keys(max_keys);
     let users = users.when_full(when_full).hasher(Hashing::default());
-    // It is made at the first use, by an `OnceLock`, which loom does not know.
+    // The map is created at the first use, by an `OnceLock`, which loom does not know.
     assert_eq!(users.key(&0).snapshot().available, 1);
     (Arc::new(users), clock)
 }
 
-/// The same for two keys, with a charge for the first.
+/// Returns the same for two keys, with a charge for the first.
 fn one_of_two() -> (Arc<Users>, ManualClock) {
     let (users, clock) = users(2, Reject);
     users.key(&1).try_acquire().unwrap();
@@ -48,17 +48,17 @@ fn admits(users: &Users, key: u32) -> bool {
     users.key(&key).try_acquire().is_ok()
 }
 
-/// A call for the first key, in a thread.
+/// Starts a call for the first key in a thread.
 fn admitting(users: &Arc<Users>) -> JoinHandle<bool> {
     with(users, |users| admits(users, 1))
 }
 
-/// A wait for the first key.
+/// Returns a wait for the first key.
 fn wait(users: &Arc<Users>) -> Wait {
     Arc::clone(users).key_owned(1).acquire()
 }
 
-/// Of two calls for new keys one is refused, since there is no place for both.
+/// Asserts that one of two calls for new keys is refused, since there is no place for both.
 fn assert_one_rejected(
     one: Result<(), tollgate::AcquireError>,
     other: Result<(), tollgate::AcquireError>,
@@ -67,7 +67,7 @@ fn assert_one_rejected(
     assert_eq!(kind(one.and(other)), Some(ErrorKind::TooManyKeys));
 }
 
-// The tick of one must not be older than the charge of the other.
+// The tick of one call must not be older than the charge of the other.
 model!(tries_while_time_passes_admit_all_that_fit, || {
     let clock = clock();
     let each = RateLimiter::new(Quota::per_second(1).burst(2)).clock(&clock);
@@ -103,7 +103,7 @@ model!(evicted_key_is_not_used_any_more, || {
     let (users, _clock) = users(1, Evict);
     users.key(&1).try_acquire().unwrap();
     let other = with(&users, |users| users.key(&2).try_acquire().unwrap());
-    // It was evicted, or not yet; then it is a newcomer itself.
+    // The key was evicted, or not yet. If it was, it is a new key itself.
     let again = users.key(&1).try_acquire();
     join_all([other]);
     assert_eq!(users.len(), 1);
@@ -118,7 +118,7 @@ model!(joiner_and_an_eviction_do_not_miss_each_other, || {
     let joined = Waiter::new(wait(&users)).join();
     let evicted = other.join().unwrap();
     match joined {
-        // Pinned: the other one was refused.
+        // The key is pinned, so the other one was refused.
         Err(waiter) => {
             assert_eq!(kind(evicted), Some(ErrorKind::TooManyKeys));
             clock.advance(SECOND);
@@ -135,7 +135,7 @@ model!(try_and_a_limiter_that_is_taken_back_lose_nothing, || {
     clock.advance(SECOND);
     waiter.output().unwrap();
     clock.advance(SECOND);
-    // All is paid off, and nobody has the limiter: the first to come takes it back.
+    // All charges are paid off, and the limiter is unused: the first caller takes it back.
     let other = admitting(&users);
     let mine = admits(&users, 1);
     assert!(mine != other.join().unwrap());
@@ -174,7 +174,7 @@ model!(close_and_a_joiner_do_not_miss_each_other, || {
     assert_eq!(kind(output_of(joined)), Some(ErrorKind::Closed));
 });
 
-// Of a key whose caller waits, and which so has a limiter that is told apart from its shard.
+// A key whose caller waits has a limiter of its own, separate from its shard.
 model!(of_two_quotas_set_at_once_one_holds_for_all_keys, || {
     let (users, _clock) = one_of_two();
     let _waiter = Waiter::queued(wait(&users));
@@ -225,7 +225,7 @@ model!(key_of_which_a_permit_is_out_is_not_evicted, || {
     let out = Arc::new(AtomicUsize::new(0));
     let enter = |(slots, out): &(Arc<Slots>, Arc<AtomicUsize>), key: u32| {
         if let Ok(_permit) = slots.key(&key).try_acquire() {
-            // There is one key, so one permit.
+            // There is one key, so there is one permit.
             assert_eq!(out.fetch_add(1, Ordering::SeqCst), 0);
             out.fetch_sub(1, Ordering::SeqCst);
         }
@@ -237,7 +237,7 @@ model!(key_of_which_a_permit_is_out_is_not_evicted, || {
     assert_eq!(slots.len(), 1);
 });
 
-/// Two keys of one shard, and one of another, where there are two shards.
+/// Returns two keys of one shard, and one of another, where there are two shards.
 ///
 /// With room for two keys, a third one that would evict any of them is rejected exactly if both are
 /// in the other shard.
@@ -300,7 +300,7 @@ model!(retain_beside_a_call_counts_what_is_there, || {
     let thread = with(&users, |users| users.retain(|_| false));
     let again = admits(&users, 1);
     join_all([thread]);
-    // Dropped before or after the call, or before it inserted the key.
+    // The key was dropped before or after the call, or before the call inserted it.
     let kept = users.key(&1).snapshot().available == 0;
     assert_eq!(users.len(), usize::from(kept));
     assert!(again || !kept);

@@ -1,7 +1,7 @@
-//! The pool with two or three threads: how items and permits are handed over while others take,
+//! Models the pool with two or three threads: items and permits are handed over while other threads take,
 //! shrink, discard, add and close.
 //!
-//! The items are guarded: two holders of one item, or two that are not ordered one after the other,
+//! The items are guarded: two holders of one item, or two without an order between them,
 //! fail the model. Every model of a pool that cannot make items ends with [`Shared::whole`]: there
 //! is exactly one item for each permit.
 
@@ -15,7 +15,7 @@ use tollgate_loom::*;
 type Items = Arc<Pool<Item>>;
 type Permit = pool::Permit<Items, Item>;
 
-/// Something that only one may touch at a time, and that says how many there are.
+/// An object that only one thread may touch at a time, and that counts its instances.
 struct Item {
     guarded: Guarded,
     _alive: Arc<()>,
@@ -41,18 +41,18 @@ impl Shared {
         Self { pool, alive }
     }
 
-    /// With as many items, all of which are held.
+    /// Returns a pool of `N` items, all of which are held.
     fn held<const N: usize>() -> (Self, [Permit; N]) {
         let shared = Self::new(N);
         let held = [(); N].map(|()| take(&shared.pool));
         (shared, held)
     }
 
-    /// When these threads have ended there is an item for each permit, and none too many.
+    /// Asserts that after these threads there is exactly one item for each permit.
     fn whole<const N: usize>(&self, threads: [JoinHandle<()>; N]) {
         join_all(threads);
         let size = self.pool.snapshot().limit;
-        // One too many, if a shrink could not take it, goes when the next one comes back.
+        // A shrink may have left one item too many, which goes when the next one comes back.
         drop(self.pool.try_acquire());
         let rest = self.pool.snapshot();
         assert_eq!((rest.available, rest.waiting), (size, 0));
@@ -72,7 +72,7 @@ fn pass(pool: &Items) {
     permit.guarded.touch();
 }
 
-/// A caller that has a permit finds an item: a try fails only without one.
+/// Tries to take an item: a try fails only without a permit, because a caller with a permit finds an item.
 fn take_what_is_there(pool: &Items) {
     let taken = pool.try_acquire().map(|permit| permit.guarded.touch());
     assert_granted_or(ErrorKind::NoPermits, taken);
@@ -127,7 +127,7 @@ model!(discard_and_set_size_and_take_leave_a_whole_pool, || {
     let taking = with(&shared.pool, take_what_is_there);
     shared.pool.set_size(1);
     join_all([discarding, taking]);
-    // By one more, if the one that is discarded was the last one left.
+    // The limit is one less, if the discarded item was the last one left.
     assert!(shared.pool.snapshot().limit <= 1);
     shared.whole([]);
 });

@@ -1,5 +1,5 @@
-//! What `tollgate-redis` shares between threads without a lock, or between a task and a caller: the
-//! token cache and the driver slot. The rest of that crate is I/O.
+//! Models the state that `tollgate-redis` shares between threads without a lock, or between a task and a
+//! caller: the token cache and the driver slot. The rest of that crate is I/O.
 
 #![cfg(tollgate_loom)]
 #![allow(
@@ -7,7 +7,7 @@
     reason = "a part of what is there is used by the rest of its crate"
 )]
 
-/// As `tollgate-redis` has it, but loom's.
+/// The module of `tollgate-redis`, with loom's types.
 mod sync {
     pub(crate) use loom::sync::Mutex;
     pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
@@ -28,7 +28,7 @@ use tollgate_loom::*;
 use self::driver_slot::DriverSlot;
 use self::token_cache::TokenCache;
 
-/// A cache with so many tokens.
+/// Returns a cache with `tokens` tokens.
 fn cache(tokens: u64) -> Arc<TokenCache> {
     let cache = TokenCache::new(1);
     cache.open_until(100);
@@ -48,7 +48,7 @@ model!(two_who_take_have_tokens_of_their_own, || {
     cache.put(1);
     let mut ends = join_all(takers);
     ends.sort_unstable();
-    // One of two and one of one, in either order.
+    // Two tokens and one token were taken, in either order.
     assert!(matches!(ends, [Some(1), Some(3)] | [Some(2), Some(3)]));
     assert_eq!((cache.count(), cache.number()), (1, 3));
 });
@@ -62,7 +62,7 @@ model!(what_is_taken_back_is_nobodys, || {
     assert_eq!((cache.count(), cache.number()), (0, 2));
 });
 
-// The tokens that are put in next have the same numbers, whatever is taken meanwhile.
+// The next tokens have the same numbers, whatever is taken meanwhile.
 model!(end_does_not_depend_on_who_takes, || {
     let cache = cache(3);
     // Loom interrupts two loads only in the thread that runs second.
@@ -97,7 +97,7 @@ model!(who_is_in_line_is_not_overtaken_later, || {
     assert!(first != took, "one of them has it");
 });
 
-// Either the thread that empties it tells, or the driver sees it.
+// Either the thread that empties the cache reports it, or the driver sees it.
 model!(that_it_gets_empty_is_noticed, || {
     let cache = cache(2);
     let taker = with(&cache, |cache| cache.take(1, || 0).unwrap().notify);
@@ -106,7 +106,7 @@ model!(that_it_gets_empty_is_noticed, || {
     assert!(is_low || told);
 });
 
-/// Ends when it has been polled so often, and is never polled twice at a time.
+/// Ends after this number of polls, and must never be polled twice at a time.
 struct Turns {
     left: usize,
     polled: Arc<AtomicUsize>,
@@ -146,7 +146,7 @@ fn to_the_end(driver: Option<Turns>) {
     }
 }
 
-/// Whichever thread polls it or has it handed over: it is in one place, and comes to its end.
+/// Whichever thread polls the driver or has it handed over, it is in one place, and reaches its end.
 #[test]
 fn driver_is_never_lost_nor_polled_twice_at_a_time() {
     check_each(3, 1..=3, |left| {
@@ -162,14 +162,14 @@ fn driver_is_never_lost_nor_polled_twice_at_a_time() {
                 break;
             }
         }
-        // And leaves.
+        // The caller leaves.
         to_the_end(slot.hand_over(Some(number)));
         join_all([other]);
         assert_eq!(polled.load(Ordering::Relaxed), left);
     });
 }
 
-/// It is over for the one of this number.
+/// Asserts that the driver is over for the caller with this number.
 fn assert_over(slot: &DriverSlot<Turns>, number: u64) {
     let mut context = Context::from_waker(Waker::noop());
     let (stays, handed_over) = slot.poll(number, &mut context);
@@ -192,7 +192,7 @@ model!(next_driver_is_polled_by_its_own_number, || {
         assert_eq!(polled.load(Ordering::Relaxed), 1);
     });
     assert_over(&slot, number);
-    // Another one is not its own.
+    // A later driver is not the caller's own.
     assert_over(&slot, number);
     join_all([other]);
 });

@@ -1,7 +1,7 @@
-//! The rules that remember more than a debt, with two or three threads, under every interleaving
+//! Models the rules that remember more than a debt, with two or three threads, under every interleaving
 //! within the bound of [`model!`], on a manual clock.
 //!
-//! The sliding log is what most of this is about: two compare-exchanges for each charge, and others
+//! Most models concern the sliding log: each charge takes two compare-exchanges, and other threads run
 //! in between.
 
 #![cfg(tollgate_loom)]
@@ -14,17 +14,17 @@ use tollgate_loom::*;
 
 type Limiter = Arc<RateLimiter>;
 
-/// A limiter of so many a second on a clock of its own.
+/// Returns a limiter of `count` a second on a clock of its own.
 fn limiter(algorithm: Algorithm, count: u64) -> (Limiter, ManualClock) {
     let clock = clock();
     let limiter = RateLimiter::new(Quota::per_second(count)).clock(&clock);
     let limiter = limiter.algorithm(algorithm);
-    // Its state is made at the first use, by an `OnceLock`, which loom does not know.
+    // The state is created at the first use, by an `OnceLock`, which loom does not know.
     assert_eq!(limiter.snapshot().waiting, 0);
     (Arc::new(limiter), clock)
 }
 
-/// A log, which may have so many charges of a second ago, which have just expired.
+/// Returns a log. If it is used, all its slots have charges of a second ago, which have just expired.
 fn log(count: u64, used: bool) -> (Limiter, ManualClock) {
     let (limiter, clock) = limiter(Algorithm::SlidingLog, count);
     if used {
@@ -46,7 +46,7 @@ fn charged(limiter: &Limiter) -> Option<Charge> {
     limiter.try_acquire().ok()
 }
 
-/// Of three threads that try at once, how many are admitted.
+/// Returns how many of three threads that try at once are admitted.
 fn admitted_of_three(limiter: &Limiter, tries: fn(&Limiter) -> bool) -> usize {
     let others = each_with::<2, _, _>(limiter, tries);
     let mine = tries(limiter);
@@ -58,7 +58,7 @@ fn tick(charge: &Charge) -> u64 {
     charge.at().as_nanos()
 }
 
-/// In any second there are at most `count`: each is a second after the one so many before it.
+/// Asserts that any second has at most `count` charges: each is a second after the one `count` before it.
 fn assert_apart(charges: impl IntoIterator<Item = Charge>, count: usize) {
     let mut ticks: Vec<u64> = charges.into_iter().map(|charge| tick(&charge)).collect();
     ticks.sort_unstable();
@@ -67,7 +67,7 @@ fn assert_apart(charges: impl IntoIterator<Item = Charge>, count: usize) {
     }
 }
 
-/// The first article's version loses counts here.
+/// The version in the first article loses counts here.
 #[test]
 fn of_three_tries_and_two_places_two_are_admitted() {
     check_each(3, [false, true], |used| {
@@ -78,7 +78,7 @@ fn of_three_tries_and_two_places_two_are_admitted() {
     });
 }
 
-/// Who has taken a place may be passed by others who need it, again and again.
+/// Other threads that need a taken place may pass the thread that took it, again and again.
 #[test]
 fn place_that_is_not_written_yet_is_written_by_who_needs_it() {
     check_each(4, [false, true], |used| {
@@ -94,7 +94,7 @@ fn place_that_is_not_written_yet_is_written_by_who_needs_it() {
         assert!(admitted.len() >= 2);
         let newest = admitted.iter().map(tick).max().unwrap();
         assert_apart(admitted, 1);
-        // What comes next knows of all of them.
+        // The next decision knows of all of them.
         let next = limiter.peek().retry_after;
         let expected = Duration::from_nanos(newest) + SECOND;
         let now = Duration::from_nanos(clock.now().as_nanos());
@@ -113,13 +113,13 @@ fn one_and_several_at_once_share_what_there_is() {
     });
 }
 
-// A refund writes every slot again: at most two preemptions, or it takes minutes. The log itself
-// has models of its own.
+// A refund writes every slot again, so at most two preemptions are allowed; otherwise it takes minutes. The
+// log itself has models of its own.
 model!(refund_and_tries_lose_nothing, 2, || {
     let (limiter, _clock) = log(2, false);
     let charge = limiter.try_acquire().unwrap();
     let other = with(&limiter, admits);
-    // One place was free, and another becomes so.
+    // One place was free, and another becomes free.
     limiter.refund(charge);
     let mine = admits(&limiter);
     let other = other.join().unwrap();
@@ -127,9 +127,9 @@ model!(refund_and_tries_lose_nothing, 2, || {
     assert_eq!(limiter.snapshot().available, 0);
 });
 
-/// The first article holds that a lock is needed to change the limit, and that requests would have
+/// The first article claims that a lock is needed to change the limit, and that requests would have
 /// to wait for it.
-/// A change writes every slot again: one preemption, or it takes minutes.
+/// A change writes every slot again, so one preemption is allowed; otherwise it takes minutes.
 #[test]
 fn no_charge_is_lost_when_the_log_becomes_longer_or_shorter() {
     check_each(1, [(2, 3), (3, 2), (1, 2)], |(from, to)| {
@@ -172,34 +172,34 @@ model!(waiter_and_a_try_share_what_there_is, || {
     assert_eq!(admits(&limiter), !tried);
 });
 
-/// At the beginning of a window one moves the count over, while others decide.
+/// At the beginning of a window one thread moves the count over, while others decide.
 #[test]
 fn window_begins_once() {
     check_each(2, [Duration::from_millis(1500), 2 * SECOND], |advance| {
         let (limiter, clock) = limiter(Algorithm::SlidingWindow, 4);
         limiter.try_acquire_many(4).unwrap();
         clock.advance(advance);
-        // Half of those before are gone, or all.
+        // Half of the earlier charges have expired, or all.
         let most = if advance == 2 * SECOND { 4 } else { 2 };
         assert_eq!(admitted_of_three(&limiter, admits_two), most / 2);
         assert_eq!(limiter.snapshot().available, 0);
     });
 }
 
-// A decision of the window before must not become one of this.
+// A decision of the earlier window must not count in this one.
 model!(who_decides_late_does_not_count_in_the_wrong_window, || {
     let (limiter, clock) = limiter(Algorithm::SlidingWindow, 2);
     limiter.try_acquire().unwrap();
     let other = with(&limiter, charged);
     clock.advance(SECOND);
-    // Of those in the window before, all count still: one or two.
+    // All charges in the earlier window still count: one or two.
     let mine = charged(&limiter);
     let other = other.join().unwrap();
     assert!(mine.is_some() != other.is_some());
     assert_eq!(limiter.snapshot().available, 0);
 });
 
-// The epoch is the same again after eight changes, and as much is charged: only the word tells them apart.
+// The epoch is the same again after eight changes, and the charge is equal: only the word distinguishes them.
 model!(decision_is_not_by_the_quota_of_eight_changes_ago, 1, || {
     let (limiter, _clock) = limiter(Algorithm::SlidingWindow, 9);
     limiter.try_acquire().unwrap();

@@ -1,5 +1,5 @@
-//! The semaphore with two or three threads: whatever races with what, no permit is lost, none
-//! appears, and nobody is left in the queue. Every model ends with [`at_rest`].
+//! Models the semaphore with two or three threads. Whatever operations race, no permit is lost, none
+//! is created, and no waiter is left in the queue. Every model ends with [`at_rest`].
 
 #![cfg(tollgate_loom)]
 
@@ -9,7 +9,7 @@ use std::task::Poll;
 use tollgate::{ErrorKind, OwnedPermit, Semaphore, Waiting};
 use tollgate_loom::*;
 
-/// A semaphore, and what its permits guard.
+/// A semaphore, and the object that its permits guard.
 #[derive(Clone)]
 struct Shared {
     semaphore: Arc<Semaphore>,
@@ -24,13 +24,13 @@ impl Shared {
         }
     }
 
-    /// Waits, goes in, and leaves again.
+    /// Waits, touches the object, and leaves again.
     fn pass(&self) {
         let _permit = block_on(self.semaphore.acquire()).unwrap();
         self.guarded.touch();
     }
 
-    /// The same, if there is room.
+    /// Does the same if a permit is free.
     fn pass_at_once(&self) {
         if let Ok(_permit) = self.semaphore.try_acquire() {
             self.guarded.touch();
@@ -38,14 +38,14 @@ impl Shared {
     }
 }
 
-/// A semaphore, and a permit that is held.
+/// Returns a semaphore, and a permit that is held.
 fn held(permits: usize, held: u32) -> (Arc<Semaphore>, OwnedPermit) {
     let semaphore = Arc::new(Semaphore::new(permits));
     let permit = semaphore.clone().cost_owned(held).try_acquire();
     (semaphore, permit.unwrap())
 }
 
-/// A semaphore of two, whose permits are held one by one.
+/// Returns a semaphore of two, whose permits are held separately.
 fn both_held() -> (Arc<Semaphore>, [OwnedPermit; 2]) {
     let (semaphore, mut one) = held(2, 2);
     let other = one.split(1).unwrap();
@@ -54,7 +54,7 @@ fn both_held() -> (Arc<Semaphore>, [OwnedPermit; 2]) {
 
 type Wait = Waiting<<tollgate::Cost<Arc<Semaphore>> as tollgate::Throttle>::Enter>;
 
-/// Somebody in the queue.
+/// Returns a wait in the queue.
 fn waiting(semaphore: &Arc<Semaphore>, cost: u32) -> Wait {
     parked(semaphore.clone().cost_owned(cost).acquire())
 }
@@ -64,7 +64,7 @@ fn pass(semaphore: &Arc<Semaphore>) {
     drop(block_on(semaphore.acquire()).unwrap());
 }
 
-/// When these threads have ended every permit is back, nobody waits, and a newcomer is served
+/// Asserts that after these threads every permit is back, nothing waits, and a new caller is served
 /// without a queue.
 fn at_rest<const N: usize>(semaphore: &Semaphore, permits: usize, threads: [JoinHandle<()>; N]) {
     join_all(threads);
@@ -89,7 +89,7 @@ model!(try_takes_what_is_free_or_nothing, || {
     at_rest(&shared.semaphore, 1, [other]);
 });
 
-// Not even the permit that is on its way to the waiter.
+// A try does not even take the permit that is on its way to the waiter.
 model!(try_acquire_takes_nothing_while_somebody_waits, || {
     let (semaphore, permit) = held(1, 1);
     let waiter = waiting(&semaphore, 1);
@@ -112,7 +112,7 @@ model!(grant_that_races_a_cancellation_is_used_or_passed_on, || {
     let (semaphore, permit) = held(1, 1);
     let cancelled = waiting(&semaphore, 1);
     let threads = [dropping(permit), dropping(cancelled)];
-    // Behind the one that is cancelled, or after it.
+    // This waits behind the cancelled waiter, or after it.
     pass(&semaphore);
     at_rest(&semaphore, 1, threads);
 });
@@ -134,7 +134,7 @@ model!(waiter_is_served_or_told_that_it_was_closed, || {
     assert_eq!(kind(semaphore.try_acquire()), Some(ErrorKind::Closed));
 });
 
-// The waiter behind the refused one is let in by the rejection, or by the permit that comes back.
+// The rejection, or the returned permit, admits the waiter behind the refused one.
 model!(reject_impossible_beside_a_cancel_admits_the_next, || {
     let semaphore = Arc::new(Semaphore::new(0));
     let (large, cancelled) = (waiting(&semaphore, 2), waiting(&semaphore, 1));
@@ -147,7 +147,7 @@ model!(reject_impossible_beside_a_cancel_admits_the_next, || {
     at_rest(&semaphore, 1, []);
 });
 
-// Nobody gives a permit back meanwhile, so only the close can tell.
+// No permit is returned meanwhile, so only the close can wake the waiter.
 model!(close_tells_a_waiter_that_nobody_else_would_wake, || {
     let (semaphore, permit) = held(1, 1);
     let closing = with(&semaphore, |it| it.close());
@@ -238,7 +238,7 @@ model!(waiter_that_moved_to_another_waker_is_woken_by_it, || {
     let mut waiter = semaphore.acquire();
     match poll_once(&mut waiter) {
         Poll::Ready(permit) => drop(permit.unwrap()),
-        // The first waker wakes nobody, so only the second can end this.
+        // The first waker wakes nothing, so only the second can end this.
         Poll::Pending => drop(block_on(waiter).unwrap()),
     }
     at_rest(&semaphore, 1, [releasing]);
@@ -256,7 +256,7 @@ model!(bounded_line_refuses_or_serves, || {
     at_rest(&semaphore, 1, [releasing, other]);
 });
 
-// A permit that is added says that something is ready, as tokio's do.
+// An added permit may signal that something is ready, like tokio's permits.
 model!(taker_sees_what_was_done_before_a_permit_was_added, || {
     let shared = Shared::new(0);
     let adding = with(&shared, |shared| {
@@ -281,7 +281,7 @@ model!(refused_caller_sees_what_was_done_before_the_close, || {
     at_rest(&shared.semaphore, 1, [closing]);
 });
 
-// The permits that are forgotten are those that nobody has, whichever threads take and give meanwhile.
+// Only free permits are forgotten, whichever threads take and return permits meanwhile.
 model!(forget_permits_takes_only_what_is_free, || {
     let (semaphore, permit) = held(2, 1);
     let taking = with(&semaphore, |it| drop(it.try_acquire()));
@@ -290,7 +290,7 @@ model!(forget_permits_takes_only_what_is_free, || {
     at_rest(&semaphore, 2 - forgotten, threads);
 });
 
-// A waiter is refused by a lowered limit, and is told so although others are granted after it.
+// A lowered limit refuses a waiter, which gets the refusal although others are granted after it.
 model!(refusal_is_collected_after_a_later_grant, || {
     let (semaphore, permit) = held(2, 2);
     let (large, small) = (waiting(&semaphore, 2), waiting(&semaphore, 1));
@@ -305,7 +305,7 @@ model!(refusal_is_collected_after_a_later_grant, || {
     at_rest(&semaphore, 1, [collecting]);
 });
 
-// The thread that serves it may have seen one of the permits come back without its holder's help.
+// The serving thread may have seen the return of one permit without its holder's involvement.
 model!(waiter_for_two_sees_what_both_holders_did, || {
     let (semaphore, permits) = both_held();
     let done: [Arc<Guarded>; 2] = Default::default();

@@ -1,7 +1,7 @@
-//! The sliding log: claims without a lock, and a holder of the limiter's lock that stops them.
+//! Models the sliding log: claims without a lock, and a holder of the limiter's lock that stops them.
 //!
-//! The file of the rule itself, compiled with loom's atomics. One thread holds the limiter's lock, so
-//! that is not modelled; and ticks are given.
+//! It compiles the file of the rule itself with loom's atomics. One thread holds the limiter's lock, so
+//! the lock is not modelled; ticks are given.
 
 #![cfg(tollgate_loom)]
 #![allow(
@@ -10,7 +10,7 @@
     reason = "a part of what is there is used by the rest of its crate"
 )]
 
-/// As tollgate has it under loom.
+/// The module that tollgate uses under loom.
 mod sync {
     pub(crate) use loom::sync::atomic::{AtomicU64, Ordering};
 
@@ -43,7 +43,7 @@ fn quota(count: u64) -> Quota {
     Quota::new(count, Duration::from_nanos(PERIOD))
 }
 
-/// A log for the holder of the lock, with so many slots. If it is used, all were charged a period
+/// Returns a log of `count` slots for the holder of the lock. If it is used, all slots were charged a period
 /// before the start.
 fn log(count: u64, used: bool) -> SlidingLog {
     let log = SlidingLog::new(quota(count));
@@ -53,13 +53,13 @@ fn log(count: u64, used: bool) -> SlidingLog {
     log
 }
 
-/// A claim without the lock, in another thread.
+/// Starts a claim without the lock in another thread.
 fn claim(log: &SlidingLog, now: u64) -> JoinHandle<Claim> {
     let ring = Arc::clone(log.ring());
     spawn(move || ring.try_charge(now))
 }
 
-/// Two claims at the start, one after the other.
+/// Starts two claims at the start, one after the other.
 fn two_claims(log: &SlidingLog) -> JoinHandle<[Claim; 2]> {
     let ring = Arc::clone(log.ring());
     spawn(move || [(); 2].map(|()| ring.try_charge(START)))
@@ -72,7 +72,7 @@ fn locked<T>(log: &mut SlidingLog, work: impl FnOnce(&mut SlidingLog) -> T) -> T
     result
 }
 
-/// The ticket of a charge.
+/// Returns the ticket of a charge.
 fn charged(claim: Claim) -> Option<u64> {
     match claim {
         Claim::Charged { ticket, .. } => Some(ticket),
@@ -80,7 +80,7 @@ fn charged(claim: Claim) -> Option<u64> {
     }
 }
 
-/// The tick of a charge.
+/// Returns the tick of a charge.
 fn tick_of(claim: Claim) -> Option<u64> {
     match claim {
         Claim::Charged { at, .. } => Some(at),
@@ -88,13 +88,13 @@ fn tick_of(claim: Claim) -> Option<u64> {
     }
 }
 
-/// The tickets of what another thread has charged.
+/// Returns the tickets of another thread's charges.
 fn tickets(claims: JoinHandle<[Claim; 2]>) -> Vec<u64> {
     let claims = claims.join().unwrap().into_iter();
     claims.filter_map(charged).collect()
 }
 
-/// A charge of two under the lock, if it is due.
+/// Charges two under the lock, if that is due.
 fn charge_two(log: &mut SlidingLog) -> bool {
     locked(log, |log| {
         let is_due = log.due(0, 2) <= START;
@@ -105,17 +105,17 @@ fn charge_two(log: &mut SlidingLog) -> bool {
     })
 }
 
-/// How many count at the start.
+/// Returns the number of charges that count at the start.
 fn backlog(log: &mut SlidingLog) -> u64 {
     locked(log, |log| log.backlog(START))
 }
 
-/// Gives back the charge of a ticket; it must be known.
+/// Gives back the charge of a ticket, which must be known.
 fn give_back(log: &mut SlidingLog, ticket: u64, now: u64) {
     assert_eq!(locked(log, |log| log.give_back(ticket, 1, now)), 1);
 }
 
-/// In any period there are at most `count` of these ticks.
+/// Asserts that any period has at most `count` of these ticks.
 fn assert_apart(mut ticks: Vec<u64>, count: usize) {
     ticks.sort_unstable();
     for (first, last) in ticks.iter().zip(ticks.iter().skip(count)) {
@@ -140,7 +140,7 @@ fn three_claims_on_two_slots_charge_two() {
     });
 }
 
-/// The clocks of threads disagree, and both go on for several laps.
+/// The clocks of the threads differ, and both continue for several laps.
 #[test]
 fn claims_at_different_ticks_are_never_too_many_in_a_period() {
     fn charge_at(ring: &Ring, ticks: [u64; 3]) -> Vec<u64> {
@@ -169,14 +169,14 @@ fn claims_beside_a_charge_of_two_are_not_lost() {
         let ones = others.into_iter().filter_map(charged).count() as u64;
         let sum = ones + if two { 2 } else { 0 };
         assert!(sum <= count);
-        // A claim is denied only if all slots are taken, and then by these.
+        // A claim is denied only if all slots are taken, and only by these claims.
         assert!(sum == count || !others.contains(&Claim::Denied(START + PERIOD)));
         assert!(two || ones + 2 > count);
         assert_eq!(backlog(&mut log), sum);
     });
 }
 
-// The same with three threads.
+// This is the same with three threads.
 model!(two_claims_beside_a_charge_of_two_are_not_lost, 1, || {
     let mut log = log(2, true);
     let others = [claim(&log, START), claim(&log, START)];
@@ -188,7 +188,7 @@ model!(two_claims_beside_a_charge_of_two_are_not_lost, 1, || {
     assert_eq!(backlog(&mut log), sum);
 });
 
-// There is room for all of them, all the time.
+// There is room for all claims at all times.
 model!(no_claim_is_denied_while_there_is_room, || {
     let mut log = log(3, true);
     let others = two_claims(&log);
@@ -198,7 +198,7 @@ model!(no_claim_is_denied_while_there_is_room, || {
     assert_eq!(backlog(&mut log), 3);
 });
 
-// A denial tells when the oldest charge is a period old, before the other claim or after it.
+// A denial reports when the oldest charge is a period old, before the other claim or after it.
 model!(denial_beside_a_claim_tells_the_oldest_charge, || {
     let log = log(2, false);
     for tick in [START, START + 100] {
@@ -222,7 +222,7 @@ fn claims_beside_a_change_of_the_length_are_kept() {
         let ones = tickets(others).len() as u64;
         assert!(ones <= from.max(to));
         assert_eq!(backlog(&mut log), ones);
-        // All that there is room for, and no more.
+        // All free slots can be charged, and no more.
         for _ in ones..to {
             assert!(charged(log.ring().try_charge(START)).is_some());
         }
@@ -252,7 +252,7 @@ fn claim_beside_a_change_of_the_period_is_made_before_it_or_not_at_all() {
     });
 }
 
-// A thread that was suspended with an older clock reading finds the slot that a refund has made free.
+// A thread that was suspended with an older clock reading finds the slot that a refund has freed.
 model!(claim_by_an_older_clock_is_not_too_early, || {
     let mut log = log(1, false);
     let mut all = vec![tick_of(log.ring().try_charge(START)).unwrap()];
@@ -264,7 +264,7 @@ model!(claim_by_an_older_clock_is_not_too_early, || {
     assert_apart(all, 1);
 });
 
-/// A refund rewrites the ring; a claim beside it is counted, and known by its ticket.
+/// A refund rewrites the ring; a concurrent claim is counted, and known by its ticket.
 #[test]
 fn claims_beside_a_refund_are_kept_and_known() {
     check_each(3, [1, 2], |count| {

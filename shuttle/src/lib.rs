@@ -1,1 +1,1 @@
-//! Schedules at random of the throttles, under shuttle; see `tests/`.
+//! Runs the throttles under random schedules with shuttle; see `tests/`.

@@ -1,15 +1,16 @@
 //! Sets contenders side by side and compares them round by round.
 //!
-//! The machine is shared and its clock moves, so a time alone says little. In every round each contender runs one batch
-//! of a few milliseconds, in an order that rotates; the ratio is taken within the round, and the median of the rounds
-//! is what counts. What disturbs one batch spoils one ratio of many, and what slows the whole machine cancels out.
+//! The machine is shared and its clock speed changes, so a single time means little. In every round each contender
+//! runs one batch of a few milliseconds, in an order that rotates. The ratio is taken within the round, and the
+//! median of the rounds is the result. A disturbance of one batch spoils one ratio of many, and a slowdown of the
+//! whole machine cancels out.
 //!
-//! Work on one thread is timed by a [`Stopwatch`] that runs only while the thread does, so a neighbour on the same core
-//! costs cache lines but no time. Work on several threads is timed by the wall clock, since waiting is part of it: those
-//! rows want a machine that is otherwise idle.
+//! Work on one thread is timed by a [`Stopwatch`] that runs only while the thread does, so a neighbour on the same
+//! core costs cache lines but no time. Work on several threads is timed by the wall clock, since waiting is part of
+//! it: those rows need a machine that is otherwise idle.
 //!
-//! An operation is written once, as a [`Row`] of a theme. [`ratios`] compares its contenders, [`groups`] hands them to
-//! criterion, and `instructions` counts them.
+//! An operation is written once, as a [`Row`] of a theme. [`ratios`] compares its contenders, [`groups`] passes them
+//! to criterion, and `instructions` counts them.
 
 mod options;
 mod report;
@@ -30,36 +31,36 @@ pub use table::{Table, Targets, verdict};
 pub struct Stopwatch(ThreadTime);
 
 impl Stopwatch {
-    /// Starts at nought.
+    /// Starts at zero.
     #[must_use]
     pub fn start() -> Stopwatch {
         Stopwatch(ThreadTime::now())
     }
 
-    /// How long the thread has run since.
+    /// Returns how long the thread has run since then.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         self.0.elapsed()
     }
 }
 
-/// Median, least and greatest of some figures.
+/// The median, minimum and maximum of some figures.
 #[derive(Clone, Copy, Debug)]
 pub struct Spread {
-    /// The one in the middle.
+    /// The median.
     pub median: f64,
-    /// The least.
+    /// The minimum.
     pub min: f64,
-    /// The greatest.
+    /// The maximum.
     pub max: f64,
 }
 
 impl Spread {
-    /// Sums up the figures.
+    /// Summarizes the figures.
     ///
     /// # Panics
     ///
-    /// When there are none.
+    /// If there are no figures.
     #[must_use]
     pub fn of(figures: impl IntoIterator<Item = f64>) -> Spread {
         let mut figures: Vec<f64> = figures.into_iter().collect();
@@ -78,8 +79,8 @@ impl Spread {
     }
 }
 
-/// Repeats an operation of something, as often as it is asked to. What it is done with, `black_box` hides before each
-/// time.
+/// Repeats an operation on an object as often as requested. `black_box` hides the object before each
+/// repetition.
 #[macro_export]
 macro_rules! repeat {
     ($what:expr, |$it:ident| $once:expr) => {{
@@ -94,7 +95,7 @@ macro_rules! repeat {
     }};
 }
 
-/// Repeats what is awaited, inside of one future on a plain executor.
+/// Repeats an awaited operation, inside one future on a plain executor.
 #[macro_export]
 macro_rules! repeat_async {
     ($what:expr, |$it:ident| $once:expr) => {{
@@ -111,7 +112,8 @@ macro_rules! repeat_async {
     }};
 }
 
-/// Contenders that differ in their type alone: how they run, what they do, and the types with their targets, ours first.
+/// Makes contenders that differ only in their type: how they run, their work, and the types with their targets, ours
+/// first.
 #[macro_export]
 macro_rules! each {
     ($how:ident, $work:ident; $($peers:tt)*) => {
@@ -124,13 +126,14 @@ macro_rules! each {
     };
 }
 
-/// A table of rows. `$how` is a function in the scope of the table, `fn(name, body) -> Contender`, such as `alone`, which
-/// says how the body runs; `$work` is `fn::<Type>(arguments..) -> Shared`, which makes the body for a type. So
-/// `alone "try" [tries: Ours, Peer: 1.0];` is a row of two contenders, of which the first may take as long as the second.
+/// Makes a table of rows. `$how` is a function in the scope of the table, `fn(name, body) -> Contender`, such as
+/// `alone`, which determines how the body runs. `$work` is `fn::<Type>(arguments..) -> Shared`, which makes the body
+/// for a type. So `alone "try" [tries: Ours, Peer: 1.0];` is a row of two contenders, where the first may take as
+/// long as the second.
 ///
-/// A row says how the contenders run, the name of the operation, and who they are, ours first. What is in
-/// parentheses is ours by name, what is in brackets are the types that do an operation, and what is in braces are others
-/// by name. A number is a target.
+/// A row states how the contenders run, the name of the operation, and the contenders, ours first. Parentheses
+/// contain ours by name, brackets contain the types that do an operation, and braces contain others by name. A number
+/// is a target.
 #[macro_export]
 macro_rules! rows {
     ($(

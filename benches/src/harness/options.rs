@@ -1,10 +1,10 @@
-//! The command line, the same for every table.
+//! Defines the command line, which is the same for every table.
 
 use std::time::Duration;
 
 use clap::Parser;
 
-/// Measures operations beside those of other crates.
+/// Measures operations next to those of other crates.
 #[derive(Clone, Debug, Parser)]
 pub struct Options {
     /// A part of the names of the rows to measure
@@ -23,19 +23,19 @@ pub struct Options {
     #[arg(long)]
     pub check: bool,
 
-    /// As cargo passes it when it runs a benchmark
+    /// The flag that cargo passes when it runs a benchmark
     #[arg(long, hide = true)]
     bench: bool,
 
-    /// How often every contender of a row takes its turn.
+    /// The number of rounds in which every contender of a row takes its turn.
     #[arg(skip = 25_usize)]
     pub rounds: usize,
 
-    /// How long one turn should take at least.
+    /// The minimum duration of one turn.
     #[arg(skip = Duration::from_millis(4))]
     pub batch: Duration,
 
-    /// How often a row that missed its target is measured in all.
+    /// The total number of measurements of a row that missed its target.
     #[arg(skip = 5_usize)]
     pub runs: usize,
 }
@@ -43,8 +43,8 @@ pub struct Options {
 impl Options {
     /// Reads the process's arguments.
     ///
-    /// Without `--bench` somebody runs the target as a test (`cargo test --all-targets`): every row is then built and
-    /// goes through one short round, and its figures mean nothing.
+    /// Without `--bench` the target runs as a test (`cargo test --all-targets`): every row is then built and
+    /// goes through one short round, and its figures are meaningless.
     #[must_use]
     pub fn from_args() -> Options {
         let mut options = Options::parse();
@@ -61,13 +61,13 @@ impl Options {
         options
     }
 
-    /// Whether a row of this name is wanted.
+    /// Returns whether a row of this name is wanted.
     #[must_use]
     pub fn wants(&self, name: &str) -> bool {
         name.contains(&self.filter)
     }
 
-    /// Chooses by how much is measured: to see that it runs, for a quick look, or all of it.
+    /// Chooses the extent of the measurement: only a run, a quick look, or all of it.
     pub fn choose<T>(&self, [runs, quick, whole]: [T; 3]) -> T {
         match self.rounds {
             0..=1 => runs,

@@ -1,4 +1,5 @@
-//! Two front ends of the rows: a table of ratios, which looks again at what missed its target, and criterion's groups.
+//! Two front ends of the rows: a table of ratios, which remeasures rows that missed their target, and criterion's
+//! groups.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -22,8 +23,8 @@ const HEADINGS: [&str; 9] = [
 
 /// Measures every wanted row and prints the table.
 ///
-/// A row that misses is measured again until there are [`Options::runs`] runs, and those are summed up in a second
-/// table: the least, the middle and the greatest of the runs' medians.
+/// A row that misses is measured again until there are [`Options::runs`] runs, which a second table
+/// summarizes: the minimum, the median and the maximum of the runs' medians.
 #[must_use]
 pub fn ratios(options: &Options, rows: &[Row]) -> ExitCode {
     let wanted: Vec<&Row> = rows.iter().filter(|row| options.wants(&row.name)).collect();
@@ -40,7 +41,7 @@ pub fn ratios(options: &Options, rows: &[Row]) -> ExitCode {
         }
     }
     eprintln!();
-    // The filter may be for something else that the program measures.
+    // The filter may be meant for another part of the program.
     if !wanted.is_empty() {
         table.print(options.markdown);
     }
@@ -53,8 +54,8 @@ pub fn ratios(options: &Options, rows: &[Row]) -> ExitCode {
     ExitCode::from(u8::from(fails))
 }
 
-/// The rows that missed, over several runs that alternate with each other, and only against those peers that set a
-/// target.
+/// Measures the rows that missed again, over several runs that alternate with each other, and only against the peers
+/// that set a target.
 fn again(options: &Options, missed: Vec<(&Row, Vec<Comparison>)>) {
     let with_target = |(row, mut first): (_, Vec<Comparison>)| {
         first.retain(|one| one.target.is_some());
@@ -104,9 +105,9 @@ fn cells(name: &str, comparison: &Comparison) -> Vec<String> {
     cells
 }
 
-/// Hands rows to criterion: `group/operation/contender`.
+/// Passes rows to criterion: `group/operation/contender`.
 ///
-/// They are for who wants criterion's statistics or its comparison with the run before. Contenders run one after the
+/// Use these groups for criterion's statistics or its comparison with the previous run. Contenders run one after the
 /// other here, so compare them in the table of ratios, where they take turns.
 pub fn groups(group: &str, rows: impl Iterator<Item = Row>) {
     let mut criterion = Criterion::default()

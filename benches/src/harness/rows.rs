@@ -1,4 +1,4 @@
-//! Rows: an operation, and everybody who does it.
+//! Defines rows: an operation, and all contenders that do it.
 
 use std::sync::Barrier;
 use std::thread;
@@ -7,26 +7,26 @@ use std::time::{Duration, Instant};
 use super::{Options, Spread, Stopwatch};
 use crate::line::{self, Line, Part};
 
-/// Does an operation so many times, on any thread.
+/// Does an operation the given number of times, on any thread.
 pub type Shared = Box<dyn Fn(u64) + Send + Sync>;
 
-/// What a contender does, ready to be measured.
+/// The work of a contender, ready to be measured.
 pub enum Work {
-    /// Does an operation so many times, on one thread.
+    /// Does an operation the given number of times, on one thread.
     Alone(Box<dyn FnMut(u64)>),
-    /// A part of what happens in a long line.
+    /// Times a part of the life of a long line.
     Line(Box<dyn Line>, Part),
-    /// Does `unit` operations so many times, and says how long the part took that is to be measured.
+    /// Does `unit` operations the given number of times, and returns the time of the measured part.
     Timed {
-        /// How many operations it does at a time.
+        /// The number of operations in one call.
         unit: u64,
-        /// Does them.
+        /// Does the operations.
         batch: Box<dyn FnMut(u64) -> Duration>,
     },
 }
 
 impl Work {
-    /// Does it so many times, and returns how long that took.
+    /// Does the work `times` times, and returns how long that took.
     pub fn time(&mut self, times: u64) -> Duration {
         match self {
             Work::Alone(work) => {
@@ -39,7 +39,7 @@ impl Work {
         }
     }
 
-    /// How many operations it does at a time.
+    /// Returns the number of operations in one call.
     #[must_use]
     pub fn unit(&self) -> u64 {
         match self {
@@ -49,16 +49,16 @@ impl Work {
         }
     }
 
-    /// Finds how many times fill `wanted`. It warms the contender up as well.
+    /// Finds the number of repetitions that fill `wanted`. It warms the contender up as well.
     fn calibrate(&mut self, wanted: Duration) -> u64 {
         let mut times = 1;
         loop {
             let wall = Instant::now();
-            // The shortest of three: on a busy machine a thread may begin milliseconds after the other one, and a batch
-            // of a few operations would be taken for a long one.
+            // The shortest of three counts: on a busy machine a thread may begin milliseconds after the other one,
+            // and a batch of a few operations would be mistaken for a long one.
             let took = (0..3).map(|_| self.time(times)).min();
             let took = took.unwrap_or_default().max(Duration::from_nanos(1));
-            // A batch whose preparation takes long is cut at ten times the wanted length.
+            // A batch with a long preparation is cut at ten times the wanted length.
             let fills = took >= wanted / 4 || wall.elapsed() >= wanted * 10;
             if fills {
                 let missing = wanted.as_secs_f64() / took.as_secs_f64();
@@ -68,7 +68,7 @@ impl Work {
         }
     }
 
-    /// Nanoseconds an operation, over one batch.
+    /// Returns the nanoseconds per operation, over one batch.
     fn nanos(&mut self, times: u64) -> f64 {
         self.time(times).as_nanos() as f64 / (times * self.unit()) as f64
     }
@@ -77,19 +77,19 @@ impl Work {
 /// One way to do the operation of a row. It is prepared only when its turn has come, so a row does not measure the
 /// memory of its neighbours.
 pub struct Contender {
-    /// Who it is.
+    /// The name of the contender.
     pub name: String,
-    /// What the ratio of ours to it may be.
+    /// The maximum ratio of ours to this contender.
     target: Option<f64>,
-    /// How many operations it does at a time, if its instructions can be counted.
+    /// The number of operations in one call, if its instructions can be counted.
     pub counted: Option<u64>,
-    /// How many instructions an operation may take.
+    /// The maximum number of instructions of an operation.
     pub instructions: Option<f64>,
     length: u32,
     prepare: Box<dyn Fn() -> Work>,
 }
 
-/// A contender by itself.
+/// Makes a contender with its own kind of work.
 pub fn made(name: impl Into<String>, prepare: impl Fn() -> Work + 'static) -> Contender {
     Contender {
         name: name.into(),
@@ -101,7 +101,7 @@ pub fn made(name: impl Into<String>, prepare: impl Fn() -> Work + 'static) -> Co
     }
 }
 
-/// A contender on one thread.
+/// Makes a contender on one thread.
 pub fn alone<W: FnMut(u64) + 'static>(
     name: impl Into<String>,
     prepare: impl Fn() -> W + 'static,
@@ -110,12 +110,12 @@ pub fn alone<W: FnMut(u64) + 'static>(
     contender.counted(1)
 }
 
-/// A contender on two threads.
+/// Makes a contender on two threads.
 pub fn together(name: impl Into<String>, prepare: impl Fn() -> Shared + 'static) -> Contender {
     abreast(2, name, prepare)
 }
 
-/// So many threads work at the same time; it is timed from the first start to the last end.
+/// Makes a contender on several threads at the same time, timed from the first start to the last end.
 pub fn abreast(
     threads: usize,
     name: impl Into<String>,
@@ -142,12 +142,12 @@ pub fn abreast(
         });
         Work::Timed { unit, batch }
     });
-    // Batches of 40 ms: within the usual 4 ms the second worker has hardly begun.
+    // The batches take 40 ms: within the usual 4 ms the second worker has hardly begun.
     contender.stretched(10)
 }
 
 impl Contender {
-    /// Prepares it. A line has been used once, so that whatever a semaphore allocates for its waiters is there.
+    /// Prepares the work. A line is used once, so that all allocations of a semaphore for its waiters exist.
     #[must_use]
     pub fn prepare(&self) -> Work {
         let mut work = self.prepare_cold();
@@ -157,27 +157,27 @@ impl Contender {
         work
     }
 
-    /// Prepares it without using it.
+    /// Prepares the work without using it.
     #[must_use]
     pub fn prepare_cold(&self) -> Work {
         (self.prepare)()
     }
 
-    /// Holds ours to at most this factor of it.
+    /// Limits ours to at most this factor of this contender.
     #[must_use]
     pub fn at_most(mut self, ratio: f64) -> Contender {
         self.target = Some(ratio);
         self
     }
 
-    /// Lets the instructions of its operations be counted, of which it does so many at a time.
+    /// Lets the instructions of its operations be counted, with `unit` operations in one call.
     #[must_use]
     pub fn counted(mut self, unit: u64) -> Contender {
         self.counted = Some(unit);
         self
     }
 
-    /// Makes its batches so many times as long as others. Several threads need that: a worker that has just been woken
+    /// Makes its batches `length` times as long as others. Several threads need that: a worker that has just been woken
     /// takes a while to find its share of the work, and until then there is no contention.
     #[must_use]
     pub fn stretched(mut self, length: u32) -> Contender {
@@ -190,7 +190,7 @@ impl Contender {
 pub struct Row {
     /// The operation.
     pub name: String,
-    /// Those who do it.
+    /// The contenders.
     pub contenders: Vec<Contender>,
 }
 
@@ -210,7 +210,7 @@ impl Row {
         self
     }
 
-    /// Lets everybody take turns, or only ours and those that set a target, and compares.
+    /// Lets all contenders take turns, or only ours and those that set a target, and compares them.
     #[must_use]
     pub fn measure(&self, options: &Options, targets_only: bool) -> Vec<Comparison> {
         let ours = self.contenders.iter().take(1);
@@ -244,26 +244,26 @@ impl Row {
     }
 }
 
-/// What came out against one peer.
+/// The result of a comparison with one peer.
 #[derive(Clone, Debug)]
 pub struct Comparison {
-    /// Who the peer is.
+    /// The name of the peer.
     pub peer: String,
-    /// Our nanoseconds an operation (median of the rounds).
+    /// Our nanoseconds per operation (median of the rounds).
     pub ours: f64,
-    /// The peer's.
+    /// The peer's nanoseconds per operation.
     pub theirs: f64,
-    /// Ours over theirs, taken within each round.
+    /// The ratio of ours to theirs, taken within each round.
     pub ratio: Spread,
-    /// The ratio we are held to.
+    /// The maximum ratio allowed.
     pub target: Option<f64>,
 }
 
 impl Comparison {
-    /// Whether a target was set and the median is above it.
+    /// Returns whether a target was set and the median is above it.
     #[must_use]
     pub fn missed(&self) -> bool {
-        // At the precision that is printed: the third digit is noise.
+        // The comparison uses the printed precision: the third digit is noise.
         let printed = (self.ratio.median * 100.0).round() / 100.0;
         self.target.is_some_and(|target| printed > target)
     }

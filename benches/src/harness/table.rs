@@ -5,20 +5,20 @@ pub struct Table {
     rows: Vec<Vec<String>>,
 }
 
-/// The cells of a row, of whatever can be displayed.
+/// Makes the cells of a row from displayable values.
 #[macro_export]
 macro_rules! cells {
     ($($cell:expr),* $(,)?) => { vec![$($cell.to_string()),*] };
 }
 
-/// What is written beside a target.
+/// Returns the text next to a target.
 #[must_use]
 pub fn verdict(reached: bool) -> &'static str {
     if reached { "PASS" } else { "MISS" }
 }
 
 impl Table {
-    /// A table with these headings.
+    /// Creates a table with these headings.
     #[must_use]
     pub fn new(headings: &[&str]) -> Table {
         let headings = headings.iter().map(|&heading| heading.to_owned());
@@ -31,19 +31,19 @@ impl Table {
     ///
     /// # Panics
     ///
-    /// When the number of cells is another.
+    /// If the number of cells differs.
     pub fn push(&mut self, cells: Vec<String>) {
         assert_eq!(cells.len(), self.rows[0].len(), "cells and headings");
         self.rows.push(cells);
     }
 
-    /// Prints it: the first column to the left, the others to the right.
+    /// Prints the table: the first column left-aligned, the others right-aligned.
     pub fn print(&self, markdown: bool) {
         let width = |at: usize| self.rows.iter().map(|row| row[at].chars().count()).max();
         let widths: Vec<_> = (0..self.rows[0].len()).filter_map(width).collect();
         for (number, row) in self.rows.iter().enumerate() {
             let cells = row.iter().zip(&widths).enumerate();
-            // Names read from the left, figures from the right.
+            // Names are aligned to the left, figures to the right.
             let aligned = cells.map(|(at, (cell, &width))| match cell.parse::<f64>() {
                 Err(_) if at < 2 => format!("{cell:<width$}"),
                 _ => format!("{cell:>width$}"),
@@ -62,14 +62,14 @@ impl Table {
     }
 }
 
-/// Figures of ours beside what they are held to.
+/// Our figures next to their limits.
 pub struct Targets {
     table: Table,
     kept: bool,
 }
 
 impl Targets {
-    /// None so far. `what` is what the figures are of.
+    /// Creates an empty list. `what` names the subject of the figures.
     #[must_use]
     pub fn of(what: &str) -> Targets {
         Targets {
@@ -88,7 +88,7 @@ impl Targets {
         self.push(name, figure, format!(">= {limit}"), figure >= limit, how);
     }
 
-    /// What is not a number is not within its limit.
+    /// NaN counts as outside its limit.
     fn push(&mut self, name: &str, figure: f64, limit: String, kept: bool, how: &str) {
         self.kept &= kept;
         let figure = format!("{figure:.3}");
@@ -96,7 +96,7 @@ impl Targets {
             .push(cells![name, figure, limit, verdict(kept), how]);
     }
 
-    /// Prints them; whether none was missed.
+    /// Prints the figures, and returns whether all limits were met.
     pub fn print(self, markdown: bool) -> bool {
         self.table.print(markdown);
         self.kept

@@ -1,8 +1,8 @@
-//! One face for everything that is compared, so that a row is written once.
+//! Defines one interface for all contenders, so that a row is written once.
 //!
-//! Every method hands out the crate's own future or permit, not a wrapper: a wrapper would be
-//! measured with it. All are used as their fair, thread-safe selves, as far as they have one. What
-//! has no permit that gives itself back, as a bare channel, is given back by
+//! Every method returns the crate's own future or permit, not a wrapper: the wrapper would be
+//! measured too. All are used in their fair, thread-safe form, as far as they have one. A
+//! contender without a permit that gives itself back, such as a bare channel, uses
 //! [`TryPeer::give_back`].
 
 mod rates;
@@ -23,9 +23,9 @@ pub use self::semaphores::{
     SyncChannel,
 };
 
-/// What a try hands out: the crate's own `Result` or `Option`, not made into something else.
+/// The result of a try: the crate's own `Result` or `Option`, without conversion.
 pub trait Answer: Send {
-    /// Whether the permit was to be had.
+    /// Returns whether a permit was available.
     fn is_permit(&self) -> bool;
 }
 
@@ -50,30 +50,30 @@ impl Answer for bool {
     }
 }
 
-/// Something that can be tried.
+/// A peer that can be tried.
 pub trait TryPeer: Send + Sync + 'static {
-    /// What the tables call it.
+    /// The name in the tables.
     const NAME: &'static str;
 
-    /// One with this many permits.
+    /// Creates a peer with this many permits.
     fn with_permits(permits: usize) -> Self;
 
     /// Takes a permit if one is free.
     fn try_acquire(&self) -> impl Answer + '_;
 
-    /// Gives back what does not do so by itself when it is dropped.
+    /// Gives back a permit that does not return itself when it is dropped.
     #[inline]
     fn give_back(&self) {}
 }
 
-/// A semaphore, or what serves as one, that can be tried and awaited.
+/// A semaphore, or a substitute for one, that can be tried and awaited.
 pub trait Peer: TryPeer {
-    /// Waits for a permit. What comes holds it until it is given back.
+    /// Waits for a permit. The output holds it until it is given back.
     fn acquire(&self) -> impl Future<Output: Send> + Send;
 
-    /// Waits for a permit or for the token: by default under
-    /// [`CancellationToken::run_until_cancelled`], as there is no other way with a semaphore that
-    /// knows no token.
+    /// Waits for a permit or for the token. By default it uses
+    /// [`CancellationToken::run_until_cancelled`], because a semaphore that does not know tokens
+    /// offers no other way.
     fn acquire_cancellable<'a>(
         &'a self,
         token: &'a CancellationToken,
@@ -88,14 +88,14 @@ pub trait OwnedPeer: TryPeer {
     fn try_acquire_owned(self: &Arc<Self>) -> impl Answer + 'static;
 }
 
-/// A peer that a thread can wait for by blocking, in a way of its own.
+/// A peer with a blocking wait of its own for threads.
 pub trait BlockingPeer: TryPeer {
-    /// Blocks the thread until there is a permit.
+    /// Blocks the thread until a permit is available.
     fn wait(&self) -> impl Sized + '_;
 }
 
-/// Peers, and how each does what it can do: `new`, `try`, `give_back` if it has to, `acquire`, `cancel` if it knows
-/// tokens, `owned` and `wait`.
+/// Lists peers, and how each implements its operations: `new`, `try`, `give_back` if necessary, `acquire`, `cancel`
+/// if it knows tokens, `owned` and `wait`.
 macro_rules! peers {
     ($($name:expr, $type:ty {
         new($permits:ident) $new:expr;

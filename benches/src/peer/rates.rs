@@ -1,8 +1,8 @@
-//! The rate limiters, each as near to the same quota as it can be set.
+//! Defines the rate limiters, each as close to the same quota as its settings allow.
 //!
 //! Two cannot be set to a burst of one above 1,000 a second: leaky-bucket, whose interval is whole
-//! milliseconds, and tower's limit, whose window ends on a tick of tokio's timer, which is a
-//! millisecond as well. There both get as many at a time as belong into a millisecond, which favors
+//! milliseconds, and tower's limit, whose window ends on a tick of tokio's timer, also a
+//! millisecond. In that case both get a millisecond's worth at a time, which favors
 //! them. governor's interval is whole nanoseconds.
 
 use std::future::Future;
@@ -23,19 +23,19 @@ use tower::{Service, ServiceExt};
 use super::Answer;
 use crate::service::Immediate;
 
-/// So many in a period, spread over it, and at most so many at once.
+/// A number per period, spread over it, and a burst.
 #[derive(Clone, Copy, Debug)]
 pub struct Rate {
-    /// How many in each period.
+    /// The number in each period.
     pub count: u32,
-    /// How long that is.
+    /// The period.
     pub period: Duration,
-    /// How many at once after a pause, and at the beginning.
+    /// The number at once after a pause, and at the beginning.
     pub burst: u32,
 }
 
 impl Rate {
-    /// So many a second.
+    /// Returns a rate per second.
     #[must_use]
     pub const fn per_second(count: u32, burst: u32) -> Rate {
         Rate {
@@ -45,13 +45,13 @@ impl Rate {
         }
     }
 
-    /// From one to the next.
+    /// Returns the interval from one to the next.
     #[must_use]
     pub fn interval(&self) -> Duration {
         self.period / self.count
     }
 
-    /// The same for a limiter that knows no interval below a millisecond: how many of how long.
+    /// Returns the same for a limiter without intervals below a millisecond: a number and its duration.
     fn in_milliseconds(self) -> (u32, Duration) {
         const LEAST: Duration = Duration::from_millis(1);
         if self.interval() >= LEAST {
@@ -68,49 +68,49 @@ impl Rate {
 
 /// A rate limiter.
 pub trait Limiter: Send + Sync + 'static {
-    /// What the tables call it.
+    /// The name in the tables.
     const NAME: &'static str;
 
-    /// One that has all of its burst.
+    /// Creates a limiter that has its whole burst.
     fn with_rate(rate: Rate) -> Self;
 }
 
-/// One that can be asked. Each is inlined here as far as its crate has it: left to the compiler, a long
+/// A limiter that can be tried. Each is inlined here as far as its crate is: if the compiler decided, a long
 /// one would be measured with a call around it, and a short one without.
 pub trait TryLimiter: Limiter {
-    /// Goes if it may.
+    /// Takes one if it is allowed.
     fn try_take(&self) -> impl Answer + '_;
 }
 
-/// One that can be awaited.
+/// A limiter that can be awaited.
 pub trait WaitLimiter: Limiter {
-    /// Goes when it may.
+    /// Takes one when it is allowed.
     fn take(&self) -> impl Future<Output: Send> + Send;
 }
 
-/// Ours, as it is by default.
+/// Our limiter with its defaults.
 pub type OurLimiter = RateLimiter;
 
-/// Ours as adapters have it: by a handle, tried through the trait.
+/// Our limiter as adapters use it: through a handle, tried through the trait.
 pub struct AsTried<H>(H);
 
-/// A reference.
+/// Our limiter, used through a reference.
 pub type ByReference = AsTried<&'static OurLimiter>;
 
-/// A shared handle, as services and tasks have it.
+/// A shared handle, as services and tasks use it.
 pub type ByArc = AsTried<Arc<OurLimiter>>;
 
-/// A class of a fair queue in front of ours.
+/// A class of a fair queue in front of our limiter.
 pub type OurFairQueue = ClassHandle<Arc<RateLimiter>, u32>;
 
-/// Ours, as a sliding log.
+/// Our limiter with a sliding log.
 pub struct OurLog(RateLimiter);
 
-/// governor, on the clock that it has by default.
+/// governor with its default clock.
 pub type Governor = governor::DefaultDirectRateLimiter;
 
-/// governor on a clock that a thread of its own sets forward every millisecond. It cannot be
-/// awaited, and there can be one at a time.
+/// governor on a clock that a separate thread sets forward every millisecond. It cannot be
+/// awaited, and only one can exist at a time.
 pub type UpkeptGovernor = governor::RateLimiter<
     NotKeyed,
     InMemoryState,
@@ -118,17 +118,17 @@ pub type UpkeptGovernor = governor::RateLimiter<
     NoOpMiddleware<QuantaInstant>,
 >;
 
-/// leaky-bucket, fair as it is by default.
+/// leaky-bucket, which is fair by default.
 pub type LeakyBucket = leaky_bucket::RateLimiter;
 
-/// tower's limit, which belongs to one owner. To share it takes a lock: that of tokio is fair, and
-/// can be held while one waits for the service to become ready.
+/// tower's limit, which belongs to one owner. Sharing it takes a lock: that of tokio is fair, and
+/// can be held while waiting for the service to become ready.
 pub struct SharedRateLimit(Mutex<RateLimit<Immediate>>);
 
-/// A ring of times under a mutex. Its clock is read under the lock, so that times rise in it.
+/// A ring of times under a mutex. Its clock is read under the lock, so that the times in it rise.
 ///
-/// A crate with an exact sliding log is not known to us, so ours is compared with what one writes
-/// oneself: the ring of the article on throttling requests in Java.
+/// We know of no crate with an exact sliding log, so ours is compared with a hand-written
+/// one: the ring of the article on throttling requests in Java.
 pub struct MutexRing {
     clock: Clock,
     period: Duration,
@@ -137,7 +137,7 @@ pub struct MutexRing {
 
 struct Ring {
     times: Box<[Option<Instant>]>,
-    /// The oldest.
+    /// The index of the oldest time.
     next: usize,
 }
 
@@ -162,25 +162,25 @@ impl MutexRing {
     }
 }
 
-/// A rate as ours have it.
+/// Converts a rate to our quota.
 fn quota(rate: Rate) -> Quota {
     Quota::new(u64::from(rate.count), rate.period).burst(u64::from(rate.burst))
 }
 
-/// A rate as governor has it.
+/// Converts a rate to governor's quota.
 ///
 /// # Panics
 ///
-/// When it is too high for it.
+/// If the rate is too high for governor.
 #[must_use]
 pub fn governor_quota(rate: Rate) -> governor::Quota {
-    // Its constructors divide by the count and round down; from the interval it takes the same.
+    // Its constructors divide by the count and round down; the conversion from the interval does the same.
     governor::Quota::with_period(rate.interval().max(Duration::from_nanos(1)))
         .expect("the interval is not nought")
         .allow_burst(rate.burst())
 }
 
-/// tower's limit by itself. It is built inside of a runtime, whose timer it holds.
+/// Creates tower's limit by itself, inside a runtime whose timer it holds.
 #[must_use]
 pub fn tower_rate(rate: Rate) -> RateLimit<Immediate> {
     let (count, window) = if rate.burst > 1 {
@@ -194,7 +194,7 @@ pub fn tower_rate(rate: Rate) -> RateLimit<Immediate> {
     )
 }
 
-/// Limiters, and how each does what it can do: `new`, `try` and `take`.
+/// Lists limiters, and how each implements its operations: `new`, `try` and `take`.
 macro_rules! limiters {
     ($($name:literal, $type:ty {
         new($rate:ident) $new:expr;
@@ -286,7 +286,7 @@ limiters! {
         try(it) it.try_acquire(1);
         take(it) it.acquire_one();
     }
-    // It cannot be awaited: this is the loop that its users write.
+    // It cannot be awaited, so this is the loop that its users write.
     "ratelimit", ratelimit::Ratelimiter {
         new(rate) {
             let built = Self::builder(u64::from(rate.count))

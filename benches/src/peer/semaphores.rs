@@ -1,9 +1,9 @@
-//! Semaphores, ours and others', our other throttles, and channels: what one has who writes `recv` and `send` where an
-//! acquire and a release would be.
+//! Defines the semaphores, ours and others', our other throttles, and channels, where `recv` and `send` replace
+//! acquire and release.
 //!
-//! *Idle* channels hold a mark for each free permit: to acquire is to receive. *Busy* ones hold a mark for each permit
-//! that is out: to acquire is to send, and a full channel makes one wait. No mark holds anything, so none gives itself
-//! back.
+//! *Idle* channels hold a mark for each free permit: to acquire is to receive. *Busy* channels hold a mark for each
+//! permit that is taken: to acquire is to send, and a full channel makes the caller wait. A mark holds nothing, so it
+//! does not give itself back.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use tollgate::{ChannelSemaphore, CondvarSemaphore, Pool, Throttle, TryThrottle};
 use super::{Answer, BlockingPeer, OwnedPeer, Peer, TryPeer, peers};
 use crate::floor;
 
-/// Ours.
+/// Our semaphore.
 pub type Ours = tollgate::Semaphore;
 
-/// A channel with a mark for each free permit: where it comes from, and where it goes back to.
+/// A channel with a mark for each free permit: its receiving end, and its sending end.
 pub struct Idle<R, S>(R, S);
 
-/// A channel with a mark for each permit that is out.
+/// A channel with a mark for each permit that is taken.
 pub struct Busy<S, R>(S, R);
 
 /// async-channel, as [`tollgate::Pool`] uses it.
@@ -32,23 +32,23 @@ pub type IdleAsyncChannel = Idle<async_channel::Receiver<()>, async_channel::Sen
 /// async-channel, as [`tollgate::ChannelSemaphore`] uses it.
 pub type BusyAsyncChannel = Busy<async_channel::Sender<()>, async_channel::Receiver<()>>;
 
-/// flume, idle.
+/// flume as an idle channel.
 pub type IdleFlume = Idle<flume::Receiver<()>, flume::Sender<()>>;
 
-/// flume, busy.
+/// flume as a busy channel.
 pub type BusyFlume = Busy<flume::Sender<()>, flume::Receiver<()>>;
 
-/// std's `sync_channel`, the busy way. It has one consumer, and callers that give back consume; so
-/// its receiver is behind a mutex, and the mutex is part of what is measured.
+/// std's `sync_channel` as a busy channel. It has one consumer, and callers that give back consume. So
+/// its receiver is behind a mutex, and the mutex is part of the measurement.
 pub type SyncChannel = Busy<mpsc::SyncSender<()>, Mutex<mpsc::Receiver<()>>>;
 
-/// crossbeam's `ArrayQueue`, the idle way. Nobody can wait for it.
+/// crossbeam's `ArrayQueue` as an idle channel. It has no wait.
 pub struct IdleQueue(ArrayQueue<()>);
 
-/// Somebody's semaphore, entered by our trait.
+/// Another crate's semaphore, entered through our trait.
 pub struct AsThrottle<S>(S);
 
-/// Puts a mark for each permit where marks go back to.
+/// Puts a mark for each permit into the channel.
 fn filled<C, E>(channel: C, permits: usize, give_back: impl Fn(&C) -> Result<(), E>) -> C {
     assert!((0..permits).all(|_| give_back(&channel).is_ok()), "no room");
     channel
@@ -76,7 +76,7 @@ peers! {
         // It clones the `Arc` itself.
         owned(it) it.try_acquire_arc();
     }
-    // A fair one.
+    // The fair one.
     "futures-intrusive", futures_intrusive::sync::Semaphore {
         new(permits) Self::new(true, permits);
         try(it) Self::try_acquire(it, 1);

@@ -1,7 +1,7 @@
-//! Bodies of HTTP messages.
+//! Limits bodies of HTTP messages.
 //!
-//! 1. The size of a frame is known only after it has been polled. What a frame has above its charge
-//!    is the rest: it is given out in pieces, and each piece is charged first. `Bytes` are not copied.
+//! 1. The size of a frame is known only after it has been polled. The part of a frame above its charge
+//!    is the rest. It is yielded in pieces, and each piece is charged first. `Bytes` are not copied.
 //! 2. The inner body is not polled while there is a rest, so at most one frame is kept.
 //! 3. Trailers and the end of a body are free.
 
@@ -18,12 +18,12 @@ use tollgate::throttle::Weighted;
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
-/// The frames of data have at most a chunk, and one that is larger is split.
+/// Yields data frames of at most one chunk each; a larger frame is split.
 ///
 /// # Errors
 ///
-/// The error of the inner body, or the [`AcquireError`](tollgate::AcquireError) of the limiter: they are boxed as they are, and
-/// can be downcast.
+/// Returns the error of the inner body, or the [`AcquireError`](tollgate::AcquireError) of the limiter. Both are boxed
+/// unchanged, and can be downcast.
 ///
 /// # Examples
 ///
@@ -71,7 +71,7 @@ impl<B: Body<Error: Into<BoxError>>, T: Weighted> Body for Throttled<B, T> {
                 },
                 rest => rest as u64,
             };
-            // A body with nothing to come may still have trailers, which are free.
+            // A body without more data may still have trailers, which are free.
             let entered = if wanted > 0 {
                 let turn = this.read.as_mut();
                 match ready!(turn.poll_enter(context, this.limiter, *this.chunk, wanted)) {
@@ -81,7 +81,7 @@ impl<B: Body<Error: Into<BoxError>>, T: Weighted> Body for Throttled<B, T> {
             } else {
                 None
             };
-            // Every return up to the last one drops what was entered, which gives it back.
+            // Every return before the last one drops the permit, which gives the units back.
             if this.rest.is_empty() {
                 let polled = this.inner.as_mut().poll_frame(context);
                 let frame = match ready!(polled) {
@@ -95,7 +95,7 @@ impl<B: Body<Error: Into<BoxError>>, T: Weighted> Body for Throttled<B, T> {
                     Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
                 }
             }
-            // Without a charge, the size hint was wrong, and the frame has to be charged yet.
+            // Without a charge, the size hint was wrong, and the frame must be charged now.
             if let Some((entered, units)) = entered {
                 let units = usize::try_from(units).unwrap_or(usize::MAX);
                 let piece = this.rest.split_to(units.min(this.rest.len()));

@@ -1,4 +1,4 @@
-//! The readers and writers of futures.
+//! Limits the readers and writers of futures.
 
 use std::io::{self, IoSlice, SeekFrom};
 use std::pin::Pin;

@@ -1,6 +1,6 @@
-//! Readers, writers and bodies at a limited bandwidth: any [`Weighted`](tollgate::throttle::Weighted)
-//! throttle of [tollgate] limits how many bytes move per time. [`stream`] does the same for the items of
-//! streams and sinks, and makes streams of rate limiters.
+//! Limits the bandwidth of readers, writers and bodies: any [`Weighted`](tollgate::throttle::Weighted)
+//! throttle of [tollgate] limits the number of bytes that move per time. [`stream`] does the same for the items
+//! of streams and sinks, and makes streams of rate limiters.
 //!
 #![cfg_attr(feature = "tokio", doc = "```")]
 #![cfg_attr(not(feature = "tokio"), doc = "```text")]
@@ -18,31 +18,31 @@
 //! # }
 //! ```
 //!
-//! [`ThrottleIoExt`] has the method, and [`Throttled`] is what it returns. Their common behavior:
+//! [`ThrottleIoExt`] has the method, and [`Throttled`] is its return type. The common behavior of all adapters:
 //!
 //! - *Bytes are charged before they move.* A call takes a chunk from the limiter, which is no more
-//!   than the call asks for, waits for it if necessary, and then calls the inner stream once. What
-//!   the stream did not move is given back in the same poll, so what is charged is exactly what
-//!   moves. Streams that are polled when they are woken together move what the limiter allows, however
-//!   many they are.
-//! - *What comes while the process gets no processor is lost above the burst.* On a machine that is short
+//!   than the call asks for, waits for it if necessary, and then calls the inner stream once. The bytes
+//!   that did not move are given back in the same poll, so the charge is exactly the number of bytes
+//!   that moved. Streams that are polled when they are woken use the full limit together, whatever
+//!   their number.
+//! - *A process without processor time loses the bandwidth above the burst.* On a machine that is short
 //!   of processors, set a [burst of a second](tollgate::Quota::bytes_per_second).
 //! - *A wait is charged when it is granted, and its bytes move at the next call in that direction, however
-//!   late.* A read that is dropped in its wait and not repeated abandons the wait. Since then, each stream
-//!   with an abandoned wait can move at most one chunk above what the limiter allows. To give up the place
-//!   in the queue and what was granted, drop the adapter or call [`into_inner`](Throttled::into_inner).
-//! - *An idle stream holds nothing, except for a wait that was abandoned.* If the inner stream is not
+//!   late.* A read that is dropped during its wait and not repeated abandons the wait. From then on, each stream
+//!   with an abandoned wait can move at most one chunk above the limit. To give up the place
+//!   in the queue and the grant, drop the adapter or call [`into_inner`](Throttled::into_inner).
+//! - *An idle stream holds nothing, except for an abandoned wait.* If the inner stream is not
 //!   ready, or fails, the whole chunk is given back before the call returns. An abandoned wait of a
 //!   semaphore, or of a class of a [`FairQueue`](tollgate::fair::FairQueue) with a `max_concurrency`, may hold
 //!   its permits until the next call or the drop.
 //! - *Flushing, shutting down, seeking and empty buffers are free.* The end of a stream and trailers
 //!   cost nothing either, but they are found only when it is the stream's turn.
-//! - *A stream that is polled without being ready takes part in the queue.* It waits for its turn, finds
-//!   nothing, and gives the turn back. While the limiter is busy, two reads of idle streams in one
-//!   `select!` so repeatedly wake their task; give each a task of its own.
-//! - *Both directions charge the one limiter*, unless one is
-//!   [left out](Throttled::reads_only). For a limit for each, throttle twice.
-//! - *No bytes are buffered*, except the rest of a frame of a body that is larger than a chunk.
+//! - *A stream that is polled without being ready takes part in the queue.* It waits for its turn, has
+//!   nothing to move, and gives the turn back. While the limiter is busy, two reads of idle streams in one
+//!   `select!` therefore wake their task repeatedly; give each read a task of its own.
+//! - *Both directions charge the same limiter*, unless one is
+//!   [left out](Throttled::reads_only). For a separate limit each, throttle twice.
+//! - *No bytes are buffered*, except the rest of a body frame that is larger than a chunk.
 //!
 //! **[The guide](guide) has a program** with a limit for each client and one for all.
 //!

@@ -1,8 +1,8 @@
-//! [`Throttled`]: a source or a destination of bytes beside its limiter. The traits that it
+//! [`Throttled`]: combines a source or a destination of bytes with its limiter. The traits that it
 //! implements have a file each.
 //!
 //! 1. Each direction has a [`Turn`] of its own, because two tasks may poll the halves of one stream.
-//! 2. What passes uncharged, and a direction that is not limited, call the inner stream directly.
+//! 2. Free operations, and directions that are not limited, call the inner stream directly.
 
 use std::fmt;
 use std::pin::Pin;
@@ -12,43 +12,43 @@ use pin_project::pin_project;
 use crate::turn::Turn;
 use tollgate::throttle::Weighted;
 
-/// A reader, a writer or a body at the bandwidth of a limiter.
+/// A reader, a writer or a body whose bandwidth a limiter limits.
 ///
-/// [`ThrottleIoExt::throttled`] makes one; [the module](super) says how it charges. It implements
+/// [`ThrottleIoExt::throttled`] makes one; [the module](super) describes how it charges. It implements
 /// `AsyncRead`, `AsyncWrite` and `AsyncSeek` of tokio with the feature `tokio` and of futures with the
 /// feature `futures-io`, and `Body` of http-body with the feature `http-body`, each where the inner
-/// stream does. `AsyncBufRead` is missing, because such a reader moves bytes before its caller says how
-/// many it wants: wrap this one in a `BufReader`.
+/// stream does. It does not implement `AsyncBufRead`, because such a reader moves bytes before the caller
+/// states a number: wrap this stream in a `BufReader`.
 ///
 /// # Fairness
 ///
-/// That of the limiter: callers wait first-in first-out, each for one chunk, so streams that share
-/// a limiter take turns.
+/// The limiter determines the order: callers wait first-in first-out, each for one chunk, so streams
+/// that share a limiter take turns.
 ///
 /// # Cancel safety
 ///
 /// Dropping a read or a write that waits loses no bytes. The wait itself is part of this stream, and
 /// keeps its place in the queue for the next call in the same direction, which may ask for another number
-/// of bytes. If it is granted meanwhile, it is charged then, and that call moves its bytes, however late it
-/// comes: [the module](super) says what that means for the limit. If the limiter refuses it meanwhile, that
-/// call returns the error. Dropping the stream, or [`into_inner`](Self::into_inner), leaves the queue and
-/// gives back what was granted.
+/// of bytes. If the wait is granted meanwhile, it is charged at that time, and the next call moves its bytes,
+/// however late it comes: [the module](super) describes the effect on the limit. If the limiter refuses the
+/// wait meanwhile, the next call returns the error. Dropping the stream, or
+/// [`into_inner`](Self::into_inner), leaves the queue and gives back the grant.
 ///
 /// # Errors
 ///
-/// The errors of the inner stream. If the limiter refuses, for example because it was closed, the
+/// Returns the errors of the inner stream. If the limiter refuses, for example because it was closed, the
 /// error is an [`io::Error`](std::io::Error) that [contains](std::io::Error::get_ref) the
-/// [`AcquireError`](tollgate::AcquireError). A limiter with a bounded queue, as by
-/// [`max_waiters`](tollgate::RateLimiter::max_waiters), also refuses in the middle of a transfer. Its kind is
-/// [`TimedOut`](std::io::ErrorKind::TimedOut) where that of the `AcquireError` is, and
-/// [`Other`](std::io::ErrorKind::Other) elsewhere.
+/// [`AcquireError`](tollgate::AcquireError). A limiter with a bounded queue, such as with
+/// [`max_waiters`](tollgate::RateLimiter::max_waiters), may also refuse in the middle of a transfer. The kind is
+/// [`TimedOut`](std::io::ErrorKind::TimedOut) if the kind of the `AcquireError` is, and
+/// [`Other`](std::io::ErrorKind::Other) otherwise.
 ///
 /// # Performance
 ///
-/// While the limiter has enough, a call that moves all it asked for costs one decision more, and one that
-/// moves less takes the lock of the limiter to give the rest back. A limiter with a small burst makes
-/// many small calls: [`Quota::per_second`](tollgate::Quota::per_second) has a burst of 1, and so moves
-/// byte by byte. [`Quota::bytes_per_second`](tollgate::Quota::bytes_per_second) has enough.
+/// While the limiter has enough capacity, a call that moves all requested bytes costs one extra decision. A
+/// call that moves fewer also takes the lock of the limiter to give the rest back. A limiter with a small
+/// burst makes many small calls: [`Quota::per_second`](tollgate::Quota::per_second) has a burst of 1, and so
+/// moves byte by byte. The burst of [`Quota::bytes_per_second`](tollgate::Quota::bytes_per_second) is large enough.
 #[pin_project]
 pub struct Throttled<S, T: Weighted> {
     #[pin]
@@ -60,17 +60,17 @@ pub struct Throttled<S, T: Weighted> {
     pub(super) read: Turn<T>,
     #[pin]
     pub(super) write: Turn<T>,
-    /// What a body has received above its charge.
+    /// The part of a body frame above its charge.
     pub(super) rest: Rest,
 }
 
-/// What a body has received above its charge. Nothing else receives more than it is charged for.
+/// The part of a body frame above its charge. Only bodies can receive more bytes than they are charged for.
 #[cfg(feature = "http-body")]
 type Rest = bytes::Bytes;
 #[cfg(not(feature = "http-body"))]
 type Rest = ();
 
-/// What is charged.
+/// The directions that are charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Directions {
     Both,
@@ -93,10 +93,11 @@ impl<S, T: Weighted> Throttled<S, T> {
         }
     }
 
-    /// Sets the maximum number of bytes that one call moves; the burst bounds it too. The default is the
-    /// quota of 10 milliseconds, at least 1 KiB and at most half of the burst, and follows the quota. A stream
+    /// Sets the maximum number of bytes that one call moves; the burst bounds it too. The default is
+    /// 10 milliseconds of the quota, at least 1 KiB and at most half of the burst, and follows the quota. A stream
     /// that takes the whole burst loses the time between the refill and its next call.
     ///
+    /// Smaller chunks make streams take turns more often, and require more calls.
     /// Smaller chunks make streams take turns more often, and cost more calls.
     ///
     /// # Panics
@@ -133,8 +134,8 @@ impl<S, T: Weighted> Throttled<S, T> {
     }
 
     /// Charges reads only, and lets writes pass. It replaces an earlier
-    /// [`writes_only`](Self::writes_only). The frames of a body are read, also those of a request that is
-    /// sent.
+    /// [`writes_only`](Self::writes_only). The frames of a body count as reads, including those of a request
+    /// that is sent.
     ///
     /// # Examples
     ///
@@ -185,7 +186,7 @@ impl<S, T: Weighted> Throttled<S, T> {
     }
 
     /// Returns the inner stream. A wait leaves the queue and gives back its grant. The rest
-    /// of a large frame of a body is lost.
+    /// of a large body frame is lost.
     pub fn into_inner(self) -> S {
         self.inner
     }
@@ -207,8 +208,8 @@ pub trait ThrottleIoExt: Sized {
     /// Charges `limiter` for the bytes that move through this stream, before they move. See [the
     /// module](super).
     ///
-    /// The method is there for every type. What it returns is a reader, a writer or a body if this is one
-    /// and the feature for it is on: `tokio`, `futures-io` or `http-body`. For sinks there is
+    /// Every type has this method. The returned value is a reader, a writer or a body if this type is one
+    /// and the corresponding feature is on: `tokio`, `futures-io` or `http-body`. For sinks, use
     /// `stream::LimitSinkExt`.
     ///
     /// # Examples

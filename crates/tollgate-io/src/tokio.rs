@@ -1,4 +1,4 @@
-//! tokio's readers and writers.
+//! Limits tokio's readers and writers.
 
 use std::io::{self, IoSlice, SeekFrom};
 use std::pin::Pin;
@@ -18,8 +18,8 @@ impl<S: AsyncRead, T: Weighted> AsyncRead for Throttled<S, T> {
         let wanted = buffer.remaining();
         let read = |inner: Pin<&mut S>, context: &mut Context<'_>, limit: usize| {
             let before = buffer.filled().len();
-            // `take` leaves alone what of the buffer is not initialized. A part of the buffer of our
-            // own would have to be cleared first, at each call.
+            // `take` leaves the uninitialized part of the buffer unchanged. A separate part of the
+            // buffer would have to be cleared first, on each call.
             let polled = if limit < wanted {
                 Pin::new(&mut inner.take(limit as u64)).poll_read(context, buffer)
             } else {

@@ -1,9 +1,9 @@
-//! What readers and writers of every kind have in common: one charged call of the inner stream, and
-//! the error of a limiter.
+//! Implements the common part of readers and writers of every kind: one charged call of the inner stream, and
+//! the conversion of a limiter's error.
 //!
-//! 1. A call for no bytes, and one in a direction that is not limited, goes to the inner stream
+//! 1. A call for no bytes, and a call in a direction that is not limited, goes to the inner stream
 //!    uncharged.
-//! 2. Whatever the inner stream returns, the permit is settled before this returns.
+//! 2. Whatever the inner stream returns, the permit is settled before the function returns.
 
 use std::io;
 use std::pin::Pin;
@@ -14,8 +14,8 @@ use tollgate::throttle::Weighted;
 use tollgate::{AcquireError, ErrorKind};
 
 impl<S, T: Weighted> Throttled<S, T> {
-    /// Moves some of `wanted` bytes in this direction: `call` calls the inner stream once, with how many
-    /// bytes it may move, and returns how many it has moved.
+    /// Moves some of `wanted` bytes in this direction. `call` receives the number of bytes that it may
+    /// move, calls the inner stream once, and returns the number of bytes that it has moved.
     #[inline]
     pub(super) fn poll_charged(
         self: Pin<&mut Self>,
@@ -38,7 +38,7 @@ impl<S, T: Weighted> Throttled<S, T> {
         let limit = usize::try_from(units).unwrap_or(wanted);
         let moved = call(this.inner, context, limit);
         match &moved {
-            // One that says that more has moved than it was given is not believed.
+            // A stream cannot have moved more bytes than it was given, so a larger number is capped.
             Poll::Ready(Ok(bytes)) => entered.settle((*bytes).min(limit) as u64),
             Poll::Ready(Err(_)) | Poll::Pending => entered.settle(0),
         }
@@ -59,7 +59,7 @@ impl<S, T: Weighted> Throttled<S, T> {
         self.poll_charged(context, Directions::Writes, bytes.len(), write)
     }
 
-    /// Writes from several buffers. What is above the charge is cut off, and nothing is copied.
+    /// Writes from several buffers. The bytes above the charge are cut off, and nothing is copied.
     #[inline]
     pub(super) fn poll_write_vectored_charged(
         self: Pin<&mut Self>,
@@ -80,8 +80,8 @@ impl<S, T: Weighted> Throttled<S, T> {
     }
 }
 
-/// Into how many slices a vectored write that is cut goes at most. The bytes of further ones come
-/// with the next call.
+/// The maximum number of slices of a vectored write that is cut. The next call writes the bytes of the
+/// other slices.
 const MAX_SLICES: usize = 16;
 
 /// Returns the first `limit` bytes of the buffers.
@@ -91,7 +91,7 @@ fn cut_at<'a, 'b>(
     cut: &'b mut [io::IoSlice<'a>; MAX_SLICES],
 ) -> &'b [io::IoSlice<'a>] {
     let mut count = 0;
-    // An empty buffer takes no slice: a writer that looks at one of them only would see no bytes.
+    // Empty buffers are skipped: a writer that uses only the first buffer would otherwise see no bytes.
     let filled = buffers.iter().filter(|buffer| !buffer.is_empty());
     for (slice, buffer) in cut.iter_mut().zip(filled) {
         let bytes = limit.min(buffer.len());
@@ -105,7 +105,7 @@ fn cut_at<'a, 'b>(
     &cut[..count]
 }
 
-/// Returns the error of a limiter as one of input and output.
+/// Converts the error of a limiter to an I/O error.
 #[cold]
 fn io_error(error: AcquireError) -> io::Error {
     let kind = match error.kind() {

@@ -1,13 +1,13 @@
-//! [`Turn`]: how readers, writers, bodies and sinks charge a limiter.
+//! [`Turn`]: charges a limiter for readers, writers, bodies and sinks.
 //!
 //! 1. Units are charged before they move: the source or the destination is called only while a
 //!    permit is at hand, and for no more units than the permit has.
 //! 2. A permit is settled in the same poll in which it was received. An adapter that returns
-//!    `Pending` holds nothing but a wait of the limiter.
-//! 3. A wait is charged when it is granted, and its units move at the next poll, however late. One that
-//!    is dropped leaves the queue and gives back what it was granted, because that is what waits do.
-//! 4. No lock is held here, and no waker is called. While a reader or a writer waits for the limiter, the
-//!    source does not have the waker of its task: a source that was not ready at its turn is asked again
+//!    `Pending` holds only a wait of the limiter.
+//! 3. A wait is charged when it is granted, and its units move at the next poll, however late. A dropped
+//!    wait leaves the queue and gives back its grant, like every wait of a throttle.
+//! 4. This module holds no lock and calls no waker. While a reader or a writer waits for the limiter, the
+//!    source does not have the waker of its task. A source that was not ready at its turn is polled again
 //!    at the next turn.
 
 use std::pin::Pin;
@@ -35,10 +35,10 @@ impl<T: Weighted> Turn<T> {
     }
 
     /// Waits for some of `wanted` units: for a chunk of them, and no more than the limiter can give at
-    /// once. `wanted` is at least 1. Returns the permit, and how many units may move.
+    /// once. `wanted` is at least 1. Returns the permit and the number of units that may move.
     ///
-    /// A caller that comes again may want fewer units than the wait has asked for. It is then
-    /// admitted for those, and settling gives the rest back.
+    /// A later call may want fewer units than its wait has requested. It is then admitted for those, and
+    /// settling gives the rest back.
     #[inline]
     pub(crate) fn poll_enter<'a>(
         self: Pin<&mut Self>,
@@ -56,7 +56,7 @@ impl<T: Weighted> Turn<T> {
         self.poll_wait(context, limiter, chunk, wanted)
     }
 
-    /// The same with a wait.
+    /// Does the same with a wait, which it creates if necessary.
     fn poll_wait<'a>(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -80,8 +80,8 @@ impl<T: Weighted> Turn<T> {
                     let units = wanted.min(*this.asked);
                     return Poll::Ready(Ok((RollbackGuard::new(limiter, permit), units)));
                 }
-                // The limit was lowered below what the wait had asked for. This ends, because each
-                // round asks for less than the one before.
+                // The limit was lowered below the request of the wait. This loop ends, because each round
+                // requests less than the one before.
                 Err(error) if error.kind() == ErrorKind::ExceedsCapacity => {
                     let most = limiter.max_units();
                     capacity = error.capacity().unwrap_or(most).min(most).max(1);
@@ -94,13 +94,13 @@ impl<T: Weighted> Turn<T> {
         }
     }
 
-    /// Returns whether it waits for the limiter.
+    /// Returns whether this direction waits for the limiter.
     pub(crate) fn is_waiting(&self) -> bool {
         self.enter.is_some()
     }
 }
 
-/// Returns how many of `wanted` units to ask for, at least 1.
+/// Returns the number of units to request, at least 1 and at most `wanted`.
 #[inline]
 fn units<T: Weighted>(limiter: &T, chunk: Option<u64>, wanted: u64) -> u64 {
     let chunk = match chunk {

@@ -1,8 +1,8 @@
-//! The data of an object: [`Data`] is a body of known length, and [`Holding`] a stream with a permit.
+//! Defines the data of an object: [`Data`] is a body of known length, and [`Holding`] a stream with a permit.
 //!
-//! 1. The permit goes back in the poll that yields the last byte, the end or a failure, and at once if
+//! 1. The permit is released in the poll that yields the last byte, the end or a failure, and at once if
 //!    there is nothing to read: a caller that knows the length need not poll for the end.
-//! 2. The length only says when the permit goes back. A store whose data are longer is read to their end.
+//! 2. The length only determines when the permit is released. Data longer than that are read to their end.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use object_store::{Error, Result};
 use tollgate::throttle::{RollbackGuard, Weighted};
 use tollgate::{AcquireError, Charge, ErrorKind, RateLimiter, Throttle};
 
-/// The data of an object, and how much of it is to come. Without the length, a limiter of bytes would be
-/// asked for a whole chunk before the end of the stream could be seen.
+/// The data of an object, and their remaining length. Without the length, the adapter would request a
+/// whole chunk from a limiter of bytes before it could see the end of the stream.
 pub(crate) struct Data {
     stream: BoxStream<'static, Result<Bytes>>,
     left: u64,
@@ -55,7 +55,7 @@ impl Body for Data {
 
 /// The data of an object that holds a permit until they have been read. They end after a failure.
 pub(crate) struct Holding<P> {
-    /// It is dropped before the permit, which may count its connection.
+    /// The stream is dropped before the permit, which may count its connection.
     stream: BoxStream<'static, Result<Bytes>>,
     left: u64,
     held: Option<P>,
@@ -95,41 +95,41 @@ impl<P> Stream for Holding<P> {
     }
 }
 
-// [`Charged`]: what was charged for bytes whose number is known before they move, or once they have.
+// [`Charged`]: the charge for bytes whose number is known before they move, or after they have moved.
 //
-// 1. A body waits for its first bytes, up to a burst, in the queue of the limiter. In the poll in which
-//    it gets them it is charged the rest, which may overdraw the limiter, and continues. So a body that is
-//    larger than the burst goes when a burst is available, and those behind it wait until it is paid off.
-// 2. A place in that queue needs no poll to be served, and nothing else is held in the wait. So a
-//    request that nobody polls holds up no other.
-// 3. What was charged is rolled back on drop, the last first, unless it is [kept](Charged::keep).
+// 1. A body waits for its first bytes, up to a burst, in the queue of the limiter. In the poll that
+//    grants them, the rest is charged too, which may overdraw the limiter, and the body continues. So a body
+//    larger than the burst starts when a burst is available, and the bodies behind it wait until it is paid off.
+// 2. A place in that queue needs no poll to be served, and the wait holds nothing else. So a
+//    request that is not polled delays no other request.
+// 3. The charges are rolled back on drop, the last first, unless they are [kept](Charged::keep).
 // 4. Bytes that have [moved](Moved) before their wait are charged, however the wait ends.
 
-/// What was charged for a body.
+/// The charge for a body.
 pub(crate) struct Charged<'a> {
     rest: Option<RollbackGuard<&'a Arc<RateLimiter>>>,
     first: RollbackGuard<&'a Arc<RateLimiter>>,
 }
 
 impl<'a> Charged<'a> {
-    /// Charges for so many bytes if that needs no wait.
+    /// Charges for `bytes` bytes if that needs no wait.
     pub(crate) fn at_once(limiter: &'a Arc<RateLimiter>, bytes: u64) -> Option<Self> {
         let first = bytes.min(limiter.max_units());
         let charge = Weighted::cost(limiter, first).enter_now()?;
         Some(Self::with_rest(limiter, charge, bytes - first))
     }
 
-    /// Waits until so many bytes may move.
+    /// Waits until `bytes` bytes may move.
     pub(crate) async fn wait(
         limiter: &'a Arc<RateLimiter>,
         bytes: u64,
     ) -> Result<Self, AcquireError> {
         let mut first = bytes.min(limiter.max_units());
         loop {
-            // Out of its `Waiting`, so that the limiter sees a timeout around this.
+            // The future is taken out of its `Waiting`, so that the limiter sees a timeout around this function.
             match limiter.cost(first).enter().into_inner().await {
-                // The quota was lowered meanwhile, and perhaps raised again. This ends, because each
-                // round asks for less than the one before.
+                // The quota was lowered meanwhile, and perhaps raised again. This loop ends, because each
+                // round requests less than the one before.
                 Err(error) if error.kind() == ErrorKind::ExceedsCapacity => {
                     let most = limiter.max_units();
                     let capacity = error.capacity().unwrap_or(most).min(most).max(1);
@@ -149,7 +149,7 @@ impl<'a> Charged<'a> {
         Self { rest, first }
     }
 
-    /// Returns the charges, which are kept, the last first.
+    /// Keeps the charges, and returns them, the last first.
     pub(crate) fn keep(self) -> Kept {
         [
             self.rest.map(RollbackGuard::disarm),
@@ -170,7 +170,7 @@ impl<'a> Moved<'a> {
         Self { limiter, bytes }
     }
 
-    /// Keeps what a wait was charged for them.
+    /// Keeps the charge of a wait for these bytes.
     pub(crate) fn keep(mut self, charged: Charged<'_>) {
         charged.keep();
         self.limiter = None;

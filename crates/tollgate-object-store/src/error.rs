@@ -1,4 +1,4 @@
-//! What the limits of a request fail with, and how to find it in an error of a store.
+//! Defines the errors of the limits, and finds them in an error of a store.
 
 use std::error::Error;
 use std::fmt;
@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use tollgate::AcquireError;
 
-/// An error of any type, as `object_store` has them as sources.
+/// An error of any type, as `object_store` uses it for sources.
 pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
 
 /// A limit that a request has to pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LimitKind {
-    /// The throttle that the connector or the store was made with.
+    /// The throttle of the connector or the store.
     Throttle,
     /// The limiter of [`bytes_sent`](crate::ThrottledConnector::bytes_sent).
     BytesSent,
     /// The limiter of [`bytes_received`](crate::Throttled::bytes_received), for which `get_ranges` of a
-    /// [`Throttled`](crate::Throttled) waits. The wait of a body that is read is bounded by nothing.
+    /// [`Throttled`](crate::Throttled) waits. The wait of a body that is read has no bound.
     BytesReceived,
     /// The rate of [`adaptive`](crate::ThrottledConnector::adaptive).
     AdaptiveRate,
@@ -38,17 +38,17 @@ impl fmt::Display for LimitKind {
 /// A request was not admitted within the [longest wait](crate::ThrottledConnector::max_wait).
 ///
 /// It is the source of the store's error: [`wait_too_long`] finds it there, and [`cause`] finds the
-/// [`AcquireError`] behind it. The library `object_store` does not repeat a request that failed in this
+/// [`AcquireError`] behind it. The library `object_store` does not retry a request that failed in this
 /// way.
 ///
 /// A caller that opens more responses than there are permits, before it reads any of them to its end,
-/// never gets the next permit: a merge of sorted files does that. [`bodies`](Self::bodies) then is the
-/// number of permits, and [`Hold::Head`](crate::Hold::Head) prevents it.
+/// never gets the next permit. For example, a merge of sorted files does that. [`bodies`](Self::bodies) then is
+/// the number of permits, and [`Hold::Head`](crate::Hold::Head) prevents the failure.
 ///
-/// A request is granted its permit whether or not it is polled, and keeps it until it is. So requests in
-/// a buffered stream, such as those of `delete_stream` of S3, hold up one that is made between two items
-/// of the stream, which polls none of them: [`requests`](Self::requests) counts them. Collect the stream first,
-/// or poll it in a task of its own.
+/// A request is granted its permit whether or not it is polled, and keeps it until it is polled. So requests
+/// in a buffered stream, such as those of `delete_stream` of S3, can block a request that is made between two
+/// items of the stream, because the stream polls none of them then: [`requests`](Self::requests) counts them.
+/// Collect the stream first, or poll it in a task of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WaitTooLong {
     max_wait: Duration,
@@ -57,7 +57,7 @@ pub struct WaitTooLong {
     source: AcquireError,
 }
 
-/// Who else may hold the permits for which a request waits.
+/// The other holders of the permits for which a request waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Holders {
     pub(crate) bodies: usize,
@@ -79,7 +79,7 @@ impl WaitTooLong {
         }
     }
 
-    /// Returns the longest wait that was allowed. If the limits knew that it would not suffice, the
+    /// Returns the longest allowed wait. If the limits knew that the wait would exceed it, the
     /// request failed without any wait.
     pub fn max_wait(&self) -> Duration {
         self.max_wait
@@ -91,14 +91,14 @@ impl WaitTooLong {
     }
 
     /// Returns how many responses held a permit when the wait for the throttle ended, because their
-    /// bodies had not been read to the end or dropped. It is 0 for another [limit](Self::limit), whose
-    /// wait these permits do not prolong.
+    /// bodies had not been read to the end or dropped. It is 0 for another [limit](Self::limit), because
+    /// these permits do not prolong its wait.
     pub fn bodies(&self) -> usize {
         self.holders.bodies
     }
 
-    /// Returns how many other requests, without these bodies, had been admitted and not answered, or
-    /// waited, when the wait for the throttle ended. It is 0 for another [limit](Self::limit).
+    /// Returns how many other requests had been admitted and not answered, or waited, when the wait for the
+    /// throttle ended. It does not include these bodies, and is 0 for another [limit](Self::limit).
     pub fn requests(&self) -> usize {
         self.holders.requests
     }
@@ -150,11 +150,11 @@ pub(crate) fn of_store(source: BoxError) -> object_store::Error {
     }
 }
 
-/// Returns why a request was not admitted, if a store failed because of that: the [`AcquireError`] in
-/// the chain of sources of its error.
+/// Returns the reason why a request was not admitted, if a store failed because of that: the [`AcquireError`]
+/// in the chain of sources of its error.
 ///
-/// The error is the one of the last attempt. A store that repeats requests may have sent earlier
-/// attempts, so a write may have been made.
+/// The error is that of the last attempt. A store that retries requests may have sent earlier
+/// attempts, so a write may have taken effect.
 ///
 /// # Examples
 ///

@@ -1,16 +1,16 @@
-//! [`Limits`]: what a request has to pass before it is made.
+//! [`Limits`]: the limits that a request has to pass before it is sent.
 //!
 //! 1. The order is: the throttle, the bytes to send, the adaptive rate. A request that waits for a
-//!    permit has been charged nothing. The adaptive rate is last, so that a pause and a cut hold for all
-//!    requests that have not been sent. What was charged before a long pause is not charged again after
-//!    it, although time has paid it off: these bytes come on top of the limit then.
-//! 2. A request that nothing holds up passes all of them without a future. Otherwise it keeps what it got
-//!    so, and waits for the rest; one timeout and one token hold for all of these waits.
-//! 3. The bytes that are received are charged while a body is read, or after a call that returned them. The wait
+//!    permit has been charged nothing. The adaptive rate is last, so that a pause and a cut apply to all
+//!    requests that have not been sent. Bytes charged before a long pause are not charged again after
+//!    it, although time has paid them off: they then exceed the limit.
+//! 2. A request that needs no wait passes all limits without a future. Otherwise it keeps the permits and
+//!    charges obtained so far, and waits for the rest; one timeout and one token apply to all of these waits.
+//! 3. Received bytes are charged while a body is read, or after a call that returned them. The wait
 //!    after a call has a timeout and a token of its own.
-//! 4. A request that is refused or dropped in a wait gives back what it has taken so far, the last
+//! 4. A request that is refused or dropped in a wait gives back its permits and charges, the last
 //!    first. Once it is admitted, nothing is given back on drop. Bytes that a call has returned are
-//!    charged although their wait fails or is dropped.
+//!    charged even if their wait fails or is dropped.
 
 use std::fmt;
 use std::ops::Deref;
@@ -26,24 +26,24 @@ use tollgate::{AcquireError, ErrorKind, RateLimiter, Throttle, Waiting};
 use crate::data::{Charged, Kept, Moved};
 use crate::error::{BoxError, Holders, LimitKind, WaitTooLong, of_store};
 
-/// How long a request holds its permit.
+/// Determines how long a request holds its permit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Hold {
     /// Until the body of the response has been read to its end, has failed, or is dropped. So the
-    /// limit is one of connections in use. This is the default.
+    /// limit bounds the connections in use. This is the default.
     ///
     /// A caller that opens more bodies than there are permits before it reads them never gets the
     /// next permit, and its request fails with [`WaitTooLong`](crate::WaitTooLong).
     #[default]
     Body,
-    /// Until the head of the response has arrived. So the limit is one of requests that the server
-    /// works on, and bodies that are open do not count.
+    /// Until the head of the response has arrived. So the limit bounds the requests that the server
+    /// works on, and open bodies do not count.
     Head,
 }
 
-/// The longest wait unless another is set: less than the three minutes for which `object_store`
-/// repeats a request.
+/// The default of the longest wait: less than the three minutes for which `object_store`
+/// retries a request.
 const MAX_WAIT: Duration = Duration::from_secs(120);
 
 /// The limits of a connector or of a store. Clones share them.
@@ -52,18 +52,18 @@ pub(crate) struct Limits<T> {
     throttle: T,
     pub(crate) adaptive: Option<Arc<AdaptiveRate>>,
     pub(crate) sent: Option<Arc<RateLimiter>>,
-    /// Charged while bodies are read, and not before a request.
+    /// Limits the bodies that are read, and is not charged before a request.
     pub(crate) received: Option<Arc<RateLimiter>>,
     pub(crate) hold: Hold,
     pub(crate) max_wait: Duration,
     pub(crate) token: Option<CancellationToken>,
-    /// How many bodies hold a permit.
+    /// The number of bodies that hold a permit.
     bodies: Arc<AtomicUsize>,
-    /// How many requests hold a permit or wait.
+    /// The number of requests that hold a permit or wait.
     requests: Arc<AtomicUsize>,
 }
 
-/// What an admitted request has taken.
+/// The permits and charges of an admitted request.
 pub(crate) struct Admitted<'a, P> {
     pub(crate) permit: Held<P, &'a AtomicUsize>,
     pub(crate) rate: Option<RatePermit<Arc<AdaptiveRate>>>,
@@ -87,14 +87,14 @@ impl<T: Throttle> Limits<T> {
 
     /// Waits until a request that sends this many bytes is admitted.
     pub(crate) async fn admit(&self, bytes: u64) -> Result<Admitted<'_, T::Permit>, BoxError> {
-        // Dropped after the count, so that a waiter whom it wakes does not count the request.
+        // It is dropped after the count, so that a waiter that it wakes does not count this request.
         let mut taken = Taken::default();
         let count = Count::new(&*self.requests);
         if self.enter_now(&mut taken, bytes).is_none() {
-            // Boxed, so that a request that need not wait does not carry the room for it.
+            // The future is boxed, so that a request without a wait does not need space for it.
             let waited = Box::pin(self.bounded(self.enter(&mut taken, bytes))).await;
             if let Err(error) = waited {
-                // Those who hold permits may be the cause only while the throttle has not permitted it.
+                // Other holders of permits can be the cause only while the throttle has not admitted the request.
                 let (limit, holders) = match (&taken.permit, &taken.sent, self.sent_by(bytes)) {
                     (None, ..) => (LimitKind::Throttle, self.holders()),
                     (_, None, Some(_)) => (LimitKind::BytesSent, Holders::default()),
@@ -106,16 +106,16 @@ impl<T: Throttle> Limits<T> {
         Ok(taken.keep(count))
     }
 
-    /// Ends a wait after the longest one, and when the token is cancelled.
+    /// Ends a wait after the longest allowed time, and when the token is cancelled.
     async fn bounded<R>(
         &self,
         wait: impl Future<Output = Result<R, AcquireError>>,
     ) -> Result<R, Refused> {
-        // The inner result is the one of the limits, the outer one that of the timeout and the token.
+        // The inner result is that of the limits, the outer one that of the timeout and the token.
         let wait = Waiting::new(async {
             let passed = wait.await;
-            // A limiter refuses a wait that is longer than the time that is left, and says how long it would
-            // be. One with a shorter timeout of its own refuses others as well.
+            // A limiter refuses a wait that exceeds the remaining time, and reports how long it would
+            // be. A limiter with a shorter timeout of its own also refuses other waits.
             let left = Waiting::remaining_timeout();
             Ok(passed.map_err(|error| {
                 let would_take = error.retry_after().zip(left);
@@ -144,7 +144,7 @@ impl<T: Throttle> Limits<T> {
         admitted.map_err(of_store)
     }
 
-    /// Takes what needs no wait. `None` says that something is missing, or that the request is refused.
+    /// Takes everything that needs no wait. `None` means that something is missing, or that the request is refused.
     fn enter_now<'a>(&'a self, taken: &mut Taken<'a, T>, bytes: u64) -> Option<()> {
         let is_cancelled = |token: &CancellationToken| token.is_cancelled();
         if self.token.as_ref().is_some_and(is_cancelled) || self.is_closed() {
@@ -158,9 +158,9 @@ impl<T: Throttle> Limits<T> {
         Some(())
     }
 
-    /// Waits for what has not been taken.
+    /// Waits for the permits and charges that have not been taken.
     async fn enter<'a>(&'a self, taken: &mut Taken<'a, T>, bytes: u64) -> Result<(), AcquireError> {
-        // The library repeats a request whose body fails, and would do so for nothing.
+        // The library retries a request whose body fails, and these retries would fail too.
         if self.is_closed() {
             return Err(AcquireError::new(ErrorKind::Closed));
         }
@@ -174,13 +174,13 @@ impl<T: Throttle> Limits<T> {
         Ok(())
     }
 
-    /// Returns whether bodies could not be read.
+    /// Returns whether bodies cannot be read because their limiter is closed.
     fn is_closed(&self) -> bool {
         let received = self.received.as_ref();
         received.is_some_and(|received| received.is_closed())
     }
 
-    /// Returns what limits a request with a body of so many bytes.
+    /// Returns the limiter for a request with a body of `bytes` bytes.
     fn sent_by(&self, bytes: u64) -> Option<&Arc<RateLimiter>> {
         self.sent.as_ref().filter(|_| bytes > 0)
     }
@@ -189,7 +189,7 @@ impl<T: Throttle> Limits<T> {
     /// however the wait ends.
     pub(crate) async fn charge_received(&self, bytes: u64) -> object_store::Result<()> {
         if let Some(received) = self.received.as_ref().filter(|_| bytes > 0) {
-            // Dropped after the wait, which gives back what it was granted.
+            // It is dropped after the wait, which gives back its grant.
             let moved = Moved::new(received, bytes);
             let charged = self.bounded(Charged::wait(received, bytes)).await;
             let charged = charged.map_err(|error| {
@@ -200,7 +200,7 @@ impl<T: Throttle> Limits<T> {
         Ok(())
     }
 
-    /// Gives back what was charged for bytes of a request that was never sent.
+    /// Gives back the charge for the bytes of a request that was never sent.
     pub(crate) fn refund(&self, charges: Kept) {
         if let Some(sent) = &self.sent {
             for charge in charges.into_iter().flatten() {
@@ -217,7 +217,7 @@ impl<T: Throttle> Limits<T> {
         }
     }
 
-    /// Returns who else may hold permits, for a request that waits.
+    /// Returns the other possible holders of permits, for a request that waits.
     fn holders(&self) -> Holders {
         Holders {
             bodies: self.bodies.load(Ordering::Relaxed),
@@ -226,9 +226,9 @@ impl<T: Throttle> Limits<T> {
     }
 }
 
-/// What a request has taken so far. It is rolled back on drop, the last first.
+/// The permits and charges that a request has taken so far. They are rolled back on drop, the last first.
 struct Taken<'a, T: Throttle> {
-    /// The last: who has it has all.
+    /// The last one: a request that has it has everything.
     rate: Option<RollbackGuard<&'a Option<Arc<AdaptiveRate>>>>,
     sent: Option<Charged<'a>>,
     permit: Option<RollbackGuard<&'a T>>,
@@ -260,7 +260,7 @@ impl<T: Throttle> Default for Taken<'_, T> {
     }
 }
 
-/// Why a wait failed, and whether that is because it would exceed the longest one.
+/// The error of a failed wait, and whether the wait failed because it would exceed the longest one.
 struct Refused {
     error: AcquireError,
     is_too_long: bool,
@@ -276,14 +276,14 @@ impl Refused {
     }
 }
 
-/// The permit that a request or a body holds. The fields are dropped in this order, so that a waiter whom
+/// The permit that a request or a body holds. The fields are dropped in this order, so that a waiter that
 /// the permit wakes does not count its former holder.
 pub(crate) struct Held<P, C: Deref<Target = AtomicUsize> = Arc<AtomicUsize>> {
     _count: Count<C>,
     permit: P,
 }
 
-/// One of a number, until it is dropped.
+/// Counts one in a shared number, until it is dropped.
 pub(crate) struct Count<C: Deref<Target = AtomicUsize>>(C);
 
 impl<C: Deref<Target = AtomicUsize>> Count<C> {
@@ -305,7 +305,7 @@ fn entered_now<T: Throttle>(throttle: &T) -> Option<RollbackGuard<&T>> {
     Some(RollbackGuard::new(throttle, permit))
 }
 
-/// Enters by a wait, out of its `Waiting`, so that the throttle sees a timeout around this.
+/// Enters with a wait. The future is taken out of its `Waiting`, so that the throttle sees a timeout around it.
 async fn entered<T: Throttle>(throttle: &T) -> Result<RollbackGuard<&T>, AcquireError> {
     let permit = throttle.enter().into_inner().await?;
     Ok(RollbackGuard::new(throttle, permit))

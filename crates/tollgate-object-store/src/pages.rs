@@ -1,15 +1,15 @@
-//! Streams that are read in pages, each under a permit of its own.
+//! Reads streams in pages, each under a permit of its own.
 //!
 //! 1. A page is read to its end into a buffer, and its permit returned, before its first item is
 //!    yielded.
 //! 2. The paths to delete are read without a permit: they often come from a list of the same store.
 //!    A page waits for its first path, and then for its permit. Meanwhile the paths are polled and
-//!    gathered: a list of the same store may be in the queue of the throttle before the page, and has to
-//!    take its permit for the page to get one. A full page polls them no more, since what several lists
-//!    yield meanwhile has no bound. So if a call has been begun for another path when the last one of a
-//!    page comes, as two lists that are merged do, it may hold the permit that the page waits for, until
-//!    the longest wait ends. The error, [`FullPage`], says so.
-//! 3. After a refusal the stream yields its error, and that of a path read with the page, and ends.
+//!    collected: a list of the same store may precede the page in the queue of the throttle, and must
+//!    take its permit before the page can get one. A full page no longer polls the paths, because several
+//!    lists could yield an unbounded number meanwhile. So if another path's call has begun when the last path
+//!    of a page arrives, as with two merged lists, that call may hold the permit that the page waits for, until
+//!    the longest wait ends. The error, [`FullPage`], reports this.
+//! 3. After a refusal the stream yields its error, and the error of a path read with the page, and ends.
 
 use std::error::Error;
 use std::fmt;
@@ -34,10 +34,10 @@ use crate::error::{BoxError, of_store, wait_too_long};
 use crate::limits::Limits;
 use crate::store::Throttled;
 
-/// How many items a page has: as many as a page of S3.
+/// The number of items of a page, which equals that of S3.
 const PAGE: usize = 1_000;
 
-/// Lists in pages what `open` returns.
+/// Lists the objects of the stream that `open` returns, in pages.
 pub(crate) fn list<T>(
     limits: Limits<T>,
     open: impl FnOnce() -> BoxStream<'static, Result<ObjectMeta>> + Send + 'static,
@@ -45,7 +45,7 @@ pub(crate) fn list<T>(
 where
     T: Throttle<Permit: Send, Enter: Send> + Send + Sync + 'static,
 {
-    // It is opened when it is first polled, under the permit of the first page: some stores list all
+    // The stream is opened when it is first polled, under the permit of the first page: some stores list all
     // objects at that time.
     let objects = stream::once(async { open() }).flatten().boxed();
     let pages = stream::unfold(Some(objects), move |objects| {
@@ -98,7 +98,7 @@ where
             });
             let _admitted = match admitted.await {
                 Ok(admitted) => admitted,
-                // The failure among the paths follows, or nobody would see it.
+                // The failure among the paths follows; otherwise it would be lost.
                 Err(error) => {
                     let refused = [Err(of_page(error, &page))].into_iter().chain(failed);
                     return Some((refused.collect(), None));
@@ -162,14 +162,14 @@ where
     }
 }
 
-// Uploads in parts: [`ThrottledUpload`], and stores whose uploads are driven by their callers.
+// Limits uploads in parts: [`ThrottledUpload`], and stores whose callers drive the uploads.
 
 /// An upload whose parts enter the throttle of its store.
 pub(crate) struct ThrottledUpload<T> {
     upload: Box<dyn MultipartUpload>,
     limits: Limits<T>,
-    /// How many parts have been handed to the upload, whose order they fix, and have not been sent: they
-    /// wait, were refused or were dropped.
+    /// The number of parts that were handed to the upload, which fixes their order, and that have not been sent:
+    /// they wait, were refused or were dropped.
     unsent: Arc<AtomicUsize>,
 }
 
@@ -199,7 +199,7 @@ where
         Box::pin(async move {
             let _admitted = limits.admit_call(length).await?;
             let sent = part.await;
-            // The upload knows what failed in it.
+            // The upload itself tracks its failures.
             unsent.fetch_sub(1, Ordering::Relaxed);
             sent
         })
@@ -220,7 +220,7 @@ where
     }
 }
 
-/// An upload cannot be completed, because parts of it are missing.
+/// The error of an upload that cannot be completed, because some of its parts are missing.
 #[derive(Debug)]
 struct UnsentParts(usize);
 

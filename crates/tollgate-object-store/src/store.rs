@@ -1,9 +1,9 @@
-//! [`Throttled`]: a store of any kind behind a throttle.
+//! [`Throttled`]: puts a store of any kind behind a throttle.
 //!
 //! 1. No permit is held while a caller's stream is polled, or between the items of a list. So a caller
-//!    that deletes what it lists needs one permit at a time, unless the source of the paths has requests of
-//!    its own under way (`buffered`, S3), which can take the permit between the items.
-//! 2. With [`Hold::Body`] the stream of a response holds its permit, and nothing else does after a
+//!    that deletes the objects of a list needs one permit at a time. The exception is a source of paths with
+//!    requests of its own in flight (`buffered`, S3), which can take the permit between the items.
+//! 2. With [`Hold::Body`] the stream of a response holds its permit. Nothing else holds a permit after a
 //!    method has returned.
 
 use std::fmt;
@@ -32,47 +32,47 @@ use crate::limits::{Admitted, Held, Hold, Limits};
 use crate::pages;
 use crate::pages::ThrottledUpload;
 
-/// A store that puts the calls of another one behind a throttle.
+/// A store that puts the calls of another store behind a throttle.
 ///
-/// Use it for stores without HTTP, such as those in memory and of local files. For the others
-/// [`ThrottledConnector`](crate::ThrottledConnector) counts requests, where this type can only count
-/// calls: an upload in one call, or a retry, is one entry.
+/// Use it for stores without HTTP, such as those in memory and of local files. For other stores,
+/// [`ThrottledConnector`](crate::ThrottledConnector) counts requests. This type can only count
+/// calls: an upload in one call, including its retries, enters the throttle once.
 ///
 /// | call | permits | bytes |
 /// |---|---|---|
 /// | `put`, `copy`, `rename`, `list_with_delimiter` | one, until it returns | those of `put` before it |
 /// | `get_ranges` | one, until it returns, or with [`Hold::Head`] until its data have been received | before it returns |
-/// | `get` | one, until its data has been read or dropped, or as [`hold`](Self::hold) says | as they are read |
+/// | `get` | one, until its data have been read or dropped, or as [`hold`](Self::hold) sets | while they are read |
 /// | `head` | one, until it returns | |
 /// | `put_multipart`, its parts, `complete` and `abort` | one each, until it returns | those of a part before it |
-/// | `list` | one for each page of 1,000 objects, and one more to find the end if the last page is full, which is returned before the first of them is yielded. The store lists when the list is first polled, also one that lists when it is called, such as `InMemory` | |
-/// | `delete_stream` | one for the paths that have come when it is taken, 1,000 at most, which is returned before the first of them is yielded. With the paths of a list of this store it finishes at a cap of 1, also if its consumer makes requests between the items; a source with requests of its own under way (`buffered`, S3) can hold these up. Paths that several lists of this store yield by turns need more permits than lists | |
+/// | `list` | one for each page of 1,000 objects, and one more to find the end if the last page is full. The permit is returned before the first object of the page is yielded. The store lists when the list is first polled, even a store that lists when it is called, such as `InMemory` | |
+/// | `delete_stream` | one for the paths that have arrived when it is taken, at most 1,000. It is returned before the first path is yielded. With the paths of a list of this store, it finishes at a cap of 1, even if its consumer makes requests between the items. A source with requests of its own in flight (`buffered`, S3) can block these requests. Paths from several interleaved lists of this store need more permits than lists | |
 ///
 /// # Fairness
 ///
-/// That of the throttle. A call first waits for the throttle, and holds its permit while it waits for
-/// bytes. Do not give the store a cap that a connector below it takes as well: a call would wait for the
-/// permit that it holds.
+/// The throttle determines the order. A call first waits for the throttle, and holds its permit while it waits
+/// for bytes. Do not give the store a cap that a connector below it also uses: a call would wait for the
+/// permit that it holds itself.
 ///
 /// # Cancel safety
 ///
-/// A call that is dropped while it waits leaves the queue and is charged nothing, except that bytes are
+/// A call that is dropped while it waits leaves the queue, and its charges are refunded. Its bytes are
 /// refunded only as far as time has not [paid them off](RateLimiter::refund). A call that is dropped after
-/// it was admitted returns its permit, and its bytes stay charged. A `get_ranges` whose wait for bytes is
-/// dropped or fails is charged all of them, because they have moved.
+/// it was admitted returns its permit, and the charge for its bytes remains. A `get_ranges` whose wait for
+/// bytes is dropped or fails is charged for all of them, because they have moved.
 ///
 /// # Errors
 ///
 /// A call that is not admitted fails with [`Error::Generic`](object_store::Error::Generic) of the store
 /// `Throttled`, whose source is [`WaitTooLong`](crate::WaitTooLong) or an
 /// [`AcquireError`](tollgate::AcquireError); [`cause`](crate::cause) finds the latter in both.
-/// A list or a `delete_stream` ends after such an error. That of a `delete_stream` says if 1,000 paths had
-/// come: no more are read then, and a list that is to yield the next one may hold the permit.
+/// A list or a `delete_stream` ends after such an error. The error of a `delete_stream` reports whether 1,000
+/// paths had arrived. In that case no more paths are read, and a list with a next path to yield may hold the permit.
 ///
 /// `complete` of an upload fails if a part was not admitted, or was dropped, since the object would lack
-/// it. The place of a part is fixed when it is made, so that it cannot be sent again: only `abort` is
-/// left. A part of [`MultipartStore::put_part`](object_store::multipart::MultipartStore::put_part), which
-/// is told its index, can be repeated.
+/// it. The position of a part is fixed when it is made, so that it cannot be sent again: only `abort` is
+/// possible then. A part of [`MultipartStore::put_part`](object_store::multipart::MultipartStore::put_part),
+/// which has an explicit index, can be sent again.
 ///
 /// # Examples
 ///
@@ -125,8 +125,8 @@ where
 
     /// Limits the bytes that `put` and parts of uploads send.
     ///
-    /// They are charged before the call, and not refunded if it fails. Data that are larger than the burst
-    /// are sent when a burst is available, and those behind them wait until the rest is paid off.
+    /// They are charged before the call, and not refunded if it fails. Data larger than the burst
+    /// are sent when a burst is available, and the data behind them wait until the rest is paid off.
     #[must_use]
     pub fn bytes_sent(mut self, limiter: impl Into<Option<Arc<RateLimiter>>>) -> Self {
         self.limits.sent = limiter.into();
@@ -137,11 +137,11 @@ where
     ///
     /// Give the limiter a burst of some milliseconds, as
     /// [`Quota::bytes_per_second`](tollgate::Quota::bytes_per_second) does. Data are read in pieces of at
-    /// most a burst, so one of 1 yields pieces of one byte, and cannot reach a high rate. Give it a limiter
-    /// other than that of [`bytes_sent`](Self::bytes_sent) if data that are sent are large: in a common
+    /// most a burst, so a burst of 1 yields pieces of one byte, and cannot reach a high rate. If large data are
+    /// sent, use another limiter than that of [`bytes_sent`](Self::bytes_sent): in a common
     /// queue a whole put and a piece of 10 ms take turns, and almost nothing is read.
     ///
-    /// Those of `get` are charged while they are read, and those of `get_ranges` before they are
+    /// The bytes of `get` are charged while they are read, and those of `get_ranges` before they are
     /// returned. A limiter of received bytes turns a file of a local store into a stream.
     #[must_use]
     pub fn bytes_received(mut self, limiter: impl Into<Option<Arc<RateLimiter>>>) -> Self {
@@ -151,7 +151,7 @@ where
 
     /// Sets how long `get` holds its permit, and whether `get_ranges` holds it while it waits for the bytes
     /// that it has received. The default is [`Hold::Body`], which turns a file of a local store into a
-    /// stream; with [`Hold::Head`] the file is returned as it is.
+    /// stream; with [`Hold::Head`] the file is returned unchanged.
     #[must_use]
     pub fn hold(mut self, hold: Hold) -> Self {
         self.limits.hold = hold;
@@ -161,8 +161,8 @@ where
     /// Sets the longest wait of a call, for all of its limits together. The default is 120 seconds.
     ///
     /// `Duration::MAX` waits without end. The wait of `get_ranges` for the bytes that it has received is
-    /// a second one. Reading the data of `get` is not covered. Time has to pay off all data
-    /// that are sent before within this wait, by default 120 MB at 1 MB/s.
+    /// a second one. The limit does not cover reading the data of `get`. All data sent before must be paid
+    /// off within this wait, by default 120 MB at 1 MB/s.
     #[must_use]
     pub fn max_wait(mut self, max: Duration) -> Self {
         self.limits.max_wait = max;
@@ -171,9 +171,9 @@ where
 
     /// Ends all waits with [`Cancelled`](tollgate::ErrorKind::Cancelled) when `token` is cancelled.
     ///
-    /// Calls that have been admitted are not affected, and data of `get` can be read to their end, with
-    /// their waits for received bytes, which closing the limiter ends; calls that come later fail at once,
-    /// `MultipartUpload::abort` included.
+    /// Admitted calls are not affected. Data of `get` can be read to their end, including the waits for received
+    /// bytes; closing that limiter ends these waits. Later calls fail at once, including
+    /// `MultipartUpload::abort`.
     #[must_use]
     pub fn cancel_on(mut self, token: CancellationToken) -> Self {
         self.limits.token = Some(token);
@@ -226,7 +226,7 @@ where
         let admitted = self.limits.admit_call(0).await?;
         let got = self.inner.get_ranges(location, ranges).await?;
         let _held = (self.limits.hold == Hold::Body).then_some(admitted);
-        // A range may go past the end of the object, so its length is not known before.
+        // A range may go past the end of the object, so the length is not known in advance.
         let length: usize = got.iter().map(Bytes::len).sum();
         self.limits.charge_received(length as u64).await?;
         Ok(got)
@@ -276,7 +276,7 @@ impl<S, T> Throttled<S, T>
 where
     T: Throttle<Permit: Send> + 'static,
 {
-    /// Returns a result whose data is a stream that charges for what is read, and holds a permit.
+    /// Returns a result whose data is a stream that charges for the bytes read, and holds a permit.
     fn streaming(&self, result: GetResult, held: Option<Held<T::Permit>>) -> GetResult {
         let (meta, range) = (result.meta.clone(), result.range.clone());
         let (attributes, extensions) = (result.attributes.clone(), result.extensions.clone());
@@ -303,8 +303,8 @@ where
     }
 }
 
-/// A signature takes no permit. With a key, it is made without a request; otherwise the request that it
-/// needs is not counted here. That concerns Azure with a token, and Google Cloud without a private key.
+/// A signature takes no permit. With a key, it is made without a request. Otherwise the necessary request
+/// is not counted here. This affects Azure with a token, and Google Cloud without a private key.
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
 impl<S, T> Signer for Throttled<S, T>

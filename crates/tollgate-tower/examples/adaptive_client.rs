@@ -1,4 +1,4 @@
-//! A client finds the rate that a server accepts, by the few requests that the server refuses.
+//! Finds the rate that a server accepts, using the few requests that the server refuses.
 use axum::{Router, body::Body, http::Request, routing::get};
 use std::{sync::Arc, time::Duration};
 use tollgate::{Clock, Quota, RateLimiter, adaptive::AdaptiveRate};

@@ -1,4 +1,4 @@
-//! Tasks with one client: when the server asks one of them to wait, all of them do.
+//! Runs tasks with one client: when the server asks one of them to wait, all of them wait.
 use axum::{Router, body::Body, http::Request, http::StatusCode, routing::get};
 use std::{sync::Mutex, time::Duration};
 use tokio::{task::JoinSet, time::Instant};
@@ -6,7 +6,7 @@ use tollgate::Clock;
 use tollgate_tower::RetryAfterLayer;
 use tower::{Layer, ServiceExt};
 
-/// How many requests have come, and until when the server wants no more.
+/// The number of requests received, and the time until which the server accepts no more.
 static SERVER: Mutex<(u32, Option<Instant>)> = Mutex::new((0, None));
 
 async fn page() -> Result<&'static str, (StatusCode, [(&'static str, &'static str); 1])> {

@@ -1,4 +1,4 @@
-//! Two calls an hour for each client of a gRPC server: the third is `RESOURCE_EXHAUSTED`.
+//! Admits two calls an hour for each client of a gRPC server; the third gets `RESOURCE_EXHAUSTED`.
 use std::sync::Arc;
 
 use tokio_stream::wrappers::TcpListenerStream;

@@ -1,4 +1,4 @@
-//! The body of a response, with the permit of its request.
+//! Attaches the permit of a request to the body of its response.
 //!
 //! 1. The permit lives as long as the body, and is dropped after it.
 //! 2. Both are dropped as soon as the body is known to have ended.
@@ -11,8 +11,8 @@ use http_body::{Body, Frame, SizeHint};
 use pin_project::pin_project;
 
 /// The body of a response that went through a throttle: the body of the inner service, which holds
-/// the permit until it ends, fails, or is dropped. The body of a rejection is empty, or a [problem in
-/// JSON](super::Answer::ProblemJson).
+/// the permit until it ends, fails, or is dropped. The body of a rejection is empty, or a [JSON
+/// problem](super::Answer::ProblemJson).
 ///
 /// After a failure the body yields nothing more.
 ///
@@ -66,13 +66,13 @@ enum State<B, P> {
     },
     /// The text of a rejection.
     Text(String),
-    /// The size hint. A body may have ended from the beginning and still have a size hint, like the
-    /// body of a response to `HEAD`.
+    /// The body has ended; the size hint remains. A body may have ended from the beginning and still have a
+    /// size hint, like the body of a response to `HEAD`.
     Over(SizeHint),
 }
 
 impl<B, P> ThrottledBody<B, P> {
-    /// The body of a rejection.
+    /// Creates the body of a rejection.
     pub(super) fn text(text: String) -> Self {
         Self(if text.is_empty() {
             State::Over(SizeHint::with_exact(0))
@@ -83,11 +83,11 @@ impl<B, P> ThrottledBody<B, P> {
 }
 
 impl<B: Body<Data: From<String>>, P> ThrottledBody<B, P> {
-    /// Creates a body that holds a permit, unless there is none. [`ThrottleLayer`](super::ThrottleLayer)
-    /// does this for the responses of its service; a client does it for the responses that it gets.
+    /// Creates a body that holds a permit, if there is one. [`ThrottleLayer`](super::ThrottleLayer)
+    /// does this for the responses of its service. A client can do it for the responses that it receives.
     pub fn holding(body: B, permit: Option<P>) -> Self {
-        // The permit is moved into a body first, so that a panic in the calls below drops the
-        // permit last as well.
+        // The permit is moved into a body first, so that it is also dropped last if one of the calls
+        // below panics.
         let sending = Self(State::Sending {
             body,
             _permit: permit,

@@ -1,8 +1,8 @@
-//! [`ClientIp`]: the address of a request's client, as a key for its limit.
+//! [`ClientIp`]: finds the address of a request's client, as a key for its limit.
 //!
-//! 1. The answer is the peer's address, or one that a trusted proxy wrote: the walk through the
-//!    header begins at its right end and never goes past an element that is no address.
-//! 2. An address in IPv6 form that is an IPv4 address becomes one before it is compared or masked.
+//! 1. The result is the peer's address, or one that a trusted proxy wrote: the walk through the
+//!    header begins at its right end and never goes past an element that is not an address.
+//! 2. An IPv4 address in IPv6 form is converted to IPv4 before it is compared or masked.
 //! 3. Nothing is allocated, and at most [`MAX_ELEMENTS`] elements are read.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -15,35 +15,35 @@ use ipnet::{IpNet, Ipv4Net};
 use super::Head;
 use super::server_limits::RightSplit;
 
-/// No more are read, from the right.
+/// The maximum number of elements that are read, from the right.
 const MAX_ELEMENTS: usize = 64;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// Finds the IP address of a request's client, behind proxies or not, as a key for limits.
 ///
-/// Without further settings it is the address of the peer, the other end of the connection. Behind
+/// By default it is the address of the peer, the other end of the connection. Behind
 /// proxies the peer is the last proxy, and a header names the client. Clients can send that header
 /// too, so **trust only proxies that exist**, by [their number](Self::behind) or by [their
 /// networks](Self::trusting). Each proxy must append the address of its own peer to [the
 /// header](Self::header), and clients must not be able to connect past the proxies.
 ///
-/// The answer is a network rather than an address, because a client with IPv6 has not one address
-/// but at least 2^64, all of one /64; see [`prefixes`](Self::prefixes).
+/// The result is a network rather than an address, because a client with IPv6 has at least 2^64
+/// addresses, all of one /64; see [`prefixes`](Self::prefixes).
 ///
 /// # Elements
 ///
-/// All lines of the header are one list, in order. An element is an IPv4 address, an IPv6 address
-/// with or without brackets, and may have a port if it is IPv4 or has brackets; for `Forwarded`
-/// that is the value of `for`, quoted or not. An IPv4 address in IPv6 form (`::ffff:1.2.3.4`) is
+/// All lines of the header are one list, in order. An element is an IPv4 address, or an IPv6 address
+/// with or without brackets. It may have a port if it is IPv4 or has brackets. For `Forwarded`, the element
+/// is the value of `for`, quoted or not. An IPv4 address in IPv6 form (`::ffff:1.2.3.4`) counts as
 /// that IPv4 address, in the header, at the peer and in trusted networks.
 ///
-/// Anything else is not an address: an empty element, `unknown`, an obfuscated identifier like
+/// Any other text is not an address: an empty element, `unknown`, an obfuscated identifier like
 /// `_hidden`, a zone (`fe80::1%eth0`), bytes that are not ASCII, an element of `Forwarded` without
-/// `for` or with two of them. Such an element ends the list, because nothing tells which proxy wrote
+/// `for` or with two of them. Such an element ends the list, because it is unknown which proxy wrote
 /// the elements before it. At most 64 elements are read, from the right.
 ///
-/// If nothing is known, because the peer has no address (a Unix socket) and the header does not
+/// If no address is known, because the peer has none (a Unix socket) and the header does not
 /// help, the client is the unspecified address `0.0.0.0`, and all such requests share one key.
 ///
 /// # Examples
@@ -84,10 +84,10 @@ pub struct ClientIp {
     v6_prefix: u8,
 }
 
-/// Returns the address in an element.
+/// Reads the address in an element.
 type ReadElement = fn(&[u8]) -> Option<IpAddr>;
 
-/// Which part of the way to the client is trusted.
+/// The trusted proxies.
 #[derive(Clone, Debug)]
 enum Proxies {
     Number(usize),
@@ -127,7 +127,7 @@ impl ClientIp {
     /// right, or the peer if the header has fewer. With 0 it is the peer.
     ///
     /// The peer's own address does not matter if there are enough elements, so this also works for
-    /// a proxy that connects by a Unix socket. It replaces [`trusting`](Self::trusting).
+    /// a proxy that connects through a Unix socket. It replaces [`trusting`](Self::trusting).
     ///
     /// # Panics
     ///
@@ -156,11 +156,11 @@ impl ClientIp {
     }
 
     /// Trusts the proxies in these networks: the client is the first address from the right that is
-    /// in none of them, where the peer stands to the right of the header.
+    /// in none of them. The peer counts as the element to the right of the header.
     ///
-    /// So it is the peer if that is not a trusted proxy, and the header does not matter. A peer
-    /// without an address is not trusted. If all elements are trusted, or one is no address, the
-    /// client is the last proxy that is known. It replaces [`behind`](Self::behind).
+    /// So the client is the peer if the peer is not a trusted proxy, and the header does not matter. A peer
+    /// without an address is not trusted. If all elements are trusted, or one is not an address, the
+    /// client is the last known proxy. It replaces [`behind`](Self::behind).
     ///
     /// # Examples
     ///
@@ -181,7 +181,7 @@ impl ClientIp {
         self
     }
 
-    /// Sets the header that the proxies write, in place of `X-Forwarded-For`. No other is read.
+    /// Sets the header that the proxies write, in place of `X-Forwarded-For`. No other header is read.
     ///
     /// # Examples
     ///
@@ -208,14 +208,14 @@ impl ClientIp {
         self
     }
 
-    /// Sets the lengths, in bits, of the prefixes by which addresses are told apart: 32 for IPv4
-    /// and 64 for IPv6 unless they are set. The other bits are 0 in the answer.
+    /// Sets the lengths, in bits, of the prefixes that distinguish addresses. The defaults are 32 for IPv4
+    /// and 64 for IPv6. The other bits are 0 in the result.
     ///
     /// Many providers give a customer a /56 or a /48 of IPv6.
     ///
     /// All IPv4 clients behind a NAT64 with the well-known prefix `64:ff9b::/96` are in one /64, and
-    /// so share one limit. A client with 6to4, in `2002::/16`, has a /48 for each IPv4 address, which is
-    /// 65,536 /64s, and so as many limits.
+    /// so share one limit. A client with 6to4, in `2002::/16`, has a /48 for each IPv4 address. That is
+    /// 65,536 /64s, and so the same number of limits.
     ///
     /// # Panics
     ///
@@ -293,7 +293,7 @@ impl ClientIp {
     }
 }
 
-/// Turns a network of IPv4 addresses in IPv6 form into one of IPv4.
+/// Converts a network of IPv4 addresses in IPv6 form to an IPv4 network.
 fn unmapped(network: IpNet) -> IpNet {
     let IpNet::V6(v6) = network else {
         return network;
@@ -304,7 +304,7 @@ fn unmapped(network: IpNet) -> IpNet {
     }
 }
 
-// The address in an element of a forwarding header. Everything is a slice: nothing is allocated.
+// Reads the address in an element of a forwarding header. Every value is a slice, so nothing is allocated.
 
 /// Returns the address in an element of `X-Forwarded-For`: an IP address, with or without a port,
 /// in brackets or not.
@@ -317,13 +317,13 @@ pub(super) fn address(element: &[u8]) -> Option<IpAddr> {
         return port_is_fine.then_some(IpAddr::V6(address));
     }
     match text.split_once(':') {
-        // One colon; an IPv6 address has more.
+        // There is one colon; an IPv6 address has more.
         Some((address, port)) if is_port(port) => Some(IpAddr::V4(address.parse().ok()?)),
         _ => text.parse().ok(),
     }
 }
 
-/// Returns whether this is a port as RFC 7239 has it: a number, or an obfuscated one like `_a1`.
+/// Returns whether this is a port in the format of RFC 7239: a number, or an obfuscated one like `_a1`.
 fn is_port(port: &str) -> bool {
     let obfuscated = |rest: &str| {
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
@@ -347,7 +347,7 @@ pub(super) fn forwarded_for(element: &[u8]) -> Option<IpAddr> {
         return None;
     }
     match value {
-        // What an address is made of needs no backslash, so a string with one is no address.
+        // No character of an address needs a backslash, so a string with one is not an address.
         [b'"', text @ .., b'"'] => address(text),
         token => address(token),
     }

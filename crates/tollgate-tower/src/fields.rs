@@ -1,8 +1,8 @@
-//! The fields that tell a client its limits, written by the draft that an option names.
+//! Writes the fields that tell a client its limits, in the format of the draft that an option names.
 //!
 //! 1. Everything is written with structured fields (RFC 9651): names are strings, numbers are
 //!    integers of at most 15 digits.
-//! 2. Times are whole seconds, rounded up, at least 1: a client that comes earlier is rejected.
+//! 2. Times are whole seconds, rounded up, at least 1: a client that returns earlier is rejected.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -22,36 +22,37 @@ const X_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 /// The largest integer of structured fields.
 const LARGEST: u64 = 999_999_999_999_999;
 
-/// Which fields tell clients their limits. See
+/// The fields that tell clients their limits. See
 /// [`ThrottleLayer::headers`](super::ThrottleLayer::headers).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RateLimitHeaders {
     /// `RateLimit-Policy: "name";q=100;w=60` and `RateLimit: "name";r=50;t=30`, as in
-    /// draft-ietf-httpapi-ratelimit-headers-11. `q` is the quota of a window of `w` seconds, `r`
-    /// what remains of it now, which is at most `q` even if a burst above the quota is left, and `t` the seconds until more remains: until the next call is admitted
-    /// if nothing remains, otherwise until everything does. On a rejection, only exhausted limits
-    /// have a `t`. A concurrency limit has a `q` with `qu="concurrent-requests"`, and an `r`.
+    /// draft-ietf-httpapi-ratelimit-headers-11. `q` is the quota of a window of `w` seconds. `r` is the
+    /// remaining part of it, which is at most `q` even if a burst above the quota remains. `t` is the number of
+    /// seconds until the next call is admitted if nothing remains, otherwise until the whole quota remains. On a
+    /// rejection, only exhausted limits have a `t`. A concurrency limit has a `q` with
+    /// `qu="concurrent-requests"`, and an `r`.
     ///
     /// All limits of a layer are in one line. A layer around another one adds a line, so give their
     /// policies different names.
     Draft11,
     /// `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset` in seconds, of one limit:
     /// the one that rejected the request or is exhausted for longer, otherwise the rate with the least
-    /// left, or, without rates, the concurrency limit with the least left. The limit of a rate is its quota, or its burst if
-    /// that is more. A layer around another one leaves that one's fields.
+    /// remaining, or, without rates, the concurrency limit with the least remaining. The limit of a rate is its
+    /// quota, or its burst if that is more. A layer around another one keeps the fields of the inner one.
     Legacy,
 }
 
-/// What is written of one limit.
+/// The written data of one limit.
 struct Item {
     quota: u64,
-    /// In seconds; `None` for a concurrency limit.
+    /// The window in seconds; `None` for a concurrency limit.
     window: Option<u64>,
-    /// The most that can remain.
+    /// The maximum that can remain.
     most: u64,
     remaining: u64,
-    /// Until there is more, if known.
+    /// The time until more remains, if it is known.
     reset: Option<Duration>,
 }
 
@@ -84,8 +85,8 @@ impl Item {
         }
     }
 
-    /// Orders the limits by how soon they reject: rates before others, the one with the least left,
-    /// the one with the latest time.
+    /// Orders the limits by urgency: rates before others, then the least remaining, then the latest
+    /// reset.
     fn urgency(&self) -> (bool, u64, Reverse<Option<Duration>>) {
         (self.window.is_none(), self.remaining, Reverse(self.reset))
     }
@@ -101,7 +102,7 @@ fn quota_of(quota: Quota, window: u64) -> u64 {
     u64::try_from(calls).unwrap_or(u64::MAX)
 }
 
-/// Rounded up, and at least 1, because 0 would mean at once.
+/// Returns whole seconds, rounded up, and at least 1, because 0 would mean "at once".
 pub(super) fn whole_seconds(duration: Duration) -> u64 {
     let begun = u64::from(duration.subsec_nanos() > 0);
     duration.as_secs().saturating_add(begun).max(1)
@@ -158,7 +159,7 @@ impl<'a> Fields<'a> {
         match self.headers {
             RateLimitHeaders::Draft11 => self.add_draft_11(index, &item),
             RateLimitHeaders::Legacy => {
-                // Whatever is exhausted rejects as well.
+                // An exhausted limit also rejects requests.
                 let may_replace = !self.has_rejecting || item.remaining == 0;
                 let is_more_urgent = |shown: &Item| item.urgency() < shown.urgency();
                 if rejected || may_replace && self.shown.as_ref().is_none_or(is_more_urgent) {
@@ -196,16 +197,16 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Adds the fields to those of a response. If that is a rejection by an inner layer, its
+    /// Adds the fields to those of a response. If the response is a rejection by an inner layer, its
     /// `Retry-After` becomes no earlier than the times here.
     pub(super) fn write(&self, to: &mut HeaderMap) {
-        // Both are lists, so those of an inner layer stay.
+        // Both fields are lists, so those of an inner layer stay.
         for (name, value) in [(POLICY, &self.policy), (LIMIT, &self.limit)] {
             if let (false, Ok(value)) = (value.is_empty(), HeaderValue::from_bytes(value.bytes())) {
                 to.append(name, value);
             }
         }
-        // An inner layer is for fewer requests, so its limit is the narrower one.
+        // An inner layer covers fewer requests, so its limit is the narrower one.
         let shown = self.shown.as_ref();
         if let Some(item) = shown.filter(|_| !to.contains_key(X_LIMIT)) {
             let number = |number: u64| HeaderValue::from(number.min(LARGEST));
@@ -226,11 +227,11 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The value of a field, which allocates only if it is long.
+/// The value of a field. It allocates only if the value is long.
 struct FieldValue {
     short: [u8; 96],
     len: usize,
-    /// All of it, if it is longer than that.
+    /// The whole value, if it does not fit into `short`.
     long: Vec<u8>,
 }
 
@@ -276,7 +277,7 @@ impl FieldValue {
     }
 }
 
-/// Returns for how long nothing remains of a rate, if nothing does and that is known.
+/// Returns how long nothing remains of a rate, if it is exhausted and the time is known.
 pub(crate) fn exhausted_for(status: &LimitStatus) -> Option<Duration> {
     match status {
         LimitStatus::Rate { decision, .. } if decision.remaining == 0 => {
@@ -295,11 +296,11 @@ pub(crate) fn is_exhausted(status: &LimitStatus) -> bool {
     }
 }
 
-/// The name of a limit for clients, and whether it is theirs or the server's. See
+/// The name of a limit for clients, and whether the limit belongs to a client or to the server. See
 /// [`ThrottleLayer::policies`](super::ThrottleLayer::policies).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// The name as a string of structured fields, with its quotes. A string of JSON is the same,
+    /// The name as a string of structured fields, with its quotes. The JSON string is the same,
     /// because the name is of printable ASCII.
     pub(super) quoted: String,
     pub(super) is_server: bool,
@@ -307,13 +308,13 @@ pub struct Policy {
 
 impl Policy {
     /// Creates the policy of a limit that belongs to one client, such as requests by address. A rejection
-    /// by it is 429 Too Many Requests, or [another status](super::ThrottleLayer::status), and 413 Content
-    /// Too Large if the request costs more than the limit gives now.
+    /// by it has the status 429 Too Many Requests, or [another status](super::ThrottleLayer::status), and 413
+    /// Content Too Large if the request costs more than the limit gives now.
     ///
     /// # Panics
     ///
-    /// Panics if the name is empty, or has a character that is not printable ASCII, which fields of
-    /// HTTP cannot carry.
+    /// Panics if the name is empty, or has a character that is not printable ASCII, which HTTP fields
+    /// cannot carry.
     ///
     /// # Examples
     ///
@@ -324,7 +325,7 @@ impl Policy {
     }
 
     /// Creates the policy of a limit that all clients share, such as requests in total. A rejection
-    /// by it is 503 Service Unavailable.
+    /// by it has the status 503 Service Unavailable.
     ///
     /// # Panics
     ///
@@ -352,7 +353,7 @@ impl Policy {
         }
     }
 
-    /// Returns whether this is how limits without a policy are named.
+    /// Returns whether the name is reserved for limits without a policy.
     pub(super) fn is_reserved(&self) -> bool {
         let number = self.quoted.strip_prefix("\"default-");
         number.is_some_and(|number| number.trim_end_matches('"').parse::<u64>().is_ok())

@@ -21,25 +21,25 @@
 #![doc = include_str!("guide/programs/limit_in_total.rs")]
 //! ```
 //!
-//! In tests, requests go to the router by `oneshot` of `tower::ServiceExt`, with a `ConnectInfo` in their extensions.
-//! With the feature `test-util` of tollgate, limits follow [the paused time of
+//! In tests, requests go to the router through `oneshot` of `tower::ServiceExt`, with a `ConnectInfo` in their
+//! extensions. With the feature `test-util` of tollgate, limits follow [the paused time of
 //! tokio](tollgate::guide::test_code_that_waits).
 //!
 //! # Choices
 //!
-//! - *Waiting*: [`by`](crate::ThrottleLayer::by) with a
-//!   [`timeout`](crate::ThrottleLayer::timeout). The order of the second program is for `refusing`: requests that
-//!   wait for slots after a rate leave together, so with `by` put both slots [first](tollgate::all). One limit
-//!   for all requests: [`new`](crate::ThrottleLayer::new).
+//! - *Waiting*: use [`by`](crate::ThrottleLayer::by) with a
+//!   [`timeout`](crate::ThrottleLayer::timeout). The order in the second program suits `refusing`: requests that
+//!   wait for slots after a rate leave together. So with `by`, put both slots [first](tollgate::all). For one
+//!   limit for all requests, use [`new`](crate::ThrottleLayer::new).
 //! - *Behind a proxy*: [`behind(1)`](crate::ClientIp::behind) takes the last element of
-//!   `X-Forwarded-For` ([other headers, networks of proxies](crate::ClientIp)); without the header,
-//!   all share the proxy's limit. Close the port to everyone but the proxy.
+//!   `X-Forwarded-For` ([other headers, networks of proxies](crate::ClientIp)). Without the header,
+//!   all clients share the proxy's limit. Close the port to everyone except the proxy.
 //! - *By user*: take the key from an extension that your authentication has set:
 //!   `ThrottleLayer::by(move |head| head.extensions.get::<User>().map(|user| Arc::clone(&users).key_owned(user.id)))`.
 //!   A request for which the closure returns `None` is not limited.
-//! - *Only failures count*, such as wrong passwords: [`refund_if`](crate::ThrottleLayer::refund_if).
-//! - *Change it live*: [`set_quota`](tollgate::RateLimiter::set_quota) of an `Arc` in the router's state, as in
-//!   `axum_full`; `tonic_limit` is for gRPC. *A backend that gets slow*: an [adaptive
+//! - *Count only failures*, such as wrong passwords: use [`refund_if`](crate::ThrottleLayer::refund_if).
+//! - *Live changes*: call [`set_quota`](tollgate::RateLimiter::set_quota) of an `Arc` in the router's state, as in
+//!   `axum_full`; `tonic_limit` is for gRPC. *A backend that slows down*: use an [adaptive
 //!   limit](tollgate::guide::find_the_right_limit), with [`overloaded_if`](crate::ThrottleLayer::overloaded_if).
 //!
 //! # Traps
@@ -47,8 +47,9 @@
 //! - Never key a limit by an unverified API key: a client can invent keys and get a fresh limit for each.
 //! - Routes that are added after the layer are not behind it. A permit is held until the body has been sent,
 //!   so without `client_slots` a client that reads slowly can take all slots.
-//! - A refusal by slots has no `Retry-After`: nobody knows when one is free.
-//! - A cost above the burst is answered with 413. In the fields, `q` is the count without the burst, and `r` (what is
-//!   left) is never more than `q`.
-//! - Each map has [100,000 keys](tollgate::Keyed::max_keys) at most; a full one answers with 503. A client with
+//! - A refusal by slots has no `Retry-After`, because the time of the next free slot is not known.
+//! - A cost above the burst is answered with 413. In the fields, `q` is the count without the burst, and `r` (the
+//!   remaining part) is never more than `q`.
+//! - Each map has at most [100,000 keys](tollgate::Keyed::max_keys); a full map answers with 503. A client with
+//!   IPv6 counts as a [whole network](crate::ClientIp::prefixes).
 //!   IPv6 is a [whole network](crate::ClientIp::prefixes).

@@ -1,4 +1,4 @@
-//! The head of a request: all of it except the body.
+//! Defines the head of a request: all of it except the body.
 
 use std::fmt;
 
@@ -6,10 +6,10 @@ use http::request::Parts;
 use http::{Extensions, HeaderMap, Method, Request, Uri};
 use tollgate::Throttle;
 
-/// The head of a request, borrowed: what a throttle, a cost or a key may depend on. The body is not
-/// part of it, because nothing of the body has been read yet.
+/// The borrowed head of a request, on which a throttle, a cost or a key may depend. It does not include
+/// the body, because the body has not been read yet.
 ///
-/// It converts from an `http::Request`, whatever its body, and from its `Parts`.
+/// It converts from an `http::Request` with any body, and from its `Parts`.
 ///
 /// # Examples
 ///
@@ -33,11 +33,11 @@ use tollgate::Throttle;
 pub struct Head<'a> {
     /// The method.
     pub method: &'a Method,
-    /// The target: usually only path and query on a server, and the whole address on a client.
+    /// The target: usually only path and query on a server, and the whole URI on a client.
     pub uri: &'a Uri,
     /// The header fields, as the client and the proxies in between sent them.
     pub headers: &'a HeaderMap,
-    /// What the server and outer layers know about the request, such as the address of the peer.
+    /// The data that the server and outer layers attach to the request, such as the address of the peer.
     pub extensions: &'a Extensions,
 }
 
@@ -63,32 +63,32 @@ impl<'a> From<&'a Parts> for Head<'a> {
     }
 }
 
-// How the throttle of a request is found: the same for all of them, or by a closure.
+// Finds the throttle of a request: the same for all requests, or chosen by a closure.
 
-/// Returns the throttle of a request.
+/// Chooses the throttle of a request.
 ///
 /// Only bounds of generic code need its name.
 pub trait Choose<R, T>: Clone {
-    /// What a request keeps of the choice: its throttle, or nothing if all requests have the same.
+    /// The choice that a request keeps: its throttle, or nothing if all requests have the same.
     type Chosen;
 
     /// Chooses the throttle of this request.
     fn choose(&self, request: &R) -> Self::Chosen;
 
-    /// Returns the throttle that was chosen.
+    /// Returns the chosen throttle.
     fn throttle<'a>(&'a self, chosen: &'a Self::Chosen) -> &'a T;
 }
 
-/// A throttle by the head of a request. See [`ThrottleLayer::by`](super::ThrottleLayer::by).
+/// Chooses a throttle by the head of a request. See [`ThrottleLayer::by`](super::ThrottleLayer::by).
 #[derive(Clone)]
 pub struct ByHead<F>(pub(super) F);
 
-/// A throttle by a request of any type. See
+/// Chooses a throttle by a request of any type. See
 /// [`ThrottleLayer::by_request`](super::ThrottleLayer::by_request).
 #[derive(Clone)]
 pub struct ByRequest<F>(pub(super) F);
 
-/// The same throttle for all requests. See [`ThrottleLayer::new`](super::ThrottleLayer::new).
+/// Uses the same throttle for all requests. See [`ThrottleLayer::new`](super::ThrottleLayer::new).
 impl<R, T: Throttle> Choose<R, T> for T {
     type Chosen = ();
 

@@ -1,4 +1,4 @@
-//! The layer, and its options.
+//! Defines the layer and its options.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tollgate::throttle::{Adaptive, Inspect, Throttle, TryThrottle};
 
 /// Puts services behind a throttle. See [the module](crate) for its behavior.
 ///
-/// Servers need services that are `'static`, so use a throttle that owns what it needs: an
+/// Servers need services that are `'static`, so use a throttle that owns its data: an
 /// `Arc<Semaphore>`, a throttle in a `static`, an [`all`](tollgate::all) of these, or a
 /// [`BoxThrottle`](tollgate::BoxThrottle). Clones of the layer share the throttle.
 ///
@@ -31,8 +31,8 @@ use tollgate::throttle::{Adaptive, Inspect, Throttle, TryThrottle};
 /// use tollgate_tower::ThrottleLayer;
 /// use tollgate::{Semaphore, all};
 ///
-/// // 64 requests at once, 8 of them reports; 256 more may wait, of them 16 for reports; and none for
-/// // longer than 2 seconds.
+/// // At most 64 requests run at once, 8 of them reports. At most 256 more wait, 16 of them for reports.
+/// // None waits for longer than 2 seconds.
 /// const PATIENCE: Duration = Duration::from_secs(2);
 /// let everything = Arc::new(Semaphore::new(64).max_waiters(256));
 /// let reports = Arc::new(Semaphore::new(8).max_waiters(16));
@@ -62,16 +62,16 @@ pub struct ThrottleLayer<T: Throttle, F = T, A = Responses<T>> {
     pub(super) answers: A,
 }
 
-/// [`TryThrottle::try_enter`], as a value: the types of the layer and the service do not say whether the
-/// throttle can be tried, because only a layer that rejects at once needs it.
+/// [`TryThrottle::try_enter`], as a value. The types of the layer and the service do not require a
+/// `TryThrottle`, because only a layer that rejects at once needs it.
 type TryEnter<T> = fn(&T) -> Result<<T as Throttle>::Permit, AcquireError>;
 
-/// One throttle for all requests.
+/// Uses one throttle for all requests.
 impl<T: Throttle> ThrottleLayer<T> {
     /// Creates a layer whose requests wait until the throttle admits them, **without a bound** of its own.
     /// To bound the number of waiters, bound the queue of the throttle, for example with
     /// [`max_waiters`](tollgate::Semaphore::max_waiters). To bound the wait, add a
-    /// [`timeout`](Self::timeout). A server that is overloaded needs both.
+    /// [`timeout`](Self::timeout). An overloaded server needs both.
     ///
     /// # Examples
     ///
@@ -81,7 +81,7 @@ impl<T: Throttle> ThrottleLayer<T> {
     /// use tollgate::Semaphore;
     /// use tollgate_tower::ThrottleLayer;
     ///
-    /// // 64 requests at once; 256 more wait, each for 2 seconds at most.
+    /// // 64 requests run at once; 256 more wait, each for at most 2 seconds.
     /// let slots = Arc::new(Semaphore::new(64).max_waiters(256));
     /// let layer = ThrottleLayer::new(slots).timeout(Duration::from_secs(2));
     /// ```
@@ -94,18 +94,18 @@ impl<T: Throttle> ThrottleLayer<T> {
     }
 }
 
-/// A throttle by request.
+/// Chooses a throttle for each request.
 impl<T: Throttle, F> ThrottleLayer<T, ByHead<F>> {
-    /// Creates a layer whose requests wait until their own throttle admits them: the closure returns
-    /// it from the head of each request. The closure is called when the service is, once.
+    /// Creates a layer whose requests wait until their own throttle admits them. The closure chooses
+    /// it from the head of each request. It is called once, when the service is called.
     ///
-    /// What it returns may be a [key](tollgate::Keyed::key_owned), have a
-    /// [cost](tollgate::keyed::Key::cost), combine several limits by [`all`](tollgate::all), and be an
+    /// The chosen throttle may be a [key](tollgate::Keyed::key_owned), have a
+    /// [cost](tollgate::keyed::Key::cost), combine several limits by [`all`](tollgate::all), or be an
     /// `Option`, whose `None` admits the request.
     ///
     /// # Examples
     ///
-    /// A rate by address, where a report costs 10 requests, and one for all addresses together:
+    /// A rate by address, where a report costs 10 requests, and a rate for all addresses together:
     ///
     /// ```
     /// use std::net::SocketAddr;
@@ -151,7 +151,7 @@ impl<T: Throttle, F> ThrottleLayer<T, ByHead<F>> {
     }
 }
 
-/// A throttle by request, for services of any kind.
+/// Chooses a throttle for each request, for services of any kind.
 impl<T: Throttle, F> ThrottleLayer<T, ByRequest<F>> {
     /// Creates a layer like [`by`](ThrottleLayer::by) for requests of any type. If the service does
     /// not answer over HTTP, add [`errors`](Self::errors).
@@ -201,7 +201,7 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
     }
 }
 
-/// How long requests wait.
+/// Sets the wait of requests.
 impl<T: Throttle, F, A> ThrottleLayer<T, F, A> {
     /// Rejects requests that the throttle does not admit at once: they never wait.
     ///
@@ -229,7 +229,7 @@ impl<T: Throttle, F, A> ThrottleLayer<T, F, A> {
     /// the wait would be longer. A request that is admitted at once needs no timer. A layer that
     /// [refuses](Self::refusing) ignores the timeout.
     ///
-    /// The timeout runs on the same time as the `timeout` of the throttle's own futures: the
+    /// The timeout uses the same time as the `timeout` of the throttle's own futures: the
     /// limiter's [clock](tollgate::Clock) for a rate limiter, otherwise tokio's time inside a tokio
     /// runtime.
     ///
@@ -266,17 +266,17 @@ impl<T: Throttle, F, A> ThrottleLayer<T, F, A> {
     }
 }
 
-/// What responses say.
+/// Sets the contents of responses.
 impl<T: Throttle, F> ThrottleLayer<T, F> {
-    /// Sets the status of rejections after which the client may try again, in place of 429. The
-    /// others [keep theirs](crate#refusals).
+    /// Sets the status of rejections after which the client may try again, in place of 429. Other
+    /// rejections [keep their status](crate#refusals).
     ///
-    /// 429 tells a client that it made too many requests, which is right for a throttle of its own.
-    /// 503 says that the service is overloaded, which is right for a shared throttle.
+    /// 429 tells a client that it made too many requests, which suits a throttle of its own.
+    /// 503 reports that the service is overloaded, which suits a shared throttle.
     ///
     /// # Panics
     ///
-    /// Panics if the status is not one of an error, 400 to 599.
+    /// Panics if the status is not an error status, 400 to 599.
     ///
     /// # Examples
     ///
@@ -308,16 +308,16 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
     }
 
     /// Names the limits, in the order of the parts of the throttle, for
-    /// [fields](Self::headers) and [problems](Self::answer). The parts of a nested composition count
-    /// each, and so does a part that is missing. A rejection by the policy of a
-    /// [client](Policy::client) has the status 429, and by that of the [server](Policy::server) 503.
+    /// [fields](Self::headers) and [problems](Self::answer). Each part of a nested composition counts
+    /// separately, and so does a missing part. A rejection by the policy of a
+    /// [client](Policy::client) has the status 429, and a rejection by that of the [server](Policy::server) 503.
     /// Limits without a policy are named `default`, `default-2` and so on in fields, and policies
-    /// without a limit have no effect. The order matters: nothing else says whose limit it is.
+    /// without a limit have no effect. The order matters: only the order connects a policy with its limit.
     ///
     /// # Panics
     ///
-    /// Panics if two policies have the same name, or if one is named `default-2` or the like, as
-    /// limits without a policy are.
+    /// Panics if two policies have the same name, or if one has a name such as `default-2`, which is reserved for
+    /// limits without a policy.
     ///
     /// # Examples
     ///
@@ -368,9 +368,9 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
         self
     }
 
-    /// Adds fields to every response, successes and rejections, that tell the client its limits; see
+    /// Adds fields to every response, including rejections, that tell the client its limits; see
     /// [`RateLimitHeaders`]. The numbers are those of the moment when the response is ready. The last
-    /// call counts.
+    /// call takes effect.
     ///
     /// # Examples
     ///
@@ -425,7 +425,7 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
 
     /// Returns the permit of a request if the closure returns `true` for the head of its response: a rate
     /// limiter then refunds the charge, so that only failed logins count, for example. Until it is
-    /// answered, every request counts, so the burst must be above the number of requests that run at once.
+    /// answered, every request counts, so the burst must be above the number of simultaneous requests.
     /// The permit of a concurrency throttle returns before the body was sent.
     ///
     /// # Examples
@@ -464,14 +464,14 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
         self
     }
 
-    /// Reports to an adaptive throttle how each request ended: overloaded, if the closure returns `true`
-    /// for the head of its response, for example for a 503 of a dependency; otherwise the time to the head
-    /// is its latency. The permit is held to the end of the body all the same, so a client that reads
+    /// Reports to an adaptive throttle how each request ended. It ended with overload if the closure returns
+    /// `true` for the head of its response, for example for a 503 of a dependency. Otherwise the time to the head
+    /// is its latency. The permit is still held to the end of the body, so a client that reads
     /// slowly does not look like a slow service. A request that is dropped before its head has arrived is
     /// ignored. Use this with every adaptive throttle: without it, the latency is the time until the permit
     /// is dropped, for whatever reason.
     ///
-    /// A response of the layer itself is no such sample, and neither is one that is
+    /// Responses of the layer itself are not reported, and neither are responses that are
     /// [refunded](Self::refund_if).
     ///
     /// # Examples
@@ -513,25 +513,25 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
 
     /// Reports to an adaptive throttle how each call ended, for clients of a backend with any type of
     /// request and response. The closure gets the answer or the error of the service;
-    /// [`feedback`](super::feedback) classifies responses over HTTP. The permit is held until the answer is
-    /// there, which for a response is its head, and rejections are errors, as with
+    /// [`feedback`](super::feedback) classifies responses over HTTP. The permit is held until the answer
+    /// arrives; for a response, that is its head. Rejections are errors, as with
     /// [`errors`](Self::errors). Settings of responses are dropped.
     ///
-    /// A call that is dropped before it is answered is ignored, because nobody knows how long it would
-    /// have taken. Put a timeout inside this layer, so that the closure gets its error.
+    /// A call that is dropped before it is answered is ignored, because its latency is unknown.
+    /// Put a timeout inside this layer, so that the closure gets its error.
     ///
     /// An [`AdaptiveRate`](tollgate::adaptive::AdaptiveRate) pauses later requests for as long as a refusal
-    /// asks for, but the refused request is not repeated: its answer is handed on. A
-    /// [`RetryAfterLayer`](super::RetryAfterLayer) outside of this layer repeats it, and each attempt
+    /// asks for. The refused request is not sent again: its answer is returned. A
+    /// [`RetryAfterLayer`](super::RetryAfterLayer) outside this layer sends it again, and each attempt
     /// then enters the throttle.
     ///
     /// # In a spawned task
     ///
     /// If the error is a `BoxError`, `tokio::spawn(async move { client.oneshot(request).await })` does
     /// not compile: "implementation of `FnOnce` is not general enough". To check that the block is `Send`,
-    /// the compiler replaces the `'static` of the trait object by any lifetime, and neither a closure nor
-    /// a function is general enough for that. These compile: `tokio::spawn(client.oneshot(request))`, a client in tower's
-    /// `BoxCloneService`, and a concrete error type.
+    /// the compiler replaces the `'static` of the trait object with any lifetime, and neither a closure nor
+    /// a function is general enough for that. These alternatives compile: `tokio::spawn(client.oneshot(request))`,
+    /// a client in tower's `BoxCloneService`, and a concrete error type.
     ///
     /// # Examples
     ///
@@ -563,7 +563,7 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
     /// let answer = client.clone().oneshot(Request::get("/").body(())?).await?;
     /// assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
     ///
-    /// // A limit that learns nothing goes into a layer of its own, outside of this one.
+    /// // A limit without feedback goes into a layer of its own, outside this one.
     /// let rate = Arc::new(RateLimiter::new(Quota::per_second(100)));
     /// let client = ThrottleLayer::new(rate).errors().layer(client);
     ///
@@ -586,8 +586,8 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
     }
 
     /// Turns rejections into errors of the service instead of responses, so that the layer fits around any
-    /// [`Service`](tower_service::Service). The error is boxed, as those of tower's own layers are, and an
-    /// [`AcquireError`](tollgate::AcquireError) inside. The permit is held until the response has arrived.
+    /// [`Service`](tower_service::Service). The error is boxed, like the errors of tower's own layers, and
+    /// contains an [`AcquireError`](tollgate::AcquireError). The permit is held until the response has arrived.
     /// Settings of responses are dropped.
     ///
     /// # Examples

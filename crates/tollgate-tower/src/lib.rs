@@ -1,10 +1,10 @@
-//! A [layer](ThrottleLayer) that puts a service, for example a router of axum, behind any
-//! [`Throttle`](tollgate::Throttle); [`ClientIp`], to limit by client; and [another
-//! layer](RetryAfterLayer), for clients, that waits as long as servers ask for; and [a
-//! reader](server_limits) of what servers say about their limits. [The guide](guide) has a program.
+//! Limits services and clients over HTTP. A [layer](ThrottleLayer) puts a service, for example a router of
+//! axum, behind any [`Throttle`](tollgate::Throttle). [`ClientIp`] identifies clients, to limit each of
+//! them. [Another layer](RetryAfterLayer), for clients, waits as long as servers ask for. [A
+//! reader](server_limits) reads the limits that servers report. [The guide](guide) has a program.
 //!
-//! - *The throttle* is one for all requests, or [by request](ThrottleLayer::by): what a closure
-//!   returns from the [`Head`]. It is a key, a cost, several limits by [`all`](tollgate::all), an
+//! - *The throttle* is the same for all requests, or chosen [by request](ThrottleLayer::by): a closure
+//!   returns it from the [`Head`]. It is a key, a cost, several limits by [`all`](tollgate::all), an
 //!   `Option` for routes without a limit, or any other throttle.
 //! - *Waiting* happens in the response future, in the order of the throttle. When a client
 //!   disconnects, servers drop that future, which removes the request from the queue.
@@ -14,12 +14,12 @@
 //!   ready service holds no permit: a request enters the throttle when its future is polled, or, if
 //!   the layer rejects at once, when the service is called.
 //! - *The permit is held to the end of the body*: until its last frame was read, or it failed, or
-//!   it was dropped. A response without a body returns the permit at once, also when a connection
+//!   it was dropped. A response without a body returns the permit at once, even when a connection
 //!   is upgraded. The work of the service is dropped before the permit in every case, including a
 //!   panic. The charge of a rate limiter stays once the request was admitted, even if the client
-//!   disconnects, unless [the answer says otherwise](ThrottleLayer::refund_if).
-//! - The inner service is made ready first, and stays ready while the request waits. If it acquires
-//!   something when it becomes ready, as tower's concurrency limit does, it holds that meanwhile.
+//!   disconnects, unless [the answer refunds it](ThrottleLayer::refund_if).
+//! - The inner service is made ready first, and stays ready while the request waits. A service that
+//!   acquires a resource when it becomes ready, like tower's concurrency limit, holds it meanwhile.
 //!
 //! # Refusals
 //!
@@ -27,24 +27,24 @@
 //! |---|---|---|
 //! | `RateLimited`, `QueueFull`, `NoPermits`, `TimedOut` | 429 Too Many Requests, or [another status](ThrottleLayer::status) | a later request may be admitted |
 //! | `ExceedsCapacity` | 413 Content Too Large | the request costs more than the limit gives now |
-//! | the same, by a [policy of the server](Policy::server) | 503 Service Unavailable | all clients together are too many |
-//! | `Closed`, `Cancelled`, `TooManyKeys`, `Store`, and kinds to come | 503 Service Unavailable | the client is not the cause |
+//! | the same, by a [policy of the server](Policy::server) | 503 Service Unavailable | all clients together make too many requests |
+//! | `Closed`, `Cancelled`, `TooManyKeys`, `Store`, and future kinds | 503 Service Unavailable | the client is not the cause |
 //!
-//! A request whose [cost](tollgate::Throttle) is above the capacity is too large, in whatever unit the
-//! cost is, so it is 413, and not 422: its content is understood and correct. It has no `Retry-After`,
+//! A request whose [cost](tollgate::Throttle) is above the capacity is too large, whatever the unit of the
+//! cost is. So its status is 413, and not 422: its content is understood and correct. It has no `Retry-After`,
 //! because only a change of the limit, for example with `set_permits` or `set_quota`, would admit it.
 //!
 //! If the throttle knows when to [try again](tollgate::AcquireError::retry_after), the response has a
 //! `Retry-After` in whole seconds, rounded up, at least 1. A rate limiter knows the time when it
-//! rejects a request at once, also because the wait would exceed the
+//! rejects a request at once, including a request whose wait would exceed the
 //! [timeout](ThrottleLayer::timeout), and when its queue is full. A concurrency throttle never
 //! knows it. With [fields](ThrottleLayer::headers), `Retry-After` is not before the time of any
-//! exhausted limit in them. A rejection is not to be stored by caches, and its body is empty or
-//! [a problem in JSON](Answer::ProblemJson); for gRPC it consists of [trailers](Answer::Grpc).
+//! exhausted limit in them. Caches must not store a rejection. Its body is empty or
+//! [a JSON problem](Answer::ProblemJson); for gRPC it consists of [trailers](Answer::Grpc).
 //!
-//! A handler that limits by itself gets the same with [`status`] and [`retry_after`].
+//! A handler that enforces a limit by itself gets the same values from [`status`] and [`retry_after`].
 //!
-//! The extensions of a rejection, and of no other response, have the
+//! The extensions of a rejection, and of no other response, contain the
 //! [`AcquireError`](tollgate::AcquireError), so that an outer layer can count rejections or respond
 //! differently.
 //!
@@ -70,7 +70,7 @@
 //!     .layer(ThrottleLayer::new(Arc::clone(&slots)));
 //! let get = || app.clone().oneshot(Request::new(Body::empty()));
 //!
-//! // Its body is not read yet, so it holds the slot.
+//! // The body is not read yet, so it holds the slot.
 //! let first = get().await?;
 //! assert_eq!(first.status(), StatusCode::OK);
 //! assert_eq!(get().await?.status(), StatusCode::TOO_MANY_REQUESTS);

@@ -1,4 +1,4 @@
-//! The response to a rejected request.
+//! Writes the response to a rejected request.
 
 use std::time::Duration;
 
@@ -22,21 +22,21 @@ pub enum Answer {
     Empty,
     /// A body of `application/problem+json` (RFC 9457) with the problem types of
     /// draft-ietf-httpapi-ratelimit-headers-11: `quota-exceeded`, or `temporary-reduced-capacity`
-    /// for 503. It names the [policy](super::ThrottleLayer::policies) that was violated, if there
+    /// for 503. It names the violated [policy](super::ThrottleLayer::policies), if there
     /// are policies.
     ProblemJson,
-    /// An answer of gRPC that consists only of trailers: `RESOURCE_EXHAUSTED` (8), or `UNAVAILABLE`
+    /// A gRPC answer that consists only of trailers: `RESOURCE_EXHAUSTED` (8), or `UNAVAILABLE`
     /// (14) in place of 503, with `grpc-retry-pushback-ms` if the time is known.
     Grpc,
 }
 
 /// Returns the status for an error: 429 Too Many Requests if a later request may be admitted, 413
-/// Content Too Large if the request asks for more than the limit gives now, and 503 Service
+/// Content Too Large if the request costs more than the limit gives now, and 503 Service
 /// Unavailable if the client is not the cause. The [table](crate#refusals) has all kinds.
 ///
 /// # Examples
 ///
-/// A handler that limits by itself:
+/// A handler that enforces a limit by itself:
 ///
 /// ```
 /// use axum::http::{HeaderName, HeaderValue, StatusCode, header};
@@ -69,8 +69,8 @@ pub fn status(error: &AcquireError) -> StatusCode {
     }
 }
 
-/// Returns the value of `Retry-After` for an error: whole seconds, rounded up, at least 1. `None` if
-/// the throttle does not know the time, or if it never comes.
+/// Returns the value of `Retry-After` for an error: whole seconds, rounded up, at least 1. Returns `None` if
+/// the throttle does not know the time, or if the time never comes.
 ///
 /// # Examples
 ///
@@ -86,7 +86,7 @@ pub fn retry_after(error: &AcquireError) -> Option<HeaderValue> {
     known(error).map(|after| HeaderValue::from(whole_seconds(after)))
 }
 
-/// Returns when to try again, if that is known.
+/// Returns the time until the next try, if it is known.
 pub(super) fn known(error: &AcquireError) -> Option<Duration> {
     error.retry_after().filter(|after| *after < Duration::MAX)
 }
@@ -99,18 +99,18 @@ pub(super) fn may_retry(error: &AcquireError) -> bool {
     )
 }
 
-/// A rejection before it is written.
+/// The data of a rejection.
 pub(super) struct Refusal<'a> {
     pub(super) status: StatusCode,
-    /// When to try again, if that is known.
+    /// The time until the next try, if it is known.
     pub(super) after: Option<Duration>,
-    /// The policy that was violated, if known.
+    /// The violated policy, if it is known.
     pub(super) violated: Option<&'a Policy>,
 }
 
 impl Refusal<'_> {
-    /// Returns the problem type, the code of gRPC, and a text for people. It says nothing about how the
-    /// service works inside; the error in the extensions does.
+    /// Returns the problem type, the gRPC code, and a text for people. The text reveals no internals of the
+    /// service; the error in the extensions does.
     fn reason(&self) -> (&'static str, &'static str, &'static str) {
         match self.status {
             StatusCode::SERVICE_UNAVAILABLE => (
@@ -140,7 +140,7 @@ impl Refusal<'_> {
         (self.status, self.problem())
     }
 
-    /// The strings are of printable ASCII, and escaped where they have to be.
+    /// Returns the JSON problem. The strings are of printable ASCII, and escaped where necessary.
     fn problem(&self) -> String {
         let ((kind, _, title), status) = (self.reason(), self.status.as_u16());
         let violated = match self.violated {
@@ -160,7 +160,7 @@ impl Refusal<'_> {
         to.insert(GRPC_MESSAGE, HeaderValue::from_static(title));
         if let Some(after) = self.after {
             let begun = u128::from(after.subsec_nanos() % 1_000_000 > 0);
-            // Clients read a signed integer of 32 bits.
+            // Clients parse the value as a signed integer of 32 bits.
             let millis = (after.as_millis() + begun).min(i32::MAX as u128);
             to.insert(GRPC_PUSHBACK, HeaderValue::from(millis as u64));
         }

@@ -1,4 +1,4 @@
-//! What becomes of an admission or a rejection: a response, or for services of any kind an error.
+//! Turns an admission or a rejection into a response, or into an error for services of any kind.
 
 use std::error::Error;
 use std::fmt;
@@ -17,23 +17,23 @@ use super::refusal::{self, Refusal, may_retry};
 use super::retry_after::{asked_wait, is_refusal};
 use super::{Answer, Policy, RateLimitHeaders, ThrottledBody};
 
-/// [`inspect`](tollgate::throttle::Inspect::inspect) of the throttle.
+/// The type of the throttle's [`inspect`](tollgate::throttle::Inspect::inspect).
 pub(super) type Inspector<T> =
     fn(&T, Option<&<T as Throttle>::Permit>, &mut dyn FnMut(usize, LimitStatus));
 
 /// A condition on the head of a response.
 type OfHead = Arc<dyn Fn(&Parts) -> bool + Send + Sync>;
 
-/// Tells an adaptive throttle how the call of a permit has ended.
+/// Reports to an adaptive throttle how the call of a permit has ended.
 type LearnFn<T> = fn(&T, &mut <T as Throttle>::Permit, Feedback);
 
-/// How a service with a throttle responds.
+/// Determines the responses of a service with a throttle.
 ///
-/// It is in a private module: only this crate implements it.
+/// This trait is in a private module: only this crate implements it.
 pub trait Respond<T: Throttle, A, E> {
-    /// What the service answers.
+    /// The response of the service.
     type Response;
-    /// How the service fails.
+    /// The error of the service.
     type Error;
 
     /// Returns the response to a request that was admitted.
@@ -54,7 +54,7 @@ pub trait Respond<T: Throttle, A, E> {
     fn failed(error: E) -> Self::Error;
 }
 
-/// Rejections are responses of HTTP: the default.
+/// Makes rejections responses over HTTP. This is the default.
 #[derive(Clone)]
 pub struct Responses<T: Throttle> {
     /// The status of a rejection after which the client may try again.
@@ -81,9 +81,9 @@ impl<T: Throttle> Responses<T> {
         }
     }
 
-    /// Returns the index of the limit that rejected the call: of the first that is exhausted in the
-    /// part that did. A timeout is of no part, so that is the first exhausted limit of all. A call that
-    /// asks for more than a limit ever gives is rejected whether the limit is exhausted or not.
+    /// Returns the index of the limit that rejected the call: the first exhausted limit in the part that
+    /// rejected it. A timeout belongs to no part, so its limit is the first exhausted one of all. A call that
+    /// costs more than a limit ever gives is rejected whether the limit is exhausted or not.
     fn rejecting(&self, error: &AcquireError, statuses: &[(usize, LimitStatus)]) -> Option<usize> {
         let is_too_large = error.kind() == ErrorKind::ExceedsCapacity;
         if !may_retry(error) && !is_too_large {
@@ -155,7 +155,7 @@ impl<T: Throttle, B: Body<Data: From<String>>, E> Respond<T, Response<B>, E> for
         let after = || refusal::known(&error).max(limits().filter_map(exhausted_for).max());
         let refusal = Refusal {
             status,
-            // A request that is too large stays so until the limit changes.
+            // A request that is too large remains so until the limit changes.
             after: (error.kind() != ErrorKind::ExceedsCapacity)
                 .then(after)
                 .flatten(),
@@ -197,25 +197,25 @@ impl<T: Throttle> fmt::Debug for Responses<T> {
     }
 }
 
-// Rejections as errors of the service, for services of any kind, and what an adaptive throttle learns
-// from its answers: for layers in front of a backend.
+// Rejections as errors of the service, for services of any kind, and the feedback of answers to an
+// adaptive throttle, for layers in front of a backend.
 
-/// An error of any type, as the services of tower have it.
+/// An error of any type, as tower's services use it.
 type BoxError = Box<dyn Error + Send + Sync>;
 
-/// Rejections are errors of the service, see [`ThrottleLayer::errors`](super::ThrottleLayer::errors);
-/// and if `C` classifies the answers, the throttle learns from them, see
+/// Makes rejections errors of the service, see [`ThrottleLayer::errors`](super::ThrottleLayer::errors).
+/// If `C` classifies the answers, the throttle gets them as feedback, see
 /// [`ThrottleLayer::classify`](super::ThrottleLayer::classify).
 #[derive(Clone, Copy)]
 pub struct Errors<C = ()>(pub(super) C);
 
-/// What the throttle learns from an answer or an error of the service, or from neither, if the request
-/// was dropped before: how long it would have taken is not known.
+/// Reports an answer or an error of the service to the throttle. `None` means that the request was dropped
+/// before, so its latency is unknown.
 pub trait Learn<T: Throttle, A, E>: Clone {
     fn learn(&self, throttle: &T, permit: &mut T::Permit, answered: Option<Result<&A, &E>>);
 }
 
-/// Nothing.
+/// Reports nothing.
 impl<T: Throttle, A, E> Learn<T, A, E> for () {
     fn learn(&self, _: &T, _: &mut T::Permit, _: Option<Result<&A, &E>>) {}
 }
@@ -266,9 +266,9 @@ impl<C> fmt::Debug for Errors<C> {
     }
 }
 
-/// Returns what a response over HTTP says about the load of its server: 429, 503, 504 (a timeout
-/// of a gateway) and a 403 that asks for a wait are [overload](Feedback::Overloaded), with the wait that
-/// all but 504 may ask for, as [`RetryAfterLayer`](super::RetryAfterLayer) reads it; every other answer
+/// Returns the feedback of a response over HTTP about the load of its server. The statuses 429, 503, 504 (a
+/// gateway timeout) and a 403 that asks for a wait are [overload](Feedback::Overloaded). All except 504 may
+/// ask for a wait, which is read like in [`RetryAfterLayer`](super::RetryAfterLayer). Every other answer
 /// is [`Success`](Feedback::Success).
 ///
 /// # Examples

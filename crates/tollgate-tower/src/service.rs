@@ -1,7 +1,7 @@
 //! The service behind the throttle, and its response future: the request enters the throttle, then the
 //! inner service responds.
 //!
-//! 1. The inner service is called after the request was admitted, and not before. A layer that
+//! 1. The inner service is called only after the request was admitted. A layer that
 //!    rejects at once decides when it is called itself, which saves storing the request.
 //! 2. However a stage ends, including with a panic, the work is dropped first and then the permit.
 //! 3. The permit moves into the body of the response.
@@ -94,7 +94,7 @@ impl<S: Clone, T: Throttle, F, A> Clone for ThrottleService<S, T, F, A> {
     }
 }
 
-/// The future of a [`ThrottleService`], whose type parameters it has, with the request's type `R`.
+/// The future of a [`ThrottleService`]. It has the same type parameters, and the request's type `R`.
 ///
 /// # Cancel safety
 ///
@@ -115,7 +115,7 @@ where
 {
     #[pin]
     stage: Stage<S, T, R>,
-    /// The throttle of the request, or nothing if it is the layer's: that one needs no clone.
+    /// The throttle of the request. It is empty if the layer has the throttle, which then needs no clone.
     chosen: F::Chosen,
     layer: Arc<ThrottleLayer<T, F, A>>,
 }
@@ -189,7 +189,7 @@ where
             match entered {
                 Ok(permit) => {
                     let (mut inner, request) = work.take().expect("the request was not made yet");
-                    // Drops the wait before anything else happens.
+                    // The wait is dropped before anything else happens.
                     stage.set(Stage::Over);
                     let answer = inner.call(request);
                     let permit = Some(permit);

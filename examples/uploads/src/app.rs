@@ -1,4 +1,4 @@
-//! The whole job, from the command line to the report.
+//! Runs the whole job, from the command line to the report.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -22,36 +22,36 @@ use crate::source::{self, Listing};
 use crate::store::{Limits, START, Stores};
 use crate::upload::{Job, verify};
 
-/// What a job leaves.
+/// The result of a job.
 #[derive(Debug)]
 pub struct Finished {
     /// The report.
     pub report: Report,
-    /// The uploads under way over time, for a plot; empty unless the arguments ask for one.
+    /// The uploads in flight over time, for a plot. It is empty unless the arguments ask for a plot.
     pub samples: Vec<Sample>,
-    /// When the throttled requests began.
+    /// The times at which the throttled requests began.
     pub arrivals: Vec<Arrival>,
 }
 
-/// How long a permit on a server is held by a process that has died.
+/// How long a permit on the Redis server stays held after its process has died.
 const LEASE: Duration = Duration::from_secs(3);
 
-/// How long that server may take to answer. An upload can wait longer than a request of a web server,
-/// for which the default of 50 ms is made, but not as long as the lease.
+/// How long the Redis server may take to answer. The default of 50 ms suits a request of a web server.
+/// An upload can wait longer, but not as long as the lease.
 const ANSWER: Duration = Duration::from_secs(1);
 
-/// Uploads what the arguments say until the token is cancelled, reads it back and compares.
+/// Uploads the files until the token is cancelled, then reads the objects back and compares them.
 ///
 /// # Errors
 ///
-/// When the job cannot start. What goes wrong with single files is in the report.
+/// If the job cannot start. Failures of single files are in the report.
 ///
 /// # Panics
 ///
-/// If the throttle cannot have `max_parallel` permits, which the command line does not allow.
+/// If the throttle cannot have `max_parallel` permits. The command line does not allow such a number.
 pub async fn run(args: &Args, token: &CancellationToken) -> Result<Finished, Error> {
     let limits = Limits::new(slots(args)?, args);
-    // Removed when it is dropped, however this ends.
+    // The directory is removed when this value is dropped, however the job ends.
     let scratch = scratch()?;
     let listing = list(args, &scratch).await?;
     let progress = Arc::new(Progress::new(&listing, args.verbose));
@@ -114,19 +114,19 @@ pub async fn run(args: &Args, token: &CancellationToken) -> Result<Finished, Err
     })
 }
 
-/// The throttle that the arguments say.
+/// Makes the throttle that the arguments select.
 fn slots(args: &Args) -> Result<BoxThrottle, Error> {
     let permits = args.max_parallel;
     if let Some(address) = &args.redis {
         let store =
             tollgate_redis::Store::new(address).map_err(|source| Error::Redis { source })?;
         let store = store.deadline(ANSWER);
-        // A holder that dies blocks its permit for no longer than this.
+        // A holder that dies blocks its permit for at most this long.
         let leases = tollgate_redis::Semaphore::new(&store, "uploads", permits).ttl(LEASE);
         return Ok(BoxThrottle::new(leases));
     }
     Ok(match args.throttle {
-        // That is chosen by an address.
+        // `--redis` selects that variant; the code above handles it.
         ThrottleKind::Semaphore | ThrottleKind::Redis => {
             BoxThrottle::new(Arc::new(Semaphore::new(permits)))
         }
@@ -150,7 +150,7 @@ fn scratch() -> Result<TempDir, Error> {
         .map_err(|source| Error::Generate { source })
 }
 
-/// Lists the files, on a thread that may block.
+/// Lists the files on a thread that may block.
 async fn list(args: &Args, scratch: &TempDir) -> Result<Listing, Error> {
     let directory = args.directory.clone();
     let generated = scratch.path().join("files");
@@ -166,16 +166,16 @@ async fn list(args: &Args, scratch: &TempDir) -> Result<Listing, Error> {
     .expect("listing does not panic")
 }
 
-/// Where the objects go, and who counts.
+/// The server that receives the objects, and the counters.
 #[derive(Debug)]
 struct Target {
     stores: Stores,
-    /// What the client knows of its requests.
+    /// The client's own counts of its requests.
     client: Arc<ClientCounts>,
-    /// What is in the report.
+    /// The counts for the report.
     counted: Seen,
     counted_by: CountedBy,
-    /// Stops when it is dropped.
+    /// The embedded server, which stops when it is dropped.
     server: Option<Server>,
 }
 

@@ -14,8 +14,8 @@ use tollgate::{Quota, QuotaError};
 use crate::kind::ThrottleKind;
 use crate::progress::say;
 
-/// The longest time for which a signed request may wait. S3 refuses signatures that are older than 15
-/// minutes, and a request is sent again with the same one for 5 minutes.
+/// The longest time that a signed request may wait. S3 refuses signatures that are older than 15
+/// minutes, and the store retries a request with the same signature for 5 minutes.
 const LONGEST_WAIT: Duration = Duration::from_secs(600);
 
 /// Uploads files to S3 with a cap on simultaneous requests, reads every object back and compares.
@@ -53,23 +53,23 @@ pub struct Args {
     /// The maximum rate of requests, such as 50/s, or '50/s burst 10' to allow ten at once after a
     /// pause [default: no limit]
     ///
-    /// Every HTTP request of an upload counts, including retries and those that open, complete or
-    /// abort a multipart upload. Requests that read back do not count. A late request is not made
-    /// up for, so the rate is never exceeded.
+    /// Every HTTP request of an upload counts, including retries and requests that open, complete or
+    /// abort a multipart upload. Requests that read back do not count. The limiter does not make up for
+    /// late requests, so the rate is never exceeded.
     #[arg(long, value_name = "QUOTA")]
     pub rate: Option<Quota>,
 
     /// The maximum number of bytes of files sent per second, such as 20MB/s, 512KiB/s or 100Mbit/s
     /// [default: no limit]
     ///
-    /// A request is charged for all of its bytes when it begins. The burst is a tenth of a second; a
+    /// A request is charged for all of its bytes when it begins. The burst is a tenth of a second. A
     /// larger file or part is sent alone, and the next one waits until it is paid off. So in any
     /// second at most this many bytes are sent, plus a tenth of that or one part.
     #[arg(long, value_name = "SIZE/s")]
     pub bandwidth: Option<Bandwidth>,
 
     /// Make the server in this process refuse requests above this rate with 503 SlowDown, such as
-    /// 200/s; without a burst, it allows 20 ms of the rate at once, and at least two requests
+    /// 200/s; the default burst is 20 ms of the rate, and at least two requests
     ///
     /// A refused request is sent again, up to ten times.
     #[arg(long, value_name = "QUOTA", value_parser = slow_down, conflicts_with = "endpoint")]
@@ -77,9 +77,8 @@ pub struct Args {
 
     /// Find the rate of requests that the server accepts, from its responses 503 and 429
     ///
-    /// At the end, the program sends the server in this process more requests than it accepts for some
-    /// seconds, so that the rate in the report is exact. For any other server it may be a few percent
-    /// too low.
+    /// At the end, the program overloads the server in this process for some seconds, so that the rate in
+    /// the report is exact. For any other server the rate may be a few percent too low.
     /// A `Retry-After` pauses all requests, for a minute at most.
     #[arg(long)]
     pub adaptive: bool,
@@ -89,8 +88,8 @@ pub struct Args {
     #[arg(long, value_name = "MIB", default_value_t = 8, value_parser = clap::value_parser!(u64).range(5..=5120))]
     pub part_size: u64,
 
-    /// How often a request is retried that got no answer or a server error; requests to the server in
-    /// this process are retried only with `--slow-down`
+    /// The maximum number of retries of a request that got no answer or a server error; requests to the
+    /// server in this process are retried only with `--slow-down`
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub retries: usize,
 
@@ -102,7 +101,7 @@ pub struct Args {
     #[arg(long)]
     pub json: bool,
 
-    /// Draw the number of uploads under way over time into this SVG file
+    /// Draw the number of uploads in flight over time into this SVG file
     #[arg(long, value_name = "FILE")]
     pub plot: Option<PathBuf>,
 
@@ -143,8 +142,8 @@ impl Args {
         Err(Args::command().error(ErrorKind::ValueValidation, message))
     }
 
-    /// Returns a warning if the limits may make a request wait for so long that the server rejects its
-    /// signature. The server in this process accepts it.
+    /// Returns a warning if the limits may make a request wait so long that the server rejects its
+    /// signature. The server in this process accepts old signatures.
     fn warning(&self) -> Option<String> {
         let wait = self.longest_wait();
         let is_long = self.endpoint.is_some() && wait > LONGEST_WAIT.as_secs_f64();
@@ -157,8 +156,8 @@ impl Args {
         })
     }
 
-    /// Returns the most seconds for which the limits per second can make a signed request wait:
-    /// `max_parallel` requests are signed, and each of the others may go before it.
+    /// Returns the most seconds that the limits per second can make a signed request wait. At most
+    /// `max_parallel` requests are signed at a time, and each of the others may be admitted before it.
     fn longest_wait(&self) -> f64 {
         let time = |quota: Quota, cost: u64| {
             if quota.is_unlimited() {
@@ -181,7 +180,7 @@ impl Args {
         }
     }
 
-    /// The size of a part in bytes.
+    /// Returns the size of a part in bytes.
     pub fn part_bytes(&self) -> u64 {
         self.part_size * 1024 * 1024
     }
@@ -211,8 +210,8 @@ fn seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A quota with a burst: a server without one refuses evenly spaced requests that the network moves
-/// closer together.
+/// Parses a quota and gives it a burst if the text names none. A server without a burst would refuse
+/// evenly spaced requests that the network moves closer together.
 fn slow_down(text: &str) -> Result<Quota, QuotaError> {
     let quota: Quota = text.parse()?;
     if quota.is_unlimited() || text.contains("burst") {
@@ -222,30 +221,30 @@ fn slow_down(text: &str) -> Result<Quota, QuotaError> {
     Ok(quota.burst(u64::try_from(in_20_ms).unwrap_or(u64::MAX).max(2)))
 }
 
-/// A number of bytes per second on the command line: a size, such as `20MB`, `512KiB` or `1.5MB`, or a number of bits, such
-/// as `100Mbit`, and then `/s`.
+/// A number of bytes per second on the command line. The text is a size, such as `20MB`, `512KiB` or
+/// `1.5MB`, or a number of bits, such as `100Mbit`, followed by `/s`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bandwidth {
     text: String,
     quota: Quota,
 }
 
-/// Why a text is no bandwidth.
+/// The reason why a text is not a valid bandwidth.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BandwidthError {
-    /// It is not written as one.
+    /// The text is not a size per second.
     Unreadable,
-    /// A small `b`, which may stand for a bit or for a byte.
+    /// The text has a lower-case `b`, which may stand for a bit or for a byte.
     Ambiguous,
-    /// Nothing, or less than one byte.
+    /// The bandwidth is zero, or less than one byte per second.
     Zero,
-    /// More than 16 gigabytes per second, which a [`Quota`] cannot have.
+    /// The bandwidth is above 16 gigabytes per second, which exceeds the maximum of a [`Quota`].
     TooLarge,
 }
 
 impl Bandwidth {
-    /// As many bytes as that. A tenth of a second's worth may go at once.
+    /// Returns this bandwidth as a quota. Its burst is a tenth of a second's worth.
     pub fn quota(&self) -> Quota {
         self.quota
     }
@@ -263,7 +262,7 @@ impl FromStr for Bandwidth {
         let bytes = match size.strip_suffix("bit") {
             Some(bits) => read(&format!("{bits}B"))? / 8,
             None if size.ends_with('b') => return Err(BandwidthError::Ambiguous),
-            // A bare number might be of any unit.
+            // The unit of a bare number is unknown.
             None if !size.ends_with('B') => return Err(BandwidthError::Unreadable),
             None => read(size)?,
         };
@@ -278,7 +277,7 @@ impl FromStr for Bandwidth {
     }
 }
 
-/// As it was written.
+/// Formats the text as it was written.
 impl fmt::Display for Bandwidth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.text)
@@ -390,7 +389,7 @@ mod tests {
             let args = remote.into_iter().chain(args.split(' '));
             Args::try_parse_from(args).unwrap().warning()
         };
-        // Eight requests, or eight parts of 8 MiB.
+        // Eight requests, or eight parts of 8 MiB, are signed.
         for args in ["--rate 48/h", "--bandwidth 112kB/s", "--rate unlimited"] {
             assert_eq!(warning(args), None, "{args}");
         }

@@ -1,47 +1,47 @@
-//! Remembers when each throttled request began and how many bytes it brought, to be compared with
-//! the limits per second.
+//! Records the time and the number of bytes of each throttled request, for a comparison with the limits
+//! per second.
 //!
-//! The embedded server writes a request down as soon as it has its head, and before it does
-//! anything about it; the client does so when the request has been let in. Throttled is what
-//! changes something on the server; reading back is not.
+//! The embedded server records a request as soon as it has the head, and before it handles the request.
+//! The client records a request when the limits admit it. Throttled requests are those that change
+//! something on the server; reading back does not count.
 //!
-//! A *second* is any interval of one second, wherever it begins, without its end: two requests that
-//! are exactly one second apart are not in the same one. A limit of 50 per second with a burst of
-//! one lets 50 into such a second. The limit is kept when requests are let in. They are on their
-//! way for a while, and not all for as long, so the server may see one more in a second than were
-//! let in, or several if the machine is busy; but never more than the requests that can be on
-//! their way, which are as many as there are slots.
+//! A *second* is any interval of one second, wherever it begins, and excludes its end: two requests that
+//! are exactly one second apart are not in the same second. A limit of 50 per second with a burst of
+//! one admits 50 into such a second. The limit applies when requests are admitted. Each request then takes
+//! a different time to arrive. So the server may see one more request in a second than were admitted, or
+//! several more if the machine is busy. The excess is at most the number of requests that can be on
+//! their way, which is the number of slots.
 
 use std::cell::Cell;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// For so long a limit is looked at.
+/// The interval over which a limit is checked.
 pub const SECOND: Duration = Duration::from_secs(1);
 
-/// A request that began.
+/// The start of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// Time since the log was made.
+    /// The time since the log was made.
     pub at: Duration,
-    /// How much of a file it brought; nothing if it brought something else.
+    /// The number of bytes of a file in the request; 0 if its body is something else.
     pub bytes: u64,
 }
 
 impl Arrival {
-    /// Counts for one.
+    /// Returns 1, the weight of a request in a count of requests.
     pub fn request(&self) -> u64 {
         1
     }
 
-    /// Counts for its bytes.
+    /// Returns the weight of the request in a count of bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 }
 
-/// The log: the requests in the order of their arrival.
+/// The log of requests, in the order of their arrival.
 #[derive(Debug)]
 pub struct Arrivals {
     log: Mutex<Vec<Arrival>>,
@@ -49,7 +49,7 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// An empty log, whose time begins now.
+    /// Makes an empty log, whose time begins now.
     pub fn new() -> Arc<Arrivals> {
         Arc::new(Arrivals {
             log: Mutex::default(),
@@ -57,23 +57,22 @@ impl Arrivals {
         })
     }
 
-    /// Writes down a request that begins now.
+    /// Records a request that begins now.
     pub fn record(&self, bytes: u64) {
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
-        // Read under the lock, so that the log is in order.
+        // The time is read under the lock, so that the log is in order.
         let at = self.made.elapsed();
         log.push(Arrival { at, bytes });
     }
 
-    /// All so far, in order.
+    /// Returns all records so far, in order.
     pub fn all(&self) -> Vec<Arrival> {
         let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         log.clone()
     }
 }
 
-/// The most that there is in any second, exactly. The arrivals are in order; each counts for
-/// `weight`.
+/// Returns the exact maximum in any second. The arrivals must be in order; each counts for `weight`.
 pub fn peak(arrivals: &[Arrival], weight: fn(&Arrival) -> u64) -> u64 {
     let (mut most, mut inside, mut oldest) = (0, 0, 0);
     for arrival in arrivals {
@@ -87,15 +86,15 @@ pub fn peak(arrivals: &[Arrival], weight: fn(&Arrival) -> u64) -> u64 {
     most
 }
 
-/// How much there was in the second before each moment, for a plot: the moments at which that
-/// changes, in order, and what it is from then on.
+/// Returns the total in the second before each moment, for a plot. The result has the moments at which
+/// that total changes, in order, with the total from then on.
 pub fn over_time(arrivals: &[Arrival], weight: fn(&Arrival) -> u64) -> Vec<(Duration, u64)> {
     let begin = arrivals.iter().map(|arrival| (arrival.at, arrival, true));
     let end = arrivals
         .iter()
         .map(|arrival| (arrival.at + SECOND, arrival, false));
     let mut changes: Vec<_> = begin.chain(end).collect();
-    // What ends is not there any more when something else begins.
+    // At equal times, requests that leave the interval come before those that enter it.
     changes.sort_by_key(|&(at, _, begins)| (at, begins));
     let mut inside = 0;
     let step = |(at, arrival, begins): (Duration, &Arrival, bool)| {
@@ -109,18 +108,18 @@ pub fn over_time(arrivals: &[Arrival], weight: fn(&Arrival) -> u64) -> Vec<(Dura
     changes.into_iter().map(step).collect()
 }
 
-// How long the requests waited until they could go.
+// The times that requests waited until they were admitted.
 //
-// A request waits in the job and then below the store, where it is let in. The task carries the
-// moment at which it asked from one to the other.
+// A request waits in the job and then below the store, where the limits admit it. The task carries the
+// start of the wait from the job to the limits.
 
 tokio::task_local! {
-    /// When the task asked, until its request has been let in.
+    /// The start of the task's wait, until its request has been admitted.
     static ASKED: Cell<Option<Instant>>;
 }
 
-/// Runs a request that has been waiting since it was asked for. It counts once, however often it is
-/// repeated.
+/// Runs a request that has been waiting since `asked`. Its wait is recorded once, however often the
+/// request is repeated.
 pub(crate) async fn waiting_since<F: Future>(asked: Instant, request: F) -> F::Output {
     ASKED.scope(Cell::new(Some(asked)), request).await
 }
@@ -130,7 +129,7 @@ pub(crate) async fn waiting_since<F: Future>(asked: Instant, request: F) -> F::O
 pub(crate) struct Waits(Mutex<Vec<Duration>>);
 
 impl Waits {
-    /// Adds one.
+    /// Adds one wait.
     fn record(&self, wait: Duration) {
         self.0
             .lock()
@@ -138,14 +137,14 @@ impl Waits {
             .push(wait);
     }
 
-    /// Adds the wait of the task's request, which is let in now, if it is one that counts.
+    /// Adds the wait of the task's request, which is admitted now, if the task records a wait.
     pub(crate) fn admitted(&self) {
         if let Ok(Some(asked)) = ASKED.try_with(Cell::take) {
             self.record(asked.elapsed());
         }
     }
 
-    /// The shortest wait that at least `percent` of all did not exceed; `None` without any.
+    /// Returns the shortest wait that at least `percent` of all waits did not exceed, or `None` without any.
     pub(crate) fn percentile(&self, percent: usize) -> Option<Duration> {
         let mut waits = self
             .0
@@ -179,7 +178,7 @@ mod tests {
 
     #[test]
     fn peak_is_wherever_the_second_begins() {
-        // Two in the first second and two in the next one; three of them are close together.
+        // Two are in the first second and two in the next one; three of them are close together.
         let arrivals = at(&[100, 900, 1001, 1100, 2500]);
         assert_eq!(peak(&arrivals, Arrival::request), 3);
         assert_eq!(peak(&arrivals, Arrival::bytes), 900 + 1001 + 1100);

@@ -1,5 +1,5 @@
-//! Why the whole job could not be done. What goes wrong with one file is a
-//! [`Failure`], and the others go on.
+//! Defines the errors that stop the whole job, and the [`Failure`] of one file, which does not stop the
+//! others.
 
 use std::error::{self, Error as _};
 use std::fmt;
@@ -13,72 +13,72 @@ use tollgate_object_store::cause;
 
 use crate::grace::GivenUp;
 
-/// Why the job did not start, or its result could not be handed over.
+/// The reason why the job did not start, or why its result could not be written.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// The directory to upload cannot be read.
     Directory {
-        /// Which one.
+        /// The directory.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// No temporary directory, or none of the generated files in it, could be written.
+    /// The temporary directory, or the generated files in it, could not be written.
     Generate {
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// The embedded server did not start.
     Server {
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// The threads that a throttle needs did not start.
     Threads {
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// The address of the Redis server is none.
+    /// The URL of the Redis server is invalid.
     Redis {
-        /// Why.
+        /// The cause.
         source: tollgate_redis::StoreError,
     },
     /// There are no credentials for the server.
     Credentials {
-        /// Why.
+        /// The cause.
         source: object_store::Error,
     },
     /// No connection to the server was made in time.
     Unreachable {
-        /// Which one.
+        /// The URL of the server.
         endpoint: String,
-        /// How long it was waited for.
+        /// The time that the program waited.
         waited: Duration,
     },
-    /// The server did not answer a request in time. Whether it accepts connections is known only if
-    /// that was more than the 5 s that a connection may take.
+    /// The server did not answer a request in time. The server is known to accept connections only if
+    /// the program waited longer than the 5 s that a connection may take.
     Silent {
-        /// Which one.
+        /// The URL of the server.
         endpoint: String,
-        /// How long it was waited for.
+        /// The time that the program waited.
         waited: Duration,
     },
     /// The client could not be set up.
     Client {
-        /// Why.
+        /// The cause.
         source: object_store::Error,
     },
     /// The plot could not be drawn.
     Plot {
-        /// Where it was to be.
+        /// The path of the plot.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// The report could not be written to stdout.
     Output {
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
@@ -137,24 +137,24 @@ impl error::Error for Error {
     }
 }
 
-// What went wrong with one file, in words, and how many files went wrong in the same way.
+// Describes the failure of one file in words, and groups the files that failed in the same way.
 //
-// The words name the cause and not the file, so that two hundred files that failed alike are one
-// line on the terminal.
+// The description names the cause and not the file, so that two hundred files with the same failure
+// take one line on the terminal.
 
-/// How many names a group shows.
+/// The number of names that a group shows.
 const EXAMPLES: usize = 3;
-/// How many characters of an answer that is not S3's are shown.
+/// The maximum number of characters shown of an answer that is not in S3's format.
 const LONGEST_ANSWER: usize = 200;
 
-/// One file that was not uploaded, or whose object is not equal to it.
+/// One file that was not uploaded, or whose object differs from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// The key that the object has or would have.
+    /// The key of the object, whether or not the object exists.
     pub key: String,
     /// The cause.
     pub message: String,
-    /// Whether the server may have begun to make the object, so that one has to look.
+    /// Whether the server may have begun to create the object, so that the program must check.
     pub reached_server: bool,
 }
 
@@ -163,14 +163,14 @@ pub struct Failure {
 pub struct Group {
     /// The cause.
     pub message: String,
-    /// How many files failed for it.
+    /// The number of files that failed with this cause.
     pub count: usize,
-    /// The first few of them.
+    /// The keys of the first few files.
     pub examples: Vec<String>,
 }
 
 impl Failure {
-    /// A failure before anything was sent.
+    /// Makes a failure from before anything was sent.
     pub fn new(key: impl Into<String>, message: impl Into<String>) -> Failure {
         Failure {
             key: key.into(),
@@ -179,12 +179,12 @@ impl Failure {
         }
     }
 
-    /// A failure of this machine: of reading a file or a directory.
+    /// Makes a failure of this machine to read a file or a directory.
     pub fn local(key: impl Into<String>, what: &str, error: &io::Error) -> Failure {
         Failure::new(key, format!("{what}: {error}"))
     }
 
-    /// A failure of the server, or of reaching it.
+    /// Makes a failure of the server, or of the connection to it.
     pub fn store(key: impl Into<String>, error: &object_store::Error) -> Failure {
         Failure {
             key: key.into(),
@@ -194,7 +194,7 @@ impl Failure {
     }
 }
 
-/// Puts failures of the same cause together, the most frequent first.
+/// Groups failures by cause, the most frequent cause first.
 pub fn group(failures: &[Failure]) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for failure in failures {
@@ -221,9 +221,9 @@ pub fn group(failures: &[Failure]) -> Vec<Group> {
     groups
 }
 
-/// The cause of a store's error without what differs from file to file: URL, time and retries.
+/// Returns the cause of a store's error without the parts that differ between files: URL, time and retries.
 pub fn explain(error: &object_store::Error) -> String {
-    // A limit let nobody in.
+    // A limit did not admit the request.
     if let Some(cause) = cause(error) {
         return cause.to_string();
     }
@@ -232,7 +232,7 @@ pub fn explain(error: &object_store::Error) -> String {
     }
     let deepest = deepest(error).to_string();
     match find::<HttpError>(error) {
-        // There was an answer, or it did not come to a request.
+        // The server answered, or no request was made.
         None => server_said(&deepest),
         Some(error) if unconnected(error) => format!("the server cannot be reached: {deepest}"),
         Some(error) if error.kind() == HttpErrorKind::Timeout => {
@@ -242,17 +242,17 @@ pub fn explain(error: &object_store::Error) -> String {
     }
 }
 
-/// What an S3 server said, from the `Code` and `Message` of its answer.
+/// Describes the answer of an S3 server, using its `Code` and `Message`.
 fn server_said(answer: &str) -> String {
     match (element(answer, "Code"), element(answer, "Message")) {
         (Some(code), Some(message)) => format!("the server says {code}: {message}"),
         (Some(code), None) => format!("the server says {code}"),
-        // A page of HTML, perhaps.
+        // The answer may be an HTML page, for example.
         _ => answer.chars().take(LONGEST_ANSWER).collect(),
     }
 }
 
-/// The text of the first element of this name. A reader of XML would be a lot for two words.
+/// Returns the text of the first element of this name. Two elements do not justify an XML parser.
 fn element<'a>(body: &'a str, name: &str) -> Option<&'a str> {
     let (_, rest) = body.split_once(&format!("<{name}>"))?;
     rest.split_once(&format!("</{name}>"))
@@ -260,16 +260,16 @@ fn element<'a>(body: &'a str, name: &str) -> Option<&'a str> {
         .filter(|text| !text.is_empty())
 }
 
-/// Whether no connection was made, so that the server has seen nothing.
+/// Returns whether no connection was made, so that the server has seen nothing.
 ///
-/// That one was not made in time has the kind of any other timeout.
+/// A timeout while connecting has the same kind as any other timeout.
 pub(crate) fn unconnected(error: &HttpError) -> bool {
     let source = error.source();
     let source = source.and_then(|source| source.downcast_ref::<reqwest::Error>());
     error.kind() == HttpErrorKind::Connect || source.is_some_and(reqwest::Error::is_connect)
 }
 
-/// The innermost cause.
+/// Returns the innermost cause.
 fn deepest(error: &object_store::Error) -> &(dyn std::error::Error + 'static) {
     let mut cause: &(dyn std::error::Error + 'static) = error;
     while let Some(source) = cause.source() {
@@ -278,7 +278,7 @@ fn deepest(error: &object_store::Error) -> &(dyn std::error::Error + 'static) {
     cause
 }
 
-/// The outermost error of this type among the causes.
+/// Returns the outermost error of this type among the causes.
 fn find<E: std::error::Error + 'static>(error: &object_store::Error) -> Option<&E> {
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -1,8 +1,8 @@
-//! Counts how many uploads or requests are under way, and remembers the most there ever were.
+//! Counts the uploads or requests in flight, and records the highest count.
 //!
-//! Two gauges sit in the embedded server, one around each PUT that it serves and one around each
-//! request; another one is in the client. A slot is counted from [`Gauge::enter`] until it is
-//! dropped, on every path, so a request that fails or is given up cannot be counted for ever.
+//! The embedded server has two gauges, one for the PUT requests that it serves and one for all
+//! requests. The client has a gauge too. A slot counts from [`Gauge::enter`] until it is dropped,
+//! on every path, so a request that fails or is abandoned cannot be counted forever.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,41 +23,41 @@ use crate::grace::Grace;
 use crate::measure::Found;
 use crate::progress::Pauses;
 
-/// What a gauge shows.
+/// The counts of a gauge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Uploads under way now.
+    /// The uploads in flight now.
     pub in_flight: usize,
-    /// The most that were ever under way at once.
+    /// The highest number of uploads in flight at once.
     pub peak: usize,
-    /// Uploads that have begun, ended ones included.
+    /// The uploads that have begun, including those that have ended.
     pub begun: u64,
 }
 
-/// The number of uploads under way just after it changed.
+/// The number of uploads in flight just after it changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// Time since the gauge was made.
+    /// The time since the gauge was made.
     pub at: Duration,
-    /// Uploads under way from then on.
+    /// The uploads in flight from then on.
     pub in_flight: usize,
 }
 
-/// A counter of uploads under way.
+/// A counter of uploads in flight.
 #[derive(Debug)]
 pub struct Gauge {
     counts: watch::Sender<Counts>,
-    /// Kept only when somebody wants to plot them: they grow with the number of uploads.
+    /// The samples, kept only for a plot. They grow with the number of uploads.
     samples: Option<Mutex<Vec<Sample>>>,
     made: Instant,
 }
 
-/// One upload under way, counted until it is dropped.
+/// One upload in flight, counted until it is dropped.
 #[derive(Debug)]
 pub struct Slot(Arc<Gauge>);
 
 impl Gauge {
-    /// A gauge at zero, which keeps every change when `keep_samples` is true.
+    /// Makes a gauge at zero, which keeps every change if `keep_samples` is true.
     pub fn new(keep_samples: bool) -> Arc<Gauge> {
         Arc::new(Gauge {
             counts: watch::Sender::new(Counts::default()),
@@ -76,22 +76,22 @@ impl Gauge {
         Slot(Arc::clone(self))
     }
 
-    /// What the gauge shows now.
+    /// Returns the current counts.
     pub fn counts(&self) -> Counts {
         *self.counts.borrow()
     }
 
-    /// Waits until the gauge shows what `wanted` asks for.
+    /// Waits until the counts satisfy `wanted`.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost when it is dropped.
+    /// Dropping the future loses nothing.
     pub async fn wait_for(&self, wanted: impl FnMut(&Counts) -> bool) {
-        // An error would mean that the sender is gone, and `self` owns it.
+        // An error would mean that the sender is gone, but `self` owns it.
         let _ = self.counts.subscribe().wait_for(wanted).await;
     }
 
-    /// Every change so far, oldest first; empty unless they are kept.
+    /// Returns every change so far, oldest first; empty unless the gauge keeps samples.
     pub fn samples(&self) -> Vec<Sample> {
         self.samples.as_ref().map_or_else(Vec::new, |samples| {
             samples
@@ -104,7 +104,7 @@ impl Gauge {
     fn change(&self, change: impl FnOnce(&mut Counts)) {
         self.counts.send_modify(|counts| {
             change(counts);
-            // Inside, so that the samples are in the order of the changes.
+            // The samples are added under the lock of the counts, so they are in the order of the changes.
             if let Some(samples) = &self.samples {
                 samples
                     .lock()
@@ -124,24 +124,24 @@ impl Drop for Slot {
     }
 }
 
-// Counts the requests of the client, each of them when it has been let in.
+// Counts each request of the client from the moment that the limits admit it.
 //
-// [`Counted`] sits between the limits and the network, so it sees what is really sent: lists, parts
-// and retries included. A request counts as under way until the last of its answer has arrived.
+// [`Counted`] sits between the limits and the network, so it sees the requests that are really sent,
+// including lists, parts and retries. A request counts as in flight until its whole answer has arrived.
 
-/// What one side sees of the requests.
+/// The counts of the requests on one side, the client or the server.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
-    /// The uploads.
+    /// Counts the uploads.
     pub(crate) gauge: Arc<Gauge>,
-    /// The requests of any kind.
+    /// Counts the requests of any kind.
     pub(crate) requests: Arc<Gauge>,
-    /// When those began that do not only read.
+    /// Records the times of all requests that do not only read.
     pub(crate) arrivals: Arc<Arrivals>,
 }
 
 impl Seen {
-    /// Nothing yet. All begin at the same time, so that they can be drawn side by side.
+    /// Makes empty counts. All gauges and logs begin at the same time, so that they can share one plot.
     pub(crate) fn new(keep_samples: bool) -> Seen {
         Seen {
             gauge: Gauge::new(keep_samples),
@@ -151,26 +151,26 @@ impl Seen {
     }
 }
 
-/// A connector whose requests are counted. Clones count together.
+/// A connector that counts its requests. Clones share the counts.
 #[derive(Clone, Debug)]
 pub(crate) struct Counted {
     pub(crate) connector: Arc<dyn HttpConnector>,
     pub(crate) counts: Arc<ClientCounts>,
 }
 
-/// What is known of the requests of the client.
+/// The client's counts of its requests.
 #[derive(Debug)]
 pub(crate) struct ClientCounts {
     pub(crate) seen: Seen,
-    /// How long they waited.
+    /// The times that the requests waited.
     pub(crate) waits: Waits,
-    /// How many the server refused because there were too many.
+    /// The number of requests that the server refused because there were too many.
     pub(crate) throttled: AtomicU64,
-    /// What these tell of the rate that it takes.
+    /// The rate of the server that these refusals show.
     pub(crate) found: Found,
-    /// Which pauses it asked for, if they are kept.
+    /// Reports the pauses that the server asks for, if they are kept.
     pub(crate) pauses: Option<Pauses>,
-    /// How long they may take after Ctrl-C.
+    /// Limits the duration of requests after Ctrl-C.
     pub(crate) grace: Grace,
 }
 
@@ -198,7 +198,7 @@ impl HttpService for CountedClient {
         let is_upload = request.method() == Method::PUT;
         let _upload = is_upload.then(|| counts.seen.gauge.enter());
         if request.method() != Method::GET && request.method() != Method::HEAD {
-            // What a POST brings are not bytes of a file.
+            // The body of a POST does not contain bytes of a file.
             let bytes = is_upload.then(|| request.body().content_length() as u64);
             counts.seen.arrivals.record(bytes.unwrap_or(0));
         }
@@ -216,7 +216,7 @@ impl HttpService for CountedClient {
         {
             pauses.asked(Instant::now(), asked);
         }
-        // Before the limits see the end of the answer, it is no longer counted.
+        // The request stops counting before the limits see the end of the answer.
         Ok(answer.map(|body| {
             let body = counts.grace.body(removes_parts, body);
             HttpResponseBody::new(ThrottledBody::holding(body, Some(slot)))
@@ -224,7 +224,7 @@ impl HttpService for CountedClient {
     }
 }
 
-/// Returns whether a server says with this status that there are too many requests.
+/// Returns whether this status means that there are too many requests.
 pub(crate) fn is_refusal(status: StatusCode) -> bool {
     status == StatusCode::SERVICE_UNAVAILABLE || status == StatusCode::TOO_MANY_REQUESTS
 }

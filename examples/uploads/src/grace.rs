@@ -1,13 +1,13 @@
-//! How long requests that are under way may take after Ctrl-C.
+//! Limits how long requests in flight may take after Ctrl-C.
 //!
-//! 1. A request that is under way when the job is cancelled is given up after [`GRACE`], and one that
-//!    begins later, such as one that reads back, after as long. Each piece of the body of an answer
-//!    may take as long again.
-//! 2. Once one was given up, the server counts as silent: no other request is waited for, except those
-//!    that remove the parts of multipart uploads. They have [`REMOVAL`], all together.
+//! 1. A request that is in flight when the job is cancelled is abandoned after [`GRACE`]. A request that
+//!    begins later, such as one that reads back, is abandoned after the same time. Each piece of the
+//!    body of an answer may again take that long.
+//! 2. After the first abandoned request, the server counts as silent. The job waits for no other request,
+//!    except those that remove the parts of multipart uploads. These have [`REMOVAL`] in total.
 //!
-//! So the job ends within the sum of the two if the server says nothing at all, and takes its time
-//! with one that answers.
+//! So the job ends within the sum of the two if the server does not respond at all. With a server that
+//! responds, the job takes the time that it needs.
 
 #[cfg(test)]
 mod tests;
@@ -25,24 +25,24 @@ use object_store::client::{HttpError, HttpErrorKind, HttpResponseBody};
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-/// How long an answer, or a piece of its body, may take after the job was cancelled.
+/// The longest time that an answer, or a piece of its body, may take after the job was cancelled.
 pub const GRACE: Duration = Duration::from_secs(10);
 
-/// How long those that remove parts may take after another request was given up.
+/// The total time for removing parts after another request was abandoned.
 pub const REMOVAL: Duration = Duration::from_secs(5);
 
-/// Gives requests up. Clones do so together.
+/// Abandons late requests. Clones share this state.
 #[derive(Clone, Debug)]
 pub(crate) struct Grace {
     cancelled: CancellationToken,
-    /// Cancelled when the first request is given up.
+    /// A token that is cancelled when the first request is abandoned.
     silent: CancellationToken,
-    /// When that was.
+    /// The time at which the first request was abandoned.
     since: Arc<OnceLock<Instant>>,
 }
 
 impl Grace {
-    /// Begins when the token is cancelled.
+    /// Makes a limit that starts when the token is cancelled.
     pub(crate) fn after(cancelled: &CancellationToken) -> Grace {
         Grace {
             cancelled: cancelled.clone(),
@@ -51,16 +51,16 @@ impl Grace {
         }
     }
 
-    /// Is cancelled when nothing is waited for any more.
+    /// Returns a token that is cancelled when the job stops waiting for answers.
     pub(crate) fn silent(&self) -> &CancellationToken {
         &self.silent
     }
 
-    /// Waits for an answer, or for a piece of one, as long as it may take.
+    /// Waits for an answer, or for a piece of one, within the allowed time.
     ///
     /// # Errors
     ///
-    /// [`GivenUp`], after which the store does not repeat a request.
+    /// Returns [`GivenUp`] after that time. The store does not retry a request after this error.
     pub(crate) async fn answer<R, E: From<GivenUp>>(
         &self,
         removes_parts: bool,
@@ -73,12 +73,12 @@ impl Grace {
         }
     }
 
-    /// Waits for each piece of a body as long as it may take.
+    /// Limits the time of each piece of a body.
     pub(crate) fn body(&self, removes_parts: bool, body: HttpResponseBody) -> HttpResponseBody {
         HttpResponseBody::new(GracefulBody::new(body, self.clone(), removes_parts))
     }
 
-    /// Completes when what is waited for from now on is given up.
+    /// Completes when a wait that starts now must be abandoned.
     async fn given_up(&self, removes_parts: bool) -> GivenUp {
         let late = async {
             self.cancelled.cancelled().await;
@@ -91,7 +91,7 @@ impl Grace {
                     sleep_until(*since + REMOVAL).await;
                     REMOVAL
                 }
-                // As long as the one that was given up.
+                // This is the time that the abandoned request had.
                 _ => GRACE,
             }
         };
@@ -109,11 +109,11 @@ impl Grace {
     }
 }
 
-/// A request that was not answered in time after Ctrl-C.
+/// The error of a request that was not answered in time after Ctrl-C.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GivenUp {
     removes_parts: bool,
-    /// How long the server had.
+    /// The time that the server had.
     within: Duration,
 }
 
@@ -149,14 +149,14 @@ impl From<GivenUp> for object_store::Error {
     }
 }
 
-// The body of an answer, each piece of which may take as long as the answer itself.
+// The body of an answer. Each piece may take as long as the answer itself.
 
-/// A body that ends with [`GivenUp`] when the server does not go on with it in time.
+/// A body that ends with [`GivenUp`] if the next piece does not arrive in time.
 pub(super) struct GracefulBody {
     body: HttpResponseBody,
     grace: Grace,
     removes_parts: bool,
-    /// Completes when the piece that is waited for is given up.
+    /// Completes when the current piece must be abandoned.
     given_up: Option<Pin<Box<dyn Future<Output = GivenUp> + Send + Sync>>>,
 }
 

@@ -1,7 +1,7 @@
-//! The throttles to choose from: their names, and how many permits each can have.
+//! Names the throttles to choose from, and the maximum number of permits of each.
 //!
-//! [`app::run`](crate::app::run) makes them. They have one trait in common and nothing else, so
-//! which one it is makes no difference to the code that uploads.
+//! [`app::run`](crate::app::run) makes them. They have only one trait in common, so the choice makes no
+//! difference to the code that uploads.
 
 use std::fmt;
 use std::future::Future;
@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tollgate::{AcquireError, CondvarSemaphore, Permit, Semaphore, Throttle, Waiting};
 
-/// The throttle that admits requests. The comments on the variants are shown by `--help`.
+/// The throttle that admits requests. `--help` shows the comments on the variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum ThrottleKind {
@@ -34,83 +34,83 @@ pub enum ThrottleKind {
     AsyncLock,
     /// `tollgate::CondvarSemaphore`, in which threads wait for the requests; at most 1024
     Condvar,
-    /// `tollgate_redis::Semaphore`, on the server that `--redis` says
+    /// `tollgate_redis::Semaphore`, on the server that `--redis` names
     #[value(skip)]
     Redis,
 }
 
 impl ThrottleKind {
-    /// The most permits that it can have here.
+    /// Returns the maximum number of permits of this throttle here.
     pub fn max_permits(self) -> usize {
         match self {
-            // The second has no limit of its own.
+            // `AsyncLock` has no limit of its own.
             ThrottleKind::Semaphore | ThrottleKind::AsyncLock => Semaphore::MAX_PERMITS,
             ThrottleKind::Tokio => tokio::sync::Semaphore::MAX_PERMITS,
-            // They can have more, but allocate a place for each at the start.
+            // They can have more, but allocate a slot for each permit at the start.
             ThrottleKind::Pool | ThrottleKind::Channel => 65_536,
-            // There is a thread for each.
+            // Each permit needs a thread.
             ThrottleKind::Condvar => 1_024,
-            // Each is a line on the server.
+            // Each permit is an entry on the server.
             ThrottleKind::Redis => 65_536,
         }
     }
 }
 
-/// The name, as on the command line.
+/// Formats the name that the command line uses.
 impl fmt::Display for ThrottleKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.to_possible_value() {
             Some(value) => f.pad(value.get_name()),
-            // It is chosen by an address.
+            // `--redis` selects this variant.
             None => f.pad("redis"),
         }
     }
 }
 
-// A semaphore for threads, put to use by tasks: threads of its own wait in their place.
+// A semaphore for threads, used by tasks: its own threads wait in their place.
 //
-// [`CondvarSemaphore`] blocks, so a task may not wait for it, and in a pool of threads that block,
-// such as that of `spawn_blocking`, those who wait could keep those who read files from a thread.
+// [`CondvarSemaphore`] blocks, so a task must not wait for it. In a shared pool of blocking threads,
+// such as that of `spawn_blocking`, the waiting threads could leave none for reading files.
 //
-// 1. There are as many threads as permits. Each takes a request off the queue, blocks for a permit
-//    and hands it over to the task that asked.
-// 2. A thread blocks only while somebody waits for the answer: to drop the wait cancels the token
-//    of its request. So those who have left cannot keep all threads.
-// 3. A permit is always somebody's, or free: in an answer that nobody takes it is dropped.
-// 4. The threads share the semaphore and the queue, but not the throttle. When its last clone is
-//    dropped the semaphore is closed and the queue ends, and so do the threads, once those who
-//    still wait have been told.
+// 1. There are as many threads as permits. Each thread takes a request off the queue, blocks for a permit
+//    and hands it over to the task that sent the request.
+// 2. A thread blocks only while a task waits for the answer: dropping the wait cancels the token
+//    of its request. So tasks that have left cannot occupy all threads.
+// 3. A permit always has a holder or is free: an answer that no task receives drops its permit.
+// 4. The threads share the semaphore and the queue, but not the throttle. When the throttle's last clone
+//    is dropped, the semaphore is closed and the queue ends. The threads end after they have
+//    answered the remaining waiters.
 //
-// The lock of the queue is held while a thread waits for a request, but not while it waits for a
+// A thread holds the lock of the queue while it waits for a request, but not while it waits for a
 // permit.
 
-/// At most N at once, with N threads that wait. In no particular order.
+/// Admits at most N requests at once, with N threads that wait. The order is not defined.
 #[derive(Clone, Debug)]
 pub struct CondvarThrottle(Arc<Owner>);
 
-/// What all clones share. The threads end when it is dropped.
+/// The state that all clones share. The threads end when it is dropped.
 #[derive(Debug)]
 struct Owner {
     semaphore: Arc<CondvarSemaphore>,
     requests: Sender<Request>,
 }
 
-/// What a task asks a thread for.
+/// A request from a task to a thread.
 #[derive(Debug)]
 struct Request {
-    /// Cancelled when nobody waits for the answer any more.
+    /// A token that is cancelled when no task waits for the answer any more.
     left: CancellationToken,
     answer: oneshot::Sender<Result<Permit<Arc<CondvarSemaphore>>, AcquireError>>,
 }
 
 /// The wait for a permit of a [`CondvarThrottle`].
 ///
-/// Refused with [`Closed`](tollgate::ErrorKind::Closed) when all clones of the throttle are dropped
-/// while it waits.
+/// It ends with [`Closed`](tollgate::ErrorKind::Closed) if all clones of the throttle are dropped
+/// during the wait.
 ///
 /// # Panics
 ///
-/// If it is polled again after it was ready.
+/// If polled again after completion.
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct EnterCondvar(State);
@@ -130,17 +130,17 @@ enum State {
 }
 
 impl CondvarThrottle {
-    /// A throttle with this many permits, all of them free, and as many threads.
+    /// Makes a throttle with this many permits, all of them free, and as many threads.
     ///
     /// # Errors
     ///
-    /// When a thread cannot be started. Those that were started end.
+    /// If a thread cannot be started. The threads that were already started end.
     ///
     /// # Panics
     ///
     /// If `permits` is 0.
     pub fn new(permits: usize) -> io::Result<CondvarThrottle> {
-        // They end by themselves.
+        // The threads end by themselves.
         CondvarThrottle::start(permits).map(|(throttle, _)| throttle)
     }
 
@@ -163,16 +163,16 @@ impl CondvarThrottle {
     }
 }
 
-/// What each thread does until the queue ends.
+/// Serves requests until the queue ends. Every thread runs this function.
 fn serve(semaphore: &Arc<CondvarSemaphore>, queue: &Mutex<Receiver<Request>>) {
     while let Some(Request { left, answer }) = next(queue) {
         let permit = Arc::clone(semaphore).acquire_owned().cancel_on(left).wait();
-        // What comes back was for somebody who has left.
+        // A permit that comes back was for a task that has left.
         drop(answer.send(permit));
     }
 }
 
-/// The next request. On its own so that the lock is released before the thread waits for a permit.
+/// Returns the next request. A separate function releases the lock before the thread waits for a permit.
 fn next(queue: &Mutex<Receiver<Request>>) -> Option<Request> {
     let queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
     queue.recv().ok()
@@ -262,7 +262,7 @@ mod tests {
         }
     }
 
-    /// Asks, and returns when so many threads are blocked.
+    /// Sends a request, and returns once this many threads are blocked.
     fn ask(throttle: &CondvarThrottle, blocked: usize) -> Waiting<EnterCondvar> {
         let mut enter = throttle.enter();
         assert!((&mut enter).now_or_never().is_none());
@@ -276,7 +276,7 @@ mod tests {
         }
     }
 
-    /// A throttle with one permit, and the permit.
+    /// Returns a throttle with one permit, and that permit.
     async fn taken() -> (CondvarThrottle, Permit<Arc<CondvarSemaphore>>) {
         let throttle = CondvarThrottle::new(1).unwrap();
         let held = throttle.enter().await.unwrap();
@@ -323,7 +323,7 @@ mod tests {
         let (throttle, held) = taken().await;
         let first = ask(&throttle, 1);
         let queued = ask(&throttle, 1);
-        // Dropped but for the answer.
+        // Everything is dropped except the answer.
         let State::Waiting { answer, left } = queued.into_inner().0 else {
             panic!("it has asked")
         };
@@ -339,7 +339,7 @@ mod tests {
         let (throttle, held) = taken().await;
         let request = ask(&throttle, 1);
         drop(held);
-        // The thread has it, or has handed it over.
+        // The thread has the permit, or has handed it over.
         until(|| throttle.0.semaphore.snapshot().waiting == 0);
         drop(request);
         until(|| throttle.0.semaphore.snapshot().available == 1);

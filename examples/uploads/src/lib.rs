@@ -1,10 +1,10 @@
-//! Uploads files to S3, never more than so many at once, reads every object back and compares.
+//! Uploads files to S3 under a cap on simultaneous requests, then reads every object back and compares it.
 //!
-//! One task for each file is started at once, and a throttle, such as a [`tollgate::Semaphore`],
-//! decides when each HTTP request may go, with limits per second beside it if they are asked for: the
-//! `store` puts them below object_store. `upload` says by which rules and [`kind`] names the
-//! throttles; everything else is what it takes to run it and to see that they hold: a server that counts
-//! ([`server`], [`arrivals`]) and a comparison (`verify`).
+//! The program starts one task per file at once. A throttle, such as a [`tollgate::Semaphore`], decides
+//! when each HTTP request may start, along with optional limits per second. The `store` module puts these
+//! limits below object_store. `upload` states the rules, and [`kind`] names the throttles. The other
+//! modules run the job and check the limits: a server that counts requests ([`server`], [`arrivals`]) and
+//! a comparison (`verify`).
 
 pub mod app;
 pub mod args;

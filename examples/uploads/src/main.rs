@@ -1,7 +1,7 @@
 //! Uploads files to S3 with a cap on simultaneous requests. See `--help`.
 //!
-//! Exit codes: 0 when every file was uploaded and is equal, 1 when something failed, 2 when the
-//! command line is wrong, 130 after Ctrl-C.
+//! Exit codes: 0 when every file was uploaded and its object is equal, 1 when something failed, 2 when
+//! the command line is wrong, 130 after Ctrl-C.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -33,20 +33,20 @@ fn main() -> ExitCode {
         }
     };
     let code = runtime.block_on(run_until_killed(&args));
-    // A user who pressed Ctrl-C twice does not wait for a disk either.
+    // After a second Ctrl-C, the user does not wait for blocked disk operations either.
     runtime.shutdown_background();
     ExitCode::from(code)
 }
 
-/// Runs the job. The first Ctrl-C cancels it, the second one gives it up where it is.
+/// Runs the job. The first Ctrl-C cancels it; the second one abandons it immediately.
 async fn run_until_killed(args: &Args) -> u8 {
     let token = CancellationToken::new();
     let killed = async {
         if ctrl_c().await.is_err() {
-            // There are no signals to be had here.
+            // Signals are not available here.
             std::future::pending::<()>().await;
         }
-        // In this order: the second one is listened for before anybody is told that it works.
+        // The order matters: the program listens for the second Ctrl-C before it announces that option.
         let _ = join(ctrl_c(), async {
             token.cancel();
             say(&format!(
@@ -78,7 +78,7 @@ async fn run(args: &Args, token: &CancellationToken) -> u8 {
     }
 }
 
-/// Prints the report and draws the plot; the first even if the second cannot be done.
+/// Prints the report and draws the plot. The report is printed even if the plot cannot be drawn.
 fn hand_over(args: &Args, finished: &Finished) -> Result<(), Error> {
     print(args, &finished.report)?;
     match &args.plot {
@@ -87,7 +87,7 @@ fn hand_over(args: &Args, finished: &Finished) -> Result<(), Error> {
     }
 }
 
-/// Prints the report on stdout, and on stderr what failed.
+/// Prints the report on stdout and the failures on stderr.
 fn print(args: &Args, report: &Report) -> Result<(), Error> {
     let complaints = report.complaints();
     if !complaints.is_empty() {
@@ -98,7 +98,7 @@ fn print(args: &Args, report: &Report) -> Result<(), Error> {
     } else {
         Ok(report.to_string())
     };
-    // Not `println!`, which panics when stdout is full or closed.
+    // `println!` would panic when stdout is full or closed.
     let mut stdout = io::stdout().lock();
     text.and_then(|text| writeln!(stdout, "{text}"))
         .and_then(|()| stdout.flush())

@@ -1,18 +1,18 @@
-//! Measures the rate of requests that the embedded server takes: sends more than it takes until
-//! [`Found`] finds no higher rate.
+//! Measures the maximum rate of requests of the embedded server: sends more requests than the server
+//! accepts until [`Found`] finds no higher rate.
 //!
-//! An adaptive rate stays below the limit most of the time, so that few requests are refused. The bucket of
-//! the server is full then, and the rate that is found is several percent too low. Here requests come faster
-//! than the server takes them, so that the bucket stays empty.
+//! An adaptive rate stays below the limit most of the time, so that few requests are refused. The server's
+//! bucket is full then, and the found rate is several percent too low. Here requests arrive faster
+//! than the server accepts them, so that the bucket stays empty.
 //!
-//! 1. The requests are unsigned and pass the same cap as others. The server counts them, and refuses
-//!    those above its rate, before it rejects the others for want of a signature.
-//! 2. The pace settles where about a third of the requests is refused, which leaves enough of them to empty
-//!    the bucket when some are late.
-//! 3. It ends when the rate has not risen for [`PATIENCE`], when nothing is refused at the highest
-//!    pace, after [`LONGEST`] at the latest, or when a request cannot be made.
+//! 1. The requests are unsigned and pass the same cap as others. The server counts them. It refuses
+//!    those above its rate before it rejects the others for their missing signature.
+//! 2. The pace settles where about a third of the requests is refused. That leaves enough requests to
+//!    empty the bucket when some are late.
+//! 3. The measurement ends when the rate has not risen for [`PATIENCE`], when no request is refused at
+//!    the highest pace, after [`LONGEST`] at the latest, or when a request cannot be made.
 //!
-//! It is for the embedded server only: a server of others is not overloaded to get a figure.
+//! The measurement is for the embedded server only. The program does not overload other servers for a figure.
 
 #[cfg(test)]
 mod tests;
@@ -27,24 +27,24 @@ use tollgate::{Quota, RateLimiter};
 
 use crate::gauge::is_refusal;
 
-/// The longest time that a measurement takes.
+/// The longest time of a measurement.
 const LONGEST: Duration = Duration::from_secs(15);
 
-/// How many requests are under way at most.
+/// The maximum number of requests in flight.
 const PARALLEL: usize = 8;
 
-/// The highest pace, per second: no client of one process gets there.
+/// The highest pace, per second. No client in one process reaches it.
 const HIGHEST: f64 = 100_000.0;
 
-/// What an accepted request makes of the pace, and what a refused one does.
+/// The factors by which an accepted and a refused request change the pace.
 const FASTER: f64 = 1.02;
 const SLOWER: f64 = 0.96;
 
-/// How long the rate that is found is waited for to rise, and by how much.
+/// The time within which the found rate must rise, and the factor by which it must rise.
 const PATIENCE: Duration = Duration::from_secs(3);
 const RISE: f64 = 1.005;
 
-/// Sends requests until the rate is found, at `start` per second to begin with, and never more than
+/// Sends requests until the rate is found, at `start` per second at first, and never more than
 /// `parallel` at once.
 pub(crate) async fn measure(
     client: &HttpClient,
@@ -74,24 +74,24 @@ pub(crate) async fn measure(
             };
             limiter.set_quota(quota(rate));
         }
-        // The other senders end too.
+        // Closing the limiter ends the other senders too.
         limiter.close();
     };
     let senders = (0..parallel.min(PARALLEL)).map(|_| sender());
-    // It is no failure to be out of time: what is known then is the result.
+    // A timeout is not a failure: the rate found so far is the result.
     let _ = tokio::time::timeout(LONGEST, join_all(senders)).await;
 }
 
-/// A pace, evenly.
+/// Returns a quota that spaces requests evenly at this rate.
 fn quota(rate: f64) -> Quota {
     Quota::new(1, Duration::from_secs_f64(1.0 / rate))
 }
 
-/// How many requests are sent per second, and until when.
+/// The pace of the requests, and the condition for the end.
 #[derive(Debug)]
 struct Pace {
     rate: f64,
-    /// The rate that was found when it last rose, and when that was.
+    /// The found rate at its last rise, and the time of that rise.
     risen: Option<(f64, Instant)>,
 }
 
@@ -113,59 +113,59 @@ impl Pace {
     fn is_over(&self, now: Instant) -> bool {
         match self.risen {
             Some((_, at)) => now - at >= PATIENCE,
-            // Nothing is refused, however fast requests are sent.
+            // No request is refused, even at the highest pace.
             None => self.rate == HIGHEST,
         }
     }
 }
 
-// [`Found`]: the rate of requests that a server takes, from what the client sees of its refusals.
+// [`Found`] finds the rate of requests that a server accepts, from the refusals that the client sees.
 //
 // A server that limits a rate with a token bucket has less than one token when it refuses a request,
 // whatever its burst is. So from one refusal to another it accepts at most its rate times the time
-// between them, and one request. It accepts less only if the bucket was full meanwhile.
+// between them, plus one request. It accepts less only if the bucket was full meanwhile.
 //
-// 1. A window begins at any refusal and ends at any later one. Requests count in it that were sent after
-//    the first refusal was noted, and whose answer was noted before the second one. Its length is the time
-//    from sending the first refused request to noting the second refusal.
-// 2. An answer is noted at the time that the clock shows under the lock. So no answer counts in a window
-//    that ended before it arrived, even if a thread is preempted between an answer and noting it.
-// 3. So a window with one request less shows a rate that the server has at least, whenever it decided.
-//    A stall of the client, of the network or of the server can only make that smaller.
-// 4. The rate that is found is the highest that a window shows. The longer the windows are, and the less
-//    often the bucket is full, the closer it comes: see [`measure`](crate::measure).
+// 1. A window begins at any refusal and ends at any later one. It counts the requests that were sent after
+//    the first refusal was recorded and whose answer was recorded before the second one. Its length is the
+//    time from sending the first refused request to recording the second refusal.
+// 2. The time of an answer is read from the clock under the lock. So no answer counts in a window
+//    that ended before it arrived, even if a thread is preempted between an answer and its record.
+// 3. So the count of a window, minus one request, is a lower bound of the server's rate, whenever the
+//    server decided. A stall of the client, of the network or of the server can only lower it.
+// 4. The found rate is the highest rate of any window. Longer windows and a bucket that is full less
+//    often bring it closer to the server's rate: see [`measure`](crate::measure).
 
-/// How many requests a window has at least, so that one less is 5 %.
+/// The minimum number of requests of a window, so that one less is 5 %.
 const FEWEST: u32 = 20;
 
-/// How many windows are open at most. Older refusals begin none any more.
+/// The maximum number of open windows. Above it, the oldest window is dropped.
 const OPEN: usize = 500;
 
-/// What the answers tell of the rate.
+/// The rate that the answers show.
 #[derive(Debug, Default)]
 pub(crate) struct Found(Mutex<Windows>);
 
 #[derive(Debug, Default)]
 struct Windows {
-    /// In the order in which they begin.
+    /// The open windows, in the order in which they begin.
     open: VecDeque<Window>,
     rate: Option<f64>,
 }
 
 #[derive(Debug)]
 struct Window {
-    /// When the request was sent whose refusal begins it, and when that refusal was noted.
+    /// The time at which the first refused request was sent, and the time at which its refusal was recorded.
     began: (Instant, Instant),
     accepted: u32,
 }
 
 impl Found {
-    /// Notes an answer that has arrived, and whether it is a refusal.
+    /// Records an answer that has arrived, and whether it is a refusal.
     pub(crate) fn answered(&self, sent: Instant, is_refused: bool) {
         self.answered_by(Instant::now, sent, is_refused);
     }
 
-    /// Notes an answer at the time of this clock, which is read under the lock.
+    /// Records an answer at the time of this clock, which is read under the lock.
     pub(crate) fn answered_by(
         &self,
         clock: impl FnOnce() -> Instant,
@@ -176,7 +176,7 @@ impl Found {
         windows.answered(sent, clock(), is_refused);
     }
 
-    /// Returns the rate per second that the server has at least.
+    /// Returns a lower bound of the server's rate per second.
     pub(crate) fn rate(&self) -> Option<f64> {
         self.windows().rate
     }

@@ -1,4 +1,4 @@
-//! Draws what happened over time, one picture below the other: the uploads under way, the requests
+//! Draws the course of the job in pictures below one another: the uploads in flight, the requests
 //! per second and, if they were limited, the bytes per second.
 
 use std::fs;
@@ -20,10 +20,10 @@ use crate::error::Error;
 use crate::gauge::Sample;
 use crate::kind::ThrottleKind;
 
-/// Of each picture.
+/// The size of each picture.
 const SIZE: (u32, u32) = (960, 420);
 
-/// What is drawn.
+/// The data of a plot.
 #[derive(Debug)]
 pub struct Plot<'a> {
     samples: &'a [Sample],
@@ -34,18 +34,18 @@ pub struct Plot<'a> {
     bandwidth: Option<&'a Bandwidth>,
 }
 
-/// One of the pictures: a line that steps, and another one at the limit.
+/// One picture: a stepped line, and another line at the limit.
 struct Picture {
     title: String,
     unit: &'static str,
     legend: &'static str,
-    /// At each moment the number that holds until the next one.
+    /// The number at each moment; it holds until the next one.
     numbers: Vec<(Duration, f64)>,
     limit: Option<(f64, String)>,
 }
 
 impl<'a> Plot<'a> {
-    /// What became of a job.
+    /// Makes a plot of a finished job.
     pub fn new(args: &'a Args, finished: &'a Finished) -> Plot<'a> {
         Plot {
             samples: &finished.samples,
@@ -57,13 +57,13 @@ impl<'a> Plot<'a> {
         }
     }
 
-    /// Writes an SVG file. A title has the name of the throttle.
+    /// Writes an SVG file. Its title contains the name of the throttle.
     ///
     /// # Errors
     ///
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), Error> {
-        // Drawn in memory first: the backend reports a full disk on drop, which is to nobody.
+        // The plot is drawn in memory first: the backend reports a full disk only on drop, where the error is lost.
         fs::write(path, self.draw()).map_err(|source| Error::Plot {
             path: path.to_owned(),
             source,
@@ -131,8 +131,8 @@ impl<'a> Plot<'a> {
     }
 }
 
-/// How many a quota allows in a second at most: its rate, and its burst but for the one with which
-/// the second begins.
+/// Returns the most units that a quota allows in one second: its rate, plus its burst minus the one unit
+/// with which the second begins.
 fn in_a_second(quota: Quota) -> f64 {
     quota.count() as f64 / quota.period().as_secs_f64() + (quota.max_burst() - 1) as f64
 }
@@ -146,7 +146,7 @@ impl Picture {
     ) -> Result<(), Box<dyn std::error::Error>> {
         let peak = self.numbers.iter().map(|&(_, number)| number);
         let peak = peak.fold(0.0, f64::max);
-        // A limit that is far away would make the line flat.
+        // A line at a distant limit would flatten the line of the numbers.
         let height = if peak > 0.0 { peak * 1.25 } else { 1.25 };
 
         let mut chart = ChartBuilder::on(area)
@@ -182,7 +182,7 @@ impl Picture {
         }
         chart
             .configure_series_labels()
-            // The height leaves room there.
+            // The height of the chart leaves room for the legend there.
             .position(SeriesLabelPosition::UpperRight)
             .background_style(WHITE)
             .border_style(BLACK)
@@ -191,7 +191,7 @@ impl Picture {
     }
 }
 
-/// The corners of the line: each number holds until the next one.
+/// Returns the corners of the line: each number holds until the next one.
 fn steps(numbers: &[(Duration, f64)], start: Duration) -> Vec<(f64, f64)> {
     let mut corners = Vec::with_capacity(2 * numbers.len());
     let mut before = 0.0;

@@ -1,4 +1,4 @@
-//! What is shown while it runs: bars on a terminal, and lines on stderr when asked for.
+//! Shows progress: bars on a terminal, and lines on stderr on request.
 
 use std::collections::HashMap;
 use std::io::{self, IsTerminal, Write};
@@ -11,19 +11,19 @@ use object_store::path::Path as ObjectPath;
 use crate::source::{Listing, SourceFile};
 use crate::upload::{Outcome, Stop};
 
-/// Where the progress goes. Without a terminal the bars are hidden.
+/// The display of the progress. Without a terminal the bars are hidden.
 #[derive(Debug)]
 pub struct Progress {
     bars: MultiProgress,
     files: ProgressBar,
     bytes: ProgressBar,
-    /// The bars of the multipart uploads under way. A terminal shows as many as there is room for.
+    /// The bars of the multipart uploads in flight. The size of the terminal limits how many are visible.
     large: Mutex<HashMap<ObjectPath, ProgressBar>>,
     verbose: bool,
 }
 
 impl Progress {
-    /// Bars for these files, and lines if `verbose`.
+    /// Makes bars for these files, and prints lines if `verbose`.
     pub fn new(listing: &Listing, verbose: bool) -> Progress {
         let target = if io::stderr().is_terminal() {
             ProgressDrawTarget::stderr()
@@ -49,7 +49,7 @@ impl Progress {
         }
     }
 
-    /// A multipart upload has been opened.
+    /// Shows that a multipart upload has been opened.
     pub(crate) fn begin(&self, file: &SourceFile) {
         let bar = bar(
             file.len,
@@ -60,7 +60,7 @@ impl Progress {
         self.large().insert(file.key.clone(), self.bars.add(bar));
     }
 
-    /// A part has been sent.
+    /// Shows that a part has been sent.
     pub(crate) fn part(&self, file: &SourceFile, number: u64, count: u64, len: u64) {
         if let Some(bar) = self.large().get(&file.key) {
             bar.inc(len);
@@ -72,12 +72,12 @@ impl Progress {
         }
     }
 
-    /// A file has been sent whole.
+    /// Shows that a file has been sent whole.
     pub(crate) fn sent(&self, len: u64) {
         self.bytes.inc(len);
     }
 
-    /// Nothing more will happen to a file.
+    /// Shows the outcome of a file. Nothing more happens to the file after that.
     pub(crate) fn ended(&self, file: &SourceFile, outcome: &Outcome) {
         if let Some(bar) = self.large().remove(&file.key) {
             bar.finish_and_clear();
@@ -93,7 +93,7 @@ impl Progress {
         }
     }
 
-    /// The uploads are over, and `count` objects are going to be read back.
+    /// Shows that the uploads are over and that `count` objects are about to be read back.
     pub(crate) fn verifying(&self, count: usize) {
         self.bytes.finish_and_clear();
         self.files.set_prefix("comparing");
@@ -101,14 +101,14 @@ impl Progress {
         self.files.set_position(0);
     }
 
-    /// An object has been read back.
+    /// Shows that an object has been read back.
     pub(crate) fn verified(&self) {
         self.files.inc(1);
     }
 
-    /// Takes the bars away.
+    /// Removes the bars.
     pub(crate) fn clear(&self) {
-        // An error means that the terminal is gone, and the bars with it.
+        // An error means that the terminal, and so the bars, are gone.
         let _ = self.bars.clear();
     }
 
@@ -122,19 +122,19 @@ impl Progress {
     }
 }
 
-/// Prints a line on stderr if that is a terminal: what begins now, before there are bars.
+/// Prints a line on stderr if that is a terminal. It announces a step that begins before the bars exist.
 pub(crate) fn announce(text: &str) {
     if io::stderr().is_terminal() {
         say(text);
     }
 }
 
-/// Prints a line on stderr. Unlike `eprintln!` it does not panic when nobody reads it.
+/// Prints a line on stderr. Unlike `eprintln!`, it does not panic when stderr is closed.
 pub fn say(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }
 
-/// A name as it may be shown on a terminal.
+/// Returns a name that is safe to show on a terminal.
 pub(crate) fn shown(key: &str) -> String {
     key.escape_debug().to_string()
 }
@@ -143,28 +143,28 @@ fn bar(len: u64, template: &str, prefix: &'static str) -> ProgressBar {
     let style = ProgressStyle::with_template(template)
         .expect("the template is one of those above")
         .progress_chars("=> ");
-    // Hidden until it is added, or it would be drawn on its own.
+    // The bar is hidden until it is added; otherwise it would be drawn on its own.
     ProgressBar::with_draw_target(Some(len), ProgressDrawTarget::hidden())
         .with_style(style)
         .with_prefix(prefix)
 }
 
-// [`Pauses`]: says on stderr that a server has asked for a pause, which the adaptive rate keeps.
+// [`Pauses`] reports on stderr that a server has asked for a pause, which the adaptive rate keeps.
 //
-// The answers to other requests under way ask for the same pause, so it is said once.
+// The answers to other requests in flight ask for the same pause, so it is reported only once.
 
-/// The longest pause that is kept. A server that asks for more gets a request after this time, which
-/// it may refuse again: that file fails then, rather than that the program waits in silence.
+/// The longest pause that the program keeps. A server that asks for more gets a request after this time,
+/// and may refuse it again. In that case the file fails; otherwise the program would wait in silence.
 pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// The shortest pause that is said.
+/// The shortest pause that is reported.
 const SHORTEST_SAID: Duration = Duration::from_secs(5);
 
-/// What has been said of pauses.
+/// The pauses reported so far.
 #[derive(Debug)]
 pub(crate) struct Pauses {
     progress: Arc<Progress>,
-    /// The end of the pause that was said last.
+    /// The end of the last reported pause.
     until: Mutex<Option<Instant>>,
 }
 
@@ -174,7 +174,7 @@ impl Pauses {
         Pauses { progress, until }
     }
 
-    /// A server has asked for a pause.
+    /// Reports that a server has asked for a pause.
     pub(crate) fn asked(&self, now: Instant, asked: Duration) {
         let pause = asked.min(LONGEST_PAUSE);
         let mut until = self.until.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! What came of it, as JSON and in words.
+//! Reports the result, as JSON and as text.
 //!
 //! `files` is always `verified + failed + cancelled`.
 
@@ -19,79 +19,79 @@ use crate::progress::shown;
 use crate::source::SourceFile;
 use crate::upload::{Outcome, Stop};
 
-/// Who counted the requests under way.
+/// The side that counted the requests in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CountedBy {
     /// The embedded server.
     Server,
-    /// The client: another server does not tell.
+    /// The client, because another server does not report its counts.
     Client,
 }
 
 /// The report.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// How many files there were.
+    /// The number of files.
     pub files: usize,
-    /// How many bytes the verified ones have.
+    /// The number of bytes of the verified files.
     pub bytes: u64,
-    /// How long the uploads took, without reading back.
+    /// The duration of the uploads, without reading back.
     pub seconds: f64,
-    /// How many requests were allowed at once.
+    /// The maximum number of requests at once.
     pub max_parallel: usize,
-    /// What saw to that.
+    /// The throttle that enforced this maximum.
     pub throttle: ThrottleKind,
     /// The highest number of simultaneous requests of any kind.
     pub peak_in_flight: usize,
-    /// Who counted them, and the requests below.
+    /// The side that counted them, and the requests below.
     pub counted_by: CountedBy,
-    /// How many requests were allowed per time.
+    /// The maximum rate of requests.
     pub rate: Option<Quota>,
-    /// How many requests there were, reading back not included.
+    /// The number of requests, not including those that read back.
     pub requests: usize,
-    /// How many requests of any kind there were, reading back included.
+    /// The number of requests of any kind, including those that read back.
     pub requests_in_all: u64,
-    /// How many of them began per second of the time that the uploads took, reading back not included.
+    /// The number of requests per second of the time of the uploads, not including those that read back.
     pub mean_requests_per_second: f64,
-    /// How many of them began in any [second](crate::arrivals), at most.
+    /// The highest number of these requests that began in any [second](crate::arrivals).
     pub peak_requests_per_second: u64,
-    /// How many requests the embedded server took per time, if it was told to refuse others.
+    /// The rate above which the embedded server refused requests, if one was set.
     pub slow_down: Option<Quota>,
-    /// Whether the rate that the server takes was to be found.
+    /// Whether the program looked for the rate that the server accepts.
     pub adaptive: bool,
-    /// How many requests the server refused because there were too many, those of the measurement
-    /// after reading back included.
+    /// The number of requests that the server refused because there were too many. It includes those of
+    /// the measurement after reading back.
     pub throttled: u64,
-    /// How many requests per second it takes, as found from its refusals.
+    /// The rate that the server accepts in requests per second, as found from its refusals.
     pub rate_found: Option<f64>,
-    /// How many bytes of files were allowed per second.
+    /// The maximum number of bytes of files per second.
     pub bandwidth: Option<Bandwidth>,
-    /// How many bytes the requests brought per second of the time that the uploads took.
+    /// The number of bytes in the requests per second of the time of the uploads.
     pub mean_bytes_per_second: f64,
-    /// How many bytes they brought that began in any [second](crate::arrivals), at most.
+    /// The highest number of bytes in requests that began in any [second](crate::arrivals).
     pub peak_bytes_per_second: u64,
-    /// The median of how long a request waited until it could go, in milliseconds.
+    /// The median time that a request waited until it was admitted, in milliseconds.
     pub wait_p50_ms: Option<f64>,
-    /// What 99 of 100 requests did not exceed, in milliseconds.
+    /// The wait that 99 of 100 requests did not exceed, in milliseconds.
     pub wait_p99_ms: Option<f64>,
-    /// Files whose object was read back and is equal.
+    /// The files whose object was read back and is equal.
     pub verified: usize,
-    /// Files that could not be read or uploaded, or whose object is not equal.
+    /// The files that could not be read or uploaded, or whose object is not equal.
     pub failed: usize,
-    /// Files that were not done when the job was cancelled.
+    /// The files that were not done when the job was cancelled.
     pub cancelled: usize,
-    /// Whether the job was cancelled, even if there was nothing left to do.
+    /// Whether the job was cancelled, even if all work was already done.
     pub interrupted: bool,
-    /// Verified files whose object has another name than they have, since it was percent-encoded.
+    /// The verified files whose object key differs from their name because it was percent-encoded.
     pub renamed: usize,
-    /// Links to directories, and what is neither a file nor a directory.
+    /// The links to directories, and entries that are neither files nor directories.
     pub skipped: usize,
-    /// Why files failed.
+    /// The causes of the failures.
     pub failures: Vec<Group>,
 }
 
-/// What the report is made from, besides the outcomes.
+/// The data of the report, besides the outcomes.
 #[derive(Debug)]
 pub(crate) struct Figures<'a> {
     pub(crate) time: Duration,
@@ -110,7 +110,7 @@ pub(crate) struct Figures<'a> {
 }
 
 impl Report {
-    /// Adds the outcomes, and what failed before, up.
+    /// Adds up the outcomes and the failures from before the uploads.
     pub(crate) fn new(
         outcomes: &[(SourceFile, Outcome)],
         mut failures: Vec<Failure>,
@@ -167,7 +167,7 @@ impl Report {
         report
     }
 
-    /// What is to be said of the failures: a line for each cause, however many files it hit.
+    /// Describes the failures in one line per cause, however many files it affected.
     pub fn complaints(&self) -> String {
         let mut text = String::new();
         for group in &self.failures {
@@ -247,7 +247,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// To the microsecond, which is finer than anything that is waited for here.
+/// Converts to milliseconds with microsecond precision, which is finer than any wait here.
 fn milliseconds(duration: Duration) -> f64 {
     duration.as_micros() as f64 / 1000.0
 }

@@ -1,9 +1,9 @@
-//! The embedded S3 server: s3s over a directory, on a free port of the loopback interface.
+//! Runs the embedded S3 server: s3s over a directory, on a free port of the loopback interface.
 //!
 //! 1. **Every request is counted** from its arrival until its answer has been handed to the
-//!    connection, whatever it asks for and whatever becomes of it.
-//! 2. **A request above the rate is read to its end** before it is refused. A server that answers
-//!    earlier closes the connection, and the client may see that instead of the answer.
+//!    connection, whatever its kind and its outcome.
+//! 2. **A request above the rate is read to its end** before it is refused. If the server answered
+//!    earlier, it would close the connection, and the client might see that instead of the answer.
 
 use std::fs;
 use std::io;
@@ -39,11 +39,11 @@ use tollgate_tower::ThrottledBody;
 use crate::arrivals::Arrivals;
 use crate::gauge::{Gauge, Slot};
 
-/// The access key that the server knows.
+/// The access key that the server accepts.
 pub const ACCESS_KEY: &str = "embedded";
-/// The secret that goes with it: no secret, since only this machine can reach the server.
+/// The secret key. It needs no secrecy, since only this machine can reach the server.
 pub const SECRET_KEY: &str = "embedded-secret";
-/// The bucket that the server has.
+/// The bucket on the server.
 pub const BUCKET: &str = "uploads";
 
 /// A running server, which stops when it is dropped.
@@ -55,17 +55,17 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a server that keeps its objects below `root`, which is created if need be.
+    /// Starts a server that stores its objects below `root`, which is created if necessary.
     ///
     /// An object is the file `root/BUCKET/KEY`.
     ///
     /// # Errors
     ///
-    /// When the directory cannot be made or no port can be had.
+    /// If the directory cannot be created, or no port is available.
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime.
+    /// If called outside a tokio runtime.
     pub async fn start(root: &Path, behaviour: Behaviour) -> io::Result<Server> {
         fs::create_dir_all(root.join(BUCKET))?;
         let root = root.canonicalize()?;
@@ -89,12 +89,12 @@ impl Server {
         })
     }
 
-    /// The URL of the server.
+    /// Returns the URL of the server.
     pub fn endpoint(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// The directory whose files are the objects.
+    /// Returns the directory whose files are the objects.
     pub fn objects(&self) -> PathBuf {
         self.root.join(BUCKET)
     }
@@ -106,7 +106,7 @@ impl Drop for Server {
     }
 }
 
-/// The store, and what sees its requests first.
+/// The store, with the counters that see its requests first.
 #[derive(Clone)]
 struct Watched {
     service: S3Service,
@@ -115,7 +115,7 @@ struct Watched {
     limit: Option<Arc<RateLimiter>>,
 }
 
-/// The body of an answer. Its request counts as under way until the connection has the last of it.
+/// The body of an answer. The request counts as in flight until the connection has its whole answer.
 type Counted = ThrottledBody<s3s::Body, Slot>;
 
 /// Serves every connection until the task is aborted.
@@ -126,14 +126,14 @@ async fn accept(listener: TcpListener, watched: Watched) {
                 let watched = watched.clone();
                 let service = service_fn(move |request| watched.clone().answer(request));
                 tokio::spawn(async move {
-                    // A connection that breaks off is the client's to notice.
+                    // The client notices a broken connection by itself.
                     let _ = Builder::new(TokioExecutor::new())
                         .http1_only()
                         .serve_connection(TokioIo::new(stream), service)
                         .await;
                 });
             }
-            // Out of file descriptors, most likely: connections that end will make room.
+            // Most likely, the process is out of file descriptors. Connections that end will free some.
             Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
         }
     }
@@ -153,10 +153,10 @@ impl Watched {
     }
 }
 
-/// Reads the request to its end, and answers that there are too many.
+/// Reads the request to its end, and answers that there are too many requests.
 async fn slow_down(request: Request<Incoming>) -> Response<s3s::Body> {
     let mut body = request.into_body();
-    // An error is the end as well.
+    // An error also ends the body.
     while let Some(Ok(_)) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {}
     let text = "<Error><Code>SlowDown</Code><Message>Reduce your request rate</Message></Error>";
     let answer = Response::builder()
@@ -166,60 +166,60 @@ async fn slow_down(request: Request<Incoming>) -> Response<s3s::Body> {
     answer.expect("the status and the field are valid")
 }
 
-/// Writes a request down that has just arrived, unless it only reads.
+/// Records a request that has just arrived, unless it only reads.
 fn note(arrivals: &Arrivals, request: &Request<Incoming>) {
     let method = request.method();
     if method == Method::GET || method == Method::HEAD {
         return;
     }
-    // What a POST brings are not bytes of a file.
+    // The body of a POST does not contain bytes of a file.
     let length = request.headers().get(CONTENT_LENGTH);
     let length = length.filter(|_| method == Method::PUT);
     let bytes = length.and_then(|length| length.to_str().ok()?.parse().ok());
     arrivals.record(bytes.unwrap_or(0));
 }
 
-// What the embedded server does besides storing: it counts uploads, delays them, refuses some on
-// demand, and says clearly why it failed.
+// Besides storing objects, the embedded server counts uploads, delays them, refuses selected ones, and
+// reports the cause of each failure clearly.
 //
-// An upload is a PUT: `PutObject` or `UploadPart`. It is counted for as long as the server has it,
-// the delay included. The [server](crate::server) counts every request, writes it down when it
-// arrives, and refuses it if there are too many per second.
+// An upload is a PUT: `PutObject` or `UploadPart`. It counts while the server handles it,
+// including the delay. The [server](crate::server) counts every request, records it on
+// arrival, and refuses it if there are too many per second.
 
-/// How the embedded server treats uploads.
+/// The behaviour of the embedded server towards uploads.
 #[derive(Debug)]
 pub struct Behaviour {
-    /// How long each upload is held back, while it counts as under way.
+    /// The delay of each upload. An upload counts as in flight during it.
     pub delay: Duration,
-    /// Counts the uploads that the server has.
+    /// Counts the uploads in progress on the server.
     pub gauge: Arc<Gauge>,
-    /// Counts the requests of any kind that the server has.
+    /// Counts the requests of any kind in progress on the server.
     pub requests: Arc<Gauge>,
-    /// Each request that changes something is written down here when it arrives.
+    /// Records each request that changes something when it arrives.
     pub arrivals: Arc<Arrivals>,
-    /// Requests above this rate are refused with `SlowDown`.
+    /// The rate above which requests are refused with `SlowDown`.
     pub slow_down: Option<Arc<RateLimiter>>,
-    /// Each upload uses up one permit of it before it goes on, so that a test can hold uploads
-    /// where it wants them.
+    /// A semaphore from which each upload consumes one permit before it continues, so that a test can
+    /// stop uploads at this point.
     pub gate: Option<Arc<Semaphore>>,
-    /// Uploads of these objects are refused.
+    /// The objects whose uploads are refused.
     pub refusals: Vec<Refusal>,
 }
 
-/// An object that the server does not take.
+/// An object that the server refuses.
 #[derive(Clone, Debug)]
 pub struct Refusal {
     /// The key of the object.
     pub key: String,
-    /// The number of the part, counted from one; `None` stands for the object as a whole.
+    /// The number of the part, counted from one; `None` means the object as a whole.
     pub part: Option<i32>,
-    /// What storing it is made to fail with.
+    /// The kind of the error that storing the object returns.
     pub error: io::ErrorKind,
 }
 
 impl Default for Behaviour {
-    /// A delay of 20 ms, which is long enough for any cap that a machine can keep busy to be
-    /// reached, and nothing refused.
+    /// Returns a delay of 20 ms and no refusals. The delay is long enough to reach any cap that a machine
+    /// can keep busy.
     fn default() -> Self {
         Behaviour {
             delay: Duration::from_millis(20),
@@ -233,7 +233,7 @@ impl Default for Behaviour {
     }
 }
 
-/// A store on a file system that is watched.
+/// A file-system store with the observed behaviour.
 #[derive(Debug)]
 pub(crate) struct Observed {
     files: FileSystem,
@@ -250,7 +250,7 @@ impl Observed {
         }
     }
 
-    /// Counts an upload, holds it back, and refuses it if it is to be refused.
+    /// Counts an upload, delays it, and refuses it if the behaviour requires that.
     async fn begin(&self, bucket: &str, key: &str, part: Option<i32>) -> S3Result<Slot> {
         let slot = self.behaviour.gauge.enter();
         tokio::time::sleep(self.behaviour.delay).await;
@@ -273,7 +273,7 @@ impl Observed {
         }
     }
 
-    /// A bucket is a directory. The store itself would make a missing one.
+    /// Returns an error if the bucket, a directory, is missing. The store itself would create it.
     fn find_bucket(&self, bucket: &str) -> S3Result<()> {
         if self.root.join(bucket).is_dir() {
             Ok(())
@@ -287,8 +287,8 @@ impl Observed {
     }
 }
 
-/// Reads the body of an upload that is refused: a server that closes a connection on which the client
-/// still sends can cost it the answer.
+/// Reads the body of a refused upload. If a server closes a connection while the client still sends, the
+/// client can lose the answer.
 async fn read_if_refused(
     begun: S3Result<Slot>,
     body: &mut Option<StreamingBlob>,
@@ -299,7 +299,7 @@ async fn read_if_refused(
     begun
 }
 
-/// The store says `InternalError` to everything and keeps the reason to itself.
+/// Adds the cause to an error. The store reports everything as `InternalError` without a cause.
 fn explain(mut error: S3Error) -> S3Error {
     if *error.code() != S3ErrorCode::InternalError || error.message().is_some() {
         return error;
@@ -313,7 +313,7 @@ fn explain(mut error: S3Error) -> S3Error {
             error.set_code(S3ErrorCode::Custom("InsufficientStorage".into()));
             error.set_status_code(507.try_into().expect("a status between 100 and 999"));
         }
-        // The store keeps notes on an object in a file that has the key, encoded, in its name.
+        // The store keeps an object's metadata in a file whose name contains the encoded key.
         Some(io::ErrorKind::InvalidFilename) => error.set_code(S3ErrorCode::KeyTooLongError),
         _ => {}
     }

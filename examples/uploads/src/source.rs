@@ -1,7 +1,7 @@
-//! What is uploaded: the files of a directory, or this repository's files and generated ones.
+//! Lists the files to upload: the files of a directory, or this repository's files and generated ones.
 //!
-//! Listing opens no file and keeps none open. What cannot be listed becomes a [`Failure`], so that
-//! the others go on; it is counted like a file whose upload failed.
+//! Listing opens no file and keeps none open. A file or directory that cannot be listed becomes a
+//! [`Failure`], and the others are uploaded. It counts like a file whose upload failed.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, BufWriter, Write};
@@ -15,20 +15,20 @@ use crate::error::{Error, Failure};
 /// A file to upload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceFile {
-    /// The name of the object.
+    /// The key of the object.
     pub key: ObjectPath,
-    /// Whether that is not the name of the file, but that name percent-encoded.
+    /// Whether the key is the percent-encoded name of the file instead of the name itself.
     pub is_renamed: bool,
-    /// Where the file is.
+    /// The path of the file.
     pub path: PathBuf,
-    /// Its length in bytes when it was listed.
+    /// The length in bytes when the file was listed.
     pub len: u64,
-    /// When it had last been changed then, if the file system tells.
+    /// The time of the last change when the file was listed, if the file system reports it.
     pub modified: Option<SystemTime>,
 }
 
 impl SourceFile {
-    /// Whether the file is no longer the one that was listed, as far as its length and time tell.
+    /// Returns whether the length or the modification time differs from the listed one.
     pub fn has_changed(&self) -> bool {
         fs::metadata(&self.path).map_or(true, |now| {
             now.len() != self.len || now.modified().ok() != self.modified
@@ -36,38 +36,38 @@ impl SourceFile {
     }
 }
 
-/// What was found.
+/// The result of a listing.
 #[derive(Debug, Default)]
 pub struct Listing {
     /// The files, sorted by path.
     pub files: Vec<SourceFile>,
-    /// What was found but cannot be uploaded.
+    /// The files and directories that were found but cannot be uploaded.
     pub failures: Vec<Failure>,
-    /// How many links to directories, sockets, pipes and devices were passed over.
+    /// The number of skipped entries: links to directories, sockets, pipes and devices.
     pub skipped: usize,
 }
 
-/// Directories of this repository that are not its own files.
+/// Directories of this repository that do not contain its own files.
 const NOT_OURS: [&str; 2] = [".git", "target"];
 
 /// Lists every file below `directory`.
 ///
-/// A link to a file is that file; a link to a directory is passed over, so that no walk is endless.
+/// A link to a file counts as that file. A link to a directory is skipped, so that no walk is endless.
 ///
 /// # Errors
 ///
-/// When `directory` itself cannot be read.
+/// If `directory` itself cannot be read.
 pub fn directory(directory: &Path) -> Result<Listing, Error> {
     let mut listing = Listing::default();
     walk(directory, "", &[], &mut listing)?;
     Ok(listing)
 }
 
-/// Lists this repository's own files, and generates 200 more into `scratch`.
+/// Lists this repository's own files, and generates 200 more in `scratch`.
 ///
 /// # Errors
 ///
-/// When the repository cannot be read, or the files cannot be written.
+/// If the repository cannot be read, or the files cannot be written.
 pub fn demonstration(scratch: &Path) -> Result<Listing, Error> {
     write(scratch).map_err(|source| Error::Generate { source })?;
     let mut listing = Listing::default();
@@ -119,7 +119,7 @@ fn walk(root: &Path, prefix: &str, leave_out: &[&str], listing: &mut Listing) ->
             }
         }
     }
-    // Of files with the same key, the one whose name is the key comes first.
+    // Among files with the same key, the one whose name equals the key sorts first.
     listing
         .files
         .sort_by_cached_key(|file| (file.key.clone(), file.is_renamed, file.path.clone()));
@@ -163,15 +163,15 @@ fn add_file(root: &Path, prefix: &str, path: PathBuf, metadata: &Metadata, listi
     });
 }
 
-/// The key of the object for a file of this name. A segment is taken as it is, so that the object
-/// is found under the name of its file; a segment with control characters, which no key can have, is
-/// percent-encoded as a whole, as object_store does it.
+/// Returns the object key for a file of this name. A segment stays as it is, so that the object has the
+/// name of its file. A key cannot have control characters, so a segment that contains one is
+/// percent-encoded as a whole, the way object_store does it.
 fn key(name: &str) -> ObjectPath {
     let part = |segment| PathPart::parse(segment).unwrap_or_else(|_| PathPart::from(segment));
     name.split('/').map(part).collect()
 }
 
-/// The name of the file at `path` below `root`, with the prefix of its key.
+/// Returns the name of the file at `path` below `root`, with the prefix of its key.
 fn key_text(root: &Path, prefix: &str, path: &Path) -> String {
     let below = path.strip_prefix(root).unwrap_or(path);
     let parts: Vec<_> = below
@@ -181,22 +181,22 @@ fn key_text(root: &Path, prefix: &str, path: &Path) -> String {
     format!("{prefix}{}", parts.join("/"))
 }
 
-// Two hundred files to upload: an empty one, three of 64 MiB and small ones of many sizes.
+// Generates two hundred files to upload: an empty one, three of 64 MiB and small ones of many sizes.
 //
-// The content is pseudo-random, and the same on every run.
+// The content is pseudo-random and the same on every run.
 
-/// How many files there are.
+/// The number of generated files.
 pub const FILES: usize = 200;
-/// How many of them are large.
+/// The number of large files.
 pub const LARGE: usize = 3;
-/// The length in bytes of a large one.
+/// The length of a large file in bytes.
 pub const LARGE_BYTES: u64 = 64 * 1024 * 1024;
 
-/// Writes the files into `directory`, which is created if need be.
+/// Writes the files into `directory`, which is created if necessary.
 ///
 /// # Errors
 ///
-/// When one cannot be written.
+/// If a file cannot be written.
 pub fn write(directory: &Path) -> io::Result<()> {
     fs::create_dir_all(directory)?;
     for index in 0..FILES {
@@ -322,7 +322,7 @@ mod tests {
         assert!(!keys.iter().any(|key| key.starts_with(".git/")));
     }
 
-    /// From the generator's reference implementation, seeded with 1234567.
+    /// The numbers come from the generator's reference implementation, seeded with 1234567.
     #[test]
     fn generator_gives_the_published_numbers() {
         let mut random = SplitMix64(1_234_567);

@@ -1,10 +1,10 @@
-//! The client: S3 stores of object_store behind the limits, for the embedded server or for any other.
+//! Makes the clients: S3 stores of object_store behind the limits, for the embedded server or any other.
 //!
-//! 1. **Every HTTP request passes the limits**, retries included: they are below the store, where it
-//!    makes its requests. One goes before them, which asks another server whether it answers at all.
-//! 2. **Cancelling ends waits, not requests**, and those of [`Stores::sending`] alone.
-//! 3. Retries are few and short, so that a server that is gone or full is reported and not waited
-//!    for.
+//! 1. **Every HTTP request passes the limits**, retries included: the limits are below the store, where it
+//!    makes its requests. One request precedes them: it checks whether another server answers at all.
+//! 2. **Cancelling ends waits, not requests**, and only the waits of [`Stores::sending`].
+//! 3. Retries are few and short, so that the program reports a server that is gone or full instead of
+//!    waiting for it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,37 +27,37 @@ use crate::gauge::{ClientCounts, Counted};
 use crate::progress::LONGEST_PAUSE;
 use crate::server::{self, Server};
 
-/// How long a server may take to answer its first request, which brings no bytes. Otherwise each file
-/// would wait for its timeout and its retries.
+/// The longest time that a server may take to answer the first request, which has no body. Without this
+/// limit each file would wait for its timeout and its retries.
 const FIRST_ANSWER: Duration = Duration::from_secs(10);
 
-/// How long another server may take to accept a connection.
+/// The longest time that another server may take to accept a connection.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// The store, as different requests see it: they differ in what they wait for, and share the limits.
+/// The clients for different kinds of requests. They differ in what they wait for, and share the limits.
 #[derive(Debug)]
 pub(crate) struct Stores {
     /// For uploads, under all limits, until the job is cancelled.
     pub(crate) sending: AmazonS3,
-    /// To remove what cannot be completed, under the same limits, also then.
+    /// For removing incomplete uploads, under the same limits, even after a cancel.
     pub(crate) finishing: AmazonS3,
-    /// The same without limits, for when they let nobody in any more.
+    /// For removing incomplete uploads without limits, once the limits admit no requests any more.
     pub(crate) unlimited: AmazonS3,
-    /// To read back, which is not limited per second but for the rate that is found.
+    /// For reading back. Of the limits per second, only the adaptive rate applies.
     pub(crate) reading: AmazonS3,
-    /// For requests that are not those of a store, which only the slots limit.
+    /// For requests outside a store, which only the slots limit.
     pub(crate) capped: HttpClient,
 }
 
 impl Stores {
-    /// Clients of the embedded server.
+    /// Makes clients of the embedded server.
     ///
-    /// They ask once: on the loopback interface nothing gets better by asking again, and the first
-    /// answer is the one that tells the cause. A server that is to refuse requests is asked again.
+    /// They send each request once. On the loopback interface a retry does not help, and the first answer
+    /// tells the cause. If the server is set to refuse requests, the clients retry.
     ///
     /// # Errors
     ///
-    /// When a client cannot be set up.
+    /// If a client cannot be set up.
     pub(crate) fn embedded(
         server: &Server,
         args: &Args,
@@ -79,11 +79,11 @@ impl Stores {
         Stores::build(&builder, Arc::new(connector), limits, counts, token)
     }
 
-    /// Clients of the server at `endpoint`, with the usual AWS variables.
+    /// Makes clients of the server at `endpoint`, with the usual AWS variables.
     ///
     /// # Errors
     ///
-    /// When a client cannot be set up, the server cannot be reached or does not answer, or there
+    /// If a client cannot be set up, if the server cannot be reached or does not answer, or if there
     /// are no credentials.
     pub(crate) async fn remote(
         endpoint: &str,
@@ -99,20 +99,20 @@ impl Stores {
             .with_timeout(args.timeout)
             .with_connect_timeout(CONNECT);
         let builder = AmazonS3Builder::from_env()
-            // Both, as a variable for the second would go before the argument.
+            // Both are set, because a variable for the second would take precedence over the argument.
             .with_endpoint(endpoint)
             .with_config(AmazonS3ConfigKey::S3Endpoint, endpoint)
             .with_bucket_name(bucket)
             .with_client_options(options.clone())
             .with_retry(retry(args.retries));
         let connector = ReqwestConnector::default();
-        // The wait ends it, and not at the same time a timeout of its own.
+        // Only the wait below ends this request; a timeout of its own at the same moment would interfere.
         let client = connector.connect(&options.with_timeout_disabled());
         let client = client.map_err(|source| Error::Client { source })?;
         let answers = answers(&client, endpoint, args.timeout.min(FIRST_ANSWER));
         token.run_until_cancelled(answers).await.unwrap_or(Ok(()))?;
         let stores = Stores::build(&builder, Arc::new(connector), limits, counts, token)?;
-        // Once and first: otherwise every file would wait for them before it fails.
+        // The credentials are loaded once and first. Otherwise every file would wait for them before it fails.
         let credentials = stores.sending.credentials().get_credential().await;
         match credentials {
             Ok(_) => Ok(stores),
@@ -137,7 +137,7 @@ impl Stores {
         let behind = |requests| {
             let throttle = all((slots.clone(), requests));
             let connector = ThrottledConnector::new(counted.clone(), throttle);
-            // A rate may be one per hour.
+            // A rate may be as low as one request per hour.
             let connector = connector.max_wait(Duration::MAX);
             match &adaptive {
                 Some(rate) => connector.adaptive(Arc::clone(rate)),
@@ -170,21 +170,21 @@ fn retry(max_retries: usize) -> RetryConfig {
             base: 2.0,
         },
         max_retries,
-        // The wait for the limits counts.
+        // This timeout includes the wait for the limits.
         retry_timeout: Duration::from_secs(300),
     }
 }
 
-/// Waits until a server answers anything to a request without a body, be it a refusal. That no
-/// connection can be made is left to the uploads, whose failure tells why, unless that took long.
+/// Waits until a server answers a request without a body, even with a refusal. If no connection can be
+/// made, the uploads report the cause when they fail, unless the attempt took too long.
 ///
 /// # Errors
 ///
-/// When there is no answer within the time, or no connection within that of the client.
+/// If no answer arrives within the time, or if no connection is made within the client's connect timeout.
 async fn answers(client: &HttpClient, endpoint: &str, waited: Duration) -> Result<(), Error> {
     let mut request = HttpRequest::new(HttpRequestBody::empty());
     *request.method_mut() = Method::HEAD;
-    // The store says what is wrong with it.
+    // The store reports the error in the URL.
     let Ok(uri) = endpoint.parse() else {
         return Ok(());
     };
@@ -200,12 +200,12 @@ async fn answers(client: &HttpClient, endpoint: &str, waited: Duration) -> Resul
     }
 }
 
-/// Chooses ring for TLS. An error means that it was chosen before.
+/// Selects ring for TLS. An error means that it was already selected.
 fn install_tls() {
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
-/// Connects without the proxy that the environment may name: it could not reach this process.
+/// Connects without a proxy from the environment, because a proxy could not reach this process.
 #[derive(Debug)]
 struct Direct {
     timeout: Duration,
@@ -225,37 +225,37 @@ impl HttpConnector for Direct {
     }
 }
 
-// The limits of the requests: how many at once, how many per second, and how many bytes.
+// The limits of the requests: their number at once, their rate, and their bytes per second.
 //
-// A request enters the slots first and then the rates: a request that waits for a slot has been
-// charged nothing. While it waits for the rates it keeps its slot, so that at most as many wait for them
-// as there are slots, and those that are late to arrive are no more than that either.
+// A request enters the slots first and then the rates, so a request that waits for a slot has been
+// charged nothing. A request keeps its slot while it waits for the rates. So the number of slots bounds
+// the requests that wait for the rates, and also the admitted requests that have not arrived yet.
 
-/// The rate to begin with when it is to be found: high enough for the main job to find 200 per second
+/// The initial rate of an adaptive limit. It is high enough for the main job to find 200 per second
 /// in time.
 pub(crate) const START: f64 = 50.0;
 
-/// The limits. What is missing is not limited.
+/// The limits. `None` means no limit.
 #[derive(Clone)]
 pub(crate) struct Limits {
-    /// How many at once.
+    /// Limits the number of requests at once.
     pub(crate) slots: BoxThrottle,
-    /// How many per time.
+    /// Limits the rate of requests.
     pub(crate) requests: Option<Arc<RateLimiter>>,
-    /// How many bytes they send.
+    /// Limits the bytes that the requests send per second.
     pub(crate) bytes: Option<Arc<RateLimiter>>,
-    /// How many per second the server takes, which is found out.
+    /// Finds the rate that the server accepts.
     pub(crate) adaptive: Option<Arc<AdaptiveRate>>,
 }
 
 impl Limits {
-    /// Those that the arguments say, beside the slots.
+    /// Makes the limits that the arguments select, next to the slots.
     pub(crate) fn new(slots: BoxThrottle, args: &Args) -> Limits {
-        // Nothing is made up for after a late timer, so that the server never has more to do than
-        // was said.
+        // The limiter does not make up for late timers, so that the server's load never exceeds the
+        // quota.
         let strict = |quota| RateLimiter::new(quota).missed_tick(MissedTickBehavior::Delay);
-        // A part may be larger than what may go at once: it goes when nothing is owed, and the
-        // next one once it has been paid off.
+        // A part may be larger than the burst. It is admitted when no charge is outstanding, and the
+        // next one is admitted once it has been paid off.
         let bytes = |quota| strict(quota).oversize(Oversize::Overdraft);
         let bandwidth = args.bandwidth.as_ref().map(|bytes| bytes.quota());
         let adaptive = || {
@@ -280,7 +280,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers nothing.
+    /// A client that never answers.
     #[derive(Debug)]
     struct Silent;
 
@@ -306,7 +306,7 @@ mod tests {
     async fn answers_of_a_server_that_takes_no_connection_is_unreachable_after_5_s() {
         let socket = tokio::net::TcpSocket::new_v4().unwrap();
         socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
-        // The system lets one connection wait to be accepted, and makes no other.
+        // The system queues one connection until it is accepted, and makes no other.
         let listener = socket.listen(0).unwrap();
         let address = listener.local_addr().unwrap();
         let _waits = tokio::net::TcpStream::connect(address).await.unwrap();
@@ -323,7 +323,7 @@ mod tests {
         let message = format!("the server at {endpoint} cannot be reached; given up after 5 s");
         assert_eq!(error.to_string(), message);
 
-        // The same, where an upload is the first to see it.
+        // The same happens when an upload is the first request.
         let mut request = HttpRequest::new(HttpRequestBody::empty());
         *request.uri_mut() = endpoint.parse().unwrap();
         let source = client.execute(request).await.unwrap_err();

@@ -1,16 +1,16 @@
-//! The job: one task for each file, as many requests at once as the throttle lets in.
+//! Runs one task per file, with as many requests at once as the throttle admits.
 //!
-//! 1. **Every request passes the limits**, which are below the [store](crate::store): PutObject,
-//!    UploadPart, and also the ones that open, complete and abort a multipart upload. So the server
-//!    never has more of them than there are permits.
-//! 2. **A request is prepared only in its turn**: as many are prepared at once as there are permits. To
-//!    prepare one is to read its bytes and to sign it. So at most as many parts are in memory, and a
-//!    signature grows only as old as the requests before it take, however many tasks wait.
+//! 1. **Every request passes the limits**, which are below the [store](crate::store). This includes
+//!    PutObject, UploadPart, and the requests that open, complete and abort a multipart upload. So the
+//!    server never has more of them than there are permits.
+//! 2. **A request is prepared only in its turn.** To prepare a request is to read its bytes and to sign
+//!    it. The number of turns equals the number of permits. So memory holds at most that many parts, and
+//!    the age of a signature depends only on the requests before it, however many tasks wait.
 //! 3. **A request that holds a permit waits for no turn**, and no multipart upload as a whole holds
-//!    either; so a single permit is enough for everything to end.
-//! 4. **Cancelling ends waits, not requests.** A request that is under way finishes if the server
-//!    answers in [time](crate::grace), and each object is whole or absent; a multipart upload that
-//!    cannot be completed any more is aborted.
+//!    a permit or a turn. So a single permit is enough for every upload to end.
+//! 4. **Cancelling ends waits, not requests.** A request in flight finishes if the server answers in
+//!    [time](crate::grace), and each object is whole or absent. A multipart upload that cannot be
+//!    completed any more is aborted.
 
 use std::fs::File;
 use std::future::Future;
@@ -36,35 +36,35 @@ use crate::progress::Progress;
 use crate::source::SourceFile;
 use crate::store::Stores;
 
-/// Everything that the tasks share.
+/// The state that all tasks share.
 #[derive(Debug)]
 pub(crate) struct Job {
-    /// Where the objects go, behind the limits.
+    /// The clients of the server, behind the limits.
     pub(crate) stores: Stores,
-    /// A permit for each request that may be prepared.
+    /// Has one permit for each request that may be prepared.
     pub(crate) turns: Semaphore,
-    /// Cancels what waits.
+    /// Cancels the waits.
     pub(crate) token: CancellationToken,
     /// Files larger than this many bytes are sent in parts of this size.
     pub(crate) part_bytes: u64,
-    /// Shows how far it is.
+    /// Shows the progress.
     pub(crate) progress: Arc<Progress>,
 }
 
-/// Why a file was not uploaded.
+/// The reason why a file was not uploaded.
 #[derive(Clone, Debug)]
 pub(crate) enum Stop {
     /// The job was cancelled before the file was done.
     Cancelled,
-    /// Something went wrong.
+    /// The upload failed.
     Failed(Failure),
 }
 
-/// What became of a file: `Ok` once the server has acknowledged the whole object.
+/// The outcome for one file: `Ok` once the server has acknowledged the whole object.
 pub(crate) type Outcome = Result<(), Stop>;
 
 impl Job {
-    /// Uploads every file, and says of each what became of it.
+    /// Uploads every file and returns the outcome of each.
     pub(crate) async fn run(self: Arc<Self>, files: Vec<SourceFile>) -> Vec<(SourceFile, Outcome)> {
         let mut tasks = JoinSet::new();
         for file in files {
@@ -95,8 +95,8 @@ impl Job {
         Ok(())
     }
 
-    /// Reads `len` bytes of a file from `offset` on in its turn, and makes a request with them. The wait
-    /// for the turn ends when the token is cancelled.
+    /// Reads `len` bytes of a file from `offset` on in its turn, and makes a request with them. A cancelled
+    /// token ends the wait for the turn.
     pub(crate) async fn send<F, R>(
         &self,
         file: &SourceFile,
@@ -112,13 +112,13 @@ impl Job {
         let _turn = self.turn(file, token).await?;
         let waited = asked.elapsed();
         let bytes = read(file, offset, len).await?;
-        // To read is not to wait.
+        // The time of reading the file does not count as a wait.
         let asked = Instant::now() - waited;
         let sent = waiting_since(asked, request(PutPayload::from(bytes))).await;
         sent.map_err(|error| Stop::store(file, &error))
     }
 
-    /// Makes a request without bytes of the file in its turn, unless the job is cancelled before.
+    /// Makes a request without file content in its turn, unless the job is cancelled before.
     pub(crate) async fn request<R>(
         &self,
         file: &SourceFile,
@@ -148,7 +148,7 @@ impl Stop {
         }
     }
 
-    /// The request was not let in.
+    /// Converts the error of a request that was not admitted.
     fn refused(file: &SourceFile, error: &AcquireError) -> Stop {
         match error.kind() {
             ErrorKind::Cancelled => Stop::Cancelled,
@@ -159,8 +159,8 @@ impl Stop {
 
 /// Reads `len` bytes of a file from `offset` on, on a thread that may block.
 ///
-/// The length is the one that was listed. What has been added since is left alone, so that a file
-/// that grows cannot fill the memory; comparing will find it.
+/// The length is that of the listing. Bytes added since then are not read, so a file that grows cannot
+/// fill the memory. The comparison detects such a change.
 pub(crate) async fn read(file: &SourceFile, offset: u64, len: u64) -> Result<Vec<u8>, Stop> {
     let path = file.path.clone();
     let bytes = tokio::task::spawn_blocking(move || read_blocking(path, offset, len))
@@ -184,10 +184,10 @@ fn read_blocking(path: PathBuf, offset: u64, len: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-// One large file: opened, sent in parts that each are a request of their own, and completed, or
-// else aborted, so that neither an object nor parts of one stay behind.
+// A large file is opened as a multipart upload and sent in parts, each in a request of its own. It is
+// then completed or aborted, so that neither an object nor any of its parts stays behind after a failure.
 
-/// S3 takes at most so many parts.
+/// The maximum number of parts that S3 accepts.
 const MAX_PARTS: u64 = 10_000;
 
 impl Job {
@@ -206,7 +206,7 @@ impl Job {
         }
     }
 
-    /// Sends every part, from one task each. The first failure calls the others off; those that have
+    /// Sends every part, in one task each. The first failure cancels the others. Parts that have
     /// been read finish first, so that none arrives after the upload has been aborted.
     async fn send_parts(
         self: &Arc<Self>,
@@ -237,7 +237,7 @@ impl Job {
         for (index, part) in tasks.join_all().await {
             match part {
                 Ok(part) => parts.push((index, part)),
-                // The first failure is the reason; that others were called off for it is not.
+                // The first failure is the reason; the cancellations that follow from it are not.
                 Err(failed @ Stop::Failed(_)) if !matches!(stop, Some(Stop::Failed(_))) => {
                     stop = Some(failed);
                 }
@@ -277,22 +277,22 @@ impl Job {
         self.request(file, complete).await.map(drop)
     }
 
-    /// Tells the server to forget the parts. It waits for its turn whether or not the job was
-    /// cancelled: everybody else in line has left then, and those under way will be done. The
-    /// limits hold for it as for any other.
+    /// Tells the server to delete the parts. This request waits for its turn whether or not the job was
+    /// cancelled: all other waiters have left by then, and the requests in flight will end. The limits
+    /// apply to it like to any other request.
     ///
-    /// Returns why the upload stopped, with what went wrong here if anything did.
+    /// Returns the reason why the upload stopped, together with the error of this request if it fails.
     async fn abort(&self, file: &SourceFile, id: &str, stop: Stop) -> Stop {
         let (stores, id) = (&self.stores, id.to_owned());
-        // Nothing closes it, so there is no error.
+        // The semaphore is never closed, so there is no error.
         let _turn = self.turns.acquire().await;
         let mut aborted = stores.finishing.abort_multipart(&file.key, &id).await;
-        // A throttle that lets nobody in any more must not keep parts on the server.
+        // A throttle that admits no requests any more must not leave parts on the server.
         if aborted.as_ref().is_err_and(|error| cause(error).is_some()) {
             aborted = stores.unlimited.abort_multipart(&file.key, &id).await;
         }
         match (aborted, stop) {
-            // Not found: the server has forgotten them by itself.
+            // Not found: the server has already deleted the parts.
             (Ok(()) | Err(object_store::Error::NotFound { .. }), stop) => stop,
             (Err(error), Stop::Cancelled) => {
                 let mut stop = Stop::store(file, &error);
@@ -317,25 +317,26 @@ impl Job {
 
 // Reads objects back and compares them with their files, a megabyte at a time.
 
-/// How much of an object is in memory at once, but for the last piece that arrived.
+/// The size of a comparison buffer. Memory holds this much of an object, plus the last piece that arrived.
 const STEP: usize = 1024 * 1024;
 
-/// What there is under the key of a file.
+/// The object found under the key of a file.
 #[derive(Debug)]
 enum Found {
     Equal,
     Different,
     Absent,
-    /// It cannot be told.
+    /// The object could not be compared, for the reason given.
     Unknown(String),
 }
 
-/// Compares the objects with their files, `parallel` at once if the store lets so many in.
+/// Compares the objects with their files, `parallel` at once if the limits of the store allow it.
 ///
-/// Looks at every object that was uploaded, and at what may have been left behind where an upload
-/// failed. An outcome that turns out to be untrue is changed.
+/// Checks every object that was uploaded, and every key for which an upload failed and may have left an
+/// object behind. Corrects an outcome that turns out to be wrong.
 ///
-/// After a cancel it goes on as long as the server answers; a cancel meanwhile ends it.
+/// After a cancel, the comparison continues for as long as the server answers. A cancel during the
+/// comparison ends it.
 pub(crate) async fn verify(
     store: &AmazonS3,
     outcomes: &mut [(SourceFile, Outcome)],
@@ -367,7 +368,7 @@ pub(crate) async fn verify(
         .await;
 }
 
-/// Changes the outcome to what was found; `None` stands for having been cancelled meanwhile.
+/// Corrects the outcome according to the object found; `None` means that the comparison was cancelled.
 fn correct(file: &SourceFile, outcome: &mut Outcome, found: Option<Found>) {
     let key = file.key.as_ref();
     match (&mut *outcome, found) {
@@ -407,15 +408,15 @@ async fn compare(
     let mut object = store.get(key).await?.into_stream();
     let path = source.path.clone();
     let Ok(mut file) = blocking(move || File::open(path)).await else {
-        // Whatever the object is, there is no file that it equals.
+        // Whatever the object is, there is no file that equals it.
         return Ok(false);
     };
     let mut ended = false;
     while !ended {
         let mut bytes = Vec::with_capacity(STEP);
         while bytes.len() < STEP && !ended {
-            // The store would wait a little and ask for the rest of a body that was given up, and the
-            // silence would end that as if nothing were wrong with this file.
+            // Without this limit, the store would wait briefly and request the rest of an abandoned body, and the
+            // silent server would end that request as if nothing were wrong with this file.
             match grace.answer(false, object.try_next()).await? {
                 Some(piece) => bytes.extend_from_slice(&piece),
                 None => ended = true,
@@ -433,7 +434,7 @@ async fn compare(
     Ok(true)
 }
 
-/// Whether the file goes on with these bytes, and after the last ones ends.
+/// Returns whether the file continues with these bytes and, if they are the last ones, ends after them.
 fn go_on(mut file: File, object: &[u8], ended: bool) -> io::Result<(File, bool)> {
     let mut bytes = Vec::with_capacity(object.len());
     (&file).take(object.len() as u64).read_to_end(&mut bytes)?;

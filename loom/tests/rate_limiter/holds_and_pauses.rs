@@ -1,15 +1,15 @@
-//! Decisions, waiters, refunds, time and `close` beside holds and pauses, by the word and by the log; and the first
-//! answer of a server that is followed, which ends all decisions without the lock, and later ones.
+//! Models decisions, waiters, refunds, time and `close` with concurrent holds and pauses, with the word and with the
+//! log. Also models the first followed answer of a server, which ends all decisions without the lock, and later ones.
 
 use super::*;
 
-// Holds.
+// Tests holds.
 
 const BOTH: [Algorithm; 2] = [Algorithm::Gcra, Algorithm::SlidingLog];
 
-/// There is room for both at every moment: a charge that becomes a hold is never missing, and never there
-/// twice.
-/// With three preemptions it takes minutes.
+/// There is room for both at every moment: a charge that becomes a hold is never missing, and never
+/// counted twice.
+/// With three preemptions this model takes minutes.
 #[test]
 fn hold_beside_a_try_that_fits_refuses_and_loses_nothing() {
     check_each(2, BOTH, |algorithm| {
@@ -50,7 +50,7 @@ fn settle_and_a_joiner_do_not_miss_each_other() {
     });
 }
 
-/// What was used is paid off by time, whenever that passes, and whichever of the two is settled first.
+/// Time pays off the used amount, whenever it passes, and whichever of the two is settled first.
 #[test]
 fn settle_of_two_holds_beside_passing_time_counts_what_was_used() {
     check_each(3, BOTH, |algorithm| {
@@ -78,9 +78,9 @@ model!(drop_of_a_hold_as_a_waiter_leaves_admits_the_next, || {
     assert_eq!(limiter.snapshot().available, 0);
 });
 
-// Pauses.
+// Tests pauses.
 
-/// A thousand per second, and three at once.
+/// Returns a quota of a thousand per second, with a burst of three.
 fn three_at_once() -> Quota {
     Quota::per_second(1000).burst(3)
 }
@@ -94,14 +94,14 @@ model!(try_acquire_beside_a_pause_is_before_it_or_refused, || {
     assert!(limiter.try_acquire().is_err());
     let [first, second] = tries.join().unwrap();
     assert!(first || !second, "admitted during the pause");
-    // Whatever was admitted before, one call is at the end.
+    // Whatever was admitted before, one call is charged at the end.
     assert_eq!(limiter.peek().retry_after, HOUR);
     clock.advance(HOUR);
     limiter.try_acquire().unwrap();
     assert_eq!(limiter.peek().retry_after, MILLISECOND);
 });
 
-// Both find that it is over, and one of them allows decisions without the lock again.
+// Both find that the pause is over, and one of them allows decisions without the lock again.
 model!(try_acquire_twice_at_the_end_of_a_pause_admits_one, || {
     let (limiter, clock) = limiter(three_at_once());
     limiter.pause_for(HOUR);
@@ -111,7 +111,7 @@ model!(try_acquire_twice_at_the_end_of_a_pause_admits_one, || {
     assert_ne!(admitted, other.join().unwrap());
 });
 
-// The pause rewrites the ring of a log, while others claim slots of it.
+// The pause rewrites the ring of a log while other threads claim slots of it.
 model!(try_acquire_of_a_log_is_before_a_pause_or_refused, || {
     let (limiter, clock) = by(Algorithm::SlidingLog, Quota::per_second(2));
     let tries = with(&limiter, admits_twice);
@@ -134,7 +134,7 @@ model!(acquire_is_charged_before_a_pause_or_at_its_end, || {
     clock.advance(HOUR);
     let at = charge_of(joined).at().saturating_since(start);
     assert_eq!(at, if waited { HOUR } else { Duration::ZERO });
-    // It has the one token that is there at the end.
+    // It has the one token that is available at the end.
     assert_eq!(limiter.try_acquire().is_err(), waited);
 });
 
@@ -160,7 +160,7 @@ model!(close_beside_a_pause_reaches_waiters_and_tries, || {
     assert_eq!(kind(limiter.try_acquire()), Some(ErrorKind::Closed));
 });
 
-// It gives back before the pause, which spends that, or gives back nothing.
+// It gives back before the pause, which spends the refund, or it gives back nothing.
 model!(refund_beside_a_pause_makes_nothing_due_earlier, || {
     let (limiter, clock, charge) = charged(three_at_once(), 3);
     let refunds = with(&limiter, |limiter| limiter.refund(charge));
@@ -172,13 +172,13 @@ model!(refund_beside_a_pause_makes_nothing_due_earlier, || {
     assert_eq!(limiter.peek().retry_after, MILLISECOND);
 });
 
-// Following a server.
+// Tests following a server.
 
-// The charge of the try counts beside what the server says of the first call, wherever it comes.
+// The charge of the try counts in addition to the server's answer to the first call, wherever it comes.
 model!(follow_beside_a_try_admits_no_more_than_is_left, || {
     let (limiter, _clock, charge) = charged(Quota::per_hour(3).burst(3), 1);
     let other = with(&limiter, admits);
-    // Others have used the other two.
+    // Other clients have used the other two.
     limiter.follow(&charge, 3, HOUR);
     join_all([other]);
     assert!(limiter.try_acquire().is_err());
@@ -193,7 +193,7 @@ model!(follow_and_a_joiner_do_not_miss_each_other, || {
     served(&limiter, joined);
 });
 
-/// A waiter goes when what is of others is over, whether it has joined before the answer or after it.
+/// A waiter is admitted when the share of other clients is over, whether it joined before or after the answer.
 #[test]
 fn end_of_what_is_of_others_beside_a_joiner_admits_it() {
     check_each(

@@ -1,10 +1,10 @@
-//! Local handles, which charge a batch in advance, beside refunds and waiters.
+//! Models local handles, which charge a batch in advance, with concurrent refunds and waiters.
 
 use super::*;
 
-// Three are there for two handles that buffer two, and somebody who needs all three waits for
-// them: whatever is buffered comes back to the waiter, and is neither lost nor there twice.
-// Three threads: at most two preemptions, or it takes minutes.
+// Three tokens are available for two handles that buffer two, and a caller that needs all three waits for
+// them. All buffered tokens come back to the waiter, and are neither lost nor duplicated.
+// With three threads, at most two preemptions are allowed; otherwise it takes minutes.
 model!(two_local_handles_and_a_joiner_share_the_rest, 2, || {
     let (limiter, _clock) = limiter(hourly(3));
     let mut first = limiter.local(2);
@@ -19,10 +19,10 @@ model!(two_local_handles_and_a_joiner_share_the_rest, 2, || {
     let joined = joiner.join().unwrap();
     let through = u64::from(mine) + u64::from(theirs);
     match joined {
-        // It was there before both.
+        // The caller joined before both handles.
         Ok(_) => assert_eq!((through, limiter.snapshot().available), (0, 0)),
         Err(waiter) => {
-            // While it waits nobody takes anything past it.
+            // While it waits, nothing passes it.
             let in_hand = first.buffered() + second.buffered();
             assert!(through > 0);
             assert!(through + in_hand <= 3);
@@ -41,8 +41,8 @@ model!(local_handle_does_not_pass_somebody_who_joins, || {
     let mut local = limiter.local(2);
     let before = local.try_acquire().is_ok();
     let joined = joiner.join().unwrap();
-    // Two are left, so it waits, and from now on nobody gets any of them; what it found there
-    // before goes to it, but for the one that was let through.
+    // Two are left, so it waits, and no other caller gets any of them from now on. It gets the tokens that were
+    // left when it joined, except the one that was let through.
     let waiter = joined.expect_err("there are not three");
     let in_hand = local.buffered();
     assert_eq!(local.try_acquire().is_ok(), in_hand > 0);
@@ -54,9 +54,8 @@ model!(local_handle_does_not_pass_somebody_who_joins, || {
     assert_eq!(limiter.snapshot().available, 2 - through);
 });
 
-// What is buffered is used up also by a call that finds the word held, and so is decided under the
-// lock.
-// With three preemptions it takes minutes.
+// A call that finds the word held is decided under the lock, and also uses up buffered tokens.
+// With three preemptions this model takes minutes.
 model!(call_beside_a_refund_uses_up_what_is_buffered, 2, || {
     let (limiter, _clock, charge) = charged(hourly(8), 1);
     let mut local = limiter.local(2);
@@ -68,8 +67,8 @@ model!(call_beside_a_refund_uses_up_what_is_buffered, 2, || {
     assert_eq!(limiter.snapshot().available, 4);
 });
 
-// A batch that is taken while another is given back knows what had been given back before, also when
-// the backlog has become the same number again; so it can be given back in full.
+// A batch that is taken while another is given back knows the tokens given back before, even when
+// the backlog has become the same number again. So the batch can be given back in full.
 model!(batch_beside_a_return_can_be_given_back_in_full, || {
     let (limiter, _clock) = limiter(hourly(7));
     let mut first = limiter.local(4);

@@ -1,7 +1,7 @@
-//! The rate limiter with two or three threads, on a manual clock.
+//! Models the rate limiter with two or three threads, on a manual clock.
 //!
-//! Time moves only where a model moves it, so each can say exactly what must be admitted by then.
-//! Each waiter counts its wakes: a waiter that is due must have been woken, or have found out by
+//! Time passes only where a model advances it, so each model knows exactly which calls must be admitted.
+//! Each waiter counts its wakes: a due waiter must have been woken, or have noticed by
 //! itself.
 
 #![cfg(tollgate_loom)]
@@ -23,43 +23,43 @@ type Wait = Waiting<<Cost<Limiter> as Throttle>::Enter>;
 fn on(clock: ManualClock, algorithm: Algorithm, quota: Quota) -> (Limiter, ManualClock) {
     let limiter = RateLimiter::new(quota).algorithm(algorithm);
     let limiter = Arc::new(limiter.clock(&clock));
-    // Its state is made at the first use, by an `OnceLock`, which loom does not know.
+    // The state is created at the first use, by an `OnceLock`, which loom does not know.
     assert_eq!(limiter.snapshot().waiting, 0);
     (limiter, clock)
 }
 
-/// A limiter on a clock of its own.
+/// Returns a limiter on a clock of its own.
 fn limiter(quota: Quota) -> (Limiter, ManualClock) {
     on(clock(), Algorithm::Gcra, quota)
 }
 
-/// One by this rule, at a tick at which the window before is not cut off.
+/// Returns a limiter with this rule, at a tick at which the window before is not cut off.
 fn by(algorithm: Algorithm, quota: Quota) -> (Limiter, ManualClock) {
     let clock = clock();
     clock.advance(HOUR);
     on(clock, algorithm, quota)
 }
 
-/// One that has admitted as many as it can at once.
+/// Returns a limiter that has admitted its whole burst.
 fn spent(quota: Quota) -> (Limiter, ManualClock) {
     let (limiter, clock) = limiter(quota);
     limiter.try_acquire_many(quota.max_burst()).unwrap();
     (limiter, clock)
 }
 
-/// One with a charge of so much.
+/// Returns a limiter with a charge of `cost`.
 fn charged(quota: Quota, cost: u64) -> (Limiter, ManualClock, Charge) {
     let (limiter, clock) = limiter(quota);
     let charge = limiter.try_acquire_many(cost).unwrap();
     (limiter, clock, charge)
 }
 
-/// One per hour, and so many at once.
+/// Returns a quota of one per hour with this burst.
 fn hourly(burst: u64) -> Quota {
     Quota::per_hour(1).burst(burst)
 }
 
-/// One per second, and so many at once.
+/// Returns a quota of one per second with this burst.
 fn secondly(burst: u64) -> Quota {
     Quota::per_second(1).burst(burst)
 }
@@ -72,12 +72,12 @@ fn admits_twice(limiter: &Limiter) -> [bool; 2] {
     [(); 2].map(|()| admits(limiter))
 }
 
-/// A wait of this cost.
+/// Returns a wait of this cost.
 fn wait(limiter: &Limiter, cost: u64) -> Wait {
     Arc::clone(limiter).cost_owned(cost).acquire()
 }
 
-/// Somebody in the queue.
+/// Returns a waiter in the queue.
 fn queued(limiter: &Limiter, cost: u64) -> Waiter<Wait> {
     Waiter::queued(wait(limiter, cost))
 }
@@ -87,30 +87,30 @@ fn join(limiter: &Limiter, cost: u64) -> JoinHandle<Joined<Wait>> {
     joining(wait(limiter, cost))
 }
 
-/// A limiter that is spent, and for which somebody waits.
+/// Returns a limiter that is spent, and a waiter for it.
 fn awaited(quota: Quota) -> (Limiter, ManualClock, Waiter<Wait>) {
     let (limiter, clock) = spent(quota);
     let waiter = queued(&limiter, 1);
     (limiter, clock, waiter)
 }
 
-/// What a joiner was charged by now.
+/// Returns the charge of a joiner, which must have been admitted.
 fn charge_of(joined: Joined<Wait>) -> Charge {
     output_of(joined).unwrap()
 }
 
-/// A joiner has been served, as the last of the queue.
+/// Asserts that a joiner has been served, as the last of the queue.
 fn served(limiter: &Limiter, joined: Joined<Wait>) {
     charge_of(joined);
     assert_eq!(limiter.snapshot().waiting, 0);
 }
 
-// There is room for every try at every moment. A tick that is older than the word would miss what has
-// been paid off meanwhile.
+// There is room for every try at every moment. A tick older than the word would miss the amount
+// paid off meanwhile.
 model!(try_as_time_passes_is_admitted_while_there_is_room, || {
     let (limiter, clock) = limiter(secondly(2));
     let other = with(&limiter, |limiter| limiter.try_acquire());
-    // Before the time passes, so that loom knows that it matters which of the two is first.
+    // The try comes before the time passes, so that loom knows that the order of the two matters.
     limiter.try_acquire().unwrap();
     clock.advance(SECOND);
     limiter.try_acquire().unwrap();
@@ -153,7 +153,7 @@ model!(deadline_and_the_first_joiner_do_not_miss_each_other, || {
     let joiner = join(&limiter, 1);
     clock.advance(SECOND);
     let joined = joiner.join().unwrap();
-    // If it joined after that, it took at once.
+    // If it joined after the time had passed, it was admitted at once.
     served(&limiter, joined);
     assert_eq!(limiter.peek().retry_after, SECOND);
 });
@@ -177,8 +177,8 @@ model!(refund_and_a_try_lose_nothing, || {
     assert_eq!(limiter.snapshot().available, 2);
 });
 
-// The backlog is the same number again when as much was taken as was given back, but what was given
-// back before is not.
+// The backlog returns to the same number when equal amounts are taken and given back, but the amount given
+// back before does not.
 model!(take_beside_a_refund_can_be_given_back_in_full, || {
     let (limiter, _clock, first) = charged(hourly(3), 1);
     let other = with(&limiter, |limiter| limiter.try_acquire().unwrap());
@@ -189,7 +189,7 @@ model!(take_beside_a_refund_can_be_given_back_in_full, || {
     assert_eq!(limiter.snapshot().available, 3);
 });
 
-// Where a charge ends, and from when on that can be told, are two numbers.
+// The end of a charge, and the time from which that end is known, are two numbers.
 model!(try_beside_the_same_quota_gives_back_what_it_took, || {
     let (limiter, clock, first) = charged(secondly(4), 2);
     let other = with(&limiter, |limiter| limiter.try_acquire().unwrap());
@@ -240,12 +240,12 @@ model!(reservation_dropped_as_its_turn_comes_leaves_nothing, || {
     let other = dropping(reservation);
     clock.advance(SECOND);
     join_all([other]);
-    // It was next in the queue, or got what was given back.
+    // It was next in the queue, or got the refunded token.
     served(&limiter, Err(next));
 });
 
-/// Time passes beside a refund or a dropped reservation, and others decide: what time has paid off
-/// meanwhile is not given back. With a burst so large that the limiter has no reason to doubt its
+/// Time passes during a refund or a dropped reservation, and other calls decide. The amount that time has paid
+/// off meanwhile is not given back. The burst is so large that the limiter has no reason to distrust its
 /// clock.
 #[test]
 fn refund_beside_passing_time_gives_back_only_what_is_owed() {
@@ -266,7 +266,7 @@ fn refund_beside_passing_time_gives_back_only_what_is_owed() {
     });
 }
 
-/// The same for a waiter that was granted and leaves, and a reservation that is dropped.
+/// The same applies to a granted waiter that leaves, and to a reservation that is dropped.
 #[test]
 fn leaving_beside_passing_time_gives_back_only_what_is_owed() {
     check_each(3, [false, true], |reserved| {
@@ -284,12 +284,12 @@ fn leaving_beside_passing_time_gives_back_only_what_is_owed() {
     });
 }
 
-// A waiter whose waker is exchanged just as it is granted: the old one may have been called, so it
-// has to look again.
+// The waker of a waiter is exchanged just as the waiter is granted: the old waker may have been called, so
+// the waiter has to check again.
 model!(poll_with_another_waker_finds_the_grant, || {
     let (_limiter, clock, mut waiter) = awaited(Quota::per_second(1));
     let timer = spawn(move || clock.advance(SECOND));
-    // As when a future is moved to another task.
+    // This happens when a future is moved to another task.
     waiter.moves();
     let joined = waiter.join();
     join_all([timer]);

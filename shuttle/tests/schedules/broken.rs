@@ -1,4 +1,4 @@
-//! A semaphore that is broken: the harness finds that, and replays it.
+//! Tests a broken semaphore: the harness finds the bug, and replays it.
 
 use std::any::Any;
 use std::future::Future;
@@ -15,8 +15,8 @@ use tollgate::{AcquireError, ErrorKind, Throttle, TryThrottle, Waiting};
 
 use crate::driver::{Scenario, Subject, replay, run};
 
-/// One permit, which is free or not, and a queue. It loses a wake-up: a permit that comes back after a
-/// caller has found none, and before it has joined the queue, wakes nobody. And it has no order.
+/// One permit, which is free or not, and a queue. It loses a wake-up: if a permit comes back after a
+/// caller has found none, and before the caller has joined the queue, nothing is woken. It also has no order.
 #[derive(Clone)]
 struct Loses(Arc<(AtomicUsize, Mutex<Vec<Waker>>)>);
 
@@ -81,7 +81,7 @@ impl Subject for Loses {
     }
 }
 
-/// The message of the failure, if it fails.
+/// Returns the message of the failure, if the check fails.
 fn failure(check: impl FnOnce()) -> Option<String> {
     let panic: Box<dyn Any + Send> = catch_unwind(AssertUnwindSafe(check)).err()?;
     let text = panic.downcast_ref::<String>().cloned();

@@ -1,10 +1,10 @@
-//! What the threads of every scenario do, and what must hold whatever they do.
+//! Runs the threads of every scenario, and checks the invariants.
 //!
 //! 1. Four to eight threads make calls, one more changes limits and lets time pass, and some permits are
-//!    given back by threads of their own. What each does is drawn from shuttle's generator, as the
-//!    schedule is, so that one seed replays both.
+//!    given back by threads of their own. Shuttle's generator draws the actions of each thread, like the
+//!    schedule, so that one seed replays both.
 //! 2. [`Books`] are kept beside the throttle, with std's types: threads are switched only within
-//!    shuttle's, so every entry is exact. A permit is entered after it was granted and struck before it
+//!    shuttle's types, so every entry is exact. A permit is entered after it was granted and struck before it
 //!    is given back, so the books never hold more than the throttle has granted.
 //! 3. A wait that is never woken leaves its thread blocked, which shuttle reports as a deadlock.
 
@@ -24,23 +24,23 @@ use shuttle::thread::{self, JoinHandle};
 use shuttle::{Config, Runner};
 use tollgate::{ErrorKind, Throttle, TryThrottle};
 
-/// A throttle, what is special about it, and what else can be done with it.
+/// A throttle, its properties, and its other operations.
 pub(crate) trait Subject: Send + Sync + 'static {
     type Throttle: TryThrottle<Permit: Send + 'static>;
 
     /// The number of groups of calls: keys or classes.
     const GROUPS: u32 = 1;
-    /// The most that a call costs.
+    /// The maximum cost of a call.
     const MOST_COST: u32 = 2;
-    /// Whether [`set`](Self::set) sets what may be held.
+    /// Whether [`set`](Self::set) sets the maximum that may be held.
     const HAS_LIMIT: bool = true;
-    /// Whether each group has that limit, and not all together.
+    /// Whether that limit applies to each group, and not to all together.
     const LIMITS_GROUPS: bool = false;
-    /// Whether a limit, or a `close`, holds for every call that begins afterwards. A fair queue may
-    /// have a permit by then, and decides later who gets it.
+    /// Whether a limit, or a `close`, applies to every call that begins afterwards. A fair queue may
+    /// have a permit by then, and decides later which call gets it.
     const DECIDES_AT_ONCE: bool = true;
     const CAN_CLOSE: bool = true;
-    /// Whether waits need time to pass, and can run out of it.
+    /// Whether waits need time to pass, and can time out.
     const HAS_CLOCK: bool = false;
 
     fn new() -> Self;
@@ -50,38 +50,38 @@ pub(crate) trait Subject: Send + Sync + 'static {
 
     fn throttle(&self, group: u32, cost: u32) -> Self::Throttle;
 
-    /// Returns the most that may be held in a group in any case.
+    /// Returns the maximum that may ever be held in a group.
     fn most_in(&self, _group: u32) -> u64 {
         u64::MAX
     }
 
-    /// Looks at a permit that was just admitted. Returns a number that grows in the order in which calls
-    /// were admitted, if the permit tells.
+    /// Inspects a permit that was just admitted. Returns a number that grows in the order of
+    /// admissions, if the permit tells it.
     fn begin(&self, _permit: &PermitOf<Self>) -> Option<u64> {
         None
     }
 
-    /// Gives a permit back, in one of the ways that there are.
+    /// Gives a permit back, in one of several ways.
     fn end(&self, _group: u32, permit: PermitOf<Self>) {
         drop(permit);
     }
 
-    /// Changes something else, or lets some time pass.
+    /// Changes another setting, or lets some time pass.
     fn change(&self) {}
 
-    /// Lets time pass, so that waits come to an end.
+    /// Lets time pass, so that waits end.
     fn pass_time(&self) {}
 
     fn close(&self) {}
 
-    /// Checks that all is free again and that nobody waits, when all calls have ended.
+    /// Checks that everything is free again and nothing waits, when all calls have ended.
     fn assert_at_rest(&self, limit: u64);
 }
 
 pub(crate) type PermitOf<S> = <<S as Subject>::Throttle as Throttle>::Permit;
 
 std::thread_local! {
-    /// The calls that were admitted after they had waited, under all schedules: these run on one thread.
+    /// The calls that were admitted after a wait, under all schedules, which run on one thread.
     static WAITED: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -94,12 +94,12 @@ pub(crate) fn draw(end: u32) -> u32 {
 struct Books {
     /// The number of events.
     now: u64,
-    /// What is held in each group.
+    /// The units held in each group.
     held: HashMap<u32, u64>,
     limit: u64,
     /// The largest limit since the beginning.
     largest: u64,
-    /// When the limit was changed; `None` while it is being changed.
+    /// The time of the last change of the limit; `None` during a change.
     changed: Option<u64>,
     is_closing: bool,
     closed: Option<u64>,
@@ -115,19 +115,19 @@ impl Books {
     }
 }
 
-/// A call that was admitted.
+/// An admitted call.
 #[derive(Debug)]
 struct Admitted {
     group: u32,
     began: u64,
-    /// When it was surely in the queue.
+    /// The time by which the call was certainly in the queue.
     queued: Option<u64>,
-    /// Its place in the order of its group, if that can be told.
+    /// Its place in the order of its group, if it is known.
     place: Option<u64>,
 }
 
 impl Admitted {
-    /// Whether this call was admitted before one that was in the queue when it began.
+    /// Returns whether this call was admitted before one that was in the queue when it began.
     fn has_passed(&self, other: &Self) -> bool {
         let was_behind = other.queued.is_some_and(|queued| queued < self.began);
         let (Some(mine), Some(others)) = (self.place, other.place) else {
@@ -174,7 +174,7 @@ impl<S: Subject> Scenario<S> {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets a limit that lets every call through, or none.
+    /// Sets a limit that admits every call, or none.
     fn set_limit(&self, may_pause: bool) {
         let limit = match draw(4) {
             _ if self.is_one => 1,
@@ -206,7 +206,7 @@ impl<S: Subject> Scenario<S> {
             books.closed = Some(books.event());
         }
         self.set_limit(false);
-        // For no longer than all calls together can take, so that one that is forgotten is found.
+        // The loop ends after the maximum time of all calls together, so that a forgotten call is found.
         for _ in 0..400 {
             if S::HAS_CLOCK && self.books().working > 0 {
                 self.subject.pass_time();
@@ -272,7 +272,7 @@ impl<S: Subject> Scenario<S> {
         }
     }
 
-    /// Polls some times without being woken. Then leaves, be it while the call is being admitted, or
+    /// Polls some times without being woken. Then leaves, whether the call is being admitted or still
     /// waits.
     async fn wait<F: Future>(
         &self,
@@ -332,10 +332,10 @@ fn join(thread: JoinHandle<()>) {
     thread.join().unwrap();
 }
 
-/// Runs a scenario under as many schedules as `SHUTTLE_ITERATIONS` says: half of them drawn step by step,
-/// half with few switches at unlikely places, as in Burckhardt et al., *A randomized scheduler with
-/// probabilistic guarantees of finding bugs*, 2010. Or runs it under the one of `SHUTTLE_SEED`: a seed
-/// or a schedule, as a failure prints them.
+/// Runs a scenario under the number of schedules that `SHUTTLE_ITERATIONS` sets. Half of them are drawn step by
+/// step, half have few switches at unlikely places, as in Burckhardt et al., *A randomized scheduler with
+/// probabilistic guarantees of finding bugs*, 2010. Alternatively, runs it under the schedule of `SHUTTLE_SEED`: a
+/// seed or a schedule, in the form that a failure prints.
 ///
 /// The schedules are the same in every run, unless their number is set.
 pub(crate) fn explore(scenario: fn()) {
@@ -363,7 +363,7 @@ pub(crate) fn replay(scenario: fn(), seed: &str) {
 
 pub(crate) fn run(scheduler: impl Scheduler + 'static, scenario: fn()) {
     let mut config = Config::new();
-    // Room for the message of a panic.
+    // The stack has room for the message of a panic.
     config.stack_size = 1 << 18;
     config.silence_warnings = true;
     Runner::new(scheduler, config).run(scenario);

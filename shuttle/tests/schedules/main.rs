@@ -1,7 +1,7 @@
-//! Throttles with six to thirty threads under schedules at random, where loom's models have two or
-//! three threads under all of them. See [`driver`] for what the threads do, and what it checks: never are
-//! more permits held than the limit, callers come in the order of their queue, and in the end all is
-//! free and nobody waits.
+//! Runs throttles with six to thirty threads under random schedules, whereas loom's models have two or
+//! three threads under all schedules. See [`driver`] for the actions of the threads and the checks: never more
+//! permits are held than the limit, callers are admitted in the order of their queue, and in the end everything is
+//! free and nothing waits.
 
 #![cfg(tollgate_shuttle)]
 
@@ -24,10 +24,10 @@ use tollgate::{
 
 use crate::driver::{PermitOf, Scenario, Subject, draw, explore};
 
-/// The same in every run, unlike the one that is used by default.
+/// A hasher that is the same in every run, unlike the default one.
 type Hashing = BuildHasherDefault<DefaultHasher>;
 
-/// More keys than a map has room for.
+/// The number of keys, which exceeds the capacity of a map.
 const KEYS: u32 = 6;
 const MAX_KEYS: usize = 4;
 
@@ -79,7 +79,7 @@ struct Items {
     alive: Arc<()>,
 }
 
-/// Whether somebody touches it, and how many there are.
+/// Whether a thread touches the item, and the number of items.
 type Item = (AtomicBool, Arc<()>);
 
 impl Subject for Items {
@@ -122,7 +122,7 @@ impl Subject for Items {
 
     fn assert_at_rest(&self, limit: u64) {
         assert_free(self.pool.snapshot(), limit);
-        // One is held by the scenario, and one by what makes items.
+        // One reference is held by the scenario, and one by the closure that makes items.
         let items = Arc::strong_count(&self.alive) as u64 - 2;
         assert!(items <= if self.pool.is_closed() { 0 } else { limit });
     }
@@ -144,7 +144,7 @@ impl Subject for Slots {
     fn new() -> Self {
         let slots = Keyed::<u32, _>::semaphores(1).max_keys(MAX_KEYS);
         let slots = slots.hasher(Hashing::default());
-        // It makes its table at the first use, by an `OnceLock` of std.
+        // The map creates its table at the first use, by an `OnceLock` of std.
         assert_eq!(slots.key(&0).snapshot().available, 1);
         Self::new(slots)
     }
@@ -228,7 +228,7 @@ fn adaptive_semaphore() {
 
 struct Adapted(Arc<AdaptiveSemaphore>, ManualClock);
 
-/// Two limits by turns, in windows of two samples.
+/// Alternates between two limits, in windows of two samples.
 struct Alternating;
 
 const LIMITS: [f64; 2] = [2.0, 4.0];
@@ -306,7 +306,7 @@ fn keyed_limiters() {
 
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// An algorithm, a burst, and the most that is admitted in any period, of four and of six in a period. Keys
+/// An algorithm, a burst, and the maximum admitted in any period, for quotas of four and of six. Keys
 /// have the first five.
 const RULES: [(Algorithm, u64, [u64; 2]); 7] = [
     (Algorithm::Gcra, 2, [6, 8]),
@@ -323,7 +323,7 @@ struct Rate<T> {
     limiter: T,
     clock: ManualClock,
     rule: (Algorithm, u64, [u64; 2]),
-    /// What was charged and not given back: the group, the nanosecond and the cost.
+    /// The charges that were not given back: the group, the nanosecond and the cost.
     charged: Mutex<Vec<(u32, u64, u64)>>,
 }
 
@@ -356,7 +356,7 @@ impl<T> Rate<T> {
         self.clock.advance(Duration::from_millis(50) * draw(8));
     }
 
-    /// Checks every period, and lets all be paid off.
+    /// Checks every period, and waits until everything is paid off.
     fn assert_at_most(&self, count: u64) {
         let most = self.rule.2[usize::from(count == 6)];
         let charged = self.charged.lock().unwrap();
@@ -380,7 +380,7 @@ impl Subject for Rate<Arc<RateLimiter>> {
 
     fn new() -> Self {
         Self::new(RULES.len(), |limiter, _| {
-            // It makes its state at the first use, by an `OnceLock` of std.
+            // The limiter creates its state at the first use, by an `OnceLock` of std.
             assert_eq!(limiter.snapshot().waiting, 0);
             Arc::new(limiter)
         })
@@ -493,7 +493,7 @@ impl Subject for Rate<Users> {
             assert_free(snapshot, snapshot.limit);
         }
         self.limiter.shrink();
-        // The limiter of a key that was closed is kept.
+        // The limiter of a closed key is kept.
         assert!(self.limiter.is_empty() || self.limiter.is_closed());
     }
 }

@@ -1,5 +1,5 @@
-//! Well-known clients of APIs, each with the stack that keeps the limits of its server. The tests of this package
-//! send with them to a server on loopback that counts and refuses.
+//! Contains well-known clients of APIs, each with the stack that keeps the limits of its server. The tests of this
+//! package use them with a server on loopback that counts and refuses.
 
 /// A client of GitHub: octocrab takes layers of tower around a client of hyper.
 pub mod github {
@@ -12,8 +12,8 @@ pub mod github {
     use tollgate::{RateLimiter, Semaphore};
     use tollgate_tower::{RetryAfterLayer, ThrottleLayer};
 
-    /// Makes a client of the API at a URL. Layers that are added later are further outside, and the outermost one says
-    /// which server the requests are for.
+    /// Makes a client of the API at a URL. Later layers are further outside, and the outermost one determines
+    /// the server of the requests.
     pub fn client(
         url: http::Uri,
         slots: Arc<Semaphore>,
@@ -52,8 +52,8 @@ pub mod openai {
     use tollgate_tower::ThrottleLayer;
     use tower::{Layer, ServiceExt, service_fn};
 
-    /// Makes a client of the API at a URL, by middleware of reqwest: it keeps the limits and the pauses of the server. The
-    /// layer of async-openai is the outermost, so each of its attempts keeps them.
+    /// Makes a client of the API at a URL, with middleware of reqwest, which keeps the limits and the pauses of the
+    /// server. The layer of async-openai is the outermost, so each of its attempts keeps them.
     pub fn client(
         url: &str,
         slots: Arc<Semaphore>,
@@ -80,8 +80,8 @@ pub mod openai {
         Client::with_config(config(url)).with_http_service(OpenAIRetryLayer::default().layer(send))
     }
 
-    /// Makes a client of the API at a URL, by a layer of tower: it keeps the limits, and waits after a refusal only as long as
-    /// async-openai does, with the refused request.
+    /// Makes a client of the API at a URL, with a layer of tower. It keeps the limits. After a refusal it waits only as
+    /// long as async-openai does, with the refused request.
     pub fn throttled(
         url: &str,
         slots: Arc<Semaphore>,

@@ -1,5 +1,5 @@
-//! What these clients send keeps the limits: at most so many requests at once, at the rate, and none in a pause. Time moves
-//! only when a test says so, so a slow machine makes no test fail.
+//! Tests that the requests of these clients keep the limits: a maximum of simultaneous requests, the rate, and none
+//! during a pause. Time passes only when a test advances it, so a slow machine makes no test fail.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -16,11 +16,11 @@ use tokio::task::{JoinHandle, JoinSet, yield_now};
 use tollgate::{Clock, ManualClock, Quota, RateLimiter, Semaphore, Tick};
 
 const STEP: Duration = Duration::from_millis(100);
-/// How many are sent, and how many slots there are.
+/// The number of requests, and the number of slots.
 const REQUESTS: usize = 20;
 const SLOTS: usize = 4;
 
-/// A server on loopback, which ends when this is dropped.
+/// A server on loopback, which ends on drop.
 struct Server {
     url: String,
     clock: ManualClock,
@@ -36,12 +36,12 @@ struct Seen {
 }
 
 impl Server {
-    /// Refuses the first requests, so many, for five seconds.
+    /// Starts a server that refuses the first `refused` requests for five seconds.
     async fn refusing(refused: usize) -> Self {
         Self::start(move |nth| async move { nth >= refused }).await
     }
 
-    /// Answers requests when as many as there are slots have arrived.
+    /// Starts a server that answers requests only when one request per slot has arrived.
     async fn holding() -> Self {
         let all = Arc::new(Barrier::new(SLOTS));
         Self::start(move |_| {
@@ -103,8 +103,8 @@ impl Server {
         Arc::new(RateLimiter::new(quota).clock(&self.clock))
     }
 
-    /// Moves the time of tokio and of the limiters in steps until all requests are answered. If there is a pause, the time
-    /// stands still until the client knows of it.
+    /// Advances the time of tokio and of the limiters in steps until all requests are answered. During a pause, the
+    /// time stands still until the client knows of it.
     async fn run<F>(&self, jobs: impl IntoIterator<Item = F>, pause: Option<&RateLimiter>)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -125,7 +125,7 @@ impl Server {
         }
     }
 
-    /// When requests arrived, in steps.
+    /// Returns the arrival times of requests, in steps.
     fn arrived(&self) -> Vec<u128> {
         let arrived = self.seen.arrived.lock().unwrap();
         let steps = arrived
@@ -135,7 +135,7 @@ impl Server {
     }
 }
 
-/// Nothing arrives in the pause after the first request, and then the requests come at the rate.
+/// Asserts that nothing arrives in the pause after the first request, and that the requests then come at the rate.
 #[track_caller]
 fn assert_paused_and_then_at_the_rate(arrived: &[u128]) {
     assert_eq!((arrived.len(), arrived[0]), (REQUESTS + 1, 0));
@@ -150,7 +150,7 @@ impl Drop for Server {
     }
 }
 
-/// The answer of a model, which is good enough for every other request too.
+/// Returns the answer of a model, which also serves every other request.
 fn completion() -> Value {
     json!({
         "id": "1",
@@ -165,7 +165,7 @@ fn completion() -> Value {
     })
 }
 
-/// octocrab, in layers of tower.
+/// Tests octocrab, in layers of tower.
 mod github {
     use clients::github;
     use octocrab::Octocrab;
@@ -202,7 +202,7 @@ mod github {
     }
 }
 
-/// async-openai, by middleware of reqwest and by a layer of tower.
+/// Tests async-openai, with middleware of reqwest and with a layer of tower.
 mod openai {
     use async_openai::Client;
     use async_openai::config::OpenAIConfig;

@@ -1,5 +1,5 @@
-//! What is done to the store and to the fleet while it works, one fault after the other, each time
-//! after all have come back.
+//! Injects faults into the store and the fleet during the work, one after the other, each time
+//! after all processes have recovered.
 
 use std::error::Error;
 use std::fmt;
@@ -17,23 +17,23 @@ use crate::fleet::{micros, now, seconds, until};
 pub(crate) enum Fault {
     /// The server forgets its scripts.
     Flush,
-    /// It holds still, and executes later what it is sent meanwhile.
+    /// The server stops, and later executes the calls sent meanwhile.
     Stop,
     /// Every connection ends.
     Cut,
-    /// The server is killed, and begins again with nothing.
+    /// The server is killed, and starts again without data.
     Kill,
-    /// A partition: nothing passes, and arrives later.
+    /// A partition: nothing passes, and data arrive later.
     BlackHole,
     /// A partition: connections are reset.
     Reset,
     /// A partition: calls are executed, and their answers are lost.
     DropReplies,
-    /// The same, for so long that new connections are not answered either.
+    /// The same, but for so long that new connections are not answered either.
     DropAll,
-    /// A process of the fleet is killed, and another one takes its place.
+    /// A process of the fleet is killed, and another one replaces it.
     Node,
-    /// A process of the fleet holds still, for longer than its leases last.
+    /// A process of the fleet stops for longer than its leases last.
     Pause,
 }
 
@@ -50,17 +50,17 @@ const ALL: [(Fault, &str); 10] = [
     (Fault::Pause, "pause"),
 ];
 
-/// For so long a breaker stays open at most.
+/// The maximum time for which a breaker stays open.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// What it takes to connect and to be answered.
+/// The time to connect and to receive an answer.
 const CONNECTING: Duration = Duration::from_millis(100);
 
-/// After so long one gives up to connect who is not answered: the second attempt, which begins while
+/// The time after which an unanswered connection attempt is abandoned: the second attempt, which begins while
 /// the fault lasts.
 const UNANSWERED: Duration = Duration::from_millis(500);
 
-/// While nothing is done to anybody.
+/// The time without a fault.
 const REST: Duration = Duration::from_millis(300);
 
 impl Fault {
@@ -70,13 +70,14 @@ impl Fault {
             Self::Flush | Self::Cut | Self::Kill | Self::Node => 0,
             Self::Stop => 150,
             Self::BlackHole | Self::Reset => 200,
-            // Less than a deadline, so that nobody connects while it lasts.
+            // This is less than a deadline, so that no process connects during the fault.
             Self::DropReplies => 40,
             Self::DropAll => 300,
         })
     }
 
-    /// Whether less may be let go. Rates go on by the other processes, which have as much to do.
+    /// Returns whether fewer calls may be admitted. Rates continue through the other processes, which have equal
+    /// demand.
     fn is_outage(self, lease: Duration) -> bool {
         match self {
             Self::Flush => false,
@@ -85,8 +86,8 @@ impl Fault {
         }
     }
 
-    /// After how long all have come back. Of a lease it is not known whether it is held until its
-    /// time is over, which is also for how long nobody is admitted after a loss.
+    /// Returns the time until all have recovered. It is unknown whether a lease is held until its
+    /// time is over, and for the same time nothing is admitted after a loss.
     fn recovery(self, lease: Duration) -> Duration {
         match self {
             Self::Flush => Duration::ZERO,
@@ -97,7 +98,7 @@ impl Fault {
     }
 }
 
-/// Which, in which order.
+/// The faults in their order.
 #[derive(Clone, Debug)]
 pub(crate) struct Faults(Vec<Fault>);
 
@@ -125,7 +126,7 @@ impl FromStr for Faults {
 pub(crate) struct Happened {
     pub(crate) made: Vec<Fault>,
     pub(crate) outages: Vec<Outage>,
-    /// When the server was gone with all it knew.
+    /// The times at which the server lost all its data.
     pub(crate) losses: Vec<u64>,
 }
 
@@ -139,19 +140,19 @@ pub(crate) struct Scene<'a> {
     pub(crate) server: &'a mut Server,
     pub(crate) proxy: &'a Proxy,
     pub(crate) fleet: &'a mut Fleet,
-    /// How long a lease lasts, if there are any.
+    /// The lifetime of a lease, if there are leases.
     pub(crate) lease: Duration,
 }
 
-/// One after the other, and again, as long as there is time to come back before the end; each of
-/// them once in any case.
+/// Injects the faults in turn, again and again, as long as there is time to recover before the end; each of
+/// them at least once.
 pub(crate) async fn make(
     mut scene: Scene<'_>,
     faults: &Faults,
     end: u64,
 ) -> Result<Happened, Box<dyn Error>> {
     let mut happened = Happened::default();
-    // As long as nobody is admitted at first.
+    // At first nothing is admitted for that long.
     sleep(scene.lease).await;
     for fault in faults.0.iter().copied().cycle() {
         let recovery = fault.recovery(scene.lease);
@@ -225,21 +226,21 @@ impl fmt::Display for Happened {
     }
 }
 
-// When the store could answer.
+// The times at which the store could answer.
 //
-// From the time of the whole run is taken each fault by which it could not, and as long after it
-// as clients are promised to need until they are back. What is left is what the fleet must have
-// used.
+// Each fault that prevented answers is deducted from the time of the whole run, together with the promised
+// time for clients to recover. In the remaining time, the fleet must have used
+// its limits.
 
-/// In microseconds.
+/// An outage, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Outage {
     pub(crate) from: u64,
-    /// Everybody is back by then.
+    /// The time by which all have recovered.
     pub(crate) to: u64,
 }
 
-/// Times, one after the other, that do not overlap.
+/// Consecutive intervals that do not overlap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Uptime {
     pub(crate) times: Vec<(u64, u64)>,
@@ -265,7 +266,7 @@ impl Uptime {
         Self { times, begin, end }
     }
 
-    /// Whether there was no outage at the beginning.
+    /// Returns whether there was no outage at the beginning.
     pub(crate) fn is_from_the_first(&self) -> bool {
         self.times
             .first()
@@ -277,7 +278,7 @@ impl Uptime {
         after > 0 && micros < self.times[after - 1].1
     }
 
-    /// How much of an interval is in it.
+    /// Returns how much of an interval is uptime.
     pub(crate) fn shared(&self, from: u64, to: u64) -> u64 {
         let times = self.times.iter();
         times
@@ -290,14 +291,14 @@ impl Uptime {
     }
 }
 
-/// How much was used of what there was, and how much must have been.
+/// The used part of the capacity, and the minimum that must have been used.
 #[derive(Clone, Debug)]
 pub(crate) struct Used {
-    /// Of what: "admissions", "permit seconds".
+    /// The unit: "admissions" or "permit seconds".
     pub(crate) what: &'static str,
     pub(crate) used: f64,
     pub(crate) promised: f64,
-    /// The least part of it.
+    /// The minimum share of the promise.
     pub(crate) share: f64,
     pub(crate) up: f64,
     pub(crate) whole: f64,
@@ -321,7 +322,7 @@ impl Used {
         }
     }
 
-    /// Where nothing was promised nothing was seen either.
+    /// Returns whether enough was used. Without any promise, nothing was shown either.
     pub(crate) fn is_enough(&self) -> bool {
         self.promised > 0.0 && self.used >= self.share * self.promised
     }

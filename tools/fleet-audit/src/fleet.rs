@@ -1,6 +1,6 @@
-//! The processes of the fleet: how they are started, and what they say is collected.
+//! Starts the processes of the fleet, and collects their reports.
 //!
-//! They begin together, once all are ready, and end by one clock, at a time that may be put off.
+//! They begin together, once all are ready, and end by one clock, at a time that may be postponed.
 
 use std::error::Error;
 use std::process::Stdio;
@@ -15,12 +15,12 @@ use crate::report::Report;
 pub(crate) struct Fleet {
     address: String,
     nodes: Vec<Node>,
-    /// Of those that were killed.
+    /// The reports of the processes that were killed.
     said: Vec<Said>,
     end: u64,
 }
 
-/// What a process said until it ended.
+/// The reports of a process until it ended.
 pub(crate) struct Said {
     pub(crate) reports: Vec<Report>,
     pub(crate) ended: u64,
@@ -33,7 +33,7 @@ struct Node {
 }
 
 impl Fleet {
-    /// So many, and all are ready.
+    /// Starts `nodes` processes, and waits until all are ready.
     pub(crate) async fn start(address: String, nodes: usize) -> Result<Self, Box<dyn Error>> {
         let mut fleet = Self {
             address,
@@ -48,7 +48,7 @@ impl Fleet {
         Ok(fleet)
     }
 
-    /// With the options of this process.
+    /// Starts a process with the options of this process.
     async fn node(&self) -> Result<Node, Box<dyn Error>> {
         let mut child = Command::new(std::env::current_exe()?)
             .args(["node", "--redis", &self.address])
@@ -71,7 +71,7 @@ impl Fleet {
         })
     }
 
-    /// Until then, or until it is told another time.
+    /// Lets the processes continue until `end`, or until another time is set.
     pub(crate) async fn go_on(&mut self, end: u64) {
         self.end = end;
         for node in &mut self.nodes {
@@ -79,10 +79,10 @@ impl Fleet {
         }
     }
 
-    /// Kills one, and starts another.
+    /// Kills one process, and starts another.
     pub(crate) async fn replace_one(&mut self) -> Result<(), Box<dyn Error>> {
         let mut node = self.nodes.remove(0);
-        // It did what it did until then at least.
+        // It was certainly alive until then.
         let ended = now();
         node.child.kill().await?;
         let reports = node.reports.await??;
@@ -93,7 +93,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Lets one hold still for a time.
+    /// Stops one process for a time.
     pub(crate) async fn pause_one(&mut self, time: Duration) -> Result<(), Box<dyn Error>> {
         let node = self.nodes.first().and_then(|node| node.child.id());
         let id = node.ok_or("there is no process to be stopped")?.to_string();
@@ -111,7 +111,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// What all said, once they have ended.
+    /// Returns the reports of all processes, once they have ended.
     pub(crate) async fn end(mut self) -> Result<Vec<Said>, Box<dyn Error>> {
         for mut node in self.nodes {
             let reports = node.reports.await??;
@@ -127,12 +127,12 @@ impl Fleet {
 
 impl Node {
     async fn go_on(&mut self, end: u64) {
-        // It may have ended before, by itself: how, is looked at in the end.
+        // It may have ended by itself; the end checks how.
         let _ = self.input.write_all(format!("{end}\n").as_bytes()).await;
     }
 }
 
-/// Reads on always, or who says something would have to wait.
+/// Reads continuously; otherwise a process would block on its output.
 async fn collect(mut lines: Lines<BufReader<ChildStdout>>) -> Result<Vec<Report>, String> {
     let mut reports = Vec::new();
     while let Some(line) = lines.next_line().await.map_err(|error| error.to_string())? {
@@ -141,7 +141,7 @@ async fn collect(mut lines: Lines<BufReader<ChildStdout>>) -> Result<Vec<Report>
     Ok(reports)
 }
 
-// Microseconds of the clock that all processes of a machine share, the server's too.
+// Microseconds of the clock that all processes of a machine share, including the server.
 
 pub(crate) fn now() -> u64 {
     of(SystemTime::now())
@@ -156,7 +156,7 @@ pub(crate) fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// How long it is until then.
+/// Returns the time until then.
 pub(crate) fn until(micros: u64) -> Duration {
     Duration::from_micros(micros.saturating_sub(now()))
 }

@@ -1,8 +1,8 @@
-//! Who held leases when, beside what was promised of them.
+//! Compares the holders of leases over time with the promises.
 //!
-//! 1. At no instant more hold one than there are permits. A holder holds from the answer until the
-//!    last look before it gave the lease back by which the lease was not lost. All clocks are one.
-//! 2. Fencing numbers are unique, and rise: if a lease was held before another one was asked for,
+//! 1. At no instant are there more holders than permits. A holder holds from the answer until the
+//!    last check before the release that found the lease not lost. There is one clock for all.
+//! 2. Fencing numbers are unique, and rise: if a lease was held before another one was requested,
 //!    the later one has the greater number.
 
 use std::collections::{HashMap, HashSet};
@@ -17,11 +17,11 @@ pub(crate) struct Held {
     pub(crate) fencing: u64,
     pub(crate) asked: u64,
     pub(crate) granted: u64,
-    /// When it was held for sure for the last time.
+    /// The last time at which the lease was certainly held.
     pub(crate) until: u64,
 }
 
-/// Of a process that said all this, until it ended.
+/// Returns the leases of a process with these reports, until it ended.
 pub(crate) fn held(reports: &[Report], ended: u64) -> Vec<Held> {
     let left: HashMap<&str, u64> = reports
         .iter()
@@ -52,10 +52,10 @@ pub(crate) struct Kept {
     permits: usize,
     leases: usize,
     most: usize,
-    /// When so many held one.
+    /// The time at which `most` leases were held.
     at: u64,
     twice: usize,
-    /// The first that is less than one before.
+    /// The first pair in which a number is less than an earlier one.
     fallen: Option<(u64, u64)>,
 }
 
@@ -79,13 +79,13 @@ impl Kept {
     }
 }
 
-/// At once, and when.
+/// Returns the maximum number held at once, and the time of it.
 fn most(held: &[Held]) -> (usize, u64) {
     let held = held.iter().filter(|one| one.granted < one.until);
     let mut edges: Vec<(u64, bool)> = held
         .flat_map(|one| [(one.granted, true), (one.until, false)])
         .collect();
-    // At one instant those who leave come first.
+    // At one instant, leaving holders come first.
     edges.sort_unstable();
     let (mut now, mut most, mut at) = (0_usize, 0, 0);
     for (when, comes) in edges {
@@ -101,7 +101,7 @@ fn most(held: &[Held]) -> (usize, u64) {
     (most, at)
 }
 
-/// A lease with a number that is less than that of one that was held before it was asked for.
+/// Finds a lease whose number is less than that of a lease held before it was requested.
 fn fallen(held: &[Held]) -> Option<(u64, u64)> {
     let (mut by_answer, mut by_question) = (held.to_vec(), held.to_vec());
     by_answer.sort_unstable_by_key(|one| one.granted);
@@ -143,9 +143,9 @@ impl fmt::Display for Kept {
     }
 }
 
-/// How long permits were held while the store could answer, of all that time; but for each lease
-/// that began in it not of two times `poll`, as after so long at most a permit that was given back
-/// is asked for again.
+/// Returns how long permits were held while the store could answer, relative to all that time. For each lease
+/// that began in it, two times `poll` are deducted, because a permit that was given back
+/// is requested again after at most that time.
 pub(crate) fn used(held: &[Held], permits: usize, poll: u64, uptime: &Uptime) -> Used {
     let used = held.iter().map(|one| uptime.shared(one.granted, one.until));
     let begun = held.iter().filter(|one| uptime.contains(one.granted));
@@ -184,7 +184,7 @@ mod tests {
         let mut three = two;
         three[2].granted = 19;
         assert!(!Kept::of(&three, 2).is_kept());
-        // A process that had lost it when there was an answer held nothing.
+        // A process that had lost the lease when the answer arrived held nothing.
         three[2].until = 19;
         assert!(Kept::of(&three, 2).is_kept());
     }
@@ -193,7 +193,7 @@ mod tests {
     fn fencing_numbers_come_once_and_rise() {
         assert!(!Kept::of(&[one(1, 0, 10, 20), one(1, 30, 40, 50)], 1).is_kept());
         assert!(!Kept::of(&[one(2, 0, 10, 20), one(1, 11, 40, 50)], 1).is_kept());
-        // Which of them was granted first is not known.
+        // It is not known which of them was granted first.
         assert!(Kept::of(&[one(2, 0, 10, 20), one(1, 10, 40, 50)], 1).is_kept());
     }
 

@@ -1,10 +1,10 @@
-//! A fleet on one machine: several processes share limits, through faults, and an auditor counts
-//! what they were let do.
+//! Audits a fleet on one machine: several processes share limits, through faults, and an auditor counts
+//! their admissions.
 //!
-//! Every admission has the tick of the server that charged it. The auditor looks at all of them, and
-//! at every window between two of them, and compares with the promise of the algorithm; or at who
-//! held a lease at every instant. It also looks at how much was let go while the store could answer. It ends
-//! with an error if it was more than promised, or too little.
+//! Every admission has the tick of the server that charged it. The auditor compares all admissions,
+//! in every window between two of them, with the promise of the algorithm. For leases, it checks the
+//! holders at every instant. It also checks the number of admissions while the store could answer. It ends
+//! with an error if there were more than promised, or too few.
 
 #![forbid(unsafe_code)]
 
@@ -46,7 +46,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// One process of the fleet: what the auditor starts.
+    /// One process of the fleet, which the auditor starts.
     #[command(hide = true)]
     Node {
         /// The server.
@@ -83,7 +83,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether all promises were kept.
+/// Returns whether all promises were kept.
 async fn run(options: &Options) -> Result<bool, Box<dyn Error>> {
     let mut server = Server::start();
     let proxy = Proxy::start(server.port()).await;
@@ -97,7 +97,7 @@ async fn run(options: &Options) -> Result<bool, Box<dyn Error>> {
     let mut end = begin + options.millis * 1000;
     let mut happened = Happened::default();
     if let Some(faults) = &options.faults {
-        // Nobody knows yet when all are over.
+        // The end of all faults is not known yet.
         fleet.go_on(u64::MAX).await;
         let scene = Scene {
             server: &mut server,
@@ -110,7 +110,7 @@ async fn run(options: &Options) -> Result<bool, Box<dyn Error>> {
     }
     fleet.go_on(end).await;
     let said = fleet.end().await?;
-    // The first use of a server is as if all had been lost before.
+    // The first use of a server is treated as if it had lost all data before.
     happened.outages.push(Outage {
         from: begin,
         to: begin + micros(lease),
@@ -174,8 +174,8 @@ fn audit_leases(permits: usize, said: &[Said], uptime: &Uptime) -> bool {
     kept.is_kept() && used.is_enough()
 }
 
-/// Whether the limit that counts with the others has counted what they have: all that was
-/// admitted, and beyond that no more than what perhaps was.
+/// Checks the ledger limit, which counts along with the others: it must have counted all
+/// admissions, and beyond that at most the uncertain ones.
 async fn audit_ledger(
     server: &Server,
     said: &[Said],
@@ -190,7 +190,7 @@ async fn audit_ledger(
     let all = admitted(said).len() as u64;
     let perhaps = |report: &&Report| matches!(report, Report::Failed { perhaps: true, .. });
     let perhaps = reports(said).filter(perhaps).count();
-    // Who is killed does not say what its calls came to.
+    // A killed process does not report the results of its calls.
     let killed = happened.count(Fault::Node) * options.tasks;
     let most = all + (perhaps + killed) as u64;
     let least = if happened.losses.is_empty() { all } else { 0 };
@@ -218,7 +218,7 @@ fn admitted(said: &[Said]) -> Vec<u64> {
     ticks.collect()
 }
 
-/// How many calls failed, and how while the store could answer.
+/// Summarizes how many calls failed, and how they failed while the store could answer.
 fn failures(said: &[Said], uptime: &Uptime) -> String {
     let (mut all, mut meanwhile) = (0, BTreeMap::new());
     for report in reports(said) {

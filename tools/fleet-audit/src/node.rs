@@ -1,5 +1,4 @@
-//! One process of the fleet: as many tasks as there are ask for one after the other, and say what
-//! they were let do.
+//! Runs one process of the fleet: its tasks make one call after the other, and report the admissions.
 
 use std::error::Error;
 use std::io::stdin;
@@ -16,7 +15,7 @@ use crate::fleet::{now, of, until};
 use crate::options::{AHEAD, HOLD, Options, POLL};
 use crate::report::Report;
 
-/// After the store failed it is asked again so soon.
+/// The pause after a failure of the store before the next call.
 const AGAIN: Duration = Duration::from_millis(5);
 
 pub(crate) async fn run(address: &str, options: &Options) -> Result<(), Box<dyn Error>> {
@@ -33,14 +32,14 @@ pub(crate) async fn run(address: &str, options: &Options) -> Result<(), Box<dyn 
     }
 }
 
-/// When to end, as the auditor tells it: another time, or that it is gone, at any time.
+/// The time of the end, as the auditor sets it. The auditor may set another time, or disappear, at any time.
 #[derive(Clone)]
 struct End {
     micros: Arc<AtomicU64>,
 }
 
 impl End {
-    /// Waits to be told.
+    /// Waits for the first time from the auditor.
     fn told() -> Result<Self, Box<dyn Error>> {
         let mut line = String::new();
         stdin().read_line(&mut line)?;
@@ -61,7 +60,7 @@ impl End {
     }
 }
 
-/// Says how the store failed, and whether to go on.
+/// Reports how the store failed, and returns whether to continue.
 async fn failed(error: StoreError, options: &Options) -> bool {
     let perhaps = error.is_perhaps_charged();
     let (at, how) = (now(), format!("{error:?}"));
@@ -70,7 +69,7 @@ async fn failed(error: StoreError, options: &Options) -> bool {
     !options.gives_up
 }
 
-/// Of one who waited: the store may have failed, or it would have taken too long.
+/// Handles the error of a wait: the store may have failed, or the wait would have taken too long.
 async fn refused(error: &AcquireError, options: &Options) -> bool {
     let source = Error::source(error).and_then(|source| source.downcast_ref::<StoreError>());
     match source {
@@ -82,7 +81,7 @@ async fn refused(error: &AcquireError, options: &Options) -> bool {
     }
 }
 
-/// The answer, if it comes while one waits for it: sometimes that is not long.
+/// Returns the answer, if it arrives while the caller waits; in some cases the caller waits only briefly.
 async fn while_waiting<T>(drops: &Share, call: impl Future<Output = T>) -> Option<T> {
     if drops.is_now() {
         let soon = Duration::from_micros(now() % 3000);
@@ -92,13 +91,13 @@ async fn while_waiting<T>(drops: &Share, call: impl Future<Output = T>) -> Optio
     }
 }
 
-/// What is done in some cases only, counted over all tasks.
+/// An action for a share of the cases, counted over all tasks.
 struct Share {
     of_hundred: u64,
     count: AtomicU64,
 }
 
-/// In which cases a call is dropped, and in which it is cheated.
+/// The shares of calls that are dropped and that are cheated.
 #[derive(Clone)]
 struct Shares {
     cheats: Arc<Share>,
@@ -113,19 +112,19 @@ impl Share {
         })
     }
 
-    /// Whether this is one of them.
+    /// Returns whether this case belongs to the share.
     fn is_now(&self) -> bool {
         let count = self.count.fetch_add(1, Ordering::Relaxed);
         (count + 1) * self.of_hundred / 100 > count * self.of_hundred / 100
     }
 }
 
-// Leases, which are held for a while, some of them so long that they have to be renewed.
+// Tests leases, which are held for a while, some of them so long that they have to be renewed.
 
-/// How often a holder looks whether it holds.
+/// The interval at which a holder checks its lease.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// A holder that has lost a lease is told so before that.
+/// The time within which a holder is told of a lost lease.
 const TOLD: Duration = Duration::from_secs(5);
 
 async fn run_lease(
@@ -198,7 +197,7 @@ async fn ask_lease(
     }
 }
 
-/// Until when it was held for sure.
+/// Holds the lease, and reports until when it was certainly held.
 async fn hold_on(
     lease: Lease,
     granted: u64,
@@ -211,7 +210,7 @@ async fn hold_on(
     loop {
         let looked = now();
         if lease.is_lost() {
-            // A holder that does not look is told.
+            // A holder that does not check is told by the token.
             let told = tokio::time::timeout(TOLD, lease.token().cancelled()).await;
             let told = told.map_err(|_| format!("of lease {id} nobody said that it is lost"));
             let lost = true;
@@ -224,7 +223,7 @@ async fn hold_on(
         tokio::time::sleep(LOOK).await;
     }
     if overstays {
-        // Whether that succeeds or not, it goes on as if it held.
+        // Whether the release succeeds or not, the holder continues as if it held the lease.
         let _ = lease.release().await;
         tokio::time::sleep(HOLD).await;
         until = now();
@@ -233,7 +232,7 @@ async fn hold_on(
     Ok(Report::Left { id, until, lost })
 }
 
-// One rate.
+// Tests one rate.
 
 async fn run_rate(store: &Store, options: &Options, end: End) -> Result<(), Box<dyn Error>> {
     let mut limiter =
@@ -293,9 +292,9 @@ async fn ask_rate(limiter: RateLimiter, options: Options, shares: Shares, end: E
     }
 }
 
-// The limits of a set in one call.
+// Tests the limits of a set in one call.
 
-/// The key of the limit that counts.
+/// The key of the limit that counts all admissions.
 pub(crate) const LEDGER: &str = "{fleet}:ledger";
 
 #[derive(Clone)]

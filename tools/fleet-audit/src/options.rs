@@ -1,4 +1,4 @@
-//! What a fleet does, for how long, and what is done to it.
+//! Defines the work of a fleet, its duration, and the faults.
 
 use std::time::Duration;
 
@@ -10,75 +10,75 @@ use crate::recount::Bound;
 
 #[derive(Args, Clone)]
 pub(crate) struct Options {
-    /// How many processes.
+    /// The number of processes.
     #[arg(long, default_value_t = 4)]
     pub(crate) nodes: usize,
-    /// How many tasks in each of them.
+    /// The number of tasks in each process.
     #[arg(long, default_value_t = 16)]
     pub(crate) tasks: usize,
-    /// For how long, in milliseconds; at least, if there are faults; each fault has its time.
+    /// The duration in milliseconds; with faults, the minimum duration, since each fault has its time.
     #[arg(long, default_value_t = 1500)]
     pub(crate) millis: u64,
-    /// How long a call may take, in milliseconds.
+    /// The deadline of a call, in milliseconds.
     #[arg(long, default_value_t = 50)]
     pub(crate) deadline: u64,
-    /// So many in a second.
+    /// The number of admissions per second.
     #[arg(long, default_value_t = 2000)]
     pub(crate) rate: u64,
-    /// So many at once: of a bucket. A window and a log have none.
+    /// The burst of a bucket. A window and a log have none.
     #[arg(long, default_value_t = 100)]
     pub(crate) burst: u64,
-    /// By which algorithm, in its text form.
+    /// The algorithm, in its text form.
     #[arg(long, default_value_t = Algorithm::Gcra)]
     pub(crate) algorithm: Algorithm,
-    /// In how many milliseconds the algorithm counts.
+    /// The period of the algorithm in milliseconds.
     #[arg(long, default_value_t = 100)]
     pub(crate) period: u64,
-    /// Each process takes so many ahead, for 20 milliseconds at most.
+    /// The number that each process takes in advance, for 20 milliseconds at most.
     #[arg(long)]
     pub(crate) ahead: Option<u64>,
-    /// Each task does something else for so many milliseconds after each admission, so that less is
-    /// asked for than there is.
+    /// The milliseconds for which each task does something else after each admission, so that the demand is
+    /// below the capacity.
     #[arg(long, default_value_t = 0)]
     pub(crate) think: u64,
-    /// In so many of a hundred calls, not of several limits, a task stops to wait after three
-    /// milliseconds at most. What it was charged comes back, so no less is let go.
+    /// The percentage of calls, except those of several limits, in which a task stops waiting after at most three
+    /// milliseconds. Its charge is given back, so the number of admissions does not fall.
     #[arg(long, default_value_t = 0)]
     pub(crate) drops: u64,
-    /// Two limits in one call, and a third one that counts with them: the one of the other options,
+    /// Use two limits in one call, and a third one that counts along: the limit of the other options,
     /// and a fixed window of half the rate.
     #[arg(long)]
     pub(crate) several: bool,
-    /// Not a rate, but so many leases at once.
+    /// Test this number of leases at once instead of a rate.
     #[arg(long)]
     pub(crate) lease: Option<usize>,
-    /// How long a lease lasts that is not renewed, in milliseconds.
+    /// The lifetime of a lease without renewal, in milliseconds.
     #[arg(long, default_value_t = 300)]
     pub(crate) ttl: u64,
-    /// Breaks the store again and again, by all faults, or by these, with commas between: flush,
+    /// Break the store repeatedly, with all faults, or with these, separated by commas: flush,
     /// stop, cut, kill, black-hole, reset, drop-replies, drop-all, node, pause.
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "all")]
     pub(crate) faults: Option<Faults>,
-    /// In so many of a hundred admissions one more is let go, or a lease is used after it was given
-    /// back, to see that the auditor notices.
+    /// The percentage of admissions in which one more is admitted, or a lease is used after it was given
+    /// back, to check that the auditor notices.
     #[arg(long, default_value_t = 0)]
     pub(crate) cheat: u64,
-    /// A task that was told of a failure asks no more, to see that the auditor notices.
+    /// Let a task that was told of a failure stop asking, to check that the auditor notices.
     #[arg(long)]
     pub(crate) gives_up: bool,
-    /// In so many of a hundred calls of several limits one is left out, to see that the auditor
+    /// The percentage of calls of several limits in which one limit is left out, to check that the auditor
     /// notices.
     #[arg(long, default_value_t = 0)]
     pub(crate) uneven: u64,
 }
 
-/// For how long a process may keep what it took ahead.
+/// The time for which a process may keep permits taken in advance.
 pub(crate) const AHEAD: Duration = Duration::from_millis(20);
 
-/// How long a lease is held; each fourth one for ten times as long, so that it is renewed.
+/// The time for which a lease is held; every fourth one is held ten times as long, so that it is renewed.
 pub(crate) const HOLD: Duration = Duration::from_millis(40);
 
-/// How often those who wait for a lease ask.
+/// The interval at which waiters for a lease ask.
 pub(crate) const POLL: Duration = Duration::from_millis(5);
 
 impl Options {
@@ -91,13 +91,13 @@ impl Options {
         }
     }
 
-    /// The second one of several.
+    /// Returns the second limit of several.
     pub(crate) fn window(&self) -> Quota {
         let period = Duration::from_millis(self.period);
         Quota::new(self.rate * self.period / 2000, period)
     }
 
-    /// The third one of several: all that was ever charged, as nothing comes back.
+    /// Returns the third limit of several, which counts all charges, because nothing is paid off.
     pub(crate) fn ledger() -> Quota {
         Quota::new(1_000_000_000, Duration::from_secs(2000 * 24 * 3600))
     }
@@ -110,7 +110,7 @@ impl Options {
         Ok(bounds)
     }
 
-    /// So many may be let go later than the server charged them.
+    /// Returns how many may be admitted later than the server charged them.
     pub(crate) fn beyond(&self) -> u64 {
         let Some(chunk) = self.ahead else {
             return 0;
@@ -119,8 +119,8 @@ impl Options {
         held.min(chunk * self.nodes as u64)
     }
 
-    /// How many are asked for in a microsecond at the least, if no more than there are: a task that
-    /// comes back is late by a quarter of that time at most.
+    /// Returns the minimum demand per microsecond, if it is below the capacity: a task that
+    /// returns is late by at most a quarter of its pause.
     pub(crate) fn demand(&self) -> f64 {
         if self.think == 0 {
             return f64::INFINITY;

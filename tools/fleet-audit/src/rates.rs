@@ -1,4 +1,4 @@
-//! What was admitted beside what was promised of a rate.
+//! Compares the admissions with the promise of a rate.
 
 use std::fmt;
 
@@ -6,11 +6,11 @@ use crate::faults::{Uptime, Used};
 use crate::fleet::seconds;
 use crate::recount::{Bound, Load, Recount};
 
-/// A bound, and the window that came nearest to it.
+/// A bound, and the window that came closest to it.
 #[derive(Debug)]
 pub(crate) struct Kept {
     bound: Bound,
-    /// So many more: what processes may let go later than the server charged it.
+    /// The additional number that processes may admit later than the server charged it.
     beyond: u64,
     losses: usize,
     worst: Load,
@@ -18,8 +18,8 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// Of admissions at these ticks, rising. Whatever was admitted before the server lost what it
-    /// knew, at these times, counts no more after it.
+    /// Checks admissions at these ticks, which must rise. Admissions before one of these losses of the server's
+    /// data do not count after it.
     pub(crate) fn of(ticks: &[u64], bound: Bound, beyond: u64, losses: &[u64]) -> Self {
         let mut recount = Recount::new(bound);
         let (mut worst, mut worst_end) = (Load::default(), 0);
@@ -71,8 +71,8 @@ impl fmt::Display for Kept {
     }
 }
 
-/// How many were admitted while the store could answer, of as many as the narrowest bound lets
-/// through in each of these times, or as were asked for in a microsecond if that is less.
+/// Returns how many were admitted while the store could answer, relative to the number that the narrowest bound
+/// admits in each of these intervals, or to the demand per microsecond if that is less.
 pub(crate) fn used(ticks: &[u64], bounds: &[Bound], demand: f64, uptime: &Uptime) -> Used {
     let least =
         |each: &dyn Fn(&Bound) -> f64| bounds.iter().map(each).fold(f64::INFINITY, f64::min);
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
     use crate::faults::Outage;
 
-    /// One in a millisecond, and three at once.
+    /// One per millisecond, and three at once.
     const BOUND: Bound = Bound::Even {
         count: 1,
         period: 1000,
@@ -119,7 +119,7 @@ mod tests {
         assert!(Kept::of(&[5, 5, 5, 5], BOUND, 1, &[]).is_kept());
         assert!(is_kept(&[5, 5, 5, 1005], &[]));
         assert!(!is_kept(&[5, 5, 5, 1004], &[]));
-        // In the middle of others.
+        // The excess is in the middle of other admissions.
         assert!(!is_kept(&[5, 5, 5, 1004, 9_000_000], &[]));
     }
 
@@ -159,7 +159,7 @@ mod tests {
         // During the outage nothing counts.
         let late: Vec<u64> = all.iter().map(|tick| tick / 10 + 20_000).collect();
         assert_eq!(used(&late, &[BOUND], f64::INFINITY, &uptime).used, 0.0);
-        // If nothing was up, nothing was shown.
+        // Without any uptime, nothing is shown.
         let down = Uptime::new(
             0,
             100_000,

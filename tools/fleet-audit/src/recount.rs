@@ -1,34 +1,34 @@
-//! The bound that each algorithm promises, and how what was admitted is counted again by it.
+//! Defines the bound that each algorithm promises, and recounts the admissions with it.
 //!
-//! One pass over the ticks looks at every window between two of them: a load goes up with each
-//! admission and down with time, and is at its most what the fullest window that ends there has. A
-//! limit is kept if no load is more than the most.
+//! One pass over the ticks covers every window between two of them: a load rises with each
+//! admission and falls with time, and equals at its maximum the fullest window that ends there. A
+//! limit is kept if no load exceeds the maximum.
 
 use std::collections::VecDeque;
 use std::fmt;
 
 use tollgate::{Algorithm, Quota};
 
-/// What is promised, with periods in microseconds.
+/// A promised bound, with periods in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bound {
-    /// In every time `w` at most `burst + count * w / period`.
+    /// In any interval of length `w`, at most `burst + count * w / period`.
     Even { count: u64, period: u64, burst: u64 },
-    /// In every time at most `capacity`, and `count` more for each multiple of the period in it.
+    /// In any interval, at most `capacity`, and `count` more for each multiple of the period in it.
     Steps {
         count: u64,
         period: u64,
         capacity: u64,
     },
-    /// In a window that begins at a multiple of the period, and in the one before as far as it is
-    /// in the last period, as if that had come evenly, at most `count` together.
+    /// At most `count` in total in a window that begins at a multiple of the period, and in the part of the window
+    /// before that lies in the last period, as if its admissions had been evenly spaced.
     Estimate { count: u64, period: u64 },
-    /// In every time of a period at most `count`.
+    /// In any interval of one period, at most `count`.
     Log { count: u64, period: u64 },
 }
 
 impl Bound {
-    /// As [`Algorithm`] states it.
+    /// Returns the bound that [`Algorithm`] states.
     pub(crate) fn of(algorithm: Algorithm, quota: Quota) -> Result<Self, String> {
         algorithm.check(quota).map_err(|error| error.to_string())?;
         let count = quota.count();
@@ -43,7 +43,7 @@ impl Bound {
             Algorithm::TokenBucket => {
                 let capacity = if burst > 1 { burst } else { count };
                 Self::Steps {
-                    // What finds no room in the bucket is lost.
+                    // Tokens that do not fit into the bucket are lost.
                     count: count.min(capacity),
                     period,
                     capacity,
@@ -64,7 +64,7 @@ impl Bound {
                     capacity: count,
                 }
             }
-            // The batches that it states itself.
+            // These are the batches that the algorithm states itself.
             other if other.keeps_a_word() => {
                 let batch = other.batch(quota);
                 Self::Steps {
@@ -77,7 +77,7 @@ impl Bound {
         })
     }
 
-    /// What one admission adds to the load.
+    /// Returns the load of one admission.
     pub(crate) fn unit(&self) -> u128 {
         match self {
             Self::Even { period, .. } | Self::Estimate { period, .. } => u128::from(*period),
@@ -85,7 +85,7 @@ impl Bound {
         }
     }
 
-    /// So many admissions are the most load that there may be.
+    /// Returns the maximum load in admissions.
     pub(crate) fn most(&self) -> u64 {
         match self {
             Self::Even { burst, .. } => *burst,
@@ -94,8 +94,8 @@ impl Bound {
         }
     }
 
-    /// The part of a time that is made of whole windows: only for these it is known how much is
-    /// admitted.
+    /// Returns the part of an interval that consists of whole windows: only for these the number of admissions
+    /// is known.
     pub(crate) fn whole(&self, from: u64, to: u64) -> (u64, u64) {
         let (from, to) = match *self {
             Self::Even { .. } => (from, to),
@@ -107,7 +107,7 @@ impl Bound {
         (from, to.max(from))
     }
 
-    /// How much is let go in such a part, if there is always somebody who wants to.
+    /// Returns the number of admissions in such a part, if there is always demand.
     pub(crate) fn flows(&self, from: u64, to: u64) -> f64 {
         let (Self::Even { count, period, .. }
         | Self::Steps { count, period, .. }
@@ -116,7 +116,7 @@ impl Bound {
         count as f64 * (to - from) as f64 / period as f64
     }
 
-    /// What is let go once, beyond that.
+    /// Returns the number admitted once, beyond that.
     pub(crate) fn at_first(&self) -> f64 {
         match self {
             Self::Even { burst, .. } => *burst as f64,
@@ -124,9 +124,9 @@ impl Bound {
         }
     }
 
-    /// What part of that must have been admitted. A bucket waits for a late process, and a window
-    /// is open for all of its time; but where each comes back at an instant of its own, whatever is
-    /// not asked for at that instant is gone, and a process comes some milliseconds late.
+    /// Returns the minimum share of that which must have been admitted. A bucket waits for a late process, and a
+    /// window is open for its whole time. But where each token comes back at an instant of its own, a token not
+    /// requested at that instant is lost, and a process is some milliseconds late.
     pub(crate) fn share(&self) -> f64 {
         match self {
             Self::Even { .. } | Self::Steps { .. } => 0.95,
@@ -169,12 +169,12 @@ impl fmt::Display for Bound {
     }
 }
 
-/// After an admission.
+/// The load after an admission.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Load {
-    /// In [units](Bound::unit) of an admission.
+    /// The load in [units](Bound::unit) of an admission.
     pub(crate) parts: u128,
-    /// The window that has so much.
+    /// The beginning of the window with this load.
     pub(crate) from: u64,
     pub(crate) count: u64,
 }
@@ -182,11 +182,11 @@ pub(crate) struct Load {
 pub(crate) struct Recount {
     bound: Bound,
     load: u128,
-    /// Of the last admission.
+    /// The tick of the last admission.
     at: u64,
     from: u64,
     count: u64,
-    /// Of a window and the one before.
+    /// The counts of a window and the one before.
     current: u64,
     previous: u64,
     log: VecDeque<u64>,
@@ -206,7 +206,7 @@ impl Recount {
         }
     }
 
-    /// One more, not before the last one.
+    /// Adds an admission, which must not be before the last one.
     pub(crate) fn admit(&mut self, tick: u64) -> Load {
         match self.bound {
             Bound::Even { count, .. } => {
@@ -261,7 +261,7 @@ impl Recount {
         self.from = self.log.front().copied().unwrap_or(tick);
     }
 
-    /// All that was admitted counts no more.
+    /// Forgets all admissions.
     pub(crate) fn forget(&mut self) {
         *self = Self::new(self.bound);
     }
@@ -277,7 +277,7 @@ mod tests {
         ticks.iter().all(|tick| recount.admit(*tick).parts <= most)
     }
 
-    /// As one would count: every window between two admissions.
+    /// Counts in the most obvious way: every window between two admissions.
     fn naive(bound: Bound, ticks: &[u64]) -> bool {
         let windows =
             || (0..ticks.len()).flat_map(|from| (from..ticks.len()).map(move |to| (from, to)));

@@ -1,37 +1,37 @@
-//! What a process of the fleet says, a line for each, as soon as it is so: nothing that it did is
-//! unknown when it is killed.
+//! Defines the reports of a process of the fleet, one line each, written immediately: all its actions are
+//! known when it is killed.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// All times are microseconds.
+/// A report. All times are microseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Report {
-    /// It can begin.
+    /// The process can begin.
     Ready,
-    /// One was let go, at this tick of the server, perhaps out of what was taken ahead.
+    /// One call was admitted, at this tick of the server, perhaps out of permits taken in advance.
     Admitted { tick: u64, ahead: bool },
-    /// A call failed, and was perhaps charged all the same.
+    /// A call failed, and was perhaps charged nevertheless.
     Failed {
         at: u64,
         perhaps: bool,
-        /// A word for how.
+        /// A word for the failure.
         how: String,
     },
     /// A lease is held.
     Held {
         id: String,
         fencing: u64,
-        /// When it was asked for.
+        /// The time of the request.
         asked: u64,
-        /// When there was an answer.
+        /// The time of the answer.
         granted: u64,
     },
-    /// A lease was held until then for sure, and is not any more.
+    /// A lease was certainly held until then, and is not held any more.
     Left {
         id: String,
         until: u64,
-        /// Not given back, but lost.
+        /// Whether the lease was lost instead of given back.
         lost: bool,
     },
 }

@@ -1,9 +1,9 @@
-//! The promises are kept by a fleet of processes on a real server, and it has what was promised; and
-//! if it were not so, it would be noticed.
+//! Tests that a fleet of processes on a real server keeps the promises, and gets what was promised; and
+//! that violations are noticed.
 
 use std::process::Command;
 
-/// How it ended, and what it said.
+/// The result of a run: its success, and its output.
 struct Ended {
     well: bool,
     text: String,
@@ -24,8 +24,8 @@ fn audit(arguments: &str) -> Ended {
     }
 }
 
-/// More than was promised is wrong at once. Too little may be the machine's fault, which lets a
-/// deadline pass now and then if it is busy: that is wrong if it is so each time.
+/// Exceeding a promise fails at once. Too few admissions may be due to the machine, which misses a
+/// deadline occasionally if it is busy: that fails only if it happens each time.
 fn is_kept(arguments: &str) -> String {
     let mut ended = audit(arguments);
     for _ in 0..3 {
@@ -43,7 +43,7 @@ fn is_kept(arguments: &str) -> String {
     ended.text
 }
 
-/// What is wrong is said.
+/// Checks that the error is reported.
 fn is_noticed(arguments: &str, wrong: &str) {
     let ended = audit(arguments);
     assert!(!ended.well, "{}", ended.text);
@@ -101,7 +101,7 @@ fn limits_in_one_call_count_the_same_through_faults() {
 
 #[test]
 fn nobody_hears_of_scripts_that_the_server_forgets_and_each_call_is_charged_once() {
-    // So long that it does not pass on any machine.
+    // The deadline is so long that it passes on no machine.
     let patient = "--deadline 20000 --faults=flush";
     for limits in ["", SEVERAL] {
         let text = is_kept(&format!("{limits} {patient}"));

@@ -1,4 +1,4 @@
-//! An adaptive limit before the simulated backend, beside the best fixed limit.
+//! Runs an adaptive limit in front of the simulated backend, next to the best fixed limit.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ const CALLS: u32 = 1200;
 const POINT: u64 = 100;
 const SHOWN: usize = 400;
 
-/// The numbers of workers while they move by themselves, each for so many milliseconds.
+/// The numbers of workers while they change automatically, each for this many milliseconds.
 const CYCLE: [usize; 3] = [10, 4, 30];
 const CYCLE_STEP: u64 = 20_000;
 
@@ -24,14 +24,14 @@ pub(crate) struct Adaptive {
     limit: Arc<AdaptiveSemaphore>,
     backend: Backend<AdaptivePermit<Arc<AdaptiveSemaphore>>>,
     pace: Pace,
-    /// By the number of workers, as far as it was asked for.
+    /// The best performance by number of workers, for the numbers requested so far.
     best: BTreeMap<usize, Performance>,
     points: VecDeque<Point>,
-    /// When the workers began to move by themselves, if they do.
+    /// The time at which the workers began to change automatically, if they do.
     cycling_since: Option<u64>,
 }
 
-/// What the charts show of a moment: the adaptive limit, and the best fixed one.
+/// A moment of the charts: the adaptive limit, and the best fixed one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Point {
     pub(crate) adaptive: Performance,
@@ -50,13 +50,13 @@ impl Adaptive {
         }
     }
 
-    /// Sets the number of workers, which no longer moves by itself.
+    /// Sets the number of workers, which no longer changes automatically.
     pub(crate) fn set_workers(&mut self, workers: usize) {
         self.cycling_since = None;
         self.backend.workers = workers.max(1);
     }
 
-    /// Lets the workers move by themselves, or stay.
+    /// Lets the workers change automatically, or stay constant.
     pub(crate) fn set_cycling(&mut self, cycling: bool, now: u64) {
         self.cycling_since = cycling.then_some(now);
     }
@@ -74,7 +74,7 @@ impl Adaptive {
         &self.points
     }
 
-    /// Makes the calls of a millisecond, which the clock has reached. A call without a permit is refused.
+    /// Makes the calls of the current millisecond. A call without a permit is refused.
     pub(crate) fn step(&mut self, now: u64) {
         if let Some(since) = self.cycling_since {
             let turn = (now - since) / CYCLE_STEP;
@@ -128,7 +128,7 @@ mod tests {
                 adaptive: found,
                 best,
             } = run(&mut adaptive, &clock, times);
-            // At the end of the turn. The law may change, and is judged elsewhere.
+            // This is the end of the turn. The law may change, and other tests judge it.
             assert_eq!((adaptive.workers(), best.limit), (workers, best_fixed));
             assert!((best_fixed..=2 * best_fixed).contains(&found.limit));
             assert!(found.goodput >= best.goodput * 95 / 100);

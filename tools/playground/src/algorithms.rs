@@ -1,4 +1,4 @@
-//! The same calls through each algorithm.
+//! Sends the same calls through each algorithm.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub(crate) const BURST: u64 = 10;
 pub(crate) struct Algorithms {
     lanes: Vec<Lane>,
     pace: Pace,
-    /// Calls of the button, which come in the next millisecond.
+    /// The calls of the button, which come in the next millisecond.
     at_once: u32,
 }
 
@@ -44,7 +44,7 @@ impl Algorithms {
         }
     }
 
-    /// Sets the steady calls, and begins to look for the most in a second again.
+    /// Sets the steady calls, and restarts the search for the maximum in a second.
     pub(crate) fn set_calls(&mut self, per_second: u32) {
         self.pace.set(per_second);
         for lane in &mut self.lanes {
@@ -52,7 +52,7 @@ impl Algorithms {
         }
     }
 
-    /// Makes so many calls in the next millisecond.
+    /// Makes `calls` calls in the next millisecond.
     pub(crate) fn burst(&mut self, calls: u32) {
         self.at_once += calls;
     }
@@ -61,7 +61,7 @@ impl Algorithms {
         &self.lanes
     }
 
-    /// Makes the calls of a millisecond, which the clock has reached.
+    /// Makes the calls of the current millisecond.
     pub(crate) fn step(&mut self, now: u64) {
         let calls = self.pace.due() + std::mem::take(&mut self.at_once);
         for lane in &mut self.lanes {
@@ -75,8 +75,8 @@ impl Algorithms {
     }
 }
 
-/// Returns the quota for an algorithm. Windows and logs have no burst of their own, and a token bucket
-/// is refilled ten times per second, since a batch that does not fit into it is lost in part.
+/// Returns the quota for an algorithm. Windows and logs have no burst of their own. A token bucket
+/// is refilled ten times per second, since a batch that does not fit into it is partly lost.
 fn quota(algorithm: Algorithm) -> Quota {
     match algorithm {
         Algorithm::Gcra => Quota::per_second(QUOTA).burst(BURST),
@@ -89,7 +89,7 @@ fn quota(algorithm: Algorithm) -> Quota {
 mod tests {
     use super::*;
 
-    /// Returns what each algorithm admitted in the last of three seconds, and the most in any second.
+    /// Returns the number that each algorithm admitted in the last of three seconds, and the maximum in any second.
     fn admitted(calls: u32, bursts: &[u64]) -> Vec<(usize, usize)> {
         let clock = tollgate::Clock::manual();
         let mut algorithms = Algorithms::new(&clock);
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn burst_around_a_boundary_doubles_a_fixed_window_only() {
-        // In this order: GCRA, token bucket, fixed window, sliding window, sliding log, sub-intervals.
+        // The order is: GCRA, token bucket, fixed window, sliding window, sliding log, sub-intervals.
         let most = admitted(0, &[1990, 2010]);
         let most: Vec<_> = most.iter().map(|it| it.1).collect();
         assert_eq!(most, [10, 14, 80, 40, 40, 16]);

@@ -1,15 +1,15 @@
-//! A simulated backend: some workers, a queue in front of them, and work that takes longer the more
-//! calls there are beyond the workers.
+//! Simulates a backend: some workers, a queue in front of them, and work that takes longer with more
+//! calls beyond the workers.
 
 use std::collections::VecDeque;
 
 /// The mean of the work while the backend is not slow, in microseconds. It varies by half.
 const WORK: u64 = 40_000;
 
-/// With so many calls beyond its workers for each worker, the work takes twice as long.
+/// The number of excess calls per worker at which the work takes twice as long.
 const SLOWDOWN_AT: f64 = 4.0;
 
-/// Answers that take longer are of no use, in microseconds.
+/// The deadline in microseconds. Later answers are useless.
 const DEADLINE: u64 = 250_000;
 
 /// A backend whose calls hold `P` until they end.
@@ -31,17 +31,17 @@ struct Working<P> {
     call: Call<P>,
 }
 
-/// The last answers: when each came, in milliseconds, and its latency in microseconds.
+/// The last answers: the time of each in milliseconds, and its latency in microseconds.
 struct Answers {
     seconds: u64,
     list: VecDeque<(u64, u64)>,
 }
 
-/// What a limit achieves before a backend.
+/// The performance of a limit in front of a backend.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Performance {
     pub(crate) limit: u64,
-    /// Answers per second within the deadline.
+    /// The answers per second within the deadline.
     pub(crate) goodput: u64,
     /// The 99th percentile of the latency in milliseconds.
     pub(crate) p99_ms: f64,
@@ -70,7 +70,7 @@ impl<P> Backend<P> {
         self.queue.len() + self.working.len()
     }
 
-    /// Ends the calls whose work is done at this millisecond, and drops what they hold.
+    /// Ends the calls whose work is done at this millisecond, and drops their permits.
     pub(crate) fn step(&mut self, now: u64) {
         let ended = |working: &Working<P>| working.ends <= now * 1000;
         while let Some(at) = self.working.iter().position(ended) {
@@ -83,7 +83,7 @@ impl<P> Backend<P> {
         self.answers.forget_before(now);
     }
 
-    /// Lets idle workers take calls from the queue, in microseconds.
+    /// Lets idle workers take calls from the queue, at a time in microseconds.
     fn start(&mut self, at: u64) {
         while self.working.len() < self.workers {
             let excess = self.in_flight().saturating_sub(self.workers);
@@ -123,7 +123,7 @@ impl Answers {
         }
     }
 
-    /// Returns how many were in time per second, and the 99th percentile of the latencies in milliseconds.
+    /// Returns the number of answers in time per second, and the 99th percentile of the latencies in milliseconds.
     fn judge(&self) -> (u64, f64) {
         let mut latencies: Vec<u64> = self.list.iter().map(|it| it.1).collect();
         latencies.sort_unstable();
@@ -136,7 +136,8 @@ impl Answers {
     }
 }
 
-/// Returns what a fixed limit achieves in eight seconds after the first two, if calls without a permit are refused.
+/// Returns the performance of a fixed limit in eight seconds after the first two, if calls without a permit are
+/// refused.
 pub(crate) fn fixed(workers: usize, limit: usize, calls: u32) -> Performance {
     let mut backend = Backend::new(workers, 8);
     let mut pace = crate::steps::Pace::new(calls);
@@ -151,7 +152,7 @@ pub(crate) fn fixed(workers: usize, limit: usize, calls: u32) -> Performance {
     backend.performance(limit as u64)
 }
 
-/// Returns the smallest fixed limit with 99 % of the goodput of any other, and what it achieves.
+/// Returns the smallest fixed limit with 99 % of the goodput of any other, and its performance.
 pub(crate) fn best_fixed(workers: usize, calls: u32) -> Performance {
     let limits = workers..=workers * 3 / 2 + 4;
     let all: Vec<_> = limits.map(|limit| fixed(workers, limit, calls)).collect();

@@ -1,4 +1,4 @@
-//! tollgate in the browser: three panels whose time is a manual clock, which the page advances.
+//! Shows tollgate in the browser: three panels whose time is a manual clock, which the page advances.
 //!
 //! Everything happens in whole milliseconds and depends on nothing else, so each run is the same: the
 //! tests of this crate run natively and compare exactly.
@@ -30,7 +30,7 @@ pub struct Playground {
     adaptive: Adaptive,
 }
 
-/// Time.
+/// Controls the time.
 #[wasm_bindgen]
 impl Playground {
     /// Creates the three panels at time 0.
@@ -47,7 +47,7 @@ impl Playground {
         }
     }
 
-    /// Advances the clock by so many milliseconds, one by one.
+    /// Advances the clock by `milliseconds` milliseconds, one by one.
     pub fn advance(&mut self, milliseconds: u32) {
         for _ in 0..milliseconds {
             self.clock.advance(Duration::from_millis(1));
@@ -59,7 +59,7 @@ impl Playground {
     }
 }
 
-/// The algorithms.
+/// Controls the algorithms.
 #[wasm_bindgen]
 impl Playground {
     /// Returns the names of the algorithms; the other methods take their index.
@@ -73,32 +73,32 @@ impl Playground {
         algorithms::QUOTA as u32
     }
 
-    /// Sets how many calls come per second.
+    /// Sets the number of calls per second.
     pub fn set_calls(&mut self, per_second: u32) {
         self.algorithms.set_calls(per_second);
     }
 
-    /// Makes so many calls at once.
+    /// Makes `calls` calls at once.
     pub fn burst(&mut self, calls: u32) {
         self.algorithms.burst(calls);
     }
 
-    /// Returns how many calls an algorithm admitted in each of the last steps of 50 ms.
+    /// Returns the number of calls that an algorithm admitted in each of the last steps of 50 ms.
     pub fn admitted_steps(&self, algorithm: usize) -> Vec<u32> {
         self.algorithms.lanes()[algorithm].admitted.counts()
     }
 
-    /// Returns how many calls an algorithm admitted in the last second, and the most in any second.
+    /// Returns the number of calls that an algorithm admitted in the last second, and the maximum in any second.
     pub fn admitted(&self, algorithm: usize) -> Vec<u32> {
         let admitted = &self.algorithms.lanes()[algorithm].admitted;
         vec![admitted.last_second() as u32, admitted.most() as u32]
     }
 }
 
-/// The queue.
+/// Controls the queue.
 #[wasm_bindgen]
 impl Playground {
-    /// Returns the numbers of those that wait, in their order.
+    /// Returns the numbers of the waiters, in their order.
     pub fn waiting(&self) -> Vec<u32> {
         self.queue.waiting()
     }
@@ -113,12 +113,12 @@ impl Playground {
         self.queue.refill();
     }
 
-    /// Sets how many waiters are released per second.
+    /// Sets the number of waiters that are released per second.
     pub fn set_rate(&mut self, per_second: u32) {
         self.queue.set_rate(per_second);
     }
 
-    /// Releases no waiter for so long.
+    /// Releases no waiter for this time.
     pub fn pause(&mut self, milliseconds: u32) {
         self.queue
             .pause_for(Duration::from_millis(milliseconds.into()));
@@ -134,36 +134,36 @@ impl Playground {
         self.queue.wait_of_a_newcomer().as_secs_f64()
     }
 
-    /// Returns the number of the waiter that was released last, or 0.
+    /// Returns the number of the last released waiter, or 0.
     pub fn last_released(&self) -> u32 {
         self.queue.last_released()
     }
 
-    /// Returns how many waiters were released in each of the last steps of 50 ms.
+    /// Returns the number of waiters that were released in each of the last steps of 50 ms.
     pub fn released_steps(&self) -> Vec<u32> {
         self.queue.released.counts()
     }
 
-    /// Returns how many waiters were released in the last second.
+    /// Returns the number of waiters that were released in the last second.
     pub fn released(&self) -> u32 {
         self.queue.released.last_second() as u32
     }
 }
 
-/// The adaptive limit. A chart has a point for each 100 ms, the oldest first.
+/// Controls the adaptive limit. A chart has a point for each 100 ms, the oldest first.
 #[wasm_bindgen]
 impl Playground {
-    /// Sets the number of workers, which then no longer moves by itself.
+    /// Sets the number of workers, which then no longer changes automatically.
     pub fn set_workers(&mut self, workers: usize) {
         self.adaptive.set_workers(workers);
     }
 
-    /// Lets the workers move by themselves, or stay.
+    /// Lets the workers change automatically, or stay constant.
     pub fn set_cycling(&mut self, cycling: bool) {
         self.adaptive.set_cycling(cycling, self.now);
     }
 
-    /// Returns whether the workers move by themselves.
+    /// Returns whether the workers change automatically.
     pub fn is_cycling(&self) -> bool {
         self.adaptive.is_cycling()
     }
@@ -173,7 +173,7 @@ impl Playground {
         self.adaptive.workers()
     }
 
-    /// Returns the adaptive limit, then the best fixed limit, of all points.
+    /// Returns the adaptive limits of all points, then the best fixed limits.
     pub fn limits(&self) -> Vec<f64> {
         self.chart(|it| [it.adaptive.limit as f64, it.best.limit as f64])
     }
@@ -183,7 +183,7 @@ impl Playground {
         self.chart(|it| [it.adaptive.goodput as f64, it.best.goodput as f64])
     }
 
-    /// Returns the 99th percentile of the latency in milliseconds, likewise.
+    /// Returns the 99th percentile of the latency in milliseconds, in the same order.
     pub fn latency(&self) -> Vec<f64> {
         self.chart(|it| [it.adaptive.p99_ms, it.best.p99_ms])
     }

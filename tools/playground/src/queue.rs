@@ -1,4 +1,4 @@
-//! A queue of waiters before a rate limit. A waiter is cancelled by dropping its future.
+//! Runs a queue of waiters in front of a rate limit. A waiter is cancelled by dropping its future.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tollgate::{AcquireError, Charge, ManualClock, Quota, RateLimiter};
 
 use crate::steps::Steps;
 
-/// The waiters of a full queue.
+/// The number of waiters of a full queue.
 const FULL: usize = 48;
 
 /// Milliseconds after which an empty queue is filled again.
@@ -18,7 +18,7 @@ const REFILL_AFTER: u64 = 1000;
 
 pub(crate) struct Queue {
     limiter: Arc<RateLimiter>,
-    /// In the order in which they joined.
+    /// The waiters in the order in which they joined.
     waiters: Vec<Waiter>,
     next_number: u32,
     pub(crate) released: Steps,
@@ -68,7 +68,7 @@ impl Queue {
         }
     }
 
-    /// Cancels the waiter of this number, if it still waits.
+    /// Cancels the waiter with this number, if it still waits.
     pub(crate) fn cancel(&mut self, number: u32) {
         self.waiters.retain(|waiter| waiter.number != number);
     }
@@ -78,7 +78,7 @@ impl Queue {
             .set_quota(Quota::per_second(per_second.max(1).into()));
     }
 
-    /// Releases no waiter for so long.
+    /// Releases no waiter for this duration.
     pub(crate) fn pause_for(&mut self, duration: Duration) {
         self.limiter.pause_for(duration);
     }
@@ -92,12 +92,12 @@ impl Queue {
         self.limiter.peek().retry_after
     }
 
-    /// Returns the numbers of those that wait, in their order.
+    /// Returns the numbers of the waiters, in their order.
     pub(crate) fn waiting(&self) -> Vec<u32> {
         self.waiters.iter().map(|waiter| waiter.number).collect()
     }
 
-    /// Returns the number of the waiter that was released last, or 0.
+    /// Returns the number of the last released waiter, or 0.
     pub(crate) fn last_released(&self) -> u32 {
         self.last_released
     }
@@ -136,7 +136,7 @@ mod tests {
 
     use super::*;
 
-    /// Runs through some milliseconds, and returns when which waiter was released.
+    /// Runs some milliseconds, and returns the time and the number of each released waiter.
     fn run(queue: &mut Queue, clock: &ManualClock, times: RangeInclusive<u64>) -> Vec<(u64, u32)> {
         let mut released = Vec::new();
         for now in times {

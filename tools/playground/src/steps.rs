@@ -1,14 +1,14 @@
-//! Counts of events by step of time, for charts of bars.
+//! Counts events by step of time, for bar charts.
 
 use std::collections::VecDeque;
 
-/// Milliseconds of a step.
+/// The milliseconds of a step.
 pub(crate) const STEP: u64 = 50;
 
-/// The steps that a chart shows: eight seconds.
+/// The number of steps that a chart shows: eight seconds.
 const SHOWN: usize = 160;
 
-/// How many events were in each of the last steps, and in the last second.
+/// The number of events in each of the last steps, and in the last second.
 #[derive(Debug)]
 pub(crate) struct Steps {
     counts: VecDeque<u32>,
@@ -26,7 +26,7 @@ impl Steps {
         }
     }
 
-    /// Moves on to the next millisecond. Call it before the events of that millisecond are counted.
+    /// Advances to the next millisecond. Call it before the events of that millisecond are counted.
     pub(crate) fn advance(&mut self, now: u64) {
         if now.is_multiple_of(STEP) {
             self.counts.pop_front();
@@ -52,24 +52,24 @@ impl Steps {
         self.recent.len()
     }
 
-    /// Begins to look for the most again.
+    /// Restarts the search for the maximum.
     pub(crate) fn forget_most(&mut self) {
         self.most = self.recent.len();
     }
 
-    /// Returns the most that any second has had.
+    /// Returns the maximum of any second.
     pub(crate) fn most(&self) -> usize {
         self.most
     }
 }
 
-// Calls at a steady rate, in whole milliseconds.
+// Generates calls at a steady rate, in whole milliseconds.
 
-/// A rate, and how much of the next call has come.
+/// A rate, and the accumulated part of the next call.
 #[derive(Debug)]
 pub(crate) struct Pace {
     per_second: u32,
-    /// In thousandths of a call.
+    /// The part in thousandths of a call.
     part: u32,
 }
 
@@ -85,7 +85,7 @@ impl Pace {
         self.per_second = per_second;
     }
 
-    /// Returns how many calls come in the next millisecond.
+    /// Returns the number of calls in the next millisecond.
     pub(crate) fn due(&mut self) -> u32 {
         self.part += self.per_second;
         let calls = self.part / 1000;
@@ -119,7 +119,7 @@ mod tests {
                 steps.count(now);
             }
         }
-        // Those of 999 and 1000 remain; those of 0, 400 and 999 were in one second.
+        // The events of 999 and 1000 remain; those of 0, 400 and 999 were in one second.
         assert_eq!((steps.last_second(), steps.most()), (2, 3));
     }
 

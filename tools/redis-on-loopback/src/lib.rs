@@ -1,7 +1,7 @@
-//! A server of one's own, on a free port of loopback, which ends with the program that started it; and a
-//! [network](proxy) of one's own to it.
+//! Starts a private server on a free port of loopback, which ends with the program that started it, and a
+//! private [network](proxy) to it.
 //!
-//! It panics where something goes wrong: it is for tests and measurements.
+//! It panics on every error: it is for tests and measurements.
 
 pub mod proxy;
 
@@ -13,12 +13,12 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tollgate_redis::Store;
 
-/// What a server is started with.
+/// The settings of a server.
 #[derive(Clone, Debug, Default)]
 pub struct Setup {
-    /// Of its command line, beyond the port and that it keeps no files.
+    /// The arguments beyond the port and the option to keep no files.
     pub arguments: Vec<String>,
-    /// Variables beyond those of this process.
+    /// The variables beyond those of this process.
     pub environment: Vec<(String, String)>,
 }
 
@@ -32,12 +32,12 @@ pub struct Server {
 }
 
 impl Server {
-    /// With nothing special.
+    /// Starts a server with the default settings.
     pub fn start() -> Self {
         Self::start_with(Setup::default())
     }
 
-    /// With these arguments.
+    /// Starts a server with these arguments.
     pub fn with(arguments: &[&str]) -> Self {
         Self::start_with(Setup {
             arguments: arguments.iter().map(ToString::to_string).collect(),
@@ -45,7 +45,7 @@ impl Server {
         })
     }
 
-    /// With this setup.
+    /// Starts a server with this setup.
     pub fn start_with(setup: Setup) -> Self {
         let folder = tempfile::tempdir().unwrap();
         // Another process may take the port before the server does.
@@ -63,7 +63,7 @@ impl Server {
         panic!("redis-server does not start on any of ten free ports");
     }
 
-    /// On a port that was chosen. None if it is taken.
+    /// Starts a server on a chosen port. Returns `None` if the port is taken.
     pub fn start_on(port: u16, setup: Setup) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let child = launch(&setup, &folder, port)?;
@@ -75,23 +75,23 @@ impl Server {
         })
     }
 
-    /// Where it listens.
+    /// Returns the port of the server.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// As clients have it.
+    /// Returns the URL for clients.
     pub fn address(&self) -> String {
         format!("redis://127.0.0.1:{}/", self.port)
     }
 
-    /// With a deadline that no machine is too slow for. Only inside a runtime.
+    /// Returns a store with a deadline that suits even slow machines. Call it only inside a runtime.
     pub fn store(&self) -> Store {
         let store = Store::new(&self.address()).unwrap();
         store.deadline(Duration::from_secs(20))
     }
 
-    /// For how long a key is kept yet.
+    /// Returns the remaining lifetime of a key.
     pub fn time_to_live(&self, key: &str) -> Duration {
         let millis: u64 = redis::cmd("PTTL")
             .arg(key)
@@ -100,20 +100,20 @@ impl Server {
         Duration::from_millis(millis)
     }
 
-    /// Of its process.
+    /// Returns the ID of the server's process.
     pub fn process_id(&self) -> u32 {
         self.child.as_ref().expect("it runs").server.id()
     }
 
-    /// At once, as a crash would: all that it held is lost.
+    /// Kills the server at once, like a crash: all its data are lost.
     pub fn kill(&mut self) {
         drop(self.child.take());
     }
 
-    /// Again, on the same port, empty.
+    /// Starts the server again, on the same port, empty.
     pub fn restart(&mut self) {
         self.kill();
-        // What comes back on a port that was just in use may have to wait for it.
+        // A server that returns on a port that was just in use may have to wait for it.
         for _ in 0..100 {
             if let Some(child) = launch(&self.setup, &self.folder, self.port) {
                 self.child = Some(child);
@@ -123,12 +123,12 @@ impl Server {
         panic!("redis-server does not come back on port {}", self.port);
     }
 
-    /// It holds still, as if its machine were overloaded. Connections stand, and are made.
+    /// Stops the server, as if its machine were overloaded. Connections stay open, and new ones are accepted.
     pub fn stop(&self) {
         self.signal("-STOP");
     }
 
-    /// After it held still.
+    /// Lets a stopped server continue.
     pub fn go_on(&self) {
         self.signal("-CONT");
     }
@@ -139,7 +139,7 @@ impl Server {
         assert!(kill.status().unwrap().success());
     }
 
-    /// A connection of the test's own, to look and to meddle.
+    /// Returns a separate connection for the test, to inspect and to change data.
     pub fn connection(&self) -> redis::Connection {
         let client = redis::Client::open(self.address()).unwrap();
         client.get_connection().unwrap()
@@ -152,13 +152,13 @@ impl Drop for Server {
     }
 }
 
-/// A server's process, which is killed when this is dropped, and also if the program that
+/// A server's process, which is killed on drop, and also if the program that
 /// started it ends without that.
 #[derive(Debug)]
 struct Process {
     server: Child,
-    /// Waits for the end of its input, which the end of the program that
-    /// started it is too, however that comes.
+    /// Waits for the end of its input, which is also the end of the program that
+    /// started it, whatever the cause.
     guard: Child,
 }
 
@@ -178,7 +178,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // First the guard, as the process may be another one's by its number afterwards.
+        // The guard is killed first, because afterwards the number may belong to another process.
         for child in [&mut self.guard, &mut self.server] {
             let _ = child.kill();
             let _ = child.wait();
@@ -186,13 +186,13 @@ impl Drop for Process {
     }
 }
 
-/// Free a moment ago.
+/// Returns a port that was free a moment ago.
 pub fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().port()
 }
 
-/// Ready to answer, or none if it ended instead.
+/// Returns a server that is ready to answer, or `None` if it ended instead.
 fn launch(setup: &Setup, folder: &TempDir, port: u16) -> Option<Process> {
     let child = Command::new("redis-server")
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
@@ -213,7 +213,7 @@ fn launch(setup: &Setup, folder: &TempDir, port: u16) -> Option<Process> {
     let mut line = String::new();
     while lines.read_line(&mut line).is_ok_and(|length| length > 0) {
         if line.contains("Ready to accept connections") {
-            // Somebody has to read on, or the server would wait for that.
+            // A thread must continue to read, or the server would block on its output.
             std::thread::spawn(move || std::io::copy(&mut lines.by_ref(), &mut std::io::sink()));
             return Some(process);
         }

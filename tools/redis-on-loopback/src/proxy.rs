@@ -1,8 +1,7 @@
-//! A network of one's own between a client and a server: it can be slow, cut, or lose what it is
-//! given.
+//! Simulates a network between a client and a server: it can be slow, cut, or lose data.
 //!
-//! What is lost on a connection is lost for good: nothing passes on it any more in that direction,
-//! as an answer that is missing would have others taken for it.
+//! Data lost on a connection are lost permanently: nothing passes on it any more in that direction,
+//! because after a missing answer others would be mistaken for it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,20 +15,20 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tollgate_redis::Store;
 
-/// What becomes of what is sent.
+/// The treatment of sent data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// All passes.
+    /// All data pass.
     Pass,
-    /// Nothing passes. What is sent meanwhile arrives when that is over, as it would by TCP.
+    /// Nothing passes. Data sent meanwhile arrive afterwards, as they would with TCP.
     BlackHole,
-    /// Every connection is reset, and each that is made.
+    /// Every connection is reset, including new ones.
     Reset,
-    /// Connections stand and are made, but all that is sent on them is lost.
+    /// Connections stay open and new ones are accepted, but all data sent on them are lost.
     HalfOpen,
-    /// The server gets what is sent, and its answers are lost.
+    /// The server receives the data, and its answers are lost.
     DropReplies,
-    /// Every answer comes so much later.
+    /// Every answer is delayed by this time.
     Delay(Duration),
 }
 
@@ -39,7 +38,7 @@ struct Setting {
     server: u16,
 }
 
-/// The network: a port that leads to a server. It ends when this is dropped.
+/// The network: a port that leads to a server. It ends on drop.
 #[derive(Debug)]
 pub struct Proxy {
     port: u16,
@@ -49,7 +48,7 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// In front of the server of a port. Only inside a runtime.
+    /// Starts a network in front of the server of a port. Call it only inside a runtime.
     pub async fn start(server: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -65,32 +64,32 @@ impl Proxy {
         }
     }
 
-    /// From now on.
+    /// Sets the mode from now on.
     pub fn set(&self, mode: Mode) {
         self.setting.send_modify(|setting| setting.mode = mode);
     }
 
-    /// Connections are made to another server from now on.
+    /// Makes connections to another server from now on.
     pub fn lead_to(&self, server: u16) {
         self.setting.send_modify(|setting| setting.server = server);
     }
 
-    /// Where it listens.
+    /// Returns the port of the proxy.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// How many connections were made.
+    /// Returns the number of connections that were made.
     pub fn accepted(&self) -> u64 {
         self.accepted.load(Ordering::Relaxed)
     }
 
-    /// As clients have it.
+    /// Returns the URL for clients.
     pub fn address(&self) -> String {
         format!("redis://127.0.0.1:{}/", self.port)
     }
 
-    /// Only inside a runtime.
+    /// Returns a store. Call it only inside a runtime.
     pub fn store(&self) -> Store {
         Store::new(&self.address()).unwrap()
     }
@@ -107,7 +106,7 @@ async fn accept(
     watched: watch::Receiver<Setting>,
     accepted: Arc<AtomicU64>,
 ) {
-    // Dropped with this task, and all of its tasks with it.
+    // The set is dropped with this task, and all of its tasks with it.
     let mut connections = JoinSet::new();
     loop {
         let Ok((client, _)) = listener.accept().await else {
@@ -120,7 +119,7 @@ async fn accept(
 }
 
 async fn connect(client: TcpStream, mut watched: watch::Receiver<Setting>) {
-    // What ends is reset, as by a firewall. Nothing is waited for then.
+    // Ending connections are reset, as by a firewall, without waiting for anything.
     #[allow(
         deprecated,
         reason = "what takes its place is younger than the least tokio"
@@ -142,7 +141,7 @@ async fn connect(client: TcpStream, mut watched: watch::Receiver<Setting>) {
     }
 }
 
-/// One direction, until one side ends.
+/// Copies one direction, until one side ends.
 async fn pump(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,

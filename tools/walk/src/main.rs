@@ -1,6 +1,6 @@
-//! Executes one operation, once, inside of a function that `cargo xtask walk` has callgrind look at.
+//! Executes one operation, once, inside a function that callgrind observes for `cargo xtask walk`.
 //!
-//! Each operation is executed before, so that what only the first one does is not part of a walk.
+//! Each operation is executed once before, so that work done only by the first one is not part of a walk.
 
 use std::convert::Infallible;
 use std::future::Ready;
@@ -29,7 +29,7 @@ fn main() {
     }
 }
 
-/// The walk is what is called from here.
+/// Runs the walk: it is everything called from here.
 #[inline(never)]
 fn walk<R>(operation: impl FnOnce() -> R) -> R {
     black_box(operation())
@@ -40,7 +40,7 @@ fn twice(mut operation: impl FnMut()) {
     walk(operation);
 }
 
-/// A caller that joins the queue, and is granted what it waits for when `release` is called.
+/// Joins the queue, and is granted the wait when `release` is called.
 fn hand_off<F: Future>(wait: F, release: impl FnOnce()) -> F::Output {
     let mut wait = pin!(wait);
     let mut context = Context::from_waker(Waker::noop());

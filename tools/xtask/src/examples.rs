@@ -1,4 +1,4 @@
-//! Whether the short examples print what they should, and are short.
+//! Checks whether the short examples print the expected text, and are short.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -10,7 +10,7 @@ use xshell::{Shell, cmd};
 
 use crate::workspace::members;
 
-/// The most lines of an example.
+/// The maximum number of lines of an example.
 const MOST: usize = 31;
 
 /// A program, and a line that it prints.
@@ -73,15 +73,15 @@ pub(crate) fn examples(shell: &Shell) -> Result<bool> {
     Ok(true)
 }
 
-/// Interrupts a program when it has printed a line and listens for the signal, which another thread
-/// begins with.
+/// Interrupts a program when it has printed a line and listens for the signal. Another thread begins
+/// to listen.
 fn interrupt(program: &Path) -> Result<()> {
     let mut running = Command::new(program).stdout(Stdio::piped()).spawn()?;
     let mut printed = BufReader::new(running.stdout.take().context("it is piped")?);
     let (mut first, mut last) = (String::new(), String::new());
     printed.read_line(&mut first)?;
     let id = running.id().to_string();
-    // The second bit is that of the signal.
+    // The second bit belongs to the signal.
     let listens = Regex::new("(?m)^SigCgt:.*[2367abef]$")?;
     while !listens.is_match(&std::fs::read_to_string(format!("/proc/{id}/status"))?) {
         let ended = running.try_wait()?;

@@ -1,4 +1,4 @@
-//! What is run by hand and by CI on the repository, beside what cargo does itself.
+//! Runs the repository's own tasks, by hand and in CI, in addition to those of cargo.
 
 mod examples;
 mod migration;
@@ -17,13 +17,13 @@ use anyhow::Result;
 use clap::Parser;
 use xshell::{Shell, cmd};
 
-/// Each task succeeds, misses a budget or finds a mistake, or cannot be done.
+/// A task. Each task succeeds, misses a budget or finds a mistake, or cannot be executed.
 #[derive(Parser)]
 #[command(bin_name = "cargo xtask", about = None)]
 enum Task {
-    /// Print how large the library is, each figure beside its budget
+    /// Print the size of the library, each figure next to its budget
     Size(size::Options),
-    /// Check how many crates users get, which compilers these need, and that no public item is hidden
+    /// Check the number of crates that users get, the compilers that these need, and that no public item is hidden
     Tree,
     /// Build each public crate from its tarball, and its documentation as docs.rs does
     Package {
@@ -33,11 +33,11 @@ enum Task {
     },
     /// Check that each page of `src/migrate` names every public item of the crate that it is about
     Migration,
-    /// Run the short examples, and check what they print
+    /// Run the short examples, and check their output
     Examples,
-    /// Check everything that a release needs, and print what to change or how to publish it
+    /// Check everything that a release needs, and print the necessary changes or how to publish it
     Release(release::Options),
-    /// Print how many files and functions one operation passes through, beside budgets and peers
+    /// Print the number of files and functions that one operation passes through, next to budgets and peers
     Walk(walk::Options),
     /// Draw the pictures of docs/ again; those of the demonstration are described in its README
     Pictures,
@@ -68,7 +68,7 @@ fn run(task: Task) -> Result<bool> {
     }
 }
 
-/// `pacing.svg` is measured, all others are computed.
+/// Draws the pictures. `pacing.svg` is measured, and all others are computed.
 fn pictures(shell: &Shell) -> Result<bool> {
     let program = ["--locked", "--release", "-p", "tollgate-bench", "--bin"];
     cmd!(shell, "cargo run {program...} compare -- --csv").run()?;

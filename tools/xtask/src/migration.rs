@@ -1,6 +1,6 @@
-//! Whether the table of each page in `src/migrate.rs` names, in backticks in its left column, every public
+//! Checks whether the table of each page in `src/migrate.rs` names, in backticks in its left column, every public
 //! item, method, variant and field of its files, and whether the page names the version in Cargo.lock,
-//! whose sources are read. So an update of a peer asks for a look at its page.
+//! whose sources are read. So an update of a peer requires a look at its page.
 
 use std::collections::BTreeSet;
 
@@ -10,8 +10,8 @@ use xshell::Shell;
 
 use crate::workspace::{files, metadata, rows};
 
-/// A page, its package, the package's files and folders, and names that no program of a user has: of the
-/// sampler behind `Jitter`, in a private module, and of the private state of a wait.
+/// A page, its package, the package's files and folders, and names that no user's program has: those of the
+/// sampler behind `Jitter`, in a private module, and those of the private state of a wait.
 const PAGES: &str = "
 from_tokio          | tokio          | src/sync/semaphore.rs         |
 from_async_lock     | async-lock     | src/semaphore.rs              |
@@ -71,7 +71,7 @@ pub(crate) fn migration(shell: &Shell) -> Result<bool> {
     Ok(passed)
 }
 
-/// Finds public items, methods and fields, and what public traits and enums have.
+/// Finds public items, methods and fields, and the members of public traits and enums.
 struct Public {
     item: Regex,
     block: Regex,
@@ -95,7 +95,7 @@ impl Public {
         })
     }
 
-    /// The names in a file, before its tests.
+    /// Returns the names in a file, before its tests.
     fn names(&self, source: &str) -> Vec<String> {
         let mut block = None;
         let mut names = Vec::new();

@@ -1,5 +1,5 @@
-//! Whether each public crate builds from its tarball, how large that is, and whether docs.rs can build
-//! its documentation, which says of each item the feature that it needs.
+//! Checks whether each public crate builds from its tarball, how large the tarball is, and whether docs.rs can
+//! build its documentation, which states the necessary feature of each item.
 
 use std::path::{Path, PathBuf};
 
@@ -10,14 +10,14 @@ use xshell::{Shell, cmd};
 
 use crate::workspace::{files, members, public, run};
 
-/// Features that change what items do, and add none.
+/// Features that change the behavior of items, and add none.
 const WITHOUT_ITEMS: [&str; 6] = ["_loom", "_shuttle", "default", "test-util", "tls", "tsc"];
 
 pub(crate) fn package(shell: &Shell, allow_dirty: bool) -> Result<bool> {
     let members = members(shell)?;
     let public = public(&members);
-    // All at once: those that need another one get it, and not what crates.io has. A warning for each
-    // test that is not in its package would be all that cargo says.
+    // All packages are built at once, so that dependents get the local ones and not those of crates.io. Otherwise
+    // cargo's output would consist only of warnings for tests that are not in their package.
     let names = public
         .iter()
         .map(|package| format!("--package={}", package.name));
@@ -39,7 +39,7 @@ pub(crate) fn package(shell: &Shell, allow_dirty: bool) -> Result<bool> {
         let kib = |files: &[PathBuf]| files.iter().map(bytes).sum::<u64>() as f64 / 1024.0;
         let (count, all, packed) = (files.len(), kib(&files), kib(&[tarball]));
         println!("{name}.crate: {count} files, {all:.0} KiB, {packed:.0} KiB compressed");
-        // A package of its own: the workspace around it would claim it.
+        // It becomes a package of its own; otherwise the workspace around it would claim it.
         let manifest = folder.join("Cargo.toml");
         shell.write_file(&manifest, shell.read_file(&manifest)? + "\n[workspace]\n")?;
         document(shell, package, &folder, &target.join("docs"))?;
@@ -47,7 +47,7 @@ pub(crate) fn package(shell: &Shell, allow_dirty: bool) -> Result<bool> {
     Ok(true)
 }
 
-/// Builds the documentation with the flags of docs.rs, and looks for the features in it.
+/// Builds the documentation with the flags of docs.rs, and checks the features in it.
 fn document(shell: &Shell, package: &Package, folder: &Path, target: &Path) -> Result<()> {
     let name = package.name.as_str();
     let library = name.replace('-', "_");
@@ -61,7 +61,7 @@ fn document(shell: &Shell, package: &Package, folder: &Path, target: &Path) -> R
     if settings["all-features"] == true {
         options.push("--all-features".into());
     }
-    // What it needs of this workspace was unpacked before.
+    // Its dependencies in this workspace were unpacked before.
     for needed in &package.dependencies {
         let (needed, path) = (&needed.name, folder.with_file_name(&needed.name));
         if path.exists() {
@@ -70,7 +70,7 @@ fn document(shell: &Shell, package: &Package, folder: &Path, target: &Path) -> R
     }
     let flags = ["-D", "warnings"].into_iter().chain(words("rustdoc-args"));
     let _folder = shell.push_dir(folder);
-    // docs.rs has a nightly compiler; here, only the crate itself may use what is unstable.
+    // docs.rs has a nightly compiler; here, only the crate itself may use unstable features.
     let _unstable = shell.push_env("RUSTC_BOOTSTRAP", &library);
     let _flags = shell.push_env("RUSTDOCFLAGS", flags.collect::<Vec<_>>().join(" "));
     let _place = shell.push_env("DOCS_RS", "1");

@@ -1,4 +1,4 @@
-//! The public items of the core and their methods, as rustdoc lists them.
+//! Counts the public items of the core and their methods, as rustdoc lists them.
 
 use std::collections::HashSet;
 
@@ -8,11 +8,11 @@ use xshell::{Shell, cmd};
 
 use crate::workspace::{members, run};
 
-/// Counts the items that a path leads to, each once, wherever it is re-exported, and the methods of
-/// their own.
+/// Counts the items that a path leads to, each once, wherever it is re-exported, and their own
+/// methods.
 pub(crate) fn count(shell: &Shell) -> Result<(usize, usize)> {
     let target = members(shell)?.target_directory.join("xtask");
-    // The format is not stable yet, so it is for the compiler that the core alone asks for it.
+    // The format is not stable yet, so this variable allows it, for the core alone.
     let _unstable = shell.push_env("RUSTC_BOOTSTRAP", "tollgate");
     let rustdoc = "rustdoc -p tollgate --lib --quiet --locked".split(' ');
     let format = ["--", "-Zunstable-options", "--output-format=json"];
@@ -26,7 +26,7 @@ pub(crate) fn count(shell: &Shell) -> Result<(usize, usize)> {
     let (mut items, mut methods) = (0, 0);
     let (mut seen, mut left) = (HashSet::new(), vec![&docs["root"]]);
     while let Some(id) = left.pop() {
-        // What others define has no entry.
+        // Items defined by other crates have no entry.
         let Some((kind, inner)) = item(index, id).filter(|_| seen.insert(id.to_string())) else {
             continue;
         };
@@ -47,7 +47,7 @@ pub(crate) fn count(shell: &Shell) -> Result<(usize, usize)> {
     Ok((items, methods))
 }
 
-/// The kind of an item, and what it has for that.
+/// Returns the kind of an item, and its data of that kind.
 fn item<'a>(index: &'a Map<String, Value>, id: &Value) -> Option<(&'a str, &'a Value)> {
     let inner = index.get(&id.to_string())?["inner"].as_object()?;
     let (kind, inner) = inner.iter().next()?;

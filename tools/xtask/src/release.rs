@@ -1,4 +1,4 @@
-//! Whether everything is there that a release needs, and what is left to change or how to publish it.
+//! Checks everything that a release needs, and lists the necessary changes or how to publish it.
 
 use std::time::Instant;
 
@@ -33,7 +33,7 @@ pub(crate) fn release(shell: &Shell, options: &Options) -> Result<bool> {
         &format!("scripts/semver {version}"),
         "scripts/compilers",
         "scripts/deny",
-        // A warning for each test that is not in its package would be all that it says.
+        // Otherwise the output would consist only of warnings for tests that are not in their package.
         &format!("cargo publish --quiet --dry-run --locked --no-verify{names}"),
     ];
     let mut left = Vec::new();
@@ -60,7 +60,7 @@ pub(crate) fn release(shell: &Shell, options: &Options) -> Result<bool> {
     Ok(true)
 }
 
-/// Runs a command, and returns what it says that it could not check.
+/// Runs a command, and returns the checks that it reports as impossible.
 fn step(shell: &Shell, line: &str) -> Result<Vec<String>> {
     let said = shell.create_temp_dir()?;
     let file = said.path().join("said");
@@ -73,7 +73,7 @@ fn step(shell: &Shell, line: &str) -> Result<Vec<String>> {
     Ok(unchecked)
 }
 
-/// Each line of the files in git that have such names, with its place.
+/// Returns each line of the files in git with these endings, with its place.
 fn lines_of(shell: &Shell, endings: &[&str]) -> Result<Vec<(String, String)>> {
     let mut lines = Vec::new();
     for path in cmd!(shell, "git ls-files -- {endings...}").read()?.lines() {
@@ -84,7 +84,7 @@ fn lines_of(shell: &Shell, endings: &[&str]) -> Result<Vec<(String, String)>> {
     Ok(lines)
 }
 
-/// What is wrong with the tree before anything is built.
+/// Returns the inconsistencies of the tree, before any build.
 fn inconsistencies(shell: &Shell, version: &str, public: &[&Package]) -> Result<Vec<String>> {
     let branch = cmd!(shell, "git branch --show-current").read()?;
     let changed = cmd!(shell, "git status --porcelain").read()?;
@@ -98,7 +98,7 @@ fn inconsistencies(shell: &Shell, version: &str, public: &[&Package]) -> Result<
         let (name, has) = (&package.name, package.version.to_string());
         checks.push((has == version, format!("{name} has version {has}")));
     }
-    // A dependency on one of the crates, as a manifest or a page has it.
+    // A dependency on one of the crates, in a manifest or on a page.
     let begin = r#"^[/!#\s]*(tollgate[a-z-]*) *= *(?:"|\{.*\bversion *= *")"#;
     let dependency = Regex::new(&format!(r#"{begin}[=^~]?([0-9.]+)""#))?;
     for (place, line) in lines_of(shell, &["*.md", "*.rs", "*.toml"])? {
@@ -124,12 +124,12 @@ fn inconsistencies(shell: &Shell, version: &str, public: &[&Package]) -> Result<
     Ok(checks.into_iter().map(|(_, text)| text).collect())
 }
 
-/// What a release must say differently, but a checkout before it need not.
+/// Returns the changes that a release requires, but a checkout before it does not.
 fn to_change(shell: &Shell, version: &str, public: &[&Package]) -> Result<Vec<String>> {
     let mut found = Vec::new();
     let hosts = Regex::new(r"^https://(github\.com|gitlab\.com|bitbucket\.org)/")?;
     for package in public {
-        // Elsewhere, crates.io drops the relative links of a README.
+        // On other hosts, crates.io drops the relative links of a README.
         if !hosts.is_match(package.repository.as_deref().unwrap_or_default()) {
             let hosts = "github.com, gitlab.com or bitbucket.org";
             found.push(format!("{} has no `repository` on {hosts}", package.name));

@@ -1,4 +1,4 @@
-//! How large the library is, each figure beside its budget.
+//! Measures the size of the library, each figure next to its budget.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::uses::{self, Crate};
 use crate::workspace::{members, run};
 use crate::{public_items, tree};
 
-/// What implements the traits of `throttle/`, which therefore names nothing of it.
+/// The folders that implement the traits of `throttle/`, which therefore names nothing of them.
 const ABOVE: [&str; 6] = ["adaptive", "concurrency", "fair", "gate", "keyed", "rate"];
 
 #[derive(clap::Args)]
@@ -20,10 +20,10 @@ pub(crate) struct Options {
     /// List the lines of each folder
     #[arg(long)]
     rooms: bool,
-    /// List the traits of `throttle/`, and what it names of the folders above it
+    /// List the traits of `throttle/`, and the types of the folders above that it names
     #[arg(long)]
     names: bool,
-    /// List the files of each circle, and what they name of each other
+    /// List the files of each circle, and the names that they use of each other
     #[arg(long)]
     circles: bool,
     /// Exit with 1 if a figure is above its budget
@@ -79,7 +79,7 @@ impl Table {
         if is_above { '>' } else { ' ' }
     }
 
-    /// Prints a figure, the most that it may be, and what it is.
+    /// Prints a figure, its budget, and its description.
     fn row(&mut self, figure: usize, most: usize, title: &str) {
         let mark = self.mark(figure > most);
         println!("{figure:8} {most:>8} {mark} {title}");
@@ -148,12 +148,12 @@ impl Table {
     }
 }
 
-/// The folder or file in `src` that a module is in.
+/// Returns the folder or file in `src` that contains a module.
 fn room(module: &str) -> &str {
     module.split("::").nth(1).unwrap_or("lib")
 }
 
-/// The lines of code by room.
+/// Returns the lines of code by folder.
 fn rooms(core: &Crate) -> BTreeMap<&str, usize> {
     let mut rooms = BTreeMap::new();
     for (module, file) in &core.files {
@@ -185,7 +185,7 @@ fn modules_of_throttle(core: &Crate) -> impl Iterator<Item = &String> {
     modules.filter(|module| room(module) == "throttle")
 }
 
-/// The traits of `throttle/` that others can name and implement, with their lines.
+/// Returns the traits of `throttle/` that others can name and implement, with their lines.
 fn traits(core: &Crate) -> Result<Vec<(String, Vec<&String>)>> {
     let begin = Regex::new(r"^pub trait (\w+)(.*)")?;
     let exported = &core.files["crate::throttle"].exported;
@@ -198,7 +198,7 @@ fn traits(core: &Crate) -> Result<Vec<(String, Vec<&String>)>> {
             };
             let is_public = module == "crate::throttle" || exported.contains_key(name);
             if is_public && !bounds.contains("Sealed") {
-                // As rustfmt sets it, a brace at the begin of a line closes an item.
+                // In rustfmt's style, a brace at the beginning of a line closes an item.
                 let lines = file.code[number..].iter().take_while(|line| *line != "}");
                 found.push((name.to_string(), lines.collect()));
             }
@@ -207,7 +207,7 @@ fn traits(core: &Crate) -> Result<Vec<(String, Vec<&String>)>> {
     Ok(found)
 }
 
-/// The types of the folders above that the files of `throttle/` name.
+/// Returns the types of the folders above that the files of `throttle/` name.
 fn named_above(core: &Crate) -> Vec<String> {
     let names = modules_of_throttle(core).flat_map(|module| core.names(module));
     let mut names: BTreeSet<_> = names.collect();
@@ -215,7 +215,7 @@ fn named_above(core: &Crate) -> Vec<String> {
     paths(names)
 }
 
-/// Processor seconds of a release build from nothing: with all dependencies, and of the core alone.
+/// Returns the processor seconds of a clean release build: with all dependencies, and of the core alone.
 fn build(shell: &Shell) -> Result<[f64; 2]> {
     let target = members(shell)?.target_directory.join("xtask/build");
     let options = ["--quiet", "--release", "--target-dir", target.as_str()];
@@ -232,7 +232,7 @@ fn build(shell: &Shell) -> Result<[f64; 2]> {
     Ok([whole, alone])
 }
 
-/// What the programs took that this one has waited for: `man proc_pid_stat`.
+/// Returns the processor time of the child processes that this program has waited for: `man proc_pid_stat`.
 fn processor_seconds(shell: &Shell) -> Result<f64> {
     let stat = shell.read_file("/proc/self/stat")?;
     let ticks = stat.split(' ').skip(15).take(2).map(str::parse::<u32>);

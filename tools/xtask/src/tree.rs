@@ -1,4 +1,4 @@
-//! What users get and need: how many crates, which compiler, and no item that the documentation hides.
+//! Checks the requirements for users: the number of crates, the compiler, and no item hidden from the documentation.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -7,7 +7,7 @@ use xshell::{Shell, cmd};
 
 use crate::workspace::{compiler, files, is_public, metadata, rows};
 
-/// What is built: the package and its options, and how many crates that may need. The first build of
+/// A package with its options, and the maximum number of crates that its build may need. The first build of
 /// `uploads` takes minutes, so each crate has to be worth it.
 const MOST: &str = "
 tollgate, default features      | tollgate                                       | 18
@@ -21,7 +21,7 @@ pub(crate) fn tree(shell: &Shell) -> Result<bool> {
     let rustc = cmd!(shell, "rustc -vV").read()?;
     let host = rustc.lines().find_map(|line| line.strip_prefix("host: "));
     let host = host.context("rustc names no host")?;
-    // Only what this platform needs: the others would be downloaded for nothing.
+    // The filter keeps only the packages of this platform: the others would be downloaded for nothing.
     let metadata = metadata(shell, &["--all-features", "--filter-platform", host])?;
     let mut packages = HashMap::new();
     for package in &metadata.packages {
@@ -48,7 +48,7 @@ pub(crate) fn tree(shell: &Shell) -> Result<bool> {
             }
         }
     }
-    // A method of a trait that wrappers do not see is one that they do not forward.
+    // If wrappers do not see a method of a trait, they do not forward it.
     for package in members.into_iter().filter(|package| is_public(package)) {
         let sources = package.manifest_path.with_file_name("src");
         for path in files(shell, sources.as_std_path())? {
@@ -61,7 +61,7 @@ pub(crate) fn tree(shell: &Shell) -> Result<bool> {
     Ok(passed)
 }
 
-/// The crates that a package is built from with some options, itself included, each with its version.
+/// Returns the crates that a package with some options is built from, including itself, each with its version.
 pub(crate) fn crates(shell: &Shell, built: &str) -> Result<BTreeSet<String>> {
     let (format, built) = ("--format={p}", built.split_whitespace());
     let tree = cmd!(
@@ -69,7 +69,7 @@ pub(crate) fn crates(shell: &Shell, built: &str) -> Result<BTreeSet<String>> {
         "cargo tree --locked --prefix=none {format} -p {built...}"
     )
     .read()?;
-    // Behind the version are paths, and marks of what was listed before.
+    // After the version come paths, and marks of crates listed before.
     let short = |line: &str| line.split(' ').take(2).collect::<Vec<_>>().join(" ");
     let lines = tree.lines().filter(|line| !line.is_empty());
     Ok(lines.map(short).collect())

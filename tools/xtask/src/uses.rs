@@ -1,4 +1,4 @@
-//! Which file of a crate names what another one defines, read from its sources without a compiler.
+//! Finds the names that each file of a crate uses from other files, by reading the sources without a compiler.
 //!
 //! A name is a path from the root of the crate, such as `crate::time::Clock`.
 
@@ -11,8 +11,8 @@ use xshell::Shell;
 
 use crate::workspace::files;
 
-/// The files of a folder, without unit tests and without the programs of the guide, which
-/// documentation includes and no module is.
+/// Returns the files of a folder, without unit tests and without the programs of the guide, which
+/// the documentation includes but no module does.
 pub(crate) fn sources(shell: &Shell, folder: &Path) -> Result<Vec<PathBuf>> {
     let folder = shell.current_dir().join(folder);
     let other = Regex::new(r"(^|/)tests/|(^|/)(\w+_)?tests\.rs$|^guide/programs/")?;
@@ -24,10 +24,10 @@ pub(crate) fn sources(shell: &Shell, folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The lines of a file that are code: no comments, no blank lines, no unit tests.
+/// Returns the code lines of a file: no comments, no blank lines, no unit tests.
 pub(crate) fn code(shell: &Shell, path: &Path) -> Result<Vec<String>> {
     let text = shell.read_file(path)?;
-    // They are the last item of a file, behind a line with their `cfg`.
+    // The unit tests are the last item of a file, after a line with their `cfg`.
     let tests = text.lines().position(|line| line == "mod tests {");
     let end = tests.map_or(usize::MAX, |tests| tests - 1);
     let code = text.lines().take(end).filter(|line| is_code(line));
@@ -39,7 +39,7 @@ pub(crate) fn is_code(line: &str) -> bool {
     !line.trim().is_empty() && !line.trim().starts_with("//")
 }
 
-/// The modules of a folder of sources, each a file, with what they name.
+/// The modules of a folder of sources, each a file, with the names that they use.
 pub(crate) struct Crate {
     pub(crate) files: BTreeMap<String, File>,
 }
@@ -68,7 +68,7 @@ impl Crate {
         Ok(Self { files })
     }
 
-    /// The name of a path that a module uses, or `None` if it is of another crate.
+    /// Returns the name of a path that a module uses, or `None` if it belongs to another crate.
     fn absolute(&self, module: &str, path: &str) -> Option<String> {
         let (first, rest) = path.split_once("::").unwrap_or((path, ""));
         let above = module.rsplit_once("::").map_or(module, |(above, _)| above);
@@ -82,7 +82,7 @@ impl Crate {
         }
     }
 
-    /// The module that defines what a path names, and its name there, or `self` for the module.
+    /// Returns the module that defines the target of a path, and its name there, or `self` for the module.
     fn defining(&self, mut path: String) -> (String, String) {
         loop {
             let mut module = path.as_str();
@@ -101,7 +101,7 @@ impl Crate {
         }
     }
 
-    /// What a file names of other files: the module that defines it, and its name there.
+    /// Returns the names that a file uses of other files: the defining module, and the name there.
     pub(crate) fn names(&self, module: &str) -> BTreeSet<(String, String)> {
         let paths = self.files[module].used.iter();
         let paths = paths.filter_map(|path| self.absolute(module, path));
@@ -110,7 +110,7 @@ impl Crate {
         names
     }
 
-    /// The files that name each other, directly or through others: the strongly connected components.
+    /// Returns the files that name each other, directly or indirectly: the strongly connected components.
     pub(crate) fn circles(&self) -> Vec<Vec<&String>> {
         let after = |module: &String| {
             let names = self.names(module).into_iter();
@@ -155,7 +155,7 @@ impl File {
                 None => imported.extend(leaves(&one[2])?),
             }
         }
-        // A file that only exports what others define does not depend on it.
+        // A file that only re-exports definitions of others does not depend on them.
         let rest = uses.replace_all(&text, "");
         let rest = visibility.replace_all(&rest, "");
         let used = paths.find_iter(&rest).map(|path| path.as_str().to_string());
@@ -169,10 +169,10 @@ impl File {
     }
 }
 
-/// The names that `use` brings into a file, each with its path.
+/// Returns the names that `use` brings into a file, each with its path.
 fn leaves(tree: &str) -> Result<Vec<(String, String)>> {
     let mut list = tree.replace(" as ", "=").replace(char::is_whitespace, "");
-    // The innermost lists first.
+    // The innermost lists come first.
     let group = Regex::new(r"([\w:]*)\{([^{}]*)\}")?;
     while let Some(found) = group.captures(&list) {
         let parts = found[2].split(',').filter(|part| !part.is_empty());

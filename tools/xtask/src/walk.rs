@@ -1,6 +1,6 @@
-//! How many files and functions one operation passes through, beside its budget and two peers: those of
-//! its crate's own sources that a debug build executes, counted by callgrind. A line of another file that
-//! is compiled into a function counts for its file; closures are not counted apart from their function.
+//! Counts the files and functions that one operation passes through, next to its budget and two peers. They are
+//! those of its crate's own sources that a debug build executes, counted by callgrind. A line of another file that
+//! is compiled into a function counts for its file; closures are not counted separately from their function.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -10,10 +10,10 @@ use xshell::{Shell, cmd};
 
 use crate::workspace::{members, rows, run};
 
-/// Where the sources of this workspace are, from its root.
+/// The location of the sources of this workspace, relative to its root.
 const OURS: &str = r"(?:src|crates/[\w-]+/src)/";
 
-/// An operation of `tools/walk`, and what it is; the most files and functions, or whose sources it walks.
+/// An operation of `tools/walk`, and its description; the maximum of files and functions, or the peer that it walks.
 const WALKS: &str = "
 semaphore    | contended acquire of a semaphore, with the hand-off    | 12 | 42
 tokio        | the same of tokio's semaphore                          | tokio
@@ -42,7 +42,7 @@ pub(crate) fn walk(shell: &Shell, options: &Options) -> Result<bool> {
     }
     let valgrind = run(cmd!(shell, "valgrind --version").ignore_stdout());
     valgrind.context("install your system's package valgrind")?;
-    // Functions by the file that they are in, of peers too.
+    // Functions are listed by the file that contains them, including those of peers.
     let build = "build --quiet --locked --profile walk -p walk".split(' ');
     let base = "--config=profile.walk.inherits='dev'";
     let lines = "--config=profile.walk.package.'*'.debug='line-tables-only'";
@@ -82,10 +82,10 @@ pub(crate) fn walk(shell: &Shell, options: &Options) -> Result<bool> {
 
 type Executed<'a> = (BTreeSet<&'a str>, BTreeSet<(&'a str, &'a str)>);
 
-/// The files of all lines that were executed, and the functions, each with the file that it is in.
+/// Returns the files of all executed lines, and the functions, each with the file that contains it.
 ///
-/// A name is written out where it is first used, and is a number behind that. The line behind `calls=`
-/// has what the callee took, all others what the function took itself.
+/// A name is written in full at its first use, and as a number after that. The line after `calls=`
+/// has the cost of the callee; all other lines have the cost of the function itself.
 fn executed<'a>(text: &'a str, sources: &Regex) -> Executed<'a> {
     let (mut names, mut files, mut functions) = (HashMap::new(), BTreeSet::new(), BTreeSet::new());
     let (mut file, mut function, mut is_call) = ("", ("", ""), false);
@@ -106,7 +106,7 @@ fn executed<'a>(text: &'a str, sources: &Regex) -> Executed<'a> {
         } else if line.starts_with("calls=") {
             is_call = true;
         } else if line.starts_with(|first: char| first.is_ascii_digit() || "-+*".contains(first)) {
-            // What the compiler adds has the line 0 of the root of its crate.
+            // Code that the compiler adds has the line 0 of the root of its crate.
             if !is_call && !line.starts_with("0 ") {
                 files.insert(file);
                 functions.insert((function.0, plain(function.1)));
@@ -119,7 +119,7 @@ fn executed<'a>(text: &'a str, sources: &Regex) -> Executed<'a> {
     (files, functions)
 }
 
-/// A name without the number that tells a recursive call.
+/// Returns a name without the number that marks a recursive call.
 fn plain(function: &str) -> &str {
     let plain = function.trim_end_matches(|last: char| last.is_ascii_digit());
     let plain = plain.strip_suffix('\'').filter(|_| plain != function);

@@ -1,4 +1,4 @@
-//! The workspace that this program is part of.
+//! Describes the workspace that contains this program.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
 use xshell::{Cmd, Shell};
 
-/// A shell in the root of the workspace.
+/// Returns a shell in the root of the workspace.
 pub(crate) fn shell() -> Result<Shell> {
     let shell = Shell::new()?;
     shell.change_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."));
@@ -21,17 +21,17 @@ pub(crate) fn metadata(shell: &Shell, options: &[&str]) -> Result<Metadata> {
     Ok(command.other_options(options.collect::<Vec<_>>()).exec()?)
 }
 
-/// The packages of the workspace, and where they are built.
+/// Returns the packages of the workspace, and their target directory.
 pub(crate) fn members(shell: &Shell) -> Result<Metadata> {
     metadata(shell, &["--no-deps"])
 }
 
-/// Whether a package can be published. An empty list of registries is what `publish = false` means.
+/// Returns whether a package can be published. `publish = false` results in an empty list of registries.
 pub(crate) fn is_public(package: &Package) -> bool {
     package.publish.as_ref() != Some(&Vec::new())
 }
 
-/// The packages that can be published, each after those that it needs.
+/// Returns the packages that can be published, each after its dependencies.
 pub(crate) fn public(members: &Metadata) -> Vec<&Package> {
     let mut left: Vec<_> = members.packages.iter().collect();
     left.retain(|package| is_public(package));
@@ -53,20 +53,20 @@ pub(crate) fn run(command: Cmd) -> Result<()> {
     Ok(command.quiet().run()?)
 }
 
-/// The rows of a table, one a line: its words.
+/// Returns the rows of a table, one per line, as lists of cells.
 pub(crate) fn rows(table: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
     let lines = table.trim().lines();
     lines.map(|line| line.split('|').map(str::trim).collect())
 }
 
-/// The oldest compiler that a package declares, as its manifest has it.
+/// Returns the oldest compiler that a package declares in its manifest.
 pub(crate) fn compiler(package: &Package) -> Result<String> {
     let version = package.rust_version.as_ref();
     let version = version.context("each package declares a compiler")?;
     Ok(format!("{}.{}", version.major, version.minor))
 }
 
-/// The files in a folder and in all those in it, sorted; of a file, itself.
+/// Returns the files in a folder and its subfolders, sorted; for a file, the file itself.
 pub(crate) fn files(shell: &Shell, path: &Path) -> Result<Vec<PathBuf>> {
     if path.is_file() {
         return Ok(vec![path.into()]);

@@ -1,11 +1,11 @@
-//! Streams behind a throttle: any [`Throttle`] limits how many items of a stream
-//! are processed at once, or per time. Needs the feature `stream`.
+//! Limits streams by a throttle: any [`Throttle`] limits how many items of a stream
+//! are processed at once, or per time. It needs the feature `stream`.
 //!
-//! The reverse, a rate limiter as a stream, is [`Ticks`]. [`LimitSinkExt`] limits what a sink takes.
+//! [`Ticks`] does the reverse and turns a rate limiter into a stream. [`LimitSinkExt`] limits the items of a sink.
 //!
 //! [`LimitStreamExt`] has the methods. Their common behavior:
 //!
-//! - Items start in the order of the stream, each when the throttle admits it. Its permit is held
+//! - Items start in the order of the stream, each when the throttle admits it. An item holds its permit
 //!   until its future is done. Results come in the order in which the futures finish.
 //! - *Back-pressure*: the next item is taken from the stream after the admission of the previous
 //!   one, so at most one item waits for the throttle.
@@ -13,11 +13,11 @@
 //!   running work makes no progress and keeps its permits. The waiting item may be granted its
 //!   permit meanwhile, and keeps it too. So a task that waits for the same throttle between two
 //!   results may deadlock with itself.
-//! - *Cooperation*: after 64 items have started, or 64 results of `for_each_limited` have come, in
-//!   one poll, the task is woken and yields, so that a token, a timeout and other tasks are noticed
-//!   while every item is ready.
+//! - *Cooperation*: after 64 started items in one poll, or 64 results of `for_each_limited`, the adapter
+//!   wakes its task and yields. So a token, a timeout and other tasks are noticed even while every item
+//!   is ready.
 //! - When the throttle rejects an item, for example because it was closed, that item is dropped and
-//!   no further item is taken. Running work is finished, and then the error comes. The throttle can
+//!   no further item is taken. Running work finishes first, and then the error is returned. The throttle can
 //!   reject only items: while the stream has none, a closed throttle goes unnoticed.
 
 mod sink;
@@ -36,18 +36,18 @@ use tollgate::{AcquireError, Waiting};
 pub use self::sink::{LimitSinkExt, LimitedSink, SinkError};
 pub use self::ticks::{ThrottleStreamExt, Ticks};
 
-// [`LimitStreamExt`] with [`BufferLimited`] and [`ForEachLimited`], and their core, [`Limited`]: it takes items from a
-// stream, starts the work of each item when the throttle admits it, and runs that work.
+// [`LimitStreamExt`] with [`BufferLimited`] and [`ForEachLimited`], and their core, [`Limited`]. The core takes
+// items from a stream, starts the work of each item when the throttle admits it, and runs that work.
 //
 // 1. At most one item waits for the throttle: the next item is taken after the admission of the
 //    previous one.
-// 2. The work of an item is created after its admission, and not before.
+// 2. The work of an item is created only after its admission.
 // 3. A permit is held beside its work, and dropped when the work is done, before its result is
 //    yielded.
-// 4. After a rejection no more items are taken. The error comes when all running work is done.
+// 4. After a rejection no more items are taken. The error is yielded when all running work is done.
 // 5. One poll of an adapter has at most [`MAX_TURNS`] turns; each turn starts at most one item and
-//    yields at most one result. Then the task is woken and yields, so a token, a timeout and other
-//    tasks get their turn while everything here is ready.
+//    yields at most one result. Then the adapter wakes its task and yields, so a token, a timeout and
+//    other tasks get their turn while everything here is ready.
 
 /// The maximum number of turns in one poll of an adapter.
 const MAX_TURNS: u32 = 64;
@@ -58,7 +58,7 @@ const MAX_TURNS: u32 = 64;
 pub trait LimitStreamExt: Stream {
     /// Runs `work` for each item. The throttle limits how many items run at once, or per time.
     ///
-    /// Like `for_each_concurrent` of `futures`, with any throttle in place of a number. Items start
+    /// It is like `for_each_concurrent` of `futures`, with any throttle in place of a number. Items start
     /// in the order of the stream and finish in any order.
     ///
     /// # Cancel safety
@@ -70,8 +70,8 @@ pub trait LimitStreamExt: Stream {
     ///
     /// # Errors
     ///
-    /// The error of the throttle when it rejects an item. No further item is taken after that, and
-    /// all running work is finished. The rejected item is dropped.
+    /// Returns the error of the throttle when it rejects an item. No further item is taken after that, and
+    /// all running work finishes first. The rejected item is dropped.
     ///
     /// # Examples
     ///
@@ -114,7 +114,7 @@ pub trait LimitStreamExt: Stream {
     /// Runs the futures of the stream and yields their results. The throttle limits how many run at
     /// once, or per time.
     ///
-    /// Like `buffer_unordered` of `futures`, with any throttle in place of a number. Results come
+    /// It is like `buffer_unordered` of `futures`, with any throttle in place of a number. Results come
     /// in the order in which the futures finish, so a slow one delays no other.
     ///
     /// # Cancel safety
@@ -125,7 +125,7 @@ pub trait LimitStreamExt: Stream {
     ///
     /// # Errors
     ///
-    /// The error of the throttle when it rejects a future. No further future is taken after that,
+    /// Yields the error of the throttle when it rejects a future. No further future is taken after that,
     /// the results of the running ones come first, and the error is the last item. The rejected
     /// future is dropped.
     ///
@@ -246,12 +246,12 @@ struct Limited<S: Stream, T: Throttle, W> {
     running: FuturesUnordered<Running<W, T::Permit>>,
     /// Whether items can still be admitted.
     open: bool,
-    /// Why the throttle rejected an item, until the error has been yielded.
+    /// The error with which the throttle rejected an item, until it has been yielded.
     refused: Option<AcquireError>,
 }
 
 /// The work on an admitted item, and its permit. The work is dropped first, both when it is done
-/// and when it is abandoned. Both are `None` once it is done.
+/// and when it is abandoned. Both fields are `None` once the work is done.
 #[pin_project]
 struct Running<W, P> {
     #[pin]
@@ -287,7 +287,7 @@ impl<S: Stream, T: Throttle, W: Future> Limited<S, T, W> {
         }
     }
 
-    /// Polls for the next result. `make` creates the work of an item; `turns` is the rest of
+    /// Polls for the next result. `make` creates the work of an item; `turns` is the remaining number of
     /// [`MAX_TURNS`] in this poll of the adapter.
     fn poll_next(
         mut self: Pin<&mut Self>,
@@ -315,8 +315,8 @@ impl<S: Stream, T: Throttle, W: Future> Limited<S, T, W> {
         Poll::Pending
     }
 
-    /// Starts the work of one item, if there is one and the throttle admits it. Returns whether it
-    /// did.
+    /// Starts the work of one item, if the stream has one and the throttle admits it. Returns whether it
+    /// started any.
     fn start_next(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -330,7 +330,7 @@ impl<S: Stream, T: Throttle, W: Future> Limited<S, T, W> {
             let Poll::Ready(Some(item)) = this.stream.as_mut().poll_next(context) else {
                 return false;
             };
-            // Called before the item is kept: if it panics, no item waits.
+            // The throttle is entered before the item is kept: if `enter` panics, no item waits.
             let enter = this.throttle.enter();
             *this.waiting = Some(item);
             this.enter.set(Some(enter));
@@ -362,7 +362,7 @@ impl<S: Stream, T: Throttle, W: Future> Limited<S, T, W> {
         ended || !self.open
     }
 
-    /// Returns whether the end has been yielded, or is all that is left to yield.
+    /// Returns whether the end has been yielded, or nothing else is left to yield.
     fn is_terminated(&self) -> bool {
         self.takes_no_more() && self.running.is_empty() && self.refused.is_none()
     }

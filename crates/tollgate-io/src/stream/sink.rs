@@ -1,10 +1,11 @@
-//! [`LimitedSink`]: a sink whose items are charged before they are passed on.
+//! [`LimitedSink`]: charges a limiter for each item before it passes the item on.
 //!
-//! 1. At most one item is kept, the last that was sent. It is passed on before the next one is taken, and
+//! 1. At most one item is kept, the last that was sent. It is passed on before the next one is accepted, and
 //!    before the sink is flushed or closed.
-//! 2. An item is asked for when the inner sink is ready for it, and is passed on in the poll that finds it
-//!    admitted and the inner sink ready. If the inner sink refuses it, the charge is given back.
-//! 3. What has gone on does not wait for the item that is kept: while the limiter makes that wait, the inner
+//! 2. The limiter is asked for an item when the inner sink is ready for it. The item is passed on in the poll
+//!    that finds both the item admitted and the inner sink ready. If the inner sink refuses it, the charge is
+//!    given back.
+//! 3. Items already passed on do not wait for the kept item: while that item waits for the limiter, the inner
 //!    sink is flushed.
 //! 4. The cost of an item is computed once, when it is sent.
 
@@ -23,24 +24,24 @@ use tollgate::throttle::Weighted;
 /// Extension methods that put a sink behind a throttle.
 #[doc(alias = "SinkRateLimitExt")]
 pub trait LimitSinkExt<I>: Sink<I> + Sized {
-    /// Charges `limiter` for each item before it goes to the sink. `cost` says how much: the bytes
+    /// Charges `limiter` for each item before it goes to the sink. `cost` returns the charge: the number of bytes
     /// of a message, or 1 for a limit on items.
     ///
     /// Items are passed on in the order in which they were sent. The last one is kept until the limiter
-    /// admits it, and the inner sink is flushed meanwhile, so send and then [flush](Sink::poll_flush), as `SinkExt::send` of `futures` does.
-    /// An item that costs more than the limiter gives at once waits for [that
-    /// much](Weighted::max_units), and a rate limiter is charged for the rest as a debt, which the next
-    /// items wait for. An item that costs 0 waits for nothing.
+    /// admits it, and the inner sink is flushed meanwhile. So send and then [flush](Sink::poll_flush), as
+    /// `SinkExt::send` of `futures` does. An item that costs more than the limiter gives at once waits for [the
+    /// maximum](Weighted::max_units). A rate limiter is charged for the rest as a debt, and the next items wait
+    /// until it is paid off. An item that costs 0 does not wait.
     ///
     /// # Cancel safety
     ///
-    /// Dropping a wait loses no item: the sink keeps it, and its place in the queue. Dropping the sink
-    /// drops the item that it keeps, which is not charged.
+    /// Dropping a wait loses no item: the sink keeps the item and its place in the queue. Dropping the sink
+    /// drops the kept item, which is not charged.
     ///
     /// # Errors
     ///
-    /// [`SinkError`], of the inner sink or of the limiter. An item that the limiter refused stays kept and
-    /// must not be sent again: the next call asks for it again, and [`into_parts`](LimitedSink::into_parts)
+    /// Returns a [`SinkError`] of the inner sink or of the limiter. An item that the limiter refused stays kept and
+    /// must not be sent again: the next call retries it, and [`into_parts`](LimitedSink::into_parts)
     /// returns it. The inner sink can then be flushed or closed through
     /// [`get_mut`](LimitedSink::get_mut).
     ///
@@ -95,7 +96,7 @@ pub struct LimitedSink<S, I, T: Weighted, F> {
     sink: S,
     limiter: T,
     cost: F,
-    /// The item that has not gone on yet, and its cost.
+    /// The kept item, and its cost.
     item: Option<(I, u64)>,
     #[pin]
     turn: Turn<T>,
@@ -113,13 +114,13 @@ impl<S, I, T: Weighted, F> LimitedSink<S, I, T, F> {
         &mut self.sink
     }
 
-    /// Returns the inner sink. An item that is kept is lost: [flush](Sink::poll_flush) first, or use
+    /// Returns the inner sink. A kept item is lost: [flush](Sink::poll_flush) first, or use
     /// [`into_parts`](Self::into_parts).
     pub fn into_inner(self) -> S {
         self.sink
     }
 
-    /// Returns the inner sink and the item that is kept, if there is one. It is not charged: a wait leaves
+    /// Returns the inner sink and the kept item, if there is one. The item is not charged: its wait leaves
     /// the queue.
     pub fn into_parts(self) -> (S, Option<I>) {
         (self.sink, self.item.map(|(item, _)| item))
@@ -127,7 +128,7 @@ impl<S, I, T: Weighted, F> LimitedSink<S, I, T, F> {
 }
 
 impl<S: Sink<I>, I, T: Weighted, F> LimitedSink<S, I, T, F> {
-    /// Sends the item that is kept, if there is one.
+    /// Passes on the kept item, if there is one.
     fn poll_send(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -138,7 +139,7 @@ impl<S: Sink<I>, I, T: Weighted, F> LimitedSink<S, I, T, F> {
         };
         ready!(this.sink.as_mut().poll_ready(context)).map_err(SinkError::Inner)?;
         let entered = if cost > 0 {
-            // All of the cost at once, as far as the limiter can give it.
+            // This requests the whole cost at once, as far as the limiter can give it.
             match (this.turn).poll_enter(context, this.limiter, Some(u64::MAX), cost) {
                 Poll::Ready(entered) => Some(entered.map_err(SinkError::Limiter)?),
                 Poll::Pending => {
@@ -150,7 +151,7 @@ impl<S: Sink<I>, I, T: Weighted, F> LimitedSink<S, I, T, F> {
             None
         };
         if let Some((item, _)) = this.item.take() {
-            // An error drops what was entered, which gives it back.
+            // An error drops the permit, which gives the units back.
             this.sink.start_send(item).map_err(SinkError::Inner)?;
         }
         if let Some((entered, _)) = entered {
@@ -214,7 +215,7 @@ impl<S: fmt::Debug, I, T: Weighted, F> fmt::Debug for LimitedSink<S, I, T, F> {
     }
 }
 
-/// Why a limited sink failed.
+/// The error of a limited sink.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum SinkError<E> {
@@ -236,7 +237,7 @@ impl<E: fmt::Display> fmt::Display for SinkError<E> {
 impl<E: Error + 'static> Error for SinkError<E> {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            // It is displayed in place of this error.
+            // This error displays the inner one in its place, so the source is that of the inner one.
             Self::Inner(error) => error.source(),
             Self::Limiter(error) => Some(error),
         }

@@ -1,4 +1,4 @@
-//! [`Ticks`]: a stream that yields at the rate of a limiter.
+//! [`Ticks`]: yields items at the rate of a limiter.
 //!
 //! It runs one `enter` after another. So it has the queue and the order of the throttle, and no timer of
 //! its own.
@@ -14,11 +14,11 @@ use pin_project::pin_project;
 use tollgate::{AcquireError, Throttle, Waiting};
 
 /// A stream that yields a permit each time a throttle admits it: the [`Charge`](tollgate::Charge) of a rate
-/// limiter or a leaky bucket. Created by [`ThrottleStreamExt::ticks`].
+/// limiter or a leaky bucket. [`ThrottleStreamExt::ticks`] creates it.
 ///
-/// It is the signal generator that was proposed below "Throttling requests - Java" (S. Solyanik,
-/// 2008): a thread that writes to a channel at the rate, and each caller reads from the channel
-/// before a call. Here there is neither a thread nor a channel, and nothing runs between two polls.
+/// It is the signal generator proposed below "Throttling requests - Java" (S. Solyanik,
+/// 2008): a thread that writes to a channel at the rate, while each caller reads from the channel
+/// before a call. This stream needs neither a thread nor a channel, and nothing runs between two polls.
 /// Unused ticks accumulate only up to the burst of the limiter; with a burst of 1, the default,
 /// ticks are evenly spaced.
 ///
@@ -26,8 +26,8 @@ use tollgate::{AcquireError, Throttle, Waiting};
 ///
 /// For each tick the stream joins the end of the limiter's queue when it is polled, like
 /// [`acquire`](tollgate::RateLimiter::acquire). Between two ticks, while the task processes one, it is not
-/// queued. So several streams of one limiter, and other callers, take turns. While it does not have
-/// to wait, it never yields to the executor.
+/// queued. So several streams of one limiter, and other callers, take turns. The stream never yields to
+/// the executor while it does not have to wait.
 ///
 /// # The end
 ///
@@ -60,7 +60,7 @@ use tollgate::{AcquireError, Throttle, Waiting};
 ///
 /// let mut ticks = limiter.ticks();
 /// while let Some(charge) = ticks.next().await {
-///     // A signal: one request may go.
+///     // A signal: one request may start.
 ///     match requests.next() {
 ///         Some(request) => println!("{request} at {:?}", charge.at()),
 ///         None => limiter.close(),
@@ -75,12 +75,12 @@ pub struct Ticks<T: Throttle> {
     throttle: T,
     #[pin]
     enter: Option<Waiting<T::Enter>>,
-    /// Why the stream has ended.
+    /// The error that ended the stream.
     refused: Option<AcquireError>,
 }
 
 impl<T: Throttle> Ticks<T> {
-    /// Returns why the stream has ended, if it has, such as [`Closed`](tollgate::ErrorKind::Closed) or
+    /// Returns the error that ended the stream, if it has ended, such as [`Closed`](tollgate::ErrorKind::Closed) or
     /// [`QueueFull`](tollgate::ErrorKind::QueueFull).
     pub fn refused(&self) -> Option<&AcquireError> {
         self.refused.as_ref()
@@ -125,13 +125,13 @@ impl<T: Throttle> fmt::Debug for Ticks<T> {
     }
 }
 
-/// Makes streams of throttles.
+/// Adds [`ticks`](Self::ticks) to throttles.
 pub trait ThrottleStreamExt: Throttle {
     /// Returns a stream that yields once per admission: at the rate of a limiter, or once for each release
     /// of a leaky bucket. See [`Ticks`] for its order, its end, and its cancel safety.
     ///
-    /// The method borrows a limiter, and takes an `Arc` of one. A leaky bucket lends one slot of its queue,
-    /// so the stream ends at once if that is full.
+    /// The method borrows a limiter, or takes an `Arc` of one. A leaky bucket lends one slot of its queue,
+    /// so the stream ends at once if the queue is full.
     ///
     /// # Examples
     ///

@@ -1,4 +1,4 @@
-//! Bodies of HTTP messages.
+//! Tests bodies of HTTP messages.
 
 use std::collections::VecDeque;
 use std::error::Error;
@@ -34,7 +34,7 @@ impl fmt::Display for Failed {
 
 impl std::error::Error for Failed {}
 
-/// A body of these pages, and what it says of its size.
+/// A body of these pages, with its size hint.
 struct Pages(VecDeque<Page>, SizeHint);
 
 impl Pages {
@@ -160,7 +160,7 @@ fn poll_frame_above_the_chunk_is_split() {
     assert!(body.is_end_stream());
 }
 
-/// A server does not poll a body that says that it has ended, and would cut the response.
+/// A server does not poll a body that reports its end, and would cut the response.
 #[test]
 fn is_end_stream_of_the_last_frame_is_false_until_its_rest_is_out() {
     let (limiter, _clock) = limiter();
@@ -232,7 +232,7 @@ fn poll_frame_with_writes_only_is_free() {
     assert_eq!(charged(&limiter), 0);
 }
 
-/// Its rest was kept by a poll that was charged.
+/// A charged poll kept its rest.
 #[test]
 fn poll_frame_of_a_rest_with_writes_only_is_free() {
     let (limiter, _clock) = limiter();

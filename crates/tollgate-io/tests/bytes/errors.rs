@@ -1,4 +1,4 @@
-//! Limiters that refuse, and quotas that change.
+//! Tests limiters that refuse, and quotas that change.
 
 use std::future::{Ready, ready};
 use std::io;
@@ -31,7 +31,7 @@ fn poll_read_of_a_closed_limiter_returns_its_error() {
     assert!(stream.get_ref().asked.is_empty());
 }
 
-/// Refuses always.
+/// A throttle that always refuses.
 #[derive(Clone)]
 struct Refuses(AcquireError);
 
@@ -123,7 +123,7 @@ fn set_quota_to_unlimited_releases_all_waiting_reads() {
         assert_eq!(read_now(stream, 500), 500);
         assert_eq!(read_now(stream, 1_000_000), 1_000_000);
     }
-    // Set again, it holds again, after a burst.
+    // A limit that is set again applies again, after a burst.
     limiter.set_quota(Quota::per_second(1000).burst(1000));
     assert_eq!(read_now(&mut streams[0], 5000), 500);
     assert_eq!(read_now(&mut streams[1], 5000), 500);
@@ -132,7 +132,7 @@ fn set_quota_to_unlimited_releases_all_waiting_reads() {
     assert_eq!(read_now(&mut streams[1], 5000), 500);
 }
 
-// Streams that are dropped, and polls that panic.
+// Tests dropped streams, and polls that panic.
 
 #[test]
 fn poll_read_of_a_panicking_source_refunds() {
@@ -147,8 +147,8 @@ fn poll_read_of_a_panicking_source_refunds() {
     assert_eq!(charged(&limiter), 100);
 }
 
-/// A wait outlives the call that was dropped. It is charged when it is granted, so that time pays for all
-/// of them, and its chunk moves at the next call, an hour later, on top of the burst.
+/// A wait outlives the dropped call. It is charged when it is granted, so that time pays off all
+/// waits, and its chunk moves at the next call, an hour later, on top of the burst.
 #[test]
 fn poll_read_after_abandoned_waits_moves_a_chunk_each_above_the_burst() {
     let (limiter, clock) = limiter();
@@ -182,7 +182,7 @@ fn poll_read_after_abandoned_waits_moves_a_chunk_each_above_the_burst() {
     assert_eq!(moved, 100 * 100 + BURST);
 }
 
-/// Its task comes less than once a second, and loses none of what it was granted.
+/// The task is polled less than once a second, and loses no grant.
 #[test]
 fn poll_read_seconds_after_each_grant_moves_it() {
     let (limiter, clock) = limiter();
@@ -222,9 +222,9 @@ fn drop_after_an_abandoned_wait_releases_its_permits() {
     assert_eq!(semaphore.available_permits(), 1);
 }
 
-// The ways in which throttles fail elsewhere, for streams: each test names where it was seen.
+// Checks streams for failures seen in other throttles. Each test names its source.
 
-/// Granted, then dropped: python/asyncio#270.
+/// A wait was granted and then dropped: python/asyncio#270.
 #[test]
 fn drop_after_grant_admits_the_next_waiter() {
     let (limiter, clock) = limiter();
@@ -241,7 +241,7 @@ fn drop_after_grant_admits_the_next_waiter() {
     assert_eq!(read_now(&mut second, 100), 100);
 }
 
-/// A large head is cancelled, and the small ones behind it sleep on: embassy-rs/embassy#6964.
+/// A large head is cancelled, and the small ones behind it keep sleeping: embassy-rs/embassy#6964.
 #[test]
 fn drop_of_a_large_head_wakes_the_small_reads_behind_it() {
     let (limiter, clock) = limiter();
@@ -298,7 +298,7 @@ fn poll_read_behind_a_read_that_is_never_polled_again_moves() {
     }
 }
 
-/// Many small ones starve a large one: smol-rs/async-lock#23.
+/// Many small requests starve a large one: smol-rs/async-lock#23.
 #[test]
 fn poll_read_of_small_chunks_does_not_overtake_a_large_one() {
     let (limiter, clock) = limiter();
@@ -317,7 +317,7 @@ fn poll_read_of_small_chunks_does_not_overtake_a_large_one() {
     assert_eq!(read_now(&mut small, 10), 10);
 }
 
-/// A queue without a bound at uploads: TraceMachina/nativelink#2730.
+/// The queue of uploads has no bound: TraceMachina/nativelink#2730.
 #[test]
 fn poll_write_with_a_full_queue_fails_uncharged() {
     let (limiter, clock) = limiter();
@@ -337,7 +337,7 @@ fn poll_write_with_a_full_queue_fails_uncharged() {
     assert!(matches!(write(&mut uploads[2], 100), Some(Ok(100))));
 }
 
-/// A larger request than the limit blocks for ever: amazon-mq/rabbitmq-stream-s3#208.
+/// A request larger than the limit blocks forever: amazon-mq/rabbitmq-stream-s3#208.
 #[test]
 fn poll_write_above_the_burst_moves_a_part() {
     let (limiter, _clock) = limiter();
@@ -346,7 +346,7 @@ fn poll_write_above_the_burst_moves_a_part() {
     assert_eq!(written as u64, BURST);
 }
 
-/// Overflow and panics at extreme quotas: commonwarexyz/monorepo#2487.
+/// Extreme quotas cause overflow and panics: commonwarexyz/monorepo#2487.
 #[test]
 fn poll_read_at_extreme_quotas_moves() {
     let nine_years = Duration::from_nanos(1 << 58);
@@ -372,7 +372,7 @@ fn poll_read_at_extreme_quotas_moves() {
     }
 }
 
-/// A chain keeps what it took before the refusal: BaseIntelligence/bounty-challenge#4191.
+/// A chain keeps its earlier permits after a refusal: BaseIntelligence/bounty-challenge#4191.
 #[test]
 fn throttled_twice_with_the_inner_limiter_closed_refunds_the_outer() {
     let ((outer, _outer), (inner, _inner)) = (limiter(), limiter());

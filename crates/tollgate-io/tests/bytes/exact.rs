@@ -1,4 +1,4 @@
-//! What is charged is what is delivered, and never more than the limiter allows.
+//! Tests that the charge equals the delivered bytes, and that the limiter's bound is never exceeded.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -22,8 +22,8 @@ fn random_step(random: &mut Random) -> Step {
     }
 }
 
-/// Polls streams of a limiter that gives nothing back by time: what it has left tells all that was
-/// charged, whatever the order. Some streams are dropped and replaced.
+/// Polls streams of a limiter that does not refill: its remaining capacity shows the total
+/// charge, whatever the order. Some streams are dropped and replaced.
 #[test]
 fn charged_equals_delivered_in_random_order() {
     for seed in 0..200 {
@@ -58,8 +58,8 @@ fn charged_equals_delivered_in_random_order() {
     }
 }
 
-/// The same while the streams wait for each other: whenever nobody waits, the limiter is where a
-/// naive bucket is that was charged with what was delivered.
+/// Checks the same while the streams wait for each other. Whenever no stream waits, the limiter equals a
+/// naive bucket that was charged for the delivered bytes.
 #[test]
 fn charged_equals_delivered_after_waits() {
     for seed in 0..100 {
@@ -69,7 +69,7 @@ fn charged_equals_delivered_after_waits() {
             .map(|_| Stream::of([]).throttled(&limiter).chunk(100))
             .collect();
         limiter.charge(1000);
-        // What a naive bucket has.
+        // The remaining capacity of a naive bucket.
         let mut left = 0;
         let mut before = 0;
         let mut compared = 0;
@@ -97,7 +97,7 @@ fn charged_equals_delivered_after_waits() {
 
 fn unpin<S: AsyncRead + Unpin>(_: &S) {}
 
-/// Delivered by any time: a burst, and the rate since the start.
+/// The bound on the delivered bytes at any time is a burst, plus the rate since the start.
 #[test]
 fn bound_holds_for_64_streams() {
     let (limiter, clock) = limiter();
@@ -119,13 +119,13 @@ fn bound_holds_for_64_streams() {
         }
         clock.advance(MS);
     }
-    // Each stream may hold a grant that it has not collected yet, of half of its 64 bytes on average.
+    // Each stream may hold an uncollected grant of half of its 64 bytes on average.
     assert!(delivered > 1000 + 5000 - 64 * 64 / 2, "{delivered}");
 }
 
-// The rate is reached, also by streams that move less than they asked for.
+// Tests that the rate is reached, even by streams that move fewer bytes than they requested.
 
-/// A source whose every read returns so many bytes.
+/// A source that returns this number of bytes from every read.
 struct Short(usize);
 
 impl AsyncRead for Short {

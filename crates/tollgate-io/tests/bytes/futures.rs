@@ -1,4 +1,4 @@
-//! The readers and writers of futures.
+//! Tests the readers and writers of futures.
 
 use std::io::{self, IoSlice, SeekFrom};
 use std::pin::Pin;
@@ -10,7 +10,7 @@ use tollgate_io::ThrottleIoExt;
 use super::{MS, Step, Stream, charged, leave, limiter};
 use crate::support::Waiter;
 
-/// A stream of futures' traits.
+/// A stream with the traits of futures.
 struct Futures(Stream);
 
 impl AsyncRead for Futures {

@@ -1,5 +1,5 @@
-//! Readers, writers and bodies at a limited bandwidth: what is charged, what waits, and what is given
-//! back. One byte comes each millisecond, and 1,000 at once, on a clock that is moved by hand.
+//! Tests readers, writers and bodies at a limited bandwidth: charges, waits and refunds.
+//! One byte arrives each millisecond, and up to 1,000 accumulate, on a manual clock.
 
 #[cfg(feature = "http-body")]
 mod body;
@@ -30,17 +30,17 @@ fn limiter() -> (RateLimiter, ManualClock) {
     (RateLimiter::new(quota).clock(&clock), clock)
 }
 
-/// What is charged, if the clock has not moved since the limiter was full.
+/// Returns the charged bytes, if the clock has not moved since the limiter was full.
 fn charged(limiter: &RateLimiter) -> u64 {
     BURST - limiter.snapshot().available
 }
 
-/// Takes all but `left` of the limiter.
+/// Charges the limiter so that `left` remains.
 fn leave(limiter: &RateLimiter, left: u64) {
     limiter.charge(limiter.snapshot().available - left);
 }
 
-/// Reads into a buffer of this size. `None` is a wait.
+/// Reads into a buffer of this size. `None` means that the read waits.
 fn read_with<R: AsyncRead + Unpin>(
     reader: &mut R,
     size: usize,
@@ -60,7 +60,7 @@ fn read<R: AsyncRead + Unpin>(reader: &mut R, size: usize) -> Option<io::Result<
     read_with(reader, size, Waker::noop())
 }
 
-/// How many bytes are read; the read must neither wait nor fail.
+/// Returns the number of bytes read; the read must neither wait nor fail.
 #[track_caller]
 fn read_now<R: AsyncRead + Unpin>(reader: &mut R, size: usize) -> usize {
     let bytes = read(reader, size).expect("it waits").expect("it fails");
@@ -80,7 +80,7 @@ fn write_now<W: AsyncWrite + Unpin>(writer: &mut W, size: usize) -> usize {
     write(writer, size).expect("it waits").expect("it fails")
 }
 
-/// The error of the limiter that an error of input and output contains.
+/// Returns the limiter's error inside an I/O error.
 #[track_caller]
 fn inside(error: &io::Error) -> &AcquireError {
     let inside = error.get_ref().expect("an error inside");
@@ -96,24 +96,24 @@ fn waker() -> (Arc<Counter>, Waker) {
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// Moves so many bytes, or as many as it is asked for if that is fewer.
+    /// Moves this number of bytes, or all requested bytes if those are fewer.
     Moves(usize),
     NotReady,
     Fails,
     Panics,
-    /// Says that so many bytes have moved, whatever it was asked for.
+    /// Claims that this number of bytes has moved, whatever the call requested.
     Claims(usize),
-    /// The end of what can be read; a write takes nothing.
+    /// The end of the readable bytes; a write accepts nothing.
     Ends,
 }
 
-/// Does its steps in order, and then moves all that it is asked for.
+/// Performs its steps in order, and then moves all requested bytes.
 #[derive(Debug, Default)]
 struct Stream {
     steps: VecDeque<Step>,
-    /// How many bytes each call asked for.
+    /// The number of bytes that each call requested.
     asked: Vec<usize>,
-    /// How many bytes have moved.
+    /// The number of bytes that have moved.
     moved: u64,
     /// The slices of the last vectored write.
     slices: Vec<usize>,

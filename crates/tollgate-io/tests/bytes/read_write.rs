@@ -1,4 +1,4 @@
-//! Reads.
+//! Tests reads.
 
 use std::io::{IoSlice, SeekFrom};
 use std::mem::MaybeUninit;
@@ -37,7 +37,7 @@ fn poll_read_of_pending_source_refunds_in_the_same_poll() {
     assert_eq!(reader.get_ref().asked, [100]);
 }
 
-/// The most that one call may ask for is then not the burst.
+/// The maximum of one call is then not the burst.
 #[test]
 fn poll_read_with_overdraft_takes_half_of_the_burst() {
     let limiter = RateLimiter::new(Quota::per_second(1000).burst(10)).clock(Clock::manual());
@@ -150,16 +150,16 @@ fn poll_read_refund_admits_the_next_waiter() {
 
 #[test]
 fn poll_read_takes_a_chunk_at_most() {
-    // Half of the burst.
+    // The chunk is half of the burst.
     let (full, _clock) = limiter();
     assert_eq!(read_now(&mut Stream::of([]).throttled(&full), 5000), 500);
     let single = RateLimiter::new(Quota::per_second(1)).clock(Clock::manual());
     assert_eq!(read_now(&mut Stream::of([]).throttled(&single), 5000), 1);
-    // What was set.
+    // The chunk is the configured one.
     let (limiter, _clock) = limiter();
     let mut reader = Stream::of([]).throttled(&limiter).chunk(64);
     assert_eq!(read_now(&mut reader, 5000), 64);
-    // Ten milliseconds of the rate, and at least 1 KiB.
+    // The chunk is ten milliseconds of the rate, and at least 1 KiB.
     for (rate, chunk) in [(1_000_000, 10_000), (1000, 1024), (102_500, 1025)] {
         let quota = Quota::per_second(rate).burst(rate.max(3000));
         let limiter = RateLimiter::new(quota).clock(Clock::manual());
@@ -203,7 +203,7 @@ fn throttled_with_each_weighted_throttle_moves() {
     assert_eq!(semaphore.available_permits(), 7);
 }
 
-// Writes.
+// Tests writes.
 
 #[test]
 fn poll_write_that_claims_too_much_is_charged_what_it_was_given() {
@@ -276,7 +276,7 @@ fn poll_write_vectored_cuts_without_copy() {
     assert_eq!(write_vectored(30, &[30, 40]), (30, vec![30]));
     assert_eq!(write_vectored(1, &[0, 30, 40]), (1, vec![1]));
     assert_eq!(write_vectored(100, &[]), (0, vec![]));
-    // Of many slices that are cut, 16 are written.
+    // If a write of many slices is cut, 16 slices are written.
     assert_eq!(write_vectored(50, &[2; 40]), (32, vec![2; 16]));
     assert_eq!(write_vectored(100, &[2; 40]), (80, vec![2; 40]));
 }
@@ -286,7 +286,7 @@ fn poll_flush_shutdown_and_seek_are_free() {
     let (limiter, _clock) = limiter();
     leave(&limiter, 0);
     let mut stream = Stream::of([]).throttled(&limiter);
-    // Also while a write waits.
+    // Flushing is free even while a write waits.
     assert!(write(&mut stream, 1).is_none());
     Waiter::new(stream.flush()).output().unwrap();
     Waiter::new(stream.shutdown()).output().unwrap();
@@ -298,7 +298,7 @@ fn poll_flush_shutdown_and_seek_are_free() {
     );
 }
 
-// Both directions of a stream.
+// Tests both directions of a stream.
 
 #[test]
 fn throttled_charges_both_directions() {
@@ -384,7 +384,7 @@ fn throttled_twice_moves_at_the_lesser_rate_and_charges_both() {
             }
             clock.advance(MS);
         }
-        // Each stream may hold a grant of the one while it waits for the other.
+        // Each stream may hold a grant of one limiter while it waits for the other.
         assert!((1000 - 60..=1100).contains(&delivered), "{delivered}");
     }
 }

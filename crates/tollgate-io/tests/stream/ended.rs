@@ -1,4 +1,4 @@
-//! Tokens, deadlines and tasks.
+//! Tests cancellation by tokens, deadlines and tasks.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -34,7 +34,7 @@ fn a_token_ends_it_and_drops_what_runs() {
     token.cancel();
     assert_eq!(each.wakes(), seen + 1);
     assert_eq!(each.refused(), ErrorKind::Cancelled);
-    // Though the future is still there.
+    // The work is dropped although the future still exists.
     let mut log = jobs.log.take();
     log.sort();
     assert_eq!(log, ["drop 1", "drop 2"]);
@@ -104,7 +104,7 @@ async fn it_can_be_spawned_and_never_exceeds_the_limits() {
     assert_at_rest(&everyone, 4);
 }
 
-// Dropping the adapter, or a wait for its next result.
+// Drops the adapter, or a wait for its next result.
 
 #[test]
 fn an_adapter_that_is_dropped_gives_all_permits_back_and_leaves_the_queue() {
@@ -145,14 +145,14 @@ fn it_leaves_the_queue_before_its_permits_come_back() {
     drop(results);
     let log = jobs.log.take();
     let at = |event: &str| log.iter().position(|logged| logged == event).unwrap();
-    // And the work is gone by then.
+    // The work is also dropped before its permit.
     assert!(
         at("leave t") < at("drop t0") && at("drop 1") < at("drop t0"),
         "{log:?}"
     );
 }
 
-/// As the losing branch of a `select!` is.
+/// The wait is dropped like the losing branch of a `select!`.
 #[test]
 fn a_wait_for_the_next_result_that_is_dropped_loses_nothing() {
     let (jobs, slots) = (Jobs::default(), Semaphore::new(2));
@@ -160,10 +160,10 @@ fn a_wait_for_the_next_result_that_is_dropped_loses_nothing() {
     let mut results = Box::pin(futures.buffer_limited(&slots));
     let mut yielded = Vec::new();
     for item in 0..20 {
-        // Dropped without a poll, and after a poll that had to wait.
+        // The wait is dropped without a poll, and after a poll that had to wait.
         drop(results.next());
         drop(Waiter::parked(results.next()));
-        // Dropped when there is something to tell.
+        // The wait is dropped when a result is ready.
         jobs.finish(item);
         drop(results.next());
         yielded.push(Waiter::new(results.next()).output().unwrap().unwrap());
@@ -173,7 +173,7 @@ fn a_wait_for_the_next_result_that_is_dropped_loses_nothing() {
     assert_at_rest(&slots, 2);
 }
 
-// The throttle refuses: nothing is taken any more, what runs is finished, and then it is yielded.
+// The throttle refuses: no more items are taken, running work finishes, and then the error is yielded.
 
 #[test]
 fn what_runs_is_finished_and_yielded_before_the_error() {
@@ -185,7 +185,7 @@ fn what_runs_is_finished_and_yielded_before_the_error() {
     slots.close();
     assert_eq!(results.wakes(), seen + 1);
     results.assert_pending();
-    // The refused item is dropped at once, and nobody comes after it.
+    // The refused item is dropped at once, and no other item follows it.
     assert_eq!(jobs.log.take(), ["drop 3"]);
     let polls = jobs.source_polls();
     assert!(!results.stream.is_terminated());
@@ -217,7 +217,7 @@ fn with_nothing_running_the_error_comes_at_once_and_once() {
     assert_eq!(kind(results.next().unwrap()), ErrorKind::QueueFull);
     let events = ["take 1", "make 1", "enter t", "refuse t", "drop 1"];
     assert_eq!(jobs.log.take(), events);
-    // Also if it would let in again.
+    // The stream stays ended even if the throttle would admit again.
     throttle.now(Script::Admit);
     assert_eq!(results.next(), None);
     assert!(jobs.log.take().is_empty());
@@ -240,7 +240,7 @@ fn the_future_finishes_what_runs_before_its_error() {
     jobs.finish(2);
     assert_eq!(each.wakes(), seen + 1);
     assert_eq!(each.refused(), ErrorKind::Closed);
-    // The refused one was never made into work.
+    // No work was created for the refused item.
     assert_eq!(made.get(), 2);
     assert_eq!(slots.available_permits(), 2);
 }
@@ -256,13 +256,13 @@ fn an_item_that_is_refused_is_dropped_at_once() {
     assert_eq!(Rc::strong_count(&token), 4);
     slots.close();
     assert_eq!(each.refused(), ErrorKind::Closed);
-    // The other two are in the stream, which is still there.
+    // The other two are in the stream, which still exists.
     assert_eq!(Rc::strong_count(&token), 3);
     drop(each);
     assert_eq!(Rc::strong_count(&token), 1);
 }
 
-/// Nobody is refused, since nobody comes.
+/// No item is refused, because none arrives.
 #[test]
 fn closing_when_all_have_been_started_is_no_error() {
     let (jobs, slots) = (Jobs::default(), Semaphore::new(2));
@@ -274,7 +274,7 @@ fn closing_when_all_have_been_started_is_no_error() {
     assert_eq!(results.next(), Some(Ok(1)));
     assert_eq!(results.next(), Some(Ok(2)));
     assert_eq!(results.next(), None);
-    // Of an empty stream as well.
+    // The same holds for an empty stream.
     let mut each = Waiter::new(stream::empty().for_each_limited(&slots, |()| async {}));
     each.granted();
 }
@@ -292,9 +292,9 @@ fn closing_while_the_stream_has_nothing_refuses_the_next_item() {
     assert_eq!(results.next(), None);
 }
 
-// Work that panics, and making of work that panics.
+// Tests panics of work and of the closure that creates it.
 
-/// Runs what panics on purpose.
+/// Runs a closure that panics on purpose.
 #[track_caller]
 fn panics<R>(run: impl FnOnce() -> R) {
     assert!(catch_unwind(AssertUnwindSafe(run)).is_err(), "no panic");
@@ -329,7 +329,7 @@ fn making_work_that_panics_gives_the_permit_back() {
     let mut each = Waiter::new(each);
     panics(|| each.poll());
     assert_eq!(slots.available_permits(), 2);
-    // The others are not disturbed, if one goes on.
+    // The other items are not affected if the adapter continues.
     assert!(each.is_pending());
     jobs.finish(1);
     jobs.finish(3);

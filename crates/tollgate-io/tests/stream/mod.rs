@@ -1,4 +1,4 @@
-//! Streams behind a throttle: what is taken, what is started, what is yielded, and what is given back.
+//! Tests streams behind a throttle: taken items, started items, yielded results, and returned permits.
 
 mod ended;
 mod order;
@@ -21,13 +21,13 @@ use tollgate_io::stream::{BufferLimited, LimitStreamExt};
 use crate::support::scripted::Log;
 use crate::support::{Counter, Waiter};
 
-// A stream that yields, and work that is finished, by hand; and a log of what happened.
+// A stream and work that the test controls by hand, and a log of the events.
 //
-// In the log, for item 3: `take 3` (it was taken from the stream), `make 3` (work was made of it),
-// `run 3` (that was polled for the first time), `end 3` (it was done), `drop 3` (its work was
+// In the log, for item 3: `take 3` (it was taken from the stream), `make 3` (its work was created),
+// `run 3` (the work was polled for the first time), `end 3` (the work finished), `drop 3` (the work was
 // dropped); and `no more` (the stream ended).
 
-/// What the stream and the work share with the test.
+/// The state that the stream and the work share with the test.
 #[derive(Clone, Default)]
 struct Jobs {
     log: Log,
@@ -49,7 +49,7 @@ impl Jobs {
         self.log.add(format!("{event} {item}"));
     }
 
-    /// How often the stream was polled.
+    /// Returns how often the stream was polled.
     fn source_polls(&self) -> usize {
         self.state.borrow().source_polls
     }
@@ -60,7 +60,7 @@ impl Jobs {
         }
     }
 
-    /// The stream has these items as well.
+    /// Adds these items to the stream.
     fn supply(&self, items: impl IntoIterator<Item = usize>) {
         let waker = {
             let mut state = self.state.borrow_mut();
@@ -70,7 +70,7 @@ impl Jobs {
         Self::wake(waker);
     }
 
-    /// The stream has no further items.
+    /// Ends the stream after its current items.
     fn end(&self) {
         let waker = {
             let mut state = self.state.borrow_mut();
@@ -80,7 +80,7 @@ impl Jobs {
         Self::wake(waker);
     }
 
-    /// The work on an item is done, when it is polled next.
+    /// Finishes the work on an item at its next poll.
     fn finish(&self, item: usize) {
         let waker = {
             let mut state = self.state.borrow_mut();
@@ -90,19 +90,19 @@ impl Jobs {
         Self::wake(waker);
     }
 
-    /// A stream with these items, and no end yet.
+    /// Returns a stream with these items, and no end yet.
     fn source(&self, items: impl IntoIterator<Item = usize>) -> Source {
         self.supply(items);
         Source(self.clone())
     }
 
-    /// A stream that consists of these items.
+    /// Returns a stream that consists of these items.
     fn whole(&self, items: impl IntoIterator<Item = usize>) -> Source {
         self.end();
         self.source(items)
     }
 
-    /// Makes work of an item, which yields the item when it is finished.
+    /// Creates the work of an item, which yields the item when it is finished.
     fn work(&self, item: usize) -> Work {
         self.note("make", item);
         Work {
@@ -112,7 +112,7 @@ impl Jobs {
         }
     }
 
-    /// The results of work that is made of each item of a stream, behind a throttle.
+    /// Returns the results of the work on each item of a stream, behind a throttle.
     fn limited<T: Throttle>(
         &self,
         source: Source,
@@ -126,13 +126,13 @@ impl Jobs {
         )
     }
 
-    /// The same, of work that yields nothing.
+    /// Creates the same work, which yields nothing.
     fn silent_work(&self, item: usize) -> impl Future<Output = ()> + use<> {
         self.work(item).map(|_| ())
     }
 }
 
-/// The stream.
+/// The stream of items.
 struct Source(Jobs);
 
 impl Stream for Source {
@@ -155,7 +155,7 @@ impl Stream for Source {
     }
 }
 
-/// The work.
+/// The work on an item.
 struct Work {
     jobs: Jobs,
     item: usize,
@@ -198,7 +198,7 @@ fn settle<F: Future>(waiter: &mut Waiter<F>) {
     }
 }
 
-/// A stream that is polled by hand, and how often it was woken.
+/// A stream that is polled by hand, with a count of its wakes.
 struct Polled<S> {
     stream: Pin<Box<S>>,
     counter: Arc<Counter>,
@@ -219,7 +219,7 @@ impl<S: Stream> Polled<S> {
             .poll_next(&mut Context::from_waker(&waker))
     }
 
-    /// What it yields; it must be ready.
+    /// Returns the next yield, which must be ready.
     #[track_caller]
     fn next(&mut self) -> Option<S::Item> {
         match self.poll() {
@@ -240,7 +240,7 @@ impl<S: Stream> Polled<S> {
         }
     }
 
-    /// How often it was woken.
+    /// Returns how often it was woken.
     fn wakes(&self) -> usize {
         self.counter.count()
     }

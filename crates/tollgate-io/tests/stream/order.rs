@@ -1,4 +1,4 @@
-//! What is started when, and what comes out when.
+//! Tests the order in which items start and results are yielded.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -112,7 +112,7 @@ fn a_permit_comes_back_before_its_result_is_yielded() {
     assert_eq!(results.next(), None);
 }
 
-/// The permit may stand for memory that the work occupies.
+/// The permit may represent memory that the work occupies.
 #[test]
 fn work_that_is_done_is_dropped_before_its_permit() {
     let jobs = Jobs::default();
@@ -155,7 +155,7 @@ fn nothing_is_taken_while_nobody_polls() {
     }
     assert!(jobs.log.take().is_empty());
     assert_eq!(jobs.source_polls(), polls);
-    // Each poll tells one, and takes no more than it has room for.
+    // Each poll yields one result, and takes only as many items as there is room for.
     for yielded in 1..=9 {
         assert!(matches!(results.next(), Some(Ok(_))));
         let taken = jobs.source_polls() - polls;
@@ -164,7 +164,7 @@ fn nothing_is_taken_while_nobody_polls() {
     assert_eq!(results.next(), None);
 }
 
-/// It is granted what it waits for as anybody else in the queue, and has that until it is polled.
+/// Its wait is granted like any other in the queue, and it keeps the permit until it is polled.
 #[test]
 fn the_item_that_waits_can_be_admitted_while_nobody_polls() {
     let (jobs, slots) = (Jobs::default(), Semaphore::new(1));
@@ -173,7 +173,7 @@ fn the_item_that_waits_can_be_admitted_while_nobody_polls() {
     let mut other = Waiter::parked(slots.acquire());
     jobs.finish(1);
     assert_eq!(results.next(), Some(Ok(1)));
-    // The permit is with the second item, whose work has not begun.
+    // The second item has the permit, but its work has not begun.
     assert_eq!(
         (slots.available_permits(), slots.snapshot().waiting),
         (0, 1)
@@ -218,14 +218,14 @@ fn it_is_terminated_when_all_has_been_yielded() {
     assert_eq!(results.next(), Some(Ok(2)));
     assert_eq!(results.next(), None);
     assert!(results.stream.is_terminated());
-    // It stays ended, and its stream is not asked again.
+    // The adapter stays ended, and does not poll its stream again.
     let polls = jobs.source_polls();
     assert_eq!(results.next(), None);
     assert_eq!(jobs.source_polls(), polls);
     assert!(results.stream.is_terminated());
 }
 
-/// As for any stream: at least the first, at most the second, of what is still to come.
+/// As for any stream, the bounds are those of the number of remaining items.
 #[test]
 fn its_size_is_bounded_by_what_comes() {
     let slots = Semaphore::new(2);
@@ -258,9 +258,9 @@ fn debug_shows_how_many_run() {
     assert_eq!(format!("{each:?}"), "ForEachLimited { running: 0, .. }");
 }
 
-// Any throttle will do.
+// Any throttle can limit a stream.
 
-/// Runs through a stream, and says how many worked at once, at most.
+/// Runs through a stream, and returns the maximum number of items that ran at once.
 fn most_at_once<T: Throttle>(throttle: T) -> usize {
     let (inside, most) = (Cell::new(0), Cell::new(0));
     let each = stream::iter(0..20).for_each_limited(throttle, |_| async {
@@ -296,7 +296,7 @@ fn each_kind_lets_in_as_many_as_it_should() {
     assert_at_rest(&narrow, 2);
 }
 
-/// A stream without an end, of futures without a wait.
+/// The stream is endless, and its futures never wait.
 #[test]
 fn what_never_ends_and_never_waits_is_yielded_one_by_one() {
     let endless = || stream::iter(0..).map(std::future::ready);
@@ -312,7 +312,7 @@ fn what_never_ends_and_never_waits_is_yielded_one_by_one() {
     }
 }
 
-/// What never ends does not keep what runs from being yielded.
+/// An endless stream does not keep running work from being yielded.
 #[test]
 fn an_endless_stream_does_not_starve_what_runs() {
     let jobs = Jobs::default();
@@ -368,7 +368,7 @@ fn two_streams_can_share_a_throttle() {
     assert_eq!(one.next(), Some(Ok(0)));
     jobs.finish(1);
     assert_eq!(one.next(), Some(Ok(1)));
-    // In turns, as they stand in the queue.
+    // The two adapters alternate, in the order of the queue.
     one.assert_pending();
     assert_eq!(other.wakes(), 1);
     other.assert_pending();

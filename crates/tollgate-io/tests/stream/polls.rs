@@ -1,5 +1,5 @@
-//! At random, polled only when it was woken, as an executor does: against `for_each_concurrent` of
-//! futures as the model of who runs, and nobody is forgotten.
+//! Tests random steps, polled only after a wake, as an executor does. `for_each_concurrent` of
+//! futures is the model of the running items, and no item may be forgotten.
 
 use std::cell::Cell;
 use std::future::{pending, ready};
@@ -21,17 +21,17 @@ use crate::support::{Counter, Waiter, assert_at_rest};
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// The stream has so many items more.
+    /// The stream gets this number of further items.
     Supply(usize),
-    /// One that runs is done.
+    /// One running item finishes.
     Finish(Index),
     SetPermits(usize),
-    /// Somebody else takes a permit, or gives one back.
+    /// Another caller takes a permit, or gives one back.
     Take,
     GiveBack,
-    /// What was woken is polled until it waits.
+    /// If the adapter was woken, it is polled until it waits.
     Run,
-    /// It is polled though it was not woken.
+    /// The adapter is polled although it was not woken.
     PollInVain,
 }
 
@@ -48,7 +48,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..80)
 }
 
-/// The work that runs, by what was logged.
+/// The running work, according to the log.
 #[derive(Default)]
 struct Running {
     items: Vec<usize>,
@@ -81,7 +81,7 @@ impl Running {
     }
 }
 
-/// Polls until it waits and was not woken meanwhile; how often it was woken, and whether it ended.
+/// Polls until it waits without having been woken meanwhile. Returns the number of wakes, and whether it ended.
 fn poll<S>(results: &mut Polled<S>, yielded: &mut Vec<usize>) -> (usize, bool)
 where
     S: Stream<Item = Result<usize, AcquireError>>,
@@ -126,7 +126,7 @@ fn run(limit: usize, steps: Vec<Step>) -> Result<(), TestCaseError> {
         }
         running.read(&jobs);
     }
-    // From here on it is only polled when it was woken, and has to come to its end by that.
+    // From here on it is polled only after a wake, and must reach its end that way.
     drop(held);
     slots.set_permits(limit.max(1));
     jobs.end();
@@ -195,9 +195,9 @@ proptest! {
 }
 
 // The stream, the throttle and each running item wake the adapter when they have something new. One
-// poll then is enough.
+// poll is then enough.
 
-/// What it waits for may happen while it is being polled.
+/// The awaited event may happen during the poll.
 #[test]
 fn its_own_permit_lets_the_next_one_in() {
     let (jobs, slots) = (Jobs::default(), Semaphore::new(1));
@@ -210,7 +210,7 @@ fn its_own_permit_lets_the_next_one_in() {
         let seen = each.wakes();
         jobs.finish(item);
         assert!(each.wakes() > seen);
-        // The permit comes back, and is granted to the next one, while it is polled.
+        // The permit is returned during the poll, and is granted to the next item.
         settle(&mut each);
         let next = format!("run {}", item + 1);
         assert!(jobs.log.take().contains(&next));
@@ -242,7 +242,7 @@ fn a_waker_that_changes_is_the_one_that_is_woken() {
     assert_eq!(results.next(), Some(Ok(1)));
 }
 
-// How much one poll does: 64 items are started, or 64 results yielded, and then the task gives way.
+// Tests the work of one poll: 64 items are started, or 64 results yielded, and then the task yields.
 
 const MANY: usize = 1_000_000;
 
@@ -299,14 +299,14 @@ fn buffer_limited_that_was_pending_starts_64_more() {
     });
     let mut results = Polled::new(items.buffer_limited(&slots));
     assert!(results.poll().is_pending());
-    // 40 run, and one waits.
+    // 40 items run, and one waits.
     assert_eq!(started.get(), 41);
     slots.set_permits(MANY);
     assert!(results.poll().is_pending());
     assert_eq!(started.get(), 40 + 64);
 }
 
-/// Found from outside: a million items were started in one poll, and a token that was cancelled
+/// A user found that a million items were started in one poll, and that a token cancelled
 /// after 50 ms was noticed after 1.65 s.
 #[test]
 fn token_cancelled_while_items_start_ends_the_poll_after_64() {

@@ -1,4 +1,4 @@
-//! Sinks behind a throttle. One unit comes each millisecond, and 1,000 at once.
+//! Tests sinks behind a throttle. One unit arrives each millisecond, and up to 1,000 accumulate.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -19,13 +19,13 @@ enum Step {
     FailsToSend,
 }
 
-/// Takes items, and does a step for each `poll_ready` while there are any.
+/// Accepts items, and performs one step for each `poll_ready` while there are any.
 #[derive(Debug, Default)]
 struct Target {
     steps: VecDeque<Step>,
     fails: bool,
     items: Vec<u64>,
-    /// How many calls of `poll_flush` and `poll_close` are pending yet.
+    /// The number of calls of `poll_flush` and `poll_close` that will still be pending.
     blocked: u32,
     flushed: u32,
     closed: u32,
@@ -92,7 +92,7 @@ fn close<S: Sink<u64, Error = SinkError<&'static str>> + Unpin>(sink: &mut S) ->
     Pin::new(sink).poll_close(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Returns whether the limiter refused, because it is closed.
+/// Returns whether the limiter refused because it is closed.
 fn refused(ended: Ended) -> bool {
     matches!(ended, Poll::Ready(Err(SinkError::Limiter(error))) if error.kind() == ErrorKind::Closed)
 }
@@ -176,14 +176,14 @@ fn poll_flush_of_a_failing_sink_refunds() {
         Poll::Ready(Err(SinkError::Inner("it failed")))
     ));
     assert_eq!(limiter.snapshot().available, 1000);
-    // The item is gone, as the inner sink has taken it.
+    // The item is lost, because the inner sink has taken it.
     send(&mut sink, 5);
     assert!(flush(&mut sink).is_ready());
     assert_eq!(sink.get_ref().items, [5]);
 }
 
-/// As `StreamExt::forward` does, which flushes only when its stream has nothing: what has gone on would
-/// otherwise stay in the buffer of the inner sink.
+/// `StreamExt::forward` calls it like this and flushes only when its stream has nothing. Without this flush, items
+/// already passed on would stay in the buffer of the inner sink.
 #[test]
 fn poll_ready_in_a_wait_flushes_the_inner_sink() {
     let (limiter, _clock) = limiter();

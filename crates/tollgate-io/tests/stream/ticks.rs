@@ -1,4 +1,4 @@
-//! A rate limiter as a stream.
+//! Tests a rate limiter as a stream.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ fn at(charge: Option<Charge>) -> Duration {
     Duration::from_nanos(charge.expect("it goes on").at().as_nanos())
 }
 
-/// It yields after this time, not a tick earlier, and is woken once for it.
+/// Asserts that the stream yields after this time, not a tick earlier, and is woken once for it.
 #[track_caller]
 fn assert_due<T: Throttle<Permit = Charge>>(
     clock: &ManualClock,
@@ -63,12 +63,12 @@ fn a_burst_is_yielded_at_once_and_missed_ticks_only_as_a_burst() {
             assert_eq!(at(ticks.next()), now);
         }
         assert_due(&clock, &mut ticks, ms(10));
-        // A long pause of the reader.
+        // The reader pauses for a long time.
         clock.advance(ms(5000));
     }
 }
 
-/// Three who always wait for the next, and one who comes in between, go in the order of coming.
+/// Three streams that always wait for their next tick, and another caller between them, go in arrival order.
 #[test]
 fn streams_and_others_take_turns() {
     let (clock, limiter) = limiter(Quota::per_second(10));
@@ -130,7 +130,7 @@ fn a_full_queue_ends_it_and_it_says_so() {
     let refused = ticks.stream.refused().expect("it has ended");
     assert_eq!(refused.kind(), ErrorKind::QueueFull);
     assert_eq!(refused.retry_after(), Some(ms(100)));
-    // Also when there is room again: it is fused.
+    // The stream is fused, so it stays ended even when there is room again.
     clock.advance(ms(1000));
     assert!(ticks.next().is_none());
 }
@@ -145,7 +145,7 @@ fn it_is_in_the_queue_while_it_waits_and_dropping_it_leaves() {
     assert_eq!(limiter.snapshot().waiting, 1);
     clock.advance(ms(100));
     assert_eq!(limiter.snapshot().waiting, 0);
-    // A charge that was yielded can be given back.
+    // A charge that was yielded can be refunded.
     limiter.refund(ticks.next().unwrap());
     ticks.next();
     ticks.assert_pending();
@@ -163,7 +163,7 @@ fn a_tick_that_was_not_read_is_yielded_next_or_given_back() {
     ticks.next();
     ticks.assert_pending();
     clock.advance(ms(100));
-    // Charged when it was due, however late it is read.
+    // The tick was charged when it was due, however late it is read.
     clock.advance(ms(50));
     assert_eq!(at(ticks.next()), ms(100));
     ticks.assert_pending();
@@ -213,7 +213,7 @@ fn a_leaky_bucket_releases_one_after_the_other() {
     clock.advance(ms(5000));
     ticks.next();
     assert_due(&clock, &mut ticks, ms(100));
-    // It has the only place, so nobody else can join, nor another stream.
+    // The stream has the only place in the queue, so no other caller or stream can join.
     ticks.assert_pending();
     assert_eq!(
         Waiter::new(bucket.acquire()).refused(),

@@ -1,4 +1,4 @@
-//! The limits of bytes, sent and received.
+//! Tests the limits of bytes, sent and received.
 
 use std::future::pending;
 use std::pin::pin;
@@ -19,7 +19,7 @@ use crate::support::{
     SECOND, Script, cap, client, failure, get, kind, put, rate, retry_after, status,
 };
 
-/// The seconds after which the server gets each of these bodies, sent together.
+/// Returns the seconds after which the server receives each of these bodies, sent together.
 async fn sent_after(
     connector: impl FnOnce(Script) -> ThrottledConnector<Script, Arc<Semaphore>>,
     bodies: impl IntoIterator<Item = usize>,
@@ -63,7 +63,7 @@ async fn bytes_sent_above_the_burst_wait_for_a_burst_and_delay_the_next() {
         (start.elapsed(), bytes.snapshot().available),
         (Duration::ZERO, 0)
     );
-    // The next one goes when its bytes are there, or a burst.
+    // The next body is sent when its bytes, or a burst, are available.
     client.execute(put(1)).await.expect("an answer");
     assert_eq!(start.elapsed(), SECOND * 26 / 10);
     client.execute(put(35)).await.expect("an answer");
@@ -182,10 +182,10 @@ async fn bytes_sent_by_bodies_beyond_max_wait_fail_alone() {
     let answers = join_all((0..16).map(|_| client.execute(put(100)))).await;
     assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 13);
     for error in answers.into_iter().filter_map(Result::err) {
-        // Nobody holds a permit by a body, and bytes are not waited for because of bodies.
+        // No body holds a permit, and the waits for bytes are not due to bodies.
         assert_eq!(wait_too_long(&error).map(WaitTooLong::bodies), Some(0));
     }
-    // A body of any size goes when a burst is available.
+    // A body of any size is sent when a burst is available.
     let start = Instant::now();
     client.execute(put(10_000)).await.expect("an answer");
     assert_eq!(start.elapsed(), 10 * SECOND);
@@ -221,7 +221,7 @@ async fn bytes_sent_by_buffered_requests_do_not_hold_up_those_between_their_resu
         answer.expect("an answer");
         client.execute(put(1)).await.expect("an answer");
     }
-    // The bytes of all bodies, less the burst, in the milliseconds of the timer.
+    // The time is that of the bytes of all bodies, minus the burst, in the milliseconds of the timer.
     assert_eq!(start.elapsed(), Duration::from_millis(1_581));
 }
 
@@ -295,7 +295,7 @@ async fn bytes_received_by_a_refusal_are_not_charged() {
     );
 }
 
-// The adaptive rate: which responses change it, and what it pauses.
+// Tests the adaptive rate: the responses that change it, and the requests that it pauses.
 
 #[tokio::test(start_paused = true)]
 async fn adaptive_after_slow_down_cuts_the_rate() {
@@ -415,7 +415,7 @@ async fn adaptive_with_a_request_dropped_in_its_wait_refunds_bytes() {
     let connector = ThrottledConnector::new(script, cap(2)).bytes_sent(Arc::clone(&bytes));
     let client = client(&connector.adaptive(rate));
     client.execute(get()).await.expect("an answer");
-    // Both charges are refunded: that of a burst, and that of the rest.
+    // Both charges are refunded: the one for a burst, and the one for the rest.
     assert!(client.execute(put(35)).now_or_never().is_none());
     assert_eq!(bytes.snapshot().available, 10);
 }

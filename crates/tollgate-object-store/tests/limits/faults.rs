@@ -1,5 +1,5 @@
-//! Servers that fail. After each failure all permits are back, and the bytes that were charged are
-//! those that the server got.
+//! Tests servers that fail. After each failure all permits are back, and the charged bytes are
+//! those that the server received.
 
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -23,7 +23,7 @@ use tollgate_object_store::{ThrottledConnector, cause};
 use crate::support::{self, Counted, FakeS3, Script, failure, kind};
 use crate::wire::Direct;
 
-/// What the server does with a request that it has read.
+/// The action of the server for a request that it has read.
 enum Action {
     /// Writes this, and then closes the connection.
     Reply(&'static str),
@@ -48,25 +48,25 @@ const OTHER_HALF: &str = "HTTP/1.1 206 Partial Content\r\nETag: 1\r\n\
                           Last-Modified: Thu, 01 Jan 2026 00:00:00 GMT\r\n\
                           Content-Range: bytes 2-3/4\r\nContent-Length: 2\r\n\r\n34";
 
-/// The timeout of the client. It is so long that it passes in paused time alone.
+/// The timeout of the client. It is so long that it passes only in paused time.
 const TIMEOUT: Duration = Duration::from_secs(3_600);
 
 const MANY: u64 = 1_000_000;
 
-/// A limit of bytes that does not bind.
+/// Returns a limit of bytes that is never reached.
 fn many() -> Arc<RateLimiter> {
     let quota = Quota::per_second(1).burst(MANY);
     Arc::new(RateLimiter::new(quota).clock(Clock::manual()))
 }
 
-/// A server, and the limits before it.
+/// A server, and the limits in front of it.
 struct Setup {
     cap: Arc<Semaphore>,
     rate: Arc<AdaptiveRate>,
     sent: Arc<RateLimiter>,
     received: Arc<RateLimiter>,
     actions: Arc<Mutex<VecDeque<Action>>>,
-    /// How many bytes of bodies the server got.
+    /// The number of body bytes that the server received.
     got: Arc<AtomicU64>,
     store: AmazonS3,
 }
@@ -105,7 +105,7 @@ impl Setup {
         }
     }
 
-    /// Asserts that all actions were taken, that nothing was lost, and how many bytes of bodies came back.
+    /// Asserts that all actions were taken, that nothing was lost, and that `received` body bytes came back.
     fn assert_settled(&self, received: u64) {
         assert_eq!(MANY - self.received.snapshot().available, received);
         assert_eq!(self.actions.lock().expect("no panic").len(), 0);
@@ -199,7 +199,7 @@ async fn put_reset_before_the_answer_is_charged_again() {
         .expect("an object");
     setup.assert_settled(0);
     assert_eq!(setup.got.load(Ordering::SeqCst), 2_000);
-    // The reset says nothing about the rate.
+    // The reset tells nothing about the rate.
     assert_eq!(
         (
             setup.rate.snapshot().succeeded,
@@ -330,7 +330,7 @@ async fn put_with_a_throttle_closed_before_the_retry_fails() {
 
 #[tokio::test]
 async fn put_to_a_refused_connection_is_charged_nothing() {
-    // The port is taken, but nobody listens.
+    // The port is taken, but no socket listens.
     let socket = TcpSocket::new_v4().expect("a socket");
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     socket.bind(any).expect("a port");

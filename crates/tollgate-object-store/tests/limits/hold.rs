@@ -1,4 +1,4 @@
-//! How long a request holds its permit, and what is left of its response.
+//! Tests how long a request holds its permit, and the rest of its response after that.
 
 use std::future::{pending, ready};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -153,7 +153,7 @@ async fn refusal_above_64_kib_is_truncated() {
     assert_eq!(body.len(), 64 << 10);
 }
 
-/// What comes after 64 KiB is not waited for.
+/// The layer does not wait for bytes after the first 64 KiB.
 #[tokio::test(start_paused = true)]
 async fn refusal_whose_body_stalls_after_64_kib_returns_the_permit_at_once() {
     let cap = cap(1);
@@ -179,7 +179,7 @@ async fn refusal_above_64_kib_is_not_truncated_inside_a_character() {
     let answer = client.execute(get()).await.expect("an answer");
     let body = answer.into_body().bytes().await.expect("a body");
     let text = String::from_utf8(body.into()).expect("text");
-    // Two bytes of the next character would have room.
+    // Two bytes of the next character would still fit.
     assert_eq!(text.len(), (64 << 10) - 2);
 }
 
@@ -233,7 +233,7 @@ async fn execute_with_extensions_in_the_response_keeps_them() {
     assert_eq!(answer.extensions().get(), Some(&7_u8));
 }
 
-/// A throttle that is taken once, and calls this when its permit is returned.
+/// A throttle that can be entered once, and calls this closure when its permit is returned.
 #[derive(Clone)]
 struct Once {
     on_return: Arc<dyn Fn() + Send + Sync>,

@@ -1,4 +1,4 @@
-//! Tests of the crate, in one binary. Those without a socket run in paused time.
+//! Tests the crate, in one binary. Tests without a socket run in paused time.
 
 mod bytes;
 mod faults;

@@ -1,4 +1,4 @@
-//! Which requests object_store makes, and what each of them takes.
+//! Tests the requests that object_store makes, and the permits and charges of each.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,7 +22,7 @@ use crate::support::{
     self, Counted, FakeS3, SECOND, Script, delete_listed, frames, kind, memory, path, status,
 };
 
-/// A store whose requests are answered by a script.
+/// Returns a store whose requests a script answers.
 fn store(counted: &Counted, script: Script) -> AmazonS3 {
     let connector = ThrottledConnector::new(script, counted.throttle());
     support::store("http://fake", connector, RetryConfig::default())
@@ -96,7 +96,7 @@ async fn head_that_is_repeated_takes_two_permits_and_none_during_backoff() {
     let store = store(&counted, script);
     let path = "a".into();
     let mut head = std::pin::pin!(store.head(&path));
-    // The answer comes at once, so the call waits for its time to come again.
+    // The answer arrives at once, so the call waits for its time again.
     assert!(futures_util::poll!(&mut head).is_pending());
     assert_eq!((calls.load(Ordering::Relaxed), counted.entered()), (1, 1));
     assert_eq!(counted.cap.available_permits(), 1);
@@ -212,7 +212,7 @@ async fn head_with_a_request_for_a_token_takes_two_permits() {
     assert_eq!(counted.entered(), 3);
 }
 
-/// The times at which the server got requests, in milliseconds.
+/// The log has the times at which the server received requests, in milliseconds.
 #[tokio::test(start_paused = true)]
 async fn put_at_a_rate_with_a_burst_is_spaced_in_the_log_of_the_server() {
     let (fake, start) = (FakeS3::default(), Instant::now());
@@ -240,9 +240,9 @@ async fn put_at_a_rate_with_a_burst_is_spaced_in_the_log_of_the_server() {
     assert_eq!(times, [0, 0, 0, 100, 200, 300, 400, 500]);
 }
 
-// Calls of a store that take a permit for each page: lists, and deletions in bulk.
+// Tests calls of a store that take a permit for each page: lists, and deletions in bulk.
 
-/// Paths that come when they are sent.
+/// Returns paths that arrive when they are sent.
 fn open_paths() -> (
     UnboundedSender<Result<Path>>,
     BoxStream<'static, Result<Path>>,
@@ -449,7 +449,7 @@ async fn delete_stream_of_paths_from_calls_at_a_cap_of_1_finishes() {
     }
 }
 
-/// Deletes what a list and another stream of paths yield by turns, at a cap with so many permits. The list is in the
+/// Deletes interleaved paths of a list and another stream, at a cap with `permits` permits. The list is in the
 /// queue before the first page to delete, and gets its permit when that page is full.
 async fn delete_beside_a_list(permits: u32) -> (Vec<Result<Path>>, Counted) {
     let counted = Counted::new(permits as usize);

@@ -1,4 +1,4 @@
-//! A store of any kind behind a throttle.
+//! Tests a store of any kind behind a throttle.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use tollgate_object_store::{Hold, LimitKind, Throttled, WaitTooLong, wait_too_lo
 
 use crate::support::{self, Counted, FakeS3, Script, Watched, cap, kind, memory, path, rate};
 
-/// A limit of bytes at which four of them have to wait.
+/// Returns a limit of bytes at which four bytes have to wait.
 fn slow() -> Arc<RateLimiter> {
     rate(Quota::per_second(1).burst(1))
 }
@@ -361,7 +361,7 @@ async fn get_ranges_whose_bytes_exceed_max_wait_fails_and_returns_the_permit() {
     );
     assert_eq!(start.elapsed(), Duration::ZERO);
     assert_eq!((cap.available_permits(), bytes.snapshot().waiting), (1, 0));
-    // The bytes have moved, so they are charged: four beside the two that were missing.
+    // The bytes have moved, so they are charged: four in addition to the two that were missing.
     assert_eq!(bytes.peek().retry_after, 6 * second);
 }
 
@@ -380,7 +380,7 @@ async fn get_ranges_dropped_in_its_wait_for_bytes_is_charged_them() {
         drop(ranges);
         assert_eq!((cap.available_permits(), bytes.snapshot().waiting), (1, 0));
     }
-    // All of them have moved: 400 bytes are owed before the next one.
+    // All of them have moved: 400 bytes must be paid off before the next one.
     let next = Duration::from_millis(40_100);
     assert_eq!(bytes.peek().retry_after, next);
     // Bytes that were granted, but whose wait was not polled again, are charged once.

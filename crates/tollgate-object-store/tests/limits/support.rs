@@ -1,4 +1,4 @@
-//! A scripted HTTP client, and requests and responses for it.
+//! Provides a scripted HTTP client, with requests and responses for it.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -47,7 +47,7 @@ impl Script {
         Self(Arc::new(move |request| Box::pin(answer(request))))
     }
 
-    /// Answers at once.
+    /// Returns a client that answers at once.
     pub(crate) fn ready(answer: impl Fn(HttpRequest) -> Answer + Send + Sync + 'static) -> Self {
         Self::new(move |request| std::future::ready(answer(request)))
     }
@@ -72,45 +72,45 @@ impl HttpConnector for Script {
     }
 }
 
-/// The client of a connector.
+/// Returns the client of a connector.
 pub(crate) fn client(connector: &impl HttpConnector) -> HttpClient {
     connector.connect(&ClientOptions::new()).expect("a client")
 }
 
-/// Deletes what a store lists while it lists it, and returns how much that was.
+/// Deletes the objects of a store while it lists them, and returns their number.
 pub(crate) async fn delete_listed(store: &impl ObjectStore) -> usize {
     let paths = store.list(None).map_ok(|object| object.location).boxed();
     let deleted = store.delete_stream(paths);
     deleted.map(|path| path.expect("a path")).count().await
 }
 
-/// A request without a body.
+/// Returns a request without a body.
 pub(crate) fn get() -> HttpRequest {
     Request::new(HttpRequestBody::empty())
 }
 
-/// A request with a body of this length.
+/// Returns a request with a body of this length.
 pub(crate) fn put(length: usize) -> HttpRequest {
     let mut request = Request::new(vec![0; length].into());
     *request.method_mut() = Method::PUT;
     request
 }
 
-/// A response with this status and body.
+/// Returns a response with this status and body.
 pub(crate) fn status(status: u16, body: impl Into<HttpResponseBody>) -> Answer {
     let mut response = Response::new(body.into());
     *response.status_mut() = status.try_into().expect("a status");
     Ok(response)
 }
 
-/// A refusal that asks for a pause of so many seconds.
+/// Returns a refusal that asks for a pause of this number of seconds.
 pub(crate) fn retry_after(refusal: u16, seconds: u64) -> Answer {
     let mut answer = status(refusal, Vec::new())?;
     answer.headers_mut().insert(RETRY_AFTER, seconds.into());
     Ok(answer)
 }
 
-/// A body of several frames; each is data or a failure.
+/// Returns a body of several frames; each is data or a failure.
 pub(crate) fn frames<const N: usize>(
     frames: [Result<&'static str, HttpErrorKind>; N],
 ) -> HttpResponseBody {
@@ -121,12 +121,12 @@ pub(crate) fn frames<const N: usize>(
     HttpResponseBody::new(StreamBody::new(stream::iter(frames)))
 }
 
-/// A failure of the transport.
+/// Returns a failure of the transport.
 pub(crate) fn failure(kind: HttpErrorKind) -> HttpError {
     HttpError::new(kind, std::io::Error::other("the wire broke"))
 }
 
-/// A cap, and a count of those who enter.
+/// A cap, and a count of the requests that enter.
 pub(crate) struct Counted {
     pub(crate) cap: Arc<Semaphore>,
     requests: Arc<RateLimiter>,
@@ -156,27 +156,27 @@ impl Counted {
 /// One second.
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
-/// A limit of requests in flight.
+/// Returns a limit of requests in flight.
 pub(crate) fn cap(permits: usize) -> Arc<Semaphore> {
     Arc::new(Semaphore::new(permits))
 }
 
-/// A limit of bytes or of requests, on tokio's time.
+/// Returns a limit of bytes or of requests, on tokio's time.
 pub(crate) fn rate(quota: Quota) -> Arc<RateLimiter> {
     Arc::new(RateLimiter::new(quota))
 }
 
-/// The kind of the [`tollgate::AcquireError`] that an error of a store or of a client comes from.
+/// Returns the kind of the [`tollgate::AcquireError`] in the error of a store or of a client.
 pub(crate) fn kind(error: &(dyn Error + 'static)) -> Option<ErrorKind> {
     cause(error).map(AcquireError::kind)
 }
 
-/// The path of an object.
+/// Returns the path of an object.
 pub(crate) fn path(name: &str) -> Path {
     name.into()
 }
 
-/// A store with these objects, each of 4 bytes.
+/// Returns a store with these objects, each of 4 bytes.
 pub(crate) async fn memory(names: impl IntoIterator<Item = String>) -> InMemory {
     let store = InMemory::new();
     for name in names {
@@ -188,12 +188,12 @@ pub(crate) async fn memory(names: impl IntoIterator<Item = String>) -> InMemory 
     store
 }
 
-// The few operations of S3 that the tests use, in memory. A list has two keys on each page.
+// Implements the few operations of S3 that the tests use, in memory. A list has two keys on each page.
 
 const PAGE: usize = 2;
 pub(crate) const BUCKET: &str = "bucket";
 
-/// The objects, the parts of uploads, and what was asked.
+/// The objects, the parts of uploads, and the log of requests.
 #[derive(Clone, Default)]
 pub(crate) struct FakeS3 {
     objects: Arc<Mutex<BTreeMap<String, Bytes>>>,
@@ -212,7 +212,7 @@ impl FakeS3 {
         objects.insert(key.to_owned(), data.into());
     }
 
-    /// A client that is answered at once.
+    /// Returns a client that is answered at once.
     pub(crate) fn script(&self) -> Script {
         let fake = self.clone();
         Script::new(move |request| {
@@ -285,7 +285,7 @@ impl FakeS3 {
     }
 }
 
-/// A page of the keys after one.
+/// Returns a page of the keys after `after`.
 fn list(objects: &BTreeMap<String, Bytes>, after: &str) -> Response<Bytes> {
     let mut page = String::from("<ListBucketResult>");
     let keys: Vec<_> = objects.keys().filter(|key| key.as_str() > after).collect();
@@ -315,7 +315,7 @@ fn answer(status: u16, length: usize, body: Bytes) -> Response<Bytes> {
     answer.body(body).expect("an answer")
 }
 
-/// A store of object_store at this endpoint.
+/// Returns a store of object_store at this endpoint.
 pub(crate) fn store(endpoint: &str, connector: impl HttpConnector, retry: RetryConfig) -> AmazonS3 {
     AmazonS3Builder::new()
         .with_endpoint(endpoint)
@@ -345,7 +345,7 @@ impl Watched {
 }
 
 impl<S> Watched<S> {
-    /// The inner store, to be called while the permit is held.
+    /// Returns the inner store, which must be called while the permit is held.
     fn held(&self) -> &S {
         assert_eq!(self.cap.available_permits(), 0, "the permit is held");
         &self.inner
@@ -410,7 +410,7 @@ impl ObjectStore for Watched {
 }
 
 impl<S: Clone + Send + 'static> Watched<S> {
-    /// A stream that is polled while the permit is held.
+    /// Returns a stream that must be polled while the permit is held.
     fn watch<R: Send + 'static>(&self, mut inner: BoxStream<'static, R>) -> BoxStream<'static, R> {
         let this = self.clone();
         stream::poll_fn(move |context| {
@@ -424,7 +424,7 @@ impl<S: Clone + Send + 'static> Watched<S> {
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
 impl MultipartUpload for Watched<Box<dyn MultipartUpload>> {
-    /// Parts are made without a permit, which fixes their order, and sent with one.
+    /// Creates parts without a permit, which fixes their order, and sends them with one.
     fn put_part(&mut self, data: PutPayload) -> UploadPart {
         let (cap, part) = (Arc::clone(&self.cap), self.inner.put_part(data));
         Box::pin(async move {

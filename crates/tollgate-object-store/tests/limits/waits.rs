@@ -1,4 +1,4 @@
-//! The waits of a request before it is made: how long they last, and what ends them.
+//! Tests the waits of a request before it is sent: their length, and the events that end them.
 
 use std::error::Error;
 use std::future::pending;
@@ -56,7 +56,7 @@ async fn max_wait_beside_requests_that_nobody_polls_counts_them() {
         .await
         .expect("an item")
         .expect("it is deleted");
-    // The requests of the stream are polled by its `next` alone, and one has been granted the permit.
+    // Only `next` polls the requests of the stream, and one of them has been granted the permit.
     assert_eq!((cap.available_permits(), cap.snapshot().waiting), (0, 4));
     let error = store.head(&path("a")).await.expect_err("a refusal");
     let wait = wait_too_long(&error).expect("a wait that was too long");
@@ -129,7 +129,7 @@ async fn max_wait_with_a_timeout_of_the_throttle_is_not_wait_too_long() {
     assert_eq!(wait_too_long(&error), None);
 }
 
-/// A throttle that nobody waits for longer than a second.
+/// A throttle whose waits end after a second.
 #[derive(Clone)]
 struct Impatient<T>(T);
 
@@ -151,7 +151,7 @@ async fn max_wait_with_a_shorter_timeout_of_the_throttle_is_wait_too_long_if_it_
     let script = Script::ready(|_| status(200, Vec::new()));
     let connector = ThrottledConnector::new(script, Impatient(requests));
     client(&connector).execute(get()).await.expect("an answer");
-    // The limiter says that the next request comes in a minute.
+    // The limiter reports that the next request is possible in a minute.
     for (max_wait, is_too_long) in [(61 * SECOND, false), (59 * SECOND, true)] {
         let client = client(&connector.clone().max_wait(max_wait));
         let error = client.execute(get()).await.expect_err("a refusal");
@@ -219,7 +219,7 @@ async fn cancel_on_a_cancelled_token_ends_waits_and_no_requests() {
         let client = client.clone();
         tokio::spawn(async move { client.execute(put(length)).await })
     };
-    // The first is made, the second waits for bytes, and the third for a permit.
+    // The first is sent, the second waits for bytes, and the third for a permit.
     let calls = [call(1), call(10), call(0)];
     tokio::time::sleep(SECOND / 2).await;
     let start = Instant::now();

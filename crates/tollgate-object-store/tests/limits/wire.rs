@@ -1,4 +1,4 @@
-//! With sockets: object_store's own client, and a server that counts.
+//! Tests with sockets: object_store's own client, and a server that counts.
 
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -37,7 +37,7 @@ use crate::support::{self, Counted, FakeS3, Script};
 
 const CAP: usize = 4;
 
-/// How many requests the server has, from their heads to the last frames of its answers.
+/// The number of requests on the server, from their heads to the last frames of its answers.
 #[derive(Clone, Default)]
 struct Gauge {
     now: Arc<AtomicUsize>,
@@ -61,8 +61,8 @@ impl Drop for Inside {
     }
 }
 
-/// A body in frames of 1 KiB. The request ends before the last one is given out, since the client may be
-/// done with the answer right after.
+/// A body in frames of 1 KiB. The request ends before the last frame is yielded, since the client may have
+/// the whole answer right after.
 struct Answer {
     left: Bytes,
     counted: Option<Inside>,
@@ -128,7 +128,7 @@ async fn serve(fake: FakeS3, gauge: Gauge) -> SocketAddr {
     address
 }
 
-/// Connects without a proxy that the environment may name.
+/// Connects without a proxy from the environment.
 #[derive(Debug, Default)]
 pub(crate) struct Direct {
     /// The longest time from a request to the end of its response.
@@ -137,7 +137,7 @@ pub(crate) struct Direct {
 
 impl HttpConnector for Direct {
     fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
-        // An error means that it was installed before.
+        // An error means that it was already installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut client = reqwest::Client::builder().no_proxy();
         if let Some(timeout) = self.timeout {
@@ -188,9 +188,9 @@ async fn put_list_get_multipart_with_256_tasks_never_exceed_the_cap() {
     assert!(fake.take_log().len() > 500);
 }
 
-// The tests that object_store has for its own stores, through both limits.
+// Runs the tests that object_store has for its own stores, through both limits.
 
-/// The tests that every store passes.
+/// Runs the tests that every store passes.
 async fn common(store: &dyn ObjectStore) {
     put_get_delete_list(store).await;
     list_with_offset_exclusivity(store).await;
@@ -236,7 +236,7 @@ async fn files_behind_a_throttle_pass() {
     }
 }
 
-/// A server that is not ours, over a directory, called without a socket.
+/// Returns a third-party server over a directory, called without a socket.
 async fn s3s(directory: &TempDir) -> Script {
     tokio::fs::create_dir(directory.path().join(support::BUCKET))
         .await
@@ -250,7 +250,7 @@ async fn s3s(directory: &TempDir) -> Script {
         async move {
             let (mut parts, body) = request.into_parts();
             let body = BodyExt::collect(body).await.expect("a body").to_bytes();
-            // As a client does.
+            // A client also sets these fields.
             parts.headers.insert(HOST, HeaderValue::from_static("s3"));
             parts.headers.insert(CONTENT_LENGTH, body.len().into());
             let request = http::Request::from_parts(parts, body.into());
@@ -263,7 +263,7 @@ async fn s3s(directory: &TempDir) -> Script {
     })
 }
 
-/// The tests that this server passes without a limit. The others fail without one: it knows no
+/// Runs the tests that this server passes without a limit. The others fail without one: it supports no
 /// conditions (`get_opts`, `put_opts`, `copy_if_not_exists`), and it answers 500 for the name of a
 /// directory (`put_get_delete_list`) and for a copy of nothing (`copy_rename_nonexistent_object`).
 async fn with_s3(store: &AmazonS3) {

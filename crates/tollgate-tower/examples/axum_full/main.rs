@@ -1,6 +1,6 @@
-//! A service over HTTP with limits by network, by user and in total, on a socket and in real time.
+//! Runs an HTTP service with limits by network, by user and in total, on a socket and in real time.
 //!
-//! Quotas are by the hour, so that what is admitted does not depend on how fast this runs.
+//! Quotas are per hour, so that the number of admitted requests does not depend on the speed of the program.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use tollgate_tower::{Answer, ClientIp, IpNet, Policy, RateLimitHeaders, Throttle
 
 type Error = Box<dyn std::error::Error>;
 
-/// Clones share the limits.
+/// The limits of the service. Clones share them.
 #[derive(Clone)]
 struct Limits {
     networks: Arc<Keyed<IpNet, RateLimiter>>,
@@ -50,13 +50,13 @@ fn app(limits: Limits) -> Router {
     // One proxy in front of the service adds the address of its client.
     let client = ClientIp::peer(peer).behind(1);
 
-    // A request has to pass its network, its user, for whom a report costs five, and everyone.
+    // A request has to pass the limits of its network, of its user, for whom a report costs five, and of all.
     let requests = ThrottleLayer::by({
         let (limits, client) = (limits.clone(), client.clone());
         move |head| {
             let network = limits.networks.clone().key_owned(client.of(head));
             let cost = if head.uri.path() == "/reports" { 5 } else { 1 };
-            // Without a known user, the network is the limit.
+            // Without a known user, only the network and the total are limits.
             let user = authenticate(head.headers);
             let user = user.map(|user| limits.users.clone().key_owned(user).cost(cost));
             all((network, user, limits.everyone.clone()))
@@ -80,13 +80,13 @@ fn app(limits: Limits) -> Router {
         .route("/me", get(async || "you"))
         .route("/reports", get(async || "a long report"))
         .layer(requests)
-        // These come after the layer, so they are not behind it.
+        // These routes come after the layer, so they are not behind it.
         .route("/login", post(login).layer(failed_logins))
         .route("/limits", get(show))
         .with_state(limits)
 }
 
-/// Returns the user of an API key. A service would look it up.
+/// Returns the user of an API key. A real service would look it up.
 fn authenticate(headers: &HeaderMap) -> Option<u32> {
     let key = headers.get("x-api-key")?.to_str().ok()?;
     key.strip_prefix("secret-")?.parse().ok()
@@ -102,7 +102,7 @@ async fn login(headers: HeaderMap) -> StatusCode {
     }
 }
 
-/// What is left, for the operator.
+/// Shows the remaining capacity to the operator.
 async fn show(State(limits): State<Limits>) -> String {
     let everyone = limits.everyone.snapshot();
     format!(
@@ -120,7 +120,7 @@ struct Browser {
 }
 
 impl Browser {
-    /// Sends a request of a user from behind the proxy, which added the network of the client.
+    /// Sends a user's request through the proxy, which adds the network of the client.
     async fn send(
         &self,
         method: &str,
@@ -157,7 +157,7 @@ async fn main() -> Result<(), Error> {
     let client = Client::builder(TokioExecutor::new()).build_http();
     let browser = Browser { client, address };
 
-    // A user has six requests at once, and a report costs five.
+    // A user may send six requests at once, and a report costs five.
     let answer = browser.get("/reports", "secret-1", "192.0.2.1").await?;
     assert_eq!(answer.status(), 200);
     let policies = r#""network";q=10;w=3600, "user";q=6;w=3600, "total";q=30;w=3600"#;
@@ -168,7 +168,7 @@ async fn main() -> Result<(), Error> {
         "{left}"
     );
 
-    // The client is told which limit it was, and when to come back.
+    // The response tells the client which limit rejected it, and when to return.
     let refused = browser.get("/reports", "secret-1", "192.0.2.1").await?;
     assert_eq!(refused.status(), 429);
     assert_eq!(
@@ -181,7 +181,7 @@ async fn main() -> Result<(), Error> {
     let problem: serde_json::Value = serde_json::from_slice(&problem)?;
     assert_eq!(problem["violated-policies"][0], "user");
 
-    // Other users of the same network have what the network has left, and another network all of it.
+    // Other users of the same network share the rest of its limit, and another network has its whole limit.
     for number in 0..9 {
         let user = format!("secret-{}", 10 + number);
         assert_eq!(browser.get("/me", &user, "192.0.2.1").await?.status(), 200);
@@ -195,7 +195,7 @@ async fn main() -> Result<(), Error> {
         200
     );
 
-    // All networks together are more than the server can bear: that is not the client's fault.
+    // All networks together exceed the capacity of the server, which is not the client's fault.
     let mut statuses = Vec::new();
     for number in 0..30 {
         let (user, from) = (

@@ -1,12 +1,12 @@
-//! How long an answer asks its client to wait, as [`ServerLimits`] reads it.
+//! Reads how long an answer asks its client to wait, using [`ServerLimits`].
 //!
-//! 1. `Retry-After` (RFC 9110, section 10.2.3) counts with the statuses 429, 503 and 403; elsewhere it
-//!    means something else.
-//! 2. A limit that is used up counts with the same statuses if there is no `Retry-After`: until its
-//!    reset, in whatever convention the server has.
-//! 3. By request, a limit of requests that is used up counts with any status. Tokens do not: other
-//!    requests may need none.
-//! 4. A 403 is a refusal for now only if it asks for a wait, as GitHub's limits do.
+//! 1. `Retry-After` (RFC 9110, section 10.2.3) counts with the statuses 429, 503 and 403; with other
+//!    statuses it has another meaning.
+//! 2. If there is no `Retry-After`, an exhausted limit counts with the same statuses: until its
+//!    reset, in the convention that the server uses.
+//! 3. On request, an exhausted limit of requests counts with any status. Limits of tokens do not, because
+//!    other requests may need none.
+//! 4. A 403 is a temporary refusal only if it asks for a wait, as GitHub's limits do.
 
 use std::time::{Duration, SystemTime};
 
@@ -14,7 +14,7 @@ use http::{HeaderMap, StatusCode};
 
 use crate::server_limits::{ServerLimits, Window};
 
-/// Returns whether the request was refused for now, by an answer that asks for this wait.
+/// Returns whether the request was refused temporarily, by an answer that asks for this wait.
 pub(crate) fn is_refusal(status: StatusCode, asked_wait: Option<Duration>) -> bool {
     match status {
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => true,
@@ -23,9 +23,9 @@ pub(crate) fn is_refusal(status: StatusCode, asked_wait: Option<Duration>) -> bo
     }
 }
 
-/// Returns how long the client is to wait; `now` counts if that is said by a point in time, and the
-/// answer has no date of its own. With `any_status`, limits of requests that are used up count in
-/// answers that refuse nothing.
+/// Returns how long the client must wait. `now` is used if the answer gives a point in time but has no
+/// date of its own. With `any_status`, exhausted limits of requests also count in answers that do not
+/// refuse the request.
 pub(crate) fn asked_wait(
     status: StatusCode,
     headers: &HeaderMap,
@@ -61,7 +61,7 @@ mod tests {
         UNIX_EPOCH + Duration::from_secs(784_111_777)
     }
 
-    /// The wait of an answer with these fields, in seconds. Whether `RateLimit` counts with any
+    /// Returns the wait of an answer with these fields, in seconds. The option to count `RateLimit` with any
     /// status makes no difference to refusals.
     fn asked(status: u16, fields: &[(HeaderName, &[u8])]) -> Option<u64> {
         let mut headers = HeaderMap::new();
@@ -215,7 +215,7 @@ mod tests {
             read += u64::from(asked(429, &fields).is_some());
             read += u64::from(asked(200, &fields).is_some());
         }
-        // The cases are worth something.
+        // The test is meaningful only if enough cases are read.
         assert!(read > cases / 100, "only {read}");
     }
 }

@@ -1,7 +1,7 @@
-//! [`RetryAfterLayer`]: clients that wait as long as servers ask them to.
+//! [`RetryAfterLayer`]: makes clients wait as long as servers ask them to.
 //!
 //! `answer` reads the answers, `origins` has a gate for each origin, and `service` takes a request through
-//! tower and decides what the answers mean for it.
+//! tower and decides how it continues after each answer.
 
 mod answer;
 mod origins;
@@ -21,42 +21,42 @@ pub use self::service::Attempts;
 pub use self::service::{RetryAfterFuture, RetryAfterService};
 use tollgate::{Clock, RateLimiter};
 
-/// Makes an HTTP client wait as long as servers ask it to: all its requests to that server, not
-/// only the refused one.
+/// Makes an HTTP client wait as long as servers ask it to. The wait applies to all requests to that server,
+/// not only to the refused one.
 ///
 /// There is a [`Gate`](tollgate::Gate) for each origin: scheme, host and port. An answer that asks for a pause
 /// blocks the gate for all clones of the layer and its services, and requests wait at the gate in
-/// their response futures until it opens. Requests whose URI has no host, as a service that is no
-/// connection may get them, share one gate.
+/// their response futures until it opens. Requests whose URI has no host share one gate. A service that is
+/// not a connection may receive such requests.
 ///
-/// | the answer | gate blocked | request made again |
+/// | the answer | gate blocked | request sent again |
 /// |---|---|---|
 /// | 429, 503 or 403 with a `Retry-After`, in seconds or as a date | for that long | yes |
-/// | 429, 503 or 403 without one, and a limit is used up | until its reset, the latest of several | yes |
-/// | another status, and a limit of requests is used up | only [if asked for](Self::rate_limit_of_any_status): until its reset | no |
-/// | any other, also if a field cannot be read | no | no |
+/// | 429, 503 or 403 without one, and a limit is exhausted | until its reset, the latest of several | yes |
+/// | another status, and a limit of requests is exhausted | only [if asked for](Self::rate_limit_of_any_status): until its reset | no |
+/// | any other, or one with an unreadable field | no | no |
 ///
-/// A limit is used up if nothing remains in the fields of any convention that
+/// A limit is exhausted if nothing remains of it in the fields of any convention that
 /// [`ServerLimits`](crate::server_limits::ServerLimits::of) reads: of requests, of tokens, or of another unit
-/// of `RateLimit`. A 403 with neither field is no refusal for now, but GitHub refuses with one when a limit
-/// is used up.
+/// of `RateLimit`. A 403 with neither field is not a temporary refusal. GitHub, however, refuses with a 403
+/// when a limit is exhausted.
 ///
-/// - *A pause longer than [`max_wait`](Self::max_wait)*, by default a minute: the answer is handed
-///   on at once, and the gate is blocked for `max_wait`.
-/// - *A 403 for another reason*, in an answer that also says that a limit is used up, makes an idempotent
-///   request wait for the reset, and is handed on after the retries.
-/// - *A request is made again* up to [twice](Self::retries) if its method is safe or idempotent
-///   (GET, HEAD, OPTIONS, TRACE, PUT, DELETE) and its body can be had again: if it is empty, or
-///   with a [function that copies it](Self::copying). Otherwise the answer is handed on. Errors of
-///   the inner service are handed on too.
+/// - *A pause longer than [`max_wait`](Self::max_wait)*, by default a minute: the answer is returned
+///   at once, and the gate is blocked for `max_wait`.
+/// - *A 403 for another reason*, in an answer that also reports an exhausted limit: an idempotent
+///   request waits for the reset, and the answer is returned after the retries.
+/// - *A request is sent again* up to [twice](Self::retries) if its method is safe or idempotent
+///   (GET, HEAD, OPTIONS, TRACE, PUT, DELETE) and its body can be sent again: if the body is empty, or
+///   with a [function that copies it](Self::copying). Otherwise the answer is returned. Errors of
+///   the inner service are returned too.
 /// - *Jitter*: pauses are up to [a tenth](Self::jitter_percent) longer than the server asks for, at
-///   random, so that its clients do not come back all at once. They are never shorter. An answer that
-///   asks for no more than the gate is blocked already changes nothing.
+///   random, so that its clients do not return all at once. They are never shorter. An answer that
+///   asks for no more than the current pause of the gate changes nothing.
 /// - *Dates* count from the `Date` of the answer, or from [this machine's
 ///   time](Self::wall_clock) without one.
 /// - *Memory* is bounded by [`max_origins`](Self::max_origins).
-/// - *An origin has one gate*, because nothing says which requests a limit is about. If the limit of
-///   one route stops too much, use a client of its own for that route.
+/// - *An origin has one gate*, because no field tells which requests a limit covers. If the limit of
+///   one route stops too many requests, use a client of its own for that route.
 ///
 /// # Which clients
 ///
@@ -74,14 +74,14 @@ use tollgate::{Clock, RateLimiter};
 /// let client = RetryAfterLayer::<Body>::new().layer(client);
 /// ```
 ///
-/// For reqwest, the crate `tollgate-reqwest` makes a middleware of the layer. Clients of other kinds follow
-/// it with [`attempts`](Self::attempts).
+/// For reqwest, the crate `tollgate-reqwest` makes a middleware of the layer. Other kinds of clients follow
+/// the layer with [`attempts`](Self::attempts).
 ///
 /// # Order of layers
 ///
 /// A request that has passed the gate may wait again, for a rate, a slot or a fair queue. The
-/// [innermost](Self::innermost) clone of the layer, directly around the client, looks at the gate once more,
-/// so no request leaves during a pause, wherever it has waited:
+/// [innermost](Self::innermost) clone of the layer, directly around the client, checks the gate once more.
+/// So no request leaves during a pause, wherever it has waited:
 ///
 /// ```
 /// use std::sync::Arc;
@@ -103,11 +103,11 @@ use tollgate::{Clock, RateLimiter};
 /// # drop(tower::Service::call(&mut client, axum::http::Request::new(axum::body::Body::empty())));
 /// ```
 ///
-/// When a gate opens, all its waiters pass at once, first-in first-out. A limiter that is
-/// [paused](Self::pausing) with the gate lets none pile up there, and after the pause requests leave
-/// one by one at the rate.
+/// When a gate opens, all its waiters pass at once, first-in first-out. With a limiter that is
+/// [paused](Self::pausing) together with the gate, no waiters accumulate there, and after the pause requests
+/// leave one by one at the rate.
 ///
-/// A request that the client has taken is sent, even if the client still connects for it.
+/// A request that the client has accepted is sent, even if the client must still connect for it.
 ///
 /// # Cancel safety
 ///
@@ -140,7 +140,7 @@ use tollgate::{Clock, RateLimiter};
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let polite = RetryAfterLayer::new().jitter_percent(0).clock(Clock::tokio());
-/// // In place of an HTTP client.
+/// // Stands in for an HTTP client.
 /// let client = polite.layer(Router::new().route("/", get(page)));
 ///
 /// let start = Instant::now();
@@ -164,7 +164,7 @@ pub struct RetryAfterLayer<B> {
 
 /// Construction.
 impl<B> RetryAfterLayer<B> {
-    /// Creates a layer that repeats requests without a body.
+    /// Creates a layer that sends requests without a body again.
     ///
     /// # Examples
     ///
@@ -176,8 +176,8 @@ impl<B> RetryAfterLayer<B> {
         Self::copying(|body| body.is_end_stream().then(B::default))
     }
 
-    /// Creates a layer that repeats requests whose body this function copies. A request for which it
-    /// returns `None` is sent once. The function is called before each attempt that is not the last one.
+    /// Creates a layer that sends requests again if this function can copy their body. A request for which it
+    /// returns `None` is sent once. The function is called before each attempt except the last one.
     ///
     /// # Examples
     ///
@@ -188,7 +188,7 @@ impl<B> RetryAfterLayer<B> {
     ///
     /// // Bodies in memory are cheap to clone.
     /// let layer = RetryAfterLayer::copying(|body: &Full<Bytes>| Some(body.clone()));
-    /// // Requests wait, and none is made again.
+    /// // Requests wait, and none is sent again.
     /// let once = RetryAfterLayer::copying(|_: &axum::body::Body| None);
     /// ```
     pub fn copying(copy_body: fn(&B) -> Option<B>) -> Self {
@@ -204,13 +204,14 @@ impl<B> RetryAfterLayer<B> {
         }
     }
 
-    /// Returns a clone without [retries](Self::retries), to put directly around the client: it looks
-    /// at the gate right before a request is sent, and blocks the gate as soon as an answer arrives. It
+    /// Returns a clone without [retries](Self::retries), to put directly around the client: it checks
+    /// the gate right before a request is sent, and blocks the gate as soon as an answer arrives. It
     /// shares the gates, so set the options first. See [the order of layers](Self#order-of-layers).
     ///
     /// # Examples
     ///
-    /// A request waits for its turn when the server asks for a pause, and waits for its end too:
+    /// A request waits for its turn at the rate when the server asks for a pause, and then also waits for the
+    /// end of the pause:
     ///
     /// ```
     /// use std::convert::Infallible;
@@ -251,9 +252,9 @@ impl<B> RetryAfterLayer<B> {
 
     /// Sets the longest pause that a server can ask for, in place of a minute. If it asks for a longer one,
     /// the response is returned at once, and the gate is blocked for `max_wait`: no request waits for
-    /// longer at a time, apart from the jitter. Within a longer pause, requests are therefore sent once
-    /// each `max_wait`, until the next refusal: one by one with a [paused](Self::pausing) limiter, and
-    /// otherwise all that wait at the gate.
+    /// longer at a time, apart from the jitter. So during a longer pause, requests are sent once
+    /// each `max_wait`, until the next refusal. With a [paused](Self::pausing) limiter they are sent one by one;
+    /// otherwise all requests that wait at the gate are sent.
     ///
     /// # Examples
     ///
@@ -298,7 +299,7 @@ impl<B> RetryAfterLayer<B> {
     /// use axum::body::Body;
     /// use tollgate_tower::RetryAfterLayer;
     ///
-    /// // Requests wait, and what was refused is up to the caller.
+    /// // Requests wait, and the caller handles refusals.
     /// let layer = RetryAfterLayer::<Body>::new().retries(0);
     /// ```
     pub fn retries(mut self, retries: u32) -> Self {
@@ -306,7 +307,7 @@ impl<B> RetryAfterLayer<B> {
         self
     }
 
-    /// Sets the maximum jitter by which a pause exceeds what the server asks for, in percent, in place of
+    /// Sets the maximum jitter, in percent of the pause that the server asks for, in place of
     /// 10. With 0, pauses are exact.
     ///
     /// # Examples
@@ -317,14 +318,14 @@ impl<B> RetryAfterLayer<B> {
         self
     }
 
-    /// Sets whether a limit of requests that is used up blocks the gate whatever the status is, in place of
+    /// Sets whether an exhausted limit of requests blocks the gate whatever the status is, in place of
     /// only with 429, 503 and 403. It may be a `RateLimit` with `r=0` or a field of another convention,
     /// such as `x-ratelimit-remaining: 0`. The client then stops before it is refused, and such a response
     /// is returned. Limits of tokens and of other units do not count here, because other requests may need
     /// fewer of them or none.
     ///
-    /// This is right if the server has one limit for all requests of the client. If it has several,
-    /// a successful answer of a route whose own limit is used up would stop the requests to every
+    /// Use this if the server has one limit for all requests of the client. If it has several,
+    /// a successful answer of a route with an exhausted limit of its own would stop the requests to every
     /// other route, for up to [`max_wait`](Self::max_wait).
     ///
     /// # Examples
@@ -363,14 +364,14 @@ impl<B> RetryAfterLayer<B> {
     }
 
     /// Sets the maximum number of origins with a gate, in place of 1024. An origin gets its gate when it
-    /// asks for a pause. After the pause, later requests drop the gate, two gates each. When there is no
-    /// room, a new gate replaces the one that opens first: requests that wait there keep waiting, and new
-    /// ones do not.
+    /// asks for a pause. After the pause, each later request drops up to two such gates. When the table is
+    /// full, a new gate replaces the one that opens first: requests that wait there keep waiting, and new
+    /// requests to that origin do not wait.
     ///
     /// While there are gates, each request takes a lock for a time that is logarithmic in their
     /// number; without gates it takes none.
     ///
-    /// This makes new gates: the layer shares none with its clones of before.
+    /// This makes new gates: the layer shares none with its earlier clones.
     ///
     /// # Panics
     ///
@@ -393,7 +394,7 @@ impl<B> RetryAfterLayer<B> {
     }
 
     /// Sets the clock of the pauses, in place of [`Clock::default`]. This makes new gates: the
-    /// layer shares none with its clones of before.
+    /// layer shares none with its earlier clones.
     ///
     /// # Examples
     ///
@@ -403,11 +404,11 @@ impl<B> RetryAfterLayer<B> {
         self
     }
 
-    /// Sets a limiter that is [paused](RateLimiter::pause_for) as long as a gate is blocked, so that
-    /// requests wait for their turn rather than at the gate, and leave one by one at the rate after the pause.
-    /// At the end of the pause the first request leaves that the rate admits, together with those that the
-    /// limiter had admitted before the pause and that wait at the [innermost](Self::innermost) gate.
-    /// This is for the client of one server: each pause of any origin holds up all callers of the
+    /// Sets a limiter that is [paused](RateLimiter::pause_for) as long as a gate is blocked. Requests then
+    /// wait for their turn rather than at the gate, and leave one by one at the rate after the pause.
+    /// At the end of the pause, the first request that the rate admits leaves, together with the requests that
+    /// the limiter had admitted before the pause and that wait at the [innermost](Self::innermost) gate.
+    /// Use this for the client of one server: each pause of any origin stops all callers of the
     /// limiter. Give both the same clock.
     ///
     /// # Examples
@@ -445,8 +446,8 @@ impl<B> RetryAfterLayer<B> {
         self
     }
 
-    /// Sets the wall clock with which dates in `Retry-After` are compared, in place of [`SystemTime::now`],
-    /// if the response has no `Date`.
+    /// Sets the wall clock for dates in `Retry-After`, in place of [`SystemTime::now`]. It is used if the
+    /// response has no `Date`.
     ///
     /// # Examples
     ///
@@ -456,7 +457,7 @@ impl<B> RetryAfterLayer<B> {
     /// use axum::body::Body;
     /// use tollgate_tower::RetryAfterLayer;
     ///
-    /// // In a test, dates are compared with this one.
+    /// // In a test, dates are compared with this time.
     /// let layer = RetryAfterLayer::<Body>::new().wall_clock(|| SystemTime::UNIX_EPOCH);
     /// ```
     pub fn wall_clock(mut self, now: fn() -> SystemTime) -> Self {
@@ -466,7 +467,7 @@ impl<B> RetryAfterLayer<B> {
 }
 
 impl<B> RetryAfterLayer<B> {
-    /// Returns a random part of the most that a pause may be longer.
+    /// Returns a random part of the maximum jitter of this wait.
     fn jitter(&self, wait: Duration) -> Duration {
         let most = (wait / 100).saturating_mul(u32::from(self.jitter_percent));
         most.mul_f64(fraction())

@@ -1,13 +1,13 @@
-//! The gates of the origins that have asked for a pause, in bounded memory.
+//! Stores the gates of the origins that have asked for a pause, in bounded memory.
 //!
-//! 1. An origin has a gate while its pause lasts, so most clients have none at all. A gate leaves the
-//!    table after it has opened: each request that finds gates there drops up to [`DROPPED`] open ones,
-//!    and a request that finds none takes no lock.
-//! 2. The lock guards the table. A gate is blocked under it, so that its eviction cannot come in
-//!    between; no code but the table's and the gate's runs under it, and nothing wakes. The work under
-//!    it is logarithmic in the number of gates, also while the table grows: hence the ordered maps.
-//! 3. A request that waits has a handle of its gate, and does not notice the eviction. It looks into
-//!    the table again when its gate has opened.
+//! 1. An origin has a gate while its pause lasts, so most clients have no gate at all. A gate leaves the
+//!    table after it has opened: each request that finds gates in the table drops up to [`DROPPED`] open
+//!    ones, and a request that finds none takes no lock.
+//! 2. The lock guards the table. A gate is blocked under it, so that no eviction can happen in
+//!    between. Only the code of the table and of the gate runs under it, and no waker is called. The work
+//!    under it is logarithmic in the number of gates, even while the table grows: hence the ordered maps.
+//! 3. A request that waits has a handle of its gate, and does not notice the eviction. It checks the
+//!    table again when its gate has opened.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -21,12 +21,12 @@ use http::uri::Scheme;
 use tollgate::gate::Gate;
 use tollgate::{Clock, Tick};
 
-/// More than one, so that the table shrinks while new origins join.
+/// More than one open gate is dropped per request, so that the table shrinks while new origins join.
 const DROPPED: usize = 2;
 
 pub(super) struct Origins {
     table: Mutex<Table>,
-    /// The number of gates. It is written under the lock, and publishes nothing else.
+    /// The number of gates. It is written under the lock, and publishes no other data.
     len: AtomicUsize,
     pub(super) max: usize,
     pub(super) clock: Clock,
@@ -37,7 +37,7 @@ fn lock(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
     table.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Each gate is in both maps.
+/// The gates of the origins. Each gate is in both maps.
 #[derive(Default)]
 struct Table {
     gates: BTreeMap<Arc<str>, (Tick, Gate)>,
@@ -68,8 +68,8 @@ impl Origins {
     }
 
     /// Blocks the gate of an origin for the wait and the jitter, unless it is already blocked for the
-    /// wait, and returns it. So one jitter is drawn for the answers of one moment, and for an answer
-    /// that two layers see. If there is no room, the gate that opens first is evicted.
+    /// wait, and returns it. So all answers of one moment, and an answer that two layers see, share one
+    /// jitter. If the table is full, the gate that opens first is evicted.
     pub(super) fn block(&self, origin: &str, wait: Duration, jitter: Duration) -> Gate {
         let mut evicted = None;
         let mut table = lock(&self.table);
@@ -116,14 +116,14 @@ impl Table {
         Some(gate)
     }
 
-    /// Removes open gates, which are to be dropped after the lock.
+    /// Removes open gates. The caller drops them after the lock.
     fn drop_open(&mut self) -> [Option<Gate>; DROPPED] {
         [(); DROPPED].map(|()| self.pop_if(Gate::is_open))
     }
 }
 
 /// Returns the origin of a request: scheme, host and port, in lower case, with the default port of
-/// the scheme if there is none.
+/// the scheme if the URI has none.
 pub(super) fn origin(uri: &Uri) -> String {
     let (scheme, host) = (uri.scheme_str(), uri.host());
     let default_port = match uri.scheme() {
@@ -173,7 +173,7 @@ mod tests {
     }
 
     impl Origins {
-        /// Without jitter.
+        /// Blocks without jitter.
         fn block_exactly(&self, origin: &str, wait: Duration) -> Gate {
             self.block(origin, wait, Duration::ZERO)
         }
@@ -184,7 +184,7 @@ mod tests {
         (Origins::new(max, Clock::from(&clock)), clock)
     }
 
-    /// How many gates there are. They are the same in both maps, and the number is published.
+    /// Returns the number of gates. It checks that both maps have the same gates and that the number is published.
     fn gates(origins: &Origins) -> usize {
         let table = lock(&origins.table);
         let ordered = table
@@ -208,7 +208,7 @@ mod tests {
         let waits = |origin| origins.blocked(origin).is_some();
         origins.block_exactly("a", 3 * SECOND);
         let evicted = origins.block_exactly("b", 2 * SECOND);
-        // One that is there already has room.
+        // An origin that already has a gate needs no more space.
         origins.block_exactly("a", 4 * SECOND);
         assert!(waits("a") && waits("b"));
 
@@ -216,7 +216,7 @@ mod tests {
         assert!(waits("a") && !waits("b") && waits("c"));
         assert!(!evicted.is_open());
 
-        // An open one leaves, and nothing is evicted.
+        // An open gate leaves, and none is evicted.
         clock.advance(SECOND);
         assert!(!waits("c"));
         origins.block_exactly("d", 5 * SECOND);
@@ -268,7 +268,7 @@ mod tests {
         assert_eq!(blocked(10, 3), 15);
     }
 
-    /// It would not return: the lock is taken already.
+    /// If it took the lock, it would not return, because the test already holds the lock.
     #[test]
     fn blocked_without_gates_takes_no_lock() {
         let (origins, clock) = origins(1);
@@ -292,7 +292,7 @@ mod tests {
         assert!(origins.blocked("a").is_some() && gates(&origins) == 1);
     }
 
-    /// Beside a list of the pauses that last, which is searched from end to end.
+    /// The model is a list of the current pauses, which is searched from end to end.
     #[test]
     fn random_pauses_block_what_a_list_of_them_says() {
         const MAX: usize = 5;

@@ -1,11 +1,11 @@
-//! The service and its response future: the request waits at the gate, then the service responds, then the request
-//! waits and is made again if that is possible.
+//! The service and its response future: the request waits at the gate, then the service responds. The request
+//! may then wait and be sent again.
 //!
-//! 1. The inner service is called when it is ready and the gate is open, and not before. The gate is
-//!    looked at last, because it may be blocked while the service becomes ready.
-//! 2. While a request waits at the gate, its service is a clone that is not ready, so it holds
-//!    nothing that a ready service may hold.
-//! 3. A request is made again only if the answer is a refusal, and its copy was made before.
+//! 1. The inner service is called only when it is ready and the gate is open. The gate is
+//!    checked last, because it may be blocked while the service becomes ready.
+//! 2. While a request waits at the gate, its service is a clone that is not ready, so it holds none of
+//!    the resources that a ready service may hold.
+//! 3. A request is sent again only if the answer is a refusal, and its copy was made before.
 
 use std::fmt;
 use std::mem;
@@ -26,8 +26,8 @@ use super::origins::origin;
 /// share the gates.
 ///
 /// It is ready when the inner service is ready. A request that has to wait uses a clone of the
-/// inner service instead, and makes it ready after the wait, so that requests to one server do not
-/// hold what requests to another one need.
+/// inner service instead, and makes it ready after the wait, so that waiting requests to one server do
+/// not hold resources that requests to another one need.
 #[derive(Debug)]
 pub struct RetryAfterService<S, B> {
     pub(super) inner: S,
@@ -84,14 +84,14 @@ pub struct RetryAfterFuture<S: Service<Request<B>>, B> {
     stage: Stage<S::Future>,
     inner: S,
     attempts: Attempts<B>,
-    /// The request that is to be made; while it is being answered, its copy.
+    /// The next request to send; while a request is being answered, its copy.
     request: Option<Request<B>>,
 }
 
 /// The stage of the request.
 #[pin_project(project = StageProjection)]
 enum Stage<F> {
-    /// The request waits at the gate if there is one, and for the service.
+    /// The request waits at the gate, if there is one, and for the service.
     Waits(#[pin] Option<Waiting<<Gate as Throttle>::Enter>>),
     /// The service responds.
     Answered(#[pin] F),
@@ -111,7 +111,7 @@ where
             match stage.as_mut().project() {
                 StageProjection::Waits(mut gate) => {
                     if let Some(wait) = gate.as_mut().as_pin_mut() {
-                        // Without a timeout it does not fail.
+                        // A wait without a timeout does not fail.
                         let _opened = ready!(wait.poll(context));
                         gate.set(None);
                     }
@@ -164,10 +164,10 @@ impl<S: Service<Request<B>>, B> fmt::Debug for RetryAfterFuture<S, B> {
     }
 }
 
-// The attempts at one request: what the service of tower and clients of other kinds share.
+// The attempts at one request. The tower service and clients of other kinds share this code.
 
-/// The attempts at one request, created by [`RetryAfterLayer::attempts`]: for clients that are not services
-/// of tower. Dropping them loses nothing: the gates stay with the layer.
+/// The attempts at one request, created by [`RetryAfterLayer::attempts`], for clients that are not tower
+/// services. Dropping them loses nothing: the gates stay with the layer.
 pub struct Attempts<B> {
     layer: RetryAfterLayer<B>,
     origin: String,
@@ -175,8 +175,8 @@ pub struct Attempts<B> {
 }
 
 impl<B> RetryAfterLayer<B> {
-    /// Begins a request to an origin: a string for scheme, host and port. A client that is no service of
-    /// tower follows the layer with it. `B` is then whatever it has to [copy](Self::copying).
+    /// Begins a request to an origin: a string for scheme, host and port. A client that is not a tower service
+    /// uses this to follow the layer. `B` is then the type that the client [copies](Self::copying).
     ///
     /// # Examples
     ///
@@ -188,7 +188,7 @@ impl<B> RetryAfterLayer<B> {
     /// use tollgate::Clock;
     /// use tollgate_tower::RetryAfterLayer;
     ///
-    /// /// In place of a client.
+    /// /// Stands in for a client.
     /// async fn send(page: &str, start: Instant) -> (StatusCode, HeaderMap) {
     ///     if page == "/" && start.elapsed() >= Duration::from_secs(5) {
     ///         return (StatusCode::OK, HeaderMap::new());
@@ -233,7 +233,7 @@ impl<B> RetryAfterLayer<B> {
 }
 
 impl<B> Attempts<B> {
-    /// Returns the gate of the origin if it is blocked now. Look right before the request is sent, and
+    /// Returns the gate of the origin if it is blocked now. Check it right before the request is sent, and
     /// again after each wait at the gate, because it may have been blocked again.
     ///
     /// # Examples
@@ -243,7 +243,7 @@ impl<B> Attempts<B> {
         self.layer.origins.blocked(&self.origin)
     }
 
-    /// Returns a copy for the next attempt. `None` if there is none: the method is neither safe nor
+    /// Returns a copy for the next attempt, or `None` if there is no next attempt: the method is neither safe nor
     /// idempotent, the retries are used up, or the original cannot be copied. Call it once for each
     /// attempt.
     ///
@@ -259,7 +259,7 @@ impl<B> Attempts<B> {
     }
 
     /// Blocks the gate for as long as the response asks. Returns the gate if the request was refused and
-    /// may be sent again after a wait there, and `None` if the response is for the caller.
+    /// may be sent again after a wait there, and `None` if the response must go to the caller.
     ///
     /// # Examples
     ///

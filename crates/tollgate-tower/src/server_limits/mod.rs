@@ -1,5 +1,5 @@
-//! What the fields of a response say about the limits of its server, for clients that keep them:
-//! [`ServerLimits::of`]. It takes the fields as the crate `http` has them, so any client can use it,
+//! Reads the limits of a server from the fields of its response, for clients that follow these limits:
+//! [`ServerLimits::of`]. It reads the `HeaderMap` of the crate `http`, so any client can use it,
 //! with or without tower.
 
 #[cfg(test)]
@@ -13,13 +13,13 @@ use self::Counted::{Requests, Tokens};
 use http::HeaderMap;
 use http::header::{DATE, RETRY_AFTER};
 
-// 1. It is the only reader of these fields in this crate.
-// 2. What cannot be read is ignored, and numbers that are too large saturate. Nothing panics.
+// 1. This module is the only reader of these fields in this crate.
+// 2. Unreadable fields are ignored, and numbers that are too large saturate. Nothing panics.
 // 3. The time is linear in the length of the fields: each is read a fixed number of times.
 //
 // The crate `rate-limits` 0.7 is not used: it reads the clock itself, in whole seconds; it chooses one
 // provider and one of its windows, which loses requests or tokens; it fails without a limit or a
-// reset; and it does not read the present draft.
+// reset; and it does not read the current draft.
 
 /// The limits of a server, read from the fields of its response. See [`of`](Self::of).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,33 +27,33 @@ use http::header::{DATE, RETRY_AFTER};
 pub struct ServerLimits {
     /// The tightest limit of requests.
     pub requests: Option<Window>,
-    /// The tightest limit of tokens, as language models count them.
+    /// The tightest limit of tokens, in the sense of language models.
     pub tokens: Option<Window>,
-    /// How long the server asks its client to wait. It has this meaning with a status that refuses a
-    /// request for now, such as 429 and 503.
+    /// How long the server asks its client to wait. The field has this meaning with a status that refuses a
+    /// request temporarily, such as 429 and 503.
     pub retry_after: Option<Duration>,
-    /// The tightest limit of something else, such as bytes. Nobody can follow it, but a request may be
-    /// refused because of it.
+    /// The tightest limit of another unit, such as bytes. A client cannot follow it, but the server may refuse a
+    /// request because of it.
     others: Option<Window>,
 }
 
-/// What remains of one limit of a server.
+/// The state of one limit of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Window {
-    /// The quota, if the server reports it. A limit without the remaining part is ignored, because nobody
-    /// can follow it.
+    /// The quota, if the server reports it. A limit without the remaining part is ignored, because a client
+    /// cannot follow it.
     pub limit: Option<u64>,
     /// The remaining part, rounded down.
     pub remaining: u64,
-    /// The time until more remains, if the server says so, counted from when it made the response.
-    /// Whether all of the quota returns then depends on the server.
+    /// The time until more remains, if the server reports it, counted from the creation of the response.
+    /// Whether the whole quota is available then depends on the server.
     pub reset_after: Option<Duration>,
 }
 
 impl ServerLimits {
-    /// Reads the fields of a response. `now` is the time of its arrival; it counts if a field has a
-    /// point in time, and the response has no `Date`.
+    /// Reads the fields of a response. `now` is the time of its arrival. It is used if a field has a
+    /// point in time and the response has no `Date`.
     ///
     /// | convention | fields |
     /// |---|---|
@@ -65,13 +65,13 @@ impl ServerLimits {
     /// | OpenAI, Azure OpenAI, Groq | `x-ratelimit-*-requests` and `-tokens`, `retry-after-ms` |
     /// | Anthropic | `anthropic-ratelimit-requests-*`, `-tokens-*`, `-input-tokens-*` and `-output-tokens-*` |
     ///
-    /// Stripe and AWS have no field that says what remains; with them only `Retry-After` counts.
+    /// Stripe and AWS have no field for the remaining part; with them only `Retry-After` counts.
     /// A reset is a number of seconds, a duration such as `2m59.56s`, a point in time in seconds or
     /// milliseconds since 1970, or a date of RFC 3339 in UTC or of HTTP. Each convention may use any of them.
     ///
-    /// Of several windows for the same thing, the one with the least left is returned, and if they are
+    /// Of several windows for the same unit, the one with the least remaining is returned, and if they are
     /// equal, the one with the later reset. If a field has several lines, each is a window. A
-    /// `remaining` below 0 is 0. Fields that cannot be read are ignored. The time is linear in the
+    /// `remaining` below 0 is 0. Unreadable fields are ignored. The time is linear in the
     /// length of the fields.
     ///
     /// # Examples
@@ -97,7 +97,7 @@ impl ServerLimits {
     /// ```
     pub fn of(headers: &HeaderMap, now: SystemTime) -> Self {
         let field = |name: &str| headers.get(name).map(|value| value.as_bytes().trim_ascii());
-        // The clocks of the two may differ.
+        // The clocks of the server and the client may differ.
         let now = field(DATE.as_str()).and_then(date).unwrap_or(now);
         let in_millis = field("retry-after-ms").and_then(seconds);
         let retry_after = field(RETRY_AFTER.as_str());
@@ -116,7 +116,7 @@ impl ServerLimits {
         add_conventions(limits, headers, now)
     }
 
-    /// Returns when the last of the limits that are used up has more.
+    /// Returns the latest reset of the exhausted limits.
     pub(crate) fn used_up(&self) -> Option<Duration> {
         let windows = [self.requests, self.tokens, self.others];
         let windows = windows.into_iter().flatten();
@@ -125,10 +125,10 @@ impl ServerLimits {
 }
 
 impl Window {
-    /// Returns how much of a limit the server has counted, if only `remaining` is left of it, for
-    /// [`RateLimiter::follow`](tollgate::RateLimiter::follow). `limit` is the one of the server that the
-    /// limiter keeps, and not the one of this window, which may be another limit for the same thing: one of a
-    /// day, or of output tokens only. So what is available afterwards is at most `remaining`.
+    /// Returns the used part of a limit if only `remaining` is left of it, for
+    /// [`RateLimiter::follow`](tollgate::RateLimiter::follow). `limit` is the server's limit that the
+    /// limiter enforces, and not the one of this window, which may be another limit for the same unit: a daily
+    /// one, or one of output tokens only. So at most `remaining` is available afterwards.
     ///
     /// # Examples
     ///
@@ -156,12 +156,12 @@ impl Window {
         limit.saturating_sub(self.remaining)
     }
 
-    /// Returns when more remains, if nothing does now.
+    /// Returns the time until more remains, if nothing remains now.
     pub(crate) fn used_up(self) -> Option<Duration> {
         self.reset_after.filter(|_| self.remaining == 0)
     }
 
-    /// Replaces a window that has more left.
+    /// Replaces a window that has more remaining.
     fn tighten(self, other: &mut Option<Self>) {
         let order = |window: &Self| (window.remaining, Reverse(window.reset_after));
         if other.is_none_or(|other| order(&self) < order(&other)) {
@@ -170,17 +170,17 @@ impl Window {
     }
 }
 
-// The conventions that have a field for each number.
+// Reads the conventions with one field for each number.
 
-/// What a convention counts.
+/// The unit that a convention counts.
 #[derive(Clone, Copy)]
 enum Counted {
     Requests,
     Tokens,
 }
 
-/// The fields of a window: the limit, what remains, and the reset. Of several resets, the first that
-/// can be read counts.
+/// The fields of a window: the limit, the remaining part, and the reset. Of several resets, the first
+/// readable one counts.
 type Fields = (Counted, &'static str, &'static str, &'static [&'static str]);
 
 #[rustfmt::skip]
@@ -189,11 +189,11 @@ const CONVENTIONS: &[Fields] = &[
     // (User and IP rate limits, Response headers), where it is in seconds since 1970.
     (Requests, "ratelimit-limit", "ratelimit-remaining", &["ratelimit-reset"]),
     // GitHub (Rate limits for the REST API): seconds since 1970. Discord (Rate Limits): the same with
-    // a fraction, and the seconds left with a fraction, which need no clock. Reddit (Data API Wiki):
-    // what remains with a fraction, and the seconds left.
+    // a fraction, and the remaining seconds with a fraction, which need no clock. Reddit (Data API Wiki):
+    // the remaining part with a fraction, and the remaining seconds.
     (Requests, "x-ratelimit-limit", "x-ratelimit-remaining", &["x-ratelimit-reset-after", "x-ratelimit-reset"]),
     // OpenAI (Rate limits, Rate limits in headers) and Groq (Rate Limits): durations with units.
-    // Azure OpenAI (Manage quota): what remains, without a limit or a reset.
+    // Azure OpenAI (Manage quota): the remaining part, without a limit or a reset.
     (Requests, "x-ratelimit-limit-requests", "x-ratelimit-remaining-requests", &["x-ratelimit-reset-requests"]),
     (Tokens, "x-ratelimit-limit-tokens", "x-ratelimit-remaining-tokens", &["x-ratelimit-reset-tokens"]),
     // Anthropic (Rate limits, Response headers): dates of RFC 3339.
@@ -202,10 +202,10 @@ const CONVENTIONS: &[Fields] = &[
     (Tokens, "anthropic-ratelimit-input-tokens-limit", "anthropic-ratelimit-input-tokens-remaining", &["anthropic-ratelimit-input-tokens-reset"]),
     (Tokens, "anthropic-ratelimit-output-tokens-limit", "anthropic-ratelimit-output-tokens-remaining", &["anthropic-ratelimit-output-tokens-reset"]),
     // Stripe (Rate limits) names the limiter in `Stripe-Rate-Limited-Reason`, and AWS (Usage Plans and
-    // Rate Limits in the SP-API) the rate in `x-amzn-RateLimit-Limit`. Neither says what remains.
+    // Rate Limits in the SP-API) the rate in `x-amzn-RateLimit-Limit`. Neither reports the remaining part.
 ];
 
-/// Adds the windows of all conventions. The lines of the fields with one number belong together.
+/// Adds the windows of all conventions. Lines at the same position form one window.
 fn add_conventions(mut limits: ServerLimits, headers: &HeaderMap, now: SystemTime) -> ServerLimits {
     let lines = |name| {
         let lines = headers.get_all(name).into_iter();
@@ -240,15 +240,15 @@ fn add_conventions(mut limits: ServerLimits, headers: &HeaderMap, now: SystemTim
     limits
 }
 
-// Numbers, durations and points in time, as servers write them. Times are rounded up.
+// Reads numbers, durations and points in time in the formats of servers. Times are rounded up.
 
-/// A number of seconds from here on is a point in time, since 1970. It is 31 years as a duration.
+/// The smallest number of seconds that is a point in time since 1970. As a duration it would be 31 years.
 const POINT_IN_TIME: u64 = 1_000_000_000;
 
-/// A point in time from here on counts milliseconds. It is the year 5138 in seconds.
+/// The smallest point in time that counts milliseconds. In seconds it would be the year 5138.
 const IN_MILLISECONDS: u64 = 100_000_000_000;
 
-/// Reads digits, and no sign. A number that is too large saturates.
+/// Reads digits without a sign. A number that is too large saturates.
 fn integer(text: &[u8]) -> Option<u64> {
     let digit = |byte: &u8| byte.is_ascii_digit().then(|| u64::from(byte - b'0'));
     let mut digits = text.iter().map(digit);
@@ -258,14 +258,14 @@ fn integer(text: &[u8]) -> Option<u64> {
     })
 }
 
-/// Reads a count, without what follows: the fraction of Reddit, or the windows that earlier drafts list
+/// Reads a count and ignores the rest: the fraction of Reddit, or the windows that earlier drafts list
 /// after the count.
 fn count(text: &[u8]) -> Option<u64> {
     let end = text.iter().position(|byte| b".,; ".contains(byte));
     integer(&text[..end.unwrap_or(text.len())])
 }
 
-/// Reads a count of what remains, which is nothing if the count is below 0.
+/// Reads a remaining count. A count below 0 becomes 0.
 fn parse_remaining(text: &[u8]) -> Option<u64> {
     match text.strip_prefix(b"-") {
         Some(overdrawn) => count(overdrawn).map(|_| 0),
@@ -314,12 +314,12 @@ fn with_units(mut text: &[u8]) -> Option<Duration> {
     sum
 }
 
-/// Reads one of the three dates of HTTP.
+/// Reads one of the three date formats of HTTP.
 fn date(text: &[u8]) -> Option<SystemTime> {
     httpdate::parse_http_date(std::str::from_utf8(text).ok()?).ok()
 }
 
-/// Reads a duration in any form, or the one until a point in time in any form.
+/// Reads a duration, or the time until a point in time, in any form.
 fn until(text: &[u8], now: SystemTime) -> Option<Duration> {
     if let Some(number) = seconds(text) {
         return match number.as_secs() {
@@ -338,13 +338,13 @@ fn after(point: SystemTime, now: SystemTime) -> Option<Duration> {
     Some(point.duration_since(now).unwrap_or_default())
 }
 
-// `RateLimit` and `RateLimit-Policy` of draft-ietf-httpapi-ratelimit-headers-11: lists of structured
-// fields (RFC 9651). Draft 07 has the same name for another list.
+// Reads `RateLimit` and `RateLimit-Policy` of draft-ietf-httpapi-ratelimit-headers-11: lists of structured
+// fields (RFC 9651). Draft 07 uses the same name for another list.
 
-/// An item of a list: a policy, or what remains of it.
+/// An item of a list: a policy, or its remaining part.
 #[derive(Clone, Copy, Default)]
 struct Item<'a> {
-    /// With its quotes.
+    /// The name with its quotes.
     name: &'a [u8],
     quota: Option<&'a [u8]>,
     unit: Option<&'a [u8]>,
@@ -356,7 +356,7 @@ impl<'a> Item<'a> {
     fn new(text: &'a [u8]) -> Self {
         let mut item = Self::default();
         for part in RightSplit::new(text, b';').map(<[u8]>::trim_ascii) {
-            // The first is the leftmost.
+            // The first part is the leftmost.
             item.name = part;
             let (value, key) = match part {
                 [b'q', b'=', value @ ..] => (value, &mut item.quota),
@@ -365,7 +365,7 @@ impl<'a> Item<'a> {
                 [b't', b'=', value @ ..] => (value, &mut item.reset),
                 _ => continue,
             };
-            // The last of several parameters with one name counts.
+            // Of several parameters with one name, the last one counts.
             key.get_or_insert(value);
         }
         item
@@ -399,7 +399,7 @@ fn draft_07(line: &[u8]) -> Option<Window> {
     })
 }
 
-/// Returns the tightest limit of requests, and the tightest one of everything else.
+/// Returns the tightest limit of requests, and the tightest one of all other units.
 fn windows(headers: &HeaderMap) -> (Option<Window>, Option<Window>) {
     let policies = items(headers, "ratelimit-policy").map(|policy| (policy.name, policy));
     let policies: HashMap<_, _> = policies.collect();
@@ -423,13 +423,13 @@ fn windows(headers: &HeaderMap) -> (Option<Window>, Option<Window>) {
     (requests, others)
 }
 
-// Splitting of field values, outside of quoted strings and from the right to the left.
+// Splits field values outside quoted strings, from the right to the left.
 //
-// A quoted string is known by its closing quote. So what a client wrote further to the left, an
-// open quote for example, does not change how the elements are read that proxies appended. In a
+// The closing quote identifies a quoted string. So text that a client wrote further to the left, such as an
+// open quote, does not change how the elements that proxies appended are read. In a
 // well-formed value the direction makes no difference.
 
-/// Splits a field value at a separator outside of quoted strings, from the right to the left.
+/// Splits a field value at a separator outside quoted strings, from the right to the left.
 ///
 /// It yields at least one element; elements may be empty.
 pub(crate) struct RightSplit<'a> {
@@ -452,7 +452,7 @@ impl<'a> Iterator for RightSplit<'a> {
         let mut quoted = false;
         for (at, byte) in rest.iter().enumerate().rev() {
             if *byte == b'"' {
-                // Within a string a quote after an odd number of backslashes belongs to the text.
+                // Within a string, a quote after an odd number of backslashes belongs to the text.
                 let escaped = |text: &[u8]| {
                     let backslashes = text.iter().rev().take_while(|byte| **byte == b'\\');
                     backslashes.count() % 2 == 1

@@ -1,4 +1,4 @@
-//! A table of responses as each provider documents them, and random fields.
+//! Tests a table of responses as each provider documents them, and random fields.
 
 use std::time::UNIX_EPOCH;
 
@@ -19,7 +19,7 @@ fn limits(fields: &[(&str, &str)]) -> ServerLimits {
     ServerLimits::of(&headers, UNIX_EPOCH + Duration::from_secs(NOW))
 }
 
-/// A window whose reset is in milliseconds.
+/// Returns a window; the reset is in milliseconds.
 fn window(limit: u64, remaining: u64, reset_after: u64) -> Window {
     let limit = Some(limit);
     let reset_after = Some(Duration::from_millis(reset_after));
@@ -74,7 +74,7 @@ fn of_draft_11_takes_the_tightest_item_and_the_quota_of_its_policy() {
         ("ratelimit", r#""burst";r=80;t=50, "daily";r=9;t=99"#),
     ]);
     assert_eq!(read, requests(window(1000, 9, 99_000)));
-    // The items of several lines are one list.
+    // The items of several lines form one list.
     let lines = [
         policy,
         ("ratelimit", r#""burst";r=0;t=50"#),
@@ -303,7 +303,7 @@ fn of_resets_reads_every_form_and_drops_what_it_cannot_read() {
         let read = reset(value).map(|reset| reset.as_millis());
         assert_eq!(read, millis, "{value}");
     }
-    // Rounded up to a nanosecond.
+    // The duration is rounded up to a nanosecond.
     assert_eq!(reset("0.0000000001"), Some(Duration::from_nanos(1)));
     let most = Duration::from_secs(u64::MAX);
     assert!(reset("99999999999999999999d") > Some(most));
@@ -325,7 +325,7 @@ const WORDS: [&str; 30] = [
     "\"a\"", ";r=0", ";t=5", ";q=9", ";qu=", ", ", ";", "\\", "remaining=", "reset=",
 ];
 
-/// So many cases as the environment variable `HEADER_CASES` says, as in `scripts/nightly`.
+/// Returns the number of cases that the environment variable `HEADER_CASES` sets, as in `scripts/nightly`.
 pub(crate) fn cases() -> u64 {
     let cases = std::env::var("HEADER_CASES");
     cases.map_or(20_000, |cases| cases.parse().expect("a number"))
@@ -342,7 +342,7 @@ pub(crate) fn numbers() -> impl FnMut(usize) -> usize {
     }
 }
 
-/// Returns a value of fewer than `parts` parts: words that such values have, or any byte.
+/// Returns a value of fewer than `parts` parts: words that such values contain, or any byte.
 pub(crate) fn value(
     next: &mut impl FnMut(usize) -> usize,
     words: &[&str],
@@ -353,7 +353,7 @@ pub(crate) fn value(
         if next(8) > 0 {
             value.extend(words[next(words.len())].bytes());
         } else {
-            // No control characters, which are no part of a value.
+            // Control characters are replaced, because no value contains them.
             let byte = u8::try_from(next(256)).expect("a byte");
             value.push(if byte < b' ' || byte == 0x7f {
                 b'7'
@@ -401,11 +401,11 @@ fn of_random_fields_does_not_panic() {
                 .is_some_and(|tokens| tokens.reset_after.is_some()),
         );
     }
-    // The cases are worth something.
+    // The test is meaningful only if enough cases are read.
     assert!(read > cases / 100, "only {read}");
 }
 
-/// With a time that is quadratic in the length, this would take minutes.
+/// If the time were quadratic in the length, this test would take minutes.
 #[test]
 fn of_huge_fields_takes_linear_time() {
     let item = r#""a\\";r=1;t=1,"#;

@@ -1,4 +1,4 @@
-//! What an adaptive limit learns from the answers of a service.
+//! Tests the samples that an adaptive limit gets from the answers of a service.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::support::Waiter;
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Never changes the limit in so few samples.
+/// A controller that does not change the limit in the few samples of these tests.
 struct Fixed;
 
 impl Controller for Fixed {
@@ -37,7 +37,7 @@ fn limit() -> (Arc<AdaptiveSemaphore>, ManualClock) {
     (Arc::new(limit), clock)
 }
 
-/// The number of samples, and how many of them were overloaded.
+/// Returns the number of samples, and how many of them were overloaded.
 fn samples(limit: &AdaptiveSemaphore) -> (u32, u32) {
     let window = limit.snapshot().window;
     (window.samples(), window.overloaded())
@@ -150,8 +150,8 @@ fn overloaded_if_ends_latencies_with_the_head_and_holds_permits_to_the_end_of_th
     assert_eq!(limit.snapshot().window.mean_latency(), Some(2 * MS));
 }
 
-/// A backend that answers nothing, and callers that give up, as clients that disconnect do: their
-/// latencies are all as long as their patience, whatever the limit, which looks like slow work.
+/// The backend answers nothing, and the callers give up, like clients that disconnect. All their
+/// latencies equal their patience, whatever the limit, which looks like slow work.
 #[test]
 fn overloaded_if_ignores_requests_that_are_dropped_before_their_head() {
     let clock = Clock::manual();

@@ -1,4 +1,4 @@
-//! Whose request it is: what the peer says, and what the headers of proxies say.
+//! Tests how the client of a request is found, from the peer and from the headers of proxies.
 
 use std::collections::HashSet;
 use std::env;
@@ -10,17 +10,17 @@ use tollgate_tower::{ClientIp, ClientIpHeader};
 
 use crate::support::random::Random;
 
-/// Finds the peer where axum puts it.
+/// Returns a `ClientIp` that finds the peer where axum stores it.
 fn client_ip() -> ClientIp {
     ClientIp::peer(|extensions| Some(extensions.get::<ConnectInfo<SocketAddr>>()?.0))
 }
 
-/// The network in which the tests have their proxies.
+/// Returns a `ClientIp` that trusts the networks in which the tests have their proxies.
 fn trusting_tens() -> ClientIp {
     client_ip().trusting(["10.0.0.0/8".parse().unwrap(), "fd00::/8".parse().unwrap()])
 }
 
-/// A request of a peer, if it has an address, with such lines of a header.
+/// Returns a request of a peer, if it has an address, with these lines of a header.
 fn request<L>(
     peer: Option<IpAddr>,
     name: &HeaderName,
@@ -49,9 +49,9 @@ fn name(header: &ClientIpHeader) -> HeaderName {
     }
 }
 
-// The cases of the specification, and what else proxies and clients write.
+// Tests the cases of the specification, and other texts that proxies and clients write.
 
-/// The peer, the lines of the header, and the client that is found.
+/// The peer, the lines of the header, and the expected client.
 type Case<'a> = (&'a str, &'a [&'a str], &'a str);
 
 #[track_caller]
@@ -83,10 +83,10 @@ fn trusting_walks_from_the_right_while_the_proxies_are_trusted() {
         ("::ffff:10.0.0.1", &["1.2.3.4"], "1.2.3.4"),
         ("fd00::1", &["2001:db8::1"], "2001:db8::1"),
         (TEN, &[], TEN),
-        // The peer is not trusted, so its header is not.
+        // The peer is not trusted, so its header is not either.
         ("9.9.9.9", &["1.2.3.4"], "9.9.9.9"),
         ("2001:db8::9", &["1.2.3.4"], "2001:db8::9"),
-        // Nobody knows whether it is trusted.
+        // It is unknown whether this peer is trusted.
         (NO_ADDRESS, &["1.2.3.4"], "0.0.0.0"),
     ];
     assert_cases(trusting_tens(), ClientIpHeader::XForwardedFor, cases);
@@ -100,12 +100,12 @@ fn behind_counts_from_the_right() {
         (TEN, &["1.2.3.4, 5.6.7.8"], "1.2.3.4"),
         ("9.9.9.9", &["1.2.3.4, 5.6.7.8"], "1.2.3.4"),
         (TEN, &["junk, 1.2.3.4, 5.6.7.8"], "1.2.3.4"),
-        // There are fewer.
+        // There are fewer elements than proxies.
         (TEN, &["1.2.3.4"], TEN),
         (TEN, &["junk, 1.2.3.4"], TEN),
         (TEN, &["6.6.6.6, 1.2.3.4, junk"], TEN),
         (TEN, &[], TEN),
-        // Without a peer, and with nothing.
+        // The peer has no address, or nothing is known.
         (NO_ADDRESS, &["6.6.6.6, 1.2.3.4, 10.0.0.2"], "1.2.3.4"),
         (NO_ADDRESS, &["1.2.3.4"], "0.0.0.0"),
     ];
@@ -135,7 +135,7 @@ fn elements_are_addresses_with_or_without_a_port() {
         (TEN, &["::"], "::"),
         (TEN, &["::ffff:1.2.3.4"], "1.2.3.4"),
         (TEN, &["[::ffff:102:304]:80"], "1.2.3.4"),
-        // Like a mapped address, but it is not one.
+        // This resembles a mapped address, but is not one.
         (TEN, &["::1.2.3.4"], "::102:304"),
         (TEN, &["6.6.6.6,\t 1.2.3.4 \t"], "1.2.3.4"),
         (TEN, &["6.6.6.6,1.2.3.4"], "1.2.3.4"),
@@ -227,7 +227,7 @@ fn forwarded_is_read_as_rfc_7239_has_it() {
         ),
         (TEN, &["for=[2001:db8::1]"], "2001:db8::1"),
         (TEN, &["for=\"[::ffff:1.2.3.4]\";proto=http"], "1.2.3.4"),
-        // Separators and quotes in strings.
+        // Separators and quotes occur in strings.
         (TEN, &["for=1.2.3.4;host=\"a, for=6.6.6.6; b\""], "1.2.3.4"),
         (
             TEN,
@@ -239,7 +239,7 @@ fn forwarded_is_read_as_rfc_7239_has_it() {
             &["for=6.6.6.6, host=\"a\\\"b\";for=1.2.3.4"],
             "1.2.3.4",
         ),
-        // What a client wrote does not change how the proxy's element is read.
+        // Text that a client wrote does not change how the proxy's element is read.
         (TEN, &["for=\"6.6.6.6, for=1.2.3.4"], "1.2.3.4"),
         (TEN, &["for=6.6.6.6;host=\"\\, for=1.2.3.4"], "1.2.3.4"),
         (TEN, &["\"\"\", for=\"[2001:db8::1]\""], "2001:db8::1"),
@@ -277,7 +277,7 @@ fn forwarded_is_read_as_rfc_7239_has_it() {
     }
 }
 
-// Prefixes, names of headers, and how much is read.
+// Tests prefixes, names of headers, and the number of elements read.
 
 const TEN_ADDRESS: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
 
@@ -327,7 +327,7 @@ fn addresses_of_one_64_are_one_key() {
     assert_eq!(keys, HashSet::from(["2001:db8:1:2::/64".parse().unwrap()]));
 }
 
-/// The network of a peer, as `prefixes` says of such addresses.
+/// Returns the network of a peer, with the given prefixes.
 fn of_peer(client_ip: &ClientIp, peer: Ipv6Addr) -> String {
     let name = HeaderName::from_static("x-forwarded-for");
     let request = request(Some(peer.into()), &name, [""; 0]);
@@ -340,7 +340,7 @@ fn of_all_ipv4_addresses_behind_nat64_is_one_64() {
         let [a, b, c, d] = v4.map(u16::from);
         Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, a << 8 | b, c << 8 | d)
     };
-    // The first, the last, and those that differ in one bit from the first.
+    // The addresses are the first, the last, and those that differ in one bit from the first.
     let bits = (0..32).map(|bit| 1_u32 << bit);
     for v4 in bits.chain([0, u32::MAX]).map(u32::to_be_bytes) {
         assert_eq!(of_peer(&client_ip(), nat64(v4)), "64:ff9b::/64");
@@ -400,17 +400,17 @@ fn at_most_64_elements_are_read() {
     assert_eq!(forwarded_for(&most, &long), "10.0.0.1/32");
 }
 
-// Random headers, 10,000,000 of them in `scripts/nightly`: nothing panics, and the answer is an address
-// that the header or the peer has.
+// Tests random headers, 10,000,000 of them in `scripts/nightly`: nothing panics, and the result is an address
+// of the header or of the peer.
 
 const PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 
-/// So many; the environment variable `HEADER_CASES` is heeded instead, if it is set.
+/// Returns the number of cases; the environment variable `HEADER_CASES` overrides the default.
 fn number_of_cases() -> u64 {
     env::var("HEADER_CASES").map_or(20_000, |cases| cases.parse().expect("a number"))
 }
 
-/// What headers are made of, so that random ones are not all junk.
+/// Parts of headers, so that random ones are not all junk.
 const PARTS: [&[u8]; 28] = [
     b"1.2.3.4",
     b"10.0.0.2",
@@ -442,7 +442,7 @@ const PARTS: [&[u8]; 28] = [
     b"\xff",
 ];
 
-/// A line: half of it parts, and half of it bytes that a header may have.
+/// Returns a line: half of it parts, and half of it bytes that a header may contain.
 fn line(random: &mut Random) -> Vec<u8> {
     let mut line = Vec::new();
     for _ in 0..random.below(12) {
@@ -460,7 +460,7 @@ fn line(random: &mut Random) -> Vec<u8> {
     line
 }
 
-/// Every address that a text between two delimiters is, in the most obvious way.
+/// Returns every text between two delimiters that is an address, using the most obvious method.
 fn addresses(line: &[u8]) -> impl Iterator<Item = IpAddr> {
     let text = String::from_utf8_lossy(line).into_owned();
     let delimiters = |c: char| ",;=\"[] \t".contains(c);
@@ -512,12 +512,12 @@ fn of_a_random_header_returns_an_address_that_is_there() {
             }
         }
     }
-    // The cases are worth something.
+    // The test is meaningful only if enough cases find an address.
     assert!(found_in_header > cases / 50, "only {found_in_header}");
 }
 
-/// Whatever a client sends, in lines of its own or in the line to which the proxy appends, the answer is
-/// what the proxy wrote.
+/// Whatever a client sends, in lines of its own or in the line to which the proxy appends, the result is
+/// the address that the proxy wrote.
 #[test]
 fn of_a_random_header_returns_what_the_proxy_appended() {
     let cases = [

@@ -1,4 +1,4 @@
-//! A service that is ready has taken nothing, and the one that is ready is the one that is called.
+//! Tests that a ready service has taken nothing, and that the ready service is the one that is called.
 
 use std::future::{Ready, poll_fn, ready};
 use std::sync::{Arc, LazyLock};
@@ -23,7 +23,7 @@ use super::setup::{ManualService, Pages, Read, Reader, Setup, call};
 use crate::support::scripted::{Log, Script};
 use crate::support::{Waiter, assert_at_rest};
 
-/// As issue 454 of tower: there, one that is ready keeps the slot from all others, for as long as it
+/// In issue 454 of tower, a ready service keeps the slot from all others for as long as it
 /// is not called.
 #[test]
 fn one_that_is_ready_and_never_called_holds_no_permit() {
@@ -64,7 +64,7 @@ fn a_future_that_was_never_polled_has_asked_nobody_in() {
     drop((other.output(), unpolled));
     assert_at_rest(&slots, 1);
 
-    // One that refuses at once is asked when it is called, and then holds the permit.
+    // A layer that refuses at once decides when it is called, and then holds the permit.
     let mut setup = Setup::with(|throttle| ThrottleLayer::new(throttle).refusing());
     let unpolled = setup.request("a");
     assert_eq!(setup.log.take(), ["try t", "in t0", "call a"]);
@@ -88,7 +88,7 @@ fn the_one_that_was_made_ready_is_called_however_long_it_waits() {
     assert_eq!(setup.log.take(), log);
 }
 
-/// A service that is not ready, and then failed.
+/// A service that is not ready, and then fails.
 #[derive(Clone)]
 struct Broken {
     polls: usize,
@@ -121,9 +121,9 @@ fn it_is_as_ready_as_the_service_inside() {
     assert_eq!(ready.output(), Err("broken"));
 }
 
-// What is answered to a request that was not let in.
+// Tests the answers to requests that were not admitted.
 
-/// As issue 793 of tower: there, a request that finds no slot has to wait.
+/// In issue 793 of tower, a request that finds no slot has to wait.
 #[test]
 fn it_can_refuse_and_not_wait() {
     let slots = Semaphore::new(1);
@@ -134,7 +134,7 @@ fn it_can_refuse_and_not_wait() {
     let refused = call(&mut service, "b").output().unwrap();
     assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(slots.snapshot().waiting, 0);
-    // The refusal holds nothing, and neither does the first once it was read.
+    // The refusal holds nothing, and neither does the first request after its body was read.
     inner.send([]);
     drop(first.output());
     assert!(call(&mut service, "c").is_pending());
@@ -142,7 +142,7 @@ fn it_can_refuse_and_not_wait() {
     assert_at_rest(&slots, 1);
 }
 
-/// Refuses for a reason of its own.
+/// A throttle that refuses with this error.
 #[derive(Clone)]
 struct Refuses(AcquireError);
 
@@ -161,8 +161,8 @@ impl TryThrottle for Refuses {
     }
 }
 
-/// The status and `Retry-After` of what a layer answers, which is checked to be a refusal for this
-/// reason, which layers further out know.
+/// Returns the status and `Retry-After` of a layer's answer. Checks that the answer is a refusal with this
+/// error, which is available to outer layers.
 #[track_caller]
 fn refusal<T: Throttle>(layer: ThrottleLayer<T>, error: &AcquireError) -> (u16, Option<String>) {
     let log = Log::default();
@@ -182,7 +182,7 @@ fn refusal<T: Throttle>(layer: ThrottleLayer<T>, error: &AcquireError) -> (u16, 
     (status, after)
 }
 
-/// By waiting and at once, as it is and with 418 for what can be changed.
+/// Returns the refusals after a wait and at once, with the default status and with 418 as the custom one.
 #[track_caller]
 fn refusals(error: &AcquireError) -> [(u16, Option<String>); 4] {
     let throttle = Refuses(error.clone());
@@ -227,7 +227,7 @@ fn it_says_when_to_try_again_if_it_knows() {
         (Duration::from_secs(1), Some("1")),
         (Duration::from_millis(1001), Some("2")),
         (Duration::from_secs(3600), Some("3600")),
-        // Never.
+        // The time never comes.
         (Duration::MAX, None),
     ];
     for (duration, seconds) in table {
@@ -253,7 +253,7 @@ fn the_wait_is_over_and_the_work_gone_when_it_is_refused() {
     assert_eq!(setup.log.take(), ["enter t", "refuse t"]);
 }
 
-/// A refusal is no matter of the timeout.
+/// The timeout does not affect a refusal.
 #[test]
 fn one_that_refuses_at_once_does_so_with_a_timeout_as_well() {
     let mut setup = Setup::with(|throttle| {
@@ -281,9 +281,9 @@ fn a_timeout_of_zero_admits_requests_that_need_not_wait() {
     drop(inside);
 }
 
-// Any throttle will do, and axum takes what is made of it.
+// Tests that the layer accepts any throttle, and that axum accepts the resulting service.
 
-/// A router that asks the throttle, as axum wants it.
+/// Returns a router behind the throttle, as axum requires it.
 fn app<T>(throttle: T) -> Router
 where
     T: Throttle<Permit: Send, Enter: Send> + Send + Sync + 'static,
@@ -294,7 +294,7 @@ where
         .layer(layer)
 }
 
-/// Asks once, by each of two routes to the throttle.
+/// Sends one request, which passes both layers, and returns its status.
 async fn status(app: Router) -> u16 {
     app.oneshot(server::root()).await.unwrap().status().as_u16()
 }
@@ -348,7 +348,7 @@ async fn rate_limiters() {
     assert_eq!(status(app).await, 200);
     let bucket = Arc::new(LeakyBucket::new(Quota::per_hour(1), 0));
     let app = || Router::new().layer(ThrottleLayer::new(Arc::clone(&bucket)));
-    // Let in, though there is nothing at that address.
+    // The request is admitted, although there is no route for that path.
     assert_eq!(status(app()).await, 404);
     assert_eq!(status(app()).await, 429);
 }
@@ -377,7 +377,7 @@ fn the_types_are_what_servers_ask_for() {
     assert_body::<ThrottledBody<axum::body::Body, tollgate::BoxPermit>>();
 }
 
-/// Nothing secret or endless is printed, and what is printed says what it is.
+/// Debug output contains no secret and no endless data, and names its type.
 #[test]
 fn all_can_be_printed() {
     let slots = Semaphore::new(1);

@@ -1,4 +1,4 @@
-//! The scenario of a leaky bucket as middleware: without a connection in paused time, where every time
+//! Tests a leaky bucket as middleware: without a connection in paused time, where every time
 //! is exact, and over sockets.
 
 use std::sync::{Arc, Mutex};
@@ -22,10 +22,10 @@ const SECOND: Duration = Duration::from_secs(1);
 const CAPACITY: usize = 10;
 const CLIENTS: usize = 20;
 const LASTING: Duration = Duration::from_secs(20);
-/// A client comes back after this.
+/// The time after which a client returns.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Lets in one a second.
+/// Returns a bucket that admits one request a second.
 fn bucket(capacity: usize) -> Arc<LeakyBucket> {
     let bucket = LeakyBucket::new(Quota::per_second(1), capacity)
         .missed_tick(MissedTickBehavior::Delay)
@@ -33,7 +33,7 @@ fn bucket(capacity: usize) -> Arc<LeakyBucket> {
     Arc::new(bucket)
 }
 
-/// A server that answers at once.
+/// Returns a server that answers at once.
 fn app<T>(layer: ThrottleLayer<T>) -> Router
 where
     T: Throttle<Permit: Send, Enter: Send> + Send + Sync + 'static,
@@ -41,11 +41,11 @@ where
     Router::new().route("/", get(async || "done")).layer(layer)
 }
 
-/// An answer that a client has got: when, counted from the beginning, and what.
+/// An answer that a client has received: its time, counted from the beginning, and its status.
 type Received = (Duration, StatusCode);
 
-/// So many clients send request after request for so long: each a pause after it has got its last
-/// answer, the last ones just before the time is over. The answers are in the order in which they came.
+/// Runs `clients` clients that send request after request for `lasting`. Each pauses after its last
+/// answer; the last requests are sent just before the time is over. The answers are in order of arrival.
 async fn crowd(app: &Router, clients: usize, lasting: Duration, pause: Duration) -> Vec<Received> {
     let begun = Instant::now();
     let client = |app: Router| async move {
@@ -63,7 +63,7 @@ async fn crowd(app: &Router, clients: usize, lasting: Duration, pause: Duration)
     received
 }
 
-/// One at once, ten in the queue, each a second after the one before; everything else is refused.
+/// Asserts that one is admitted at once, ten wait, each a second after the one before, and the rest is refused.
 #[track_caller]
 fn assert_one_a_second(received: &[Received]) {
     let released: Vec<_> = received
@@ -73,12 +73,12 @@ fn assert_one_a_second(received: &[Received]) {
         .collect();
     let refused = received.iter().filter(|(_, status)| *status == 429).count();
     assert_eq!(released.len() + refused, received.len());
-    // The queue is full all the time, and the last who wait are let in after the clients have stopped.
+    // The queue is full all the time, and the last waiters are admitted after the clients have stopped.
     let seconds: Vec<_> = (0..).map(|n| n * SECOND).take(released.len()).collect();
     assert_eq!(released, seconds);
     let in_time = released.iter().filter(|at| **at <= LASTING).count();
     assert_eq!(in_time, 21);
-    // Nobody who was refused has waited for that: the first nine at once.
+    // Refusals do not wait: the first nine arrive at once.
     let at_once = received.iter().filter(|(at, _)| at.is_zero()).count();
     assert_eq!(at_once, CLIENTS - CAPACITY);
 }
@@ -136,11 +136,11 @@ async fn the_timeout_is_for_the_wait_and_not_for_the_work() {
     assert_at_rest(&slots, 1);
 }
 
-// The scenario of a leaky bucket as middleware, over sockets: twenty clients for twenty seconds, of a
-// clock that the test moves. It does so when every request was answered or is in the queue, so nothing
-// depends on how fast the machine is.
+// Tests a leaky bucket as middleware over sockets: twenty clients for twenty seconds, of a
+// clock that the test moves. The test moves it when every request was answered or is in the queue, so
+// the result does not depend on the speed of the machine.
 
-/// The clock moves by this much at a time, and then those who were refused ask again.
+/// The clock moves by this much at a time, and then the refused clients ask again.
 const STEP: Duration = Duration::from_millis(250);
 const STEPS: u64 = 80;
 
@@ -157,11 +157,11 @@ fn send(sent: &mut Sent, mut client: Client) {
     });
 }
 
-/// Lets everybody ask until nobody is left who is neither refused nor in the queue: who was released asks
-/// again at once. Returns those who were refused.
+/// Waits until every request was refused or is in the queue. A client whose request was released asks
+/// again at once. Returns the refused clients.
 async fn until_at_rest(sent: &mut Sent, bucket: &LeakyBucket) -> Vec<Client> {
     let mut refused = Vec::new();
-    // Nobody is in the queue whose request was not sent, so if they are as many, they are the same.
+    // Every request in the queue was sent, so if the numbers are equal, the requests are the same.
     while sent.len() != bucket.snapshot().waiting {
         let Some(answered) = sent.try_join_next() else {
             yield_now().await;
@@ -172,7 +172,7 @@ async fn until_at_rest(sent: &mut Sent, bucket: &LeakyBucket) -> Vec<Client> {
             send(sent, client);
         } else {
             assert_eq!(status, StatusCode::TOO_MANY_REQUESTS);
-            // Less than a second is left, or all of it.
+            // Less than a second is left, or a whole second.
             assert_eq!(headers[RETRY_AFTER], "1");
             refused.push(client);
         }
@@ -215,7 +215,7 @@ async fn twenty_clients_on_sockets_are_let_in_one_a_second() {
     }
     until_at_rest(&mut sent, &bucket).await;
 
-    // One at once, and each of the others a second after the one before.
+    // One is admitted at once, and each of the others a second after the one before.
     let seconds: Vec<_> = released
         .lock()
         .unwrap()
@@ -225,7 +225,7 @@ async fn twenty_clients_on_sockets_are_let_in_one_a_second() {
     let expected: Vec<_> = (0..=20).map(|second| second * 1_000_000_000).collect();
     assert_eq!(seconds, expected);
 
-    // Those in the queue go away.
+    // The clients in the queue disconnect.
     sent.shutdown().await;
     until(|| bucket.snapshot().waiting == 0).await;
     server.stop().await;

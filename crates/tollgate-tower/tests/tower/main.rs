@@ -1,6 +1,6 @@
-//! Services behind a throttle: who is let in, what is answered, and what is given back.
+//! Tests services behind a throttle: admissions, answers and returned permits.
 //!
-//! Most is polled by hand. What needs a server runs axum on loopback; what needs paused time calls the
+//! Most tests poll by hand. Tests that need a server run axum on loopback; tests that need paused time call the
 //! service without a connection.
 
 mod adaptive;

@@ -1,4 +1,4 @@
-//! The permit is held to the end of the body, and no longer.
+//! Tests that the permit is held to the end of the body, and no longer.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -26,7 +26,7 @@ fn it_is_held_while_there_is_something_to_read() {
     assert_eq!(read, [text("1"), Read::NotYet, text("2"), Read::NotYet]);
     assert!(nothing(&setup.log) && !body.0.is_end_stream());
     assert_eq!(body.read(), Read::End);
-    // Though the body is still there.
+    // The permit is returned although the body still exists.
     assert_eq!(setup.log.take(), GIVEN_BACK);
     assert_eq!(body.read(), Read::End);
     assert!(body.0.is_end_stream());
@@ -35,26 +35,26 @@ fn it_is_held_while_there_is_something_to_read() {
     assert!(nothing(&setup.log));
 }
 
-/// What a body consists of, whether it knows its end, and what is read while the permit is held and
-/// with the frame that gives it back.
+/// Lists the pages of a body, whether it knows its end, and the reads while the permit is held and
+/// with the frame that returns it.
 #[test]
 fn it_is_given_back_with_the_last_frame_that_is_read() {
     let table = [
-        // What comes after trailers, and after text, is not known.
+        // The body does not know what follows trailers, or text.
         (
             vec![Page::Text("1"), Page::Trailers],
             false,
             vec![text("1"), Read::Trailers],
             Read::End,
         ),
-        // A server does not ask for more than it was promised.
+        // A server reads no more than the promised length.
         (
             vec![Page::Text("1"), Page::Text("2")],
             true,
             vec![text("1")],
             text("2"),
         ),
-        // A body that fails is over.
+        // A body that fails has ended.
         (
             vec![Page::Text("1"), Page::Fails, Page::Text("2")],
             false,
@@ -99,7 +99,7 @@ fn it_is_given_back_at_once_if_there_is_nothing_to_read() {
     let mut setup = Setup::new();
     let mut pages = setup.inner.pages([]);
     pages.knows_its_end = true;
-    // As an answer to `HEAD`, which tells what there would be.
+    // An answer to `HEAD` has the size hint of the body that a `GET` would return.
     pages.size = SizeHint::with_exact(12);
     let mut request = setup.called("a");
     setup.log.take();
@@ -121,7 +121,7 @@ fn it_looks_like_the_body_inside() {
     assert_eq!(body.0.size_hint().upper(), Some(7));
     assert!(!body.0.is_end_stream());
     assert_eq!((body.read(), body.read()), (text("1"), text("2")));
-    // It does not know yet that this was all.
+    // The body does not know yet that this was all.
     assert!(!body.0.is_end_stream());
 }
 
@@ -140,8 +140,8 @@ fn what_is_said_beside_the_body_goes_through() {
     assert!(answer.extensions().is_empty());
 }
 
-// The future of an answer is dropped, at each stage, or comes to an end: what was taken comes back,
-// the work first and the permit then.
+// Drops the future of an answer at each stage, or completes it. Everything taken is returned,
+// the work first and then the permit.
 
 #[test]
 fn while_it_waits_it_leaves_the_queue() {
@@ -172,7 +172,7 @@ fn the_wait_is_dropped_as_soon_as_it_is_over() {
     assert_eq!(log.take(), ["over", "call a"]);
     let mut refused = call(Lingers::refuses(&log));
     assert!(refused.output().is_ok());
-    // Though the future is still there.
+    // The wait is dropped although the future still exists.
     assert_eq!(log.take(), ["over"]);
 }
 
@@ -182,7 +182,7 @@ fn when_it_was_answered_the_permit_is_in_the_answer() {
     let mut request = setup.called("a");
     setup.inner.send([Page::Text("1")]);
     let answer = request.output();
-    // Though the future is still there.
+    // The work is dropped although the future still exists.
     let log = ["enter t", "in t0", "call a", "drop work a"];
     assert_eq!(setup.log.take(), log);
     drop(request);
@@ -198,7 +198,7 @@ fn an_error_of_the_service_goes_through_and_gives_the_permit_back() {
     setup.log.take();
     setup.inner.answer(Err("no answer"));
     assert_eq!(request.output().err(), Some("no answer"));
-    // Though the future is still there.
+    // The permit is returned although the future still exists.
     assert_eq!(setup.log.take(), ["drop work a", "drop t0"]);
 }
 
@@ -215,15 +215,15 @@ fn each_end_of_a_request_admits_the_next() {
         (setup.log.take(), slots.snapshot().waiting),
         (vec!["call a".into()], 4)
     );
-    // Out of the queue.
+    // The second request is dropped while it is in the queue.
     drop(second);
     assert_eq!(third.wakes(), 0);
-    // While it is answered.
+    // The first request is dropped while it is being answered.
     drop(first);
     assert_eq!(third.wakes(), 1);
     assert!(third.is_pending());
     assert_eq!(setup.log.take(), ["drop work a", "call c"]);
-    // Let in, and dropped before it noticed.
+    // The request is admitted, and dropped before it noticed.
     setup
         .inner
         .answer(Err("nobody reads it: the request is gone"));
@@ -237,7 +237,7 @@ fn each_end_of_a_request_admits_the_next() {
     let answer = fifth.output().unwrap();
     drop(fifth);
     assert_eq!(slots.available_permits(), 0);
-    // With the body half read.
+    // The body has been read halfway.
     let mut body = Reader(Box::pin(answer.into_body()));
     assert_eq!(body.read(), text("1"));
     assert_eq!(slots.available_permits(), 0);
@@ -263,10 +263,10 @@ fn the_waker_that_came_last_is_woken() {
     assert_eq!((request.wakes(), last.count()), (0, 1));
 }
 
-// Panics of the service, of a body and of the throttle: the permit comes back, and before the panic is
-// handed on nobody else's place is lost.
+// Tests panics of the service, of a body and of the throttle: the permit is returned, and no other
+// request loses its place before the panic propagates.
 
-/// Runs what panics on purpose.
+/// Runs a closure that panics on purpose.
 #[track_caller]
 fn panics<R>(run: impl FnOnce() -> R) {
     assert!(catch_unwind(AssertUnwindSafe(run)).is_err(), "no panic");
@@ -283,7 +283,7 @@ fn a_service_that_panics_when_it_is_called_gives_the_permit_back_at_once() {
     assert!(setup.log.take().is_empty());
 }
 
-/// As a task does, which is dropped by the executor.
+/// An executor drops the task after a panic like this.
 #[test]
 fn work_that_panics_gives_the_permit_back_when_it_is_dropped() {
     let slots = Semaphore::new(1);
@@ -323,7 +323,7 @@ fn a_throttle_that_panics_takes_nothing_along() {
     panics(|| request.poll());
     drop(request);
     assert_eq!(setup.log.take(), ["enter t", "enter t", "leave t"]);
-    // The service goes on.
+    // The service continues to work.
     setup.throttle.now(Script::Admit);
     let mut pages = setup.body(setup.inner.pages([]));
     assert_eq!(pages.read(), Read::End);

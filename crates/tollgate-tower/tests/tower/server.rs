@@ -1,4 +1,4 @@
-//! A server of axum that a test stops, and clients that have a connection to it.
+//! Runs a server of axum that a test stops, and clients that have a connection to it.
 
 use std::io::{self, Write};
 use std::net::{self, IpAddr, SocketAddr};
@@ -24,19 +24,19 @@ use tollgate_tower::{ClientIp, IpNet, ThrottleLayer};
 
 use crate::support::{assert_at_rest, kind, yield_now};
 
-/// A request without a body.
+/// Returns a request without a body.
 pub(super) fn root() -> Request<Body> {
     Request::new(Body::empty())
 }
 
-/// Lets others run until something has come about.
+/// Lets other tasks run until the condition is true.
 pub(super) async fn until(mut condition: impl FnMut() -> bool) {
     while !condition() {
         yield_now().await;
     }
 }
 
-/// A client with a connection of its own, one that is closed when this is dropped.
+/// A client with a connection of its own, which is closed on drop.
 pub(super) struct Client {
     send: SendRequest<Body>,
     connection: JoinHandle<()>,
@@ -46,13 +46,13 @@ impl Client {
     pub(super) async fn over(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> Self {
         let (send, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
         let connection = tokio::spawn(async move {
-            // How it ends is seen by who waits for an answer.
+            // The waiter for an answer sees how the connection ends.
             let _ = connection.await;
         });
         Self { send, connection }
     }
 
-    /// An answer, its body not read yet.
+    /// Returns an answer whose body is not read yet.
     pub(super) async fn get(&mut self, path: &str) -> Response<Incoming> {
         self.try_get(path).await.expect("an answer")
     }
@@ -71,7 +71,7 @@ impl Drop for Client {
     }
 }
 
-/// A server, and how to reach it.
+/// A running server and its address.
 pub(super) struct Server<A> {
     pub(super) address: A,
     stop: oneshot::Sender<()>,
@@ -95,7 +95,7 @@ impl<A> Server<A> {
         }
     }
 
-    /// Returns when all connections are closed.
+    /// Stops the server, and returns when all connections are closed.
     pub(super) async fn stop(self) {
         self.stop.send(()).expect("it runs");
         self.task.await.unwrap().unwrap();
@@ -103,7 +103,7 @@ impl<A> Server<A> {
 }
 
 impl Server<std::net::SocketAddr> {
-    /// On loopback.
+    /// Starts a server on loopback.
     pub(super) async fn on_loopback(app: Router) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         Self::of(listener.local_addr().unwrap(), listener, app)
@@ -114,9 +114,9 @@ impl Server<std::net::SocketAddr> {
     }
 }
 
-// axum on loopback.
+// Tests axum on loopback.
 
-/// As issue 833 of tower: there, the limit is for each service, and a server has one for each
+/// In issue 833 of tower, the limit is per service, and a server has one service per
 /// connection.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_connections_and_routes_share_the_throttle() {
@@ -157,7 +157,7 @@ async fn all_connections_and_routes_share_the_throttle() {
     assert_at_rest(&slots, 2);
 }
 
-/// What a handler does whose answer is written by the test.
+/// Returns the body of a handler whose answer the test writes.
 fn written_by(pages: mpsc::UnboundedReceiver<Bytes>) -> Body {
     let pages = futures::stream::unfold(pages, |mut pages| async {
         let page = pages.recv().await?;
@@ -166,7 +166,7 @@ fn written_by(pages: mpsc::UnboundedReceiver<Bytes>) -> Body {
     Body::from_stream(pages)
 }
 
-/// A router whose answers are written by who gets the other end of the channel.
+/// Returns a router whose answers the test writes through the returned channel.
 fn written_by_hand(
     layer: ThrottleLayer<Arc<Semaphore>>,
 ) -> (
@@ -194,12 +194,12 @@ async fn the_slot_is_taken_until_the_body_was_sent() {
     let page = body.frame().await.unwrap().unwrap();
     assert_eq!(page.into_data().unwrap(), "page");
 
-    // The next waits, and who comes then is refused.
+    // The second request waits, and a later one is refused.
     let mut second = server.connect().await;
     let second = tokio::spawn(async move { second.get("/").await.status() });
     until(|| slots.snapshot().waiting == 1).await;
     let mut third = server.connect().await;
-    // A refusal keeps the connection.
+    // A refusal keeps the connection open.
     for _ in 0..3 {
         let refused = third.get("/").await;
         assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
@@ -239,7 +239,7 @@ async fn a_client_that_goes_away_takes_its_request_out_of_the_queue() {
     assert!(waits.await.unwrap_err().is_cancelled());
     until(|| slots.snapshot().waiting == 1).await;
 
-    // The slot goes to the one behind, and the handler has seen two requests.
+    // The slot goes to the next waiter, and the handler has seen two requests.
     drop(writer);
     assert!(answer.collect().await.unwrap().to_bytes().is_empty());
     drop(answers.recv().await.unwrap());
@@ -269,14 +269,14 @@ async fn a_client_that_goes_away_in_the_middle_of_the_body_gives_its_slot_back()
     assert_at_rest(&slots, 1);
 }
 
-// Clients that disconnect while their requests wait, over sockets: each request and each charge is
-// undone, as if the client had never been there.
+// Tests clients that disconnect while their requests wait, over sockets: each request and each charge is
+// undone, as if the client had never connected.
 //
-// The clock stands still, so a charge that stayed would show.
+// The clock does not move, so a remaining charge would be visible.
 
 const BURST: u64 = 2;
 const NETWORKS: u8 = 25;
-/// Of each network. The burst lets two of them into the queue for a slot; the others wait for their rate.
+/// The clients of each network. The burst lets two of them join the queue for a slot; the rest wait for the rate.
 const CLIENTS: usize = 10;
 const WAVES: usize = 3;
 
@@ -333,7 +333,7 @@ async fn clients_that_disconnect_while_they_wait_leave_nothing_behind() {
         let in_burst = BURST as usize * usize::from(NETWORKS);
         until(|| waiting() == (sockets.len() - in_burst, in_burst)).await;
         drop(sockets);
-        // A request that was let out of one queue and is not in the next holds its charge.
+        // A request that left one queue and is not in the next one holds its charge.
         let at_rest = |index| {
             let snapshot = clients.key(&network(index)).snapshot();
             (snapshot.in_use, snapshot.waiting) == (0, 0)
@@ -354,7 +354,7 @@ async fn clients_that_disconnect_while_they_wait_leave_nothing_behind() {
         assert_eq!(kind(client.try_acquire()), ErrorKind::RateLimited);
     }
     server.stop().await;
-    // Nothing is kept for them when the charges of all would be paid off, those that were undone too.
+    // Nothing is kept for them once all charges would be paid off, including those that were undone.
     let charges = (WAVES * CLIENTS) as u64 + BURST;
     clock.advance(Duration::from_secs(charges));
     // The server may have closed a connection and not yet dropped its request.

@@ -1,4 +1,4 @@
-//! A service behind a throttle, polled by hand.
+//! Sets up a service behind a throttle, polled by hand.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -25,7 +25,7 @@ pub(super) struct Setup<T: Throttle = Scripted> {
     pub(super) service: ThrottleService<ManualService, T>,
 }
 
-/// A request on its way.
+/// A request in progress.
 pub(super) type Request<T = Scripted> = Waiter<ResponseFuture<ManualService, T, &'static str>>;
 
 impl Setup {
@@ -35,14 +35,14 @@ impl Setup {
         Self::of(log, throttle, layer)
     }
 
-    /// One that waits.
+    /// Returns a setup whose requests wait.
     pub(super) fn new() -> Self {
         Self::with(ThrottleLayer::new)
     }
 }
 
 impl<'a> Setup<&'a Semaphore> {
-    /// One that waits for a semaphore.
+    /// Returns a setup whose requests wait for a semaphore.
     pub(super) fn behind(semaphore: &'a Semaphore) -> Self {
         Self::of(Log::default(), semaphore, ThrottleLayer::new)
     }
@@ -60,12 +60,12 @@ impl<T: Throttle> Setup<T> {
         }
     }
 
-    /// A request that was not polled yet.
+    /// Returns a request that was not polled yet.
     pub(super) fn request(&mut self, request: &'static str) -> Request<T> {
         call(&mut self.service, request)
     }
 
-    /// A request that is being answered.
+    /// Returns a request that is being answered.
     #[track_caller]
     pub(super) fn called(&mut self, request: &'static str) -> Request<T> {
         let mut waiter = self.request(request);
@@ -73,7 +73,7 @@ impl<T: Throttle> Setup<T> {
         waiter
     }
 
-    /// The body of an answer, which was asked for these pages; the log begins with it.
+    /// Returns the body of an answer with these pages; the log begins with the body.
     #[track_caller]
     pub(super) fn body(&mut self, pages: Pages) -> Reader<ThrottledBody<Pages, T::Permit>> {
         let mut request = self.called("a");
@@ -84,7 +84,7 @@ impl<T: Throttle> Setup<T> {
     }
 }
 
-/// Asks a service, when it is ready, which it must be.
+/// Calls a service, which must be ready.
 #[track_caller]
 pub(super) fn call<S>(service: &mut S, request: &'static str) -> Waiter<S::Future>
 where
@@ -96,10 +96,10 @@ where
     Waiter::new(service.call(request))
 }
 
-/// Who reads a body, by hand.
+/// Reads a body by hand.
 pub(super) struct Reader<B>(pub(super) Pin<Box<B>>);
 
-/// A frame, in words.
+/// The text form of a frame.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Read {
     Text(String),
@@ -127,25 +127,25 @@ impl<B: Body<Data = Bytes>> Reader<B> {
     }
 }
 
-/// A text that was read.
+/// Returns the read of a text.
 pub(super) fn text(text: &str) -> Read {
     Read::Text(text.to_owned())
 }
 
-// A service whose answers are given by hand, with bodies that are written beforehand; and what
-// happened to them, in a log.
+// A service that the test answers by hand, with bodies prepared in advance, and a log of
+// the events.
 //
 // In the log, for a request `a`: `call a` (the service was called), `drop work a` (the future of its
-// answer was dropped), `drop body` (the body was). What happened to a throttle is in it as well, if it
-// is a part of the same log.
+// answer was dropped), `drop body` (the body was dropped). The log also has the events of a throttle that
+// shares it.
 
-/// What the service answers.
+/// An answer of the service.
 pub(super) type Answer = Result<Response<Pages>, &'static str>;
 
-/// The service.
+/// The service that the test answers by hand.
 pub(super) struct ManualService {
     pub(super) log: Log,
-    /// Whether this one, and not a clone of it, was made ready.
+    /// Whether this service, and not a clone of it, was made ready.
     ready: bool,
     unanswered: Arc<Mutex<VecDeque<oneshot::Sender<Answer>>>>,
 }
@@ -159,20 +159,20 @@ impl ManualService {
         }
     }
 
-    /// Answers the request that was called first.
+    /// Answers the oldest unanswered request.
     #[track_caller]
     pub(super) fn answer(&self, answer: Answer) {
         let unanswered = self.unanswered.lock().unwrap().pop_front();
         let _ = unanswered.expect("called").send(answer);
     }
 
-    /// The same, with a body.
+    /// Answers with a body of these pages.
     #[track_caller]
     pub(super) fn send(&self, pages: impl IntoIterator<Item = Page>) {
         self.answer(Ok(Response::new(self.pages(pages))));
     }
 
-    /// A body that consists of these pages, and does not know beforehand that it is over.
+    /// Returns a body that consists of these pages, and does not know in advance that it has ended.
     pub(super) fn pages(&self, pages: impl IntoIterator<Item = Page>) -> Pages {
         Pages {
             pages: pages.into_iter().collect(),
@@ -219,7 +219,7 @@ impl Service<&'static str> for ManualService {
     }
 }
 
-/// The future of an answer, which is not gone before it is dropped.
+/// The future of an answer, which exists until it is dropped.
 pub(super) struct Work {
     request: &'static str,
     answer: oneshot::Receiver<Answer>,
@@ -236,7 +236,7 @@ impl Future for Work {
     }
 }
 
-/// Logs that it was dropped.
+/// Logs its own drop.
 struct Dropped(Log, String);
 
 impl Dropped {
@@ -251,18 +251,18 @@ impl Drop for Dropped {
     }
 }
 
-/// What a body does when it is polled.
+/// The action of a body when it is polled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Page {
     Text(&'static str),
     Trailers,
     Fails,
-    /// It has nothing yet, and will be polled again by hand.
+    /// The body has nothing yet, and will be polled again by hand.
     NotYet,
     Panics,
 }
 
-/// A body.
+/// A body that consists of pages.
 pub(super) struct Pages {
     pages: VecDeque<Page>,
     pub(super) knows_its_end: bool,

@@ -1,4 +1,4 @@
-//! Requests to a server that says nothing, in paused time.
+//! Tests requests to a server that does not answer, in paused time.
 
 use std::future::pending;
 use std::pin::Pin;
@@ -32,7 +32,7 @@ use crate::upload::{Job, Outcome, Stop, verify};
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Waits for a request that is answered after so long.
+/// Waits for a request that is answered after `after`.
 async fn answer(grace: &Grace, removes_parts: bool, after: Duration) -> (bool, Duration) {
     let start = Instant::now();
     let request = async {
@@ -90,7 +90,7 @@ async fn answer_after_one_was_given_up_is_waited_for_only_to_remove_parts() {
     answer(&grace, false, 60 * SECOND).await;
     assert_eq!(answer(&grace, false, SECOND).await, (false, Duration::ZERO));
     assert_eq!(answer(&grace, true, 3 * SECOND).await, (true, 3 * SECOND));
-    // The five seconds are those of all.
+    // All requests share the five seconds.
     assert_eq!(answer(&grace, true, 3 * SECOND).await, (false, 2 * SECOND));
     assert_eq!(answer(&grace, true, SECOND).await, (false, Duration::ZERO));
 }
@@ -113,12 +113,12 @@ async fn answer_that_is_given_up_names_the_time_that_it_had() {
     assert_eq!(message(&grace, false).await, answer);
 }
 
-/// What a server does.
+/// The behaviour of a server.
 #[derive(Clone, Copy, Debug)]
 enum Server {
     /// It opens multipart uploads and answers nothing else.
     Opens,
-    /// It answers everything by a head, and the body never comes.
+    /// It answers every request with a head, but the body never arrives.
     Stalls,
 }
 
@@ -143,7 +143,7 @@ impl HttpConnector for Server {
     }
 }
 
-/// An answer with what the head of one that brings an object has.
+/// Returns an answer with the head that an object's answer has.
 fn head(body: HttpResponseBody) -> HttpResponse {
     let answer = Response::builder()
         .header("content-length", "5")
@@ -152,7 +152,7 @@ fn head(body: HttpResponseBody) -> HttpResponse {
     answer.body(body).unwrap()
 }
 
-/// A body whose pieces come after so long each, and whose end never comes.
+/// A body whose pieces arrive after a delay each, and whose end never arrives.
 struct Pieces(Pin<Box<dyn Stream<Item = Bytes> + Send + Sync>>);
 
 impl Pieces {
@@ -194,7 +194,7 @@ async fn body_after_a_cancel_has_the_whole_grace_for_each_piece() {
     assert!(grace.silent().is_cancelled());
 }
 
-/// Two files, of which one goes in two parts.
+/// Returns two files, one of which is sent in two parts.
 fn files() -> (TempDir, Listing) {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("small"), "small").unwrap();
@@ -204,7 +204,7 @@ fn files() -> (TempDir, Listing) {
     (directory, listing)
 }
 
-/// A job that uploads these files to the server.
+/// Returns a job that uploads these files to the server.
 fn job(
     server: Server,
     listing: &Listing,
@@ -236,7 +236,7 @@ fn job(
     (Arc::new(job), counts)
 }
 
-/// The keys of the files, and why they failed if they were not cancelled.
+/// Returns the keys of the files, each with its failure message, "cancelled" or "uploaded".
 fn messages(outcomes: &[(SourceFile, Outcome)]) -> Vec<(&str, &str)> {
     let message = |outcome| match outcome {
         &Err(Stop::Failed(ref failure)) => failure.message.as_str(),
@@ -279,7 +279,7 @@ async fn run_after_a_cancel_gives_an_answer_up_that_stops_after_its_head() {
     let (job, counts) = job(Server::Stalls, &listing, &token);
     let cancel = async {
         let requests = &counts.seen.requests;
-        // The head is all that it takes to upload the small one.
+        // The upload of the small file needs only the head.
         let opens = requests.wait_for(|requests| (requests.begun, requests.in_flight) == (2, 1));
         opens.await;
         token.cancel();

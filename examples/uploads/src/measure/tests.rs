@@ -1,4 +1,4 @@
-//! A server, a client and what stalls them, in time that the test makes up.
+//! Simulates a server, a client and stalls in virtual time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,17 +12,17 @@ use tollgate::Clock;
 
 use super::*;
 
-/// What happens next to a request that was sent at this time, in microseconds.
+/// The next event of a request that was sent at this time, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     Arrives { sent: u64 },
     Answered { sent: u64, is_refused: bool },
 }
 
-/// How a machine behaves, in microseconds.
+/// The behaviour of a machine, in microseconds.
 #[derive(Clone, Copy)]
 struct Machine {
-    /// The longest time that a request takes to the server, and an answer to the client.
+    /// The longest time in which a request reaches the server, or an answer reaches the client.
     way: u64,
     /// The longest stall.
     stall: u64,
@@ -40,7 +40,7 @@ const BUSY: Machine = Machine {
     stall: 10_000,
     between: 50_000,
 };
-/// A third of its stalls are longer than it takes to fill the bucket of the server.
+/// A third of its stalls are longer than the time to fill the server's bucket.
 const OVERLOADED: Machine = Machine {
     way: 5_000,
     stall: 30_000,
@@ -52,7 +52,7 @@ const STALLED: Machine = Machine {
     between: 200_000,
 };
 
-/// A stall delays whatever falls into it to its end.
+/// Stalls. Each one delays all events within it to its end.
 struct Stalls {
     random: fastrand::Rng,
     machine: Machine,
@@ -69,7 +69,7 @@ impl Stalls {
     }
 }
 
-/// Returns the rate that is found, in relation to the server's, if one is found.
+/// Returns the found rate relative to the server's rate, if a rate is found.
 fn measured(limit: u64, burst: u64, start: f64, machine: Machine, seed: u64) -> Option<f64> {
     let clock = Clock::manual();
     let server = RateLimiter::new(Quota::per_second(limit).burst(burst)).clock(&clock);
@@ -117,8 +117,8 @@ fn measured(limit: u64, burst: u64, start: f64, machine: Machine, seed: u64) -> 
 /// Rates per second, with their bursts.
 const QUOTAS: [(u64, u64); 5] = [(50, 2), (200, 4), (200, 40), (500, 10), (1_000, 20)];
 
-/// Checks that a rate is found for these quotas with many seeds and some paces at the start, that none is
-/// above the server's, and that each is at least this share of it. Returns the lowest share.
+/// Checks these quotas with many seeds and some initial paces: a rate is always found, it is never above the
+/// server's rate, and it is at least the share `least` of that rate. Returns the lowest share.
 fn check_range(quotas: &[(u64, u64)], machine: Machine, least: f64) -> f64 {
     let mut lowest = f64::INFINITY;
     for &(limit, burst) in quotas {
@@ -154,7 +154,7 @@ fn measured_in_long_stalls_is_too_low_and_never_too_high() {
     let (reached, beyond) = QUOTAS.split_at(4);
     let lowest = check_range(reached, STALLED, 0.8);
     assert!(lowest < 0.95, "{lowest}");
-    // Eight requests under way, of 10 ms each, are at most 800 per second: none is refused.
+    // Eight requests in flight, of 10 ms each, are at most 800 per second, so none is refused.
     let (limit, burst) = beyond[0];
     assert_eq!(measured(limit, burst, 3.0, STALLED, 0), None);
 }
@@ -181,11 +181,11 @@ async fn measure_after_a_request_that_cannot_be_made_sends_no_other() {
     assert_eq!((asked.load(Relaxed), found.rate()), (1, None));
 }
 
-// Rates that are found.
+// Tests the rates that `Found` finds.
 
 use std::time::Duration;
 
-/// Sends a request every 5 ms, from `from` on, that is refused if it is the first or the last one, and
+/// Sends a request every 5 ms, starting at `from`. The first and the last one are refused, and each is
 /// answered after a time in ms.
 fn window(found: &Found, began: Instant, from: u64, count: u64, answered_after: fn(u64) -> u64) {
     for n in 0..=count {
@@ -201,7 +201,7 @@ fn rate_is_the_highest_that_a_window_shows() {
     let (found, began) = (Found::default(), Instant::now());
     window(&found, began, 0, 200, |_| 0);
     assert_eq!(found.rate(), Some(198.0));
-    // A window after a second in which nothing is sent shows more than both together.
+    // A window after a second without requests shows a higher rate than both together.
     window(&found, began, 2_000, 400, |_| 0);
     assert_eq!(found.rate(), Some(398.0 / 2.0));
 }
@@ -230,7 +230,7 @@ fn rate_does_not_count_requests_that_were_sent_before_the_refusal_arrived() {
     assert_eq!(found.rate(), Some(99.0));
 }
 
-/// Otherwise the answers of other threads count in a window that ends before they arrive.
+/// Otherwise the answers of other threads would count in a window that ends before they arrive.
 #[test]
 fn answered_reads_the_clock_under_the_lock() {
     let (found, began) = (Found::default(), Instant::now());

@@ -1,4 +1,4 @@
-//! Ctrl-C: who waits goes at once, who is under way finishes or leaves nothing behind.
+//! Ctrl-C: waiters leave at once, and requests in flight finish or leave nothing behind.
 
 use std::fs;
 
@@ -14,7 +14,7 @@ async fn those_in_line_go_at_once_and_those_under_way_finish() {
             .args(["--verbose", "--max-parallel", "4"])
             .arg(files.path()),
     );
-    // Five are stored, and the server sits on four.
+    // Five are stored, and the server holds four.
     server
         .gauge
         .wait_for(|counts| (counts.begun, counts.in_flight) == (9, 4))
@@ -54,7 +54,7 @@ async fn a_multipart_upload_is_aborted() {
             .args(["--max-parallel", "1"])
             .arg(files.path()),
     );
-    // One of three parts is stored, and the server sits on the second.
+    // One of three parts is stored, and the server holds the second.
     server
         .gauge
         .wait_for(|counts| (counts.begun, counts.in_flight) == (2, 1))

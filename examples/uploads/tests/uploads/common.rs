@@ -1,4 +1,4 @@
-//! Runs the built program, on its own embedded server or on one that the test has in its hands.
+//! Runs the built program against its own embedded server or against a server that the test controls.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,10 +17,10 @@ use uploads::kind::ThrottleKind;
 use uploads::server::{ACCESS_KEY, BUCKET, SECRET_KEY, Server};
 use uploads::server::{Behaviour, Refusal};
 
-/// The smallest size of a part, in MiB, that S3 takes.
+/// The smallest part size, in MiB, that S3 accepts.
 pub(crate) const PART_MIB: usize = 5;
 
-/// How a run ended.
+/// The result of a run.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
@@ -29,14 +29,14 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
-    /// The report. It is all that is on stdout.
+    /// Returns the report, which must be the only output on stdout.
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.stdout)
             .unwrap_or_else(|error| panic!("{error} in {}\n{}", self.stdout, self.stderr))
     }
 }
 
-/// The program, without what the environment of the test could change.
+/// Returns a command for the program, isolated from the environment of the test.
 pub(crate) fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_uploads"));
     for (name, _) in std::env::vars_os() {
@@ -53,7 +53,7 @@ pub(crate) fn run(command: &mut Command) -> Ended {
     Running::start(command).end()
 }
 
-/// A program that runs. A test that fails leaves none behind.
+/// A running program. A failing test leaves no process behind.
 #[derive(Debug)]
 pub(crate) struct Running {
     child: Child,
@@ -89,7 +89,7 @@ impl Running {
         }
     }
 
-    /// Does what Ctrl-C does.
+    /// Sends the signal of Ctrl-C.
     pub(crate) fn interrupt(&self) {
         let status = Command::new("kill")
             .args(["-INT", &self.child.id().to_string()])
@@ -98,7 +98,7 @@ impl Running {
         assert!(status.success());
     }
 
-    /// Waits for the end. Stdout is short enough for the pipe, so the order does not matter.
+    /// Waits for the end. Stdout fits into the pipe, so the order of reading does not matter.
     pub(crate) fn end(mut self) -> Ended {
         self.lines.read_to_string(&mut self.seen).unwrap();
         let mut stdout = String::new();
@@ -115,28 +115,28 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Both fail when it has ended already.
+        // Both calls fail if the program has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A server in the test's process, for the program to be pointed at.
+/// A server in the test's process, to which the program uploads.
 #[derive(Debug)]
 pub(crate) struct TestServer {
     pub(crate) server: Server,
     pub(crate) gauge: Arc<Gauge>,
-    /// The requests of any kind that the server has.
+    /// Counts the requests of any kind in progress on the server.
     pub(crate) requests: Arc<Gauge>,
     /// The server's own log of the requests that change something.
     pub(crate) arrivals: Arc<Arrivals>,
-    /// Each upload that the server goes on with uses up a permit of it.
+    /// A semaphore from which each upload consumes one permit before the server continues it.
     pub(crate) gate: Arc<Semaphore>,
     root: TempDir,
 }
 
 impl TestServer {
-    /// A server that goes on with `open` uploads and keeps the others waiting, and refuses some.
+    /// Starts a server that continues `open` uploads, holds the others, and refuses some.
     pub(crate) async fn start(open: usize, refusals: Vec<Refusal>) -> TestServer {
         TestServer::with(Behaviour {
             gate: Some(Arc::new(Semaphore::new(open))),
@@ -146,7 +146,7 @@ impl TestServer {
         .await
     }
 
-    /// A server that treats requests as that says.
+    /// Starts a server with this behaviour.
     pub(crate) async fn with(behaviour: Behaviour) -> TestServer {
         let root = tempfile::tempdir().unwrap();
         TestServer {
@@ -162,24 +162,24 @@ impl TestServer {
         }
     }
 
-    /// Nothing waits any more.
+    /// Releases all held uploads and holds none from then on.
     pub(crate) fn open(&self) {
         self.gate.add_permits(1_000_000);
     }
 
-    /// The program, to upload to this server.
+    /// Returns a command that uploads to this server.
     pub(crate) fn program(&self, bucket: &str) -> Command {
         let mut command = at(&self.server.endpoint(), bucket);
         command.args(["--part-size", &PART_MIB.to_string()]);
         command
     }
 
-    /// Every object: its key and content.
+    /// Returns the key and the content of every object.
     pub(crate) fn objects(&self) -> BTreeMap<String, Vec<u8>> {
         contents(&self.server.objects())
     }
 
-    /// Names of what multipart uploads have left behind.
+    /// Returns the names of leftovers of multipart uploads.
     pub(crate) fn left_behind(&self) -> Vec<String> {
         fs::read_dir(self.root.path())
             .unwrap()
@@ -189,7 +189,7 @@ impl TestServer {
     }
 }
 
-/// The program, to upload to a server that knows the embedded one's credentials.
+/// Returns a command that uploads to a server that accepts the embedded server's credentials.
 pub(crate) fn at(endpoint: &str, bucket: &str) -> Command {
     let mut command = program();
     command
@@ -200,7 +200,7 @@ pub(crate) fn at(endpoint: &str, bucket: &str) -> Command {
     command
 }
 
-/// The files of a directory at every depth: their names with `/`, and their contents.
+/// Returns the files of a directory at every depth: their names with `/`, and their contents.
 pub(crate) fn contents(root: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut directories = vec![root.to_owned()];
@@ -218,12 +218,12 @@ pub(crate) fn contents(root: &Path) -> BTreeMap<String, Vec<u8>> {
     found
 }
 
-/// The objects of an embedded server that was told to keep them in `store`.
+/// Returns the objects of an embedded server that was told to store them in `store`.
 pub(crate) fn stored(store: &Path) -> BTreeMap<String, Vec<u8>> {
     contents(&store.join(BUCKET))
 }
 
-/// A directory with so many small files, each of another length, the first one empty.
+/// Makes a directory with `count` small files of different lengths, the first one empty.
 pub(crate) fn small_files(count: usize) -> TempDir {
     let directory = tempfile::tempdir().unwrap();
     for index in 0..count {
@@ -233,7 +233,7 @@ pub(crate) fn small_files(count: usize) -> TempDir {
     directory
 }
 
-/// A directory with so many files of this length.
+/// Makes a directory with `count` files of length `len`.
 pub(crate) fn equal_files(count: usize, len: usize) -> TempDir {
     let directory = tempfile::tempdir().unwrap();
     for index in 0..count {
@@ -243,7 +243,7 @@ pub(crate) fn equal_files(count: usize, len: usize) -> TempDir {
     directory
 }
 
-/// Adds a file of two whole parts and a rest.
+/// Adds a file of two whole parts and a smaller one.
 pub(crate) fn add_large(directory: &Path) -> PathBuf {
     let path = directory.join("large");
     let len = 2 * PART_MIB * 1024 * 1024 + 12_345;
@@ -252,7 +252,7 @@ pub(crate) fn add_large(directory: &Path) -> PathBuf {
     path
 }
 
-/// The throttles that the program knows, in their order.
+/// The throttles of the program, in their order.
 pub(crate) const THROTTLES: [&str; 6] = [
     "semaphore",
     "pool",
@@ -262,7 +262,7 @@ pub(crate) const THROTTLES: [&str; 6] = [
     "condvar",
 ];
 
-/// Makes a test of each function, which takes the name of a throttle, with each throttle.
+/// Generates a test for each pair of a function, which takes the name of a throttle, and a throttle.
 macro_rules! with_each_throttle {
     (@ $module:ident $throttle:literal; $($(#[$attribute:meta])* $test:ident),+) => {
         mod $module {

@@ -1,4 +1,4 @@
-//! What goes wrong is said once, clearly; the others go on; and the exit code tells.
+//! Each failure is reported once and clearly, other files continue, and the exit code reflects failures.
 
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -10,7 +10,7 @@ use super::common::{
 };
 use uploads::server::Refusal;
 
-/// The lines on stderr. There is one for each cause.
+/// Returns the lines on stderr. There is one for each cause.
 fn lines(ended: &Ended) -> Vec<&str> {
     ended.stderr.lines().collect()
 }
@@ -145,7 +145,7 @@ async fn a_renamed_file_that_failed_has_no_object_of_another_name() {
 #[test]
 fn a_server_that_refuses_is_one_message() {
     let files = small_files(30);
-    // Nobody listens there any more.
+    // No process listens on this address any more.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
@@ -168,7 +168,7 @@ fn a_server_that_refuses_is_one_message() {
 #[test]
 fn endpoint_that_accepts_and_never_answers_is_one_error() {
     let files = small_files(30);
-    // Nobody accepts, but the system connects.
+    // No process accepts connections, but the system completes them.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     let ended = run(at(&endpoint, "uploads")

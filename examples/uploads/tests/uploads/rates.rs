@@ -1,10 +1,9 @@
 //! `--rate` and `--bandwidth`, with each throttle: the server's own log never has more in any
-//! second than allowed, and Ctrl-C ends the waits at once.
+//! second than the limit allows, and Ctrl-C ends the waits at once.
 //!
-//! How many the log may have does not depend on the machine. In a second at most the rate and the
-//! burst are let in, and of those that were let in before at most as many are still on their way
-//! as there are slots. A job cannot take less time than its quota says either, whatever the machine
-//! does.
+//! The bound on the log does not depend on the machine. At most the rate plus the burst are admitted
+//! in a second. Of the requests admitted before, at most one per slot is still on its way. Likewise, a
+//! job cannot take less time than its quota requires, whatever the machine does.
 
 use std::fs;
 
@@ -35,7 +34,7 @@ async fn the_rate_is_held(throttle: &str) {
     assert_eq!(arrivals.len(), 27, "reading back does not count");
     let most = peak(&arrivals, Arrival::request);
     assert!(most <= 20 + 2 + 2, "{most} in one second");
-    // Two at once, and then one after the other.
+    // The first two start at once, and the others one after the other.
     let seconds = json["seconds"].as_f64().unwrap();
     assert!(seconds >= 25.0 / 20.0, "{seconds}");
     assert_eq!(server.objects(), contents(files.path()));
@@ -65,7 +64,7 @@ async fn the_bandwidth_is_held(throttle: &str) {
     assert!(seconds >= 560.0 / 400.0, "{seconds}");
 }
 
-/// The first one goes, and the next one would an hour later.
+/// The first request starts at once, and the next one would start an hour later.
 #[cfg(unix)]
 async fn ctrl_c_ends_the_wait_for_the_rate_at_once(throttle: &str) {
     let files = small_files(20);
@@ -95,8 +94,8 @@ with_each_throttle! {
     #[cfg(unix)] ctrl_c_ends_the_wait_for_the_rate_at_once
 }
 
-/// One after the other: each has arrived before the next one is let in, so that the log has no more
-/// than are let in but for the one with which a second begins.
+/// The requests are sequential: each has arrived before the next one is admitted. So the log has no more
+/// requests than were admitted, except for the one with which a second begins.
 #[test]
 fn without_others_on_their_way_the_server_sees_the_rate_and_the_burst() {
     let files = small_files(30);
@@ -166,12 +165,12 @@ fn what_is_larger_than_the_burst_goes_alone_and_is_made_up_for() {
     let json = ended.json();
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert_eq!(json["bandwidth"], "400kB/s");
-    // The first one at once, and half a second for each.
+    // The first file is sent at once, and each other one takes half a second.
     let seconds = json["seconds"].as_f64().unwrap();
     assert!(seconds >= 1.5, "{seconds}");
 }
 
-/// To abort costs no bytes, so it does not wait for those that the first part owes.
+/// An abort costs no bytes, so it does not wait until the first part's bytes are paid off.
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
 async fn ctrl_c_ends_the_wait_of_parts_for_the_bandwidth_and_leaves_none() {
@@ -239,7 +238,7 @@ fn limits_are_in_the_report_in_words_and_in_the_plot() {
     assert!(svg.contains("requests per second") && svg.contains("bytes per second"));
 }
 
-// `--redis`: several processes capped together, by what the server that they upload to counts.
+// `--redis` caps several processes together; the server that receives the uploads counts them.
 
 #[tokio::test(flavor = "multi_thread")]
 async fn three_processes_have_one_cap() {
@@ -247,7 +246,7 @@ async fn three_processes_have_one_cap() {
     let server = TestServer::start(0, vec![]).await;
     let mut fleet: Vec<_> = (0..3)
         .map(|process| {
-            // Each has keys of its own.
+            // Each process uploads under its own keys.
             let files = small_files(12);
             let directory = files.path().join(format!("process-{process}"));
             fs::create_dir(&directory).unwrap();
@@ -262,7 +261,7 @@ async fn three_processes_have_one_cap() {
             (Running::start(&mut command), files)
         })
         .collect();
-    // All that may be under way are, and none more comes, since those do not end.
+    // The maximum is in flight, and no more requests arrive while these do not end.
     server.gauge.wait_for(|counts| counts.in_flight == 4).await;
     server.open();
     for (process, files) in fleet.drain(..) {
@@ -273,7 +272,7 @@ async fn three_processes_have_one_cap() {
         assert_eq!(json["throttle"], json!("redis"));
         drop(files);
     }
-    // Each of them may have had four; together they had four.
+    // Each process alone may have four requests; together they had four.
     assert_eq!(server.gauge.counts().peak, 4);
     assert_eq!(server.objects().len(), 36);
 }

@@ -9,7 +9,7 @@ use serde_json::json;
 use tollgate::{Quota, RateLimiter};
 use uploads::server::Behaviour;
 
-/// Sends a request on a connection that stays open, and reads the answer: its head and its body.
+/// Sends a request on a connection that stays open, and returns the head and the body of the answer.
 fn ask(connection: &mut TcpStream, head: &str, body: &[u8]) -> (String, String) {
     let length = body.len();
     write!(
@@ -50,7 +50,7 @@ async fn requests_above_the_rate_are_read_to_their_end_and_refused() {
             head.starts_with("HTTP/1.1 403 "),
             "without a signature: {head}"
         );
-        // More than the buffers of a connection hold.
+        // This is more than the buffers of a connection hold.
         let large = vec![7; 16 * 1024 * 1024];
         for _ in 0..2 {
             let (head, body) = ask(&mut connection, "PUT /uploads/key", &large);
@@ -102,7 +102,7 @@ fn slow_down_refuses_and_everything_arrives() {
         (&json!(10), &json!(0))
     );
     assert_eq!(json["slow_down"], "50/s burst 2");
-    // Ten are uploaded and ten read back, and what is refused is sent again.
+    // Ten are uploaded and ten read back, and refused requests are sent again.
     let refused = json["throttled"].as_u64().unwrap();
     assert_eq!(json["requests_in_all"], 20 + refused);
     assert_eq!(
@@ -126,7 +126,7 @@ fn adaptive_finds_at_most_the_rate_and_everything_arrives() {
     let refused = json["throttled"].as_u64().unwrap();
     let all = json["requests_in_all"].as_u64().unwrap();
     assert!(refused > 0 && all > 20 + refused, "{refused} of {all}");
-    // A machine that stalls finds less.
+    // On a machine that stalls, the found rate is lower.
     let found = &json["rate_found"];
     let rate = found.as_f64();
     assert!(
@@ -140,14 +140,14 @@ fn adaptive_says_which_pause_the_server_asks_for() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     let server = std::thread::spawn(move || {
-        // The first one asks whether the server answers.
+        // The first request checks whether the server answers.
         for _ in 0..2 {
             let (mut connection, _) = listener.accept().unwrap();
             // A part of the request has arrived.
             connection.read_exact(&mut [0]).unwrap();
             let answer = "HTTP/1.1 503 \r\nretry-after: 3600\r\ncontent-length: 0\r\n\r\n";
             connection.write_all(answer.as_bytes()).unwrap();
-            // Until the client is gone, however it goes.
+            // Wait until the client has closed the connection in any way.
             let _ = std::io::copy(&mut connection, &mut std::io::sink());
         }
     });

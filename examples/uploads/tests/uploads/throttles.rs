@@ -1,4 +1,4 @@
-//! What holds with one throttle holds with each: the cap is held and reached, one permit is enough,
+//! Checks properties that every throttle must have: the cap is held and reached, one permit is enough,
 //! and Ctrl-C ends the waits.
 
 use std::process::Command;
@@ -8,7 +8,7 @@ use super::common::{
 };
 use serde_json::Value;
 
-/// The program, to upload `files` to the test's server.
+/// Returns a command that uploads to the test's server.
 fn to(server: &TestServer, throttle: &str, max_parallel: usize) -> Command {
     let mut command = server.program("uploads");
     command.args(["--throttle", throttle, "--verbose"]);
@@ -16,7 +16,7 @@ fn to(server: &TestServer, throttle: &str, max_parallel: usize) -> Command {
     command
 }
 
-/// The report, if it has these figures: verified, failed, cancelled, and the peak.
+/// Returns the report if it has these figures: verified, failed, cancelled, and the peak.
 #[track_caller]
 fn assert_figures(ended: &Ended, throttle: &str, expected: [usize; 4]) {
     let json = ended.json();
@@ -31,7 +31,7 @@ async fn the_cap_is_reached_and_held(throttle: &str) {
     let files = small_files(40);
     let server = TestServer::start(0, vec![]).await;
     let running = Running::start(to(&server, throttle, 4).arg(files.path()));
-    // The server sits on them, however long it takes until there are four.
+    // The server holds them, however long it takes until there are four.
     server.gauge.wait_for(|counts| counts.in_flight == 4).await;
     server.open();
     let ended = running.end();
@@ -60,13 +60,13 @@ async fn ctrl_c_ends_all_waits_at_once(throttle: &str) {
     let files = small_files(20);
     let server = TestServer::start(5, vec![]).await;
     let mut running = Running::start(to(&server, throttle, 4).arg(files.path()));
-    // Five are stored, and the server sits on four.
+    // Five are stored, and the server holds four.
     server
         .gauge
         .wait_for(|counts| (counts.begun, counts.in_flight) == (9, 4))
         .await;
     running.interrupt();
-    // While nobody who is under way can end.
+    // At this time no request in flight can end.
     running.wait_for_lines("cancelled: ", 11);
     server.open();
     let ended = running.end();
@@ -76,14 +76,14 @@ async fn ctrl_c_ends_all_waits_at_once(throttle: &str) {
     assert_eq!(server.objects().len(), 9);
 }
 
-/// To remove the parts takes the one permit, after Ctrl-C.
+/// After Ctrl-C, the request that removes the parts takes the single permit.
 #[cfg(unix)]
 async fn ctrl_c_leaves_no_parts_of_a_multipart_upload(throttle: &str) {
     let files = small_files(0);
     add_large(files.path());
     let server = TestServer::start(1, vec![]).await;
     let mut running = Running::start(to(&server, throttle, 1).arg(files.path()));
-    // The first part is stored, the server sits on the second, and the third waits.
+    // The first part is stored, the server holds the second, and the third waits.
     server
         .gauge
         .wait_for(|counts| (counts.begun, counts.in_flight) == (2, 1))

@@ -1,4 +1,4 @@
-//! Everything arrives, and never more at once than allowed.
+//! Every file arrives, and never more requests at once than allowed.
 
 use std::fs;
 
@@ -45,7 +45,7 @@ fn every_object_equals_its_file_and_the_cap_is_reached_and_held() {
     assert_eq!(ended.stderr, "", "nothing is to be said without a terminal");
 }
 
-/// A key cannot have control characters; the object's name has them percent-encoded.
+/// A key cannot have control characters, so the object's name has them percent-encoded.
 #[cfg(unix)]
 #[test]
 fn names_with_control_characters_are_encoded_and_two_of_one_key_are_a_failure() {
@@ -56,7 +56,7 @@ fn names_with_control_characters_are_encoded_and_two_of_one_key_are_a_failure() 
         ("new\nline", "new%0Aline"),
         ("\u{7f}", "%7F"),
         ("in\tside/100%", "in%09side/100%"),
-        // Another file has that name.
+        // Another file has this name.
         ("taken%0A", "taken%0A"),
     ];
     for (name, _) in names {
@@ -192,7 +192,7 @@ fn the_report_in_words_has_the_figures() {
     );
 }
 
-/// All files change while two requests are under way: only the two that had been read differ.
+/// All files change while two requests are in flight: only the two files already read differ.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_more_files_are_read_than_may_be_under_way() {
     let files = equal_files(10, 1_000);
@@ -214,7 +214,7 @@ async fn no_more_files_are_read_than_may_be_under_way() {
 
 // `--plot` writes a well-formed SVG.
 
-/// The names of the elements, if it is well-formed XML with one root.
+/// Returns the names of the elements if the text is well-formed XML with one root.
 fn elements(xml: &str) -> Vec<String> {
     let mut reader = Reader::from_str(xml);
     let mut names = Vec::new();

@@ -1,7 +1,7 @@
 //! Builds the playground into one file, which needs no other file and no server.
 //!
-//! The profile of the WebAssembly module is given by environment variables, so that the manifest of the
-//! workspace, which users of the library read, says nothing about it.
+//! Environment variables set the profile of the WebAssembly module, so that it is not in the manifest of the
+//! workspace, which users of the library read.
 
 use std::env;
 use std::fs;
@@ -14,12 +14,12 @@ use wasm_bindgen_cli_support::Bindgen;
 
 const TARGET: &str = "wasm32-unknown-unknown";
 
-/// The sources of the page, and what replaces each of these marks in `page.html`.
+/// The sources of the page, which replace their marks in `page.html`.
 const HTML: &str = include_str!("../../page.html");
 const CSS: &str = include_str!("../../page.css");
 const JS: &str = include_str!("../../page.js");
 
-/// What makes the module small.
+/// The settings that make the module small.
 const PROFILE: [(&str, &str); 5] = [
     ("CARGO_PROFILE_RELEASE_OPT_LEVEL", "z"),
     ("CARGO_PROFILE_RELEASE_LTO", "fat"),
@@ -37,7 +37,7 @@ pub fn root() -> PathBuf {
         .to_owned()
 }
 
-/// Returns the file that is kept in the repository.
+/// Returns the file that is stored in the repository.
 pub fn kept() -> PathBuf {
     root().join("docs/playground/index.html")
 }
@@ -46,7 +46,7 @@ pub fn kept() -> PathBuf {
 ///
 /// # Errors
 ///
-/// Returns which step failed. What the compiler prints is on stderr.
+/// Returns the failed step. The compiler's output is on stderr.
 pub fn build(file: &Path) -> Result<(), String> {
     install_target()?;
     let page = page(&compile()?)?;
@@ -56,12 +56,12 @@ pub fn build(file: &Path) -> Result<(), String> {
         .map_err(|error| format!("{}: {error}", file.display()))
 }
 
-/// Checks that a built page has the present sources; the module depends on the compiler, and is not
+/// Checks that a built page has the current sources; the module depends on the compiler, and is not
 /// compared.
 ///
 /// # Errors
 ///
-/// Returns which source differs.
+/// Returns the source that differs.
 pub fn check_sources(file: &Path) -> Result<(), String> {
     let built = fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
     let body = HTML.split("<script").next().unwrap_or_default();
@@ -77,7 +77,7 @@ pub fn check_sources(file: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Installs the target where rustup is in use and lacks it. Without rustup, cargo says what is missing.
+/// Installs the target where rustup is in use and lacks it. Without rustup, cargo reports the missing target.
 fn install_target() -> Result<(), String> {
     let listed = Command::new("rustup")
         .args(["target", "list", "--installed"])
@@ -118,7 +118,7 @@ fn compile() -> Result<PathBuf, String> {
     Ok(target.join(TARGET).join("release/playground.wasm"))
 }
 
-/// Puts the module, its bindings and the sources of the page together.
+/// Combines the module, its bindings and the sources of the page.
 fn page(module: &Path) -> Result<String, String> {
     let bound = Bindgen::new()
         .input_path(module)

@@ -1,6 +1,6 @@
 //! Builds the playground: `cargo run -p playground-build [FILE]`, by default into
-//! `docs/playground/index.html`. With `--check`, first checks that this one has the present sources; with
-//! `--check-only`, builds nothing.
+//! `docs/playground/index.html`. With `--check`, it first checks that this file has the current sources; with
+//! `--check-only`, it builds nothing.
 
 use std::env;
 use std::path::PathBuf;

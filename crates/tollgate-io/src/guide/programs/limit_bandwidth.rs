@@ -11,14 +11,14 @@ struct Limits {
 }
 
 impl Limits {
-    /// 200 kB/s to each client, and 500 kB/s to all of them together.
+    /// Limits each client to 200 kB/s, and all of them together to 500 kB/s.
     fn new() -> Self {
         let clients = Arc::new(Keyed::rate_limiters(Quota::bytes_per_second(200_000)));
         let total = Arc::new(RateLimiter::new(Quota::bytes_per_second(500_000)));
         Self { clients, total }
     }
 
-    /// Sends a file to a client. Both limits hold, and what moves is charged to both.
+    /// Sends a file to a client. Both limits apply, and every byte is charged to both.
     async fn send(
         &self,
         client: u32,

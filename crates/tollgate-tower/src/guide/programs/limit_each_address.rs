@@ -5,7 +5,7 @@ use axum::{Router, extract::ConnectInfo, routing::get};
 use tollgate::{Keyed, Quota};
 use tollgate_tower::{ClientIp, ThrottleLayer};
 
-/// One request a second from each address, and five at once after a pause. The rest are answered with 429.
+/// Admits one request a second from each address, and five at once after a pause. Other requests get a 429.
 fn limited(app: Router) -> Router {
     let clients = Arc::new(Keyed::rate_limiters(Quota::per_second(1).burst(5)));
     let address = ClientIp::peer(|extensions| Some(extensions.get::<ConnectInfo<SocketAddr>>()?.0));

@@ -9,7 +9,7 @@ fn limited(app: Router) -> Router {
     // One request a second for each client, and five at once after a pause.
     let clients = Arc::new(Keyed::rate_limiters(Quota::per_second(1).burst(5)));
     let total = Arc::new(RateLimiter::new(Quota::per_second(1000).burst(100)));
-    // 64 requests at once, at most four of one client.
+    // 64 requests at once, at most four of them from one client.
     let client_slots = Arc::new(Keyed::semaphores(4));
     let slots = Arc::new(Semaphore::new(64));
     let address = ClientIp::peer(|extensions| Some(extensions.get::<ConnectInfo<SocketAddr>>()?.0));

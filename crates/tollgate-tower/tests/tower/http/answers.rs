@@ -1,4 +1,4 @@
-//! The forms of a rejection.
+//! Tests the forms of a rejection.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -143,7 +143,7 @@ fn grpc_pushback_is_no_earlier_than_the_fields_and_fits_32_bits() {
     );
 }
 
-/// What a store failed with may name machines.
+/// The error of a store may name machines.
 #[test]
 fn rejections_say_nothing_of_the_inside() {
     #[derive(Debug)]
@@ -188,7 +188,7 @@ fn answer_in_any_form_gives_back_what_earlier_parts_took() {
     }
 }
 
-// Whose limit it was decides the status.
+// Tests that the owner of the limit decides the status.
 
 fn closed() -> Arc<Semaphore> {
     Arc::new(Semaphore::new(0))
@@ -209,7 +209,7 @@ fn policies_of_the_server_refuse_with_503() {
         .refusing()
         .policies(policies());
     assert_eq!(statuses(&server, &["/"]), [503]);
-    // A status of one's own is for clients.
+    // A custom status applies to limits of clients.
     let teapot = axum::http::StatusCode::IM_A_TEAPOT;
     assert_eq!(statuses(&client.status(teapot), &["/"]), [418]);
     assert_eq!(statuses(&server.status(teapot), &["/"]), [503]);
@@ -245,7 +245,7 @@ fn policies_of_a_throttle_that_is_not_composed() {
         .refusing()
         .policies([Policy::server("slots")]);
     assert_eq!(ask(&slots, "/").status(), 503);
-    // With a cost above what is left, the limit is not exhausted, but it was the one.
+    // With a cost above the remaining capacity, the limit is not exhausted, but it rejected the request.
     let keyed = Arc::new(Keyed::<u8, _>::rate_limiters(Quota::per_hour(1).burst(10)));
     let layer = ThrottleLayer::by(move |_| Arc::clone(&keyed).key_owned(7).cost(6))
         .refusing()
@@ -253,7 +253,7 @@ fn policies_of_a_throttle_that_is_not_composed() {
     assert_eq!(statuses(&layer, &["/", "/"]), [200, 503]);
 }
 
-/// Nothing is exhausted, and the client may not come again.
+/// No limit is exhausted, and the client must not try again.
 #[test]
 fn policies_of_a_client_refuse_a_request_above_their_capacity_with_413() {
     let limit = |burst| Arc::new(RateLimiter::new(Quota::per_hour(1).burst(burst)));
@@ -270,7 +270,7 @@ fn policies_of_a_client_refuse_a_request_above_their_capacity_with_413() {
         assert_eq!(answer.status(), expected);
         assert!(!answer.headers().contains_key("retry-after"));
     }
-    // Also if another limit is exhausted, which says when it has more.
+    // The same holds if another limit is exhausted and reports its reset.
     let exhausted = limit(1);
     exhausted.try_acquire().unwrap();
     let throttle = all((limit(5).cost_owned(6), exhausted));
@@ -293,7 +293,7 @@ fn policies_may_be_fewer_than_limits() {
     assert_eq!(statuses(&layer, &["/", "/"]), [200, 429]);
 }
 
-/// A timeout that has passed names no part.
+/// The error of an expired timeout names no part.
 #[tokio::test(start_paused = true)]
 async fn policies_of_a_timeout_are_those_of_the_limit_that_is_exhausted() {
     use tower::{Layer, ServiceExt, service_fn};
@@ -325,7 +325,7 @@ fn policies_keep_their_limits_when_a_composition_is_missing() {
     }
 }
 
-/// A wrapper that forwards only what must be forwarded.
+/// A wrapper that forwards only the required methods.
 #[test]
 fn policies_of_a_wrapper_are_those_of_the_limit_that_is_exhausted() {
     use tollgate::throttle::{Inspect, LimitStatus};

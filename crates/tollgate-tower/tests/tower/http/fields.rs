@@ -1,4 +1,4 @@
-//! The fields that tell a client its limits, at exact ticks, and read by another parser.
+//! Tests the fields that tell a client its limits, at exact ticks, using another parser.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ fn draft<T: tollgate::throttle::Inspect + tollgate::TryThrottle>(throttle: T) ->
         .headers(RateLimitHeaders::Draft11)
 }
 
-/// The two fields, which another parser must understand.
+/// Returns the two fields, which another parser must understand.
 #[track_caller]
 fn both<T: Throttle>(answer: &Answered<T>) -> (String, String) {
     let fields = (
@@ -42,7 +42,7 @@ fn both<T: Throttle>(answer: &Answered<T>) -> (String, String) {
     fields
 }
 
-/// The last of so many answers.
+/// Returns the last of `calls` answers.
 fn last_of<T: Throttle>(layer: &ThrottleLayer<T>, calls: usize) -> Answered<T> {
     for _ in 1..calls {
         ask(layer, "/");
@@ -50,7 +50,7 @@ fn last_of<T: Throttle>(layer: &ThrottleLayer<T>, calls: usize) -> Answered<T> {
     ask(layer, "/")
 }
 
-/// Every algorithm with every shape of quota that it takes, until it refuses and when all is back.
+/// Runs every algorithm with every shape of quota that it accepts, until it refuses and after it has recovered.
 #[test]
 fn draft11_remaining_is_at_most_the_quota() {
     let shapes = [
@@ -93,11 +93,11 @@ fn draft11_remaining_is_at_most_the_quota() {
             }
         }
     }
-    // The shapes are worth something.
+    // The test is meaningful only if enough shapes reach this case.
     assert!(above > 20, "only {above}");
 }
 
-/// What is told of a quota after some calls; the last one may be a rejection.
+/// Lists the fields of a quota after some calls; the last call may be rejected.
 #[test]
 fn draft11_quotas_are_in_windows_of_whole_seconds() {
     let table = [
@@ -113,21 +113,21 @@ fn draft11_quotas_are_in_windows_of_whole_seconds() {
             r#""default";q=100;w=60"#,
             r#""default";r=49;t=31"#,
         ),
-        // Half a second is a window of one.
+        // Half a second becomes a window of one second.
         (
             Quota::new(5, SECOND / 2).burst(5),
             1,
             r#""default";q=10;w=1"#,
             r#""default";r=4;t=1"#,
         ),
-        // A window of 1.5 s is one of two, rounded down.
+        // A window of 1.5 s becomes one of two seconds; the quota is rounded down.
         (
             Quota::new(5, SECOND * 3 / 2).burst(5),
             1,
             r#""default";q=6;w=2"#,
             r#""default";r=4;t=1"#,
         ),
-        // Nothing remains: until the next, not until all.
+        // Nothing remains, so the reset is the time until the next call, not until all calls.
         (
             Quota::per_minute(6).burst(3),
             3,
@@ -156,7 +156,7 @@ fn draft11_quotas_are_in_windows_of_whole_seconds() {
             (policy, limit),
             "{quota}, {calls} calls"
         );
-        // A key is told the same.
+        // A key gets the same fields.
         let keyed = Keyed::<u8, _>::new(RateLimiter::new(quota).clock(Clock::manual()));
         let layer = draft(Arc::new(keyed).key_owned(7));
         let last = last_of(&layer, calls);
@@ -247,7 +247,7 @@ fn draft11_a_rejection_has_a_time_only_for_what_is_exhausted() {
         field(&refused, "ratelimit"),
         r#""default";r=99, "default-2";r=0;t=60"#
     );
-    // Not before any time in the fields.
+    // `Retry-After` is not before any time in the fields.
     assert_eq!(field(&refused, "retry-after"), "60");
 }
 
@@ -259,7 +259,7 @@ fn draft11_retry_after_is_the_latest_time_of_what_is_exhausted() {
     let layer = draft(all((second, Arc::clone(&hour))));
     hour.charge(1);
     assert_eq!(ask(&layer, "/").status(), 429);
-    // The first part was given back, so that only the hour is exhausted.
+    // The charge of the first part was refunded, so only the hour is exhausted.
     let refused = ask(&layer, "/");
     assert_eq!(field(&refused, "retry-after"), "3600");
     assert_eq!(
@@ -319,7 +319,7 @@ fn draft11_fields_of_an_inner_layer_stay() {
     assert_eq!(limits, [r#""inner";r=0"#, r#""outer";r=1"#]);
 }
 
-/// As old as the response, not as the admission.
+/// The numbers are as old as the response, not as the admission.
 #[test]
 fn draft11_of_a_slow_response_say_what_is_left_when_it_is_ready() {
     use tower::{Layer, Service, service_fn};
@@ -339,8 +339,8 @@ fn draft11_of_a_slow_response_say_what_is_left_when_it_is_ready() {
     }
 }
 
-/// The fields `RateLimit` and `Retry-After` of a refusal by the inner one of two layers, each with a
-/// quota and its name, where the outer one has just admitted its last request.
+/// Returns the fields `RateLimit` and `Retry-After` of a refusal by the inner one of two layers, each with a
+/// quota and its name. The outer layer has just admitted its last request.
 fn refused_inside(outer: (Quota, &str), inner: (Quota, &str)) -> (Vec<String>, String) {
     use tower::{Layer, ServiceExt};
     let clock = Clock::manual();
@@ -415,7 +415,7 @@ fn legacy_of_a_rejection_shows_the_limit_that_rejected() {
     );
     clock.advance(SECOND);
     assert_eq!(legacy(&ask(&layer, "/")), ["1", "0", "3599"]);
-    // A cost that is more than what is left, beside slots.
+    // The cost exceeds the remaining capacity; the throttle also has slots.
     let work = limiter(Quota::per_hour(10).burst(10)).cost_owned(6);
     let throttle = all((work, Arc::new(Semaphore::new(3))));
     let layer = ThrottleLayer::new(throttle)
@@ -439,7 +439,7 @@ fn legacy_limit_is_never_below_what_remains() {
     assert_eq!(legacy(&ask(&slots, "/")), ["3", "2", ""]);
 }
 
-/// There is no number to give for it; the limits after it keep their names.
+/// There is no number to report for it; the limits after it keep their names.
 #[test]
 fn draft11_leaves_out_a_rate_without_a_limit() {
     let clock = Clock::manual();

@@ -1,5 +1,5 @@
-//! The layer over HTTP: a throttle by request, the fields that tell the limits, the forms of a
-//! rejection, and what is given back after the answer.
+//! Tests the layer over HTTP: a throttle by request, the fields that report the limits, the forms of a
+//! rejection, and refunds after the answer.
 //!
 //! The service answers with the status that the path names, so `/401` fails a login.
 
@@ -31,7 +31,7 @@ use crate::support::{Waiter, assert_at_rest};
 
 pub(super) type Answered<T> = Response<ThrottledBody<Body, <T as Throttle>::Permit>>;
 
-/// Answers with the status that the path is.
+/// Answers with the status in the path.
 pub(super) async fn status(request: Request<Body>) -> Result<Response<Body>, Infallible> {
     let status = request.uri().path().trim_start_matches('/').parse();
     let mut answer = Response::new(Body::from("answered"));
@@ -43,7 +43,7 @@ pub(super) fn request(path: &str) -> Request<Body> {
     Request::get(path).body(Body::empty()).unwrap()
 }
 
-/// What a service behind the layer answers to a request for the path. It is polled once.
+/// Returns the answer of a service behind the layer to a request for the path. It is polled once.
 pub(super) fn ask<T, F>(layer: &ThrottleLayer<T, F>, path: &str) -> Answered<T>
 where
     T: Throttle,
@@ -54,7 +54,7 @@ where
     crate::support::Waiter::new(answer).output().unwrap()
 }
 
-/// The statuses of the answers to requests for these paths.
+/// Returns the statuses of the answers to requests for these paths.
 pub(super) fn statuses<T, F>(layer: &ThrottleLayer<T, F>, paths: &[&str]) -> Vec<u16>
 where
     T: Throttle,
@@ -64,7 +64,7 @@ where
     paths.iter().map(ask).collect()
 }
 
-/// The field of an answer, which must be there once.
+/// Returns the field of an answer, which must occur once.
 #[track_caller]
 pub(super) fn field<B>(answer: &Response<B>, name: &str) -> String {
     let mut values = answer.headers().get_all(name).iter();
@@ -73,13 +73,13 @@ pub(super) fn field<B>(answer: &Response<B>, name: &str) -> String {
     value.to_str().unwrap().to_owned()
 }
 
-// The throttle of a request is what the closure returns from its head.
+// Tests that the closure chooses the throttle of a request from its head.
 
 fn path(head: Head<'_>) -> String {
     head.uri.path().to_owned()
 }
 
-/// One request a second for each path.
+/// Returns limiters of one request a second for each path.
 fn one_a_second(clock: &ManualClock) -> Arc<Keyed<String, RateLimiter>> {
     let each = RateLimiter::new(Quota::per_second(1)).clock(clock);
     Arc::new(Keyed::new(each))
@@ -158,7 +158,7 @@ fn by_waits_and_timeouts_are_those_of_the_key() {
     assert_eq!(paths.key(&"/a".to_owned()).snapshot().waiting, 1);
     clock.advance(Duration::from_secs(1));
     assert_eq!(waits.output().unwrap().status(), 200);
-    // The wait would be longer.
+    // The wait would exceed the timeout.
     let impatient = layer.timeout(Duration::from_millis(999));
     let refused = ask(&impatient, "/a");
     assert_eq!(
@@ -204,7 +204,7 @@ fn by_request_sees_a_request_over_http_whole() {
     assert_eq!(statuses(&layer, &["/health", "/"]), [200, 429]);
 }
 
-// `refund_if`: only some answers count.
+// Tests `refund_if`: only some answers count.
 
 #[test]
 fn refund_if_counts_only_what_it_does_not_refund() {
@@ -288,7 +288,7 @@ fn refund_if_panics_and_nothing_is_lost() {
     drop(slots.enter());
 }
 
-// Rejections as errors, around services of any kind.
+// Tests rejections as errors, around services of any kind.
 
 /// Halves even numbers.
 async fn half(number: u64) -> Result<u64, String> {
@@ -346,7 +346,7 @@ fn errors_by_request_limit_each_key() {
     assert_eq!(ask(8).unwrap(), 4);
 }
 
-// A service of hyper alone, over a connection in memory.
+// Tests a service of hyper alone, over a connection in memory.
 
 #[tokio::test]
 async fn the_layer_fits_a_service_of_hyper() {

@@ -1,4 +1,4 @@
-//! Clients that wait as long as servers ask them to, in paused time: every time is exact.
+//! Tests clients that wait as long as servers ask them to, in paused time: every time is exact.
 
 mod stacks;
 
@@ -23,10 +23,10 @@ type Body = Full<Bytes>;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A request that has come: when, in seconds from the beginning, and what.
+/// A request that has arrived: its time in seconds from the beginning, and its description.
 type Came = (f64, String);
 
-/// A server that gives the answers that were put down for it, and 200 after these.
+/// A server that gives its prepared answers, and then 200.
 #[derive(Clone)]
 struct Server {
     begun: Instant,
@@ -43,12 +43,12 @@ impl Server {
         }
     }
 
-    /// What has come since the last time.
+    /// Returns the requests since the last call.
     fn came(&self) -> Vec<Came> {
         std::mem::take(&mut self.came.lock().unwrap())
     }
 
-    /// When it came.
+    /// Returns the times of the requests since the last call.
     fn times(&self) -> Vec<f64> {
         self.came().into_iter().map(|(at, _)| at).collect()
     }
@@ -72,7 +72,7 @@ impl Service<Request<Body>> for Server {
     }
 }
 
-/// An answer with fields.
+/// Returns an answer with fields.
 fn answer(status: u16, fields: &[(&'static str, &str)]) -> Response<Body> {
     let mut answer = Response::builder().status(status);
     for (name, value) in fields {
@@ -85,14 +85,14 @@ fn refusal(seconds: &str) -> Response<Body> {
     answer(429, &[("retry-after", seconds)])
 }
 
-/// A layer whose waits are exact.
+/// Returns a layer whose waits are exact.
 fn exact() -> RetryAfterLayer<Body> {
     RetryAfterLayer::copying(|body: &Body| Some(body.clone()))
         .jitter_percent(0)
         .clock(Clock::tokio())
 }
 
-/// The status that a request gets in the end, and when.
+/// Returns the final status of a request, and the time until it.
 async fn send<S>(client: &RetryAfterService<S, Body>, method: &str, uri: &str) -> (u16, Duration)
 where
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone,
@@ -111,7 +111,7 @@ where
     send(client, "GET", "http://a.test/").await
 }
 
-/// A server, and a client of it.
+/// Returns a server, and a client of it.
 fn setup<const N: usize>(
     layer: &RetryAfterLayer<Body>,
     answers: [Response<Body>; N],
@@ -121,9 +121,9 @@ fn setup<const N: usize>(
     (server, client)
 }
 
-// One gate for each origin, for all clones and all requests.
+// Tests that each origin has one gate, for all clones and all requests.
 
-/// A layer that is told by a successful answer to wait.
+/// Returns a layer that also waits after a successful answer.
 fn exact_of_any_status() -> RetryAfterLayer<Body> {
     exact().rate_limit_of_any_status(true)
 }
@@ -142,14 +142,14 @@ async fn call_of_a_clone_waits_at_the_same_gate() {
     let waits = clones.iter().map(get);
     assert_eq!(join_all(waits).await, [(200, 5 * SECOND); 2]);
     assert_eq!(server.times(), [0.0, 5.0, 5.0]);
-    // Another layer knows nothing of it.
+    // Another layer does not know about the pause.
     let (server, client) = setup(&layer, [used_up(5)]);
     get(&client).await;
     get(&exact_of_any_status().layer(server.clone())).await;
     assert_eq!(server.times(), [0.0, 0.0]);
 }
 
-/// One scarce route would otherwise stop all others.
+/// Otherwise one exhausted route would stop all others.
 #[tokio::test(start_paused = true)]
 async fn call_after_a_used_up_limit_of_a_success_does_not_wait() {
     let (server, client) = setup(&exact(), [used_up(5)]);
@@ -207,7 +207,7 @@ async fn call_waits_for_the_longest_pause() {
     assert_eq!(server.times(), [0.0, 0.0, 6.0, 6.0]);
 }
 
-/// The gate opens, the first to come is refused, and the others, which were released as well, wait again.
+/// The gate opens, the first request to arrive is refused, and the others, released too, wait again.
 #[tokio::test(start_paused = true)]
 async fn call_released_together_with_one_that_is_refused_waits_again() {
     let (server, client) = setup(&exact_of_any_status(), [used_up(5), refusal("3")]);
@@ -263,7 +263,7 @@ async fn future_polled_after_completion_panics() {
     assert_eq!(message, Some(&"polled again after it was ready"));
 }
 
-// Which requests are made again, and what is answered otherwise.
+// Tests which requests are sent again, and the answers to the others.
 
 #[tokio::test(start_paused = true)]
 async fn call_refused_for_a_while_is_made_again_after_it() {
@@ -339,7 +339,7 @@ async fn call_with_a_method_that_may_have_an_effect_is_not_made_again() {
         let (server, client) = setup(&exact(), [refusal("1")]);
         let uri = "http://a.test/";
         assert_eq!(send(&client, method, uri).await, (429, Duration::ZERO));
-        // It has blocked the gate all the same.
+        // The answer has still blocked the gate.
         assert_eq!(send(&client, method, uri).await, (200, SECOND));
         assert_eq!(server.times(), [0.0, 1.0]);
     }
@@ -347,7 +347,7 @@ async fn call_with_a_method_that_may_have_an_effect_is_not_made_again() {
 
 #[tokio::test(start_paused = true)]
 async fn call_with_a_body_that_is_not_copied_is_not_made_again() {
-    // Those without a body are, by default.
+    // Requests without a body are sent again by default.
     let layer = || {
         RetryAfterLayer::<Body>::new()
             .jitter_percent(0)
@@ -383,7 +383,7 @@ async fn call_that_is_not_refused_is_not_made_again() {
         (200, &[("retry-after", "5")][..]),
         (301, &[("retry-after", "5")]),
         (500, &[("retry-after", "5")]),
-        // Refused, and nobody knows for how long.
+        // The request was refused, but the length of the pause is unknown.
         (429, &[]),
         (503, &[("retry-after", "later")]),
         (429, &[("ratelimit", r#""a";r=0"#)]),
@@ -431,7 +431,7 @@ async fn wall_clock_is_what_dates_are_compared_with() {
     assert_eq!(get(&client).await, (200, 7 * SECOND));
 }
 
-/// The secondary limits of GitHub have a `Retry-After`, and its primary ones a limit that is used up.
+/// The secondary limits of GitHub have a `Retry-After`, and its primary ones an exhausted limit.
 #[tokio::test(start_paused = true)]
 async fn call_refused_with_403_is_made_again_if_it_asks_for_a_pause() {
     let secondary = answer(403, &[("retry-after", "5")]);
@@ -447,13 +447,13 @@ async fn call_refused_with_403_is_made_again_if_it_asks_for_a_pause() {
     assert_eq!(server.times(), [0.0, 0.0]);
 }
 
-// Pauses are a little longer at random, and never shorter.
+// Tests that pauses are slightly longer at random, and never shorter.
 
 fn jittered() -> RetryAfterLayer<Body> {
     RetryAfterLayer::copying(|body: &Body| Some(body.clone())).clock(Clock::tokio())
 }
 
-/// How long a request waits that is refused for a hundred seconds.
+/// Returns how long a request waits that is refused for a hundred seconds.
 async fn wait(layer: RetryAfterLayer<Body>) -> Duration {
     let (_, client) = setup(&layer.max_wait(100 * SECOND), [refusal("100")]);
     let (status, waited) = get(&client).await;
@@ -477,7 +477,7 @@ async fn jitter_makes_pauses_up_to_a_tenth_longer() {
             assert!((100 * SECOND..=most).contains(&waited), "{waited:?}");
             above_the_middle += u32::from(waited > (100 * SECOND + most) / 2);
         }
-        // All are in one half once in 2^127 runs.
+        // All of them fall into one half in one of 2^127 runs.
         let is_spread = (1..128).contains(&above_the_middle);
         assert_eq!(is_spread, percent > 0, "{above_the_middle} of 128");
     }

@@ -1,4 +1,4 @@
-//! Stacks of layers in which requests wait below the gate: none of them is sent during a pause.
+//! Tests stacks of layers in which requests wait below the gate: none of them is sent during a pause.
 
 use std::sync::atomic::Ordering::{self, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
@@ -23,7 +23,7 @@ use crate::server;
 
 type AnyClient<B, R> = BoxCloneService<Request<B>, Response<R>, BoxError>;
 
-/// Adds a layer for a throttle, outside of what is there already.
+/// Adds a layer for a throttle around the existing layers.
 fn behind<B, R>(
     throttle: impl Throttle<Enter: Send, Permit: Send> + Send + Sync + 'static,
     client: AnyClient<B, R>,
@@ -35,15 +35,15 @@ where
     BoxCloneService::new(ThrottleLayer::new(throttle).errors().layer(client))
 }
 
-/// What the server has seen, in this order.
+/// An event at the server. Events are in the order of arrival.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Event {
     Sent(Duration),
     Refused(Duration),
 }
 
-/// A client of a server that answers after 350 ms, and refuses the fifth and the thirtieth request for
-/// ten seconds.
+/// Returns a client of a server that answers after 350 ms. The server refuses the fifth and the thirtieth
+/// request for ten seconds.
 fn refused_twice() -> (Arc<Mutex<Vec<Event>>>, AnyClient<Body, Body>) {
     let events = Arc::<Mutex<Vec<_>>>::default();
     let (seen, begun) = (Arc::clone(&events), Instant::now());
@@ -68,7 +68,7 @@ fn limiter(quota: Quota) -> Arc<RateLimiter> {
     Arc::new(RateLimiter::new(quota).clock(Clock::tokio()))
 }
 
-/// When requests were sent that were sent in a pause.
+/// Returns the times of the requests that were sent during a pause.
 fn sent_in_pauses(events: &[Event]) -> Vec<Duration> {
     let mut until = Duration::ZERO;
     let sent = events.iter().filter_map(|event| match *event {
@@ -122,7 +122,7 @@ async fn innermost_sends_no_request_in_a_pause() {
     }
 }
 
-/// The first is refused while the others wait for their turn.
+/// The first request is refused while the others wait for their turn.
 #[tokio::test(start_paused = true)]
 async fn pausing_sends_requests_one_by_one_after_the_pause() {
     for slots in [1, 4, 64] {
@@ -143,7 +143,7 @@ async fn pausing_sends_requests_one_by_one_after_the_pause() {
     }
 }
 
-/// The limiter knows how long the pause is before the outer layer sees the answer.
+/// The limiter knows the length of the pause before the outer layer sees the answer.
 #[tokio::test(start_paused = true)]
 async fn innermost_and_outer_layer_draw_one_jitter() {
     for _ in 0..64 {
@@ -179,8 +179,8 @@ async fn pausing_holds_the_limiter_as_long_as_the_gate() {
     }
 }
 
-/// A server that holds the first requests until so many have arrived. It refuses one of them for five
-/// seconds, and answers the others when the client has that answer.
+/// A server that holds the first requests until `held` of them have arrived. It refuses one of them for five
+/// seconds, and answers the others when the client has received that answer.
 struct Holding {
     at_once: Barrier,
     held: usize,
@@ -201,8 +201,8 @@ impl Holding {
     }
 }
 
-/// All requests that are under way when the pause begins have arrived before it, and the pause ends when the
-/// test says so, so no machine is too slow for this.
+/// All requests in flight at the start of the pause have arrived before it, and the test itself ends the
+/// pause, so this works on a machine of any speed.
 async fn sends_nothing_on_a_socket_in_a_pause(slots: usize, burst: Option<u64>) {
     let held = burst.map_or(slots, |burst| slots.min(usize::try_from(burst).unwrap()));
     let holding = Arc::new(Holding {
@@ -217,7 +217,7 @@ async fn sends_nothing_on_a_socket_in_a_pause(slots: usize, burst: Option<u64>) 
     };
     let server = server::Server::on_loopback(Router::new().route("/", get(page))).await;
 
-    // The client of hyper, and how many requests it was given in the pause.
+    // The client of hyper, with a count of its requests during the pause.
     let in_pause = Arc::new(AtomicUsize::new(0));
     let client = Client::builder(TokioExecutor::new()).build_http::<axum::body::Body>();
     let client = {
@@ -287,7 +287,7 @@ async fn innermost_of_a_client_on_a_socket_sends_no_request_in_a_pause() {
     }
 }
 
-// Together with other layers: a limiter inside, and services that are not always ready.
+// Tests other layers in combination: a limiter inside, and services that are not always ready.
 
 /// When the gate opens, its waiters pass the client's own limiter one by one.
 #[tokio::test(start_paused = true)]
@@ -359,7 +359,7 @@ async fn call_that_waits_holds_no_ready_service() {
         assert_eq!(permits.available_permits(), 1);
         send(&client, "GET", uri).await
     };
-    // One that is refused, one that waits from its beginning, and one to another server.
+    // One request is refused, one waits from its beginning, and one goes to another server.
     let requests = tokio::join!(
         after(0, "http://a.test/"),
         after(1, "http://a.test/"),
@@ -371,7 +371,7 @@ async fn call_that_waits_holds_no_ready_service() {
     assert_eq!(permits.available_permits(), 1);
 }
 
-/// Fails when it is made ready, the second time.
+/// A service that fails when it is made ready for the second time.
 #[derive(Clone)]
 struct Failing(Arc<Mutex<u32>>);
 
@@ -399,9 +399,9 @@ async fn call_hands_on_errors_of_the_inner_service() {
     assert_eq!(error, "gone");
 }
 
-// Together with servers: one of ours, whose fields it reads, and one on a socket, by hyper's client.
+// Tests real servers: one of ours, whose fields the client reads, and one on a socket, with hyper's client.
 
-/// A server that says in each answer when its quota is used up refuses nothing.
+/// A server that reports an exhausted quota in each answer refuses nothing.
 #[tokio::test(start_paused = true)]
 async fn call_heeds_the_fields_of_a_throttle_layer() {
     let limiter = RateLimiter::new(Quota::per_second(1).burst(2)).clock(Clock::tokio());
@@ -442,7 +442,7 @@ async fn call_over_a_socket_is_made_again() {
     let mut request = server::root();
     *request.uri_mut() = format!("http://{}/", server.address).parse().unwrap();
     let answer = tokio::spawn(client.oneshot(request));
-    // When the refusal comes is not known, so time goes on until it is over.
+    // The time of the refusal is unknown, so the clock advances until the answer is finished.
     server::until(|| {
         clock.advance(SECOND);
         answer.is_finished()
