@@ -38,3 +38,41 @@ mod keys;
 mod nested_wakes;
 mod permits;
 mod rates;
+
+use std::fs;
+use std::path::Path;
+
+/// Adds the text of each source file below a folder, except this one.
+fn read_sources(folder: &Path, texts: &mut String) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            read_sources(&path, texts);
+        } else if path.extension().is_some_and(|it| it == "rs") && !path.ends_with(file!()) {
+            texts.push_str(&fs::read_to_string(path).unwrap());
+        }
+    }
+}
+
+#[test]
+fn table_names_tests_and_rows_that_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut sources = String::new();
+    for folder in ["tests", "loom/tests", "src", "crates"] {
+        read_sources(&root.join(folder), &mut sources);
+    }
+    let rows = include_str!("mod.rs")
+        .lines()
+        .take_while(|line| line.starts_with("//!"));
+    let held_by = rows.filter_map(|row| row.rsplit('|').nth(1));
+    let mut names = 0;
+    for cell in held_by {
+        // Names stand between backticks or quotes.
+        for name in cell.split(['`', '"']).skip(1).step_by(2) {
+            let exists = sources.contains(name) || root.join(name).exists();
+            assert!(exists, "{name} is in no source file");
+            names += 1;
+        }
+    }
+    assert!(names > 30, "the table has {names} names");
+}
