@@ -12,7 +12,7 @@ use crate::support::scenarios::{Words, check};
 use crate::support::scripted::{Lingers, Log, Script};
 
 /// What is in the log when the first so many parts have been entered without a wait.
-pub(super) fn tried(parts: usize) -> Vec<String> {
+fn tried(parts: usize) -> Vec<String> {
     let names = NAMES[..parts].iter();
     names
         .flat_map(|name| [format!("try {name}"), format!("in {name}0")])
@@ -36,19 +36,17 @@ pub(super) fn each_part(check: impl Fn(&Shape, usize)) {
     }
 }
 
-/// Runs what panics on purpose.
-#[track_caller]
-fn panics<R>(run: impl FnOnce() -> R) {
-    assert!(catch_unwind(AssertUnwindSafe(run)).is_err(), "no panic");
-}
-
 /// Each row has what the part is told first, and then what is done: calls with what they come to, what
 /// the part is told, and what is in the log: `tried` or `begun` is what came before the part, `undone` is
-/// that all of it is undone, and anything else is an event of the part itself.
+/// that all of it is undone, `entered` that the part and those behind it are entered, `returned` that these are undone,
+/// and anything else is an event of the part itself.
 const SCENARIOS: &str = "
 a try that is refused by any part | refuse | try refused, log tried try refuse undone
 enter_now that any part refuses | wait | now none, log tried undone, admit, now all
 enter_now that panics in any part | panic-tried | now panics, log tried try undone
+a wait that is never polled asks nobody | admit | drop, log
+a part is asked once those on its left have let in, and undone before them | wait | enter, log begun, 3 x poll, log,
+    admit, poll all, log entered returned undone, drop, log
 a wait that is refused at once by any part | refuse | enter refused, log begun refuse undone, drop, log
 a wait that is refused later by any part | wait | enter, log begun, refuse, woken, poll refused, log refuse undone,
     drop, log
@@ -154,6 +152,14 @@ fn events(shape: &Shape, part: usize, words: &[String]) -> Vec<String> {
             }
             "begun" => events.extend(shape.begun(part).events),
             "undone" => events.append(&mut undone),
+            "entered" => {
+                events.push(format!("in {}0", NAMES[part]));
+                events.extend(tried(shape.parts.len()).drain(2 * (part + 1)..));
+            }
+            "returned" => {
+                let parts = shape.parts.len();
+                events.extend(self::undone(parts).drain(..parts - part));
+            }
             event => events.push(format!("{event} {}", NAMES[part])),
         }
     }
@@ -195,14 +201,6 @@ fn each_part_of_each_shape_that_ends_a_call_has_those_before_it_undone() {
 }
 
 #[test]
-fn a_wait_that_is_never_polled_asks_nobody() {
-    for shape in shapes() {
-        drop(shape.enter());
-        assert!(shape.log.take().is_empty(), "{}", shape.description);
-    }
-}
-
-#[test]
 fn a_caller_has_all_permits_in_order_and_drops_them() {
     for shape in shapes() {
         let parts = shape.parts.len();
@@ -241,95 +239,6 @@ fn a_caller_has_all_permits_in_order_and_drops_them() {
                 .collect::<Vec<_>>()
         });
     }
-}
-
-#[test]
-fn a_composition_that_is_undone_undoes_each_the_last_first() {
-    for shape in shapes() {
-        let permits = shape.try_enter().expect("let in");
-        shape.log.take();
-        shape.rollback(permits);
-        let expected = undone(shape.parts.len());
-        assert_eq!(shape.log.take(), expected, "{}", shape.description);
-    }
-}
-
-#[test]
-fn each_entry_undoes_its_own_permits() {
-    for shape in shapes() {
-        let last = shape.parts.len() - 1;
-        shape.parts[last].now(Script::Wait);
-        let mut waiters = Vec::new();
-        for _ in 0..3 {
-            let waiter = Waiter::parked(shape.enter());
-            // What it has entered and not undone, the last first.
-            let mut held: Vec<String> = Vec::new();
-            for event in shape.log.take() {
-                match event.split_once(' ').expect("two words") {
-                    ("in", permit) => held.insert(0, format!("undo {permit}")),
-                    ("undo", _) => assert_eq!(held.remove(0), event),
-                    _ => {}
-                }
-            }
-            assert_eq!(held.len(), last);
-            waiters.push((waiter, held));
-        }
-        for at in [1, 0, 0] {
-            let (waiter, held) = waiters.remove(at);
-            drop(waiter);
-            let mut expected = vec![format!("leave {}", NAMES[last])];
-            expected.extend(held);
-            assert_eq!(shape.log.take(), expected, "{}", shape.description);
-        }
-    }
-}
-
-#[test]
-fn a_holder_that_panics_drops_its_permits() {
-    for shape in shapes() {
-        panics(|| {
-            let _permits = shape.try_enter().expect("let in");
-            panic!("on purpose");
-        });
-        let log = shape.log.take();
-        let dropped = log.iter().filter(|event| event.starts_with("drop"));
-        assert_eq!(dropped.count(), shape.parts.len(), "{}", shape.description);
-        assert!(!log.iter().any(|event| event.starts_with("undo")));
-    }
-}
-
-#[test]
-fn a_part_is_not_asked_before_those_on_its_left_have_let_in() {
-    each_part(|shape, part| {
-        shape.parts[part].now(Script::Wait);
-        let mut waiter = Waiter::parked(shape.enter());
-        for _ in 0..3 {
-            assert!(waiter.is_pending());
-        }
-        let expected = shape.begun(part).events;
-        assert_eq!(shape.log.take(), expected, "{}", shape.description);
-        // Then the others are, in the same poll.
-        shape.parts[part].now(Script::Admit);
-        let permits = waiter.output().expect("let in");
-        let mut expected = vec![format!("in {}0", NAMES[part])];
-        expected.extend(tried(shape.parts.len()).drain(2 * (part + 1)..));
-        assert_eq!(shape.log.take(), expected, "{}", shape.description);
-        drop(permits);
-    });
-}
-
-#[test]
-fn a_part_that_has_let_in_is_not_polled_again() {
-    let log = Log::default();
-    let (first, second) = (log.part("a"), log.part("b"));
-    second.now(Script::Wait);
-    let mut waiter = Waiter::parked(all((first.clone(), second.clone())).enter());
-    // Would count as a refusal, or panic, if the first were asked again.
-    first.now(Script::PanicWhenPolled);
-    assert!(waiter.is_pending());
-    second.now(Script::Admit);
-    let (a, b) = waiter.output().expect("let in");
-    assert_eq!((a.name(), b.name()), ("a0".into(), "b0".into()));
 }
 
 #[test]

@@ -13,7 +13,7 @@ use tollgate::fair::{FairPermit, FairQueue};
 use tollgate::throttle::Weighted;
 use tollgate::{
     AcquireError, Algorithm, BoxThrottle, Charge, Clock, Keyed, LeakyBucket, ManualClock,
-    MissedTickBehavior, Quota, RateLimiter, Throttle, Tick, Waiting,
+    MissedTickBehavior, Quota, RateLimiter, Throttle, Tick,
 };
 use tollgate_observe::Observed;
 
@@ -155,43 +155,6 @@ where
     assert_eq!(behind, alone, "{name}");
 }
 
-/// The same with a cost.
-fn assert_forwards_costs<T>(name: &str, make: impl Fn(&ManualClock) -> T)
-where
-    T: Weighted<Permit: Debug + Send, Enter: Send> + Send + Sync + 'static,
-{
-    assert_forwards(name, |clock| Twice(make(clock)));
-}
-
-/// Costs two. It is what `Cost` is for other types.
-#[derive(Clone)]
-struct Twice<T>(T);
-
-impl<T: Weighted> Throttle for Twice<T> {
-    type Permit = T::Permit;
-    type Enter = T::Enter;
-
-    fn enter(&self) -> Waiting<T::Enter> {
-        self.0.cost(2).enter()
-    }
-
-    fn enter_now(&self) -> Option<T::Permit> {
-        self.0.cost(2).enter_now()
-    }
-
-    fn tick(&self, permit: Option<&T::Permit>) -> Option<Tick> {
-        self.0.tick(permit)
-    }
-
-    fn enter_as_of(&self, tick: Tick) -> Waiting<T::Enter> {
-        self.0.cost(2).enter_as_of(tick)
-    }
-
-    fn wakes_outside_locks(&self) -> bool {
-        self.0.wakes_outside_locks()
-    }
-}
-
 #[test]
 fn enter_as_of_of_each_rate_and_wrapper_makes_up_for_a_late_timer() {
     const TEN: Quota = Quota::per_second(10);
@@ -222,16 +185,23 @@ fn enter_as_of_of_each_rate_and_wrapper_makes_up_for_a_late_timer() {
     assert_forwards("a borrowed adaptive rate", |clock| {
         &*Box::leak(Box::new(adaptive(clock)))
     });
-    assert_forwards_costs("costs of a rate limiter", twice);
-    assert_forwards_costs("costs of a borrowed one", |clock| {
-        &*Box::leak(Box::new(RateLimiter::new(TWENTY).clock(clock)))
+    assert_forwards("costs of a rate limiter", |clock| {
+        Weighted::cost(&twice(clock), 2)
     });
-    assert_forwards_costs("costs, shared twice", |clock| Arc::new(twice(clock)));
-    assert_forwards_costs("costs, optional", |clock| Some(twice(clock)));
-    assert_forwards_costs("costs, observed", |clock| Observed::new(twice(clock), ()));
-    assert_forwards_costs("costs of a key", |clock| {
+    let lent = |clock: &ManualClock| &*Box::leak(Box::new(twice(clock)));
+    assert_forwards("costs of a borrowed one", |clock| {
+        Weighted::cost(&&**lent(clock), 2)
+    });
+    assert_forwards("costs, shared twice", |clock| {
+        Weighted::cost(&Arc::new(twice(clock)), 2)
+    });
+    assert_forwards("costs, optional", |clock| Some(twice(clock)).cost(2));
+    assert_forwards("costs, observed", |clock| {
+        Observed::new(twice(clock), ()).cost(2)
+    });
+    assert_forwards("costs of a key", |clock| {
         let rates = Keyed::<u64, _>::new(RateLimiter::new(TWENTY).clock(clock));
-        Arc::new(rates).key_owned(7)
+        Weighted::cost(&Arc::new(rates).key_owned(7), 2)
     });
 }
 
@@ -439,26 +409,6 @@ mod jumps {
         let limiter = limiter(quota, Algorithm::Gcra, burst, Clock::tokio());
         limiter.try_acquire_many(2).unwrap();
         Arc::new(limiter)
-    }
-
-    /// The entrant leaves, and enters for another cost.
-    #[test]
-    fn drop_of_a_waiter_of_another_cost_behind_a_late_timer_loses_no_charge() {
-        paused_runtime().block_on(async {
-            let (alone, queue) = (spent(), FairQueue::new(spent()));
-            let costs = [2, 1, 1, 1, 1];
-            let direct = costs.map(|cost| Waiter::parked(alone.clone().cost_owned(cost).acquire()));
-            let behind = costs.map(|cost| Waiter::parked(queue.class("a").acquire_many(cost)));
-            tokio::time::advance(ms(1000)).await;
-            let [first, mut direct @ ..] = direct;
-            drop(first);
-            let [first, mut behind @ ..] = behind;
-            drop(first);
-            settle().await;
-            let alone = direct.each_mut().map(|waiter| waiter.granted().at());
-            let behind = behind.each_mut().map(|waiter| waiter.granted().at());
-            assert_eq!(behind, alone);
-        });
     }
 
     /// The one of higher priority goes first, and takes no more than its cost from the others, who

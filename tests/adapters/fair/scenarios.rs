@@ -48,6 +48,10 @@ a newcomer of higher priority changes what the queue waits for | 4, low, high pr
 # Aging.
 a class that has aged goes before a higher one of its level | 1 aging 10, low, high priority 1 | try low,
     9 x enter low + next low, enter low, advance 10, enter high, next low, next high
+a class of low priority under endless load goes after its aging | 1 aging 100, low, high priority 1 | try high,
+    enter low, 5 x enter high, 9 x advance 10 + next high + enter high, advance 10, next low
+a class of low priority under endless load never goes without aging | 1, low, high priority 1 | try high, enter low,
+    5 x enter high, 99 x advance 10 + next high + enter high
 a class ages up to the highest priority | 1 aging 10, low priority 254, high priority 255 | try high, enter low,
     advance 10, enter high, next low, next high
 a class that has not waited for a period goes after a higher one | 1 aging 10, low, high priority 1 | try low,

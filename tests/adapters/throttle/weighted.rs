@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use Said::{Nothing, Permits, Rate};
+use tollgate::fair::FairQueue;
 use tollgate::throttle::{Inspect, LimitStatus, Weighted};
 use tollgate::{
     Algorithm, BoxThrottle, Clock, ErrorKind, Gate, Keyed, LeakyBucket, Oversize, Pool, Quota,
@@ -65,6 +66,8 @@ fn settle_gives_back_what_was_not_used_of_a_rate() {
     settles(Arc::clone(&keyed).key_owned(8), || {
         keyed.key(&8).snapshot().available
     });
+    let queue = FairQueue::new(Arc::new(self::limiter()));
+    settles(queue.class(7), || queue.throttle().snapshot().available);
 }
 
 #[test]
@@ -374,6 +377,11 @@ fn inspect_all_says_every_part_in_order_nested_ones_flattened() {
     );
     let boxed = BoxThrottle::new(Arc::new(Semaphore::new(1)));
     assert_eq!(said(&all((boxed,)), None), [Nothing]);
+    let class = FairQueue::new(all((Arc::new(Semaphore::new(3)), Gate::new()))).class("a");
+    let permit = class.try_enter().unwrap();
+    assert_eq!(said(&class, Some(&permit)), [Permits(3, 2), Nothing]);
+    drop(permit);
+    assert_eq!(said(&class, None), [Permits(3, 3), Nothing]);
     let mut rates = 0;
     (&bucket).inspect(None, &mut |_, status| {
         rates += usize::from(matches!(status, LimitStatus::Rate { .. }));
