@@ -8,14 +8,11 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tollgate::fair::{Class, ClassHandle, FairPermit, FairQueue, Share};
-use tollgate::{Clock, ManualClock, Quota, RateLimiter, Semaphore, Throttle, Waiting};
+use tollgate::{Clock, Quota, RateLimiter, Semaphore, Throttle, Waiting};
 
+use super::slots;
 use crate::support::Waiter;
 use crate::support::random::Random;
-
-fn slots(permits: usize) -> Arc<Semaphore> {
-    Arc::new(Semaphore::new(permits))
-}
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
@@ -129,19 +126,14 @@ fn acquire_many_by_cost_of_1_and_9_shares_units_evenly() {
     assert_eq!(10 * small / (small + large), 1, "{small} and {large}");
 }
 
-/// Returns a queue of four slots, whose classes are named by their priorities.
-fn aging(clock: &ManualClock) -> FairQueue<Arc<Semaphore>, u8> {
-    FairQueue::new(slots(4))
-        .classes(|key| Class::new().priority(*key))
-        .aging(100 * MILLISECOND)
-        .clock(clock)
-}
-
 /// The semaphore could admit the one of low priority, but the queue waits for more permits.
 #[test]
 fn drop_of_another_waiter_serves_one_that_has_aged_meanwhile() {
     let clock = Clock::manual();
-    let queue = aging(&clock);
+    let queue = FairQueue::new(slots(4))
+        .classes(|key| Class::new().priority(*key))
+        .aging(100 * MILLISECOND)
+        .clock(&clock);
     let three = queue.class(3).acquire_many(3).wait().unwrap();
     // Nobody tells the queue when this one returns.
     let one = Arc::clone(queue.throttle()).try_acquire_owned().unwrap();

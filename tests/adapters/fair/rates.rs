@@ -260,6 +260,24 @@ mod jumps {
         ticks: [Option<Tick>; 2],
     }
 
+    /// One in so many times, one of those who wait leaves both.
+    fn one_leaves<A, B>(random: &mut Random, callers: &mut [Caller<A, B>], one_in: u32) -> bool {
+        let waits = callers.iter_mut().filter(|it| it.waits());
+        let mut waiting: Vec<_> = waits.collect();
+        let leaves = !waiting.is_empty() && random.below(one_in) == 0;
+        if leaves {
+            let at = random.next() as usize % waiting.len();
+            (waiting[at].alone, waiting[at].behind) = (None, None);
+        }
+        leaves
+    }
+
+    impl<A, B> Caller<A, B> {
+        fn waits(&self) -> bool {
+            self.alone.is_some() || self.behind.is_some()
+        }
+    }
+
     impl<A, B> Caller<A, B>
     where
         A: Future<Output = Result<Charge, AcquireError>>,
@@ -272,10 +290,6 @@ mod jumps {
             if let Some(Poll::Ready(charge)) = self.behind.as_mut().map(Waiter::poll) {
                 (self.ticks[1], self.behind) = (Some(charge.unwrap().at()), None);
             }
-        }
-
-        fn waits(&self) -> bool {
-            self.alone.is_some() || self.behind.is_some()
         }
     }
 
@@ -303,29 +317,18 @@ mod jumps {
                         caller.poll();
                         callers.push(caller);
                     }
-                    let waiting: Vec<_> = (0..callers.len())
-                        .filter(|at| callers[*at].waits())
-                        .collect();
-                    if !waiting.is_empty() && random.below(3) == 0 {
-                        let leaves = &mut callers[one_of(&mut random, &waiting)];
-                        (leaves.alone, leaves.behind) = (None, None);
+                    if one_leaves(&mut random, &mut callers, 3) {
                         // Who is admitted in its place receives the charge now: one that left with it
                         // would give it back to a limiter, and pass it on in a queue.
                         callers.iter_mut().for_each(Caller::poll);
                     }
-                    if steps.next().is_none() && waiting.is_empty() {
+                    if steps.next().is_none() && !callers.iter().any(Caller::waits) {
                         break;
                     }
                     tokio::time::advance(random_jump(&mut random)).await;
                     // Timers are late now, and a caller leaves. A limiter without a queue then serves
                     // the others, so one that left after it would leave with its charge.
-                    let waiting: Vec<_> = (0..callers.len())
-                        .filter(|at| callers[*at].waits())
-                        .collect();
-                    if !waiting.is_empty() && random.below(2) == 0 {
-                        let leaves = &mut callers[one_of(&mut random, &waiting)];
-                        (leaves.alone, leaves.behind) = (None, None);
-                    }
+                    one_leaves(&mut random, &mut callers, 2);
                     settle().await;
                     callers.iter_mut().for_each(Caller::poll);
                 }

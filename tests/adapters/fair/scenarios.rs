@@ -102,15 +102,7 @@ close refuses waiters of a class at its maximum when a permit of it returns | 2,
 fn setup(row: &Row) -> (Settings, Vec<bool>) {
     let mut parts = row.setup.split(',');
     let mut words = Words::new(parts.next().expect("the queue"));
-    let mut settings = Settings {
-        classes: Vec::new(),
-        permits: words.parse(),
-        max_waiters: usize::MAX,
-        aging: None,
-        by_cost: false,
-        class_names: Vec::new(),
-        is_plain: false,
-    };
+    let mut settings = Settings::new(words.parse(), Vec::new());
     let mut shares = vec![false, true];
     while let Some(option) = words.maybe::<String>() {
         match &*option {
@@ -189,13 +181,10 @@ fn settings() -> impl Strategy<Value = Settings> {
         any::<bool>(),
     )
         .prop_map(|(classes, permits, max_waiters, aging, by_cost)| Settings {
-            classes,
-            permits,
             max_waiters,
             aging,
             by_cost,
-            class_names: Vec::new(),
-            is_plain: false,
+            ..Settings::new(permits, classes)
         })
 }
 
@@ -222,13 +211,9 @@ fn plain(by_cost: bool) -> impl Strategy<Value = Settings> {
             ..Class::default()
         };
         Settings {
-            classes: classes.into_iter().map(class).collect(),
-            permits: 4,
-            max_waiters: usize::MAX,
-            aging: None,
             by_cost,
-            class_names: Vec::new(),
             is_plain: true,
+            ..Settings::new(4, classes.into_iter().map(class).collect())
         }
     })
 }

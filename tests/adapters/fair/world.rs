@@ -26,6 +26,21 @@ pub(crate) struct Settings {
     pub(crate) is_plain: bool,
 }
 
+impl Settings {
+    /// Without any bound.
+    pub(crate) fn new(permits: usize, classes: Vec<naive::Class>) -> Self {
+        Self {
+            classes,
+            permits,
+            max_waiters: usize::MAX,
+            aging: None,
+            by_cost: false,
+            class_names: Vec::new(),
+            is_plain: false,
+        }
+    }
+}
+
 pub(crate) type Tested = Result<(), TestCaseError>;
 type Slots = Arc<Semaphore>;
 type Permit = FairPermit<Slots, usize>;
@@ -59,10 +74,6 @@ pub(crate) struct World {
     pub(crate) served: Vec<(usize, u64)>,
 }
 
-fn milliseconds(milliseconds: u64) -> Duration {
-    Duration::from_millis(milliseconds)
-}
-
 fn queue(settings: &Settings, clock: &Clock) -> FairQueue<Slots, usize> {
     let classes = settings.classes.clone();
     let queue = FairQueue::new(Arc::new(Semaphore::new(settings.permits)))
@@ -81,7 +92,7 @@ fn queue(settings: &Settings, clock: &Clock) -> FairQueue<Slots, usize> {
         .max_waiters(settings.max_waiters)
         .clock(clock);
     let queue = match settings.aging {
-        Some(period) => queue.aging(milliseconds(period)),
+        Some(period) => queue.aging(Duration::from_millis(period)),
         None => queue,
     };
     if settings.by_cost {
@@ -121,7 +132,7 @@ impl World {
         }
         let model = Model {
             share: [Share::ByConcurrency, Share::ByCost][usize::from(settings.by_cost)],
-            aging: settings.aging.map(milliseconds),
+            aging: settings.aging.map(Duration::from_millis),
             max_waiters: settings.max_waiters,
             classes: settings.classes.clone(),
             waiting: Vec::new(),
@@ -207,7 +218,7 @@ impl World {
                 class.settle(permit, words.parse());
             })?,
             "advance" => {
-                let time = milliseconds(words.parse());
+                let time = Duration::from_millis(words.parse());
                 self.clock.advance(time);
                 self.model.now += time;
             }
