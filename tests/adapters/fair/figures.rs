@@ -17,15 +17,13 @@ use crate::support::random::Random;
 const MILLISECOND: Duration = Duration::from_millis(1);
 
 type Slots = Arc<Semaphore>;
+type Wait = Waiting<<ClassHandle<Slots, u32> as Throttle>::Enter>;
 
 /// Callers that come again and again: each holds a permit for as many turns as there are permits.
 struct Callers {
     queue: FairQueue<Slots, u32>,
     held: VecDeque<(u32, FairPermit<Slots, u32>)>,
-    waits: Vec<(
-        u32,
-        Waiter<Waiting<<ClassHandle<Slots, u32> as Throttle>::Enter>>,
-    )>,
+    waits: Vec<(u32, Waiter<Wait>)>,
 }
 
 impl Callers {

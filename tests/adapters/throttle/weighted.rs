@@ -60,7 +60,8 @@ fn settle_gives_back_what_was_not_used_of_a_rate() {
     settles(Arc::new(limiter()));
     settles(&&limiter());
     settles(Arc::new(&Arc::new(&limiter())));
-    settles(&Arc::new(limiter()));
+    let shared = Arc::new(limiter());
+    settles(&shared);
     settles(Some(&limiter()));
     settles(Arc::new(Some(Arc::new(limiter()))));
     settles(Observed::new(Some(&limiter()), ()));
