@@ -8,7 +8,7 @@ use tollgate::{ErrorKind, Throttle, all};
 
 use super::shapes::{Entered, NAMES, Shape, shapes};
 use crate::support::Waiter;
-use crate::support::scenarios::{Words, check};
+use crate::support::scenarios::check;
 use crate::support::scripted::{Lingers, Log, Script};
 
 /// What is in the log when the first so many parts have been entered without a wait.
@@ -59,93 +59,47 @@ a part that panics when it is polled | panic-polled | enter panics, drop, log be
 a part that panics after it had to wait | wait | enter, log begun, panic-polled, poll panics, drop, log leave undone
 ";
 
-enum Step {
-    Tell(Script),
-    Try(Outcome),
-    Now(Outcome),
-    Enter(Outcome),
-    Poll(Outcome),
-    /// The wait, which may be over.
-    Drop,
-    Woken,
-    Log(Vec<String>),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Outcome {
-    Waits,
-    /// By the part, as it was told to.
-    Refused,
-    /// Nothing was entered.
-    None,
-    All,
-    Panics,
-}
-
-fn script(word: &str) -> Option<Script> {
-    Some(match word {
+fn script(word: &str) -> Script {
+    match word {
         "admit" => Script::Admit,
         "wait" => Script::Wait,
         "refuse" => Script::Refuse(ErrorKind::QueueFull),
         "panic-tried" => Script::PanicWhenTried,
         "panic-asked" => Script::PanicWhenAsked,
         "panic-polled" => Script::PanicWhenPolled,
-        _ => return None,
-    })
-}
-
-fn outcome(words: &mut Words<'_>) -> Outcome {
-    match words.maybe::<String>().as_deref() {
-        None => Outcome::Waits,
-        Some("refused") => Outcome::Refused,
-        Some("none") => Outcome::None,
-        Some("all") => Outcome::All,
-        Some("panics") => Outcome::Panics,
-        Some(other) => panic!("no outcome: {other:?}"),
+        _ => panic!("no call: {word:?}"),
     }
 }
 
-fn step(call: &str, words: &mut Words<'_>) -> Step {
-    match call {
-        "try" => Step::Try(outcome(words)),
-        "now" => Step::Now(outcome(words)),
-        "enter" => Step::Enter(outcome(words)),
-        "poll" => Step::Poll(outcome(words)),
-        "drop" => Step::Drop,
-        "woken" => Step::Woken,
-        "log" => Step::Log(std::iter::from_fn(|| words.maybe()).collect()),
-        told => Step::Tell(script(told).unwrap_or_else(|| panic!("no call: {told:?}"))),
-    }
-}
-
-/// What a call to the shape comes to, which may panic.
-fn outcome_of(shape: &Shape, part: usize, run: impl FnOnce() -> Poll<Option<Entered>>) -> Outcome {
+/// What a call to the shape comes to, as the rows have it.
+fn outcome_of(
+    shape: &Shape,
+    part: usize,
+    run: &mut dyn FnMut() -> Poll<Option<Entered>>,
+) -> &'static str {
     match catch_unwind(AssertUnwindSafe(run)) {
-        Err(_) => Outcome::Panics,
-        Ok(Poll::Pending) => Outcome::Waits,
-        Ok(Poll::Ready(None)) => Outcome::None,
+        Err(_) => "panics",
+        Ok(Poll::Pending) => "",
+        Ok(Poll::Ready(None)) => "none",
         Ok(Poll::Ready(Some(Ok(permits)))) => {
             assert_eq!(permits.len(), shape.parts.len());
             shape.rollback(permits);
-            Outcome::All
+            "all"
         }
         Ok(Poll::Ready(Some(Err(error)))) => {
-            let outermost = Some(shape.outermost[part]);
-            assert_eq!(
-                (error.kind(), error.part()),
-                (ErrorKind::QueueFull, outermost)
-            );
-            Outcome::Refused
+            let expected = (ErrorKind::QueueFull, Some(shape.outermost[part]));
+            assert_eq!((error.kind(), error.part()), expected);
+            "refused"
         }
     }
 }
 
 /// The events that these words stand for.
-fn events(shape: &Shape, part: usize, words: &[String]) -> Vec<String> {
+fn events(shape: &Shape, part: usize, words: &str) -> Vec<String> {
     let mut undone = shape.begun(part).undone;
     let mut events = Vec::new();
-    for word in words {
-        match &**word {
+    for word in words.split_whitespace() {
+        match word {
             "tried" => {
                 events.extend(tried(part));
                 undone = self::undone(part);
@@ -170,29 +124,26 @@ fn events(shape: &Shape, part: usize, words: &[String]) -> Vec<String> {
 fn each_part_of_each_shape_that_ends_a_call_has_those_before_it_undone() {
     check(SCENARIOS, |row| {
         each_part(|shape, part| {
-            shape.parts[part].now(script(&row.setup).expect("a script"));
+            shape.parts[part].now(script(&row.setup));
             let mut waiter = Waiter::new(shape.enter());
-            let outcome_of = |run: &mut dyn FnMut() -> _| outcome_of(shape, part, run);
-            for step in row.calls(step) {
-                match step {
-                    Step::Tell(script) => shape.parts[part].now(script),
-                    Step::Try(outcome) => {
-                        let tried = outcome_of(&mut || Poll::Ready(Some(shape.try_enter())));
-                        assert_eq!(tried, outcome);
-                    }
-                    Step::Now(outcome) => {
-                        let entered = outcome_of(&mut || Poll::Ready(shape.enter_now().map(Ok)));
-                        assert_eq!(entered, outcome);
-                    }
-                    Step::Enter(outcome) | Step::Poll(outcome) => {
-                        assert_eq!(outcome_of(&mut || waiter.poll().map(Some)), outcome);
-                    }
-                    Step::Drop => waiter = Waiter::new(shape.enter()),
-                    Step::Woken => assert_eq!(waiter.wakes(), 1),
-                    Step::Log(words) => {
-                        let expected = events(shape, part, &words);
+            for text in row.texts() {
+                let (call, rest) = text.split_once(' ').unwrap_or((&text, ""));
+                let comes_to = |run: &mut dyn FnMut() -> _| {
+                    assert_eq!(outcome_of(shape, part, run), rest, "{text}");
+                };
+                match (call, rest) {
+                    ("try", _) => comes_to(&mut || Poll::Ready(Some(shape.try_enter()))),
+                    ("now", _) => comes_to(&mut || Poll::Ready(shape.enter_now().map(Ok))),
+                    ("enter" | "poll", _) => comes_to(&mut || waiter.poll().map(Some)),
+                    // The wait, which may be over.
+                    ("drop", "") => waiter = Waiter::new(shape.enter()),
+                    ("woken", "") => assert_eq!(waiter.wakes(), 1),
+                    ("log", words) => {
+                        let expected = events(shape, part, words);
                         assert_eq!(shape.log.take(), expected, "{}", shape.description);
                     }
+                    (told, "") => shape.parts[part].now(script(told)),
+                    _ => panic!("too much is said in {text:?}"),
                 }
             }
         });
