@@ -107,7 +107,6 @@ fn compare_outcome(
     expected: Option<Outcome>,
 ) -> Result<Option<Permit>, TestCaseError> {
     match (polled, expected) {
-        (Poll::Pending, None) => Ok(None),
         (Poll::Ready(Ok(permit)), Some(Ok(cost))) => {
             prop_assert_eq!(permit.count() as u64, cost);
             Ok(Some(permit))
@@ -249,24 +248,15 @@ impl World {
 
     fn enter(&mut self, class: usize, cost: u64) -> Tested {
         self.ids += 1;
-        let (id, mut wait) = (
-            self.ids,
-            Waiter::new(self.classes[class].acquire_many(cost)),
-        );
-        let polled = wait.poll();
-        let expected = self.model.enter(id, class, cost);
-        if polled.is_pending() && expected.is_none() {
-            self.waiting.push(Waits {
-                id,
-                class,
-                cost,
-                wait,
-                served: false,
-            });
-        } else if let Some(permit) = compare_outcome(polled, expected)? {
-            self.inside.push(Holds(class, cost, permit));
-        }
-        Ok(())
+        self.model.enter(self.ids, class, cost);
+        self.waiting.push(Waits {
+            id: self.ids,
+            class,
+            cost,
+            wait: Waiter::new(self.classes[class].acquire_many(cost)),
+            served: false,
+        });
+        self.poll(self.waiting.len() - 1)
     }
 
     fn poll(&mut self, at: usize) -> Tested {
@@ -275,8 +265,8 @@ impl World {
         if polled.is_ready() || expected.is_some() {
             let Waits { class, cost, .. } = self.waiting.remove(at);
             let held = compare_outcome(polled, expected)?;
-            self.inside
-                .extend(held.map(|permit| Holds(class, cost, permit)));
+            let held = held.map(|permit| Holds(class, cost, permit));
+            self.inside.extend(held);
         }
         Ok(())
     }
