@@ -12,22 +12,13 @@ use tollgate::adaptive::AdaptiveRate;
 use tollgate::fair::{FairPermit, FairQueue};
 use tollgate::throttle::Weighted;
 use tollgate::{
-    AcquireError, Algorithm, BoxThrottle, Charge, Clock, Keyed, LeakyBucket, ManualClock,
+    AcquireError, Algorithm, BoxThrottle, Clock, Keyed, LeakyBucket, ManualClock,
     MissedTickBehavior, Quota, RateLimiter, Throttle, Tick,
 };
 use tollgate_observe::Observed;
 
 use crate::support::Waiter;
 use crate::support::foreign::calls_when_woken;
-
-const MISSED: [Option<MissedTickBehavior>; 6] = [
-    None,
-    Some(MissedTickBehavior::Delay),
-    Some(MissedTickBehavior::Burst { max: 0 }),
-    Some(MissedTickBehavior::Burst { max: 2 }),
-    Some(MissedTickBehavior::Burst { max: 30 }),
-    Some(MissedTickBehavior::Burst { max: u64::MAX }),
-];
 
 fn limiter(
     quota: Quota,
@@ -51,60 +42,27 @@ fn millis(ticks: &[Tick]) -> Vec<u64> {
     millis.collect()
 }
 
-/// Has so many callers wait, of which the first takes `takes` when it is woken, and returns at which
-/// ticks they were charged.
+/// Has five callers wait, of which the first takes 150 ms when it is woken, and returns at which ticks they
+/// were charged.
 fn charged_behind_a_slow_waker<P: Debug, F>(
     clock: &ManualClock,
-    takes: Duration,
-    callers: usize,
     acquire: impl Fn() -> F,
     at: impl Fn(&P) -> Tick,
-) -> Vec<Tick>
+) -> [Tick; 5]
 where
     F: Future<Output = Result<P, AcquireError>>,
 {
     let slow = calls_when_woken({
         let clock = clock.clone();
-        move || clock.advance(takes)
+        move || clock.advance(ms(150))
     });
-    let mut waiters: Vec<_> = (0..callers).map(|_| Waiter::new(acquire())).collect();
+    let mut waiters = [(); 5].map(|()| Waiter::new(acquire()));
     assert!(waiters[0].poll_with(&slow).is_pending());
-    for waiter in &mut waiters[1..] {
-        assert!(waiter.is_pending());
-    }
+    assert!(waiters[1..].iter_mut().all(Waiter::is_pending));
     for _ in 0..300 {
         clock.advance(ms(10));
     }
-    waiters.iter_mut().map(|it| at(&it.granted())).collect()
-}
-
-#[test]
-fn acquire_behind_a_late_timer_is_charged_at_the_ticks_of_the_limiter() {
-    // One at a time: the limiter grants a batch before it wakes the first of it.
-    let quota = Quota::new(1, ms(100));
-    let one_by_one = |algorithm: &Algorithm| algorithm.check(quota).is_ok();
-    for &algorithm in Algorithm::all().iter().filter(|it| one_by_one(it)) {
-        for missed in MISSED {
-            for takes in [3, 250, 1040].map(ms) {
-                let spent = || {
-                    let clock = Clock::manual();
-                    let limiter = limiter(quota, algorithm, missed, &clock);
-                    let all = limiter.snapshot().limit;
-                    limiter.try_acquire_many(all).unwrap();
-                    (clock, Arc::new(limiter))
-                };
-                let (clock, alone) = spent();
-                let acquire = || Arc::clone(&alone).acquire_owned();
-                let alone = charged_behind_a_slow_waker(&clock, takes, 12, acquire, Charge::at);
-                let (clock, limiter) = spent();
-                let queue = FairQueue::new(limiter);
-                let acquire = || queue.class("a class").acquire();
-                let at = |permit: &FairPermit<Arc<RateLimiter>, &'static str>| permit.at();
-                let behind = charged_behind_a_slow_waker(&clock, takes, 12, acquire, at);
-                assert_eq!(behind, alone, "{algorithm:?}, {missed:?}, {takes:?}");
-            }
-        }
-    }
+    waiters.map(|mut it| at(&it.granted()))
 }
 
 /// The one that joins while the timer is late could have had a token at 300 ms, but was not there
@@ -133,17 +91,16 @@ fn acquire_behind_a_late_timer_is_not_charged_before_it_came() {
     assert_eq!(millis(&at), [100, 200, 450]);
 }
 
-/// So many callers behind a slow waker, alone and in a queue.
+/// Callers behind a slow waker, alone and in a queue.
 fn assert_forwards<T>(name: &str, make: impl Fn(&ManualClock) -> T)
 where
     T: Throttle<Permit: Debug + Send, Enter: Send> + Send + Sync + 'static,
 {
-    let takes = ms(150);
     let clock = Clock::manual();
     let throttle = make(&clock);
     drop(throttle.enter_now().expect("nobody came before"));
     let at = |permit: &T::Permit| throttle.tick(Some(permit)).expect("it is a charge");
-    let alone = charged_behind_a_slow_waker(&clock, takes, 5, || throttle.enter(), at);
+    let alone = charged_behind_a_slow_waker(&clock, || throttle.enter(), at);
     assert_eq!(millis(&alone), [100, 200, 300, 400, 500], "{name}");
 
     let clock = Clock::manual();
@@ -151,7 +108,7 @@ where
     drop(queue.class("a").enter_now());
     let at = |permit: &FairPermit<T, &'static str>| queue.throttle().tick(Some(permit)).unwrap();
     let acquire = || queue.class("a").acquire();
-    let behind = charged_behind_a_slow_waker(&clock, takes, 5, acquire, at);
+    let behind = charged_behind_a_slow_waker(&clock, acquire, at);
     assert_eq!(behind, alone, "{name}");
 }
 
@@ -210,12 +167,22 @@ fn enter_as_of_of_each_rate_and_wrapper_makes_up_for_a_late_timer() {
 mod jumps {
     use std::task::Poll;
 
+    use tollgate::Charge;
     use tollgate::fair::Class;
 
     use super::*;
     use crate::support::audit::Allowance;
     use crate::support::paused_runtime;
     use crate::support::random::Random;
+
+    const MISSED: [Option<MissedTickBehavior>; 6] = [
+        None,
+        Some(MissedTickBehavior::Delay),
+        Some(MissedTickBehavior::Burst { max: 0 }),
+        Some(MissedTickBehavior::Burst { max: 2 }),
+        Some(MissedTickBehavior::Burst { max: 30 }),
+        Some(MissedTickBehavior::Burst { max: u64::MAX }),
+    ];
 
     /// The number of waiters that one call serves.
     const AT_ONCE: usize = 1024;
