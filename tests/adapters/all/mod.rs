@@ -66,8 +66,8 @@ fn a_rate_and_a_class_of_a_nested_composition_without_room_are_charged_once() {
         let (clock, slots) = (Clock::manual(), Semaphore::new(1));
         let quota = Quota::per_second(3).burst(3);
         let rate = RateLimiter::new(quota).algorithm(algorithm).clock(&clock);
-        let queue = FairQueue::new(Arc::new(Semaphore::new(2)));
-        let nested = all((&rate, queue.class("a"), &slots));
+        let queue = FairQueue::new(Arc::new(Semaphore::new(3)));
+        let nested = all((&rate, queue.class("a").cost(2), &slots));
         let throttle = all((queue.class("b"), nested));
         let state = || {
             (
@@ -80,15 +80,15 @@ fn a_rate_and_a_class_of_a_nested_composition_without_room_are_charged_once() {
             let waiter = Waiter::parked(throttle.acquire());
             assert_eq!(state(), (2, 0));
             drop(waiter);
-            assert_eq!(state(), (3, 2));
+            assert_eq!(state(), (3, 3));
             assert!(queue.snapshot().is_empty());
             assert!(throttle.enter_now().is_none());
-            assert_eq!(state(), (3, 2));
+            assert_eq!(state(), (3, 3));
         }
         let mut waiter = Waiter::parked(throttle.acquire());
         drop(held);
         drop(waiter.granted());
-        assert_eq!(state(), (2, 2));
+        assert_eq!(state(), (2, 3));
     }
 }
 
