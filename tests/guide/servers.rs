@@ -1,5 +1,20 @@
 //! What others ask: servers, tenants, and how they end.
 
+use std::net::SocketAddr;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use axum::http::{Request, Response};
+use tower::ServiceExt;
+
+/// What the router answers to this address.
+async fn answer(app: &Router, path: &str, last_byte: u8) -> Response<Body> {
+    let peer = ConnectInfo(SocketAddr::from(([192, 0, 2, last_byte], 1234)));
+    let request = Request::get(path).extension(peer).body(Body::empty());
+    app.clone().oneshot(request.unwrap()).await.unwrap()
+}
+
 mod cancel_and_shut_down {
     include!("../../src/guide/programs/cancel_and_shut_down.rs");
 
@@ -43,19 +58,12 @@ mod limit_http_by_address {
 
     use std::time::Duration;
 
-    use axum::body::Body;
-    use axum::http::Request;
-    use tower::ServiceExt;
+    use super::answer;
 
     #[tokio::test(start_paused = true)]
     async fn limited_router_refuses_an_address_that_spent_its_burst() {
         let app = limited(Router::new().route("/", get(async || "hello\n")));
-        let status = async |last_byte| {
-            let peer = ConnectInfo(SocketAddr::from(([192, 0, 2, last_byte], 1234)));
-            let request = Request::get("/").extension(peer).body(Body::empty());
-            let answer = app.clone().oneshot(request.unwrap()).await.unwrap();
-            answer.status().as_u16()
-        };
+        let status = async |last_byte| answer(&app, "/", last_byte).await.status().as_u16();
         for _ in 0..5 {
             assert_eq!(status(1).await, 200);
         }
@@ -68,19 +76,11 @@ mod limit_http_by_address {
 mod limit_http_in_total {
     include!("../../crates/tollgate-tower/src/guide/programs/limit_in_total.rs");
 
-    use axum::body::Body;
-    use axum::http::{Request, Response};
-    use tower::ServiceExt;
+    use super::answer;
 
     fn app() -> Router {
         let app = Router::new().route("/", get(async || "a page\n"));
         limited(app.route("/report", get(async || "a long report\n")))
-    }
-
-    async fn answer(app: &Router, path: &str, last_byte: u8) -> Response<Body> {
-        let peer = ConnectInfo(SocketAddr::from(([192, 0, 2, last_byte], 1234)));
-        let request = Request::get(path).extension(peer).body(Body::empty());
-        app.clone().oneshot(request.unwrap()).await.unwrap()
     }
 
     #[tokio::test(start_paused = true)]

@@ -3,7 +3,6 @@
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -14,6 +13,7 @@ use tollgate::{
 };
 use tollgate_observe::{Holders, Observed};
 
+use crate::support::poll_once;
 use crate::{COUNTED, alone};
 
 fn allocations(run: impl FnOnce()) -> usize {
@@ -30,36 +30,47 @@ fn least<N: Ord>(count: impl Fn() -> N) -> N {
     counts.min().expect("there are ten")
 }
 
+/// Polls once, without an allocation of its own.
+fn is_ready(future: impl Future) -> bool {
+    poll_once(&mut pin!(future)).is_ready()
+}
+
 /// How often it allocates to enter at once, and to wait until another one has gone.
 fn to_enter_and_to_wait<T: TryThrottle>(throttle: &T) -> (usize, usize) {
-    let context = || Context::from_waker(Waker::noop());
-    let enter = || {
-        let entered = pin!(throttle.enter()).poll(&mut context());
-        assert!(entered.is_ready());
-    };
+    let enter = || assert!(is_ready(throttle.enter()));
     let wait = || {
         let permit = throttle.try_enter().ok();
         assert!(permit.is_some() && throttle.try_enter().is_err());
         let mut waiting = pin!(throttle.enter());
-        assert!(waiting.as_mut().poll(&mut context()).is_pending());
+        assert!(!is_ready(waiting.as_mut()));
         drop(permit);
-        assert!(waiting.as_mut().poll(&mut context()).is_ready());
+        assert!(is_ready(waiting));
     };
     (least(|| allocations(enter)), least(|| allocations(wait)))
+}
+
+/// The same of a reference and of an `Arc`, which are alike.
+fn to_enter_and_to_wait_for<T>(shared: &Arc<T>) -> (usize, usize)
+where
+    Arc<T>: TryThrottle,
+    for<'a> &'a T: TryThrottle,
+{
+    let counts = to_enter_and_to_wait(shared);
+    assert_eq!(to_enter_and_to_wait(&&**shared), counts);
+    counts
 }
 
 /// How often it allocates to be woken, to find that a newcomer has overtaken, and to wait again.
 #[cfg(any(feature = "channel", feature = "async-lock"))]
 fn to_be_woken_in_vain<T: TryThrottle>(throttle: &T) -> usize {
     least(|| {
-        let mut context = Context::from_waker(Waker::noop());
         let permit = throttle.try_enter().ok();
         let mut waiting = pin!(throttle.enter());
-        assert!(waiting.as_mut().poll(&mut context).is_pending());
+        assert!(!is_ready(waiting.as_mut()));
         drop(permit);
         let newcomer = throttle.try_enter().ok();
         assert!(newcomer.is_some());
-        allocations(|| assert!(waiting.as_mut().poll(&mut context).is_pending()))
+        allocations(|| assert!(!is_ready(waiting.as_mut())))
     })
 }
 
@@ -88,20 +99,18 @@ fn to_block(wait: impl Fn(&CondvarSemaphore)) -> usize {
 /// How often a rate limiter allocates to admit a call, to refuse one in any way, and to grant a queue
 /// of so many one by one.
 fn to_limit(limiter: &RateLimiter, advance: impl Fn(Duration), waiters: usize) -> [usize; 3] {
-    let context = || Context::from_waker(Waker::noop());
     let second = Duration::from_secs(1);
     let enter = || {
         advance(100 * second);
         limiter.try_acquire().unwrap();
         limiter.refund(limiter.try_acquire_many(0).unwrap());
-        assert!(pin!(limiter.acquire()).poll(&mut context()).is_ready());
+        assert!(is_ready(limiter.acquire()));
     };
     let refuse = || {
         limiter.charge(10);
         assert!(limiter.try_acquire().is_err());
         assert!(limiter.try_acquire_many(u64::MAX).is_err());
-        let mut unbounded = pin!(limiter.acquire_many(u64::MAX));
-        assert!(unbounded.as_mut().poll(&mut context()).is_ready());
+        assert!(is_ready(limiter.acquire_many(u64::MAX)));
         limiter.peek();
         advance(100 * second);
     };
@@ -109,13 +118,11 @@ fn to_limit(limiter: &RateLimiter, advance: impl Fn(Duration), waiters: usize) -
         limiter.charge(10);
         let mut queue: Vec<_> = (0..waiters).map(|_| limiter.acquire()).collect();
         allocations(|| {
-            for waiting in &mut queue {
-                assert!(pin!(waiting).poll(&mut context()).is_pending());
-            }
+            assert!(!queue.iter_mut().any(is_ready));
             assert!(limiter.try_acquire().is_err());
             for (place, waiting) in queue.iter_mut().enumerate() {
                 advance(if place == 0 { 10 * second } else { second });
-                assert!(pin!(waiting).poll(&mut context()).is_ready());
+                assert!(is_ready(waiting));
             }
             advance(100 * second);
         })
@@ -135,15 +142,10 @@ fn to_queue(oversize: Oversize, costs: impl Fn() -> Vec<u64>) -> usize {
     least(|| {
         limiter.charge(1_000_000);
         let mut queue: Vec<_> = (costs().iter().map(|cost| limiter.acquire_many(*cost))).collect();
-        let mut context = Context::from_waker(Waker::noop());
         allocations(|| {
-            for waiting in &mut queue {
-                assert!(pin!(waiting).poll(&mut context).is_pending());
-            }
+            assert!(!queue.iter_mut().any(is_ready));
             clock.advance(Duration::from_secs(1000));
-            for waiting in &mut queue {
-                assert!(pin!(waiting).poll(&mut context).is_ready());
-            }
+            assert!(queue.iter_mut().all(is_ready));
         })
     })
 }
@@ -221,11 +223,9 @@ fn observed_entries_allocate_nothing() {
 fn waiting_allocates_as_often_as_the_table_says() {
     let _alone = alone();
     let semaphore = Arc::new(Semaphore::new(1));
-    assert_eq!(to_enter_and_to_wait(&&*semaphore), (0, 0));
-    assert_eq!(to_enter_and_to_wait(&semaphore), (0, 0));
+    assert_eq!(to_enter_and_to_wait_for(&semaphore), (0, 0));
     let pool = Arc::new(tollgate::Pool::new([()]));
-    assert_eq!(to_enter_and_to_wait(&&*pool), (0, 0));
-    assert_eq!(to_enter_and_to_wait(&pool), (0, 0));
+    assert_eq!(to_enter_and_to_wait_for(&pool), (0, 0));
 
     let wait = |semaphore: &CondvarSemaphore| drop(semaphore.acquire().wait().unwrap());
     assert_eq!(to_block(wait), 0);
@@ -242,27 +242,25 @@ fn waiting_allocates_as_often_as_the_table_says() {
 
     rates();
     #[cfg(feature = "channel")]
-    channels();
+    {
+        let channel = Arc::new(tollgate::ChannelSemaphore::new(1));
+        assert_eq!(to_enter_and_to_wait_for(&channel), (0, 4));
+        assert_eq!(to_be_woken_in_vain(&channel), 2);
+    }
+    #[cfg(feature = "async-lock")]
+    {
+        let semaphore = Arc::new(async_lock::Semaphore::new(1));
+        assert_eq!(to_enter_and_to_wait_for(&semaphore), (0, 1));
+        assert_eq!(to_be_woken_in_vain(&semaphore), 1);
+    }
     #[cfg(feature = "tokio")]
     with_tokio();
-    #[cfg(feature = "async-lock")]
-    with_async_lock();
-}
-
-#[cfg(feature = "channel")]
-fn channels() {
-    let semaphore = Arc::new(tollgate::ChannelSemaphore::new(1));
-    assert_eq!(to_enter_and_to_wait(&&*semaphore), (0, 4));
-    assert_eq!(to_enter_and_to_wait(&semaphore), (0, 4));
-    assert_eq!(to_be_woken_in_vain(&&*semaphore), 2);
-    assert_eq!(to_be_woken_in_vain(&semaphore), 2);
 }
 
 #[cfg(feature = "tokio")]
 fn with_tokio() {
     let semaphore = Arc::new(tokio::sync::Semaphore::new(1));
-    assert_eq!(to_enter_and_to_wait(&&*semaphore), (0, 1));
-    assert_eq!(to_enter_and_to_wait(&semaphore), (0, 1));
+    assert_eq!(to_enter_and_to_wait_for(&semaphore), (0, 1));
 
     // A registration for each token at the most, besides two lists that they are in.
     let tokens = [(); 4].map(|()| tokio_util::sync::CancellationToken::new());
@@ -277,15 +275,6 @@ fn with_tokio() {
         let allocated = to_block(wait);
         assert!((1..=2 + count).contains(&allocated), "{allocated}");
     }
-}
-
-#[cfg(feature = "async-lock")]
-fn with_async_lock() {
-    let semaphore = Arc::new(async_lock::Semaphore::new(1));
-    assert_eq!(to_enter_and_to_wait(&&*semaphore), (0, 1));
-    assert_eq!(to_enter_and_to_wait(&semaphore), (0, 1));
-    assert_eq!(to_be_woken_in_vain(&&*semaphore), 1);
-    assert_eq!(to_be_woken_in_vain(&semaphore), 1);
 }
 
 #[test]
@@ -345,9 +334,7 @@ fn fields_over_http_allocate_their_two_values() {
         least(|| {
             let (service, request) = (service.clone(), Request::new(Body::empty()));
             allocations(|| {
-                let asked = pin!(service.oneshot(request));
-                let answer = asked.poll(&mut Context::from_waker(Waker::noop()));
-                assert!(answer.is_ready());
+                assert!(is_ready(service.oneshot(request)));
             })
         })
     };

@@ -1,4 +1,4 @@
-//! What a map of many keys takes, against what its documentation says.
+//! What a map of many keys takes, against what its documentation says; and a crawler with a key for each host.
 
 use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
@@ -146,4 +146,74 @@ fn nothing_is_allocated_for_keys_that_are_there() {
         change.allocations + change.reallocations
     };
     assert_eq!((0..10).map(|_| allocated()).min(), Some(0));
+}
+
+/// A crawler: one request to a host at once, two seconds between two of them, 64 in total. `CRAWL_HOSTS` says how
+/// many hosts there are.
+#[cfg(feature = "tokio")]
+mod crawler {
+    use std::cell::{Cell, RefCell};
+
+    use tokio::time::{Instant, sleep};
+    use tollgate::{Semaphore, all};
+
+    use super::*;
+    use crate::support::paused_runtime;
+    use crate::support::random::Random;
+
+    const PAUSE: Duration = Duration::from_secs(2);
+    const WORKERS: usize = 1000;
+
+    /// Three requests to each host. Those of 200 hosts are mixed, so most of them wait for another one to their host.
+    fn requests(hosts: usize) -> impl Iterator<Item = usize> {
+        let blocks = (0..hosts).step_by(200);
+        blocks.flat_map(move |first| (first..hosts.min(first + 200)).cycle().take(600))
+    }
+
+    /// The entry of a host goes away when its permit is released: a new host takes its place.
+    #[test]
+    fn release_after_of_each_host_spaces_its_requests_in_bounded_memory() {
+        let _alone = alone();
+        let count = std::env::var("CRAWL_HOSTS").ok();
+        let count = count.map_or(1_000, |count| count.parse().unwrap());
+        paused_runtime().block_on(async {
+            let (hosts, total) = (Keyed::<usize, _>::semaphores(1), Semaphore::new(64));
+            let next = RefCell::new((requests(count), Random::new(1)));
+            // When the last request to each host ended, so that no host waits for the first; a host that is
+            // busy has none.
+            let before = Instant::now() - PAUSE;
+            let ends = vec![Cell::new(Some(before)); count];
+            let (most_keys, most_bytes) = (Cell::new(0), Cell::new(0));
+            let region = Region::new(COUNTED);
+            let take_next = || {
+                let (requests, random) = &mut *next.borrow_mut();
+                let duration = Duration::from_millis(random.below(300).into());
+                requests.next().map(|host| (host, duration))
+            };
+            let work = async |_| {
+                while let Some((host, duration)) = take_next() {
+                    let both = all((hosts.key(&host), &total));
+                    let (permit, _slot) = both.acquire().await.unwrap();
+                    let _permit = permit.release_after(PAUSE).clock(Clock::tokio());
+                    let ended = ends[host].take().expect("the host has no request now");
+                    let since = ended.elapsed();
+                    assert!(since >= PAUSE, "{since:?}");
+                    sleep(duration).await;
+                    ends[host].set(Some(Instant::now()));
+                    most_keys.set(hosts.len().max(most_keys.get()));
+                    most_bytes.set(held(&region).max(most_bytes.get()));
+                }
+            };
+            futures::future::join_all((0..WORKERS).map(work)).await;
+            assert!(ends.iter().all(|end| end.get() > Some(before)));
+            // Of a million hosts too.
+            assert!(most_keys.get() <= 20_000);
+            assert!(most_bytes.get() <= 20 << 20);
+
+            // All of them have rested.
+            sleep(2 * PAUSE).await;
+            hosts.shrink();
+            assert!(hosts.is_empty());
+        });
+    }
 }

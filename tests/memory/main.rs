@@ -9,13 +9,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 mod allocations;
-mod clock_memory;
-#[cfg(feature = "tokio")]
-mod crawler_memory;
-mod fair_memory;
 mod keyed_memory;
 #[path = "../support/mod.rs"]
 mod support;
+mod waits_memory;
 
 #[global_allocator]
 static COUNTED: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;

@@ -8,11 +8,11 @@ use tollgate::{ErrorKind, Throttle, all};
 
 use super::shapes::{Entered, NAMES, Shape, shapes};
 use crate::support::Waiter;
-use crate::support::scenarios::{Words, check};
+use crate::support::scenarios::check;
 use crate::support::scripted::{Lingers, Log, Script};
 
 /// What is in the log when the first so many parts have been entered without a wait.
-pub(super) fn tried(parts: usize) -> Vec<String> {
+fn tried(parts: usize) -> Vec<String> {
     let names = NAMES[..parts].iter();
     names
         .flat_map(|name| [format!("try {name}"), format!("in {name}0")])
@@ -36,19 +36,17 @@ pub(super) fn each_part(check: impl Fn(&Shape, usize)) {
     }
 }
 
-/// Runs what panics on purpose.
-#[track_caller]
-fn panics<R>(run: impl FnOnce() -> R) {
-    assert!(catch_unwind(AssertUnwindSafe(run)).is_err(), "no panic");
-}
-
 /// Each row has what the part is told first, and then what is done: calls with what they come to, what
 /// the part is told, and what is in the log: `tried` or `begun` is what came before the part, `undone` is
-/// that all of it is undone, and anything else is an event of the part itself.
+/// that all of it is undone, `entered` that the part and those behind it are entered, `returned` that these are undone,
+/// and anything else is an event of the part itself.
 const SCENARIOS: &str = "
 a try that is refused by any part | refuse | try refused, log tried try refuse undone
 enter_now that any part refuses | wait | now none, log tried undone, admit, now all
 enter_now that panics in any part | panic-tried | now panics, log tried try undone
+a wait that is never polled asks nobody | admit | drop, log
+a part is asked once those on its left have let in, and undone before them | wait | enter, log begun, 3 x poll, log,
+    admit, poll all, log entered returned undone, drop, log
 a wait that is refused at once by any part | refuse | enter refused, log begun refuse undone, drop, log
 a wait that is refused later by any part | wait | enter, log begun, refuse, woken, poll refused, log refuse undone,
     drop, log
@@ -61,99 +59,61 @@ a part that panics when it is polled | panic-polled | enter panics, drop, log be
 a part that panics after it had to wait | wait | enter, log begun, panic-polled, poll panics, drop, log leave undone
 ";
 
-enum Step {
-    Tell(Script),
-    Try(Outcome),
-    Now(Outcome),
-    Enter(Outcome),
-    Poll(Outcome),
-    /// The wait, which may be over.
-    Drop,
-    Woken,
-    Log(Vec<String>),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Outcome {
-    Waits,
-    /// By the part, as it was told to.
-    Refused,
-    /// Nothing was entered.
-    None,
-    All,
-    Panics,
-}
-
-fn script(word: &str) -> Option<Script> {
-    Some(match word {
+fn script(word: &str) -> Script {
+    match word {
         "admit" => Script::Admit,
         "wait" => Script::Wait,
         "refuse" => Script::Refuse(ErrorKind::QueueFull),
         "panic-tried" => Script::PanicWhenTried,
         "panic-asked" => Script::PanicWhenAsked,
         "panic-polled" => Script::PanicWhenPolled,
-        _ => return None,
-    })
-}
-
-fn outcome(words: &mut Words<'_>) -> Outcome {
-    match words.maybe::<String>().as_deref() {
-        None => Outcome::Waits,
-        Some("refused") => Outcome::Refused,
-        Some("none") => Outcome::None,
-        Some("all") => Outcome::All,
-        Some("panics") => Outcome::Panics,
-        Some(other) => panic!("no outcome: {other:?}"),
+        _ => panic!("no call: {word:?}"),
     }
 }
 
-fn step(call: &str, words: &mut Words<'_>) -> Step {
-    match call {
-        "try" => Step::Try(outcome(words)),
-        "now" => Step::Now(outcome(words)),
-        "enter" => Step::Enter(outcome(words)),
-        "poll" => Step::Poll(outcome(words)),
-        "drop" => Step::Drop,
-        "woken" => Step::Woken,
-        "log" => Step::Log(std::iter::from_fn(|| words.maybe()).collect()),
-        told => Step::Tell(script(told).unwrap_or_else(|| panic!("no call: {told:?}"))),
-    }
-}
-
-/// What a call to the shape comes to, which may panic.
-fn outcome_of(shape: &Shape, part: usize, run: impl FnOnce() -> Poll<Option<Entered>>) -> Outcome {
+/// What a call to the shape comes to, as the rows have it.
+fn outcome_of(
+    shape: &Shape,
+    part: usize,
+    run: &mut dyn FnMut() -> Poll<Option<Entered>>,
+) -> &'static str {
     match catch_unwind(AssertUnwindSafe(run)) {
-        Err(_) => Outcome::Panics,
-        Ok(Poll::Pending) => Outcome::Waits,
-        Ok(Poll::Ready(None)) => Outcome::None,
+        Err(_) => "panics",
+        Ok(Poll::Pending) => "",
+        Ok(Poll::Ready(None)) => "none",
         Ok(Poll::Ready(Some(Ok(permits)))) => {
             assert_eq!(permits.len(), shape.parts.len());
             shape.rollback(permits);
-            Outcome::All
+            "all"
         }
         Ok(Poll::Ready(Some(Err(error)))) => {
-            let outermost = Some(shape.outermost[part]);
-            assert_eq!(
-                (error.kind(), error.part()),
-                (ErrorKind::QueueFull, outermost)
-            );
-            Outcome::Refused
+            let expected = (ErrorKind::QueueFull, Some(shape.outermost[part]));
+            assert_eq!((error.kind(), error.part()), expected);
+            "refused"
         }
     }
 }
 
 /// The events that these words stand for.
-fn events(shape: &Shape, part: usize, words: &[String]) -> Vec<String> {
+fn events(shape: &Shape, part: usize, words: &str) -> Vec<String> {
     let mut undone = shape.begun(part).undone;
     let mut events = Vec::new();
-    for word in words {
-        match &**word {
+    for word in words.split_whitespace() {
+        match word {
             "tried" => {
                 events.extend(tried(part));
                 undone = self::undone(part);
             }
             "begun" => events.extend(shape.begun(part).events),
             "undone" => events.append(&mut undone),
+            "entered" => {
+                events.push(format!("in {}0", NAMES[part]));
+                events.extend(tried(shape.parts.len()).drain(2 * (part + 1)..));
+            }
+            "returned" => {
+                let parts = shape.parts.len();
+                events.extend(self::undone(parts).drain(..parts - part));
+            }
             event => events.push(format!("{event} {}", NAMES[part])),
         }
     }
@@ -164,42 +124,31 @@ fn events(shape: &Shape, part: usize, words: &[String]) -> Vec<String> {
 fn each_part_of_each_shape_that_ends_a_call_has_those_before_it_undone() {
     check(SCENARIOS, |row| {
         each_part(|shape, part| {
-            shape.parts[part].now(script(&row.setup).expect("a script"));
+            shape.parts[part].now(script(&row.setup));
             let mut waiter = Waiter::new(shape.enter());
-            let outcome_of = |run: &mut dyn FnMut() -> _| outcome_of(shape, part, run);
-            for step in row.calls(step) {
-                match step {
-                    Step::Tell(script) => shape.parts[part].now(script),
-                    Step::Try(outcome) => {
-                        let tried = outcome_of(&mut || Poll::Ready(Some(shape.try_enter())));
-                        assert_eq!(tried, outcome);
-                    }
-                    Step::Now(outcome) => {
-                        let entered = outcome_of(&mut || Poll::Ready(shape.enter_now().map(Ok)));
-                        assert_eq!(entered, outcome);
-                    }
-                    Step::Enter(outcome) | Step::Poll(outcome) => {
-                        assert_eq!(outcome_of(&mut || waiter.poll().map(Some)), outcome);
-                    }
-                    Step::Drop => waiter = Waiter::new(shape.enter()),
-                    Step::Woken => assert_eq!(waiter.wakes(), 1),
-                    Step::Log(words) => {
-                        let expected = events(shape, part, &words);
+            for text in row.texts() {
+                let (call, rest) = text.split_once(' ').unwrap_or((&text, ""));
+                let comes_to = |run: &mut dyn FnMut() -> _| {
+                    assert_eq!(outcome_of(shape, part, run), rest, "{text}");
+                };
+                match (call, rest) {
+                    ("try", _) => comes_to(&mut || Poll::Ready(Some(shape.try_enter()))),
+                    ("now", _) => comes_to(&mut || Poll::Ready(shape.enter_now().map(Ok))),
+                    ("enter" | "poll", _) => comes_to(&mut || waiter.poll().map(Some)),
+                    // The wait, which may be over.
+                    ("drop", "") => waiter = Waiter::new(shape.enter()),
+                    ("woken", "") => assert_eq!(waiter.wakes(), 1),
+                    ("log", words) => {
+                        let expected = events(shape, part, words);
                         assert_eq!(shape.log.take(), expected, "{}", shape.description);
                     }
+                    (told, "") => shape.parts[part].now(script(told)),
+                    _ => panic!("too much is said in {text:?}"),
                 }
             }
         });
         Ok::<(), String>(())
     });
-}
-
-#[test]
-fn a_wait_that_is_never_polled_asks_nobody() {
-    for shape in shapes() {
-        drop(shape.enter());
-        assert!(shape.log.take().is_empty(), "{}", shape.description);
-    }
 }
 
 #[test]
@@ -241,95 +190,6 @@ fn a_caller_has_all_permits_in_order_and_drops_them() {
                 .collect::<Vec<_>>()
         });
     }
-}
-
-#[test]
-fn a_composition_that_is_undone_undoes_each_the_last_first() {
-    for shape in shapes() {
-        let permits = shape.try_enter().expect("let in");
-        shape.log.take();
-        shape.rollback(permits);
-        let expected = undone(shape.parts.len());
-        assert_eq!(shape.log.take(), expected, "{}", shape.description);
-    }
-}
-
-#[test]
-fn each_entry_undoes_its_own_permits() {
-    for shape in shapes() {
-        let last = shape.parts.len() - 1;
-        shape.parts[last].now(Script::Wait);
-        let mut waiters = Vec::new();
-        for _ in 0..3 {
-            let waiter = Waiter::parked(shape.enter());
-            // What it has entered and not undone, the last first.
-            let mut held: Vec<String> = Vec::new();
-            for event in shape.log.take() {
-                match event.split_once(' ').expect("two words") {
-                    ("in", permit) => held.insert(0, format!("undo {permit}")),
-                    ("undo", _) => assert_eq!(held.remove(0), event),
-                    _ => {}
-                }
-            }
-            assert_eq!(held.len(), last);
-            waiters.push((waiter, held));
-        }
-        for at in [1, 0, 0] {
-            let (waiter, held) = waiters.remove(at);
-            drop(waiter);
-            let mut expected = vec![format!("leave {}", NAMES[last])];
-            expected.extend(held);
-            assert_eq!(shape.log.take(), expected, "{}", shape.description);
-        }
-    }
-}
-
-#[test]
-fn a_holder_that_panics_drops_its_permits() {
-    for shape in shapes() {
-        panics(|| {
-            let _permits = shape.try_enter().expect("let in");
-            panic!("on purpose");
-        });
-        let log = shape.log.take();
-        let dropped = log.iter().filter(|event| event.starts_with("drop"));
-        assert_eq!(dropped.count(), shape.parts.len(), "{}", shape.description);
-        assert!(!log.iter().any(|event| event.starts_with("undo")));
-    }
-}
-
-#[test]
-fn a_part_is_not_asked_before_those_on_its_left_have_let_in() {
-    each_part(|shape, part| {
-        shape.parts[part].now(Script::Wait);
-        let mut waiter = Waiter::parked(shape.enter());
-        for _ in 0..3 {
-            assert!(waiter.is_pending());
-        }
-        let expected = shape.begun(part).events;
-        assert_eq!(shape.log.take(), expected, "{}", shape.description);
-        // Then the others are, in the same poll.
-        shape.parts[part].now(Script::Admit);
-        let permits = waiter.output().expect("let in");
-        let mut expected = vec![format!("in {}0", NAMES[part])];
-        expected.extend(tried(shape.parts.len()).drain(2 * (part + 1)..));
-        assert_eq!(shape.log.take(), expected, "{}", shape.description);
-        drop(permits);
-    });
-}
-
-#[test]
-fn a_part_that_has_let_in_is_not_polled_again() {
-    let log = Log::default();
-    let (first, second) = (log.part("a"), log.part("b"));
-    second.now(Script::Wait);
-    let mut waiter = Waiter::parked(all((first.clone(), second.clone())).enter());
-    // Would count as a refusal, or panic, if the first were asked again.
-    first.now(Script::PanicWhenPolled);
-    assert!(waiter.is_pending());
-    second.now(Script::Admit);
-    let (a, b) = waiter.output().expect("let in");
-    assert_eq!((a.name(), b.name()), ("a0".into(), "b0".into()));
 }
 
 #[test]

@@ -68,7 +68,7 @@ pub(crate) struct Model {
     /// The virtual time of each priority.
     pub(crate) virtual_times: [u64; 256],
     pub(crate) joined: u64,
-    /// What waiters were given and have not collected.
+    /// What callers were given and have not collected.
     pub(crate) served: Vec<(usize, Outcome)>,
 }
 
@@ -229,19 +229,18 @@ impl Model {
         can
     }
 
-    /// Enters; `None` says that the caller waits.
-    pub(crate) fn enter(&mut self, id: usize, class: usize, cost: u64) -> Option<Outcome> {
+    /// Enters, or joins those who wait.
+    pub(crate) fn enter(&mut self, id: usize, class: usize, cost: u64) {
         if self.try_enter(class, cost) {
-            return Some(Ok(cost));
+            return self.served.push((id, Ok(cost)));
         }
         let of_class = self.of(class);
-        let full = Some(Err(ErrorKind::QueueFull));
         let oldest = of_class.first().filter(|_| self.is_lifo(class));
         let most = self.classes[class].max_waiters;
         if of_class.len() >= most || self.waiting.len() >= self.max_waiters {
-            match oldest {
-                Some(oldest) => self.refuse(oldest.id, ErrorKind::QueueFull),
-                None => return full,
+            self.refuse(oldest.map_or(id, |oldest| oldest.id), ErrorKind::QueueFull);
+            if oldest.is_none() {
+                return;
             }
         }
         self.joined += 1;
@@ -255,11 +254,9 @@ impl Model {
         self.update();
         self.waiting.push(waiter);
         self.settle();
-        let index = self.served.iter().position(|(served, _)| *served == id)?;
-        Some(self.served.remove(index).1)
     }
 
-    /// Returns what a waiter was given.
+    /// Returns what a caller was given.
     pub(crate) fn collect(&mut self, id: usize) -> Option<Outcome> {
         let index = self.served.iter().position(|(served, _)| *served == id)?;
         Some(self.served.remove(index).1)

@@ -30,10 +30,8 @@ fn class(key: &u32) -> Class {
 }
 
 type Held<T> = Vec<(u32, FairPermit<T, u32>)>;
-type Waits<T> = Vec<(
-    u32,
-    Waiter<Waiting<<ClassHandle<T, u32> as tollgate::Throttle>::Enter>>,
-)>;
+type Wait<T> = Waiting<<ClassHandle<T, u32> as Throttle>::Enter>;
+type Waits<T> = Vec<(u32, Waiter<Wait<T>>)>;
 
 /// Does one thing.
 fn step<T>(
@@ -41,7 +39,7 @@ fn step<T>(
     random: &mut Random,
     waits: &mut Waits<T>,
     held: &mut Held<T>,
-    enter: impl Fn(u32, &mut Random) -> Waiting<<ClassHandle<T, u32> as tollgate::Throttle>::Enter>,
+    enter: impl Fn(u32, &mut Random) -> Wait<T>,
 ) where
     T: Throttle<Permit: Send, Enter: Send> + Send + Sync + 'static,
 {
@@ -83,8 +81,7 @@ where
 /// Runs all operations; afterwards nobody waits, and nothing is held.
 fn run<T>(
     queue: &FairQueue<T, u32>,
-    enter: impl Fn(u32, &mut Random) -> Waiting<<ClassHandle<T, u32> as tollgate::Throttle>::Enter>
-    + Sync,
+    enter: impl Fn(u32, &mut Random) -> Wait<T> + Sync,
     between: impl Fn(u64) + Sync,
 ) where
     T: Throttle<Permit: Send, Enter: Send> + Send + Sync + 'static,
@@ -157,39 +154,23 @@ fn random_operations_over_a_semaphore_that_others_use_lose_nothing() {
 }
 
 #[test]
-fn random_operations_over_a_boxed_semaphore_lose_nothing() {
-    let semaphore = Arc::new(Semaphore::new(PERMITS));
-    let queue = queue(BoxThrottle::new(Arc::clone(&semaphore)));
-    run(&queue, |key, _| queue.class(key).acquire(), |_| {});
-    crate::support::assert_at_rest(&semaphore, PERMITS);
-}
-
-#[cfg(feature = "channel")]
-#[test]
-fn random_operations_over_a_channel_semaphore_lose_nothing() {
-    let semaphore = Arc::new(tollgate::ChannelSemaphore::new(PERMITS));
-    let queue = queue(Arc::clone(&semaphore));
-    run(&queue, |key, _| queue.class(key).acquire(), |_| {});
-    assert_eq!(semaphore.snapshot().available, PERMITS as u64);
-}
-
-#[cfg(feature = "async-lock")]
-#[test]
-fn random_operations_over_a_semaphore_of_async_lock_lose_nothing() {
-    let semaphore = Arc::new(async_lock::Semaphore::new(PERMITS));
-    let queue = queue(Arc::clone(&semaphore));
-    run(&queue, |key, _| queue.class(key).acquire(), |_| {});
-    let all = [(); PERMITS].map(|()| semaphore.try_acquire());
-    assert!(all.iter().all(Option::is_some) && semaphore.try_acquire().is_none());
-}
-
-#[cfg(feature = "tokio")]
-#[test]
-fn random_operations_over_a_semaphore_of_tokio_lose_nothing() {
-    let semaphore = Arc::new(tokio::sync::Semaphore::new(PERMITS));
-    let queue = queue(Arc::clone(&semaphore));
-    run(&queue, |key, _| queue.class(key).acquire(), |_| {});
-    assert_eq!(semaphore.available_permits(), PERMITS);
+fn random_operations_over_throttles_whose_entries_take_one_lose_nothing() {
+    fn check<T>(throttle: T)
+    where
+        T: Throttle<Permit: Send, Enter: Send> + Send + Sync + 'static,
+    {
+        let queue = queue(throttle.clone());
+        run(&queue, |key, _| queue.class(key).acquire(), |_| {});
+        let all = [(); PERMITS].map(|()| throttle.enter_now());
+        assert!(all.iter().all(Option::is_some) && throttle.enter_now().is_none());
+    }
+    check(BoxThrottle::new(Arc::new(Semaphore::new(PERMITS))));
+    #[cfg(feature = "channel")]
+    check(Arc::new(tollgate::ChannelSemaphore::new(PERMITS)));
+    #[cfg(feature = "async-lock")]
+    check(Arc::new(async_lock::Semaphore::new(PERMITS)));
+    #[cfg(feature = "tokio")]
+    check(Arc::new(tokio::sync::Semaphore::new(PERMITS)));
 }
 
 #[test]

@@ -12,22 +12,13 @@ use tollgate::adaptive::AdaptiveRate;
 use tollgate::fair::{FairPermit, FairQueue};
 use tollgate::throttle::Weighted;
 use tollgate::{
-    AcquireError, Algorithm, BoxThrottle, Charge, Clock, Keyed, LeakyBucket, ManualClock,
-    MissedTickBehavior, Quota, RateLimiter, Throttle, Tick, Waiting,
+    AcquireError, Algorithm, BoxThrottle, Clock, Keyed, LeakyBucket, ManualClock,
+    MissedTickBehavior, Quota, RateLimiter, Throttle, Tick,
 };
 use tollgate_observe::Observed;
 
 use crate::support::Waiter;
 use crate::support::foreign::calls_when_woken;
-
-const MISSED: [Option<MissedTickBehavior>; 6] = [
-    None,
-    Some(MissedTickBehavior::Delay),
-    Some(MissedTickBehavior::Burst { max: 0 }),
-    Some(MissedTickBehavior::Burst { max: 2 }),
-    Some(MissedTickBehavior::Burst { max: 30 }),
-    Some(MissedTickBehavior::Burst { max: u64::MAX }),
-];
 
 fn limiter(
     quota: Quota,
@@ -51,60 +42,27 @@ fn millis(ticks: &[Tick]) -> Vec<u64> {
     millis.collect()
 }
 
-/// Has so many callers wait, of which the first takes `takes` when it is woken, and returns at which
-/// ticks they were charged.
+/// Has five callers wait, of which the first takes 150 ms when it is woken, and returns at which ticks they
+/// were charged.
 fn charged_behind_a_slow_waker<P: Debug, F>(
     clock: &ManualClock,
-    takes: Duration,
-    callers: usize,
     acquire: impl Fn() -> F,
     at: impl Fn(&P) -> Tick,
-) -> Vec<Tick>
+) -> [Tick; 5]
 where
     F: Future<Output = Result<P, AcquireError>>,
 {
     let slow = calls_when_woken({
         let clock = clock.clone();
-        move || clock.advance(takes)
+        move || clock.advance(ms(150))
     });
-    let mut waiters: Vec<_> = (0..callers).map(|_| Waiter::new(acquire())).collect();
+    let mut waiters = [(); 5].map(|()| Waiter::new(acquire()));
     assert!(waiters[0].poll_with(&slow).is_pending());
-    for waiter in &mut waiters[1..] {
-        assert!(waiter.is_pending());
-    }
+    assert!(waiters[1..].iter_mut().all(Waiter::is_pending));
     for _ in 0..300 {
         clock.advance(ms(10));
     }
-    waiters.iter_mut().map(|it| at(&it.granted())).collect()
-}
-
-#[test]
-fn acquire_behind_a_late_timer_is_charged_at_the_ticks_of_the_limiter() {
-    // One at a time: the limiter grants a batch before it wakes the first of it.
-    let quota = Quota::new(1, ms(100));
-    let one_by_one = |algorithm: &Algorithm| algorithm.check(quota).is_ok();
-    for &algorithm in Algorithm::all().iter().filter(|it| one_by_one(it)) {
-        for missed in MISSED {
-            for takes in [3, 250, 1040].map(ms) {
-                let spent = || {
-                    let clock = Clock::manual();
-                    let limiter = limiter(quota, algorithm, missed, &clock);
-                    let all = limiter.snapshot().limit;
-                    limiter.try_acquire_many(all).unwrap();
-                    (clock, Arc::new(limiter))
-                };
-                let (clock, alone) = spent();
-                let acquire = || Arc::clone(&alone).acquire_owned();
-                let alone = charged_behind_a_slow_waker(&clock, takes, 12, acquire, Charge::at);
-                let (clock, limiter) = spent();
-                let queue = FairQueue::new(limiter);
-                let acquire = || queue.class("a class").acquire();
-                let at = |permit: &FairPermit<Arc<RateLimiter>, &'static str>| permit.at();
-                let behind = charged_behind_a_slow_waker(&clock, takes, 12, acquire, at);
-                assert_eq!(behind, alone, "{algorithm:?}, {missed:?}, {takes:?}");
-            }
-        }
-    }
+    waiters.map(|mut it| at(&it.granted()))
 }
 
 /// The one that joins while the timer is late could have had a token at 300 ms, but was not there
@@ -133,17 +91,16 @@ fn acquire_behind_a_late_timer_is_not_charged_before_it_came() {
     assert_eq!(millis(&at), [100, 200, 450]);
 }
 
-/// So many callers behind a slow waker, alone and in a queue.
+/// Callers behind a slow waker, alone and in a queue.
 fn assert_forwards<T>(name: &str, make: impl Fn(&ManualClock) -> T)
 where
     T: Throttle<Permit: Debug + Send, Enter: Send> + Send + Sync + 'static,
 {
-    let takes = ms(150);
     let clock = Clock::manual();
     let throttle = make(&clock);
     drop(throttle.enter_now().expect("nobody came before"));
     let at = |permit: &T::Permit| throttle.tick(Some(permit)).expect("it is a charge");
-    let alone = charged_behind_a_slow_waker(&clock, takes, 5, || throttle.enter(), at);
+    let alone = charged_behind_a_slow_waker(&clock, || throttle.enter(), at);
     assert_eq!(millis(&alone), [100, 200, 300, 400, 500], "{name}");
 
     let clock = Clock::manual();
@@ -151,45 +108,8 @@ where
     drop(queue.class("a").enter_now());
     let at = |permit: &FairPermit<T, &'static str>| queue.throttle().tick(Some(permit)).unwrap();
     let acquire = || queue.class("a").acquire();
-    let behind = charged_behind_a_slow_waker(&clock, takes, 5, acquire, at);
+    let behind = charged_behind_a_slow_waker(&clock, acquire, at);
     assert_eq!(behind, alone, "{name}");
-}
-
-/// The same with a cost.
-fn assert_forwards_costs<T>(name: &str, make: impl Fn(&ManualClock) -> T)
-where
-    T: Weighted<Permit: Debug + Send, Enter: Send> + Send + Sync + 'static,
-{
-    assert_forwards(name, |clock| Twice(make(clock)));
-}
-
-/// Costs two. It is what `Cost` is for other types.
-#[derive(Clone)]
-struct Twice<T>(T);
-
-impl<T: Weighted> Throttle for Twice<T> {
-    type Permit = T::Permit;
-    type Enter = T::Enter;
-
-    fn enter(&self) -> Waiting<T::Enter> {
-        self.0.cost(2).enter()
-    }
-
-    fn enter_now(&self) -> Option<T::Permit> {
-        self.0.cost(2).enter_now()
-    }
-
-    fn tick(&self, permit: Option<&T::Permit>) -> Option<Tick> {
-        self.0.tick(permit)
-    }
-
-    fn enter_as_of(&self, tick: Tick) -> Waiting<T::Enter> {
-        self.0.cost(2).enter_as_of(tick)
-    }
-
-    fn wakes_outside_locks(&self) -> bool {
-        self.0.wakes_outside_locks()
-    }
 }
 
 #[test]
@@ -222,16 +142,23 @@ fn enter_as_of_of_each_rate_and_wrapper_makes_up_for_a_late_timer() {
     assert_forwards("a borrowed adaptive rate", |clock| {
         &*Box::leak(Box::new(adaptive(clock)))
     });
-    assert_forwards_costs("costs of a rate limiter", twice);
-    assert_forwards_costs("costs of a borrowed one", |clock| {
-        &*Box::leak(Box::new(RateLimiter::new(TWENTY).clock(clock)))
+    assert_forwards("costs of a rate limiter", |clock| {
+        Weighted::cost(&twice(clock), 2)
     });
-    assert_forwards_costs("costs, shared twice", |clock| Arc::new(twice(clock)));
-    assert_forwards_costs("costs, optional", |clock| Some(twice(clock)));
-    assert_forwards_costs("costs, observed", |clock| Observed::new(twice(clock), ()));
-    assert_forwards_costs("costs of a key", |clock| {
+    let lent = |clock: &ManualClock| &*Box::leak(Box::new(twice(clock)));
+    assert_forwards("costs of a borrowed one", |clock| {
+        Weighted::cost(&&**lent(clock), 2)
+    });
+    assert_forwards("costs, shared twice", |clock| {
+        Weighted::cost(&Arc::new(twice(clock)), 2)
+    });
+    assert_forwards("costs, optional", |clock| Some(twice(clock)).cost(2));
+    assert_forwards("costs, observed", |clock| {
+        Observed::new(twice(clock), ()).cost(2)
+    });
+    assert_forwards("costs of a key", |clock| {
         let rates = Keyed::<u64, _>::new(RateLimiter::new(TWENTY).clock(clock));
-        Arc::new(rates).key_owned(7)
+        Weighted::cost(&Arc::new(rates).key_owned(7), 2)
     });
 }
 
@@ -240,12 +167,22 @@ fn enter_as_of_of_each_rate_and_wrapper_makes_up_for_a_late_timer() {
 mod jumps {
     use std::task::Poll;
 
+    use tollgate::Charge;
     use tollgate::fair::Class;
 
     use super::*;
     use crate::support::audit::Allowance;
     use crate::support::paused_runtime;
     use crate::support::random::Random;
+
+    const MISSED: [Option<MissedTickBehavior>; 6] = [
+        None,
+        Some(MissedTickBehavior::Delay),
+        Some(MissedTickBehavior::Burst { max: 0 }),
+        Some(MissedTickBehavior::Burst { max: 2 }),
+        Some(MissedTickBehavior::Burst { max: 30 }),
+        Some(MissedTickBehavior::Burst { max: u64::MAX }),
+    ];
 
     /// The number of waiters that one call serves.
     const AT_ONCE: usize = 1024;
@@ -290,6 +227,24 @@ mod jumps {
         ticks: [Option<Tick>; 2],
     }
 
+    /// One in so many times, one of those who wait leaves both.
+    fn one_leaves<A, B>(random: &mut Random, callers: &mut [Caller<A, B>], one_in: u32) -> bool {
+        let waits = callers.iter_mut().filter(|it| it.waits());
+        let mut waiting: Vec<_> = waits.collect();
+        let leaves = !waiting.is_empty() && random.below(one_in) == 0;
+        if leaves {
+            let at = random.next() as usize % waiting.len();
+            (waiting[at].alone, waiting[at].behind) = (None, None);
+        }
+        leaves
+    }
+
+    impl<A, B> Caller<A, B> {
+        fn waits(&self) -> bool {
+            self.alone.is_some() || self.behind.is_some()
+        }
+    }
+
     impl<A, B> Caller<A, B>
     where
         A: Future<Output = Result<Charge, AcquireError>>,
@@ -302,10 +257,6 @@ mod jumps {
             if let Some(Poll::Ready(charge)) = self.behind.as_mut().map(Waiter::poll) {
                 (self.ticks[1], self.behind) = (Some(charge.unwrap().at()), None);
             }
-        }
-
-        fn waits(&self) -> bool {
-            self.alone.is_some() || self.behind.is_some()
         }
     }
 
@@ -333,29 +284,18 @@ mod jumps {
                         caller.poll();
                         callers.push(caller);
                     }
-                    let waiting: Vec<_> = (0..callers.len())
-                        .filter(|at| callers[*at].waits())
-                        .collect();
-                    if !waiting.is_empty() && random.below(3) == 0 {
-                        let leaves = &mut callers[one_of(&mut random, &waiting)];
-                        (leaves.alone, leaves.behind) = (None, None);
+                    if one_leaves(&mut random, &mut callers, 3) {
                         // Who is admitted in its place receives the charge now: one that left with it
                         // would give it back to a limiter, and pass it on in a queue.
                         callers.iter_mut().for_each(Caller::poll);
                     }
-                    if steps.next().is_none() && waiting.is_empty() {
+                    if steps.next().is_none() && !callers.iter().any(Caller::waits) {
                         break;
                     }
                     tokio::time::advance(random_jump(&mut random)).await;
                     // Timers are late now, and a caller leaves. A limiter without a queue then serves
                     // the others, so one that left after it would leave with its charge.
-                    let waiting: Vec<_> = (0..callers.len())
-                        .filter(|at| callers[*at].waits())
-                        .collect();
-                    if !waiting.is_empty() && random.below(2) == 0 {
-                        let leaves = &mut callers[one_of(&mut random, &waiting)];
-                        (leaves.alone, leaves.behind) = (None, None);
-                    }
+                    one_leaves(&mut random, &mut callers, 2);
                     settle().await;
                     callers.iter_mut().for_each(Caller::poll);
                 }
@@ -439,26 +379,6 @@ mod jumps {
         let limiter = limiter(quota, Algorithm::Gcra, burst, Clock::tokio());
         limiter.try_acquire_many(2).unwrap();
         Arc::new(limiter)
-    }
-
-    /// The entrant leaves, and enters for another cost.
-    #[test]
-    fn drop_of_a_waiter_of_another_cost_behind_a_late_timer_loses_no_charge() {
-        paused_runtime().block_on(async {
-            let (alone, queue) = (spent(), FairQueue::new(spent()));
-            let costs = [2, 1, 1, 1, 1];
-            let direct = costs.map(|cost| Waiter::parked(alone.clone().cost_owned(cost).acquire()));
-            let behind = costs.map(|cost| Waiter::parked(queue.class("a").acquire_many(cost)));
-            tokio::time::advance(ms(1000)).await;
-            let [first, mut direct @ ..] = direct;
-            drop(first);
-            let [first, mut behind @ ..] = behind;
-            drop(first);
-            settle().await;
-            let alone = direct.each_mut().map(|waiter| waiter.granted().at());
-            let behind = behind.each_mut().map(|waiter| waiter.granted().at());
-            assert_eq!(behind, alone);
-        });
     }
 
     /// The one of higher priority goes first, and takes no more than its cost from the others, who

@@ -48,6 +48,10 @@ a newcomer of higher priority changes what the queue waits for | 4, low, high pr
 # Aging.
 a class that has aged goes before a higher one of its level | 1 aging 10, low, high priority 1 | try low,
     9 x enter low + next low, enter low, advance 10, enter high, next low, next high
+a class of low priority under endless load goes after its aging | 1 aging 100, low, high priority 1 | try high,
+    enter low, 5 x enter high, 9 x advance 10 + next high + enter high, advance 10, next low
+a class of low priority under endless load never goes without aging | 1, low, high priority 1 | try high, enter low,
+    5 x enter high, 99 x advance 10 + next high + enter high
 a class ages up to the highest priority | 1 aging 10, low priority 254, high priority 255 | try high, enter low,
     advance 10, enter high, next low, next high
 a class that has not waited for a period goes after a higher one | 1 aging 10, low, high priority 1 | try low,
@@ -98,15 +102,7 @@ close refuses waiters of a class at its maximum when a permit of it returns | 2,
 fn setup(row: &Row) -> (Settings, Vec<bool>) {
     let mut parts = row.setup.split(',');
     let mut words = Words::new(parts.next().expect("the queue"));
-    let mut settings = Settings {
-        classes: Vec::new(),
-        permits: words.parse(),
-        max_waiters: usize::MAX,
-        aging: None,
-        by_cost: false,
-        class_names: Vec::new(),
-        is_plain: false,
-    };
+    let mut settings = Settings::new(words.parse(), Vec::new());
     let mut shares = vec![false, true];
     while let Some(option) = words.maybe::<String>() {
         match &*option {
@@ -185,13 +181,10 @@ fn settings() -> impl Strategy<Value = Settings> {
         any::<bool>(),
     )
         .prop_map(|(classes, permits, max_waiters, aging, by_cost)| Settings {
-            classes,
-            permits,
             max_waiters,
             aging,
             by_cost,
-            class_names: Vec::new(),
-            is_plain: false,
+            ..Settings::new(permits, classes)
         })
 }
 
@@ -218,13 +211,9 @@ fn plain(by_cost: bool) -> impl Strategy<Value = Settings> {
             ..Class::default()
         };
         Settings {
-            classes: classes.into_iter().map(class).collect(),
-            permits: 4,
-            max_waiters: usize::MAX,
-            aging: None,
             by_cost,
-            class_names: Vec::new(),
             is_plain: true,
+            ..Settings::new(4, classes.into_iter().map(class).collect())
         }
     })
 }

@@ -1,24 +1,25 @@
 //! What throttles do to a queue: they wake inside their poll, refuse, panic and close, and some wake
 //! under their locks.
 
+use std::fmt::Debug;
 use std::future::poll_fn;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
-use std::time::Duration;
 
 use tollgate::adaptive::{AdaptiveSemaphore, Feedback, Gradient};
 use tollgate::fair::{Class, ClassHandle, FairQueue, Share};
-use tollgate::throttle::{Adaptive, Inspect, LimitStatus, Weighted};
+use tollgate::throttle::{Adaptive, Weighted};
 use tollgate::{
     AcquireError, BoxThrottle, ChannelSemaphore, Clock, ErrorKind, Quota, RateLimiter, Semaphore,
     Throttle, TryThrottle, Waiting, all,
 };
-use tollgate_observe::{Observed, Observer, Place};
+use tollgate_observe::Observed;
 
 use crate::support::Waiter;
+use crate::support::foreign::panic_message;
+use crate::support::scripted::{Log, Script};
 
 type Enter = Pin<Box<dyn Future<Output = Result<u32, AcquireError>> + Send>>;
 
@@ -130,81 +131,42 @@ fn acquire_of_a_throttle_that_panics_when_it_is_polled_refuses_the_waiter_that_i
     assert!(queue.snapshot().iter().all(|class| class.held == 0));
 }
 
-/// Panics when it is entered without a wait.
-#[derive(Clone)]
-struct PanicsAtOnce;
-
-impl Throttle for PanicsAtOnce {
-    type Permit = u32;
-    type Enter = Enter;
-
-    fn enter(&self) -> Waiting<Enter> {
-        Waiting::new(Box::pin(async { Ok(7) }))
-    }
-
-    fn enter_now(&self) -> Option<u32> {
-        panic!("the throttle panics on purpose")
-    }
-}
-
-impl TryThrottle for PanicsAtOnce {
-    fn try_enter(&self) -> Result<u32, AcquireError> {
-        panic!("the throttle panics on purpose")
-    }
-}
-
 #[test]
 fn acquire_of_a_throttle_that_panics_in_the_call_of_the_caller_panics_in_it_and_holds_nothing() {
-    let queue = FairQueue::new(PanicsAtOnce);
+    let throttle = Log::default().part("a");
+    throttle.now(Script::PanicWhenTried);
+    let queue = FairQueue::new(throttle);
     let class = queue.class(1);
     let calls: [&dyn Fn(); 2] = [&|| drop(class.try_acquire()), &|| {
         drop(Waiter::new(class.acquire()).poll());
     }];
     for call in calls {
-        let payload = catch_unwind(AssertUnwindSafe(call)).unwrap_err();
-        let message = payload.downcast::<&str>().unwrap();
-        assert_eq!(*message, "the throttle panics on purpose");
+        assert_eq!(panic_message(call).as_deref(), Some("on purpose"));
         assert!(queue.snapshot().is_empty());
     }
 }
 
+/// Channels wake under their locks, and tokio does up to 1.49 when it closes.
 #[test]
-fn close_of_a_channel_semaphore_refuses_all_when_the_next_waiter_runs() {
-    let queue = FairQueue::new(Arc::new(ChannelSemaphore::new(1)));
-    let permit = queue.class(1).try_acquire().unwrap();
-    let mut waits: Vec<_> = (0..10)
-        .map(|index| Waiter::parked(queue.class(index % 3).acquire()))
-        .collect();
-    queue.throttle().close();
-    assert_eq!(waits.iter().filter(|wait| wait.wakes() > 0).count(), 1);
-    for wait in &mut waits {
-        assert_eq!(wait.refused(), ErrorKind::Closed);
-        assert!(wait.wakes() <= 1);
+fn close_of_a_semaphore_that_wakes_under_its_lock_refuses_all_when_the_next_waiter_runs() {
+    fn check<T>(throttle: T, close: impl Fn(&T))
+    where
+        T: TryThrottle<Permit: Debug + Send, Enter: Send> + Send + Sync + 'static,
+    {
+        let queue = FairQueue::new(throttle);
+        let permit = queue.class(1).try_acquire().unwrap();
+        let mut waits = [1, 2, 1, 0].map(|key| Waiter::parked(queue.class(key).acquire()));
+        close(queue.throttle());
+        assert_eq!(waits.iter().map(Waiter::wakes).sum::<usize>(), 1);
+        for wait in &mut waits {
+            assert_eq!(wait.refused(), ErrorKind::Closed);
+            assert!(wait.wakes() <= 1);
+        }
+        drop(permit);
     }
-    drop(permit);
-}
-
-/// Hides what the throttle inside says of itself.
-#[derive(Clone)]
-struct Named<T>(T);
-
-impl<T: Throttle> Throttle for Named<T> {
-    type Permit = T::Permit;
-    type Enter = T::Enter;
-
-    fn enter(&self) -> Waiting<T::Enter> {
-        self.0.enter()
-    }
-}
-
-#[test]
-fn drop_of_a_permit_of_an_unknown_throttle_that_wakes_under_its_lock_serves_the_next() {
-    let queue = FairQueue::new(Named(Arc::new(ChannelSemaphore::new(1))));
-    let permit = queue.class(1).acquire().wait().unwrap();
-    let mut waits = Waiter::parked(queue.class(2).acquire());
-    drop(permit);
-    assert_eq!(waits.wakes(), 1);
-    drop(waits.granted());
+    check(Arc::new(ChannelSemaphore::new(1)), |slots| slots.close());
+    #[cfg(feature = "tokio")]
+    check(Arc::new(tokio::sync::Semaphore::new(1)), |it| it.close());
 }
 
 /// One permit, whose return wakes under the lock. It must not be used meanwhile.
@@ -272,21 +234,6 @@ fn acquire_of_all_with_a_part_that_wakes_under_its_lock_is_not_polled_under_it()
     check(FairQueue::new(observed), &part);
     let class = FairQueue::new(part.clone()).class("inner");
     check(FairQueue::new(class), &part);
-}
-
-/// It wakes under its lock: up to 1.49, tokio does when it closes.
-#[cfg(feature = "tokio")]
-#[test]
-fn close_of_a_semaphore_of_tokio_refuses_all_when_the_next_waiter_runs() {
-    let queue = FairQueue::new(Arc::new(tokio::sync::Semaphore::new(1)));
-    let permit = queue.class(1).try_acquire().unwrap();
-    let mut waits = [1, 2, 1].map(|key| Waiter::parked(queue.class(key).acquire()));
-    queue.throttle().close();
-    assert_eq!(waits.iter().map(Waiter::wakes).sum::<usize>(), 1);
-    for wait in &mut waits {
-        assert_eq!(wait.refused(), ErrorKind::Closed);
-    }
-    drop(permit);
 }
 
 /// Panics when it is entered for more than 10, and then lets somebody join meanwhile.
@@ -364,54 +311,6 @@ fn drop_of_a_granted_wait_of_a_rate_limiter_passes_the_charge_on_or_refunds_it()
 }
 
 #[test]
-fn cost_of_a_class_charges_it_and_is_rolled_back_by_a_later_part() {
-    let rate = RateLimiter::new(Quota::per_hour(1).burst(10)).clock(Clock::manual());
-    let (queue, slots) = (FairQueue::new(Arc::new(rate)), Semaphore::new(1));
-    let limits = all((queue.class(1).cost(4), &slots));
-    let (charge, slot) = limits.try_acquire().unwrap();
-    assert_eq!(
-        (charge.cost(), queue.throttle().snapshot().available),
-        (4, 6)
-    );
-    let error = limits.try_acquire().unwrap_err();
-    assert_eq!(
-        (error.kind(), error.part()),
-        (ErrorKind::NoPermits, Some(1))
-    );
-    assert_eq!(queue.throttle().snapshot().available, 6);
-    drop(slot);
-    assert!(limits.acquire().wait().is_ok());
-    let mut third = Waiter::parked(limits.acquire());
-    queue.throttle().close();
-    assert_eq!(third.refused(), ErrorKind::Closed);
-}
-
-#[test]
-fn rollback_refunds_the_throttle_and_not_the_share() {
-    let clock = Clock::manual();
-    let rate = RateLimiter::new(Quota::per_second(1).burst(4)).clock(&clock);
-    let queue = FairQueue::new(Arc::new(rate))
-        .share(Share::ByCost)
-        .clock(&clock);
-    let [a, b] = [1, 2].map(|key| queue.class(key));
-    drop(a.acquire_many(4).wait().unwrap());
-    // It waits, and is charged, which is rolled back.
-    let mut wait = Waiter::parked(a.acquire_many(2));
-    clock.advance(std::time::Duration::from_secs(2));
-    a.rollback(wait.granted());
-    assert_eq!(queue.throttle().snapshot().available, 2);
-    a.settle(a.acquire_many(2).wait().unwrap(), 1);
-    assert_eq!(queue.throttle().snapshot().available, 1);
-    drop(b.acquire().wait().unwrap());
-    // Its class has been charged for the wait, and the other one nothing.
-    let mut first = Waiter::parked(a.acquire());
-    let mut second = Waiter::parked(b.acquire());
-    clock.advance(std::time::Duration::from_secs(1));
-    drop(second.granted());
-    assert!(first.is_pending());
-}
-
-#[test]
 fn finish_of_a_permit_tells_an_adaptive_throttle_and_serves_the_next() {
     let limit = Arc::new(AdaptiveSemaphore::new(Gradient::default()).limits(1..=1));
     let queue = FairQueue::new(Arc::clone(&limit)).classes(|_| Class::new().max_concurrency(1));
@@ -432,28 +331,6 @@ fn finish_of_a_permit_tells_an_adaptive_throttle_and_serves_the_next() {
 }
 
 #[test]
-fn inspect_of_a_class_is_that_of_the_throttle() {
-    let (slots, rate) = (Arc::new(Semaphore::new(3)), Arc::new(Semaphore::new(5)));
-    let queue = FairQueue::new(all((slots, rate)));
-    let class = queue.class("a");
-    let permit = class.try_enter().unwrap();
-    let mut available = Vec::new();
-    class.inspect(Some(&permit), &mut |part, status| {
-        if let LimitStatus::Concurrency {
-            available: left, ..
-        } = status
-        {
-            available.push((part, left));
-        }
-    });
-    assert_eq!(available, [(0, 2), (1, 4)]);
-    let kept: (_, _) = permit.into_inner();
-    assert!(queue.snapshot().is_empty());
-    assert!(queue.throttle().try_enter().is_ok());
-    drop(kept);
-}
-
-#[test]
 fn class_of_a_map_that_panics_panics_in_the_caller_and_loses_nothing() {
     let queue = FairQueue::new(Arc::new(Semaphore::new(1))).classes(|key| {
         assert!(*key != 13, "no class for 13");
@@ -461,7 +338,7 @@ fn class_of_a_map_that_panics_panics_in_the_caller_and_loses_nothing() {
     });
     let permit = queue.class(1).try_acquire().unwrap();
     let mut waits = Waiter::parked(queue.class(1).acquire());
-    assert!(catch_unwind(AssertUnwindSafe(|| queue.class(13))).is_err());
+    assert!(panic_message(|| queue.class(13)).is_some());
     drop(permit);
     drop(waits.granted());
     assert_eq!(queue.throttle().available_permits(), 1);
@@ -530,30 +407,4 @@ fn close_with_many_waiters_refuses_a_part_of_them_and_wakes_the_next() {
         assert_eq!(waiter.refused(), ErrorKind::Closed);
     }
     assert_eq!(queue.waiting(), 0);
-}
-
-/// The part before the full one is entered and rolled back, and its observer sees that.
-#[test]
-fn enter_now_of_all_without_room_in_a_later_part_reports_its_parts_before_as_undone() {
-    #[derive(Default)]
-    struct Log(Mutex<Vec<&'static str>>);
-
-    impl Observer for Log {
-        type Held = ();
-
-        fn admitted(&self, _: Place, _: Option<Duration>) {
-            self.0.lock().unwrap().push("admitted");
-        }
-
-        fn undone(&self, (): ()) {
-            self.0.lock().unwrap().push("undone");
-        }
-    }
-
-    let log = Arc::new(Log::default());
-    let [free, full] = [1, 0].map(|permits| Arc::new(Semaphore::new(permits)));
-    let both = all((Observed::new(Arc::clone(&free), Arc::clone(&log)), full));
-    assert!(both.enter_now().is_none());
-    assert_eq!(*log.0.lock().unwrap(), ["admitted", "undone"]);
-    assert_eq!(free.available_permits(), 1);
 }

@@ -26,6 +26,21 @@ pub(crate) struct Settings {
     pub(crate) is_plain: bool,
 }
 
+impl Settings {
+    /// Without any bound.
+    pub(crate) fn new(permits: usize, classes: Vec<naive::Class>) -> Self {
+        Self {
+            classes,
+            permits,
+            max_waiters: usize::MAX,
+            aging: None,
+            by_cost: false,
+            class_names: Vec::new(),
+            is_plain: false,
+        }
+    }
+}
+
 pub(crate) type Tested = Result<(), TestCaseError>;
 type Slots = Arc<Semaphore>;
 type Permit = FairPermit<Slots, usize>;
@@ -59,10 +74,6 @@ pub(crate) struct World {
     pub(crate) served: Vec<(usize, u64)>,
 }
 
-fn milliseconds(milliseconds: u64) -> Duration {
-    Duration::from_millis(milliseconds)
-}
-
 fn queue(settings: &Settings, clock: &Clock) -> FairQueue<Slots, usize> {
     let classes = settings.classes.clone();
     let queue = FairQueue::new(Arc::new(Semaphore::new(settings.permits)))
@@ -81,7 +92,7 @@ fn queue(settings: &Settings, clock: &Clock) -> FairQueue<Slots, usize> {
         .max_waiters(settings.max_waiters)
         .clock(clock);
     let queue = match settings.aging {
-        Some(period) => queue.aging(milliseconds(period)),
+        Some(period) => queue.aging(Duration::from_millis(period)),
         None => queue,
     };
     if settings.by_cost {
@@ -96,7 +107,6 @@ fn compare_outcome(
     expected: Option<Outcome>,
 ) -> Result<Option<Permit>, TestCaseError> {
     match (polled, expected) {
-        (Poll::Pending, None) => Ok(None),
         (Poll::Ready(Ok(permit)), Some(Ok(cost))) => {
             prop_assert_eq!(permit.count() as u64, cost);
             Ok(Some(permit))
@@ -121,7 +131,7 @@ impl World {
         }
         let model = Model {
             share: [Share::ByConcurrency, Share::ByCost][usize::from(settings.by_cost)],
-            aging: settings.aging.map(milliseconds),
+            aging: settings.aging.map(Duration::from_millis),
             max_waiters: settings.max_waiters,
             classes: settings.classes.clone(),
             waiting: Vec::new(),
@@ -207,7 +217,7 @@ impl World {
                 class.settle(permit, words.parse());
             })?,
             "advance" => {
-                let time = milliseconds(words.parse());
+                let time = Duration::from_millis(words.parse());
                 self.clock.advance(time);
                 self.model.now += time;
             }
@@ -238,24 +248,15 @@ impl World {
 
     fn enter(&mut self, class: usize, cost: u64) -> Tested {
         self.ids += 1;
-        let (id, mut wait) = (
-            self.ids,
-            Waiter::new(self.classes[class].acquire_many(cost)),
-        );
-        let polled = wait.poll();
-        let expected = self.model.enter(id, class, cost);
-        if polled.is_pending() && expected.is_none() {
-            self.waiting.push(Waits {
-                id,
-                class,
-                cost,
-                wait,
-                served: false,
-            });
-        } else if let Some(permit) = compare_outcome(polled, expected)? {
-            self.inside.push(Holds(class, cost, permit));
-        }
-        Ok(())
+        self.model.enter(self.ids, class, cost);
+        self.waiting.push(Waits {
+            id: self.ids,
+            class,
+            cost,
+            wait: Waiter::new(self.classes[class].acquire_many(cost)),
+            served: false,
+        });
+        self.poll(self.waiting.len() - 1)
     }
 
     fn poll(&mut self, at: usize) -> Tested {
@@ -264,8 +265,8 @@ impl World {
         if polled.is_ready() || expected.is_some() {
             let Waits { class, cost, .. } = self.waiting.remove(at);
             let held = compare_outcome(polled, expected)?;
-            self.inside
-                .extend(held.map(|permit| Holds(class, cost, permit)));
+            let held = held.map(|permit| Holds(class, cost, permit));
+            self.inside.extend(held);
         }
         Ok(())
     }

@@ -1,18 +1,20 @@
-//! What a gate promises, on a clock that is moved by hand. Sequences of calls are rows of `scenarios.rs`.
+//! What a gate promises, on a clock that is moved by hand, alone and as a part of others. Sequences of calls are rows
+//! of `scenarios.rs`.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+mod scenarios;
+
 use std::sync::{Arc, Mutex};
-use std::task::Waker;
-use std::thread;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use tollgate::{Clock, Gate, ManualClock, Throttle, Waiting};
+use tollgate::{
+    AcquireError, BoxThrottle, Clock, ErrorKind, Gate, Keyed, ManualClock, Quota, RateLimiter,
+    Semaphore, Throttle, Tick, Waiting, all,
+};
+use tollgate_observe::Observed;
 
 use crate::support::foreign::{calls_when_woken, panics_when_woken};
 use crate::support::{Counter, Waiter};
-
-mod composed;
-mod scenarios;
 
 const MINUTE: Duration = Duration::from_secs(60);
 const NANO: Duration = Duration::from_nanos(1);
@@ -32,33 +34,15 @@ fn shut() -> (Gate, ManualClock) {
 }
 
 #[test]
-fn a_new_gate_is_open() {
-    let gate = Gate::new();
-    assert!(gate.is_open() && Gate::default().is_open());
-    assert_eq!(gate.check(), Ok(()));
+fn new_is_open_also_after_it_was_blocked_for_no_time() {
+    let gate = Gate::default();
+    assert!(gate.is_open() && Gate::new().is_open());
     assert_eq!(gate.blocked_until(), None);
-}
-
-#[test]
-fn for_no_time_it_is_not_shut() {
-    let (gate, _clock) = open();
-    gate.block_for(Duration::ZERO);
-    assert!(gate.is_open());
     let at_the_epoch = Gate::new().clock(Clock::manual());
     at_the_epoch.block_for(Duration::ZERO);
     assert!(at_the_epoch.is_open());
     at_the_epoch.block_for(NANO);
     assert!(!at_the_epoch.is_open());
-}
-
-#[test]
-fn a_gate_lives_by_the_time_of_the_machine() {
-    let gate = Gate::new().clock(Clock::system());
-    gate.block_for(Duration::from_nanos(1));
-    while !gate.is_open() {}
-    gate.block_for(MINUTE);
-    let left = gate.check().unwrap_err().retry_after().unwrap();
-    assert!(left <= MINUTE);
 }
 
 #[test]
@@ -192,10 +176,135 @@ fn on_the_time_of_the_machine_the_timer_of_the_process_releases() {
     assert!(Clock::system().now() >= reopens);
 }
 
+#[test]
+fn acquire_of_all_with_a_blocked_gate_takes_nothing_behind_it_and_gives_back_what_is_before() {
+    let ((gate, clock), slots) = (shut(), Semaphore::new(1));
+    let both = all((&gate, &slots));
+    let refused = both.try_acquire().unwrap_err();
+    assert_eq!(
+        (refused.kind(), refused.part()),
+        (ErrorKind::RateLimited, Some(0))
+    );
+    assert_eq!(refused.retry_after(), Some(MINUTE));
+    let mut waiting = Waiter::parked(both.acquire());
+    assert_eq!(slots.available_permits(), 1);
+    clock.advance(MINUTE);
+    let ((), slot) = waiting.granted();
+    assert_eq!(slots.available_permits(), 0);
+    drop(slot);
+
+    gate.block_for(MINUTE);
+    let behind = all((&slots, BoxThrottle::new(gate.clone())));
+    let waiting = Waiter::parked(behind.acquire());
+    assert_eq!((slots.available_permits(), gate.snapshot().waiting), (0, 1));
+    drop(waiting);
+    assert_eq!((slots.available_permits(), gate.snapshot().waiting), (1, 0));
+}
+
+/// One each 100 ms, and five at once.
+const QUOTA: Quota = Quota::per_second(10).burst(5);
+
+fn limiter(clock: &ManualClock) -> RateLimiter {
+    RateLimiter::new(QUOTA).clock(clock)
+}
+
+/// Blocks the gate for a minute, and returns when seven callers are charged, in milliseconds since
+/// it opened.
+fn charged<T: Throttle>(
+    gate: &Gate,
+    clock: &ManualClock,
+    throttle: &T,
+    at: impl Fn(T::Permit) -> Tick,
+) -> Vec<u128> {
+    gate.block_for(MINUTE);
+    let mut waiters: Vec<_> = (0..7).map(|_| Waiter::parked(throttle.enter())).collect();
+    clock.advance(MINUTE);
+    let opened = clock.now();
+    let mut charged = Vec::new();
+    while !waiters.is_empty() {
+        waiters.retain_mut(|waiter| {
+            let Poll::Ready(permit) = waiter.poll() else {
+                return true;
+            };
+            let at = at(permit.unwrap_or_else(|error: AcquireError| panic!("{error}")));
+            charged.push(at.saturating_since(opened).as_millis());
+            false
+        });
+        clock.advance(Duration::from_millis(1));
+    }
+    charged
+}
+
+const BURST_AT_ONCE: [u128; 7] = [0, 0, 0, 0, 0, 100, 200];
+const ONE_BY_ONE: [u128; 7] = [0, 100, 200, 300, 400, 500, 600];
+
+#[test]
+fn all_behind_a_gate_in_any_shape_admits_the_burst_at_once() {
+    fn check<T: Throttle>(
+        (gate, clock): &(Gate, ManualClock),
+        shape: T,
+        at: impl Fn(T::Permit) -> Tick,
+    ) {
+        // Also the second time, with the burst that was earned meanwhile.
+        for _ in 0..2 {
+            assert_eq!(charged(gate, clock, &shape, &at), BURST_AT_ONCE);
+        }
+        clock.advance(MINUTE);
+    }
+    let opens = open();
+    let (gate, clock) = (&opens.0, &opens.1);
+    let (slots, rate) = (Semaphore::new(100), Arc::new(limiter(clock)));
+    check(&opens, all((gate, &rate)), |it| it.1.at());
+    check(&opens, all((&slots, gate, &slots, &rate)), |it| it.3.at());
+    check(&opens, all((gate, all((&slots, rate.cost(1))))), |it| {
+        it.1.1.at()
+    });
+    check(&opens, all((all((gate, &slots)), &rate)), |it| it.1.at());
+    let optional = all((BoxThrottle::new(gate.clone()), Some(&rate)));
+    check(&opens, optional, |it| it.1.unwrap().at());
+    let observed = Observed::new(Arc::clone(&rate), ());
+    check(&opens, all((gate, &observed)), |it| it.1.at());
+    let users = Keyed::<u8, _>::new(RateLimiter::new(QUOTA).clock(clock));
+    check(&opens, all((gate, users.key(&7))), |it| it.1.at());
+}
+
+#[test]
+fn all_behind_a_gate_with_a_paused_limiter_admits_one_by_one() {
+    let (gate, clock) = open();
+    let rate = limiter(&clock);
+    let both = all((&gate, &rate));
+    for _ in 0..2 {
+        rate.pause_for(MINUTE);
+        let charged = charged(&gate, &clock, &both, |both| both.1.at());
+        assert_eq!(charged, ONE_BY_ONE);
+        clock.advance(MINUTE);
+        assert_eq!(rate.snapshot().available, rate.snapshot().limit);
+    }
+}
+
+/// It passed the gate before that was blocked, so only the pause can stop it.
+#[test]
+fn all_behind_a_gate_with_a_paused_limiter_stops_its_waiters() {
+    let (gate, clock) = open();
+    let rate = limiter(&clock);
+    let both = all((&gate, &rate));
+    rate.try_acquire_many(5).unwrap();
+    let mut before = Waiter::parked(both.acquire());
+    gate.block_for(MINUTE);
+    rate.pause_for(MINUTE);
+    let paused_at = clock.now();
+    let mut behind = Waiter::parked(both.acquire());
+    clock.advance(MINUTE);
+    let ((), charge) = before.granted();
+    assert_eq!(charge.at().saturating_since(paused_at), MINUTE);
+    assert!(behind.is_pending());
+    clock.advance(Duration::from_millis(100));
+    behind.granted();
+}
+
 #[cfg(feature = "tokio")]
 mod with_tokio {
     use tokio_util::sync::CancellationToken;
-    use tollgate::ErrorKind;
 
     use super::*;
     use crate::support::{kind, paused_runtime};
@@ -240,69 +349,4 @@ mod with_tokio {
             assert!(gate.check().is_ok());
         });
     }
-}
-
-const SECOND: Duration = Duration::from_secs(1);
-
-/// Checks race with a new closing: the thread that has shut it finds it shut until its time is over.
-#[test]
-fn block_for_holds_although_others_check() {
-    let clock = Clock::manual();
-    let gate = Gate::new().clock(&clock);
-    let over = AtomicBool::new(false);
-    thread::scope(|scope| {
-        for _ in 0..3 {
-            scope.spawn(|| {
-                while !over.load(Ordering::Relaxed) {
-                    let _ = gate.check();
-                }
-            });
-        }
-        for turn in 0..5_000 {
-            gate.block_for(SECOND);
-            assert_eq!(gate.check().unwrap_err().retry_after(), Some(SECOND));
-            clock.advance(SECOND);
-            // Nobody has to have looked for it to be open; and it may be shut at once.
-            if turn % 2 == 0 {
-                assert!(gate.check().is_ok());
-            }
-        }
-        over.store(true, Ordering::Relaxed);
-    });
-}
-
-/// Each wait ends, be it by the time, by hand, or as it finds the gate open.
-#[test]
-fn every_wait_ends() {
-    let gate = Gate::new().clock(Clock::system());
-    let over = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let waiting: Vec<_> = (0..3)
-            .map(|_| {
-                scope.spawn(|| {
-                    for _ in 0..300 {
-                        gate.acquire().wait().unwrap();
-                    }
-                })
-            })
-            .collect();
-        scope.spawn(|| {
-            let mut turn = 0;
-            while !over.load(Ordering::Relaxed) {
-                turn += 1;
-                match turn % 4 {
-                    0 => gate.block_for(Duration::MAX),
-                    1 | 3 => gate.open(),
-                    _ => gate.block_for(Duration::from_micros(20)),
-                }
-                thread::yield_now();
-            }
-            gate.open();
-        });
-        for waiter in waiting {
-            waiter.join().unwrap();
-        }
-        over.store(true, Ordering::Relaxed);
-    });
-    assert_eq!(gate.snapshot().waiting, 0);
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use Said::{Nothing, Permits, Rate};
+use tollgate::fair::FairQueue;
 use tollgate::throttle::{Inspect, LimitStatus, Weighted};
 use tollgate::{
     Algorithm, BoxThrottle, Clock, ErrorKind, Gate, Keyed, LeakyBucket, Oversize, Pool, Quota,
@@ -25,46 +26,51 @@ fn keyed() -> Arc<Keyed<u8, RateLimiter>> {
     Arc::new(Keyed::new(RateLimiter::new(QUOTA).clock(Clock::manual())))
 }
 
+/// What is left of a rate.
+fn available(throttle: &impl Inspect) -> u64 {
+    let mut available = None;
+    throttle.inspect(None, &mut |_, status| {
+        if let LimitStatus::Rate { decision, .. } = status {
+            available = Some(decision.remaining);
+        }
+    });
+    available.expect("it is a rate")
+}
+
 /// Takes six, uses two, and takes what is left by waiting for it, one more than it can have first.
 #[track_caller]
-fn settles<T: Weighted<Permit: Debug, Many: TryThrottle>>(
-    throttle: T,
-    available: impl Fn() -> u64,
-) {
+fn settles<T: Weighted<Permit: Debug, Many: TryThrottle> + Inspect>(throttle: T) {
     assert_eq!(throttle.max_units(), 10);
     let permit = throttle.cost(6).try_enter().unwrap();
-    assert_eq!(available(), 4);
+    assert_eq!(available(&throttle), 4);
     assert!(throttle.cost(5).try_enter().is_err());
     throttle.settle(permit, 2);
-    assert_eq!(available(), 8);
+    assert_eq!(available(&throttle), 8);
     let permit = Waiter::new(throttle.cost(8).enter()).granted();
-    assert_eq!(available(), 0);
+    assert_eq!(available(&throttle), 0);
     throttle.rollback(permit);
-    assert_eq!(available(), 8);
+    assert_eq!(available(&throttle), 8);
     let refused = Waiter::new(throttle.cost(11).enter()).output();
     assert_eq!(kind(refused), ErrorKind::ExceedsCapacity);
 }
 
 #[test]
 fn settle_gives_back_what_was_not_used_of_a_rate() {
-    let limiter = Arc::new(limiter());
-    settles(&*limiter, || limiter.snapshot().available);
-    let limiter = Arc::new(self::limiter());
-    settles(Arc::clone(&limiter), || limiter.snapshot().available);
-    let limiter = self::limiter();
-    settles(&&limiter, || limiter.snapshot().available);
-    let limiter = self::limiter();
-    settles(Arc::new(&Arc::new(&limiter)), || {
-        limiter.snapshot().available
-    });
-    let limiter = Arc::new(self::limiter());
-    settles(&limiter, || limiter.snapshot().available);
+    settles(&limiter());
+    settles(Arc::new(limiter()));
+    settles(&&limiter());
+    settles(Arc::new(&Arc::new(&limiter())));
+    let shared = Arc::new(limiter());
+    settles(&shared);
+    settles(Some(&limiter()));
+    settles(Arc::new(Some(Arc::new(limiter()))));
+    settles(Observed::new(Some(&limiter()), ()));
     let keyed = keyed();
-    settles(keyed.key(&7), || keyed.key(&7).snapshot().available);
-    settles(&keyed.key(&9), || keyed.key(&9).snapshot().available);
-    settles(Arc::clone(&keyed).key_owned(8), || {
-        keyed.key(&8).snapshot().available
-    });
+    settles(keyed.key(&7));
+    settles(&keyed.key(&9));
+    settles(Some(Some(keyed.key(&5))));
+    settles(Arc::clone(&keyed).key_owned(8));
+    settles(FairQueue::new(Arc::new(limiter())).class(7));
 }
 
 #[test]
@@ -85,39 +91,6 @@ fn settle_returns_all_permits_of_a_semaphore() {
     let permit = Waiter::new(borrowed.cost(10).enter()).granted();
     borrowed.settle(permit, 0);
     assert_at_rest(&semaphore, 10);
-}
-
-/// Takes all that there is, and uses half of it.
-fn uses_half<T: Weighted<Permit: Debug, Many: TryThrottle>>(
-    throttle: &T,
-    available: impl Fn() -> u64,
-) {
-    let asked = throttle.max_units();
-    let permit = throttle.cost(asked).try_enter().unwrap();
-    assert_eq!(available(), 0);
-    throttle.settle(permit, asked / 2);
-    assert_eq!(available(), asked / 2);
-    let permit = Waiter::new(throttle.cost(asked / 2).enter()).granted();
-    assert_eq!(available(), 0);
-    throttle.settle(permit, 0);
-}
-
-#[test]
-fn cost_of_some_takes_the_units_inside() {
-    let limiter = Arc::new(limiter());
-    uses_half(&Some(&*limiter), || limiter.snapshot().available);
-    let limiter = Arc::new(self::limiter());
-    uses_half(&Arc::new(Some(Arc::clone(&limiter))), || {
-        limiter.snapshot().available
-    });
-    let limiter = self::limiter();
-    uses_half(&Observed::new(Some(&limiter), ()), || {
-        limiter.snapshot().available
-    });
-    let keyed = keyed();
-    uses_half(&Some(Some(keyed.key(&7))), || {
-        keyed.key(&7).snapshot().available
-    });
 }
 
 #[test]
@@ -374,6 +347,11 @@ fn inspect_all_says_every_part_in_order_nested_ones_flattened() {
     );
     let boxed = BoxThrottle::new(Arc::new(Semaphore::new(1)));
     assert_eq!(said(&all((boxed,)), None), [Nothing]);
+    let class = FairQueue::new(all((Arc::new(Semaphore::new(3)), Gate::new()))).class("a");
+    let permit = class.try_enter().unwrap();
+    assert_eq!(said(&class, Some(&permit)), [Permits(3, 2), Nothing]);
+    drop(permit);
+    assert_eq!(said(&class, None), [Permits(3, 3), Nothing]);
     let mut rates = 0;
     (&bucket).inspect(None, &mut |_, status| {
         rates += usize::from(matches!(status, LimitStatus::Rate { .. }));

@@ -1,15 +1,16 @@
-//! What a clock keeps: no more timers than there are queues and timeouts, however often those change.
-//!
-//! Counted in bytes that the process holds.
+//! What waits keep, in bytes that the process holds: a clock no more timers than there are queues and timeouts, however
+//! often those change; and how much memory one call of a fair queue allocates and frees, however many callers wait.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use stats_alloc::Region;
-use tollgate::{Clock, Quota, RateLimiter};
+use tollgate::fair::{ClassHandle, FairPermit, FairQueue};
+use tollgate::{Clock, Quota, RateLimiter, Semaphore, Throttle, Waiting};
 
 use crate::support::Waiter;
-use crate::{COUNTED, alone};
+use crate::support::random::Random;
+use crate::{COUNTED, alone, held};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -102,4 +103,92 @@ fn waits_on_the_time_of_tokio_leave_nothing_once_the_runtime_has_run() {
         });
     });
     assert!(held < LITTLE, "{held}");
+}
+
+const WAITERS: usize = 100_000;
+/// What one call may allocate and free; all waiters have some megabytes.
+const AT_MOST: usize = 1 << 20;
+
+type Queue = FairQueue<Arc<Semaphore>, usize>;
+type Wait = Waiting<<ClassHandle<Arc<Semaphore>, usize> as Throttle>::Enter>;
+type Permit = FairPermit<Arc<Semaphore>, usize>;
+
+/// Runs one call, and checks how many bytes it allocates and frees.
+#[track_caller]
+fn one_call<T>(run: impl FnOnce() -> T) -> T {
+    let region = Region::new(COUNTED);
+    let result = run();
+    let change = region.change();
+    let moved = change.bytes_allocated + change.bytes_deallocated;
+    assert!(moved <= AT_MOST, "{moved} bytes in one call");
+    result
+}
+
+/// Fills the queue; the semaphore has no permit left.
+fn fill(queue: &Queue) -> Vec<Waiter<Wait>> {
+    let mut waits: Vec<_> = (0..WAITERS)
+        .map(|index| Waiter::new(queue.class(index % 3).acquire()))
+        .collect();
+    for wait in &mut waits {
+        assert!(one_call(|| wait.is_pending()));
+    }
+    waits
+}
+
+fn queue() -> (Queue, Permit) {
+    let queue = FairQueue::new(Arc::new(Semaphore::new(1)));
+    let permit = queue.class(0).try_acquire().unwrap();
+    (queue, permit)
+}
+
+#[test]
+fn drop_of_each_of_many_permits_moves_and_frees_few_waiters() {
+    let _alone = alone();
+    let (queue, mut permit) = queue();
+    let mut waits = fill(&queue);
+    // The classes take turns, as the waiters came.
+    for wait in &mut waits {
+        one_call(|| drop(permit));
+        permit = one_call(|| wait.granted());
+    }
+}
+
+#[test]
+fn drop_of_each_of_many_waiters_moves_and_frees_few_others() {
+    let _alone = alone();
+    let (queue, _permit) = queue();
+    let mut waits = fill(&queue);
+    let mut random = Random::new(7);
+    while !waits.is_empty() {
+        let index = random.below(waits.len() as u32) as usize;
+        let wait = waits.swap_remove(index);
+        one_call(|| drop(wait));
+    }
+    assert_eq!(queue.waiting(), 0);
+}
+
+#[test]
+fn drop_of_the_last_waiter_frees_memory_time_after_time() {
+    let _alone = alone();
+    let region = Region::new(COUNTED);
+    let (queue, _permit) = queue();
+    drop(fill(&queue));
+    for _ in 0..100 {
+        one_call(|| drop(Waiter::parked(queue.class(0).acquire())));
+    }
+    assert!(held(&region) <= 256 << 10, "{} bytes", held(&region));
+}
+
+/// One waits all the time, so the slots are never all free.
+#[test]
+fn acquire_after_others_have_left_uses_their_slots_again() {
+    let _alone = alone();
+    let (queue, permit) = queue();
+    let _stays = Waiter::parked(queue.class(0).acquire());
+    let region = Region::new(COUNTED);
+    for _ in 0..WAITERS {
+        drop(Waiter::parked(queue.class(0).acquire()));
+    }
+    assert!(held(&region) <= 64 << 10, "{} bytes", held(&region));
+    drop(permit);
 }
