@@ -6,7 +6,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tollgate::{Algorithm, Clock, ManualClock, Quota, QuotaChange, RateLimiter};
 
-use crate::audit::fullest;
+use crate::rate_model::kept::fullest;
 use crate::setup::{TEN, TICK};
 use crate::support::Waiter;
 use crate::support::cases::cases;

@@ -2,7 +2,6 @@
 
 mod adaptive_rate;
 mod algorithms;
-mod audit;
 mod composed;
 mod follow;
 mod holds;
@@ -10,7 +9,6 @@ mod leaky_bucket;
 mod local;
 mod pauses;
 mod quota;
-mod quota_text;
 mod rate_model;
 mod scenarios;
 mod setup;
