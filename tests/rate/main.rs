@@ -3,11 +3,9 @@
 mod adaptive_rate;
 mod algorithms;
 mod composed;
-mod follow;
-mod holds;
+mod corrections;
 mod leaky_bucket;
 mod local;
-mod pauses;
 mod quota;
 mod rate_model;
 mod scenarios;
