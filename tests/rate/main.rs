@@ -2,10 +2,8 @@
 
 mod adaptive_rate;
 mod algorithms;
-mod composed;
 mod corrections;
-mod leaky_bucket;
-mod local;
+mod handles;
 mod quota;
 mod rate_model;
 mod scenarios;

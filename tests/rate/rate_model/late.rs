@@ -1,7 +1,7 @@
 //! Timers that are late: tokio's paused time jumps past what is due, and only then the timer goes off.
 
 use std::sync::{Arc, Mutex};
-use std::task::{Poll, Wake, Waker};
+use std::task::{Wake, Waker};
 use std::time::Duration;
 use tollgate::Waiting;
 
@@ -14,7 +14,6 @@ use super::model::model;
 use super::naive::{Fate, Naive};
 use super::schedule::Rule;
 
-use crate::setup::{TICK, ms};
 use crate::support::cases::cases;
 use crate::support::{Waiter, paused_runtime};
 
@@ -208,48 +207,4 @@ proptest! {
             Ok(())
         })?;
     }
-}
-
-/// After a machine was suspended for an hour it is not made up for.
-#[test]
-fn suspended_machine_makes_up_for_little() {
-    paused(async {
-        let limiter = RateLimiter::new(Quota::per_second(100).burst(5)).clock(Clock::tokio());
-        limiter.try_acquire_many(5).unwrap();
-        let mut queue: Vec<_> = (0..1000).map(|_| Asker::new(&limiter, 1)).collect();
-        jump(3_600_000_000_000).await;
-        // The burst, and one that was due within the last 10 ms.
-        assert_eq!(1000 - limiter.snapshot().waiting, 5 + 1);
-        assert!(matches!(queue[5].waiter.poll(), Poll::Ready(Ok(_))));
-        assert!(queue[6].waiter.is_pending());
-    });
-}
-
-/// Tokio's timer counts in milliseconds, so it is late for a third of a second.
-#[tokio::test(start_paused = true)]
-async fn missed_tick_makes_up_for_a_timer_of_whole_milliseconds_or_not() {
-    let thirds = Quota::per_second(3);
-    let burst = RateLimiter::new(thirds).clock(Clock::tokio());
-    let delay = RateLimiter::new(thirds)
-        .clock(Clock::tokio())
-        .missed_tick(MissedTickBehavior::Delay);
-    let mut lost = [const { Vec::new() }; 2];
-    for (limiter, lost) in [burst, delay].iter().zip(&mut lost) {
-        let first = limiter.try_acquire().unwrap().at();
-        for n in 1..=6_u64 {
-            let after = limiter
-                .acquire()
-                .await
-                .unwrap()
-                .at()
-                .saturating_since(first);
-            let exact = Duration::from_nanos((n * 1_000_000_000).div_ceil(3));
-            // From a tick in the midst of a unit it may be one nanosecond less.
-            lost.push((after + TICK).checked_sub(exact).expect("too early"));
-        }
-    }
-    let [burst, delay] = lost;
-    assert!(burst.iter().all(|lost| *lost <= TICK), "{burst:?}");
-    assert!(delay.is_sorted() && delay[5] > delay[0], "{delay:?}");
-    assert!(delay[0] > TICK && delay[5] <= 6 * ms(2), "{delay:?}");
 }

@@ -34,6 +34,8 @@ a large head that leaves lets the small ones go | 100/s burst 50 | try 50, wait 
 newcomers wait behind a large head although there is enough for them | 100/s burst 50 | try 50, wait 20, advance 50ms,
     left 5, no 1 160ms, wait, due 0 150ms, due 0 10ms
 to look again does not move a waiter | 10/s | try, wait, wait, 5 x pending 0 + pending 1, due 0 100ms, due 0 100ms
+those behind waiters that leave move up at once, whichever leave first | 10/s; unmodelled | try, 10000 x wait,
+    9999 x drop 0, waiting 1, due 0 100ms, 10000 x wait, 9999 x drop 1, waiting 1, due 0 100ms
 a leaked waiter keeps its place and is charged | 10/s | try, wait, wait, leak 0, advance 100ms, waiting 1, due 0 100ms
 
 # A bound of the queue, as a leaky bucket has it: one at once, the others evenly spaced.
@@ -130,6 +132,16 @@ a million are charged, given back and changed | sliding-log sliding-window 10485
     advance 30min, 5 x try, no, refund 0, left 1048571, charge 2097152, set 1048577/h, left 0
 an overdraft of the largest cost can be given back | sliding-log sliding-window 3/s; overdraft; unmodelled | try,
     charge max, refund 1, left 2
+what was paid off and given back is none of the many refunds that are told apart | 1/ns burst 1000; unmodelled |
+    3000 x charge 10 + refund 0 + advance 1ns, 1025 x charge 10, 1024 x refund 1, peek 1000 10ns, refund 0,
+    peek 1000 0ns
+a refund is in full after any amount was given back | 1/ns burst 1000; unmodelled | charge 1000,
+    100 x charge max + later 417d + refund 1 + peek 1000 1us, charge 7, refund 1, peek 1000 1us
+# It takes only what there is room for, and there is none for another.
+a charge beyond counting gives back what there was room for | 100/s burst 50; overdraft; unmodelled | try 50, charge max,
+    later 10950d, charge max, refund 2, charge 1000, refund 2, later 10950d, refund 1, peek 1 10ms, wait max,
+    advance 500ms, granted 0 500ms, in-use 115292150410, charge, in-use 115292150410, settle 1 115292150409,
+    in-use 115292150409, charge 2, in-use 115292150410
 the longest period is never over, and what is given back in it stays | sliding-log sliding-window
     64/288230376151711744ns; unmodelled | try 63, advance 288230376151711743ns, try, no 1 never, refund 0,
     advance never, left 63
@@ -197,6 +209,22 @@ parts of a smaller quota do not lock out either | sub-interval/4 1000/min | try 
     advance 1min, try
 and keep what was forced | sub-interval/4 1000/min | try 200, charge 30, set 10/min, left 0, advance 1min, no,
     advance 4min, try
+
+to set what is so changes nothing, not even what can be given back | all 50/s burst 50 | note, try 5, set 50/s burst 50,
+    refund 0, same, try 5, other, try 5, 40 x other + set 50/s burst 50 + other + alike + advance 10ms,
+    10 x other + set 50/s burst 50 + other + alike + advance 90ms, note, other, set 50/s burst 50, other, alike,
+    5 x advance 1100ms + other + set 50/s burst 50 + other + alike
+a log through many sizes keeps what was spent | sliding-log 1/s; unmodelled | try, keep 2/s, left 1, try, keep 3/s,
+    keep 2/s, left 0, keep 64/s, left 62, try 62, wait 64, keep 65/s, pending 0, drop 0, reset 1s, keep 64/s, left 0,
+    keep 1024/s, left 960, try 960, keep 1025/s, reset 1s, keep 1024/s, left 0, keep 16384/s, left 15360
+# From outside: a quota whose token is no whole number of nanoseconds gave a fraction of one with each change, 5,999
+# tokens in 24,000 changes.
+a quota again and again mints nothing, in proportion | 700000000/s burst 1000; at 1s; unmodelled | charge 1000000,
+    8000 x quota 300000000/s burst 1000 + quota 999999999/s burst 1000 + quota 700000000/s burst 1000, in-use 1000000
+a quota again and again mints nothing, kept | 700000000/s burst 1000; at 1s; unmodelled | charge 1000000,
+    8000 x keep 300000000/s burst 1000 + keep 999999999/s burst 1000 + keep 700000000/s burst 1000, in-use 1000000
+and pays off no more than the rate beside passing nanoseconds | 700000000/s burst 10; at 1s; unmodelled | charge 100000,
+    12000 x advance 1ns + set 699999999/s burst 10 + advance 1ns + set 700000000/s burst 10, in-use 94000
 
 # Without a limit.
 without a limit any cost is admitted at any time | unlimited | 2 x try 0 + try 1 + try 1099511627776 + try max +
