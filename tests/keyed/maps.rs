@@ -9,7 +9,9 @@ use std::time::Duration;
 use tollgate::throttle::Weighted;
 use tollgate::{Clock, ErrorKind, Keyed, ManualClock, MissedTickBehavior, Quota, RateLimiter};
 
-use super::world::Users;
+use super::model::Users;
+use crate::support::audit::Allowance;
+use crate::support::random::on_threads;
 use crate::support::{Waiter, kind};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -327,4 +329,44 @@ fn keys_with_equal_hashes_are_different_keys() {
     drop(waiters);
     users.shrink();
     assert!(users.is_empty());
+}
+
+/// In threads, by the ticks of the charges; some wait, some give up, and some give back.
+#[test]
+fn calls_in_threads_keep_the_promise_for_every_key() {
+    for (quota, keys) in [
+        (Quota::per_second(1000).burst(5), 60),
+        (Quota::per_second(20_000).burst(2), 5),
+    ] {
+        let users = Users::rate_limiters(quota).max_keys(20);
+        let charged = on_threads(4, |random| {
+            let mut charged = Vec::new();
+            for _ in 0..5_000 {
+                let key = random.below(keys);
+                let user = users.key(&key);
+                let admitted = match random.below(20) {
+                    0 if keys < 20 => Ok(user.acquire().wait().unwrap()),
+                    1 => {
+                        let both = user.acquire_many(2).timeout(Duration::from_micros(20));
+                        drop(both.wait().map(|charge| user.refund(charge)));
+                        continue;
+                    }
+                    2 => {
+                        users.shrink();
+                        continue;
+                    }
+                    _ => user.try_acquire(),
+                };
+                charged.extend(admitted.map(|charge| (key, (charge.at().as_nanos(), 1))));
+            }
+            charged
+        })
+        .concat();
+        assert!(users.len() <= 20);
+        for key in 0..keys {
+            let of_key = charged.iter().filter(|(other, _)| *other == key);
+            let of_key: Vec<_> = of_key.map(|(_, entry)| *entry).collect();
+            assert_eq!(Allowance::of(quota).audit(&of_key), Ok(()), "{key}");
+        }
+    }
 }

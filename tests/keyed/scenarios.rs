@@ -1,5 +1,5 @@
 //! Sequences of calls to a map, one a row: the caps, the queues, quotas and permits of keys. That a key is
-//! a limiter, whatever is done to it, is said by the model in `world`.
+//! a limiter, whatever is done to it, is said by the model in `model`.
 //!
 //! The set-up is what each key has, a quota or a number of permits; then options, each after a semicolon. Of
 //! maps with `own` each key has as many permits, or so many per second and at once, as its number says
