@@ -40,28 +40,23 @@ fn acquire_that_will_not_fit_is_refused_as_a_limiter_refuses() {
         (2, ErrorKind::TimedOut),
     ] {
         let clock = Clock::manual();
-        let quota = Quota::per_second(1);
-        let limiter = RateLimiter::new(quota)
-            .max_waiters(max_waiters)
-            .missed_tick(MissedTickBehavior::Delay)
-            .clock(&clock);
-        let users = Users::new(
-            RateLimiter::new(quota)
+        let [limiter, each] = [(); 2].map(|()| {
+            RateLimiter::new(Quota::per_second(1))
                 .max_waiters(max_waiters)
                 .missed_tick(MissedTickBehavior::Delay)
-                .clock(&clock),
-        );
+                .clock(&clock)
+        });
+        let users = Users::new(each);
         let user = users.key(&1);
         limiter.try_acquire().unwrap();
         user.try_acquire().unwrap();
-        let _waiters: Vec<_> = (0..max_waiters.min(1))
-            .map(|_| {
-                (
-                    Waiter::parked(limiter.acquire()),
-                    Waiter::parked(user.acquire()),
-                )
-            })
-            .collect();
+        let wait = |_| {
+            (
+                Waiter::parked(limiter.acquire()),
+                Waiter::parked(user.acquire()),
+            )
+        };
+        let _waiters: Vec<_> = (0..max_waiters.min(1)).map(wait).collect();
         for timeout in [Duration::ZERO, SECOND / 2] {
             let theirs = limiter.acquire().timeout(timeout).wait().unwrap_err();
             let ours = user.acquire().timeout(timeout).wait().unwrap_err();
