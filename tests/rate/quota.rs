@@ -8,14 +8,12 @@ use num_bigint::BigUint;
 use proptest::prelude::*;
 use tollgate::{Quota, QuotaError};
 
+use crate::rate_model::LARGEST_BURST;
 use crate::setup::{ms, secs};
 use crate::support::cases::cases;
 
 /// How many nanoseconds a burst may take to come back.
 const LONGEST: u64 = 1 << 58;
-
-/// The largest burst of a quota of two per nanosecond or more.
-const LARGEST_BURST: u64 = 1 << 56;
 
 /// From a nanosecond to a day.
 const UNITS: [u64; 7] = [
@@ -38,7 +36,7 @@ fn numbers() -> impl Strategy<Value = u64> {
 }
 
 /// Of any kind that there can be; every third has the largest burst that it can have.
-fn quotas() -> impl Strategy<Value = Quota> {
+pub(crate) fn quotas() -> impl Strategy<Value = Quota> {
     let parts = (numbers(), numbers(), numbers(), 0..3);
     parts.prop_filter_map("there is no such quota", |(one, other, burst, kind)| {
         let (count, period) = if one / 16 < other {

@@ -4,8 +4,8 @@
 use tollgate::{Algorithm, Quota, QuotaChange};
 
 use super::LAST_TICK;
-use super::any::Scale;
 use super::model::{Booked, Hint, Model};
+use super::steps::Scale;
 
 fn nanos(quota: Quota) -> u64 {
     u64::try_from(quota.period().as_nanos()).expect("a quota's period fits")
