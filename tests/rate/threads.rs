@@ -87,7 +87,6 @@ fn tries_keep_the_promise() {
         Quota::per_hour(1).burst(50),
     ];
     // With one place all calls want the same; with many, slots are passed that are not written yet.
-    // Of three thousand in ten hours exactly as many are admitted.
     let sliding = [
         (1, 2),
         (2, 20),
@@ -106,7 +105,8 @@ fn tries_keep_the_promise() {
         for quota in quotas {
             let limiter = limiter(algorithm, quota);
             let at_once = at_once(algorithm, quota);
-            let most = at_once.min(most);
+            // Of three thousand in ten hours exactly as many are admitted.
+            let most = if at_once < 3000 { at_once.min(most) } else { 1 };
             let charged = on_threads(4, |random| tries(&limiter, random, times, most)).concat();
             assert_eq!(
                 audit(algorithm, quota, &charged),
@@ -152,7 +152,7 @@ fn calls_of_every_kind_keep_the_promise_and_strand_nobody() {
         let at_once = at_once(algorithm, quota);
         let charged = on_threads(4, |random| {
             let (mut charged, mut held, mut last) = (Vec::new(), Vec::new(), 0);
-            for _ in 0..800 {
+            for _ in 0..1500 {
                 let cost = u64::from(1 + random.below(at_once.min(6) as u32));
                 let result = match random.below(5) {
                     0 | 1 => limiter.try_acquire_many(cost),
