@@ -449,6 +449,16 @@ where
 }
 
 #[test]
+fn max_keys_is_how_many_there_is_room_for() {
+    for keys in [1, 2, 63, 64, 65, 127, 1000, 4096, 10_000] {
+        let row = format!(
+            "{keys} | 1/s; keys {keys} | take 0 {keys}, len {keys}, crowded 99999 1s, len {keys}"
+        );
+        check(&[row.as_str(); 3].join("\n"), run::<RateLimiter>);
+    }
+}
+
+#[test]
 fn rate_limiters_of_keys_in_each_row_do_what_the_row_says() {
     check(RATES, run::<RateLimiter>);
 }
