@@ -8,5 +8,3 @@ mod maps;
 mod model;
 mod reentrant;
 mod scenarios;
-mod threads;
-mod world;

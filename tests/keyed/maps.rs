@@ -9,7 +9,9 @@ use std::time::Duration;
 use tollgate::throttle::Weighted;
 use tollgate::{Clock, ErrorKind, Keyed, ManualClock, MissedTickBehavior, Quota, RateLimiter};
 
-use super::world::Users;
+use super::model::Users;
+use crate::support::audit::Allowance;
+use crate::support::random::on_threads;
 use crate::support::{Waiter, kind};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -38,28 +40,23 @@ fn acquire_that_will_not_fit_is_refused_as_a_limiter_refuses() {
         (2, ErrorKind::TimedOut),
     ] {
         let clock = Clock::manual();
-        let quota = Quota::per_second(1);
-        let limiter = RateLimiter::new(quota)
-            .max_waiters(max_waiters)
-            .missed_tick(MissedTickBehavior::Delay)
-            .clock(&clock);
-        let users = Users::new(
-            RateLimiter::new(quota)
+        let [limiter, each] = [(); 2].map(|()| {
+            RateLimiter::new(Quota::per_second(1))
                 .max_waiters(max_waiters)
                 .missed_tick(MissedTickBehavior::Delay)
-                .clock(&clock),
-        );
+                .clock(&clock)
+        });
+        let users = Users::new(each);
         let user = users.key(&1);
         limiter.try_acquire().unwrap();
         user.try_acquire().unwrap();
-        let _waiters: Vec<_> = (0..max_waiters.min(1))
-            .map(|_| {
-                (
-                    Waiter::parked(limiter.acquire()),
-                    Waiter::parked(user.acquire()),
-                )
-            })
-            .collect();
+        let wait = |_| {
+            (
+                Waiter::parked(limiter.acquire()),
+                Waiter::parked(user.acquire()),
+            )
+        };
+        let _waiters: Vec<_> = (0..max_waiters.min(1)).map(wait).collect();
         for timeout in [Duration::ZERO, SECOND / 2] {
             let theirs = limiter.acquire().timeout(timeout).wait().unwrap_err();
             let ours = user.acquire().timeout(timeout).wait().unwrap_err();
@@ -67,26 +64,6 @@ fn acquire_that_will_not_fit_is_refused_as_a_limiter_refuses() {
             assert_eq!(ours, theirs);
         }
     }
-}
-
-#[test]
-fn quota_is_asked_for_under_no_lock() {
-    static USERS: OnceLock<Users> = OnceLock::new();
-    let users = USERS.get_or_init(|| {
-        Users::rate_limiters(Quota::per_second(1))
-            .max_keys(1)
-            .quotas(|key| {
-                if *key > 0 {
-                    // The same shard, as there is only one.
-                    let _ = USERS
-                        .get()
-                        .map(|users| users.key(&(*key - 1)).try_acquire());
-                }
-                Quota::per_second(1)
-            })
-    });
-    let _ = users.key(&3).try_acquire();
-    assert_eq!(users.len(), 1);
 }
 
 #[test]
@@ -143,7 +120,7 @@ fn every_key_keeps_its_quota_when_the_map_is_full() {
     }
 }
 
-/// The clock goes on while the quota of a key is asked for, and another call may come first: then
+/// The quota of a key is asked for under no lock. The clock goes on meanwhile, and another call may come first: then
 /// the key is charged when it is there, not when it was asked for.
 #[test]
 fn try_acquire_of_a_key_that_came_and_went_meanwhile_is_charged_now() {
@@ -211,22 +188,6 @@ fn users(keys: usize) -> (Users, ManualClock) {
     let quota = Quota::per_second(1).burst(4);
     let users = Users::new(RateLimiter::new(quota).clock(&clock)).max_keys(keys);
     (users, clock)
-}
-
-#[test]
-fn max_keys_is_how_many_there_is_room_for() {
-    for keys in [1, 2, 63, 64, 65, 127, 1000, 4096, 10_000] {
-        for _ in 0..3 {
-            let (users, _clock) = users(keys);
-            for key in 0..keys as u32 {
-                users.key(&key).try_acquire().unwrap();
-            }
-            assert_eq!(users.len(), keys);
-            let refused = users.key(&u32::MAX).try_acquire();
-            assert_eq!(kind(refused), ErrorKind::TooManyKeys);
-            assert_eq!(users.len(), keys);
-        }
-    }
 }
 
 #[test]
@@ -327,4 +288,44 @@ fn keys_with_equal_hashes_are_different_keys() {
     drop(waiters);
     users.shrink();
     assert!(users.is_empty());
+}
+
+/// In threads, by the ticks of the charges; some wait, some give up, and some give back.
+#[test]
+fn calls_in_threads_keep_the_promise_for_every_key() {
+    for (quota, keys) in [
+        (Quota::per_second(1000).burst(5), 60),
+        (Quota::per_second(20_000).burst(2), 5),
+    ] {
+        let users = Users::rate_limiters(quota).max_keys(20);
+        let charged = on_threads(4, |random| {
+            let mut charged = Vec::new();
+            for _ in 0..5_000 {
+                let key = random.below(keys);
+                let user = users.key(&key);
+                let admitted = match random.below(20) {
+                    0 if keys < 20 => Ok(user.acquire().wait().unwrap()),
+                    1 => {
+                        let both = user.acquire_many(2).timeout(Duration::from_micros(20));
+                        drop(both.wait().map(|charge| user.refund(charge)));
+                        continue;
+                    }
+                    2 => {
+                        users.shrink();
+                        continue;
+                    }
+                    _ => user.try_acquire(),
+                };
+                charged.extend(admitted.map(|charge| (key, (charge.at().as_nanos(), 1))));
+            }
+            charged
+        })
+        .concat();
+        assert!(users.len() <= 20);
+        for key in 0..keys {
+            let of_key = charged.iter().filter(|(other, _)| *other == key);
+            let of_key: Vec<_> = of_key.map(|(_, entry)| *entry).collect();
+            assert_eq!(Allowance::of(quota).audit(&of_key), Ok(()), "{key}");
+        }
+    }
 }

@@ -1,17 +1,295 @@
 //! While there is room, a map is as many limiters as there are keys, by each algorithm that keeps a word,
-//! whatever happens to them.
+//! whatever happens to them: the same is done to a map and to a limiter of its own for each key.
 
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use tollgate::{Algorithm, Clock, ErrorKind, Oversize, Quota, RateLimiter, WhenFull};
+use proptest::test_runner::TestCaseError;
+use tollgate::keyed::Key;
+use tollgate::{
+    AcquireError, Algorithm, Charge, Clock, ErrorKind, Keyed, ManualClock, Oversize, Quota,
+    RateLimiter, Reservation, Throttle, Waiting, WhenFull,
+};
 
-use super::world::{Step, Users, World, step};
 use crate::support::Waiter;
 use crate::support::cases::cases;
 use crate::support::foreign::panic_message;
+use crate::support::scenarios::{Names, Words, at_random, call};
+
+pub(crate) type Users = Keyed<u32, RateLimiter>;
+
+/// Calls, with their keys and costs; charges and waiters are named by any number. `advance` is in steps of 2 ms.
+const STEPS: &str = "8 try 0..60 0..5, 4 acquire 0..60 0..5, 1 reserve 0..60 1..4, 2 poll #, 2 drop #, 1 advance 0..1000,
+    1 pass 333333333ns, 1 pass 100s, 1 charge 0..60 0..9, 3 refund #, 2 settle # 0..8, 1 set 0..4, 1 shrink";
+
+enum Asker {
+    Future(
+        Waiter<Waiting<<Key<'static, RateLimiter, u32> as Throttle>::Enter>>,
+        Waiter<Waiting<<Arc<RateLimiter> as Throttle>::Enter>>,
+    ),
+    Reserved(Box<(Waiting<Reservation>, Waiting<Reservation>)>),
+}
+
+/// The map refuses only what is too much for its key.
+struct World {
+    clock: ManualClock,
+    users: Arc<Users>,
+    /// As many keys come, and as many may be kept.
+    keys: u32,
+    max_keys: usize,
+    /// Where the quotas of single keys come from, if they have some: that of the key, moved on by
+    /// this.
+    moved: Option<Arc<AtomicUsize>>,
+    quotas: [Quota; 4],
+    quota: Quota,
+    algorithm: Algorithm,
+    oversize: Oversize,
+    single: HashMap<u32, Arc<RateLimiter>>,
+    askers: Vec<Asker>,
+    charges: Vec<(u32, Charge, Charge)>,
+}
+
+impl World {
+    /// By some algorithm, which all of these quotas fit; each key has one of its own, or all the first.
+    fn new(
+        algorithm: Algorithm,
+        quotas: [Quota; 4],
+        (keys, max_keys): (u32, usize),
+        own: bool,
+        oversize: Oversize,
+    ) -> Self {
+        let clock = Clock::manual();
+        clock.advance(Duration::from_nanos(123_456_789));
+        let moved = own.then(|| Arc::new(AtomicUsize::new(0)));
+        let quota = quotas[0];
+        let mut users = Users::new(
+            RateLimiter::new(quota)
+                .algorithm(algorithm)
+                .oversize(oversize)
+                .clock(&clock),
+        )
+        .max_keys(max_keys)
+        .when_full(WhenFull::Reject);
+        if let Some(moved) = &moved {
+            let moved = Arc::clone(moved);
+            users = users.quotas(move |key| {
+                quotas[(*key as usize + moved.load(Ordering::Relaxed)) % quotas.len()]
+            });
+        }
+        Self {
+            clock,
+            users: Arc::new(users),
+            keys,
+            max_keys,
+            moved,
+            quotas,
+            quota,
+            algorithm,
+            oversize,
+            single: HashMap::new(),
+            askers: Vec::new(),
+            charges: Vec::new(),
+        }
+    }
+
+    fn quota_of(&self, key: u32) -> Quota {
+        match &self.moved {
+            Some(moved) => self.quotas[(key as usize + moved.load(Ordering::Relaxed)) % 4],
+            None => self.quota,
+        }
+    }
+
+    /// The limiter of a key, which goes by the quota that the key has now.
+    fn single(&mut self, key: u32) -> Arc<RateLimiter> {
+        let quota = self.quota_of(key);
+        let limiter = self.single.entry(key).or_insert_with(|| {
+            let limiter = RateLimiter::new(quota)
+                .algorithm(self.algorithm)
+                .oversize(self.oversize);
+            Arc::new(limiter.clock(&self.clock))
+        });
+        if limiter.quota() != quota {
+            limiter.set_quota(quota);
+        }
+        Arc::clone(limiter)
+    }
+
+    fn key(&self, key: u32) -> Key<'static, RateLimiter, u32> {
+        Arc::clone(&self.users).key_owned(key)
+    }
+
+    /// Both say the same, unless there is no room.
+    fn keep(
+        &mut self,
+        key: u32,
+        ours: Result<Charge, AcquireError>,
+        model: impl FnOnce(&RateLimiter) -> Result<Charge, AcquireError>,
+    ) {
+        if is_without_room(&ours) {
+            assert_eq!(self.users.len(), self.max_keys);
+            return;
+        }
+        match (ours, model(&self.single(key))) {
+            (Ok(ours), Ok(model)) => {
+                assert_eq!((ours.cost(), ours.at()), (model.cost(), model.at()));
+                assert_eq!(
+                    self.users.key(&key).decision(&ours),
+                    self.single(key).decision(&model)
+                );
+                self.charges.push((key, ours, model));
+            }
+            (ours, model) => assert_eq!(ours.map(drop), model.map(drop)),
+        }
+    }
+
+    fn go(&mut self, call: &str, words: &mut Words<'_>) -> Result<(), TestCaseError> {
+        match call {
+            "try" => {
+                let (key, cost) = self.key_and_cost(words);
+                let tried = self.users.key(&key).try_acquire_many(cost);
+                self.keep(key, tried, |model| model.try_acquire_many(cost));
+            }
+            "acquire" => {
+                let (key, cost) = self.key_and_cost(words);
+                let mut ours = Waiter::new(self.key(key).acquire_many(cost));
+                match ours.poll() {
+                    Poll::Ready(output) => {
+                        self.keep(key, output, |model| model.acquire_many(cost).wait());
+                    }
+                    Poll::Pending => {
+                        let model = self.single(key).cost_owned(cost).acquire();
+                        self.askers.push(Asker::Future(ours, Waiter::parked(model)));
+                    }
+                }
+            }
+            "reserve" => {
+                let (key, cost) = self.key_and_cost(words);
+                let ours = self.key(key).reserve_many(cost);
+                if is_without_room(&ours) {
+                    return Ok(());
+                }
+                match (ours, self.single(key).reserve_many(cost)) {
+                    (Ok(ours), Ok(model)) => {
+                        assert_eq!(ours.delay(), model.delay());
+                        self.askers.push(Asker::Reserved(Box::new((ours, model))));
+                    }
+                    (ours, model) => assert_eq!(ours.map(drop), model.map(drop)),
+                }
+            }
+            "poll" => self.poll(Names::AtRandom.choose(words, &self.askers)?),
+            "drop" => drop(
+                self.askers
+                    .remove(Names::AtRandom.choose(words, &self.askers)?),
+            ),
+            "advance" => self.clock.advance(Duration::from_millis(2) * words.parse()),
+            "pass" => self.clock.advance(words.time()),
+            "charge" => {
+                let (key, cost) = self.key_and_cost(words);
+                let charged = self.users.key(&key).charge(cost);
+                self.keep(key, charged, |model| Ok(model.charge(cost)));
+            }
+            "refund" => {
+                let which = Names::AtRandom.choose(words, &self.charges)?;
+                let (key, ours, model) = self.charges.remove(which);
+                self.users.key(&key).refund(ours);
+                self.single(key).refund(model);
+            }
+            "settle" => {
+                let which = Names::AtRandom.choose(words, &self.charges)?;
+                let (key, ours, model) = self.charges.remove(which);
+                let actual = words.parse();
+                match self.users.key(&key).settle(ours, actual) {
+                    Ok(()) => self.single(key).settle(model, actual),
+                    Err(error) => assert_eq!(error.kind(), ErrorKind::TooManyKeys),
+                }
+            }
+            "set" => self.set_quota(words.parse()),
+            "shrink" => self.users.shrink(),
+            "close" => {
+                self.users.close();
+                self.single.values().for_each(|limiter| limiter.close());
+            }
+            _ => panic!("no call: {call:?}"),
+        }
+        Ok(())
+    }
+
+    fn key_and_cost(&self, words: &mut Words<'_>) -> (u32, u64) {
+        (words.parse::<u32>() % self.keys, words.parse())
+    }
+
+    fn poll(&mut self, at: usize) {
+        let over = match &mut self.askers[at] {
+            Asker::Reserved(both) => {
+                assert_eq!(both.0.delay(), both.1.delay());
+                return;
+            }
+            Asker::Future(ours, model) => {
+                assert_eq!(ours.wakes(), model.wakes());
+                (ours.poll(), model.poll())
+            }
+        };
+        match over {
+            (Poll::Pending, Poll::Pending) => return,
+            (Poll::Ready(Ok(ours)), Poll::Ready(Ok(model))) => {
+                assert_eq!((ours.cost(), ours.at()), (model.cost(), model.at()));
+            }
+            (Poll::Ready(ours), Poll::Ready(model)) => {
+                assert_eq!(ours.map(drop), model.map(drop));
+            }
+            other => panic!("{other:?}"),
+        }
+        self.askers.remove(at);
+    }
+
+    fn set_quota(&mut self, to: usize) {
+        match &self.moved {
+            Some(moved) => {
+                moved.fetch_add(to, Ordering::Relaxed);
+                self.users.requota_all();
+                let keys: Vec<u32> = self.single.keys().copied().collect();
+                for key in keys {
+                    self.single(key);
+                }
+            }
+            None => {
+                self.quota = self.quotas[to];
+                self.users.set_quota(self.quota);
+                for limiter in self.single.values() {
+                    limiter.set_quota(self.quota);
+                }
+            }
+        }
+    }
+
+    fn compare(&mut self) {
+        let keys: Vec<u32> = self.single.keys().copied().collect();
+        assert!(self.users.len() <= self.max_keys);
+        for key in keys {
+            let (ours, single) = (self.key(key), self.single(key));
+            for cost in [0, 1, 3, 20] {
+                assert_eq!(
+                    ours.peek_many(cost),
+                    single.peek_many(cost),
+                    "{cost} of {key}"
+                );
+            }
+            assert_eq!(ours.snapshot().available, single.snapshot().available);
+            assert_eq!(ours.snapshot().waiting, single.snapshot().waiting);
+            assert_eq!(ours.quota(), single.quota());
+        }
+    }
+}
+
+fn is_without_room<T>(result: &Result<T, AcquireError>) -> bool {
+    let error = result.as_ref().err();
+    error.is_some_and(|error| error.kind() == ErrorKind::TooManyKeys)
+}
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -52,13 +330,12 @@ fn oversize() -> impl Strategy<Value = Oversize> {
     prop_oneof![2 => Just(Oversize::Refuse), 1 => Just(Oversize::Overdraft)]
 }
 
-fn run(mut world: World, steps: &[Step]) {
-    for step in steps {
-        world.go(step);
+fn run(mut world: World, calls: Vec<String>) -> Result<(), TestCaseError> {
+    for text in calls.iter().map(String::as_str).chain(["close"]) {
+        call(text, |name, words| world.go(name, words))?;
         world.compare();
     }
-    world.go(&Step::Close);
-    world.compare();
+    Ok(())
 }
 
 proptest! {
@@ -70,9 +347,9 @@ proptest! {
         own in any::<bool>(),
         oversize in oversize(),
         max_keys in prop_oneof![Just(5_usize), Just(100)],
-        steps in vec(step(5), 1..80),
+        calls in at_random(STEPS, 80),
     ) {
-        run(World::new(rule, quotas, max_keys, own, oversize), &steps);
+        run(World::new(rule, quotas, (5, max_keys), own, oversize), calls)?;
     }
 
     #[test]
@@ -80,9 +357,9 @@ proptest! {
         (rule, quotas) in rules(),
         own in any::<bool>(),
         oversize in oversize(),
-        steps in vec(step(12), 1..120),
+        calls in at_random(STEPS, 120),
     ) {
-        run(World::new(rule, quotas, 4, own, oversize), &steps);
+        run(World::new(rule, quotas, (12, 4), own, oversize), calls)?;
     }
 
     /// Forty keys, and room for eight.

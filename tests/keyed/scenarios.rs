@@ -1,5 +1,5 @@
 //! Sequences of calls to a map, one a row: the caps, the queues, quotas and permits of keys. That a key is
-//! a limiter, whatever is done to it, is said by the model in `world`.
+//! a limiter, whatever is done to it, is said by the model in `model`.
 //!
 //! The set-up is what each key has, a quota or a number of permits; then options, each after a semicolon. Of
 //! maps with `own` each key has as many permits, or so many per second and at once, as its number says
@@ -446,6 +446,16 @@ where
     let told = RefCell::new(Told::<T>::new(&row.setup));
     row.calls(|call, words| told.borrow_mut().call(call, words));
     Ok(())
+}
+
+#[test]
+fn max_keys_is_how_many_there_is_room_for() {
+    for keys in [1, 2, 63, 64, 65, 127, 1000, 4096, 10_000] {
+        let row = format!(
+            "{keys} | 1/s; keys {keys} | take 0 {keys}, len {keys}, crowded 99999 1s, len {keys}"
+        );
+        check(&[row.as_str(); 3].join("\n"), run::<RateLimiter>);
+    }
 }
 
 #[test]

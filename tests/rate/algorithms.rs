@@ -6,9 +6,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tollgate::{Algorithm, Clock, ManualClock, Quota, QuotaChange, RateLimiter};
 
-use crate::audit::fullest;
-use crate::setup::{TEN, TICK};
-use crate::support::Waiter;
+use crate::rate_model::kept::fullest;
+use crate::setup::TEN;
 use crate::support::cases::cases;
 
 const PARTS: Algorithm = Algorithm::SubInterval { parts: 3 };
@@ -28,31 +27,6 @@ fn limiter(algorithm: Algorithm, quota: Quota) -> (ManualClock, RateLimiter) {
 fn take(limiter: &RateLimiter, most: u64) -> impl Iterator<Item = (u64, u64)> {
     let charges = (0..most).map_while(|_| limiter.try_acquire().ok());
     charges.map(|charge| (charge.at().as_nanos(), 1))
-}
-
-/// To set what is so already changes nothing, not even what can be given back.
-#[test]
-fn set_quota_to_the_same_again_and_again_is_no_change() {
-    for &algorithm in Algorithm::all() {
-        for millis in [10, 100, 400, 900, 1000, 1100] {
-            let quota = quota(50, 1000);
-            let (clock, limiter) = limiter(algorithm, quota);
-            let other = RateLimiter::new(quota).algorithm(algorithm).clock(&clock);
-            let most = limiter.snapshot().available;
-            let charge = limiter.try_acquire_many(most / 2).unwrap();
-            limiter.set_quota(quota);
-            limiter.refund(charge);
-            assert_eq!(limiter.snapshot().available, most, "{algorithm}");
-            limiter.try_acquire_many(most / 2).unwrap();
-            other.try_acquire_many(most / 2).unwrap();
-            for _ in 0..3000 / millis {
-                limiter.set_quota(quota);
-                assert_eq!(limiter.peek(), other.peek(), "{algorithm}");
-                clock.advance(Duration::from_millis(millis));
-            }
-            assert_eq!(limiter.snapshot().available, most, "{algorithm}, {millis}");
-        }
-    }
 }
 
 /// The count or the period changes each 10 or 11 ms, so that no window ends just between two changes.
@@ -103,59 +77,6 @@ fn period_that_goes_back_and_forth_within_a_window_ends_it() {
             clock.advance(Duration::from_nanos(11));
         }
         assert!(total >= windows * each, "{algorithm}: {total}");
-    }
-}
-
-/// Quotas are changed, and carried over, by the algorithm in use.
-#[test]
-fn set_quota_that_does_not_fit_the_algorithm_panics_and_changes_nothing() {
-    let (_clock, limiter) = limiter(Algorithm::SlidingLog, Quota::per_second(10));
-    limiter.try_acquire_many(4).unwrap();
-    limiter.set_quota(Quota::per_second(9));
-    assert_eq!(limiter.snapshot().available, 5);
-    let burst = crate::support::foreign::panic_message(|| {
-        limiter.set_quota(Quota::per_second(20).burst(3));
-    });
-    assert!(burst.is_some_and(|message| message.contains("20/s burst 3")));
-    assert_eq!(limiter.snapshot().available, 5);
-}
-
-/// From outside: a quota whose token is no whole number of nanoseconds gave a fraction of one with
-/// each change, 5,999 tokens in 24,000 changes.
-#[test]
-fn set_quota_again_and_again_mints_nothing() {
-    let quotas =
-        [700_000_000, 300_000_000, 999_999_999].map(|count| Quota::per_second(count).burst(1000));
-    for how in [QuotaChange::Proportional, QuotaChange::KeepSpent] {
-        let clock = Clock::manual();
-        clock.advance(Duration::from_secs(1));
-        let limiter = RateLimiter::new(quotas[0]).clock(&clock);
-        // A debt that no time pays off here.
-        limiter.charge(1_000_000);
-        let mut least = limiter.snapshot().in_use;
-        for change in 0..24_000_usize {
-            limiter.set_quota_with(quotas[change % 3], how);
-            let next = limiter.snapshot().in_use;
-            assert!(next >= least, "{how:?}, change {change}");
-            least = next;
-        }
-    }
-}
-
-/// The same while time passes by single nanoseconds: what is paid off is at most the fastest rate.
-#[test]
-fn set_quota_beside_passing_nanoseconds_pays_off_no_more_than_the_rate() {
-    let [fast, slow] = [700_000_000, 699_999_999].map(|count| Quota::per_second(count).burst(10));
-    let clock = Clock::manual();
-    clock.advance(Duration::from_secs(1));
-    let limiter = RateLimiter::new(fast).clock(&clock);
-    let owed = 100_000;
-    limiter.charge(owed);
-    for nano in 1..=24_000_u64 {
-        clock.advance(TICK);
-        limiter.set_quota(if nano % 2 == 0 { fast } else { slow });
-        let paid = owed.saturating_sub(limiter.snapshot().in_use);
-        assert!(paid <= nano * 7 / 10, "{paid} after {nano} ns");
     }
 }
 
@@ -244,52 +165,6 @@ proptest! {
     }
 }
 
-/// A log through many sizes: nothing is lost but what there is no slot for.
-#[test]
-fn set_quota_of_a_log_to_many_sizes_keeps_what_was_spent() {
-    let quota = |count| Quota::new(count, Duration::from_secs(1));
-    let (_clock, limiter) = limiter(Algorithm::SlidingLog, quota(1));
-    limiter.try_acquire().unwrap();
-    for power in 1..15 {
-        let count = 1 << power;
-        let change = |count| limiter.set_quota_with(quota(count), QuotaChange::KeepSpent);
-        change(count);
-        assert_eq!(limiter.snapshot().available, count - count / 2);
-        limiter.try_acquire_many(count - count / 2).unwrap();
-        let mut waiter = Waiter::parked(limiter.acquire_many(count));
-        change(count + 1);
-        assert!(waiter.is_pending());
-        assert_eq!(limiter.peek_many(0).reset_after, Duration::from_secs(1));
-        drop(waiter);
-        change(count);
-        assert_eq!(limiter.snapshot().available, 0);
-    }
-}
-
-/// In a second runtime a limiter starts fresh, whatever the time was in the first.
-#[cfg(feature = "tokio")]
-#[test]
-fn acquire_in_another_runtime_starts_fresh() {
-    use crate::support::paused_runtime;
-    for algorithm in [Algorithm::SlidingLog, Algorithm::SlidingWindow] {
-        let limiter = RateLimiter::new(Quota::per_second(2))
-            .algorithm(algorithm)
-            .clock(Clock::tokio());
-        for days in [100, 0] {
-            let limiter = &limiter;
-            paused_runtime().block_on(async move {
-                tokio::time::advance(Duration::from_secs(days * 86_400)).await;
-                limiter.try_acquire_many(2).unwrap();
-                let refused = limiter.try_acquire().unwrap_err();
-                let after = refused.retry_after().unwrap();
-                assert!(after <= Duration::from_secs(2), "{algorithm}: {after:?}");
-                tokio::time::advance(after).await;
-                limiter.try_acquire().unwrap();
-            });
-        }
-    }
-}
-
 /// Texts that stay as they are, because configurations have them.
 const TEXTS: [(Algorithm, &str); 7] = [
     (Algorithm::Gcra, "gcra"),
@@ -305,30 +180,29 @@ const TEXTS: [(Algorithm, &str); 7] = [
 ];
 
 #[test]
-fn what_is_written_is_read() {
+fn text_of_each_algorithm_is_read_again() {
     for (algorithm, text) in TEXTS {
         assert_eq!(algorithm.to_string(), text);
         assert_eq!(text.parse(), Ok(algorithm));
         assert_eq!(format!("{algorithm:>40}"), format!("{text:>40}"));
     }
+    for algorithm in Algorithm::all() {
+        assert_eq!(algorithm.to_string().parse(), Ok(*algorithm));
+    }
     assert_eq!(Algorithm::default(), Algorithm::Gcra);
 }
 
-#[test]
-fn parse_of_each_name_returns_the_algorithm() {
-    let unknown = "".parse::<Algorithm>().unwrap_err().to_string();
-    for algorithm in Algorithm::all() {
-        let text = algorithm.to_string();
-        assert_eq!(text.parse(), Ok(*algorithm));
-        let name = text.split('/').next().unwrap_or_default();
-        assert!(unknown.contains(name), "{unknown}");
-    }
+fn variant(algorithm: &Algorithm) -> String {
+    let debug = format!("{algorithm:?}");
+    debug.split(' ').next().unwrap_or_default().to_owned()
 }
 
-/// The variants, as they are written.
+/// The variants, as they are written. Each has a row in the table of `Algorithm`, and is named by the page that
+/// helps to choose.
 #[test]
-fn all_has_each_variant_once() {
+fn all_has_each_variant_once_and_described() {
     let source = include_str!("../../src/algorithm/choice.rs");
+    let page = include_str!("../../src/guide/choose_an_algorithm.rs");
     let body = source.split("pub enum Algorithm {").nth(1).unwrap();
     let body = body.split("\n}").next().unwrap();
     let written = body.lines().filter_map(|line| {
@@ -337,24 +211,15 @@ fn all_has_each_variant_once() {
             name.starts_with(char::is_uppercase) && name.chars().all(char::is_alphanumeric);
         is_name.then_some(name)
     });
+    let written: Vec<_> = written.collect();
     let listed = Algorithm::all().iter().map(variant);
-    assert_eq!(listed.collect::<Vec<_>>(), written.collect::<Vec<_>>());
-}
-
-fn variant(algorithm: &Algorithm) -> String {
-    let debug = format!("{algorithm:?}");
-    debug.split(' ').next().unwrap_or_default().to_owned()
-}
-
-/// Each has a row in the table of `Algorithm`, and is named by the page that helps to choose.
-#[test]
-fn all_are_described() {
-    let table = include_str!("../../src/algorithm/choice.rs");
-    let page = include_str!("../../src/guide/choose_an_algorithm.rs");
-    for algorithm in Algorithm::all() {
-        let name = variant(algorithm);
+    assert_eq!(listed.collect::<Vec<_>>(), written);
+    for name in written {
         let row = format!("/// | [`{name}`](Self::{name}) |");
-        assert!(table.contains(&row), "src/algorithm/choice.rs has no {row}");
+        assert!(
+            source.contains(&row),
+            "src/algorithm/choice.rs has no {row}"
+        );
         let link = format!("(crate::Algorithm::{name})");
         assert!(page.contains(&link), "choose_an_algorithm.rs has no {link}");
     }
@@ -398,35 +263,37 @@ fn anything_else_is_no_algorithm() {
 }
 
 #[test]
-fn it_can_be_asked_whether_a_quota_fits() {
+fn check_says_whether_a_quota_fits() {
     const { assert!(Algorithm::SlidingLog.check(Quota::per_second(100)).is_ok()) };
-    let ten = Quota::per_second(10);
     for (algorithm, _) in TEXTS {
-        let fits = algorithm.check(ten.burst(2)).is_ok();
-        assert_eq!(
-            fits,
-            matches!(algorithm, Algorithm::Gcra | Algorithm::TokenBucket)
-        );
+        let is_bucket = matches!(algorithm, Algorithm::Gcra | Algorithm::TokenBucket);
+        assert_eq!(algorithm.check(TEN.burst(2)).is_ok(), is_bucket);
+        let unlimited = algorithm
+            .check(Quota::UNLIMITED)
+            .map_err(|it| it.to_string());
+        let refused = "batches, windows and logs cannot be unlimited, but the quota is unlimited";
+        let expected = match algorithm {
+            Algorithm::Gcra => Ok(()),
+            _ => Err(refused.to_owned()),
+        };
+        assert_eq!(unlimited, expected);
     }
+    assert_eq!(Algorithm::Gcra.batch(Quota::UNLIMITED), Quota::UNLIMITED);
+    let limiter = RateLimiter::new(Quota::UNLIMITED).algorithm(Algorithm::Gcra);
+    assert!(limiter.quota().is_unlimited());
 }
 
 #[cfg(feature = "serde")]
 #[test]
 fn it_is_a_string_in_a_configuration() {
+    use serde_json::{from_str, from_value, to_string};
     for (algorithm, text) in TEXTS {
-        let written = serde_json::to_string(&algorithm).unwrap();
+        let written = to_string(&algorithm).unwrap();
         assert_eq!(written, format!("\"{text}\""));
-        assert_eq!(
-            serde_json::from_str::<Algorithm>(&written).unwrap(),
-            algorithm
-        );
-        let value = serde_json::Value::from(text);
-        assert_eq!(
-            serde_json::from_value::<Algorithm>(value).unwrap(),
-            algorithm
-        );
+        assert_eq!(from_str::<Algorithm>(&written).unwrap(), algorithm);
+        assert_eq!(from_value::<Algorithm>(text.into()).unwrap(), algorithm);
     }
-    let error = serde_json::from_str::<Algorithm>("\"bucket\"").unwrap_err();
+    let error = from_str::<Algorithm>("\"bucket\"").unwrap_err();
     let expected = "\"bucket\" is no algorithm: unknown algorithm, expected gcra";
     assert!(error.to_string().starts_with(expected), "{error}");
 }

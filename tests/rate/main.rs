@@ -2,15 +2,9 @@
 
 mod adaptive_rate;
 mod algorithms;
-mod audit;
-mod composed;
-mod follow;
-mod holds;
-mod leaky_bucket;
-mod local;
-mod pauses;
+mod corrections;
+mod handles;
 mod quota;
-mod quota_text;
 mod rate_model;
 mod scenarios;
 mod setup;

@@ -1,5 +1,5 @@
-//! `Quota`: what can be made and what is refused on either side of an edge, the share of one node of
-//! several, and quotas in a configuration.
+//! `Quota`: how it is written and what is read as one, what can be made and what is refused on either side of an
+//! edge, the share of one node of several, and quotas in a configuration.
 
 use std::error::Error;
 use std::time::Duration;
@@ -8,16 +8,15 @@ use num_bigint::BigUint;
 use proptest::prelude::*;
 use tollgate::{Quota, QuotaError};
 
+use crate::rate_model::LARGEST_BURST;
+use crate::setup::{ms, secs};
 use crate::support::cases::cases;
 
 /// How many nanoseconds a burst may take to come back.
-pub(crate) const LONGEST: u64 = 1 << 58;
-
-/// The largest burst of a quota of two per nanosecond or more.
-pub(crate) const LARGEST_BURST: u64 = 1 << 56;
+const LONGEST: u64 = 1 << 58;
 
 /// From a nanosecond to a day.
-pub(crate) const UNITS: [u64; 7] = [
+const UNITS: [u64; 7] = [
     1,
     1_000,
     1_000_000,
@@ -28,7 +27,7 @@ pub(crate) const UNITS: [u64; 7] = [
 ];
 
 /// Small ones, large ones, powers of two and multiples of units, and what is beside those.
-pub(crate) fn numbers() -> impl Strategy<Value = u64> {
+fn numbers() -> impl Strategy<Value = u64> {
     let powers = (0..64_u32).prop_map(|exponent| 1 << exponent);
     let units = (0..UNITS.len(), 1..200_u64).prop_map(|(unit, times)| UNITS[unit] * times);
     let edges = prop_oneof![powers, units, Just(0), Just(u64::MAX)];
@@ -60,88 +59,84 @@ pub(crate) fn quotas() -> impl Strategy<Value = Quota> {
     })
 }
 
-const NANOSECOND: Duration = Duration::from_nanos(1);
-const LONGEST_PERIOD: Duration = Duration::from_nanos(u64::MAX);
-
 /// Parts of a quota as plain numbers, the period in nanoseconds.
 fn parts(quota: Quota) -> (u64, u128, u64) {
     (quota.count(), quota.period().as_nanos(), quota.max_burst())
 }
 
+const fn nanos(nanos: u64) -> Duration {
+    Duration::from_nanos(nanos)
+}
+
 #[track_caller]
-fn refused(count: u64, period: Duration, burst: u64) -> String {
-    let error = Quota::try_new(count, period, burst);
-    error.expect_err("there is such a quota").to_string()
+fn is_refused(text: &str, expected: &str) {
+    let error = text.parse::<Quota>().expect_err(text);
+    assert_eq!(error.to_string(), expected, "{text:?}");
 }
 
+/// The period in the largest unit that divides it, and a burst but for one of 1. Bytes have a burst of 80 ms.
 #[test]
-fn constructors_have_their_period_and_a_burst_of_one() {
-    assert_eq!(parts(Quota::per_second(7)), (7, 1_000_000_000, 1));
-    assert_eq!(parts(Quota::per_minute(7)), (7, 60_000_000_000, 1));
-    assert_eq!(parts(Quota::per_hour(7)), (7, 3_600_000_000_000, 1));
-    assert_eq!(parts(Quota::per_day(7)), (7, 86_400_000_000_000, 1));
-    assert_eq!(parts(Quota::new(3, NANOSECOND * 10)), (3, 10, 1));
-    for (bytes, burst) in [
-        (1, 2048),
-        (25_612, 2048),
-        (25_613, 2049),
-        (1_250_000_000, 100_000_000),
+fn quota_of_each_constructor_is_written_in_the_largest_unit() {
+    for (quota, text) in [
+        (Quota::per_second(100), "100/s"),
+        (Quota::per_minute(5), "5/min"),
+        (Quota::per_hour(1), "1/h"),
+        (Quota::per_day(2), "2/d"),
+        (Quota::new(60, secs(60)), "60/min"),
+        (Quota::new(1, secs(90 * 60)), "1/90min"),
+        (Quota::new(1, secs(91)), "1/91s"),
+        (Quota::new(1, secs(7 * 24 * 60 * 60)), "1/7d"),
+        (Quota::new(7, ms(1500)), "7/1500ms"),
+        (Quota::new(1, ms(1)), "1/ms"),
+        (Quota::new(1, Duration::from_micros(1)), "1/us"),
+        (Quota::new(3, nanos(1001)), "3/1001ns"),
+        (Quota::new(16, nanos(1)).burst(100), "16/ns burst 100"),
+        (Quota::new(10, secs(10)).burst(5), "10/10s burst 5"),
+        (Quota::per_minute(3).burst(20).burst(1), "3/min"),
+        (Quota::bytes_per_second(1), "1/s burst 2048"),
+        (Quota::bytes_per_second(25_612), "25612/s burst 2048"),
+        (Quota::bytes_per_second(25_613), "25613/s burst 2049"),
+        (Quota::UNLIMITED, "unlimited"),
     ] {
-        assert_eq!(
-            parts(Quota::bytes_per_second(bytes)),
-            (bytes, 1_000_000_000, burst)
-        );
-        let tried = Quota::try_bytes_per_second(bytes);
-        assert_eq!(tried, Ok(Quota::bytes_per_second(bytes)));
+        assert_eq!(quota.to_string(), text);
+        assert_eq!(text.parse(), Ok(quota));
     }
-    // A burst replaces the one before and nothing else.
-    let quota = Quota::per_minute(3).burst(20);
-    assert_eq!(parts(quota), (3, 60_000_000_000, 20));
-    assert_eq!(quota.burst(1), Quota::per_minute(3));
-}
-
-#[test]
-fn unlimited_split_or_with_a_burst_stays_unlimited() {
-    const SHARE: Quota = Quota::UNLIMITED.split(3).burst(7);
-    assert_eq!(SHARE, Quota::UNLIMITED);
-    assert_eq!(parts(SHARE), (u64::MAX, 1, u64::MAX));
-    assert!(SHARE.is_unlimited());
-    let most = Quota::new(u64::MAX, LONGEST_PERIOD).burst(LONGEST);
-    for quota in [
-        Quota::new(1, NANOSECOND),
-        most,
-        Quota::new(u64::MAX, Duration::from_nanos(1 << 63)),
-    ] {
-        assert!(!quota.is_unlimited());
-    }
-}
-
-#[test]
-fn the_same_rate_written_otherwise_is_another_quota() {
+    let bytes = Quota::try_bytes_per_second(1_250_000_000).unwrap();
+    assert_eq!(bytes.to_string(), "1250000000/s burst 100000000");
+    assert_eq!(bytes, Quota::bytes_per_second(1_250_000_000));
+    let quota = Quota::per_second(100);
+    let table = format!("[{quota:>8}] [{quota:<8}] [{:>10}]", Quota::UNLIMITED);
+    assert_eq!(table, "[   100/s] [100/s   ] [ unlimited]");
+    // The same rate in other words is another quota.
     assert_ne!(Quota::per_second(1), Quota::per_minute(60));
-    assert_eq!(
-        Quota::per_second(1),
-        Quota::new(1, Duration::from_millis(1000))
-    );
 }
 
 static IN_A_STATIC: Quota = Quota::per_second(50).burst(10);
 const TRIED: Result<Quota, QuotaError> = Quota::try_new(1, Duration::ZERO, 1);
-const SHARE: Quota = Quota::new(9, Duration::from_secs(90)).burst(9).split(4);
+const SHARE: Quota = Quota::new(9, secs(90)).burst(9).split(4);
 const PERIOD: Duration = SHARE.period();
+const UNLIMITED: Quota = Quota::UNLIMITED.split(3).burst(7);
 
 #[test]
 fn everything_can_be_made_by_the_compiler() {
     assert_eq!(parts(IN_A_STATIC), (50, 1_000_000_000, 10));
     assert!(TRIED.is_err());
-    assert_eq!((SHARE.max_burst(), PERIOD), (2, Duration::from_secs(360)));
+    assert_eq!((SHARE.max_burst(), PERIOD), (2, secs(360)));
     const DAILY: [u64; 3] = [
         Quota::per_minute(1).count(),
         Quota::per_hour(2).count(),
         Quota::per_day(3).max_burst(),
     ];
     assert_eq!(DAILY, [1, 2, 1]);
+    assert_eq!(UNLIMITED, Quota::UNLIMITED);
+    assert_eq!(parts(UNLIMITED), (u64::MAX, 1, u64::MAX));
+    assert!(UNLIMITED.is_unlimited());
 }
+
+const MANY: &str = "a quota cannot have more than 16 per nanosecond";
+const LONG: &str =
+    "a quota cannot have a token or a burst that takes more than 2^58 ns (nine years) to come back";
+const DENSE: &str = "a quota of two per nanosecond or more cannot have a burst of more than 2^56";
 
 /// At most 16 per nanosecond, in a period of at most `u64::MAX` nanoseconds, and a burst that takes
 /// at most 2^58 of them to come back; nothing may be zero.
@@ -149,6 +144,7 @@ fn everything_can_be_made_by_the_compiler() {
 fn quotas_on_either_side_of_an_edge_are_made_and_refused() {
     // Three in ten nanoseconds: 2^58 is not divided by ten, and a part of a token does not count.
     let most = LONGEST * 3 / 10;
+    let text = |count, period, burst| format!("{count}/{period}ns burst {burst}");
     for (count, period, burst) in [
         (1_000_000_000, 1_000_000_000, 1),
         (1, 1, 1),
@@ -163,60 +159,54 @@ fn quotas_on_either_side_of_an_edge_are_made_and_refused() {
         (16, 1, 1),
         (3, 10, most),
     ] {
-        let quota = Quota::new(count, Duration::from_nanos(period)).burst(burst);
+        let quota = Quota::new(count, nanos(period)).burst(burst);
         assert_eq!(parts(quota), (count, u128::from(period), burst));
+        assert_eq!(text(count, period, burst).parse(), Ok(quota));
+        assert!(!quota.is_unlimited());
     }
     for (count, period, burst, expected) in [
-        (16_000_000_001, 1_000_000_000, 1, "too many"),
-        (17, 1, 1, "too many"),
-        (u64::MAX, u64::MAX / 17, 1, "too many"),
-        (u64::MAX, u64::MAX / 2 + 1, 2 * LONGEST, "to come back"),
-        (1, LONGEST + 1, 1, "to come back"),
-        (1, LONGEST, 2, "to come back"),
-        (2, 2 * LONGEST + 1, 1, "to come back"),
-        (u64::MAX, u64::MAX, LONGEST + 1, "to come back"),
-        (u64::MAX, u64::MAX, u64::MAX, "to come back"),
-        (3, 10, most + 1, "to come back"),
-        (0, 1000, 1, "a count of 0"),
-        (1, 0, 1, "a period of 0ns"),
-        (1, 1000, 0, "a burst of 0"),
+        (16_000_000_001, 1_000_000_000, 1, MANY),
+        (17, 1, 1, MANY),
+        (u64::MAX, u64::MAX / 17, 1, MANY),
+        // The numbers of `UNLIMITED` are those of no other.
+        (u64::MAX, 1, u64::MAX, MANY),
+        (u64::MAX, u64::MAX / 2 + 1, 2 * LONGEST, LONG),
+        (1, LONGEST + 1, 1, LONG),
+        (1, LONGEST, 2, LONG),
+        (2, 2 * LONGEST + 1, 1, LONG),
+        (u64::MAX, u64::MAX, LONGEST + 1, LONG),
+        (u64::MAX, u64::MAX, u64::MAX, LONG),
+        (3, 10, most + 1, LONG),
+        (2_000_000_000, 1_000_000_000, LARGEST_BURST + 1, DENSE),
+        (16_000_000_000, 1_000_000_000, LARGEST_BURST + 1, DENSE),
+        (0, 1000, 1, "a quota cannot have a count of 0"),
+        (1, 0, 1, "a quota cannot have a period of 0ns"),
+        (1, 1000, 0, "a quota cannot have a burst of 0"),
     ] {
-        let expected = match expected {
-            "too many" => "more than 16 per nanosecond",
-            "to come back" => {
-                "a token or a burst that takes more than 2^58 ns (nine years) to come back"
-            }
-            zero => zero,
-        };
-        let period = Duration::from_nanos(period);
-        let text = refused(count, period, burst);
-        let values = format!("{count} in {period:?}, burst {burst}");
-        assert_eq!(text, format!("a quota cannot have {expected}: {values}"));
+        let time = nanos(period);
+        let expected = format!("{expected}: {count} in {time:?}, burst {burst}");
+        let error = Quota::try_new(count, time, burst).unwrap_err();
+        assert_eq!(error.to_string(), expected);
+        is_refused(&text(count, period, burst), &expected);
     }
-    for count in [2_000_000_000, 16_000_000_000] {
-        let text = refused(count, Duration::from_secs(1), LARGEST_BURST + 1);
-        let expected =
-            "a quota of two per nanosecond or more cannot have a burst of more than 2^56";
-        let values = format!("{count} in 1s, burst {}", LARGEST_BURST + 1);
-        assert_eq!(text, format!("{expected}: {values}"));
+    // The longest time that can be written is 2^64 - 1 days.
+    let expected = "a quota cannot have a period of more than 2^64 - 1 ns: 1 in";
+    for period in [nanos(u64::MAX) + nanos(1), Duration::MAX] {
+        let error = Quota::try_new(1, period, 1).unwrap_err();
+        let expected = format!("{expected} {period:?}, burst 1");
+        assert_eq!(error.to_string(), expected);
     }
-    for period in [LONGEST_PERIOD + NANOSECOND, Duration::MAX] {
-        let values = format!("{} in {period:?}, burst 1", u64::MAX);
-        let expected = "a quota cannot have a period of more than 2^64 - 1 ns";
-        assert_eq!(
-            refused(u64::MAX, period, 1),
-            format!("{expected}: {values}")
-        );
-    }
+    let expected = format!("{expected} 18446744073709551615.999999999s, burst 1");
+    is_refused("1/18446744073709551615d", &expected);
 }
 
 #[test]
 fn an_error_is_plain_data() {
-    let error = Quota::try_new(0, NANOSECOND, 1).unwrap_err();
+    let error = Quota::try_new(0, nanos(1), 1).unwrap_err();
     let copy = error;
     let boxed: Box<dyn Error + Send + Sync> = Box::new(copy);
     assert_eq!(boxed.to_string(), error.to_string());
-    assert_ne!(Err(error), Quota::try_new(1, NANOSECOND, 0));
+    assert_ne!(Err(error), Quota::try_new(1, nanos(1), 0));
     let debug = format!("{error:?}");
     assert!(debug.starts_with("QuotaError"), "{debug}");
 }
@@ -243,52 +233,42 @@ proptest! {
     }
 }
 
-// The share of one node of several.
+/// A period that does not fit is shortened with its count, and rounded up: 3 of 191 take longer then than
+/// 2^58 nanoseconds to come back.
+#[test]
+fn split_returns_the_same_count_over_a_longer_period() {
+    for (whole, nodes, share) in [
+        ("100/s burst 20", 1, "100/s burst 20"),
+        ("100/s burst 20", 4, "100/4s burst 5"),
+        ("100/s burst 20", 7, "100/7s burst 2"),
+        ("100/s burst 20", 20, "100/20s"),
+        ("100/s burst 20", 21, "100/21s"),
+        ("1/h", 24, "1/d"),
+        ("1/72057594037927936ns", 4, "1/288230376151711744ns"),
+        (
+            "18446744073709551615/18446744073709551615ns",
+            u32::MAX,
+            "4294967297/18446744073709551615ns",
+        ),
+        ("1001/365d", 1000, "585/18430129870129870130ns"),
+        (
+            "192/9223372036854775808ns burst 6",
+            2,
+            "191/18350667281658981035ns burst 2",
+        ),
+    ] {
+        let quota: Quota = whole.parse().unwrap();
+        assert_eq!(quota.split(nodes).to_string(), share);
+    }
+    assert!(
+        "191/18350667281658981035ns burst 3"
+            .parse::<Quota>()
+            .is_err()
+    );
+}
 
-fn nanos(quota: Quota) -> u64 {
+fn in_nanos(quota: Quota) -> u64 {
     u64::try_from(quota.period().as_nanos()).expect("a quota's period fits")
-}
-
-#[test]
-fn a_share_is_the_same_count_over_a_longer_period() {
-    let quota = Quota::per_second(100).burst(20);
-    assert_eq!(quota.split(1), quota);
-    assert_eq!(quota.split(4).to_string(), "100/4s burst 5");
-    assert_eq!(quota.split(7).to_string(), "100/7s burst 2");
-    assert_eq!(quota.split(20).to_string(), "100/20s");
-    assert_eq!(quota.split(21).to_string(), "100/21s");
-    assert_eq!(Quota::per_hour(1).split(24).to_string(), "1/d");
-}
-
-#[test]
-fn a_share_may_be_one_in_the_longest_time() {
-    let quota = Quota::new(1, Duration::from_nanos(LONGEST / 4));
-    assert_eq!(nanos(quota.split(4)), LONGEST);
-    let quota = Quota::new(u64::MAX, Duration::from_nanos(u64::MAX));
-    let share = quota.split(u32::MAX);
-    assert_eq!(share.count(), (1 << 32) + 1);
-    assert_eq!(nanos(share), u64::MAX);
-}
-
-/// 1001 a year on a thousand machines: the thousand years do not fit.
-#[test]
-fn a_period_that_is_too_long_is_shortened_with_its_count() {
-    let year = Duration::from_secs(365 * 24 * 60 * 60);
-    let share = Quota::new(1001, year).split(1000);
-    assert_eq!(share.count(), 585);
-    let exact = year.as_nanos() * 1000 * 585;
-    assert_eq!(u128::from(nanos(share)), exact.div_ceil(1001));
-}
-
-/// 3 of 192 in 2^63 nanoseconds take 2^57 to come back, on either of two nodes 2^58: the most there
-/// can be. But 2^64 do not fit, and 3 of 191 in the time of those, rounded up, take longer.
-#[test]
-fn a_burst_that_takes_too_long_after_the_rounding_is_one_less() {
-    let quota = Quota::new(192, Duration::from_nanos(1 << 63)).burst(6);
-    let share = quota.split(2);
-    assert_eq!((share.count(), share.max_burst()), (191, 2));
-    assert_eq!(nanos(share), 18_350_667_281_658_981_035);
-    assert!(Quota::try_new(191, share.period(), 3).is_err());
 }
 
 proptest! {
@@ -297,10 +277,10 @@ proptest! {
     /// Cross-multiplied, so that nothing is rounded here.
     #[test]
     fn the_rates_of_the_shares_add_up(quota in quotas(), nodes in nodes()) {
-        let long = BigUint::from(nanos(quota)) * nodes;
+        let long = BigUint::from(in_nanos(quota)) * nodes;
         prop_assume!(BigUint::from(LONGEST) * quota.count() >= long);
         let share = quota.split(nodes);
-        let whole = BigUint::from(quota.count()) * nanos(share);
+        let whole = BigUint::from(quota.count()) * in_nanos(share);
         let shares = &long * share.count();
         if long <= BigUint::from(u64::MAX) {
             prop_assert_eq!(share.count(), quota.count());
@@ -313,7 +293,7 @@ proptest! {
 
     #[test]
     fn the_bursts_of_the_shares_are_within_the_whole(quota in quotas(), nodes in nodes()) {
-        let long = u128::from(nanos(quota)) * u128::from(nodes);
+        let long = u128::from(in_nanos(quota)) * u128::from(nodes);
         prop_assume!(u128::from(LONGEST) * u128::from(quota.count()) >= long);
         let share = quota.split(nodes);
         let sum = u128::from(share.max_burst()) * u128::from(nodes);
@@ -331,56 +311,175 @@ fn nodes() -> impl Strategy<Value = u32> {
     prop_oneof![1..100_u32, 1..=u32::MAX, Just(u32::MAX), Just(1 << 31)]
 }
 
-// As a string, in a configuration.
-
 #[cfg(feature = "serde")]
 #[test]
-fn a_quota_is_a_string() {
-    let quota = Quota::per_second(100).burst(20);
-    assert_eq!(serde_json::to_string(&quota).unwrap(), "\"100/s burst 20\"");
-    let read: Quota = serde_json::from_str("\"100/s, burst 20\"").unwrap();
-    assert_eq!(read, quota);
-    // From a value, and with an escape in it, the text is handed over otherwise.
-    assert_eq!(
-        serde_json::from_value::<Quota>("100/s burst 20".into()).unwrap(),
-        quota
-    );
-    let read: Quota = serde_json::from_str("\"100\\u002fs burst 20\"").unwrap();
-    assert_eq!(read, quota);
-    assert_eq!(
-        serde_json::to_string(&Quota::UNLIMITED).unwrap(),
-        "\"unlimited\""
-    );
-    let read: Quota = serde_json::from_str("\"unlimited\"").unwrap();
-    assert_eq!(read, Quota::UNLIMITED);
+fn quota_in_a_configuration_is_its_text() {
+    for (text, quota) in [
+        ("100/s burst 20", Quota::per_second(100).burst(20)),
+        ("unlimited", Quota::UNLIMITED),
+    ] {
+        let json = format!("\"{text}\"");
+        assert_eq!(serde_json::to_string(&quota).unwrap(), json);
+        assert_eq!(serde_json::from_str::<Quota>(&json).unwrap(), quota);
+        // From a value, and with an escape in it, the text is handed over otherwise.
+        assert_eq!(serde_json::from_value::<Quota>(text.into()).unwrap(), quota);
+        let json = json.replace('/', "\\u002f");
+        assert_eq!(serde_json::from_str::<Quota>(&json).unwrap(), quota);
+    }
+    for (text, expected) in [
+        (
+            "[\"100/s\", \"5/week\"]",
+            "\"5/week\" is no quota: at byte 2: expected a unit of time (d, h, min, s, ms, us or ns)",
+        ),
+        ("[100]", "expected a quota such as \"100/s burst 20\""),
+    ] {
+        let error = serde_json::from_str::<Vec<Quota>>(text).unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+    }
 }
 
-#[cfg(feature = "serde")]
 #[test]
-fn text_that_is_no_quota_is_named_in_the_error() {
-    let error = |text| {
-        serde_json::from_str::<Vec<Quota>>(text)
-            .unwrap_err()
-            .to_string()
-    };
-    let week = error("[\"100/s\", \"5/week\"]");
-    let expected =
-        "\"5/week\" is no quota: at byte 2: expected a unit of time (d, h, min, s, ms, us or ns)";
-    assert!(week.starts_with(expected), "{week}");
-    let number = error("[100]");
-    assert!(
-        number.contains("expected a quota such as \"100/s burst 20\""),
-        "{number}"
-    );
+fn spaces_are_free_and_a_comma_may_come_before_the_burst() {
+    for (texts, expected) in [
+        (
+            "100/s| 100 / s|  100/ s\n|100/1s|00100/01 s|100/1000ms|100/s burst 1",
+            "100/s",
+        ),
+        (
+            "1000/10s  burst 50 |1000/10s, burst 50|1000/10s,burst 50|1000 / 10 s , burst\t50|1000/10s burst50",
+            "1000/10s burst 50",
+        ),
+        (" unlimited ", "unlimited"),
+    ] {
+        for text in texts.split('|') {
+            let quota = text.parse::<Quota>().map(|quota| quota.to_string());
+            assert_eq!(quota.as_deref(), Ok(expected), "{text:?}");
+        }
+    }
 }
 
-#[cfg(feature = "serde")]
+#[test]
+fn units_have_other_names() {
+    let names: [&[&str]; 7] = [
+        &["ns"],
+        // The micro sign, and the Greek letter.
+        &["us", "\u{b5}s", "\u{3bc}s"],
+        &["ms"],
+        &["s", "sec", "second", "seconds"],
+        &["m", "min", "minute", "minutes"],
+        &["h", "hour", "hours"],
+        &["d", "day", "days"],
+    ];
+    for (names, unit) in names.into_iter().zip(UNITS) {
+        for name in names {
+            let expected = Ok(Quota::new(1, nanos(3 * unit)));
+            assert_eq!(format!("1/3{name}").parse(), expected, "{name}");
+            let expected = Ok(Quota::new(1, nanos(unit)).burst(2));
+            assert_eq!(format!("1/{name} burst 2").parse(), expected, "{name}");
+        }
+    }
+}
+
+const COUNT: &str = "a quota such as 100/s";
+const SLASH: &str = "a slash after a whole number";
+const UNIT: &str = "a unit of time (d, h, min, s, ms, us or ns)";
+const BURST: &str = "a number for the burst";
+const OR_END: &str = "\"burst\" or the end";
+const NUMBER: &str = "a number of at most 18446744073709551615";
+
+#[test]
+fn text_that_is_no_quota_is_refused_at_the_byte() {
+    for text in [
+        "",
+        "/s",
+        "s",
+        "-1/s",
+        "+1/s",
+        ".5/s",
+        "burst 5",
+        "\u{663}/s",
+        "Unlimited",
+        "none",
+    ] {
+        is_refused(text, &format!("at byte 0: expected {COUNT}"));
+    }
+    for (text, expected, at) in [
+        (" \n", COUNT, 2),
+        ("100", SLASH, 3),
+        ("100s", SLASH, 3),
+        ("100 per second", SLASH, 4),
+        ("1.5/s", SLASH, 1),
+        ("1_0/s", SLASH, 1),
+        ("1 0/s", SLASH, 2),
+        ("100/", UNIT, 4),
+        ("100/10", UNIT, 6),
+        ("100/-1s", UNIT, 4),
+        ("100/1.5h", UNIT, 5),
+        ("100/s,", "\"burst\"", 6),
+        ("100/s, 5", "\"burst\"", 7),
+        ("100/s burst", BURST, 11),
+        ("100/s burst -1", BURST, 12),
+        ("100/s burst = 1", BURST, 12),
+        ("100/s 20", OR_END, 6),
+        ("100/s; burst 20", OR_END, 5),
+        ("100/s Burst 20", OR_END, 6),
+        ("100/\u{b5}s!", OR_END, 7),
+        ("100/s burst 20/s", "the end", 14),
+        ("100/s burst 20 burst 20", "the end", 15),
+        ("unlimited burst 5", "the end", 10),
+        ("unlimited/s", "the end", 9),
+        // A unit is not guessed.
+        ("100/S", UNIT, 4),
+        ("100/M", UNIT, 4),
+        ("100/mo", UNIT, 4),
+        ("100/week", UNIT, 4),
+        ("100/sburst 5", UNIT, 4),
+        ("100/\u{b5}", UNIT, 4),
+        ("100/ burst", UNIT, 5),
+        ("100/ 10 Sec", UNIT, 8),
+        ("18446744073709551616/s", NUMBER, 0),
+        (" 99999999999999999999999999999999999999999/s", NUMBER, 1),
+        ("1/18446744073709551616ns", NUMBER, 2),
+        ("1/s burst 18446744073709551616", NUMBER, 10),
+    ] {
+        is_refused(text, &format!("at byte {at}: expected {expected}"));
+    }
+}
+
 proptest! {
     #![proptest_config(cases(1000))]
 
+    /// Written in the obvious way, by trying the units one after the other.
     #[test]
-    fn what_is_serialized_is_read(quota in quotas()) {
-        let text = serde_json::to_string(&quota).unwrap();
-        prop_assert_eq!(serde_json::from_str::<Quota>(&text).unwrap(), quota);
+    fn what_is_written_is_exact_and_is_read(quota in quotas()) {
+        let period = quota.period().as_nanos() as u64;
+        let unit = UNITS.iter().rposition(|unit| period.is_multiple_of(*unit)).unwrap();
+        let times = match period / UNITS[unit] {
+            1 => String::new(),
+            times => times.to_string(),
+        };
+        let name = ["ns", "us", "ms", "s", "min", "h", "d"][unit];
+        let burst = match quota.max_burst() {
+            1 => String::new(),
+            burst => format!(" burst {burst}"),
+        };
+        let expected = format!("{}/{times}{name}{burst}", quota.count());
+        prop_assert_eq!(quota.to_string(), expected.as_str());
+        prop_assert_eq!(expected.parse(), Ok(quota));
+    }
+
+    /// Neither panics nor reads the same text as two things.
+    #[test]
+    fn any_text_is_read_or_refused(
+        text in "([0-9]{0,21}|.) ?[/,µ]? ?[0-9]{0,3} ?(s|min|ns|day|µs|.)(,| )?(burst)? ?[0-9]{0,3}.?",
+    ) {
+        match text.parse::<Quota>() {
+            Ok(quota) => prop_assert_eq!(quota.to_string().parse(), Ok(quota)),
+            Err(error) => {
+                let error = error.to_string();
+                prop_assert!(error.starts_with(char::is_lowercase), "{}", error);
+                prop_assert!(!error.ends_with('.'), "{}", error);
+            }
+        }
     }
 }

@@ -5,9 +5,9 @@ use std::time::Duration;
 use tollgate::Waiting;
 
 use tollgate::Throttle;
-use tollgate::{AcquireError, Charge, Clock, ErrorKind, ManualClock, Quota, RateLimiter};
+use tollgate::{AcquireError, Charge, Clock, ManualClock, Quota, RateLimiter};
 
-use crate::support::{Waiter, kind};
+use crate::support::Waiter;
 
 /// The resolution of the clock.
 pub(crate) const TICK: Duration = Duration::from_nanos(1);
@@ -79,25 +79,4 @@ where
     let charge = waiter.granted();
     assert_eq!(charge.at(), clock.now());
     charge
-}
-
-/// A call that costs so much is refused, with this time to come again.
-#[track_caller]
-pub(crate) fn assert_limited(limiter: &RateLimiter, cost: u64, retry_after: Duration) {
-    let peeked = limiter.peek_many(cost).retry_after;
-    let error = limiter.try_acquire_many(cost).expect_err("it was let in");
-    assert_eq!(error.kind(), ErrorKind::RateLimited);
-    assert_eq!(error.retry_after(), Some(retry_after));
-    assert_eq!(peeked, retry_after);
-}
-
-/// So much can be had at once, and no more.
-#[track_caller]
-pub(crate) fn assert_available(limiter: &RateLimiter, available: u64) {
-    assert_eq!(limiter.snapshot().available, available);
-    assert_eq!(limiter.snapshot().waiting, 0);
-    let charge = limiter.try_acquire_many(available).unwrap();
-    assert_eq!(kind(limiter.try_acquire()), ErrorKind::RateLimited);
-    limiter.refund(charge);
-    assert_eq!(limiter.snapshot().available, available);
 }

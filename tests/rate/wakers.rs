@@ -1,21 +1,22 @@
-//! Wakers are foreign code: they are called and dropped outside of the lock, and may do there what
-//! they like. If they panic, all others are granted and woken at their tick, and nothing is poisoned.
+//! Wakers are foreign code: they are called outside of the lock, and may do there what they like. If they panic, all
+//! others are granted and woken at their tick, and nothing is poisoned. What is true of every throttle is checked
+//! in `tests/contracts/conformance/wakers.rs`.
 
 use std::future::Future;
-use std::pin::Pin;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Waker};
+use std::task::Waker;
 use tollgate::Waiting;
 
 use tollgate::Throttle;
-use tollgate::{Charge, Clock, ErrorKind, ManualClock, MissedTickBehavior, RateLimiter};
-
-use crate::setup::{FIFTY, TEN, assert_due, assert_limited, at, charged, ms, queue, spent};
-use crate::support::foreign::{
-    calls_when_dropped, calls_when_woken, panics_when_woken, throws_a_bomb_when_woken,
+use tollgate::{
+    Charge, Clock, ErrorKind, ManualClock, MissedTickBehavior, QuotaChange, RateLimiter,
 };
-use crate::support::{Waiter, kind, poll_once};
+
+use crate::setup::{FIFTY, TEN, assert_due, at, charged, ms, queue, spent};
+use crate::support::foreign::{calls_when_woken, panics_when_woken, throws_a_bomb_when_woken};
+use crate::support::{Waiter, kind};
 
 type Wait = Waiting<<Arc<RateLimiter> as Throttle>::Enter>;
 
@@ -55,16 +56,8 @@ impl Scene {
         }
     }
 
-    /// A waiter whose waker calls back when it is woken.
-    fn heard(&self, cost: u64) -> Waiter<Wait> {
-        let waker = calls_when_woken(self.callback());
-        parked_with(self.limiter.clone().cost_owned(cost).acquire(), &waker)
-    }
-
-    /// A waiter that has the only clone of a waker, which calls back when it is dropped.
-    fn mourned(&self, cost: u64) -> Waiter<Wait> {
-        let waker = calls_when_dropped(self.callback());
-        parked_with(self.limiter.clone().cost_owned(cost).acquire(), &waker)
+    fn wait(&self, cost: u64) -> Wait {
+        self.limiter.clone().cost_owned(cost).acquire()
     }
 
     #[track_caller]
@@ -79,9 +72,10 @@ fn parked_with<F: Future>(future: F, waker: &Waker) -> Waiter<F> {
     waiter
 }
 
-/// Whatever serves two waiters behind a head for 50 calls their wakers outside of the lock.
+/// Whatever serves waiters behind a head for 50 calls their wakers outside of the lock. What panics there goes no
+/// further; whether the panic of its payload does is left open.
 #[test]
-fn wakers_are_called_outside_of_the_lock() {
+fn waker_may_use_the_limiter_or_panic_whatever_calls_it() {
     type Head = Waiter<Wait>;
     type Serve = fn(&Scene, Charge, Head);
     let rows: [(&str, Serve); 5] = [
@@ -100,78 +94,60 @@ fn wakers_are_called_outside_of_the_lock() {
             drop(head);
             scene.assert_calls(0);
             let larger = FIFTY.burst(100);
-            let how = tollgate::QuotaChange::KeepSpent;
-            scene.limiter.set_quota_with(larger, how);
+            (scene.limiter).set_quota_with(larger, QuotaChange::KeepSpent);
         }),
         ("the close", |scene, _, _head| scene.limiter.close()),
     ];
-    for (name, serve) in rows {
+    for ((name, serve), what) in rows
+        .into_iter()
+        .flat_map(|row| [0, 1, 2].map(|what| (row, what)))
+    {
         let scene = Scene::new();
-        scene.clock.advance(ms(20));
+        scene.clock.advance(ms(30));
         let charge = scene.limiter.charge(20);
-        let head = Waiter::parked(Arc::clone(&scene.limiter).cost_owned(50).acquire());
-        let waiters = [1, 1].map(|cost| scene.heard(cost));
-        serve(&scene, charge, head);
-        assert_eq!(scene.calls.load(Ordering::SeqCst), 2, "{name}");
-        for mut waiter in waiters {
+        let head = Waiter::parked(scene.wait(50));
+        let mut waiters = [(); 2].map(|()| {
+            let waker = match what {
+                0 => calls_when_woken(scene.callback()),
+                1 => panics_when_woken(),
+                _ => throws_a_bomb_when_woken(),
+            };
+            parked_with(scene.wait(1), &waker)
+        });
+        let mut behind = Waiter::parked(scene.wait(1));
+        let served = catch_unwind(AssertUnwindSafe(|| serve(&scene, charge, head)));
+        assert!(
+            served.map_err(std::mem::forget).is_ok() || what == 2,
+            "{name}"
+        );
+        scene.assert_calls(if what == 0 { 2 } else { 0 });
+        assert_eq!(behind.wakes(), 1, "{name}");
+        for waiter in waiters.iter_mut().chain([&mut behind]) {
             assert_eq!(waiter.output().is_ok(), name != "the close", "{name}");
         }
         assert_eq!(scene.limiter.snapshot().waiting, 0, "{name}");
+        scene.limiter.set_quota(TEN);
+        scene.limiter.close();
+        assert_eq!(kind(scene.limiter.try_acquire()), ErrorKind::Closed);
     }
 }
 
+/// Its charge is given back.
 #[test]
-fn wakers_are_dropped_outside_of_the_lock() {
-    let scene = Scene::new();
-    let head = scene.mourned(1);
-    let middle = scene.mourned(1);
-    let mut displaced = scene.mourned(1);
-    let mut served = scene.mourned(1);
-    drop(middle);
-    scene.assert_calls(1);
-    drop(head);
-    scene.assert_calls(2);
-    assert!(displaced.is_pending());
-    scene.assert_calls(3);
-    drop(displaced);
-    scene.clock.advance(ms(10));
-    scene.assert_calls(4);
-    served.granted();
-}
-
-/// As an executor does that runs a task on the spot when it is woken; or the future is dropped from
-/// inside of the wake, and its charge given back.
-#[test]
-fn waker_may_poll_or_drop_the_future_that_it_wakes() {
-    for polls in [true, false] {
-        let (clock, limiter) = spent(TEN);
-        let limiter = Arc::new(limiter);
-        let task: Arc<Mutex<Option<Wait>>> = Arc::default();
-        let charge: Arc<Mutex<Option<Charge>>> = Arc::default();
-        let waker = calls_when_woken({
-            let (task, charge) = (Arc::clone(&task), Arc::clone(&charge));
-            move || {
-                let mut future = task.lock().unwrap().take().expect("woken once");
-                if polls {
-                    match poll_once(&mut future) {
-                        Poll::Ready(granted) => *charge.lock().unwrap() = granted.ok(),
-                        Poll::Pending => panic!("woken for nothing"),
-                    }
-                }
-            }
-        });
-        let mut future = Arc::clone(&limiter).acquire_owned();
-        let mut context = Context::from_waker(&waker);
-        assert!(Pin::new(&mut future).poll(&mut context).is_pending());
-        *task.lock().unwrap() = Some(future);
-        let mut next = Waiter::parked(limiter.acquire());
-        clock.advance(ms(100));
-        let charge = charge.lock().unwrap().take().map(|charge| at(&charge));
-        assert_eq!(charge, polls.then_some(ms(100)));
-        assert_eq!(next.wakes(), usize::from(!polls));
-        clock.advance(ms(100));
-        next.granted();
-    }
+fn waker_may_drop_the_future_that_it_wakes() {
+    let (clock, limiter) = spent(TEN);
+    let limiter = Arc::new(limiter);
+    let task: Arc<Mutex<Option<Waiter<Wait>>>> = Arc::default();
+    let waker = calls_when_woken({
+        let task = Arc::clone(&task);
+        move || drop(task.lock().unwrap().take().expect("woken once"))
+    });
+    let waiter = parked_with(Arc::clone(&limiter).acquire_owned(), &waker);
+    *task.lock().unwrap() = Some(waiter);
+    let mut next = Waiter::parked(limiter.acquire());
+    clock.advance(ms(100));
+    assert_eq!(next.wakes(), 1);
+    next.granted();
 }
 
 #[test]
@@ -198,85 +174,22 @@ fn waker_may_close_the_limiter_in_the_midst_of_a_batch() {
     assert_eq!(limiter.snapshot().waiting, 0);
 }
 
-/// One after the other, and forty at one tick: which wakers of them panic.
 #[test]
-fn waker_that_panics_leaves_the_others_granted_and_woken() {
-    for (count, each, at_once) in [(30, 3, false), (40, 2, true)] {
-        let (clock, limiter) = spent(FIFTY);
-        let large = Waiter::parked(limiter.acquire_many(50));
-        let mut waiters: Vec<_> = (0..count)
-            .map(|name| {
-                let mut waiter = Waiter::new(limiter.acquire());
-                match name % each {
-                    0 => assert!(waiter.poll_with(&panics_when_woken()).is_pending()),
-                    _ => assert!(waiter.is_pending()),
-                }
-                waiter
-            })
-            .collect();
-        let ticks: Vec<_> = if at_once {
-            clock.advance(ms(450));
-            drop(large);
-            vec![ms(450); count]
-        } else {
-            drop(large);
-            clock.advance(ms(3000));
-            (1..=count as u64).map(|n| ms(10 * n)).collect()
-        };
-        for (name, waiter) in waiters.iter().enumerate() {
-            assert_eq!(waiter.wakes(), usize::from(name % each != 0));
-        }
-        assert_eq!(charged(&mut waiters), ticks);
+fn waker_that_panics_leaves_others_of_the_same_tick_granted_and_woken() {
+    let (clock, limiter) = spent(FIFTY);
+    let large = Waiter::parked(limiter.acquire_many(50));
+    let mut waiters: Vec<_> = (0..40)
+        .map(|number| match number % 2 {
+            0 => parked_with(limiter.acquire(), &panics_when_woken()),
+            _ => Waiter::parked(limiter.acquire()),
+        })
+        .collect();
+    clock.advance(ms(450));
+    drop(large);
+    for (number, waiter) in waiters.iter().enumerate() {
+        assert_eq!(waiter.wakes(), number % 2);
     }
-}
-
-/// Not out of the timer, a refund, a head that leaves, another quota, or the close.
-#[test]
-fn panic_of_a_waker_goes_no_further() {
-    let (clock, limiter) = spent(TEN);
-    let panicking = || {
-        let mut waiter = Waiter::new(limiter.acquire());
-        assert!(waiter.poll_with(&panics_when_woken()).is_pending());
-        waiter
-    };
-    let mut first = panicking();
-    clock.advance(ms(100));
-    let charge = first.granted();
-    let mut second = panicking();
-    limiter.refund(charge);
-    second.granted();
-    let head = Waiter::parked(limiter.acquire());
-    let mut third = panicking();
-    clock.advance(ms(150));
-    drop(head);
-    third.granted();
-    let mut fourth = panicking();
-    limiter.set_quota_with(TEN.burst(2), tollgate::QuotaChange::KeepSpent);
-    fourth.granted();
-    limiter.charge(1);
-    let mut fifth = panicking();
-    limiter.close();
-    assert_eq!(fifth.refused(), ErrorKind::Closed);
-}
-
-#[test]
-fn panic_of_a_waker_and_of_its_payload_poisons_nothing() {
-    let (clock, limiter) = spent(TEN);
-    let mut waiter = Waiter::new(limiter.acquire());
-    assert!(waiter.poll_with(&throws_a_bomb_when_woken()).is_pending());
-    let mut next = Waiter::parked(limiter.acquire());
-    // Whether the panic of its payload goes further is left open.
-    let advance = std::panic::AssertUnwindSafe(|| clock.advance(ms(100)));
-    let _ = std::panic::catch_unwind(advance).map_err(std::mem::forget);
-    assert_eq!(at(&waiter.granted()), ms(100));
-    assert_due(&clock, &mut next, ms(100));
-    assert_limited(&limiter, 1, ms(100));
-    let mut waiters = queue(&limiter, &[1, 1]);
-    assert_eq!(limiter.snapshot().waiting, 2);
-    limiter.set_quota(FIFTY);
-    limiter.close();
-    assert_eq!(waiters[0].refused(), ErrorKind::Closed);
-    assert_eq!(kind(limiter.try_acquire()), ErrorKind::Closed);
+    assert_eq!(charged(&mut waiters), [ms(450); 40]);
 }
 
 /// An overdue head that leaves does not change when those behind it are charged.

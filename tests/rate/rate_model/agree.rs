@@ -5,16 +5,15 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tollgate::{Algorithm, Clock, MissedTickBehavior, Quota, RateLimiter};
 
-use super::any::{
-    Cost, Pause, chosen, cost, modest_quota, or_unlimited, pause, quota, rule_and, sliding,
-    small_quota, start,
-};
 use super::model::model;
 use super::schedule::Rule;
 use super::steps::{
-    Step, Steps, asking, changing, charging, closing, index, local, oversize, run, steps, trying,
+    Cost, Pause, Step, Steps, asking, changing, charging, chosen, closing, cost, index, local,
+    modest_quota, or_unlimited, oversize, pause, rule_and, run, sliding, small_quota, start, steps,
+    trying,
 };
 use super::world::{Setup, World};
+use crate::quota::quotas;
 use crate::support::Waiter;
 use crate::support::cases::cases;
 
@@ -105,7 +104,7 @@ proptest! {
     /// that it would admit, and after any pause no more than the burst goes at once.
     #[test]
     fn tries_by_any_quota_agree_with_the_model(
-        chosen in rule_and(quota()),
+        chosen in rule_and(quotas()),
         start in start(),
         steps in steps(trying()),
     ) {

@@ -4,9 +4,8 @@
 use tollgate::{Algorithm, Quota, QuotaChange};
 
 use super::LAST_TICK;
-use super::any::Scale;
 use super::model::{Booked, Hint, Model};
-use crate::audit::fullest;
+use super::steps::Scale;
 
 fn nanos(quota: Quota) -> u64 {
     u64::try_from(quota.period().as_nanos()).expect("a quota's period fits")
@@ -532,5 +531,56 @@ impl Window {
             previous: u64::try_from(previous).expect("at most the limit"),
             count: u64::try_from(u128::from(owed).saturating_sub(counts)).expect("at most owed"),
         };
+    }
+}
+
+/// A charge: at which tick, and how much.
+pub(crate) type Entry = (u64, u64);
+
+/// How many were charged in the fullest time of a period, without its end.
+///
+/// The fullest ones begin with a charge, so it is enough to look at those: two ends that go on
+/// together.
+pub(crate) fn fullest(charges: &[Entry], period: u64) -> u64 {
+    let mut charges = charges.to_vec();
+    charges.sort_unstable();
+    let (mut end, mut within, mut most) = (0, 0, 0);
+    for (from, cost) in &charges {
+        while end < charges.len() && charges[end].0 - from < period {
+            within += charges[end].1;
+            end += 1;
+        }
+        most = most.max(within);
+        within -= cost;
+    }
+    most
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::support::random::Random;
+
+    /// From each charge on, as one would write it down.
+    fn naive(charges: &[Entry], period: u64) -> u64 {
+        let from = |from: u64| {
+            let within = charges
+                .iter()
+                .filter(move |(at, _)| (from..from + period).contains(at));
+            within.map(|(_, cost)| cost).sum()
+        };
+        charges.iter().map(|(at, _)| from(*at)).max().unwrap_or(0)
+    }
+
+    #[test]
+    fn fullest_finds_what_every_pair_finds() {
+        let mut random = Random::new(1);
+        for _ in 0..2000 {
+            let charges: Vec<Entry> = (0..12)
+                .map(|_| (u64::from(random.below(100)), u64::from(random.below(4))))
+                .collect();
+            let period = u64::from(1 + random.below(40));
+            assert_eq!(fullest(&charges, period), naive(&charges, period));
+        }
     }
 }

@@ -6,7 +6,6 @@
 //! of waiters. A new algorithm is a new `Model`, or a row of [`schedule::Rule::by`].
 
 mod agree;
-mod any;
 pub(crate) mod kept;
 #[cfg(feature = "tokio")]
 mod late;
@@ -16,8 +15,6 @@ mod naive;
 mod schedule;
 pub(crate) mod steps;
 pub(crate) mod world;
-
-pub(crate) use any::{Cost, Pause};
 
 /// The last tick that a limiter tells apart from later ones.
 pub(crate) const LAST_TICK: u64 = (1 << 58) - 1;

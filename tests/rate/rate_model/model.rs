@@ -4,9 +4,9 @@
 use num_bigint::BigInt;
 use tollgate::{Algorithm, Quota, QuotaChange};
 
-use super::any::Scale;
 use super::kept::Kept;
 use super::schedule::{Rule, Schedule};
+use super::steps::Scale;
 
 /// A charge, as far as a model knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

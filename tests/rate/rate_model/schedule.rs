@@ -4,7 +4,7 @@
 use num_bigint::BigInt;
 use tollgate::{Algorithm, Quota};
 
-use super::any::Scale;
+use super::steps::Scale;
 use super::{LAST_TICK, LAST_UNIT};
 
 /// A quota, and what follows from it.

@@ -23,9 +23,8 @@ use tollgate::{
     MissedTickBehavior, Oversize, Quota, QuotaChange, RateLimiter, Reservation, Waiting,
 };
 
-use crate::rate_model::steps::{Step, Which, run};
+use crate::rate_model::steps::{Cost, Pause, Step, Which, run};
 use crate::rate_model::world::{Setup, World};
-use crate::rate_model::{Cost, Pause};
 use crate::setup::TICK;
 use crate::support::foreign::calls_when_woken;
 use crate::support::scenarios::{Row, Time, Words, rows};
