@@ -12,7 +12,6 @@ use tollgate::Pool;
 mod factory;
 mod items;
 mod model;
-mod threads;
 
 /// What became of items.
 #[derive(Default)]
@@ -60,13 +59,6 @@ impl Drop for Item {
     fn drop(&mut self) {
         self.tally.dropped.fetch_add(1, Ordering::SeqCst);
     }
-}
-
-/// A pool of so many items.
-pub(crate) fn ready_made(size: usize) -> (Arc<Pool<Item>>, Arc<Tally>) {
-    let tally = Arc::<Tally>::default();
-    let items: Vec<_> = (0..size).map(|_| tally.make()).collect();
-    (Arc::new(Pool::new(items)), tally)
 }
 
 /// A pool of so many vacancies.

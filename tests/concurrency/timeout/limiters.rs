@@ -7,11 +7,11 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
-use tollgate::Waiting;
 
+use futures::TryFutureExt;
 use tollgate::{
     AcquireError, BoxThrottle, Charge, Clock, ErrorKind, LeakyBucket, ManualClock, Quota,
-    RateLimiter, Semaphore, all,
+    RateLimiter, Semaphore, Waiting, all,
 };
 
 #[cfg(feature = "tokio")]
@@ -53,73 +53,64 @@ where
     );
 }
 
+type Wait = Pin<Box<dyn Future<Output = Result<(), AcquireError>>>>;
+
+/// Waits for a limiter with a timeout, beside a semaphore that is free.
+type Way = fn(Arc<RateLimiter>, &Arc<Semaphore>, Duration) -> Wait;
+
+fn boxed<T: 'static>(wait: impl Future<Output = Result<T, AcquireError>> + 'static) -> Wait {
+    Box::pin(wait.map_ok(drop))
+}
+
+const WAYS: &[Way] = &[
+    |limiter, _, time| boxed(limiter.acquire_owned().timeout(time)),
+    |limiter, _, time| boxed(limiter.acquire_owned().timeout(time).timeout(9 * SECOND)),
+    |limiter, _, time| boxed(limiter.acquire_owned().timeout(9 * SECOND).timeout(time)),
+    |limiter, _, time| boxed(limiter.reserve().unwrap().timeout(time)),
+    |limiter, _, time| boxed(BoxThrottle::new(limiter).acquire().timeout(time)),
+    |limiter, _, time| boxed(limiter.cost_owned(1).acquire().timeout(time)),
+    |limiter, slot, time| boxed(all((slot.clone(), limiter)).acquire().timeout(time)),
+    |limiter, slot, time| {
+        let inner = BoxThrottle::new(all((slot.clone(), limiter)));
+        let outer = all((inner, Some(slot.clone())));
+        boxed(outer.acquire().timeout(time))
+    },
+    |limiter, _, time| {
+        let wait = async move { limiter.acquire().into_inner().await };
+        boxed(Waiting::new(wait).timeout(time))
+    },
+    #[cfg(feature = "tokio")]
+    |limiter, _, time| boxed(limiter.acquire_owned().cancel_on(token()).timeout(time)),
+    #[cfg(feature = "tokio")]
+    |limiter, _, time| boxed(limiter.acquire_owned().timeout(time).cancel_on(token())),
+    #[cfg(feature = "tokio")]
+    |limiter, _, time| {
+        let inside = limiter.acquire_owned().cancel_on(token()).timeout(time);
+        boxed(inside.cancel_on(token()).timeout(9 * SECOND))
+    },
+];
+
+#[cfg(feature = "tokio")]
+fn token() -> tokio_util::sync::CancellationToken {
+    tokio_util::sync::CancellationToken::new()
+}
+
 #[test]
-fn it_ends_by_the_clock_of_the_limiter_whatever_is_in_between() {
-    let semaphore = Arc::new(Semaphore::new(1));
-    ends_by_its_clock(|limiter| limiter.acquire_owned().timeout(SECOND));
-    ends_by_its_clock(|limiter| limiter.acquire_owned().timeout(SECOND).timeout(9 * SECOND));
-    ends_by_its_clock(|limiter| limiter.acquire_owned().timeout(9 * SECOND).timeout(SECOND));
-    ends_by_its_clock(|limiter| limiter.reserve().unwrap().timeout(SECOND));
+fn timeout_ends_by_the_clock_of_the_limiter_or_at_once_whatever_is_in_between() {
+    let slot = Arc::new(Semaphore::new(1));
+    for way in WAYS {
+        ends_by_its_clock(|limiter| way(limiter, &slot, SECOND));
+        for too_short in [SECOND - NANOSECOND, Duration::ZERO] {
+            is_refused_at_once(|limiter| way(limiter, &slot, too_short));
+        }
+    }
     // It has its place already when the timeout is added.
     ends_by_its_clock(|limiter| {
         let mut wait = limiter.acquire_owned();
         assert!(poll_once(&mut wait).is_pending());
         wait.timeout(SECOND)
     });
-    ends_by_its_clock(|limiter| BoxThrottle::new(limiter).acquire().timeout(SECOND));
-    ends_by_its_clock(|limiter| limiter.cost_owned(1).acquire().timeout(SECOND));
-    ends_by_its_clock(|limiter| {
-        all((Arc::clone(&semaphore), limiter))
-            .acquire()
-            .timeout(SECOND)
-    });
-    let inner = |limiter| BoxThrottle::new(all((Arc::clone(&semaphore), limiter)));
-    ends_by_its_clock(|limiter| {
-        all((inner(limiter), Some(Arc::clone(&semaphore))))
-            .acquire()
-            .timeout(SECOND)
-    });
-    ends_by_its_clock(|limiter| {
-        Waiting::new(async move { limiter.acquire().into_inner().await }).timeout(SECOND)
-    });
-    assert_eq!(semaphore.available_permits(), 1);
-}
-
-#[cfg(feature = "tokio")]
-#[test]
-fn a_token_may_be_inside_and_outside() {
-    let token = tokio_util::sync::CancellationToken::new();
-    let cancel = |limiter: Arc<RateLimiter>| limiter.acquire_owned().cancel_on(&token);
-    ends_by_its_clock(|limiter| cancel(limiter).timeout(SECOND));
-    ends_by_its_clock(|limiter| limiter.acquire_owned().timeout(SECOND).cancel_on(&token));
-    ends_by_its_clock(|limiter| {
-        cancel(limiter)
-            .timeout(SECOND)
-            .cancel_on(&token)
-            .timeout(9 * SECOND)
-    });
-    let less = SECOND - NANOSECOND;
-    is_refused_at_once(|limiter| cancel(limiter).timeout(less));
-    is_refused_at_once(|limiter| limiter.acquire_owned().timeout(less).cancel_on(&token));
-}
-
-/// Nothing waits while a reservation is made, so no timeout around it can be too short for that.
-#[test]
-fn a_reservation_that_is_made_inside_a_timeout_is_not_refused_by_it() {
-    let clock = Clock::manual();
-    let limiter = owed(&clock);
-    for duration in [Duration::ZERO, NANOSECOND, SECOND] {
-        let makes = async { limiter.reserve() };
-        let reservation = Waiter::new(Waiting::new(makes).timeout(duration)).granted();
-        assert_eq!(
-            (reservation.delay(), limiter.snapshot().waiting),
-            (SECOND, 1)
-        );
-        // And it is as good as any: awaited elsewhere it has all the time that it needs.
-        let mut waiter = Waiter::parked(reservation);
-        clock.advance(SECOND);
-        waiter.granted();
-    }
+    assert_eq!(slot.available_permits(), 1);
 }
 
 /// Refused at its first poll, without a trace.
@@ -137,37 +128,6 @@ where
     assert_eq!(limiter.peek().retry_after, SECOND);
     clock.advance(SECOND);
     limiter.try_acquire().unwrap();
-}
-
-#[test]
-fn a_nanosecond_too_little_is_refused_at_once() {
-    let less = SECOND - NANOSECOND;
-    is_refused_at_once(|limiter| limiter.acquire_owned().timeout(less));
-    is_refused_at_once(|limiter| limiter.acquire_owned().timeout(Duration::ZERO));
-    is_refused_at_once(|limiter| limiter.acquire_owned().timeout(less).timeout(9 * SECOND));
-    is_refused_at_once(|limiter| limiter.acquire_owned().timeout(9 * SECOND).timeout(less));
-    is_refused_at_once(|limiter| BoxThrottle::new(limiter).acquire().timeout(less));
-    is_refused_at_once(|limiter| limiter.reserve().unwrap().timeout(less));
-    let semaphore = Arc::new(Semaphore::new(1));
-    is_refused_at_once(|limiter| {
-        all((Arc::clone(&semaphore), limiter))
-            .acquire()
-            .timeout(less)
-    });
-    assert_eq!(semaphore.available_permits(), 1);
-}
-
-#[test]
-fn a_reservation_that_does_not_fit_is_given_up_at_once() {
-    let less = SECOND - NANOSECOND;
-    let clock = Clock::manual();
-    let limiter = owed(&clock);
-    let reservation = limiter.reserve().unwrap();
-    let mut behind = Waiter::parked(limiter.acquire());
-    let refused = reservation.timeout(less).wait().unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::TimedOut);
-    clock.advance(SECOND);
-    behind.granted();
 }
 
 #[test]
@@ -189,19 +149,6 @@ fn a_refusal_at_once_says_how_long_the_wait_would_have_been() {
     let refused = waiter.output().unwrap_err();
     assert_eq!(refused.retry_after(), None);
     assert_eq!(refused.to_string(), "timed out while waiting");
-}
-
-#[test]
-fn those_in_the_queue_count_for_whether_a_wait_will_fit() {
-    let clock = Clock::manual();
-    let limiter = owed(&clock);
-    let mut first = Waiter::parked(limiter.acquire());
-    let less = limiter.acquire().timeout(2 * SECOND - NANOSECOND);
-    assert_eq!(Waiter::new(less).refused(), ErrorKind::TimedOut);
-    let mut second = Waiter::parked(limiter.acquire().timeout(2 * SECOND));
-    clock.advance(2 * SECOND);
-    assert_eq!(first.granted().at().as_nanos(), 1_000_000_000);
-    assert_eq!(second.granted().at().as_nanos(), 2_000_000_000);
 }
 
 #[test]
