@@ -132,6 +132,29 @@ fn a_long_wait_ends_with_a_permit_or_by_closing() {
     }
 }
 
+/// Whether the deadline or the permit comes first, the other one who waits gets in.
+#[test]
+fn a_deadline_that_races_with_a_release_loses_nothing() {
+    for round in 0..500 {
+        let (semaphore, held) = held();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let soon = Duration::from_micros(30 + round % 60);
+                match semaphore.acquire().timeout(soon).wait() {
+                    Ok(permit) => drop(permit),
+                    Err(error) => assert_eq!(error.kind(), ErrorKind::TimedOut),
+                }
+            });
+            scope.spawn(|| drop(semaphore.acquire().wait().unwrap()));
+            while semaphore.snapshot().waiting == 0 {
+                thread::yield_now();
+            }
+            drop(held);
+        });
+        assert_at_rest(&semaphore);
+    }
+}
+
 /// However late it is noticed: the permit comes before the deadline.
 #[test]
 fn a_permit_that_came_in_time_is_received() {
