@@ -411,50 +411,6 @@ fn all_refused_later_ignores_the_call() {
     }
 }
 
-#[test]
-fn samples_from_many_threads_are_counted_or_lost_and_permits_are_neither() {
-    const CALLS: u64 = 20_000;
-    struct Swinging(bool);
-    impl Controller for Swinging {
-        fn initial(&self) -> Target {
-            target(2.0, 10)
-        }
-        fn update(&mut self, window: &SampleWindow) -> Target {
-            assert_eq!(window.samples(), 10);
-            self.0 = !self.0;
-            let limit = if self.0 { 1.0 } else { 6.0 };
-            Target { limit, samples: 10 }
-        }
-    }
-    let semaphore = AdaptiveSemaphore::new(Swinging(false));
-    std::thread::scope(|threads| {
-        for thread in 0..4 {
-            let semaphore = &semaphore;
-            threads.spawn(move || {
-                for call in 0..CALLS {
-                    let permit = semaphore.acquire().wait().unwrap();
-                    match (call + thread) % 7 {
-                        0 => permit.ignore(),
-                        1 => permit.overloaded(),
-                        _ => drop(permit),
-                    }
-                }
-            });
-        }
-    });
-    let snapshot = semaphore.snapshot();
-    assert_eq!((snapshot.permits.in_use, snapshot.permits.waiting), (0, 0));
-    assert_eq!(snapshot.rejected_targets, 0);
-    assert!(snapshot.windows > 0);
-    assert!(snapshot.windows * 10 + u64::from(snapshot.window.samples()) <= 4 * CALLS);
-    // No place was lost: with nothing else under way, each call is a sample.
-    for sample in snapshot.window.samples()..10 {
-        assert_eq!(semaphore.snapshot().window.samples(), sample);
-        drop(semaphore.try_acquire());
-    }
-    assert_eq!(semaphore.snapshot().windows, snapshot.windows + 1);
-}
-
 /// Asks for any number, sensible or not, in windows of any size.
 struct Erratic(Random);
 

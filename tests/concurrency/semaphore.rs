@@ -16,6 +16,7 @@ use crate::support::{Waiter, assert_at_rest, kind};
 #[test]
 fn a_wait_for_idleness_that_is_over_can_be_waited_for_again() {
     let semaphore = Semaphore::new(1);
+    assert!(format!("{:?}", semaphore.wait_idle()).contains("WaitIdle"));
     let mut idle = Waiter::new(semaphore.wait_idle());
     idle.output();
     let held = semaphore.try_acquire().unwrap();

@@ -375,14 +375,16 @@ impl TokensAndTime {
         token
     }
 
-    /// A wait with tokens and then times around it.
+    /// A wait with tokens and times around it.
     fn around<P: 'static>(&mut self, mut wait: Boxed<P>, ends: &Ends) -> Boxed<P> {
-        for name in &ends.tokens {
-            wait = Box::pin(Waiting::new(wait).cancel_on(self.token(name)));
-        }
-        for time in &ends.within {
-            let time = std::time::Duration::from_millis(*time);
-            wait = Box::pin(Waiting::new(wait).timeout(time));
+        for is_time in [ends.is_time_inside, !ends.is_time_inside] {
+            for time in ends.within.iter().filter(|_| is_time) {
+                let time = std::time::Duration::from_millis(*time);
+                wait = Box::pin(Waiting::new(wait).timeout(time));
+            }
+            for name in ends.tokens.iter().filter(|_| !is_time) {
+                wait = Box::pin(Waiting::new(wait).cancel_on(self.token(name)));
+            }
         }
         wait
     }
