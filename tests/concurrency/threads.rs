@@ -6,7 +6,7 @@
 //! alone is in `loom/tests/semaphore.rs` and `shuttle/tests/schedules/`.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::thread;
 use std::time::Duration;
@@ -182,6 +182,8 @@ fn waits_that_time_out_lose_nothing() {
 #[cfg(feature = "tokio")]
 #[test]
 fn waits_that_are_cancelled_lose_nothing() {
+    use std::sync::atomic::AtomicUsize;
+
     use tokio_util::sync::CancellationToken;
 
     const LIMIT: u32 = 3;

@@ -11,13 +11,12 @@
 //! what the reader should see at that moment.
 
 use std::cell::Cell;
-use std::sync::Arc;
 
 #[cfg(feature = "channel")]
 use tollgate::ChannelSemaphore;
 
 use super::run;
-use super::subject::{Subject, adaptive, blocking, borrowed, leaked, pool, shared};
+use super::subject::{Subject, adaptive, blocking, borrowed, pool, shared};
 use crate::support::scenarios::{Names, Words, check, rows};
 
 const SCENARIOS: &str = "
@@ -295,14 +294,19 @@ fn run_rows<S: Subject>(table: &str, make: impl Fn(usize, Option<usize>) -> S, e
     assert_eq!(ran.get(), expected, "rows of what has {}", S::HAS);
 }
 
-/// Runs them with a semaphore of others, borrowed and shared.
+/// Runs them with a semaphore of another crate, borrowed and shared.
+#[cfg(any(feature = "tokio", feature = "async-lock"))]
 fn foreign_rows<T: 'static>(table: &str, new: fn(usize) -> T, expected: usize)
 where
     &'static T: Subject,
-    Arc<T>: Subject,
+    std::sync::Arc<T>: Subject,
 {
-    run_rows(table, |limit, _| leaked(new(limit)), expected);
-    run_rows(table, |limit, _| Arc::new(new(limit)), expected);
+    run_rows(
+        table,
+        |limit, _| super::subject::leaked(new(limit)),
+        expected,
+    );
+    run_rows(table, |limit, _| std::sync::Arc::new(new(limit)), expected);
 }
 
 #[test]
@@ -320,7 +324,7 @@ fn others_that_promise_the_same_do_in_each_scenario_what_the_model_does() {
     run_rows(SCENARIOS, blocking, 4);
     #[cfg(feature = "channel")]
     for make in [ChannelSemaphore::new, ChannelSemaphore::reversed] {
-        run_rows(SCENARIOS, |limit, _| Arc::new(make(limit)), 4);
+        run_rows(SCENARIOS, |limit, _| std::sync::Arc::new(make(limit)), 4);
     }
     #[cfg(feature = "tokio")]
     foreign_rows(SCENARIOS, tokio::sync::Semaphore::new, 20);
