@@ -230,23 +230,19 @@ fn timeout_runs_on_the_clock_of_the_semaphore() {
 
 #[test]
 fn limits_apply_to_the_initial_limit() {
-    struct Twenty;
-    impl Controller for Twenty {
-        fn initial(&self) -> Target {
-            target(20.0, 1)
-        }
-        fn update(&mut self, window: &SampleWindow) -> Target {
-            target(window.limit() * 2.0, 1)
-        }
-    }
+    let twenty_and_more = || Scripted {
+        targets: vec![target(20.0, 1), target(1e300, 1)],
+        next: 0,
+        seen: Arc::default(),
+    };
     for (range, first, second) in [(3..=9, 9, 9), (25..=30, 25, 30), (1..=1, 1, 1)] {
-        let semaphore = AdaptiveSemaphore::new(Twenty).limits(range);
+        let semaphore = AdaptiveSemaphore::new(twenty_and_more()).limits(range);
         assert_eq!(limit(&semaphore), first);
         drop(semaphore.try_acquire());
         assert_eq!(limit(&semaphore), second);
     }
     let most = tollgate::Semaphore::MAX_PERMITS;
-    let semaphore = AdaptiveSemaphore::new(Twenty).limits(most..=most);
+    let semaphore = AdaptiveSemaphore::new(twenty_and_more()).limits(most..=most);
     drop(semaphore.try_acquire());
     assert_eq!(limit(&semaphore), most as u64);
 }
