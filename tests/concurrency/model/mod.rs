@@ -9,6 +9,7 @@ mod scenarios;
 mod subject;
 
 use std::mem;
+use std::sync::Arc;
 #[cfg(feature = "tokio")]
 use std::sync::LazyLock;
 use std::task::{Poll, Waker};
@@ -19,12 +20,14 @@ use proptest::test_runner::TestCaseError;
 use tokio::runtime::Runtime;
 #[cfg(feature = "tokio")]
 use tollgate::Waiting;
-use tollgate::{AcquireError, ErrorKind};
+use tollgate::adaptive::AdaptiveSemaphore;
+use tollgate::{AcquireError, Clock, ErrorKind};
 
 use self::naive::{Answer, Ends, Idle, Model};
-use self::subject::{Boxed, Held, Subject, borrowed};
+use self::subject::{Boxed, Erratic, Held, Subject, borrowed};
 use crate::support::Waiter;
 use crate::support::cases::cases;
+use crate::support::random::Random;
 use crate::support::scenarios::{Names, Words, at_random, call};
 
 type Tested = Result<(), TestCaseError>;
@@ -91,6 +94,11 @@ impl<S: Subject> World<S> {
                 self.leaked = true;
             }
             "release" => self.release(self.names.choose(words, &self.permits)?),
+            "ignore" | "overload" => {
+                let at = self.names.choose(words, &self.permits)?;
+                self.permits.remove(at).end(call);
+                self.returned(1);
+            }
             "release-all" => (0..self.permits.len()).for_each(|_| self.release(0)),
             "leak-permit" => {
                 let at = self.names.choose(words, &self.permits)?;
@@ -245,6 +253,15 @@ impl<S: Subject> World<S> {
         let permit = self.permits.remove(at);
         let count = permit.count();
         drop(permit);
+        self.returned(count);
+    }
+
+    fn returned(&mut self, count: usize) {
+        // Its controller set the limit before the permit came back, at random as the calls are.
+        if self.names == Names::AtRandom && S::HAS.ends_with("adapts") {
+            let limit = self.semaphore.seen().0[0].expect("it tells");
+            self.model.set_permits(limit as usize);
+        }
         self.model.release(count);
     }
 
@@ -420,6 +437,9 @@ const CALLS: &str = "12 try 0..5, 24 acquire 0..5, 3 crowd 1..40 1..3, 18 poll #
     18 release #, 3 release-all, 6 split # 0..4, 6 merge # #, 3 forget #, 6 limit 0..6, 3 limit 5..60, \
     3 add 0..3, 3 take-free 0..3, 3 reject, 6 idle, 6 poll-idle #, 3 drop-idle #, 1 close";
 
+const CALLS_OF_ADAPTIVE: &str = "60 try 1, 90 acquire 1, 60 poll #, 20 drop #, 120 release #, 20 ignore #, \
+    20 overload #, 9 idle, 9 poll-idle #, 6 drop-idle #, 1 close";
+
 /// Does the calls to both, compares after each, and has everybody leave in the end.
 fn run<S: Subject>(
     make: impl Fn(usize, Option<usize>) -> S,
@@ -444,5 +464,17 @@ proptest! {
         calls in at_random(CALLS, 80),
     ) {
         run(borrowed, (limit, bound), Names::AtRandom, &calls)?;
+    }
+
+    #[test]
+    fn adaptive_semaphore_agrees_with_it_whatever_its_controller_wants(
+        seed in any::<u64>(),
+        calls in at_random(CALLS_OF_ADAPTIVE, 300),
+    ) {
+        let erratic = |_, bound: Option<usize>| {
+            let semaphore = AdaptiveSemaphore::new(Erratic(Random::new(seed))).limits(1..=12);
+            Arc::new(semaphore.max_waiters(bound.expect("20")).clock(Clock::manual()))
+        };
+        run(erratic, (3, Some(20)), Names::AtRandom, &calls)?;
     }
 }

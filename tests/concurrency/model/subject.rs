@@ -3,13 +3,14 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use tollgate::adaptive::{AdaptivePermit, AdaptiveSemaphore};
+use tollgate::adaptive::{AdaptivePermit, AdaptiveSemaphore, Controller, SampleWindow, Target};
 use tollgate::{
     AcquireError, CondvarSemaphore, OwnedPermit, Permit, Pool, Semaphore, Snapshot, Throttle,
     TryThrottle, Waiting,
 };
 
 use crate::support::Fixed;
+use crate::support::random::Random;
 
 pub(crate) type Boxed<P> = Pin<Box<dyn Future<Output = Result<P, AcquireError>>>>;
 
@@ -27,7 +28,8 @@ fn all_of(snapshot: Snapshot, is_closed: bool) -> Seen {
 /// A handle of a semaphore.
 pub(crate) trait Subject: TryThrottle<Permit: Held> + Send + Sync + 'static {
     /// The calls that it has; `bound` is for a bounded queue, `cost` for other numbers than 1, and `kept` for
-    /// grants that outlive a close.
+    /// grants that outlive a close,
+    /// and `adapts` for a limit that changes when a permit comes back.
     const HAS: &'static str;
 
     fn try_many(&self, cost: u32) -> Result<Self::Permit, AcquireError> {
@@ -79,6 +81,11 @@ pub(crate) trait Held: Sized {
     }
 
     fn forget(self) {
+        unreachable!()
+    }
+
+    /// Gives it back in another way.
+    fn end(self, _: &str) {
         unreachable!()
     }
 }
@@ -222,15 +229,57 @@ pub(crate) fn adaptive(limit: usize, bound: Option<usize>) -> Arc<AdaptiveSemaph
     })
 }
 
-impl Held for AdaptivePermit<Arc<AdaptiveSemaphore>> {}
+/// Asks for any number, sensible or not, in windows of any size.
+pub(crate) struct Erratic(pub(crate) Random);
+
+impl Controller for Erratic {
+    fn initial(&self) -> Target {
+        Target {
+            limit: 3.0,
+            samples: 3,
+        }
+    }
+
+    fn update(&mut self, window: &SampleWindow) -> Target {
+        assert!((1.0..=12.0).contains(&window.limit()));
+        let limits = [
+            0.4,
+            1.0,
+            2.5,
+            5.0,
+            9.0,
+            1e9,
+            0.0,
+            -1.0,
+            f64::NAN,
+            f64::INFINITY,
+        ];
+        let limit = limits[self.0.below(10) as usize];
+        let samples = self.0.below(12);
+        assert!(self.0.below(50) > 0, "as the test wants it");
+        Target { limit, samples }
+    }
+}
+
+impl Held for AdaptivePermit<Arc<AdaptiveSemaphore>> {
+    fn end(self, how: &str) {
+        match how {
+            "ignore" => self.ignore(),
+            _ => self.overloaded(),
+        }
+    }
+}
 
 impl Subject for Arc<AdaptiveSemaphore> {
     const HAS: &'static str = "try acquire crowd poll drop leak release release-all leak-permit close idle \
         poll-idle drop-idle free waiting cancel advance bound \
-        kept";
+        kept adapts";
 
     fn seen(&self) -> Seen {
-        all_of(self.snapshot().permits, self.is_closed())
+        let snapshot = self.snapshot();
+        // By other threads alone.
+        assert_eq!(snapshot.lost_samples, 0);
+        all_of(snapshot.permits, self.is_closed())
     }
 
     fn close(&self) {
