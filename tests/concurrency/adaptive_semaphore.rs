@@ -3,7 +3,6 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::Poll;
 use std::time::Duration;
 
 use tollgate::adaptive::{
@@ -11,7 +10,6 @@ use tollgate::adaptive::{
 };
 use tollgate::{Clock, ErrorKind, ManualClock, Throttle, TryThrottle, Waiting, all};
 
-use crate::support::random::Random;
 use crate::support::scenarios::{Words, check};
 use crate::support::{Waiter, kind};
 
@@ -230,23 +228,19 @@ fn timeout_runs_on_the_clock_of_the_semaphore() {
 
 #[test]
 fn limits_apply_to_the_initial_limit() {
-    struct Twenty;
-    impl Controller for Twenty {
-        fn initial(&self) -> Target {
-            target(20.0, 1)
-        }
-        fn update(&mut self, window: &SampleWindow) -> Target {
-            target(window.limit() * 2.0, 1)
-        }
-    }
+    let twenty_and_more = || Scripted {
+        targets: vec![target(20.0, 1), target(1e300, 1)],
+        next: 0,
+        seen: Arc::default(),
+    };
     for (range, first, second) in [(3..=9, 9, 9), (25..=30, 25, 30), (1..=1, 1, 1)] {
-        let semaphore = AdaptiveSemaphore::new(Twenty).limits(range);
+        let semaphore = AdaptiveSemaphore::new(twenty_and_more()).limits(range);
         assert_eq!(limit(&semaphore), first);
         drop(semaphore.try_acquire());
         assert_eq!(limit(&semaphore), second);
     }
     let most = tollgate::Semaphore::MAX_PERMITS;
-    let semaphore = AdaptiveSemaphore::new(Twenty).limits(most..=most);
+    let semaphore = AdaptiveSemaphore::new(twenty_and_more()).limits(most..=most);
     drop(semaphore.try_acquire());
     assert_eq!(limit(&semaphore), most as u64);
 }
@@ -409,137 +403,4 @@ fn all_refused_later_ignores_the_call() {
         let mut words = Words::new(text);
         scene.call(words.word(), &mut words);
     }
-}
-
-#[test]
-fn samples_from_many_threads_are_counted_or_lost_and_permits_are_neither() {
-    const CALLS: u64 = 20_000;
-    struct Swinging(bool);
-    impl Controller for Swinging {
-        fn initial(&self) -> Target {
-            target(2.0, 10)
-        }
-        fn update(&mut self, window: &SampleWindow) -> Target {
-            assert_eq!(window.samples(), 10);
-            self.0 = !self.0;
-            let limit = if self.0 { 1.0 } else { 6.0 };
-            Target { limit, samples: 10 }
-        }
-    }
-    let semaphore = AdaptiveSemaphore::new(Swinging(false));
-    std::thread::scope(|threads| {
-        for thread in 0..4 {
-            let semaphore = &semaphore;
-            threads.spawn(move || {
-                for call in 0..CALLS {
-                    let permit = semaphore.acquire().wait().unwrap();
-                    match (call + thread) % 7 {
-                        0 => permit.ignore(),
-                        1 => permit.overloaded(),
-                        _ => drop(permit),
-                    }
-                }
-            });
-        }
-    });
-    let snapshot = semaphore.snapshot();
-    assert_eq!((snapshot.permits.in_use, snapshot.permits.waiting), (0, 0));
-    assert_eq!(snapshot.rejected_targets, 0);
-    assert!(snapshot.windows > 0);
-    assert!(snapshot.windows * 10 + u64::from(snapshot.window.samples()) <= 4 * CALLS);
-    // No place was lost: with nothing else under way, each call is a sample.
-    for sample in snapshot.window.samples()..10 {
-        assert_eq!(semaphore.snapshot().window.samples(), sample);
-        drop(semaphore.try_acquire());
-    }
-    assert_eq!(semaphore.snapshot().windows, snapshot.windows + 1);
-}
-
-/// Asks for any number, sensible or not, in windows of any size.
-struct Erratic(Random);
-
-impl Controller for Erratic {
-    fn initial(&self) -> Target {
-        target(3.0, 3)
-    }
-
-    fn update(&mut self, window: &SampleWindow) -> Target {
-        assert!((1.0..=12.0).contains(&window.limit()));
-        let limits = [
-            0.4,
-            1.0,
-            2.5,
-            5.0,
-            9.0,
-            1e9,
-            0.0,
-            -1.0,
-            f64::NAN,
-            f64::INFINITY,
-        ];
-        let limit = limits[self.0.below(10) as usize];
-        let samples = self.0.below(12);
-        assert!(self.0.below(50) > 0, "as the test wants it");
-        Target { limit, samples }
-    }
-}
-
-/// So many operations as the environment variable `ADAPTIVE_CASES` says, as in `scripts/nightly`.
-#[test]
-fn operations_at_random_lose_nothing() {
-    let operations = std::env::var("ADAPTIVE_CASES");
-    let operations = operations.map_or(100_000, |cases| cases.parse().expect("a number"));
-    let mut random = Random::new(14);
-    let clock = Clock::manual();
-    let semaphore = AdaptiveSemaphore::new(Erratic(Random::new(41))).limits(1..=12);
-    let semaphore = semaphore.max_waiters(20).clock(&clock);
-    let (mut held, mut waiters) = (Vec::new(), Vec::new());
-    for _ in 0..operations {
-        let limit = limit(&semaphore);
-        match random.below(8) {
-            0 | 1 => match semaphore.try_acquire() {
-                Ok(permit) => {
-                    assert!(semaphore.snapshot().permits.in_use <= limit);
-                    held.push(permit);
-                }
-                Err(error) => assert_eq!(error.kind(), ErrorKind::NoPermits),
-            },
-            2 => {
-                let mut waiter = Waiter::new(semaphore.acquire());
-                match waiter.poll() {
-                    Poll::Ready(Ok(permit)) => held.push(permit),
-                    Poll::Ready(Err(error)) => assert_eq!(error.kind(), ErrorKind::QueueFull),
-                    Poll::Pending => waiters.push(waiter),
-                }
-            }
-            3 if !waiters.is_empty() => {
-                let one = random.below(waiters.len() as u32) as usize;
-                drop(waiters.remove(one));
-            }
-            4 => clock.advance(random.below(1000) * MS),
-            _ if !held.is_empty() => {
-                let one = random.below(held.len() as u32) as usize;
-                let permit = held.swap_remove(one);
-                match random.below(5) {
-                    0 => permit.ignore(),
-                    1 => permit.overloaded(),
-                    _ => drop(permit),
-                }
-            }
-            _ => {}
-        }
-        // Those at the head that were granted collect their permits; sometimes not at once.
-        while random.below(4) > 0 && waiters.first().is_some_and(|first| first.wakes() > 0) {
-            held.push(waiters.remove(0).granted());
-        }
-        let granted = waiters.iter().filter(|waiter| waiter.wakes() > 0).count();
-        let permits = semaphore.snapshot().permits;
-        assert_eq!(permits.in_use, (held.len() + granted) as u64);
-        assert_eq!(permits.waiting, waiters.len() - granted);
-        assert!(permits.waiting == 0 || permits.in_use >= permits.limit);
-    }
-    drop((waiters, held));
-    let snapshot = semaphore.snapshot();
-    assert_eq!((snapshot.permits.in_use, snapshot.lost_samples), (0, 0));
-    assert!(snapshot.windows > operations / 100 && snapshot.rejected_targets > 0);
 }

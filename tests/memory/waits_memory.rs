@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use stats_alloc::Region;
 use tollgate::fair::{ClassHandle, FairPermit, FairQueue};
-use tollgate::{Clock, Quota, RateLimiter, Semaphore, Throttle, Waiting};
+use tollgate::{
+    Clock, CondvarSemaphore, ErrorKind, Quota, RateLimiter, Semaphore, Throttle, Waiting,
+};
 
-use crate::support::Waiter;
 use crate::support::random::Random;
+use crate::support::{Waiter, kind};
 use crate::{COUNTED, alone, held};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -103,6 +105,21 @@ fn waits_on_the_time_of_tokio_leave_nothing_once_the_runtime_has_run() {
         });
     });
     assert!(held < LITTLE, "{held}");
+}
+
+/// A token registers each wait that it can end.
+#[cfg(feature = "tokio")]
+#[test]
+fn blocked_waits_that_are_over_leave_nothing_in_their_tokens() {
+    let semaphore = CondvarSemaphore::new(1);
+    let _held = semaphore.try_acquire().unwrap();
+    let token = tokio_util::sync::CancellationToken::new();
+    let held = held_after(|| {
+        let request = semaphore.acquire().timeout(Duration::from_nanos(1));
+        let refused = request.cancel_on(&token).cancel_on(&token).wait();
+        assert_eq!(kind(refused), ErrorKind::TimedOut);
+    });
+    assert!(held < LITTLE, "holds {held}");
 }
 
 const WAITERS: usize = 100_000;

@@ -32,20 +32,25 @@ impl Drop for Caller {
     }
 }
 
+/// A waker that makes one call when it is woken and another one when its last clone is dropped.
+pub(crate) fn calls(
+    woken: impl Fn() + Send + Sync + 'static,
+    dropped: impl Fn() + Send + Sync + 'static,
+) -> Waker {
+    Waker::from(Arc::new(Caller {
+        woken: Box::new(woken),
+        dropped: Box::new(dropped),
+    }))
+}
+
 /// A waker that calls back when it is woken.
 pub(crate) fn calls_when_woken(callback: impl Fn() + Send + Sync + 'static) -> Waker {
-    Waker::from(Arc::new(Caller {
-        woken: Box::new(callback),
-        dropped: Box::new(|| {}),
-    }))
+    calls(callback, || {})
 }
 
 /// A waker that calls back when its last clone is dropped.
 pub(crate) fn calls_when_dropped(callback: impl Fn() + Send + Sync + 'static) -> Waker {
-    Waker::from(Arc::new(Caller {
-        woken: Box::new(|| {}),
-        dropped: Box::new(callback),
-    }))
+    calls(|| {}, callback)
 }
 
 /// A waker that panics when it is woken.

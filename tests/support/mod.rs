@@ -129,6 +129,19 @@ impl<F: Future> Waiter<F> {
         self.future.as_mut().poll(&mut Context::from_waker(waker))
     }
 
+    /// Polls with a waker that also calls back when it is woken and when its last clone is dropped.
+    pub(crate) fn poll_calling(
+        &mut self,
+        callback: impl Fn() + Clone + Send + Sync + 'static,
+    ) -> Poll<F::Output> {
+        let (counter, woken) = (Arc::clone(&self.counter), callback.clone());
+        let wake = move || {
+            counter.wake_by_ref();
+            woken();
+        };
+        self.poll_with(&foreign::calls(wake, callback))
+    }
+
     pub(crate) fn is_pending(&mut self) -> bool {
         self.poll().is_pending()
     }

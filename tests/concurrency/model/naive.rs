@@ -52,6 +52,8 @@ pub(crate) struct Ends {
     pub(crate) tokens: Vec<String>,
     /// After the shortest of these times, in milliseconds.
     pub(crate) within: Vec<u64>,
+    /// A time is inside of the tokens.
+    pub(crate) is_time_inside: bool,
     /// When that is, from the first poll that waits.
     deadline: Option<u64>,
 }
@@ -61,6 +63,7 @@ impl Ends {
         let mut ends = Self::default();
         loop {
             if words.says("token") {
+                ends.is_time_inside |= !ends.within.is_empty();
                 ends.tokens.push(words.parse());
             } else if words.says("within") {
                 ends.within.push(words.parse());

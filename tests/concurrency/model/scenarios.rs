@@ -1,7 +1,8 @@
 //! Sequences of calls to a semaphore, one a row: what each call does, who is woken and what can be
 //! seen after it is compared with the model, which is as exact as an expectation for each row would be.
 //!
-//! A row has a name, the limit, sometimes a bound of the queue, and then the calls. `acquire` makes a
+//! A row has a name, the limit, sometimes a bound of the queue or `kept` (a grant outlives a close, which it
+//! does not in tokio's semaphore), and then the calls. `acquire` makes a
 //! future and polls it; if it has to wait it goes to the end of the waiters, otherwise what it was
 //! given goes to the end of the permits. `poll`, `drop` and `leak` name a waiter, `release`, `split`,
 //! `merge`, `forget` and `leak-permit` a permit, by its place from 0. `limit`, `add` and `take-free`
@@ -10,13 +11,12 @@
 //! what the reader should see at that moment.
 
 use std::cell::Cell;
-use std::sync::Arc;
 
-use tollgate::adaptive::AdaptiveSemaphore;
-use tollgate::{Pool, Semaphore};
+#[cfg(feature = "channel")]
+use tollgate::ChannelSemaphore;
 
 use super::run;
-use super::subject::Subject;
+use super::subject::{Subject, adaptive, blocking, borrowed, pool, shared};
 use crate::support::scenarios::{Names, Words, check, rows};
 
 const SCENARIOS: &str = "
@@ -75,7 +75,7 @@ close ends every wait | 2 | try 1, crowd 40 2, close, waiting 0, 40 x poll 0
 closed is the answer whatever else is wrong | 1 bound 0 | try 1, close, acquire 5, acquire 1, try 0,
     acquire 0, try 2
 held permits stay valid after close | 3 | try 3, close, split 0 1, release 0, free 2, release 0
-what was granted before close is received | 1 | try 1, acquire 1, acquire 1, release 0, close, poll 0, poll 0,
+what was granted before close is received | 1 kept | try 1, acquire 1, acquire 1, release 0, close, poll 0, poll 0,
     free 0
 what was granted before close and is dropped comes back | 1 | try 1, acquire 1, release 0, close, drop 0,
     free 1
@@ -89,6 +89,8 @@ a limit that changes after close admits nobody | 1 | close, limit 3, add 1, try 
 set_permits up admits those who now fit | 1 | try 1, 4 x acquire 1, limit 3, poll 0, poll 0, waiting 2, free 0
 add_permits admits those who now fit | 1 | try 1, acquire 1, acquire 1, add 0, poll 0, add 1, poll 0, poll 0,
     add 1, poll 0
+what is added can be had and what is forgotten cannot | 0 | try 1, add 2, try 1, try 1, try 1, forget 0,
+    release 0, try 1, try 1, free 0
 growing an idle semaphore frees the difference | 1 | limit 4, free 4, add 2, free 6
 shrinking takes free permits at once | 5 | try 2, limit 3, free 1
 shrinking below what is held leaves a debt that releases pay off | 5 | try 5, limit 2, free 0,
@@ -205,7 +207,8 @@ a leaked permit is out of circulation and the limit stays | 3 | try 1, try 1, 2 
 ";
 
 /// The same with waits that a token or a time ends. `acquire` and `idle` may say `token` with its name, where
-/// `a.b` is a child of `a`, and `within` with milliseconds, each of them more than once.
+/// `a.b` is a child of `a`, and `within` with milliseconds, each of them more than once. What is named first is
+/// inside.
 #[cfg(feature = "tokio")]
 const ENDED: &str = "
 # Tokens.
@@ -252,18 +255,25 @@ other refusals come before the end of a time | 1 bound 0 | try 1, acquire 2 with
     acquire 1 within 0
 a drain may have a deadline | 1 | try 1, close, idle within 5, idle within 9, advance 5, poll-idle 0, release 0,
     poll-idle 0
+the longest time is waited for | 1 | try 1, acquire 1 within 18446744073709551615, advance 31536000000, poll 0,
+    release 0, poll 0
 a year is waited for | 1 | try 1, acquire 1 within 31536000001, advance 31536000000, poll 0, release 0, poll 0
+a time inside of a token and both end a wait | 1 | try 1, acquire 1 within 5 token a, acquire 1 within 5 token b,
+    cancel a, poll 0, advance 5, poll 0, acquire 1 within 5 token a, release 0, acquire 1 within 5 token b
+a wait for idleness has a time inside of a token | 1 | try 1, idle within 5 token a, idle within 5 token b, cancel a,
+    poll-idle 0, advance 5, poll-idle 0
 a token and a time both end a wait | 1 | try 1, acquire 1 token a within 5, acquire 1 token b within 5, cancel a,
     poll 0, advance 5, poll 0
 ";
 
-/// The rows of a type, and how many of them it can do.
-fn run_rows<S: Subject>(table: &str) -> usize {
+/// Runs the rows that a type can do, and asserts how many these are.
+fn run_rows<S: Subject>(table: &str, make: impl Fn(usize, Option<usize>) -> S, expected: usize) {
     let ran = Cell::new(0);
     check(table, |row| {
         let mut setup = Words::new(&row.setup);
         let limit = setup.parse();
         let bound = setup.says("bound").then(|| setup.parse());
+        let is_kept = setup.says("kept");
         setup.end();
         let has = |call: &str| S::HAS.split(' ').any(|one| one == call);
         let can = row.calls(|call, words| {
@@ -273,43 +283,64 @@ fn run_rows<S: Subject>(table: &str) -> usize {
             let has_cost = crowd.is_some() || call == "acquire" || call == "try";
             has(call) && (is_one || !has_cost || has("cost"))
         });
-        let can_limit = limit > 0 || has("limit");
-        if can.contains(&false) || !can_limit || bound.is_some() && !has("bound") {
+        let can_limit = limit > 0 || has("limit") || has("add");
+        let can_set_up = (bound.is_none() || has("bound")) && (!is_kept || has("kept"));
+        if can.contains(&false) || !can_limit || !can_set_up {
             return Ok(());
         }
         ran.set(ran.get() + 1);
-        run::<S>((limit, bound), Names::Exactly, &row.texts())
+        run(&make, (limit, bound), Names::Exactly, &row.texts())
     });
-    println!("rows of {}: {}", S::HAS, ran.get());
-    ran.get()
+    assert_eq!(ran.get(), expected, "rows of what has {}", S::HAS);
+}
+
+/// Runs them with a semaphore of another crate, borrowed and shared.
+#[cfg(any(feature = "tokio", feature = "async-lock"))]
+fn foreign_rows<T: 'static>(table: &str, new: fn(usize) -> T, expected: usize)
+where
+    &'static T: Subject,
+    std::sync::Arc<T>: Subject,
+{
+    run_rows(
+        table,
+        |limit, _| super::subject::leaked(new(limit)),
+        expected,
+    );
+    run_rows(table, |limit, _| std::sync::Arc::new(new(limit)), expected);
 }
 
 #[test]
 fn semaphore_in_each_scenario_does_what_the_model_does() {
     let all = rows(SCENARIOS).len();
-    assert_eq!(run_rows::<&Semaphore>(SCENARIOS), all);
-    assert_eq!(run_rows::<Arc<Semaphore>>(SCENARIOS), all);
+    run_rows(SCENARIOS, borrowed, all);
+    run_rows(SCENARIOS, shared, all);
 }
 
 /// The same rows, without those with a call that the type has not.
 #[test]
 fn others_that_promise_the_same_do_in_each_scenario_what_the_model_does() {
-    let adaptive = run_rows::<Arc<AdaptiveSemaphore>>(SCENARIOS);
-    let pool = run_rows::<Arc<Pool<()>>>(SCENARIOS);
-    assert_eq!([adaptive, pool], [30, 19]);
+    run_rows(SCENARIOS, adaptive, 30);
+    run_rows(SCENARIOS, pool, 19);
+    run_rows(SCENARIOS, blocking, 4);
     #[cfg(feature = "channel")]
-    assert_eq!(run_rows::<Arc<tollgate::ChannelSemaphore>>(SCENARIOS), 4);
+    for make in [ChannelSemaphore::new, ChannelSemaphore::reversed] {
+        run_rows(SCENARIOS, |limit, _| std::sync::Arc::new(make(limit)), 4);
+    }
+    #[cfg(feature = "tokio")]
+    foreign_rows(SCENARIOS, tokio::sync::Semaphore::new, 20);
+    #[cfg(feature = "async-lock")]
+    foreign_rows(SCENARIOS, async_lock::Semaphore::new, 3);
 }
 
 /// In the time of a runtime, which stands still.
 #[cfg(feature = "tokio")]
 #[test]
 fn waits_with_tokens_and_times_do_in_each_scenario_what_the_model_does() {
-    let _inside = super::world::RUNTIME.enter();
+    let _inside = super::RUNTIME.enter();
     let all = rows(ENDED).len();
-    assert_eq!(run_rows::<&Semaphore>(ENDED), all);
-    assert_eq!(run_rows::<Arc<Semaphore>>(ENDED), all);
-    let adaptive = run_rows::<Arc<AdaptiveSemaphore>>(ENDED);
-    let pool = run_rows::<Arc<Pool<()>>>(ENDED);
-    assert_eq!([adaptive, pool], [22, 20]);
+    run_rows(ENDED, borrowed, all);
+    run_rows(ENDED, shared, all);
+    run_rows(ENDED, adaptive, 25);
+    run_rows(ENDED, pool, 23);
+    foreign_rows(ENDED, tokio::sync::Semaphore::new, 21);
 }

@@ -3,16 +3,32 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use tollgate::adaptive::{AdaptivePermit, AdaptiveSemaphore};
-use tollgate::{AcquireError, OwnedPermit, Permit, Pool, Semaphore, Snapshot, TryThrottle};
+use tollgate::adaptive::{AdaptivePermit, AdaptiveSemaphore, Controller, SampleWindow, Target};
+use tollgate::{
+    AcquireError, CondvarSemaphore, OwnedPermit, Permit, Pool, Semaphore, Snapshot, Throttle,
+    TryThrottle, Waiting,
+};
 
 use crate::support::Fixed;
+use crate::support::random::Random;
 
 pub(crate) type Boxed<P> = Pin<Box<dyn Future<Output = Result<P, AcquireError>>>>;
 
+/// What can be seen of it, as far as it tells: its limit, what is available, in use and waiting, and whether
+/// it is closed.
+pub(crate) type Seen = ([Option<u64>; 4], Option<bool>);
+
+fn all_of(snapshot: Snapshot, is_closed: bool) -> Seen {
+    let numbers = [snapshot.limit, snapshot.available, snapshot.in_use];
+    let [limit, available, in_use] = numbers.map(Some);
+    let waiting = Some(snapshot.waiting as u64);
+    ([limit, available, in_use, waiting], Some(is_closed))
+}
+
 /// A handle of a semaphore.
-pub(crate) trait Subject: TryThrottle<Permit: Held> + 'static {
-    /// The calls that it has; `bound` and `cost` are for a bounded queue and for other numbers than 1.
+pub(crate) trait Subject: TryThrottle<Permit: Held> + Send + Sync + 'static {
+    /// The calls that it has; `bound` is for a bounded queue, `cost` for other numbers than 1, `kept` for grants
+    /// that outlive a close, and `adapts` for a limit that changes when a permit comes back.
     const HAS: &'static str;
 
     fn try_many(&self, cost: u32) -> Result<Self::Permit, AcquireError> {
@@ -25,10 +41,7 @@ pub(crate) trait Subject: TryThrottle<Permit: Held> + 'static {
         Box::pin(self.enter())
     }
 
-    fn make(limit: usize, bound: Option<usize>) -> Self;
-
-    /// What can be seen of it, as far as it tells, and whether it is closed.
-    fn seen(&self) -> (Snapshot, bool);
+    fn seen(&self) -> Seen;
 
     fn close(&self) {
         unreachable!()
@@ -69,13 +82,18 @@ pub(crate) trait Held: Sized {
     fn forget(self) {
         unreachable!()
     }
+
+    /// Gives it back in another way.
+    fn end(self, _: &str) {
+        unreachable!()
+    }
 }
 
 macro_rules! held {
-    ($($permit:ty),*) => {$(
+    ($($permit:ty: $count:ident;)*) => {$(
         impl Held for $permit {
             fn count(&self) -> usize {
-                Self::count(self)
+                Self::$count(self)
             }
 
             fn split(&mut self, permits: usize) -> Option<Self> {
@@ -93,29 +111,23 @@ macro_rules! held {
     )*};
 }
 
-held!(Permit<&Semaphore>, OwnedPermit);
+held! {
+    Permit<&Semaphore>: count;
+    OwnedPermit: count;
+}
 
 /// All calls of a semaphore itself.
 pub(crate) const ALL: &str = "try acquire crowd poll drop leak release release-all leak-permit split merge \
     forget limit add take-free reject close idle poll-idle drop-idle leak-idle free waiting cancel advance \
-    cost bound";
+    cost bound kept";
 
 macro_rules! semaphore {
     (
-        $handle:ty, |$made:ident| $make:expr, |$semaphore:ident, $cost:ident|
+        $handle:ty, |$semaphore:ident, $cost:ident|
         $try_one:expr, $try_many:expr, $one:expr, $many:expr, $idle:expr
     ) => {
         impl Subject for $handle {
             const HAS: &'static str = ALL;
-
-            fn make(limit: usize, bound: Option<usize>) -> Self {
-                let semaphore = Semaphore::new(limit);
-                let $made = match bound {
-                    None => semaphore,
-                    Some(bound) => semaphore.max_waiters(bound),
-                };
-                $make
-            }
 
             fn try_many(&self, cost: u32) -> Result<Self::Permit, AcquireError> {
                 let $semaphore = self.clone();
@@ -133,11 +145,11 @@ macro_rules! semaphore {
                 }
             }
 
-            fn seen(&self) -> (Snapshot, bool) {
+            fn seen(&self) -> Seen {
                 let snapshot = self.snapshot();
                 assert_eq!(self.permits() as u64, snapshot.limit);
                 assert_eq!(self.available_permits() as u64, snapshot.available);
-                (snapshot, self.is_closed())
+                all_of(snapshot, self.is_closed())
             }
 
             fn close(&self) {
@@ -168,9 +180,28 @@ macro_rules! semaphore {
     };
 }
 
+fn made(limit: usize, bound: Option<usize>) -> Semaphore {
+    let semaphore = Semaphore::new(limit);
+    match bound {
+        None => semaphore,
+        Some(bound) => semaphore.max_waiters(bound),
+    }
+}
+
+pub(crate) fn leaked<T>(value: T) -> &'static T {
+    Box::leak(Box::new(value))
+}
+
+pub(crate) fn borrowed(limit: usize, bound: Option<usize>) -> &'static Semaphore {
+    leaked(made(limit, bound))
+}
+
+pub(crate) fn shared(limit: usize, bound: Option<usize>) -> Arc<Semaphore> {
+    Arc::new(made(limit, bound))
+}
+
 semaphore!(
     &'static Semaphore,
-    |made| Box::leak(Box::new(made)),
     |semaphore, cost| semaphore.try_acquire(),
     semaphore.try_acquire_many(cost),
     semaphore.acquire(),
@@ -180,7 +211,6 @@ semaphore!(
 
 semaphore!(
     Arc<Semaphore>,
-    |made| Arc::new(made),
     |semaphore, cost| semaphore.try_acquire_owned(),
     semaphore.cost_owned(cost).try_acquire(),
     semaphore.acquire_owned(),
@@ -188,24 +218,54 @@ semaphore!(
     semaphore.wait_idle_owned()
 );
 
-impl Held for AdaptivePermit<Arc<AdaptiveSemaphore>> {}
+pub(crate) fn adaptive(limit: usize, bound: Option<usize>) -> Arc<AdaptiveSemaphore> {
+    let semaphore = AdaptiveSemaphore::new(Fixed(limit as f64)).limits(1..=2000);
+    #[cfg(feature = "tokio")]
+    let semaphore = semaphore.clock(tollgate::Clock::tokio());
+    Arc::new(match bound {
+        None => semaphore,
+        Some(bound) => semaphore.max_waiters(bound),
+    })
+}
+
+/// Asks for any number, sensible or not, in windows of any size.
+pub(crate) struct Erratic(pub(crate) Random);
+
+impl Controller for Erratic {
+    fn initial(&self) -> Target {
+        Target {
+            limit: 3.0,
+            samples: 3,
+        }
+    }
+
+    fn update(&mut self, _: &SampleWindow) -> Target {
+        let limits = [0.4, 1.0, 2.5, 5.0, 9.0, 1e9, 0.0, -1.0, f64::NAN];
+        let limit = limits[self.0.below(9) as usize];
+        let samples = self.0.below(12);
+        assert!(self.0.below(50) > 0, "as the test wants it");
+        Target { limit, samples }
+    }
+}
+
+impl Held for AdaptivePermit<Arc<AdaptiveSemaphore>> {
+    fn end(self, how: &str) {
+        match how {
+            "ignore" => self.ignore(),
+            _ => self.overloaded(),
+        }
+    }
+}
 
 impl Subject for Arc<AdaptiveSemaphore> {
     const HAS: &'static str = "try acquire crowd poll drop leak release release-all leak-permit close idle \
-        poll-idle drop-idle free waiting cancel advance bound";
+        poll-idle drop-idle free waiting cancel advance bound kept adapts";
 
-    fn make(limit: usize, bound: Option<usize>) -> Self {
-        let semaphore = AdaptiveSemaphore::new(Fixed(limit as f64)).limits(1..=2000);
-        #[cfg(feature = "tokio")]
-        let semaphore = semaphore.clock(tollgate::Clock::tokio());
-        Arc::new(match bound {
-            None => semaphore,
-            Some(bound) => semaphore.max_waiters(bound),
-        })
-    }
-
-    fn seen(&self) -> (Snapshot, bool) {
-        (self.snapshot().permits, self.is_closed())
+    fn seen(&self) -> Seen {
+        let snapshot = self.snapshot();
+        // By other threads alone.
+        assert_eq!(snapshot.lost_samples, 0);
+        all_of(snapshot.permits, self.is_closed())
     }
 
     fn close(&self) {
@@ -221,19 +281,19 @@ impl Subject for Arc<AdaptiveSemaphore> {
     }
 }
 
+/// Its items are made when they are needed.
+pub(crate) fn pool(limit: usize, _: Option<usize>) -> Arc<Pool<()>> {
+    Arc::new(Pool::with_factory(limit, || ()))
+}
+
 impl Held for tollgate::pool::Permit<Arc<Pool<()>>, ()> {}
 
-/// Its items are made when they are needed.
 impl Subject for Arc<Pool<()>> {
     const HAS: &'static str = "try acquire crowd poll drop leak release release-all leak-permit limit idle \
         poll-idle drop-idle free waiting cancel advance";
 
-    fn make(limit: usize, _: Option<usize>) -> Self {
-        Arc::new(Pool::with_factory(limit, || ()))
-    }
-
-    fn seen(&self) -> (Snapshot, bool) {
-        (self.snapshot(), self.is_closed())
+    fn seen(&self) -> Seen {
+        all_of(self.snapshot(), self.is_closed())
     }
 
     fn idle(&self) -> Boxed<()> {
@@ -249,23 +309,130 @@ impl Subject for Arc<Pool<()>> {
     }
 }
 
+/// The first to run takes what there is.
+const WITHOUT_WAITS: &str = "try release release-all leak-permit close free";
+
 #[cfg(feature = "channel")]
 impl Held for Permit<Arc<tollgate::ChannelSemaphore>> {}
 
-/// Only what needs no wait: the first to run takes what there is.
 #[cfg(feature = "channel")]
 impl Subject for Arc<tollgate::ChannelSemaphore> {
-    const HAS: &'static str = "try release release-all leak-permit close free";
+    const HAS: &'static str = WITHOUT_WAITS;
 
-    fn make(limit: usize, _: Option<usize>) -> Self {
-        Arc::new(tollgate::ChannelSemaphore::new(limit))
-    }
-
-    fn seen(&self) -> (Snapshot, bool) {
-        (self.snapshot(), self.is_closed())
+    fn seen(&self) -> Seen {
+        all_of(self.snapshot(), self.is_closed())
     }
 
     fn close(&self) {
         tollgate::ChannelSemaphore::close(self);
+    }
+}
+
+/// A semaphore whose waits block a thread, which no poll can do.
+#[derive(Clone)]
+pub(crate) struct Blocking(Arc<CondvarSemaphore>);
+
+pub(crate) fn blocking(limit: usize, _: Option<usize>) -> Blocking {
+    Blocking(Arc::new(CondvarSemaphore::new(limit)))
+}
+
+impl Held for Permit<Arc<CondvarSemaphore>> {}
+
+impl Throttle for Blocking {
+    type Permit = Permit<Arc<CondvarSemaphore>>;
+    type Enter = Boxed<Self::Permit>;
+
+    fn enter(&self) -> Waiting<Self::Enter> {
+        unreachable!()
+    }
+}
+
+impl TryThrottle for Blocking {
+    fn try_enter(&self) -> Result<Self::Permit, AcquireError> {
+        Arc::clone(&self.0).try_acquire_owned()
+    }
+}
+
+impl Subject for Blocking {
+    const HAS: &'static str = WITHOUT_WAITS;
+
+    fn seen(&self) -> Seen {
+        all_of(self.0.snapshot(), self.0.is_closed())
+    }
+
+    fn close(&self) {
+        self.0.close();
+    }
+}
+
+/// A semaphore of tokio: the number of its waiters and its limit are not to be seen.
+#[cfg(feature = "tokio")]
+mod of_tokio {
+    use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
+
+    use super::*;
+
+    held! {
+        SemaphorePermit<'static>: num_permits;
+        OwnedSemaphorePermit: num_permits;
+    }
+
+    macro_rules! subject {
+        ($($handle:ty)*) => {$(
+            impl Subject for $handle {
+                const HAS: &'static str = "try acquire crowd poll drop leak release release-all leak-permit split \
+                    merge forget add close free waiting cancel advance";
+
+                fn seen(&self) -> Seen {
+                    let available = self.available_permits() as u64;
+                    ([None, Some(available), None, None], Some(self.is_closed()))
+                }
+
+                fn close(&self) {
+                    Semaphore::close(self);
+                }
+
+                fn add(&self, permits: usize) {
+                    self.add_permits(permits);
+                }
+            }
+        )*};
+    }
+
+    subject! { &'static Semaphore Arc<Semaphore> }
+}
+
+/// A semaphore of async-lock, whose waiters may be overtaken.
+#[cfg(feature = "async-lock")]
+mod of_async_lock {
+    use async_lock::{Semaphore, SemaphoreGuard, SemaphoreGuardArc};
+
+    use super::*;
+
+    macro_rules! subject {
+        ($($handle:ty: $permit:ty;)*) => {$(
+            impl Held for $permit {
+                fn forget(self) {
+                    Self::forget(self);
+                }
+            }
+
+            impl Subject for $handle {
+                const HAS: &'static str = "try release release-all leak-permit forget add free";
+
+                fn seen(&self) -> Seen {
+                    ([None, Some(self.available_permits() as u64), None, None], None)
+                }
+
+                fn add(&self, permits: usize) {
+                    self.add_permits(permits);
+                }
+            }
+        )*};
+    }
+
+    subject! {
+        &'static Semaphore: SemaphoreGuard<'static>;
+        Arc<Semaphore>: SemaphoreGuardArc;
     }
 }

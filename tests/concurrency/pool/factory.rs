@@ -8,11 +8,10 @@ use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
-use tollgate::{AcquireError, Clock, ErrorKind, Pool};
+use tollgate::{AcquireError, Clock, ErrorKind, Pool, Quota, RateLimiter};
 
 use super::{Item, Tally};
 use crate::support::foreign::panic_message;
-use crate::support::random::on_threads;
 use crate::support::{Waiter, ends, kind};
 
 #[test]
@@ -179,19 +178,17 @@ fn idle_timeout_of_items_that_were_added_before_counts_from_the_first_return() {
 }
 
 #[test]
-fn check_on_return_discards_what_fails_or_panics() {
-    for panics in [false, true] {
-        let pool = Pool::new([1, 2]).check_on_return(move |item| {
-            assert!(!panics || *item < 10, "on purpose");
-            *item < 10
-        });
-        let mut spoilt = pool.try_acquire().unwrap();
-        drop(pool.try_acquire().unwrap());
-        *spoilt = 10;
-        drop(spoilt);
-        assert_eq!((pool.snapshot().limit, pool.snapshot().available), (1, 1));
-        assert_eq!(*pool.try_acquire().unwrap(), 2);
-    }
+fn check_on_return_that_panics_discards_the_item() {
+    let pool = Pool::new([1, 2]).check_on_return(|item| {
+        assert!(*item < 10, "on purpose");
+        true
+    });
+    let mut spoilt = pool.try_acquire().unwrap();
+    drop(pool.try_acquire().unwrap());
+    *spoilt = 10;
+    drop(spoilt);
+    assert_eq!((pool.snapshot().limit, pool.snapshot().available), (1, 1));
+    assert_eq!(*pool.try_acquire().unwrap(), 2);
 }
 
 #[test]
@@ -259,8 +256,6 @@ fn async_factory_that_fails_leaves_the_item_to_the_next_waiter() {
 /// The time of one wait is nothing to another that the factory makes.
 #[test]
 fn factory_that_waits_is_not_refused_by_the_timeout_of_the_caller() {
-    use std::time::Duration;
-    use tollgate::{Clock, Quota, RateLimiter};
     let clock = Clock::manual();
     let limiter = Arc::new(RateLimiter::new(Quota::per_second(1)).clock(&clock));
     limiter.try_acquire().unwrap();
@@ -275,29 +270,6 @@ fn factory_that_waits_is_not_refused_by_the_timeout_of_the_caller() {
     assert_eq!(limiter.snapshot().waiting, 1);
     clock.advance(Duration::from_secs(1));
     drop(waiter.granted());
-}
-
-#[test]
-fn sizes_that_change_among_threads_leave_a_whole_pool() {
-    let item = Arc::new(());
-    let pool = Pool::new([(); 4].map(|()| Arc::clone(&item)));
-    on_threads(4, |random| {
-        for _ in 0..2000 {
-            match random.below(8) {
-                0 if random.below(4) == 0 => pool.set_size(0),
-                0..2 => pool.add(Arc::clone(&item)),
-                2 => drop(pool.try_acquire().map(|permit| permit.discard())),
-                _ => drop(pool.try_acquire()),
-            }
-        }
-    });
-    // One that came back in the midst of a shrink may be too many, until the next one comes back.
-    pool.add(Arc::clone(&item));
-    (0..20_000).for_each(|_| drop(pool.try_acquire()));
-    // There is an item for each permit, and none too many.
-    let size = pool.snapshot().limit as usize;
-    let permits: Vec<_> = std::iter::from_fn(|| pool.try_acquire().ok()).collect();
-    assert_eq!((permits.len(), Arc::strong_count(&item) - 1), (size, size));
 }
 
 /// An item that came back looked for its waiter from the first one, under the lock: 200,000 of them

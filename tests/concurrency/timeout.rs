@@ -1,4 +1,5 @@
-//! Timeouts around a limiter go by its clock, and it knows beforehand whether a wait will fit.
+//! Waits that a timeout or a token ends: on the clock of a limiter, which knows beforehand whether a wait will
+//! fit, on tokio's paused time, and without any runtime. Sequences of calls are rows of `model/scenarios.rs`.
 
 use std::fmt::Debug;
 use std::future::{Future, poll_fn};
@@ -6,20 +7,228 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::Duration;
-use tollgate::Waiting;
+use std::time::{Duration, Instant};
 
+use futures::TryFutureExt;
+use futures::executor::block_on;
+use futures::future::join_all;
 use tollgate::{
     AcquireError, BoxThrottle, Charge, Clock, ErrorKind, LeakyBucket, ManualClock, Quota,
-    RateLimiter, Semaphore, all,
+    RateLimiter, Semaphore, Waiting, all,
 };
 
 #[cfg(feature = "tokio")]
-use crate::support::kind;
-use crate::support::{Waiter, poll_once};
+use crate::support::Counter;
+use crate::support::foreign::calls_when_dropped;
+use crate::support::{Waiter, assert_at_rest, kind, poll_once};
 
 const SECOND: Duration = Duration::from_secs(1);
 const NANOSECOND: Duration = Duration::from_nanos(1);
+const SHORT: Duration = Duration::from_millis(3);
+const LONG: Duration = Duration::from_secs(3600);
+
+/// The futures' executor drives no timer: that of the process must wake it.
+#[test]
+fn without_a_runtime_tasks_and_threads_are_woken_by_the_timer_of_the_process() {
+    let semaphore = Semaphore::new(1);
+    let held = semaphore.try_acquire().unwrap();
+    let waits: [&dyn Fn() -> ErrorKind; 5] = [
+        &|| kind(block_on(semaphore.acquire().timeout(SHORT))),
+        &|| kind(semaphore.acquire().timeout(SHORT).wait()),
+        &|| kind(block_on(semaphore.wait_idle().timeout(SHORT))),
+        &|| kind(semaphore.wait_idle().timeout(SHORT).wait()),
+        // Many at once.
+        &|| {
+            let all = (0..200).map(|_| semaphore.acquire().timeout(SHORT));
+            let refused = block_on(join_all(all)).into_iter().map(kind);
+            let kinds: Vec<_> = refused.collect();
+            assert_eq!(kinds, [ErrorKind::TimedOut; 200]);
+            kinds[0]
+        },
+    ];
+    for wait in waits {
+        let begun = Instant::now();
+        assert_eq!(wait(), ErrorKind::TimedOut);
+        assert!(begun.elapsed() >= SHORT, "it was early");
+    }
+    drop(held);
+    assert_at_rest(&semaphore, 1);
+}
+
+/// A waker that owns another timed wait, as a task does: dropping the one drops the other, which
+/// locks the timer again.
+#[test]
+fn the_timer_drops_wakers_outside_of_its_lock() {
+    static SEMAPHORE: Semaphore = Semaphore::new(0);
+    let nested = || {
+        let inner = std::sync::Mutex::new(Some(Waiter::parked(SEMAPHORE.acquire().timeout(LONG))));
+        calls_when_dropped(move || drop(inner.lock().unwrap().take()))
+    };
+    // Displaced by another waker.
+    let mut waiter = Waiter::new(SEMAPHORE.acquire().timeout(LONG));
+    assert!(waiter.poll_with(&nested()).is_pending());
+    assert!(waiter.poll_with(&nested()).is_pending());
+    // Taken back.
+    drop(waiter);
+    // Gone off.
+    let mut waiter = Waiter::new(SEMAPHORE.acquire().timeout(SHORT));
+    assert!(waiter.poll_with(&nested()).is_pending());
+    let result = block_on(SEMAPHORE.acquire().timeout(SHORT * 2));
+    assert_eq!(kind(result), ErrorKind::TimedOut);
+    assert_eq!(waiter.refused(), ErrorKind::TimedOut);
+    assert_at_rest(&SEMAPHORE, 0);
+}
+
+/// Inside a runtime it is tokio's time, so what is said of it can be compared exactly.
+#[cfg(feature = "tokio")]
+mod paused {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use tokio::time::{Instant, sleep};
+    use tollgate::{Clock, ErrorKind, Quota, RateLimiter, Semaphore, all};
+
+    use crate::support::{assert_at_rest, kind};
+
+    const SHORT: Duration = Duration::from_millis(250);
+
+    #[tokio::test(start_paused = true)]
+    async fn time_runs_from_the_first_poll_that_waits() {
+        let semaphore = Semaphore::new(1);
+        let held = semaphore.try_acquire().unwrap();
+        let wait = semaphore.acquire().timeout(SHORT);
+        sleep(4 * SHORT).await;
+        let begun = Instant::now();
+        assert_eq!(kind(wait.await), ErrorKind::TimedOut);
+        assert_eq!(begun.elapsed(), SHORT);
+        drop(held);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_later_part_refuses_what_will_not_fit_into_the_time_left() {
+        let semaphore = Arc::new(Semaphore::new(1));
+        let limiter = RateLimiter::new(Quota::per_second(1)).clock(Clock::tokio());
+        limiter.try_acquire().unwrap();
+        let held = Arc::clone(&semaphore).try_acquire_owned().unwrap();
+        tokio::spawn(async move {
+            sleep(SHORT).await;
+            drop(held);
+        });
+        let begun = Instant::now();
+        let both = all((&semaphore, &limiter));
+        let refused = both.acquire().timeout(3 * SHORT).await.unwrap_err();
+        assert_eq!(begun.elapsed(), SHORT);
+        assert_eq!(refused.kind(), ErrorKind::TimedOut);
+        assert_eq!(refused.retry_after(), Some(3 * SHORT));
+        assert_eq!(refused.part(), Some(1));
+        assert_at_rest(&semaphore, 1);
+    }
+}
+
+/// Runtimes that have no timer, that are blocked by the wait, or that go away.
+#[cfg(feature = "tokio")]
+mod runtimes {
+    use std::task::{Context, Waker};
+    use std::time::Duration;
+
+    use tokio::runtime::{Builder, Runtime};
+    use tollgate::{ErrorKind, Semaphore, Waiting};
+
+    use crate::support::{Waiter, assert_at_rest, kind};
+
+    const SHORT: Duration = Duration::from_millis(3);
+    const LONG: Duration = Duration::from_secs(3600);
+
+    fn with_timer() -> Runtime {
+        Builder::new_current_thread().enable_time().build().unwrap()
+    }
+
+    fn without_timer() -> Runtime {
+        Builder::new_current_thread().build().unwrap()
+    }
+
+    #[test]
+    fn what_is_ready_needs_no_timer() {
+        let semaphore = Semaphore::new(1);
+        without_timer().block_on(async {
+            drop(semaphore.acquire().timeout(SHORT).await.unwrap());
+            semaphore.wait_idle().timeout(SHORT).await.unwrap();
+            let refused = semaphore.acquire_many(2).timeout(SHORT).await;
+            assert_eq!(kind(refused), ErrorKind::ExceedsCapacity);
+            let _held = semaphore.try_acquire().unwrap();
+            let refused = semaphore.acquire().timeout(Duration::ZERO).await;
+            assert_eq!(kind(refused), ErrorKind::TimedOut);
+        });
+        assert_at_rest(&semaphore, 1);
+    }
+
+    /// A thread that has entered a runtime without driving it may block.
+    #[test]
+    fn a_blocking_wait_inside_a_runtime_uses_a_timer_that_it_does_not_block() {
+        let semaphore = Semaphore::new(1);
+        let _held = semaphore.try_acquire().unwrap();
+        for runtime in [with_timer(), without_timer()] {
+            let _inside = runtime.enter();
+            let result = semaphore.acquire().timeout(SHORT).wait();
+            assert_eq!(kind(result), ErrorKind::TimedOut);
+            let result = semaphore.wait_idle().timeout(SHORT).timeout(LONG).wait();
+            assert_eq!(kind(result), ErrorKind::TimedOut);
+            let token = tokio_util::sync::CancellationToken::new();
+            let result = semaphore.acquire().cancel_on(&token).timeout(SHORT).wait();
+            assert_eq!(kind(result), ErrorKind::TimedOut);
+            let result = semaphore.acquire().timeout(SHORT).cancel_on(&token).wait();
+            assert_eq!(kind(result), ErrorKind::TimedOut);
+        }
+    }
+
+    #[test]
+    fn a_wait_may_move_from_one_live_runtime_to_another() {
+        let semaphore = Semaphore::new(1);
+        let held = semaphore.try_acquire().unwrap();
+        let (first, second) = (with_timer(), with_timer());
+        let mut waiter = {
+            let _inside = first.enter();
+            Waiter::parked(semaphore.acquire().timeout(LONG))
+        };
+        second.block_on(async {
+            assert!(waiter.is_pending());
+            drop(held);
+            drop(waiter.granted());
+        });
+        assert_at_rest(&semaphore, 1);
+    }
+
+    /// A runtime that no thread drives has a timer that does not advance.
+    #[test]
+    fn a_wait_that_began_in_a_runtime_times_out_when_its_thread_blocks() {
+        let runtime = with_timer();
+        let _inside = runtime.enter();
+        let semaphore = Semaphore::new(0);
+        let mut waiting = Box::pin(semaphore.acquire().timeout(SHORT));
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(waiting.as_mut().poll(&mut context).is_pending());
+        let result = Waiting::new(waiting).timeout(LONG).wait();
+        assert_eq!(kind(result), ErrorKind::TimedOut);
+        assert_at_rest(&semaphore, 0);
+    }
+}
+
+#[cfg(feature = "tokio")]
+#[test]
+fn a_wait_with_a_token_wakes_the_waker_that_polled_last_and_keeps_none() {
+    let (semaphore, counter) = (Semaphore::new(0), Arc::new(Counter::default()));
+    let token = token();
+    let waker = Waker::from(Arc::clone(&counter));
+    let mut waiter = Waiter::parked(semaphore.acquire().cancel_on(&token));
+    let mut dropped = Waiter::new(semaphore.acquire().cancel_on(&token));
+    assert!(waiter.poll_with(&waker).is_pending() && dropped.poll_with(&waker).is_pending());
+    drop(dropped);
+    token.cancel();
+    assert_eq!((waiter.wakes(), counter.count()), (0, 1));
+    assert_eq!(waiter.refused(), ErrorKind::Cancelled);
+    drop(waker);
+    assert_eq!(Arc::strong_count(&counter), 1);
+}
 
 /// One a second, to which one is owed.
 fn owed(clock: &ManualClock) -> Arc<RateLimiter> {
@@ -53,73 +262,64 @@ where
     );
 }
 
+type Wait = Pin<Box<dyn Future<Output = Result<(), AcquireError>>>>;
+
+/// Waits for a limiter with a timeout, beside a semaphore that is free.
+type Way = fn(Arc<RateLimiter>, &Arc<Semaphore>, Duration) -> Wait;
+
+fn boxed<T: 'static>(wait: impl Future<Output = Result<T, AcquireError>> + 'static) -> Wait {
+    Box::pin(wait.map_ok(drop))
+}
+
+const WAYS: &[Way] = &[
+    |limiter, _, time| boxed(limiter.acquire_owned().timeout(time)),
+    |limiter, _, time| boxed(limiter.acquire_owned().timeout(time).timeout(9 * SECOND)),
+    |limiter, _, time| boxed(limiter.acquire_owned().timeout(9 * SECOND).timeout(time)),
+    |limiter, _, time| boxed(limiter.reserve().unwrap().timeout(time)),
+    |limiter, _, time| boxed(BoxThrottle::new(limiter).acquire().timeout(time)),
+    |limiter, _, time| boxed(limiter.cost_owned(1).acquire().timeout(time)),
+    |limiter, slot, time| boxed(all((slot.clone(), limiter)).acquire().timeout(time)),
+    |limiter, slot, time| {
+        let inner = BoxThrottle::new(all((slot.clone(), limiter)));
+        let outer = all((inner, Some(slot.clone())));
+        boxed(outer.acquire().timeout(time))
+    },
+    |limiter, _, time| {
+        let wait = async move { limiter.acquire().into_inner().await };
+        boxed(Waiting::new(wait).timeout(time))
+    },
+    #[cfg(feature = "tokio")]
+    |limiter, _, time| boxed(limiter.acquire_owned().cancel_on(token()).timeout(time)),
+    #[cfg(feature = "tokio")]
+    |limiter, _, time| boxed(limiter.acquire_owned().timeout(time).cancel_on(token())),
+    #[cfg(feature = "tokio")]
+    |limiter, _, time| {
+        let inside = limiter.acquire_owned().cancel_on(token()).timeout(time);
+        boxed(inside.cancel_on(token()).timeout(9 * SECOND))
+    },
+];
+
+#[cfg(feature = "tokio")]
+fn token() -> tokio_util::sync::CancellationToken {
+    tokio_util::sync::CancellationToken::new()
+}
+
 #[test]
-fn it_ends_by_the_clock_of_the_limiter_whatever_is_in_between() {
-    let semaphore = Arc::new(Semaphore::new(1));
-    ends_by_its_clock(|limiter| limiter.acquire_owned().timeout(SECOND));
-    ends_by_its_clock(|limiter| limiter.acquire_owned().timeout(SECOND).timeout(9 * SECOND));
-    ends_by_its_clock(|limiter| limiter.acquire_owned().timeout(9 * SECOND).timeout(SECOND));
-    ends_by_its_clock(|limiter| limiter.reserve().unwrap().timeout(SECOND));
+fn timeout_ends_by_the_clock_of_the_limiter_or_at_once_whatever_is_in_between() {
+    let slot = Arc::new(Semaphore::new(1));
+    for way in WAYS {
+        ends_by_its_clock(|limiter| way(limiter, &slot, SECOND));
+        for too_short in [SECOND - NANOSECOND, Duration::ZERO] {
+            is_refused_at_once(|limiter| way(limiter, &slot, too_short));
+        }
+    }
     // It has its place already when the timeout is added.
     ends_by_its_clock(|limiter| {
         let mut wait = limiter.acquire_owned();
         assert!(poll_once(&mut wait).is_pending());
         wait.timeout(SECOND)
     });
-    ends_by_its_clock(|limiter| BoxThrottle::new(limiter).acquire().timeout(SECOND));
-    ends_by_its_clock(|limiter| limiter.cost_owned(1).acquire().timeout(SECOND));
-    ends_by_its_clock(|limiter| {
-        all((Arc::clone(&semaphore), limiter))
-            .acquire()
-            .timeout(SECOND)
-    });
-    let inner = |limiter| BoxThrottle::new(all((Arc::clone(&semaphore), limiter)));
-    ends_by_its_clock(|limiter| {
-        all((inner(limiter), Some(Arc::clone(&semaphore))))
-            .acquire()
-            .timeout(SECOND)
-    });
-    ends_by_its_clock(|limiter| {
-        Waiting::new(async move { limiter.acquire().into_inner().await }).timeout(SECOND)
-    });
-    assert_eq!(semaphore.available_permits(), 1);
-}
-
-#[cfg(feature = "tokio")]
-#[test]
-fn a_token_may_be_inside_and_outside() {
-    let token = tokio_util::sync::CancellationToken::new();
-    let cancel = |limiter: Arc<RateLimiter>| limiter.acquire_owned().cancel_on(&token);
-    ends_by_its_clock(|limiter| cancel(limiter).timeout(SECOND));
-    ends_by_its_clock(|limiter| limiter.acquire_owned().timeout(SECOND).cancel_on(&token));
-    ends_by_its_clock(|limiter| {
-        cancel(limiter)
-            .timeout(SECOND)
-            .cancel_on(&token)
-            .timeout(9 * SECOND)
-    });
-    let less = SECOND - NANOSECOND;
-    is_refused_at_once(|limiter| cancel(limiter).timeout(less));
-    is_refused_at_once(|limiter| limiter.acquire_owned().timeout(less).cancel_on(&token));
-}
-
-/// Nothing waits while a reservation is made, so no timeout around it can be too short for that.
-#[test]
-fn a_reservation_that_is_made_inside_a_timeout_is_not_refused_by_it() {
-    let clock = Clock::manual();
-    let limiter = owed(&clock);
-    for duration in [Duration::ZERO, NANOSECOND, SECOND] {
-        let makes = async { limiter.reserve() };
-        let reservation = Waiter::new(Waiting::new(makes).timeout(duration)).granted();
-        assert_eq!(
-            (reservation.delay(), limiter.snapshot().waiting),
-            (SECOND, 1)
-        );
-        // And it is as good as any: awaited elsewhere it has all the time that it needs.
-        let mut waiter = Waiter::parked(reservation);
-        clock.advance(SECOND);
-        waiter.granted();
-    }
+    assert_eq!(slot.available_permits(), 1);
 }
 
 /// Refused at its first poll, without a trace.
@@ -137,37 +337,6 @@ where
     assert_eq!(limiter.peek().retry_after, SECOND);
     clock.advance(SECOND);
     limiter.try_acquire().unwrap();
-}
-
-#[test]
-fn a_nanosecond_too_little_is_refused_at_once() {
-    let less = SECOND - NANOSECOND;
-    is_refused_at_once(|limiter| limiter.acquire_owned().timeout(less));
-    is_refused_at_once(|limiter| limiter.acquire_owned().timeout(Duration::ZERO));
-    is_refused_at_once(|limiter| limiter.acquire_owned().timeout(less).timeout(9 * SECOND));
-    is_refused_at_once(|limiter| limiter.acquire_owned().timeout(9 * SECOND).timeout(less));
-    is_refused_at_once(|limiter| BoxThrottle::new(limiter).acquire().timeout(less));
-    is_refused_at_once(|limiter| limiter.reserve().unwrap().timeout(less));
-    let semaphore = Arc::new(Semaphore::new(1));
-    is_refused_at_once(|limiter| {
-        all((Arc::clone(&semaphore), limiter))
-            .acquire()
-            .timeout(less)
-    });
-    assert_eq!(semaphore.available_permits(), 1);
-}
-
-#[test]
-fn a_reservation_that_does_not_fit_is_given_up_at_once() {
-    let less = SECOND - NANOSECOND;
-    let clock = Clock::manual();
-    let limiter = owed(&clock);
-    let reservation = limiter.reserve().unwrap();
-    let mut behind = Waiter::parked(limiter.acquire());
-    let refused = reservation.timeout(less).wait().unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::TimedOut);
-    clock.advance(SECOND);
-    behind.granted();
 }
 
 #[test]
@@ -189,19 +358,6 @@ fn a_refusal_at_once_says_how_long_the_wait_would_have_been() {
     let refused = waiter.output().unwrap_err();
     assert_eq!(refused.retry_after(), None);
     assert_eq!(refused.to_string(), "timed out while waiting");
-}
-
-#[test]
-fn those_in_the_queue_count_for_whether_a_wait_will_fit() {
-    let clock = Clock::manual();
-    let limiter = owed(&clock);
-    let mut first = Waiter::parked(limiter.acquire());
-    let less = limiter.acquire().timeout(2 * SECOND - NANOSECOND);
-    assert_eq!(Waiter::new(less).refused(), ErrorKind::TimedOut);
-    let mut second = Waiter::parked(limiter.acquire().timeout(2 * SECOND));
-    clock.advance(2 * SECOND);
-    assert_eq!(first.granted().at().as_nanos(), 1_000_000_000);
-    assert_eq!(second.granted().at().as_nanos(), 2_000_000_000);
 }
 
 #[test]
