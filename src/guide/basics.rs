@@ -14,8 +14,8 @@
 //! Every acquire returns [`AcquireError`](crate::AcquireError); match on its
 //! [`kind`](crate::AcquireError::kind). For numbers that may be invalid,
 //! [`Quota::try_new`](crate::Quota::try_new) and [`Algorithm::check`](crate::Algorithm::check) return
-//! errors; other constructors panic. Errors never allocate, except that the failure of a pool's factory is
-//! kept once.
+//! errors; other constructors panic. Errors never allocate, except that the process keeps each distinct
+//! failure of a pool's factory once.
 //!
 //! # Several limits at once
 //!

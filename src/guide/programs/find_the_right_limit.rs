@@ -13,7 +13,7 @@ async fn limited<T>(
     let answer = query.await;
     match &answer {
         Err(error) if error.kind() == io::ErrorKind::TimedOut => permit.overloaded(),
-        // Its latency is a sample, also with an error such as "no such row".
+        // Its latency is a sample, even if the query fails with an error such as "no such row".
         _ => drop(permit),
     }
     answer
