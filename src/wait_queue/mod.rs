@@ -1,8 +1,8 @@
 //! [`WaitQueue`]: the waiters, first-in first-out, and the request of each.
 //!
 //! It is independent of permits, rates and clocks. A throttle keeps one under its lock, uses
-//! [`head`](WaitQueue::head) to decide whether the first waiter can be served, and
-//! [grants](WaitQueue::grant_head) it, or [keeps](WaitQueue::keep_head) something for it.
+//! [`head`](WaitQueue::head) to decide whether the first waiter can be served, and then
+//! [grants](WaitQueue::grant_head) its request, or [keeps](WaitQueue::keep_head) a value for it.
 //!
 //! Waiters are stored in chunks of 32 slots. A chunk is filled once, from its first slot to its
 //! last, so the slot of a waiter is its number minus the chunk's `base`; a bit tells whether a
@@ -42,8 +42,8 @@ pub(crate) use self::wake::{WakeList, lock_if_served, serve_and_wake};
 
 /// The number of slots of a chunk: one for each bit of its `waiting`.
 const SIZE: usize = 32;
-/// No chunk: the end of a chain. Memory runs out long before a chunk has this index: so many chunks
-/// take three terabytes.
+/// No chunk: the end of a chain. Memory runs out long before a chunk has this index: that number of
+/// chunks takes three terabytes.
 const NONE: u32 = u32::MAX;
 /// The number of chunks that are freed at once: the caller that empties the queue does this under
 /// the lock.
@@ -284,7 +284,7 @@ impl<C: Copy + Default> WaitQueue<C> {
     /// Links a chunk at the tail.
     #[inline(never)]
     fn link(&mut self, base: u64) {
-        // A tail without waiters was kept linked only to be filled up.
+        // A tail without waiters stayed linked only so that its free slots could be filled.
         if self.tail != NONE && self.chunks[self.tail as usize].waiting == 0 {
             self.unlink(self.tail);
         }
