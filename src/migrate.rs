@@ -170,7 +170,7 @@ pub mod from_leaky_bucket {
     //! | `acquire_one()`, `acquire(n)` | [`acquire()`](crate::RateLimiter::acquire), [`acquire_many(n)`](crate::RateLimiter::acquire_many) |
     //! | `acquire_owned(n)` | [`cost_owned(n)`](crate::RateLimiter::cost_owned)`.acquire()` |
     //! | `try_acquire(n)` | [`try_acquire_many(n)`](crate::RateLimiter::try_acquire_many), whose error says [when](crate::AcquireError::retry_after) |
-    //! | `balance` | `available` of the [`snapshot`](crate::RateLimiter::snapshot), which counts what time has given until now |
+    //! | `balance` | `available` of the [`snapshot`](crate::RateLimiter::snapshot), which includes all tokens up to now |
     //! | `refill`, `interval`, `max` | [`quota()`](crate::RateLimiter::quota) with [`count`](crate::Quota::count), [`period`](crate::Quota::period), [`max_burst`](crate::Quota::max_burst) |
     //! | `is_fair`, `is_core` of `Acquire` and `AcquireOwned` | – |
     //!
@@ -190,7 +190,7 @@ pub mod from_leaky_bucket {
     //!   until it has the number that it asked for. With [`Oversize::Overdraft`](crate::Oversize::Overdraft)
     //!   it is admitted here, and the calls after it wait.
     //! - **No waiter does the work of others.** In leaky-bucket one waiter, the core, sleeps for all. If its
-    //!   future is neither polled nor dropped, nobody proceeds; here a timer serves the queue.
+    //!   future is neither polled nor dropped, no waiter proceeds; here a timer serves the queue.
     //! - **Dropping a wait** returns its tokens in both. Here a waiter is charged nothing before its turn.
     //! - **No runtime is needed.** leaky-bucket sleeps on tokio's timer. With paused time in tests, choose
     //!   `Clock::tokio()` or the feature `test-util`.

@@ -122,8 +122,8 @@ pub struct Quota {
 impl Quota {
     /// The quota that admits everything at once. It replaces the quota of a limiter in use to lift
     /// its limit: [`RateLimiter::set_quota`](crate::RateLimiter::set_quota) then releases all
-    /// waiters, in their order, and forgives what was spent. When a limit is set again, its whole
-    /// burst is available.
+    /// waiters, in their order, and forgives all debt. When a limit is set again, its whole burst is
+    /// available.
     ///
     /// Its [count](Self::count) and its [burst](Self::max_burst) are `u64::MAX`, its period is a
     /// nanosecond; no other quota can have these numbers. It stays the same when it is

@@ -110,9 +110,9 @@ pub struct Decision {
 
 impl Decision {
     /// Creates a decision that was made elsewhere, for example by a limiter on a server. The
-    /// arguments are the fields in order: the most that can be charged at once, what could be
-    /// charged now, the times until the call would be admitted and until everything would be
-    /// available, and the tick for which this holds.
+    /// arguments are the fields in order: the most that can be charged at once, the amount that could be
+    /// charged now, the times until the call would be admitted and until everything would be available, and
+    /// the tick for which this holds.
     ///
     /// # Examples
     ///

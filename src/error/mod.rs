@@ -140,7 +140,7 @@ impl AcquireError {
         }
     }
 
-    /// Creates an error of a kind that says how long to wait.
+    /// Creates an error of a kind that carries a time to wait.
     pub(crate) fn after(kind: ErrorKind, wait: Duration) -> Self {
         Self::with(kind, nanos(wait))
     }

@@ -51,7 +51,7 @@
 //!
 //! All have a quota of 10 a second. Calls come in a burst at the end of a second, in another at the
 //! beginning of the next, at five times the rate for two seconds, not at all, and then forty at once. The
-//! pale area is the number of calls admitted in the last second, which is what an observer counts.
+//! pale area is the number of calls admitted in the last second, as an observer counts them.
 //!
 //! <div style="overflow-x: auto">
 #![doc = include_str!("../../docs/algorithms.svg")]

@@ -69,7 +69,7 @@
 //!   `Location` as a link of its own.
 //! - A wait without a timeout keeps its task. With millions of links, keep those of each host in a queue and
 //!   spawn the next one when a visit has ended; or bound the waiters, with
-//!   `Keyed::new(Semaphore::new(1).max_waiters(100))`, and put back what is refused with
+//!   `Keyed::new(Semaphore::new(1).max_waiters(100))`, and put back the links that are refused with
 //!   [`QueueFull`](crate::ErrorKind::QueueFull).
 //! - A host stays in the map while a visit to it waits or runs, and for two more seconds. With more hosts than
 //!   [`max_keys`](crate::Keyed::max_keys), new ones are refused with

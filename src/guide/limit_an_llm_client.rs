@@ -75,6 +75,6 @@
 //! - The sum of all holds is at most the burst. With a burst below `callers * estimate`, calls wait for
 //!   one another's responses.
 //! - An estimate that is far too high costs tokens in a log, which counts it until the response arrives.
-//! - A [`settle`](crate::RateLimiter::settle) without a hold gives back only what time has not paid off yet: nothing,
+//! - A [`settle`](crate::RateLimiter::settle) without a hold returns only the part that time has not paid off yet: nothing,
 //!   for calls that take seconds.
 //! - Each process follows on its own. Several processes see each other only through the provider's count.

@@ -92,7 +92,7 @@ use crate::wait::Waiting;
 /// taken. Implement [`TryThrottle`] as well for `all((..)).try_acquire()`, and
 /// [`enter_now`](Self::enter_now) by it.
 ///
-/// A wrapper [forwards](crate::forward!) what it does not change. It polls the inner future itself,
+/// A wrapper [forwards](crate::forward!) the methods that it does not change. It polls the inner future itself,
 /// taken [out of its `Waiting`](Waiting::into_inner), so that a timeout still reaches the inner
 /// throttle. Without [`enter_now`](Self::enter_now), a fair queue with no room to wait refuses every
 /// caller; without [`tick`](Self::tick) and [`enter_as_of`](Self::enter_as_of), a rate behind a fair

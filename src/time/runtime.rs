@@ -6,9 +6,9 @@
 //!    the entry expires as long as the runtime is driven. If the runtime is dropped before that,
 //!    the entry expires at once, on the timer of the process: a waiter in another runtime or thread
 //!    may depend on it.
-//! 3. The times of two runtimes need not agree, so what a limiter records belongs to one [`Home`]: a
-//!    runtime, or the outside of all. [`ByRuntime`] has a state for each, whose clock is bound to the
-//!    home and reads its time from anywhere.
+//! 3. The times of two runtimes need not agree, so the records of a limiter belong to one [`Home`]: a
+//!    runtime, or the outside of all. [`ByRuntime`] has a state for each, whose clock is bound to the home
+//!    and reads its time from anywhere.
 //! 4. A home ends with its runtime, since a task of the runtime holds it. States of homes that have ended are
 //!    dropped when another state is created, so there is never more than one state beyond the largest number
 //!    of runtimes that were in use at once.

@@ -16,8 +16,8 @@
 //! Invariants:
 //!
 //! 1. Waiters are numbered as they join, from 1, and no number is used twice. Only the head is
-//!    served, so numbers are served in rising order, whatever the requests are. The last number
-//!    served therefore tells for every waiter whether it has been served. A throttle may publish
+//!    served, so numbers are served in rising order, independent of the requests. The last number
+//!    served therefore shows for every waiter whether it has been served. A throttle may publish
 //!    that number, so that a waiter finds out without the lock.
 //! 2. A waiter that is granted leaves no trace. What is kept for a waiter stays in its slot until
 //!    the waiter [collects](WaitQueue::collect) it.
@@ -26,7 +26,7 @@
 //!    one.
 //! 4. Chunks are linked from `head` to `tail`, in the order of their numbers. Exactly the chunks
 //!    with waiters are linked, and the tail.
-//! 5. When there are no waiters and nothing is kept, no chunk is linked, and the next chunk to be
+//! 5. When there are no waiters and no kept values, no chunk is linked, and the next chunk to be
 //!    used is number 0. Memory is used from the front, and a shrink only has to cut off the end.
 //! 6. No waker is called, cloned or dropped in here. Wakers are passed in and returned by value, so
 //!    the owner of the lock decides where foreign code runs, which is after the lock.
@@ -182,7 +182,7 @@ impl<C: Copy + Default> WaitQueue<C> {
         self.remove(at, slot)
     }
 
-    /// Takes what is kept for a waiter that was served; `None` if it was granted.
+    /// Takes the value that is kept for a served waiter; `None` if the waiter was granted.
     pub(crate) fn collect(&mut self, id: &WaiterId) -> Option<C> {
         let (at, slot) = self.find(id, |chunk| chunk.kept)?;
         let chunk = &mut self.chunks[at];

@@ -3,8 +3,8 @@
 //! Wakers to be called are in an array on the stack, so granting allocates nothing, however many
 //! waiters are granted at once. When the array is full, the owner unlocks, wakes, and continues.
 //!
-//! A waker may poll its task at once, and the task may return what it was granted, which wakes the
-//! next one inside of that call. Without a bound, the calls could nest as deep as the queue is long.
+//! A waker may poll its task at once, and the task may return its permit, which wakes the next one
+//! inside of that call. Without a bound, the calls could nest as deep as the queue is long.
 //! [`NESTED`] such calls are made at once; further wakers are deferred, and the outermost call on
 //! this thread calls them in their order before it returns. The test `nested_wakes_of_a_semaphore`
 //! and those beside it check this.

@@ -46,7 +46,7 @@ use crate::wait_queue::WaitQueue;
 /// aside keeps its place until its turn. Until then all waiters behind it wait, even for permits
 /// that are free. After that it holds its permits until it is dropped, and only those permits are
 /// missing. The same applies to a future that is leaked, for example with
-/// [`mem::forget`](std::mem::forget): it occupies what it requested, and no more.
+/// [`mem::forget`](std::mem::forget): it occupies the permits that it requested, and no more.
 ///
 /// # Memory ordering
 ///

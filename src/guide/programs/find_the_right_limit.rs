@@ -4,7 +4,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 use tollgate::adaptive::AdaptiveSemaphore;
 
-/// Sends a query when the limit admits it, and tells the limit how it ended.
+/// Sends a query when the limit admits it, and reports to the limit how it ended.
 async fn limited<T>(
     limit: &AdaptiveSemaphore,
     query: impl Future<Output = io::Result<T>>,

@@ -25,7 +25,7 @@ use crate::sync::{Mutex, lock};
 // 2. A lease is held until a time by the clock of this process: one ttl after the last successful
 //    grant or renewal was sent, less a margin. On the server it expires later: one ttl after that
 //    call was executed.
-// 3. From that time on the lease is lost, whatever a later reply says. Calls that check the lease
+// 3. From that time on the lease is lost, regardless of later replies. Calls that check the lease
 //    and the task that prolongs it read the clock under the same lock, so their answers never
 //    contradict each other.
 // 4. If the task is dropped with its runtime, the lease is not renewed any more, and is lost.

@@ -283,8 +283,8 @@ impl Semaphore {
         self.shared.on_room();
     }
 
-    /// Returns the number of permits that this semaphore sends to the server, whatever other
-    /// semaphores send.
+    /// Returns the number of permits that this semaphore sends to the server. Other semaphores with its name
+    /// may send other numbers.
     pub fn permits(&self) -> usize {
         self.shared.state().own.permits
     }

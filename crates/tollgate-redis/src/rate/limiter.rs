@@ -185,7 +185,7 @@ impl RateLimiter {
         self.with(|options| options.fallback = fallback)
     }
 
-    /// Sets what happens to a call for more than the burst. By default it is rejected.
+    /// Sets the handling of a call for more than the burst. By default it is rejected.
     ///
     /// # Examples
     ///

@@ -91,8 +91,8 @@ impl Rule {
         }
     }
 
-    /// Returns the highest cost of one call: up to what a script can count if a call above the
-    /// burst leaves a debt.
+    /// Returns the highest cost of one call: the burst, or the maximum that a script can count if a call
+    /// above the burst leaves a debt.
     pub(super) fn most_at_once(&self, oversize: Oversize) -> u64 {
         match (oversize, self.kind) {
             (Oversize::Overdraft, Kind::Log) => LONGEST_LOG,

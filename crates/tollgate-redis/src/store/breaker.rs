@@ -94,8 +94,8 @@ impl Breaker {
 // [`ServerClocks`]: the times of the servers' clocks, as known from replies, so that a call can carry the
 // deadline of its execution.
 //
-// A server that was stopped executes what it had received after it continues, when the callers have
-// left. A call with a deadline in the server's own time is refused then, whichever connection or
+// When a server that was stopped continues, it executes the calls that it had received, although their
+// callers have left. A call with a deadline in the server's own time is refused then, whichever connection or
 // process it came from.
 //
 // 1. A reply tells the time at which the call was executed, which was after the call was sent. So the

@@ -303,9 +303,9 @@ impl Store {
     /// Returns whether the [breaker](Self::breaker) of the store, or of any slot of a cluster, has
     /// opened, and no call has been answered since.
     ///
-    /// It stays `true` when the pause is over, and during a probe, until a call is answered,
-    /// whatever the reply is. So the next call may be sent, but the store is not known to be
-    /// available again. [`Debug`](fmt::Debug) shows the same.
+    /// It stays `true` when the pause is over, and during a probe, until a call gets any reply. So the next
+    /// call may be sent, but the store is not known to be available again. [`Debug`](fmt::Debug) shows the
+    /// same.
     pub fn is_broken(&self) -> bool {
         self.shared.breaker.is_open()
     }
