@@ -365,12 +365,12 @@ impl Quota {
         Err(QuotaError { rule, found })
     }
 
-    /// Returns the number of calls that are allowed in a [`period`](Self::period).
+    /// Returns the number of units that are allowed in a [`period`](Self::period).
     pub const fn count(self) -> u64 {
         self.count
     }
 
-    /// Returns the period, in which [`count`](Self::count) calls are allowed.
+    /// Returns the period, in which [`count`](Self::count) units are allowed.
     #[doc(alias = "replenish_interval")]
     pub const fn period(self) -> Duration {
         Duration::from_nanos(self.period_nanos())
@@ -394,7 +394,7 @@ impl Quota {
         (chunk as u64).max(MIN_CHUNK).min(burst.div_ceil(2)).max(1)
     }
 
-    /// Returns the number of calls that are admitted at once after a pause: 1, or the value of
+    /// Returns the number of units that are admitted at once after a pause: 1, or the value of
     /// [`burst`](Self::burst). Windows and logs admit the [`count`](Self::count) at once.
     #[doc(alias = "burst_size")]
     pub const fn max_burst(self) -> u64 {

@@ -41,8 +41,8 @@ pub trait Weighted: Throttle {
     type Many: Throttle<Permit = Self::Permit, Enter = Self::Enter>;
 
     /// Returns this throttle with a cost: each entry takes `n` units, all at once. With 1 it is the throttle
-    /// itself. If the throttle can be tried without a wait, so can its `Many`; the bound is `Weighted<Many:
-    /// TryThrottle>`.
+    /// itself. If the throttle can be tried without a wait, so can its `Many`; the bound is
+    /// `Weighted<Many: TryThrottle>`.
     ///
     /// # Panics
     ///

@@ -25,8 +25,8 @@ use crate::wait::Waiting;
 ///   for its host holds no slot of the total.
 /// - *The charge of an earlier rate is made*, and time pays it off during the wait. So the rate limits the
 ///   moments at which callers pass it, and not those at which their work begins: in `all((&rate, &slots))`,
-///   calls that were charged 200 ms apart leave together when several slots become free. In `all((&slots,
-///   &rate))` they leave 200 ms apart. If a rate of a narrow scope comes before a semaphore of a wide one,
+///   calls that were charged 200 ms apart leave together when several slots become free. In
+///   `all((&slots, &rate))` they leave 200 ms apart. If a rate of a narrow scope comes before a semaphore of a wide one,
 ///   put a semaphore with few permits for the narrow scope in front of both: it bounds the number of callers
 ///   that leave together.
 ///

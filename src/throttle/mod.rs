@@ -88,9 +88,9 @@ use crate::wait::Waiting;
 ///
 /// Clones share the state. [`Enter`](Self::Enter) is any future of the permit: a named one, a
 /// [`Ready`](std::future::Ready), or a boxed one. If dropping the permit does not undo the entry,
-/// [`rollback`](Self::rollback) does; without it, a composition that is refused later keeps what was
-/// taken. Implement [`TryThrottle`] as well for `all((..)).try_acquire()`, and
-/// [`enter_now`](Self::enter_now) by it.
+/// implement [`rollback`](Self::rollback) to undo it; otherwise a composition keeps the charge when a
+/// later part refuses. Implement [`TryThrottle`] as well for `all((..)).try_acquire()`, and
+/// [`enter_now`](Self::enter_now) with it.
 ///
 /// A wrapper [forwards](crate::forward!) the methods that it does not change. It polls the inner future itself,
 /// taken [out of its `Waiting`](Waiting::into_inner), so that a timeout still reaches the inner
@@ -204,9 +204,9 @@ pub trait Throttle: Clone {
     ///
     /// `None` means that the caller has to wait, has to be refused, or has to [enter](Self::enter) to find
     /// out. It never blocks, and does no input or output. Where [`try_enter`](TryThrottle::try_enter) admits
-    /// the caller, this does too. A [fair queue](crate::fair::FairQueue) and adapters admit with it a caller
-    /// that need not wait. The default returns `None`, so every caller enters, which takes longer, and is
-    /// refused where no caller may wait.
+    /// the caller, this does too. A [fair queue](crate::fair::FairQueue) and adapters use it to admit a
+    /// caller that need not wait. The default returns `None`, so every caller enters, which takes longer, and
+    /// is refused where no caller may wait.
     #[inline(always)]
     fn enter_now(&self) -> Option<Self::Permit> {
         None
