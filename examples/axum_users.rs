@@ -1,4 +1,4 @@
-//! One request a second for each user of a server, two at once, and three for all of them together.
+//! Limits each user of a server to one request per second and two at once, and all users together to three.
 use std::{sync::Arc, time::Duration};
 
 use axum::{Router, body::Body, extract::Path, http::Request, http::StatusCode, routing::get};
@@ -11,7 +11,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let users = Keyed::<String, _>::new(RateLimiter::new(second.burst(2)).clock(&clock));
     let everyone = Arc::new(RateLimiter::new(second.burst(3)).clock(&clock));
     let users = Arc::new(users);
-    // Who is refused by the second is given back what the first has charged.
+    // If the second limit refuses a request, the charge of the first one is refunded.
     let page = async move |Path(user): Path<String>| {
         let both = all((users.key_owned(user), everyone));
         both.try_enter()

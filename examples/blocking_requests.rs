@@ -1,13 +1,13 @@
-//! Three HTTP clients and a poller, in a thread each: they share a limiter of ten requests a second.
+//! Three HTTP clients and a poller, each in its own thread, share a limiter of ten requests per second.
 
 use std::{thread, time::Duration};
 use tollgate::{Clock, Quota, RateLimiter};
 
 fn main() {
-    let clock = Clock::manual(); // Without one it goes by the time of the system.
+    let clock = Clock::manual(); // For this example only; by default a limiter uses the system clock.
     let service = RateLimiter::new(Quota::per_second(10)).clock(&clock);
     let sleep = |time| clock.advance(time);
-    // Blocks its thread until the request may be sent, in the order of coming.
+    // Blocks its thread until the request may be sent, in the order of arrival.
     let request = |_| service.acquire().wait().expect("it is never closed").at();
     let mut ticks = Vec::new();
     thread::scope(|scope| {

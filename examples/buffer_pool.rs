@@ -1,4 +1,4 @@
-//! A pool of buffers: a hundred requests, in four buffers that are used again and again.
+//! A pool of buffers: a hundred requests reuse four buffers.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use tollgate::{AcquireError, Pool};
 
 async fn request(buffers: Arc<Pool<Vec<u8>>>, number: u8) -> Result<usize, AcquireError> {
     let mut buffer = buffers.acquire().await?;
-    // Whatever the last request left in it is still there.
+    // The buffer still holds the data of the last request.
     buffer.clear();
     buffer.extend(0..number);
     tokio::task::yield_now().await;
@@ -16,7 +16,7 @@ async fn request(buffers: Arc<Pool<Vec<u8>>>, number: u8) -> Result<usize, Acqui
 
 #[tokio::main]
 async fn main() -> Result<(), AcquireError> {
-    // A buffer is made when it is first needed, and again if a request panics with it.
+    // A buffer is created when it is first needed, and replaced if a request panics while it holds it.
     let buffers = Arc::new(Pool::with_factory(4, || Vec::with_capacity(256)));
     let mut requests = JoinSet::new();
     for number in 0..100 {

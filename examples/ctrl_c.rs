@@ -1,4 +1,4 @@
-//! Ctrl-C cancels the jobs that wait; the one that runs finishes.
+//! Ctrl-C cancels the waiting jobs; the running one finishes.
 
 use std::time::Duration;
 

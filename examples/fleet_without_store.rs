@@ -1,4 +1,4 @@
-//! A fleet that shares a limit and no store: each node has an equal share of the quota.
+//! A fleet shares a limit without a store: each node has an equal share of the quota.
 
 use std::time::Duration;
 use tollgate::{Clock, Quota, RateLimiter};
@@ -8,7 +8,7 @@ fn main() {
     let clock = Clock::manual();
     let fleet = [(); 4].map(|()| RateLimiter::new(whole.split(4)).clock(&clock));
 
-    // Each node lets as many go as it can, in each millisecond of ten seconds.
+    // Each node admits as many calls as it can, in each millisecond of ten seconds.
     let mut let_go = Vec::new();
     for millisecond in 0..10_000_u64 {
         for node in &fleet {
@@ -19,7 +19,7 @@ fn main() {
         clock.advance(Duration::from_millis(1));
     }
 
-    // In no window more than the whole quota allows; nor much less, if all nodes are busy.
+    // No window has more calls than the whole quota allows, nor much fewer while all nodes are busy.
     for (index, from) in let_go.iter().enumerate() {
         for (count, to) in (1..).zip(&let_go[index..]) {
             assert!(count * 1000 <= 8000 + (to - from) * 50);

@@ -1,4 +1,4 @@
-//! A batch job leaves room for people, and still gets done.
+//! A batch job yields to interactive requests, and still finishes.
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep};
 use tollgate::fair::{Class, FairQueue};

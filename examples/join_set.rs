@@ -16,7 +16,7 @@ async fn main() -> Result<(), AcquireError> {
     let slots = Arc::new(Semaphore::new(3));
     let mut downloads = JoinSet::new();
     for number in 1..=10 {
-        // Waiting before spawning: a task that cannot start yet is not there yet either.
+        // Waits before spawning, so a task exists only when it can start.
         let permit = Arc::clone(&slots).acquire_owned().await?;
         downloads.spawn(async move {
             let bytes = download(number).await;

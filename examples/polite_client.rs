@@ -1,4 +1,4 @@
-//! Tasks with one HTTP client share one limiter: no more requests than the server can bear.
+//! Tasks with one HTTP client share one limiter, so they send no more requests than the server can handle.
 
 use axum::{Router, body::Body, http::Uri, routing::get};
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
@@ -15,7 +15,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     tokio::spawn(async { axum::serve(listener, Router::new().route("/", get("hi"))).await });
     let client = Client::builder(TokioExecutor::new()).build_http::<Body>();
 
-    // Nothing is sent before it is awaited.
+    // No request is sent before its future is awaited.
     let requests = (0..20).map(|_| client.get(uri.clone()));
     let jobs = requests.map(|request| async {
         let charge = SERVER.acquire().await.expect("it is never closed");

@@ -1,4 +1,4 @@
-//! Tasks of smol, without tokio: three at once, 200 a second, and a deadline for each wait.
+//! Tasks of smol, without tokio: three at once, 200 per second, and a deadline for each wait.
 
 use std::time::Duration;
 

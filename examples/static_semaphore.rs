@@ -1,15 +1,15 @@
-//! One limit for the whole program, in a `static`: no lazy initialisation, nothing to pass around.
+//! One limit for the whole program, in a `static`: it needs no lazy initialisation and is not passed around.
 
 use std::{fs, io};
 
 use tollgate::Semaphore;
 
-/// All reads, wherever in the program: two at once.
+/// Limits all reads in the program to two at once.
 static DISK: Semaphore = Semaphore::new(2);
 
 async fn lines(path: &'static str) -> io::Result<usize> {
     let permit = DISK.acquire().await.map_err(io::Error::other)?;
-    // The permit goes along, and is held until the thread is done even if nobody waits for it.
+    // The permit moves into the thread, which holds it until it is done, even if no caller waits for the thread.
     tokio::task::spawn_blocking(move || {
         let _permit = permit;
         Ok(fs::read_to_string(path)?.lines().count())

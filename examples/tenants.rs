@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep};
 use tollgate::{Semaphore, fair::FairQueue};
 
-/// The 99th percentile, in milliseconds, of 200 requests beside this many of a tenant ten times as loud.
+/// Returns the 99th percentile, in milliseconds, of 200 requests beside this many of a tenant ten times as loud.
 async fn p99(tenant: &'static str, loud: u64) -> u128 {
     let slots = FairQueue::new(Arc::new(Semaphore::new(8)));
     let request = async |tenant, at| {

@@ -1,4 +1,4 @@
-//! A pool of eight threads without a runtime: at most two of them in the database at once.
+//! A pool of eight threads without a runtime: at most two of them use the database at once.
 
 use std::sync::Mutex;
 use std::thread;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tollgate::{AcquireError, Semaphore};
 
-/// Blocks the thread until it is its turn, in the order of arrival, and for a minute at most.
+/// Blocks the thread until its turn comes, in the order of arrival, and for a minute at most.
 fn query(database: &Semaphore, number: u64) -> Result<u64, AcquireError> {
     let minute = Duration::from_secs(60);
     let _permit = database.acquire().timeout(minute).wait()?;

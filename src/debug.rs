@@ -1,4 +1,4 @@
-//! `debug_as!`: the `Debug` of types that show some of what they are made of, or nothing.
+//! `debug_as!`: a `Debug` implementation that shows some values of a type, or none.
 
 /// Implements `Debug` for a type as if it had these fields, and others:
 ///

@@ -1,15 +1,15 @@
-//! [`Feedback`]: what an adaptive limit learns from a call.
+//! [`Feedback`]: the outcome of a call, as reported to an adaptive limit.
 
 use std::time::Duration;
 
-/// How a call has ended, as far as an adaptive limit is concerned.
+/// The outcome of a call, as reported to an adaptive limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Feedback {
-    /// The call succeeded, or failed for a reason of its own after as much work as any other.
+    /// The call succeeded, or failed for another reason than overload after as much work as any other call.
     Success,
-    /// The call failed because the other side is overloaded: a timeout, 429, 503.
+    /// The call failed because the server is overloaded: a timeout, 429, 503.
     Overloaded {
-        /// For how long the other side asked to be left alone, if it did. Only a rate limit heeds it.
+        /// The retry delay that the server asked for, if any. Only a rate limit uses it.
         retry_after: Option<Duration>,
     },
     /// The call is not counted.
@@ -17,6 +17,6 @@ pub enum Feedback {
 }
 
 impl Feedback {
-    /// An overload after which the other side asked for no time to wait.
+    /// An overload without a retry delay from the server.
     pub const OVERLOADED: Self = Self::Overloaded { retry_after: None };
 }

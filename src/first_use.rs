@@ -1,9 +1,9 @@
-//! [`FirstUse`]: when the options of a value are fixed. One rule and one message for all types.
+//! [`FirstUse`]: fixes the options of a value at its first use, with one rule and one message for all types.
 //!
-//! An option takes `self` by value, so nobody else uses the value meanwhile: what the last use has left can be
-//! read without a race, and all accesses are relaxed. An option that is a `const fn` cannot look into a
-//! [`OnceLock`](std::sync::OnceLock), but it can take an atomic apart. So a type that creates its state at the first
-//! use says so here as well.
+//! An option takes `self` by value, so no other code uses the value meanwhile: the option can read the state of the
+//! last use without a race, and all accesses are relaxed. An option that is a `const fn` cannot look into a
+//! [`OnceLock`](std::sync::OnceLock), but it can destructure an atomic. So a type that creates its state at the
+//! first use records that here as well.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -21,7 +21,7 @@ impl FirstUse {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Returns it as it is, for an option.
+    /// Returns the value unchanged, for an option.
     ///
     /// # Panics
     ///

@@ -1,4 +1,4 @@
-//! What each throttle guarantees.
+//! Lists the guarantees of each throttle.
 //!
 //! # Concurrency: how many at once
 //!
@@ -50,11 +50,10 @@
 //!
 //! A waker may poll its task inside of `wake`, as some executors do. If the task returns its permit
 //! there, the next waiter is woken inside of that call, and so on. At most 32 calls of wakers are nested
-//! on a thread, over all throttles of this crate. The wakers after that are called by the outermost of
-//! these calls, in their order, before it returns. So a queue of any length takes a bounded part of
-//! the stack. Until then a waker that **blocks its thread** inside of 32 others for a waiter that was
-//! put off waits for good. A [`ManualClock`](crate::ManualClock) that a waker advances nests without a
-//! bound.
+//! on a thread, over all throttles of this crate. Further wakers are deferred: the outermost of these calls
+//! calls them, in their order, before it returns. So a queue of any length takes a bounded part of the stack.
+//! But a waker inside 32 others that **blocks its thread** until a deferred waiter has run blocks forever. A
+//! [`ManualClock`](crate::ManualClock) that a waker advances nests without a bound.
 //!
 //! # By key
 //!
@@ -100,7 +99,7 @@
 //! | a waker polls its task at once | [nests 32 calls](#wakers-that-poll-at-once) |
 //! | allocations of a wait | none, except for the first waiter and to enlarge the queue |
 //!
-//! The crate `tollgate-detector` decides whose gates to block, and states the error of its counts.
+//! The crate `tollgate-detector` decides which callers to block, and reports the error of its counts.
 //!
 //! # Order: who goes first
 //!

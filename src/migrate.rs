@@ -10,13 +10,14 @@
 //! | tower's `ConcurrencyLimit`, `RateLimit`, `LoadShed` | `ThrottleLayer` | [`from_tower`] |
 //! | object_store's `LimitStore` | `Throttled` of tollgate-object-store | [`from_object_store`] |
 //!
-//! Each page names every public type, method, variant and field of the old files, in the version that it
-//! was written for, and a script of the repository compares it with their source. A dash means that nothing
-//! here does that. The search of these pages also finds many of the new items by their old names.
+//! Each page names every public type, method, variant and field of the old limits, in the version that the
+//! page was written for, and a script in the repository compares the page with their source. A dash means
+//! that nothing here does that. The search of these pages also finds many of the new items by their old
+//! names.
 //!
-//! Code may move step by step: the semaphores of tokio and async-lock are [throttles](crate::Throttle),
-//! so a part that is not moved yet can use [`all`](crate::all), tokens, timeouts and layers with the
-//! semaphore that it has.
+//! You can migrate step by step: the semaphores of tokio and async-lock are [throttles](crate::Throttle), so
+//! code that has not been migrated yet can use [`all`](crate::all), tokens, timeouts and layers with its
+//! present semaphore.
 
 pub mod from_async_lock {
     //! From async-lock's `Semaphore` (async-lock 3.5.0) to [`Semaphore`](crate::Semaphore).
@@ -34,8 +35,8 @@ pub mod from_async_lock {
     //! | `SemaphoreGuard`, `SemaphoreGuardArc` | [`Permit<&Semaphore>`](crate::Permit), [`OwnedPermit`](crate::OwnedPermit) |
     //! | guard: `forget` | [`forget`](crate::Permit::forget), which lowers the limit |
     //!
-    //! The features are independent of an executor in both; without default features, this crate has 3
-    //! dependencies. async-lock's also works without `std`, which this crate needs.
+    //! Neither crate depends on an executor; without default features, this crate has 3 dependencies.
+    //! async-lock also works without `std`, which this crate needs.
     //!
     //! # What is different
     //!
@@ -45,11 +46,11 @@ pub mod from_async_lock {
     //! - **Newcomers never overtake.** async-lock's wakes a waiter when a permit comes back, and the
     //!   first to poll takes it; a waiter that finds no permit goes to the end of the queue. Here a permit is
     //!   granted to the first waiter. A task that takes a permit repeatedly may have profited from
-    //!   that, and now takes its turn.
+    //!   overtaking, and now waits for its turn.
     //! - **A granted permit is held until the waiter runs or is dropped.** A future that was polled and is
     //!   then set aside blocks the queue, as with all fair semaphores; drop futures that are not polled.
-    //! - **Each permit that returns wakes a waiter.** Of two permits that return at once, async-lock's wakes
-    //!   the second waiter when the first has run, and its future is dropped.
+    //! - **Each permit that returns wakes a waiter.** When two permits return at once, async-lock's semaphore
+    //!   wakes the second waiter only when the first has run and its future is dropped.
     //! - **`acquire()` is `Unpin`** and allocates nothing for a wait.
     //!
     //! # Before and after
@@ -73,7 +74,7 @@ pub mod from_async_lock {
     //! # }
     //! ```
     //!
-    //! Code that is not moved yet can be used as it is: with the feature `async-lock`, `&semaphore` and
+    //! Code that has not been migrated yet works as it is: with the feature `async-lock`, `&semaphore` and
     //! `Arc<async_lock::Semaphore>` are [throttles](crate::Throttle).
 }
 
@@ -126,11 +127,11 @@ pub mod from_governor {
     //!   [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity). A limiter that nobody closes, without
     //!   [`max_waiters`](crate::RateLimiter::max_waiters), never refuses calls of cost 1; a full map of keys, see
     //!   below, refuses new ones.
-    //! - **Dropping a wait** is harmless in both. Here the waiters behind it are due earlier at once.
+    //! - **Dropping a wait** is harmless in both. Here the waiters behind it become due earlier, at once.
     //! - **Keys are bounded**: a [`Keyed`](crate::Keyed) keeps 100,000 keys, or
     //!   [another number](crate::Keyed::max_keys), and rejects a new key with
-    //!   [`TooManyKeys`](crate::ErrorKind::TooManyKeys) if it finds no place that is free of debt. governor's
-    //!   map grows until `retain_recent` is called.
+    //!   [`TooManyKeys`](crate::ErrorKind::TooManyKeys) if every key that it could replace is in debt.
+    //!   governor's map grows until `retain_recent` is called.
     //! - **Rates are exact.** governor rounds the interval down to whole nanoseconds: 700,000,000 a second is
     //!   1,000,000,000.
     //!
@@ -169,7 +170,7 @@ pub mod from_leaky_bucket {
     //! | `acquire_one()`, `acquire(n)` | [`acquire()`](crate::RateLimiter::acquire), [`acquire_many(n)`](crate::RateLimiter::acquire_many) |
     //! | `acquire_owned(n)` | [`cost_owned(n)`](crate::RateLimiter::cost_owned)`.acquire()` |
     //! | `try_acquire(n)` | [`try_acquire_many(n)`](crate::RateLimiter::try_acquire_many), whose error says [when](crate::AcquireError::retry_after) |
-    //! | `balance` | `available` of the [`snapshot`](crate::RateLimiter::snapshot), which counts what time has given until now |
+    //! | `balance` | `available` of the [`snapshot`](crate::RateLimiter::snapshot), which includes all tokens up to now |
     //! | `refill`, `interval`, `max` | [`quota()`](crate::RateLimiter::quota) with [`count`](crate::Quota::count), [`period`](crate::Quota::period), [`max_burst`](crate::Quota::max_burst) |
     //! | `is_fair`, `is_core` of `Acquire` and `AcquireOwned` | – |
     //!
@@ -178,20 +179,19 @@ pub mod from_leaky_bucket {
     //!
     //! # What is different
     //!
-    //! - **The bucket starts full**, and leaky-bucket's starts with 0 unless `initial` is set: its first
-    //!   calls wait for an interval.
-    //! - **Tokens come one by one**, each `interval / refill`, in place of `refill` at each interval. For
-    //!   batches, choose [`Algorithm::TokenBucket`](crate::Algorithm::TokenBucket), whose intervals are those
-    //!   of the clock and do not begin when it is made.
+    //! - **The bucket starts full.** leaky-bucket's starts with 0 unless `initial` is set, so its first calls
+    //!   wait for an interval.
+    //! - **Tokens come one by one**, each `interval / refill`, instead of `refill` tokens at each interval.
+    //!   For batches, choose [`Algorithm::TokenBucket`](crate::Algorithm::TokenBucket), whose intervals are
+    //!   aligned with the clock and do not begin when the limiter is created.
     //! - **The burst is 1 by default**, and `max` is ten times the larger of `refill` and `initial`.
     //! - **A request above the burst is refused**, with
     //!   [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity). leaky-bucket hands it tokens as they come,
-    //!   until it has as many as it asked for. With
-    //!   [`Oversize::Overdraft`](crate::Oversize::Overdraft) it is admitted here, and what follows waits.
+    //!   until it has the number that it asked for. With [`Oversize::Overdraft`](crate::Oversize::Overdraft)
+    //!   it is admitted here, and the calls after it wait.
     //! - **No waiter does the work of others.** In leaky-bucket one waiter, the core, sleeps for all. If its
-    //!   future is neither polled nor dropped, nobody proceeds; here a timer serves the queue.
-    //! - **Dropping a wait** gives back in both what it had been given. Here a waiter is charged nothing
-    //!   before its turn.
+    //!   future is neither polled nor dropped, no waiter proceeds; here a timer serves the queue.
+    //! - **Dropping a wait** returns its tokens in both. Here a waiter is charged nothing before its turn.
     //! - **No runtime is needed.** leaky-bucket sleeps on tokio's timer. With paused time in tests, choose
     //!   `Clock::tokio()` or the feature `test-util`.
     //! - **Waiting can fail**, for example with [`Closed`](crate::ErrorKind::Closed); leaky-bucket returns
@@ -238,14 +238,14 @@ pub mod from_object_store {
     //!   pages or a put that is repeated, counts once, and holds its permit while it waits to be repeated.
     //!   `ThrottledConnector` counts each request, and frees the permit in between.
     //! - **A list** holds its permit in `LimitStore` until the stream ends or is dropped, also while the
-    //!   caller works with what it has got. So with one permit, deleting what a list yields waits without
-    //!   end. `Throttled` holds one for each page and none between pages.
+    //!   caller works with the items that it has received. So with one permit, deleting the items of a list
+    //!   never ends. `Throttled` holds one for each page and none between pages.
     //! - **`put_multipart`** takes no permit in `LimitStore` to create the upload; here it takes one, as its
     //!   parts do in both.
     //! - **`get`** holds its permit in both until the body has been read or is dropped; with
     //!   `.hold(Hold::Head)` only until the response has begun. A local file is not limited by `LimitStore`
     //!   once it is open; here it is read as a stream that holds the permit.
-    //! - **A wait ends**: after 120 seconds, or `.max_wait(d)`, with an error that says why, and by
+    //! - **A wait ends** after 120 seconds, or `.max_wait(d)`, with an error that says why, or through
     //!   `.cancel_on(token)`. `LimitStore` waits without end.
     //! - **Errors**: a call that is not admitted fails with `Error::Generic`, whose source has the reason; see
     //!   `tollgate_object_store::cause`. `LimitStore` adds no errors.
@@ -274,7 +274,7 @@ pub mod from_tokio {
     //! | `Semaphore`: `new`, `const_new`, `MAX_PERMITS` | [`new`](crate::Semaphore::new), which is `const`; [`MAX_PERMITS`](crate::Semaphore::MAX_PERMITS) is 2^59 - 1 in place of 2^61 - 1 |
     //! | `available_permits` | [`available_permits`](crate::Semaphore::available_permits); the limit itself is [`permits`](crate::Semaphore::permits) |
     //! | `add_permits(n)` | [`add_permits(n)`](crate::Semaphore::add_permits) raises the limit; to set it, [`set_permits(n)`](crate::Semaphore::set_permits) |
-    //! | `forget_permits(n)` | [`forget_permits(n)`](crate::Semaphore::forget_permits) lowers the limit by what is free; to lower it by more than that, [`set_permits`](crate::Semaphore::set_permits) |
+    //! | `forget_permits(n)` | [`forget_permits(n)`](crate::Semaphore::forget_permits) lowers the limit by at most the free permits; to lower it further, [`set_permits`](crate::Semaphore::set_permits) |
     //! | `acquire`, `acquire_many` | [`acquire`](crate::Semaphore::acquire), [`acquire_many`](crate::Semaphore::acquire_many) |
     //! | `acquire_owned`, `acquire_many_owned` | [`acquire_owned`](crate::Semaphore::acquire_owned), [`cost_owned(n).acquire()`](crate::Semaphore::cost_owned) |
     //! | `try_acquire`, `try_acquire_many` | [`try_acquire`](crate::Semaphore::try_acquire), [`try_acquire_many`](crate::Semaphore::try_acquire_many) |
@@ -297,8 +297,8 @@ pub mod from_tokio {
     //! # What is different
     //!
     //! - **A request above the limit is refused at once**, with
-    //!   [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity), where tokio's waits until `add_permits` has
-    //!   made room. Only at a limit of 0, a pause, does every request wait.
+    //!   [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity), whereas with tokio's semaphore it waits
+    //!   until `add_permits` has made room. Every request waits only while the limit is 0, which is a pause.
     //! - **The limit is known.** `forget` and `add_permits` change it, and code that forgets a permit in one
     //!   place and adds one elsewhere works as before, with a limit that goes down and up: a request above it
     //!   is refused meanwhile. To pass a permit on, move an [`OwnedPermit`](crate::OwnedPermit) to the place
@@ -308,9 +308,9 @@ pub mod from_tokio {
     //!   and `acquire_many(N)`. After the first `add_permits` the limit is 1, and a new request for N is
     //!   refused. Begin with N permits, have each task hold one until it is ready, and await
     //!   [`wait_idle()`](crate::Semaphore::wait_idle).
-    //! - **Free permits stay in the semaphore** while they gather for a large request, and in tokio's they
-    //!   gather in the request: [`available_permits`](crate::Semaphore::available_permits) may be above 0
-    //!   while callers wait. Newcomers are behind them in both.
+    //! - **Free permits stay in the semaphore** while they gather for a large request, whereas tokio gathers
+    //!   them in the request: [`available_permits`](crate::Semaphore::available_permits) may be above 0 while
+    //!   callers wait. Newcomers are behind them in both.
     //! - **More refusals**: a match on errors needs a branch for the other kinds, such as
     //!   [`QueueFull`](crate::ErrorKind::QueueFull) of a bounded queue.
     //! - **No cooperative budget**: acquiring free permits never yields to the executor. A loop that does
@@ -365,13 +365,13 @@ pub mod from_tower {
     //!
     //! # What is different
     //!
-    //! - **Where a request waits**: in its own future, and not in `poll_ready`. So a service that is ready
+    //! - **Where a request waits**: in its own future, and not in `poll_ready`. Thus a service that is ready
     //!   holds no permit, a request that is dropped leaves the queue, and `LoadShed` around a `ThrottleLayer`
     //!   sheds nothing. Use `refusing`, [`max_waiters`](crate::Semaphore::max_waiters) or `.timeout(d)`.
-    //! - **One limit for all services of a layer.** axum puts a layer around each route of a router on its
-    //!   own, so `ConcurrencyLimitLayer` gives each route a limit of its own; a `ThrottleLayer` limits all of
-    //!   them together. For a limit by route, make a layer for each, or choose the throttle by the request.
-    //! - **A permit is held to the end of the body**, and not of the future that returns the response: a
+    //! - **One limit for all services of a layer.** axum applies a layer to each route of a router
+    //!   separately, so `ConcurrencyLimitLayer` gives each route its own limit; a `ThrottleLayer` limits all
+    //!   of them together. For a limit by route, create a layer for each, or choose the throttle per request.
+    //! - **A permit is held to the end of the body**, and not only until the future returns the response: a
     //!   download counts until it has been sent.
     //! - **`RateLimit` is a window that begins with a request**: it admits `n` at the end of one and `n` at
     //!   the beginning of the next. [`Quota::new(n, d)`](crate::Quota::new) spaces calls evenly, with a burst
@@ -447,10 +447,11 @@ pub mod from_tower_governor {
     //!   `into_make_service_with_connect_info` silently has one limit for all clients.
     //! - **Memory is bounded**, by [`max_keys`](crate::Keyed::max_keys).
     //! - **`Retry-After` is rounded up**, at least 1; there it is rounded down, and may be 0.
-    //! - **Fields**: each refusal there has `x-ratelimit-after`, a copy of `Retry-After`, which nothing here
-    //!   sends; nor is there `x-ratelimit-whitelisted`, which its `use_headers` adds for methods without a limit.
-    //! - **Both reject without a wait.** Here `ThrottleLayer::by` waits in order, and `.timeout(d)` bounds
-    //!   it; several limits in one layer refund each other.
+    //! - **Fields**: each refusal there has `x-ratelimit-after`, a copy of `Retry-After`. Its `use_headers` also
+    //!   adds `x-ratelimit-whitelisted` for methods without a limit. Nothing here sends these two.
+    //! - **Both reject without a wait.** Without `refusing`, `ThrottleLayer::by` waits in order, and
+    //!   `.timeout(d)` bounds the wait; when one of several limits in a layer refuses, the charges of the
+    //!   others are refunded.
     //!
     //! # Before and after
     //!

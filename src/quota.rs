@@ -23,15 +23,15 @@ pub use self::text::QuotaError;
 /// limiter's `u64` arithmetic, it leaves room for the time of its clock.
 const LONGEST: u64 = 1 << 58;
 
-/// The most tokens per nanosecond: as bytes 128 Gbit/s, more than a link of 100 gigabits carries.
+/// The most tokens per nanosecond. As bytes that is 128 Gbit/s, more than a link of 100 Gbit/s carries.
 const DENSEST: u64 = 16;
 
 /// The largest burst of a quota of two per nanosecond or more, which leaves room in a word for years of
 /// such a rate.
 pub(crate) const LARGEST_BURST: u64 = 1 << 56;
 
-/// The least that an adapter takes at once, in bytes, if the burst has room for it: the cost of a call
-/// would otherwise count for more than the bytes that it moves.
+/// The smallest chunk of an adapter, in bytes, if the burst has room for it: with smaller ones the cost of a
+/// call would exceed that of moving its bytes.
 const MIN_CHUNK: u64 = 1024;
 
 const MICROSECOND: u64 = 1_000;
@@ -44,7 +44,8 @@ const DAY: u64 = 24 * HOUR;
 /// The text of a quota without a limit.
 const UNLIMITED: &str = "unlimited";
 
-/// The units of a period in text, the largest first: the name that is written, and all that are read.
+/// The units of a period in text, the largest first: the name that is written, and all names that can be
+/// parsed.
 const UNITS: [(&str, &[&str], u64); 7] = [
     ("d", &["d", "day", "days"], DAY),
     ("h", &["h", "hour", "hours"], HOUR),
@@ -121,8 +122,8 @@ pub struct Quota {
 impl Quota {
     /// The quota that admits everything at once. It replaces the quota of a limiter in use to lift
     /// its limit: [`RateLimiter::set_quota`](crate::RateLimiter::set_quota) then releases all
-    /// waiters, in their order, and forgives what was spent. When a limit is set again, its whole
-    /// burst is available.
+    /// waiters, in their order, and forgives all debt. When a limit is set again, its whole burst is
+    /// available.
     ///
     /// Its [count](Self::count) and its [burst](Self::max_burst) are `u64::MAX`, its period is a
     /// nanosecond; no other quota can have these numbers. It stays the same when it is
@@ -167,18 +168,18 @@ impl Quota {
         or_panic(Self::checked(count, SECOND as u128, 1))
     }
 
-    /// Creates a quota of `count` bytes per second, evenly paced, with a burst of 80 milliseconds and at
-    /// least 2,048 bytes.
+    /// Creates a quota of `count` bytes per second, evenly paced, with a burst of 80 milliseconds of the
+    /// rate, but at least 2,048 bytes.
     ///
-    /// It is for bandwidth: with a burst of 1, readers and writers would move single bytes. They move what
-    /// comes in 10 milliseconds at once, and the rest of the burst makes up for the time until they come
-    /// again: what comes while the process gets no processor for longer than that is lost. In text it is a
-    /// quota like any other, whose burst has to be named: `1000000/s burst 80000`.
+    /// It is for bandwidth: with a burst of 1, readers and writers would move single bytes. They move 10
+    /// milliseconds of the rate at once, and the rest of the burst bridges the time until their next call:
+    /// tokens that arrive while the burst is full, because the process gets no processor for longer, are
+    /// lost. In text it is a quota like any other, whose burst has to be written: `1000000/s burst 80000`.
     ///
     /// A machine that is short of processors needs a larger burst, such as a second's worth:
     /// `Quota::bytes_per_second(n).burst(n)`. Beside 30 busy threads on each of two cores, 64 streams
-    /// kept 0.54 of 4 MB/s with 80 milliseconds, 0.89 with 250, and 0.99 with a second. As ever, the burst
-    /// is the most that is admitted above the rate.
+    /// kept 0.54 of 4 MB/s with 80 milliseconds, 0.89 with 250, and 0.99 with a second. As with every quota,
+    /// the burst is the most that is admitted above the rate.
     ///
     /// # Panics
     ///
@@ -364,12 +365,12 @@ impl Quota {
         Err(QuotaError { rule, found })
     }
 
-    /// Returns how many are allowed in a [`period`](Self::period).
+    /// Returns the number of units that are allowed in a [`period`](Self::period).
     pub const fn count(self) -> u64 {
         self.count
     }
 
-    /// Returns the period, in which [`count`](Self::count) are allowed.
+    /// Returns the period, in which [`count`](Self::count) units are allowed.
     #[doc(alias = "replenish_interval")]
     pub const fn period(self) -> Duration {
         Duration::from_nanos(self.period_nanos())
@@ -380,20 +381,20 @@ impl Quota {
         self.period
     }
 
-    /// Returns how many an adapter that moves bytes takes at once from a limiter with this burst: what
-    /// comes in 10 ms. It is at least [`MIN_CHUNK`], and at most half of the burst: a call for the whole
-    /// burst is admitted only when nothing is owed, and what comes from then until the next call is lost.
-    /// Without a limit they do not come by time.
+    /// Returns the chunk size for adapters that move bytes from a limiter with this burst: 10 ms of the rate.
+    /// It is at least [`MIN_CHUNK`], and at most half of the burst: a call for the whole burst is admitted
+    /// only when nothing is owed, and tokens that arrive between then and the next call are lost. Without a
+    /// limit, tokens do not arrive over time.
     pub(crate) fn chunk(self, burst: u64) -> u64 {
         if self.is_unlimited() {
             return u64::MAX;
         }
         let chunk = u128::from(self.count) * u128::from(10 * MILLISECOND) / u128::from(self.period);
-        // A quota has few per nanosecond, so it fits.
+        // A quota has few tokens per nanosecond, so it fits.
         (chunk as u64).max(MIN_CHUNK).min(burst.div_ceil(2)).max(1)
     }
 
-    /// Returns how many are admitted at once after a pause: 1, or the value of
+    /// Returns the number of units that are admitted at once after a pause: 1, or the value of
     /// [`burst`](Self::burst). Windows and logs admit the [`count`](Self::count) at once.
     #[doc(alias = "burst_size")]
     pub const fn max_burst(self) -> u64 {
@@ -408,8 +409,8 @@ impl Quota {
     /// them together admit at most `max(burst, nodes)` plus `t` times the rate in any time `t`.
     /// With windows and logs, each share admits the whole count at once in its longer period, so
     /// together they admit `nodes` times the count at once; divide the count instead. The shares
-    /// admit less than that if the load is uneven, because no machine gets what another leaves
-    /// unused, and if the burst is no multiple of `nodes`.
+    /// admit less than that if the load is uneven, because no machine gets the share that another leaves
+    /// unused, and if the burst is not a multiple of `nodes`.
     ///
     /// A period that would be above `u64::MAX` nanoseconds, about 584 years, is shortened together
     /// with the count. The rate is then rounded down by at most one part in 2^63, and the burst may

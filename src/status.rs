@@ -1,5 +1,5 @@
-//! What a throttle says about itself, as plain data: [`Snapshot`], its state; [`Decision`], of a rate limiter about a
-//! call; and [`LimitStatus`], for adapters that report limits.
+//! The reports of throttles, as plain data: [`Snapshot`], the state of a throttle; [`Decision`], the decision of a
+//! rate limiter about a call; and [`LimitStatus`], for adapters that report limits.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use crate::time::{Tick, wait_for};
 ///
 /// # Consistency
 ///
-/// All numbers are of one moment, with two exceptions. A `ChannelSemaphore` reads them one after
-/// the other, and a [`Gate`](crate::Gate) may be blocked or opened between two of them. Reading
-/// takes the lock of the throttle briefly and never waits for callers.
+/// All numbers belong to one moment, with two exceptions. A `ChannelSemaphore` reads them one after the
+/// other, and a [`Gate`](crate::Gate) may be blocked or opened between two of them. Reading takes the lock of
+/// the throttle briefly and never waits for callers.
 ///
 /// # Examples
 ///
@@ -41,25 +41,24 @@ pub struct Snapshot {
     /// The most that can be taken at once: the number of permits or items, or the burst of a rate.
     /// A gate, which does not count, has `u64::MAX`.
     pub limit: u64,
-    /// What is missing from the limit: permits that are held, or charges that are not paid off yet.
-    /// It is more than the limit after the limit was lowered, and after a
-    /// [forced](crate::RateLimiter::charge) charge. It is always 0 for a gate, and the limit for a
-    /// rate that is [paused](crate::RateLimiter::pause_for).
+    /// How much of the limit is in use: permits held, or charges not yet paid off. It is more than the limit
+    /// after the limit was lowered, and after a [forced](crate::RateLimiter::charge) charge. It is always 0
+    /// for a gate, and the limit for a rate that is [paused](crate::RateLimiter::pause_for).
     pub in_use: u64,
-    /// What could be taken at once if there were no waiters and the throttle were not closed. It is
-    /// 0 for a gate that is blocked.
+    /// The amount that could be taken at once if there were no waiters and the throttle were not closed. It
+    /// is 0 for a gate that is blocked.
     pub available: u64,
-    /// The number of waiters. One that was granted what it waits for does not count, even if it has
-    /// not been polled since.
+    /// The number of waiters. A waiter that has been granted its request does not count, even if it has not
+    /// been polled since.
     pub waiting: usize,
-    /// How long the first waiter has been waiting. `None` if there is none, and for a throttle
-    /// without a clock: only rates have it.
+    /// How long the first waiter has been waiting. `None` if there is no waiter, and for a throttle without a
+    /// clock: only rates have it.
     pub oldest_wait: Option<Duration>,
 }
 
 impl Snapshot {
-    /// Returns the state of a throttle without a clock. After its limit was lowered, more may be in
-    /// use.
+    /// Returns the state of a throttle without a clock. After its limit was lowered, more than the limit may
+    /// be in use.
     pub(crate) fn of_permits(limit: usize, in_use: usize, waiting: usize) -> Self {
         Self {
             limit: limit as u64,
@@ -98,22 +97,22 @@ pub struct Decision {
     /// The remaining capacity: the cost that could be charged at once after this call without waiters; 0
     /// for a [peek](crate::RateLimiter::peek) while there are waiters.
     pub remaining: u64,
-    /// The time until the call would be admitted if no other call came; zero if it is admitted. It
-    /// is never early: one nanosecond before, the call would be refused. [`Duration::MAX`] if the
-    /// call would never be admitted.
+    /// The time until the call would be admitted if no other call came; zero if it is admitted. It is never
+    /// too early: one nanosecond before, the call would be refused. [`Duration::MAX`] if the call would never
+    /// be admitted.
     pub retry_after: Duration,
     /// The time until the whole burst would be available again if there were no waiters and no
     /// other calls.
     pub reset_after: Duration,
-    /// The tick of the limiter's clock for which this holds.
+    /// The tick of the limiter's clock for which this decision holds.
     pub at: Tick,
 }
 
 impl Decision {
     /// Creates a decision that was made elsewhere, for example by a limiter on a server. The
-    /// arguments are the fields in order: the most that can be charged at once, what could be
-    /// charged now, the times until the call would be admitted and until everything would be
-    /// available, and the tick for which this holds.
+    /// arguments are the fields in order: the most that can be charged at once, the amount that could be
+    /// charged now, the times until the call would be admitted and until everything would be available, and
+    /// the tick for which this holds.
     ///
     /// # Examples
     ///
@@ -141,7 +140,7 @@ impl Decision {
         }
     }
 
-    /// Creates the decision at a tick: so much of the limit is in use, the call is due at `due`, and
+    /// Creates the decision at a tick: this much of the limit is in use, the call is due at `due`, and
     /// nothing is in use any more at `reset`.
     pub(crate) fn at(at: Tick, limit: u64, in_use: u64, due: Tick, reset: Tick) -> Self {
         Self {
@@ -154,7 +153,7 @@ impl Decision {
     }
 }
 
-/// What a limit allows now.
+/// The present allowance of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LimitStatus {
@@ -162,8 +161,8 @@ pub enum LimitStatus {
     Rate {
         /// The quota.
         quota: Quota,
-        /// The decision that a call of cost 1 would get now. A limiter across machines cannot know
-        /// that, and has the decision that admitted the caller.
+        /// The decision that a call of cost 1 would get now. A limiter across machines cannot know that, and
+        /// reports the decision that admitted the caller.
         decision: Decision,
     },
     /// A concurrency throttle.

@@ -34,13 +34,13 @@ compile_error!("`--cfg tollgate_loom` needs the feature `_loom`");
 mod switch {
     pub(crate) use loom::sync::atomic::{AtomicIsize, AtomicU64, AtomicUsize, fence};
     pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
-    // The threads of a model share them: those of loom would be a step of the model each time.
+    // The threads of a model share them: with loom's thread-locals each access would be a step of the model.
     pub(crate) use std::thread_local;
 
     /// In a model, a map of two keys has two shards.
     pub(crate) const KEYS_PER_SHARD: usize = 1;
 
-    /// In a model, the second of two waiters is left to the timer, or to the next poll.
+    /// In a model, a call serves one waiter of two, and leaves the second to the timer or to the next poll.
     pub(crate) const SERVED_AT_ONCE: usize = 1;
 
     /// Does nothing: time does not pass in a model, which tries every order anyway.
@@ -59,10 +59,10 @@ mod switch {
     /// A map of four keys has two shards, so that a shard has several keys.
     pub(crate) const KEYS_PER_SHARD: usize = 2;
 
-    /// Of three waiters or more, some are served at once and some are left.
+    /// With three waiters or more, some are served at once and some are left.
     pub(crate) const SERVED_AT_ONCE: usize = 2;
 
-    /// Lets others run, whatever the schedule prefers.
+    /// Lets other threads run, whatever the schedule prefers.
     pub(crate) fn back_off(_lost: &mut u32) {
         shuttle::hint::spin_loop();
     }

@@ -1,5 +1,5 @@
-//! A backend slows down to a quarter. A fixed limit that was right before now keeps its queue long;
-//! an adaptive one follows, and its calls take as long as before.
+//! A backend slows down to a quarter of its capacity. A fixed limit that fitted before now keeps its queue
+//! long; an adaptive limit follows, and its calls take as long as before.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use tollgate::{Clock, Semaphore, TryThrottle};
 
 const MS: Duration = Duration::from_millis(1);
 
-/// How long a worker of the backend takes for a call. It has 40 of them, and later 10.
+/// The time that a worker of the backend takes for a call. The backend has 40 workers, and later 10.
 const WORK: Duration = Duration::from_millis(20);
 
-/// A database with so many workers, and an unbounded queue in front of them.
+/// A database with this number of workers, and an unbounded queue in front of them.
 struct Backend(Semaphore);
 
 impl Backend {
@@ -55,8 +55,8 @@ async fn second(backend: &Arc<Backend>, limit: impl TryThrottle<Permit: Send + '
     }
 }
 
-/// The last of five seconds with 40 workers, and the last of six with 10. The adaptive limit measures the
-/// latency without a queue in the fifth, for which it halves itself.
+/// Returns the last of five seconds with 40 workers, and the last of six with 10. In the fifth second, the
+/// adaptive limit measures the latency without a queue, for which it halves itself.
 async fn before_and_after(limit: impl TryThrottle<Permit: Send + 'static>) -> [Second; 2] {
     let backend = Arc::new(Backend(Semaphore::new(40)));
     for _ in 0..4 {

@@ -1,5 +1,6 @@
-//! Keeps the limits of a provider of language models: requests and tokens a minute, where the tokens of a
-//! call are known afterwards. The provider is simulated, and time is paused, so half an hour takes no time.
+//! Stays within the limits of a provider of language models: requests and tokens per minute, although the
+//! tokens of a call are only known afterwards. The provider is simulated, and time is paused, so half an hour
+//! takes no time.
 
 #[path = "../../src/guide/programs/llm_client.rs"]
 #[allow(unreachable_pub)]
@@ -20,15 +21,15 @@ use provider::{Counts, Provider};
 const WARM_UP: Duration = Duration::from_secs(2 * 60);
 const RUN: Duration = Duration::from_secs(10 * 60);
 
-/// Who decides when a call is sent.
+/// The client that decides when a call is sent.
 #[derive(Clone)]
 enum Client {
     Limits(Arc<Limits>),
-    /// Somebody who knows all that the provider knows, one call at a time.
+    /// An ideal client that knows the state of the provider, and sends one call at a time.
     Provider(Arc<Mutex<()>>),
 }
 
-/// Calls one after the other.
+/// Makes calls one after the other.
 async fn caller(client: Client, provider: Arc<Provider>) {
     loop {
         let prompt = provider.prompt();
@@ -49,7 +50,7 @@ async fn caller(client: Client, provider: Arc<Provider>) {
     }
 }
 
-/// Returns the tokens that were used, and which part of the requests was refused, in percent.
+/// Returns the tokens that were used, and the percentage of requests that were refused.
 async fn run(client: Client, provider: Provider) -> (f64, f64) {
     let provider = Arc::new(provider);
     let mut callers = JoinSet::new();

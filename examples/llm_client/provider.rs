@@ -1,4 +1,4 @@
-//! A provider that counts requests and tokens, as one would write it down.
+//! A provider that counts requests and tokens, in the most obvious way.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -7,14 +7,15 @@ use std::time::Duration;
 use http::{Response, StatusCode};
 use tokio::time::{Instant, sleep};
 
-/// How tokens are counted.
+/// The way in which tokens are counted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Counts {
-    /// By a bucket, which gives back what a call has not used of its estimate.
+    /// In a bucket, which refunds the unused part of the estimate of a call.
     Estimates,
-    /// By a bucket, from which a call takes what it uses.
+    /// In a bucket, from which a call takes the tokens that it uses.
     Used,
-    /// The estimates of the calls that came in the last minute, or what they have used once that is known.
+    /// In a log: the estimates of the calls of the last minute, or the tokens that they have used, once these
+    /// are known.
     InAnyMinute,
 }
 
@@ -42,10 +43,10 @@ pub(crate) struct Totals {
     pub(crate) tokens: f64,
 }
 
-/// What counts of a limit, with the time of each.
+/// The charges that count towards a limit, with the time of each.
 struct Count {
     limit: f64,
-    /// Whether it counts what came in the last minute; otherwise a bucket.
+    /// Whether the limit counts the charges of the last minute; otherwise it is a bucket.
     in_any_minute: bool,
     level: f64,
     log: VecDeque<(Instant, f64)>,
@@ -92,7 +93,7 @@ impl Count {
         }
     }
 
-    /// Gives back what a call has not used, that arrived then.
+    /// Refunds the unused part of a call that arrived at that time.
     fn give_back(&mut self, arrived: Instant, excess: f64) {
         self.settle();
         if !self.in_any_minute {
@@ -107,7 +108,7 @@ impl Count {
         (self.limit - self.level).max(0.0) as u64
     }
 
-    /// As OpenAI writes it: the time until nothing counts.
+    /// Returns the time until no charge counts, in the format of OpenAI.
     fn reset(&self) -> String {
         let seconds = if self.in_any_minute {
             60.0
@@ -169,8 +170,8 @@ impl Provider {
         }
     }
 
-    /// Answers with the tokens that were used. It takes 20 ms to the provider, and 10 ms for each token of
-    /// the answer.
+    /// Responds with the number of tokens that were used. A call takes 20 ms to reach the provider, and 10 ms
+    /// for each token of the response.
     pub(crate) async fn call(&self, prompt: Prompt) -> Response<u64> {
         let way = self.state.lock().expect("nothing panics").between(10, 30);
         sleep(Duration::from_millis(way)).await;
@@ -189,7 +190,7 @@ impl Provider {
         answer
     }
 
-    /// Waits until a call would be admitted: as a client could that knew all that the provider knows.
+    /// Waits until a call would be admitted, as a client could that knew the state of the provider.
     pub(crate) async fn room(&self, prompt: Prompt) {
         while !self.has_room(prompt) {
             sleep(Duration::from_millis(50)).await;

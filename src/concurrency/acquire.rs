@@ -11,7 +11,7 @@ use crate::wait_queue::WaiterId;
 
 /// A semaphore or a pool. It is public because futures name it, and sealed by its private module.
 pub trait Queued {
-    /// What a caller gets besides the permits, for example an item of a pool.
+    /// The value that a caller gets besides the permits, for example an item of a pool.
     type Found;
 
     /// Takes permits now, if there are no waiters.
@@ -31,8 +31,8 @@ pub trait Queued {
 /// The future of [`Semaphore::acquire`](crate::Semaphore::acquire) and the other methods that wait. `S` derefs to the
 /// semaphore: it is `&Semaphore`, or `Arc<Semaphore>` for the `_owned` methods.
 ///
-/// It joins the queue when it is first polled. See [the semaphore](crate::Semaphore#cancel-safety) for
-/// what dropping it does.
+/// It joins the queue when it is first polled. See [the semaphore](crate::Semaphore#cancel-safety) for the
+/// effects of dropping it.
 ///
 /// # Panics
 ///
@@ -46,7 +46,7 @@ pub struct Acquire<S: Deref<Target: Queued>> {
     pub(super) id: Option<WaiterId>,
 }
 
-/// What was taken, and the semaphore or pool that it belongs to.
+/// The value that was taken, and the semaphore or pool that it belongs to.
 type Taken<S> = (S, <<S as Deref>::Target as Queued>::Found);
 
 impl<S: Deref<Target: Queued>> Acquire<S> {

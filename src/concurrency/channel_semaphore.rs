@@ -45,8 +45,8 @@ use crate::wait::Waiting;
 ///
 /// # Cancel safety
 ///
-/// Dropping an unfinished future loses nothing: if it had been woken for a token, the next waiter
-/// is woken for that token.
+/// Dropping an unfinished future loses nothing: if the waiter had been woken for a token, the next
+/// waiter is woken for that token.
 ///
 /// # Wakers
 ///
@@ -83,7 +83,7 @@ pub struct ChannelSemaphore {
     outside: AtomicUsize,
 }
 
-/// What a token in the channel means.
+/// The meaning of a token in the channel.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Tokens {
     Idle,
@@ -268,9 +268,9 @@ impl PermitSource for ChannelSemaphore {
 
 /// Closing and observing.
 impl ChannelSemaphore {
-    /// Returns the state of the semaphore. The numbers are read one after the other, so they may be
-    /// of different moments. A caller whose future has been woken but not polled since counts as
-    /// waiting.
+    /// Returns the state of the semaphore. The numbers are read one after the other, so they may
+    /// belong to different moments. A caller whose future has been woken but not polled since
+    /// counts as waiting.
     ///
     /// # Examples
     ///
@@ -288,7 +288,7 @@ impl ChannelSemaphore {
             Tokens::Idle => limit.saturating_sub(inside + self.outside.load(Ordering::Relaxed)),
             Tokens::Busy => inside,
         };
-        // Every wait has a clone of both ends.
+        // Every wait has a clone of both ends of the channel.
         let waiting = self.sender.sender_count() - 1;
         Snapshot::of_permits(limit, held, waiting)
     }

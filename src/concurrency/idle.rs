@@ -9,7 +9,7 @@ use crate::wait_queue::{WaitQueue, WaiterId, lock_if_served};
 
 /// A semaphore or a pool. It is public because futures name it, and sealed by its private module.
 pub trait Drains {
-    /// What its lock guards.
+    /// The state that its lock guards.
     type State;
 
     /// Returns its lock.
@@ -18,7 +18,7 @@ pub trait Drains {
     /// Returns the queue for the next moment at which no permit is held.
     fn idlers(state: &mut Self::State) -> &mut WaitQueue<()>;
 
-    /// Returns whether a permit is held, and has the queue looked at when one returns.
+    /// Returns whether a permit is held. If so, the queue is checked when a permit returns.
     fn must_wait(&self, state: &mut Self::State) -> bool;
 
     /// Serves every waiter that can be served, then unlocks and wakes them.

@@ -1,4 +1,4 @@
-//! Limits on how many run at once: permits that are held, and returned when they are dropped.
+//! Limits concurrency: callers hold permits, and return them by dropping them.
 
 pub(crate) mod acquire;
 #[cfg(feature = "channel")]

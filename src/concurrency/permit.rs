@@ -56,14 +56,14 @@ impl<S: Deref<Target: PermitSource>> Permit<S> {
 }
 
 impl<S: Deref<Target: PermitSource> + Send + 'static> Permit<S> {
-    /// Returns its permits only when `duration` has passed since the returned guard was dropped. For
-    /// permits that can move into a task: those that share their semaphore, and those of a semaphore
-    /// in a `static`.
+    /// Returns its permits only when `duration` has passed since the returned guard was dropped. This is
+    /// available for permits that can move into a task: those that share their semaphore, and those of a
+    /// semaphore in a `static`.
     ///
     /// # Examples
     ///
-    /// At most one request to a host at once, and two seconds from the end of one to the start of the
-    /// next; 64 requests in total:
+    /// This example allows one request to a host at a time, with two seconds between the end of one and the
+    /// start of the next, and 64 requests in total:
     ///
     /// ```
     /// use std::time::Duration;

@@ -1,14 +1,14 @@
 //! [`ReleaseAfter`]: a guard that is dropped some time after the work has ended, without a task.
 //!
 //! 1. The guard always has one owner. At first that is the [`ReleaseAfter`], whose drop moves it into a
-//!    waker. To release it is to drop the last handle of the waker, whoever does so: the timer that
-//!    expires, a clock that is dropped, or a timer that could not be started.
+//!    waker. Dropping the last handle of the waker releases the guard. That happens when the timer expires,
+//!    when the clock is dropped, or when the timer could not be started.
 //! 2. The waker owns its timer entry. No timer keeps a waker beyond the expiry of its entry, so
 //!    neither keeps the other forever.
 //!
-//! There is no protocol of its own, and so no loom model: the drop that starts the timer has a handle
-//! of the waker as well, and if the timer expires meanwhile, the count of the `Arc` decides who drops
-//! the guard. The mutex around the guard is never locked. It makes the waker `Sync`.
+//! This module has no protocol of its own, and so no loom model: the drop that starts the timer has a handle
+//! of the waker as well, and if the timer expires meanwhile, the count of the `Arc` decides which of the two
+//! drops the guard. The mutex around the guard is never locked; it makes the waker `Sync`.
 
 use std::ops::Deref;
 use std::sync::{Arc, Mutex};
@@ -18,26 +18,25 @@ use std::time::Duration;
 use crate::panic::contain_panic;
 use crate::time::{Clock, Deadline};
 
-/// A permit, or another guard, that is dropped only when a time has passed since this was dropped:
-/// for politeness towards a server, or to let a connection rest.
+/// A permit, or another guard, that is dropped only some time after this value was dropped: for politeness
+/// towards a server, or to let a connection rest.
 ///
-/// [`Permit::release_after`](crate::Permit::release_after) makes one of a permit, [`new`](Self::new)
-/// one of anything else. Bound to a variable for the time of the work, it keeps the permit for
-/// `duration` after the work has ended, also if the work panics or its future is dropped. As a
-/// statement, `permit.release_after(duration);`, it keeps the permit for `duration` from now.
+/// [`Permit::release_after`](crate::Permit::release_after) wraps a permit, and [`new`](Self::new) wraps any
+/// other guard. Bound to a variable for the time of the work, it keeps the permit for `duration` after the
+/// work has ended, also if the work panics or its future is dropped. As a statement,
+/// `permit.release_after(duration);`, it keeps the permit for `duration` from now.
 ///
-/// Meanwhile the permit is held as any other: [`Semaphore::wait_idle`](crate::Semaphore::wait_idle)
-/// waits for it, [`close`](crate::Semaphore::close) leaves it alone, and the key of a
-/// [`Keyed`](crate::Keyed) stays in the map. No task runs and no thread is blocked; the wait is an
-/// entry of the timer of a [clock](Self::clock). It never ends early on that clock. A `duration` of
-/// zero drops the guard at once.
+/// Meanwhile the permit is held like any other: [`Semaphore::wait_idle`](crate::Semaphore::wait_idle) waits
+/// for it, [`close`](crate::Semaphore::close) leaves it alone, and the key of a [`Keyed`](crate::Keyed) stays
+/// in the map. No task runs and no thread is blocked; the wait is an entry of the timer of a
+/// [clock](Self::clock). It never ends early on that clock. A `duration` of zero drops the guard at once.
 ///
 /// # When time cannot pass
 ///
-/// The guard is never lost. If the runtime of the clock is dropped, the guard is dropped at once,
-/// whatever is left of the time, and likewise if no handle of a [manual clock](crate::ManualClock)
-/// exists any more. If the runtime has no timer, the system clock measures the time. If the timer thread
-/// cannot be started, the guard is dropped at once. None of this panics in the drop.
+/// The guard is never lost. If the runtime of the clock is dropped, the guard is dropped at once, however
+/// much time remains. The same happens if no handle of a [manual clock](crate::ManualClock) exists any more.
+/// If the runtime has no timer, the system clock measures the time. If the timer thread cannot be started,
+/// the guard is dropped at once. None of this panics in the drop.
 ///
 /// # Examples
 ///
@@ -70,8 +69,8 @@ pub struct ReleaseAfter<G: Send + 'static> {
 impl<G: Send + 'static> ReleaseAfter<G> {
     /// Holds `guard`, for example the permits of a composition, until `duration` after this is dropped.
     ///
-    /// On the system clock, the timer thread drops the guard, so its drop must not block. A panic of that
-    /// drop is contained.
+    /// On the system clock, the timer thread drops the guard, so its drop must not block. A panic in that
+    /// drop is caught.
     ///
     /// # Examples
     ///

@@ -1,4 +1,4 @@
-//! The types of this room as throttles.
+//! Implements the throttle traits for the types of this module.
 
 use std::sync::Arc;
 

@@ -1,9 +1,8 @@
 //! The one error of the crate: why a throttle did not admit a caller.
 //!
-//! An error is plain data without a destructor: creating one costs less than an admission, and a caller
-//! that is admitted pays nothing for the error that it did not get. (One that owned its source would cost
-//! `all` of two semaphores 17 instructions more.) Its accessors compute what they return when they are
-//! called.
+//! An error is plain data without a destructor: creating one costs less than an admission, and an admitted
+//! caller pays nothing for the error path. (An error that owned its source would cost `all` of two semaphores
+//! 17 more instructions.) Its accessors compute their results when they are called.
 
 #[cfg(test)]
 mod tests;
@@ -54,10 +53,10 @@ enum Repr {
     Store { part: Part, source: &'static Source },
 }
 
-/// What the text of an error says beyond its kind.
+/// The details that the text of an error gives beyond its kind.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// Nothing.
+    /// No details.
     Kind,
     /// A gate is blocked.
     Gate,
@@ -74,16 +73,16 @@ type Part = u16;
 /// word.
 type Source = &'static (dyn Error + Send + Sync);
 
-/// Replaces a number that is not known.
+/// Stands for an unknown number.
 const UNKNOWN: u64 = u64::MAX;
 
-/// Replaces nanoseconds that never pass.
+/// Stands for a time that never passes.
 const NEVER: u64 = u64::MAX - 1;
 
 /// Construction, for your own [`Throttle`](crate::Throttle), or the factory of a
 /// [`Pool`](crate::Pool).
 impl AcquireError {
-    /// Creates an error of this kind, without the number that some kinds have.
+    /// Creates an error of this kind, without the number that some kinds carry.
     ///
     /// # Examples
     ///
@@ -141,7 +140,7 @@ impl AcquireError {
         }
     }
 
-    /// Creates an error of a kind that says how long to wait.
+    /// Creates an error of a kind that carries a time to wait.
     pub(crate) fn after(kind: ErrorKind, wait: Duration) -> Self {
         Self::with(kind, nanos(wait))
     }
@@ -171,9 +170,9 @@ impl AcquireError {
     }
 
     /// Marks a refusal with a number of the throttle's own, such as the tier that refused.
-    /// [`mark`](Self::mark) returns it. A mark means something to the throttle that set it, and nothing
-    /// to others: in a composition, look at [`part`](Self::part) first. An error that was made with a
-    /// [source](Self::store) stays unmarked.
+    /// [`mark`](Self::mark) returns it. A mark has a meaning only for the throttle that set it: in a
+    /// composition, look at [`part`](Self::part) first. An error with a [source](Self::store) cannot be
+    /// marked.
     ///
     /// # Examples
     ///
@@ -290,7 +289,7 @@ impl AcquireError {
         }
     }
 
-    /// Returns what went wrong.
+    /// Returns the kind of the error.
     ///
     /// # Examples
     ///
@@ -343,8 +342,8 @@ impl AcquireError {
     ///   immediately, because the wait would have exceeded the timeout: how long the wait would
     ///   have been.
     ///
-    /// [`Duration::MAX`] means never, or more than 584 years. A concurrency throttle of this crate
-    /// never knows.
+    /// [`Duration::MAX`] means never, or more than 584 years. Concurrency throttles of this crate return
+    /// `None`.
     #[doc(alias = "NotUntil")]
     #[doc(alias = "wait_time_from")]
     #[doc(alias = "earliest_possible")]
@@ -365,9 +364,9 @@ impl AcquireError {
     }
 
     /// Returns which part of [`all`](crate::all) refused, counted from 0; for nested compositions,
-    /// the part of the outermost one. `None` for a throttle that is not a composition; for a token,
-    /// which ends the wait for all parts; and for a timeout that passed. A part that refuses at once,
-    /// since its wait would not fit into the timeout, is named.
+    /// the part of the outermost one. Returns `None` for a throttle that is not a composition, for a token,
+    /// which ends the wait for all parts, and for a timeout that passed. A part that refuses at once because
+    /// its wait would not fit into the timeout is returned.
     pub fn part(&self) -> Option<usize> {
         let (Repr::Plain { part, .. } | Repr::Store { part, .. }) = self.0;
         part.checked_sub(1).map(usize::from)
@@ -382,7 +381,7 @@ fn nanos(duration: Duration) -> u64 {
     nanos.map_or(NEVER, |nanos| nanos.min(NEVER))
 }
 
-/// Nobody can change a source, so a panic leaves it as it is.
+/// A source cannot be changed, so a panic leaves it as it is.
 impl UnwindSafe for AcquireError {}
 impl RefUnwindSafe for AcquireError {}
 
@@ -409,7 +408,7 @@ impl PartialEq for AcquireError {
 
 impl Eq for AcquireError {}
 
-/// What went wrong, as plain data.
+/// The kind of an [`AcquireError`], as plain data.
 ///
 /// New kinds may be added, so a `match` needs a wildcard arm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -436,8 +435,8 @@ pub enum ErrorKind {
     /// rate limiters, [adaptive](crate::adaptive::AdaptiveRate) ones included, and by checks of gates.
     RateLimited,
     /// The call asks for more than the limit can ever give at once: than all permits of a semaphore, or
-    /// than the [burst](crate::Quota::burst) of a rate limiter, whatever its rate is. Waiting does not
-    /// help; a higher limit or burst does, or [`Oversize::Overdraft`](crate::Oversize::Overdraft).
+    /// than the [burst](crate::Quota::burst) of a rate limiter, whatever its rate is. Waiting does not help;
+    /// only a higher limit or burst helps, or [`Oversize::Overdraft`](crate::Oversize::Overdraft).
     #[doc(alias = "InsufficientCapacity")]
     ExceedsCapacity,
     /// A dependency of the throttle failed: the store of a throttle that several machines share, or the
@@ -469,8 +468,8 @@ impl fmt::Display for AcquireError {
         })?;
         match (self.kind(), after) {
             (_, None) => {}
-            // A gate that is blocked without end can still be opened, and that a pause never ends
-            // is no matter of the rate.
+            // A gate that is blocked without end can still be opened, and the end of a pause does not depend
+            // on the rate.
             (_, Some(Duration::MAX)) if matches!(cause, Cause::Gate | Cause::Paused) => {}
             (ErrorKind::TimedOut, Some(Duration::MAX)) => f.write_str(": it would never end")?,
             (ErrorKind::TimedOut, Some(after)) => write!(f, ": {after:?}")?,
@@ -512,7 +511,7 @@ impl fmt::Debug for AcquireError {
 
 // Failures of factories, each kept once: an error without a destructor cannot own its source.
 
-/// How many failures a process keeps.
+/// The maximum number of failures that a process keeps.
 const MOST: usize = 1024;
 
 /// The failures that are kept, with their texts. They are never dropped.

@@ -1,4 +1,4 @@
-//! What the texts, the parts and the numbers of errors are.
+//! Tests the texts, parts and numbers of errors.
 
 use super::*;
 use std::task::Poll;
@@ -163,7 +163,7 @@ fn retry_after_of_never_is_the_longest_duration() {
     assert_eq!(after(refused), Some(Duration::from_nanos(2)));
 }
 
-/// An error that says what it is told to.
+/// An error with a given text.
 #[derive(Debug)]
 struct Says(usize);
 

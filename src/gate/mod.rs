@@ -90,8 +90,8 @@ impl Gate {
     ///
     /// # Panics
     ///
-    /// Panics after the first use: if the gate has a clone, was waited at, or is blocked. A check of an
-    /// open gate leaves nothing behind.
+    /// Panics after the first use: if the gate has a clone, was waited at, or is blocked. A check of an open
+    /// gate does not count as a use.
     #[must_use]
     #[track_caller]
     pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
@@ -331,7 +331,7 @@ impl TryThrottle for Gate {
     }
 }
 
-/// Nothing is said about a gate.
+/// A gate has no status.
 impl Inspect for Gate {
     fn inspect(&self, _: Option<&()>, each: &mut dyn FnMut(usize, LimitStatus)) {
         each(0, LimitStatus::Unknown);

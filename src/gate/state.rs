@@ -25,7 +25,7 @@ use crate::time::{Clock, Deadline, Tick, wait_for};
 use crate::wait::{Polled, remaining_timeout, report_clock};
 use crate::wait_queue::{WaitQueue, WaiterId, lock_if_served, serve_and_wake};
 
-/// A gate begins with it.
+/// The value of a new gate.
 pub(super) const OPEN: u64 = 0;
 
 #[derive(Default)]

@@ -14,19 +14,19 @@
 //! Every acquire returns [`AcquireError`](crate::AcquireError); match on its
 //! [`kind`](crate::AcquireError::kind). For numbers that may be invalid,
 //! [`Quota::try_new`](crate::Quota::try_new) and [`Algorithm::check`](crate::Algorithm::check) return
-//! errors; other constructors panic. Errors never allocate, except that the failure of a pool's factory is
-//! kept once.
+//! errors; other constructors panic. Errors never allocate, except that the process keeps each distinct
+//! failure of a pool's factory once.
 //!
 //! # Several limits at once
 //!
 //! [`all`](crate::all)`((&user, &everyone, memory.cost(64)))` enters its parts from left to right. When
 //! one part refuses, `all` drops the permits and refunds the charges of the other parts. A charge that
-//! all parts admitted stays, whatever becomes of the work, unless you
+//! all parts admitted stays, regardless of the outcome of the work, unless you
 //! [refund](crate::RateLimiter::refund) it. The hierarchy of user, team and everyone is
-//! `all((users.key(&user), teams.key(&team), &everyone))`.
-//! [`semaphore.cost(n)`](crate::Semaphore::cost) and [`limiter.cost(n)`](crate::RateLimiter::cost) take
-//! `n`; an `Option` is an optional part. Two callers that list the same two semaphores in opposite orders
-//! can deadlock; [`all`](crate::all) says which order to choose.
+//! `all((users.key(&user), teams.key(&team), &everyone))`. [`semaphore.cost(n)`](crate::Semaphore::cost) and
+//! [`limiter.cost(n)`](crate::RateLimiter::cost) take `n`; an `Option` is an optional part. Two callers that
+//! list the same two semaphores in opposite orders can deadlock; [`all`](crate::all) says which order to
+//! choose.
 //!
 //! # Generic code
 //!

@@ -1,4 +1,4 @@
-//! Cancel and shut down: end waits without losing a permit, and drain what runs.
+//! Cancel and shut down: end waits without losing a permit, and drain the running work.
 //!
 //! A token ends all waits at once, `close` refuses new callers, and
 //! [`wait_idle`](crate::Semaphore::wait_idle) waits for the work that holds permits.

@@ -20,8 +20,8 @@
 //! - *Large uploads count more*: [`cost_owned(n).acquire()`](crate::Semaphore::cost_owned) takes `n`
 //!   permits, all or none. For slots and memory together, [`all`](crate::all):
 //!   `all((Arc::clone(&slots), Arc::clone(&memory).cost_owned(kilobytes)))`.
-//! - *A stream of files*: `files.map(upload).buffer_limited(&slots)` of the crate `tollgate-io` wraps what each
-//!   `upload` returns into a `Result` of the limiter.
+//! - *A stream of files*: `files.map(upload).buffer_limited(&slots)` of the crate `tollgate-io` wraps the output of each
+//!   `upload` in a `Result` of the limiter.
 //! - *Threads*: [`acquire().wait()`](crate::Waiting::wait) blocks the thread.
 //! - *A new cap while it runs*: [`set_permits`](crate::Semaphore::set_permits), up or down; 0 pauses. If you
 //!   don't know the right cap, use [an adaptive one](super::find_the_right_limit).

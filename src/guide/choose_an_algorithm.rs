@@ -7,9 +7,9 @@
 //! | You need | Choose |
 //! |---|---|
 //! | even load on a database, an API, your own service | [`Gcra`](crate::Algorithm::Gcra) |
-//! | a provider's limit: 10,000 in any 24 hours, or in a calendar day (a limit that holds in any day holds in theirs) | [`SlidingLog`](crate::Algorithm::SlidingLog); in one word of memory, [`SubInterval`](crate::Algorithm::SubInterval), or `Gcra` with a burst of `b` and a count of `N - b` |
+//! | a provider's limit: 10,000 in any 24 hours, or in a calendar day (a limit for any day also holds for theirs) | [`SlidingLog`](crate::Algorithm::SlidingLog); in one word of memory, [`SubInterval`](crate::Algorithm::SubInterval), or `Gcra` with a burst of `b` and a count of `N - b` |
 //! | credits that come in batches and accumulate: a thousand on the hour | [`TokenBucket`](crate::Algorithm::TokenBucket) |
-//! | a documented "N in each window", where twice that across a boundary does no harm | [`FixedWindow`](crate::Algorithm::FixedWindow) |
+//! | a documented "N in each window", if twice that number across a boundary does no harm | [`FixedWindow`](crate::Algorithm::FixedWindow) |
 //! | about `N` in any `T` for a very large `N` | [`SlidingWindow`](crate::Algorithm::SlidingWindow) |
 //! | a bounded queue in front of a slow service | [`LeakyBucket`](crate::LeakyBucket), a type of its own |
 //! | the same [for each tenant](super::per_tenant_limits) | one that fits into a word: `Gcra`, `TokenBucket`, `FixedWindow`, `SubInterval` |
@@ -51,7 +51,7 @@
 //!
 //! All have a quota of 10 a second. Calls come in a burst at the end of a second, in another at the
 //! beginning of the next, at five times the rate for two seconds, not at all, and then forty at once. The
-//! pale area is the number of calls admitted in the last second, which is what an observer counts.
+//! pale area is the number of calls admitted in the last second, as an observer counts them.
 //!
 //! <div style="overflow-x: auto">
 #![doc = include_str!("../../docs/algorithms.svg")]
@@ -61,9 +61,9 @@
 //!
 //! - `per_second(50)` without a burst is one call each 20 ms with `Gcra`. Windows and logs have their whole
 //!   count as the burst.
-//! - Windows begin at multiples of their length since the first use of the clock. They are neither the
-//!   calendar's nor a provider's, so either may count up to `2N` of yours.
+//! - Windows begin at multiples of their length since the first use of the clock. They are not aligned
+//!   with the calendar or with a provider's windows, so either may count up to `2N` of your calls.
 //! - The state is in memory: a new process has its whole quota. For long periods, charge the usage
 //!   so far ([`charge`](crate::RateLimiter::charge)), or [keep the limit on a server](super::share_a_limit).
-//! - [`Algorithm`](crate::Algorithm) documents the bound, the memory and the source of each, and the quotas
+//! - [`Algorithm`](crate::Algorithm) documents the bound, the memory and the source of each algorithm, and the quotas
 //!   that it refuses.

@@ -3,7 +3,7 @@
 //! A [`Keyed`](crate::Keyed) has a semaphore for each host, and
 //! [`release_after`](crate::Permit::release_after) returns its permit only some time after the request has
 //! ended. A rate limit cannot promise that pause: it spaces the starts of requests, so a slow host gets the next
-//! request while it still answers the last.
+//! request while it still answers the previous one.
 //!
 //! ```toml
 //! [dependencies]
@@ -48,13 +48,13 @@
 //! ```
 //!
 //! The retries are outside of the host's limit, so that a repeated request waits for its host again and keeps
-//! the two seconds. The second `retry` looks at the pause before a slot of the total is taken, so that a paused
+//! the two seconds. The second `retry` checks for the pause before a slot of the total is taken, so that a paused
 //! host holds none of them; the last one stops a request that waited for such a slot when the pause began.
 //!
 //! # Choices
 //!
-//! - *A pause of its own for each host*, such as the `Crawl-delay` of its `robots.txt`: pass it to `release_after`.
-//! - *Several requests at once to each host*: `Keyed::semaphores(2)`; each of the two waits for itself.
+//! - *A different pause for each host*, such as the `Crawl-delay` of its `robots.txt`: pass it to `release_after`.
+//! - *Several requests at once to each host*: `Keyed::semaphores(2)`; each of the two permits has its own pause.
 //! - *A rate for each host as well*: [`rate_limiters`](crate::Keyed::rate_limiters), after the host's semaphore:
 //!   `all((host, host_rate, total))`.
 //! - *Fewer bytes per second*: the guide of the crate `tollgate-io`.
@@ -69,8 +69,8 @@
 //!   `Location` as a link of its own.
 //! - A wait without a timeout keeps its task. With millions of links, keep those of each host in a queue and
 //!   spawn the next one when a visit has ended; or bound the waiters, with
-//!   `Keyed::new(Semaphore::new(1).max_waiters(100))`, and put back what is refused with
+//!   `Keyed::new(Semaphore::new(1).max_waiters(100))`, and put back the links that are refused with
 //!   [`QueueFull`](crate::ErrorKind::QueueFull).
-//! - A host is in the map while a visit of it waits or runs, and two seconds more. With more hosts than
+//! - A host stays in the map while a visit to it waits or runs, and for two more seconds. With more hosts than
 //!   [`max_keys`](crate::Keyed::max_keys), new ones are refused with
 //!   [`TooManyKeys`](crate::ErrorKind::TooManyKeys).

@@ -3,7 +3,7 @@
 //! An [`AdaptiveSemaphore`](crate::adaptive::AdaptiveSemaphore) finds its limit from latencies. A backend
 //! with `c` workers that each take the time `S` answers `c/S` calls per second. With fewer than `c` calls
 //! in flight it idles; with more, calls wait in its queue, where nobody can reorder or cancel them. And `c`
-//! moves.
+//! changes over time.
 //!
 //! ```toml
 //! [dependencies]
@@ -20,7 +20,7 @@
 //!
 //! # Choices
 //!
-//! - *The number is known*, from a contract or the size of a pool: a [`Semaphore`](crate::Semaphore) or a
+//! - *You know the number*, from a contract or the size of a pool: a [`Semaphore`](crate::Semaphore) or a
 //!   [`RateLimiter`](crate::RateLimiter).
 //! - *A server refuses calls above a rate that you don't know*: [`AdaptiveRate`](crate::adaptive::AdaptiveRate).
 //! - *Services and clients over HTTP*: `overloaded_if` and `classify` of `ThrottleLayer`, of the crate
@@ -44,13 +44,13 @@
 //!
 //! # Traps
 //!
-//! - *The permit is the call.* Acquire it just before the request, drop it when the answer has arrived, and
+//! - *The permit is the call.* Acquire it just before the request, drop it when the response has arrived, and
 //!   put it last in [`all`](crate::all): every other wait looks like latency.
 //! - *A refusal is fast*, so a backend that refuses everything looks idle. Call
 //!   [`overloaded`](crate::adaptive::AdaptivePermit::overloaded) after a timeout, 429 or 503, and
-//!   [`ignore`](crate::adaptive::AdaptivePermit::ignore) after an answer from a cache.
-//! - *A cancelled call drops its permit*, so it counts as a fast success. Put a timeout inside of the
-//!   permit's life, as in `timeout(limit, query).await`, and call `overloaded` when it elapses, or `ignore` when
+//!   [`ignore`](crate::adaptive::AdaptivePermit::ignore) after a response from a cache.
+//! - *A cancelled call drops its permit*, so it counts as a fast success. Apply a timeout while you
+//!   hold the permit, as in `timeout(limit, query).await`, and call `overloaded` when it elapses, or `ignore` when
 //!   you give up for another reason; do not put it around the function that holds the permit.
 //! - *One limiter for each resource*: the latencies of two databases are unrelated.
 //! - *The queue is now in front of the limit.* Bound it with

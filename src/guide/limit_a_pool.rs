@@ -1,7 +1,7 @@
 //! Limit work that has a pool of its own: threads of rayon, connections of sqlx.
 //!
 //! A pool bounds all work together. A [`Semaphore`](crate::Semaphore) or a
-//! [`RateLimiter`](crate::RateLimiter) bounds one kind of work, so that the rest of the pool stays free for others.
+//! [`RateLimiter`](crate::RateLimiter) bounds one kind of work, so that the rest of the pool stays free for other work.
 //!
 //! # sqlx
 //!

@@ -65,6 +65,6 @@
 //! - A wait that cannot end within its timeout is refused at once, with `TimedOut` and the remaining time
 //!   as `retry_after`: choose a timeout above the longest pause.
 //! - A pause spends the burst: calls then leave one by one. Requests already admitted are still sent.
-//! - Repeat only what is safe to repeat. A failed call stays charged; [`refund`](crate::RateLimiter::refund)
+//! - Repeat only requests that are safe to repeat. A failed call stays charged; [`refund`](crate::RateLimiter::refund)
 //!   it if nothing was sent.
-//! - Each process has the whole quota. [Share it](super::share_a_limit) among several.
+//! - Each process has the whole quota. To divide it among several, [share it](super::share_a_limit).

@@ -57,24 +57,24 @@
 //!   provider counts with its own clock, and calls do not all take equally long to arrive. A log with exactly the
 //!   provider's quota is refused several times.
 //! - *Other users of the same key* appear in the provider's count, but only when a response arrives. If they use
-//!   much of the quota, space the calls as [`follow`](crate::RateLimiter::follow) shows, for each limit; otherwise
-//!   many are refused. For tokens, give the second limiter a burst of the largest estimate.
-//! - *A limit by the second or the day*: the period and the margin are in `Limits::new`.
+//!   much of the quota, space the calls for each limit, as [`follow`](crate::RateLimiter::follow) shows; otherwise
+//!   the provider refuses many of them. For tokens, give the second limiter a burst of the largest estimate.
+//! - *A limit per second or per day*: change the period and the margin in `Limits::new`.
 //! - *Calls that fail*: dropping a [`Hold`](crate::Hold) counts its estimate. If the provider counts nothing for
 //!   a failed call, `settle(0)`.
-//! - *Streamed answers*: keep the `Call` until the stream ends, where its usage is. Follow the fields as soon
-//!   as they are there: [`Hold::charge`](crate::Hold::charge) is the charge that they belong to.
+//! - *Streamed responses*: keep the `Call` until the stream ends, because its end reports the usage. Follow the
+//!   fields as soon as they arrive: [`Hold::charge`](crate::Hold::charge) is the charge that they belong to.
 //! - *At most N at once*: put a [`Semaphore`](crate::Semaphore) first into [`all`](crate::all).
-//! - *A key for each user*: a `Limits` for each, or tokens by [key](crate::Keyed) without holds.
+//! - *A key for each user*: use a `Limits` for each, or limit tokens by [key](crate::Keyed) without holds.
 //!
 //! # Traps
 //!
 //! - An estimate above the limit, less its margin, is refused with
 //!   [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity).
-//! - A pause spends the burst of the requests: they then come at the rate.
+//! - A pause spends the burst of the requests: after it, they start at the rate.
 //! - The sum of all holds is at most the burst. With a burst below `callers * estimate`, calls wait for
-//!   one another's answers.
-//! - An estimate that is far too high costs tokens in a log, which counts it until the answer.
-//! - A [`settle`](crate::RateLimiter::settle) without a hold gives back only what time has not paid off yet: nothing,
+//!   one another's responses.
+//! - An estimate that is far too high costs tokens in a log, which counts it until the response arrives.
+//! - A [`settle`](crate::RateLimiter::settle) without a hold returns only the part that time has not paid off yet: nothing,
 //!   for calls that take seconds.
 //! - Each process follows on its own. Several processes see each other only through the provider's count.

@@ -1,6 +1,6 @@
 //! Limit messages: those of a websocket, or the records of a Kafka consumer.
 //!
-//! A stream of messages is limited by not reading it: unread messages wait on the other side, and nothing piles up
+//! To limit a stream of messages, stop reading it: unread messages wait on the other side, and no messages pile up
 //! here.
 //!
 //! # A websocket
@@ -46,9 +46,9 @@
 //! - *A limit for each user, not for each connection*: [a key](super::per_tenant_limits), made for the user when
 //!   the connection is accepted.
 //! - *Messages that are sent*: `sink.limited(&limiter, |message| 1)`, of `tollgate_io::stream::LimitSinkExt`.
-//! - *Results*: `records.map(handle).buffer_limited(limits)` is a stream of what `handle` returned, in the
-//!   order in which it ended.
-//! - *One record at a time of each partition or key*, in order: a task for each partition, or
+//! - *Results*: `records.map(handle).buffer_limited(limits)` is a stream of the outputs of `handle`, in the
+//!   order in which the calls ended.
+//! - *One record at a time of each partition or key*, in order: spawn a task for each partition, or use
 //!   `rdkafka`'s `split_partition_queue`. A semaphore does not keep an order that was lost before it.
 //!
 //! # Traps
@@ -58,7 +58,7 @@
 //! - rdkafka continues to fetch up to `queued.max.messages.kbytes` while the stream is not read. A consumer that
 //!   reads nothing for `max.poll.interval.ms`, five minutes by default, loses its partitions: keep the wait for one
 //!   record far below.
-//! - With several records at once, a later one may end first. Store the offset of a record only when all before it
-//!   have ended, or a restart skips the others.
+//! - With several records at once, a later one may end first. Store the offset of a record only when all earlier ones
+//!   have ended; otherwise a restart skips those that have not.
 //! - Dropping the future of `for_each_limited` drops the work in progress. To stop, end the stream, for example
 //!   with `take_until`, and let it finish.

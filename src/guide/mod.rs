@@ -1,4 +1,4 @@
-//! Helps to find the right throttle, and shows how to do each of sixteen tasks.
+//! Helps you choose a throttle, and shows how to do each of sixteen tasks.
 //!
 //! # Which type
 //!
@@ -54,11 +54,11 @@
 //!
 //! Clients of rate-limited servers:
 //!
-//! 1. [Limit reqwest, or any client of an API](limit_an_api_client): requests a second and at once, and pauses
-//!    when the server asks for one.
-//! 2. [Limit an LLM client](limit_an_llm_client): requests and tokens a minute.
-//! 3. [Crawl politely](crawl_politely): one request at once to each host, and some time in between.
-//! 4. [Cap parallel uploads](cap_parallel_uploads): at most so many at once.
+//! 1. [Limit reqwest, or any client of an API](limit_an_api_client): requests per second, requests at once, and
+//!    pauses when the server asks for one.
+//! 2. [Limit an LLM client](limit_an_llm_client): requests and tokens per minute.
+//! 3. [Crawl politely](crawl_politely): one request at a time to each host, and a pause between two of them.
+//! 4. [Cap parallel uploads](cap_parallel_uploads): at most N at once.
 //!
 //! Services:
 //!
@@ -71,13 +71,13 @@
 //!
 //! Everywhere:
 //!
-//! 11. [Cancel and shut down](cancel_and_shut_down): end waits without losing a permit, and drain what runs.
-//! 12. [Test code that waits](test_code_that_waits): exact times, and no sleeping.
+//! 11. [Cancel and shut down](cancel_and_shut_down): end waits without losing a permit, and drain the running work.
+//! 12. [Test code that waits](test_code_that_waits): exact times, without sleeping.
 //! 13. `tollgate_observe::guide`: watch limits in production: permits in use, waiters, and permits that are held too
 //!     long.
 //! 14. [Decide who goes first](who_goes_first): priorities and fair shares.
 //! 15. [Find the right limit](find_the_right_limit): a limit that measures what a backend can handle.
-//! 16. [Choose an algorithm](choose_an_algorithm): which one, if not the default.
+//! 16. [Choose an algorithm](choose_an_algorithm): when to use another one than the default.
 //!
 //! [Coming from another crate](crate::migrate)? There is a table for each.
 //! [What each throttle guarantees](crate::guarantees) is a table for reference.

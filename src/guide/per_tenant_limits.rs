@@ -33,7 +33,7 @@
 //!   more than a word, so they are not available by key; use sub-intervals for an exact limit in any window.
 //! - *In a `static`*: [`rate_limiters`](crate::Keyed::rate_limiters), [`max_keys`](crate::Keyed::max_keys)
 //!   and [`when_full`](crate::Keyed::when_full) are `const`.
-//! - *One resource that tenants share evenly*, whatever each sends: [a fair queue](super::who_goes_first).
+//! - *One resource that tenants share evenly*, however many requests each sends: [a fair queue](super::who_goes_first).
 //! - *Observing*: [`keys`](crate::Keyed::keys), and the `snapshot()` of a key.
 //!
 //! # With a total that tenants share evenly
@@ -56,8 +56,8 @@
 //! # }
 //! ```
 //!
-//! A key of a map is borrowed. A class takes the key itself, of the exact type, so real tenants are a `String`, a
-//! number or an enum there: `queue.class(tenant.clone())`.
+//! A map borrows its key. A class takes the key itself, of the exact type, so use a `String`, a number or an enum for
+//! real tenants there: `queue.class(tenant.clone())`.
 //!
 //! For a call that costs more, `rates.key("acme").cost(5)` and `queue.class("acme").cost(5)`. In tests, the
 //! map, the total and the queue need the same clock.

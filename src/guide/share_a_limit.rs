@@ -1,7 +1,7 @@
 //! Share a limit: one quota for several processes or machines.
 //!
 //! Give each process an equal part of the quota, which needs no communication; or keep the limit on
-//! Redis or Valkey with the crate `tollgate-redis`, so that each process can use what the others leave.
+//! Redis or Valkey with the crate `tollgate-redis`, so that each process can use the capacity that the others leave.
 //!
 //! ```toml
 //! [dependencies]
@@ -28,12 +28,12 @@
 //!
 //! # Choices
 //!
-//! - *Parts* suit evenly spread load and a known number of nodes. No other node gets what one node does not
-//!   use. When nodes come and go, call
+//! - *Parts* suit evenly spread load and a known number of nodes. Capacity that one node does not use is lost
+//!   to the others. When nodes come and go, call
 //!   [`set_quota`](crate::RateLimiter::set_quota) with the new part.
 //! - *A server* costs a round trip for a decision, or less with `prefetch`. Its README describes the guarantees when
 //!   the server fails, and how each limit falls back.
-//! - *In a layer*, a limit on a server can only be waited for: `ThrottleLayer::by` with a `timeout` of more than
+//! - *In a layer*, calls must wait for a limit on a server: use `ThrottleLayer::by` with a `timeout` of more than
 //!   a round trip.
 //! - *A backend that all processes load*: each process [finds its
 //!   share](super::find_the_right_limit) without any number.

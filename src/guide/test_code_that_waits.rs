@@ -72,13 +72,13 @@
 //!
 //! # Choices
 //!
-//! - *A manual clock*: `advance` only wakes; the task runs when its executor does, so step and yield as above:
-//!   a wait that begins after a large step begins at its end. No wait and no timeout ends unless the
-//!   clock is advanced; `all` uses the clock of the part that it first waits for.
+//! - *A manual clock*: `advance` only wakes a task, which runs when its executor does. So advance in steps and
+//!   yield, as above: a wait that begins after a large step begins at its end. No wait and no timeout ends unless
+//!   the clock is advanced; `all` uses the clock of the part that it first waits for.
 //! - *Tokio's time* suits code that also sleeps. Waits end at the next whole millisecond.
-//! - *Limiters that the test cannot reach*, such as one that the code makes for itself: with the feature
+//! - *Limiters that the test cannot reach*, such as one that the code creates internally: with the feature
 //!   `test-util` of tollgate among the dev-dependencies, a limiter without an explicit clock follows the time of each
-//!   tokio runtime that uses it. The test is then that of `fetch_takes_two_seconds`, without a clock.
+//!   tokio runtime that uses it. The test then looks like `fetch_takes_two_seconds`, without a clock.
 //! - *A semaphore has no clock.* Its timeouts run on tokio's time, or in real time outside of a runtime and
 //!   under [`wait`](crate::Waiting::wait); those of a limiter run on its clock.
 //!
@@ -92,4 +92,4 @@
 //!   Otherwise they see no time pass while tokio's time is paused.
 //! - With `test-util`, a limiter or a [`Keyed`](crate::Keyed) in a `static` has a [state for each
 //!   runtime](crate::Clock#limiters-that-are-used-in-several-runtimes), so tests that run at once do not
-//!   see each other. Only the keys of all of them count towards [`max_keys`](crate::Keyed::max_keys).
+//!   affect each other, except that the keys of all of them count towards [`max_keys`](crate::Keyed::max_keys).

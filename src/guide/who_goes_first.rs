@@ -15,9 +15,9 @@
 //!
 //! # Choices
 //!
-//! - *Even shares among tenants*: no settings at all; each key is a class of weight 1.
+//! - *Even shares among tenants*: need no settings; each key is a class of weight 1.
 //! - *Shares of a rate*, whose permits are not held:
-//!   [`share(Share::ByCost)`](crate::fair::FairQueue::share). An entry counts what it asked for, even if it is
+//!   [`share(Share::ByCost)`](crate::fair::FairQueue::share). An entry counts the cost that it asked for, even if it is
 //!   settled for less.
 //! - *Weights with few permits*: `Share::ByCost` as well. By default classes share the permits that they hold, so
 //!   weights of 3 and 1 are 75 : 25 of one permit and of multiples of four, 50 : 50 of two, and 67 : 33 of
@@ -28,8 +28,8 @@
 //! - *Overload*: bound each class with [`max_waiters`](crate::fair::Class::max_waiters), since a full queue
 //!   refuses callers of every priority; give each wait a [`timeout`](crate::Waiting::timeout); and serve the
 //!   [newest first](crate::fair::Class::adaptive_lifo) while the queue is long.
-//! - *A reserve*: [`max_concurrency`](crate::fair::Class::max_concurrency) of a class leaves the other
-//!   permits to the others.
+//! - *A reserve*: [`max_concurrency`](crate::fair::Class::max_concurrency) of a class leaves the remaining
+//!   permits to other classes.
 //! - *A limit for each tenant as well*: [in one composition](super::per_tenant_limits). `queue.class(tenant)`
 //!   takes the key itself: an owned one, such as a `String`, a number or an enum.
 //! - *In front of*: a semaphore, a rate, an [adaptive limit](super::find_the_right_limit), or a
@@ -46,6 +46,7 @@
 //! - The settings of a class are read when it is first used, and again when the queue has forgotten it. For a
 //!   weight that changes, put the plan into the key: `queue.class((tenant, plan))`.
 //! - To the throttle, the whole queue is one waiter; callers that bypass it compete with it as equals.
-//! - A held permit is not taken back: a priority shortens the wait, not the work ahead of it.
+//! - A held permit is not taken back: a higher priority shortens the wait in the queue, not the work that is
+//!   already running.
 //! - A class for each of millions of keys is bounded by
 //!   [`max_classes`](crate::fair::FairQueue::max_classes).

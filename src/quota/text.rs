@@ -1,6 +1,6 @@
-//! The text of a quota: its parser, which goes from left to right without an allocation, and its form in serde.
-//! If a part is missing, the [`QuotaError`] says what was expected and where. A constructor that panics has the
-//! same text as the error of `try_new`, without the values.
+//! The text of a quota: its parser, which reads from left to right without an allocation, and its form in
+//! serde. If a part is missing, the [`QuotaError`] states which part was expected, and where. A constructor
+//! that panics has the same text as the error of `try_new`, without the values.
 
 use std::fmt;
 use std::str::FromStr;
@@ -72,14 +72,14 @@ impl<'a> Reader<'a> {
         QuotaError { rule, found }
     }
 
-    /// Skips a text, and returns whether it was there.
+    /// Skips a text, and returns whether it was present.
     fn skip(&mut self, text: &str) -> bool {
         let rest = self.rest.strip_prefix(text);
         self.rest = rest.unwrap_or(self.rest).trim_start();
         rest.is_some()
     }
 
-    /// Skips a text that has to be there.
+    /// Skips a text that is required.
     fn expect(&mut self, text: &str, rule: &'static str) -> Result<(), QuotaError> {
         if self.skip(text) {
             Ok(())
@@ -108,7 +108,7 @@ impl<'a> Reader<'a> {
         let too_large = self.expected("a number of at most 18446744073709551615");
         match self.take(|c| c.is_ascii_digit()) {
             "" => Err(missing),
-            // A number of digits alone can only be too large.
+            // A number that consists of digits can only be too large.
             digits => digits.parse().map_err(|_| too_large),
         }
     }
@@ -138,7 +138,7 @@ impl<'a> Reader<'a> {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QuotaError {
-    /// The limit that a quota exceeds, or what is expected in a text.
+    /// The limit that a quota exceeds, or the part that is expected in a text.
     pub(super) rule: &'static str,
     pub(super) found: Found,
 }

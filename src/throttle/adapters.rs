@@ -1,5 +1,5 @@
-//! What adapters ask of a throttle beyond its entries: [`Weighted`] to charge by size, [`Inspect`] to
-//! report its limits, [`Adaptive`] to tell it how calls have ended.
+//! The traits that adapters need beyond [`Throttle`]: [`Weighted`] to charge by size, [`Inspect`] to report
+//! limits, and [`Adaptive`] to report the outcomes of calls.
 
 use super::Throttle;
 use crate::feedback::Feedback;
@@ -14,7 +14,7 @@ use crate::status::LimitStatus;
 ///
 /// # Examples
 ///
-/// An adapter takes what it may need, and gives back what it did not use:
+/// An adapter takes the units that it may need, and returns those that it did not use:
 ///
 /// ```
 /// use tollgate::throttle::Weighted;
@@ -37,11 +37,11 @@ use crate::status::LimitStatus;
 /// # }
 /// ```
 pub trait Weighted: Throttle {
-    /// This throttle with a cost.
+    /// The type of this throttle with a cost.
     type Many: Throttle<Permit = Self::Permit, Enter = Self::Enter>;
 
-    /// Returns this throttle with a cost: each entry takes `n` units, all at once. With 1 it is the
-    /// throttle itself. What can be tried without a wait has a `Many` that can; the bound is
+    /// Returns this throttle with a cost: each entry takes `n` units, all at once. With 1 it is the throttle
+    /// itself. If the throttle can be tried without a wait, so can its `Many`; the bound is
     /// `Weighted<Many: TryThrottle>`.
     ///
     /// # Panics
@@ -50,29 +50,28 @@ pub trait Weighted: Throttle {
     /// semaphores. [`max_units`](Self::max_units) is never above that.
     fn cost(&self, n: u64) -> Self::Many;
 
-    /// Gives back what was not used of the units that were taken. It never blocks: a throttle for
-    /// which this is input or output does it in the background. A rate limiter is charged the rest
-    /// if `used` is more than was taken. The permits of a semaphore all return, because their use is
-    /// over.
+    /// Returns the unused part of the units that were taken. It never blocks: a throttle that needs input or
+    /// output for this does it in the background. A rate limiter is charged the rest if `used` is more than
+    /// was taken. The permits of a semaphore all return, because their use is over.
     fn settle(&self, permit: Self::Permit, used: u64);
 
     /// Returns the most that one call may ask for now: the burst of a rate limiter, the limit of a
-    /// semaphore, `u64::MAX` where a call may [overdraw](crate::Oversize::Overdraft). It is at least
-    /// 1, so that nobody is admitted for nothing. A call for 1 at a semaphore with 0 permits waits.
+    /// semaphore, `u64::MAX` where a call may [overdraw](crate::Oversize::Overdraft). It is at least 1, so
+    /// that no caller is admitted without a charge. A call for 1 at a semaphore with 0 permits waits.
     fn max_units(&self) -> u64;
 
-    /// Returns how many units adapters that move bytes take at once, so that those who share a throttle
-    /// take turns and a new quota holds soon: what comes in 10 milliseconds, at least 1,024, and at most half
-    /// of the burst, rounded up, also where a call may overdraw. Where units do not come by time, it is half
-    /// of [`max_units`](Self::max_units), rounded up. A rate limiter reads one number, without a lock; a key
-    /// locks its shard.
+    /// Returns the chunk size for adapters that move bytes. Small chunks let adapters take turns and follow a
+    /// new quota quickly. For a rate, a chunk is the number of units that arrive in 10 milliseconds, at least
+    /// 1,024, and at most half of the burst, rounded up, also where a call may overdraw. Where units do not
+    /// arrive over time, it is half of [`max_units`](Self::max_units), rounded up. A rate limiter reads one
+    /// number, without a lock; a key locks its shard.
     #[inline]
     fn chunk_units(&self) -> u64 {
         self.max_units().div_ceil(2)
     }
 }
 
-/// A throttle that says what its limits allow now, part by part.
+/// A throttle that reports the status of its limits, part by part.
 ///
 /// # Examples
 ///
@@ -97,25 +96,25 @@ pub trait Weighted: Throttle {
 /// # }
 /// ```
 pub trait Inspect: Throttle {
-    /// How many statuses there are. A wrapper forwards it.
+    /// The number of statuses. A wrapper forwards it.
     const LIMITS: usize = 1;
 
-    /// Calls `each` with the status of each limit, and with the [part](crate::AcquireError::part) of
-    /// the outermost composition that it is of, which is 0 where there is none. The parts come in their
-    /// order; a nested composition is flattened. A part that is missing has statuses that are
-    /// [`Unknown`](LimitStatus::Unknown). The permit is that of an entry, if there is one: a limit across
-    /// machines says what its server said then.
+    /// Calls `each` with the status of each limit, and with the index of its
+    /// [part](crate::AcquireError::part) in the outermost composition, or 0 if there is no composition. The
+    /// parts come in their order; a nested composition is flattened. The statuses of a missing part are
+    /// [`Unknown`](LimitStatus::Unknown). `permit` is that of an entry, if there is one: a limit across
+    /// machines reports the reply of its server to that entry.
     fn inspect(&self, permit: Option<&Self::Permit>, each: &mut dyn FnMut(usize, LimitStatus));
 }
 
-/// A throttle whose limit is found from how calls end.
+/// A throttle whose limit adapts to the outcomes of calls.
 ///
 /// It is implemented for references and `Arc`s of [`AdaptiveSemaphore`](crate::adaptive::AdaptiveSemaphore) and [`AdaptiveRate`](crate::adaptive::AdaptiveRate), for
 /// `Option`s of these, for these `Observed` of the crate `tollgate-observe`, and for
 /// [classes](crate::fair::ClassHandle) of a queue in front of them.
 ///
-/// A composition of [`all`](crate::all) is not adaptive, since its parts would learn different things
-/// from one call. Nest two layers in its place, the adaptive one inside.
+/// A composition of [`all`](crate::all) is not adaptive, because one call would mean different things for its
+/// parts. Nest two layers instead, with the adaptive one inside.
 ///
 /// # Examples
 ///
@@ -149,8 +148,7 @@ pub trait Inspect: Throttle {
     note = "a composition of `all` is not adaptive: nest two layers instead, the adaptive one inside"
 )]
 pub trait Adaptive: Throttle {
-    /// Says how the call of a permit has ended, while the permit is still held. What is said of the
-    /// permit later counts no more, and neither does dropping it, which otherwise says
-    /// [`Feedback::Success`].
+    /// Reports the outcome of the call of a permit, while the permit is still held. Only the first report
+    /// counts. Dropping a permit without a report counts as [`Feedback::Success`].
     fn learn(&self, permit: &mut Self::Permit, feedback: Feedback);
 }

@@ -10,27 +10,28 @@ use crate::wait::Waiting;
 ///
 /// The argument is a tuple of up to six throttles: references, `Arc`s or any other type that is a
 /// [`Throttle`]; they may be of different kinds. The permit is a tuple as well, of their permits in
-/// the same order. The result is itself a throttle, so more than six can be nested. When a nested
-/// composition has no room, its parts before the one that has none are entered, undone and entered again.
+/// the same order. The result is itself a throttle, so more than six can be nested. When a part of a nested
+/// composition has no room, the nested parts before it are entered, undone and entered again.
 ///
 /// # Order
 ///
 /// The parts are entered from left to right. **List scope by scope, the narrowest first, and in each
 /// scope the semaphore before the rate**: the host's semaphore, the host's rate, the semaphore of all,
-/// the rate of all. The order matters because of what a caller has while it waits for a later part:
+/// the rate of all. The order matters because a caller keeps the earlier parts while it waits for a later
+/// one:
 ///
 /// - *The permit of an earlier semaphore is held.* In `all((&total, hosts.key(host)))`, callers that wait
-///   for one slow host occupy all slots, and no other host gets one. With the host first, a caller that
-///   waits for its host holds nothing of the total.
-/// - *The charge of an earlier rate is made*, and time pays it off during the wait. So the rate holds at
-///   the moment when a caller passes it, and not when its work begins: in `all((&rate, &slots))`, calls
-///   that were charged 200 ms apart leave together when several slots become free. In
-///   `all((&slots, &rate))` they leave 200 ms apart. Where a rate of a narrow scope comes before a
-///   semaphore of a wide one, a semaphore of few permits of the narrow scope, in front of both, bounds how
-///   many callers leave together.
+///   for one slow host occupy all slots, and no other host gets one. With the host first, a caller that waits
+///   for its host holds no slot of the total.
+/// - *The charge of an earlier rate is made*, and time pays it off during the wait. So the rate limits the
+///   moments at which callers pass it, and not those at which their work begins: in `all((&rate, &slots))`,
+///   calls that were charged 200 ms apart leave together when several slots become free. In
+///   `all((&slots, &rate))` they leave 200 ms apart. If a rate of a narrow scope comes before a semaphore of a wide one,
+///   put a semaphore with few permits for the narrow scope in front of both: it bounds the number of callers
+///   that leave together.
 ///
-/// Calls that do not wait, such as `try_acquire`, need no order. To leave some time between the end of one
-/// call and the start of the next, which no rate does, use a semaphore and
+/// For calls that do not wait, such as `try_acquire`, the order does not matter. A rate cannot leave a pause
+/// between the end of one call and the start of the next; for that, use a semaphore and
 /// [`release_after`](crate::Permit::release_after).
 ///
 /// Put an [`AdaptiveSemaphore`](crate::adaptive::AdaptiveSemaphore) last, also behind rate limiters: it
@@ -49,9 +50,9 @@ use crate::wait::Waiting;
 /// the others at its rate.
 ///
 /// To admit them one by one, [pause](crate::RateLimiter::pause_for) the limiter for as long as the
-/// gate is blocked: a pause spends the burst, except for one token, as of its end. It also stops
-/// callers that have passed the gate and wait for the limiter. A key of a
-/// [`Keyed`](crate::Keyed) has no pause; a burst of 1 keeps its calls apart.
+/// gate is blocked: at its end, a pause has spent the burst, except for one token. The pause also stops
+/// callers that have passed the gate and wait for the limiter. A key of a [`Keyed`](crate::Keyed) has no
+/// pause; a burst of 1 keeps its calls apart.
 ///
 #[cfg_attr(feature = "tokio", doc = "```")]
 #[cfg_attr(not(feature = "tokio"), doc = "```text")]
@@ -178,9 +179,9 @@ where
     }
 }
 
-/// Implements the traits for a composition of these parts, the last of which needs no guard. The wait
-/// gets the first part, and the rest as a composition of its own. What needs no wait goes part by
-/// part: when one refuses or panics, the guards of those before it roll them back, the last first.
+/// Implements the traits for a composition of these parts; the last one needs no guard. The wait gets the
+/// first part, and the rest as a composition of its own. Operations without a wait go part by part: when a
+/// part refuses or panics, the guards of the parts before it roll these back, the last first.
 macro_rules! parts {
     (
         [$($part:ident $permit:ident $index:tt),*] $last:ident $end:ident $last_index:tt;

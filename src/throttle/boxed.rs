@@ -16,10 +16,10 @@ use crate::wait::{Polled, Waiting};
 
 /// A throttle of any type, erased; created by [`BoxThrottle::new`].
 ///
-/// Its permit is erased as well, so the item of a pool, for example, cannot be used through it. Calls
-/// can wait for the throttle, or enter it [without a wait](Throttle::enter_now), but a try that says
-/// why it fails cannot be made. Each entry costs one allocation, for its wait and then its permit.
-/// Clones share the throttle.
+/// Its permit is erased as well, so the item of a pool, for example, cannot be used through it. Calls can
+/// wait for the throttle, or enter it [without a wait](Throttle::enter_now); there is no `try_enter`, which
+/// would report why it fails. Each entry costs one allocation, for its wait and then its permit. Clones share
+/// the throttle.
 ///
 /// # Examples
 ///
@@ -80,7 +80,7 @@ where
 
     fn tick(&self, permit: Option<&BoxPermit>) -> Option<Tick> {
         let permit = match permit {
-            // That of another throttle's type has no tick of this one.
+            // A permit of another throttle's type has no tick of this throttle.
             Some(permit) => permit
                 .0
                 .permit()
@@ -110,12 +110,12 @@ where
 pub struct EnterBoxed(Option<Pin<Box<dyn ErasedEntry>>>);
 
 pin_project! {
-    /// What is in the box.
+    /// The contents of the box.
     struct Entry<E, P> {
         // `None` once the wait has ended.
         #[pin]
         wait: Option<E>,
-        // `Some` from then on, until it is rolled back.
+        // `Some` from the end of the wait until the permit is rolled back.
         permit: Option<P>,
     }
 }
@@ -265,7 +265,7 @@ impl Throttle for BoxThrottle {
     }
 }
 
-/// Nothing is said about what is erased.
+/// An erased throttle does not report its status.
 impl Inspect for BoxThrottle {
     fn inspect(&self, _: Option<&BoxPermit>, each: &mut dyn FnMut(usize, LimitStatus)) {
         each(0, LimitStatus::Unknown);

@@ -1,5 +1,5 @@
-//! [`Cost`]: a throttle with a fixed cost per entry other than 1. Each type says beside itself how it
-//! is entered with a cost.
+//! [`Cost`]: a throttle with a fixed cost per entry other than 1. Each type implements its own entry with a
+//! cost.
 
 use super::{Inspect, Throttle, TryThrottle};
 use crate::error::AcquireError;
@@ -116,7 +116,7 @@ where
     }
 }
 
-/// Returns a number of units in the type of their throttle.
+/// Converts a number of units to the type of their throttle.
 #[inline]
 #[track_caller]
 pub(crate) fn units<N: TryFrom<u64>>(n: u64) -> N {

@@ -1,11 +1,11 @@
 //! The wait of [`all`](super::all): for the first part, and then for the rest, which is a composition
 //! of one part less.
 //!
-//! So the rules are written once, for two, and hold for any number:
+//! So the rules are written once, for two parts, and hold for any number:
 //!
-//! 1. The first is entered before the rest is called. The first poll enters part by part what needs no
-//!    wait; the first part without room is then waited for.
-//! 2. When the rest rejects the caller, or the wait is dropped, the permits so far are rolled back,
+//! 1. The first part is entered before the rest is called. The first poll enters, one by one, the parts that
+//!    need no wait; then the caller waits for the first part without room.
+//! 2. When the rest rejects the caller, or the wait is dropped, the permits received so far are rolled back,
 //!    the last first. The wait for the rest is dropped before that.
 //! 3. The index of the part that rejected the caller is counted from the first.
 //!
@@ -27,8 +27,8 @@ pub trait Rest<P>: Throttle {
     /// The permits of all parts, in order.
     type Permits;
 
-    /// Enters part by part, as far as that needs no wait. Returns the wait for the parts from the first
-    /// that has no room, with the permits of those before it.
+    /// Enters part by part, as far as that needs no wait. Returns the permits of the parts that were entered,
+    /// and the wait for the rest, beginning with the first part that has no room.
     fn begin(self) -> Result<Self::Permit, Self::Enter>;
 
     fn prepend(first: P, rest: Self::Permit) -> Self::Permits;
@@ -77,7 +77,7 @@ pin_project! {
     #[project = EnterAllProjection]
     #[must_use = "a future does nothing unless it is awaited"]
     pub enum EnterAll<A: Throttle, R: Rest<A::Permit>> {
-        // Before the first poll; and without parts, after the end.
+        // The state before the first poll; without parts, also the state after the end.
         Start {
             parts: Option<(A, R)>,
         },
@@ -106,7 +106,8 @@ impl<A: Throttle, R: Rest<A::Permit>> EnterAll<A, R> {
         }
     }
 
-    /// Returns what is entered of the first part and the rest: both, or as far as there is room.
+    /// Enters the first part and the rest. Returns all permits, or the wait that begins with the first part
+    /// without room.
     #[inline(always)]
     pub(super) fn begin(first: A, rest: R) -> Result<R::Permits, Self> {
         let Some(permit) = first.enter_now() else {
@@ -121,8 +122,8 @@ impl<A: Throttle, R: Rest<A::Permit>> EnterAll<A, R> {
         }
     }
 
-    /// Waits for what had no room. The caller puts the permits together: what the ready path returns is
-    /// then not copied through the memory of this result.
+    /// Waits for the parts that had no room. The caller combines the permits, so the ready path does not copy
+    /// them through the memory of this result.
     #[inline(never)]
     fn poll_wait(
         mut self: Pin<&mut Self>,
@@ -131,7 +132,7 @@ impl<A: Throttle, R: Rest<A::Permit>> EnterAll<A, R> {
         if let EnterAllProjection::First { enter, parts } = self.as_mut().project() {
             let entered = ready!(enter.poll(context));
             let (first, rest) = parts.take().expect("the rest was not asked yet");
-            // Drops the wait before anything else happens.
+            // Drops the wait first.
             self.set(Self::OVER);
             let permit = entered.map_err(|error| error.of_part(0))?;
             let first = RollbackGuard::new(first, permit);

@@ -38,7 +38,7 @@ pin_project! {
 
 /// A semaphore of another crate.
 pub trait Foreign: TryThrottle {
-    /// The crate's own future.
+    /// The future of that crate.
     type Wait: Future;
 
     fn wait(&self) -> Self::Wait;
@@ -68,7 +68,8 @@ impl<S: Foreign> Future for EnterForeign<S> {
         }
         let waiting = this.waiting.as_mut().as_pin_mut().expect("it waits");
         let output = ready!(waiting.poll(context));
-        // Dropped as soon as it is ready, so that its other notifications pass to other waiters.
+        // The future is dropped as soon as it is ready, so that its other notifications pass to
+        // other waiters.
         this.waiting.set(None);
         let entered = semaphore.entered(output);
         *this.semaphore = None;
@@ -124,7 +125,7 @@ macro_rules! foreign {
     )*};
 }
 
-/// tokio's. Its futures have no names, so a wait is boxed.
+/// The semaphore of tokio. Its futures have no names, so a wait is boxed.
 ///
 /// Like the waits of this crate, it does not take part in tokio's cooperative budget. Otherwise a
 /// task that has used up its budget, and then blocks its thread in `wait`, would never be woken.
@@ -163,7 +164,7 @@ mod tokio {
     }
 }
 
-/// async-lock's, which cannot be closed.
+/// The semaphore of async-lock, which cannot be closed.
 ///
 /// When two permits are returned in quick succession, both notifications may go to one waiter
 /// (smol-rs/async-lock#18). So a waiter that finds another free permit when it gets its own takes

@@ -1,29 +1,29 @@
-//! `handles!`: a trait for `&T` and for `Arc<T>`, with the same methods; and by it, a reference to a
-//! throttle, and an `Arc` of one, are that throttle. [`forward!`](crate::forward): what a wrapper of a throttle
-//! does not change.
+//! `handles!` implements a trait for `&T` and for `Arc<T>`, with the same methods; with it, a reference to a
+//! throttle and an `Arc` of one are themselves throttles. [`forward!`](crate::forward) forwards the methods
+//! that a wrapper of a throttle does not change.
 
 use super::{Adaptive, Inspect, Throttle, TryThrottle, Weighted};
 use crate::error::AcquireError;
 use crate::feedback::Feedback;
 use crate::status::LimitStatus;
 
-/// Writes what follows from the rest when a type is implemented as a throttle, so that its table says
-/// only what is its own.
+/// Generates the implementations that follow from the others when a type is a throttle, so that its table
+/// contains only the parts specific to it.
 ///
 /// * `impl [..] Trait for T { .. }`, any number of times, implements traits for `&T` and `Arc<T>`, the
-///   two handles of a type. Between brackets are further generic parameters. `Self` is the handle, so
-///   what is generic over it is written once.
+///   two handles of a type. Further generic parameters are between the brackets. `Self` is the handle, so
+///   code that is generic over it is written once.
 /// * `impl [..] Throttle, TryThrottle for Cost<T> { .. }` implements both for a [`Cost`](super::Cost)
-///   of each handle. The methods are `try_enter`, which comes first, `enter`, and `enter_as_of` if the
-///   type has its own; all else is that of the handle.
+///   of each handle. The methods are `try_enter`, which comes first, `enter`, and `enter_as_of` if the type
+///   has its own; everything else is taken from the handle.
 /// * `cost [..] H { .. }` does the same for a `Cost` of one handle, such as a
 ///   [`Key`](crate::keyed::Key).
 /// * `limit [..] T, self { type Permit = ..; type Enter = ..; enter: ..; try_enter: ..; status: ..; .. }`
-///   implements `Throttle`, `TryThrottle` and `Inspect` for the two handles of a type with one limit:
-///   by the future of an entry, the outcome of a try, and the status of the limit. What follows are
-///   further methods of `Throttle`.
-/// * Within an `impl`, `enter_now` is that method of a throttle that can be tried, and
-///   `wakes_outside_locks` is that of one that calls no waker under its locks.
+///   implements `Throttle`, `TryThrottle` and `Inspect` for the two handles of a type with one limit, from
+///   the future of an entry, the outcome of a try, and the status of the limit. Further methods of `Throttle`
+///   may follow.
+/// * Within an `impl`, the name `enter_now` generates that method for a throttle that can be tried, and
+///   `wakes_outside_locks` generates it for a throttle that calls no waker under its locks.
 macro_rules! handles {
     (enter_now) => {
         #[inline(always)]
@@ -140,13 +140,13 @@ handles! {
 /// Forwards the methods of a trait of [`throttle`](crate::throttle) that a wrapper does not change, so
 /// that it cannot forget one.
 ///
-/// It stands inside of an `impl` and takes the name of the trait, [`Throttle`](crate::Throttle) or
-/// [`Weighted`](crate::throttle::Weighted), the throttle inside of `self`, and after `except` the
-/// methods that the wrapper writes itself. The permits and the futures of the methods that it
-/// forwards are those of the throttle inside.
+/// Use it inside an `impl`. It takes the name of the trait, [`Throttle`](crate::Throttle) or
+/// [`Weighted`](crate::throttle::Weighted), the inner throttle of `self`, and, after `except`, the methods
+/// that the wrapper implements itself. The forwarded methods have the permits and futures of the inner
+/// throttle.
 ///
-/// A method that is added to the trait in a later version is forwarded as well. The other traits have one
-/// method each, and [`Inspect`](crate::throttle::Inspect) a constant, `LIMITS`, to write out.
+/// A method that is added to the trait in a later version is forwarded as well. Write out the other traits by
+/// hand: they have one method each, and [`Inspect`](crate::throttle::Inspect) also has the constant `LIMITS`.
 ///
 /// # Examples
 ///
@@ -204,7 +204,7 @@ macro_rules! forward {
             }
         });
     )*};
-    // A method that is in the list is left out.
+    // A method in the list is left out.
     (@enter [enter $($rest:ident)*] $method:tt) => {};
     (@enter_now [enter_now $($rest:ident)*] $method:tt) => {};
     (@tick [tick $($rest:ident)*] $method:tt) => {};

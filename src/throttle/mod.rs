@@ -1,5 +1,5 @@
-//! The traits that adapters take, and what builds on them: [`all`] of several throttles at once, a
-//! throttle with a [cost](Cost), one that may be missing, and one of an [erased type](BoxThrottle).
+//! The traits that adapters take, and the types that build on them: [`all`] of several throttles at once, a
+//! throttle with a [cost](Cost), an optional throttle, and a throttle of an [erased type](BoxThrottle).
 //!
 //! The most used types are also exported at the crate root.
 
@@ -88,11 +88,11 @@ use crate::wait::Waiting;
 ///
 /// Clones share the state. [`Enter`](Self::Enter) is any future of the permit: a named one, a
 /// [`Ready`](std::future::Ready), or a boxed one. If dropping the permit does not undo the entry,
-/// [`rollback`](Self::rollback) does; without it, a composition that is refused later keeps what was
-/// taken. Implement [`TryThrottle`] as well for `all((..)).try_acquire()`, and
-/// [`enter_now`](Self::enter_now) by it.
+/// implement [`rollback`](Self::rollback) to undo it; otherwise a composition keeps the charge when a
+/// later part refuses. Implement [`TryThrottle`] as well for `all((..)).try_acquire()`, and
+/// [`enter_now`](Self::enter_now) with it.
 ///
-/// A wrapper [forwards](crate::forward!) what it does not change. It polls the inner future itself,
+/// A wrapper [forwards](crate::forward!) the methods that it does not change. It polls the inner future itself,
 /// taken [out of its `Waiting`](Waiting::into_inner), so that a timeout still reaches the inner
 /// throttle. Without [`enter_now`](Self::enter_now), a fair queue with no room to wait refuses every
 /// caller; without [`tick`](Self::tick) and [`enter_as_of`](Self::enter_as_of), a rate behind a fair
@@ -173,16 +173,16 @@ use crate::wait::Waiting;
     note = "`all` takes a tuple of one to six throttles; more can be nested: `all((all((a, b, c)), d))`"
 )]
 pub trait Throttle: Clone {
-    /// What an admitted caller holds.
+    /// The value that an admitted caller holds.
     type Permit;
 
     /// The future of [`enter`](Self::enter).
     ///
     /// It must be cancel-safe: dropping it removes the caller from the queue and loses nothing.
     ///
-    /// Most of these futures have no name of their own. A struct that stores a wait names it by its
-    /// throttle, [`Waiting`]`<T::Enter>`, or for a type that is known
-    /// `<BoxThrottle as Throttle>::Enter`; see [`Waiting`](Waiting#in-a-struct).
+    /// Most of these futures have no name of their own. A struct that stores a wait names it through its
+    /// throttle: [`Waiting`]`<T::Enter>`, or for a known type `<BoxThrottle as Throttle>::Enter`; see
+    /// [`Waiting`](Waiting#in-a-struct).
     type Enter: Future<Output = Result<Self::Permit, AcquireError>>;
 
     /// Waits until the throttle admits the caller; all [combinators](Waiting) of waits apply. The
@@ -198,23 +198,22 @@ pub trait Throttle: Clone {
         drop(permit);
     }
 
-    /// Enters if that needs no wait; otherwise nothing has happened, and nothing is reported. A
-    /// composition rolls back the parts that it had entered before the one without room, and an
-    /// observer of such a part sees it admitted and undone.
+    /// Enters if that needs no wait; otherwise changes and reports nothing. A composition rolls back the
+    /// parts that it had entered before the one without room, and an observer of such a part sees it admitted
+    /// and undone.
     ///
-    /// `None` says that the caller has to wait, has to be refused, or has to [enter](Self::enter) to
-    /// find out. It never blocks, and does no input or output. Where
-    /// [`try_enter`](TryThrottle::try_enter) admits the caller, this does too. A
-    /// [fair queue](crate::fair::FairQueue) admits a caller by it that need not wait, and so do
-    /// adapters; by default every caller enters, which takes longer, and is refused where nobody may
-    /// wait.
+    /// `None` means that the caller has to wait, has to be refused, or has to [enter](Self::enter) to find
+    /// out. It never blocks, and does no input or output. Where [`try_enter`](TryThrottle::try_enter) admits
+    /// the caller, this does too. A [fair queue](crate::fair::FairQueue) and adapters use it to admit a
+    /// caller that need not wait. The default returns `None`, so every caller enters, which takes longer, and
+    /// is refused where no caller may wait.
     #[inline(always)]
     fn enter_now(&self) -> Option<Self::Permit> {
         None
     }
 
-    /// Returns the tick at which `permit` was charged, or without a permit the current one, on the
-    /// clock of the throttle. `None`, the default, where time does not pay off what is taken.
+    /// Returns the tick at which `permit` was charged, or without a permit the current tick, on the clock of
+    /// the throttle. Returns `None`, the default, if time does not pay off the charges.
     ///
     /// It is for callers that [enter as of](Self::enter_as_of) a tick.
     #[inline(always)]
@@ -231,18 +230,18 @@ pub trait Throttle: Clone {
     /// had joined at that tick, so it [makes up](crate::MissedTickBehavior) for the lateness, and
     /// keeps its bound by the ticks of its charges. A tick in the future counts as now.
     ///
-    /// By default the caller enters as of now: nothing is lost but the time by which it is late.
+    /// By default the caller enters as of now, and the delay is not made up for.
     #[inline(always)]
     fn enter_as_of(&self, _tick: Tick) -> Waiting<Self::Enter> {
         self.enter()
     }
 
     /// Returns whether the throttle calls all wakers outside of its locks, so that a waker may poll a
-    /// wait of it. A [fair queue](crate::fair::FairQueue) then hands a permit on in the call that
-    /// returns it; otherwise it wakes the next waiter first, which takes longer.
+    /// wait of it. A [fair queue](crate::fair::FairQueue) then passes a returned permit on in the call that
+    /// returns it; otherwise it first wakes the next waiter, which takes longer.
     ///
-    /// A throttle that says nothing is taken for one that does not: a waker that polls a wait of it
-    /// under a lock of it would not end.
+    /// The default is `false`, which is always safe: if a throttle called a waker under its lock, and the
+    /// waker polled a wait of that throttle, the call would deadlock.
     #[inline]
     fn wakes_outside_locks(&self) -> bool {
         false

@@ -101,7 +101,7 @@ impl<T: Weighted> Weighted for Option<T> {
     }
 }
 
-/// Nothing can be said about `None`.
+/// `None` has no status.
 impl<T: Inspect> Inspect for Option<T> {
     const LIMITS: usize = T::LIMITS;
 

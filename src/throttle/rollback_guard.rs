@@ -5,10 +5,10 @@ use crate::debug::debug_as;
 use crate::panic::contain_panic;
 
 /// A permit that is [rolled back](Throttle::rollback) when the guard is dropped, unless it was taken
-/// out or settled before: for code that has entered a throttle, and may still fail, be cancelled or
-/// panic before the work begins.
+/// out or settled before. Use it in code that has entered a throttle, and may still fail, be
+/// cancelled or panic before the work begins.
 ///
-/// `T` is a throttle, often a reference to one. A panic of its `rollback` in the drop is contained.
+/// `T` is a throttle, often a reference to one. A panic of its `rollback` in the drop is caught.
 ///
 /// # Examples
 ///
@@ -54,13 +54,13 @@ impl<T: Throttle> RollbackGuard<T> {
         self.take()
     }
 
-    /// The same, for a guard that is inside of something pinned. It is called once, and last.
+    /// Does the same for a guard inside a pinned value. Call it once, as the last method.
     #[inline(always)]
     pub(super) fn take(&mut self) -> T::Permit {
         self.permit.take().expect("it is there until the end")
     }
 
-    /// Corrects the permit to what was used; see [`Weighted::settle`].
+    /// Corrects the permit to the units that were used; see [`Weighted::settle`].
     #[inline]
     pub fn settle(mut self, used: u64)
     where

@@ -38,7 +38,7 @@ use crate::sync::{Mutex, const_fn, lock};
 ///
 /// With the feature `test-util`, a limiter without an explicit clock runs on tokio's time, with a state for [each
 /// runtime](Self#limiters-that-are-used-in-several-runtimes), and so does an `AdaptiveSemaphore` or a `FairQueue` that is
-/// created inside a tokio runtime. [`Clock::default`] is the clock of what has no explicit one.
+/// created inside a tokio runtime. [`Clock::default`] is the clock of every type without an explicit one.
 ///
 /// # In tests with paused time
 ///
@@ -117,22 +117,22 @@ impl Clock {
     /// corrected. This takes two seconds or more, during which the operating system's clock is
     /// read. So a wrong scale is used for one second at most, as long as some caller reads the
     /// clock, and the time gained in that second is kept as a lead.
-    /// A process measures 62 times, and each suspension of the machine that stops one of the two
-    /// clocks takes two of these. After that the operating system's clock, which takes about three
-    /// times as long to read, replaces the counter for good.
+    /// A process measures the counter at most 62 times, and each suspension of the machine that stops one of
+    /// the two clocks takes two of these measurements. After that the operating system's clock, which takes
+    /// about three times as long to read, replaces the counter for good.
     ///
-    /// After a suspension, time goes forward to the operating system's time. Time does not go back
-    /// when the counter is set back, except for a second at most, and by less than a second: if the
-    /// counter goes back by less than the time since the last comparison, only the next comparison
-    /// detects it.
+    /// After a suspension, time goes forward to the operating system's time. Time does not go back when the
+    /// counter is set back, with one exception: if the counter goes back by less than the time since the last
+    /// comparison, only the next comparison detects it. Until then, for a second at most, time may be back by
+    /// less than a second.
     ///
-    /// The first call in a process measures the counter, which takes some milliseconds, and longer
-    /// on a busy machine. Call `Clock::system().now()` at startup to do this in advance.
+    /// The first call in a process measures the counter, which takes a few milliseconds, and longer on a busy
+    /// machine. Call `Clock::system().now()` at startup to do this in advance.
     ///
     /// # The timer thread
     ///
-    /// The thread calls wakers one after the other: a waker that blocks delays all limiters. A
-    /// forked process that does not execute another program has no such thread, and must not wait.
+    /// The thread calls wakers one after the other: a waker that blocks delays all limiters. A forked process
+    /// that does not execute another program has no such thread, so code there must not wait.
     ///
     /// # Examples
     ///
@@ -155,22 +155,22 @@ impl Clock {
     ///
     /// The times of two runtimes need not agree. A limiter on this clock therefore has **a state for
     /// each runtime** in which it is used: its charges, its [pause](crate::RateLimiter::pause_for) and
-    /// its queue. Each runtime gets the whole quota, and none sees another one, also when they run at
-    /// once, as tests with a limiter in a `static` do. Code outside every runtime counts as one more
-    /// runtime. (To give a limiter in a `static` a clock, put it in a
-    /// [`LazyLock`](std::sync::LazyLock).)
+    /// its queue. Each runtime gets the whole quota, and the runtimes are independent even when they run at
+    /// once, as tests with a limiter in a `static` do. Code outside every runtime counts as one more runtime.
+    /// (To give a limiter in a `static` a clock, put it in a [`LazyLock`](std::sync::LazyLock).)
     ///
-    /// - [`set_quota`](crate::RateLimiter::set_quota) and [`close`](crate::RateLimiter::close) apply to
-    ///   all runtimes, and a refund to that in which the charge was made. Everything else, such as
+    /// - [`set_quota`](crate::RateLimiter::set_quota) and [`close`](crate::RateLimiter::close) apply to all
+    ///   runtimes; a refund applies to the runtime in which the charge was made. Everything else, such as
     ///   [`snapshot`](crate::RateLimiter::snapshot), applies to the current one.
-    /// - A waiter is in the queue of the runtime in which it was polled last. One that is polled in
-    ///   another runtime takes what it was granted, or joins the queue there at the end.
-    /// - If a runtime ends, its waiters that live elsewhere are woken, and join where they are polled.
+    /// - A waiter is in the queue of the runtime in which it was polled last. A waiter that is polled in
+    ///   another runtime takes its grant, if it has one; otherwise it joins the queue there at the end.
+    /// - If a runtime ends, its waiters that are polled elsewhere are woken, and join the queue where they
+    ///   are polled.
     /// - The state of a runtime is dropped after its end, so the memory does not grow with the runtimes
     ///   that a process starts. The first limiter in a runtime starts a task there, which ends with it.
     /// - Each key of a [`Keyed`](crate::Keyed) has a state for each runtime, too, and takes [more
-    ///   memory](crate::Keyed#memory) than on other clocks. The set of keys is one: the keys of all
-    ///   runtimes count towards [`max_keys`](crate::Keyed::max_keys), and a key makes room when it
+    ///   memory](crate::Keyed#memory) than on other clocks. The runtimes share one set of keys: the keys of
+    ///   all of them count towards [`max_keys`](crate::Keyed::max_keys), and a key can be replaced when it
     ///   owes nothing in any runtime that has not ended.
     ///
     /// A limit that several runtimes of one process share belongs on the [system
@@ -239,7 +239,7 @@ impl Clock {
         matches!(self.0, Kind::Runtime | Kind::Home(_))
     }
 
-    /// Returns room for the states of a limiter on this clock, if it needs one for each runtime.
+    /// Returns an empty set of states for a limiter on this clock, if it needs a state for each runtime.
     pub(crate) fn states<T>(&self) -> Option<ByRuntime<T>> {
         match self.0 {
             Kind::Runtime => ByRuntime::new(),
@@ -252,12 +252,12 @@ impl Clock {
         Self(Kind::Home(home))
     }
 
-    /// Returns whether it is the clock of one runtime, and the current code is not in it.
+    /// Returns whether this is the clock of one runtime, and the current code runs outside that runtime.
     pub(crate) fn is_elsewhere(&self) -> bool {
         matches!(&self.0, Kind::Home(home) if !home.is_here())
     }
 
-    /// Returns whether it is the clock of a runtime that has ended.
+    /// Returns whether this is the clock of a runtime that has ended.
     pub(crate) fn has_ended(&self) -> bool {
         matches!(&self.0, Kind::Home(home) if home.has_ended())
     }

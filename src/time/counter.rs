@@ -24,8 +24,9 @@
 //!    where its window is closed, and the operating system's time is moved ahead by a *lead* if it
 //!    is behind that end. All reads of the operating system's clock happen under the lock until the
 //!    next segment begins, which it does at the time that the last of them returned, or later.
-//! 5. A comparison needs a [sample](Sample) of both clocks at one moment. Taking it reads the
-//!    counter before and after, so its precision is known; an interrupted sample is not used.
+//! 5. A comparison needs a [sample](Sample) of both clocks at one moment. A sample reads the
+//!    counter before and after the operating system's clock, so its precision is known; an
+//!    interrupted sample is not used.
 //!
 //! The lock is a leaf. Two threads may still disagree by a microsecond or two, because a processor
 //! may read its counter ahead of preceding instructions.

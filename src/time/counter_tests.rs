@@ -1,4 +1,4 @@
-//! Tests the counter on a simulated machine, whose counter and clock do what a test says. The
+//! Tests the counter on a simulated machine, whose counter and clock each test controls. The
 //! numbers are exact.
 
 use std::cell::Cell;
@@ -213,7 +213,7 @@ fn now_is_corrected_beyond_50_millionths_and_not_below() {
 fn now_with_a_counter_that_drifts_is_corrected() {
     let fake = Fake::new(NANO_PER_COUNT, 3);
     let counter = fake.counter();
-    // It is corrected however long it had been right before.
+    // It is corrected regardless of how long it had been right before.
     fake.advance(100 * SECOND);
     counter.now();
     fake.0.speed.set(3_996_000);
@@ -497,7 +497,7 @@ fn now_without_a_counter_asks_the_operating_system() {
     assert!(fake.asks_os(&counter));
 }
 
-/// Whatever happens to the machine, the clock never goes back, and in the end it is right.
+/// Under random events of the machine, the clock never goes back, and in the end it is right.
 #[test]
 fn now_never_goes_back() {
     for seed in 1..=300_u64 {

@@ -1,4 +1,4 @@
-//! What a timer keeps: wakers, by the ticks at which they are due.
+//! The entries of a timer: wakers, ordered by the ticks at which they are due.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,8 +22,8 @@ impl Key {
     }
 }
 
-/// Entries, the earliest first. A timer keeps them under a lock. It calls and drops the wakers that
-/// it takes out after the lock.
+/// Entries, the earliest first. A timer keeps them under a lock, and releases it before it calls
+/// and drops the wakers that it has taken out.
 pub(super) type Queue = BTreeMap<Key, Waker>;
 
 /// Removes the earliest entry if it is due. The last tick never comes.

@@ -21,7 +21,7 @@ mod atomics {
     pub(super) use std::sync::atomic::{AtomicU64, Ordering, fence};
     pub(super) use std::sync::{Mutex, MutexGuard};
 
-    /// Locks a mutex, whether or not it is poisoned: nothing under the lock can panic.
+    /// Locks a mutex, whether or not it is poisoned: no code under the lock can panic.
     pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
         mutex
             .lock()

@@ -6,12 +6,12 @@
 //!    the entry expires as long as the runtime is driven. If the runtime is dropped before that,
 //!    the entry expires at once, on the timer of the process: a waiter in another runtime or thread
 //!    may depend on it.
-//! 3. The times of two runtimes need not agree, so what a limiter records belongs to one [`Home`]: a
-//!    runtime, or the outside of all. [`ByRuntime`] has a state for each, whose clock is bound to the
-//!    home and reads its time from anywhere.
-//! 4. A home ends with its runtime, since a task of the runtime holds it. States of homes that have
-//!    ended are dropped when another one is made, so there are never more than runtimes were in use
-//!    at once, and one.
+//! 3. The times of two runtimes need not agree, so the records of a limiter belong to one [`Home`]: a
+//!    runtime, or the outside of all. [`ByRuntime`] has a state for each, whose clock is bound to the home
+//!    and reads its time from anywhere.
+//! 4. A home ends with its runtime, since a task of the runtime holds it. States of homes that have ended are
+//!    dropped when another state is created, so there is never more than one state beyond the largest number
+//!    of runtimes that were in use at once.
 
 use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 use std::task::Waker;
@@ -61,7 +61,8 @@ impl Drop for WakeOnDrop {
         let Some(waker) = waker else {
             return;
         };
-        // Before the waker asks: the task that ends the home may be dropped later.
+        // The home ends before the waker runs and asks for it: the task that ends the home may be dropped
+        // later.
         if let Some(home) = &self.home {
             home.end();
         }
@@ -78,7 +79,7 @@ pub(super) fn current() -> Option<Id> {
 pub(crate) struct Home {
     /// `None` outside.
     id: Option<Id>,
-    /// Of the runtime, until it ends: it keeps the memory of the runtime.
+    /// The handle of the runtime, until the runtime ends: a handle keeps the memory of its runtime.
     handle: Mutex<Option<Handle>>,
     /// The last tick, when it has ended.
     ended: OnceLock<Tick>,
@@ -136,7 +137,7 @@ impl Home {
 
     fn end(&self) {
         let last = self.within(|runtime| runtime.map(|_| now()));
-        // At the end of a thread there is no time to read, and nothing is due any more.
+        // At the end of a thread there is no clock to read, and no entry is due any more.
         self.ended.get_or_init(|| last.unwrap_or_default());
         // The lock was a temporary, so the handle is dropped after it.
         let handle = lock(&self.handle).take();
@@ -147,19 +148,19 @@ impl Home {
         self.ended.get().is_some()
     }
 
-    /// Returns whether it is this runtime, or the outside for `None`, and has not ended.
+    /// Returns whether this is the home of that runtime, or the outside for `None`, and has not ended.
     fn is(&self, runtime: Option<Id>) -> bool {
         self.id == runtime && !self.has_ended()
     }
 
-    /// Returns whether the current code is in it: whether it is the [current](Self::current) one.
+    /// Returns whether the current code runs in this home: whether it is the [current](Self::current) one.
     pub(super) fn is_here(&self) -> bool {
         // A runtime that has ended is the outside, too.
         self.is(current()) || self.id.is_none() && Self::current().id.is_none()
     }
 
-    /// Calls `run` in the context of the runtime. Outside of runtimes, or when it has ended, there is
-    /// none.
+    /// Calls `run` in the context of the runtime. There is no context outside of runtimes, or when the
+    /// runtime has ended.
     fn within<R>(&self, run: impl FnOnce(Option<&Handle>) -> R) -> R {
         let runtime = match Handle::try_current() {
             Ok(here) if self.id == Some(here.id()) => return run(Some(&here)),
@@ -171,8 +172,8 @@ impl Home {
         run(runtime.as_ref())
     }
 
-    /// Returns the tick of this home. After its end that is the last one, so that nothing else becomes
-    /// due: the time of the machine may be ahead of a paused one.
+    /// Returns the tick of this home. After its end that is its last tick, so that nothing else becomes due:
+    /// the time of the machine may be ahead of paused time.
     pub(super) fn now(&self) -> Tick {
         self.within(|runtime| match (self.ended.get(), runtime) {
             (Some(last), _) => *last,
@@ -185,11 +186,11 @@ impl Home {
     ///
     /// # Panics
     ///
-    /// Panics if the runtime has no timer, unless it is due and the current code is elsewhere.
+    /// Panics if the runtime has no timer, unless the entry is due and the current code runs elsewhere.
     pub(super) fn start_timer(self: &Arc<Self>, due: Tick, waker: Waker) -> TimerEntry {
         let away = due.saturating_since(self.now());
-        // What is due from elsewhere, such as the rest of a queue that is closed, does not wait until
-        // somebody drives the runtime.
+        // An entry that code elsewhere sets and that is already due, for example for the rest of a closed
+        // queue, does not wait until the runtime is driven.
         if away.is_zero() && current() != self.id {
             return system_timer(away, waker);
         }
@@ -216,10 +217,10 @@ impl<T> ByRuntime<T> {
         if let Some((_, here)) = lock(&self.0).iter().find(|(home, _)| home.is(runtime)) {
             return Arc::clone(here);
         }
-        // Under no lock, because it spawns.
+        // Runs without the lock, because it spawns a task.
         let home = Home::current();
         let mut states = lock(&self.0);
-        // Another thread has made it, or it is the outside of a runtime that is being dropped.
+        // Another thread has created the state, or this is the outside of a runtime that is being dropped.
         if let Some((_, here)) = states.iter().find(|(of, _)| Arc::ptr_eq(of, &home)) {
             return Arc::clone(here);
         }
@@ -330,7 +331,7 @@ mod tests {
         assert!(ids.contains(&Some(stays.handle().id())));
     }
 
-    /// A waiter that leaves its queue there would otherwise release the next one ahead of its time.
+    /// Otherwise a waiter that leaves its queue outside would release the next one too early.
     #[test]
     fn now_of_a_runtime_that_has_ended_is_that_of_its_end() {
         let runtime = tokio::runtime::Builder::new_current_thread()

@@ -29,7 +29,7 @@ pin_project! {
 }
 
 impl Sleep {
-    /// Creates a sleep of `duration` on this clock, if there is one. `blocking` says that the
+    /// Creates a sleep of `duration` on this clock, if there is one. `blocking` is true if the
     /// poller blocks its thread. In that case tokio's timer is not used, because the blocked thread
     /// may be the one that drives it.
     pub(crate) fn new(clock: Option<Clock>, duration: Duration, blocking: bool) -> Self {

@@ -3,9 +3,9 @@
 //!
 //! Sleeps end late, mostly by about the same time. So for a distant deadline the thread sleeps that
 //! much less, and yields its processor until the deadline. It measures its sleeps. The estimate
-//! follows the third quartile: it goes up by three steps when a sleep was later than that, and down
-//! by one when it was not. A single outlier, such as a preemption, moves it no more than any other
-//! sleep.
+//! follows the third quartile of the lateness: it goes up by three steps when a sleep was later
+//! than the estimate, and down by one step otherwise. A single outlier, such as a preemption, moves
+//! it no more than any other sleep.
 //!
 //! Deadlines in quick succession are batched, at most one batch per [`BATCH_INTERVAL`]: a thread
 //! that is woken for each of a hundred thousand deadlines per second does nothing but sleep and
@@ -155,8 +155,8 @@ mod tests {
     fn sleep_for_deadlines_in_quick_succession_batches_them() {
         let mut schedule = Schedule::new();
         (0..40).for_each(|_| schedule.record(micros(0)));
-        // Less the time since the last batch, and the ten microseconds that the sleep is likely to
-        // be late.
+        // Subtracts the time since the last batch, and the ten microseconds by which the sleep is
+        // likely to end late.
         let rest = BATCH_INTERVAL - micros(1) - micros(10);
         assert_eq!(schedule.step_for(micros(15), micros(1)), Step::Sleep(rest));
         assert_eq!(
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(step, Step::Sleep(hour - early));
         fake.suspend(3601 * SECOND);
         fake.set_back(SECOND / 4);
-        // By the counter alone it is earlier than before.
+        // According to the counter alone, it is earlier than before.
         let step = schedule.next_step(&mut queue, &counter, &mut due);
         assert_eq!((step, due.len()), (Step::Wake, 1));
         due.clear();

@@ -15,7 +15,7 @@
 //! 5. The queue has entries only if the thread runs. So if the thread cannot be started, only the
 //!    caller that tries to start it must get the error; no other caller depends on it.
 //!
-//! The lock is a plain monitor: no state beside it can be observed without it.
+//! The lock is a plain monitor: no state outside of it can be observed.
 
 use std::path::Path;
 use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
@@ -119,9 +119,8 @@ impl Drop for Entry {
     }
 }
 
-/// Asks the system not to extend the sleeps of this thread to wake it together with others, which
-/// takes up to 50 us on Linux. On systems where this cannot be requested, sleeps end as late as
-/// they do.
+/// Asks the system not to extend the sleeps of this thread so that it wakes together with others, which adds
+/// up to 50 us on Linux. On systems without such a request, sleeps end later.
 fn precise_sleeps() {
     // The file exists for each thread, but is listed only for the first.
     let own = std::fs::read_link("/proc/thread-self").ok();

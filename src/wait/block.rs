@@ -70,7 +70,8 @@ impl Drop for Restore {
 #[inline(always)]
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
-    // Thread-locals are gone during the teardown of the thread; then a new waker is created.
+    // Thread-locals are gone during the teardown of the thread; in that case a new waker is
+    // created.
     let spare = SPARE.try_with(Cell::take).ok().flatten();
     let own = spare.unwrap_or_else(Own::new);
     let outer = CURRENT.try_with(|cell| cell.replace(own.waker.data()));
@@ -89,8 +90,8 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     output
 }
 
-/// Panics at the caller's place if the thread drives a tokio runtime, in a task or in `block_on`.
-/// Only tokio knows whether it does, and shows it only by this panic. It allows blocking in
+/// Panics at the caller's location if the thread drives a tokio runtime, in a task or in
+/// `block_on`. Only tokio knows that, and reports it only with this panic. It allows blocking in
 /// `spawn_blocking`, in `block_in_place`, and on other threads.
 #[cfg(all(feature = "tokio", debug_assertions))]
 #[track_caller]

@@ -5,7 +5,7 @@
 //! 1. A thread-local carries the hint, because the context of a poll cannot. It is set only while a
 //!    timeout polls its own future, to the time that is left.
 //! 2. Every wait of this crate is polled through [`Waiting`](super::Waiting), which hides the hint
-//!    of its poller. So only a future that a timeout contains directly reads a hint. A waker, a
+//!    of its poller. So only a future that is directly inside a timeout reads a hint. A waker, a
 //!    closure or the factory of a pool runs inside such a poll too, but the waits that it creates
 //!    are separate, and read nothing.
 //! 3. A throttle that knows that the wait will not fit refuses at once. A throttle that has a clock
@@ -19,7 +19,7 @@ use crate::sync::thread_local;
 use crate::time::Clock;
 
 thread_local! {
-    /// How many waits are being polled, each inside of the one before.
+    /// The number of waits that are being polled, each inside the one before.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
     /// The time that is left, and the depth at which it can be read.
     static HINT: Cell<Option<(Duration, u32)>> = const { Cell::new(None) };

@@ -1,4 +1,4 @@
-//! What every wait offers: a token that cancels it, a timeout, and blocking the thread.
+//! The methods of every wait: cancellation by a token, a timeout, and blocking the thread.
 //!
 //! [`Waiting`] wraps every future that waits. Only this type has the three methods. The first two
 //! wrap the inner future in [`CancelOn`] and [`Timeout`], so they combine in any order, and callers
@@ -210,11 +210,11 @@ impl<F: Future> Waiting<F> {
     /// # Panics
     ///
     /// With debug assertions and the feature `tokio`, panics on a thread that drives a tokio
-    /// runtime, even if it need not wait: inside a task, and inside `Runtime::block_on`. The
-    /// message is that of tokio's own `blocking_` methods and does not name this one, but it has the
-    /// place of this call. Release builds check nothing: there the call blocks the executor. In
-    /// asynchronous code, use `.await`; in blocking code that it calls, move the call into
-    /// `spawn_blocking`, where it is allowed, as it is inside `block_in_place` and on other threads.
+    /// runtime, even if it need not wait: inside a task, and inside `Runtime::block_on`. The message is that
+    /// of tokio's own `blocking_` methods and does not name this one, but its location is this call. Release
+    /// builds check nothing: there the call blocks the executor. In asynchronous code, use `.await`; in
+    /// blocking code that it calls, move the call into `spawn_blocking`, where it is allowed, as it is inside
+    /// `block_in_place` and on other threads.
     ///
     /// # Examples
     ///

@@ -1,8 +1,8 @@
 //! [`WaitQueue`]: the waiters, first-in first-out, and the request of each.
 //!
 //! It is independent of permits, rates and clocks. A throttle keeps one under its lock, uses
-//! [`head`](WaitQueue::head) to decide whether the first waiter can be served, and
-//! [grants](WaitQueue::grant_head) it, or [keeps](WaitQueue::keep_head) something for it.
+//! [`head`](WaitQueue::head) to decide whether the first waiter can be served, and then
+//! [grants](WaitQueue::grant_head) its request, or [keeps](WaitQueue::keep_head) a value for it.
 //!
 //! Waiters are stored in chunks of 32 slots. A chunk is filled once, from its first slot to its
 //! last, so the slot of a waiter is its number minus the chunk's `base`; a bit tells whether a
@@ -16,8 +16,8 @@
 //! Invariants:
 //!
 //! 1. Waiters are numbered as they join, from 1, and no number is used twice. Only the head is
-//!    served, so numbers are served in rising order, whatever the requests are. The last number
-//!    served therefore tells for every waiter whether it has been served. A throttle may publish
+//!    served, so numbers are served in rising order, independent of the requests. The last number
+//!    served therefore shows for every waiter whether it has been served. A throttle may publish
 //!    that number, so that a waiter finds out without the lock.
 //! 2. A waiter that is granted leaves no trace. What is kept for a waiter stays in its slot until
 //!    the waiter [collects](WaitQueue::collect) it.
@@ -26,7 +26,7 @@
 //!    one.
 //! 4. Chunks are linked from `head` to `tail`, in the order of their numbers. Exactly the chunks
 //!    with waiters are linked, and the tail.
-//! 5. When there are no waiters and nothing is kept, no chunk is linked, and the next chunk to be
+//! 5. When there are no waiters and no kept values, no chunk is linked, and the next chunk to be
 //!    used is number 0. Memory is used from the front, and a shrink only has to cut off the end.
 //! 6. No waker is called, cloned or dropped in here. Wakers are passed in and returned by value, so
 //!    the owner of the lock decides where foreign code runs, which is after the lock.
@@ -42,8 +42,8 @@ pub(crate) use self::wake::{WakeList, lock_if_served, serve_and_wake};
 
 /// The number of slots of a chunk: one for each bit of its `waiting`.
 const SIZE: usize = 32;
-/// No chunk: the end of a chain. Memory runs out long before a chunk has this index: so many chunks
-/// take three terabytes.
+/// No chunk: the end of a chain. Memory runs out long before a chunk has this index: that number of
+/// chunks takes three terabytes.
 const NONE: u32 = u32::MAX;
 /// The number of chunks that are freed at once: the caller that empties the queue does this under
 /// the lock.
@@ -182,7 +182,7 @@ impl<C: Copy + Default> WaitQueue<C> {
         self.remove(at, slot)
     }
 
-    /// Takes what is kept for a waiter that was served; `None` if it was granted.
+    /// Takes the value that is kept for a served waiter; `None` if the waiter was granted.
     pub(crate) fn collect(&mut self, id: &WaiterId) -> Option<C> {
         let (at, slot) = self.find(id, |chunk| chunk.kept)?;
         let chunk = &mut self.chunks[at];
@@ -284,7 +284,7 @@ impl<C: Copy + Default> WaitQueue<C> {
     /// Links a chunk at the tail.
     #[inline(never)]
     fn link(&mut self, base: u64) {
-        // A tail without waiters was kept linked only to be filled up.
+        // A tail without waiters stayed linked only so that its free slots could be filled.
         if self.tail != NONE && self.chunks[self.tail as usize].waiting == 0 {
             self.unlink(self.tail);
         }

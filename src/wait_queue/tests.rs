@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Counts its calls; `will_wake` tells two of them apart.
+/// Counts its calls; `will_wake` distinguishes two of them.
 #[derive(Default)]
 struct Counter(AtomicUsize);
 
@@ -24,7 +24,7 @@ fn waker() -> Waker {
     Waker::from(Arc::new(Counter::default()))
 }
 
-/// What a waiter gave up by leaving.
+/// The state that a waiter gave up by leaving.
 enum Left<C> {
     Slot,
     Kept(C),

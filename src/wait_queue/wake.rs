@@ -3,11 +3,11 @@
 //! Wakers to be called are in an array on the stack, so granting allocates nothing, however many
 //! waiters are granted at once. When the array is full, the owner unlocks, wakes, and continues.
 //!
-//! A waker may poll its task at once, and the task may return what it was granted, which wakes the
-//! next one inside of that call. So a long queue could be one chain of calls as deep as the queue is
-//! long. [`NESTED`] such calls are made on the spot; from there on wakers are put off, and called in
-//! their order by the outermost call on this thread before it returns. `nested_wakes_of_a_semaphore`
-//! and the tests beside it hold that.
+//! A waker may poll its task at once, and the task may return its permit, which wakes the next one
+//! inside of that call. Without a bound, the calls could nest as deep as the queue is long.
+//! [`NESTED`] such calls are made at once; further wakers are deferred, and the outermost call on
+//! this thread calls them in their order before it returns. The test `nested_wakes_of_a_semaphore`
+//! and those beside it check this.
 
 use std::cell::{Cell, RefCell};
 use std::task::Waker;
@@ -19,11 +19,11 @@ use crate::sync::{Mutex, MutexGuard, lock, thread_local};
 /// The number of wakers that fit.
 const CAPACITY: usize = 8;
 
-/// The number of calls of wakers inside of each other on one thread.
+/// The maximum number of nested calls of wakers on one thread.
 const NESTED: u32 = 32;
 
 thread_local! {
-    // The threads of a loom model share it, and never nest as many calls.
+    // The threads of a loom model share it, and never nest that many calls.
     static CALLS: Calls = const {
         Calls { depth: Cell::new(0), later: RefCell::new(Vec::new()) }
     };
@@ -94,7 +94,7 @@ impl WakeList {
 
     #[inline(never)]
     fn wake_some(&mut self) {
-        // Where the destructors of a thread run after that of `CALLS`, nothing is put off.
+        // In a destructor of the thread that runs after that of `CALLS`, no waker is deferred.
         if CALLS.try_with(|calls| calls.wake(self)).is_err() {
             self.take_each(call);
         }
@@ -111,7 +111,7 @@ impl WakeList {
 }
 
 impl Calls {
-    /// Calls these wakers, or puts them off.
+    /// Calls these wakers, or defers them.
     fn wake(&self, list: &mut WakeList) {
         let depth = self.depth.get();
         if depth >= NESTED {
@@ -127,7 +127,7 @@ impl Calls {
         self.depth.set(self.depth.get() - 1);
     }
 
-    /// Calls the wakers that were put off, also by these calls. No memory stays behind.
+    /// Calls the deferred wakers, including those that these calls defer. Keeps no memory.
     fn call_later(&self) {
         loop {
             let later = self.later.take();
@@ -143,8 +143,8 @@ fn call(waker: Waker) {
     contain_panic(|| waker.wake());
 }
 
-/// Calls `serve` under the lock, then unlocks and wakes the waiters that it has served; and again
-/// for as long as it fills the batch.
+/// Calls `serve` under the lock, then unlocks and wakes the waiters that it has served; repeats
+/// this as long as `serve` fills the batch.
 #[inline(always)]
 pub(crate) fn serve_and_wake<'a, L>(
     mutex: &'a Mutex<L>,
@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(*called.lock().unwrap(), (0..CAPACITY).collect::<Vec<_>>());
     }
 
-    /// Counts down, and wakes another one that does inside of the call.
+    /// Counts down, and wakes another such waker inside the call.
     struct Chain {
         left: usize,
         depth: Arc<Mutex<(usize, usize)>>,
@@ -273,7 +273,7 @@ mod tests {
         batch.push(Some(chain(0)));
         batch.wake_all();
         assert_eq!(*depth.lock().unwrap(), (0, NESTED as usize));
-        // The second of the batch comes before those that were put off.
+        // The second waker of the batch comes before the deferred ones.
         let mut expected: Vec<_> = (0..=1000).rev().collect();
         expected.insert(NESTED as usize, 0);
         assert_eq!(*order.lock().unwrap(), expected);

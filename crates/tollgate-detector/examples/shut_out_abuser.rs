@@ -1,4 +1,4 @@
-//! One of a thousand callers makes too many calls, and is shut out; all others go through.
+//! One of a thousand callers makes too many calls, and is blocked; all others are admitted.
 
 use std::{sync::Arc, time::Duration};
 use tollgate::{Clock, Quota};

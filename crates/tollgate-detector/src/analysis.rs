@@ -5,9 +5,9 @@
 //!
 //! 1. A record that a pass finds in the buffers was made after the previous pass began. So a slice
 //!    begins (`since`) when the pass before the first one that counts into it began.
-//! 2. A pass counts into a slice until the slice is a quarter of the period long, or as much longer
-//!    as the passes are apart, or has expired. There are four slices: when the fourth is complete,
-//!    the first one began a period ago, and is reused.
+//! 2. A pass counts into a slice until the slice is a quarter of the period long, or longer by up
+//!    to the time between two passes, or has expired. There are four slices: when the fourth is
+//!    complete, the first one began a period ago, and is reused.
 //! 3. A slice has expired when it began longer than a period ago. All live counts were made within
 //!    one period, so a caller whose lower bound exceeds the threshold has exceeded it within a
 //!    period. No caller is flagged because of an estimate.
@@ -25,9 +25,9 @@ use crate::buffers::{Buffers, Place, Table};
 pub struct Pass<K> {
     /// The callers whose gates this pass has blocked.
     pub flagged: Vec<K>,
-    /// The number of further callers over the threshold that were not blocked, because as many
-    /// gates as there are [counters](crate::Detector::capacity) were blocked already. The next pass
-    /// looks at them again.
+    /// The number of further callers over the threshold that were not blocked, because the maximum
+    /// number of gates, which is that of the [counters](crate::Detector::capacity), was blocked
+    /// already. The next pass checks them again.
     pub passed_over: usize,
     /// The amount that this pass counted.
     pub counted: u64,
@@ -132,7 +132,7 @@ impl<K: Clone + Eq> Analysis<K> {
         }
     }
 
-    /// Returns the slices that count: all that began within a period.
+    /// Returns the slices that count: those that began within a period.
     fn live(&self) -> impl Iterator<Item = &Slice<K>> + Clone {
         let live = |slice: &&Slice<K>| self.age(slice) <= self.period;
         self.slices.iter().filter(live)

@@ -22,9 +22,9 @@ use crate::sync::{Mutex, lock};
 /// Flags callers that make more calls than a threshold within a long period, and blocks their gates
 /// for a penalty time.
 ///
-/// - On the path of a request: [`check`](Gate::check) of the caller's [`Gate`], and
-///   [`record`](Self::record). Neither waits.
-/// - Beside it, periodically: a [`pass`](Self::pass), which counts the records and blocks the gates
+/// - For each request: [`check`](Gate::check) of the caller's [`Gate`], and [`record`](Self::record). Neither
+///   waits.
+/// - Periodically, in the background: a [`pass`](Self::pass), which counts the records and blocks the gates
 ///   of callers over the threshold. [`run`](Self::run) repeats passes.
 ///
 /// # Accuracy
@@ -59,16 +59,15 @@ use crate::sync::{Mutex, lock};
 ///
 /// # Memory
 ///
-/// Memory does not grow with the number of keys. With keys of `k` bytes ([`size_of`], rounded up to
-/// a multiple of 8) on `p` processors (rounded up to a power of two, at most 64) it is at most
+/// Memory does not grow with the number of keys. With keys of `k` bytes ([`size_of`], rounded up to a
+/// multiple of 8) on `p` processors (rounded up to a power of two, at most 64) it is at most
 ///
 /// ```text
 /// 4 × capacity × (k + 52) + (p + 1) × buffer × (k + 32) + a few kilobytes
 /// ```
 ///
-/// bytes, plus what the keys own on the heap, plus the [gates](Self::gate) that have handles or are
-/// blocked. After the first pass, recording and counting allocate nothing if cloning a key does
-/// not.
+/// bytes, plus the heap memory of the keys, plus the [gates](Self::gate) that have handles or are blocked.
+/// After the first pass, recording and counting allocate nothing if cloning a key does not.
 ///
 /// # Keys
 ///
@@ -115,7 +114,7 @@ pub struct Detector<K> {
     /// `None` until a clock is set.
     clock: Option<Clock>,
     shared: OnceLock<Box<Shared<K>>>,
-    /// Whether the state was created. A `const fn` can take an atomic apart, but cannot look into a
+    /// Whether the state was created. A `const fn` can destructure an atomic, but cannot look into a
     /// `OnceLock`.
     is_used: AtomicBool,
 }
@@ -315,7 +314,7 @@ impl<K: Clone + Hash + Eq> Detector<K> {
     }
 }
 
-/// Methods for use beside the requests.
+/// Methods for use outside of requests.
 impl<K: Clone + Hash + Eq> Detector<K> {
     /// Counts the records, and blocks the gates of callers over the threshold.
     ///
@@ -434,7 +433,7 @@ impl<K: Clone + Hash + Eq + Send> Detector<K> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses nothing: the next pass counts what was recorded.
+    /// Dropping the future loses nothing: the next pass counts the records.
     ///
     /// # Panics
     ///

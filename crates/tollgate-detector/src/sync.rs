@@ -8,7 +8,7 @@ pub(crate) use loom::sync::{Mutex, MutexGuard, atomic::AtomicU64};
 #[cfg(not(tollgate_loom))]
 pub(crate) use std::sync::{Mutex, MutexGuard, atomic::AtomicU64};
 
-/// Locks a mutex, poisoned or not: code of a key that panics leaves a consistent value behind.
+/// Locks a mutex, poisoned or not: when the code of a key panics, the value stays consistent.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

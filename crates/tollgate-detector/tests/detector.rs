@@ -1,4 +1,4 @@
-//! What a detector promises, on a clock that is moved by hand.
+//! Tests the promises of a detector, on a manual clock.
 
 #[path = "../../../tests/support/mod.rs"]
 mod support;

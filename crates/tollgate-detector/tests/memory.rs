@@ -1,7 +1,7 @@
-//! What a detector keeps: no more than it says, however many callers there are, and nothing of
-//! gates that nobody has.
+//! Tests the memory of a detector: at most the documented bound, for any number of callers, and
+//! none for gates without handles.
 //!
-//! One test alone, since it counts what the whole process allocates.
+//! This file has a single test, because it counts the allocations of the whole process.
 
 use std::alloc::System;
 use std::time::Duration;
@@ -15,13 +15,14 @@ static COUNTED: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// How much more is held than when the region began.
+/// Returns the growth of the allocated memory since the region began.
 fn held(region: &Region<'_, System>) -> isize {
     let change = region.change();
     change.bytes_allocated as isize - change.bytes_deallocated as isize
 }
 
-/// The least of some times: what else the process does can only add to it.
+/// Returns the minimum of several counts, because other activity of the process can only add to a
+/// count.
 fn least<N: Ord>(count: impl Fn() -> N) -> N {
     let counts = (0..5).map(|_| count());
     counts.min().expect("there are five")
@@ -34,7 +35,7 @@ fn allocations(run: impl FnOnce()) -> usize {
     change.allocations + change.reallocations
 }
 
-/// What the documentation says for a key of so many bytes.
+/// Returns the documented bound for a key of this size.
 fn bound(capacity: usize, buffer: usize, key: usize) -> isize {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let tables = processors.min(64).next_power_of_two();
@@ -42,7 +43,7 @@ fn bound(capacity: usize, buffer: usize, key: usize) -> isize {
     (4 * capacity * (key + 52) + (tables + 1) * buffer * (key + 32) + 4096) as isize
 }
 
-/// Records so many, all of whom are different, and makes passes in between.
+/// Records this number of different callers, and makes passes in between.
 fn crowd<K>(detector: &Detector<K>, advance: impl Fn(), key: impl Fn(u64) -> K, callers: u64)
 where
     K: Clone + std::hash::Hash + Eq + Send + Sync + 'static,
@@ -128,13 +129,14 @@ fn once_warm_nothing_is_allocated() {
     assert_eq!(least(|| allocations(refused)), 0);
 }
 
-/// What is kept of a text is the text, of each that has a counter or a place in a buffer.
+/// The only heap memory of text keys is the texts of those that have a counter or a place in a
+/// buffer.
 fn keys_that_were_given_up_are_dropped() {
     let clock = Clock::manual();
     let detector = Detector::new(Quota::per_minute(1_000_000));
     let detector = detector.capacity(50).buffer(100).clock(&clock);
     let name = |caller| format!("caller {caller:020}");
-    // Until all counters are taken.
+    // Fills all counters.
     crowd(&detector, || clock.advance(SECOND), name, 100_000);
     let more = least(|| {
         let region = Region::new(COUNTED);
@@ -167,7 +169,7 @@ fn gates_that_nobody_has_leave_nothing() {
         held(&region)
     });
     assert_eq!(more, 0);
-    // What many needed is given back.
+    // Memory that many callers needed is freed.
     let more = least(|| {
         let region = Region::new(COUNTED);
         round(0..30_000);

@@ -1,4 +1,4 @@
-//! A permit that is held for too long is found: by whom, since when, and where it was acquired.
+//! Finds a permit that is held for too long: its holder, since when it is held, and where it was acquired.
 
 use std::{sync::Arc, time::Duration};
 

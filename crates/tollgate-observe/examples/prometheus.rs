@@ -1,4 +1,4 @@
-//! A service with one slot, and the page that Prometheus reads: who was served, and who was not.
+//! A service with one slot, and the page that Prometheus reads: the numbers of admitted and refused requests.
 use axum::{Router, body::Body, body::to_bytes, http::Request, http::StatusCode, routing::get};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use tollgate_observe::{Metrics, Observed};

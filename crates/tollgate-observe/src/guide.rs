@@ -19,14 +19,14 @@
 //!
 //! - *Events*: `Traced` (feature `tracing`) reports waits, and warns of waits and permits that
 //!   take long.
-//! - *Something else*, such as the path of a request that holds a slot: an
-//!   [`Observer`](crate::Observer) of your own, made for each request if necessary.
+//! - *Other data*, such as the path of a request that holds a slot: write your own
+//!   [`Observer`](crate::Observer), and create one for each request if necessary.
 //! - *Keys*: `snapshot()` of a key, and [`keys`](tollgate::Keyed::keys) for those in use. All keys share one
 //!   `Metrics`.
-//! - *Classes*: [`snapshot`](tollgate::fair::FairQueue::snapshot) of a fair queue lists who holds and who waits.
+//! - *Classes*: [`snapshot`](tollgate::fair::FairQueue::snapshot) of a fair queue lists the holders and waiters of each class.
 //! - *Adaptive limits*: their [snapshot](tollgate::adaptive::AdaptiveSemaphore::snapshot) has the limit, its last
-//!   window, and for `record` the `permits`. An observed permit becomes the inner one, which says how the call
-//!   ended, by [`into_inner`](crate::ObservedPermit::into_inner).
+//!   window, and the `permits` for `record`. To report the outcome of a call, take the inner permit with
+//!   [`into_inner`](crate::ObservedPermit::into_inner).
 //!
 //! # What to watch
 //!
@@ -34,7 +34,7 @@
 //!   protects is slow.
 //! - `tollgate_refused_total` by `kind`, and `tollgate_abandoned_total`: `queue_full`, `timed_out` and abandoned
 //!   waits mean overload; `exceeds_capacity` is a mistake of the caller, which asks for more than the limit has.
-//! - `tollgate_held_seconds` grows while the work does not: permits are held for longer than the work takes.
+//! - `tollgate_held_seconds` grows while the duration of the work does not: permits are held for longer than the work takes.
 //!
 //! # Traps
 //!
@@ -43,5 +43,5 @@
 //!   nobody renders the page. `install()` starts upkeep, and serves the page with the feature `http-listener`.
 //! - Entries of adapters and compositions are reported with the line that created the `Observed`, see
 //!   [places](crate::Observed#places).
-//! - A timeout or a token around a wait ends it as abandoned, not as refused. Only a limiter that knows in
-//!   advance that the wait would take longer refuses it, as `timed_out`.
+//! - A wait that is ended by a timeout or a token around it counts as abandoned, not as refused. Only a limiter
+//!   that knows in advance that the wait would take longer refuses it, as `timed_out`.

@@ -1,4 +1,4 @@
-//! [`Holders`]: a list of the permits that are held.
+//! [`Holders`]: a list of the held permits.
 //!
 //! 1. A permit has a slot in one of the shards: the shard of the thread that acquired it. The
 //!    permit carries the numbers of both, so another thread may release it, and both take constant
@@ -30,8 +30,8 @@ thread_local! {
     };
 }
 
-/// An [`Observer`] that lists the permits that are held now: since when, and where each was
-/// acquired. It finds the permit that is held too long, and the code that holds it.
+/// An [`Observer`] that lists the permits that are held now, since when, and where each was acquired. Use it
+/// to find a permit that is held too long, and the code that holds it.
 ///
 /// A clone is another handle of the same list. A handle with a [label](Self::labelled) marks its
 /// permits, for example with a tenant. The [`Debug`](fmt::Debug) form is a table, oldest first.
@@ -67,7 +67,7 @@ thread_local! {
 #[derive(Clone)]
 pub struct Holders(Arc<List>);
 
-/// A permit that is held.
+/// A held permit.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Holder {
@@ -94,7 +94,7 @@ impl Holder {
 #[cfg(feature = "tokio")]
 type Task = Option<tokio::task::Id>;
 
-/// Without tokio, nothing is known of tasks.
+/// Without tokio, tasks are unknown.
 #[cfg(not(feature = "tokio"))]
 type Task = Option<std::convert::Infallible>;
 
@@ -112,14 +112,14 @@ struct List {
     name: Box<str>,
     clock: Clock,
     label: Option<Arc<str>>,
-    /// The first list, if this is another one with a label.
+    /// The first list, if this is a list with a label.
     first: Option<Arc<List>>,
     /// The other lists, if this is the first.
     others: Mutex<Vec<Weak<List>>>,
     shards: [Padded<Mutex<Shard>>; SHARDS],
 }
 
-/// On its own cache lines, so that threads do not contend for those of others.
+/// A shard on cache lines of its own, so that threads of different shards do not contend for a line.
 #[repr(align(128))]
 #[derive(Default)]
 struct Padded<T>(T);

@@ -5,7 +5,7 @@
 //! - `Traced` (feature `tracing`) reports waits and permits that take long.
 //!
 //! [`Observed`] wraps any throttle of [tollgate]; the throttle itself knows nothing about it. To read the state of
-//! a limit instead, such as how much is in use, take its [`Snapshot`](tollgate::Snapshot).
+//! a limit instead, such as the amount in use, take its [`Snapshot`](tollgate::Snapshot).
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
@@ -46,7 +46,7 @@ fn contain_panic(report: impl FnOnce()) {
     }
 }
 
-/// The place that an entry is reported with: see [`Observed`](Observed#places).
+/// The place of a reported entry: see [`Observed`](Observed#places).
 pub type Place = &'static Location<'static>;
 
 /// A receiver of the reports of an [`Observed`] throttle.
@@ -63,8 +63,8 @@ pub type Place = &'static Location<'static>;
 /// The methods run inside the caller's poll, or inside the drop of its future or permit, under no
 /// lock of the throttle. They must not block. A panic in `admitted` or `refused` propagates to the
 /// caller, and the permit is dropped; a panic in the other methods is reported by the panic hook
-/// and then caught. Of the observers of a tuple, those before the one that panicked in `admitted`
-/// get `released`, and a caught panic stops no report to the others.
+/// and then caught. When an observer of a tuple panics in `admitted`, the observers before it get `released`.
+/// A caught panic does not prevent the reports to the other observers.
 ///
 /// # Examples
 ///
@@ -144,7 +144,7 @@ pub type Place = &'static Location<'static>;
 /// ```
 #[doc(alias = "RateLimitingMiddleware")]
 pub trait Observer {
-    /// What the observer keeps in a permit, to recognise it when it is released.
+    /// The value that the observer keeps in a permit, to recognise it when it is released.
     type Held;
 
     /// Reports an entry that was admitted. `waited` is how long it waited; `None` if it did not
@@ -214,9 +214,9 @@ through! {
     [O: Observer + ?Sized] Arc<O>;
 }
 
-/// Each observer of a tuple gets every report, in the order of the tuple. The reports of ends are
-/// caught one by one, so that an observer that panics leaves none of the others with a permit that
-/// is never released.
+/// Each observer of a tuple gets every report, in the order of the tuple. Panics in the reports of ends are
+/// caught one by one, so that when one observer panics, no other one is left with a permit that is never
+/// released.
 macro_rules! tuples {
     ($($($observer:ident $field:tt),+;)*) => {$(
         impl<$($observer: Observer),+> Observer for ($($observer,)+) {

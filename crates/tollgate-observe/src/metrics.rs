@@ -1,8 +1,8 @@
 //! [`Metrics`]: counters, histograms and gauges of the [`metrics`] facade.
 //!
-//! The handles are created once, with the recorder that is installed then: those of the gauges when
-//! they are first set, because a gauge exists from its creation on, and has no value yet. An entry
-//! looks nothing up and allocates nothing; what an increment costs is up to the recorder.
+//! The handles are created once, with the recorder that is installed at that time. Those of the gauges are
+//! created when the gauges are first set, because a gauge exists from its creation on, and has no value
+//! before. An entry looks nothing up and allocates nothing; the cost of an increment depends on the recorder.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -96,7 +96,7 @@ impl Metrics {
         Self::with(limit.into().into(), Clock::default())
     }
 
-    /// Creates metrics with the same name, which measure on this clock how long permits are held.
+    /// Creates metrics with the same name, which measure the hold time of permits on this clock.
     #[must_use]
     pub fn clock(self, clock: impl Into<Clock>) -> Self {
         Self::with(self.0.name.clone(), clock.into())
@@ -119,11 +119,12 @@ impl Metrics {
         }))
     }
 
-    /// Sets the gauges. They are not set automatically: a limit knows its state, but not when someone
-    /// reads it. A [`Keyed`](tollgate::Keyed) has no snapshot of all its keys: record that of a limit
-    /// for all keys together, if there is one.
+    /// Sets the gauges. They are not set automatically, because a limit does not know when its state is read.
+    /// A [`Keyed`](tollgate::Keyed) has no snapshot of all its keys: if there is a limit for all keys
+    /// together, record its snapshot.
     ///
-    /// The limit of a [`Gate`](tollgate::Gate), `u64::MAX`, is none, so `tollgate_limit` is not set.
+    /// A [`Gate`](tollgate::Gate) has the limit `u64::MAX`, which means no limit, so `tollgate_limit` is not
+    /// set.
     ///
     /// # Examples
     ///

@@ -1,7 +1,7 @@
 //! [`Observed`]: a throttle whose entries are reported.
 //!
-//! 1. An entry begins with the first poll of its future, or with a try. It is reported once: when
-//!    the throttle answers, or when the future is dropped while it waits.
+//! 1. An entry begins with the first poll of its future, or with a try. It is reported once: when the
+//!    throttle decides, or when the future is dropped while it waits.
 //! 2. The clock is read only by an entry that waits: after the first poll that is pending, and at
 //!    the report. A ready entry reads no clock here; an observer may read its own.
 //! 3. A permit is reported before the throttle gets it back, so an observer never sees more holders
@@ -35,10 +35,10 @@ use tollgate::{AcquireError, Clock, Tick, Waiting, forward};
 ///
 /// The reported [`Place`] is the call of [`acquire`](Self::acquire) or
 /// [`try_acquire`](Self::try_acquire). An entry through a trait, such as
-/// [`enter`](Throttle::enter), is reported with the call of [`new`](Self::new): compositions and
-/// adapters enter like this, and their own location does not identify the caller. A holder in a layer then
-/// points to the line that put the throttle there. In the closure of a layer over HTTP, an observer
-/// can be made [for each request](Observer#examples).
+/// [`enter`](Throttle::enter), is reported with the call of [`new`](Self::new): compositions and adapters
+/// enter in this way, and their own location does not identify the caller. A holder in a layer then points to
+/// the line that put the throttle there. In the closure of a layer over HTTP, an observer can be made [for
+/// each request](Observer#examples).
 ///
 /// # Costs and keys
 ///
@@ -192,7 +192,7 @@ impl<T: Throttle, O: Observer + Clone> Observed<T, O> {
         }
     }
 
-    /// Reports what becomes of a wait.
+    /// Reports the outcome of a wait.
     #[inline(always)]
     fn observe<F>(&self, enter: F, place: Place) -> Waiting<EnterObserved<F, O>> {
         Waiting::new(EnterObserved {
@@ -205,7 +205,7 @@ impl<T: Throttle, O: Observer + Clone> Observed<T, O> {
     }
 }
 
-/// Reports the answer of a throttle.
+/// Reports the decision of a throttle.
 #[inline(always)]
 fn report<P, O: Observer>(
     entered: Result<P, AcquireError>,
@@ -283,7 +283,7 @@ impl<T: Weighted, O: Observer + Clone> Weighted for Observed<T, O> {
         self.around(self.throttle.cost(n))
     }
 
-    /// Reports that the permit is released, whatever was used.
+    /// Reports that the permit is released, however much of it was used.
     #[inline]
     fn settle(&self, permit: Self::Permit, used: u64) {
         self.throttle.settle(permit.into_inner(), used);
@@ -387,7 +387,7 @@ pub struct ObservedPermit<P, O: Observer> {
     permit: P,
 }
 
-/// The report of a release; `None` if it is not to be made.
+/// The report of a release; `None` if there is nothing to report.
 pub(super) struct Entry<O: Observer>(Option<(O, O::Held)>);
 
 impl<O: Observer> Entry<O> {
@@ -398,7 +398,7 @@ impl<O: Observer> Entry<O> {
         Self(Some((observer, held)))
     }
 
-    /// Returns what the observer keeps, for a release that is reported elsewhere.
+    /// Returns the value that the observer keeps, for a release that is reported elsewhere.
     #[inline(always)]
     pub(super) fn into_held(mut self) -> O::Held {
         let (_, held) = self.0.take().expect("nothing else takes it");

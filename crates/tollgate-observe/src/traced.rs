@@ -1,8 +1,8 @@
 //! [`Traced`]: events of the crate [`tracing`].
 //!
-//! There is no span, because a span that is entered across an `await` would cover whatever else the
-//! thread polls meanwhile. An event is made when a wait or a permit ends, in the span that is
-//! current there.
+//! There is no span, because a span that is entered across an `await` would cover all other futures
+//! that the thread polls meanwhile. When a wait or a permit ends, an event is emitted in the
+//! current span.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,16 +13,16 @@ use super::{Observer, Place};
 use tollgate::AcquireError;
 use tollgate::{Clock, Tick};
 
-/// An [`Observer`] that makes an event of the crate [`tracing`](::tracing) for each wait that ends,
-/// and a warning for waits and permits that take long.
+/// An [`Observer`] that emits an event of the crate [`tracing`](::tracing) for each wait that ends,
+/// and a warning for long waits and permits that are held long.
 ///
 /// - `debug`, when a wait ends: `limit`, `place`, `waited`, and `error` if it was refused;
 /// - `warn` instead, if the wait took at least [`warn_wait`](Self::warn_wait);
 /// - `warn`, when a permit is released that was held for at least [`warn_hold`](Self::warn_hold):
-///   `limit`, `place`, `held`. A permit that is never released makes no event;
+///   `limit`, `place`, `held`. A permit that is never released emits no event;
 ///   [`Holders`](super::Holders) finds it.
 ///
-/// An entry that did not wait makes no event, whether it was admitted or refused. `place` is that of
+/// An entry that did not wait emits no event, whether it was admitted or refused. `place` is that of
 /// the [entry](super::Observed#places), `waited` and `held` are in seconds. The target is
 /// `tollgate`.
 ///
@@ -57,7 +57,7 @@ pub struct Traced {
 }
 
 impl Traced {
-    /// Creates an observer that makes no warnings, on [`Clock::default`].
+    /// Creates an observer that emits no warnings, on [`Clock::default`].
     pub fn new(limit: impl Into<String>) -> Self {
         Self {
             limit: limit.into().into(),
@@ -88,7 +88,7 @@ impl Traced {
         self
     }
 
-    /// Makes the event of a wait that has ended.
+    /// Emits the event of a wait that has ended.
     fn wait_ended(&self, place: Place, waited: Duration, error: Option<&AcquireError>, end: &str) {
         let (limit, seconds) = (&*self.limit, waited.as_secs_f64());
         let error = error.map(::tracing::field::display);
@@ -101,7 +101,7 @@ impl Traced {
 }
 
 impl Observer for Traced {
-    /// `Some` if the permit may have to be warned of.
+    /// `Some` if the permit may need a warning.
     type Held = Option<(Place, Tick)>;
 
     #[inline]

@@ -8,7 +8,7 @@
 //!    Records that may have been counted are not kept.
 //! 4. The number of distinct callers between two passes is bounded.
 //!
-//! There are two locks. They are never held together, nor while a future waits.
+//! There are two locks. They are never held together, and never while a future waits.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -44,24 +44,25 @@ const CALLERS: usize = 65_536;
 /// # Lateness
 ///
 /// A pass makes one call of the store for each 256 callers, one after the other, and each takes at
-/// most the [deadline](Store::deadline) `d`; so `c` callers take at most `k·d`, where `k` is `c /
-/// 256`, rounded up. If each pass begins `i` after the one before, a process blocks a caller at
-/// most `i + 2·k·d` after the first call beyond the threshold that it recorded, because that call
-/// may have been recorded just after a pass began. The count includes the records that other
-/// processes have sent by then, with the same delay.
+/// most the [deadline](Store::deadline) `d`; so a pass for `c` callers takes at most `k·d`, where
+/// `k` is `c / 256`, rounded up. If each pass begins `i` after the one before, a process blocks a
+/// caller at most `i + 2·k·d` after the first call beyond the threshold that it recorded, because
+/// that call may have been recorded just after a pass began. The count includes the records that
+/// other processes have sent by then, with the same delay.
 ///
 /// # When the store fails
 ///
 /// No more callers are blocked, and blocked callers stay blocked for their time. A pass ends with
-/// the first call that fails, and keeps the unsent records for the next one. Up to 256 callers of a
-/// call that may have been executed may not be counted, so that no caller is counted twice.
+/// the first call that fails, and keeps the unsent records for the next one. The records of a call
+/// that may have been executed, of up to 256 callers, are not sent again, so that none is counted
+/// twice; they may be missing from the count.
 ///
 /// # Memory
 ///
 /// The detector keeps at most [`callers`](Self::callers) distinct callers between two passes,
-/// 65,536 by default, with their names. Further callers are not recorded, but
-/// [counted](Self::unrecorded). Each pass blocks at most as many callers as it sends, and forgets
-/// callers whose time is over.
+/// 65,536 by default, with their names. The calls of further callers are not recorded;
+/// [`unrecorded`](Self::unrecorded) counts them. Each pass blocks at most as many callers as it
+/// sends, and forgets callers whose time is over.
 ///
 /// # Examples
 ///
@@ -89,7 +90,7 @@ const CALLERS: usize = 65_536;
 /// ```
 pub struct Detector {
     store: Store,
-    /// The beginning of the keys of all callers.
+    /// The prefix of the keys of all callers.
     keys: String,
     rule: Rule,
     penalty: Duration,
@@ -176,8 +177,8 @@ impl Detector {
         self.record_many(caller, 1);
     }
 
-    /// Records `n` calls, or one of cost `n`. At most 2^52 per caller are counted between two
-    /// passes, which is beyond all thresholds.
+    /// Records `n` calls, or one call of cost `n`. At most 2^52 calls per caller are counted
+    /// between two passes, which is more than any threshold.
     pub fn record_many(&self, caller: &str, n: u64) {
         let recorded = &mut *lock(&self.recorded);
         let has_room = recorded.calls.len() < self.callers;
@@ -215,7 +216,7 @@ impl Detector {
         }
     }
 
-    /// Returns the callers that are blocked in this process now, in no order.
+    /// Returns the callers that are blocked in this process now, in any order.
     pub fn flagged(&self) -> Vec<String> {
         let now = Instant::now();
         let blocked = self.blocked.read().unwrap_or_else(PoisonError::into_inner);

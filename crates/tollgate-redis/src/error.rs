@@ -26,8 +26,8 @@ use tollgate::AcquireError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// There was no reply before the [deadline](crate::Store::deadline). The call may have been
-    /// executed, or may be later.
+    /// There was no reply before the [deadline](crate::Store::deadline). The call may have been executed, or
+    /// may be executed later.
     Timeout,
     /// The connection was lost during the call, which may have been executed.
     Disconnected,
@@ -49,7 +49,7 @@ pub enum StoreError {
     OutOfMemory,
     /// A part of the cluster, or the primary, is missing.
     ClusterDown,
-    /// The keys of a call are not in one slot of the cluster. Limits check that when they are made.
+    /// The keys of a call are not in one slot of the cluster. Limits check this when they are created.
     CrossSlot,
     /// The keys of a call are being moved to another node, and were not on one node before the
     /// deadline. Nothing was charged.
@@ -60,7 +60,7 @@ pub enum StoreError {
     Script,
     /// The server does not permit this client to connect, or to run a command of a script: its
     /// password is wrong, or its rights do not suffice.
-    /// [`Store::last_failure`](crate::Store::last_failure) returns what the server said.
+    /// [`Store::last_failure`](crate::Store::last_failure) returns the message of the server.
     Forbidden,
     /// The address of a server cannot be used.
     Misconfigured,
@@ -71,8 +71,8 @@ pub enum StoreError {
 impl StoreError {
     /// Returns whether the call may have been executed, or may be executed later.
     ///
-    /// Code that must not undercount admissions counts such a call. Code that must not act twice
-    /// does not repeat it.
+    /// Code that must not undercount admissions should count such a call. Code that must not act twice should
+    /// not repeat it.
     ///
     /// # Examples
     ///
@@ -100,7 +100,7 @@ impl StoreError {
         )
     }
 
-    /// Returns whether a script may have ended in the middle: its writes up to then stay.
+    /// Returns whether a script may have failed halfway: its writes up to that point stay.
     pub(crate) const fn is_half_done(self) -> bool {
         matches!(self, Self::WrongType | Self::Script | Self::Forbidden)
     }
@@ -128,7 +128,7 @@ impl StoreError {
         }
     }
 
-    /// Derives the error from the server's message, if it has no error kind.
+    /// Derives the error from the server's message, if the message has no error kind.
     fn of_text(error: &RedisError) -> Self {
         let said = |word: &str| {
             error.code().is_some_and(|code| code.contains(word))

@@ -1,4 +1,4 @@
-//! The keys on the server, and how they are made from names. No other code makes keys.
+//! The keys on the server, and their derivation from names. No other code creates keys.
 //!
 //! | what | key |
 //! |---|---|
@@ -8,12 +8,12 @@
 //! | the caller `192.0.2.7` of the detector `abuse` | `{abuse}/detector/192.0.2.7` |
 //! | the [sentinel](Semaphore) | `tollgate:born` |
 //!
-//! 1. Two limits never share a key. The slashes of a key tell what it belongs to and where each
-//!    name ends, because a slash in a name is percent-encoded, as in a URL, and so is the percent
-//!    sign. Names that begin with `tollgate:` are encoded too, because the sentinel does.
+//! 1. Two limits never share a key. The slashes of a key show its owner and the end of each name,
+//!    because a slash in a name is percent-encoded, as in a URL, and so is the percent sign. Names
+//!    that begin with `tollgate:` are encoded too, because the sentinel does.
 //! 2. The tag in braces of a name is the tag of its keys, so names with a common tag have their keys
 //!    in one slot of a cluster. Braces in the keys of a [keyed](keyed) limit are encoded, so that
-//!    these are spread over all slots, whoever chooses them.
+//!    these limits are spread over all slots, even if a client chooses the keys.
 //! 3. All keys of a semaphore, or of a detector, are in one slot: a name without a tag becomes one.
 //! 4. The sentinel belongs to the data of the server, not to one semaphore. It distinguishes a key
 //!    that is used for the first time from one whose data was lost. A server has one sentinel. A
@@ -35,19 +35,19 @@ pub(crate) fn rate(name: &str) -> String {
     }
 }
 
-/// Returns the key of one of many rate limits, beside the key of the limit that they are like. That
-/// limit may itself be one of many: then there is a slash more, so that there are never two of them.
+/// Returns the key of one of many rate limits, derived from the key of their model. The model may
+/// itself be one of many: then one more slash is added, so that two limits never share a key.
 pub(crate) fn keyed(rate: &str, name: &str) -> String {
     let end = if rate.contains('/') { "//" } else { "/" };
     format!("{rate}{end}{}", encoded(name, "%/{}"))
 }
 
-/// Returns the beginning of the keys of a detector.
+/// Returns the prefix of the keys of a detector.
 pub(crate) fn detector(name: &str) -> String {
     format!("{}/detector", tagged(name))
 }
 
-/// Returns the key of a caller, beside the beginning of the keys of its detector.
+/// Returns the key of a caller, which follows the prefix of the keys of its detector.
 pub(crate) fn caller(detector: &str, name: &str) -> String {
     format!("{detector}/{}", encoded(name, "%/"))
 }
@@ -80,8 +80,8 @@ impl Semaphore {
     }
 }
 
-/// Returns the name with a tag: if it has none, all of it becomes the tag, and a name that is
-/// nothing but a tag gets a percent sign, so that the two differ.
+/// Returns the name with a tag: if it has none, all of it becomes the tag, and a name that consists
+/// of only a tag gets a percent sign, so that the two differ.
 fn tagged(name: &str) -> String {
     match tag(name) {
         Some(tag) if tag.len() + 2 == name.len() => format!("{}%", encoded(name, "%/")),
@@ -125,7 +125,7 @@ mod tests {
 
     use super::*;
 
-    /// What a key belongs to.
+    /// The owner of a key.
     #[derive(Clone, Debug, PartialEq, Eq)]
     enum Owner {
         Rate(String),
@@ -148,7 +148,8 @@ mod tests {
             }
         }
 
-        /// Reads a key as a person would. If that gives back every owner, no two share a key.
+        /// Parses a key in the most obvious way. If this returns every owner, no two owners share a
+        /// key.
         fn of(key: &str) -> Self {
             let parts: Vec<_> = key.split('/').collect();
             match parts[..] {
@@ -189,7 +190,7 @@ mod tests {
         decoded
     }
 
-    /// Names of what has a meaning somewhere.
+    /// Names that contain characters with a special meaning.
     fn name() -> impl Strategy<Value = String> {
         const WORDS: &[&str] = &[
             "a",

@@ -43,9 +43,9 @@ use crate::store::{Call, Store, joined};
 ///
 /// For limits in several slots use [`all`](tollgate::all) of several
 /// [`RateLimiter`](crate::RateLimiter)s or sets. It waits for the first, then for the second, and
-/// so on. Charges are refunded in the background when a later limit rejects the call, the store
-/// fails, or the wait is cancelled. So a limit may have a charge for a while that is refunded, and
-/// deny other calls meanwhile. A single call never does that, because it decides at one moment.
+/// so on. Charges are refunded in the background when a later limit rejects the call, the store fails, or the
+/// wait is cancelled. So a limit may keep a charge until it is refunded, and deny other calls meanwhile. That
+/// cannot happen with a single call, because it decides at one moment.
 ///
 /// # Examples
 ///
@@ -76,7 +76,7 @@ pub struct LimitSet {
     store: Store,
     parts: Arc<Vec<Part>>,
     jitter: Duration,
-    /// Of this set and its clones, which have the same parts.
+    /// Shared by this set and its clones, which have the same parts.
     refunds: Arc<Refunds<Charges>>,
 }
 
@@ -107,8 +107,8 @@ impl LimitSet {
     /// # Panics
     ///
     /// Panics in the cases of [`RateLimiter::new`](crate::RateLimiter::new); if the name was added
-    /// before; and in a cluster, if its key is not in the slot of the others because its tag in
-    /// braces is another one.
+    /// before; and in a cluster, if its key is in another slot than the others because its tag in braces
+    /// differs.
     #[must_use]
     #[track_caller]
     pub fn limit(self, name: impl Into<String>, quota: Quota) -> Self {
@@ -288,7 +288,7 @@ impl LimitSet {
         }
     }
 
-    /// Charges all or none. Charges that the caller does not take are refunded.
+    /// Charges all limits or none. Charges that the caller does not take are refunded.
     async fn taken(&self, n: u64) -> Result<Outcome, StoreError> {
         let this = self.clone();
         let call = self.call("take", repeat(n)).on_abandoned(move |value| {
@@ -321,11 +321,11 @@ impl LimitSet {
         joined(self.store.runtime().spawn(given).await).and_then(identity)
     }
 
-    /// Returns the number of units that were to be refunded in the background, for callers that have
-    /// left, and were not, or not for certain: the store failed, more than 65,536 refunds waited, or
-    /// another set made the charges. They stay charged, and time pays them off. Clones count together.
+    /// Returns the number of units whose refund in the background, for callers that have left, failed or is
+    /// uncertain: the store failed, more than 65,536 refunds waited, or another set made the charges. These
+    /// units stay charged, and time pays them off. Clones share one count.
     ///
-    /// Not counted are refunds that the server received and ignored, as for
+    /// Refunds that the server received and ignored are not counted, as for
     /// [`RateLimiter::unrefunded`](crate::RateLimiter::unrefunded).
     pub fn unrefunded(&self) -> u64 {
         self.refunds.lost()
@@ -341,7 +341,7 @@ impl LimitSet {
         }
     }
 
-    /// Returns whether this set can have made charges: those of another one may be too few.
+    /// Returns whether this set can have made these charges: those of another set may be too few.
     fn has_made(&self, charges: &Charges) -> bool {
         charges.tickets.len() >= self.parts.len()
     }
@@ -467,8 +467,8 @@ impl Outcome {
         &self.decisions
     }
 
-    /// Returns the time after which the limit that lacks most may have enough. Before that the call
-    /// is denied again, and later too if other calls were faster.
+    /// Returns the time after which the limit that lacks most may have enough. Before that, the call is
+    /// denied again; after it, it may be denied if other calls were faster.
     ///
     /// It is zero if all limits were charged, and [`Duration::MAX`] if a limit can never admit the
     /// cost. It is exact to the microsecond of the server's clock, without the

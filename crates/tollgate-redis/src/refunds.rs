@@ -4,11 +4,11 @@
 //!    one. A refund of a debt is exact in the order of the charges.
 //! 2. Refunds that wait for the call in flight are sorted by their charges, and share the next calls.
 //!    The server does nothing else during a call, so the work of one is bounded.
-//! 3. The number of refunds that wait is bounded. What is beyond it, and what a call fails to refund,
-//!    is not refunded: it is counted as lost, and time pays it off. So nothing is refunded twice.
-//! 4. If the store fails, or the task ends for any reason, all that waits is lost with it. So the task
-//!    waits for at most one deadline in vain. But a slow store is not a failure: a full queue takes 64
-//!    calls for each limit of a set, and more for logs, and each of them may take up to its deadline.
+//! 3. The number of refunds that wait is bounded. Refunds beyond the bound, and those that a call fails to
+//!    make, are counted as lost, and time pays the charges off. So no charge is refunded twice.
+//! 4. If the store fails, or the task ends for any reason, all waiting refunds are lost. So the task waits
+//!    for at most one deadline in vain. But a slow store is not a failure: a full queue takes 64 calls for
+//!    each limit of a set, and more calls for logs, and each call may take up to its deadline.
 
 use std::collections::BTreeMap;
 
@@ -27,10 +27,10 @@ pub(crate) trait Refund {
 
     fn order(&self) -> Self::Order;
 
-    /// Returns how many units are to be refunded.
+    /// Returns the number of units to refund.
     fn units(&self) -> u64;
 
-    /// Returns how much the server does for it; a debt is 1.
+    /// Returns the work of this refund for the server, which is 1 for a debt.
     fn work(&self) -> u64;
 }
 
@@ -135,8 +135,8 @@ fn sum<'a, T: Refund + 'a>(refunds: impl IntoIterator<Item = &'a T>) -> u64 {
     units.fold(0, u64::saturating_add)
 }
 
-/// Loses the refunds of the call in flight, and all that wait, when the task ends early: the store
-/// failed, the call panicked, or the runtime is gone. Later refunds start another task.
+/// Counts the refunds of the call in flight and all waiting refunds as lost when the task ends early: the
+/// store failed, the call panicked, or the runtime is gone. Later refunds start another task.
 struct Sending<'a, T: Refund> {
     refunds: &'a Refunds<T>,
     /// The units of the call in flight; `None` if the task has ended.
@@ -179,7 +179,7 @@ mod tests {
         runtime.unwrap().block_on(future);
     }
 
-    /// Sends what waits. Returns the calls that were made, of which the first one ends like this.
+    /// Sends the waiting refunds. Returns the calls that were made; the first one ends with this result.
     fn sent(refunds: &Refunds<(u64, u64)>, first: Result<(), StoreError>) -> Vec<Vec<(u64, u64)>> {
         let calls = Mutex::new(Vec::new());
         run(refunds.send(async |call| {

@@ -1,4 +1,4 @@
-//! The scripts that the server runs, how they are called, and the numbers that they reply.
+//! The scripts that the server runs, the calls of them, and the numbers in their replies.
 //!
 //! A script is called by its digest, with `EVALSHA`. If the server does not know the script, the
 //! text is sent with `EVAL` on the same connection: that is one more round trip, to the same node.
@@ -10,7 +10,7 @@ use redis::{Arg, Cmd, FromRedisValue, RedisResult, ServerErrorKind, Value};
 
 use crate::error::StoreError;
 
-/// The bound of debts and of all arguments of a script, which are less.
+/// The exclusive bound of debts and of all arguments of a script.
 pub(crate) const MOST: u64 = 1 << 52;
 
 pub(crate) struct Script {

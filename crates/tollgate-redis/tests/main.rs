@@ -1,4 +1,4 @@
-//! Limits on a real server, which each test starts on a free port of loopback, and stops.
+//! Tests limits on a real server, which each test starts on a free port of loopback, and stops.
 
 mod support;
 
@@ -8,8 +8,8 @@ mod support;
 #[path = "../../../src/guide/programs/share_on_redis.rs"]
 mod guide;
 
-/// Faults that a limit must survive, each made for real: of the server, of the network before it, of
-/// its clock, and of a cluster.
+/// Real faults that a limit must survive: of the server, of the network in front of it, of its
+/// clock, and of a cluster.
 mod faults {
     mod clock;
     #[cfg(feature = "cluster")]
@@ -39,8 +39,8 @@ mod limiter {
     mod verbs;
 }
 
-/// One model, two engines: the scripts beside the limiters of tollgate, step by step, on the same
-/// random cases, by a clock that the test sets.
+/// Compares the scripts with the limiters of tollgate, step by step, on the same random cases, with
+/// a clock that the test sets.
 mod scripts {
     mod agree;
     mod engine;

@@ -1,4 +1,4 @@
-//! The client of an API: 8 requests at once, 50 in a second, and none while the server asks for a pause.
+//! The client of an API: 8 requests at once, 50 per second, and none while the server asks for a pause.
 use reqwest_middleware::{ClientBuilder, Result};
 use std::sync::Arc;
 use tollgate::{Quota, RateLimiter, Semaphore};

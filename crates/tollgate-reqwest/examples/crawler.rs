@@ -1,4 +1,4 @@
-//! A crawler: one request at once to each host, 50 ms between two of them, and 64 to all hosts.
+//! A crawler: one request at a time to each host, 50 ms between two of them, and 64 to all hosts.
 use reqwest_middleware::{ClientBuilder, Result};
 use std::{sync::Arc, time::Duration};
 use tollgate::{Keyed, Semaphore};

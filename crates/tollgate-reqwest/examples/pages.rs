@@ -1,4 +1,4 @@
-//! An API with pages, read at ten pages a second.
+//! Reads an API with pages, at ten pages per second.
 use reqwest_middleware::{ClientBuilder, Result};
 use std::sync::Arc;
 use tollgate::{Quota, RateLimiter};

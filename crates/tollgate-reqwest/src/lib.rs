@@ -20,12 +20,12 @@
 //! # }
 //! ```
 //!
-//! To its callers, the client is a client of reqwest, with `.get(..)`, `.json(..)` and the rest. Its clones share the
-//! limits: make one client, not one for each request.
+//! Callers use the client like one of reqwest, with `.get(..)`, `.json(..)` and the other methods. Its clones share
+//! the limits: create one client, not one for each request.
 //!
 //! # A client that keeps all limits
 //!
-//! 8 requests at once, 50 in a second, and none while the server asks for a pause:
+//! This client sends 8 requests at once, 50 per second, and none while the server asks for a pause:
 //!
 //! ```
 //! use std::sync::Arc;
@@ -90,20 +90,20 @@
 //! ```
 //!
 //! Put the narrow limits first, so that a request that waits for its host holds none of the shared slots. The retries
-//! are outside of them, so that a repeated request waits for its host again and keeps the two seconds. The gate is
-//! checked twice more: before the shared slots, so that a paused host holds none of them, and last, so that a request
-//! that waited for a slot when the pause began is not sent.
+//! are outside of the limits, so that a repeated request waits for its host again and keeps the two seconds. The gate
+//! is checked twice more: before the shared slots, so that a paused host holds none of them, and last, so that a
+//! request that waited for a slot when the pause began is not sent.
 //!
 //! # Beside other middleware
 //!
 //! - *reqwest-retry* repeats requests that fail for other reasons. Put it outside of everything else, so that each of its
-//!   attempts keeps the limits. It repeats refusals too that [`RetryAfterMiddleware`] hands on, for example of a `POST`;
-//!   these attempts wait at the gate until the pause ends.
-//! - *reqwest-tracing* counts the wait as part of a request if it is outside, and not if it is inside.
-//! - *Redirects* are followed by reqwest itself, below all middleware: a request counts once, by its first URL. To count
-//!   each, set `redirect::Policy::none()` and follow them by hand.
-//! - *Clients made of reqwest*: async-openai takes a service of tower that sends its requests. Wrap a client of
-//!   this crate in a `service_fn`.
+//!   attempts keeps the limits. It also repeats refusals that [`RetryAfterMiddleware`] passes on, for example of a
+//!   `POST`; these attempts wait at the gate until the pause ends.
+//! - *reqwest-tracing* counts the wait as part of a request only if it is outside of the limits.
+//! - *Redirects* are followed by reqwest itself, below all middleware: a request counts once, by its first URL. To
+//!   count each redirect, set `redirect::Policy::none()` and follow redirects by hand.
+//! - *Clients built on reqwest*: async-openai takes a service of tower that sends its requests. Wrap a client
+//!   of this crate in a `service_fn`.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs, clippy::missing_errors_doc, clippy::missing_panics_doc)]

@@ -1,5 +1,5 @@
-//! Requests that wait for as long as servers ask. The layer decides what a response means, and for which
-//! requests.
+//! Requests that wait for as long as servers ask. The layer decides the meaning of a response, and the
+//! requests that it affects.
 
 use async_trait::async_trait;
 use http::Extensions;
@@ -7,31 +7,32 @@ use reqwest::{Request, Response, Url};
 use reqwest_middleware::{Middleware, Next, Result};
 use tollgate_tower::RetryAfterLayer;
 
-/// Makes a client wait for as long as a server asks, with `Retry-After` or a limit that is used up. All requests to
-/// that server wait, not only the refused one.
+/// Makes a client wait for as long as a server asks, with `Retry-After` or an exhausted limit. All requests to that
+/// server wait, not only the refused one.
 ///
-/// It is the [`RetryAfterLayer`] of tollgate-tower as a middleware, with the same [answers that
-/// count](RetryAfterLayer), bounds and settings: make the layer with them, and the middleware [from
+/// It is the [`RetryAfterLayer`] of tollgate-tower as a middleware, with the same bounds, settings and
+/// [responses that count](RetryAfterLayer): create the layer with its settings, and the middleware [from
 /// it](Self::from). Clones share the gates of the servers.
 ///
 /// # Order of middleware
 ///
 /// The first middleware of a client is the outermost. Add this one before the limits that a request waits for, and its
-/// [innermost](Self::innermost) clone as the last, which looks at the gate once more: so no request leaves during a
+/// [innermost](Self::innermost) clone as the last, which checks the gate once more: so no request is sent during a
 /// pause, wherever it has waited. See [the example](crate#a-client-that-keeps-all-limits).
 ///
-/// A request that reqwest has taken is sent, even if reqwest still connects for it. Redirects are followed by reqwest,
-/// below all middleware, so they do not wait. If a server refuses after a redirect, its own gate is blocked, and not
-/// that of the server that sent the redirect.
+/// A request that reqwest has accepted is sent, even if reqwest is still connecting. Redirects are followed by
+/// reqwest, below all middleware, so they do not wait. If a server refuses after a redirect, the gate of that server
+/// is blocked, and not the gate of the server that sent the redirect.
 ///
 /// # Bounds
 ///
 /// - A request with an idempotent method is sent up to three times: it is repeated twice, unless
 ///   [`retries`](RetryAfterLayer::retries) says otherwise.
 /// - A pause is up to 10 % longer than the server asks for, see [`jitter_percent`](RetryAfterLayer::jitter_percent).
-/// - A pause longer than [`max_wait`](RetryAfterLayer::max_wait), a minute by default, is not waited for: the refusal
-///   is returned at once, and during the pause one request is sent each `max_wait`, until the next refusal.
-/// - Which requests are sent at the end of a pause: see [`pausing`](RetryAfterLayer::pausing).
+/// - The client does not wait for a pause longer than [`max_wait`](RetryAfterLayer::max_wait), a minute by default:
+///   the refusal is returned at once, and during the pause one request is sent each `max_wait`, until the next
+///   refusal.
+/// - [`pausing`](RetryAfterLayer::pausing) describes the requests that are sent at the end of a pause.
 ///
 /// # Cancel safety
 ///
@@ -40,8 +41,8 @@ use tollgate_tower::RetryAfterLayer;
 pub struct RetryAfterMiddleware(RetryAfterLayer<Request>);
 
 impl RetryAfterMiddleware {
-    /// Creates a middleware with the settings of [`RetryAfterLayer::copying`], which sends requests again that
-    /// [can be cloned](Request::try_clone): without a body, or with one in memory.
+    /// Creates a middleware with the settings of [`RetryAfterLayer::copying`], which repeats requests that
+    /// [can be cloned](Request::try_clone): requests without a body, or with a body in memory.
     ///
     /// # Examples
     ///
@@ -96,7 +97,7 @@ impl Middleware for RetryAfterMiddleware {
         let mut attempts = self.0.attempts(origin.clone());
         loop {
             while let Some(gate) = attempts.blocked() {
-                // Without a timeout it does not fail.
+                // Without a timeout this does not fail.
                 let _opened = gate.acquire_owned().await;
             }
             let copy = attempts.copy(request.method(), &request);
@@ -106,7 +107,7 @@ impl Middleware for RetryAfterMiddleware {
             let (Some(gate), Some(copy)) = (gate, copy) else {
                 return Ok(answer);
             };
-            // What the refusal holds is free during the wait.
+            // The resources of the refusal are free during the wait.
             drop(answer);
             let _opened = gate.acquire_owned().await;
             request = copy;
@@ -121,7 +122,7 @@ fn origin(url: &Url) -> String {
 /// Returns the origin of the response. After a redirect it is not the requested one.
 fn origin_of(answer: &Response, requested: &str) -> String {
     match answer.url().host_str() {
-        // The URL that reqwest makes up if another middleware has made the answer without one.
+        // The URL that reqwest invents if another middleware has created the response without a URL.
         Some("no.url.provided.local") => requested.to_owned(),
         _ => origin(answer.url()),
     }

@@ -1,4 +1,5 @@
-//! Requests behind a throttle: a request enters, is sent, and holds its permit until the end of its body.
+//! Requests behind a throttle: a request enters, is sent, and holds its permit until the end of the response
+//! body.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,10 +14,10 @@ use tollgate_tower::ThrottledBody;
 
 /// Puts the requests of a client behind a throttle: each waits until it is admitted, in the order of the throttle.
 ///
-/// The permit is held until the body of the response was read, or failed, or was dropped; or only [until the
-/// head](Self::until_head). The charge of a rate limiter stays once a request was admitted. A request enters several
-/// middleware of this kind one after the other, the first one first; to enter all limits together, give one middleware
-/// an [`all`](tollgate::all) of them.
+/// The permit is held until the body of the response has been read, has failed, or has been dropped; or only [until
+/// the head](Self::until_head). The charge of a rate limiter stays once a request has been admitted. A request enters
+/// several middleware of this kind one after the other, in the order in which they were added; to enter all limits
+/// together, give one middleware an [`all`](tollgate::all) of them.
 ///
 /// A response of 101 has no body, so the permit is returned at its head, and an [upgraded](Response::upgrade) connection
 /// holds none. To limit such connections, acquire a permit beside the request and keep it with the connection.
@@ -26,7 +27,7 @@ use tollgate_tower::ThrottledBody;
 /// # Errors
 ///
 /// A request that is not admitted fails with [`Error::Middleware`], and [`is::<AcquireError>()`](tollgate::AcquireError)
-/// holds for what is inside:
+/// is true for the inner error:
 ///
 /// ```
 /// use std::sync::Arc;
@@ -91,8 +92,8 @@ impl<T> ThrottleMiddleware<T> {
         }
     }
 
-    /// Fails a request after it has waited for `duration` for its permit, or earlier if the throttle knows that the wait
-    /// would be longer. Reqwest's own timeouts begin after the wait.
+    /// Makes a request fail when it has waited for its permit for `duration`, or earlier if the throttle knows that the
+    /// wait would be longer. Reqwest's own timeouts begin after the wait.
     ///
     /// # Examples
     ///
@@ -197,7 +198,7 @@ where
 
 /// Moves the permit into the body of a response.
 fn holding<P: Send + Sync + 'static>(answer: Response, permit: P) -> Response {
-    // The URL of a response is lost on the way through `http`.
+    // The conversion through `http` loses the URL of a response.
     let url = http::Response::builder().url(answer.url().clone());
     let (url, ()) = url.body(()).expect("it has nothing invalid").into_parts();
     let answer = http::Response::<Body>::from(answer);

@@ -17,7 +17,7 @@ use crate::wait::assert_may_block;
 #[must_use = "a request does nothing unless it waits"]
 pub struct Acquire<S: Deref<Target = CondvarSemaphore>> {
     semaphore: S,
-    /// Each can end the wait.
+    /// Each of these can end the wait.
     tokens: Vec<CancellationToken>,
     timeout: Option<Duration>,
 }

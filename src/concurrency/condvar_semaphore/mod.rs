@@ -239,7 +239,7 @@ impl PermitSource for CondvarSemaphore {
         state.free += permits;
         let somebody = state.waiting > 0;
         drop(state);
-        // Without waiters it would be a useless system call.
+        // Without waiters this would be a useless system call.
         if somebody {
             (0..permits).for_each(|_| self.monitor.changed.notify_one());
         }

@@ -1,4 +1,4 @@
-//! The state under the lock, and how a thread waits for it to change.
+//! The state under the lock, and the wait of a thread for a change of it.
 //!
 //! 1. A holder that returns a permit wakes one waiter, if there is one.
 //! 2. A token that is cancelled increments `interruptions` under the lock, and then wakes all
@@ -30,7 +30,7 @@ pub(super) struct State {
     pub(super) free: usize,
     pub(super) waiting: usize,
     pub(super) closed: bool,
-    /// How often a token has been cancelled.
+    /// The number of cancellations of tokens so far.
     pub(super) interruptions: u64,
 }
 
@@ -50,7 +50,7 @@ impl State {
 impl Wake for Monitor {
     fn wake(self: Arc<Self>) {
         lock(&self.state).interruptions += 1;
-        // Wakes all waiters: several may have the same token, and which ones is not known here.
+        // Wakes all waiters: several may have the same token, and it is not known here which of them do.
         self.changed.notify_all();
     }
 }

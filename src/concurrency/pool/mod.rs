@@ -32,7 +32,7 @@ use crate::time::{Clock, Tick};
 use crate::wait::{BoxFuture, Polled, Waiting};
 use crate::wait_queue::{WaitQueue, WaiterId, lock_if_served, serve_and_wake};
 
-/// Limits callers to the number of items: a throttle whose permits each hold an item.
+/// Limits callers to the number of items: each permit of this throttle holds an item.
 ///
 /// The permit derefs to its item, such as a buffer or a connection. The items exist from the
 /// [start](Self::new), or are made when they are first needed, by a [function](Self::with_factory)
@@ -56,12 +56,12 @@ use crate::wait_queue::{WaitQueue, WaiterId, lock_if_served, serve_and_wake};
 /// returns its item like any other permit, whatever state the item is in. If the pool can make
 /// items, the item is dropped, and the next caller makes a new one.
 ///
-/// What counts is that the permit is dropped while its thread unwinds, as happens when a spawned
-/// task that owns the permit panics. If a panic is caught and does not drop the permit, for example
-/// by `catch_unwind` around a borrow of the item, the item is returned later like any other. So is
-/// the item of a holder that is cancelled while it uses it. To filter out such items, give the pool
-/// a [check](Self::check_on_return). Alternatively, [`discard`](Permit::discard) a broken item, or
-/// assign to the permit: `*permit = another`.
+/// The condition is that the permit is dropped while its thread unwinds, as happens when a spawned task that
+/// owns the permit panics. If a panic is caught and does not drop the permit, for example by `catch_unwind`
+/// around a borrow of the item, the item is returned later like any other. The same applies to the item of a
+/// holder that is cancelled while it uses the item. To filter out such items, give the pool a
+/// [check](Self::check_on_return). Alternatively, [`discard`](Permit::discard) a broken item, or assign to
+/// the permit: `*permit = another`.
 ///
 /// # Memory ordering
 ///
@@ -108,7 +108,7 @@ enum Make<T> {
     },
 }
 
-/// Returns an idle item that it gets, or another one.
+/// Returns the idle item that it is given, or another one.
 type MakeLater<T> = Box<dyn Fn(Option<T>) -> BoxFuture<'static, T> + Send + Sync>;
 
 /// Construction.
@@ -154,9 +154,9 @@ impl<T> Pool<T> {
     /// Creates a pool of `size` items that an asynchronous function, which may fail, makes one by
     /// one, when they are first needed.
     ///
-    /// The caller that gets the item polls the future that `make` returns. If that fails, `acquire`
-    /// returns an error, and the next waiter tries. A `try_acquire` does not wait for the future:
-    /// it takes only items that already exist.
+    /// The caller that gets the item polls the future that `make` returns. If the future fails, `acquire`
+    /// returns an error, and the next waiter tries. A `try_acquire` does not wait for the future: it takes
+    /// only items that already exist.
     ///
     /// An [`AcquireError`] is returned as it is. Any other error is the
     /// [source](std::error::Error::source) of an error of the kind [`Store`](ErrorKind::Store), with its
@@ -314,8 +314,8 @@ impl<T> Pool<T> {
         self
     }
 
-    /// Drops an item that was idle for `timeout` or longer when it would be taken next; the caller
-    /// makes another one in its place. Nothing drops an item before that. The time is that of
+    /// Drops an item that has been idle for `timeout` or longer at the moment when a caller would take it;
+    /// the caller makes another one in its place. No item is dropped in the background. The time is that of
     /// [`clock`](Self::clock).
     ///
     /// # Panics
@@ -577,8 +577,8 @@ impl<T> Pool<T> {
         lock(&self.state).closed
     }
 
-    /// Waits until all items have been returned: for a moment, since the first poll, at which no caller
-    /// held an item or made one. [`Semaphore::wait_idle`] says more.
+    /// Waits until all items have been returned: until there was a moment, since the first poll, at which no
+    /// caller held or made an item. [`Semaphore::wait_idle`] has the details.
     ///
     /// # Cancel safety
     ///
@@ -638,8 +638,8 @@ impl<T> Pool<T> {
         self.idle_timeout.map(|_| self.clock.now())
     }
 
-    /// Takes an idle item for a place that has none, if there is one. One that was idle for too long is
-    /// dropped.
+    /// Takes an idle item, if there is one, for a place without an item. Drops items that were idle for too
+    /// long.
     fn take_idle(&self) -> Option<T> {
         loop {
             let (item, since) = lock(&self.state).pop_idle()?;
@@ -662,7 +662,7 @@ impl<T> Pool<T> {
         item.ok_or_else(|| AcquireError::new(ErrorKind::NoPermits))
     }
 
-    /// Does the same for a place, which it returns if that fails.
+    /// Does the same for a place. If that fails, returns the place.
     #[inline(never)]
     fn made_now(&self) -> Result<T, AcquireError> {
         let place = Permit::new(self, None);

@@ -15,8 +15,8 @@ use crate::wait::{BoxFuture, Polled};
 /// An item of a [`Pool`], which is returned on drop. `S` derefs to the pool: it is a reference, or
 /// an `Arc`.
 ///
-/// What happens [when its holder panics](Pool#panics-of-holders) depends on how the pool was made.
-/// Leaking the permit takes the item out of circulation.
+/// The outcome [when its holder panics](Pool#panics-of-holders) depends on how the pool was made. Leaking the
+/// permit takes the item out of circulation.
 #[must_use = "a permit limits nothing once it is dropped: bind it, as in `let _permit = ..`"]
 pub struct Permit<S: Deref<Target = Pool<T>>, T> {
     /// `None` only while the item is being made, or dropped.
@@ -104,8 +104,8 @@ impl<S: Deref<Target = Pool<T>>, T: fmt::Debug> fmt::Debug for Permit<S, T> {
 
 /// The future of [`Pool::acquire`] and [`Pool::acquire_owned`]. `S` derefs to the pool.
 ///
-/// It joins the queue when it is first polled. See [the pool](Pool#cancel-safety) for what dropping
-/// it does.
+/// It joins the queue when it is first polled. See [the pool](Pool#cancel-safety) for the effects of dropping
+/// it.
 ///
 /// # Panics
 ///
@@ -129,10 +129,10 @@ impl<S: Deref<Target = Pool<T>>, T> Acquire<S, T> {
         }
     }
 
-    /// Checks an idle item or makes one, or starts to, for a place that has none.
+    /// Checks an idle item or makes one, or starts to, for a place without an item.
     ///
-    /// It leaves the permit in `making`: what the ready path returns is then not copied through the
-    /// memory of this result.
+    /// It leaves the permit in `making`, so the ready path does not copy it through the memory of this
+    /// result.
     #[inline(never)]
     fn make(&mut self, place: Permit<S, T>, context: &mut Context<'_>) -> Polled<()> {
         let pool = place.pool();

@@ -11,11 +11,11 @@
 //!    addition after one, has left too many. In that case a returned item is dropped.
 //! 3. In a pool that cannot make items, that sum is at least the size, so there is an item for each
 //!    place. In a pool that can make items, a caller that has a place and no item makes one.
-//!    Idle items that have to be looked at are only in such a pool, so a caller that drops its item makes
-//!    another one. Callers there take a place first, and [their item](State::pop_idle) apart from it.
+//!    Only such a pool has idle items that must be checked, so a caller that drops its item makes another
+//!    one. Callers there take a place first, and [their item](State::pop_idle) in a separate step.
 //! 4. No operation takes a number of steps that grows with the waiters.
-//! 5. What most calls need not look at is behind one flag: whether the pool is closed, whether idle items
-//!    have to be looked at, and whether somebody waits for the return of all places.
+//! 5. One flag covers the conditions that most calls need not check: whether the pool is closed, whether idle
+//!    items must be checked, and whether a caller waits for the return of all places.
 //! 6. No item and no waker is dropped in here, because that is foreign code: they are returned by
 //!    value.
 
@@ -29,22 +29,22 @@ use crate::wait_queue::{WaitQueue, WakeList};
 pub struct State<T> {
     /// First-in first-out.
     idle: VecDeque<T>,
-    /// When each of them was returned, if the pool has an idle timeout.
+    /// The tick at which each idle item was returned, if the pool has an idle timeout.
     since: VecDeque<Tick>,
     pub(super) size: usize,
     /// The number of places that callers have, granted ones included.
     pub(super) taken: usize,
     /// The number of waiters that were granted a place and have not collected its item yet.
     granted: usize,
-    /// Whether it is closed, idle items have to be looked at, or there are [`idlers`](Self::idlers).
+    /// Whether the pool is closed, idle items must be checked, or there are [`idlers`](Self::idlers).
     pub(super) special: bool,
     pub(super) closed: bool,
-    /// Whether idle items have to be looked at before they are used.
+    /// Whether idle items must be checked before they are used.
     looks: bool,
     pub(super) waiters: WaitQueue<()>,
     /// The waiters for the moment at which no caller has a place.
     pub(super) idlers: WaitQueue<()>,
-    /// The last of them that was there at such a moment.
+    /// The last of those waiters that was in the queue at such a moment.
     idle_until: u64,
 }
 
@@ -65,13 +65,13 @@ impl<T> State<T> {
         }
     }
 
-    /// Has idle items looked at before they are used.
+    /// Makes callers check idle items before they use them.
     pub(super) fn look(&mut self) {
         (self.special, self.looks) = (true, true);
     }
 
-    /// Takes a place now, with its item. `None` means that it [may have an idle item](Self::pop_idle), or
-    /// the item has to be made.
+    /// Takes a place now, with its item. `None` means that the caller [may have an idle
+    /// item](Self::pop_idle), or the item has to be made.
     #[inline]
     pub(super) fn try_take(&mut self) -> Result<Option<T>, ErrorKind> {
         if self.special {
@@ -105,7 +105,7 @@ impl<T> State<T> {
 
     /// Returns the outcome of a served waiter, like [`try_take`](Self::try_take).
     pub(super) fn collect(&mut self) -> Result<Option<T>, ErrorKind> {
-        // Closing takes back what was granted.
+        // Closing takes back granted places.
         self.granted = self.granted.checked_sub(1).ok_or(ErrorKind::Closed)?;
         if self.looks {
             Ok(None)
@@ -114,7 +114,7 @@ impl<T> State<T> {
         }
     }
 
-    /// Takes an idle item for a place that has none, and the tick at which it was returned.
+    /// Takes an idle item for a place without an item. Also returns the tick at which the item was returned.
     pub(super) fn pop_idle(&mut self) -> Option<(T, Option<Tick>)> {
         match self.spare() {
             0 => None,
@@ -142,7 +142,7 @@ impl<T> State<T> {
         None
     }
 
-    /// Stores when the last idle item was returned, if the pool has an idle timeout, and an item was.
+    /// Stores when the last idle item was returned, if the pool has an idle timeout and an item was returned.
     pub(super) fn stamp(&mut self, now: Option<Tick>) {
         if let Some(now) = now {
             self.since.resize(self.idle.len(), now);

@@ -1,5 +1,5 @@
-//! [`Semaphore`]: its fields, what its lock guards, and the methods that create, acquire, observe and
-//! close it.
+//! [`Semaphore`]: its fields, the state that its lock guards, and the methods that create, acquire, observe
+//! and close it.
 //!
 //! The methods that change the limit are in [`resize`], the fast paths in [`permit_state`], and
 //! everything else in [`protocol`].
@@ -46,14 +46,14 @@ use crate::wait_queue::WaitQueue;
 /// aside keeps its place until its turn. Until then all waiters behind it wait, even for permits
 /// that are free. After that it holds its permits until it is dropped, and only those permits are
 /// missing. The same applies to a future that is leaked, for example with
-/// [`mem::forget`](std::mem::forget): it occupies what it requested, and no more.
+/// [`mem::forget`](std::mem::forget): it occupies the permits that it requested, and no more.
 ///
 /// # Memory ordering
 ///
 /// Everything that a holder does before it returns a permit happens before everything that the next
 /// holder of that permit does. Acquiring is an acquire operation, and returning is a release
-/// operation. Adding permits is a release operation for callers that acquire one of them, and
-/// closing is one for callers that are refused with `Closed`.
+/// operation. Adding permits is a release operation for callers that acquire one of them, and closing is a
+/// release operation for callers that are refused with `Closed`.
 ///
 /// # Wakers
 ///
@@ -112,7 +112,7 @@ use crate::wait_queue::WaitQueue;
 /// ```
 pub struct Semaphore {
     state: PermitState,
-    /// Changes only under the lock; is read anywhere.
+    /// Changes only under the lock, and is read anywhere.
     limit: AtomicUsize,
     max_waiters: usize,
     /// Every waiter for permits up to this number has been granted them, if it has not left. It only
@@ -129,12 +129,13 @@ pub struct Queues {
     permits: WaitQueue<u32>,
     /// The waiters for the moment at which all permits have been returned.
     idle: WaitQueue<()>,
-    /// The last of them that was there when all permits had been returned. All waiters up to that
-    /// number are granted, even if the moment is over when their turn to be woken comes.
+    /// The number of the last of these waiters that was in the queue at a moment when all permits had been
+    /// returned. All waiters up to that number are granted, even if that moment is over when their turn to be
+    /// woken comes.
     idle_until: u64,
-    /// The number of the last waiter that was there when the limit was last reduced, or when the
-    /// impossible were last rejected. Only those waiters are refused: one that waits for the limit to
-    /// rise keeps waiting until it has risen.
+    /// The number of the last waiter that was in the queue when the limit was last reduced, or when
+    /// impossible requests were last rejected. Only waiters up to that number are refused: a later one, which
+    /// waits for the limit to rise, keeps waiting until it has risen.
     refuses_until: u64,
     /// The highest limit since then: a request for more than that could not be granted at any time
     /// since.
@@ -381,7 +382,7 @@ impl Semaphore {
 
 /// Semaphores of keys.
 impl Semaphore {
-    /// Creates a semaphore with so many permits, and the options of this one.
+    /// Creates a semaphore with this number of permits, and the options of this semaphore.
     pub(crate) fn with_permits(&self, permits: usize) -> Self {
         Self::new(permits).max_waiters(self.max_waiters)
     }
@@ -414,9 +415,9 @@ impl Semaphore {
         self.limit.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of free permits. It can be above 0 while callers wait: the first of them
-    /// waits for more than that, and newcomers wait behind it. After a shrink it is 0 until the
-    /// permits held above the limit have been returned.
+    /// Returns the number of free permits. It can be above 0 while callers wait: the first of them waits for
+    /// more than that number, and newcomers wait behind it. After a shrink it is 0 until the permits held
+    /// above the limit have been returned.
     ///
     /// # Examples
     ///
@@ -430,8 +431,8 @@ impl Semaphore {
         self.state.load().available()
     }
 
-    /// Returns the number of permits that are held, without the lock. While the limit changes, it may
-    /// be wrong by the change.
+    /// Returns the number of permits that are held, without the lock. While the limit changes, the number may
+    /// be wrong by the difference.
     #[inline]
     pub(crate) fn in_use(&self) -> usize {
         let held = self.permits() as isize - self.state.load().free;
@@ -450,7 +451,8 @@ impl Semaphore {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     pub fn snapshot(&self) -> Snapshot {
-        // Under the lock, the limit and the free permits belong together, and no more are free.
+        // Under the lock, the limit and the number of free permits are consistent, so no more permits are
+        // free than the limit allows.
         let queues = lock(&self.queues);
         Snapshot::of_permits(self.permits(), self.in_use(), queues.permits.len())
     }
@@ -515,8 +517,8 @@ impl Semaphore {
     ///
     /// # Errors
     ///
-    /// None, except those that are added: [`Cancelled`](crate::ErrorKind::Cancelled) by
-    /// `cancel_on`, [`TimedOut`](crate::ErrorKind::TimedOut) by `timeout`.
+    /// None, except those of added combinators: [`Cancelled`](crate::ErrorKind::Cancelled) by `cancel_on`,
+    /// [`TimedOut`](crate::ErrorKind::TimedOut) by `timeout`.
     ///
     /// # Examples
     ///
@@ -564,7 +566,7 @@ impl Semaphore {
         Waiting::new(WaitIdle::new(self))
     }
 
-    /// Returns what it allows, without its lock.
+    /// Returns the status of the limit, without its lock.
     pub(crate) fn status(&self) -> LimitStatus {
         LimitStatus::concurrency(Snapshot::of_permits(self.permits(), self.in_use(), 0))
     }

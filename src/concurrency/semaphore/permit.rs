@@ -1,4 +1,4 @@
-//! What only permits of a [`Semaphore`] can do: they are split, merged and forgotten.
+//! Operations that only permits of a [`Semaphore`] have: splitting, merging and forgetting.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -13,7 +13,8 @@ use crate::sync::lock;
 pub type OwnedPermit = Permit<Arc<Semaphore>>;
 
 impl OwnedPermit {
-    /// Returns whether its permits, returned now, would be granted to this waiter, and nobody else waits.
+    /// Returns whether its permits, if returned now, would be granted to this waiter, and there is no other
+    /// waiter.
     pub(crate) fn is_for_only(&self, waiter: &Acquire<Arc<Semaphore>>) -> bool {
         let (Some(semaphore), Some(id)) = (&waiter.source, &waiter.id) else {
             return false;

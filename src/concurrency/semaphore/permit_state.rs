@@ -18,7 +18,8 @@
 //! 4. `QUEUED` implies `NOTICE`. Both are set by a compare-exchange that also verifies that the
 //!    permits do not suffice; for idleness, `NOTICE` is set first and the permits are read
 //!    afterwards. A release that comes later in the modification order of the word sees `NOTICE` in
-//!    the value that its addition returns; a release that came earlier was counted. None is lost.
+//!    the value that its addition returns; a release that came earlier was counted. So no release
+//!    is lost.
 //!
 //! Ordering: taking is `Acquire`, and returning and adding are `Release`. Everything in between is
 //! a read-modify-write, which continues a release sequence. So a caller that gets a permit sees

@@ -13,9 +13,9 @@
 //! 4. [`settle`](Semaphore::settle) calls wakers after it has unlocked, and continues until the
 //!    head must wait. Meanwhile other threads may advance the queue instead: it stays in order,
 //!    because it is settled only from the head.
-//! 5. A served waiter was granted, unless something is kept in its slot: why it was refused. While
-//!    something is kept for any waiter, `granted_until` does not rise, so it passes no waiter that
-//!    has a refusal to collect. A waiter with a higher number checks its slot, under the lock.
+//! 5. A served waiter was granted, unless its slot holds the reason for its refusal. While a reason is kept
+//!    for any waiter, `granted_until` does not rise, so it passes no waiter that has a refusal to collect. A
+//!    waiter with a higher number checks its slot, under the lock.
 //!
 //! Ordering: `granted_until` is stored with `Release` after the permits were taken from the word with
 //! `Acquire`, and is read with `Acquire`. So a waiter that was granted sees everything that the former
@@ -35,8 +35,8 @@ use crate::sync::{Mutex, MutexGuard, Ordering, lock};
 use crate::wait::Polled;
 use crate::wait_queue::{WaitQueue, WaiterId, WakeList, lock_if_served, serve_and_wake};
 
-/// What is kept for a waiter that was refused because the semaphore was closed. Anything else is the
-/// limit that it exceeded, which is never 0.
+/// The reason that is kept for a waiter that was refused because the semaphore was closed. Any other value is
+/// the limit that the request exceeded, which is never 0.
 const CLOSED: u32 = 0;
 
 /// Taking and returning.
@@ -149,10 +149,9 @@ impl Queued for Semaphore {
         if waker.is_none() && queues.collect(&id).is_ok() {
             self.state.give(permits as usize);
         }
-        // Behind a large head that leaves there may be small waiters that can now be served. After
-        // the last waiter has left, the flags must be cleared. A grant that was returned may be the
-        // last permit that was held. But while no permit is free, the next head must wait, unless
-        // the limit was reduced while it waited.
+        // When a large head leaves, smaller requests behind it may now be served. After the last waiter has
+        // left, the flags must be cleared. A grant that was returned may be the last permit that was held.
+        // But while no permit is free, the next head must wait, unless the limit was reduced while it waited.
         let head = queues.permits.head();
         let is_newer = head.is_some_and(|(head, _)| head > queues.refuses_until);
         if waker.is_some() && is_newer && self.state.load().free <= 0 {
@@ -200,7 +199,7 @@ impl Semaphore {
             let Some((number, cost)) = queues.permits.head() else {
                 break;
             };
-            // On a platform where this does not fit, no limit is as high.
+            // On a platform where this does not fit, no limit is that high.
             let need = isize::try_from(cost).unwrap_or(isize::MAX);
             let was_refused = number <= queues.refuses_until;
             let served = if seen.closed {

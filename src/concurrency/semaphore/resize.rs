@@ -16,10 +16,10 @@ impl Semaphore {
     /// every request for permits waits. This is a pause, which a later limit ends, whereas
     /// [`close`](Self::close) is final.
     ///
-    /// Raising the limit never refuses a waiter, also not from 0. A waiter that joined before or during
-    /// a pause and requests more than the limit after it waits until the limit is high enough, **and
-    /// everybody behind it waits too**, although permits are available. If the limit is to stay there,
-    /// call [`reject_impossible`](Self::reject_impossible) afterwards.
+    /// Raising the limit never refuses a waiter, not even from 0. A waiter that joined before or during a
+    /// pause and requests more than the limit after it waits until the limit is high enough, **and everybody
+    /// behind it waits too**, although permits are available. If the limit is to stay there, call
+    /// [`reject_impossible`](Self::reject_impossible) afterwards.
     ///
     /// # Panics
     ///
@@ -46,9 +46,9 @@ impl Semaphore {
     /// does: with [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity), when it reaches the head of
     /// the queue, unless the limit has been raised far enough by then.
     ///
-    /// There are such waiters only after a limit of 0. Requests for any number of permits wait
-    /// meanwhile, and [raising the limit](Self::set_permits) refuses none of them. While the limit is
-    /// 0, nothing is impossible, and this does nothing.
+    /// There are such waiters only after a limit of 0. While the limit is 0, requests for any number of
+    /// permits wait, and [raising the limit](Self::set_permits) refuses none of them. While the limit is 0,
+    /// no request counts as impossible, and this does nothing.
     ///
     /// # Examples
     ///
@@ -117,13 +117,13 @@ impl Semaphore {
     pub fn forget_permits(&self, permits: usize) -> usize {
         let queues = lock(&self.queues);
         let forgotten = self.state.take_up_to(permits);
-        // Free permits are part of the limit, so this does not underflow.
+        // Free permits are a part of the limit, so this does not underflow.
         self.set_limit(queues, self.permits() - forgotten, forgotten);
         forgotten
     }
 
-    /// Sets the limit, and changes the free permits by the difference, except for the permits that
-    /// are `gone`: they were taken before. Settles the queue.
+    /// Sets the limit, and changes the free permits by the difference, except for the permits that are
+    /// `gone`, because they were taken before. Settles the queue.
     pub(super) fn set_limit<'a>(
         &'a self,
         mut queues: MutexGuard<'a, Queues>,

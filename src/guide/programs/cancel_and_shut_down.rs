@@ -24,8 +24,8 @@ async fn run(
     }
     signal.await;
 
-    shutdown.cancel(); // Those that wait leave now.
-    slots.close(); // Those that come later are refused.
+    shutdown.cancel(); // The waiting jobs leave the queue now.
+    slots.close(); // Later callers are refused.
     slots.wait_idle().timeout(Duration::from_secs(30)).await?;
     Ok(jobs.join_all().await)
 }

@@ -5,7 +5,7 @@ use reqwest::Url;
 use tokio::task::JoinSet;
 use tollgate::{AcquireError, Keyed, Semaphore, all};
 
-/// One request at once to each host, two seconds between two of them, and 64 to all hosts.
+/// Limits requests to one at a time per host, two seconds apart, and to 64 for all hosts together.
 struct Limits {
     hosts: Arc<Keyed<String, Semaphore>>,
     total: Arc<Semaphore>,

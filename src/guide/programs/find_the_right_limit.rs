@@ -4,7 +4,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 use tollgate::adaptive::AdaptiveSemaphore;
 
-/// Sends a query when the limit admits it, and tells the limit how it ended.
+/// Sends a query when the limit admits it, and reports to the limit how it ended.
 async fn limited<T>(
     limit: &AdaptiveSemaphore,
     query: impl Future<Output = io::Result<T>>,
@@ -13,7 +13,7 @@ async fn limited<T>(
     let answer = query.await;
     match &answer {
         Err(error) if error.kind() == io::ErrorKind::TimedOut => permit.overloaded(),
-        // Its latency is a sample, also with an error such as "no such row".
+        // Its latency is a sample, even if the query fails with an error such as "no such row".
         _ => drop(permit),
     }
     answer

@@ -13,7 +13,7 @@ struct Limits {
 
 impl Limits {
     /// Calls `send` within the limits, and again after a pause. The error of `send` is that pause: the
-    /// `Retry-After` of an answer with the status 429.
+    /// `Retry-After` of a response with the status 429.
     async fn call<T>(
         &self,
         send: impl AsyncFn() -> Result<T, Duration>,

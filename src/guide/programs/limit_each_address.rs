@@ -2,7 +2,7 @@ use std::net::IpAddr;
 
 use tollgate::{Keyed, Quota, RateLimiter};
 
-/// Ten requests a second from each address, and 20 at once after a pause.
+/// Allows ten requests per second from each address, and 20 at once after a pause.
 static ADDRESSES: Keyed<IpAddr, RateLimiter> =
     Keyed::rate_limiters(Quota::per_second(10).burst(20));
 

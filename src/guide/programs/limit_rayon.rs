@@ -8,7 +8,7 @@ fn decode(file: &Path) -> Vec<u8> {
     file.as_os_str().as_encoded_bytes().to_vec()
 }
 
-/// Writes what was decoded from each file; `write` runs on as many threads at once as there are slots.
+/// Writes the decoded data of each file; `write` runs on as many threads at once as there are slots.
 fn convert_all(
     files: &[PathBuf],
     slots: &Semaphore,

@@ -4,7 +4,7 @@ use reqwest_middleware::ClientBuilder;
 use tollgate::{Quota, RateLimiter, Semaphore};
 use tollgate_reqwest::{RetryAfterLayer, RetryAfterMiddleware, ThrottleMiddleware};
 
-/// 8 requests at once, 50 a second, and none while the server asks for a pause.
+/// Allows 8 requests at once, 50 per second, and none while the server asks for a pause.
 fn limited(client: reqwest::Client) -> ClientBuilder {
     let slots = Arc::new(Semaphore::new(8));
     let rate = Arc::new(RateLimiter::new(Quota::per_second(50)));

@@ -13,7 +13,7 @@ pub struct Limits {
     tokens: Limit,
 }
 
-/// One limit of the provider, and the limiter that keeps it.
+/// One limit of the provider, and the limiter that enforces it.
 struct Limit {
     of_provider: u64,
     limiter: RateLimiter,
@@ -26,7 +26,7 @@ pub struct Call {
 }
 
 impl Limits {
-    /// So many requests and tokens a minute, which the provider counts by this algorithm.
+    /// Creates the limits for this many requests and tokens per minute, which the provider counts with `algorithm`.
     pub fn new(requests: u64, tokens: u64, algorithm: Algorithm) -> Self {
         let limit = |of_provider: u64| {
             let margin = (of_provider / 50).max(2);
@@ -45,7 +45,7 @@ impl Limits {
         }
     }
 
-    /// Waits until a call may be sent. `estimate` is what it may use at most: the tokens of its prompt
+    /// Waits until a call may be sent. `estimate` is the most that it may use: the tokens of its prompt
     /// and its `max_tokens`.
     pub async fn begin(&self, estimate: u64) -> Result<Call, AcquireError> {
         let (requests, tokens) = (&self.requests.limiter, &self.tokens.limiter);
@@ -56,7 +56,7 @@ impl Limits {
         })
     }
 
-    /// Counts what an answered call has used. A call that is dropped instead counts its estimate.
+    /// Counts the tokens that an answered call has used. A call that is dropped instead counts its estimate.
     pub fn end(&self, call: Call, status: StatusCode, headers: &HeaderMap, used: u64) {
         let server = ServerLimits::of(headers, SystemTime::now());
         self.requests.follow(&call.request, server.requests);

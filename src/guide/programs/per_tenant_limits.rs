@@ -21,7 +21,7 @@ impl Tenants {
         Self { plans, limits }
     }
 
-    /// Gives a tenant another plan. Its quota holds at once, and what was spent stays spent.
+    /// Gives a tenant another plan. Its quota applies at once, and tokens already spent stay spent.
     fn set_plan(&self, tenant: &str, plan: Quota) {
         self.plans.write().unwrap().insert(tenant.to_owned(), plan);
         self.limits.requota(tenant);
@@ -33,7 +33,7 @@ async fn main() -> Result<(), AcquireError> {
     let tenants = Tenants::new();
     tenants.set_plan("acme", PAID);
     tenants.limits.key("acme").acquire().await?;
-    // Or not at all rather than late:
+    // Or refuse at once instead of waiting:
     if let Err(refused) = tenants.limits.key("hooli").try_acquire() {
         println!("429, and Retry-After: {:?}", refused.retry_after());
     }

@@ -1,6 +1,6 @@
 use tollgate::{AcquireError, Quota, RateLimiter};
 
-/// The part of one process, of so many that share the quota.
+/// Returns the limiter of one process, if `nodes` processes share the quota.
 fn part(nodes: u32) -> RateLimiter {
     let fleet = Quota::per_second(50).burst(8);
     RateLimiter::new(fleet.split(nodes))

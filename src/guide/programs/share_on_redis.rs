@@ -3,7 +3,7 @@ use std::time::Duration;
 use tollgate::Quota;
 use tollgate_redis::{Fallback, RateLimiter, Semaphore, Store};
 
-/// In place of the work that only four processes may do at once.
+/// Stands in for work that only four processes may do at once.
 async fn export() {}
 
 #[tokio::main]

@@ -7,7 +7,7 @@ use tollgate::{AcquireError, Semaphore};
 
 type Queue = FairQueue<Arc<Semaphore>, &'static str>;
 
-/// People go first. Of the rest, acme gets three parts for one of each other tenant.
+/// People go first. Among the tenants, acme has three times the weight of each other one.
 fn queue(slots: Arc<Semaphore>) -> Queue {
     FairQueue::new(slots).classes(|class: &&str| match *class {
         "interactive" => Class::new().priority(1),

@@ -1,4 +1,4 @@
-//! Who is flagged, and who is not, among very many.
+//! Tests which callers among a great many are flagged.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::support::random::Random;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// One in a hundred calls is of one caller, all others are each of a caller of its own.
+/// One in a hundred calls comes from one caller; each other call comes from a different caller.
 #[test]
 fn a_heavy_hitter_among_a_million_others_is_flagged_and_nobody_else() {
     const HEAVY: u64 = 7_000_000_000;
@@ -34,7 +34,8 @@ fn a_heavy_hitter_among_a_million_others_is_flagged_and_nobody_else() {
             flagged.extend(pass.flagged);
         }
     }
-    // 200 a second: over 2,000 after eleven seconds, and again after eleven more.
+    // At 200 calls per second, the caller exceeds 2,000 after eleven seconds, and again after
+    // eleven more.
     assert_eq!(flagged, [HEAVY; 4]);
     assert_eq!(detector.flagged(), [HEAVY]);
     assert!(lost > 900_000, "with so small a buffer, {lost}");
@@ -45,7 +46,7 @@ fn a_heavy_hitter_among_a_million_others_is_flagged_and_nobody_else() {
     }
 }
 
-/// The counters change hands all the time, and estimates run up far above the threshold.
+/// The counters change owners constantly, and estimates rise far above the threshold.
 #[test]
 fn nobody_is_flagged_by_an_estimate() {
     let detector = Detector::new(Quota::per_minute(10))
@@ -91,7 +92,7 @@ fn the_error_that_is_told_is_at_most_what_was_counted_by_counters() {
     }
 }
 
-/// Of the same length, so nobody can be told from it.
+/// Keys of the same length, so the length does not distinguish them.
 #[test]
 fn keys_with_memory_of_their_own_are_told_apart() {
     let detector = Detector::new(Quota::per_minute(5)).clock(Clock::manual());
@@ -152,15 +153,15 @@ fn those_who_made_most_come_first() {
             .collect()
     };
     assert_eq!(top(2), [('b', 9, 9), ('c', 7, 7)]);
-    // Takes over the counter of the smallest.
+    // Takes over the counter with the smallest count.
     detector.record_many(&'d', 4);
     detector.pass();
     assert_eq!(top(10), [('b', 9, 9), ('c', 7, 7), ('d', 4, 9)]);
     assert_eq!(top(0), []);
 }
 
-// Beside a list of all calls: who is flagged has made too much, and who has made too much by more
-// than the error is flagged.
+// Compares the detector with a list of all calls: a flagged caller has exceeded the threshold, and
+// a caller that has exceeded it by more than the error is flagged.
 
 const PERIOD: u64 = 40;
 const THRESHOLD: u64 = 12;
@@ -181,16 +182,16 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// All calls, as they were made.
+/// All calls, in their order.
 #[derive(Default)]
 struct Calls {
     list: Vec<(u64, u8, u64)>,
-    /// Up to where a key has been forgiven.
+    /// The position in the list up to which the calls of a key were forgiven.
     forgiven: BTreeMap<u8, usize>,
 }
 
 impl Calls {
-    /// What one made after a tick, or at it, and has not been flagged for.
+    /// Returns the amount of the calls of a key at or after a tick that have not led to a flag.
     fn made(&self, key: u8, since: u64) -> u64 {
         let from = self.forgiven.get(&key).copied().unwrap_or(0);
         let calls = self.list[from..].iter();
@@ -241,7 +242,7 @@ proptest! {
                         prop_assert!(calls.made(key, now.saturating_sub(PERIOD)) > THRESHOLD);
                     }
                     if pass.passed_over == 0 {
-                        // At the tick itself, they may have been counted before or after.
+                        // Calls at the tick itself may have been counted before or after it.
                         for key in calls.keys() {
                             let over = calls.made(key, now - covered + 1) > THRESHOLD + pass.error;
                             prop_assert!(!over || pass.flagged.contains(&key));
@@ -265,7 +266,7 @@ proptest! {
     }
 }
 
-// What is lost, and that it is told.
+// Lost records, and their report.
 
 fn detector(buffer: usize) -> Detector<u32> {
     let quota = Quota::per_minute(100);
@@ -282,7 +283,7 @@ fn for_want_of_room_others_are_lost_and_told() {
     assert_eq!((pass.counted, pass.lost, pass.error), (8, 12, 12));
     let top = detector.top(10);
     assert_eq!(top.len(), 4);
-    // It may all have been of one.
+    // All lost records may belong to one caller.
     assert!(
         top.iter()
             .all(|count| (count.at_least, count.at_most) == (2, 14))

@@ -1,4 +1,4 @@
-//! The gates of a detector: one for each key, and none that nobody needs.
+//! Tests the gates of a detector: one for each key, and none without a use.
 
 use std::future::Future;
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -53,7 +53,7 @@ fn one_that_is_shut_is_kept_until_it_is_open_again() {
     assert_eq!(detector.flagged(), []);
     detector.pass();
     assert_eq!(detector.gates(), 0);
-    // The same again: nothing is left of the first time.
+    // Does the same again: no state is left from the first time.
     detector.gate(&1).block_for(MINUTE);
     assert_eq!((detector.flagged(), detector.gates()), (vec![1], 1));
 }
@@ -73,7 +73,7 @@ fn one_that_is_shut_twice_is_kept_once() {
     clock.advance(MINUTE);
     detector.pass();
     assert_eq!((detector.flagged(), detector.gates()), (vec![], 1));
-    // The same again, with one that was kept before.
+    // Does the same again, with a gate that was kept before.
     gate.block_for(MINUTE);
     drop(gate);
     assert_eq!((detector.flagged(), detector.gates()), (vec![1], 1));
@@ -82,7 +82,7 @@ fn one_that_is_shut_twice_is_kept_once() {
     assert_eq!(detector.gates(), 0);
 }
 
-/// Each makes too much; but no more are shut out at once than there are counters.
+/// All callers exceed the threshold, but no more gates are blocked at once than there are counters.
 #[test]
 fn those_who_are_shut_out_are_bounded() {
     let clock = Clock::manual();
@@ -101,11 +101,11 @@ fn those_who_are_shut_out_are_bounded() {
     assert_eq!((pass.flagged.len(), pass.passed_over), (0, 3));
     assert_eq!(detector.gates(), 3);
     assert!(detector.check(&10).is_ok());
-    // Who is shut out already may be so for longer.
+    // A blocked caller may be blocked for longer.
     detector.record_many(&0, 2_000);
     let pass = detector.pass();
     assert_eq!((pass.flagged, pass.passed_over), (vec![0], 2));
-    // When there is room again, the others are looked at again.
+    // When there is room again, the other callers are checked again.
     detector.gate(&1).open();
     let pass = detector.pass();
     assert_eq!((pass.flagged.len(), pass.passed_over), (1, 1));
@@ -162,7 +162,7 @@ fn a_key_that_panics_does_no_harm_to_others() {
     assert!(detector.check(&Key(2)).is_ok());
 }
 
-// Being shut out: from when, for how long, and whether again.
+// The penalty: its beginning, its length, and its repetition.
 
 const NANO: Duration = Duration::from_nanos(1);
 
@@ -220,13 +220,13 @@ fn one_excess_has_one_penalty() {
         .clock(&clock);
     detector.record_many(&1, 1_000);
     assert_eq!(detector.pass().flagged, [1]);
-    // All of it is still within the period.
+    // All calls are still within the period.
     for _ in 0..10 {
         clock.advance(MINUTE);
         assert_eq!(detector.pass().flagged, []);
         assert!(detector.check(&1).is_ok());
     }
-    // What is made from then on counts by itself.
+    // Later calls count separately.
     detector.record_many(&1, 10);
     assert_eq!(detector.pass().flagged, []);
     detector.record(&1);
@@ -268,7 +268,7 @@ fn who_waits_is_let_in_when_the_penalty_is_over() {
     waiting.granted();
 }
 
-// What the options of a detector reject, and what it may be used for.
+// The values that the options of a detector reject, and the types that it supports.
 
 /// Fails unless `run` panics with this message.
 #[track_caller]
@@ -291,7 +291,7 @@ fn options_that_could_detect_nothing_panic() {
         rejects("from 1 to 16777216 counters", || new().capacity(size));
         rejects("a buffer of 1 to 16777216 keys", || new().buffer(size));
     }
-    // Nothing is allocated before the first use.
+    // The detector allocates no memory before the first use.
     for size in [1, MAX] {
         assert_eq!(panic_message(|| new().capacity(size).buffer(size)), None);
     }

@@ -1,4 +1,4 @@
-//! How the period rolls on, from pass to pass.
+//! Tests how the period moves on with each pass.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -26,7 +26,7 @@ fn what_was_made_a_period_ago_does_not_count() {
     detector.record_many(&1, 10);
     clock.advance(SECOND);
     detector.pass();
-    // It may have been made just after the pass before.
+    // The call may have been made just after the previous pass.
     clock.advance(PERIOD - SECOND + NANO);
     detector.record_many(&1, 10);
     let pass = detector.pass();
@@ -63,14 +63,15 @@ fn passes_that_are_farther_apart_than_the_period_find_nobody() {
     assert_eq!(detector.pass().flagged, [1]);
 }
 
-/// The same from period to period: one who makes a little too much is found, and one who makes as
-/// much as is allowed never is.
+/// Over many periods, a caller slightly above the threshold is flagged, and a caller exactly at the
+/// threshold never is.
 #[test]
 fn who_keeps_on_is_flagged_in_the_end() {
     let (detector, clock) = detector(600);
     let mut flagged = Vec::new();
     for _ in 0..600 {
-        // In every 60 seconds 600; and in every 59 seconds more than 600.
+        // The first makes 600 calls in every 60 seconds, the second more than 600 in every 59
+        // seconds.
         detector.record_many(&1, 10);
         detector.record_many(&2, 11);
         clock.advance(SECOND);
@@ -97,7 +98,7 @@ fn three_quarters_of_the_period_are_covered_less_the_time_between_two_passes() {
     assert!(least >= PERIOD / 4 * 3 - SECOND, "{least:?}");
 }
 
-/// Whatever the offset, and whatever has gone on before.
+/// Holds for every offset, and after any earlier calls.
 #[test]
 fn an_excess_within_the_promised_time_is_flagged_by_the_pass_that_follows() {
     // 3/4 of 60 seconds, less twice the interval.
@@ -128,7 +129,7 @@ fn a_detector_begins_when_it_is_first_used() {
     assert_eq!((pass.flagged, pass.covered), (vec![1], Duration::ZERO));
 }
 
-// Passes that are made again and again, by a future on whatever executor.
+// Repeated passes, made by a future on any executor.
 
 #[test]
 fn it_passes_once_in_each_interval_of_its_clock() {
@@ -182,7 +183,7 @@ fn on_the_time_of_tokio_it_runs_in_a_task() {
     });
 }
 
-// Threads that record while passes are made.
+// Threads that record while passes run.
 
 #[test]
 fn what_is_counted_and_what_is_lost_is_what_was_recorded() {
@@ -197,7 +198,7 @@ fn what_is_counted_and_what_is_lost_is_what_was_recorded() {
         told.fetch_add(pass.counted + pass.lost, Ordering::Relaxed);
     };
     thread::scope(|scope| {
-        // Two passes at once are nothing special.
+        // Two passes may run at once.
         for _ in 0..2 {
             scope.spawn(|| {
                 while !over.load(Ordering::Relaxed) {
@@ -254,7 +255,7 @@ fn gates_that_come_and_go_on_many_threads_leave_nothing() {
     assert_eq!((detector.gates(), detector.flagged()), (0, vec![]));
 }
 
-/// The last handle that goes takes its key out, unless another one has come meanwhile.
+/// The last handle that is dropped removes its key, unless another handle was created meanwhile.
 #[test]
 fn a_handle_that_one_has_is_known_while_others_come_and_go() {
     let detector = Detector::new(Quota::per_hour(1)).clock(Clock::manual());
@@ -279,7 +280,7 @@ fn key_shut_out_by_one_thread_is_shut_out_for_all() {
     thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| {
-                // Goes on until it is shut out, however many of its calls get lost.
+                // Continues until the caller is blocked, even if many of its calls are lost.
                 let gate = detector.gate(&1);
                 while gate.check().is_ok() {
                     detector.record(&1);

@@ -43,7 +43,7 @@ fn list_is_ordered_by_age_and_older_than_is_exclusive() {
     assert_eq!(holders.oldest().unwrap().since.as_nanos(), 0);
     drop(oldest);
     assert_eq!(held(holders.list()), [SECOND, Duration::ZERO]);
-    // A slot is used again, and the order is that of time.
+    // A slot is reused, and the order is by time.
     let _again = slots.try_acquire().unwrap();
     drop(middle);
     clock.advance(SECOND);
@@ -141,7 +141,7 @@ fn task_is_that_which_acquired() {
 
 const OPERATIONS: u64 = 1_000_000;
 
-/// How often each report came, and how long all waits were together.
+/// The number of each report, and the total duration of all waits.
 #[derive(Default)]
 struct Counts {
     admitted: Cell<u64>,
@@ -194,11 +194,11 @@ type Reports<'a> = (&'a Counts, &'a Holders);
 type Permit<'a> = ObservedPermit<OwnedPermit, Reports<'a>>;
 type Wait<'a> = Waiting<EnterObserved<<Arc<Semaphore> as Throttle>::Enter, Reports<'a>>>;
 
-/// What the test itself knows.
+/// The state that the test itself tracks.
 struct World<'a> {
     observed: Observed<Arc<Semaphore>, Reports<'a>>,
     permits: Vec<Permit<'a>>,
-    /// Waits that were polled, and since when they wait.
+    /// The polled waits, and when each began.
     waits: Vec<(Wait<'a>, Duration)>,
     entries: u64,
     waited: Duration,

@@ -1,4 +1,4 @@
-//! What an observed throttle reports, exactly: each entry once, and what became of its permit.
+//! Tests the exact reports of an observed throttle: each entry once, and the end of its permit.
 
 #[cfg(feature = "metrics")]
 mod guide;
@@ -26,7 +26,7 @@ use crate::support::{Waiter, assert_at_rest, kind, poll_once};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What was reported; permits are numbered in the order in which they were admitted.
+/// A report; permits are numbered in the order of their admission.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Report {
     Admitted(Option<Duration>),
@@ -51,12 +51,12 @@ impl Log {
         self.places.lock().unwrap().extend(place);
     }
 
-    /// What was reported since the last call.
+    /// Returns the reports since the last call.
     fn take(&self) -> Vec<Report> {
         std::mem::take(&mut self.reports.lock().unwrap())
     }
 
-    /// The lines of all places, which are in this file, after this one.
+    /// Returns the lines of all places, relative to this line. All places are in this file.
     #[track_caller]
     fn lines(&self, here: u32) -> Vec<u32> {
         let places = self.places.lock().unwrap();
@@ -121,7 +121,7 @@ fn acquire_that_waits_reports_how_long() {
     let held = observed.try_acquire().unwrap();
     let mut admitted = Waiter::new(observed.acquire());
     clock.advance(SECOND);
-    // It waits from its first poll, and a poll without a result changes nothing.
+    // The wait begins with the first poll, and a pending poll changes nothing.
     assert!(admitted.is_pending());
     clock.advance(SECOND);
     let mut refused = Waiter::parked(observed.acquire());
@@ -161,7 +161,7 @@ fn acquire_dropped_is_abandoned_once_it_has_waited() {
     clock.advance(SECOND);
     drop(waiter);
     assert_eq!(log.take(), [Abandoned(SECOND)]);
-    // Granted, and not polled since: the permit goes back unseen.
+    // The waiter is granted a permit and not polled again, so the permit returns unseen.
     let waiter = Waiter::parked(observed.acquire());
     observed.throttle().set_permits(1);
     drop(waiter);
@@ -189,7 +189,7 @@ fn timeout_around_an_entry_reaches_the_throttle_and_is_reported() {
     let observed = Observed::new(&limiter, &log).clock(&clock);
     drop(observed.try_acquire().unwrap());
     log.take();
-    // It knows that it would not fit.
+    // The throttle knows that the wait would not fit.
     let mut refused = Waiter::new(observed.acquire().timeout(SECOND / 2));
     assert_eq!(refused.refused(), ErrorKind::TimedOut);
     assert_eq!(log.take(), [Refused(ErrorKind::TimedOut, None)]);
@@ -324,14 +324,14 @@ fn observers_in_a_tuple_get_every_report() {
     for log in &logs[1..] {
         let reports = log.take();
         let counted = reports.iter().zip(&first).filter(|(one, other)| {
-            // How long nothing took is different for each.
+            // The durations of abandoned waits differ between the two.
             one == other || matches!((one, other), (Abandoned(_), Abandoned(_)))
         });
         assert_eq!((counted.count(), reports.len()), (6, 6));
     }
 }
 
-/// Panics wherever it is told.
+/// An observer that panics in the named method.
 #[derive(Clone, Copy)]
 struct Panics(&'static str);
 

@@ -1,4 +1,4 @@
-//! What a page of Prometheus shows of an observed throttle.
+//! Tests the metrics of an observed throttle on a page of Prometheus.
 
 use metrics::with_local_recorder;
 use metrics_exporter_prometheus::PrometheusBuilder;
@@ -10,7 +10,7 @@ use tollgate_observe::{Metrics, Observed};
 use super::SECOND;
 use crate::support::{Waiter, kind};
 
-/// Runs with a recorder of its own; the lines of its page that have no quantile.
+/// Runs `run` with its own recorder. Returns the lines of the page that have no quantile.
 fn page(run: impl FnOnce()) -> Vec<String> {
     let recorder = PrometheusBuilder::new().build_recorder();
     with_local_recorder(&recorder, run);
@@ -58,7 +58,7 @@ fn page_shows_every_end_of_an_entry() {
             // Two waits of three seconds.
             "tollgate_wait_seconds_sum{limit=\"slots\"} 6",
             "tollgate_wait_seconds_count{limit=\"slots\"} 2",
-            // What was rolled back was not held.
+            // A permit that was rolled back does not count as held.
             "tollgate_held_seconds_sum{limit=\"slots\"} 3.5",
             "tollgate_held_seconds_count{limit=\"slots\"} 2",
             "tollgate_limit{limit=\"slots\"} 2",
@@ -90,7 +90,7 @@ fn keys_share_the_metrics_of_their_map() {
     assert_eq!(named.count(), 15, "{page:#?}");
 }
 
-/// Whether the page has a line of this gauge.
+/// Returns whether the page has a line of this gauge.
 fn has_gauge(page: &[String], name: &str) -> bool {
     page.iter()
         .any(|line| line.starts_with(&format!("{name}{{")))
@@ -125,7 +125,7 @@ fn record_of_a_gate_sets_no_limit() {
     assert_lines(&page, &lines);
 }
 
-/// Refuses everybody, with this kind.
+/// Refuses every caller, with this kind.
 #[derive(Clone, Copy)]
 struct Refuses(ErrorKind);
 

@@ -67,7 +67,7 @@ fn waits_are_debug_events_and_long_ones_warnings() {
         let (clock, semaphore) = (Clock::manual(), Semaphore::new(1));
         let traced = Traced::new("slots").warn_wait(2 * SECOND).clock(&clock);
         let slots = Observed::new(&semaphore, &traced).clock(&clock);
-        // Ready entries make no event, admitted or refused, and neither do their permits.
+        // Ready entries emit no event, admitted or refused, and neither do their permits.
         let held = slots.try_acquire().unwrap();
         assert!(slots.try_acquire().is_err());
         line = line!() + 1;

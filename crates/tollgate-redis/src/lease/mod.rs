@@ -25,12 +25,13 @@ use crate::sync::{Mutex, lock};
 // 2. A lease is held until a time by the clock of this process: one ttl after the last successful
 //    grant or renewal was sent, less a margin. On the server it expires later: one ttl after that
 //    call was executed.
-// 3. From that time on the lease is lost, whatever a later reply says. Calls that check the lease
+// 3. From that time on the lease is lost, regardless of later replies. Calls that check the lease
 //    and the task that prolongs it read the clock under the same lock, so their answers never
 //    contradict each other.
 // 4. If the task is dropped with its runtime, the lease is not renewed any more, and is lost.
 
-/// The margin is this fraction of the ttl: timers are late, and clocks run at different speeds.
+/// The margin as a fraction of the ttl, because timers are late, and clocks run at different
+/// speeds.
 const MARGIN: u32 = 16;
 
 /// Permits of a [`Semaphore`]. The lease renews itself until it is dropped.
@@ -41,11 +42,11 @@ const MARGIN: u32 = 16;
 ///
 /// A lease can be lost: the server considered its holder dead after a pause of this process,
 /// another client removed it, or renewals failed for so long that the server may have granted the
-/// permits to others. The clock of this process decides the last case. It counts from before the
-/// last successful call was sent, so the holder notices the loss before the server admits another
-/// one. Then its [`token`](Self::token) is cancelled. Work that must not be done twice has to check
-/// the [`fencing`](Self::fencing) number as well, because a process can be paused between any check
-/// and its next action.
+/// permits to others. The clock of this process decides the last case. It counts from the moment
+/// just before the last successful call was sent, so the holder notices the loss before the server
+/// admits another one. Then its [`token`](Self::token) is cancelled. Work that must not be done
+/// twice has to check the [`fencing`](Self::fencing) number as well, because a process can be
+/// paused between any check and its next action.
 ///
 /// # Examples
 ///
@@ -170,7 +171,7 @@ impl Lease {
     pub async fn release(mut self) -> Result<(), StoreError> {
         self.held.released.cancel();
         match self.task.take() {
-            // A task that ends without a result was dropped with its runtime.
+            // A task that ends without a result has been dropped with its runtime.
             Some(task) => task.await.unwrap_or(Err(StoreError::NoRuntime)),
             None => Ok(()),
         }
@@ -194,7 +195,8 @@ impl fmt::Debug for Lease {
     }
 }
 
-/// Renews a lease until it is released or lost. Then returns what is on the server.
+/// Renews a lease until it is released or lost. Then returns the permits that the server still
+/// holds for it.
 async fn keep(
     shared: Arc<Shared>,
     held: Arc<Held>,
@@ -227,7 +229,7 @@ async fn renew(shared: &Shared, held: &Held, mut sent: Instant) {
             (now, shared.renew(&held.request, held.fencing).await)
         };
         // After a pause of the process it may send one renewal although the lease is over; the store
-        // renews only what it still has.
+        // renews only leases that it still has.
         match tokio::time::timeout_at(until.into(), renewal).await {
             Ok((now, Ok(true))) if held.prolong(now + held_for(ttl)) => {
                 (sent, next) = (now, now + third(ttl));
@@ -242,7 +244,7 @@ fn held_for(ttl: Duration) -> Duration {
     ttl - ttl / MARGIN
 }
 
-/// Returns slightly less than a third, at random, so that the processes of a fleet do not all renew
+/// Returns a random time slightly below a third, so that the processes of a fleet do not all renew
 /// at once.
 fn third(ttl: Duration) -> Duration {
     (ttl / 3).mul_f64(1.0 - fastrand::f64() / 10.0)

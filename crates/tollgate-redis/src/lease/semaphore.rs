@@ -100,16 +100,16 @@ pub struct Semaphore {
 const TTL: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(25);
 
-/// The bounds of the times that users set. Timers are too coarse for shorter ones, and the sums of
-/// longer ones might not be exact in a script.
+/// The bounds of the configurable times. Timers are too coarse for shorter ones, and the sums of longer ones
+/// might not be exact in a script.
 const SHORTEST: Duration = Duration::from_millis(10);
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3_600);
 
 impl Semaphore {
     /// Creates the semaphore of this name, with `permits` permits over all processes. Makes no call.
     ///
-    /// With 0 permits, all callers wait until there are [some](Self::set_permits). More than 2^52
-    /// count as 2^52.
+    /// With 0 permits, all callers wait until the number is [raised](Self::set_permits). A number above 2^52
+    /// counts as 2^52.
     pub fn new(store: &Store, name: impl Into<String>, permits: usize) -> Self {
         let options = Options {
             ttl: TTL,
@@ -232,7 +232,7 @@ impl Semaphore {
     }
 
     /// Acquires `n` permits together, in one lease, and waits for them. Later waiters wait as well
-    /// until that many are free at once. With 0 the lease is granted at once, and holds nothing.
+    /// until that many are free at once. With 0 the lease is granted at once, and holds no permits.
     ///
     /// # Cancel safety
     ///
@@ -283,8 +283,8 @@ impl Semaphore {
         self.shared.on_room();
     }
 
-    /// Returns the number of permits that this semaphore sends to the server, whatever other
-    /// semaphores send.
+    /// Returns the number of permits that this semaphore sends to the server. Other semaphores with its name
+    /// may send other numbers.
     pub fn permits(&self) -> usize {
         self.shared.state().own.permits
     }

@@ -1,5 +1,5 @@
-//! The state that the handles of a semaphore share, and how a semaphore uses its
-//! [queue](crate::queue).
+//! The state that the handles of a semaphore share, and the use of the [queue](crate::queue) by a
+//! semaphore.
 //!
 //! 1. One call requests permits for the first waiters together, each with its ticket. The number of
 //!    a ticket is its position among the waiters of all processes.
@@ -27,7 +27,7 @@ use crate::script::{LEASE, MOST, micros, numbers};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Options {
     pub(super) ttl: Duration,
-    /// The ttl, if `None`.
+    /// `None` stands for the ttl.
     pub(super) grace: Option<Duration>,
     pub(super) poll: Duration,
     pub(super) max_waiters: usize,
@@ -55,7 +55,7 @@ pub(super) struct LeaseState {
     pub(super) leaving: Vec<Request>,
     /// When to call again for waiters with tickets.
     pub(super) again: Option<Instant>,
-    /// How often permits may have become free.
+    /// The number of times that permits may have become free.
     pub(super) rooms: u64,
 }
 
@@ -75,7 +75,7 @@ pub(super) type Shared = queue::Shared<Leases>;
 type State = queue::State<Leases>;
 
 impl LeaseState {
-    /// Returns the number of permits, as far as a script can count.
+    /// Returns the number of permits, at most the maximum that a script can count.
     pub(super) fn permits(&self) -> u64 {
         (self.permits as u64).min(MOST)
     }
@@ -108,7 +108,7 @@ impl Limit for Leases {
 
     fn capacity(&self, state: &LeaseState) -> u64 {
         match state.permits() {
-            // There may be permits later.
+            // Permits may be added later.
             0 => MOST_PERMITS,
             permits => permits.min(MOST_PERMITS),
         }
@@ -180,12 +180,12 @@ impl Shared {
         let leases = asked.iter().zip(&places).map(|(one, [fencing, _])| {
             (*fencing > 0).then(|| Lease::new(&self, one.clone(), *fencing, sent))
         });
-        // Created without the lock, because each lease has a task.
+        // Leases are created without the lock, because each one spawns a task.
         let mut leases: Vec<_> = leases.collect();
         self.change(|state| {
             let State { queue, own, .. } = state;
             queue.answer(|index, waiter| {
-                // The call did not include the waiters behind those.
+                // The call did not include the waiters behind these.
                 let lease = leases.get_mut(index)?;
                 waiter.request.ticket = places[index][1];
                 if let Some(lease) = lease.take() {
@@ -207,8 +207,8 @@ impl Shared {
         });
     }
 
-    /// Rejects the waiters of the call, and returns what they have on the server: tickets, and what
-    /// they were perhaps granted by this call.
+    /// Rejects the waiters of the call, and returns their data on the server: tickets, and leases
+    /// that this call may have granted.
     fn fail(self: &Arc<Self>, mut asked: Vec<Request>, perhaps: bool, error: StoreError) {
         let (count, mut ttl) = (asked.len(), self.ticket_ttl());
         if perhaps {
@@ -248,8 +248,9 @@ fn id() -> String {
 
 // The calls that a semaphore makes to the server.
 
-/// How often a call is made that the server refuses because it is late. The first reply tells the
-/// server's time; the others are for a clock that changes meanwhile, or a process that is paused.
+/// The number of attempts of a call that the server refuses because it is late. The first reply
+/// tells the server's time; the others are for a clock that changes meanwhile, or a process that is
+/// paused.
 const ATTEMPTS: usize = 3;
 
 impl Shared {
@@ -258,7 +259,7 @@ impl Shared {
     }
 
     /// Like [`ask`](Self::ask), for an operation that the server refuses if it is executed after the
-    /// deadline of the store: nobody would learn of a lease or a ticket that it makes then.
+    /// deadline of the store: no caller would know about a lease or a ticket that it creates then.
     async fn ask_in_time(
         &self,
         what: &str,
@@ -276,8 +277,8 @@ impl Shared {
         Err(StoreError::Unavailable)
     }
 
-    /// Calls the script at `sent`, to be executed in the microsecond `last` of the server's clock or
-    /// before.
+    /// Calls the script at `sent`. The server executes it only until the microsecond `last` of its
+    /// clock.
     async fn ask_by(
         &self,
         what: &str,

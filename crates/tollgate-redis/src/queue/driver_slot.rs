@@ -1,7 +1,7 @@
-//! [`DriverSlot`]: where the first waiter of a queue polls the driver.
+//! [`DriverSlot`]: the place where the first waiter of a queue polls the driver.
 //!
 //! 1. A caller that finds the queue empty polls the driver as a part of its own wait, so a decision
-//!    for one caller needs a call and no task.
+//!    for a single caller needs one call and no task.
 //! 2. When another caller joins, or the first one leaves, the driver is handed over to a task: no
 //!    caller ever depends on the polls of another caller.
 //! 3. The driver is in one place: a poll takes it out of the slot, and then puts it back, hands it

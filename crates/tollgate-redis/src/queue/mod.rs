@@ -21,8 +21,8 @@ use tollgate::{AcquireError, ErrorKind, Waiting};
 
 pub(crate) use self::shared::{Limit, Next, Shared, State};
 
-/// The wait of a caller for a limit on a server. All of `acquire`, `try_acquire` and similar methods,
-/// of rate limits and of semaphores, use it.
+/// The wait of a caller for a limit on a server. The methods `acquire`, `try_acquire` and similar ones of
+/// rate limits and semaphores use it.
 pub(crate) struct Wait<L: Limit> {
     shared: Arc<Shared<L>>,
     pub(crate) cost: u64,
@@ -154,8 +154,8 @@ pub(crate) struct WaitQueue<R, P> {
     pub(super) replies: Vec<(oneshot::Sender<Answer<P>>, Answer<P>)>,
 }
 
-/// The waiters can be looked at; only [`push`](WaitQueue::push) and [`answer`](WaitQueue::answer)
-/// change them.
+/// Other code can read the waiters; only [`push`](WaitQueue::push) and [`answer`](WaitQueue::answer) change
+/// them.
 impl<R, P> Deref for WaitQueue<R, P> {
     type Target = VecDeque<Waiter<R, P>>;
 
@@ -187,7 +187,7 @@ impl<R, P> WaitQueue<R, P> {
         &mut self,
         mut answer: impl FnMut(usize, &mut Waiter<R, P>) -> Option<Answer<P>>,
     ) {
-        // All waiters move from the front to the back once, so their order stays.
+        // All waiters move from the front to the back once, so their order is kept.
         for index in 0..self.waiters.len() {
             let Some(mut waiter) = self.waiters.pop_front() else {
                 return;

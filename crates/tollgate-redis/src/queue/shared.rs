@@ -150,7 +150,8 @@ impl<L: Limit> Shared<L> {
             L::give_back(self, abandoned);
         }
         for (sender, answer) in replies {
-            // Before the next reply: its caller may leave and return a later permit.
+            // Permits are returned before the next reply, because its caller may leave and return a
+            // later permit.
             if let Err(Ok(permit)) = sender.send(answer) {
                 L::give_back(self, vec![permit]);
             }

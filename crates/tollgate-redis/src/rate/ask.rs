@@ -40,9 +40,11 @@ impl Shared {
         let Options { recheck, .. } = self.limit.options;
         let denied = costs.get(admitted.len()).map(|cost| Denied {
             cost: *cost,
-            // Nobody knows when the server counted this wait. After the reply it is long enough.
+            // The moment at which the server computed this wait is unknown. Counted from the reply,
+            // it is long enough.
             until: answered + reply.wait,
-            // After the call was sent it is not too long, so nobody is denied for no reason.
+            // Counted from the moment when the call was sent, it is not too long, so no caller is
+            // denied without need.
             believed: asked + reply.wait.min(recheck),
             again: self.jittered(answered + reply.wait.min(recheck.max(SOON))),
         });
@@ -88,7 +90,7 @@ impl Shared {
         }
     }
 
-    /// Handles a call that did not decide for the first `asked` waiters. The fallback decides for
+    /// Handles a call that failed to decide for the first `asked` waiters. The fallback decides for
     /// all current waiters, so no caller waits for one deadline after another.
     fn fail(self: &Arc<Self>, asked: usize, error: StoreError) {
         // Nothing was sent for the other waiters.
@@ -110,7 +112,7 @@ impl Shared {
                 let Some(wait) = answer.as_ref().err().and_then(AcquireError::retry_after) else {
                     return Some(answer);
                 };
-                // The server may be back long before the local share has enough.
+                // The server may be back long before the local share has enough tokens.
                 let again = now + wait.min(AFTER_FALLBACK);
                 own.denied = Some(Denied {
                     cost: waiter.cost,
@@ -188,7 +190,7 @@ impl Reply {
         }
     }
 
-    /// Reads the replies about several limits, which have `done` and `now` in common.
+    /// Reads the replies about several limits, which share `done` and `now`.
     pub(crate) fn read_each(value: &Value) -> Result<Vec<Self>, StoreError> {
         let numbers = numbers(value)?;
         let [done, now, each @ ..] = &numbers[..] else {
@@ -241,8 +243,8 @@ impl Reply {
 
 /// The behavior of a rate limit while its store cannot decide.
 ///
-/// Mistakes are errors, whatever the fallback is: a key that holds a value of another kind, keys in
-/// several slots, a server that does not admit this client.
+/// Some failures are errors with every fallback, because they are mistakes: a key that holds a
+/// value of another kind, keys in several slots, a server that does not admit this client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Fallback {
@@ -251,10 +253,10 @@ pub enum Fallback {
     FailClosed,
     /// Admits every call.
     FailOpen,
-    /// Decides in this process, with an equal share of the quota and the same algorithm. While no
-    /// more processes than `share` do so, they keep the quota together, in addition to what was
-    /// admitted before. A call for more than the share, but not for more than the burst, is
-    /// admitted when there is no debt, and leaves a debt.
+    /// Decides in this process, with an equal share of the quota and the same algorithm. While at
+    /// most `share` processes do so, they keep the quota together, apart from earlier admissions. A
+    /// call for more than the share, but not for more than the burst, is admitted when there is no
+    /// debt, and leaves a debt.
     Local {
         /// The number of shares: the number of processes.
         share: u32,
@@ -294,7 +296,7 @@ fn part(quota: Quota, algorithm: Algorithm, share: u32) -> Quota {
     if algorithm == Algorithm::Gcra || parts == 0 {
         return quota.split(share);
     }
-    // Steps return everything at once, so the count is what is divided.
+    // Steps return the whole count at once, so the count is divided.
     let count = quota.count() / parts;
     let most = match (algorithm, quota.max_burst()) {
         // A burst of 1 stands for the count.

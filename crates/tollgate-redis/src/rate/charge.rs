@@ -56,7 +56,7 @@ impl Source {
     }
 }
 
-/// The mark of the first source: not one of the small numbers that other throttles may use.
+/// The mark of the first source. It is not one of the small numbers that other throttles may use.
 const FIRST_MARK: u8 = 0xe0;
 
 /// All sources in their order, and their texts.
@@ -93,7 +93,7 @@ pub struct Charge {
     pub(super) decision: Decision,
 }
 
-/// What identifies a charge for the part that made it.
+/// The identification of a charge for the part that made it.
 #[derive(Debug)]
 pub(super) enum Ticket {
     /// The server made it.
@@ -139,7 +139,7 @@ impl Refund for Part {
     }
 }
 
-/// What identifies a charge of the server.
+/// The identification of a charge of the server.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Grant {
     pub(super) rule: Rule,
@@ -150,7 +150,7 @@ pub(super) struct Grant {
 }
 
 impl Grant {
-    /// Returns the grant of a call, or of its part that was followed by a charge of `after`.
+    /// Returns the grant of a call, or of that part of a call that was followed by a charge of `after`.
     pub(super) fn new(rule: &Rule, reply: &Reply, after: u64) -> Self {
         Self {
             rule: *rule,
@@ -256,11 +256,11 @@ impl Charge {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Denied {
     pub(super) cost: u64,
-    /// When a call of that cost is not too early, unless other calls are faster.
+    /// The earliest time for a call of that cost, unless other calls are faster.
     pub(super) until: Instant,
     /// The time until which the denial is trusted.
     pub(super) believed: Instant,
-    /// When to call again for the first waiter.
+    /// The time of the next call for the first waiter.
     pub(super) again: Instant,
 }
 
@@ -281,7 +281,7 @@ impl RateState {
         self.denied.filter(|denied| denied.believed > now)
     }
 
-    /// Returns how long a new caller would wait, if that is known.
+    /// Returns the wait of a new caller, if it is known.
     pub(super) fn wait(&self, queue: &Queue, cost: u64, now: Instant) -> Option<Duration> {
         let denied = self.denied_at(now)?;
         let wait = denied.until - now;
@@ -304,7 +304,7 @@ impl RateState {
     /// Returns when to call again for the queue, if not now.
     pub(super) fn asks_again(&self, queue: &Queue, now: Instant) -> Option<Instant> {
         let first = queue.front()?;
-        // A caller that tries does not wait until the next call for the first waiter.
+        // A caller that only tries does not wait for the next call for the first waiter.
         let nobody_tries = || !queue.iter().any(|waiter| waiter.tries);
         let denied = self.denied.filter(|denied| first.cost >= denied.cost)?;
         let waits = denied.again > now && (denied.believed > now || nobody_tries());

@@ -17,16 +17,16 @@ use crate::store::Store;
 /// A rate limit that a server keeps under a name, for all processes that use that name.
 ///
 /// The server decides, by its own clock, in one round trip. Calls that arrive while a request is in
-/// flight are combined into the next one, in their order; so a hot key needs few requests. A call
-/// that was denied until a time is denied without a request until then.
+/// flight are combined into the next one, in their order; so a hot key needs few requests. After a denial,
+/// calls are denied without a request until the time at which the denial ends.
 ///
 /// A limiter is cheap to clone, and clones are the same limiter. Other limiters with the same
 /// name, in this process or another one, share only the name, so they may have other quotas.
 ///
 /// # Order
 ///
-/// First-in first-out within a limiter. Between processes, the first request that reaches the
-/// server when there is enough is admitted.
+/// First-in first-out within a limiter. Between processes, the first request that reaches the server when
+/// there are enough tokens is admitted.
 ///
 /// # Examples
 ///
@@ -58,14 +58,14 @@ struct Handle(Arc<Shared>);
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // The driver then returns prefetched tokens.
+        // In that case the driver returns prefetched tokens.
         self.0.state().own.is_abandoned = true;
         self.0.notify();
     }
 }
 
 impl RateLimiter {
-    /// Creates the limit of this name. Makes no call.
+    /// Creates the limit with this name. Makes no call.
     ///
     /// # Panics
     ///
@@ -185,7 +185,7 @@ impl RateLimiter {
         self.with(|options| options.fallback = fallback)
     }
 
-    /// Sets what happens to a call for more than the burst. By default it is rejected.
+    /// Sets the handling of a call for more than the burst. By default it is rejected.
     ///
     /// # Examples
     ///
@@ -232,9 +232,9 @@ impl RateLimiter {
         self.with(|options| options.max_waiters = max_waiters)
     }
 
-    /// Sets for how long a longer denial is trusted, one second by default. After that the server
-    /// is called again. So if another process refunds a charge, or a key is deleted, this process notices it within
-    /// that time.
+    /// Sets the maximum time for which a denial is trusted, one second by default. After that the server is called
+    /// again. So if another process refunds a charge, or a key is deleted, this process notices it within that
+    /// time.
     ///
     /// # Examples
     ///
@@ -265,8 +265,8 @@ impl RateLimiter {
     ///
     /// Unused tokens are returned in the background, also when the last clone is dropped; but not
     /// if the process ends at once, so await [`shutdown`](Self::shutdown) before that. After a
-    /// chunk was returned, another one may be taken without a call in between. A server rarely has
-    /// a chunk to spare that is nearly the burst.
+    /// chunk was returned, another one may be taken without a call in between. A server rarely has a chunk to
+    /// spare if the chunk is nearly as large as the burst.
     ///
     /// The limit holds by the times at which the server charged. [`Charge::at`](super::Charge::at)
     /// is the last such time of this process, perhaps of a later chunk. By the times at which `p`
@@ -356,7 +356,8 @@ impl RateLimiter {
         self.shared().state().own.quota
     }
 
-    /// Returns the [key](crate#keys-on-the-server): the name, if it is an ordinary one.
+    /// Returns the [key](crate#keys-on-the-server), which is the name unless the name contains special
+    /// characters.
     pub fn key(&self) -> &str {
         &self.shared().limit.key
     }
@@ -367,15 +368,14 @@ impl RateLimiter {
         self.shared().state().queue.len()
     }
 
-    /// Returns the number of units that were to be refunded in the background, for callers that have
-    /// left or for prefetched tokens that were not used, and were not, or not for certain: the store
-    /// failed, or more than 65,536 refunds waited. Prefetched tokens of a charge that is refunded too
-    /// late, 16 batches after its own was used up, are also counted. All of them stay charged, and time
-    /// pays them off.
+    /// Returns the number of units whose refund in the background failed or is uncertain, because the store
+    /// failed or more than 65,536 refunds waited. Such refunds are those for callers that have left, and for
+    /// prefetched tokens that were not used. Prefetched tokens of a charge that is refunded too late, 16
+    /// batches after its own was used up, are also counted. All of these units stay charged, and time pays
+    /// them off.
     ///
-    /// Not counted are refunds that the server received and ignored: time has paid the charge off, the
-    /// server has lost the key since, its clock was set back, or the
-    /// [quota has changed](Self::set_quota).
+    /// Refunds that the server received and ignored are not counted: time has paid the charge off, the server
+    /// has lost the key since, its clock was set back, or the [quota has changed](Self::set_quota).
     pub fn unrefunded(&self) -> u64 {
         self.shared().limit.refunds.lost()
     }

@@ -70,8 +70,8 @@ pub struct Keyed {
 
 impl Keyed {
     /// Creates a map of at most `max_keys` limiters like this one. On the server, the
-    /// [key](crate#keys-on-the-server) of a limiter is that of the model, a slash, and its own key.
-    /// The model itself is another limit.
+    /// [key](crate#keys-on-the-server) of a limiter is the key of the model, a slash, and the
+    /// limiter's own key. The model itself is a separate limit.
     ///
     /// In a cluster, all keys are in one slot if the name of the model has a tag in braces, and
     /// spread over all slots otherwise.

@@ -9,7 +9,7 @@
 //!    after that they are returned to the server, as a part of the batch's charge. The server counts
 //!    all tokens of a batch alike, so the part that is returned first is the last one of the charge.
 //!
-//! Except for taking tokens, everything runs under the lock of the queue.
+//! All operations except taking tokens run under the lock of the queue.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -57,7 +57,7 @@ impl Batch {
     fn share(&self, end: u64, n: u64) -> u64 {
         let until = between(self.first, end);
         if until > between(0, u64::MAX) / 2 {
-            // That number is before its first token.
+            // The number is before the first token of the batch.
             return 0;
         }
         until
@@ -110,7 +110,8 @@ pub(super) struct Batches {
     batches: VecDeque<Batch>,
     /// The number of batches at the end that are in use.
     in_use: usize,
-    /// Whether the server had a chunk to spare in its last reply, and nothing has changed since.
+    /// Whether the server had a chunk to spare in its last reply, and the state has not changed
+    /// since.
     pub(super) is_plenty: bool,
 }
 
@@ -295,7 +296,8 @@ mod tests {
         }
         let (parts, left) = batches.put_back(&prefetch, ends[0], 4);
         assert_eq!((parts.len(), left), (0, 4));
-        // The end of the last forgotten batch, and the beginning of the first one that is not.
+        // The end of the last forgotten batch, and the beginning of the first batch that is still
+        // known.
         let (parts, left) = batches.put_back(&prefetch, ends[0] + 7, 10);
         assert_eq!((parts[0].n, left), (7, 3));
     }

@@ -50,7 +50,7 @@ impl Rule {
             Algorithm::Gcra => (Kind::Debt, false),
             Algorithm::SlidingWindow => (Kind::Window, true),
             Algorithm::SlidingLog => (Kind::Log, true),
-            // A batch says all about the others that keep a word.
+            // For the other algorithms that keep a word, the batch describes the whole rule.
             _ if algorithm.keeps_a_word() => (Kind::Debt, true),
             _ => panic!("no script counts {quota} with {algorithm}"),
         };
@@ -91,8 +91,8 @@ impl Rule {
         }
     }
 
-    /// Returns the highest cost of one call: up to what a script can count if a call above the
-    /// burst leaves a debt.
+    /// Returns the highest cost of one call: the burst, or the maximum that a script can count if a call
+    /// above the burst leaves a debt.
     pub(super) fn most_at_once(&self, oversize: Oversize) -> u64 {
         match (oversize, self.kind) {
             (Oversize::Overdraft, Kind::Log) => LONGEST_LOG,
@@ -132,7 +132,7 @@ impl Rule {
         }
     }
 
-    /// Returns how much a refund of `n` is for the server: a log has an entry for each unit.
+    /// Returns the work of a refund of `n` for the server: a log has an entry for each unit.
     pub(crate) fn work(&self, n: u64) -> u64 {
         match self.kind {
             Kind::Debt | Kind::Window => 1,
@@ -147,7 +147,7 @@ impl Rule {
         let micros = match self.kind {
             // The quotient may have been rounded up by a microsecond.
             Kind::Debt if !self.step => (n.saturating_mul(period) / count).saturating_sub(1),
-            // The step that admitted the first one may be nearly over.
+            // The step that admitted the first call may be nearly over.
             Kind::Debt | Kind::Log => (n / count).saturating_mul(period),
             // A period admits less than twice the count.
             Kind::Window => (n / (2 * count)).saturating_mul(period),

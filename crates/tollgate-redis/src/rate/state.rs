@@ -1,5 +1,5 @@
-//! The state that the handles of a rate limit share, and how a rate limit uses its
-//! [queue](crate::queue).
+//! The state that the handles of a rate limit share, and the use of the [queue](crate::queue) by a
+//! rate limit.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -48,7 +48,7 @@ pub(super) struct RateState {
     pub(super) quota: Quota,
     pub(super) rule: Rule,
     pub(super) denied: Option<Denied>,
-    /// How often a denial has been forgotten.
+    /// The number of times that a denial has been forgotten.
     pub(super) forgotten: u64,
     pub(super) batches: Batches,
 }
@@ -62,7 +62,7 @@ impl Rate {
         state.closed || state.own.is_abandoned && state.queue.is_empty()
     }
 
-    /// Takes out expired tokens, and admits waiters with the others.
+    /// Takes out expired tokens, and admits waiters with the remaining ones.
     fn serve(prefetch: &Prefetch, state: &mut State) {
         let has_ended = Self::has_ended(state);
         let batches = &mut state.own.batches;
@@ -81,7 +81,7 @@ impl Rate {
         state.abandoned.extend(excess.map(Charge::from));
     }
 
-    /// Decides what happens to held tokens while there are no waiters.
+    /// Decides about held tokens while there are no waiters.
     fn keep(shared: &Arc<Shared>, prefetch: &Prefetch, state: &State) -> Next {
         if Self::has_ended(state) {
             return Next::End;
@@ -254,7 +254,8 @@ impl Shared {
         if parts.is_empty() {
             return Ok(());
         }
-        // An earlier rule would convert the key, and then nothing charged before could be refunded.
+        // An earlier rule would convert the key, and earlier charges could not be refunded after
+        // that.
         let rule = self.state().own.rule;
         let numbers = |Part { grant, n }: &Part| [*n, grant.position, grant.made, grant.at];
         let numbers: Vec<u64> = parts.iter().flat_map(numbers).collect();
@@ -263,7 +264,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Undoes a charge as far as that needs no call. Returns what the server has to refund.
+    /// Undoes a charge as far as that needs no call. Returns the part that the server has to
+    /// refund.
     fn undo(self: &Arc<Self>, charge: Charge) -> Vec<Part> {
         let n = charge.cost;
         match charge.ticket {
@@ -280,14 +282,15 @@ impl Shared {
         }
     }
 
-    /// Puts back `n` tokens before that number. Returns what the server has to refund instead.
+    /// Puts back `n` tokens before that number. Returns the part that the server has to refund
+    /// instead.
     fn put_back(self: &Arc<Self>, end: u64, n: u64) -> Vec<Part> {
         let Some(prefetch) = &self.limit.prefetch else {
             return Vec::new();
         };
         let mut state = self.state();
         let (rest, left) = state.own.batches.put_back(prefetch, end, n);
-        // A driver ensures that they are not held for too long.
+        // The driver ensures that these tokens are not held for too long.
         self.drive(state, false);
         self.limit.refunds.lose(left);
         rest

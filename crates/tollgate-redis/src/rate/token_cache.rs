@@ -7,7 +7,7 @@
 //! 1. Callers take tokens with a compare-exchange that advances the number. Everything else is done
 //!    by one thread at a time, under the lock of the queue.
 //! 2. Putting a token back moves the number back, if the number is still within the same batch.
-//!    Only the number of tokens in use matters, not which ones.
+//!    Only the number of tokens in use matters, not their identity.
 //! 3. Callers take tokens until the cache closes, which is when the oldest batch expires. While
 //!    there are waiters that time is 0: only the queue is served, so no later caller overtakes it.
 
@@ -88,7 +88,7 @@ impl TokenCache {
         }
     }
 
-    /// Takes `n` tokens, if there are as many and the cache is open.
+    /// Takes `n` tokens, if the cache has that many and is open.
     #[inline]
     pub(crate) fn take(&self, n: u64, now: impl FnOnce() -> u64) -> Option<Taken> {
         let seen = self.word.load(Ordering::Acquire);
@@ -98,7 +98,7 @@ impl TokenCache {
         self.take_from(seen, n)
     }
 
-    /// Takes `n` tokens, if there are as many, from the word that was last seen.
+    /// Takes `n` tokens from the word that was last seen, if it has that many.
     #[inline]
     fn take_from(&self, mut seen: u64, n: u64) -> Option<Taken> {
         let (acquire, release) = (Ordering::Acquire, Ordering::AcqRel);
@@ -207,7 +207,7 @@ impl TokenCache {
     pub(crate) fn pass(&self, end: u64) -> u64 {
         let passed = |word: Word| {
             let passed = between(word.number, end);
-            // Otherwise the cache is beyond that number already.
+            // Otherwise the cache is already beyond that number.
             if passed <= word.count { passed } else { 0 }
         };
         let before = self.update(|word| Some(word.without(passed(word))));

@@ -1,5 +1,5 @@
-//! The calls of a [`RateLimiter`], and what they return: [`Acquire`], the future of those that wait,
-//! and [`Reservation`], a charge that becomes due later.
+//! The calls of a [`RateLimiter`], and their results: [`Acquire`], the future of calls that wait, and
+//! [`Reservation`], a charge that becomes due later.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -142,7 +142,7 @@ impl RateLimiter {
         Ok(charge)
     }
 
-    /// Charges one unit now that becomes due after a delay of at most `max_delay`.
+    /// Charges one unit now, which becomes due after a delay of at most `max_delay`.
     ///
     /// # Order
     ///
@@ -176,7 +176,7 @@ impl RateLimiter {
         self.reserve_many(1, max_delay).await
     }
 
-    /// Charges `n` units now that become due after a delay of at most `max_delay`.
+    /// Charges `n` units now, which become due after a delay of at most `max_delay`.
     ///
     /// # Cancel safety
     ///
@@ -234,10 +234,10 @@ impl RateLimiter {
     /// Refunds a charge, as far as it is not paid off.
     ///
     /// This is exact if charges are refunded in the order in which they were made, or in the
-    /// opposite one. In another order the refund may be less, by at most what time could pay off
-    /// since the charge, and never more. It may be nothing if the server's clock was set back since the
-    /// charge, or if another [quota](Self::set_quota) was set since then. Logs and windows distinguish
-    /// their charges, and are exact in any order.
+    /// opposite one. In another order the refund may be less, by at most the amount that time could pay off
+    /// since the charge, and never more. The refund may be zero if the server's clock was set back since the
+    /// charge, or if another [quota](Self::set_quota) was set since then. Logs and windows distinguish their
+    /// charges, and are exact in any order.
     ///
     /// A charge of [prefetched](Self::prefetch) tokens is not refunded if 16 batches were used up after
     /// its own; [`unrefunded`](Self::unrefunded) counts it.
@@ -264,7 +264,7 @@ impl RateLimiter {
         self.shared().refund(charge).await
     }
 
-    /// Refunds a charge in the background, after those that wait already.
+    /// Refunds a charge in the background, after the refunds that already wait.
     /// [`unrefunded`](Self::unrefunded) counts failures.
     pub fn refund_later(&self, charge: Charge) {
         Limit::give_back(self.shared(), vec![charge]);
@@ -408,8 +408,8 @@ impl Weighted for RateLimiter {
 /// Not available without a charge, because asking the server takes time.
 impl Inspect for RateLimiter {
     fn inspect(&self, charge: Option<&Charge>, each: &mut dyn FnMut(usize, LimitStatus)) {
-        // When nothing remains, the charge does not know when the next call is admitted: at the
-        // latest when all is paid off. Prefetched tokens know neither.
+        // When no capacity remains, the charge does not contain the time of the next admission, which is at
+        // the latest when the whole debt is paid off. For prefetched tokens neither time is known.
         let known = charge.map(|charge| charge.decision);
         let known = known.filter(|known| known.remaining > 0 || !known.reset_after.is_zero());
         let status = match known {

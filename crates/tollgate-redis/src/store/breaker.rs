@@ -31,7 +31,7 @@ pub(crate) struct Breaker {
 struct State {
     /// The number of failures in a row.
     failed: u32,
-    /// The breaker is open until then; after that one call may try.
+    /// The breaker is open until this time; after that one call may try.
     until: Option<Instant>,
 }
 
@@ -91,11 +91,11 @@ impl Breaker {
     }
 }
 
-// [`ServerClocks`]: the times of the servers' clocks, as far as replies tell them, so that a call can
-// say by when it must be executed.
+// [`ServerClocks`]: the times of the servers' clocks, as known from replies, so that a call can carry the
+// deadline of its execution.
 //
-// A server that was stopped executes what it had received after it continues, when the callers have
-// left. A call with a deadline in the server's own time is refused then, whichever connection or
+// When a server that was stopped continues, it executes the calls that it had received, although their
+// callers have left. A call with a deadline in the server's own time is refused then, whichever connection or
 // process it came from.
 //
 // 1. A reply tells the time at which the call was executed, which was after the call was sent. So the
@@ -116,7 +116,7 @@ pub(super) struct ServerClocks {
 }
 
 impl ServerClocks {
-    /// Learns that a call that was sent at `sent` was executed in the microsecond `now`.
+    /// Records that a call that was sent at `sent` was executed in the microsecond `now`.
     pub(super) fn learn(&self, part: u16, now: u64, sent: Instant) {
         lock(&self.parts).insert(part, (now, sent));
     }

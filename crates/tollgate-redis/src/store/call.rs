@@ -48,7 +48,7 @@ enum State {
     Over,
 }
 
-/// How far a call has come.
+/// The progress of a call.
 pub(super) struct Progress {
     /// The number of the connection on which the call may have been sent, or the reason why it was
     /// not.
@@ -68,7 +68,7 @@ pub(crate) fn is_inside(runtime: &Handle) -> bool {
     Handle::try_current().is_ok_and(|current| current.id() == runtime.id())
 }
 
-/// Returns the result of a task, which has none if its runtime ended, or if it panicked: then its call
+/// Returns the result of a task. There is none if its runtime ended, or if the task panicked: then its call
 /// may have been executed.
 pub(crate) fn joined<T>(joined: Result<T, JoinError>) -> Result<T, StoreError> {
     joined.map_err(|error| {
@@ -156,9 +156,9 @@ impl Drop for Call {
     }
 }
 
-// [`Store::check`]: whether a server is configured so that limits on it hold.
+// [`Store::check`]: checks that the configuration of a server keeps limits intact.
 
-/// A reason why limits on a store may admit too much, or cannot decide.
+/// A reason why limits on a store may admit too many calls, or cannot decide.
 ///
 /// Limits work in all of these cases, except for [`Replica`](Self::Replica). [`Store::check`]
 /// returns them.

@@ -51,7 +51,7 @@ pub(super) enum Address {
 }
 
 impl Address {
-    /// Returns the server at an address, whose client `open` makes.
+    /// Returns the server at an address; `open` creates its client.
     pub(super) fn server_with(
         address: &str,
         open: impl FnOnce(ConnectionInfo) -> Result<Client, StoreError>,
@@ -59,9 +59,9 @@ impl Address {
         let info = address
             .into_connection_info()
             .map_err(|_| StoreError::Misconfigured)?;
-        // A server that takes no more clients says so once, as the answer to whatever is sent first,
-        // and closes. With this protocol that is `HELLO`, whose answer is looked at. The name of
-        // the client library would be sent with it, and its answer is waited for in vain.
+        // A server that accepts no more clients reports that once, as the answer to the first command, and
+        // closes the connection. With this protocol the first command is `HELLO`, and its answer is checked.
+        // The name of the client library, if sent with it, would never get an answer.
         let protocol = info.redis_settings().clone();
         let protocol = protocol.set_protocol(ProtocolVersion::RESP3);
         let info = info
@@ -95,7 +95,8 @@ pub(super) async fn connect_to(client: &Client) -> RedisResult<MultiplexedConnec
         .set_response_timeout(None);
     let connection = client.get_multiplexed_async_connection_with_config(&config);
     match connection.await {
-        // Some proxies know the second version of the protocol only, and each has its own words for it.
+        // Some proxies support only the second version of the protocol, and each reports that with its own
+        // text.
         Err(error) if StoreError::of(&error) == StoreError::Script => {
             let protocol = info.redis_settings().clone();
             let protocol = protocol.set_protocol(ProtocolVersion::RESP2);
@@ -107,7 +108,7 @@ pub(super) async fn connect_to(client: &Client) -> RedisResult<MultiplexedConnec
     }
 }
 
-/// Nothing is encrypted.
+/// No encryption.
 #[cfg(not(feature = "tls"))]
 pub(super) fn prepare(_address: &redis::ConnectionAddr) {}
 

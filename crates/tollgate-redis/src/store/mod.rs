@@ -1,4 +1,4 @@
-//! [`Store`]: a server or a cluster, and how calls to it are made.
+//! [`Store`]: a server or a cluster, and the calls to it.
 //!
 //! 1. Every call has a deadline, which includes the time to connect.
 //! 2. There is one connection, and calls on it do not wait for each other. If it is lost, one task
@@ -272,9 +272,9 @@ impl Store {
     ///
     /// Meanwhile every call ends at once with [`BreakerOpen`](StoreError::BreakerOpen). Then one
     /// call is sent as a probe. If it is answered, the breaker closes; if it fails, or has no
-    /// result after the same time again, the breaker opens again. A failure means that the store
-    /// cannot be used, for example because of a timeout, and not that it rejects one call. Each
-    /// slot of a cluster has its own breaker.
+    /// result after the same time again, the breaker opens again. Only errors that make the store unusable
+    /// count as failures, for example a timeout, not the rejection of a single call. Each slot of a cluster
+    /// has its own breaker.
     ///
     /// Times of more than a year count as a year.
     ///
@@ -303,16 +303,16 @@ impl Store {
     /// Returns whether the [breaker](Self::breaker) of the store, or of any slot of a cluster, has
     /// opened, and no call has been answered since.
     ///
-    /// It stays `true` when the pause is over, and during a probe, until a call is answered,
-    /// whatever the reply is. So the next call may be sent, but the store is not known to be
-    /// available again. [`Debug`](fmt::Debug) shows the same.
+    /// It stays `true` when the pause is over, and during a probe, until a call gets any reply. So the next
+    /// call may be sent, but the store is not known to be available again. [`Debug`](fmt::Debug) shows the
+    /// same.
     pub fn is_broken(&self) -> bool {
         self.shared.breaker.is_open()
     }
 
-    /// Returns the text of the last failure of a connection or a call, for logs: a refused
-    /// connection, a certificate that is not trusted, a missing right, an error in a script. A [`StoreError`] has no text of its own, because it is a number that every error of a
-    /// limit can carry. Calls without an answer have no text.
+    /// Returns the text of the last failure of a connection or a call, for logs: for example a refused connection, a
+    /// certificate that is not trusted, a missing right, or an error in a script. A [`StoreError`] has no text of its
+    /// own, because it is a number that every error of a limit can carry. A call without an answer leaves no text.
     ///
     /// # Examples
     ///
@@ -359,7 +359,7 @@ impl Store {
         shared.clocks.last(part, sent, shared.deadline)
     }
 
-    /// Learns that a call with this key that was sent at `sent` was executed in that microsecond.
+    /// Records that a call with this key that was sent at `sent` was executed in that microsecond.
     pub(crate) fn learn_clock(&self, key: &str, now: u64, sent: Instant) {
         let shared = &*self.shared;
         shared.clocks.learn(shared.link.part(Some(key)), now, sent);

@@ -2,8 +2,9 @@
 //!
 //! 1. The client sends a call to the node that has its slot according to its own map, and repeats
 //!    no call: a call that was in flight when a connection was lost may have been executed.
-//! 2. A redirection is followed on a separate connection to the node that it names, whatever slots
-//!    that node has. The client of the cluster gets the redirection too, and reads the slots again.
+//! 2. A redirection is followed on a separate connection to the node that it names, regardless of
+//!    the slots of that node. The client of the cluster gets the redirection too, and reads the
+//!    slots again.
 //! 3. `ASKING` and its call are sent together, because another call could come between them on a
 //!    shared connection.
 //!
@@ -180,7 +181,7 @@ impl Nodes {
     }
 }
 
-/// Returns the node that has to execute a call instead, and whether with `ASKING`.
+/// Returns the node that has to execute a call instead, and whether `ASKING` is required.
 fn redirection(error: &RedisError) -> Option<(String, bool)> {
     let asking = match error.kind() {
         ErrorKind::Server(ServerErrorKind::Ask) => true,

@@ -61,10 +61,10 @@ impl Tls {
         self
     }
 
-    /// Returns the certificates, which may still be invalid, but not missing.
+    /// Returns the certificates. They may still be invalid, but they are present.
     pub(super) fn certificates(&self) -> Result<TlsCertificates, StoreError> {
         let client = self.client.as_ref();
-        // The client would take a text without a certificate for an empty list of them.
+        // The client would treat a text without a certificate as an empty list of certificates.
         for pem in self
             .root
             .iter()

@@ -1,4 +1,5 @@
-//! Clocks that are wrong: the server's, which steps, and a client's, which nobody asks.
+//! Tests wrong clocks: that of the server, which is set to another time, and that of a client,
+//! which has no effect.
 
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime};
@@ -11,7 +12,7 @@ use crate::support::clock_shim::Clock;
 use crate::support::server::{Server, Setup};
 use crate::support::{algorithms, runtime};
 
-/// A server of a clock of its own.
+/// Starts a server with its own clock.
 fn server() -> (Server, Clock) {
     let clock = Clock::new();
     let setup = Setup {
@@ -21,7 +22,7 @@ fn server() -> (Server, Clock) {
     (Server::start_with(setup), clock)
 }
 
-/// What one limit holds at most, and how: one period is two windows of sub-intervals.
+/// Creates the limiter of an algorithm. The period of sub-intervals is two windows.
 fn limiter(store: &Store, algorithm: Algorithm, window: Duration) -> RateLimiter {
     let quota = match algorithm {
         Algorithm::SubInterval { .. } => Quota::new(15, window * 2),
@@ -31,10 +32,10 @@ fn limiter(store: &Store, algorithm: Algorithm, window: Duration) -> RateLimiter
     RateLimiter::new(store, format!("{algorithm}"), quota).algorithm(algorithm)
 }
 
-/// Gives back a token in half a minute.
+/// The window in which a token is paid off in half a minute.
 const LONG: Duration = Duration::from_secs(150);
 
-/// Sets the server's clock to the middle of one of those, and says by how many seconds.
+/// Sets the server's clock to the middle of such a window, and returns the offset in seconds.
 fn to_the_middle(clock: &Clock) -> i64 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let offset = 75 - (now.unwrap().as_secs() % 150) as i64;
@@ -42,7 +43,8 @@ fn to_the_middle(clock: &Clock) -> i64 {
     offset
 }
 
-/// How many come in now, asked for one by one. A limiter of its own knows of no denial.
+/// Returns the number of calls that are admitted now, made one by one. A new limiter has no cached
+/// denial.
 async fn come_in(store: &Store, algorithm: Algorithm, window: Duration) -> u64 {
     let limiter = limiter(store, algorithm, window);
     let mut admitted = 0;
@@ -61,7 +63,8 @@ async fn come_in(store: &Store, algorithm: Algorithm, window: Duration) -> u64 {
     }
 }
 
-/// By each algorithm: so many come in at so many seconds from the middle, one after the other.
+/// Checks, for each algorithm, the number of admitted calls at these seconds from the middle, one
+/// after the other.
 fn come_in_at<const N: usize>(steps: impl Fn(Algorithm) -> [(i64, u64); N]) {
     let (server, clock) = server();
     runtime().block_on(async {
@@ -104,7 +107,7 @@ fn acquire_after_the_clock_stepped_back_does_not_stall() {
         runtime().block_on(async {
             let store = server.store();
             for (number, algorithm) in (0..).zip(algorithms()) {
-                // Each steps back from where the one before had stepped to.
+                // Each step goes back from the time that the previous one had set.
                 let offset = -30 * number;
                 clock.set(offset);
                 let before = limiter(&store, algorithm, window);
@@ -116,7 +119,7 @@ fn acquire_after_the_clock_stepped_back_does_not_stall() {
                 for _ in 0..5 {
                     ends(after.acquire()).await.unwrap();
                 }
-                // One who asked before it is not longer in line either.
+                // A caller that asked before the step does not wait longer either.
                 ends(before.acquire()).await.unwrap();
                 assert!(start.elapsed() < Duration::from_secs(20), "{algorithm}");
             }
@@ -128,12 +131,13 @@ fn acquire_after_the_clock_stepped_back_does_not_stall() {
 fn acquire_after_the_clock_stepped_forward_admits_one_burst_at_most() {
     come_in_at(|algorithm| {
         let worth = u64::from(algorithm == Algorithm::Gcra);
-        // And back again: what was charged then is not forgotten.
+        // The clock then goes back again: the charges of that time are not forgotten.
         [(0, 5), (30, worth), (1_000_000, 5), (0, 0)]
     });
 }
 
-/// A call that is too late by the server's clock is refused, and the clock may have changed instead.
+/// A call that seems too late by the server's clock is refused, although the clock may have been set
+/// instead.
 #[test]
 fn acquire_of_a_lease_after_the_clock_stepped_is_admitted() {
     let (server, clock) = server();
@@ -144,7 +148,7 @@ fn acquire_of_a_lease_after_the_clock_stepped_is_admitted() {
             clock.set(seconds);
             let calls = store.calls();
             let lease = leases.try_acquire_many(2).await.unwrap();
-            // One more tells the time.
+            // One more call reports the time.
             assert!(store.calls() - calls <= 2, "at {seconds} s");
             lease.release().await.unwrap();
             let again = leases.try_acquire_many(2).await.unwrap();
@@ -153,10 +157,10 @@ fn acquire_of_a_lease_after_the_clock_stepped_is_admitted() {
     });
 }
 
-/// Where a process is told to be a client of a server, instead of a test of its own.
+/// The variable that makes a process a client of a server, instead of a test.
 const ROLE: &str = "TOLLGATE_TEST_CLIENT_OF";
 
-/// What a client of a key sees.
+/// Returns the decisions that a client of a key sees.
 async fn decisions(store: &Store, name: &str) -> Vec<String> {
     let mut seen = Vec::new();
     for algorithm in algorithms() {

@@ -1,4 +1,4 @@
-//! A cluster of three nodes: slots that move under load, and nodes that are gone.
+//! Tests a cluster of three nodes: slots that move under load, and nodes that fail.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -47,7 +47,8 @@ fn acquire_while_a_slot_moves_succeeds_and_charges_once() {
             let from = cluster.owner(keys[0]);
             let to = (from + 1) % 3;
             cluster.begin(slot, from, to);
-            // Keys that are nowhere yet are made where the slot goes to: everybody is redirected.
+            // Keys that do not exist yet are created on the new node of the slot: every call is
+            // redirected.
             let mut tasks = tokio::task::JoinSet::new();
             for number in 0..50 {
                 let key = format!("{{t}}:{round}:{number}");
@@ -131,7 +132,7 @@ fn acquire_without_a_node_fails_for_its_slots_only() {
             if still {
                 cluster.nodes[2].go_on();
             } else {
-                // What a node is in the cluster is on its disk, and what it held is lost.
+                // The role of a node in the cluster is on its disk, and its data is lost.
                 cluster.nodes[2].restart();
             }
             recovers(&limiters[2]).await;
@@ -140,8 +141,8 @@ fn acquire_without_a_node_fails_for_its_slots_only() {
     });
 }
 
-// Limits in several slots of a cluster: one call decides about one slot, so they are had one after
-// the other, and go back when a later one refuses.
+// Limits in several slots of a cluster: one call decides about one slot, so they are charged one
+// after the other, and refunded when a later one refuses.
 
 #[test]
 fn all_of_limits_in_several_slots_charges_all_or_none() {
@@ -163,7 +164,7 @@ fn all_of_limits_in_several_slots_charges_all_or_none() {
         limits.acquire().await.unwrap();
         assert_eq!(free().await, [3, 2, 0]);
 
-        // The last one has nothing, and will not for hours. Meanwhile the others are charged.
+        // The last limit is exhausted for hours. Meanwhile the others are charged.
         let waits = tokio::spawn(limits.enter());
         until(async || everyone.waiting() == 1).await;
         assert_eq!(free().await, [2, 1, 0]);
@@ -213,7 +214,7 @@ fn all_of_a_limit_set_and_a_semaphore_charges_all_or_none() {
 fn limit_set_of_several_slots_panics() {
     let runtime = runtime();
     let _inside = runtime.enter();
-    // Nothing is called.
+    // No call is made.
     let store = tollgate_redis::Store::cluster(["redis://127.0.0.1:1/"]).unwrap();
     let _limits = LimitSet::new(&store)
         .limit("{acme}:user", slow(5))
@@ -239,7 +240,7 @@ fn acquire_in_a_cluster_uses_one_slot() {
             lease.release().await.unwrap();
             assert_eq!(semaphore.available().await, Ok(2));
         }
-        // The sentinels of two slots, and for each key what the fencing numbers go on from.
+        // The sentinels of two slots, and for each key the last fencing number.
         assert_eq!(ask::<usize>(&server, &["DBSIZE"]), 2 + 3);
     });
 }

@@ -1,4 +1,4 @@
-//! Futures that are dropped while the server is asked.
+//! Tests futures that are dropped during a call of the server.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ fn acquire_dropped_by_another_of_a_request_gives_back_and_serves_the_others() {
         server.go_on();
         leader.await.unwrap();
         server.stop();
-        // Whether their call is on its way already or answered: the middle one is not there.
+        // Drops the middle caller, whether its call is in flight or answered.
         drop(followers.remove(1));
         server.go_on();
         let mut costs = 0;
@@ -70,8 +70,8 @@ fn acquire_dropped_before_the_deadline_counts_for_the_breaker() {
             store.is_broken()
         })
         .await;
-        // From now on all passes but on that connection. Nobody waits for as long as a trip takes,
-        // not even who is let through to see whether the store is back.
+        // From now on all data passes, except on that connection. No caller waits for as long as a round trip
+        // takes, not even the probe.
         proxy.set(Mode::Pass);
         until(async || {
             let mut call = std::pin::pin!(limits.peek(1));
@@ -90,7 +90,7 @@ fn charge_dropped_before_it_is_sent_is_not_sent() {
         let store = proxy.store().deadline(PATIENT);
         let [mallory, alice] =
             ["mallory", "alice"].map(|key| RateLimiter::new(&store, key, slow(10)));
-        // It waits for the connection, which is made when it is gone.
+        // The caller waits for the connection, which is ready only after the caller has left.
         proxy.set(Mode::BlackHole);
         {
             let mut call = std::pin::pin!(mallory.charge(11));
@@ -144,7 +144,7 @@ fn limit_set_acquire_dropped_in_flight_gives_back_its_charges() {
             until(async || store.calls() >= calls + 2).await;
             until(async || free().await == 10).await;
         }
-        // Who gives back, and leaves, has given back.
+        // A refund whose future is dropped is still made.
         let charges = limits.acquire_many(4).await.unwrap();
         drop(begin(server, &store, limits.refund(charges)).await);
         server.go_on();
@@ -152,7 +152,7 @@ fn limit_set_acquire_dropped_in_flight_gives_back_its_charges() {
     });
 }
 
-/// A quota of at least 2,000 that pays nothing off while a test runs.
+/// A quota of at least 2,000 whose debt is not paid off while a test runs.
 fn frozen(algorithm: Algorithm) -> Quota {
     let (count, days) = match algorithm {
         Algorithm::SlidingWindow => (2_000, 20),
@@ -161,19 +161,19 @@ fn frozen(algorithm: Algorithm) -> Quota {
     Quota::new(count, Duration::from_secs(days * 86_400)).burst(count)
 }
 
-/// How a wave of callers leaves.
+/// The moment at which a group of callers leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Leave {
-    /// Before the call is sent: it waits behind another one.
+    /// Before the call is sent, while it waits behind another one.
     Queued,
-    /// While the call is on its way.
+    /// While the call is in flight.
     InFlight,
-    /// When the answer is there, and was not looked at.
+    /// When the reply has arrived, and the caller has not polled since.
     Answered,
 }
 
-/// Callers leave in the order in which they came, at each point of a call; what they were charged is
-/// refunded in that order, however many refunds wait.
+/// Callers leave in the order of their arrival, at each point of a call. Their charges are refunded in that
+/// order, for any number of waiting refunds.
 #[test]
 fn acquire_dropped_at_every_point_leaves_the_charges_of_the_others_alone() {
     on_server(async |server| {
@@ -187,7 +187,7 @@ fn acquire_dropped_at_every_point_leaves_the_charges_of_the_others_alone() {
             let (mut kept, mut left) = (0, 0);
             for wave in 0..30 {
                 let leave = [Leave::Queued, Leave::InFlight, Leave::Answered][wave % 3];
-                // The call of the first one is on its way, and the others wait for the next one.
+                // The call of the first caller is in flight, and the others wait for the next one.
                 proxy.set(Mode::BlackHole);
                 let mut leader = std::pin::pin!(limiter.acquire());
                 assert!(waits(&mut leader).await);
@@ -198,7 +198,7 @@ fn acquire_dropped_at_every_point_leaves_the_charges_of_the_others_alone() {
                     assert!(waits(caller).await);
                 }
                 if leave == Leave::Queued {
-                    // None of the first half is sent.
+                    // No call of the first half is sent.
                     left += callers.drain(..12).count();
                 }
                 proxy.set(delay);
@@ -207,7 +207,7 @@ fn acquire_dropped_at_every_point_leaves_the_charges_of_the_others_alone() {
                     until(async || limiter.waiting() == 0).await;
                 }
                 for caller in callers {
-                    // One of a few stays.
+                    // One caller in ten stays.
                     if rng.u32(0..10) == 0 {
                         kept += caller.await.unwrap().cost();
                     } else {
@@ -253,8 +253,8 @@ where
     kept
 }
 
-/// Also in tasks that leave at any time, where a refund may come after that of a later charge. That is
-/// exact as long as more is owed for earlier charges.
+/// The same holds for tasks that leave at any time, where a refund may come after that of a later charge. The
+/// refund is exact as long as more is owed for earlier charges.
 #[test]
 fn acquire_dropped_by_thousands_of_tasks_leaves_the_charges_of_the_others_alone() {
     on_server(async |server| {
@@ -275,7 +275,7 @@ fn acquire_dropped_by_thousands_of_tasks_leaves_the_charges_of_the_others_alone(
     });
 }
 
-/// What cannot be refunded is counted, and a shutdown does not wait for long.
+/// Failed refunds are counted, and a shutdown does not wait for long.
 #[test]
 fn unrefunded_without_a_server_counts_the_charges() {
     on_server(async |server| {
@@ -295,7 +295,7 @@ fn unrefunded_without_a_server_counts_the_charges() {
     });
 }
 
-/// As with one limit, in no order: each reply is noticed by a task of its own. While time pays nothing
+/// Does the same with a set, without an order: each reply is noticed by its own task. While time pays nothing
 /// off, the order does not matter.
 #[test]
 fn limit_set_acquire_dropped_by_thousands_of_tasks_leaves_the_charges_of_the_others_alone() {

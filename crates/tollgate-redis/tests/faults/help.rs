@@ -1,4 +1,4 @@
-//! What the tests of faults share.
+//! The functions that the tests of faults share.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,21 +12,21 @@ use crate::support::proxy::Proxy;
 use crate::support::server::Server;
 pub(super) use crate::support::{PATIENT, failure, slow, until, waits};
 
-/// Of a call in the tests that make a server fail. Those in which it must not be missed have a
-/// longer one.
+/// The deadline of a call in the tests that make a server fail. Tests in which the deadline must
+/// not be missed have a longer one.
 pub(super) const DEADLINE: Duration = Duration::from_millis(250);
 
-/// Nothing that ends by a deadline takes so long, and what hangs does.
+/// Longer than any call that ends by a deadline; a call that takes this long hangs.
 const HANGS: Duration = Duration::from_secs(8);
 
-/// A limit of this store, which decides already.
+/// A limit of this store, after its first decision.
 pub(super) async fn limiter(store: &Store, burst: u64) -> RateLimiter {
     let limiter = RateLimiter::new(store, "k", slow(burst));
     recovers(&limiter).await;
     limiter
 }
 
-/// A store that can be cut off, and a limit of it, which decides already.
+/// A store that can be cut off, and a limit of it, after its first decision.
 pub(super) async fn behind_proxy(server: &Server, burst: u64) -> (Proxy, Store, RateLimiter) {
     let proxy = Proxy::start(server.port()).await;
     let store = proxy.store().deadline(DEADLINE);
@@ -34,7 +34,7 @@ pub(super) async fn behind_proxy(server: &Server, burst: u64) -> (Proxy, Store, 
     (proxy, store, limiter)
 }
 
-/// Begins what calls the server, which holds still from then on, so that the call stays on its way.
+/// Polls a future until its call is sent, and stops the server, so that the call stays in flight.
 pub(super) async fn begin<F: Future>(server: &Server, store: &Store, future: F) -> Pin<Box<F>> {
     let calls = store.calls();
     server.stop();
@@ -49,7 +49,7 @@ pub(super) async fn ends<T>(call: impl Future<Output = T>) -> T {
     ended.expect("a call waits past its deadline")
 }
 
-/// What became of calls.
+/// The outcomes of calls.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) charges: Vec<Charge>,
@@ -83,7 +83,7 @@ impl Tally {
     }
 }
 
-/// So many callers at once, each of whom must end.
+/// Runs this number of callers at once; each of them must end.
 pub(super) async fn crowd(limiter: &RateLimiter, callers: usize) -> Tally {
     let mut tasks = JoinSet::new();
     for _ in 0..callers {
@@ -97,12 +97,12 @@ pub(super) async fn crowd(limiter: &RateLimiter, callers: usize) -> Tally {
     tally
 }
 
-/// Until the server decides again; it is asked again and again.
+/// Polls the server until it decides again.
 pub(super) async fn recovers(limiter: &RateLimiter) {
     until(async || limiter.peek(0).await.is_ok()).await;
 }
 
-/// How much was charged of a burst, as the server has it.
+/// Returns the charged part of the burst, according to the server.
 pub(super) async fn charged(limiter: &RateLimiter) -> u64 {
     let decision = limiter.peek(0).await.unwrap();
     decision.limit - decision.remaining

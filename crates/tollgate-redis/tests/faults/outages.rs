@@ -1,4 +1,4 @@
-//! A server that is killed and comes back empty.
+//! Tests a server that is killed and comes back empty.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,7 @@ use crate::support::{ask, on_server, runtime};
 fn acquire_through_a_restart_admits_one_more_burst_at_most() {
     on_server(async |server| {
         let store = server.store();
-        // A new one knows of no denial, as if each caller were another process.
+        // A new limiter has no cached denial, as if each caller were another process.
         let fresh = move || RateLimiter::new(&store, "k", slow(100));
         let stop = Arc::new(AtomicBool::new(false));
         let load: Vec<_> = (0..4)
@@ -55,7 +55,7 @@ fn acquire_through_a_restart_admits_one_more_burst_at_most() {
             admitted += tally.admitted();
             perhaps += tally.perhaps_charged();
         }
-        // A burst of each life of the server, but for what was charged and never heard of.
+        // One burst for each life of the server, except for charges whose replies were lost.
         assert!(admitted <= 400, "{admitted}");
         assert!(admitted + perhaps >= 400, "{admitted}, perhaps {perhaps}");
     });
@@ -123,7 +123,7 @@ fn acquire_without_a_server_uses_the_share_until_it_is_back() {
         let tally = crowd(&limiter, 100).await;
         assert_eq!((tally.admitted(), tally.limited), (25, 75));
         assert!(tally.is_all_from(Source::Fallback));
-        // By its share this one would wait for the better part of an hour.
+        // With its share alone this caller would wait for most of an hour.
         let waits = tokio::spawn(limiter.acquire());
         server.restart();
         recovers(&limiter).await;
@@ -148,7 +148,7 @@ fn is_broken_after_the_breaker_opened_lasts_until_a_reply() {
         server.kill();
         until(async || limiter.peek(0).await == Err(StoreError::BreakerOpen)).await;
         assert!(store.is_broken() && says());
-        // The pause is over, and calls are let through, one by one.
+        // The pause is over, and calls are sent, one by one.
         for _ in 0..2 {
             until(async || limiter.peek(0).await == Err(StoreError::Unavailable)).await;
             assert!(store.is_broken() && says());
@@ -188,7 +188,7 @@ fn acquire_after_a_failover_admits_again_at_most_what_was_not_replicated() {
         admitted += limiter.charge(20).await.unwrap().cost();
         primary.kill();
         front.lead_to(replica.port());
-        // What is still a replica says so.
+        // A server that is still a replica reports that.
         let mut tally = Tally::default();
         while !tally.errors.contains(&StoreError::ReadOnly) {
             tally.add(ends(limiter.acquire()).await);
@@ -216,7 +216,7 @@ fn acquire_on_a_primary_that_became_a_replica_reconnects() {
         limiter.charge(1).await.unwrap();
         replicate(&old, new.port());
         front.lead_to(new.port());
-        // The connection to the old one stands, and is of no use.
+        // The connection to the old server stays open, and is useless.
         until(async || match ends(limiter.acquire()).await {
             Ok(_) => true,
             Err(error) => {
@@ -231,7 +231,7 @@ fn acquire_on_a_primary_that_became_a_replica_reconnects() {
 
 // A network that is cut in every way.
 
-/// Every way but one ends all calls with an error.
+/// Every mode except one ends all calls with an error.
 const CUTS: [Mode; 5] = [
     Mode::BlackHole,
     Mode::Reset,
@@ -240,7 +240,7 @@ const CUTS: [Mode; 5] = [
     Mode::Delay(Duration::from_millis(1000)),
 ];
 
-/// LimitSet keys at once, so that there are several calls on the connection.
+/// Several keys at once, so that there are several calls on the connection.
 fn limiters(store: &Store) -> Vec<RateLimiter> {
     let limiter =
         |number: usize| RateLimiter::new(store, format!("k{number}"), slow(1000)).coalesce(false);
@@ -288,7 +288,7 @@ fn acquire_in_a_partition_ends_and_says_what_may_be_charged() {
                 store.is_broken()
             })
             .await;
-            // A connection that is cut at once may have had its answer.
+            // A connection that is cut at once may have received its reply.
             if cut != Mode::Reset {
                 assert_eq!(failed.admitted(), 0, "{cut:?}");
             }
@@ -334,7 +334,7 @@ fn acquire_on_a_half_open_connection_reconnects() {
         proxy.set(Mode::HalfOpen);
         let error = ends(limiter.acquire()).await.unwrap_err();
         assert!(super::help::failure(&error).is_perhaps_charged());
-        // From now on all passes but on that connection.
+        // From now on all data passes, except on that connection.
         proxy.set(Mode::Pass);
         recovers(&limiter).await;
         assert!(proxy.accepted() > accepted);

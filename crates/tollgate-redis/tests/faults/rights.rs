@@ -1,5 +1,4 @@
-//! Rights: those that the README names are enough, each is needed, and one that is missing is a typed
-//! error.
+//! Tests rights: those that the README names suffice, each is needed, and a missing one is a typed error.
 
 use std::time::Duration;
 
@@ -31,7 +30,7 @@ fn set_user(server: &Server, rights: &[&str]) {
     }
 }
 
-/// As the user.
+/// Creates a store with the rights of the user.
 fn store(server: &Server) -> Store {
     let address = server.address().replace("//", "//app:secret@");
     Store::new(&address).unwrap().deadline(PATIENT)
@@ -41,7 +40,7 @@ fn failed(error: AcquireError) -> StoreError {
     failure(&error)
 }
 
-/// Calls all that a server can be asked for; its clock is set back by a minute in between.
+/// Makes every kind of call to a server; its clock is set back by a minute in between.
 async fn every_verb(store: &Store, clock: &Clock) -> Result<(), StoreError> {
     clock.set(0);
     for algorithm in algorithms() {
@@ -55,7 +54,7 @@ async fn every_verb(store: &Store, clock: &Clock) -> Result<(), StoreError> {
         limiter.settle(later, 0).await?;
         limiter.refund(first).await?;
         limiter.peek(1).await?;
-        // What is given back entirely leaves no key.
+        // A full refund leaves no key.
         let limiter = RateLimiter::new(store, format!("app:{algorithm}/all"), slow(60));
         let limiter = limiter.algorithm(algorithm);
         let all = limiter.charge(1).await?;
@@ -89,7 +88,7 @@ async fn every_verb(store: &Store, clock: &Clock) -> Result<(), StoreError> {
     lease.release().await
 }
 
-/// Asks for a lease a second time, as a call does whose answer was lost.
+/// Requests a lease a second time, as a call does whose reply was lost.
 fn again(server: &Server) -> redis::RedisResult<()> {
     let address = server.address().replace("//", "//app:secret@");
     let mut connection = redis::Client::open(address)?.get_connection()?;
@@ -187,8 +186,8 @@ fn acquire_in_a_cluster_needs_the_further_rights_of_the_readme() {
         for node in &cluster.nodes {
             set_user(node, &rights);
         }
-        // Without the slots nothing works, without `ASKING` no slot moves, and without the sentinel
-        // there is no semaphore.
+        // Without the slots no call works, without `ASKING` no slot can move, and without the sentinel no
+        // semaphore works.
         let [charges, leases] = match missing {
             None => [true, true],
             Some(0) => [false, false],
@@ -207,7 +206,7 @@ fn acquire_in_a_cluster_needs_the_further_rights_of_the_readme() {
             if let Ok(lease) = lease {
                 lease.release().await.unwrap();
             }
-            // A new key of a slot that moves is where it goes to.
+            // A new key of a moving slot is on the target node.
             let key = keys.next().unwrap();
             let (slot, from) = (cluster.slot(&key), cluster.owner(&key));
             cluster.begin(slot, from, (from + 1) % 3);

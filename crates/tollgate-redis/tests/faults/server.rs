@@ -1,4 +1,4 @@
-//! What a server is warned of.
+//! Tests the warnings about a server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,7 +55,7 @@ fn check_without_rights_warns() {
             let () = ask(&server, &user);
             let () = ask(&server, &["ACL", "SETUSER", name, forbidden, "-ping"]);
         }
-        // What is said without it counts.
+        // The warnings that need no hidden facts are still returned.
         let warnings = limited("half").check().await.unwrap();
         assert_eq!(warnings, [Warning::Eviction, Warning::Hidden]);
         let warnings = limited("none").check().await.unwrap();
@@ -80,7 +80,7 @@ fn check_of_a_cluster_asks_every_node() {
     });
 }
 
-// A server that takes only two clients, and one that knows less than others.
+// A server that accepts only two clients, and one that supports fewer commands.
 
 #[test]
 fn acquire_by_ten_thousand_tasks_needs_one_client() {
@@ -124,7 +124,7 @@ fn acquire_beyond_maxclients_is_a_typed_error() {
     });
 }
 
-/// As behind a proxy that knows the second version of the protocol only.
+/// Simulates a proxy that supports only the second version of the protocol.
 #[test]
 fn acquire_without_hello_is_admitted() {
     let server = Server::with(&["--rename-command", "HELLO", ""]);
@@ -135,7 +135,7 @@ fn acquire_without_hello_is_admitted() {
     });
 }
 
-// A key that holds what a limit does not write.
+// A key with a value that a limit does not write.
 
 #[test]
 fn acquire_of_a_key_of_another_type_is_a_typed_error() {
@@ -151,7 +151,7 @@ fn acquire_of_a_key_of_another_type_is_a_typed_error() {
             let () = ask(server, &["DEL", "k"]);
             let () = ask(server, &words);
             for algorithm in algorithms {
-                // A mistake is nothing that a policy is for.
+                // The fallback does not decide about mistakes.
                 let limiter = RateLimiter::new(&store, "k", slow(5))
                     .algorithm(algorithm)
                     .fallback(Fallback::FailOpen);
@@ -167,7 +167,7 @@ fn acquire_of_a_key_of_another_type_is_a_typed_error() {
 
 #[test]
 fn acquire_of_a_number_that_no_script_writes_is_a_typed_error() {
-    // From the first length that is beyond 2^53.
+    // Lengths from the first one beyond 2^53 on.
     let lengths = [16, 17, 18, 19, 20, 400];
     on_server(async |server| {
         let store = server.store();
@@ -196,7 +196,7 @@ fn acquire_of_a_number_that_no_script_writes_is_a_typed_error() {
                 } else {
                     ask::<()>(server, &["SET", "k", &corrupt]);
                 }
-                // What decides the common case, and what decides all others.
+                // The script for the common case, and the script for all others.
                 for n in [1, 2] {
                     let refused = limiter.try_acquire_many(n).await;
                     let refused = refused.map_err(|error| failure(&error));
@@ -209,13 +209,14 @@ fn acquire_of_a_number_that_no_script_writes_is_a_typed_error() {
     });
 }
 
-// A server that has no memory left, or throws away what it holds.
+// A server that has no memory left, or evicts keys.
 
 fn set(server: &Server, name: &str, value: &str) {
     ask::<()>(server, &["CONFIG", "SET", name, value]);
 }
 
-/// Until it takes no more, or has thrown away so much that it took twice of what it holds.
+/// Writes until the server accepts no more, or has evicted so much that it received twice its
+/// capacity.
 fn fill(server: &Server) {
     let mut connection = server.connection();
     for number in 0..400 {
@@ -251,7 +252,7 @@ fn acquire_without_memory_is_a_typed_error_and_falls_back() {
         }
         local.try_acquire().await.unwrap_err();
         assert!(!store.is_broken(), "the server answers");
-        // Reading needs none.
+        // Reading needs no memory.
         assert_eq!(charged(&closed).await, 0);
 
         set(&server, "maxmemory", "0");
@@ -328,7 +329,7 @@ fn acquire_while_scripts_are_flushed_succeeds_and_charges_once() {
     assert!(flusher.join().unwrap() > 0);
 }
 
-// A server that holds still.
+// A stopped server.
 
 #[test]
 fn acquire_on_a_stopped_server_ends_and_leaves_no_waiters() {

@@ -1,4 +1,4 @@
-//! Encrypted connections, and those that cannot be had.
+//! Tests encrypted connections, and those that cannot be established.
 
 use tollgate_redis::{Fallback, RateLimiter, Source, Store, StoreError, Tls};
 
@@ -7,7 +7,7 @@ use crate::support::server::Server;
 use crate::support::tls::{Authority, Encrypted};
 use crate::support::{on_server, runtime};
 
-/// Every call fails in the same way, by its deadline, so that a policy applies.
+/// Checks that every call fails in the same way, by its deadline, so that the fallback applies.
 async fn is_unavailable(store: Result<Store, StoreError>, said: &str) {
     let store = store.unwrap().deadline(PATIENT);
     let limiter = RateLimiter::new(&store, "k", slow(5));
@@ -61,7 +61,7 @@ fn acquire_by_tls_of_a_server_that_is_not_trusted_is_a_typed_error() {
         let address = encrypted.address();
         let other = Tls::new().root(Authority::new("another").root);
         is_unavailable(Store::with_tls(&address, &other), "UnknownIssuer").await;
-        // No web browser knows it.
+        // No web browser trusts this authority.
         is_unavailable(Store::new(&address), "UnknownIssuer").await;
         is_unavailable(Store::with_tls(&address, &Tls::new()), "UnknownIssuer").await;
     });

@@ -1,4 +1,4 @@
-//! How leases are kept and lost.
+//! Tests how leases are kept and lost.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -26,7 +26,7 @@ fn lease_held_beyond_its_ttl_renews_itself() {
         let semaphore = semaphore(&server.store(), 2).ttl(ttl);
         let lease = semaphore.acquire_many(2).await.unwrap();
         let first = score(server, lease.id()).unwrap();
-        // For longer than it would have lasted.
+        // Waits for longer than the lease would have lasted.
         let longer = first + ttl.as_micros() as f64;
         until(async || score(server, lease.id()).unwrap() > longer).await;
         let other = format!("{}:1", lease.id());
@@ -52,7 +52,7 @@ fn lease_removed_on_the_server_is_lost() {
             lease.token().cancelled().await;
             assert!(lease.is_lost());
         }
-        // Nothing of them is left.
+        // The server has no data of them any more.
         until(async || members(server, KEY) == 0).await;
         one.release().await.unwrap();
         until_free(&semaphore, 5).await;
@@ -73,7 +73,7 @@ fn leases_of_a_removed_key_are_lost() {
         for lease in &leases {
             lease.token().cancelled().await;
         }
-        // When they are renewed, and not when their time is over.
+        // The loss is noticed at the renewal, and not at the end of the ttl.
         assert!(begun.elapsed() < Duration::from_secs(5));
         until_free(&semaphore, 2).await;
     });
@@ -83,7 +83,7 @@ fn leases_of_a_removed_key_are_lost() {
 fn lease_newer_than_the_data_is_asserted_again() {
     on_server(async |server| {
         is_old(server);
-        // As after a failover to a replica that has missed the grant; the sentinel is old.
+        // Simulates a failover to a replica that has missed the grant; the sentinel is old.
         let semaphore = semaphore(&server.store(), 2).ttl(SLOW);
         let lease = semaphore.acquire_many(2).await.unwrap();
         let (id, fencing) = (lease.id().to_owned(), lease.fencing());
@@ -116,7 +116,7 @@ fn lease_without_a_server_is_lost_in_time() {
         lease.token().cancelled().await;
         assert!(begun.elapsed() > TTL / 2, "not at the first failure");
         assert!(lease.is_lost());
-        // Whatever the timers did, it says so when its time is over.
+        // The lease reports its loss when its time is over, even if timers are late.
         let second = granted + TTL;
         tokio::time::sleep_until(second.into()).await;
         assert!(lease.is_lost());
@@ -131,7 +131,7 @@ fn lease_through_a_short_outage_is_kept() {
         let semaphore = semaphore(&server.store(), 1).ttl(Duration::from_secs(9));
         let lease = semaphore.acquire().await.unwrap();
         let first = score(&server, lease.id()).unwrap();
-        // What it held is on disk.
+        // The data of the server is on disk.
         server.restart();
         until(async || score(&server, lease.id()).is_some_and(|now| now > first)).await;
         assert!(!lease.is_lost());
@@ -165,7 +165,7 @@ fn lease_of_a_paused_process_is_lost_at_once() {
     one_thread().block_on(async {
         let semaphore = semaphore(&server.store(), 1).ttl(TTL);
         let lease = semaphore.acquire().await.unwrap();
-        // The only thread: nothing of this process runs meanwhile.
+        // Blocks the only thread, so no task of this process runs meanwhile.
         let (_nobody, says) = std::sync::mpsc::channel::<()>();
         says.recv_timeout(TTL).unwrap_err();
         assert!(lease.is_lost());
@@ -187,7 +187,7 @@ fn release_without_a_server_is_repeated_later() {
     });
 }
 
-/// Also while the breaker lets no call through, for however long.
+/// Holds also while the breaker rejects calls, for any time.
 #[test]
 fn token_of_a_lost_lease_is_cancelled_in_time() {
     on_server(async |server| {
@@ -202,7 +202,7 @@ fn token_of_a_lost_lease_is_cancelled_in_time() {
     });
 }
 
-/// The connections to a server, by their numbers.
+/// Returns the connections to a server, by their numbers.
 fn connections(server: &Server) -> Vec<u64> {
     let text: String = ask(server, &["CLIENT", "LIST"]);
     let ids = text.lines().filter_map(|line| line.strip_prefix("id="));
@@ -210,16 +210,16 @@ fn connections(server: &Server) -> Vec<u64> {
     ids.collect()
 }
 
-/// What a server executes after its callers have left is no lease of anybody, and no ticket.
+/// Calls that a server executes after their callers have left create no lease and no ticket.
 #[test]
 fn acquire_that_a_stopped_server_executes_later_grants_nothing() {
     on_server(async |server| {
         is_old(server);
         let ttl = Duration::from_secs(1);
         let store = server.store().deadline(ttl / 4);
-        // Each with a call of its own.
+        // Each semaphore makes its own call.
         let semaphores: Vec<_> = (0..20).map(|_| semaphore(&store, 10).ttl(ttl)).collect();
-        // It is known that the server answers; and one holder will be late with a renewal.
+        // The server is known to answer, and one holder will be late with a renewal.
         let lease = semaphores[0].acquire_many(3).await.unwrap();
         let before = connections(server);
         server.stop();
@@ -232,7 +232,7 @@ fn acquire_that_a_stopped_server_executes_later_grants_nothing() {
             answer.unwrap_err();
         }
         lease.token().cancelled().await;
-        // Nobody releases any more what was perhaps granted by then.
+        // By then no caller would release a possible grant any more.
         until(async || stopped.elapsed() > ttl * 3).await;
         server.go_on();
         // The server has read everything that was sent to it.
@@ -250,7 +250,7 @@ const ADDRESS: &str = "TOLLGATE_TEST_SERVER";
 
 const KILLED_TTL: Duration = Duration::from_millis(1_500);
 
-/// What the child does, which is this test run once more. Without an address it does nothing.
+/// The work of the child process, which runs this test. Without an address it does nothing.
 #[test]
 fn child_holds_a_lease() {
     let Ok(address) = std::env::var(ADDRESS) else {
@@ -283,7 +283,7 @@ fn lease_of_a_killed_process_is_free_after_its_ttl() {
         let semaphore = semaphore(&server.store(), 1).ttl(KILLED_TTL);
         semaphore.try_acquire().await.unwrap_err();
         assert_eq!(members(&server, KEY), 1);
-        // By a signal that cannot be caught.
+        // Kills the child with a signal that cannot be caught.
         child.kill().unwrap();
         child.wait().unwrap();
         let lease = semaphore.acquire().await.unwrap();
@@ -292,9 +292,9 @@ fn lease_of_a_killed_process_is_free_after_its_ttl() {
     });
 }
 
-// What holds after the server has lost its data.
+// The guarantees after the server has lost its data.
 
-/// Enough for a server to start again in, also on a slow machine.
+/// Long enough for a restart of the server, also on a slow machine.
 const RECOVERY_TTL: Duration = Duration::from_secs(3);
 
 fn strict(server: &Server, permits: usize) -> Semaphore {
@@ -314,7 +314,7 @@ fn acquire_after_a_loss_of_data_waits_until_leases_are_asserted() {
         let dead = holder.acquire().await.unwrap();
         let before = leases[1].fencing();
         server.kill();
-        // The third one does not live to see the server again.
+        // The third holder ends before the server is back.
         drop(dead);
         server.restart();
 
@@ -325,7 +325,7 @@ fn acquire_after_a_loss_of_data_waits_until_leases_are_asserted() {
             let address = server.address();
             tokio::spawn(async move {
                 let lease = newcomer.acquire().await.unwrap();
-                // Each process that may still hold one has said so.
+                // Each process that may still hold a lease has asserted it.
                 let client = redis::Client::open(address).unwrap();
                 let mut connection = client.get_connection().unwrap();
                 for id in ids {
@@ -345,7 +345,7 @@ fn acquire_after_a_loss_of_data_waits_until_leases_are_asserted() {
         let refused = strict(server, 3).try_acquire().await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::NoPermits);
         until(async || admitted.load(Ordering::SeqCst) == 1).await;
-        // Until another one could have been admitted, were there room.
+        // Waits until another caller could have been admitted, if there were room.
         let first = score(server, leases[0].id()).unwrap();
         until(async || score(server, leases[0].id()).unwrap() > first).await;
         assert_eq!(admitted.load(Ordering::SeqCst), 1);
@@ -365,7 +365,7 @@ fn acquire_on_a_new_server_is_delayed_but_not_on_a_new_key() {
         let refused = first.try_acquire().await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::NoPermits);
         assert_eq!(first.available().await.unwrap(), 0);
-        // It is known that this is too long, so it is not waited for.
+        // The grace time is known to be longer than the timeout, so the call is refused at once.
         let patient = Semaphore::new(&store, "{a}:patient", 1).ttl(Duration::from_secs(3_600));
         let waiting = patient.acquire().timeout(Duration::from_secs(1_800));
         let refused = waiting.await.unwrap_err();

@@ -1,5 +1,5 @@
-//! The script of leases against a model that does the same in the most obvious way, on random steps,
-//! by a clock that the test sets.
+//! Compares the script of leases with the most obvious model, on random steps, with a clock that the
+//! test sets.
 
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -7,7 +7,7 @@ use proptest::test_runner::TestRunner;
 use crate::support::cases;
 use crate::support::server::Server;
 
-/// The script, with a clock that is a key.
+/// Returns the script, with a key as its clock.
 fn script() -> String {
     let real = "redis.call('TIME')";
     let prelude = include_str!("../../src/lua/prelude.lua");
@@ -16,12 +16,12 @@ fn script() -> String {
     format!("{prelude}\n{}\n", include_str!("../../src/lua/lease.lua"))
 }
 
-/// So long, in microseconds, that nothing expires in real time while a case runs.
+/// A ttl in microseconds that is long enough that no key expires in real time while a case runs.
 const TTL: i64 = 1_000_000_000;
 const LIFE: i64 = 400_000_000;
 const START: i64 = 1_700_000_000_000_000;
 
-/// Those who acquire, each of as many permits.
+/// The callers, with the number of permits that each acquires.
 const COSTS: [i64; 7] = [1, 1, 2, 1, 3, 1, 2];
 
 #[derive(Clone, Debug)]
@@ -29,15 +29,15 @@ enum Step {
     Pass(i64),
     SetClockBack(i64),
     SetPermits(i64),
-    /// Who, and whether they wait.
+    /// The callers, and whether each waits.
     Acquire(Vec<(usize, bool)>),
     Renew(usize),
     Release(Vec<usize>),
     Look,
-    /// Who acquires and renews, so much later than they may.
+    /// The caller that acquires and renews, and the time by which it is too late.
     Late(usize, i64),
     LoseAll,
-    /// All but the sentinel.
+    /// Loses all data except the sentinel.
     LoseState,
 }
 
@@ -73,7 +73,7 @@ struct Ticket {
     until: i64,
 }
 
-/// What is kept from call to call.
+/// The state that is kept between calls.
 #[derive(Clone, Copy, Debug, Default)]
 struct Kept {
     written: i64,
@@ -92,7 +92,7 @@ struct Model {
     born: Option<i64>,
 }
 
-/// What one call sees.
+/// The state that one call sees.
 struct Call {
     kept: Kept,
     is_young: bool,
@@ -290,7 +290,7 @@ impl Real {
         self.call_by(model, model.now, what, rest)
     }
 
-    /// To be executed by then.
+    /// Makes a call that must be executed by `last`.
     fn call_by(&mut self, model: &Model, last: i64, what: &str, rest: &[String]) -> Vec<i64> {
         let mut command = redis::cmd("EVAL");
         command.arg(&self.script).arg(KEYS.len()).arg(&KEYS);
@@ -300,7 +300,7 @@ impl Real {
     }
 }
 
-/// One case. What each one knows of itself: a ticket, and the last fencing number.
+/// Runs one case. Each caller knows its ticket and its last fencing number.
 fn run(real: &mut Real, grace: i64, steps: &[Step]) {
     let mut model = Model {
         now: START,
@@ -343,7 +343,7 @@ fn run(real: &mut Real, grace: i64, steps: &[Step]) {
                 model.kept = Kept::default();
             }
             Step::Look => assert_eq!(real.call(&model, "look", &[]), model.look()),
-            // Nothing comes of it, as the steps after this one see.
+            // The call has no effect, as later steps check.
             Step::Late(who, by) => {
                 let [id, n] = [name(*who), COSTS[*who].to_string()];
                 for what in ["acquire", "renew"] {
@@ -399,7 +399,7 @@ fn run(real: &mut Real, grace: i64, steps: &[Step]) {
                         continue;
                     }
                     fencing[*who] = granted;
-                    // Never more than there are, but for those who had one before.
+                    // Never more permits are held than exist, except those that were held before.
                     assert!(model.held() <= model.permits.max(held));
                     assert!(granted > greatest || went_back);
                 }

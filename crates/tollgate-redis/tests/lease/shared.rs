@@ -1,4 +1,4 @@
-//! What holds between processes; two stores stand for two processes.
+//! Tests semaphores that processes share; two stores stand for two processes.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -79,7 +79,7 @@ fn acquire_over_processes_is_in_ticket_order() {
         let held = all[0].acquire_many(2).await.unwrap();
         let order = Arc::new(Mutex::new(Vec::new()));
         let mut tasks = Vec::new();
-        // The large ones are not overtaken, though there is room for a small one before.
+        // The large requests are not overtaken, although there is room for a small one earlier.
         for (index, n) in [1, 2, 1, 2, 2, 1, 2].into_iter().enumerate() {
             let (semaphore, order) = (all[index % 2].clone(), Arc::clone(&order));
             tasks.push(tokio::spawn(async move {
@@ -104,7 +104,7 @@ fn ticket_of_a_dead_waiter_expires() {
     on_server(async |server| {
         let live = semaphore(&server.store(), 1);
         let held = live.acquire().await.unwrap();
-        // Another process waits, and is gone.
+        // Another process waits, and ends.
         let other = runtime();
         let address = server.address();
         let waiting = other.spawn(async move {
@@ -131,7 +131,7 @@ fn acquire_repeated_after_a_lost_reply_gives_the_same_lease() {
         let before = store.calls();
         server.stop();
         let acquire = tokio::spawn(semaphore.acquire_many(2));
-        // The first call got no answer, and the second one is on its way.
+        // The first call got no reply, and the second one is in flight.
         until(async || store.calls() == before + 2).await;
         server.go_on();
         let lease = acquire.await.unwrap().unwrap();
@@ -206,20 +206,20 @@ fn acquire_of_names_that_look_alike_is_of_other_semaphores() {
             .enumerate()
         {
             let semaphore = Semaphore::new(&store, *name, 1).grace(Duration::ZERO);
-            // Nobody waits for this one yet.
+            // No caller waits for this permit yet.
             held.push(semaphore.try_acquire().await.unwrap());
             let _waits = tokio::spawn(semaphore.acquire());
             until(async || ask::<Vec<String>>(server, &["KEYS", "*tickets"]).len() > index).await;
         }
-        // A rate limit of the name of a semaphore is another limit too.
+        // A rate limit with the name of a semaphore is a separate limit.
         let limiter = RateLimiter::new(&store, "col", slow(1));
         limiter.try_acquire().await.unwrap();
     });
 }
 
-// What those who are told of a failure leave on the server: nothing.
+// Callers that get a failure leave no data on the server.
 
-/// Tickets last 40 times as long, which is longer than a test.
+/// Tickets last 40 times this long, which is longer than a test.
 const POLL: Duration = Duration::from_secs(10);
 
 type Waiter = JoinHandle<Result<Lease, AcquireError>>;
@@ -233,7 +233,7 @@ async fn behind(proxy: &Proxy) -> (Store, Semaphore) {
     (store, semaphore)
 }
 
-/// One who waits with a ticket, until the store is cut off, so that nothing is sent any more.
+/// Starts a caller that waits with a ticket, and cuts the store off, so that no more calls are sent.
 async fn cut_off(server: &Server, proxy: &Proxy, store: &Store, semaphore: &Semaphore) -> Waiter {
     let waiter = tokio::spawn(semaphore.acquire());
     until(async || tickets(server) == 1).await;
@@ -254,14 +254,14 @@ fn acquire_that_fails_leaves_no_ticket() {
         let lease = holder.acquire().await.unwrap();
         let (store, semaphore) = behind(&proxy).await;
         let waiter = cut_off(server, &proxy, &store, &semaphore).await;
-        // It is asked for at once.
+        // The driver calls at once.
         semaphore.set_permits(1);
         let refused = waiter.await.unwrap().unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Store);
         assert_eq!(tickets(server), 1);
         proxy.set(Mode::Pass);
         until(async || tickets(server) == 0).await;
-        // So it is in nobody's way.
+        // So the ticket blocks no other caller.
         lease.release().await.unwrap();
         drop(holder.try_acquire().await.unwrap());
     });
@@ -293,7 +293,8 @@ fn acquire_that_failed_half_way_is_given_back() {
         let semaphore = semaphore(&store, 1);
         let refused = semaphore.acquire().await.unwrap_err();
         assert_eq!(failure(&refused), StoreError::WrongType);
-        // The call that learns the server's time, the one that fails, and the one that gives back, once.
+        // Three calls: the one that learns the server's time, the one that fails, and the one that returns
+        // the ticket, once.
         until(async || store.calls() == 3).await;
         until(async || members(server, KEY) == 0).await;
     });

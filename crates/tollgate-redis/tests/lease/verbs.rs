@@ -1,4 +1,4 @@
-//! What the tests of leases share: semaphores, and a look at what the server holds.
+//! The functions that the tests of leases share, and the tests of each method.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use crate::support::server::Server;
 pub(super) use crate::support::{PATIENT, until};
 use crate::support::{ask, failure, on_server, runtime, waits};
 
-/// Of the leases.
+/// The key of the leases.
 pub(super) const KEY: &str = "{jobs}/semaphore/leases";
 
-/// On a server that need not be told from one that lost its data, and that is asked often. What is
-/// not given back stays for longer than a test.
+/// Creates a semaphore without a grace time, which polls the server often. Leases that are not
+/// returned last longer than a test.
 pub(super) fn semaphore(store: &Store, permits: usize) -> Semaphore {
     Semaphore::new(store, "jobs", permits)
         .ttl(Duration::from_secs(3_600))
@@ -23,17 +23,17 @@ pub(super) fn semaphore(store: &Store, permits: usize) -> Semaphore {
         .poll(Duration::from_millis(1))
 }
 
-/// Makes the data of the server so old that nothing can have been lost lately.
+/// Makes the data of the server old, so that it does not count as lost recently.
 pub(super) fn is_old(server: &Server) {
     ask::<()>(server, &["SET", "tollgate:born", "1"]);
 }
 
-/// Waits until so many are free.
+/// Waits until this number of permits is free.
 pub(super) async fn until_free(semaphore: &Semaphore, free: usize) {
     until(async || semaphore.available().await.is_ok_and(|now| now == free)).await;
 }
 
-/// How many members a sorted set has.
+/// Returns the number of members of a sorted set.
 pub(super) fn members(server: &Server, key: &str) -> usize {
     ask(server, &["ZCARD", key])
 }
@@ -42,12 +42,12 @@ pub(super) fn tickets(server: &Server) -> usize {
     members(server, "{jobs}/semaphore/tickets")
 }
 
-/// The microsecond in which a lease expires.
+/// Returns the microsecond in which a lease expires.
 pub(super) fn score(server: &Server, id: &str) -> Option<f64> {
     ask(server, &["ZSCORE", KEY, id])
 }
 
-// What each verb does.
+// Tests of each method.
 
 #[test]
 fn acquire_and_release_hold_and_return_permits() {
@@ -119,7 +119,7 @@ fn close_with_waiters_refuses_them_and_leaves_no_ticket() {
 #[test]
 fn acquire_cancelled_or_timed_out_leaves_no_ticket() {
     on_server(async |server| {
-        // So slow that a ticket would stay until the end of the test.
+        // Polls so rarely that a ticket would stay until the end of the test.
         let semaphore = semaphore(&server.store(), 1).poll(Duration::from_secs(60));
         let _held = semaphore.acquire().await.unwrap();
         let token = CancellationToken::new();
@@ -198,7 +198,7 @@ fn enter_and_wait_work() {
         assert_eq!(lease.count(), 1);
         drop((lease, permit));
 
-        // A later one refuses: the lease goes back.
+        // A later part refuses, so the lease is returned.
         local.close();
         both.acquire().await.unwrap_err();
         until_free(&semaphore, 1).await;
@@ -217,7 +217,7 @@ fn acquire_with_a_full_queue_is_refused_and_try_is_behind_it() {
         until(async || tickets(server) == 1).await;
         let refused = semaphore.acquire().await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::QueueFull);
-        // One is free, but is left for who waits; another process sees that by the ticket.
+        // One permit is free, but is left for the waiter; another process sees its ticket.
         assert_eq!(semaphore.available().await.unwrap(), 1);
         let other = self::semaphore(&server.store(), 2);
         for semaphore in [&semaphore, &other] {

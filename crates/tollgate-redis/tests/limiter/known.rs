@@ -1,4 +1,4 @@
-//! What is known of a denial, who waits by it, and who does not.
+//! Tests cached denials: the callers that wait because of one, and those that do not.
 
 use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
@@ -12,7 +12,7 @@ use crate::support::proxy::{Mode, Proxy};
 use crate::support::server::Server;
 use crate::support::{PATIENT, ask, failure, on_server, one_thread, runtime, slow, until, waits};
 
-/// A key is kept for as long as anything is owed by the quota that it has now.
+/// A key is kept for as long as it has a debt under its present quota.
 #[test]
 fn set_quota_to_a_slower_one_keeps_the_key_long_enough() {
     on_server(async |server| {
@@ -39,7 +39,7 @@ fn set_quota_to_a_slower_one_keeps_the_key_long_enough() {
     });
 }
 
-/// Who waits for as long as it is told is not too early, however long the call was on its way.
+/// A caller that waits for `retry_after` is not too early, however long the call was in flight.
 #[test]
 fn retry_after_over_a_slow_network_is_not_before_the_server_admits() {
     on_server(async |server| {
@@ -66,7 +66,7 @@ fn retry_after_over_a_slow_network_is_not_before_the_server_admits() {
     });
 }
 
-/// When a limit with a burst of 1 admits the next call, by the server's clock.
+/// Returns the time at which a limit with a burst of 1 admits the next call, by the server's clock.
 fn due(server: &Server) -> SystemTime {
     let value: String = ask(server, &["GET", "k"]);
     let numbers = value.split(':').skip(1);
@@ -75,7 +75,7 @@ fn due(server: &Server) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_micros(numbers[0] + numbers[1])
 }
 
-/// Also if the wait was over before the reply arrived.
+/// Holds also if the wait was over before the reply arrived.
 #[test]
 fn retry_after_shorter_than_the_round_trip_is_the_wait_of_the_server() {
     on_server(async |server| {
@@ -90,7 +90,7 @@ fn retry_after_shorter_than_the_round_trip_is_the_wait_of_the_server() {
             limiter.try_acquire(),
         );
         leader.unwrap();
-        // Meanwhile it was paid off, and the next call was for both of the others.
+        // Meanwhile the debt was paid off, and the next call was for both of the others.
         one.unwrap();
         let refused = two.unwrap_err();
         assert_eq!(Source::of(&refused), Some(Source::Coalesced));
@@ -126,7 +126,7 @@ fn try_acquire_with_recheck_of_zero_is_denied() {
             assert_eq!(Source::of(&refused), Some(Source::Store));
         }
         assert_eq!(store.calls(), calls + 10);
-        // Also while somebody waits, and that one does not ask all the time.
+        // Holds also while a caller waits, and that caller does not call the server all the time.
         let _waits = tokio::spawn(limiter.acquire());
         until(async || limiter.waiting() == 1).await;
         limiter.try_acquire().await.unwrap_err();
@@ -144,7 +144,7 @@ fn set_quota_while_the_server_is_asked_forgets_the_denial() {
         let calls = store.calls();
         let waits = tokio::spawn(limiter.acquire());
         until(async || store.calls() == calls + 1).await;
-        // The rule is the same in the end, but the denial is from before that.
+        // The rule is the same in the end, but the denial is older than the change.
         limiter.set_quota(slow(2));
         limiter.set_quota(slow(1));
         server.go_on();
@@ -162,7 +162,7 @@ fn try_acquire_while_the_driver_sleeps_is_answered() {
         limiter.acquire().await.unwrap();
         let mut first = limiter.acquire();
         for _ in 0..100 {
-            // Until it has been denied, and sleeps.
+            // Waits until the first caller has been denied, and sleeps.
             assert!(waits(&mut first).await);
             limiter.peek(0).await.unwrap();
         }
@@ -172,7 +172,7 @@ fn try_acquire_while_the_driver_sleeps_is_answered() {
     });
 }
 
-/// Looks at the limiter when it is woken.
+/// A waker that reads the limiter when it is woken.
 struct Looks(RateLimiter);
 
 impl Wake for Looks {
@@ -212,7 +212,7 @@ fn acquire_beyond_max_waiters_is_refused() {
         let refused = none.acquire().await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::QueueFull);
 
-        // As many as come at once are admitted, as long as there is enough.
+        // All calls that come at once are admitted, as long as there are enough tokens.
         let two = RateLimiter::new(&server.store(), "two", slow(20)).max_waiters(2);
         let mut tasks = JoinSet::new();
         for _ in 0..26 {
@@ -276,7 +276,7 @@ fn acquire_with_prefetch_on_a_stopped_server_ends_after_one_deadline() {
         let store = server.store().deadline(Duration::from_millis(200));
         let limiter =
             RateLimiter::new(&store, "k", slow(1000)).prefetch(10, Duration::from_secs(60));
-        // From here on tokens are held, and no call is on its way.
+        // From here on tokens are held, and no call is in flight.
         until(async || limiter.acquire().await.unwrap().source() == Source::TokenCache).await;
         server.stop();
         let calls = store.calls();
@@ -307,7 +307,7 @@ fn wait_on_a_thread_ends_with_the_runtime() {
     drop(limiter);
 }
 
-// Who decides while the store cannot.
+// The decisions while the store fails.
 
 #[test]
 fn fallback_local_uses_the_same_algorithm_and_leaves_a_debt() {
@@ -322,7 +322,7 @@ fn fallback_local_uses_the_same_algorithm_and_leaves_a_debt() {
         let log = limiter(Algorithm::SlidingLog);
         server.kill();
         for limiter in [&window, &log] {
-            // All of the share at once, as it does not come evenly.
+            // Takes all of the share at once, because this algorithm has no even rate.
             let charge = limiter.try_acquire_many(2).await.unwrap();
             assert_eq!(charge.source(), Source::Fallback);
             let refused = limiter.try_acquire().await.unwrap_err();
@@ -330,7 +330,7 @@ fn fallback_local_uses_the_same_algorithm_and_leaves_a_debt() {
             assert_eq!(Source::of(&refused), Some(Source::Fallback));
             limiter.refund(charge).await.unwrap();
         }
-        // More than a share, but no more than the quota.
+        // Takes more than a share, but not more than the quota.
         let other = limiter(Algorithm::FixedWindow);
         other.try_acquire_many(8).await.unwrap();
         other.try_acquire().await.unwrap_err();
@@ -383,10 +383,11 @@ fn acquire_that_fails_fails_the_whole_queue() {
         let limiter = RateLimiter::new(&server.store().deadline(deadline), "k", slow(100));
         limiter.acquire().await.unwrap();
         server.stop();
-        // The second joins in the poll in which the first has asked the server.
+        // The second caller joins in the poll in which the first has called the server.
         let (first, second) = tokio::join!(limiter.acquire(), limiter.acquire());
         assert_eq!(failure(&first.unwrap_err()), StoreError::Timeout);
-        // Not by a deadline of its own, after that of the first one: it was not asked for.
+        // The second caller has no deadline of its own after that of the first one, because no call
+        // was sent for it.
         assert_eq!(failure(&second.unwrap_err()), StoreError::Unavailable);
         server.go_on();
     });

@@ -1,4 +1,4 @@
-//! What can be chosen, and changed.
+//! Tests the options of a limiter.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -26,10 +26,10 @@ fn acquire_many_of_more_than_the_burst_leaves_a_debt() {
             assert_eq!(never.peek(n).await.unwrap().retry_after, Duration::MAX);
         }
         let refused = limiter.try_acquire().await.unwrap_err();
-        // Five are owed beyond the burst, and one must come back.
+        // Five units are owed beyond the burst, and one more must be paid off.
         let after = refused.retry_after().unwrap();
         assert!(after > DAY / 2 && after <= DAY * 6 / 10, "{after:?}");
-        // It goes alone: once nothing is owed.
+        // The call is admitted alone, once nothing is owed.
         let fresh = RateLimiter::new(&server.store(), "k", slow(10)).oversize(Oversize::Overdraft);
         let refused = fresh.try_acquire_many(15).await.unwrap_err();
         assert!(refused.retry_after().unwrap() > DAY);
@@ -94,7 +94,7 @@ fn acquire_after_the_recheck_time_asks_again() {
         let waits = tokio::spawn(limiter.acquire());
         until(async || limiter.waiting() == 1).await;
         limiter.try_acquire().await.unwrap_err();
-        // By another process; this one hears nothing of it.
+        // Another process refunds; this one gets no notice of it.
         other.refund(charge).await.unwrap();
         waits.await.unwrap().unwrap();
         until(async || limiter.try_acquire().await.is_ok()).await;
@@ -118,12 +118,12 @@ fn source_of_each_decision_is_right() {
             sources,
             [Source::Store, Source::DeniedCache, Source::DeniedCache]
         );
-        // Those who come together.
+        // Callers that come together.
         let fresh = RateLimiter::new(&server.store(), "k", slow(3));
         let mut tries: Vec<_> = (0..20).map(|_| Box::pin(fresh.try_acquire())).collect();
         let mut answers = Vec::new();
         for one in &mut tries {
-            // On a busy machine, the first ones are answered before the last ones ask.
+            // On a busy machine, the first callers get replies before the last ones call.
             let answer = poll_fn(|context| match one.as_mut().poll(context) {
                 Poll::Ready(answer) => Poll::Ready(Some(answer)),
                 Poll::Pending => Poll::Ready(None),
@@ -160,7 +160,7 @@ fn try_acquire_up_to_takes_what_there_is() {
         assert!(refused.retry_after().is_some());
         limiter.refund(first).await.unwrap();
         assert_eq!(limiter.peek(0).await.unwrap().remaining, 3);
-        // Nobody is overtaken.
+        // No waiter is overtaken.
         let _waits = tokio::spawn(limiter.acquire_many(5));
         until(async || limiter.waiting() == 1).await;
         limiter.try_acquire_up_to(1).await.unwrap_err();
@@ -204,7 +204,7 @@ fn acquire_dropped_after_one_poll_charges_nothing() {
                 limiter.refund(charge).await.unwrap();
             }
             drop(gone);
-            // One that charges, and one that gives back.
+            // One call that charges, and one that refunds.
             calls += 2;
             until(async || store.calls() >= calls).await;
             until(async || look.peek(0).await.unwrap().remaining == 5).await;
@@ -213,7 +213,7 @@ fn acquire_dropped_after_one_poll_charges_nothing() {
     });
 }
 
-// Numbers and keys that are no good.
+// Invalid numbers and keys.
 
 #[test]
 fn charge_of_too_much_is_an_error() {
@@ -286,7 +286,7 @@ fn pass_at_the_threshold_does_not_block() {
         let detector = Detector::new(&server.store(), "abuse", slow(600));
         detector.record_many("alice", 600);
         assert_eq!(detector.pass().await, Ok(0));
-        // Nothing comes back while the test runs, but for parts of one.
+        // Less than one unit is paid off while the test runs.
         detector.record_many("alice", 2);
         assert_eq!(detector.pass().await, Ok(1));
     });
@@ -304,7 +304,7 @@ fn key_of_the_same_name_shares_calls_and_queue() {
         assert_eq!(Source::of(&refused), Some(Source::Store));
         let refused = users.key("a").try_acquire().await.unwrap_err();
         assert_eq!(Source::of(&refused), Some(Source::DeniedCache));
-        // Of another key nothing is known, and it is one of its own.
+        // Another key has no cached denial, and is a separate limit.
         users.key("b").try_acquire_many(2).await.unwrap();
         assert_eq!(store.calls(), 3);
 

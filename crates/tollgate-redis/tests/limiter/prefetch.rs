@@ -1,4 +1,4 @@
-//! What is taken ahead: few calls, and nothing is lost or minted.
+//! Tests prefetched tokens: few calls, and no token is lost or created.
 
 use std::time::Duration;
 
@@ -21,7 +21,8 @@ fn acquire_with_prefetch_takes_one_call_for_each_chunk() {
             let charge = limiter.acquire().await.unwrap();
             ahead += u32::from(charge.source() == Source::TokenCache);
         }
-        // The first chunk, one for each, and a miss now and then while one is on its way.
+        // Calls for the first chunk and for each later one, and some misses while a call is in
+        // flight.
         assert!(ahead > 9_500, "{ahead}");
         assert!(store.calls() < 210, "{}", store.calls());
     });
@@ -50,7 +51,7 @@ fn acquire_by_several_with_prefetch_admits_at_most_the_burst() {
             admitted += task.await.unwrap();
         }
         assert!(admitted <= 1000, "{admitted}");
-        // What was not used is back once nobody holds it.
+        // Unused tokens are returned when the last handle is dropped.
         drop(limiters);
         let look = RateLimiter::new(&server.store(), "k", slow(1000));
         until(async || look.peek(0).await.unwrap().remaining == 1000 - admitted).await;
@@ -60,7 +61,7 @@ fn acquire_by_several_with_prefetch_admits_at_most_the_burst() {
 #[test]
 fn acquire_dropped_by_waiters_returns_the_excess() {
     on_server(async |server| {
-        // No call is given up while the server holds still.
+        // No call reaches its deadline while the server is stopped.
         let patient = || server.store().deadline(HOLD);
         let limiter = RateLimiter::new(&patient(), "k", slow(10_000)).prefetch(10, HOLD);
         let look = RateLimiter::new(&patient(), "k", slow(10_000));
@@ -73,7 +74,8 @@ fn acquire_dropped_by_waiters_returns_the_excess() {
         }
         drop(line);
         server.go_on();
-        // Whatever was asked for them: what was used is charged, and at most a chunk is held.
+        // Only used tokens are charged, whatever was requested for the waiters, and at most a chunk
+        // is held.
         until(async || look.peek(0).await.is_ok_and(|it| it.remaining >= 9_979)).await;
     });
 }
@@ -86,7 +88,8 @@ fn prefetch_beyond_the_hold_time_goes_back() {
         let look = RateLimiter::new(&server.store(), "k", slow(100));
         for used in 1..=3 {
             limiter.acquire().await.unwrap();
-            // One for the first caller, one that takes ahead, and one that gives back.
+            // Three calls: one for the first caller, one that prefetches, and one that returns
+            // tokens.
             until(async || store.calls() >= 3 * used).await;
             until(async || look.peek(0).await.unwrap().remaining == 100 - used).await;
         }
@@ -117,7 +120,7 @@ fn refund_of_a_batch_in_use_goes_to_the_cache() {
 #[test]
 fn refund_of_a_used_batch_goes_to_the_server() {
     on_server(async |server| {
-        // It gives back exactly, in whatever order.
+        // A log refunds exactly, in any order.
         let log = || {
             let limiter = RateLimiter::new(&server.store(), "k", slow(1000));
             limiter.algorithm(Algorithm::SlidingLog)
@@ -134,7 +137,7 @@ fn refund_of_a_used_batch_goes_to_the_server() {
         let held = |remaining: u64| 1000 - remaining - 50;
         until(async || held(look.peek(0).await.unwrap().remaining) >= 3).await;
         let before = look.peek(0).await.unwrap().remaining;
-        // The oldest go back to the server, as what they are of is used up.
+        // The oldest charges are refunded on the server, because their batches are used up.
         for charge in charges.drain(..20) {
             limiter.refund(charge).await.unwrap();
         }
@@ -185,7 +188,7 @@ fn prefetch_of_more_than_the_burst_panics() {
     });
 }
 
-// Calls that are polled outside of the runtime that the store lives on, and without it.
+// Calls that are polled outside of the runtime of the store, and after its end.
 
 fn quick() -> Quota {
     Quota::new(1, Duration::from_millis(20))
@@ -215,7 +218,7 @@ fn calls_outside_of_every_runtime_work() {
         .limit("a", quick())
         .limit("b", slow(9));
     let first = outside(limits.try_acquire()).unwrap();
-    // These wait for their turn.
+    // These calls wait for their turn.
     outside(limits.acquire()).unwrap();
     outside(limits.acquire()).unwrap();
     assert_eq!(outside(limits.peek(1)).unwrap()[1].remaining, 6);
@@ -237,7 +240,7 @@ fn calls_in_another_runtime_work() {
     let server = Server::start();
     let runtime = runtime();
     let store = store_of(&server, &runtime);
-    // Without timers and sockets.
+    // A runtime without timers and sockets.
     let other = tokio::runtime::Builder::new_current_thread().build();
     other.unwrap().block_on(async {
         let limits = LimitSet::new(&store).limit("a", quick());
@@ -260,7 +263,7 @@ fn calls_without_the_runtime_are_errors() {
     let charges = outside(limits.acquire_many(2)).unwrap();
     let lease = outside(semaphore.acquire()).unwrap();
 
-    // Somebody waits meanwhile: for hours, as the server says.
+    // Meanwhile a caller waits, for hours according to the server.
     let waits = std::thread::spawn({
         let limits = limits.clone();
         move || outside(limits.acquire())

@@ -1,4 +1,4 @@
-//! What each verb does.
+//! Tests of each method.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ fn try_acquire_of_a_known_denial_makes_no_call() {
             limiter.try_acquire_many(5).await.unwrap_err();
         }
         assert_eq!(store.calls(), calls);
-        // Of less nothing is known.
+        // A smaller cost has no cached denial.
         limiter.try_acquire_many(2).await.unwrap();
         assert_eq!(store.calls(), calls + 1);
     });
@@ -68,7 +68,7 @@ fn refund_and_settle_give_back_once() {
     });
 }
 
-/// Takes what it may need, and settles in the background.
+/// Takes six units, and settles in the background.
 async fn takes_six_and_uses<T: Weighted + Inspect>(throttle: &T, used: u64) -> u64 {
     let charge = throttle.cost(6).enter().await.unwrap();
     let mut left = u64::MAX;
@@ -162,7 +162,7 @@ fn refund_of_a_charge_from_before_set_quota_leaves_newer_charges_refundable() {
         limiter.set_quota(days(200));
         let new = limiter.acquire_many(3).await.unwrap();
         limiter.refund(old).await.unwrap();
-        // It was converted, so it stays.
+        // The old charge was converted, so it stays.
         assert_eq!(free().await, 3);
         limiter.refund(new).await.unwrap();
         assert_eq!(free().await, 6);
@@ -212,7 +212,7 @@ fn try_acquire_of_a_set_charges_all_or_none() {
         assert!(refused.into_charges().is_none());
         assert_eq!(free().await, [3, 1, 6]);
 
-        // The same keys by themselves.
+        // The same keys as single limits.
         let user = RateLimiter::new(&store, "user", slow(5));
         user.acquire_many(3).await.unwrap();
         let refused = limits.try_acquire_many(2).await.unwrap();
@@ -262,7 +262,7 @@ fn refund_to_a_set_of_more_limits_is_an_error() {
     });
 }
 
-/// The refund of another set's charges takes no refund of its own charges with it.
+/// A refund of another set's charges does not affect the refunds of the set's own charges.
 #[test]
 fn rollback_of_charges_of_a_set_of_fewer_limits_is_counted_alone() {
     on_server(async |server| {
@@ -293,7 +293,7 @@ fn rollback_of_many_in_a_set_of_many_limits_makes_more_calls() {
             all.push(limits.acquire().await.unwrap());
         }
         let calls = store.calls();
-        // The task that sends begins when this one yields.
+        // The sending task begins when this one yields.
         for charges in all {
             limits.rollback(charges);
         }
@@ -312,7 +312,7 @@ fn acquire_with_jitter_asks_again_later() {
         };
         let stores = [(); 2].map(|()| server.store());
         let soon = limits(&stores[0]);
-        // After a time that is drawn out of a year.
+        // This set retries after a random time within a year.
         let late = limits(&stores[1]).jitter(Duration::from_secs(365 * 24 * 3_600));
         for _ in 0..50 {
             soon.acquire().await.unwrap();
@@ -323,7 +323,7 @@ fn acquire_with_jitter_asks_again_later() {
                 }
             };
             tokio::select! {
-                // On a slow machine there is enough for it by then.
+                // On a slow machine there may be enough tokens for this call by then.
                 charges = late.acquire() => drop(charges.unwrap()),
                 () = others => {
                     assert_eq!(stores[1].calls(), calls + 1);
@@ -335,7 +335,7 @@ fn acquire_with_jitter_asks_again_later() {
     });
 }
 
-// Flag, then throttle, over several processes' worth of stores.
+// Detectors on several stores, which stand for several processes.
 
 #[test]
 fn pass_over_the_threshold_of_all_processes_blocks() {
@@ -359,13 +359,13 @@ fn pass_over_the_threshold_of_all_processes_blocks() {
         assert!(refused.retry_after().unwrap() > Duration::from_secs(59));
         other.check("alice").unwrap();
 
-        // The first one hears of it with its next call.
+        // The first process learns about it with its next call.
         one.check("mallory").unwrap();
         one.record("mallory");
         assert_eq!(one.pass().await, Ok(1));
         one.check("mallory").unwrap_err();
 
-        // What cannot be brought is kept.
+        // Records that cannot be sent are kept.
         server.kill();
         one.record_many("bob", 200);
         while one.pass().await != Err(StoreError::Unavailable) {
@@ -399,16 +399,16 @@ fn record_beyond_the_bound_is_counted_as_unrecorded() {
             Detector::new(&server.store().deadline(PATIENT), "abuse", slow(10)).callers(3);
         for caller in ["a", "b", "c", "d", "e"] {
             detector.record_many(caller, 11);
-            // Who is kept is recorded on.
+            // Callers that are kept are still recorded.
             detector.record("a");
         }
         assert_eq!(detector.unrecorded(), 22);
         assert_eq!(detector.pass().await, Ok(3));
-        // Then there is room.
+        // After that there is room.
         detector.record_many("d", 11);
         assert_eq!(detector.unrecorded(), 22);
 
-        // What is kept of a pass that failed counts.
+        // Records that a failed pass has kept count.
         server.kill();
         while detector.pass().await != Err(StoreError::Unavailable) {
             detector.record_many("d", 11);
@@ -450,7 +450,7 @@ fn pass_dropped_in_flight_keeps_what_it_did_not_send() {
         server.stop();
         {
             let mut pass = std::pin::pin!(detector.pass());
-            // Of three calls the first is on its way.
+            // The first of three calls is in flight.
             let waits = std::future::poll_fn(|context| {
                 std::task::Poll::Ready(pass.as_mut().poll(context).is_pending())
             });

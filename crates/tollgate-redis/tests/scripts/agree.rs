@@ -1,4 +1,5 @@
-//! Each rule admits, denies, tells times and gives back as that of a limiter in the process.
+//! Tests that each rule admits, denies, reports times and refunds like that of a limiter in the
+//! process.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,7 +11,8 @@ use tollgate::{Algorithm, Clock, ManualClock, Quota, RateLimiter};
 use super::engine::{Engine, Kind, Told};
 use crate::support::cases;
 
-/// Where the clock begins: like that of a server, but whole periods since the epoch of both.
+/// The start of the clock: like that of a server, but a whole number of periods since the epoch of
+/// both.
 const BEGIN: u64 = 1_700_000_000_000_000;
 
 #[derive(Clone, Debug)]
@@ -66,7 +68,7 @@ fn limits() -> impl Strategy<Value = (Algorithm, Told)> {
                 told(Kind::Debt, count, period, count, true),
             ),
             3 => {
-                // So that a part is whole.
+                // Makes each part a whole number.
                 let period = period * parts;
                 let each = count / (parts + 1);
                 (
@@ -88,7 +90,7 @@ fn limits() -> impl Strategy<Value = (Algorithm, Told)> {
     })
 }
 
-/// As the quota was before a rule made something else of it.
+/// Returns the quota from which a rule was derived.
 fn quota(algorithm: Algorithm, told: Told) -> Quota {
     let period = |micros| Duration::from_micros(micros);
     match algorithm {
@@ -114,7 +116,8 @@ struct Both {
 
 impl Both {
     fn new(algorithm: Algorithm, told: Told) -> Self {
-        // The clock of the other begins at zero: let windows begin at the same time.
+        // The clock of the other limiter begins at zero, so this lets windows begin at the same
+        // time.
         let parts = match algorithm {
             Algorithm::SubInterval { parts } => u64::from(parts),
             _ => 1,
@@ -203,7 +206,8 @@ impl Both {
         assert_eq!((answer.done, answer.wait), (costs.len() as u64, 0));
     }
 
-    /// What a charge is known by that was made now, and followed by others in the same call.
+    /// Returns the identification of a charge that was made now, and was followed by others in the
+    /// same call.
     fn ticket(&self, [end, made]: [u64; 2], after: u64) -> [u64; 3] {
         let position = match self.told.kind {
             Kind::Debt | Kind::Log => end - after,
@@ -222,7 +226,7 @@ impl Both {
     }
 }
 
-/// Rounded up.
+/// Returns microseconds, rounded up.
 fn micros(duration: Duration) -> u64 {
     duration.as_nanos().div_ceil(1000) as u64
 }
@@ -242,16 +246,16 @@ proptest! {
     }
 }
 
-// What is written out decides as the whole rule does.
+// The inlined script decides like the whole rule.
 
 #[derive(Clone, Debug)]
 enum QuickStep {
     Take(Vec<u64>),
     Charge(u64),
-    /// Of the charge before so many others.
+    /// Refunds the charge before this number of others.
     Give(usize),
     Later(u64),
-    /// The server's clock goes back.
+    /// The server's clock is set back.
     Earlier(u64),
     Rule(Told),
 }
@@ -330,9 +334,9 @@ proptest! {
     }
 }
 
-// Large numbers, and a clock that goes back.
+// Large numbers, and a clock that is set back.
 
-/// Ten a second.
+/// Ten per second.
 fn ten(kind: Kind, step: bool) -> Told {
     Told {
         kind,
@@ -363,7 +367,7 @@ fn debt_of_the_largest_numbers_is_exact() {
     assert_eq!(engine.call(told, "take", &[1]).wait, 1);
     engine.set(BEGIN + answer.wait);
     assert_eq!(engine.call(told, "take", &[1]).done, 1);
-    // What goes beyond is kept as the most.
+    // A debt beyond the maximum is kept as the maximum.
     engine.call(told, "charge", &[told.burst]);
     assert_eq!(engine.call(told, "peek", &[0]).reset, most.div_ceil(3));
 }
@@ -423,6 +427,6 @@ fn debt_with_another_period_is_kept() {
         assert_eq!(answer.free, 4, "{count} in {period}");
         engine.call(rule(count, period), "charge", &[0]);
     }
-    // And another rule that keeps a debt.
+    // Does the same for another rule that keeps a debt.
     assert!(engine.call(ten(Kind::Debt, true), "peek", &[1]).free >= 3);
 }

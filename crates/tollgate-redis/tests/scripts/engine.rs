@@ -1,4 +1,4 @@
-//! A script on a real server, whose time is a key that the test sets.
+//! A script on a real server, with a clock that is a key that the test sets.
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -6,7 +6,7 @@ use redis::Connection;
 
 use crate::support::server::Server;
 
-/// Which script.
+/// The kind of script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Debt,
@@ -14,7 +14,7 @@ pub(crate) enum Kind {
     Log,
 }
 
-/// What a script answers.
+/// The reply of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) done: u64,
@@ -24,7 +24,7 @@ pub(crate) struct Answer {
     pub(crate) ticket: [u64; 2],
 }
 
-/// What it is told of a limit.
+/// The arguments of a script about a limit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Told {
     pub(crate) kind: Kind,
@@ -38,7 +38,7 @@ pub(crate) struct Told {
 pub(crate) struct Engine {
     connection: MutexGuard<'static, Connection>,
     text: [String; 3],
-    /// The rule that keeps a debt, without what is written out.
+    /// The rule that keeps a debt, without the inlined script.
     whole: String,
     now: u64,
 }
@@ -53,8 +53,8 @@ fn connection() -> MutexGuard<'static, Connection> {
     connection.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// By the clock of the test, nor does the server drop a key by its own: what is changed, to what, and
-/// in which file.
+/// The changes of the scripts: the file, the text, and its replacement. With them the clock of the test
+/// decides, and the server expires no key by its own clock.
 const CHANGES: [(&str, &str, &str); 6] = [
     (
         QUICK,
@@ -92,7 +92,7 @@ const QUICK: &str = include_str!("../../src/lua/quick.lua");
 const PRELUDE: &str = include_str!("../../src/lua/prelude.lua");
 const LOG: &str = include_str!("../../src/lua/log.lua");
 
-/// A script of these files, as they are but for the changes.
+/// Returns the script of these files, with the changes.
 fn text(files: &[&str]) -> String {
     let changed = files.iter().map(|file| {
         let mut text = (*file).to_owned();
@@ -111,7 +111,7 @@ fn number(value: &redis::Value) -> u64 {
     redis::from_redis_value_ref(value).unwrap()
 }
 
-/// All that the script would say, from what it wrote.
+/// Returns the full reply of the script, derived from the value that it wrote.
 fn from_quick(told: Told, done: u64, wait: u64, written: &redis::Value) -> [u64; 7] {
     let written: String = redis::from_redis_value_ref(written).unwrap();
     let numbers = written.strip_prefix("d:").unwrap().split(':');
@@ -161,14 +161,14 @@ impl Engine {
         self.run(&text, "k", told, what, arguments)
     }
 
-    /// Of another key, by the whole of a rule that keeps a debt.
+    /// Calls the whole rule that keeps a debt, with another key.
     pub(crate) fn call_whole(&mut self, told: Told, what: &str, arguments: &[u64]) -> Answer {
         let text = self.whole.clone();
         self.run(&text, "whole", told, what, arguments)
     }
 
     fn run(&mut self, text: &str, key: &str, told: Told, what: &str, arguments: &[u64]) -> Answer {
-        // Each so many times.
+        // Combines equal costs into pairs of a cost and a number.
         let runs = arguments.chunk_by(|one, next| what == "take" && one == next);
         let arguments: Vec<u64> = match what {
             "take" => runs.flat_map(|run| [run[0], run.len() as u64]).collect(),
@@ -214,8 +214,8 @@ impl Engine {
         calls.map_or(0, |it| it.split(',').next().unwrap().parse().unwrap())
     }
 
-    /// For how many milliseconds the key would be kept after the last write; none if it is not
-    /// there.
+    /// Returns the milliseconds for which the key would be kept after the last write; `None` if there is no
+    /// key.
     pub(crate) fn time_to_live(&mut self) -> Option<u64> {
         let exists: bool = redis::cmd("EXISTS")
             .arg("k")

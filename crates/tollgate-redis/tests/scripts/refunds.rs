@@ -1,4 +1,4 @@
-//! Refunds in any order: never more than if the charge had not been made, and of a debt no less while
+//! Tests refunds in any order: never more than if the charge had not been made, and for a debt no less while
 //! time has paid nothing off.
 
 use std::collections::VecDeque;
@@ -23,11 +23,11 @@ fn told(period: u64, step: bool) -> Told {
     }
 }
 
-/// A charge that was made, or a part of one.
+/// A charge, or a part of one.
 #[derive(Clone, Copy, Debug)]
 struct Charge {
     n: u64,
-    /// In real time, and by the clock of the server.
+    /// The moment of the charge in real time, and by the clock of the server.
     at: u64,
     clock: u64,
     ticket: [u64; 2],
@@ -43,7 +43,7 @@ impl Charge {
     }
 }
 
-/// What would be owed, in units, had the refunded charges not been made.
+/// Returns the debt, in units, that there would be if the refunded charges had not been made.
 fn owed(told: Told, charges: &[Charge], now: u64) -> u64 {
     let unit = if told.step { 1 } else { told.period };
     let time = |at: u64| if told.step { at / told.period } else { at };
@@ -79,7 +79,7 @@ proptest! {
                 engine.set(now - back);
             }
             if what == 1 && !is_frozen && !step {
-                // The clock goes back, and no time passes.
+                // The clock is set back, and no time passes.
                 back += pass * n;
                 engine.set(now - back);
             }
@@ -118,7 +118,7 @@ const WINDOW: Told = Told {
 proptest! {
     #![proptest_config(cases(200))]
 
-    /// Also if the server's clock is set back, by any time.
+    /// Holds also if the server's clock is set back, by any time.
     #[test]
     fn give_in_a_window_refunds_never_too_much(
         steps in prop::collection::vec((-20_000..3_000_i64, 0..60_u64, any::<bool>()), 1..12),
@@ -127,7 +127,7 @@ proptest! {
     ) {
         let mut now = BEGIN;
         let mut left = setbacks;
-        // The time, what was charged at it, and whether that is refunded at the end.
+        // The time, the charge at that time, and whether it is refunded at the end.
         let mut charges = Vec::new();
         for (pass, n, refunded) in steps {
             let goes_back = pass < 0 && left > 0;
@@ -184,7 +184,7 @@ fn give_in_a_window_after_a_large_setback_refunds_nothing() {
     }
 }
 
-/// In any order, and with another charge in between.
+/// Holds in any order, and with another charge in between.
 #[test]
 fn give_of_the_parts_of_a_charge_leaves_a_later_charge_alone() {
     // A token is paid off each microsecond.
@@ -205,7 +205,7 @@ fn give_of_the_parts_of_a_charge_leaves_a_later_charge_alone() {
     }
 }
 
-/// The server does nothing else meanwhile.
+/// Must be fast, because the server does nothing else meanwhile.
 #[test]
 fn give_of_many_in_a_log_moves_later_charges_once() {
     let told = Told {
@@ -273,11 +273,11 @@ fn give_of_an_earlier_charge_after_all_later_ones_refunds_it() {
     }
 }
 
-// A clock that goes back over the boundary of a step: what was paid for it is not paid again.
+// A clock that is set back over the boundary of a step: a step that was paid is not paid again.
 
 const MS: u64 = 1_000;
 
-/// Every rule in steps: 100 in two seconds.
+/// Returns every rule in steps, with 100 in two seconds.
 fn rules() -> [(&'static str, Told); 3] {
     let told = |kind, burst, step| Told {
         kind,
@@ -313,7 +313,7 @@ fn upto_after_small_steps_back_over_a_boundary_mints_nothing() {
                 assert_eq!(take_all(&mut engine, told), 0, "{name}");
             }
         }
-        // The window after that is not any later.
+        // The window after that is not later.
         engine.set(BEGIN + 2 * told.period - 1);
         engine.set(BEGIN + 2 * told.period + told.period / 2);
         assert!(take_all(&mut engine, told) >= told.count / 2, "{name}");
@@ -326,14 +326,14 @@ fn upto_after_large_steps_back_to_a_boundary_mints_nothing() {
         let mut engine = Engine::new(BEGIN);
         take_all(&mut engine, told);
         for number in 1..=7 {
-            // Just before a boundary, which is crossed at once.
+            // Starts just before a boundary, which is crossed at once.
             let boundary = BEGIN - number * 10 * told.period;
             for now in [boundary - 1, boundary, boundary + 40 * MS] {
                 engine.set(now);
                 assert_eq!(take_all(&mut engine, told), 0, "{name}");
             }
         }
-        // And nobody stalls: two periods later there is more.
+        // No caller stalls: two periods later there are more tokens.
         let now = BEGIN - 70 * told.period + 40 * MS;
         engine.set(now + 2 * told.period);
         assert!(take_all(&mut engine, told) > 0, "{name}");
@@ -361,7 +361,7 @@ fn give_of_all_leaves_the_paid_step_behind() {
     }
 }
 
-/// A key that is gone has forgotten which step was paid.
+/// When a key expires, the server forgets which step was paid.
 #[test]
 fn key_in_steps_is_kept_for_a_period_after_all_is_paid() {
     let (_, told) = rules()[0];
@@ -377,12 +377,12 @@ fn key_in_steps_is_kept_for_a_period_after_all_is_paid() {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Time passes, and the clock with it.
+    /// Time passes, and the clock advances with it.
     Pass(u64),
-    /// The clock goes back; no time passes.
+    /// The clock is set back; no time passes.
     Back(u64),
     Take(u64),
-    /// Waits for as long as the server says.
+    /// Waits for the time that the server returned.
     Wait(u64),
 }
 
@@ -423,7 +423,7 @@ proptest! {
                 Step::Take(n) => (0, n),
                 Step::Wait(n) => {
                     let wait = engine.call(told, "peek", &[n]).wait;
-                    // The debt is at most the burst, so at most two steps are missing.
+                    // The debt is at most the burst, so at most two more steps are needed.
                     prop_assert!(wait <= 3 * told.period, "{}: {} µs for {}", name, wait, n);
                     (wait, n)
                 }

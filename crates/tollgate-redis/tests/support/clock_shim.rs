@@ -1,5 +1,5 @@
-//! A clock of one's own for a process: a few lines of C that are loaded before its libraries, and
-//! add to the time of day what a file says, which the test can change while the process runs.
+//! A separate clock for a process: a few lines of C that are loaded before its libraries, and add
+//! an offset from a file to the time of day. The test can change the file while the process runs.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -59,7 +59,7 @@ time_t time(time_t *seconds) {
 }
 "#;
 
-/// Takes some tenths of a second.
+/// Compiles the library, in some tenths of a second.
 fn library(folder: &Path) -> PathBuf {
     let (source, library) = (folder.join("clock.c"), folder.join("clock.so"));
     std::fs::write(&source, SHIM).unwrap();
@@ -95,7 +95,7 @@ impl Clock {
         clock
     }
 
-    /// So many seconds later than it is.
+    /// Sets the clock ahead by this number of seconds.
     pub(crate) fn set(&self, seconds: i64) {
         use std::os::unix::fs::FileExt;
         let file = std::fs::OpenOptions::new()
@@ -108,7 +108,7 @@ impl Clock {
         file.write_all_at(&micros.to_ne_bytes(), 0).unwrap();
     }
 
-    /// What a process is started with that is to have this clock.
+    /// Returns the environment of a process with this clock.
     pub(crate) fn environment(&self) -> Vec<(String, String)> {
         let text = |path: &Path| path.to_str().unwrap().to_owned();
         vec![

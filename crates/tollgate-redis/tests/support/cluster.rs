@@ -1,4 +1,4 @@
-//! A cluster of three nodes of one's own on loopback, without replicas.
+//! A cluster of three nodes on loopback, without replicas.
 
 use std::net::TcpListener;
 use std::process::Command;
@@ -35,7 +35,7 @@ impl Cluster {
         cluster
     }
 
-    /// Until every node says that all is well.
+    /// Waits until every node reports a healthy cluster.
     fn settle(&self) {
         let start = Instant::now();
         let well = |node: &Server| {
@@ -48,7 +48,7 @@ impl Cluster {
         }
     }
 
-    /// Only inside a runtime.
+    /// Creates a store on the cluster. Call it inside a runtime.
     pub(crate) fn store(&self) -> Store {
         let addresses: Vec<_> = self.nodes.iter().map(Server::address).collect();
         Store::cluster(addresses.iter().map(String::as_str)).unwrap()
@@ -58,7 +58,7 @@ impl Cluster {
         ask(&self.nodes[0], &["CLUSTER", "KEYSLOT", key])
     }
 
-    /// The node that answers for a key.
+    /// Returns the node that serves a key.
     pub(crate) fn owner(&self, key: &str) -> usize {
         let answers = |node: &Server| {
             let answer: redis::RedisResult<redis::Value> =
@@ -69,7 +69,7 @@ impl Cluster {
         owner.unwrap_or_else(|| panic!("no node answers for {key}"))
     }
 
-    /// A key of a node.
+    /// Returns a key of a node.
     pub(crate) fn key_of(&self, node: usize) -> String {
         let mut keys = (0..).map(|number| format!("k{number}"));
         keys.find(|key| self.owner(key) == node)
@@ -80,7 +80,7 @@ impl Cluster {
         ask(&self.nodes[node], &["CLUSTER", "MYID"])
     }
 
-    /// The slot is on its way from one node to another: neither answers for all of it.
+    /// Begins to move a slot from one node to another: neither serves all of it meanwhile.
     pub(crate) fn begin(&self, slot: u16, from: usize, to: usize) {
         let slot = slot.to_string();
         let (source, target) = (self.name(from), self.name(to));
@@ -90,7 +90,7 @@ impl Cluster {
         let _: String = ask(&self.nodes[from], &migrating);
     }
 
-    /// The keys of a node that begin so.
+    /// Returns the keys of a node with this prefix.
     pub(crate) fn keys_like(&self, node: usize, start: &str) -> Vec<String> {
         ask(&self.nodes[node], &["KEYS", &format!("{start}*")])
     }
@@ -134,8 +134,8 @@ fn node() -> Server {
     panic!("redis-server does not start as a node of a cluster");
 }
 
-/// Nodes talk to each other on the port that is 10,000 above, so both have to be free, and are
-/// taken from below those that are handed out.
+/// Returns a free port. Nodes talk to each other on the port 10,000 above, so both have to be free.
+/// They are below the ports that the system assigns.
 fn port() -> u16 {
     loop {
         let port = fastrand::u16(11_000..22_000);

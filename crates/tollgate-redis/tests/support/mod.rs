@@ -1,4 +1,4 @@
-//! What the test files share: a real server on loopback, started and stopped by the test.
+//! The code that the test files share: a real server on loopback, which the test starts and stops.
 
 pub(crate) mod clock_shim;
 #[cfg(feature = "cluster")]
@@ -14,7 +14,7 @@ pub(crate) use redis_on_loopback::{self as server, proxy};
 use tollgate::{AcquireError, Algorithm, ErrorKind, Quota};
 use tollgate_redis::StoreError;
 
-/// A runtime of two threads, in real time: a server has no other.
+/// Creates a runtime of two threads, in real time, because a server has no other time.
 pub(crate) fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -23,7 +23,7 @@ pub(crate) fn runtime() -> tokio::runtime::Runtime {
         .unwrap()
 }
 
-/// A runtime of one thread, this one.
+/// Creates a runtime that uses only this thread.
 pub(crate) fn one_thread() -> tokio::runtime::Runtime {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     builder.enable_all().build().unwrap()
@@ -35,7 +35,7 @@ pub(crate) fn on_server(test: impl AsyncFnOnce(&mut server::Server)) {
     runtime().block_on(test(&mut server));
 }
 
-/// What a server says to a command.
+/// Sends a command, and returns the reply of the server.
 pub(crate) fn ask<T: redis::FromRedisValue>(server: &server::Server, words: &[&str]) -> T {
     let mut command = redis::cmd(words[0]);
     command.arg(&words[1..]);
@@ -44,7 +44,7 @@ pub(crate) fn ask<T: redis::FromRedisValue>(server: &server::Server, words: &[&s
         .unwrap_or_else(|error| panic!("{words:?}: {error}"))
 }
 
-/// One of each kind; a quota with a count of 3 or more is enough for each.
+/// Returns an algorithm of each kind; each accepts a quota with a count of 3 or more.
 pub(crate) fn algorithms() -> impl Iterator<Item = Algorithm> {
     Algorithm::all().iter().map(|algorithm| match algorithm {
         Algorithm::SubInterval { .. } => Algorithm::SubInterval { parts: 2 },
@@ -52,15 +52,15 @@ pub(crate) fn algorithms() -> impl Iterator<Item = Algorithm> {
     })
 }
 
-/// For calls that are to succeed however slow the machine is.
+/// A deadline for calls that must succeed even on a very slow machine.
 pub(crate) const PATIENT: Duration = Duration::from_secs(20);
 
-/// So slow that nothing comes back while a test runs.
+/// Returns a quota so slow that no unit is paid off while a test runs.
 pub(crate) fn slow(burst: u64) -> Quota {
     Quota::per_day(burst).burst(burst)
 }
 
-/// Looks again and again, until it is so; the test fails after half a minute.
+/// Polls a condition until it is true; the test fails after half a minute.
 pub(crate) async fn until(mut is_so: impl AsyncFnMut() -> bool) {
     let end = std::time::Instant::now() + std::time::Duration::from_secs(30);
     while !is_so().await {
@@ -69,7 +69,7 @@ pub(crate) async fn until(mut is_so: impl AsyncFnMut() -> bool) {
     }
 }
 
-/// Polls once, and says whether it waits.
+/// Polls a future once, and returns whether it is pending.
 pub(crate) async fn waits<F: Future + Unpin>(future: &mut F) -> bool {
     std::future::poll_fn(|context| {
         let poll = std::pin::Pin::new(&mut *future).poll(context);
@@ -78,14 +78,14 @@ pub(crate) async fn waits<F: Future + Unpin>(future: &mut F) -> bool {
     .await
 }
 
-/// How the store failed. Panics if something else did.
+/// Returns the failure of the store. Panics if the error has another kind.
 pub(crate) fn failure(error: &AcquireError) -> StoreError {
     assert_eq!(error.kind(), ErrorKind::Store, "{error:?}");
     let source = error.source().expect("an error of a store has a source");
     *source.downcast_ref().expect("it is a StoreError")
 }
 
-/// Polls a future to its end on this thread, in no runtime at all.
+/// Polls a future to completion on this thread, outside of every runtime.
 pub(crate) fn outside<F: Future>(future: F) -> F::Output {
     struct Unpark(std::thread::Thread);
     impl std::task::Wake for Unpark {
@@ -105,14 +105,14 @@ pub(crate) fn outside<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// With so many random cases; the environment variable `PROPTEST_CASES` is heeded instead, if it is
-/// set, also by who runs them without the macro. Writes no file when a case fails: the case is in
-/// the message.
+/// Returns a configuration with this number of random cases, or with that of the environment
+/// variable `PROPTEST_CASES`, if it is set; this holds also without the macro. No file is written
+/// when a case fails, because the message contains the case.
 pub(crate) fn cases(cases: u32) -> Config {
     contextualize_config(Config {
         cases,
         failure_persistence: None,
-        // As many as the variable may ask for.
+        // Allows as many rejects as the number of cases may need.
         max_global_rejects: u32::MAX,
         max_local_rejects: u32::MAX,
         ..Config::default()

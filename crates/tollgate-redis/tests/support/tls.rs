@@ -1,4 +1,4 @@
-//! Certificates of one's own, and servers that encrypt by them.
+//! Certificates of a private authority, and servers that use them.
 
 use std::path::Path;
 
@@ -9,10 +9,10 @@ use tempfile::TempDir;
 
 use super::server::{Server, Setup, free_port};
 
-/// Whoever issues certificates.
+/// An authority that issues certificates.
 pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
-    /// Its own certificate.
+    /// The certificate of the authority.
     pub(crate) root: String,
 }
 
@@ -27,7 +27,7 @@ impl Authority {
         Self { issuer, root }
     }
 
-    /// A certificate for the other side of loopback, as a server or a client, and its key.
+    /// Issues a certificate for a server or a client on loopback, and its key.
     pub(crate) fn issue(&self) -> (String, String) {
         let mut params = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
         params.extended_key_usages = vec![
@@ -40,7 +40,7 @@ impl Authority {
     }
 }
 
-/// A server that encrypts on one port, and does not on the other one, which is the test's own.
+/// A server that encrypts on one port, and has a plain port for the test.
 pub(crate) struct Encrypted {
     pub(crate) server: Server,
     pub(crate) authority: Authority,
@@ -49,7 +49,7 @@ pub(crate) struct Encrypted {
 }
 
 impl Encrypted {
-    /// With these arguments.
+    /// Starts a server with these arguments.
     pub(crate) fn start(arguments: &[&str]) -> Self {
         let (authority, folder) = (Authority::new("ours"), tempfile::tempdir().unwrap());
         let (certificate, key) = authority.issue();
@@ -85,7 +85,7 @@ impl Encrypted {
         panic!("redis-server does not start with TLS on any of ten free ports");
     }
 
-    /// As clients have it.
+    /// Returns the address for clients.
     pub(crate) fn address(&self) -> String {
         format!("rediss://127.0.0.1:{}/", self.port)
     }

@@ -1,4 +1,4 @@
-//! A server on loopback for the examples: it asks for a pause of one second once, and forbids what does not keep its rules.
+//! A server on loopback for the examples: it asks for a pause of one second once, and rejects requests that break its rules.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::time::sleep;
 
-/// How many requests came, and until when the server wants no more: squares, and slow pages.
+/// The number of requests, and the times until which the server accepts no more: for squares, and for slow pages.
 #[derive(Default)]
 struct Api {
     requests: AtomicU32,
@@ -34,7 +34,7 @@ pub(crate) async fn start() -> String {
     url
 }
 
-/// The square of `number`. The tenth request is refused for a second, and no request may come before its end.
+/// Returns the square of `number`. The tenth request is refused for a second, and no request may come before its end.
 async fn square(State(api): State<Arc<Api>>, Query(query): Query<Value>) -> Response {
     let mut shut_until = api.shut_until.lock().unwrap();
     if shut_until.is_some_and(|until| Instant::now() < until) {
@@ -48,14 +48,14 @@ async fn square(State(api): State<Arc<Api>>, Query(query): Query<Value>) -> Resp
     Json(number * number).into_response()
 }
 
-/// One of five pages, with a number and the way to the next one.
+/// Returns one of five pages, with a number and the path of the next one.
 async fn page(Query(query): Query<Value>) -> Response {
     let number: u32 = query["number"].as_str().unwrap().parse().unwrap();
     let next = (number < 5).then(|| format!("/page?number={}", number + 1));
     Json(json!({ "items": [number, 10 * number], "next": next })).into_response()
 }
 
-/// A page that takes 10 ms. No other one may be asked for meanwhile, and for 50 ms after it.
+/// Returns a page that takes 10 ms. No other page may be requested meanwhile, and for 50 ms after it.
 async fn slow(State(api): State<Arc<Api>>) -> Response {
     let closed_until = *api.closed_until.lock().unwrap();
     let is_closed = closed_until.is_some_and(|until| Instant::now() < until);

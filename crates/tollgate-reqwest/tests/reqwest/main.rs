@@ -29,13 +29,13 @@ use tollgate_reqwest::{RetryAfterLayer, RetryAfterMiddleware, ThrottleMiddleware
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Gives the answers that it was made with, and 200 after these.
+/// Returns the given responses, and 200 after these.
 #[derive(Clone)]
 struct Server {
     begun: Instant,
     latency: Duration,
     answers: Arc<Mutex<VecDeque<Response<&'static str>>>>,
-    /// When requests were sent and refused, in this order.
+    /// The times at which requests were sent and refused, in this order.
     events: Arc<Mutex<Vec<Event>>>,
 }
 
@@ -62,7 +62,7 @@ impl Server {
             .push(event(self.begun.elapsed()));
     }
 
-    /// When requests came since the last call, in seconds.
+    /// Returns the times of the requests since the last call, in seconds.
     fn times(&self) -> Vec<f64> {
         let events = std::mem::take(&mut *self.events.lock().unwrap());
         let sent = events.into_iter().filter_map(|event| match event {
@@ -72,7 +72,7 @@ impl Server {
         sent.collect()
     }
 
-    /// When requests were sent during a pause of ten seconds.
+    /// Returns the times at which requests were sent during a pause of ten seconds.
     fn sent_in_pauses(&self) -> Vec<Duration> {
         let mut until = Duration::ZERO;
         let events = self.events.lock().unwrap();
@@ -152,7 +152,7 @@ impl Drop for OnLoopback {
     }
 }
 
-/// Lets others run until something has come about.
+/// Lets other tasks run until a condition is true.
 async fn until(mut condition: impl FnMut() -> bool) {
     while !condition() {
         tokio::task::yield_now().await;
@@ -161,7 +161,7 @@ async fn until(mut condition: impl FnMut() -> bool) {
 
 // Together with other middleware.
 
-/// What fails is sent again by reqwest-retry and what is refused by ours, each within the limits.
+/// Failed requests are repeated by reqwest-retry, and refused ones by our middleware, both within the limits.
 #[tokio::test(start_paused = true)]
 async fn middleware_works_inside_of_retries_and_traces() {
     let failure = Response::builder().status(500).body("").unwrap();
@@ -188,8 +188,8 @@ async fn middleware_works_inside_of_retries_and_traces() {
     assert_eq!(server.times().len(), 22);
 }
 
-/// A refusal that ours hands on, because the method may have an effect or the pause is too long, is repeated by
-/// reqwest-retry, and that waits at the gate.
+/// When our middleware passes a refusal on, because the method may have an effect or the pause is too long,
+/// reqwest-retry repeats the request, which waits at the gate.
 #[tokio::test(start_paused = true)]
 async fn middleware_holds_the_attempts_of_reqwest_retry() {
     for (method, seconds) in [("POST", 10), ("GET", 3600)] {
@@ -211,7 +211,7 @@ async fn middleware_holds_the_attempts_of_reqwest_retry() {
 
 // A real server on loopback, which counts what arrives.
 
-/// Counts the requests that reqwest is given while the server wants none. It is the last middleware.
+/// Counts the requests that reach reqwest while the server wants none. It is the last middleware.
 #[derive(Clone, Default)]
 struct Recorder {
     is_paused: Arc<AtomicBool>,
@@ -236,9 +236,9 @@ impl Middleware for Recorder {
     }
 }
 
-/// The server holds the first requests until so many have arrived, refuses one of them for five seconds, and answers
-/// the others when the client has that answer. So all that is under way has arrived before the pause, which ends
-/// when the test says so, and no machine is too slow for this.
+/// The server holds the first requests until this number has arrived, refuses one of them for five seconds, and
+/// answers the others when the client has the refusal. So all requests in flight have arrived before the pause,
+/// which the test ends, and the test works on a machine of any speed.
 async fn sends_nothing_in_a_pause(slots: usize, burst: Option<u64>) {
     let held = burst.map_or(slots, |burst| slots.min(usize::try_from(burst).unwrap()));
     let (at_once, arrived) = (Arc::new(Barrier::new(held)), Arc::new(AtomicUsize::new(0)));

@@ -1,4 +1,4 @@
-//! Clients that wait as long as servers ask for.
+//! Tests clients that wait for as long as servers ask.
 
 use futures::future::{join_all, try_join_all};
 use reqwest::{ResponseBuilderExt, Url};
@@ -10,7 +10,7 @@ use tollgate_reqwest::ThrottleMiddleware;
 
 use super::*;
 
-/// The status that a request gets in the end, and after which time.
+/// Returns the final status of a request, and the time that it took.
 async fn send(request: RequestBuilder) -> (u16, Duration) {
     let begun = Instant::now();
     let answer = request.send().await.unwrap();
@@ -45,7 +45,7 @@ async fn middleware_sends_again_what_is_idempotent_and_can_be_cloned() {
             request = request.body(body);
         }
         assert_eq!(send(request).await.0, expected, "{method}");
-        // It has blocked the gate in any case.
+        // The response has blocked the gate in any case.
         send(client.get("http://a.test/")).await;
         assert_eq!(server.times()[..2], [0.0, 5.0], "{method}");
     }
@@ -98,7 +98,7 @@ async fn middleware_of_a_dropped_request_sends_nothing() {
     assert_eq!(server.times(), [0.0, 5.0]);
 }
 
-/// Adds what is between the outer middleware and the innermost one.
+/// Adds the middleware between the outermost and the innermost one.
 type Inside = fn(ClientBuilder) -> ClientBuilder;
 
 fn insides() -> [(&'static str, Inside); 5] {

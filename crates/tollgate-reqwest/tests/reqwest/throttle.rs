@@ -1,4 +1,4 @@
-//! Requests that wait for their permits, and how long these are held.
+//! Tests requests that wait for their permits, and the time for which the permits are held.
 
 use std::error::Error as _;
 
@@ -127,7 +127,7 @@ async fn new_leaves_responses_as_they_are() {
     assert_eq!(answer.json::<Vec<u32>>().await.unwrap(), [1, 2, 3]);
 }
 
-/// The error of a throttle that the caller gets.
+/// Returns the error of the throttle that the caller gets.
 fn rejection(answer: reqwest_middleware::Result<reqwest::Response>) -> AcquireError {
     let error = answer.expect_err("it is not admitted");
     assert!(error.is_middleware() && error.source().is_none(), "{error}");
@@ -176,7 +176,7 @@ async fn new_of_a_dropped_request_returns_its_permit() {
         .with(server.clone())
         .build();
     let get = |seconds| timeout(seconds * SECOND, client.get("http://a.test/").send());
-    // One that is sent, and one that waits.
+    // One request is in flight, and one waits.
     for dropped in join_all([get(2), get(1)]).await {
         assert!(dropped.is_err());
     }
@@ -184,7 +184,7 @@ async fn new_of_a_dropped_request_returns_its_permit() {
     assert_eq!(server.times(), [0.0]);
 }
 
-/// After one that is answered, and after one that is dropped.
+/// Tests the pause after a request that is answered, and after one that is dropped.
 #[tokio::test(start_paused = true)]
 async fn release_after_leaves_time_between_requests_to_a_host() {
     let mut server = Server::new([]);

@@ -6,7 +6,7 @@ use tollgate_observe::{Holders, Metrics, Observed};
 
 static CONNECTIONS: Semaphore = Semaphore::new(2);
 
-/// Renders the page that Prometheus reads. Its gauges are those of the snapshot.
+/// Renders the page that Prometheus reads, with gauges from the snapshot.
 fn page(metrics: &Metrics, recorder: &PrometheusHandle) -> String {
     metrics.record(CONNECTIONS.snapshot());
     recorder.render()
@@ -22,8 +22,8 @@ fn suspects(holders: &Holders) -> Vec<String> {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // First the recorder: what is created before it reports nothing.
-    // A server also calls `recorder.run_upkeep()` every few seconds.
+    // Install the recorder first: metrics that are created before report nothing. A server also
+    // calls `recorder.run_upkeep()` every few seconds.
     let recorder = PrometheusBuilder::new().install_recorder()?;
     let (metrics, holders) = (Metrics::new("connections"), Holders::new("connections"));
     let connections = Observed::new(&CONNECTIONS, (&metrics, &holders));
