@@ -6,7 +6,6 @@
 
 mod algorithms;
 mod pacing;
-mod subject;
 
 use std::fs;
 use std::io;
@@ -79,6 +78,25 @@ fn write(args: &Args, out: &Path) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// A line of names, and lines of a first cell and of numbers, where there are some.
+fn csv<L: IntoIterator<Item = Option<u128>>>(
+    first: &str,
+    names: impl IntoIterator<Item = String>,
+    lines: impl IntoIterator<Item = (u128, L)>,
+) -> String {
+    let names: Vec<_> = [first.to_owned()].into_iter().chain(names).collect();
+    let mut csv = names.join(",") + "\n";
+    for (first, cells) in lines {
+        csv += &first.to_string();
+        for cell in cells {
+            csv.push(',');
+            csv += &cell.map_or(String::new(), |cell| cell.to_string());
+        }
+        csv.push('\n');
+    }
+    csv
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use oorandom::Rand64;
 
-use crate::scenario::{Client, Law, Phase, Scenario};
+use crate::scenarios::{Client, Law, Phase, Scenario};
 
 /// A nanosecond of simulated time.
 pub(crate) type Nanos = u64;

@@ -4,14 +4,69 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
+use tollgate::adaptive::{AdaptivePermit, AdaptiveSemaphore};
 use tollgate::{Clock, ManualClock};
 
 use crate::jobs::{Job, Nanos, SECOND};
-use crate::limiter::{Limiter, Permit, Said};
-use crate::scenario::{Abandoned, Line, Scenario};
+use crate::scenarios::{Line, Said, Scenario};
 use crate::server::Server;
+
+/// The permit of a call. A fixed limit needs none.
+type Permit = Option<AdaptivePermit<Arc<AdaptiveSemaphore>>>;
+
+/// The limit in front of the server: a real [`AdaptiveSemaphore`] on the clock of the simulation, or a fixed one.
+pub(crate) struct Limiter {
+    adaptive: Option<Arc<AdaptiveSemaphore>>,
+    fixed: usize,
+    in_flight: usize,
+}
+
+impl Limiter {
+    pub(crate) fn fixed(limit: usize) -> Self {
+        Self {
+            adaptive: None,
+            fixed: limit,
+            in_flight: 0,
+        }
+    }
+
+    pub(crate) fn adaptive(semaphore: AdaptiveSemaphore, clock: &ManualClock) -> Self {
+        let adaptive = Some(Arc::new(semaphore.clock(clock)));
+        Self {
+            adaptive,
+            fixed: 0,
+            in_flight: 0,
+        }
+    }
+
+    fn limit(&self) -> usize {
+        let adaptive = self.adaptive.as_ref();
+        adaptive.map_or(self.fixed, |it| it.snapshot().permits.limit as usize)
+    }
+
+    fn has_room(&self) -> bool {
+        self.in_flight < self.limit()
+    }
+
+    /// Begins a call, for which there is room.
+    fn begin(&mut self) -> Permit {
+        self.in_flight += 1;
+        let permit = Arc::clone(self.adaptive.as_ref()?).try_acquire_owned();
+        Some(permit.expect("there is room"))
+    }
+
+    fn end(&mut self, permit: Permit, said: Said) {
+        self.in_flight -= 1;
+        match (permit, said) {
+            (Some(permit), Said::Overloaded) => permit.overloaded(),
+            (Some(permit), Said::Ignore) => permit.ignore(),
+            (permit, _) => drop(permit),
+        }
+    }
+}
 
 /// What happened in a run.
 #[derive(Clone)]
@@ -64,11 +119,10 @@ pub(crate) fn run(
 ) -> Trace {
     let clock = Clock::manual();
     let client = |number| {
-        let line = Waiting::new(scenario.line);
         let limiter = make(number, &clock);
-        let limit = limiter.limit();
+        let (order, limit, jobs) = (scenario.line, limiter.limit(), VecDeque::new());
         Client {
-            line,
+            line: Waiting { order, jobs },
             limiter,
             limit,
         }
@@ -114,8 +168,7 @@ pub(crate) fn run(
                 return system.trace;
             };
             system.server.change(now, phase);
-            let shares = vec![0; scenario.clients.len()];
-            system.trace.shares.push(shares);
+            system.trace.shares.push(vec![0; scenario.clients.len()]);
         } else if now == ends {
             system.end(now);
         } else if now == abandons {
@@ -132,7 +185,7 @@ struct System {
     /// The sum of the limits.
     limit: usize,
     server: Server<Call>,
-    abandoned: Option<Abandoned>,
+    abandoned: Option<Said>,
     /// When callers abandon their calls, and the numbers of these, in this order.
     abandons: VecDeque<(Nanos, u64)>,
     trace: Trace,
@@ -185,10 +238,7 @@ impl System {
         let Some(call) = self.server.remove(now, number) else {
             return;
         };
-        let said = match self.abandoned {
-            Some(Abandoned::Overloaded) => Said::Overloaded,
-            _ => Said::Ignore,
-        };
+        let said = self.abandoned.unwrap_or(Said::Ignore);
         self.release(now, call.job.client, call.permit, said);
     }
 
@@ -210,13 +260,6 @@ struct Waiting {
 }
 
 impl Waiting {
-    fn new(order: Line) -> Self {
-        Self {
-            order,
-            jobs: VecDeque::new(),
-        }
-    }
-
     fn push(&mut self, job: Job) {
         // The oldest in front: those that have given up go, so the line is bounded.
         while self.jobs.front().is_some_and(|old| old.gives_up <= job.at) {

@@ -17,10 +17,9 @@ use tollgate_tower::ThrottleLayer;
 use tower::{Layer, Service, ServiceExt};
 use tower_resilience_adaptive::{AdaptiveLimiterLayer, Aimd};
 
-use crate::harness::{Row, Shared, alone, together};
-use crate::peer::{Answer, Ours, Peer, TryPeer, peers};
+use crate::harness::{Row, Shared, alone, awaited, together};
+use crate::peer::{Answer, Immediate, Ours, Peer, TryPeer, peers};
 use crate::semaphore::{LIMIT, acquire, try_acquire};
-use crate::service::Immediate;
 use crate::throttles::leak;
 use crate::{repeat, repeat_async, rows};
 
@@ -46,7 +45,6 @@ macro_rules! renewed {
 }
 
 /// Limits whose calls are measured or observed, beside plain ones, and beside others' adaptive limits.
-#[must_use]
 pub fn rows() -> Vec<Row> {
     rows! {
         alone "adaptive: try + drop" [try_acquire: Unmeasured, Ours: 1.25, Measured];
@@ -70,13 +68,6 @@ pub fn rows() -> Vec<Row> {
         alone "observed by Holders: acquire ready + drop"
             {"Observed, &Holders" => || observed(holders()), "tollgate" => acquire::<Ours>,
              "Holders" => || observed(holders().clone())};
-    }
-}
-
-/// Two threads at an adaptive semaphore.
-#[must_use]
-pub fn contended() -> Vec<Row> {
-    rows! {
         together "adaptive, two threads: try" [try_acquire: Unmeasured, Ours: 1.3];
         together "adaptive, two threads: acquire" [acquire: Unmeasured, Ours: 1.3, Measured];
     }
@@ -127,28 +118,20 @@ peers! {
 /// congestion-limiter's Vegas: every call is a sample.
 fn congestion_limiter() -> impl FnMut(u64) + 'static {
     let limiter = DefaultLimiter::new(Vegas::new(LIMIT, LIMIT..=LIMIT));
-    move |times| {
-        block_on(async {
-            for _ in 0..times {
-                let token = black_box(&limiter).try_acquire().await;
-                let token = black_box(token).expect("a permit is free");
-                limiter.release(token, Some(Outcome::Success)).await;
-            }
-        });
-    }
+    awaited(async move || {
+        let token = black_box(&limiter).try_acquire().await;
+        let token = black_box(token).expect("a permit is free");
+        limiter.release(token, Some(Outcome::Success)).await;
+    })
 }
 
 /// Calls a service that answers at once.
 fn calls<S: Service<(), Response = ()> + 'static>(mut service: S) -> impl FnMut(u64) + 'static {
-    move |times| {
-        block_on(async {
-            for _ in 0..times {
-                let ready = black_box(&mut service).ready().await;
-                let ready = ready.ok().expect("it never fails");
-                assert!(black_box(ready.call(()).await).is_ok());
-            }
-        });
-    }
+    awaited(async move || {
+        let ready = black_box(&mut service).ready().await;
+        let ready = ready.ok().expect("it never fails");
+        assert!(black_box(ready.call(()).await).is_ok());
+    })
 }
 
 /// Our layer with a classifier, measured.

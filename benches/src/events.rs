@@ -24,13 +24,11 @@ impl<E> Default for Events<E> {
 
 impl<E> Events<E> {
     /// The clock, on which limiters may be put.
-    #[must_use]
     pub fn clock(&self) -> &ManualClock {
         &self.clock
     }
 
     /// The tick of the clock, in nanoseconds.
-    #[must_use]
     pub fn now(&self) -> u64 {
         self.clock.now().as_nanos()
     }

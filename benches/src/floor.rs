@@ -1,9 +1,7 @@
 //! The floor: what any semaphore over one atomic word has to pay.
 //!
 //! A compare-exchange, after the load that tells it what to expect, and a `fetch_add` whose value is looked at, by a
-//! guard that is held in memory like everybody's permit. The strict floor is the compare-exchange without a load, and
-//! an addition whose value nobody asks for, which compiles to a mere increment; a semaphore cannot do with that, since
-//! it has to find out what is free, and whether somebody waits.
+//! guard that is held in memory like everybody's permit.
 //!
 //! The floor of a rate decision is a reading of the clock, and a compare-exchange of the word that it is
 //! compared with; a refusal writes nothing. It keeps no rate.
@@ -11,7 +9,7 @@
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::Duration;
 
 /// A word that counts free permits, without any of the rest of a semaphore.
 pub struct Floor {
@@ -24,7 +22,6 @@ pub struct FloorPermit<'a>(&'a Floor);
 
 impl Floor {
     /// With this many permits free.
-    #[must_use]
     pub const fn new(limit: usize) -> Floor {
         Floor {
             free: AtomicUsize::new(limit),
@@ -47,16 +44,6 @@ impl Floor {
         }
         None
     }
-
-    /// The strict floor: for one thread, which always finds all of them free.
-    #[inline]
-    pub fn bare_pair(&self) {
-        let taken = self
-            .free
-            .compare_exchange(self.limit, self.limit - 1, Acquire, Relaxed);
-        debug_assert!(taken.is_ok());
-        self.free.fetch_add(1, Release);
-    }
 }
 
 impl Drop for FloorPermit<'_> {
@@ -67,81 +54,32 @@ impl Drop for FloorPermit<'_> {
     }
 }
 
-/// A clock that the floor of a decision reads.
-pub trait Reading: Send + Sync + 'static {
-    /// What the tables call a floor on it.
-    const NAME: &'static str;
-
-    /// Starts it.
-    fn start() -> Self;
-
-    /// How long it has run, in whatever it counts, and never nought.
-    fn read(&self) -> u64;
-}
-
-/// The counter of the processor as it is: not scaled to anything. There is nothing cheaper.
-impl Reading for quanta::Clock {
-    const NAME: &'static str = "floor: counter, CAS";
-
-    fn start() -> Self {
-        quanta::Clock::new()
-    }
-
-    #[inline]
-    fn read(&self) -> u64 {
-        self.raw()
-    }
-}
-
-/// The clock of the standard library, in nanoseconds.
-impl Reading for Instant {
-    const NAME: &'static str = "floor: std Instant, CAS";
-
-    fn start() -> Self {
-        Instant::now()
-    }
-
-    #[inline]
-    fn read(&self) -> u64 {
-        self.elapsed().as_nanos() as u64
-    }
-}
-
 /// A clock, and the word that a decision compares it with.
 pub struct DecisionFloor<C> {
     clock: C,
     due: AtomicU64,
+    interval: u64,
 }
 
-impl<C: Reading> DecisionFloor<C> {
-    /// One that allows everything.
-    #[must_use]
-    pub fn allowing() -> DecisionFloor<C> {
+impl<C> DecisionFloor<C> {
+    /// One whose word is moved by the interval, if that is below a second, and otherwise to where it is never reached.
+    pub fn new(clock: C, interval: Duration) -> DecisionFloor<C> {
+        let scarce = interval >= Duration::from_secs(1);
         DecisionFloor {
-            clock: C::start(),
+            clock,
             due: AtomicU64::new(0),
+            interval: if scarce { u64::MAX / 2 } else { 1 },
         }
     }
 
-    /// One that refuses everything.
-    #[must_use]
-    pub fn refusing() -> DecisionFloor<C> {
-        DecisionFloor {
-            clock: C::start(),
-            due: AtomicU64::new(u64::MAX),
-        }
-    }
-
-    /// Decides. What is allowed moves the word by one.
+    /// Decides, at what the clock shows.
     #[inline]
-    pub fn decide(&self) -> bool {
-        let now = self.clock.read();
+    pub fn decide(&self, read: impl Fn(&C) -> u64) -> bool {
+        let now = read(&self.clock);
         let mut due = self.due.load(Relaxed);
         while due <= now {
-            match self
-                .due
-                .compare_exchange_weak(due, due + 1, Relaxed, Relaxed)
-            {
+            let next = due + self.interval;
+            match self.due.compare_exchange_weak(due, next, Relaxed, Relaxed) {
                 Ok(_) => return true,
                 Err(actual) => due = actual,
             }
@@ -166,7 +104,6 @@ struct State {
 
 impl CondvarSemaphore {
     /// With this many permits free.
-    #[must_use]
     pub const fn new(permits: usize) -> CondvarSemaphore {
         CondvarSemaphore {
             state: Mutex::new(State {

@@ -10,13 +10,11 @@ use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::Range;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::ConnectInfo;
 use axum::http::{Request, Response, StatusCode, Uri, header};
-use futures::executor::block_on;
 use tollgate::{Keyed, Quota, RateLimiter, Semaphore};
 use tollgate_tower::{ClientIp, IpNet, RateLimitHeaders, RetryAfterLayer, ThrottleLayer};
 use tower::limit::ConcurrencyLimitLayer;
@@ -24,7 +22,7 @@ use tower::{Layer, Service, ServiceExt, service_fn};
 use tower_governor::GovernorLayer;
 use tower_governor::governor::GovernorConfigBuilder;
 
-use crate::harness::{Row, alone};
+use crate::harness::{Row, alone, awaited};
 use crate::rows;
 
 /// A second's requests, and the burst.
@@ -37,12 +35,11 @@ const CLIENTS: u32 = 1000;
 ///
 /// The request and the answer are created for each call, which is in all columns, and in `no layer`
 /// alone.
-#[must_use]
 pub fn rows() -> Vec<Row> {
     rows! {
         alone "http: a request by client"
             {"layer by closure" => by_client, "tower_governor": 0.70 => governor,
-             "Keyed by hand" => by_hand, "no layer" => || requests(Answers)};
+             "Keyed by hand" => by_hand, "no layer" => || requests(service_fn(answers))};
         alone "http: a request by client, with fields"
             {"layer, Draft11" => || by_client_with(RateLimitHeaders::Draft11),
              "tower_governor, x-ratelimit": 0.70 => governor_with_fields,
@@ -51,14 +48,13 @@ pub fn rows() -> Vec<Row> {
         alone "http: a rejected request"
             {"layer by closure" => rejected_by_client, "tower_governor": 0.70 => rejected_by_governor};
         alone "http: a request with a slot"
-            {"layer" => || requests(ThrottleLayer::new(Arc::new(Semaphore::new(8))).layer(Answers)),
-             "tower ConcurrencyLimit" => || requests(ConcurrencyLimitLayer::new(8).layer(Answers)),
-             "no layer" => || requests(Answers)};
+            {"layer" => || requests(ThrottleLayer::new(Arc::new(Semaphore::new(8))).layer(service_fn(answers))),
+             "tower ConcurrencyLimit" => || requests(ConcurrencyLimitLayer::new(8).layer(service_fn(answers))),
+             "no layer" => || requests(service_fn(answers))};
     }
 }
 
 /// Requests of a client that waits as servers ask it to, by the number of its gates.
-#[must_use]
 pub fn origins() -> Vec<Row> {
     // The limit of a refusal is 5 µs, and without a layer it takes 0.15 µs.
     rows! {
@@ -83,26 +79,15 @@ fn request(client: u32) -> Request<Body> {
     request
 }
 
+type Answer = Ready<Result<Response<Body>, Infallible>>;
+
 /// Answers at once, with a header as every answer has one.
-#[derive(Clone, Copy, Debug)]
-struct Answers;
-
-impl Service<Request<Body>> for Answers {
-    type Response = Response<Body>;
-    type Error = Infallible;
-    type Future = Ready<Result<Response<Body>, Infallible>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        drop(black_box(request));
-        let mut answer = Response::new(Body::from("hello"));
-        let text = header::HeaderValue::from_static("text/plain");
-        answer.headers_mut().insert(header::CONTENT_TYPE, text);
-        std::future::ready(Ok(answer))
-    }
+fn answers(request: Request<Body>) -> Answer {
+    drop(black_box(request));
+    let mut answer = Response::new(Body::from("hello"));
+    let text = header::HeaderValue::from_static("text/plain");
+    answer.headers_mut().insert(header::CONTENT_TYPE, text);
+    std::future::ready(Ok(answer))
 }
 
 /// Requests of all clients in turn.
@@ -111,15 +96,11 @@ where
     S: Service<Request<Body>, Response = Response<B>, Error = Infallible> + Clone + 'static,
 {
     let mut client = 0;
-    move |times| {
-        block_on(async {
-            for _ in 0..times {
-                client = (client + 1) % CLIENTS;
-                let answer = service.clone().oneshot(request(client)).await;
-                drop(black_box(answer));
-            }
-        });
-    }
+    awaited(async move || {
+        client = (client + 1) % CLIENTS;
+        let answer = service.clone().oneshot(request(client)).await;
+        drop(black_box(answer));
+    })
 }
 
 fn peer(extensions: &axum::http::Extensions) -> Option<SocketAddr> {
@@ -143,28 +124,28 @@ fn clients() -> Arc<Keyed<IpNet, RateLimiter>> {
 /// The service without a layer, and a decision about the client by hand.
 fn by_hand() -> impl FnMut(u64) + 'static {
     let (clients, mut client) = (clients(), 0);
-    move |times| {
-        block_on(async {
-            for _ in 0..times {
-                client = (client + 1) % CLIENTS;
-                let network = IpNet::from(address(client).ip());
-                let charge = black_box(&clients).key(&network).try_acquire();
-                assert!(black_box(charge).is_ok(), "the quota is never exhausted");
-                let answer = Answers.oneshot(request(client)).await;
-                drop(black_box(answer));
-            }
-        });
-    }
+    awaited(async move || {
+        client = (client + 1) % CLIENTS;
+        let network = IpNet::from(address(client).ip());
+        let charge = black_box(&clients).key(&network).try_acquire();
+        assert!(black_box(charge).is_ok(), "the quota is never exhausted");
+        let answer = service_fn(answers).oneshot(request(client)).await;
+        drop(black_box(answer));
+    })
 }
 
 /// A rate for each client.
 fn by_client() -> impl FnMut(u64) + 'static {
-    requests(by_client!(clients()).layer(Answers))
+    requests(by_client!(clients()).layer(service_fn(answers)))
 }
 
 /// The same, and fields that tell the limits.
 fn by_client_with(fields: RateLimitHeaders) -> impl FnMut(u64) + 'static {
-    requests(by_client!(clients()).headers(fields).layer(Answers))
+    requests(
+        by_client!(clients())
+            .headers(fields)
+            .layer(service_fn(answers)),
+    )
 }
 
 /// tower_governor, by the address of the peer.
@@ -176,21 +157,17 @@ macro_rules! governor {
 }
 
 fn governor() -> impl FnMut(u64) + 'static {
-    requests(governor!(.per_nanosecond(1).burst_size(PLENTY as u32)).layer(Answers))
+    requests(governor!(.per_nanosecond(1).burst_size(PLENTY as u32)).layer(service_fn(answers)))
 }
 
 /// The same, and fields that tell the limits.
 fn governor_with_fields() -> impl FnMut(u64) + 'static {
     let layer = governor!(.per_nanosecond(1).burst_size(PLENTY as u32).use_headers());
-    requests(layer.layer(Answers))
+    requests(layer.layer(service_fn(answers)))
 }
 
-/// Requests of clients that have used up their quota, one an hour.
-fn rejected<S, B>(service: S) -> impl FnMut(u64) + 'static
-where
-    S: Service<Request<Body>, Response = Response<B>, Error = Infallible> + Clone + 'static,
-{
-    let mut requests = requests(service);
+/// The requests of clients that have used up their quota, one an hour.
+fn rejected(mut requests: impl FnMut(u64) + 'static) -> impl FnMut(u64) + 'static {
     requests(CLIENTS.into());
     requests
 }
@@ -198,16 +175,18 @@ where
 /// A rejection of a client.
 fn rejected_by_client() -> impl FnMut(u64) + 'static {
     let clients = Arc::new(Keyed::rate_limiters(Quota::per_hour(1)));
-    rejected(by_client!(clients).layer(Answers))
+    rejected(requests(by_client!(clients).layer(service_fn(answers))))
 }
 
 /// The same by tower_governor.
 fn rejected_by_governor() -> impl FnMut(u64) + 'static {
-    rejected(governor!(.per_second(3600).burst_size(1)).layer(Answers))
+    rejected(requests(
+        governor!(.per_second(3600).burst_size(1)).layer(service_fn(answers)),
+    ))
 }
 
 /// Refuses every request for an hour.
-fn overloaded(request: Request<Body>) -> Ready<Result<Response<Body>, Infallible>> {
+fn overloaded(request: Request<Body>) -> Answer {
     drop(black_box(request));
     let mut answer = Response::new(Body::empty());
     *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
@@ -221,21 +200,19 @@ fn requests_to<S>(service: S, origins: Range<usize>) -> impl FnMut(u64) + 'stati
 where
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone + 'static,
 {
-    let uris: Vec<Uri> = origins
-        .map(|n| format!("https://host-{n}.example.com/").parse())
-        .collect::<Result<_, _>>()
-        .expect("URIs");
+    let uri = |n| {
+        format!("https://host-{n}.example.com/")
+            .parse()
+            .expect("a URI")
+    };
+    let uris: Vec<Uri> = origins.map(uri).collect();
     let mut next = 0;
-    move |times| {
-        block_on(async {
-            for _ in 0..times {
-                let mut request = Request::new(Body::empty());
-                *request.uri_mut() = uris[next].clone();
-                next = (next + 1) % uris.len();
-                drop(black_box(service.clone().oneshot(request).await));
-            }
-        });
-    }
+    awaited(async move || {
+        let mut request = Request::new(Body::empty());
+        *request.uri_mut() = uris[next].clone();
+        next = (next + 1) % uris.len();
+        drop(black_box(service.clone().oneshot(request).await));
+    })
 }
 
 /// Blocks gates for exactly an hour, so that the oldest is the one that opens first.
@@ -265,5 +242,5 @@ fn refused_without_a_layer() -> impl FnMut(u64) + 'static {
 fn polite_beside(gates: usize) -> impl FnMut(u64) + 'static {
     let layer = patient().max_origins(gates.max(1));
     requests_to(layer.layer(service_fn(overloaded)), 0..gates)(gates as u64);
-    requests_to(layer.layer(Answers), gates..gates + 1)
+    requests_to(layer.layer(service_fn(answers)), gates..gates + 1)
 }

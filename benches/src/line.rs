@@ -2,7 +2,7 @@
 //!
 //! Every future lies in a box of its own, allocated once and before anything is timed. tokio's and futures-intrusive's
 //! must not move once polled, so they need one; ours could lie in a plain vector, and gets the same box, so that all
-//! walk through memory alike. [`Flat`] is the layout that only an `Unpin` future can have.
+//! walk through memory alike.
 //!
 //! The waker does nothing, and cloning it costs nothing: a task's waker would add the same reference counting to
 //! everybody.
@@ -15,82 +15,44 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use futures::executor::block_on;
+use oorandom::Rand64;
 use tollgate::Throttle;
 use tower::ServiceExt;
 use tower::limit::ConcurrencyLimit;
 
 use crate::harness::{Contender, Stopwatch, Work, made};
-use crate::peer::{Answer, Ours, Peer, TryPeer};
-use crate::service::Immediate;
+use crate::peer::{Answer, Immediate, Peer, TryPeer};
 
 /// How many wait.
 pub const WAITERS: usize = 10_000;
 
-/// Places for futures, to be used again and again.
-pub trait Places<F: Future> {
+/// Places for futures, to be used again and again: a box for each.
+pub struct Places<F>(Vec<Pin<Box<Option<F>>>>);
+
+impl<F: Future> Places<F> {
     /// So many empty places.
-    fn with_places(count: usize) -> Self;
-
-    /// Puts a future into a place.
-    fn put(&mut self, place: usize, future: F);
-
-    /// Polls the future in a place.
-    fn poll(&mut self, place: usize) -> Poll<F::Output>;
-
-    /// Drops the future in a place; the place stays.
-    fn clear(&mut self, place: usize);
-}
-
-/// A box for each future.
-pub struct Boxed<F>(Vec<Pin<Box<Option<F>>>>);
-
-impl<F: Future> Places<F> for Boxed<F> {
-    fn with_places(count: usize) -> Self {
-        Boxed((0..count).map(|_| Box::pin(None)).collect())
+    pub fn new(count: usize) -> Self {
+        Places((0..count).map(|_| Box::pin(None)).collect())
     }
 
+    /// Puts a future into a place.
     #[inline]
-    fn put(&mut self, place: usize, future: F) {
+    pub fn put(&mut self, place: usize, future: F) {
         self.0[place].set(Some(future));
     }
 
+    /// Polls the future in a place.
     #[inline]
-    fn poll(&mut self, place: usize) -> Poll<F::Output> {
-        let future = self.0[place]
-            .as_mut()
-            .as_pin_mut()
-            .expect("a future is in this place");
+    pub fn poll(&mut self, place: usize) -> Poll<F::Output> {
+        let future = self.0[place].as_mut().as_pin_mut();
+        let future = future.expect("a future is in this place");
         future.poll(&mut Context::from_waker(Waker::noop()))
     }
 
+    /// Drops the future in a place; the place stays.
     #[inline]
-    fn clear(&mut self, place: usize) {
+    pub fn clear(&mut self, place: usize) {
         self.0[place].set(None);
-    }
-}
-
-/// One future beside the other.
-pub struct Flat<F>(Vec<Option<F>>);
-
-impl<F: Future + Unpin> Places<F> for Flat<F> {
-    fn with_places(count: usize) -> Self {
-        Flat((0..count).map(|_| None).collect())
-    }
-
-    #[inline]
-    fn put(&mut self, place: usize, future: F) {
-        self.0[place] = Some(future);
-    }
-
-    #[inline]
-    fn poll(&mut self, place: usize) -> Poll<F::Output> {
-        let future = self.0[place].as_mut().expect("a future is in this place");
-        Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
-    }
-
-    #[inline]
-    fn clear(&mut self, place: usize) {
-        self.0[place] = None;
     }
 }
 
@@ -115,8 +77,8 @@ pub trait Line {
     fn count(&self) -> usize;
 }
 
-struct Standing<L, Hold, H, Wait, GiveBack> {
-    places: L,
+struct Standing<F, Hold, H, Wait, GiveBack> {
+    places: Places<F>,
     count: usize,
     hold: Hold,
     held: Option<H>,
@@ -124,10 +86,9 @@ struct Standing<L, Hold, H, Wait, GiveBack> {
     give_back: GiveBack,
 }
 
-impl<L, F, H, Hold, Wait, GiveBack> Line for Standing<L, Hold, H, Wait, GiveBack>
+impl<F, H, Hold, Wait, GiveBack> Line for Standing<F, Hold, H, Wait, GiveBack>
 where
     F: Future,
-    L: Places<F>,
     Hold: Fn() -> H,
     Wait: Fn() -> F,
     GiveBack: Fn(),
@@ -172,19 +133,14 @@ where
 
 /// A line in which nobody has stood yet: only the places are allocated. `hold` takes the permit,
 /// `wait` makes a waiter, and `give_back` follows when the permit of either has been dropped.
-pub fn stand<L, F, H>(
+pub fn stand<F: Future + 'static, H: 'static>(
     count: usize,
     hold: impl Fn() -> H + 'static,
     wait: impl Fn() -> F + 'static,
     give_back: impl Fn() + 'static,
-) -> Box<dyn Line>
-where
-    F: Future + 'static,
-    H: 'static,
-    L: Places<F> + 'static,
-{
+) -> Box<dyn Line> {
     Box::new(Standing {
-        places: L::with_places(count),
+        places: Places::new(count),
         count,
         hold,
         held: None,
@@ -203,25 +159,16 @@ fn held<P: TryPeer>(semaphore: &P) -> impl Answer + '_ {
 /// A peer's line, each future in its box.
 ///
 /// The semaphore is leaked, because the futures that stay in their places borrow it.
-#[must_use]
 pub fn boxed<P: Peer>(count: usize) -> Box<dyn Line> {
     let one: &'static P = Box::leak(Box::new(P::with_permits(1)));
-    stand::<Boxed<_>, _, _>(count, || held(one), || one.acquire(), || one.give_back())
-}
-
-/// Our line in a plain vector.
-#[must_use]
-pub fn flat(count: usize) -> Box<dyn Line> {
-    let one: &'static Ours = Box::leak(Box::new(Ours::new(1)));
-    stand::<Flat<_>, _, _>(count, || held(one), || one.acquire(), || one.give_back())
+    stand(count, || held(one), || one.acquire(), || one.give_back())
 }
 
 /// tower's line: clones of one limited service, each called once.
-#[must_use]
 pub fn tower(count: usize) -> Box<dyn Line> {
     let semaphore = Arc::new(tokio::sync::Semaphore::new(1));
     let service = ConcurrencyLimit::with_semaphore(Immediate, Arc::clone(&semaphore));
-    stand::<Boxed<_>, _, _>(
+    stand(
         count,
         move || {
             Arc::clone(&semaphore)
@@ -239,7 +186,7 @@ where
     T: Throttle<Enter: 'static, Permit: 'static> + 'static,
 {
     let same = throttle.clone();
-    stand::<Boxed<_>, _, _>(
+    stand(
         count,
         move || block_on(same.enter()).expect("it is not closed"),
         move || throttle.enter(),
@@ -269,7 +216,6 @@ pub enum Part {
 
 impl Part {
     /// The giving up of so many.
-    #[must_use]
     pub fn cancel(order: Order, count: usize) -> Part {
         Part::Cancel(order.places(count).into())
     }
@@ -330,27 +276,19 @@ pub enum Order {
 
 impl Order {
     /// The places of a line of this length in this order.
-    #[must_use]
     pub fn places(self, count: usize) -> Vec<usize> {
         let mut places: Vec<usize> = (0..count).collect();
         match self {
             Order::FirstIn => {}
             Order::LastIn => places.reverse(),
-            Order::Random => shuffle(&mut places),
+            // By Fisher and Yates: good enough to defeat a prefetcher.
+            Order::Random => {
+                let mut random = Rand64::new(0x5eed);
+                for last in (1..count).rev() {
+                    places.swap(last, random.rand_range(0..last as u64 + 1) as usize);
+                }
+            }
         }
         places
-    }
-}
-
-/// Fisher and Yates, over a linear congruential generator with a fixed seed: good enough to defeat a prefetcher, and
-/// the same everywhere.
-fn shuffle(places: &mut [usize]) {
-    let mut state: u64 = 0x5eed;
-    for last in (1..places.len()).rev() {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        let other = (state >> 33) as usize % (last + 1);
-        places.swap(last, other);
     }
 }

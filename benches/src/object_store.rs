@@ -8,7 +8,6 @@ use std::hint::black_box;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::{Arc, mpsc};
-use std::time::Instant;
 use std::{io, thread};
 
 use ::object_store::client::{
@@ -36,7 +35,7 @@ use tokio::task::AbortHandle;
 use tollgate::Semaphore;
 use tollgate_object_store::{Throttled, ThrottledConnector};
 
-use crate::harness::{Contender, Row, Work, alone, made};
+use crate::harness::{Contender, Row, alone, awaited, walled};
 use crate::rows;
 
 /// More permits than anybody takes.
@@ -45,9 +44,13 @@ const PERMITS: usize = 64;
 /// How many objects are listed.
 const LISTED: usize = 100;
 
-/// Object stores behind a limit that is never reached, beside object_store's own limit.
-#[must_use]
+/// All of them.
 pub fn rows() -> Vec<Row> {
+    in_memory().into_iter().chain(over_loopback()).collect()
+}
+
+/// Object stores behind a limit that is never reached, beside object_store's own limit.
+fn in_memory() -> Vec<Row> {
     rows! {
         alone "object store: an HTTP request"
             {"ThrottledConnector" => || requests(ThrottledConnector::new(answers(), throttle())),
@@ -72,61 +75,33 @@ pub fn rows() -> Vec<Row> {
 /// Both contenders use one connection. On one thread, the processor time of client and server is counted without their
 /// waits for each other, so that the limit is a larger part of it. On two it is the time by the wall clock, of which the
 /// server's is a part.
-#[must_use]
-pub fn over_loopback() -> Vec<Row> {
-    let row = |name: &str, bytes: usize, start: fn(usize) -> Rc<Loopback>, by_wall: bool| {
+fn over_loopback() -> Vec<Row> {
+    fn row(
+        name: &str,
+        how: fn(&'static str, Box<dyn Fn() -> Gets>) -> Contender,
+        start: impl Fn() -> Rc<Loopback> + 'static,
+    ) -> Row {
         // Started by the contender that is the first to be prepared.
-        let loopback = Rc::new(LazyCell::new(move || start(bytes)));
+        let loopback = Rc::new(LazyCell::new(start));
         let same = Rc::clone(&loopback);
-        let limited = move || same.gets(ThrottledConnector::new(same.connector(), throttle()));
-        let bare = move || loopback.gets(loopback.connector());
-        let all = if by_wall {
-            [
-                walled("ThrottledConnector", limited),
-                walled("no limit", bare).at_most(1.01),
-            ]
-        } else {
-            [
-                alone("ThrottledConnector", limited),
-                alone("no limit", bare),
-            ]
-        };
+        let limited =
+            move || same.gets(ThrottledConnector::new(same.connector.clone(), throttle()));
+        let bare = move || loopback.gets(loopback.connector.clone());
+        let all = [
+            how("ThrottledConnector", Box::new(limited)),
+            how("no limit", Box::new(bare)),
+        ];
         let all = all.map(|contender| contender.stretched(16));
         Row::new(format!("object store: get of {name}"), all)
-    };
+    }
+    let two = |bytes| move || Loopback::on_two_threads(bytes);
     vec![
-        row(
-            "1 KiB over loopback",
-            1 << 10,
-            Loopback::on_two_threads,
-            true,
-        ),
-        row(
-            "1 MiB over loopback",
-            1 << 20,
-            Loopback::on_two_threads,
-            true,
-        ),
-        row(
-            "1 KiB, client and server on one thread",
-            1 << 10,
-            Loopback::on_one_thread,
-            false,
-        ),
+        row("1 KiB over loopback", walled, two(1 << 10)).held(1, 1.01),
+        row("1 MiB over loopback", walled, two(1 << 20)).held(1, 1.01),
+        row("1 KiB, client and server on one thread", alone, || {
+            Loopback::on_one_thread(1 << 10)
+        }),
     ]
-}
-
-/// A contender that is timed by the wall clock.
-fn walled<W: FnMut(u64) + 'static>(name: &str, prepare: impl Fn() -> W + 'static) -> Contender {
-    made(name, move || {
-        let mut work = prepare();
-        let batch = Box::new(move |times| {
-            let start = Instant::now();
-            work(times);
-            start.elapsed()
-        });
-        Work::Timed { unit: 1, batch }
-    })
 }
 
 /// A store with one object of 64 KiB, or with those that are listed.
@@ -154,38 +129,24 @@ fn answers() -> Answers {
 /// Puts of 1 KiB.
 fn puts(store: impl ObjectStore) -> impl FnMut(u64) + 'static {
     let (path, data) = (Path::from("000"), PutPayload::from(vec![7; 1 << 10]));
-    move |times| {
-        block_on(async {
-            for _ in 0..times {
-                let put = store.put(&path, data.clone()).await;
-                black_box(put).expect("memory takes it");
-            }
-        });
-    }
+    awaited(async move || {
+        let put = store.put(&path, data.clone()).await;
+        black_box(put).expect("memory takes it");
+    })
 }
 
 /// Gets of 64 KiB.
 fn gets(store: impl ObjectStore) -> impl FnMut(u64) + 'static {
     let path = Path::from("000");
-    move |times| {
-        block_on(async {
-            for _ in 0..times {
-                let got = store.get(&path).await.expect("it is there");
-                black_box(got.bytes().await).expect("it is in memory");
-            }
-        });
-    }
+    awaited(async move || {
+        let got = store.get(&path).await.expect("it is there");
+        black_box(got.bytes().await).expect("it is in memory");
+    })
 }
 
 /// Lists of 100 objects.
 fn lists(store: impl ObjectStore) -> impl FnMut(u64) + 'static {
-    move |times| {
-        block_on(async {
-            for _ in 0..times {
-                assert_eq!(store.list(None).count().await, LISTED);
-            }
-        });
-    }
+    awaited(async move || assert_eq!(store.list(None).count().await, LISTED))
 }
 
 /// Answers at once, with 64 KiB.
@@ -210,32 +171,21 @@ impl HttpConnector for Answers {
 fn requests(connector: impl HttpConnector) -> impl FnMut(u64) + 'static {
     let client = connector.connect(&ClientOptions::new());
     let client = client.expect("it needs nothing");
-    move |times| {
-        block_on(async {
-            for _ in 0..times {
-                let request = HttpRequest::new(HttpRequestBody::empty());
-                let answer = client.execute(request).await.expect("it is answered");
-                black_box(answer.into_body().bytes().await).expect("it is in memory");
-            }
-        });
-    }
+    awaited(async move || {
+        let request = HttpRequest::new(HttpRequestBody::empty());
+        let answer = client.execute(request).await.expect("it is answered");
+        black_box(answer.into_body().bytes().await).expect("it is in memory");
+    })
 }
 
 /// Connects by a client of hyper. Clones share its connections.
 #[derive(Clone, Debug)]
 pub struct HyperConnector(Client<connect::HttpConnector, HttpRequestBody>);
 
-impl HyperConnector {
-    /// Creates a connector without connections. They need tokio's runtime.
-    #[must_use]
-    pub fn new() -> Self {
-        Self(Client::builder(TokioExecutor::new()).build_http())
-    }
-}
-
 impl Default for HyperConnector {
+    /// Creates a connector without connections. They need tokio's runtime.
     fn default() -> Self {
-        Self::new()
+        Self(Client::builder(TokioExecutor::new()).build_http())
     }
 }
 
@@ -286,6 +236,9 @@ pub async fn serve(app: Router) -> io::Result<(SocketAddr, AbortHandle)> {
     Ok((address, serve.abort_handle()))
 }
 
+/// Gets the object so many times.
+type Gets = Box<dyn FnMut(u64)>;
+
 /// A server with one object, and its clients, which share a connection.
 struct Loopback {
     runtime: Runtime,
@@ -315,7 +268,7 @@ impl Loopback {
     }
 
     fn of(runtime: Runtime, address: SocketAddr) -> Rc<Self> {
-        let connector = HyperConnector::new();
+        let connector = HyperConnector::default();
         Rc::new(Self {
             runtime,
             address,
@@ -323,24 +276,19 @@ impl Loopback {
         })
     }
 
-    /// Returns the connector of all clients.
-    fn connector(&self) -> HyperConnector {
-        self.connector.clone()
-    }
-
     /// Gets the object through a connector.
-    fn gets<C: HttpConnector>(self: &Rc<Self>, connector: C) -> impl FnMut(u64) + use<C> {
+    fn gets(self: &Rc<Self>, connector: impl HttpConnector) -> Gets {
         let loopback = Rc::clone(self);
         let store = store(self.address, connector);
         let path = Path::from("object");
-        move |times| {
+        Box::new(move |times| {
             loopback.runtime.block_on(async {
                 for _ in 0..times {
                     let got = store.get(&path).await.expect("the server has it");
                     got.bytes().await.expect("the server sends it");
                 }
             });
-        }
+        })
     }
 }
 

@@ -35,6 +35,7 @@ use std::time::{Duration, Instant};
 use cpu_time::ProcessTime;
 use tokio::runtime::{Builder, Runtime};
 
+use crate::harness::Spread;
 use crate::peer::{Rate, WaitLimiter};
 
 /// What to measure.
@@ -56,36 +57,13 @@ pub struct Paced {
     /// Releases a second.
     pub rate: f64,
     /// Microseconds behind the schedule that starts with the first.
-    pub lateness: Percentiles,
+    pub lateness: Spread,
     /// Microseconds behind the latest schedule that nobody is ahead of.
-    pub strictly: Percentiles,
+    pub strictly: Spread,
     /// Places between arrival and release.
-    pub displacement: Percentiles,
+    pub displacement: Spread,
     /// Milliseconds of all processors.
     pub cpu: f64,
-}
-
-/// Some figures, by rank.
-#[derive(Clone, Copy, Debug)]
-pub struct Percentiles {
-    /// Half of them are below.
-    pub median: f64,
-    /// 99 of 100 are below.
-    pub p99: f64,
-    /// The greatest.
-    pub max: f64,
-}
-
-impl Percentiles {
-    fn of(mut figures: Vec<f64>) -> Percentiles {
-        figures.sort_by(f64::total_cmp);
-        let at = |share: f64| figures[((figures.len() - 1) as f64 * share).round() as usize];
-        Percentiles {
-            median: at(0.5),
-            p99: at(0.99),
-            max: at(1.0),
-        }
-    }
 }
 
 /// Not yet through.
@@ -133,7 +111,6 @@ impl<L: WaitLimiter> Line<L> {
 /// # Panics
 ///
 /// When the machine gives no threads.
-#[must_use]
 pub fn pace<L: WaitLimiter>(plan: &Plan) -> Paced {
     let (releases, cpu) = let_through::<L>(plan);
     figures(plan, &releases, cpu)
@@ -144,7 +121,6 @@ pub fn pace<L: WaitLimiter>(plan: &Plan) -> Paced {
 /// # Panics
 ///
 /// When the machine gives no threads.
-#[must_use]
 pub fn releases<L: WaitLimiter>(plan: &Plan) -> Vec<Duration> {
     let (releases, _) = let_through::<L>(plan);
     let counted = releases.get(plan.ahead..).unwrap_or_default();
@@ -206,7 +182,7 @@ fn workers() -> Runtime {
 fn figures(plan: &Plan, releases: &[(u64, usize)], cpu: Duration) -> Paced {
     let counted = releases.get(plan.ahead..).unwrap_or_default();
     let &[(first, _), .., (last, _)] = counted else {
-        let nothing = Percentiles::of(vec![f64::NAN]);
+        let nothing = Spread::of([f64::NAN]);
         return Paced {
             released: counted.len(),
             rate: 0.0,
@@ -223,16 +199,14 @@ fn figures(plan: &Plan, releases: &[(u64, usize)], cpu: Duration) -> Paced {
         .map(|(number, &(at, _))| ((at - first) as f64 - number as f64 * interval) / 1e3)
         .collect();
     let earliest = lateness.iter().copied().fold(f64::INFINITY, f64::min);
-    let displacement = (plan.ahead..)
-        .zip(counted)
-        .map(|(number, &(_, place))| number.abs_diff(place) as f64)
-        .collect();
+    let places = (plan.ahead..).zip(counted);
+    let displacement = places.map(|(number, &(_, place))| number.abs_diff(place) as f64);
     Paced {
         released: counted.len(),
         rate: (counted.len() - 1) as f64 * 1e9 / (last - first) as f64,
-        strictly: Percentiles::of(lateness.iter().map(|late| late - earliest).collect()),
-        lateness: Percentiles::of(lateness),
-        displacement: Percentiles::of(displacement),
+        strictly: Spread::of(lateness.iter().map(|late| late - earliest)),
+        lateness: Spread::of(lateness),
+        displacement: Spread::of(displacement),
         cpu: cpu.as_secs_f64() * 1e3,
     }
 }
@@ -244,7 +218,6 @@ fn figures(plan: &Plan, releases: &[(u64, usize)], cpu: Duration) -> Paced {
 /// # Panics
 ///
 /// When the machine gives no threads.
-#[must_use]
 pub fn last_of_cancelled<L: WaitLimiter>(count: usize, rate: Rate, patience: u32) -> Option<f64> {
     let workers = workers();
     let came = workers.block_on(async {

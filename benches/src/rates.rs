@@ -25,8 +25,8 @@ use tokio::runtime::{Builder, Runtime};
 use tollgate::{Algorithm, Quota};
 use tower::{Service, ServiceExt};
 
-use crate::floor::{DecisionFloor, Reading};
-use crate::harness::{Row, Shared, alone, together};
+use crate::floor::DecisionFloor;
+use crate::harness::{Row, Shared, alone, awaited, together};
 use crate::peer::{
     Answer, ByArc, ByReference, Governor, LeakyBucket, Limiter, MutexRing, OurLimiter, OurLog,
     Rate, SharedRateLimit, TryLimiter, UpkeptGovernor, WaitLimiter, tower_rate,
@@ -61,6 +61,9 @@ const SCARCE_LOGGED: Rate = Rate {
     burst: 1_000,
 };
 
+type ByCounter = DecisionFloor<quanta::Clock>;
+type ByInstant = DecisionFloor<Instant>;
+
 /// What tokio's timers need to be made and to be polled. Nothing runs on it.
 static TIMERS: LazyLock<Runtime> = LazyLock::new(|| {
     Builder::new_current_thread()
@@ -69,25 +72,26 @@ static TIMERS: LazyLock<Runtime> = LazyLock::new(|| {
         .expect("a runtime without threads")
 });
 
+/// All of them.
+pub fn rows() -> Vec<Row> {
+    [decisions(), contended(), rules(), local()]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
 /// Decisions on one thread. tower's limit belongs to one owner, so two threads cannot share it.
-#[must_use]
-pub fn decisions() -> Vec<Row> {
+fn decisions() -> Vec<Row> {
     rows! {
         alone "rate: decision allowed"
-            [allowed: OurLimiter, Governor: 1.0, UpkeptGovernor, Ratelimiter: 0.5, LeakyBucket: 0.5, ThrottleNet]
-            {"floor: counter, CAS" => allowed_floor::<quanta::Clock>, "floor: std Instant, CAS" => allowed_floor::<Instant>,
-             "tower RateLimit" => tower_allowed};
+            [allowed: OurLimiter, Governor: 1.0, UpkeptGovernor, Ratelimiter: 0.5, LeakyBucket: 0.5, ThrottleNet,
+             ByCounter, ByInstant]
+            {"tower RateLimit" => tower_allowed};
         alone "rate: decision denied"
-            [denied: OurLimiter, Governor: 1.0, UpkeptGovernor, Ratelimiter: 0.5, LeakyBucket: 0.5, ThrottleNet]
-            {"floor: counter, CAS" => denied_floor::<quanta::Clock>, "floor: std Instant, CAS" => denied_floor::<Instant>,
-             "tower RateLimit" => tower_denied};
+            [denied: OurLimiter, Governor: 1.0, UpkeptGovernor, Ratelimiter: 0.5, LeakyBucket: 0.5, ThrottleNet,
+             ByCounter, ByInstant]
+            {"tower RateLimit" => tower_denied};
         alone "rate: acquire ready" [ready: OurLimiter, Governor, LeakyBucket, ThrottleNet, SharedRateLimit];
-        alone "rate: decision allowed, by reference"
-            [allowed_by_reference: OurLimiter, Governor: 1.0, UpkeptGovernor, Ratelimiter: 0.5, LeakyBucket: 0.5, ThrottleNet]
-            {"floor: counter, CAS" => allowed_floor::<quanta::Clock>, "floor: std Instant, CAS" => allowed_floor::<Instant>};
-        alone "rate: decision denied, by reference"
-            [denied_by_reference: OurLimiter, Governor: 1.0, UpkeptGovernor, Ratelimiter: 0.5, LeakyBucket: 0.5, ThrottleNet]
-            {"floor: counter, CAS" => denied_floor::<quanta::Clock>, "floor: std Instant, CAS" => denied_floor::<Instant>};
         // The handle of a service or a task, beside a reference.
         alone "rate: tried as a throttle, allowed" [allowed: ByArc, ByReference: 1.1];
         alone "rate: tried as a throttle, denied" [denied: ByArc, ByReference: 1.1];
@@ -98,28 +102,20 @@ pub fn decisions() -> Vec<Row> {
 }
 
 /// Decisions on two threads.
-#[must_use]
-pub fn contended() -> Vec<Row> {
+fn contended() -> Vec<Row> {
     rows! {
         together "two threads, rate: decision allowed"
-            [allowed: OurLimiter, Governor: 1.0, UpkeptGovernor, Ratelimiter: 0.5, LeakyBucket: 0.5, ThrottleNet]
-            {"floor: counter, CAS" => allowed_floor::<quanta::Clock>, "floor: std Instant, CAS" => allowed_floor::<Instant>};
+            [allowed: OurLimiter, Governor: 1.0, UpkeptGovernor, Ratelimiter: 0.5, LeakyBucket: 0.5, ThrottleNet,
+             ByCounter, ByInstant];
         together "two threads, rate: decision denied"
-            [denied: OurLimiter, Governor: 1.0, UpkeptGovernor, Ratelimiter: 0.5, LeakyBucket: 0.5, ThrottleNet]
-            {"floor: counter, CAS" => denied_floor::<quanta::Clock>, "floor: std Instant, CAS" => denied_floor::<Instant>};
-        together "two threads, rate: decision allowed, by reference"
-            [allowed_by_reference: OurLimiter, Governor: 1.0, UpkeptGovernor, Ratelimiter: 0.5, LeakyBucket: 0.5, ThrottleNet]
-            {"floor: counter, CAS" => allowed_floor::<quanta::Clock>, "floor: std Instant, CAS" => allowed_floor::<Instant>};
-        together "two threads, rate: decision denied, by reference"
-            [denied_by_reference: OurLimiter, Governor: 1.0, UpkeptGovernor, Ratelimiter: 0.5, LeakyBucket: 0.5, ThrottleNet]
-            {"floor: counter, CAS" => denied_floor::<quanta::Clock>, "floor: std Instant, CAS" => denied_floor::<Instant>};
+            [denied: OurLimiter, Governor: 1.0, UpkeptGovernor, Ratelimiter: 0.5, LeakyBucket: 0.5, ThrottleNet,
+             ByCounter, ByInstant];
     }
 }
 
 /// Decisions by rules other than the default: the log beside a ring under a mutex, the sliding window beside the
 /// default, and all of them.
-#[must_use]
-pub fn rules() -> Vec<Row> {
+fn rules() -> Vec<Row> {
     let mut rows = rows! {
         alone "log: decision allowed" [allowed_of(PLENTY_LOGGED): OurLog, MutexRing: 1.1, Governor];
         alone "log: decision denied" [denied_of(SCARCE_LOGGED): OurLog, MutexRing: 1.1, Governor];
@@ -160,23 +156,17 @@ pub fn rules() -> Vec<Row> {
 ///
 /// The handle is black to the compiler before each call: so what is in hand is in memory, and not in a register; and to
 /// copy an answer takes longer than to make it, so there is each decision by reference as well.
-#[must_use]
-pub fn local() -> Vec<Row> {
+fn local() -> Vec<Row> {
     rows! {
-        alone "local(32): decision allowed" ("tollgate, local(32)" => || local_allowed(false))
+        alone "local(32): decision allowed" ("tollgate, local(32)" => local_allowed)
             [allowed: Governor: 0.15, OurLimiter, Ratelimiter];
-        alone "local(32): decision allowed, by reference" ("tollgate, local(32)" => || local_allowed(true))
-            [allowed_by_reference: Governor: 0.15, OurLimiter, Ratelimiter];
         alone "local(32): decision denied" ("tollgate, local(32)" => local_denied)
             [denied: Governor, OurLimiter, Ratelimiter];
         alone "local(32): acquire ready" ("tollgate, local(32)" => local_ready)
             [ready: Governor, OurLimiter];
         together "two threads, local(32): decision allowed"
-            ("tollgate, local(32)" => || local_allowed(false))
+            ("tollgate, local(32)" => local_allowed)
             [allowed: Governor: 0.08, OurLimiter, Ratelimiter];
-        together "two threads, local(32): decision allowed, by reference"
-            ("tollgate, local(32)" => || local_allowed(true))
-            [allowed_by_reference: Governor: 0.08, OurLimiter, Ratelimiter];
         together "two threads, local(32): decision denied" ("tollgate, local(32)" => local_denied)
             [denied: Governor, OurLimiter, Ratelimiter];
     }
@@ -197,20 +187,6 @@ fn exhaust<L: TryLimiter>(limiter: &L) {
     while limiter.try_take().is_permit() {}
 }
 
-/// A limiter that never refuses, and has decided once.
-fn plentiful<L: TryLimiter>() -> L {
-    let limiter = L::with_rate(PLENTY);
-    assert!(limiter.try_take().is_permit(), "there is plenty");
-    limiter
-}
-
-/// A limiter whose whole burst has been taken.
-fn exhausted<L: TryLimiter>() -> L {
-    let limiter = L::with_rate(SCARCE);
-    exhaust(&limiter);
-    limiter
-}
-
 fn unlimited() -> Shared {
     repeat!(OurLimiter::new(Quota::UNLIMITED), |limiter| {
         black_box(limiter.try_acquire()).expect("there is no limit")
@@ -219,7 +195,9 @@ fn unlimited() -> Shared {
 
 /// A decision that allows.
 fn allowed<L: TryLimiter>() -> Shared {
-    repeat!(plentiful::<L>(), |limiter| {
+    let limiter = L::with_rate(PLENTY);
+    assert!(limiter.try_take().is_permit(), "there is plenty");
+    repeat!(limiter, |limiter| {
         let answer = limiter.try_take();
         assert!(black_box(answer).is_permit(), "there is plenty");
     })
@@ -264,22 +242,6 @@ fn denied_by<L: TryLimiter>(limiter: L) -> Shared {
     })
 }
 
-/// A decision that allows, and whose answer stays in its place.
-fn allowed_by_reference<L: TryLimiter>() -> Shared {
-    repeat!(plentiful::<L>(), |limiter| {
-        let answer = limiter.try_take();
-        assert!(black_box(&answer).is_permit(), "there is plenty");
-    })
-}
-
-/// A decision that refuses, and whose answer stays in its place.
-fn denied_by_reference<L: TryLimiter>() -> Shared {
-    repeat!(exhausted::<L>(), |limiter| {
-        let answer = limiter.try_take();
-        assert!(!black_box(&answer).is_permit(), "it is scarce");
-    })
-}
-
 /// A wait that ends when it is first polled.
 fn ready<L: WaitLimiter>() -> Shared {
     ready_of::<L>(PLENTY)
@@ -293,33 +255,15 @@ fn ready_of<L: WaitLimiter>(rate: Rate) -> Shared {
     repeat_async!(limiter, |limiter| drop(black_box(limiter.take().await)))
 }
 
-/// The floor of a decision that allows.
-fn allowed_floor<C: Reading>() -> Shared {
-    repeat!(DecisionFloor::<C>::allowing(), |floor| {
-        assert!(black_box(floor.decide()), "it allows");
-    })
-}
-
-/// The floor of a decision that refuses.
-fn denied_floor<C: Reading>() -> Shared {
-    repeat!(DecisionFloor::<C>::refusing(), |floor| {
-        assert!(!black_box(floor.decide()), "it refuses");
-    })
-}
-
 /// tower's limit around a service that answers at once, alone with its owner: ready, call, answer.
 fn tower_allowed() -> impl FnMut(u64) + 'static {
     let _timers = TIMERS.enter();
     let mut service = tower_rate(PLENTY);
-    move |times| {
-        block_on(async {
-            for _ in 0..times {
-                let ready = black_box(&mut service).ready().await;
-                let answer = ready.expect("it never fails").call(()).await;
-                answer.expect("it never fails");
-            }
-        });
-    }
+    awaited(async move || {
+        let ready = black_box(&mut service).ready().await;
+        let answer = ready.expect("it never fails").call(()).await;
+        answer.expect("it never fails");
+    })
 }
 
 /// tower's limit, asked whether it is ready while it is not. That polls its timer, since it refuses
@@ -343,18 +287,12 @@ fn tower_denied() -> impl FnMut(u64) + 'static {
 /// How much is taken ahead.
 const CHUNK: u64 = 32;
 
-/// A decision that allows. The handle is made and dropped once in a batch. By reference, its answer stays in its place.
-fn local_allowed(by_reference: bool) -> Shared {
-    let limiter = plentiful::<OurLimiter>();
+/// A decision that allows. The handle is made and dropped once in a batch.
+fn local_allowed() -> Shared {
+    let limiter = OurLimiter::with_rate(PLENTY);
+    assert!(limiter.try_take().is_permit(), "there is plenty");
     Box::new(move |times| {
         let mut local = limiter.local(CHUNK);
-        if by_reference {
-            for _ in 0..times {
-                let answer = black_box(&mut local).try_acquire();
-                assert!(black_box(&answer).is_ok(), "there is plenty");
-            }
-            return;
-        }
         for _ in 0..times {
             let answer = black_box(&mut local).try_acquire();
             assert!(black_box(answer).is_ok(), "there is plenty");
@@ -364,7 +302,8 @@ fn local_allowed(by_reference: bool) -> Shared {
 
 /// A decision that refuses: there is nothing in hand, so the limiter is asked each time.
 fn local_denied() -> Shared {
-    let limiter = exhausted::<OurLimiter>();
+    let limiter = OurLimiter::with_rate(SCARCE);
+    exhaust(&limiter);
     Box::new(move |times| {
         let mut local = limiter.local(CHUNK);
         for _ in 0..times {
@@ -377,12 +316,8 @@ fn local_denied() -> Shared {
 /// A wait that ends when it is first polled.
 fn local_ready() -> impl FnMut(u64) + 'static {
     let mut local = OurLimiter::with_rate(PLENTY).local(CHUNK);
-    move |times| {
-        block_on(async {
-            for _ in 0..times {
-                let waited = black_box(&mut local).acquire().await;
-                assert!(black_box(waited).is_ok(), "there is plenty");
-            }
-        });
-    }
+    awaited(async move || {
+        let waited = black_box(&mut local).acquire().await;
+        assert!(black_box(waited).is_ok(), "there is plenty");
+    })
 }

@@ -26,26 +26,31 @@ use tower::limit::ConcurrencyLimit;
 use tower::{Service, ServiceExt};
 
 use crate::floor::{CondvarSemaphore, Floor};
-use crate::harness::{Contender, Row, Shared, Work, alone, made, together};
+use crate::harness::{Contender, Row, Shared, Work, alone, tasks, together};
 use crate::line::{self, Order, Part, WAITERS};
-use crate::peer::{Answer, BlockingPeer, Ours, OwnedPeer, Peer, TryPeer};
-use crate::service::Immediate;
+use crate::peer::{Answer, BlockingPeer, Immediate, Ours, OwnedPeer, Peer, TryPeer};
 use crate::{repeat, repeat_async, rows};
 
 /// The permits of every ready path.
 pub const LIMIT: usize = 8;
 
+/// All of them.
+pub fn rows() -> Vec<Row> {
+    [ready(), contended(), waiters()]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
 /// One thread, permits to spare: the price of a semaphore that nobody waits for.
-#[must_use]
-pub fn ready() -> Vec<Row> {
+fn ready() -> Vec<Row> {
     // A token can be put around every future; a blocking wait and tower's readiness are none.
     let mut rows = rows! {
         alone "try_acquire + drop"
-            [try_acquire: Ours, Tokio: 0.60, AsyncLock, Intrusive, Asyncband, CondvarSemaphore]
-            {"floor: load, CAS, fetch_add": 1.15 => floor, "strict floor: CAS, increment" => strict_floor};
+            [try_acquire: Ours, Tokio: 0.60, AsyncLock, Intrusive, Asyncband, CondvarSemaphore, Floor: 1.15];
         alone "acquire ready + drop"
             [acquire: Ours, Tokio: 0.45, AsyncLock, Intrusive, Asyncband]
-            {"floor: load, CAS, fetch_add": 1.3 => floor, "strict floor: CAS, increment" => strict_floor,
+            {"floor: load, CAS, fetch_add": 1.3 => try_acquire::<Floor>,
              "mutex, condvar" => wait::<CondvarSemaphore>, "tower ConcurrencyLimit" => tower_call};
         alone "acquire_cancellable ready + drop"
             [acquire_cancellable: Ours, Tokio: 0.40, AsyncLock, Intrusive, Asyncband];
@@ -59,13 +64,11 @@ pub fn ready() -> Vec<Row> {
 
 /// Several threads or tasks at one semaphore. The target of two threads that try is that of the acquire: two bare words
 /// that contend take more than half of what tokio's try does.
-#[must_use]
-pub fn contended() -> Vec<Row> {
+fn contended() -> Vec<Row> {
     // A mutex and condvar cannot take part with tasks: it would block the workers that the holders need.
     rows! {
         together "two threads, limit 8: try"
-            [try_acquire: Ours, Tokio, AsyncLock, Intrusive, Asyncband, CondvarSemaphore]
-            {"floor: load, CAS, fetch_add" => floor};
+            [try_acquire: Ours, Tokio, AsyncLock, Intrusive, Asyncband, CondvarSemaphore, Floor];
         together "two threads, limit 8: acquire"
             [acquire: Ours, Tokio: 0.50, AsyncLock, Intrusive, Asyncband]
             {"mutex, condvar" => wait::<CondvarSemaphore>, "tower ConcurrencyLimit" => tower_call};
@@ -83,8 +86,14 @@ pub fn contended() -> Vec<Row> {
 
 /// Ten thousand in line: joining, being let through, giving up. A mutex and condvar is not here: its waiters are
 /// threads.
-#[must_use]
-pub fn waiters() -> Vec<Row> {
+fn waiters() -> Vec<Row> {
+    // What is O(1) costs the same in a short line.
+    const SHORT: usize = 1_000;
+    let short = Part::cancel(Order::Random, SHORT);
+    let short = [
+        line::of::<Ours>(SHORT, &short),
+        line::of::<Tokio>(SHORT, &short),
+    ];
     let row = |name: &str, target, part| Row::new(name, standing(&part, target));
     let cancel = |order| Part::cancel(order, WAITERS);
     vec![
@@ -94,47 +103,20 @@ pub fn waiters() -> Vec<Row> {
         row("cancel 10,000: first-in first", 1.0, cancel(Order::FirstIn)),
         row("cancel 10,000: last-in first", 1.0, cancel(Order::LastIn)),
         row("cancel 10,000: random", 1.0, cancel(Order::Random)),
+        Row::new("cancel 1,000: random", short),
     ]
 }
 
 /// Everybody's line, of which a part is timed, and what ours is held to beside tokio's.
-pub fn standing(part: &Part, target: f64) -> [Contender; 7] {
-    const FLAT: &str = "tollgate, futures in a vector";
-    const TOWER: &str = "tower ConcurrencyLimit";
+pub fn standing(part: &Part, target: f64) -> [Contender; 6] {
     [
         line::of::<Ours>(WAITERS, part),
         line::of::<Tokio>(WAITERS, part).at_most(target),
         line::of::<AsyncLock>(WAITERS, part),
         line::of::<Intrusive>(WAITERS, part),
         line::of::<Asyncband>(WAITERS, part),
-        line::in_line(WAITERS, TOWER, line::tower, part),
-        line::in_line(WAITERS, FLAT, line::flat, part),
+        line::in_line(WAITERS, "tower ConcurrencyLimit", line::tower, part),
     ]
-}
-
-/// A short line beside [`waiters`], for counts alone: what is O(1) costs the same in both.
-#[must_use]
-pub fn short_line() -> Vec<Row> {
-    const SHORT: usize = 1_000;
-    let part = Part::cancel(Order::Random, SHORT);
-    let contenders = [
-        line::of::<Ours>(SHORT, &part),
-        line::of::<Tokio>(SHORT, &part),
-    ];
-    vec![Row::new("cancel 1,000: random", contenders)]
-}
-
-/// The least that a semaphore over one word can do.
-fn floor() -> Shared {
-    repeat!(Floor::new(LIMIT), |floor| {
-        let permit = floor.try_take();
-        assert!(black_box(permit).is_some(), "a permit is free");
-    })
-}
-
-/// Two atomic operations, and nothing else.
-fn strict_floor() -> Shared {
-    repeat!(Floor::new(LIMIT), |floor| floor.bare_pair())
 }
 
 /// `try_acquire` and give back.
@@ -161,16 +143,12 @@ pub fn wait<P: BlockingPeer>() -> Shared {
 
 /// The same with another limit. Where each yields its core while it holds the permit, there is a line.
 pub fn waiting<P: BlockingPeer>(limit: usize, yields: bool) -> Shared {
-    if yields {
-        return repeat!(P::with_permits(limit), |semaphore| {
-            let held = black_box(semaphore.wait());
-            thread::yield_now();
-            drop(held);
-            semaphore.give_back();
-        });
-    }
     repeat!(P::with_permits(limit), |semaphore| {
-        drop(black_box(semaphore.wait()));
+        let held = black_box(semaphore.wait());
+        if yields {
+            thread::yield_now();
+        }
+        drop(held);
         semaphore.give_back();
     })
 }
@@ -281,9 +259,4 @@ where
     });
     let unit = TASKS as u64;
     Work::Timed { unit, batch }
-}
-
-/// A contender whose tasks share two workers.
-pub fn tasks(name: impl Into<String>, prepare: impl Fn() -> Work + 'static) -> Contender {
-    made(name, prepare).stretched(10)
 }

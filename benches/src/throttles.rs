@@ -1,5 +1,5 @@
 //! The other throttles, beside the bare channels that two of them stand on; and what is made of throttles, beside the
-//! same written out by hand.
+//! same written out by hand; and a fair queue, with permits to spare and with ten thousand who wait.
 //!
 //! By hand one semaphore is acquired after the other, and each answer goes through `black_box` by itself, as it does in
 //! [`crate::semaphore`]; the answer of `all` is one, and goes through once.
@@ -8,22 +8,27 @@
 //! flume that has waited looks through all who wait when it is dropped, so a long line of senders is slow to drain. A
 //! long line of receivers is not, as the first of them that is dropped while there is a message wakes all.
 
+use std::cell::Cell;
 use std::hint::black_box;
 use std::sync::Arc;
 
+use futures::executor::block_on;
+use priority_semaphore::PrioritySemaphore;
 use tokio::sync::Semaphore as Tokio;
+use tollgate::fair::{Class, ClassHandle, FairQueue};
 use tollgate::{
-    BoxThrottle, ChannelSemaphore, CondvarSemaphore, Pool, Semaphore, Throttle, TryThrottle, all,
+    BoxThrottle, ChannelSemaphore, CondvarSemaphore, Permit, Pool, Semaphore, Throttle,
+    TryThrottle, all,
 };
 
 use crate::floor;
-use crate::harness::{Contender, Row, Shared, abreast, alone, together};
-use crate::line::{self, Part, WAITERS};
+use crate::harness::{Contender, Row, Shared, abreast, alone, tasks, together};
+use crate::line::{self, Line, Part, WAITERS, in_line, stand};
 use crate::peer::{
     AsThrottle, BlockingPeer, BusyAsyncChannel, BusyFlume, IdleAsyncChannel, IdleFlume, IdleQueue,
     Ours, SyncChannel, TryPeer,
 };
-use crate::semaphore::{LIMIT, acquire, tasks, try_acquire, wait, waiting, yielding};
+use crate::semaphore::{LIMIT, acquire, try_acquire, wait, waiting, yielding};
 use crate::{each, repeat, repeat_async, rows};
 
 type Items = Pool<()>;
@@ -57,9 +62,14 @@ fn placed(name: impl Into<String>, prepare: impl Fn() -> Shared + 'static) -> Co
     })
 }
 
+/// All of them but those of fair queues.
+pub fn rows() -> Vec<Row> {
+    let all = [ready(), composed(), contended(), waiters()];
+    all.into_iter().flatten().collect()
+}
+
 /// One thread, permits to spare.
-#[must_use]
-pub fn ready() -> Vec<Row> {
+fn ready() -> Vec<Row> {
     let mut rows = rows! {
         placed "pool: try + drop"
             [try_acquire: Items, IdleAsyncChannel: 1.15, IdleFlume, IdleQueue, Ours, Vectors];
@@ -107,8 +117,7 @@ fn blocking(
 }
 
 /// Several threads, several tasks, and a long line.
-#[must_use]
-pub fn contended() -> Vec<Row> {
+fn contended() -> Vec<Row> {
     // How threads wait for all of them by blocking is in "mutex beside channel".
     let mut rows = rows! {
         together "throttles, two threads, limit 8: try"
@@ -133,47 +142,38 @@ pub fn contended() -> Vec<Row> {
 }
 
 /// Ten thousand in line.
-#[must_use]
-pub fn waiters() -> Vec<Row> {
-    let row = |name, part: &Part, target| {
-        let bare = line::of::<IdleAsyncChannel>(WAITERS, part);
-        let bare = match target {
-            Some(target) => bare.at_most(target),
-            None => bare,
-        };
-        let others = [
+fn waiters() -> Vec<Row> {
+    let row = |name, part: &Part| {
+        let all = [
+            line::of::<Items>(WAITERS, part),
+            line::of::<IdleAsyncChannel>(WAITERS, part),
             line::of::<IdleFlume>(WAITERS, part),
             line::of::<ChannelSemaphore>(WAITERS, part),
             line::of::<BusyAsyncChannel>(WAITERS, part),
             line::of::<BusyFlume>(WAITERS, part),
             line::of::<Ours>(WAITERS, part),
         ];
-        let first = [line::of::<Items>(WAITERS, part), bare];
-        Row::new(name, first.into_iter().chain(others))
+        Row::new(name, all)
     };
+    let both = row("throttles, 10,000 waiters: enqueue + drain", &Part::Both);
     vec![
-        row("throttles, 10,000 waiters: enqueue", &Part::Enqueue, None),
-        row("throttles, 10,000 waiters: drain", &Part::Drain, None),
-        row(
-            "throttles, 10,000 waiters: enqueue + drain",
-            &Part::Both,
-            Some(1.15),
-        ),
+        row("throttles, 10,000 waiters: enqueue", &Part::Enqueue),
+        row("throttles, 10,000 waiters: drain", &Part::Drain),
+        both.held(1, 1.15),
     ]
 }
 
 /// What is made of throttles.
-#[must_use]
-pub fn composed() -> Vec<Row> {
+fn composed() -> Vec<Row> {
     rows! {
         alone "all of two: try + drop"
-            {"all" => || tried(two()), "by hand": 1.15 => try_two_by_hand};
+            {"all" => || tried(all((leaked(), leaked()))), "by hand": 1.15 => try_two_by_hand};
         alone "all of two: acquire ready + drop"
-            {"all" => || enter(two()), "by hand": 1.15 => two_by_hand};
+            {"all" => || enter(all((leaked(), leaked()))), "by hand": 1.15 => two_by_hand};
         alone "all of three: try + drop"
-            {"all" => || tried(three()), "by hand" => try_three_by_hand};
+            {"all" => || tried(all((leaked(), leaked(), leaked()))), "by hand" => try_three_by_hand};
         alone "all of three: acquire ready + drop"
-            {"all" => || enter(three()), "by hand" => three_by_hand};
+            {"all" => || enter(all((leaked(), leaked(), leaked()))), "by hand" => three_by_hand};
         alone "boxed throttle: acquire ready + drop"
             {"BoxThrottle" => || enter(BoxThrottle::new(shared())), "tollgate, owned" => acquire_owned};
         alone "cost of 3: enter ready + drop"
@@ -197,16 +197,6 @@ fn leaked() -> &'static Semaphore {
     leak(Semaphore::new(LIMIT))
 }
 
-/// `all` of two.
-fn two() -> impl TryThrottle + Send + Sync + 'static {
-    all((leaked(), leaked()))
-}
-
-/// `all` of three.
-fn three() -> impl TryThrottle + Send + Sync + 'static {
-    all((leaked(), leaked(), leaked()))
-}
-
 /// A throttle, tried by the trait.
 fn tried(throttle: impl TryThrottle + Send + Sync + 'static) -> Shared {
     repeat!(throttle, |throttle| {
@@ -226,25 +216,22 @@ fn semaphores<const N: usize>() -> [Semaphore; N] {
     std::array::from_fn(|_| Semaphore::new(LIMIT))
 }
 
+fn take(one: &Semaphore) -> Permit<&Semaphore> {
+    black_box(black_box(one).try_acquire()).expect("a permit is free")
+}
+
 /// One, and then the other.
 fn try_two_by_hand() -> Shared {
-    repeat!(semaphores::<2>(), |them| {
-        let first = black_box(black_box(&them[0]).try_acquire());
-        assert!(first.is_ok(), "a permit is free");
-        let second = black_box(black_box(&them[1]).try_acquire());
-        assert!(second.is_ok(), "a permit is free");
-    })
+    repeat!(semaphores::<2>(), |them| drop((
+        take(&them[0]),
+        take(&them[1])
+    )))
 }
 
 /// One after the other.
 fn try_three_by_hand() -> Shared {
     repeat!(semaphores::<3>(), |them| {
-        let first = black_box(black_box(&them[0]).try_acquire());
-        assert!(first.is_ok(), "a permit is free");
-        let second = black_box(black_box(&them[1]).try_acquire());
-        assert!(second.is_ok(), "a permit is free");
-        let third = black_box(black_box(&them[2]).try_acquire());
-        assert!(third.is_ok(), "a permit is free");
+        drop((take(&them[0]), take(&them[1]), take(&them[2])));
     })
 }
 
@@ -282,4 +269,83 @@ fn acquire_many() -> Shared {
     repeat_async!(shared(), |semaphore| {
         drop(black_box(Arc::clone(semaphore).acquire_many(COST).await));
     })
+}
+
+/// A fair queue beside the semaphore that it is in front of, and beside a semaphore with priorities.
+pub fn fair() -> Vec<Row> {
+    let row = |name: &str, part| {
+        let all = [
+            in_line(WAITERS, "FairQueue", fair_line, &part),
+            in_line(WAITERS, "Semaphore, owned", owned_line, &part),
+            in_line(WAITERS, "priority-semaphore", priority_line, &part),
+        ];
+        Row::new(format!("fair: 10,000 waiters in 100 classes: {name}"), all)
+    };
+    let mut rows = rows! {
+        alone "fair: acquire ready + drop"
+            {"FairQueue" => acquire_fair, "Semaphore, owned": 2.5 => acquire_owned,
+             "priority-semaphore" => acquire_by_priority};
+    };
+    rows.extend([
+        row("enqueue", Part::Enqueue),
+        row("hand-off", Part::Drain).held(1, 3.0),
+        row("enqueue + hand-off", Part::Both),
+    ]);
+    rows
+}
+
+/// `acquire().await` of a class in front of the same, and drop.
+fn acquire_fair() -> Shared {
+    let class = FairQueue::new(Arc::new(Semaphore::new(LIMIT))).class(7);
+    repeat_async!(class, |class| drop(black_box(class.acquire().await)))
+}
+
+/// `acquire().await` of the crate priority-semaphore, and drop.
+fn acquire_by_priority() -> Shared {
+    let semaphore = Arc::new(PrioritySemaphore::new(LIMIT));
+    repeat_async!(semaphore, |semaphore| {
+        drop(black_box(semaphore.acquire(7).await));
+    })
+}
+
+/// A line of a semaphore whose permits are owned.
+fn owned_line(count: usize) -> Box<dyn Line> {
+    let semaphore = Arc::new(Semaphore::new(1));
+    let same = Arc::clone(&semaphore);
+    stand(
+        count,
+        move || Arc::clone(&same).try_acquire_owned().expect("it is free"),
+        move || Arc::clone(&semaphore).acquire_owned(),
+        || {},
+    )
+}
+
+/// A line in a hundred classes, which take turns.
+fn fair_line(count: usize) -> Box<dyn Line> {
+    let queue = FairQueue::new(Arc::new(Semaphore::new(1))).classes(|_| Class::new());
+    let classes: Vec<ClassHandle<_, _>> = (0..100).map(|key| queue.class(key)).collect();
+    let next = Cell::new(0);
+    let first = classes[0].clone();
+    stand(
+        count,
+        move || first.try_acquire().expect("it is free"),
+        move || {
+            let class = next.get();
+            next.set((class + 1) % classes.len());
+            classes[class].acquire()
+        },
+        || {},
+    )
+}
+
+/// A line of the crate priority-semaphore, of one priority, which is first-in first-out.
+fn priority_line(count: usize) -> Box<dyn Line> {
+    let semaphore = Arc::new(PrioritySemaphore::new(1));
+    let same = Arc::clone(&semaphore);
+    stand(
+        count,
+        move || block_on(same.acquire(0)).expect("it is free"),
+        move || semaphore.acquire(0),
+        || {},
+    )
 }

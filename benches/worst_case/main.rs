@@ -13,7 +13,7 @@
 //! figure, about 40 ns. The maximum is mostly the scheduler's: a thread that is put aside between two readings of the
 //! clock. The 99.99th percentile tells the contenders apart.
 //!
-//! The rows of `crowd` and `fair` are the longest single calls while a million callers wait.
+//! The rows of `crowd` are the longest single calls while a million waiters are released.
 
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -25,14 +25,12 @@ use futures::executor::block_on;
 use futures_intrusive::sync::Semaphore as Intrusive;
 use hdrhistogram::Histogram;
 use tokio::sync::Semaphore as Tokio;
-use tollgate_bench::cells;
 use tollgate_bench::floor::CondvarSemaphore;
 use tollgate_bench::harness::{Options, Table};
 use tollgate_bench::peer::{Ours, TryPeer};
 use tollgate_bench::throttles::leak;
 
 mod crowd;
-mod fair;
 
 const THREADS: [usize; 2] = [10, 50];
 /// Permits of the waiting operation.
@@ -48,17 +46,9 @@ type Hammer = Box<dyn Fn(usize, usize) -> Histogram<u64>>;
 fn main() {
     let options = Options::from_args();
     let (rounds, share) = options.choose([(1, 100), (2, 4), (ROUNDS, 1)]);
-    let mut table = Table::new(&[
-        "operation",
-        "contender",
-        "threads",
-        "count",
-        "p50 ns",
-        "p99 ns",
-        "p99.9 ns",
-        "p99.99 ns",
-        "max ns",
-    ]);
+    let mut table = Table::new(
+        "operation | contender | threads | count | p50 ns | p99 ns | p99.9 ns | p99.99 ns | max ns",
+    );
     for threads in THREADS {
         for (operation, count, contenders) in [
             ("try_acquire + drop", TRIES / share, tries(threads)),
@@ -76,23 +66,18 @@ fn main() {
                 }
             }
             for ((name, _), sum) in contenders.iter().zip(&sums) {
-                let mut cells = cells![operation, name, threads, sum.len()];
-                let quantiles = [0.5, 0.99, 0.999, 0.9999].map(|at| sum.value_at_quantile(at));
-                cells.extend(quantiles.map(|nanos| nanos.to_string()));
-                cells.push(sum.max().to_string());
-                table.push(cells);
+                let tail =
+                    [0.5, 0.99, 0.999, 0.9999].map(|at| sum.value_at_quantile(at).to_string());
+                let (count, tail, max) = (sum.len(), tail.join(" | "), sum.max());
+                table.push(format!(
+                    "{operation} | {name} | {threads} | {count} | {tail} | {max}"
+                ));
             }
         }
     }
     eprintln!();
     table.print(options.markdown);
     crowd::print(&options);
-    fair::print(&options);
-}
-
-/// How many rounds, and how many callers wait in each.
-fn crowds(options: &Options) -> (usize, usize) {
-    options.choose([(1, 10_000), (2, 1_000_000), (ROUNDS, 1_000_000)])
 }
 
 fn tries(threads: usize) -> Vec<(&'static str, Hammer)> {

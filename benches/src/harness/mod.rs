@@ -11,19 +11,88 @@
 //! An operation is written once, as a [`Row`] of a theme. [`ratios`] compares its contenders, [`groups`] hands them to
 //! criterion, and `instructions` counts them.
 
-mod options;
 mod report;
 mod rows;
-mod table;
 
 use std::time::Duration;
 
+use clap::Parser;
 use cpu_time::ThreadTime;
+use futures::executor::block_on;
 
-pub use options::Options;
-pub use report::{groups, ratios};
-pub use rows::{Contender, Row, Shared, Work, abreast, alone, made, together};
-pub use table::{Table, Targets, verdict};
+pub use report::{Table, Targets, groups, ratios, verdict};
+pub use rows::{Contender, Row, Shared, Work, abreast, alone, made, tasks, together, walled};
+
+/// Measures operations beside those of other crates.
+#[derive(Clone, Debug, Parser)]
+pub struct Options {
+    /// A part of the names of the rows to measure
+    #[arg(default_value = "")]
+    filter: String,
+
+    /// Take fewer and shorter rounds
+    #[arg(long)]
+    quick: bool,
+
+    /// Print Markdown instead of aligned columns
+    #[arg(long)]
+    pub markdown: bool,
+
+    /// Fail when a target is missed
+    #[arg(long)]
+    pub check: bool,
+
+    /// As cargo passes it when it runs a benchmark
+    #[arg(long, hide = true)]
+    bench: bool,
+
+    /// How often every contender of a row takes its turn.
+    #[arg(skip = 25_usize)]
+    pub rounds: usize,
+
+    /// How long one turn should take at least.
+    #[arg(skip = Duration::from_millis(4))]
+    pub batch: Duration,
+
+    /// How often a row that missed its target is measured in all.
+    #[arg(skip = 5_usize)]
+    pub runs: usize,
+}
+
+impl Options {
+    /// Reads the process's arguments.
+    ///
+    /// Without `--bench` somebody runs the target as a test (`cargo test --all-targets`): every row is then built and
+    /// goes through one short round, and its figures mean nothing.
+    pub fn from_args() -> Options {
+        let mut options = Options::parse();
+        if options.quick {
+            options.rounds = 7;
+            options.batch = Duration::from_millis(1);
+        }
+        if !options.bench {
+            eprintln!("no --bench: one short round, only to see that everything runs");
+            options.rounds = 1;
+            options.batch = Duration::from_micros(1);
+            options.runs = 1;
+        }
+        options
+    }
+
+    /// Whether a row of this name is wanted.
+    pub fn wants(&self, name: &str) -> bool {
+        name.contains(&self.filter)
+    }
+
+    /// Chooses by how much is measured: to see that it runs, for a quick look, or all of it.
+    pub fn choose<T>(&self, [runs, quick, whole]: [T; 3]) -> T {
+        match self.rounds {
+            0..=1 => runs,
+            2..=10 => quick,
+            _ => whole,
+        }
+    }
+}
 
 /// Measures the processor time of the thread that started it.
 #[derive(Clone, Copy, Debug)]
@@ -31,19 +100,17 @@ pub struct Stopwatch(ThreadTime);
 
 impl Stopwatch {
     /// Starts at nought.
-    #[must_use]
     pub fn start() -> Stopwatch {
         Stopwatch(ThreadTime::now())
     }
 
     /// How long the thread has run since.
-    #[must_use]
     pub fn elapsed(&self) -> Duration {
         self.0.elapsed()
     }
 }
 
-/// Median, least and greatest of some figures.
+/// Median, least and greatest of some figures, and the 99th percentile.
 #[derive(Clone, Copy, Debug)]
 pub struct Spread {
     /// The one in the middle.
@@ -52,6 +119,8 @@ pub struct Spread {
     pub min: f64,
     /// The greatest.
     pub max: f64,
+    /// 99 of 100 are below.
+    pub p99: f64,
 }
 
 impl Spread {
@@ -60,7 +129,6 @@ impl Spread {
     /// # Panics
     ///
     /// When there are none.
-    #[must_use]
     pub fn of(figures: impl IntoIterator<Item = f64>) -> Spread {
         let mut figures: Vec<f64> = figures.into_iter().collect();
         figures.sort_by(f64::total_cmp);
@@ -74,6 +142,7 @@ impl Spread {
             median,
             min: figures[0],
             max: figures[figures.len() - 1],
+            p99: figures[((figures.len() - 1) as f64 * 0.99).round() as usize],
         }
     }
 }
@@ -109,6 +178,17 @@ macro_rules! repeat_async {
         });
         work
     }};
+}
+
+/// Repeats what is awaited with what it owns, inside of one future on a plain executor.
+pub fn awaited(mut once: impl AsyncFnMut() + 'static) -> impl FnMut(u64) + 'static {
+    move |times| {
+        block_on(async {
+            for _ in 0..times {
+                once().await;
+            }
+        });
+    }
 }
 
 /// Contenders that differ in their type alone: how they run, what they do, and the types with their targets, ours first.

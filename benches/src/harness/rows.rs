@@ -40,7 +40,6 @@ impl Work {
     }
 
     /// How many operations it does at a time.
-    #[must_use]
     pub fn unit(&self) -> u64 {
         match self {
             Work::Alone(_) => 1,
@@ -115,6 +114,30 @@ pub fn together(name: impl Into<String>, prepare: impl Fn() -> Shared + 'static)
     abreast(2, name, prepare)
 }
 
+/// A contender that is timed by the wall clock.
+pub fn walled<W: FnMut(u64) + 'static>(
+    name: impl Into<String>,
+    prepare: impl Fn() -> W + 'static,
+) -> Contender {
+    made(name, move || {
+        let mut work = prepare();
+        let batch = Box::new(move |times| by_wall(|| work(times)));
+        Work::Timed { unit: 1, batch }
+    })
+}
+
+/// A contender whose tasks share two workers.
+pub fn tasks(name: impl Into<String>, prepare: impl Fn() -> Work + 'static) -> Contender {
+    made(name, prepare).stretched(10)
+}
+
+/// How long something takes by the wall clock.
+pub(super) fn by_wall(work: impl FnOnce()) -> Duration {
+    let start = Instant::now();
+    work();
+    start.elapsed()
+}
+
 /// So many threads work at the same time; it is timed from the first start to the last end.
 pub fn abreast(
     threads: usize,
@@ -148,7 +171,6 @@ pub fn abreast(
 
 impl Contender {
     /// Prepares it. A line has been used once, so that whatever a semaphore allocates for its waiters is there.
-    #[must_use]
     pub fn prepare(&self) -> Work {
         let mut work = self.prepare_cold();
         if let Work::Line(line, _) = &mut work {
@@ -158,7 +180,6 @@ impl Contender {
     }
 
     /// Prepares it without using it.
-    #[must_use]
     pub fn prepare_cold(&self) -> Work {
         (self.prepare)()
     }
@@ -203,15 +224,14 @@ impl Row {
         }
     }
 
-    /// Adds a peer.
+    /// Holds ours to at most this factor of one of them.
     #[must_use]
-    pub fn beside(mut self, peer: Contender) -> Row {
-        self.contenders.push(peer);
+    pub fn held(mut self, to: usize, ratio: f64) -> Row {
+        self.contenders[to].target = Some(ratio);
         self
     }
 
     /// Lets everybody take turns, or only ours and those that set a target, and compares.
-    #[must_use]
     pub fn measure(&self, options: &Options, targets_only: bool) -> Vec<Comparison> {
         let ours = self.contenders.iter().take(1);
         let peers = self.contenders.iter().skip(1);
@@ -261,7 +281,6 @@ pub struct Comparison {
 
 impl Comparison {
     /// Whether a target was set and the median is above it.
-    #[must_use]
     pub fn missed(&self) -> bool {
         // At the precision that is printed: the third digit is noise.
         let printed = (self.ratio.median * 100.0).round() / 100.0;

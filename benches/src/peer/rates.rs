@@ -8,7 +8,7 @@
 use std::future::Future;
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex as Lock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant as StdInstant};
 
 use governor::clock::{QuantaInstant, QuantaUpkeepClock};
 use governor::middleware::NoOpMiddleware;
@@ -20,8 +20,8 @@ use tollgate::{Algorithm, Quota, RateLimiter, TryThrottle};
 use tower::limit::RateLimit;
 use tower::{Service, ServiceExt};
 
-use super::Answer;
-use crate::service::Immediate;
+use super::{Answer, Immediate};
+use crate::floor::DecisionFloor;
 
 /// So many in a period, spread over it, and at most so many at once.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +36,6 @@ pub struct Rate {
 
 impl Rate {
     /// So many a second.
-    #[must_use]
     pub const fn per_second(count: u32, burst: u32) -> Rate {
         Rate {
             count,
@@ -46,7 +45,6 @@ impl Rate {
     }
 
     /// From one to the next.
-    #[must_use]
     pub fn interval(&self) -> Duration {
         self.period / self.count
     }
@@ -172,7 +170,6 @@ fn quota(rate: Rate) -> Quota {
 /// # Panics
 ///
 /// When it is too high for it.
-#[must_use]
 pub fn governor_quota(rate: Rate) -> governor::Quota {
     // Its constructors divide by the count and round down; from the interval it takes the same.
     governor::Quota::with_period(rate.interval().max(Duration::from_nanos(1)))
@@ -181,7 +178,6 @@ pub fn governor_quota(rate: Rate) -> governor::Quota {
 }
 
 /// tower's limit by itself. It is built inside of a runtime, whose timer it holds.
-#[must_use]
 pub fn tower_rate(rate: Rate) -> RateLimit<Immediate> {
     let (count, window) = if rate.burst > 1 {
         (rate.burst, rate.interval() * rate.burst)
@@ -228,6 +224,15 @@ macro_rules! limiters {
 }
 
 limiters! {
+    // The counter of the processor as it is, not scaled to anything: there is nothing cheaper.
+    "floor: counter, CAS", DecisionFloor<Clock> {
+        new(rate) Self::new(Clock::new(), rate.interval());
+        try(it) it.decide(|clock| clock.raw());
+    }
+    "floor: std Instant, CAS", DecisionFloor<StdInstant> {
+        new(rate) Self::new(StdInstant::now(), rate.interval());
+        try(it) it.decide(|clock| clock.elapsed().as_nanos() as u64);
+    }
     "tollgate", RateLimiter {
         new(rate) Self::new(quota(rate));
         try(it) it.try_acquire();

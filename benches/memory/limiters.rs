@@ -1,5 +1,5 @@
-//! The rate limiters: bytes of one, of its line, and of who waits in it; of the rules, for 10,000 a day; and of streams at a
-//! limited bandwidth, while 1,000 wait for their turn.
+//! The rate limiters: bytes of one, of its line, and of who waits in it; of a key, when the map is full, and under the
+//! default cap; and of streams at a limited bandwidth, while 1,000 wait for their turn.
 //!
 //! What a crate sets up once for the whole process, as a thread that keeps its timers, is there before anything is
 //! counted: another limiter of the same kind has let somebody wait, and go. Nobody is let through while it is counted.
@@ -13,10 +13,10 @@ use stats_alloc::Region;
 use throttle_net::Throttle as ThrottleNet;
 use tokio::io::{AsyncRead, Empty, ReadBuf};
 use tokio::runtime::Builder;
-use tollgate::{Algorithm, Quota, RateLimiter};
-use tollgate_bench::cells;
-use tollgate_bench::harness::{Options, Table};
-use tollgate_bench::line::{Boxed, Places, WAITERS};
+use tollgate::{Keyed, Quota, RateLimiter};
+use tollgate_bench::harness::{Options, Spread, Table};
+use tollgate_bench::keyed::{BenchKey, GovernorKeyed, KeyedLimiter};
+use tollgate_bench::line::{Places, WAITERS};
 use tollgate_bench::peer::{
     Answer, Governor, LeakyBucket, OurLimiter, Rate, SharedRateLimit, TryLimiter, UpkeptGovernor,
     WaitLimiter,
@@ -29,10 +29,10 @@ use crate::{COUNTING, calls, held, print};
 /// What ours is held to: bytes of a limiter in whose line somebody has been. A warm line allocates nothing.
 const WITH_LINE: usize = 256;
 
-/// What a limiter takes: the cells of its row, the bytes of one in whose line somebody has been, and the allocations of
+/// What a limiter takes: its line of the table, the bytes of one in whose line somebody has been, and the allocations of
 /// 10,000 that wait and give up where 10,000 did so before.
 struct Asked {
-    cells: Vec<String>,
+    line: String,
     with_line: usize,
     warm: usize,
 }
@@ -44,13 +44,12 @@ fn tried<L: TryLimiter>() -> Asked {
     let limiter = L::with_rate(SCARCE);
     let fresh = held(&region);
     assert!(limiter.try_take().is_permit(), "the first may go");
-    let mut cells = cells![L::NAME, size_of::<L>(), fresh, held(&region)];
-    cells.resize(9, String::new());
-    let (with_line, warm) = (0, 0);
+    let (name, itself, decided) = (L::NAME, size_of::<L>(), held(&region));
+    let line = format!("{name} | {itself} | {fresh} | {decided} | | | | |");
     Asked {
-        cells,
-        with_line,
-        warm,
+        line,
+        with_line: 0,
+        warm: 0,
     }
 }
 
@@ -67,7 +66,7 @@ fn awaited<L: WaitLimiter>() -> Asked {
         before.take().await;
     });
     let _timers = runtime.enter();
-    let mut places = Boxed::with_places(WAITERS);
+    let mut places = Places::new(WAITERS);
     let region = Region::new(COUNTING);
     // The futures that stay in their places borrow it.
     let limiter: &'static L = Box::leak(Box::new(L::with_rate(SCARCE)));
@@ -81,7 +80,7 @@ fn awaited<L: WaitLimiter>() -> Asked {
     assert!(places.poll(0).is_ready(), "the first may go");
     places.clear(0);
     let decided = heap();
-    let wait = |places: &mut Boxed<_>, count| {
+    let wait = |places: &mut Places<_>, count| {
         for place in 0..count {
             places.put(place, limiter.take());
             assert!(places.poll(place).is_pending(), "it is exhausted");
@@ -100,20 +99,12 @@ fn awaited<L: WaitLimiter>() -> Asked {
     (0..WAITERS).for_each(|place| places.clear(place));
     let warm = calls(&again);
 
-    let allocations = warm as f64 / WAITERS as f64;
-    let [each, allocations] = [format!("{each:.1}"), format!("{allocations:.2}")];
+    let (name, allocations) = (L::NAME, warm as f64 / WAITERS as f64);
+    let line = format!(
+        "{name} | {itself} | {fresh} | {decided} | {one} | {many} | {future} | {each:.1} | {allocations:.2}"
+    );
     Asked {
-        cells: cells![
-            L::NAME,
-            itself,
-            fresh,
-            decided,
-            one,
-            many,
-            future,
-            each,
-            allocations
-        ],
+        line,
         with_line: itself + one,
         warm,
     }
@@ -131,55 +122,78 @@ pub(crate) fn limiters(options: &Options) -> bool {
         tried::<UpkeptGovernor>(),
         awaited::<Governor>(),
     ];
-    let mut table = Table::new(&[
-        "rate limiter",
-        "bytes",
-        "heap, new",
-        "decided",
-        "one waited",
-        "10,000 did",
-        "future bytes",
-        "heap bytes a waiter",
-        "allocations a waiter, warm",
-    ]);
+    let mut table = Table::new(
+        "rate limiter | bytes | heap, new | decided | one waited | 10,000 did | future bytes \
+         | heap bytes a waiter | allocations a waiter, warm",
+    );
+    all.iter().for_each(|asked| table.push(&asked.line));
+    table.print(options.markdown);
     let Asked {
         with_line, warm, ..
     } = all[0];
-    all.into_iter().for_each(|asked| table.push(asked.cells));
-    table.print(options.markdown);
     let claim = format!(
         "{with_line} bytes with an empty line (<= {WITH_LINE}), {warm} allocations of {WAITERS} waiters once warm (<= 0)",
     );
     print(&claim, with_line <= WITH_LINE && warm == 0)
 }
 
-const QUOTA: Quota = Quota::per_day(10_000);
+/// What we are held to for a thousand keys under the default cap.
+const FEW: f64 = 80.0;
 
-/// What ours is held to, beside the places of a log: what every limiter has, and what it has for who needs its lock.
-const BESIDE: usize = 768;
+/// A map with the default cap, however many keys are meant to come.
+struct Uncapped(Keyed<u64, RateLimiter>);
 
-/// Bytes, with the limiter itself, when it has decided once.
-fn bytes(algorithm: Algorithm) -> usize {
-    drop(RateLimiter::new(QUOTA).try_acquire());
-    let region = Region::new(COUNTING);
-    let limiter = RateLimiter::new(QUOTA).algorithm(algorithm);
-    assert!(limiter.try_acquire().is_ok(), "the first may go");
-    held(&region) + size_of::<RateLimiter>()
+impl KeyedLimiter<u64> for Uncapped {
+    fn with_keys(_keys: usize) -> Self {
+        Self(Keyed::rate_limiters(Quota::per_hour(10).burst(10)))
+    }
+
+    fn try_take(&self, key: &u64) -> bool {
+        self.0.key(key).try_acquire().is_ok()
+    }
 }
 
-/// Prints the table of the rules; whether ours keeps within its limits.
-pub(crate) fn rules(options: &Options) -> bool {
-    let mut table = Table::new(&["10,000 a day", "bytes", "of them places"]);
-    let mut kept = true;
-    for &algorithm in Algorithm::all() {
-        // All but the log take as much for any count.
-        let place = 8 * usize::from(algorithm == Algorithm::SlidingLog);
-        let (bytes, places) = (bytes(algorithm), 10_000 * place);
-        kept &= bytes <= places + BESIDE;
-        table.push(cells![algorithm, bytes, places]);
+/// The one in the middle of three: somebody else may free something meanwhile.
+fn settled<K: BenchKey, L: KeyedLimiter<K>>(keys: usize) -> f64 {
+    Spread::of((0..3).map(|_| bytes::<K, L>(keys))).median
+}
+
+/// Bytes a key, without what keys themselves have on the heap: that is the same for both.
+fn bytes<K: BenchKey, L: KeyedLimiter<K>>(keys: usize) -> f64 {
+    assert!(L::with_keys(1).try_take(&K::of(0)), "there is plenty");
+    let on_heap = {
+        let region = Region::new(COUNTING);
+        let all: Vec<K> = (0..keys as u64).map(|key| K::of(key).clone()).collect();
+        held(&region) - all.capacity() * size_of::<K>()
+    };
+    let region = Region::new(COUNTING);
+    let limiter = L::with_keys(keys);
+    for key in 0..keys as u64 {
+        assert!(limiter.try_take(&K::of(key)), "there is plenty");
+    }
+    (held(&region) - on_heap) as f64 / keys as f64
+}
+
+/// The table; whether few keys take no more than they should.
+pub(crate) fn keys(options: &Options) -> bool {
+    fn line<K: BenchKey, L: KeyedLimiter<K>>(keys: usize, remark: &str) -> (f64, String) {
+        let ours = settled::<K, L>(keys);
+        let (name, theirs) = (K::NAME, settled::<K, GovernorKeyed<K>>(keys));
+        (
+            ours,
+            format!("{keys} {name}{remark} | {ours:.1} | {theirs:.1}"),
+        )
+    }
+    let mut table = Table::new("keys | tollgate | governor");
+    let (few, first) = line::<u64, Uncapped>(1_000, ", default cap");
+    table.push(first);
+    for keys in [1_000, 100_000, 1_000_000] {
+        table.push(line::<u64, Keyed<u64, _>>(keys, "").1);
+        table.push(line::<String, Keyed<String, _>>(keys, "").1);
     }
     table.print(options.markdown);
-    print(&format!("at most {BESIDE} bytes beside the places"), kept)
+    let claim = format!("1000 keys under the default cap take at most {FEW} bytes each");
+    print(&claim, few <= FEW)
 }
 
 const STREAMS: usize = 1_000;
@@ -206,17 +220,15 @@ fn waiting() -> usize {
 
 /// Prints the table; whether ours keeps within its limits.
 pub(crate) fn streams(options: &Options) -> bool {
-    let mut table = Table::new(&["stream", "bytes", "heap bytes, waiting"]);
+    let mut table = Table::new("stream | bytes | heap bytes, waiting");
     let waiting = waiting();
     let borrowed = size_of::<Throttled<(), &RateLimiter>>();
     let owned = size_of::<Throttled<(), Arc<RateLimiter>>>();
     assert_eq!(size_of::<Empty>(), 0, "the stream itself is not counted");
     for (name, bytes) in [("Throttled, &limiter", borrowed), ("Throttled, Arc", owned)] {
-        table.push(cells![name, bytes, waiting]);
+        table.push(format!("{name} | {bytes} | {waiting}"));
     }
     table.print(options.markdown);
-    print(
-        &format!("a stream that waits <= {HEAP} bytes on the heap"),
-        waiting <= HEAP,
-    )
+    let claim = format!("a stream that waits <= {HEAP} bytes on the heap");
+    print(&claim, waiting <= HEAP)
 }
