@@ -109,19 +109,8 @@ struct Outcome {
     failed: u64,
 }
 
-/// What the server has counted.
-#[derive(Default)]
-struct Counts {
-    good: AtomicU64,
-    refused: AtomicU64,
-}
-
-impl Counts {
-    fn now(&self) -> (u64, u64) {
-        let now = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        (now(&self.good), now(&self.refused))
-    }
-}
+/// What the server has accepted, and refused.
+type Counts = [AtomicU64; 2];
 
 async fn outcome(burst: u64, is_adaptive: bool, counted: Duration) -> Result<Outcome> {
     let counts = Arc::new(Counts::default());
@@ -149,14 +138,15 @@ async fn outcome(burst: u64, is_adaptive: bool, counted: Duration) -> Result<Out
         });
     }
     sleep(SEARCH).await;
-    let before = counts.now();
+    let now = || counts.each_ref().map(|count| count.load(Ordering::Relaxed));
+    let before = now();
     sleep(counted).await;
-    let (after, rate) = (counts.now(), rate.rate());
+    let (after, rate) = (now(), rate.rate());
     Ok(Outcome {
         adaptive: is_adaptive.then_some(rate),
         burst,
-        good: after.0 - before.0,
-        refused: after.1 - before.1,
+        good: after[0] - before[0],
+        refused: after[1] - before[1],
         failed: tasks.join_all().await.into_iter().sum(),
     })
 }
@@ -165,11 +155,8 @@ fn app(burst: u64, counts: Arc<Counts>) -> Router {
     let accepted = Arc::new(RateLimiter::new(Quota::per_second(RATE).burst(burst)));
     let answer = move || {
         let (count, answer) = match accepted.try_acquire() {
-            Ok(_) => (&counts.good, (StatusCode::OK, "an object")),
-            Err(_) => (
-                &counts.refused,
-                (StatusCode::SERVICE_UNAVAILABLE, SLOW_DOWN),
-            ),
+            Ok(_) => (&counts[0], (StatusCode::OK, "an object")),
+            Err(_) => (&counts[1], (StatusCode::SERVICE_UNAVAILABLE, SLOW_DOWN)),
         };
         count.fetch_add(1, Ordering::Relaxed);
         std::future::ready(answer)

@@ -63,7 +63,7 @@ fn readings(rounds: usize) -> Vec<f64> {
         for at in 0..CLOCKS.len() {
             let at = (at + round) % CLOCKS.len();
             let (_, read) = CLOCKS[at];
-            let watch = Stopwatch::start();
+            let watch = Stopwatch::now();
             for _ in 0..READINGS {
                 black_box(black_box(read)());
             }

@@ -10,7 +10,6 @@ mod pacing;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
 
@@ -48,17 +47,11 @@ impl Args {
     }
 }
 
-fn main() -> ExitCode {
+fn main() -> Result<(), String> {
     let args = Args::parse();
     let docs = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
     let out = args.out.clone().unwrap_or_else(docs);
-    match write(&args, &out) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("compare: cannot write to {}: {error}", out.display());
-            ExitCode::FAILURE
-        }
-    }
+    write(&args, &out).map_err(|error| format!("cannot write to {}: {error}", out.display()))
 }
 
 fn write(args: &Args, out: &Path) -> io::Result<()> {

@@ -8,8 +8,9 @@ use std::time::Duration;
 use plotters::prelude::{PathElement, RGBColor};
 use plotters::series::LineSeries;
 use plotters::style::Color;
+use tollgate::Quota;
 use tollgate_bench::pacing::{self, Plan};
-use tollgate_bench::peer::{Governor, LeakyBucket, Limiter, OurLimiter, Rate};
+use tollgate_bench::peer::{Governor, LeakyBucket, Limiter, OurLimiter, interval};
 
 use tollgate_bench::picture::{self, Area, Drawn};
 use tollgate_bench::picture::{BLUE, LEFT, ORANGE, RED, VIOLET};
@@ -17,7 +18,7 @@ use tollgate_bench::picture::{BLUE, LEFT, ORANGE, RED, VIOLET};
 const PLAN: Plan = Plan {
     counted: 200,
     ahead: 20,
-    rate: Rate::per_second(1_000, 1),
+    quota: Quota::per_second(1_000),
 };
 
 /// How much of the beginning is drawn release by release.
@@ -101,8 +102,8 @@ impl Lines {
     }
 
     fn legend(&self, head: &Area<'_>) -> Drawn {
-        let Plan { counted, rate, .. } = PLAN;
-        let count = rate.count;
+        let Plan { counted, quota, .. } = PLAN;
+        let count = quota.count();
         let title = format!("{counted} waiters at {count} a second: when they are let go");
         let axes = "vertically: how many; horizontally: milliseconds";
         picture::head(head, &title, axes)?;
@@ -117,7 +118,7 @@ impl Lines {
     fn draw_curves(&self, area: &Area<'_>) -> Drawn {
         let last = |line: &Line| line.releases.last().copied();
         let end = self.0.iter().filter_map(last).max().unwrap_or_default();
-        let due = PLAN.rate.interval() * PLAN.counted as u32;
+        let due = interval(PLAN.quota) * PLAN.counted as u32;
         let end = milliseconds(end.max(due));
         let most = PLAN.counted as f64;
         let mut chart = picture::frame(area, FOOT, end, 0.0..most, (10, 4))?;

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::iter::Sum;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use std::{fs, io};
 
 use tollgate::WhenFull;
@@ -66,7 +66,7 @@ impl Case {
         let before = resident()?;
         // No request is on its way at either end, so these are all between.
         let begun = Instant::now();
-        let wrk = Wrk::start(server.address, &load, args.round())?;
+        let wrk = Wrk::start(server.address, &load, Duration::from_secs(args.seconds))?;
         let measured = wrk.measured().await?;
         tasks_become(servers).await?;
         let intervals = begun.elapsed().as_nanos() * u128::from(QUOTA.count());

@@ -28,7 +28,7 @@ end
 function done(summary, latency)
     local errors = summary.errors
     local failed = errors.connect + errors.read + errors.write + errors.timeout
-    print(string.format("measured %d %d %d %d %d %d %d", threads[1]:get("position"),
+    print(string.format("measured %d %d %d %d %d %d", threads[1]:get("position"),
         summary.requests, summary.duration, latency:percentile(50), latency:percentile(99),
-        latency.max, failed))
+        failed))
 end

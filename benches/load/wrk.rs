@@ -28,7 +28,6 @@ pub(super) struct Measured {
     pub(super) duration: u64,
     pub(super) median: u64,
     pub(super) p99: u64,
-    pub(super) most: u64,
     /// Connections and requests that failed.
     pub(super) failed: u64,
 }
@@ -44,7 +43,6 @@ impl Measured {
             duration: next()?,
             median: next()?,
             p99: next()?,
-            most: next()?,
             failed: next()?,
         })
     }
@@ -107,10 +105,9 @@ mod tests {
             duration: 2_000_000,
             median: 40,
             p99: 50,
-            most: 60,
             failed: 0,
         };
-        let output = "Running 2s test\nmeasured 99 100 2000000 40 50 60 0\n";
+        let output = "Running 2s test\nmeasured 99 100 2000000 40 50 0\n";
         assert_eq!(Measured::parse(output), Some(measured));
         assert_eq!(Measured::parse("measured 99 100\n"), None);
         assert_eq!(Measured::parse(""), None);

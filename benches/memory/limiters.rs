@@ -13,14 +13,11 @@ use stats_alloc::Region;
 use throttle_net::Throttle as ThrottleNet;
 use tokio::io::{AsyncRead, Empty, ReadBuf};
 use tokio::runtime::Builder;
-use tollgate::{Keyed, Quota, RateLimiter};
+use tollgate::{Algorithm, Keyed, Quota, RateLimiter};
 use tollgate_bench::harness::{Options, Spread, Table};
 use tollgate_bench::keyed::{BenchKey, GovernorKeyed, KeyedLimiter};
 use tollgate_bench::line::{Places, WAITERS};
-use tollgate_bench::peer::{
-    Answer, Governor, LeakyBucket, OurLimiter, Rate, SharedRateLimit, TryLimiter, UpkeptGovernor,
-    WaitLimiter,
-};
+use tollgate_bench::peer::{Governor, LeakyBucket, OurLimiter, SharedRateLimit, WaitLimiter};
 use tollgate_bench::rates::SCARCE;
 use tollgate_io::{ThrottleIoExt, Throttled};
 
@@ -29,39 +26,16 @@ use crate::{COUNTING, calls, held, print};
 /// What ours is held to: bytes of a limiter in whose line somebody has been. A warm line allocates nothing.
 const WITH_LINE: usize = 256;
 
-/// What a limiter takes: its line of the table, the bytes of one in whose line somebody has been, and the allocations of
-/// 10,000 that wait and give up where 10,000 did so before.
-struct Asked {
-    line: String,
-    with_line: usize,
-    warm: usize,
-}
-
-/// Bytes of a limiter, on its heap when it is new, and when it has decided once.
-fn tried<L: TryLimiter>() -> Asked {
-    drop(L::with_rate(SCARCE));
-    let region = Region::new(COUNTING);
-    let limiter = L::with_rate(SCARCE);
-    let fresh = held(&region);
-    assert!(limiter.try_take().is_permit(), "the first may go");
-    let (name, itself, decided) = (L::NAME, size_of::<L>(), held(&region));
-    let line = format!("{name} | {itself} | {fresh} | {decided} | | | | |");
-    Asked {
-        line,
-        with_line: 0,
-        warm: 0,
-    }
-}
-
-/// The same; on its heap when one has waited and given up, and when 10,000 have; bytes of a future; and on the heap for
+/// Bytes of a limiter; on its heap when it is new, when it has decided once, when one has waited and given up, and when
+/// 10,000 have; bytes of a future; and on the heap for
 /// each of 10,000 that wait.
-fn awaited<L: WaitLimiter>() -> Asked {
+fn awaited<L: WaitLimiter>() -> (String, usize, usize) {
     let runtime = Builder::new_current_thread()
         .enable_time()
         .build()
         .expect("a runtime without threads");
     runtime.block_on(async {
-        let before = L::with_rate(Rate::per_second(1_000, 1));
+        let before = L::with_quota(Quota::per_second(1_000));
         before.take().await;
         before.take().await;
     });
@@ -69,7 +43,7 @@ fn awaited<L: WaitLimiter>() -> Asked {
     let mut places = Places::new(WAITERS);
     let region = Region::new(COUNTING);
     // The futures that stay in their places borrow it.
-    let limiter: &'static L = Box::leak(Box::new(L::with_rate(SCARCE)));
+    let limiter: &'static L = Box::leak(Box::new(L::with_quota(SCARCE)));
     let itself = size_of::<L>();
     let heap = || held(&region) - itself;
     let fresh = heap();
@@ -103,11 +77,7 @@ fn awaited<L: WaitLimiter>() -> Asked {
     let line = format!(
         "{name} | {itself} | {fresh} | {decided} | {one} | {many} | {future} | {each:.1} | {allocations:.2}"
     );
-    Asked {
-        line,
-        with_line: itself + one,
-        warm,
-    }
+    (line, itself + one, warm)
 }
 
 /// Prints the table; whether ours keeps within its limits.
@@ -118,19 +88,16 @@ pub(crate) fn limiters(options: &Options) -> bool {
         awaited::<LeakyBucket>(),
         awaited::<ThrottleNet>(),
         awaited::<SharedRateLimit>(),
-        tried::<Ratelimiter>(),
-        tried::<UpkeptGovernor>(),
+        awaited::<Ratelimiter>(),
         awaited::<Governor>(),
     ];
     let mut table = Table::new(
         "rate limiter | bytes | heap, new | decided | one waited | 10,000 did | future bytes \
          | heap bytes a waiter | allocations a waiter, warm",
     );
-    all.iter().for_each(|asked| table.push(&asked.line));
+    all.iter().for_each(|(line, ..)| table.push(line));
     table.print(options.markdown);
-    let Asked {
-        with_line, warm, ..
-    } = all[0];
+    let (_, with_line, warm) = all[0];
     let claim = format!(
         "{with_line} bytes with an empty line (<= {WITH_LINE}), {warm} allocations of {WAITERS} waiters once warm (<= 0)",
     );
@@ -194,6 +161,27 @@ pub(crate) fn keys(options: &Options) -> bool {
     table.print(options.markdown);
     let claim = format!("1000 keys under the default cap take at most {FEW} bytes each");
     print(&claim, few <= FEW)
+}
+
+/// What ours is held to, beside the places of a log: what every limiter has, and what it has for who needs its lock.
+const BESIDE: usize = 768;
+
+/// Prints the table of the rules; whether ours keeps within its limits.
+pub(crate) fn rules(options: &Options) -> bool {
+    let mut table = Table::new("10,000 a day | bytes | of them places");
+    let mut kept = true;
+    for &algorithm in Algorithm::all() {
+        let region = Region::new(COUNTING);
+        let limiter = RateLimiter::new(Quota::per_day(10_000)).algorithm(algorithm);
+        assert!(limiter.try_acquire().is_ok(), "the first may go");
+        let bytes = held(&region) + size_of::<RateLimiter>();
+        // All but the log take as much for any count.
+        let places = 80_000 * usize::from(algorithm == Algorithm::SlidingLog);
+        kept &= bytes <= places + BESIDE;
+        table.push(format!("{algorithm} | {bytes} | {places}"));
+    }
+    table.print(options.markdown);
+    print(&format!("at most {BESIDE} bytes beside the places"), kept)
 }
 
 const STREAMS: usize = 1_000;

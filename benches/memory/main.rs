@@ -24,6 +24,7 @@ fn main() -> ExitCode {
     let tables = [
         semaphores,
         limiters::limiters,
+        limiters::rules,
         limiters::keys,
         limiters::streams,
     ];

@@ -46,19 +46,6 @@ struct Args {
     #[arg(long, default_value_t = 5, value_parser = odd)]
     seeds: u64,
 
-    /// The factor of all times of the rows of concurrency limits; requests are rarer by it, and
-    /// seconds in the table are longer by it
-    #[arg(long, default_value_t = 1.0, value_parser = factor)]
-    service: f64,
-
-    /// The factor of all numbers of workers; requests are more frequent by it
-    #[arg(long, default_value_t = 1.0, value_parser = factor)]
-    workers: f64,
-
-    /// The first limit of each controller that can be told one, 20 by default in most rows
-    #[arg(long, value_parser = factor)]
-    start: Option<f64>,
-
     /// Draw what each controller does while the server changes, into this directory, and print no
     /// table
     #[arg(long, value_name = "DIR")]
@@ -89,13 +76,6 @@ fn odd(text: &str) -> Result<u64, String> {
     match text.parse() {
         Ok(count) if count % 2 == 1 => Ok(count),
         _ => Err("it must be an odd number".into()),
-    }
-}
-
-fn factor(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(factor) if 0.0 < factor && factor < f64::INFINITY => Ok(factor),
-        _ => Err("it must be a finite number above 0".into()),
     }
 }
 
@@ -150,9 +130,6 @@ fn rows(args: &Args) -> Vec<Row> {
         let is_fleet = scenario.clients.len() > 1;
         scenario.name.contains(&args.scenario) && !(args.no_fleets && is_fleet)
     });
-    for scenario in &mut scenarios {
-        scenario.scale(args.service, args.workers, args.start);
-    }
     let mut rows = limits(&scenarios, &args.seeds());
     if !args.no_rates {
         rows.extend(rate::rows(&args.seeds(), &args.scenario));

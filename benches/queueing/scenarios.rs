@@ -5,10 +5,13 @@ use std::ops::Range;
 use oorandom::Rand64;
 
 use crate::jobs::{Nanos, PATIENCE, SECOND};
-use crate::judge::{COLUMNS, START};
+use crate::judge::START;
 
 /// Answers are counted so many times a second.
 pub(crate) const SPANS: Nanos = 10;
+
+/// The time in which they are counted together.
+pub(crate) const SPAN: Nanos = SECOND / SPANS;
 
 /// A time in which nothing changes.
 #[derive(Clone, Copy, Debug)]
@@ -32,19 +35,6 @@ pub(crate) struct Client {
     pub(crate) starts: f64,
     /// The phase in which it has no requests.
     pub(crate) away: Option<usize>,
-}
-
-impl Phase {
-    /// Multiplies the service time and the number of workers, at the same load.
-    fn scale(&mut self, service: f64, workers: f64) {
-        self.service *= service;
-        self.arrivals *= workers / service;
-        if self.workers > 0 {
-            let exact = self.workers as f64 * workers;
-            self.workers = exact.round().max(1.0) as usize;
-            self.arrivals *= self.workers as f64 / exact;
-        }
-    }
 }
 
 /// The law of service times.
@@ -103,24 +93,8 @@ pub(crate) struct Wanted {
     pub(crate) fair: &'static [f64],
     pub(crate) refused: &'static [f64],
     /// Once for all phases, as the next.
-    pub(crate) limit: Option<f64>,
-    pub(crate) growth: Option<f64>,
-}
-
-impl Wanted {
-    /// Returns what is wanted of each column.
-    pub(crate) fn lists(&self) -> [Vec<f64>; COLUMNS.len()] {
-        [
-            self.goodput.into(),
-            self.p99.into(),
-            self.settled.into(),
-            self.swift.into(),
-            self.fair.into(),
-            self.refused.into(),
-            self.limit.into_iter().collect(),
-            self.growth.into_iter().collect(),
-        ]
-    }
+    pub(crate) limit: &'static [f64],
+    pub(crate) growth: &'static [f64],
 }
 
 #[derive(Clone)]
@@ -140,24 +114,10 @@ pub(crate) struct Scenario {
     /// What callers say who abandon a call in service after as long as an answer is good. Without
     /// it they wait.
     pub(crate) abandoned: Option<Said>,
-    /// How long a second of the phases is.
-    pub(crate) second: Nanos,
     pub(crate) wanted: Wanted,
 }
 
 impl Scenario {
-    /// Multiplies all times and all numbers of workers. `start` is the first limit of each client.
-    pub(crate) fn scale(&mut self, service: f64, workers: f64, start: Option<f64>) {
-        for phase in &mut self.phases {
-            phase.scale(service, workers);
-        }
-        self.second = (SECOND as f64 * service) as Nanos / SPANS * SPANS;
-        self.start = start.unwrap_or(self.start);
-        // A limit that is never reached stays where it began.
-        let least = start.unwrap_or(0.0);
-        self.wanted.limit = self.wanted.limit.map(|limit| least.max(limit * workers));
-    }
-
     /// Returns the scenario with phases as long as the seed makes them.
     pub(crate) fn drawn(&self, seed: u64) -> Self {
         let mut drawn = self.clone();
@@ -171,17 +131,12 @@ impl Scenario {
         drawn
     }
 
-    /// Returns the time in which answers are counted together.
-    pub(crate) fn span(&self) -> Nanos {
-        self.second / SPANS
-    }
-
     /// Returns the phases and when they begin and end.
     pub(crate) fn spans(&self) -> Vec<(&Phase, Range<Nanos>)> {
         let mut from = 0;
         let span = |phase: &Phase| {
             let start = from;
-            from += phase.spans * self.span();
+            from += phase.spans * SPAN;
             start..from
         };
         let spans: Vec<_> = self.phases.iter().map(span).collect();
@@ -227,13 +182,13 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
         abandoned: Some(abandoned),
         ..of(name, &[full(20, 10), full(5, 0), full(20, 10)], Wanted {
             settled: &[2.0],
-            growth: Some(2.0),
+            growth: &[2.0],
             ..wanted(&[0.94, NONE, 0.94])
         })
     };
     let mut all = vec![
         of("M/M/10", &[full(40, 10)], Wanted { p99: &[1.3], ..settled(&[0.95], &[1.0]) }),
-        of("load 0.5", &[phase(40, 10, 10.0, 500.0)], Wanted { limit: Some(40.0), ..wanted(&[0.99]) }),
+        of("load 0.5", &[phase(40, 10, 10.0, 500.0)], Wanted { limit: &[40.0], ..wanted(&[0.99]) }),
         of("c 10→5→20→10", &servers, settled(&[0.94], &[2.0])),
         of("c 10→5→20→10, load 1.5", &at_load, settled(&[0.94], &[2.0])),
         oldest_first("c 10→5→20→10, FIFO line", PATIENCE),
@@ -397,8 +352,8 @@ const ANY: Wanted = Wanted {
     swift: &[],
     fair: &[],
     refused: &[],
-    limit: None,
-    growth: None,
+    limit: &[],
+    growth: &[],
 };
 
 /// Returns clients with the same part of the requests.
@@ -438,7 +393,6 @@ fn one(name: &'static str, phase: Phase) -> Scenario {
         line: Line::NewestFirst,
         patience: PATIENCE,
         abandoned: None,
-        second: SECOND,
         wanted: wanted(&[f64::NAN]),
     }
 }
@@ -477,7 +431,7 @@ mod tests {
         };
         for length in [first, second - first] {
             assert!((40 * SECOND..50 * SECOND).contains(&length), "{length}");
-            assert_eq!(length % scenario.span(), 0);
+            assert_eq!(length % SPAN, 0);
         }
     }
 }

@@ -11,7 +11,7 @@ use tollgate::adaptive::{AdaptivePermit, AdaptiveSemaphore};
 use tollgate::{Clock, ManualClock};
 
 use crate::jobs::{Job, Nanos, SECOND};
-use crate::scenarios::{Line, Said, Scenario};
+use crate::scenarios::{Line, SPAN, Said, Scenario};
 use crate::server::Server;
 
 /// The permit of a call. A fixed limit needs none.
@@ -71,8 +71,6 @@ impl Limiter {
 /// What happened in a run.
 #[derive(Clone)]
 pub(crate) struct Trace {
-    /// The length of a span.
-    pub(crate) span: Nanos,
     /// The good answers in each span.
     pub(crate) answers: Vec<u32>,
     /// The refused calls in each span.
@@ -131,7 +129,7 @@ pub(crate) fn run(
     let limit = clients.iter().map(|client| client.limit).sum();
     let spans = scenario.spans();
     let end = spans.last().expect("a scenario has a phase").1.end;
-    let count = end.div_ceil(scenario.span()) as usize;
+    let count = end.div_ceil(SPAN) as usize;
     let mut system = System {
         clients,
         limit,
@@ -139,7 +137,6 @@ pub(crate) fn run(
         abandoned: scenario.abandoned,
         abandons: VecDeque::new(),
         trace: Trace {
-            span: scenario.span(),
             answers: vec![0; count],
             refused: vec![0; count],
             shares: vec![vec![0; scenario.clients.len()]],
@@ -158,7 +155,7 @@ pub(crate) fn run(
         let changes_at = changes.peek().map_or(end, |(_, span)| span.start);
         let abandons = system.abandons.front().map_or(Nanos::MAX, |call| call.0);
         let now = ends.min(arrives).min(changes_at).min(abandons);
-        while (system.trace.limits.len() as Nanos + 1) * scenario.span() <= now {
+        while (system.trace.limits.len() as Nanos + 1) * SPAN <= now {
             system.trace.limits.push(system.limit);
         }
         clock.advance(Duration::from_nanos(now - last));
@@ -214,7 +211,7 @@ impl System {
         let Some((Call { job, began, permit }, is_refused)) = self.server.end(now) else {
             return;
         };
-        let span = (now / self.trace.span) as usize;
+        let span = (now / SPAN) as usize;
         if is_refused {
             self.trace.refused[span] += 1;
             return self.release(now, job.client, permit, Said::Overloaded);

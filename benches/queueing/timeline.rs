@@ -12,7 +12,7 @@ use tollgate_bench::picture::{BLUE, GRID, INK, LEFT, ORANGE, PALE_BLUE, PALE_INK
 
 use crate::jobs::{Job, Nanos, SECOND, jobs};
 use crate::judge::{CONTROLLERS, fixed, good, oracle_limits};
-use crate::scenarios::Scenario;
+use crate::scenarios::{SPAN, Scenario};
 use crate::simulation::{Trace, run};
 
 /// The length of time of a point.
@@ -101,19 +101,19 @@ impl Line {
 
     fn new(style: (&'static str, RGBColor, u32), trace: &Trace) -> Self {
         let mut line = Self::empty(style);
-        line.extend(trace, &(0..trace.answers.len() as Nanos * trace.span));
+        line.extend(trace, &(0..trace.answers.len() as Nanos * SPAN));
         line
     }
 
     /// Adds the points of a time.
     fn extend(&mut self, trace: &Trace, time: &Range<Nanos>) {
-        let point = POINT as Nanos * trace.span;
+        let point = POINT as Nanos * SPAN;
         for start in (time.start..time.end).step_by(point as usize) {
             let time = start..start + point;
             let seconds = point as f64 / SECOND as f64;
             let calls = trace.calls_in(&time);
             let total: f64 = calls.iter().map(|call| call.1).sum();
-            let last = (time.end / trace.span) as usize - 1;
+            let last = (time.end / SPAN) as usize - 1;
             self.limit.push(trace.limits[last] as f64);
             self.goodput.push(good(trace, &time) as f64 / seconds);
             self.latency.push(total / calls.len().max(1) as f64 * 1e3);
@@ -155,7 +155,7 @@ fn draw_panel(
     // The default lies on top.
     let (oracle, rest) = lines.split_at(1);
     for line in oracle.iter().chain(rest.iter().rev()) {
-        let time = |index| seconds(index as Nanos * POINT as Nanos * scenario.span());
+        let time = |index| seconds(index as Nanos * POINT as Nanos * SPAN);
         let points = values(line).iter().enumerate();
         let points = points.map(|(index, value)| (time(index), value.min(top)));
         let style = line.color.stroke_width(line.width);

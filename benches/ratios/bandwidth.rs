@@ -136,7 +136,6 @@ fn beside_busy_loops(options: &Options, runtime: &Runtime, duration: Duration) {
 }
 
 /// How some streams kept to a bandwidth.
-#[derive(Clone, Copy, Debug)]
 struct Bandwidth {
     /// What was delivered, beside what was allowed; 0.01 is one per cent more.
     error: f64,
@@ -238,7 +237,6 @@ async fn lowered(limits: impl Limits, old: u64, new: u64) -> f64 {
 }
 
 /// How some streams kept to a bandwidth beside busy loops.
-#[derive(Clone, Copy, Debug)]
 struct Starved {
     /// What part of what was allowed was delivered.
     kept: f64,

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use redis::aio::MultiplexedConnection;
 use redis_on_loopback::Server;
 use tokio::runtime::Runtime;
+use tokio::task::JoinSet;
 use tollgate::Quota;
 use tollgate_bench::harness::{Options, Spread, Targets};
 use tollgate_redis::{RateLimiter, Source};
@@ -134,32 +135,28 @@ fn one_decision(runtime: &Runtime, targets: &mut Targets) {
     );
 }
 
-/// How many decisions a second so many tasks get, each one after the other.
-async fn rate<D>(decide: impl Fn() -> D) -> f64
+/// How many decisions a second 256 tasks get, each so many one after the other.
+async fn rate<D>(times: u64, decide: impl Fn() -> D) -> f64
 where
-    D: Future<Output = u64> + Send + 'static,
+    D: Future<Output = ()> + Send + 'static,
 {
     let start = Instant::now();
-    let tasks: Vec<_> = (0..256).map(|_| tokio::spawn(decide())).collect();
-    let mut decided = 0;
-    for task in tasks {
-        decided += task.await.expect("it ran through");
-    }
-    decided as f64 / start.elapsed().as_secs_f64()
+    let tasks: JoinSet<()> = (0..256).map(|_| decide()).collect();
+    tasks.join_all().await;
+    (256 * times) as f64 / start.elapsed().as_secs_f64()
 }
 
-/// As [`rate`], of a limiter, so many times each.
+/// As [`rate`], of a limiter.
 async fn limited_rate(limiter: &RateLimiter, times: u64) -> f64 {
-    rate(|| {
+    let decide = || {
         let limiter = limiter.clone();
         async move {
             for _ in 0..times {
                 limiter.acquire().await.expect("there is plenty");
             }
-            times
         }
-    })
-    .await
+    };
+    rate(times, decide).await
 }
 
 fn hot_key(runtime: &Runtime, targets: &mut Targets) {
@@ -171,13 +168,12 @@ fn hot_key(runtime: &Runtime, targets: &mut Targets) {
         let plainest = Plainest::new(&server).await;
         let (mut ratios, mut apart, mut ours, mut theirs) = (Vec::new(), Vec::new(), 0.0, 0.0);
         for _ in 0..5 {
-            theirs = rate(|| {
+            theirs = rate(200, || {
                 let mut plainest = plainest.clone();
                 async move {
                     for _ in 0..200 {
                         plainest.decide().await;
                     }
-                    200
                 }
             })
             .await;

@@ -54,7 +54,6 @@ pub fn rows() -> Vec<Row> {
 }
 
 /// A source and a destination of blocks that are always ready.
-#[derive(Debug)]
 pub struct Blocks(Box<[u8]>);
 
 impl Blocks {

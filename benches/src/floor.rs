@@ -123,7 +123,7 @@ impl CondvarSemaphore {
     pub fn try_acquire(&self) -> Option<CondvarPermit<'_>> {
         let mut state = self.lock();
         state.free = state.free.checked_sub(1)?;
-        Some(CondvarPermit { semaphore: self })
+        Some(CondvarPermit(self))
     }
 
     /// Blocks the thread until a permit is free.
@@ -139,24 +139,22 @@ impl CondvarSemaphore {
             state.waiting -= 1;
         }
         state.free -= 1;
-        CondvarPermit { semaphore: self }
+        CondvarPermit(self)
     }
 }
 
 /// Gives its permit back when dropped.
-pub struct CondvarPermit<'a> {
-    semaphore: &'a CondvarSemaphore,
-}
+pub struct CondvarPermit<'a>(&'a CondvarSemaphore);
 
 impl Drop for CondvarPermit<'_> {
     #[inline]
     fn drop(&mut self) {
-        let mut state = self.semaphore.lock();
+        let mut state = self.0.lock();
         state.free += 1;
         let somebody = state.waiting > 0;
         drop(state);
         if somebody {
-            self.semaphore.released.notify_one();
+            self.0.released.notify_one();
         }
     }
 }

@@ -101,8 +101,7 @@ pub trait KeyedLimiter<K>: Send + Sync + Sized + 'static {
 
 impl<K: BenchKey> KeyedLimiter<K> for Keyed<K, RateLimiter> {
     fn with_keys(keys: usize) -> Self {
-        let quota = Quota::per_second(u64::from(PLENTY.count)).burst(u64::from(PLENTY.burst));
-        Keyed::<K, _>::rate_limiters(quota).max_keys(keys.max(100_000))
+        Keyed::<K, _>::rate_limiters(PLENTY).max_keys(keys.max(100_000))
     }
 
     #[inline(always)]

@@ -225,10 +225,10 @@ impl Part {
         let mut sum = Duration::ZERO;
         for _ in 0..times {
             line.hold();
-            let joining = Stopwatch::start();
+            let joining = Stopwatch::now();
             line.enqueue();
             let joined = joining.elapsed();
-            let leaving = Stopwatch::start();
+            let leaving = Stopwatch::now();
             match self {
                 Part::Cancel(order) => line.cancel(order),
                 _ => line.drain(),
@@ -246,7 +246,7 @@ impl Part {
 /// Somebody's line of so many, of which a part is timed.
 pub fn in_line(
     count: usize,
-    name: impl Into<String>,
+    name: &str,
     line: impl Fn(usize) -> Box<dyn Line> + 'static,
     part: &Part,
 ) -> Contender {

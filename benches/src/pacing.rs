@@ -29,14 +29,14 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::mpsc::{self, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use cpu_time::ProcessTime;
 use tokio::runtime::{Builder, Runtime};
+use tollgate::Quota;
 
 use crate::harness::Spread;
-use crate::peer::{Rate, WaitLimiter};
+use crate::peer::{WaitLimiter, interval};
 
 /// What to measure.
 #[derive(Clone, Copy, Debug)]
@@ -46,11 +46,11 @@ pub struct Plan {
     /// How many stand before them.
     pub ahead: usize,
     /// What the limiter is set to.
-    pub rate: Rate,
+    pub quota: Quota,
 }
 
 /// What came out.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone)]
 pub struct Paced {
     /// How many of those that count came through in time.
     pub released: usize,
@@ -136,12 +136,12 @@ pub fn releases<L: WaitLimiter>(plan: &Plan) -> Vec<Duration> {
 fn let_through<L: WaitLimiter>(plan: &Plan) -> (Vec<(u64, usize)>, Duration) {
     let workers = workers();
     let count = plan.ahead + plan.counted;
-    let due = plan.rate.interval() * u32::try_from(count).expect("a line of a sensible length");
+    let due = interval(plan.quota) * u32::try_from(count).expect("a line of a sensible length");
     let (through, all_through) = mpsc::sync_channel(1);
     let line = {
         let _timers = workers.enter();
         Arc::new(Line {
-            limiter: L::with_rate(plan.rate),
+            limiter: L::with_quota(plan.quota),
             started: Instant::now(),
             next: Mutex::new(0),
             released: (0..count).map(|_| AtomicU64::new(WAITING)).collect(),
@@ -192,7 +192,7 @@ fn figures(plan: &Plan, releases: &[(u64, usize)], cpu: Duration) -> Paced {
             cpu: cpu.as_secs_f64() * 1e3,
         };
     };
-    let interval = plan.rate.period.as_nanos() as f64 / f64::from(plan.rate.count);
+    let interval = plan.quota.period().as_nanos() as f64 / plan.quota.count() as f64;
     let lateness: Vec<f64> = counted
         .iter()
         .enumerate()
@@ -209,36 +209,4 @@ fn figures(plan: &Plan, releases: &[(u64, usize)], cpu: Duration) -> Paced {
         displacement: Spread::of(displacement),
         cpu: cpu.as_secs_f64() * 1e3,
     }
-}
-
-/// How long the last of a line waits when all before it have given up: in units of the interval,
-/// from the moment on at which the burst was taken. `None` if it is not through after `patience`
-/// intervals.
-///
-/// # Panics
-///
-/// When the machine gives no threads.
-pub fn last_of_cancelled<L: WaitLimiter>(count: usize, rate: Rate, patience: u32) -> Option<f64> {
-    let workers = workers();
-    let came = workers.block_on(async {
-        let limiter = L::with_rate(rate);
-        let start = Instant::now();
-        limiter.take().await;
-        let mut line: Vec<_> = (0..count).map(|_| Box::pin(limiter.take())).collect();
-        for waiter in &mut line {
-            // Nobody is through yet: to join takes less than an interval.
-            poll_fn(|context| {
-                assert!(waiter.as_mut().poll(context).is_pending(), "it is refused");
-                Poll::Ready(())
-            })
-            .await;
-        }
-        let last = line.pop().expect("somebody is in line");
-        drop(line);
-        let patience = rate.interval() * patience;
-        let came = tokio::time::timeout(patience, last).await.map(drop);
-        came.is_ok().then(|| start.elapsed())
-    });
-    workers.shutdown_background();
-    came.map(|after| after.as_secs_f64() / rate.interval().as_secs_f64())
 }

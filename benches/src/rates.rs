@@ -15,7 +15,6 @@
 
 use std::hint::black_box;
 use std::sync::LazyLock;
-use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use futures::executor::block_on;
@@ -29,37 +28,25 @@ use crate::floor::DecisionFloor;
 use crate::harness::{Row, Shared, alone, awaited, together};
 use crate::peer::{
     Answer, ByArc, ByReference, Governor, LeakyBucket, Limiter, MutexRing, OurLimiter, OurLog,
-    Rate, SharedRateLimit, TryLimiter, UpkeptGovernor, WaitLimiter, tower_rate,
+    SharedRateLimit, TryLimiter, WaitLimiter, tower_rate,
 };
 use crate::{repeat, repeat_async, rows};
 
 /// Never exhausted: a burst of a second, and a refill faster than any decision. A token is not a whole
 /// number of nanoseconds, which is the longer path of a `RateLimiter`.
-pub const PLENTY: Rate = Rate::per_second(900_000_000, 1_000_000_000);
+pub const PLENTY: Quota = Quota::per_second(900_000_000).burst(1_000_000_000);
 
 /// The same, where a token is a whole number of nanoseconds.
-const PLENTY_EVEN: Rate = Rate::per_second(1_000_000_000, 1_000_000_000);
+const PLENTY_EVEN: Quota = Quota::per_second(1_000_000_000).burst(1_000_000_000);
 
 /// Exhausted by the first, for an hour.
-pub const SCARCE: Rate = Rate {
-    count: 1,
-    period: Duration::from_secs(60 * 60),
-    burst: 1,
-};
+pub const SCARCE: Quota = Quota::per_hour(1);
 
 /// More than anybody can ask a log for: it has come back before it is used up.
-const PLENTY_LOGGED: Rate = Rate {
-    count: 1_000,
-    period: Duration::from_micros(2),
-    burst: 1_000,
-};
+const PLENTY_LOGGED: Quota = Quota::new(1_000, Duration::from_micros(2)).burst(1_000);
 
 /// Used up; also a single one comes back only after most of an hour.
-const SCARCE_LOGGED: Rate = Rate {
-    count: 1_000,
-    period: Duration::from_secs(30 * 86_400),
-    burst: 1_000,
-};
+const SCARCE_LOGGED: Quota = Quota::new(1_000, Duration::from_secs(30 * 86_400)).burst(1_000);
 
 type ByCounter = DecisionFloor<quanta::Clock>;
 type ByInstant = DecisionFloor<Instant>;
@@ -84,17 +71,16 @@ pub fn rows() -> Vec<Row> {
 fn decisions() -> Vec<Row> {
     rows! {
         alone "rate: decision allowed"
-            [allowed: OurLimiter, Governor: 1.0, UpkeptGovernor, Ratelimiter: 0.5, LeakyBucket: 0.5, ThrottleNet,
+            [allowed: OurLimiter, Governor: 1.0, Ratelimiter: 0.5, LeakyBucket: 0.5, ThrottleNet,
              ByCounter, ByInstant]
             {"tower RateLimit" => tower_allowed};
         alone "rate: decision denied"
-            [denied: OurLimiter, Governor: 1.0, UpkeptGovernor, Ratelimiter: 0.5, LeakyBucket: 0.5, ThrottleNet,
-             ByCounter, ByInstant]
-            {"tower RateLimit" => tower_denied};
-        alone "rate: acquire ready" [ready: OurLimiter, Governor, LeakyBucket, ThrottleNet, SharedRateLimit];
+            [denied_of(SCARCE): OurLimiter, Governor: 1.0, Ratelimiter: 0.5, LeakyBucket: 0.5, ThrottleNet,
+             ByCounter, ByInstant];
+        alone "rate: acquire ready" [ready_of(PLENTY): OurLimiter, Governor, LeakyBucket, ThrottleNet, SharedRateLimit];
         // The handle of a service or a task, beside a reference.
         alone "rate: tried as a throttle, allowed" [allowed: ByArc, ByReference: 1.1];
-        alone "rate: tried as a throttle, denied" [denied: ByArc, ByReference: 1.1];
+        alone "rate: tried as a throttle, denied" [denied_of(SCARCE): ByArc, ByReference: 1.1];
         alone "even rate: decision allowed" [allowed_of(PLENTY_EVEN): OurLimiter, Governor];
         alone "even rate: acquire ready" [ready_of(PLENTY_EVEN): OurLimiter, Governor];
         alone "unlimited: decision allowed" {"tollgate" => unlimited};
@@ -105,10 +91,10 @@ fn decisions() -> Vec<Row> {
 fn contended() -> Vec<Row> {
     rows! {
         together "two threads, rate: decision allowed"
-            [allowed: OurLimiter, Governor: 1.0, UpkeptGovernor, Ratelimiter: 0.5, LeakyBucket: 0.5, ThrottleNet,
+            [allowed: OurLimiter, Governor: 1.0, Ratelimiter: 0.5, LeakyBucket: 0.5, ThrottleNet,
              ByCounter, ByInstant];
         together "two threads, rate: decision denied"
-            [denied: OurLimiter, Governor: 1.0, UpkeptGovernor, Ratelimiter: 0.5, LeakyBucket: 0.5, ThrottleNet,
+            [denied_of(SCARCE): OurLimiter, Governor: 1.0, Ratelimiter: 0.5, LeakyBucket: 0.5, ThrottleNet,
              ByCounter, ByInstant];
     }
 }
@@ -144,9 +130,9 @@ fn rules() -> Vec<Row> {
             unreachable!("these are the last");
         };
         let plenty = move || allowed_by(by(algorithm, PLENTY_LOGGED));
-        allowed.contenders.push(alone(name.clone(), plenty));
+        allowed.contenders.push(alone(&name, plenty));
         let scarce = move || denied_by(by(algorithm, SCARCE_LOGGED));
-        denied.contenders.push(alone(name, scarce));
+        denied.contenders.push(alone(&name, scarce));
     }
     rows
 }
@@ -161,25 +147,24 @@ fn local() -> Vec<Row> {
         alone "local(32): decision allowed" ("tollgate, local(32)" => local_allowed)
             [allowed: Governor: 0.15, OurLimiter, Ratelimiter];
         alone "local(32): decision denied" ("tollgate, local(32)" => local_denied)
-            [denied: Governor, OurLimiter, Ratelimiter];
+            [denied_of(SCARCE): Governor, OurLimiter, Ratelimiter];
         alone "local(32): acquire ready" ("tollgate, local(32)" => local_ready)
-            [ready: Governor, OurLimiter];
+            [ready_of(PLENTY): Governor, OurLimiter];
         together "two threads, local(32): decision allowed"
             ("tollgate, local(32)" => local_allowed)
             [allowed: Governor: 0.08, OurLimiter, Ratelimiter];
         together "two threads, local(32): decision denied" ("tollgate, local(32)" => local_denied)
-            [denied: Governor, OurLimiter, Ratelimiter];
+            [denied_of(SCARCE): Governor, OurLimiter, Ratelimiter];
     }
 }
 
-fn window(rate: Rate) -> OurLimiter {
-    by(Algorithm::SlidingWindow, rate)
+fn window(quota: Quota) -> OurLimiter {
+    by(Algorithm::SlidingWindow, quota)
 }
 
 /// Ours by an algorithm.
-fn by(algorithm: Algorithm, rate: Rate) -> OurLimiter {
-    let count = u64::from(rate.count);
-    OurLimiter::new(Quota::new(count, rate.period).burst(count)).algorithm(algorithm)
+fn by(algorithm: Algorithm, quota: Quota) -> OurLimiter {
+    OurLimiter::new(quota.burst(quota.count())).algorithm(algorithm)
 }
 
 fn exhaust<L: TryLimiter>(limiter: &L) {
@@ -195,7 +180,7 @@ fn unlimited() -> Shared {
 
 /// A decision that allows.
 fn allowed<L: TryLimiter>() -> Shared {
-    let limiter = L::with_rate(PLENTY);
+    let limiter = L::with_quota(PLENTY);
     assert!(limiter.try_take().is_permit(), "there is plenty");
     repeat!(limiter, |limiter| {
         let answer = limiter.try_take();
@@ -206,8 +191,8 @@ fn allowed<L: TryLimiter>() -> Shared {
 /// A decision that allows, as there is plenty of this; but for a few. Where a thread is put aside in
 /// the middle of a decision, a log may count it as of the moment at which somebody else needs to
 /// know.
-fn allowed_of<L: TryLimiter>(rate: Rate) -> Shared {
-    allowed_by(L::with_rate(rate))
+fn allowed_of<L: TryLimiter>(quota: Quota) -> Shared {
+    allowed_by(L::with_quota(quota))
 }
 
 /// The same of this limiter.
@@ -223,14 +208,9 @@ fn allowed_by<L: TryLimiter>(limiter: L) -> Shared {
     })
 }
 
-/// A decision that refuses.
-fn denied<L: TryLimiter>() -> Shared {
-    denied_of::<L>(SCARCE)
-}
-
 /// A decision that refuses, as this is used up.
-fn denied_of<L: TryLimiter>(rate: Rate) -> Shared {
-    denied_by(L::with_rate(rate))
+fn denied_of<L: TryLimiter>(quota: Quota) -> Shared {
+    denied_by(L::with_quota(quota))
 }
 
 /// The same of this limiter.
@@ -242,15 +222,10 @@ fn denied_by<L: TryLimiter>(limiter: L) -> Shared {
     })
 }
 
-/// A wait that ends when it is first polled.
-fn ready<L: WaitLimiter>() -> Shared {
-    ready_of::<L>(PLENTY)
-}
-
 /// A wait that ends when it is first polled, as there is plenty of this.
-fn ready_of<L: WaitLimiter>(rate: Rate) -> Shared {
+fn ready_of<L: WaitLimiter>(quota: Quota) -> Shared {
     let _timers = TIMERS.enter();
-    let limiter = L::with_rate(rate);
+    let limiter = L::with_quota(quota);
     drop(block_on(limiter.take()));
     repeat_async!(limiter, |limiter| drop(black_box(limiter.take().await)))
 }
@@ -266,30 +241,12 @@ fn tower_allowed() -> impl FnMut(u64) + 'static {
     })
 }
 
-/// tower's limit, asked whether it is ready while it is not. That polls its timer, since it refuses
-/// nobody.
-fn tower_denied() -> impl FnMut(u64) + 'static {
-    let _timers = TIMERS.enter();
-    let mut service = tower_rate(SCARCE);
-    block_on(async {
-        let ready = service.ready().await.expect("it never fails");
-        ready.call(()).await.expect("it never fails");
-    });
-    move |times| {
-        let mut context = Context::from_waker(Waker::noop());
-        for _ in 0..times {
-            let polled = black_box(&mut service).poll_ready(&mut context);
-            assert!(matches!(black_box(polled), Poll::Pending), "it is scarce");
-        }
-    }
-}
-
 /// How much is taken ahead.
 const CHUNK: u64 = 32;
 
 /// A decision that allows. The handle is made and dropped once in a batch.
 fn local_allowed() -> Shared {
-    let limiter = OurLimiter::with_rate(PLENTY);
+    let limiter = OurLimiter::with_quota(PLENTY);
     assert!(limiter.try_take().is_permit(), "there is plenty");
     Box::new(move |times| {
         let mut local = limiter.local(CHUNK);
@@ -302,7 +259,7 @@ fn local_allowed() -> Shared {
 
 /// A decision that refuses: there is nothing in hand, so the limiter is asked each time.
 fn local_denied() -> Shared {
-    let limiter = OurLimiter::with_rate(SCARCE);
+    let limiter = OurLimiter::with_quota(SCARCE);
     exhaust(&limiter);
     Box::new(move |times| {
         let mut local = limiter.local(CHUNK);
@@ -315,7 +272,7 @@ fn local_denied() -> Shared {
 
 /// A wait that ends when it is first polled.
 fn local_ready() -> impl FnMut(u64) + 'static {
-    let mut local = OurLimiter::with_rate(PLENTY).local(CHUNK);
+    let mut local = OurLimiter::with_quota(PLENTY).local(CHUNK);
     awaited(async move || {
         let waited = black_box(&mut local).acquire().await;
         assert!(black_box(waited).is_ok(), "there is plenty");

@@ -44,7 +44,7 @@ const PLACES: usize = 16;
 /// With the same instructions, an operation on a bounded async-channel takes some 37 ns or some 56,
 /// and keeps to the one or the other for tens of thousands of operations. A batch on one channel
 /// shows one of the two by chance; a batch on several is made of both.
-fn placed(name: impl Into<String>, prepare: impl Fn() -> Shared + 'static) -> Contender {
+fn placed(name: &str, prepare: impl Fn() -> Shared + 'static) -> Contender {
     alone(name, move || {
         let mut between = Vec::new();
         let mut works: Vec<Shared> = Vec::new();
@@ -177,7 +177,9 @@ fn composed() -> Vec<Row> {
         alone "boxed throttle: acquire ready + drop"
             {"BoxThrottle" => || enter(BoxThrottle::new(shared())), "tollgate, owned" => acquire_owned};
         alone "cost of 3: enter ready + drop"
-            {"Cost" => || enter(shared().cost_owned(COST)), "tollgate, acquire_many(3)" => acquire_many};
+            {"Cost" => || enter(shared().cost_owned(COST)), "tollgate, acquire_many(3)" => || repeat_async!(shared(), |semaphore| {
+                drop(black_box(Arc::clone(semaphore).acquire_many(COST).await));
+            })};
     }
 }
 
@@ -264,27 +266,26 @@ pub fn acquire_owned() -> Shared {
     })
 }
 
-/// A weight that belongs to the call.
-fn acquire_many() -> Shared {
-    repeat_async!(shared(), |semaphore| {
-        drop(black_box(Arc::clone(semaphore).acquire_many(COST).await));
-    })
-}
-
 /// A fair queue beside the semaphore that it is in front of, and beside a semaphore with priorities.
 pub fn fair() -> Vec<Row> {
+    let owned = |count| line::entered(count, Arc::new(Semaphore::new(1)));
     let row = |name: &str, part| {
         let all = [
             in_line(WAITERS, "FairQueue", fair_line, &part),
-            in_line(WAITERS, "Semaphore, owned", owned_line, &part),
+            in_line(WAITERS, "Semaphore, owned", owned, &part),
             in_line(WAITERS, "priority-semaphore", priority_line, &part),
         ];
         Row::new(format!("fair: 10,000 waiters in 100 classes: {name}"), all)
     };
     let mut rows = rows! {
         alone "fair: acquire ready + drop"
-            {"FairQueue" => acquire_fair, "Semaphore, owned": 2.5 => acquire_owned,
-             "priority-semaphore" => acquire_by_priority};
+            {"FairQueue" => || repeat_async!(FairQueue::new(shared()).class(7), |class| {
+                drop(black_box(class.acquire().await));
+            }),
+             "Semaphore, owned": 2.5 => acquire_owned,
+             "priority-semaphore" => || repeat_async!(Arc::new(PrioritySemaphore::new(LIMIT)), |semaphore| {
+                drop(black_box(semaphore.acquire(7).await));
+            })};
     };
     rows.extend([
         row("enqueue", Part::Enqueue),
@@ -292,32 +293,6 @@ pub fn fair() -> Vec<Row> {
         row("enqueue + hand-off", Part::Both),
     ]);
     rows
-}
-
-/// `acquire().await` of a class in front of the same, and drop.
-fn acquire_fair() -> Shared {
-    let class = FairQueue::new(Arc::new(Semaphore::new(LIMIT))).class(7);
-    repeat_async!(class, |class| drop(black_box(class.acquire().await)))
-}
-
-/// `acquire().await` of the crate priority-semaphore, and drop.
-fn acquire_by_priority() -> Shared {
-    let semaphore = Arc::new(PrioritySemaphore::new(LIMIT));
-    repeat_async!(semaphore, |semaphore| {
-        drop(black_box(semaphore.acquire(7).await));
-    })
-}
-
-/// A line of a semaphore whose permits are owned.
-fn owned_line(count: usize) -> Box<dyn Line> {
-    let semaphore = Arc::new(Semaphore::new(1));
-    let same = Arc::clone(&semaphore);
-    stand(
-        count,
-        move || Arc::clone(&same).try_acquire_owned().expect("it is free"),
-        move || Arc::clone(&semaphore).acquire_owned(),
-        || {},
-    )
 }
 
 /// A line in a hundred classes, which take turns.

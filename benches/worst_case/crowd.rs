@@ -37,7 +37,7 @@ struct Took([Duration; 2]);
 
 impl Took {
     fn of<R>(call: impl FnOnce() -> R) -> Self {
-        let (watch, start) = (Stopwatch::start(), Instant::now());
+        let (watch, start) = (Stopwatch::now(), Instant::now());
         black_box(call());
         Self([watch.elapsed(), start.elapsed()])
     }

@@ -17,9 +17,10 @@ mod rows;
 use std::time::Duration;
 
 use clap::Parser;
-use cpu_time::ThreadTime;
 use futures::executor::block_on;
 
+/// Measures the processor time of the thread that started it.
+pub use cpu_time::ThreadTime as Stopwatch;
 pub use report::{Table, Targets, groups, ratios, verdict};
 pub use rows::{Contender, Row, Shared, Work, abreast, alone, made, tasks, together, walled};
 
@@ -94,22 +95,6 @@ impl Options {
     }
 }
 
-/// Measures the processor time of the thread that started it.
-#[derive(Clone, Copy, Debug)]
-pub struct Stopwatch(ThreadTime);
-
-impl Stopwatch {
-    /// Starts at nought.
-    pub fn start() -> Stopwatch {
-        Stopwatch(ThreadTime::now())
-    }
-
-    /// How long the thread has run since.
-    pub fn elapsed(&self) -> Duration {
-        self.0.elapsed()
-    }
-}
-
 /// Median, least and greatest of some figures, and the 99th percentile.
 #[derive(Clone, Copy, Debug)]
 pub struct Spread {
@@ -132,14 +117,9 @@ impl Spread {
     pub fn of(figures: impl IntoIterator<Item = f64>) -> Spread {
         let mut figures: Vec<f64> = figures.into_iter().collect();
         figures.sort_by(f64::total_cmp);
-        let middle = figures.len() / 2;
-        let median = if figures.len() % 2 == 1 {
-            figures[middle]
-        } else {
-            f64::midpoint(figures[middle - 1], figures[middle])
-        };
+        let (half, rest) = (figures.len() / 2, (figures.len() - 1) / 2);
         Spread {
-            median,
+            median: f64::midpoint(figures[rest], figures[half]),
             min: figures[0],
             max: figures[figures.len() - 1],
             p99: figures[((figures.len() - 1) as f64 * 0.99).round() as usize],

@@ -30,7 +30,7 @@ impl Work {
     pub fn time(&mut self, times: u64) -> Duration {
         match self {
             Work::Alone(work) => {
-                let watch = Stopwatch::start();
+                let watch = Stopwatch::now();
                 work(times);
                 watch.elapsed()
             }
@@ -89,9 +89,9 @@ pub struct Contender {
 }
 
 /// A contender by itself.
-pub fn made(name: impl Into<String>, prepare: impl Fn() -> Work + 'static) -> Contender {
+pub fn made(name: &str, prepare: impl Fn() -> Work + 'static) -> Contender {
     Contender {
-        name: name.into(),
+        name: name.to_owned(),
         target: None,
         counted: None,
         instructions: None,
@@ -101,33 +101,27 @@ pub fn made(name: impl Into<String>, prepare: impl Fn() -> Work + 'static) -> Co
 }
 
 /// A contender on one thread.
-pub fn alone<W: FnMut(u64) + 'static>(
-    name: impl Into<String>,
-    prepare: impl Fn() -> W + 'static,
-) -> Contender {
-    let contender = made(name, move || Work::Alone(Box::new(prepare())));
+pub fn alone<W: FnMut(u64) + 'static>(name: &str, work: impl Fn() -> W + 'static) -> Contender {
+    let contender = made(name, move || Work::Alone(Box::new(work())));
     contender.counted(1)
 }
 
 /// A contender on two threads.
-pub fn together(name: impl Into<String>, prepare: impl Fn() -> Shared + 'static) -> Contender {
+pub fn together(name: &str, prepare: impl Fn() -> Shared + 'static) -> Contender {
     abreast(2, name, prepare)
 }
 
 /// A contender that is timed by the wall clock.
-pub fn walled<W: FnMut(u64) + 'static>(
-    name: impl Into<String>,
-    prepare: impl Fn() -> W + 'static,
-) -> Contender {
+pub fn walled<W: FnMut(u64) + 'static>(name: &str, work: impl Fn() -> W + 'static) -> Contender {
     made(name, move || {
-        let mut work = prepare();
+        let mut work = work();
         let batch = Box::new(move |times| by_wall(|| work(times)));
         Work::Timed { unit: 1, batch }
     })
 }
 
 /// A contender whose tasks share two workers.
-pub fn tasks(name: impl Into<String>, prepare: impl Fn() -> Work + 'static) -> Contender {
+pub fn tasks(name: &str, prepare: impl Fn() -> Work + 'static) -> Contender {
     made(name, prepare).stretched(10)
 }
 
@@ -139,11 +133,7 @@ pub(super) fn by_wall(work: impl FnOnce()) -> Duration {
 }
 
 /// So many threads work at the same time; it is timed from the first start to the last end.
-pub fn abreast(
-    threads: usize,
-    name: impl Into<String>,
-    prepare: impl Fn() -> Shared + 'static,
-) -> Contender {
+pub fn abreast(threads: usize, name: &str, prepare: impl Fn() -> Shared + 'static) -> Contender {
     let contender = made(name, move || {
         let work = prepare();
         let unit = threads as u64;

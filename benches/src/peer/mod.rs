@@ -18,6 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::task::{Context, Poll};
 
 use crossbeam_queue::ArrayQueue;
+use futures::executor::block_on;
 use tokio_util::sync::CancellationToken;
 use tollgate::{ChannelSemaphore, CondvarSemaphore, Pool, Throttle, TryThrottle};
 use tower::Service;
@@ -238,6 +239,8 @@ peers! {
         try(it) Self::try_acquire(it);
         acquire(it) Self::acquire(it);
         owned(it) Self::try_acquire_owned(Arc::clone(it));
+        // It has no blocking form of its own.
+        wait(it) block_on(Self::acquire(it));
     }
     "async-lock", async_lock::Semaphore {
         new(permits) Self::new(permits);
@@ -245,6 +248,7 @@ peers! {
         acquire(it) Self::acquire(it);
         // It clones the `Arc` itself.
         owned(it) it.try_acquire_arc();
+        wait(it) it.acquire_blocking();
     }
     // A fair one.
     "futures-intrusive", futures_intrusive::sync::Semaphore {

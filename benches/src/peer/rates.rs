@@ -10,9 +10,6 @@ use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex as Lock, PoisonError};
 use std::time::{Duration, Instant as StdInstant};
 
-use governor::clock::{QuantaInstant, QuantaUpkeepClock};
-use governor::middleware::NoOpMiddleware;
-use governor::state::{InMemoryState, NotKeyed};
 use quanta::{Clock, Instant};
 use tokio::sync::Mutex;
 use tollgate::fair::{ClassHandle, FairQueue};
@@ -23,45 +20,19 @@ use tower::{Service, ServiceExt};
 use super::{Answer, Immediate};
 use crate::floor::DecisionFloor;
 
-/// So many in a period, spread over it, and at most so many at once.
-#[derive(Clone, Copy, Debug)]
-pub struct Rate {
-    /// How many in each period.
-    pub count: u32,
-    /// How long that is.
-    pub period: Duration,
-    /// How many at once after a pause, and at the beginning.
-    pub burst: u32,
+/// From one to the next.
+pub fn interval(quota: Quota) -> Duration {
+    quota.period() / quota.count() as u32
 }
 
-impl Rate {
-    /// So many a second.
-    pub const fn per_second(count: u32, burst: u32) -> Rate {
-        Rate {
-            count,
-            period: Duration::from_secs(1),
-            burst,
-        }
+/// The same quota for a limiter that knows no interval below a millisecond: how many of how long.
+fn in_milliseconds(quota: Quota) -> (u64, Duration) {
+    const LEAST: Duration = Duration::from_millis(1);
+    if interval(quota) >= LEAST {
+        return (1, interval(quota));
     }
-
-    /// From one to the next.
-    pub fn interval(&self) -> Duration {
-        self.period / self.count
-    }
-
-    /// The same for a limiter that knows no interval below a millisecond: how many of how long.
-    fn in_milliseconds(self) -> (u32, Duration) {
-        const LEAST: Duration = Duration::from_millis(1);
-        if self.interval() >= LEAST {
-            return (1, self.interval());
-        }
-        let share = LEAST.as_secs_f64() / self.period.as_secs_f64();
-        ((f64::from(self.count) * share) as u32, LEAST)
-    }
-
-    fn burst(self) -> NonZeroU32 {
-        NonZeroU32::new(self.burst).expect("a burst of one at least")
-    }
+    let share = LEAST.as_secs_f64() / quota.period().as_secs_f64();
+    ((quota.count() as f64 * share) as u64, LEAST)
 }
 
 /// A rate limiter.
@@ -70,7 +41,7 @@ pub trait Limiter: Send + Sync + 'static {
     const NAME: &'static str;
 
     /// One that has all of its burst.
-    fn with_rate(rate: Rate) -> Self;
+    fn with_quota(quota: Quota) -> Self;
 }
 
 /// One that can be asked. Each is inlined here as far as its crate has it: left to the compiler, a long
@@ -106,15 +77,6 @@ pub struct OurLog(RateLimiter);
 
 /// governor, on the clock that it has by default.
 pub type Governor = governor::DefaultDirectRateLimiter;
-
-/// governor on a clock that a thread of its own sets forward every millisecond. It cannot be
-/// awaited, and there can be one at a time.
-pub type UpkeptGovernor = governor::RateLimiter<
-    NotKeyed,
-    InMemoryState,
-    QuantaUpkeepClock,
-    NoOpMiddleware<QuantaInstant>,
->;
 
 /// leaky-bucket, fair as it is by default.
 pub type LeakyBucket = leaky_bucket::RateLimiter;
@@ -160,47 +122,39 @@ impl MutexRing {
     }
 }
 
-/// A rate as ours have it.
-fn quota(rate: Rate) -> Quota {
-    Quota::new(u64::from(rate.count), rate.period).burst(u64::from(rate.burst))
-}
-
-/// A rate as governor has it.
+/// A quota as governor has it.
 ///
 /// # Panics
 ///
 /// When it is too high for it.
-pub fn governor_quota(rate: Rate) -> governor::Quota {
+pub fn governor_quota(quota: Quota) -> governor::Quota {
+    let burst = NonZeroU32::new(quota.max_burst() as u32).expect("a burst of one at least");
     // Its constructors divide by the count and round down; from the interval it takes the same.
-    governor::Quota::with_period(rate.interval().max(Duration::from_nanos(1)))
+    governor::Quota::with_period(interval(quota).max(Duration::from_nanos(1)))
         .expect("the interval is not nought")
-        .allow_burst(rate.burst())
+        .allow_burst(burst)
 }
 
 /// tower's limit by itself. It is built inside of a runtime, whose timer it holds.
-pub fn tower_rate(rate: Rate) -> RateLimit<Immediate> {
-    let (count, window) = if rate.burst > 1 {
-        (rate.burst, rate.interval() * rate.burst)
-    } else {
-        rate.in_milliseconds()
+pub fn tower_rate(quota: Quota) -> RateLimit<Immediate> {
+    let (count, window) = match quota.max_burst() {
+        1 => in_milliseconds(quota),
+        burst => (burst, interval(quota) * burst as u32),
     };
-    RateLimit::new(
-        Immediate,
-        tower::limit::rate::Rate::new(u64::from(count), window),
-    )
+    RateLimit::new(Immediate, tower::limit::rate::Rate::new(count, window))
 }
 
 /// Limiters, and how each does what it can do: `new`, `try` and `take`.
 macro_rules! limiters {
     ($($name:literal, $type:ty {
-        new($rate:ident) $new:expr;
+        new($quota:ident) $new:expr;
         $(try($tried:ident) $try:expr;)?
         $(take($taken:ident) $take:expr;)?
     })*) => {$(
         impl Limiter for $type {
             const NAME: &'static str = $name;
 
-            fn with_rate($rate: Rate) -> Self {
+            fn with_quota($quota: Quota) -> Self {
                 $new
             }
         }
@@ -226,66 +180,58 @@ macro_rules! limiters {
 limiters! {
     // The counter of the processor as it is, not scaled to anything: there is nothing cheaper.
     "floor: counter, CAS", DecisionFloor<Clock> {
-        new(rate) Self::new(Clock::new(), rate.interval());
+        new(quota) Self::new(Clock::new(), interval(quota));
         try(it) it.decide(|clock| clock.raw());
     }
     "floor: std Instant, CAS", DecisionFloor<StdInstant> {
-        new(rate) Self::new(StdInstant::now(), rate.interval());
+        new(quota) Self::new(StdInstant::now(), interval(quota));
         try(it) it.decide(|clock| clock.elapsed().as_nanos() as u64);
     }
     "tollgate", RateLimiter {
-        new(rate) Self::new(quota(rate));
+        new(quota) Self::new(quota);
         try(it) it.try_acquire();
         take(it) it.acquire();
     }
     "&RateLimiter, as a throttle", ByReference {
-        new(rate) Self(Box::leak(Box::new(OurLimiter::with_rate(rate))));
+        new(quota) Self(Box::leak(Box::new(OurLimiter::with_quota(quota))));
         try(it) it.0.try_enter();
     }
     "Arc<RateLimiter>, as a throttle", ByArc {
-        new(rate) Self(Arc::new(OurLimiter::with_rate(rate)));
+        new(quota) Self(Arc::new(OurLimiter::with_quota(quota)));
         try(it) it.0.try_enter();
     }
     "FairQueue in front", OurFairQueue {
-        new(rate) FairQueue::new(Arc::new(OurLimiter::with_rate(rate))).class(7);
+        new(quota) FairQueue::new(Arc::new(OurLimiter::with_quota(quota))).class(7);
         take(it) it.acquire();
     }
     "tollgate, sliding log", OurLog {
-        new(rate) {
-            let quota = Quota::new(u64::from(rate.count), rate.period);
+        new(quota) {
+            let quota = Quota::new(quota.count(), quota.period());
             Self(RateLimiter::new(quota).algorithm(Algorithm::SlidingLog))
         };
         try(it) it.0.try_acquire();
     }
     "mutex ring", MutexRing {
-        new(rate) {
-            let times = vec![None; rate.count as usize].into();
+        new(quota) {
+            let times = vec![None; quota.count() as usize].into();
             let ring = Lock::new(Ring { times, next: 0 });
-            Self { clock: Clock::new(), period: rate.period, ring }
+            Self { clock: Clock::new(), period: quota.period(), ring }
         };
         try(it) it.try_start();
     }
     "governor", Governor {
-        new(rate) Self::direct(governor_quota(rate));
+        new(quota) Self::direct(governor_quota(quota));
         try(it) it.check();
         take(it) it.until_ready();
     }
-    "governor, upkeep clock", UpkeptGovernor {
-        new(rate) {
-            let clock = QuantaUpkeepClock::from_interval(Duration::from_millis(1));
-            let clock = clock.expect("nobody else keeps the clock up");
-            Self::direct_with_clock(governor_quota(rate), clock)
-        };
-        try(it) it.check();
-    }
     "leaky-bucket", LeakyBucket {
-        new(rate) {
-            let (count, interval) = rate.in_milliseconds();
+        new(quota) {
+            let (count, interval) = in_milliseconds(quota);
             Self::builder()
                 .interval(interval)
                 .refill(count as usize)
-                .max(rate.burst.max(count) as usize)
-                .initial(rate.burst as usize)
+                .max(quota.max_burst().max(count) as usize)
+                .initial(quota.max_burst() as usize)
                 .build()
         };
         try(it) it.try_acquire(1);
@@ -293,11 +239,11 @@ limiters! {
     }
     // It cannot be awaited: this is the loop that its users write.
     "ratelimit", ratelimit::Ratelimiter {
-        new(rate) {
-            let built = Self::builder(u64::from(rate.count))
-                .period(rate.period)
-                .max_tokens(u64::from(rate.burst))
-                .initial_available(u64::from(rate.burst))
+        new(quota) {
+            let built = Self::builder(quota.count())
+                .period(quota.period())
+                .max_tokens(quota.max_burst())
+                .initial_available(quota.max_burst())
                 .build();
             built.expect("a sound quota")
         };
@@ -309,12 +255,15 @@ limiters! {
         };
     }
     "throttle-net", throttle_net::Throttle {
-        new(rate) Self::builder().rate(rate.count, rate.period).burst(rate.burst).build();
+        new(quota) {
+            let (count, burst) = (quota.count() as u32, quota.max_burst() as u32);
+            Self::builder().rate(count, quota.period()).burst(burst).build()
+        };
         try(it) it.try_acquire();
         take(it) it.acquire();
     }
     "tower RateLimit, mutex", SharedRateLimit {
-        new(rate) Self(Mutex::new(tower_rate(rate)));
+        new(quota) Self(Mutex::new(tower_rate(quota)));
         take(it) async move {
             let mut service = it.0.lock().await;
             let ready = service.ready().await.expect("it never fails");
