@@ -27,8 +27,7 @@ use crate::{COUNTING, calls, held, print};
 const WITH_LINE: usize = 256;
 
 /// Bytes of a limiter; on its heap when it is new, when it has decided once, when one has waited and given up, and when
-/// 10,000 have; bytes of a future; and on the heap for
-/// each of 10,000 that wait.
+/// 10,000 have; bytes of a future; and on the heap for each of 10,000 that wait.
 fn awaited<L: WaitLimiter>() -> (String, usize, usize) {
     let runtime = Builder::new_current_thread()
         .enable_time()
