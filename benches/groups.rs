@@ -1,5 +1,5 @@
-//! `cargo bench -p tollgate-bench --bench groups`: criterion's groups of all rows; a part of `theme/operation/contender`
-//! runs only those.
+//! `cargo bench -p tollgate-bench --bench groups`: criterion's groups of all rows; a regular expression for parts of
+//! `theme/operation/contender` runs only those.
 
 use tollgate_bench::{THEMES, harness};
 

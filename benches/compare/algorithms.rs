@@ -132,11 +132,10 @@ fn queued(capacity: usize, arrivals: &[Duration]) -> Vec<Option<Duration>> {
     // The queue is moved by the clock, not by who looks: it is empty by now, and everybody knows
     // when it was.
     go_on_to(&clock, SPAN * 2);
-    let came = calls
-        .into_iter()
-        .map(|(came, waiter)| came.or_else(|| waiter.now_or_never()));
-    came.map(|came| charged(came.expect("the queue is empty")))
-        .collect()
+    let calls = calls.into_iter();
+    let came = calls.map(|(came, waiter)| came.or_else(|| waiter.now_or_never()));
+    let outcome = |came: Option<_>| charged(came.expect("the queue is empty"));
+    came.map(outcome).collect()
 }
 
 fn charged(came: Result<Charge, AcquireError>) -> Option<Duration> {

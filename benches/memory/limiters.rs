@@ -169,6 +169,7 @@ const BESIDE: usize = 768;
 pub(crate) fn rules(options: &Options) -> bool {
     let mut table = Table::new("10,000 a day | bytes | of them places");
     let mut kept = true;
+    drop(RateLimiter::new(SCARCE).try_acquire());
     for &algorithm in Algorithm::all() {
         let region = Region::new(COUNTING);
         let limiter = RateLimiter::new(Quota::per_day(10_000)).algorithm(algorithm);

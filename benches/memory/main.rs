@@ -23,8 +23,9 @@ fn main() -> ExitCode {
     let options = Options::from_args();
     let tables = [
         semaphores,
-        limiters::limiters,
+        // Before governor's thread, which keeps timers and frees them later.
         limiters::rules,
+        limiters::limiters,
         limiters::keys,
         limiters::streams,
     ];

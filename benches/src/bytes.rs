@@ -13,12 +13,13 @@ use std::task::{Context, Poll, Waker};
 use async_speed_limit::Limiter;
 use async_speed_limit::clock::StandardClock;
 use axum::body::Bytes;
+use futures::executor::block_on;
 use http_body::{Body, Frame};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tollgate::{Keyed, Quota, RateLimiter};
 use tollgate_io::{ThrottleIoExt, Throttled};
 
-use crate::harness::{Row, alone, awaited};
+use crate::harness::{Row, alone};
 use crate::rows;
 
 /// The size of large blocks.
@@ -114,10 +115,14 @@ fn reads<R: AsyncRead + Unpin + 'static>(
 ) -> impl FnMut(u64) + 'static {
     let mut reader = limit(Blocks::of(size));
     let mut buffer = vec![0; size];
-    awaited(async move || {
-        let read = reader.read(black_box(&mut buffer)).await;
-        assert_eq!(read.expect("blocks never fail"), size, "a short read");
-    })
+    move |times| {
+        block_on(async {
+            for _ in 0..times {
+                let read = reader.read(black_box(&mut buffer)).await;
+                assert_eq!(read.expect("blocks never fail"), size, "a short read");
+            }
+        });
+    }
 }
 
 /// Writes of blocks of this size.
@@ -127,10 +132,14 @@ fn writes<W: AsyncWrite + Unpin + 'static>(
 ) -> impl FnMut(u64) + 'static {
     let mut writer = limit(Blocks::of(size));
     let buffer = vec![7; size];
-    awaited(async move || {
-        let written = writer.write(black_box(&buffer)).await;
-        assert_eq!(written.expect("blocks never fail"), size, "a short write");
-    })
+    move |times| {
+        block_on(async {
+            for _ in 0..times {
+                let written = writer.write(black_box(&buffer)).await;
+                assert_eq!(written.expect("blocks never fail"), size, "a short write");
+            }
+        });
+    }
 }
 
 /// Frames of a body of [`SMALL`] blocks.

@@ -36,10 +36,8 @@ pub const LIMIT: usize = 8;
 
 /// All of them.
 pub fn rows() -> Vec<Row> {
-    [ready(), contended(), waiters()]
-        .into_iter()
-        .flatten()
-        .collect()
+    let all = [ready(), contended(), waiters()];
+    all.into_iter().flatten().collect()
 }
 
 /// One thread, permits to spare: the price of a semaphore that nobody waits for.
