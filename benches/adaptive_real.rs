@@ -23,7 +23,6 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 use tollgate::adaptive::AdaptiveRate;
 use tollgate::{Quota, RateLimiter};
-use tollgate_bench::cells;
 use tollgate_bench::harness::{Table, verdict};
 use tollgate_bench::object_store::{HyperConnector, serve, store};
 use tollgate_object_store::ThrottledConnector;
@@ -65,39 +64,31 @@ async fn main() -> Result<ExitCode> {
     let runs = runs.into_iter().flatten();
     let outcomes = runs.map(|(burst, is_adaptive)| outcome(burst, is_adaptive, counted));
     let outcomes = try_join_all(outcomes).await?;
-    let mut table = Table::new(&[
-        "limit",
-        "burst of the server",
-        "good per second",
-        "of its rate",
-        "refused",
-        "failed",
-        "verdict",
-    ]);
+    let mut table = Table::new(
+        "limit | burst of the server | good per second | of its rate | refused | failed | verdict",
+    );
     let mut holds = true;
-    for outcome in outcomes {
-        let good = outcome.good as f64 / counted.as_secs_f64();
+    for Outcome {
+        adaptive,
+        burst,
+        good,
+        refused,
+        failed,
+    } in outcomes
+    {
+        let refused = refused as f64 / (good + refused).max(1) as f64;
+        let good = good as f64 / counted.as_secs_f64();
         let share = good / RATE as f64;
-        let refused = outcome.refused as f64 / (outcome.good + outcome.refused).max(1) as f64;
-        let is_reached = share >= GOODPUT && refused <= REFUSED && outcome.failed == 0;
-        holds &= is_reached || !outcome.is_adaptive;
-        table.push(cells![
-            if outcome.is_adaptive {
-                format!("adaptive, {:.0} at last", outcome.rate)
-            } else {
-                RATE.to_string()
-            },
-            outcome.burst,
-            format!("{good:.1}"),
-            format!("{share:.3}"),
-            format!("{:.2} %", 100.0 * refused),
-            outcome.failed,
-            if outcome.is_adaptive {
-                verdict(is_reached)
-            } else {
-                ""
-            },
-        ]);
+        let is_reached = share >= GOODPUT && refused <= REFUSED && failed == 0;
+        holds &= is_reached || adaptive.is_none();
+        let (limit, verdict) = match adaptive {
+            Some(rate) => (format!("adaptive, {rate:.0} at last"), verdict(is_reached)),
+            None => (RATE.to_string(), ""),
+        };
+        let percent = 100.0 * refused;
+        table.push(format!(
+            "{limit} | {burst} | {good:.1} | {share:.3} | {percent:.2} % | {failed} | {verdict}"
+        ));
     }
     println!(
         "{TASKS} tasks that get an object through ThrottledConnector::adaptive; a server that answers 503 above {RATE} per second; {counted:?} after {SEARCH:?}.\n"
@@ -108,29 +99,18 @@ async fn main() -> Result<ExitCode> {
 
 /// What came of a client while it was counted.
 struct Outcome {
-    is_adaptive: bool,
+    /// The adaptive rate at last.
+    adaptive: Option<f64>,
     burst: u64,
     /// Requests that the server accepted, and refused.
     good: u64,
     refused: u64,
     /// Gets that failed in spite of their repetitions.
     failed: u64,
-    rate: f64,
 }
 
-/// What the server has counted.
-#[derive(Default)]
-struct Counts {
-    good: AtomicU64,
-    refused: AtomicU64,
-}
-
-impl Counts {
-    fn now(&self) -> (u64, u64) {
-        let now = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        (now(&self.good), now(&self.refused))
-    }
-}
+/// What the server has accepted, and refused.
+type Counts = [AtomicU64; 2];
 
 async fn outcome(burst: u64, is_adaptive: bool, counted: Duration) -> Result<Outcome> {
     let counts = Arc::new(Counts::default());
@@ -138,7 +118,7 @@ async fn outcome(burst: u64, is_adaptive: bool, counted: Duration) -> Result<Out
     let rate = Arc::new(AdaptiveRate::new());
     let fixed = Arc::new(RateLimiter::new(Quota::per_second(RATE)));
     let throttle = (!is_adaptive).then_some(fixed);
-    let mut connector = ThrottledConnector::new(HyperConnector::new(), throttle);
+    let mut connector = ThrottledConnector::new(HyperConnector::default(), throttle);
     if is_adaptive {
         connector = connector.adaptive(Arc::clone(&rate));
     }
@@ -158,30 +138,25 @@ async fn outcome(burst: u64, is_adaptive: bool, counted: Duration) -> Result<Out
         });
     }
     sleep(SEARCH).await;
-    let before = counts.now();
+    let now = || counts.each_ref().map(|count| count.load(Ordering::Relaxed));
+    let before = now();
     sleep(counted).await;
-    let (after, rate) = (counts.now(), rate.rate());
+    let (after, rate) = (now(), rate.rate());
     Ok(Outcome {
-        is_adaptive,
+        adaptive: is_adaptive.then_some(rate),
         burst,
-        good: after.0 - before.0,
-        refused: after.1 - before.1,
+        good: after[0] - before[0],
+        refused: after[1] - before[1],
         failed: tasks.join_all().await.into_iter().sum(),
-        rate,
     })
 }
 
 fn app(burst: u64, counts: Arc<Counts>) -> Router {
     let accepted = Arc::new(RateLimiter::new(Quota::per_second(RATE).burst(burst)));
     let answer = move || {
-        let is_accepted = accepted.try_acquire().is_ok();
-        let (count, answer) = if is_accepted {
-            (&counts.good, (StatusCode::OK, "an object"))
-        } else {
-            (
-                &counts.refused,
-                (StatusCode::SERVICE_UNAVAILABLE, SLOW_DOWN),
-            )
+        let (count, answer) = match accepted.try_acquire() {
+            Ok(_) => (&counts[0], (StatusCode::OK, "an object")),
+            Err(_) => (&counts[1], (StatusCode::SERVICE_UNAVAILABLE, SLOW_DOWN)),
         };
         count.fetch_add(1, Ordering::Relaxed);
         std::future::ready(answer)

@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tollgate_bench::cells;
 use tollgate_bench::harness::{Options, Spread, Stopwatch, Table};
 
 /// Nanoseconds since the first reading, or since some other moment.
@@ -64,17 +63,15 @@ fn readings(rounds: usize) -> Vec<f64> {
         for at in 0..CLOCKS.len() {
             let at = (at + round) % CLOCKS.len();
             let (_, read) = CLOCKS[at];
-            let watch = Stopwatch::start();
+            let watch = Stopwatch::now();
             for _ in 0..READINGS {
                 black_box(black_box(read)());
             }
             taken[at].push(watch.elapsed().as_nanos() as f64 / f64::from(READINGS));
         }
     }
-    taken
-        .into_iter()
-        .map(|taken| Spread::of(taken).median)
-        .collect()
+    let medians = taken.into_iter().map(|taken| Spread::of(taken).median);
+    medians.collect()
 }
 
 fn first(read: Read) -> Duration {
@@ -105,15 +102,10 @@ fn behind(read: Read) -> u64 {
 /// What a clock shows, and what the standard one does at the same time: of many attempts, the one
 /// between whose ends the least time passed.
 fn beside_standard(read: Read) -> (i128, i128) {
-    let attempts = (0..2000).map(|_| {
-        let (before, shown, after) = (standard(), read(), standard());
-        (
-            after - before,
-            (i128::from(shown), i128::from(before.midpoint(after))),
-        )
-    });
-    let closest = attempts.min_by_key(|&(apart, _)| apart);
-    closest.expect("there were some").1
+    let attempts = (0..2000).map(|_| (standard(), read(), standard()));
+    let closest = attempts.min_by_key(|(before, _, after)| after - before);
+    let (before, shown, after) = closest.expect("there were some");
+    (i128::from(shown), i128::from(before.midpoint(after)))
 }
 
 fn main() {
@@ -128,20 +120,15 @@ fn main() {
     let behind = CLOCKS.map(|(_, read)| behind(read));
     thread::sleep(long.saturating_sub(begun.elapsed()));
 
-    let mut table = Table::new(&["clock", "reading ns", "first ms", "behind ns", "off ppm"]);
+    let mut table = Table::new("clock | reading ns | first ms | behind ns | off ppm");
     for (at, (name, read)) in CLOCKS.into_iter().enumerate() {
         let (shown, truth) = beside_standard(read);
         let (shown, truth) = (shown - began[at].0, truth - began[at].1);
         let off = (shown - truth) as f64 / truth as f64 * 1e6;
-        let first = firsts[at].as_secs_f64() * 1e3;
-        let [reading, first] = [format!("{:.1}", readings[at]), format!("{first:.3}")];
-        table.push(cells![
-            name,
-            reading,
-            first,
-            behind[at],
-            format!("{off:+.1}")
-        ]);
+        let (reading, first, behind) = (readings[at], firsts[at].as_secs_f64() * 1e3, behind[at]);
+        table.push(format!(
+            "{name} | {reading:.1} | {first:.3} | {behind} | {off:+.1}"
+        ));
     }
     table.print(options.markdown);
 }

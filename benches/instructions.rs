@@ -13,32 +13,20 @@
 use std::process::{Command, ExitCode};
 
 use tollgate_bench::harness::{Contender, Options, Table, Work, verdict};
-use tollgate_bench::{adaptive, bytes, cells, fair, http, rates, semaphore, throttles};
+use tollgate_bench::{THEMES, UNCOUNTED};
 
 /// The word that makes the process the one that is counted, followed by which operation and how many times.
 const COUNTED: &str = "--counted";
 
-/// Every contender, with its operation.
-fn all() -> Vec<(String, Contender)> {
-    let rows = [
-        semaphore::ready(),
-        semaphore::waiters(),
-        semaphore::short_line(),
-        throttles::ready(),
-        throttles::composed(),
-        throttles::waiters(),
-        fair::rows(),
-        rates::decisions(),
-        rates::local(),
-        rates::rules(),
-        http::rows(),
-        adaptive::rows(),
-        bytes::rows(),
-    ];
-    let rows = rows.into_iter().flatten();
+/// Every contender whose operation can be counted, how many it does at a time, and the operation.
+fn all() -> Vec<(Contender, u64, String)> {
+    let themes = THEMES
+        .iter()
+        .filter(|(theme, _)| !UNCOUNTED.contains(theme));
+    let rows = themes.flat_map(|(_, rows)| rows());
     let contenders = rows.flat_map(|row| {
-        let named = row.contenders.into_iter();
-        named.map(move |contender| (row.name.clone(), contender))
+        let of_row = row.contenders.into_iter();
+        of_row.filter_map(move |it| it.counted.map(|unit| (it, unit, row.name.clone())))
     });
     contenders.collect()
 }
@@ -50,7 +38,7 @@ fn main() -> ExitCode {
         && word == COUNTED
     {
         let which: usize = which.parse().expect("an index");
-        let mut work = all[which].1.prepare();
+        let mut work = all[which].0.prepare();
         work.time(1);
         operations_that_are_counted(&mut work, times.parse().expect("a number"));
         return ExitCode::SUCCESS;
@@ -59,7 +47,7 @@ fn main() -> ExitCode {
     let options = Options::from_args();
     if options.rounds == 1 {
         // Run as a test, not as a benchmark: every operation once, without valgrind.
-        for (_, contender) in &all {
+        for (contender, ..) in &all {
             contender.prepare().time(1);
         }
         return ExitCode::SUCCESS;
@@ -71,33 +59,23 @@ fn main() -> ExitCode {
         return ExitCode::from(u8::from(options.check));
     }
 
-    let mut table = Table::new(&[
-        "operation",
-        "contender",
-        "instructions",
-        "target",
-        "verdict",
-    ]);
+    let mut table = Table::new("operation | contender | instructions | target | verdict");
     let mut missed = false;
-    for (which, (operation, contender)) in all.iter().enumerate() {
-        let Some(unit) = contender.counted.filter(|_| options.wants(operation)) else {
+    for (which, (contender, unit, operation)) in all.iter().enumerate() {
+        if !options.wants(operation) {
             continue;
-        };
-        eprintln!("counting: {operation}, {}", contender.name);
+        }
+        let name = &contender.name;
+        eprintln!("counting: {operation}, {name}");
         // A call on a line does a thousand operations and more.
-        let times = if unit == 1 { 2_000 } else { 2 };
+        let times = if *unit == 1 { 2_000 } else { 2 };
         let more = instructions(which, 2 * times) - instructions(which, times);
         let count = more as f64 / (times * unit) as f64;
-        let above = contender.instructions.map(|target| count > target);
-        missed |= above == Some(true);
-        let target = contender.instructions.map(|target| format!("<= {target}"));
-        table.push(cells![
-            operation,
-            contender.name,
-            format!("{count:.1}"),
-            target.unwrap_or_default(),
-            above.map_or("", |above| verdict(!above)),
-        ]);
+        let held = contender.instructions.map_or("|".to_owned(), |target| {
+            missed |= count > target;
+            format!("<= {target} | {}", verdict(count <= target))
+        });
+        table.push(format!("{operation} | {name} | {count:.1} | {held}"));
     }
     eprintln!();
     table.print(options.markdown);

@@ -3,13 +3,166 @@
 
 use std::time::Duration;
 
+use futures::FutureExt;
 use plotters::prelude::{PathElement, RGBColor, Rectangle};
 use plotters::series::AreaSeries;
 use plotters::style::Color;
-
-use crate::subject::{self, COUNT, Outcome, SPAN, Subject, arrivals, subjects};
+use tollgate::{AcquireError, Algorithm, Charge, Clock, LeakyBucket, ManualClock, Quota};
+use tollgate::{RateLimiter, Tick};
 use tollgate_bench::picture::{self, Area, Drawn};
 use tollgate_bench::picture::{BLUE, LEFT, ORANGE, PALE_BLUE, PALE_INK, RED};
+
+/// How long the calls that everybody gets last.
+const SPAN: Duration = Duration::from_secs(9);
+
+/// Some calls, evenly spaced: from when on, one every how often, in milliseconds, and how many.
+const STRETCHES: [(u64, u64, u64); 5] = [
+    // A crowd at the end of a second, and another at the beginning of the next.
+    (952, 4, 12),
+    (1000, 4, 12),
+    // For two seconds five times as many as the quota has, from the middle of a second on.
+    (3500, 20, 105),
+    // Nobody for a long time, and then forty at once.
+    (7300, 0, 40),
+    // As many as the quota has.
+    (8000, 100, 10),
+];
+
+/// When each call comes, in order, since the epoch of the clock, where windows begin.
+fn arrivals() -> Vec<Duration> {
+    let of = |&(from, every, count): &(u64, u64, u64)| {
+        (0..count).map(move |number| Duration::from_millis(from + number * every))
+    };
+    STRETCHES.iter().flat_map(of).collect()
+}
+
+/// What all may let through in each [`PERIOD`]: `N`.
+const COUNT: u64 = 10;
+
+/// `T`.
+const PERIOD: Duration = Duration::from_secs(1);
+
+const QUOTA: Quota = Quota::new(COUNT, PERIOD);
+
+/// A limiter, and what it made of the calls.
+struct Subject {
+    /// As it is written in the table and in the picture.
+    name: String,
+    /// What is to be seen of it.
+    remark: &'static str,
+    /// The most that it promises to let through in any time `T`.
+    promised: usize,
+    /// For each call, in order, the tick at which it was charged, if it was.
+    at: Vec<Option<Duration>>,
+}
+
+/// All of them: each algorithm with a quota or two, and the leaky bucket.
+fn subjects(arrivals: &[Duration]) -> Vec<Subject> {
+    let quotas = |algorithm| match algorithm {
+        Algorithm::Gcra => vec![QUOTA, QUOTA.burst(10)],
+        Algorithm::TokenBucket => vec![QUOTA.burst(20)],
+        _ => vec![QUOTA],
+    };
+    let all = Algorithm::all().iter().flat_map(|&algorithm| {
+        let quotas = quotas(algorithm).into_iter();
+        quotas.map(move |quota| Subject::tried(algorithm, quota, arrivals))
+    });
+    let bucket = Subject {
+        name: "leaky-bucket, capacity 10".to_owned(),
+        remark: "ten may wait, and are let go evenly",
+        promised: 11,
+        at: queued(10, arrivals),
+    };
+    all.chain([bucket]).collect()
+}
+
+/// What is to be seen of an algorithm.
+fn remark(algorithm: Algorithm, quota: Quota) -> &'static str {
+    match algorithm {
+        Algorithm::Gcra if quota.max_burst() == 1 => "one at a time, evenly",
+        Algorithm::Gcra => "ten at once, and then evenly",
+        Algorithm::TokenBucket => "ten come back at once, twenty can be saved up",
+        Algorithm::FixedWindow => "ten before the edge of a window, ten after it",
+        Algorithm::SlidingWindow => "the window before fades, as if it had been even",
+        Algorithm::SlidingLog => "each comes back when it is a second old",
+        Algorithm::SubInterval { .. } => "two in each quarter of a second",
+        _ => "",
+    }
+}
+
+impl Subject {
+    /// Each call goes at once, or not at all.
+    fn tried(algorithm: Algorithm, quota: Quota, arrivals: &[Duration]) -> Self {
+        let name = match quota.max_burst() {
+            1 => algorithm.to_string(),
+            burst => format!("{algorithm}, burst {burst}"),
+        };
+        let clock = Clock::manual();
+        let limiter = RateLimiter::new(quota).algorithm(algorithm).clock(&clock);
+        let outcome = |&arrival| {
+            go_on_to(&clock, arrival);
+            charged(limiter.try_acquire())
+        };
+        Self {
+            name,
+            remark: remark(algorithm, quota),
+            promised: algorithm.most_in(quota, PERIOD) as usize,
+            at: arrivals.iter().map(outcome).collect(),
+        }
+    }
+
+    /// Those that were let through, in order of their ticks.
+    fn admitted(&self) -> Vec<Duration> {
+        let mut admitted: Vec<_> = self.at.iter().flatten().copied().collect();
+        admitted.sort_unstable();
+        admitted
+    }
+}
+
+/// Each call joins the queue, in which so many have room.
+fn queued(capacity: usize, arrivals: &[Duration]) -> Vec<Option<Duration>> {
+    let clock = Clock::manual();
+    let bucket = LeakyBucket::new(QUOTA, capacity).clock(&clock);
+    let join = |&arrival| {
+        go_on_to(&clock, arrival);
+        let mut waiter = Box::pin(bucket.acquire());
+        (waiter.as_mut().now_or_never(), waiter)
+    };
+    let calls: Vec<_> = arrivals.iter().map(join).collect();
+    // The queue is moved by the clock, not by who looks: it is empty by now, and everybody knows
+    // when it was.
+    go_on_to(&clock, SPAN * 2);
+    let calls = calls.into_iter();
+    let came = calls.map(|(came, waiter)| came.or_else(|| waiter.now_or_never()));
+    let outcome = |came: Option<_>| charged(came.expect("the queue is empty"));
+    came.map(outcome).collect()
+}
+
+fn charged(came: Result<Charge, AcquireError>) -> Option<Duration> {
+    came.ok().map(|charge| since_epoch(charge.at()))
+}
+
+fn go_on_to(clock: &ManualClock, arrival: Duration) {
+    clock.advance(arrival.saturating_sub(since_epoch(clock.now())));
+}
+
+fn since_epoch(tick: Tick) -> Duration {
+    Duration::from_nanos(tick.as_nanos())
+}
+
+/// How many there were in the last time `T`, whenever that changes: an instant counts itself, and
+/// not any more when `T` has passed.
+fn in_last_period(admitted: &[Duration]) -> Vec<(Duration, usize)> {
+    let ends = admitted.iter().map(|&at| at + PERIOD);
+    let mut changes: Vec<_> = admitted.iter().copied().chain(ends).collect();
+    changes.sort_unstable();
+    changes.dedup();
+    let count = |now: Duration| {
+        let counts = |at: &&Duration| **at <= now && now < **at + PERIOD;
+        admitted.iter().filter(counts).count()
+    };
+    changes.into_iter().map(|now| (now, count(now))).collect()
+}
 
 /// Of the legend.
 const HEAD: u32 = 58;
@@ -29,48 +182,39 @@ const MOST: f64 = 32.0;
 /// The calls, and what became of them.
 pub(crate) struct Comparison {
     arrivals: Vec<Duration>,
-    outcomes: Vec<(Subject, Outcome)>,
+    subjects: Vec<Subject>,
 }
 
 impl Comparison {
     /// Hands the calls to everybody.
     pub(crate) fn run() -> Comparison {
         let arrivals = arrivals();
-        let outcome = |subject: Subject| {
-            let outcome = subject.run(&arrivals);
-            (subject, outcome)
-        };
-        let outcomes = subjects().into_iter().map(outcome).collect();
-        Comparison { arrivals, outcomes }
+        let subjects = subjects(&arrivals);
+        Comparison { arrivals, subjects }
     }
 
     /// A line for each call: when it came, and for each limiter the tick at which it was let
     /// through, or nothing. In nanoseconds.
     pub(crate) fn csv(&self) -> String {
-        let mut csv = String::from("arrival");
-        for (subject, _) in &self.outcomes {
-            // A comma would end the cell.
-            csv.push(',');
-            csv.push_str(&subject.name.replace(',', ""));
-        }
-        csv.push('\n');
-        for (call, arrival) in self.arrivals.iter().enumerate() {
-            csv.push_str(&arrival.as_nanos().to_string());
-            for (_, outcome) in &self.outcomes {
-                csv.push(',');
-                if let Some(at) = outcome.at[call] {
-                    csv.push_str(&at.as_nanos().to_string());
-                }
-            }
-            csv.push('\n');
-        }
-        csv
+        let nanos = |at: Option<&Option<Duration>>| at.copied().flatten().map(|at| at.as_nanos());
+        // A comma would end the cell.
+        let names = self
+            .subjects
+            .iter()
+            .map(|subject| subject.name.replace(',', ""));
+        let lines = self.arrivals.iter().enumerate().map(|(call, arrival)| {
+            let cells = self
+                .subjects
+                .iter()
+                .map(move |subject| nanos(subject.at.get(call)));
+            (arrival.as_nanos(), cells)
+        });
+        crate::csv("arrival", names, lines)
     }
 
     /// The pictures. Neighbors that let through the same share one.
     pub(crate) fn svg(&self) -> String {
-        let same = |a: &(Subject, Outcome), b: &(Subject, Outcome)| a.1 == b.1;
-        let pictures: Vec<_> = self.outcomes.chunk_by(same).collect();
+        let pictures: Vec<_> = self.subjects.chunk_by(|a, b| a.at == b.at).collect();
         let height = HEAD + (1 + pictures.len() as u32) * ROW + FOOT;
         picture::draw(height, |area| {
             let (head, below) = area.split_vertically(HEAD);
@@ -97,40 +241,25 @@ impl Comparison {
         Ok(())
     }
 
-    fn draw_one(
-        &self,
-        above: &Area<'_>,
-        below: &Area<'_>,
-        foot: u32,
-        of: &[(Subject, Outcome)],
-    ) -> Drawn {
-        let Some((subject, outcome)) = of.first() else {
-            return Ok(());
-        };
-        let names: Vec<_> = of
-            .iter()
-            .map(|(subject, _)| subject.name.as_str())
-            .collect();
-        let (most, promised) = (outcome.most(), subject.promised);
-        let figure = format!("most in any second: {most}, promised: {promised}");
+    fn draw_one(&self, above: &Area<'_>, below: &Area<'_>, foot: u32, of: &[Subject]) -> Drawn {
+        let subject = &of[0];
+        let names: Vec<_> = of.iter().map(|subject| subject.name.as_str()).collect();
+        let admitted = subject.admitted();
+        let in_last = in_last_period(&admitted);
+        let most = in_last.iter().map(|(_, count)| *count).max().unwrap_or(0);
+        let figure = format!("most in any second: {most}, promised: {}", subject.promised);
         picture::title(above, &names.join(", "), subject.remark, Some(&figure))?;
 
         let span = SPAN.as_secs_f64();
         let mut chart = picture::frame(below, foot, span, -4.0..MOST, (10, 4))?;
-        let admitted = outcome.admitted();
-        let in_last = steps(&subject::in_last_period(&admitted));
-        chart.draw_series(AreaSeries::new(in_last, 0.0, PALE_BLUE))?;
+        chart.draw_series(AreaSeries::new(steps(&in_last), 0.0, PALE_BLUE))?;
         chart.draw_series(bars(&admitted, BLUE))?;
         let quota = vec![(0.0, COUNT as f64), (span, COUNT as f64)];
         chart.draw_series([PathElement::new(quota, RED)])?;
-        chart.draw_series(ticks(&self.refused(outcome)))?;
+        let calls = self.arrivals.iter().zip(&subject.at);
+        let refused = calls.filter_map(|(arrival, at)| at.is_none().then_some(*arrival));
+        chart.draw_series(ticks(&refused.collect::<Vec<_>>()))?;
         Ok(())
-    }
-
-    fn refused(&self, outcome: &Outcome) -> Vec<Duration> {
-        let calls = self.arrivals.iter().zip(&outcome.at);
-        let refused = calls.filter(|(_, at)| at.is_none());
-        refused.map(|(&arrival, _)| arrival).collect()
     }
 }
 
@@ -138,16 +267,16 @@ fn legend(head: &Area<'_>) -> Drawn {
     let title =
         format!("The same calls, {COUNT} a second allowed: what each algorithm lets through");
     picture::head(head, &title, "horizontally: seconds")?;
-    picture::entry(head, BLUE, (6, 14), "let through, in 50 ms", (LEFT, 34))?;
-    picture::entry(
-        head,
-        PALE_BLUE,
-        (18, 14),
-        "in the last second",
-        (LEFT + 190, 34),
-    )?;
-    picture::entry(head, RED, (18, 1), "the quota", (LEFT + 370, 34))?;
-    picture::entry(head, ORANGE, (2, 8), "refused", (LEFT + 500, 34))
+    let entries = [
+        (BLUE, (6, 14), "let through, in 50 ms", 0),
+        (PALE_BLUE, (18, 14), "in the last second", 190),
+        (RED, (18, 1), "the quota", 370),
+        (ORANGE, (2, 8), "refused", 500),
+    ];
+    for (color, size, meaning, left) in entries {
+        picture::entry(head, color, size, meaning, (LEFT + left, 34))?;
+    }
+    Ok(())
 }
 
 /// In which bar something falls.

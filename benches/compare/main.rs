@@ -6,12 +6,10 @@
 
 mod algorithms;
 mod pacing;
-mod subject;
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
 
@@ -49,17 +47,11 @@ impl Args {
     }
 }
 
-fn main() -> ExitCode {
+fn main() -> Result<(), String> {
     let args = Args::parse();
     let docs = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
     let out = args.out.clone().unwrap_or_else(docs);
-    match write(&args, &out) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("compare: cannot write to {}: {error}", out.display());
-            ExitCode::FAILURE
-        }
-    }
+    write(&args, &out).map_err(|error| format!("cannot write to {}: {error}", out.display()))
 }
 
 fn write(args: &Args, out: &Path) -> io::Result<()> {
@@ -79,6 +71,25 @@ fn write(args: &Args, out: &Path) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// A line of names, and lines of a first cell and of numbers, where there are some.
+fn csv<L: IntoIterator<Item = Option<u128>>>(
+    first: &str,
+    names: impl IntoIterator<Item = String>,
+    lines: impl IntoIterator<Item = (u128, L)>,
+) -> String {
+    let names: Vec<_> = [first.to_owned()].into_iter().chain(names).collect();
+    let mut csv = names.join(",") + "\n";
+    for (first, cells) in lines {
+        csv += &first.to_string();
+        for cell in cells {
+            csv.push(',');
+            csv += &cell.map_or(String::new(), |cell| cell.to_string());
+        }
+        csv.push('\n');
+    }
+    csv
 }
 
 #[cfg(test)]

@@ -8,8 +8,9 @@ use std::time::Duration;
 use plotters::prelude::{PathElement, RGBColor};
 use plotters::series::LineSeries;
 use plotters::style::Color;
+use tollgate::Quota;
 use tollgate_bench::pacing::{self, Plan};
-use tollgate_bench::peer::{Governor, LeakyBucket, OurLimiter, Rate, WaitLimiter};
+use tollgate_bench::peer::{Governor, LeakyBucket, Limiter, OurLimiter, interval};
 
 use tollgate_bench::picture::{self, Area, Drawn};
 use tollgate_bench::picture::{BLUE, LEFT, ORANGE, RED, VIOLET};
@@ -17,7 +18,7 @@ use tollgate_bench::picture::{BLUE, LEFT, ORANGE, RED, VIOLET};
 const PLAN: Plan = Plan {
     counted: 200,
     ahead: 20,
-    rate: Rate::per_second(1_000, 1),
+    quota: Quota::per_second(1_000),
 };
 
 /// How much of the beginning is drawn release by release.
@@ -32,26 +33,13 @@ const TITLE: u32 = 22;
 const ROW: u32 = 54;
 const FOOT: u32 = 20;
 
-/// Who is compared.
-#[derive(Clone, Copy)]
-struct Contender {
-    name: &'static str,
-    color: RGBColor,
-    releases: fn(&Plan) -> Vec<Duration>,
-}
-
-const fn contender<L: WaitLimiter>(color: RGBColor) -> Contender {
-    Contender {
-        name: L::NAME,
-        color,
-        releases: pacing::releases::<L>,
-    }
-}
+/// Who is compared: the name, the color, and what is measured.
+type Contender = (&'static str, RGBColor, fn(&Plan) -> Vec<Duration>);
 
 const CONTENDERS: [Contender; 3] = [
-    contender::<OurLimiter>(BLUE),
-    contender::<Governor>(ORANGE),
-    contender::<LeakyBucket>(VIOLET),
+    (OurLimiter::NAME, BLUE, pacing::releases::<OurLimiter>),
+    (Governor::NAME, ORANGE, pacing::releases::<Governor>),
+    (LeakyBucket::NAME, VIOLET, pacing::releases::<LeakyBucket>),
 ];
 
 /// What one of them did.
@@ -70,14 +58,17 @@ impl Lines {
     pub(crate) fn measure() -> Lines {
         let mut rounds = CONTENDERS.map(|_| Vec::with_capacity(ROUNDS));
         for _ in 0..ROUNDS {
-            for (contender, rounds) in CONTENDERS.iter().zip(&mut rounds) {
-                rounds.push((contender.releases)(&PLAN));
+            for ((_, _, releases), rounds) in CONTENDERS.iter().zip(&mut rounds) {
+                rounds.push(releases(&PLAN));
             }
         }
-        let line = |(contender, rounds): (Contender, _)| Line {
-            name: contender.name,
-            color: contender.color,
-            releases: middle(rounds),
+        let line = |((name, color, _), rounds): (Contender, _)| {
+            let releases = middle(rounds);
+            Line {
+                name,
+                color,
+                releases,
+            }
         };
         Lines(CONTENDERS.into_iter().zip(rounds).map(line).collect())
     }
@@ -85,23 +76,12 @@ impl Lines {
     /// A line for each release: its number, and when it was by each of them, in nanoseconds since
     /// the first; or nothing, if it took too long.
     pub(crate) fn csv(&self) -> String {
-        let mut csv = String::from("release");
-        for line in &self.0 {
-            csv.push(',');
-            csv.push_str(line.name);
-        }
-        csv.push('\n');
-        for number in 0..PLAN.counted {
-            csv.push_str(&number.to_string());
-            for line in &self.0 {
-                csv.push(',');
-                if let Some(at) = line.releases.get(number) {
-                    csv.push_str(&at.as_nanos().to_string());
-                }
-            }
-            csv.push('\n');
-        }
-        csv
+        let names = self.0.iter().map(|line| line.name.to_owned());
+        let lines = (0..PLAN.counted).map(|number| {
+            let release = move |line: &Line| line.releases.get(number).map(Duration::as_nanos);
+            (number as u128, self.0.iter().map(release))
+        });
+        crate::csv("release", names, lines)
     }
 
     /// The pictures.
@@ -113,24 +93,18 @@ impl Lines {
             self.legend(&head)?;
             let (curves, rest) = below.split_vertically(CURVES + FOOT);
             self.draw_curves(&curves)?;
-            picture::below(
-                &rest,
-                self.0.len(),
-                (TITLE, ROW, FOOT),
-                |number, above, frame, foot| {
-                    self.0[number].describe(above)?;
-                    self.0[number].draw_close(frame, foot)
-                },
-            )
+            let sizes = (TITLE, ROW, FOOT);
+            picture::below(&rest, self.0.len(), sizes, |number, above, frame, foot| {
+                self.0[number].describe(above)?;
+                self.0[number].draw_close(frame, foot)
+            })
         })
     }
 
     fn legend(&self, head: &Area<'_>) -> Drawn {
-        let Plan { counted, rate, .. } = PLAN;
-        let title = format!(
-            "{counted} waiters at {} a second: when they are let go",
-            rate.count
-        );
+        let Plan { counted, quota, .. } = PLAN;
+        let count = quota.count();
+        let title = format!("{counted} waiters at {count} a second: when they are let go");
         let axes = "vertically: how many; horizontally: milliseconds";
         picture::head(head, &title, axes)?;
         let mut left = LEFT;
@@ -144,7 +118,7 @@ impl Lines {
     fn draw_curves(&self, area: &Area<'_>) -> Drawn {
         let last = |line: &Line| line.releases.last().copied();
         let end = self.0.iter().filter_map(last).max().unwrap_or_default();
-        let due = PLAN.rate.interval() * PLAN.counted as u32;
+        let due = interval(PLAN.quota) * PLAN.counted as u32;
         let end = milliseconds(end.max(due));
         let most = PLAN.counted as f64;
         let mut chart = picture::frame(area, FOOT, end, 0.0..most, (10, 4))?;

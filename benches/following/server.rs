@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::world::{Counts, MINUTE, Nanos, World};
+use crate::{Counts, MINUTE, Nanos, World};
 
 /// A server with a quota of so many a minute.
 pub(crate) struct Server {

@@ -14,7 +14,7 @@ use tollgate::{Charge, Quota, RateLimiter};
 use tollgate_bench::events::Events;
 
 use crate::server::{Said, Server};
-use crate::world::{Counts, Latency, MINUTE, Nanos, Others, SECOND, World};
+use crate::{Counts, Latency, MINUTE, Nanos, Others, SECOND, World};
 
 /// The requests that may be under way.
 const SLOTS: u64 = 64;

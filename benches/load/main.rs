@@ -13,7 +13,6 @@ mod wrk;
 
 use std::error::Error;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::Parser;
 
@@ -51,12 +50,6 @@ struct Args {
     check: bool,
 }
 
-impl Args {
-    fn round(&self) -> Duration {
-        Duration::from_secs(self.seconds)
-    }
-}
-
 /// What the checks came to.
 #[derive(Default)]
 struct Checks {
@@ -84,29 +77,13 @@ impl Checks {
     }
 }
 
-fn main() -> ExitCode {
+#[tokio::main(worker_threads = 2)]
+async fn main() -> Result<ExitCode, Box<dyn Error>> {
     let args = Args::parse();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build();
-    let checks = runtime
-        .map_err(Into::into)
-        .and_then(|runtime| runtime.block_on(run(&args)));
-    match checks {
-        Ok(checks) => ExitCode::from(u8::from(checks.fail(&args))),
-        Err(error) => {
-            eprintln!("load: {error}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-async fn run(args: &Args) -> Result<Checks, Box<dyn Error>> {
     let mut checks = Checks::default();
-    rounds::run(args, &mut checks).await?;
+    rounds::run(&args, &mut checks).await?;
     disconnects::run(args.waves, &mut checks).await?;
-    Ok(checks)
+    Ok(ExitCode::from(u8::from(checks.fail(&args))))
 }
 
 #[cfg(test)]

@@ -2,15 +2,14 @@
 
 use std::error::Error;
 use std::iter::Sum;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use std::{fs, io};
 
 use tollgate::WhenFull;
-use tollgate_bench::cells;
 use tollgate_bench::harness::{Spread, Table};
 use tollgate_tower::IpNet;
 
-use super::server::{Limited, QUOTA, tasks_become};
+use super::server::{Admitted, Limited, QUOTA, tasks_become};
 use super::wrk::{Load, Measured, Wrk};
 use super::{Args, Checks};
 
@@ -21,19 +20,8 @@ const P99_RATIO: f64 = 2.0;
 /// What connections and the allocator may keep beside the map, in bytes.
 const SLACK: u64 = 16 << 20;
 
-const HEADINGS: [&str; 11] = [
-    "networks",
-    "when full",
-    "requests",
-    "requests/s",
-    "networks seen",
-    "admitted",
-    "most of one",
-    "keys",
-    "grown MB",
-    "p50 ms",
-    "p99 ms",
-];
+const HEADINGS: &str = "networks | when full | requests | requests/s | networks seen | admitted \
+    | most of one | keys | grown MB | p50 ms | p99 ms";
 
 /// A server, and what its rounds came to.
 struct Case {
@@ -45,10 +33,8 @@ struct Case {
 
 struct Round {
     measured: Measured,
-    admitted: u64,
-    most: u32,
+    admitted: Admitted,
     allowed: u64,
-    above: u64,
     keys: usize,
     /// By how many bytes the resident set grew.
     grown: i64,
@@ -80,36 +66,31 @@ impl Case {
         let before = resident()?;
         // No request is on its way at either end, so these are all between.
         let begun = Instant::now();
-        let wrk = Wrk::start(server.address, &load, args.round())?;
+        let wrk = Wrk::start(server.address, &load, Duration::from_secs(args.seconds))?;
         let measured = wrk.measured().await?;
         tasks_become(servers).await?;
         let intervals = begun.elapsed().as_nanos() * u128::from(QUOTA.count());
         let earned = intervals / QUOTA.period().as_nanos();
         let allowed = QUOTA.max_burst() + u64::try_from(earned)?;
         let grown = resident()?.cast_signed() - before.cast_signed();
-        let admitted = tally.take_admitted(allowed);
+        let (admitted, keys) = (tally.take_admitted(allowed), keyed.len());
         self.rounds.push(Round {
             measured,
-            admitted: admitted.in_all,
-            most: admitted.most,
+            admitted,
             allowed,
-            above: admitted.above,
-            keys: keyed.len(),
+            keys,
             grown,
         });
         Ok(())
     }
 
     fn median(&self, figure: impl Fn(&Measured) -> u64) -> f64 {
-        let figures = self
-            .rounds
-            .iter()
-            .map(|round| figure(&round.measured) as f64);
-        Spread::of(figures).median
+        let rounds = self.rounds.iter();
+        Spread::of(rounds.map(|round| figure(&round.measured) as f64)).median
     }
 
     fn p99(&self) -> f64 {
-        self.median(|measured| measured.p99)
+        self.median(|one| one.p99)
     }
 
     fn grown(&self) -> i64 {
@@ -118,7 +99,7 @@ impl Case {
 
     /// Networks that were admitted too often, of all rounds.
     fn above(&self) -> u64 {
-        self.sum(|round| round.above)
+        self.sum(|round| round.admitted.above)
     }
 
     fn sum<T: Sum>(&self, figure: impl Fn(&Round) -> T) -> T {
@@ -130,33 +111,31 @@ impl Case {
         keys.max().unwrap_or(0)
     }
 
-    fn cells(&self) -> Vec<String> {
-        let most = self.rounds.iter().max_by_key(|round| round.most);
-        let most = most.map(|round| format!("{} of {}", round.most, round.allowed));
-        let per_second =
-            self.median(|measured| measured.requests * 1_000_000 / measured.duration.max(1));
-        cells![
+    fn line(&self) -> String {
+        let most = self.rounds.iter().max_by_key(|round| round.admitted.most);
+        let most = most.map(|round| format!("{} of {}", round.admitted.most, round.allowed));
+        let (networks, when_full, requests) = (
             self.networks,
-            format!("{:?}", self.when_full),
-            self.limited.tally.requests(),
-            format!("{per_second:.0}"),
-            self.limited.tally.seen(),
-            self.sum(|round| round.admitted),
-            most.unwrap_or_default(),
-            self.most_keys(),
-            megabytes(self.grown()),
-            millis(self.median(|measured| measured.median)),
-            millis(self.p99()),
-        ]
+            self.when_full,
+            self.sum(|round| round.measured.requests),
+        );
+        let per_second = self.median(|one| one.requests * 1_000_000 / one.duration.max(1));
+        // They come in an order without repetition, one round after the other.
+        let position = self.rounds.last().map_or(0, |last| last.measured.position);
+        let seen = position.min(networks.into());
+        let admitted = self.sum(|round| round.admitted.in_all);
+        let (most, keys, grown) = (most.unwrap_or_default(), self.most_keys(), self.grown());
+        let [p50, p99] = [self.median(|one| one.median), self.p99()].map(|micros| micros / 1e3);
+        let grown = megabytes(grown);
+        format!(
+            "{networks} | {when_full:?} | {requests} | {per_second:.0} | {seen} | {admitted} \
+             | {most} | {keys} | {grown} | {p50:.2} | {p99:.2}"
+        )
     }
 }
 
 fn megabytes(bytes: i64) -> String {
     format!("{:.1}", bytes as f64 / 1e6)
-}
-
-fn millis(micros: f64) -> String {
-    format!("{:.2}", micros / 1e3)
 }
 
 /// Returns the bytes that a map may take, as its documentation says.
@@ -180,9 +159,9 @@ pub(super) async fn run(args: &Args, checks: &mut Checks) -> Result<(), Box<dyn 
             case.load(args, servers).await?;
         }
     }
-    let mut table = Table::new(&HEADINGS);
+    let mut table = Table::new(HEADINGS);
     for case in &cases {
-        table.push(case.cells());
+        table.push(case.line());
     }
     table.print(false);
     check(args.max_keys, &cases, checks);
@@ -193,10 +172,10 @@ pub(super) async fn run(args: &Args, checks: &mut Checks) -> Result<(), Box<dyn 
 
 fn check(max_keys: u32, cases: &[Case; 3], checks: &mut Checks) {
     let [few, many, evicting] = cases;
-    let failed: u64 = cases
+    let failed = cases
         .iter()
-        .map(|case| case.sum(|round| round.measured.failed))
-        .sum();
+        .map(|case| case.sum(|round| round.measured.failed));
+    let failed: u64 = failed.sum();
     let keys = cases.iter().map(Case::most_keys).max().unwrap_or(0);
     let above = few.above() + many.above();
     checks.promise(
@@ -205,10 +184,8 @@ fn check(max_keys: u32, cases: &[Case; 3], checks: &mut Checks) {
     );
     let text = format!("no map keeps more than {max_keys} keys: {keys} at most");
     checks.promise(keys <= max_keys as usize, &text);
-    checks.figure(
-        failed == 0,
-        &format!("{failed} connections or requests failed"),
-    );
+    let text = format!("{failed} connections or requests failed");
+    checks.figure(failed == 0, &text);
     let bound = (bytes_of_map(max_keys) + SLACK).cast_signed();
     for case in [many, evicting] {
         let (grown, when_full) = (case.grown(), case.when_full);

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::Router;
@@ -63,13 +63,9 @@ impl Limited {
         let keyed = Arc::new(keyed);
         let tally = Arc::new(Tally::new(networks));
         let layer = {
-            let (keyed, tally, client_ip) = (Arc::clone(&keyed), Arc::clone(&tally), client_ip());
-            ThrottleLayer::by(move |head| {
-                let network = client_ip.of(head);
-                tally.saw(network);
-                Arc::clone(&keyed).key_owned(network)
-            })
-            .refusing()
+            let (keyed, client_ip) = (Arc::clone(&keyed), client_ip());
+            ThrottleLayer::by(move |head| Arc::clone(&keyed).key_owned(client_ip.of(head)))
+                .refusing()
         };
         let handler = {
             let (tally, client_ip) = (Arc::clone(&tally), client_ip());
@@ -111,17 +107,11 @@ pub(super) async fn until(otherwise: &str, mut condition: impl FnMut() -> bool) 
     Ok(())
 }
 
-/// Set once a request of the network was seen; the other bits count those admitted.
-const SEEN: u32 = 1 << 31;
-
-/// Counts the requests of each network that were admitted, and which networks were seen.
+/// Counts the requests of each network that were admitted.
 ///
 /// Every counter is written when it is created, so the counts take the same memory before and after
 /// a round.
-pub(super) struct Tally {
-    networks: Box<[AtomicU32]>,
-    requests: AtomicU64,
-}
+pub(super) struct Tally(Box<[AtomicU32]>);
 
 /// The counts of a round.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -135,51 +125,24 @@ pub(super) struct Admitted {
 
 impl Tally {
     fn new(networks: u32) -> Self {
-        Self {
-            networks: (0..networks).map(|_| AtomicU32::new(0)).collect(),
-            requests: AtomicU64::new(0),
-        }
-    }
-
-    /// Counts a request, admitted or not.
-    fn saw(&self, network: IpNet) {
-        self.requests.fetch_add(1, Ordering::Relaxed);
-        let counter = self.counter(network);
-        // Most networks are seen again and again.
-        if counter.load(Ordering::Relaxed) & SEEN == 0 {
-            counter.fetch_or(SEEN, Ordering::Relaxed);
-        }
+        Self((0..networks).map(|_| AtomicU32::new(0)).collect())
     }
 
     /// Counts an admitted request.
     fn admitted(&self, network: IpNet) {
-        self.counter(network).fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(super) fn requests(&self) -> u64 {
-        self.requests.load(Ordering::Relaxed)
-    }
-
-    /// How many networks have made requests.
-    pub(super) fn seen(&self) -> usize {
-        let is_seen = |counter: &&AtomicU32| counter.load(Ordering::Relaxed) & SEEN != 0;
-        self.networks.iter().filter(is_seen).count()
+        self.0[index_of(network)].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Takes the counts since the last call, where each network may have up to `allowed`.
     pub(super) fn take_admitted(&self, allowed: u64) -> Admitted {
         let mut sum = Admitted::default();
-        for counter in &self.networks {
-            let admitted = counter.fetch_and(SEEN, Ordering::Relaxed) & !SEEN;
+        for counter in &self.0 {
+            let admitted = counter.swap(0, Ordering::Relaxed);
             sum.in_all += u64::from(admitted);
             sum.most = sum.most.max(admitted);
             sum.above += u64::from(u64::from(admitted) > allowed);
         }
         sum
-    }
-
-    fn counter(&self, network: IpNet) -> &AtomicU32 {
-        &self.networks[index_of(network)]
     }
 }
 
@@ -201,13 +164,9 @@ mod tests {
         let tally = Tally::new(100_000);
         let [one, other] = ["2001:db8::/64", "2001:db8:1:2::/64"].map(|net| net.parse().unwrap());
         assert_eq!(index_of(other), 65_538);
-        for network in [one, one, other, other, other] {
-            tally.saw(network);
-        }
         for network in [one, other, other] {
             tally.admitted(network);
         }
-        assert_eq!((tally.requests(), tally.seen()), (5, 2));
         let expected = Admitted {
             in_all: 3,
             most: 2,
@@ -215,6 +174,5 @@ mod tests {
         };
         assert_eq!(tally.take_admitted(1), expected);
         assert_eq!(tally.take_admitted(1), Admitted::default());
-        assert_eq!(tally.seen(), 2);
     }
 }

@@ -1,18 +1,20 @@
-//! `cargo bench -p tollgate-bench --bench memory`: bytes and allocations a waiter, of 10,000.
+//! `cargo bench -p tollgate-bench --bench memory`: bytes and allocations a waiter, of 10,000; and of
+//! rate limiters, keys and streams. What the documentation states of each throttle, `tests/memory` asserts.
 //!
 //! A program of its own, because its allocator counts and would be measured with every timing. The futures lie in
 //! places that are allocated before the counting starts, as they would lie in their tasks: what is counted is what the
 //! semaphore itself allocates, and the size of the future is shown beside it.
 
-mod keyed;
-mod lines;
-mod rates;
+mod limiters;
 
 use std::alloc::System;
 use std::process::ExitCode;
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, Stats, StatsAlloc};
-use tollgate_bench::harness::{Options, verdict};
+use tollgate_bench::harness::{Options, Table, Work, verdict};
+use tollgate_bench::line::{self, Order, Part, WAITERS};
+use tollgate_bench::peer::{Ours, TryPeer};
+use tollgate_bench::semaphore::standing;
 
 #[global_allocator]
 static COUNTING: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -20,13 +22,12 @@ static COUNTING: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 fn main() -> ExitCode {
     let options = Options::from_args();
     let tables = [
-        lines::semaphores,
-        lines::throttles,
-        rates::limiters,
-        rates::rules,
-        keyed::keys,
-        keyed::detector,
-        rates::streams,
+        semaphores,
+        // Before governor's thread, which keeps timers and frees them later.
+        limiters::rules,
+        limiters::limiters,
+        limiters::keys,
+        limiters::streams,
     ];
     let mut kept = true;
     for table in tables {
@@ -56,4 +57,52 @@ fn held(region: &Region<'_, System>) -> usize {
 fn print(claim: &str, kept: bool) -> bool {
     println!("tollgate: {claim}: {}", verdict(kept));
     kept
+}
+
+/// What ours is held to: bytes of the plain future, bytes a waiter in the arena, allocations once warm.
+const FUTURE: usize = 64;
+const ARENA: f64 = 48.0;
+const WARM_ALLOCATIONS: usize = 0;
+
+/// Fills a line of each semaphore once cold; then once warm, handed on and given up in every order. Whether ours keeps
+/// within its limits.
+fn semaphores(options: &Options) -> bool {
+    let mut table = Table::new(
+        "semaphore | future bytes | heap bytes a waiter | both | allocations, cold \
+         | allocations, warm | bytes, warm",
+    );
+    let orders = [Order::FirstIn, Order::LastIn, Order::Random].map(|order| order.places(WAITERS));
+    let mut kept = true;
+    for contender in standing(&Part::Both, 1.0) {
+        let Work::Line(mut line, _) = contender.prepare_cold() else {
+            unreachable!("all of them stand in line");
+        };
+        line.hold();
+        let cold = Region::new(COUNTING);
+        line.enqueue();
+        let (allocations, heap) = (calls(&cold), held(&cold) as f64 / WAITERS as f64);
+        line.drain();
+
+        let warm = Region::new(COUNTING);
+        line::warm(&mut *line);
+        for order in &orders {
+            line.hold();
+            line.enqueue();
+            line.cancel(order);
+        }
+        let (again, bytes) = (calls(&warm), warm.change().bytes_allocated);
+        let (name, future) = (&contender.name, line.future_size());
+        let both = future as f64 + heap;
+        table.push(format!(
+            "{name} | {future} | {heap:.1} | {both:.1} | {allocations} | {again} | {bytes}"
+        ));
+        if name == Ours::NAME {
+            kept = future <= FUTURE && heap <= ARENA && again == WARM_ALLOCATIONS;
+        }
+    }
+    table.print(options.markdown);
+    let claim = format!(
+        "future <= {FUTURE} bytes, arena <= {ARENA} bytes a waiter, {WARM_ALLOCATIONS} allocations once warm"
+    );
+    print(&claim, kept)
 }

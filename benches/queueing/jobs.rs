@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use oorandom::Rand64;
 
-use crate::scenario::{Client, Law, Phase, Scenario};
+use crate::scenarios::{Client, Law, Phase, Scenario};
 
 /// A nanosecond of simulated time.
 pub(crate) type Nanos = u64;
@@ -50,7 +50,7 @@ pub(crate) fn jobs(scenario: &Scenario, seed: u64) -> Vec<Job> {
                 work: random.work(scenario.law),
             };
             let client = scenario.clients[job.client];
-            let starts = (client.starts * scenario.second as f64) as Nanos;
+            let starts = (client.starts * SECOND as f64) as Nanos;
             if at >= starts && client.away != Some(number) {
                 jobs.push(job);
             }

@@ -1,5 +1,7 @@
-//! What the runs of a scenario come to: in parts of an oracle's, as medians over seeds.
+//! What the runs of a scenario come to: in parts of an oracle's, as medians over seeds; and the table, a line for each
+//! scenario and controller, with what was reached, what was wanted, and PASS or FAIL.
 
+use std::fmt::{self, Display};
 use std::ops::Range;
 
 use tollgate::ManualClock;
@@ -8,11 +10,9 @@ use tollgate::adaptive::{AdaptiveSemaphore, Aimd, Controller, Gradient};
 use tollgate_bench::harness::Spread;
 
 use crate::jobs::{Job, Nanos, SECOND, jobs, p99, p99_alone};
-use crate::limiter::Limiter;
 use crate::peers::{EnvoyGradient, Gradient2, Vegas};
-use crate::scenario::{Phase, SPANS, Scenario};
-use crate::simulation::{Trace, run};
-use crate::table::{COLUMNS, Column, Outcome};
+use crate::scenarios::{Phase, SPAN, SPANS, Scenario, Wanted};
+use crate::simulation::{Limiter, Trace, run};
 
 /// The first limit of the controllers by default, and the limit of [`FIXED_LIMIT`].
 pub(crate) const START: f64 = 20.0;
@@ -134,12 +134,9 @@ fn judge(scenario: &Scenario, jobs: &[Job], trace: &Trace, oracles: &[Trace]) ->
         let best = good(oracle, &span) as f64;
         let calls = trace.calls_in(&span);
         let late = after_change(scenario, outcome[0].len(), &span);
-        let mut times: Vec<_> = trace
-            .calls_in(&late)
-            .iter()
-            .map(|(_, seconds)| *seconds)
-            .collect();
-        let refused = sum(&trace.refused[spans(trace, &span)]) as f64;
+        let late_calls = trace.calls_in(&late).iter();
+        let mut times: Vec<_> = late_calls.map(|(_, seconds)| *seconds).collect();
+        let refused = sum(&trace.refused[spans(&span)]) as f64;
         let of_phase = [
             good(trace, &span) as f64 / best,
             p99(&mut times) / p99_alone(jobs, phase, &late),
@@ -168,25 +165,25 @@ fn after_change(scenario: &Scenario, phase: usize, span: &Range<Nanos>) -> Range
 
 /// Returns the number of good answers in a phase.
 pub(crate) fn good(trace: &Trace, span: &Range<Nanos>) -> u64 {
-    sum(&trace.answers[spans(trace, span)])
+    sum(&trace.answers[spans(span)])
 }
 
 fn sum(counts: &[u32]) -> u64 {
     counts.iter().map(|count| u64::from(*count)).sum()
 }
 
-fn spans(trace: &Trace, time: &Range<Nanos>) -> Range<usize> {
-    (time.start / trace.span) as usize..(time.end / trace.span) as usize
+fn spans(time: &Range<Nanos>) -> Range<usize> {
+    (time.start / SPAN) as usize..(time.end / SPAN) as usize
 }
 
 fn settled(trace: &Trace, oracle: &Trace, span: &Range<Nanos>, phase: &Phase) -> f64 {
-    first_stretch(trace, span, phase, |stretch| {
+    first_stretch(span, phase, |stretch| {
         good(trace, stretch) as f64 >= SETTLED * good(oracle, stretch) as f64
     })
 }
 
 fn swift(trace: &Trace, span: &Range<Nanos>, phase: &Phase) -> f64 {
-    first_stretch(trace, span, phase, |stretch| {
+    first_stretch(span, phase, |stretch| {
         let calls = trace.calls_in(stretch);
         let total: f64 = calls.iter().map(|(_, seconds)| seconds).sum();
         total / calls.len() as f64 <= SWIFT * phase.service
@@ -195,16 +192,15 @@ fn swift(trace: &Trace, span: &Range<Nanos>, phase: &Phase) -> f64 {
 
 /// Returns how many seconds of a phase passed before a stretch that is as wanted.
 fn first_stretch(
-    trace: &Trace,
     span: &Range<Nanos>,
     phase: &Phase,
     is_wanted: impl Fn(&Range<Nanos>) -> bool,
 ) -> f64 {
-    let Range { start, end } = spans(trace, span);
+    let Range { start, end } = spans(span);
     let seconds = STRETCH_ANSWERS * phase.service / phase.workers as f64;
-    let long = (seconds * SECOND as f64 / trace.span as f64).ceil() as usize;
+    let long = (seconds * SECOND as f64 / SPAN as f64).ceil() as usize;
     let stretch = long.max(STRETCH).min(end - start);
-    let time = |at: usize| at as Nanos * trace.span..(at + stretch) as Nanos * trace.span;
+    let time = |at: usize| at as Nanos * SPAN..(at + stretch) as Nanos * SPAN;
     let first = (start..=end - stretch).find(|at| is_wanted(&time(*at)));
     first.map_or(f64::INFINITY, |at| (at - start) as f64 / SPANS as f64)
 }
@@ -234,23 +230,10 @@ fn growth(scenario: &Scenario, trace: &Trace) -> f64 {
     let Some([(_, before), (_, outage)]) = phases.windows(2).find(is_outage) else {
         return f64::NAN;
     };
-    let before = &trace.limits[spans(trace, before)];
+    let before = &trace.limits[spans(before)];
     let mean = before.iter().sum::<usize>() as f64 / before.len() as f64;
-    let since = &trace.limits[spans(trace, outage).start..];
+    let since = &trace.limits[spans(outage).start..];
     since.iter().copied().max().unwrap_or(0) as f64 / mean
-}
-
-/// Returns the median of each figure over the seeds.
-pub(crate) fn medians(outcomes: &[Outcome]) -> Outcome {
-    over(outcomes, |_, values| Spread::of(values).median)
-}
-
-/// Returns the worst of each figure over the seeds.
-pub(crate) fn worst(outcomes: &[Outcome]) -> Outcome {
-    over(outcomes, |column, values| {
-        let values = values.into_iter();
-        values.fold(f64::NAN, if column.more { f64::min } else { f64::max })
-    })
 }
 
 fn over(outcomes: &[Outcome], choose: impl Fn(&Column, Vec<f64>) -> f64) -> Outcome {
@@ -260,6 +243,132 @@ fn over(outcomes: &[Outcome], choose: impl Fn(&Column, Vec<f64>) -> f64) -> Outc
         let figure = |phase| choose(&COLUMNS[index], of_seeds(phase));
         phases.map(figure).collect()
     })
+}
+
+/// What became of a controller in a scenario: the figures of each column for each phase, or once for all
+/// phases. NaN if the oracle has no good answer either.
+pub(crate) type Outcome = [Vec<f64>; COLUMNS.len()];
+
+/// A kind of figures.
+pub(crate) struct Column {
+    name: &'static str,
+    unit: &'static str,
+    scale: f64,
+    digits: usize,
+    width: usize,
+    /// Whether more is better.
+    more: bool,
+    /// Whether it is printed if nothing is wanted.
+    always: bool,
+    wanted: fn(&Wanted) -> &'static [f64],
+}
+
+#[rustfmt::skip]
+pub(crate) const COLUMNS: [Column; 8] = [
+    // Good answers in parts of the oracle's.
+    Column { name: "", unit: " %", scale: 100.0, digits: 1, width: 20, more: true, always: true, wanted: |it| it.goodput },
+    // The 99th percentile of the time in service in parts of that in an idle server.
+    Column { name: "  p99 ", unit: " ×", scale: 1.0, digits: 2, width: 15, more: false, always: true, wanted: |it| it.p99 },
+    // The seconds to 90 % of the goodput, and to 1.5 times the idle time in service.
+    Column { name: "  settled ", unit: " s", scale: 1.0, digits: 1, width: 15, more: false, always: true, wanted: |it| it.settled },
+    Column { name: "  swift ", unit: " s", scale: 1.0, digits: 1, width: 0, more: false, always: true, wanted: |it| it.swift },
+    // Jain's index.
+    Column { name: "  fair ", unit: "", scale: 1.0, digits: 2, width: 0, more: true, always: false, wanted: |it| it.fair },
+    // A part of the calls.
+    Column { name: "  refused ", unit: " %", scale: 100.0, digits: 1, width: 0, more: false, always: false, wanted: |it| it.refused },
+    // The highest sum of the limits.
+    Column { name: "  L ", unit: "", scale: 1.0, digits: 0, width: 0, more: false, always: true, wanted: |it| it.limit },
+    // The highest limit since the server answered nothing, in parts of the mean of the phase before.
+    Column { name: "  growth ", unit: " ×", scale: 1.0, digits: 2, width: 0, more: false, always: false, wanted: |it| it.growth },
+];
+
+/// A line of the table.
+pub(crate) struct Row {
+    pub(crate) scenario: String,
+    pub(crate) controller: String,
+    /// What was reached, and what was wanted.
+    pub(crate) figures: String,
+    pub(crate) passed: bool,
+    /// Whether a failure is one of the program.
+    pub(crate) decides: bool,
+}
+
+impl Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            scenario,
+            controller,
+            figures,
+            passed,
+            ..
+        } = self;
+        let verdict = if *passed { "PASS" } else { "FAIL" };
+        write!(f, "{verdict}  {scenario:<30} {controller:<14} {figures}")
+    }
+}
+
+/// Returns the figures of the seeds, and whether the medians are what is wanted.
+pub(crate) fn figures(outcomes: &[Outcome], wanted: &Wanted) -> (String, bool) {
+    let median = over(outcomes, |_, values| Spread::of(values).median);
+    let worst = over(outcomes, |column, values| column.worst(&values));
+    let (mut text, mut passed) = (String::new(), true);
+    for (index, column) in COLUMNS.iter().enumerate() {
+        let wanted = (column.wanted)(wanted);
+        let judged = median[index].iter().zip(wanted.iter().cycle());
+        // Where the oracle has no answer nothing is wanted, but a time in service of no call at all is NaN,
+        // and not one that is wanted.
+        let judged = judged
+            .zip(&median[0])
+            .filter(|((_, wanted), good)| !wanted.is_nan() && (index == 0 || !good.is_nan()));
+        let is_reached = |(figure, wanted): (&f64, &f64)| {
+            if column.more {
+                figure >= wanted
+            } else {
+                figure <= wanted
+            }
+        };
+        passed &= judged.map(|(pair, _)| pair).all(is_reached);
+        if column.always || !wanted.is_empty() {
+            text += &column.text(&median[index], wanted, &worst[index]);
+        }
+    }
+    (text, passed)
+}
+
+impl Column {
+    fn worst(&self, figures: &[f64]) -> f64 {
+        let choose = if self.more { f64::min } else { f64::max };
+        figures.iter().copied().fold(f64::NAN, choose)
+    }
+
+    fn text(&self, median: &[f64], wanted: &[f64], worst: &[f64]) -> String {
+        let digits = |figure: f64| format!("{figure:.*}", self.digits);
+        let reached = self.list(median, digits);
+        let bound = if wanted.iter().all(|wanted| wanted.is_nan()) {
+            String::new()
+        } else {
+            let sign = if self.more { "≥" } else { "≤" };
+            let rounded = |bound: f64| ((bound * 100.0).round() / 100.0).to_string();
+            format!("{sign} {}, ", self.list(wanted, rounded))
+        };
+        let Self {
+            name, unit, width, ..
+        } = self;
+        let worst = self.list(&[self.worst(worst)], digits);
+        format!("{name}{reached:>width$}{unit} ({bound}{worst})")
+    }
+
+    /// Joins the figures of all phases. The figures of a phase that is not judged are a dash.
+    fn list(&self, figures: &[f64], text: impl Fn(f64) -> String) -> String {
+        let text = |figure: &f64| {
+            if figure.is_nan() {
+                "–".to_owned()
+            } else {
+                text(figure * self.scale)
+            }
+        };
+        figures.iter().map(text).collect::<Vec<_>>().join(" ")
+    }
 }
 
 #[cfg(test)]

@@ -5,26 +5,22 @@
 
 mod jobs;
 mod judge;
-mod limiter;
-mod limits;
 mod peers;
 mod rate;
-mod scenario;
 mod scenarios;
 mod server;
 mod simulation;
-mod table;
 mod timeline;
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Mutex;
+use std::{fs, io, thread};
 
 use clap::Parser;
 
-use self::scenarios::scenarios;
-use self::table::Row;
+use self::judge::{CONTROLLERS, FIXED_LIMIT, Row, figures, outcomes};
+use self::scenarios::{Scenario, scenarios};
 
 /// Simulates adaptive limits, beside the best fixed limit. Exits with 1 if a row of a
 /// default fails
@@ -49,19 +45,6 @@ struct Args {
     /// The number of seeds. It is odd: of an even number, none is the median
     #[arg(long, default_value_t = 5, value_parser = odd)]
     seeds: u64,
-
-    /// The factor of all times of the rows of concurrency limits; requests are rarer by it, and
-    /// seconds in the table are longer by it
-    #[arg(long, default_value_t = 1.0, value_parser = factor)]
-    service: f64,
-
-    /// The factor of all numbers of workers; requests are more frequent by it
-    #[arg(long, default_value_t = 1.0, value_parser = factor)]
-    workers: f64,
-
-    /// The first limit of each controller that can be told one, 20 by default in most rows
-    #[arg(long, value_parser = factor)]
-    start: Option<f64>,
 
     /// Draw what each controller does while the server changes, into this directory, and print no
     /// table
@@ -96,13 +79,6 @@ fn odd(text: &str) -> Result<u64, String> {
     }
 }
 
-fn factor(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(factor) if 0.0 < factor && factor < f64::INFINITY => Ok(factor),
-        _ => Err("it must be a finite number above 0".into()),
-    }
-}
-
 fn main() -> ExitCode {
     let args = Args::parse();
     if let Some(dir) = &args.svg {
@@ -118,11 +94,8 @@ fn main() -> ExitCode {
     for row in &rows {
         println!("{row}");
     }
-    if rows.iter().any(|row| row.decides && !row.passed) {
-        ExitCode::FAILURE
-    } else {
-        ExitCode::SUCCESS
-    }
+    let failed = rows.iter().any(|row| row.decides && !row.passed);
+    ExitCode::from(u8::from(failed))
 }
 
 /// The scenarios that are drawn: the file, the name, and the title.
@@ -157,12 +130,64 @@ fn rows(args: &Args) -> Vec<Row> {
         let is_fleet = scenario.clients.len() > 1;
         scenario.name.contains(&args.scenario) && !(args.no_fleets && is_fleet)
     });
-    for scenario in &mut scenarios {
-        scenario.scale(args.service, args.workers, args.start);
-    }
-    let mut rows = limits::rows(&scenarios, &args.seeds());
+    let mut rows = limits(&scenarios, &args.seeds());
     if !args.no_rates {
         rows.extend(rate::rows(&args.seeds(), &args.scenario));
     }
     rows
+}
+
+/// The most seeds for several clients, whose scenarios take long.
+const SEEDS_OF_MANY: usize = 3;
+
+/// Returns the rows of concurrency limits: each scenario with each contender.
+fn limits(scenarios: &[Scenario], seeds: &[u64]) -> Vec<Row> {
+    let contenders: Vec<_> = CONTROLLERS.into_iter().chain([FIXED_LIMIT]).collect();
+    let seeds_of = |scenario: &Scenario| match scenario.clients.len() {
+        1 => seeds,
+        _ => &seeds[..seeds.len().min(SEEDS_OF_MANY)],
+    };
+    let of_scenario = |it| seeds_of(it).iter().map(move |seed| (it, *seed));
+    let tasks: Vec<_> = scenarios.iter().flat_map(of_scenario).collect();
+    let results = parallel(&tasks, |(scenario, seed)| {
+        outcomes(scenario, *seed, &contenders)
+    });
+    let mut results = results.into_iter();
+    let of_scenario = |scenario: &Scenario| {
+        let seeds = seeds_of(scenario).len();
+        let results: Vec<_> = results.by_ref().take(seeds).collect();
+        let row = |(index, (controller, _)): (usize, &(&str, _))| {
+            let of_seeds: Vec<_> = results.iter().map(|each| each[index].clone()).collect();
+            let (figures, passed) = figures(&of_seeds, &scenario.wanted);
+            Row {
+                scenario: scenario.name.into(),
+                controller: String::from(*controller),
+                figures,
+                passed,
+                // The default controller is the first.
+                decides: index == 0,
+            }
+        };
+        contenders.iter().enumerate().map(row).collect::<Vec<_>>()
+    };
+    scenarios.iter().flat_map(of_scenario).collect()
+}
+
+/// Does all tasks, on all processors.
+fn parallel<T: Sync, R: Send>(tasks: &[T], run: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let mut results: Vec<_> = tasks.iter().map(|_| None).collect();
+    // The last takes the longest, so it begins first.
+    let next = Mutex::new(tasks.iter().zip(&mut results).rev());
+    let work = || {
+        let take = || next.lock().expect("no task panics").next();
+        while let Some((task, result)) = take() {
+            *result = Some(run(task));
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(work);
+        }
+    });
+    results.into_iter().flatten().collect()
 }

@@ -11,7 +11,7 @@
 //!    up to 10 seconds longer; in an outage, the server refuses everything.
 
 use std::collections::VecDeque;
-use std::thread;
+use std::sync::Arc;
 use std::time::Duration;
 
 use oorandom::Rand64;
@@ -20,7 +20,8 @@ use tollgate::{Quota, RateLimiter};
 use tollgate_bench::events::Events;
 use tollgate_bench::harness::Spread;
 
-use crate::table::Row;
+use crate::judge::Row;
+use crate::parallel;
 
 /// How long after a change the client has to use the rate.
 const TO_FIND: f64 = 15.0;
@@ -55,17 +56,9 @@ const HALF_AND_FOUR_TIMES: &[Phase] = &[
     phase(1.0, 60.0, 0.0),
 ];
 
-const OUTAGE: &[Phase] = &[
-    phase(1.0, 60.0, 10.0),
-    phase(0.0, 30.0, 10.0),
-    phase(1.0, 60.0, 10.0),
-];
-
-const A_TENTH: &[Phase] = &[
-    phase(1.0, 60.0, 10.0),
-    phase(0.1, 60.0, 10.0),
-    phase(1.0, 60.0, 10.0),
-];
+const AS_USUAL: Phase = phase(1.0, 60.0, 10.0);
+const OUTAGE: &[Phase] = &[AS_USUAL, phase(0.0, 30.0, 10.0), AS_USUAL];
+const A_TENTH: &[Phase] = &[AS_USUAL, phase(0.1, 60.0, 10.0), AS_USUAL];
 
 /// What the server says when it refuses.
 #[derive(Clone, Copy)]
@@ -163,57 +156,82 @@ const SCENARIOS: &[Scenario] = &[
     SLOW,
 ];
 
-/// What came of a scenario.
-#[derive(Clone, Debug, Default)]
-struct Outcome {
-    /// What the server accepted in each phase, from [`TO_FIND`] after its beginning on, in relation to
-    /// its rate; nothing in an outage.
-    goodput: Vec<f64>,
-    /// The same over all the time.
-    whole: f64,
-    /// The refused part of all requests, and of those that [`goodput`](Self::goodput) is of.
-    refused: [f64; 2],
-    /// How many requests were refused in each phase, and which part of its requests they are.
-    refused_in: Vec<(f64, f64)>,
-    /// The seconds until the server was used to 90 % for a second: from the beginning, and after the
-    /// [`RISE`].
-    found: [f64; 2],
-    /// The part of each client, from the second phase on.
-    shares: Vec<f64>,
-}
-
 /// Something that happens at a tick.
-enum Event<'a> {
+enum Event {
     /// A client is perhaps admitted.
     Ask(usize),
-    Arrive(usize, RatePermit<&'a AdaptiveRate>),
+    Arrive(usize, RatePermit<Arc<AdaptiveRate>>),
     /// With the `Retry-After` of a refusal.
-    Answer(RatePermit<&'a AdaptiveRate>, Option<Option<Duration>>),
+    Answer(RatePermit<Arc<AdaptiveRate>>, Option<Option<Duration>>),
     /// A phase begins.
     Phase(usize),
 }
 
-struct Simulation<'a> {
+/// What the server accepted and refused.
+#[derive(Clone, Copy, Default)]
+struct Count {
+    accepted: u64,
+    refused: u64,
+}
+
+impl Count {
+    /// Returns the refused part.
+    fn part(self) -> f64 {
+        self.refused as f64 / (self.refused + self.accepted) as f64
+    }
+}
+
+/// A run of a scenario, and what came of it.
+struct Run {
     scenario: Scenario,
     server: RateLimiter,
-    clients: &'a [AdaptiveRate],
+    clients: Vec<Arc<AdaptiveRate>>,
     random: Rand64,
-    events: Events<Event<'a>>,
+    events: Events<Event>,
     /// When each phase begins and the last one ends, in seconds.
     changes: Vec<f64>,
     phase: usize,
     /// The times at which the server accepted, of the last second.
     recent: VecDeque<f64>,
-    /// By phase, as the three that follow.
-    accepted: Vec<u64>,
-    settled: Vec<u64>,
-    refused: Vec<u64>,
-    settled_refused: Vec<u64>,
+    /// Of each phase: of all of it, and from [`TO_FIND`] after its beginning on.
+    counts: Vec<[Count; 2]>,
+    /// What was accepted of each client, from the second phase on.
     by_client: Vec<u64>,
-    found: [Option<f64>; 2],
+    /// The seconds until the server was used to 90 % for a second: from the beginning, and after the
+    /// [`RISE`].
+    found: [f64; 2],
 }
 
-impl<'a> Simulation<'a> {
+impl Run {
+    fn new(scenario: Scenario, seed: u64) -> Self {
+        let events = Events::default();
+        let mut random = Rand64::new(u128::from(seed));
+        let client = |_| Arc::new(AdaptiveRate::new().clock(events.clock()));
+        let mut changes = vec![0.0];
+        for phase in scenario.phases {
+            let mut length = phase.length;
+            if phase.longer > 0.0 {
+                length += phase.longer * random.rand_float();
+            }
+            changes.push(changes[changes.len() - 1] + length);
+        }
+        let mut run = Self {
+            scenario,
+            server: RateLimiter::new(quota(scenario.rate, scenario.burst)).clock(events.clock()),
+            clients: (0..scenario.clients).map(client).collect(),
+            random,
+            events,
+            changes,
+            phase: 0,
+            recent: VecDeque::new(),
+            counts: vec![Default::default(); scenario.phases.len()],
+            by_client: vec![0; scenario.clients],
+            found: [f64::INFINITY; 2],
+        };
+        run.run();
+        run
+    }
+
     fn now(&self) -> f64 {
         self.events.now() as f64 / 1e9
     }
@@ -247,19 +265,18 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    fn happens(&mut self, event: Event<'a>) {
+    fn happens(&mut self, event: Event) {
         match event {
             Event::Phase(phase) => {
                 self.phase = phase;
                 if self.rate() > 0.0 {
-                    self.server
-                        .set_quota(quota(self.rate(), self.scenario.burst));
+                    let quota = quota(self.rate(), self.scenario.burst);
+                    self.server.set_quota(quota);
                 }
             }
             Event::Ask(client) => {
-                let clients = self.clients;
                 let wait = loop {
-                    match clients[client].try_acquire() {
+                    match Arc::clone(&self.clients[client]).try_acquire_owned() {
                         Ok(permit) => {
                             let way = self.way();
                             self.events.after(way, Event::Arrive(client, permit));
@@ -278,10 +295,7 @@ impl<'a> Simulation<'a> {
                         .err()
                         .and_then(|it| it.retry_after()),
                 };
-                match refusal {
-                    None => self.accept(client),
-                    Some(_) => self.refuse(),
-                }
+                self.count(client, refusal.is_none());
                 let says = refusal.map(|after| match self.scenario.retry_after {
                     RetryAfter::InOutage(seconds) if self.rate() == 0.0 => {
                         Some(Duration::from_secs(seconds))
@@ -300,19 +314,16 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    fn is_settled(&self) -> bool {
-        self.now() >= self.changes[self.phase] + TO_FIND
-    }
-
-    fn refuse(&mut self) {
-        self.refused[self.phase] += 1;
-        self.settled_refused[self.phase] += u64::from(self.is_settled());
-    }
-
-    fn accept(&mut self, client: usize) {
+    fn count(&mut self, client: usize, is_accepted: bool) {
         let (now, rate, since) = (self.now(), self.rate(), self.changes[self.phase]);
-        self.accepted[self.phase] += 1;
-        self.settled[self.phase] += u64::from(self.is_settled());
+        let is_settled = now >= since + TO_FIND;
+        for count in &mut self.counts[self.phase][..=usize::from(is_settled)] {
+            count.accepted += u64::from(is_accepted);
+            count.refused += u64::from(!is_accepted);
+        }
+        if !is_accepted {
+            return;
+        }
         if self.phase > 0 {
             self.by_client[client] += 1;
         }
@@ -320,42 +331,63 @@ impl<'a> Simulation<'a> {
         while self.recent.front().is_some_and(|at| *at < now - 1.0) {
             self.recent.pop_front();
         }
-        let which = match self.phase {
-            0 => 0,
-            RISE => 1,
+        let found = match self.phase {
+            0 => &mut self.found[0],
+            RISE => &mut self.found[1],
             _ => return,
         };
-        if self.found[which].is_none() && self.recent.len() as f64 >= 0.9 * rate {
-            self.found[which] = Some(now - since);
+        if found.is_infinite() && self.recent.len() as f64 >= 0.9 * rate {
+            *found = now - since;
         }
     }
 
-    fn outcome(&self) -> Outcome {
-        let phases = || self.scenario.phases.iter().enumerate();
-        let length = |phase| self.changes[phase + 1] - self.changes[phase];
-        let rate = |phase: &Phase| self.scenario.rate * phase.rate;
-        let goodput = phases()
-            .filter(|(_, it)| it.rate > 0.0)
-            .map(|(n, it)| self.settled[n] as f64 / rate(it) / (length(n) - TO_FIND));
-        let offered: f64 = phases().map(|(n, it)| rate(it) * length(n)).sum();
-        let part = |refused: u64, accepted: u64| refused as f64 / (refused + accepted) as f64;
-        let sum = |counts: &[u64]| counts.iter().sum::<u64>();
-        let (accepted, settled) = (sum(&self.accepted), sum(&self.settled));
-        let in_phases = self.refused.iter().zip(&self.accepted);
-        let shared = self.by_client.iter().sum::<u64>() as f64;
-        Outcome {
-            goodput: goodput.collect(),
-            whole: accepted as f64 / offered,
-            refused: [
-                part(sum(&self.refused), accepted),
-                part(sum(&self.settled_refused), settled),
-            ],
-            refused_in: in_phases
-                .map(|(refused, accepted)| (*refused as f64, part(*refused, *accepted)))
-                .collect(),
-            found: self.found.map(|found| found.unwrap_or(f64::INFINITY)),
-            shares: self.by_client.iter().map(|n| *n as f64 / shared).collect(),
-        }
+    /// Returns the rate and the length of each phase.
+    fn phases(&self) -> impl Iterator<Item = (f64, f64)> {
+        let rates = self
+            .scenario
+            .phases
+            .iter()
+            .map(|it| self.scenario.rate * it.rate);
+        rates.zip(self.changes.windows(2).map(|pair| pair[1] - pair[0]))
+    }
+
+    /// Returns what the server accepted of each phase that has settled, in relation to its rate; nothing in an outage.
+    fn goodput(&self) -> Vec<f64> {
+        let phases = self
+            .phases()
+            .zip(&self.counts)
+            .filter(|((rate, _), _)| *rate > 0.0);
+        let part = |((rate, length), [_, settled]): (_, &[Count; 2])| {
+            settled.accepted as f64 / rate / (length - TO_FIND)
+        };
+        phases.map(part).collect()
+    }
+
+    /// Returns the same over all the time.
+    fn whole(&self) -> f64 {
+        let offered: f64 = self.phases().map(|(rate, length)| rate * length).sum();
+        self.sum(0).accepted as f64 / offered
+    }
+
+    /// Returns the counts of all phases together: of all of it, or of what has settled.
+    fn sum(&self, which: usize) -> Count {
+        let counts = self.counts.iter().map(|counts| counts[which]);
+        counts.fold(Count::default(), |sum, one| Count {
+            accepted: sum.accepted + one.accepted,
+            refused: sum.refused + one.refused,
+        })
+    }
+
+    /// Returns the part of each client, in percent, from the least.
+    fn shares(&self) -> String {
+        let all = self.by_client.iter().sum::<u64>() as f64;
+        let parts = self
+            .by_client
+            .iter()
+            .map(|it| format!("{:2.0}", 100.0 * (*it as f64 / all)));
+        let mut parts: Vec<_> = parts.collect();
+        parts.sort();
+        parts.join(":")
     }
 }
 
@@ -367,77 +399,44 @@ fn quota(rate: f64, burst: f64) -> Quota {
     Quota::per_second(rate as u64).burst(burst)
 }
 
-fn run(scenario: Scenario, seed: u64) -> Outcome {
-    let events = Events::default();
-    let mut random = Rand64::new(u128::from(seed));
-    let clients: Vec<_> = (0..scenario.clients)
-        .map(|_| AdaptiveRate::new().clock(events.clock()))
+fn row(scenario: &Scenario, seeds: &[u64]) -> Row {
+    type Figure<'a> = &'a dyn Fn(&Run) -> f64;
+    let runs: Vec<_> = seeds
+        .iter()
+        .map(|seed| Run::new(*scenario, *seed))
         .collect();
-    let mut changes = vec![0.0];
-    for phase in scenario.phases {
-        let mut length = phase.length;
-        if phase.longer > 0.0 {
-            length += phase.longer * random.rand_float();
-        }
-        changes.push(changes[changes.len() - 1] + length);
-    }
-    let phases = scenario.phases.len();
-    let mut simulation = Simulation {
-        scenario,
-        server: RateLimiter::new(quota(scenario.rate, scenario.burst)).clock(events.clock()),
-        clients: &clients,
-        random,
-        events,
-        changes,
-        phase: 0,
-        recent: VecDeque::new(),
-        accepted: vec![0; phases],
-        settled: vec![0; phases],
-        refused: vec![0; phases],
-        settled_refused: vec![0; phases],
-        by_client: vec![0; scenario.clients],
-        found: [None; 2],
-    };
-    simulation.run();
-    simulation.outcome()
-}
-
-fn row(scenario: Scenario, seeds: &[u64]) -> Row {
-    let outcomes: Vec<_> = seeds.iter().map(|seed| run(scenario, *seed)).collect();
-    let median = |figure: &dyn Fn(&Outcome) -> f64| Spread::of(outcomes.iter().map(figure)).median;
-    let of_phases = |length, figure: &dyn Fn(&Outcome, usize) -> f64| {
-        let figures = (0..length).map(|phase| 100.0 * median(&|it| figure(it, phase)));
-        figures.collect::<Vec<_>>()
-    };
-    let goodput = of_phases(outcomes[0].goodput.len(), &|it, phase| it.goodput[phase]);
-    let whole = 100.0 * median(&|it| it.whole);
-    let [refused, settled] = [0, 1].map(|which| 100.0 * median(&|it| it.refused[which]));
-    let [first, found] = [0, 1].map(|which| median(&|it| it.found[which]));
-    let to_find = scenario.to_find;
-    let passed = goodput.iter().all(|part| *part >= 95.0)
-        && scenario.refused.is_none_or(|most| refused <= 100.0 * most)
-        && found <= to_find;
-    let list = |figures: &[f64], decimals| {
-        let figures = figures.iter().map(|it| format!("{it:.decimals$}"));
+    let median = |figure: Figure<'_>| Spread::of(runs.iter().map(figure)).median;
+    let most = |figure: Figure<'_>| Spread::of(runs.iter().map(figure)).max;
+    let percent = |figure: Figure<'_>| 100.0 * median(figure);
+    let list = |length, decimals, figure: &dyn Fn(&Run, usize) -> f64| {
+        let figures = (0..length).map(|phase| median(&|it| figure(it, phase)));
+        let figures = figures.map(|it| format!("{it:.decimals$}"));
         figures.collect::<Vec<_>>().join(" ")
     };
-    let parts = list(&goodput, 1);
+    let settled_phases = runs[0].goodput().len();
+    let goodput = |phase| percent(&|it: &Run| it.goodput()[phase]);
+    let [refused, settled] = [0, 1].map(|which| percent(&|it| it.sum(which).part()));
+    let [first, found] = [0, 1].map(|which| median(&|it| it.found[which]));
+    let to_find = scenario.to_find;
+    let passed = (0..settled_phases).all(|phase| goodput(phase) >= 95.0)
+        && scenario.refused.is_none_or(|most| refused <= 100.0 * most)
+        && found <= to_find;
+    let parts = list(settled_phases, 1, &|it, phase| 100.0 * it.goodput()[phase]);
+    let whole = percent(&Run::whole);
     // The worst seed, as in the rows of concurrency limits.
-    let all = |figure: &dyn Fn(&Outcome) -> f64| outcomes.iter().map(figure).collect::<Vec<_>>();
-    let most = |figure: &dyn Fn(&Outcome) -> f64| all(figure).into_iter().fold(0.0, f64::max);
-    let of_outcome = |it: &Outcome| it.goodput.iter().copied().fold(f64::INFINITY, f64::min);
-    let least = 100.0 * all(&of_outcome).into_iter().fold(f64::INFINITY, f64::min);
-    let [most_refused, latest] = [100.0 * most(&|it| it.refused[0]), most(&|it| it.found[1])];
+    let least = |it: &Run| it.goodput().into_iter().fold(f64::INFINITY, f64::min);
+    let least = 100.0 * Spread::of(runs.iter().map(least)).min;
+    let latest = most(&|it| it.found[1]);
     let of_refused = match scenario.refused {
         Some(wanted) => {
-            let wanted = 100.0 * wanted;
-            format!("{refused:.2} % (≤ {wanted}, {most_refused:.2}), {settled:.2} % settled")
+            let (wanted, worst) = (100.0 * wanted, 100.0 * most(&|it| it.sum(0).part()));
+            format!("{refused:.2} % (≤ {wanted}, {worst:.2}), {settled:.2} % settled")
         }
         None => {
             let phases = scenario.phases.len();
-            let parts = of_phases(phases, &|it, phase| it.refused_in[phase].1);
-            let counts = of_phases(phases, &|it, phase| it.refused_in[phase].0 / 100.0);
-            format!("{} %, {} in number", list(&parts, 2), list(&counts, 0))
+            let parts = list(phases, 2, &|it, phase| 100.0 * it.counts[phase][0].part());
+            let counts = list(phases, 0, &|it, phase| it.counts[phase][0].refused as f64);
+            format!("{parts} %, {counts} in number")
         }
     };
     let rise = scenario.phases[RISE].rate / scenario.phases[RISE - 1].rate;
@@ -450,16 +449,8 @@ fn row(scenario: Scenario, seeds: &[u64]) -> Row {
         "{parts} % (≥ 95, {least:.1}), {whole:.1} % of all  refused {of_refused}  found {first:.1} s, {rise} {found:.1} s (≤ {to_find}, {latest:.1})"
     );
     if scenario.clients > 1 {
-        let shares = outcomes.iter().map(|it| {
-            let mut percent: Vec<_> = it
-                .shares
-                .iter()
-                .map(|part| format!("{:2.0}", 100.0 * part))
-                .collect();
-            percent.sort();
-            percent.join(":")
-        });
-        figures += &format!("  shares {}", shares.collect::<Vec<_>>().join(", "));
+        let shares: Vec<_> = runs.iter().map(Run::shares).collect();
+        figures += &format!("  shares {}", shares.join(", "));
     }
     Row {
         scenario: scenario.name.to_owned(),
@@ -473,13 +464,8 @@ fn row(scenario: Scenario, seeds: &[u64]) -> Row {
 /// Returns the rows of the scenarios with such a name.
 pub(crate) fn rows(seeds: &[u64], part: &str) -> Vec<Row> {
     let scenarios = SCENARIOS.iter().filter(|it| it.name.contains(part));
-    thread::scope(|scope| {
-        let rows = scenarios.map(|scenario| scope.spawn(move || row(*scenario, seeds)));
-        let rows: Vec<_> = rows.collect();
-        let rows = rows
-            .into_iter()
-            .map(|row| row.join().expect("no row panics"));
-        rows.collect()
+    parallel(&scenarios.collect::<Vec<_>>(), |scenario| {
+        row(scenario, seeds)
     })
 }
 
@@ -489,7 +475,7 @@ mod tests {
 
     #[test]
     fn rows_of_another_seed_pass_and_are_the_same_again() {
-        let [row, again] = [(); 2].map(|()| row(USUAL, &[11]));
+        let [row, again] = [(); 2].map(|()| row(&USUAL, &[11]));
         assert!(row.passed, "{row}");
         assert_eq!(row.to_string(), again.to_string());
     }

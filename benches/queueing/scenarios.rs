@@ -1,8 +1,148 @@
-//! The scenarios of the table.
+//! The rows of the table: what the server does, what clients ask for, and what is wanted.
 
-use crate::jobs::{PATIENCE, SECOND};
+use std::ops::Range;
+
+use oorandom::Rand64;
+
+use crate::jobs::{Nanos, PATIENCE, SECOND};
 use crate::judge::START;
-use crate::scenario::{Abandoned, Client, Discipline, Law, Line, Phase, SPANS, Scenario, Wanted};
+
+/// Answers are counted so many times a second.
+pub(crate) const SPANS: Nanos = 10;
+
+/// The time in which they are counted together.
+pub(crate) const SPAN: Nanos = SECOND / SPANS;
+
+/// A time in which nothing changes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Phase {
+    /// How long it is.
+    pub(crate) spans: u64,
+    /// The number of calls that the server works on at full speed. With 0 it answers nothing.
+    pub(crate) workers: usize,
+    /// The mean service time, in seconds.
+    pub(crate) service: f64,
+    /// The requests per second of all clients, if each is there.
+    pub(crate) arrivals: f64,
+}
+
+/// A client, with a limiter and a line of its own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Client {
+    /// The part of the requests that are its own.
+    pub(crate) share: f64,
+    /// The seconds before its first request.
+    pub(crate) starts: f64,
+    /// The phase in which it has no requests.
+    pub(crate) away: Option<usize>,
+}
+
+/// The law of service times.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Law {
+    Exponential,
+    Deterministic,
+    Lognormal {
+        cv: f64,
+    },
+    /// In units of the mean.
+    Bimodal {
+        short: f64,
+        long: f64,
+    },
+}
+
+/// How the server shares its work.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Discipline {
+    /// Each call has a worker; what is more waits in a queue, the first in front.
+    Workers,
+    /// `n` calls, on a server that runs `c` calls at full speed, each run at
+    /// `min(1, c/n) / (1 + kappa·(n − c)⁺/c)`.
+    Sharing { kappa: f64 },
+    /// Each call has a worker. A call for which none is free is refused, after a tenth of the mean
+    /// service time.
+    Refusing,
+}
+
+/// What a caller says about the end of its call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Said {
+    /// Its time in service is a sample.
+    Nothing,
+    Overloaded,
+    Ignore,
+}
+
+/// The order of the line in front of the limit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Line {
+    /// As a `FairQueue` with an adaptive LIFO serves it under overload.
+    NewestFirst,
+    OldestFirst,
+}
+
+/// What is wanted: for each phase a bound, and over again if there are more phases. Neither NaN nor
+/// an empty list wants anything.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) goodput: &'static [f64],
+    pub(crate) p99: &'static [f64],
+    pub(crate) settled: &'static [f64],
+    pub(crate) swift: &'static [f64],
+    pub(crate) fair: &'static [f64],
+    pub(crate) refused: &'static [f64],
+    /// Once for all phases, as the next.
+    pub(crate) limit: &'static [f64],
+    pub(crate) growth: &'static [f64],
+}
+
+#[derive(Clone)]
+pub(crate) struct Scenario {
+    pub(crate) name: &'static str,
+    pub(crate) phases: Vec<Phase>,
+    /// Each phase is longer by a tenth of a second to so many seconds, which the seed decides.
+    pub(crate) longer: u64,
+    pub(crate) clients: Vec<Client>,
+    /// The first limit of each client.
+    pub(crate) start: f64,
+    pub(crate) law: Law,
+    pub(crate) server: Discipline,
+    pub(crate) line: Line,
+    /// Clients wait in front of the limit for so many mean service times.
+    pub(crate) patience: f64,
+    /// What callers say who abandon a call in service after as long as an answer is good. Without
+    /// it they wait.
+    pub(crate) abandoned: Option<Said>,
+    pub(crate) wanted: Wanted,
+}
+
+impl Scenario {
+    /// Returns the scenario with phases as long as the seed makes them.
+    pub(crate) fn drawn(&self, seed: u64) -> Self {
+        let mut drawn = self.clone();
+        if self.longer > 0 {
+            // Other numbers than those of the requests.
+            let mut random = Rand64::new(!u128::from(seed));
+            for phase in &mut drawn.phases {
+                phase.spans += random.rand_range(1..self.longer * SPANS);
+            }
+        }
+        drawn
+    }
+
+    /// Returns the phases and when they begin and end.
+    pub(crate) fn spans(&self) -> Vec<(&Phase, Range<Nanos>)> {
+        let mut from = 0;
+        let span = |phase: &Phase| {
+            let start = from;
+            from += phase.spans * SPAN;
+            start..from
+        };
+        let spans: Vec<_> = self.phases.iter().map(span).collect();
+        self.phases.iter().zip(spans).collect()
+    }
+}
 
 /// Stands for no bound, in a list for each phase.
 const NONE: f64 = f64::NAN;
@@ -42,13 +182,13 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
         abandoned: Some(abandoned),
         ..of(name, &[full(20, 10), full(5, 0), full(20, 10)], Wanted {
             settled: &[2.0],
-            growth: Some(2.0),
+            growth: &[2.0],
             ..wanted(&[0.94, NONE, 0.94])
         })
     };
     let mut all = vec![
         of("M/M/10", &[full(40, 10)], Wanted { p99: &[1.3], ..settled(&[0.95], &[1.0]) }),
-        of("load 0.5", &[phase(40, 10, 10.0, 500.0)], Wanted { limit: Some(40.0), ..wanted(&[0.99]) }),
+        of("load 0.5", &[phase(40, 10, 10.0, 500.0)], Wanted { limit: &[40.0], ..wanted(&[0.99]) }),
         of("c 10→5→20→10", &servers, settled(&[0.94], &[2.0])),
         of("c 10→5→20→10, load 1.5", &at_load, settled(&[0.94], &[2.0])),
         oldest_first("c 10→5→20→10, FIFO line", PATIENCE),
@@ -60,8 +200,8 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
         by_law("lognormal, CV 3", lognormal, wanted(&[0.95])),
         by_law("bimodal 2/40 ms", bimodal, wanted(&[0.95])),
         by_law("deterministic", Law::Deterministic, without_p99(&[0.97])),
-        outage("outage, abandoned ignored", Abandoned::Ignored),
-        outage("outage, abandoned overloaded", Abandoned::Overloaded),
+        outage("outage, abandoned ignored", Said::Ignore),
+        outage("outage, abandoned overloaded", Said::Overloaded),
         Scenario {
             server: Discipline::Refusing,
             // More than a tenth of a window is what the controllers are told to be too much.
@@ -132,7 +272,7 @@ fn changes() -> Vec<Scenario> {
             ..ANY
         }),
         dead("dead for 30 s", None),
-        dead("dead for 30 s, overloaded", Some(Abandoned::Overloaded)),
+        dead("dead for 30 s, overloaded", Some(Said::Overloaded)),
         Scenario {
             server: Discipline::Refusing,
             ..of("connections 8, errors above", &[loaded(8, 20.0)], Wanted {
@@ -212,8 +352,8 @@ const ANY: Wanted = Wanted {
     swift: &[],
     fair: &[],
     refused: &[],
-    limit: None,
-    growth: None,
+    limit: &[],
+    growth: &[],
 };
 
 /// Returns clients with the same part of the requests.
@@ -253,7 +393,6 @@ fn one(name: &'static str, phase: Phase) -> Scenario {
         line: Line::NewestFirst,
         patience: PATIENCE,
         abandoned: None,
-        second: SECOND,
         wanted: wanted(&[f64::NAN]),
     }
 }
@@ -271,4 +410,28 @@ fn wanted(goodput: &'static [f64]) -> Wanted {
 pub(crate) fn named(name: &str) -> Scenario {
     let is_it = |scenario: &Scenario| scenario.name == name;
     scenarios().into_iter().find(is_it).expect(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_come_at_other_times_with_other_seeds() {
+        let scenario = named("c 50→5→50, S 100 ms");
+        let starts = |seed| {
+            let drawn = scenario.drawn(seed);
+            let starts = drawn.spans().into_iter().map(|(_, span)| span.start);
+            starts.collect::<Vec<_>>()
+        };
+        assert_eq!(starts(1), starts(1));
+        assert_ne!(starts(1), starts(2));
+        let [_, first, second] = starts(1)[..] else {
+            panic!("{:?}", starts(1));
+        };
+        for length in [first, second - first] {
+            assert!((40 * SECOND..50 * SECOND).contains(&length), "{length}");
+            assert_eq!(length % SPAN, 0);
+        }
+    }
 }

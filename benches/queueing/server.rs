@@ -1,45 +1,13 @@
 //! The server behind the limit: a number of workers with a queue of their own or without one, or
 //! processor sharing that wastes work when it is overcommitted.
 
-use std::cmp::Ordering;
-use std::collections::{BinaryHeap, VecDeque};
-use std::mem;
+use std::collections::{BTreeMap, VecDeque};
 
 use crate::jobs::{Nanos, SECOND};
-use crate::scenario::{Discipline, Phase};
+use crate::scenarios::{Discipline, Phase};
 
 /// To refuse a call takes so many mean service times.
 const REFUSAL: f64 = 0.1;
-
-/// A request in the server, and when it ends in the server's own time.
-struct Running<T> {
-    end: f64,
-    number: u64,
-    call: T,
-    is_refused: bool,
-}
-
-impl<T> Ord for Running<T> {
-    /// The greatest is the one that ends first.
-    fn cmp(&self, other: &Self) -> Ordering {
-        let by_end = other.end.total_cmp(&self.end);
-        by_end.then(other.number.cmp(&self.number))
-    }
-}
-
-impl<T> PartialOrd for Running<T> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<T> PartialEq for Running<T> {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl<T> Eq for Running<T> {}
 
 /// A server with calls of type `T`.
 ///
@@ -49,7 +17,9 @@ pub(crate) struct Server<T> {
     discipline: Discipline,
     workers: usize,
     service: f64,
-    running: BinaryHeap<Running<T>>,
+    /// By when they end in the server's own time, and their numbers: the calls, and whether they are refused. The bits of
+    /// floats that are not negative have the order of the floats.
+    running: BTreeMap<(u64, u64), (T, bool)>,
     /// How many of them are not refused.
     working: usize,
     /// Calls for which no worker is free, with their numbers and their work.
@@ -66,7 +36,7 @@ impl<T> Server<T> {
             discipline,
             workers: phase.workers,
             service: phase.service,
-            running: BinaryHeap::new(),
+            running: BTreeMap::new(),
             working: 0,
             waiting: VecDeque::new(),
             given: 0.0,
@@ -110,14 +80,12 @@ impl<T> Server<T> {
         if let Some(index) = self.waiting.iter().position(|call| call.0 == number) {
             return self.waiting.remove(index).map(|(_, call, _)| call);
         }
-        let index = self.running.iter().position(|call| call.number == number)?;
+        let key = *self.running.keys().find(|key| key.1 == number)?;
         self.advance(now);
-        let mut running = mem::take(&mut self.running).into_vec();
-        let removed = running.swap_remove(index);
-        self.running = running.into();
-        self.working -= usize::from(!removed.is_refused);
+        let (call, is_refused) = self.running.remove(&key)?;
+        self.working -= usize::from(!is_refused);
         self.start(now);
-        Some(removed.call)
+        Some(call)
     }
 
     /// Returns when the next call ends.
@@ -125,7 +93,7 @@ impl<T> Server<T> {
         if self.workers == 0 {
             return None;
         }
-        let end = self.running.peek()?.end;
+        let end = f64::from_bits(self.running.first_key_value()?.0.0);
         Some(match self.discipline {
             Discipline::Workers | Discipline::Refusing => (end as Nanos).max(self.at),
             Discipline::Sharing { .. } => {
@@ -138,10 +106,10 @@ impl<T> Server<T> {
     /// Ends the call that is the next to end, and returns whether it was refused.
     pub(crate) fn end(&mut self, now: Nanos) -> Option<(T, bool)> {
         self.advance(now);
-        let ended = self.running.pop()?;
-        self.working -= usize::from(!ended.is_refused);
+        let (_, (call, is_refused)) = self.running.pop_first()?;
+        self.working -= usize::from(!is_refused);
         self.start(now);
-        Some((ended.call, ended.is_refused))
+        Some((call, is_refused))
     }
 
     /// Gives calls to workers that are free.
@@ -160,12 +128,8 @@ impl<T> Server<T> {
 
     fn run(&mut self, end: f64, number: u64, call: T, is_refused: bool) {
         self.working += usize::from(!is_refused);
-        self.running.push(Running {
-            end,
-            number,
-            call,
-            is_refused,
-        });
+        self.running
+            .insert((end.to_bits(), number), (call, is_refused));
     }
 
     fn advance(&mut self, now: Nanos) {

@@ -4,20 +4,73 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
+use tollgate::adaptive::{AdaptivePermit, AdaptiveSemaphore};
 use tollgate::{Clock, ManualClock};
 
 use crate::jobs::{Job, Nanos, SECOND};
-use crate::limiter::{Limiter, Permit, Said};
-use crate::scenario::{Abandoned, Line, Scenario};
+use crate::scenarios::{Line, SPAN, Said, Scenario};
 use crate::server::Server;
+
+/// The permit of a call. A fixed limit needs none.
+type Permit = Option<AdaptivePermit<Arc<AdaptiveSemaphore>>>;
+
+/// The limit in front of the server: a real [`AdaptiveSemaphore`] on the clock of the simulation, or a fixed one.
+pub(crate) struct Limiter {
+    adaptive: Option<Arc<AdaptiveSemaphore>>,
+    fixed: usize,
+    in_flight: usize,
+}
+
+impl Limiter {
+    pub(crate) fn fixed(limit: usize) -> Self {
+        Self {
+            adaptive: None,
+            fixed: limit,
+            in_flight: 0,
+        }
+    }
+
+    pub(crate) fn adaptive(semaphore: AdaptiveSemaphore, clock: &ManualClock) -> Self {
+        let adaptive = Some(Arc::new(semaphore.clock(clock)));
+        Self {
+            adaptive,
+            fixed: 0,
+            in_flight: 0,
+        }
+    }
+
+    fn limit(&self) -> usize {
+        let adaptive = self.adaptive.as_ref();
+        adaptive.map_or(self.fixed, |it| it.snapshot().permits.limit as usize)
+    }
+
+    fn has_room(&self) -> bool {
+        self.in_flight < self.limit()
+    }
+
+    /// Begins a call, for which there is room.
+    fn begin(&mut self) -> Permit {
+        self.in_flight += 1;
+        let permit = Arc::clone(self.adaptive.as_ref()?).try_acquire_owned();
+        Some(permit.expect("there is room"))
+    }
+
+    fn end(&mut self, permit: Permit, said: Said) {
+        self.in_flight -= 1;
+        match (permit, said) {
+            (Some(permit), Said::Overloaded) => permit.overloaded(),
+            (Some(permit), Said::Ignore) => permit.ignore(),
+            (permit, _) => drop(permit),
+        }
+    }
+}
 
 /// What happened in a run.
 #[derive(Clone)]
 pub(crate) struct Trace {
-    /// The length of a span.
-    pub(crate) span: Nanos,
     /// The good answers in each span.
     pub(crate) answers: Vec<u32>,
     /// The refused calls in each span.
@@ -64,11 +117,10 @@ pub(crate) fn run(
 ) -> Trace {
     let clock = Clock::manual();
     let client = |number| {
-        let line = Waiting::new(scenario.line);
         let limiter = make(number, &clock);
-        let limit = limiter.limit();
+        let (order, limit, jobs) = (scenario.line, limiter.limit(), VecDeque::new());
         Client {
-            line,
+            line: Waiting { order, jobs },
             limiter,
             limit,
         }
@@ -77,7 +129,7 @@ pub(crate) fn run(
     let limit = clients.iter().map(|client| client.limit).sum();
     let spans = scenario.spans();
     let end = spans.last().expect("a scenario has a phase").1.end;
-    let count = end.div_ceil(scenario.span()) as usize;
+    let count = end.div_ceil(SPAN) as usize;
     let mut system = System {
         clients,
         limit,
@@ -85,7 +137,6 @@ pub(crate) fn run(
         abandoned: scenario.abandoned,
         abandons: VecDeque::new(),
         trace: Trace {
-            span: scenario.span(),
             answers: vec![0; count],
             refused: vec![0; count],
             shares: vec![vec![0; scenario.clients.len()]],
@@ -104,7 +155,7 @@ pub(crate) fn run(
         let changes_at = changes.peek().map_or(end, |(_, span)| span.start);
         let abandons = system.abandons.front().map_or(Nanos::MAX, |call| call.0);
         let now = ends.min(arrives).min(changes_at).min(abandons);
-        while (system.trace.limits.len() as Nanos + 1) * scenario.span() <= now {
+        while (system.trace.limits.len() as Nanos + 1) * SPAN <= now {
             system.trace.limits.push(system.limit);
         }
         clock.advance(Duration::from_nanos(now - last));
@@ -114,8 +165,7 @@ pub(crate) fn run(
                 return system.trace;
             };
             system.server.change(now, phase);
-            let shares = vec![0; scenario.clients.len()];
-            system.trace.shares.push(shares);
+            system.trace.shares.push(vec![0; scenario.clients.len()]);
         } else if now == ends {
             system.end(now);
         } else if now == abandons {
@@ -132,7 +182,7 @@ struct System {
     /// The sum of the limits.
     limit: usize,
     server: Server<Call>,
-    abandoned: Option<Abandoned>,
+    abandoned: Option<Said>,
     /// When callers abandon their calls, and the numbers of these, in this order.
     abandons: VecDeque<(Nanos, u64)>,
     trace: Trace,
@@ -161,7 +211,7 @@ impl System {
         let Some((Call { job, began, permit }, is_refused)) = self.server.end(now) else {
             return;
         };
-        let span = (now / self.trace.span) as usize;
+        let span = (now / SPAN) as usize;
         if is_refused {
             self.trace.refused[span] += 1;
             return self.release(now, job.client, permit, Said::Overloaded);
@@ -185,10 +235,7 @@ impl System {
         let Some(call) = self.server.remove(now, number) else {
             return;
         };
-        let said = match self.abandoned {
-            Some(Abandoned::Overloaded) => Said::Overloaded,
-            _ => Said::Ignore,
-        };
+        let said = self.abandoned.unwrap_or(Said::Ignore);
         self.release(now, call.job.client, call.permit, said);
     }
 
@@ -210,13 +257,6 @@ struct Waiting {
 }
 
 impl Waiting {
-    fn new(order: Line) -> Self {
-        Self {
-            order,
-            jobs: VecDeque::new(),
-        }
-    }
-
     fn push(&mut self, job: Job) {
         // The oldest in front: those that have given up go, so the line is bounded.
         while self.jobs.front().is_some_and(|old| old.gives_up <= job.at) {

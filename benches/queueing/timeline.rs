@@ -12,7 +12,7 @@ use tollgate_bench::picture::{BLUE, GRID, INK, LEFT, ORANGE, PALE_BLUE, PALE_INK
 
 use crate::jobs::{Job, Nanos, SECOND, jobs};
 use crate::judge::{CONTROLLERS, fixed, good, oracle_limits};
-use crate::scenario::Scenario;
+use crate::scenarios::{SPAN, Scenario};
 use crate::simulation::{Trace, run};
 
 /// The length of time of a point.
@@ -46,22 +46,14 @@ pub(crate) fn svg(scenario: &Scenario, seed: u64, title: &str) -> String {
     let jobs = jobs(scenario, seed);
     let mut lines = vec![oracle(scenario, &jobs)];
     for ((name, make), (color, width)) in CONTROLLERS.iter().zip(LINES) {
-        let trace = run(
-            scenario,
-            &jobs,
-            |_, clock| make(scenario.start, clock),
-            true,
-        );
+        let make = |_, clock: &_| make(scenario.start, clock);
+        let trace = run(scenario, &jobs, make, true);
         lines.push(Line::new((name, color, width), &trace));
     }
+    let good = "answers per second within 20 mean service times";
     let panels: [Panel; 3] = [
         ("limit", "calls at once", 2.0, |line| &line.limit),
-        (
-            "goodput",
-            "answers per second within 20 mean service times",
-            1.2,
-            |line| &line.goodput,
-        ),
+        ("goodput", good, 1.2, |line| &line.goodput),
         ("time in service", "mean, in milliseconds", 1.5, |line| {
             &line.latency
         }),
@@ -70,16 +62,12 @@ pub(crate) fn svg(scenario: &Scenario, seed: u64, title: &str) -> String {
     picture::draw(height, |area| {
         let (head, rest) = area.split_vertically(HEAD);
         draw_head(&head, title, &lines)?;
-        picture::below(
-            &rest,
-            panels.len(),
-            (TITLE, FRAME, FOOT),
-            |number, above, frame, foot| {
-                let panel = &panels[number];
-                picture::title(above, panel.0, panel.1, None)?;
-                draw_panel(frame, foot, scenario, &lines, panel)
-            },
-        )
+        let sizes = (TITLE, FRAME, FOOT);
+        picture::below(&rest, panels.len(), sizes, |number, above, frame, foot| {
+            let panel = &panels[number];
+            picture::title(above, panel.0, panel.1, None)?;
+            draw_panel(frame, foot, scenario, &lines, panel)
+        })
     })
 }
 
@@ -91,10 +79,8 @@ type Panel = (&'static str, &'static str, f64, fn(&Line) -> &Vec<f64>);
 fn oracle(scenario: &Scenario, jobs: &[Job]) -> Line {
     let (name, color, width) = ORACLE;
     let mut line = Line::empty((name, color, width));
-    for (limit, (_, span)) in oracle_limits(scenario, jobs)
-        .into_iter()
-        .zip(scenario.spans())
-    {
+    let limits = oracle_limits(scenario, jobs).into_iter();
+    for (limit, (_, span)) in limits.zip(scenario.spans()) {
         let trace = run(scenario, jobs, fixed(scenario, limit), true);
         line.extend(&trace, &span);
     }
@@ -115,19 +101,19 @@ impl Line {
 
     fn new(style: (&'static str, RGBColor, u32), trace: &Trace) -> Self {
         let mut line = Self::empty(style);
-        line.extend(trace, &(0..trace.answers.len() as Nanos * trace.span));
+        line.extend(trace, &(0..trace.answers.len() as Nanos * SPAN));
         line
     }
 
     /// Adds the points of a time.
     fn extend(&mut self, trace: &Trace, time: &Range<Nanos>) {
-        let point = POINT as Nanos * trace.span;
+        let point = POINT as Nanos * SPAN;
         for start in (time.start..time.end).step_by(point as usize) {
             let time = start..start + point;
             let seconds = point as f64 / SECOND as f64;
             let calls = trace.calls_in(&time);
             let total: f64 = calls.iter().map(|call| call.1).sum();
-            let last = (time.end / trace.span) as usize - 1;
+            let last = (time.end / SPAN) as usize - 1;
             self.limit.push(trace.limits[last] as f64);
             self.goodput.push(good(trace, &time) as f64 / seconds);
             self.latency.push(total / calls.len().max(1) as f64 * 1e3);
@@ -159,13 +145,8 @@ fn draw_panel(
     let spans = scenario.spans();
     let end = spans.last().map_or(0.0, |(_, span)| seconds(span.end));
     // The first two are the oracle and the default, which are to be seen whole.
-    let highest = lines
-        .iter()
-        .take(2)
-        .flat_map(values)
-        .copied()
-        .fold(0.0, f64::max);
-    let top = height * highest;
+    let shown = lines.iter().take(2).flat_map(values).copied();
+    let top = height * shown.fold(0.0, f64::max);
     let mut chart = picture::frame(area, foot, end, 0.0..top, (10, 4))?;
     for (_, span) in &spans[1..] {
         let change = vec![(seconds(span.start), 0.0), (seconds(span.start), top)];
@@ -174,7 +155,7 @@ fn draw_panel(
     // The default lies on top.
     let (oracle, rest) = lines.split_at(1);
     for line in oracle.iter().chain(rest.iter().rev()) {
-        let time = |index| seconds(index as Nanos * POINT as Nanos * scenario.span());
+        let time = |index| seconds(index as Nanos * POINT as Nanos * SPAN);
         let points = values(line).iter().enumerate();
         let points = points.map(|(index, value)| (time(index), value.min(top)));
         let style = line.color.stroke_width(line.width);

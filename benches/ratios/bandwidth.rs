@@ -3,16 +3,19 @@
 //! `--quick` measures for two seconds in place of ten.
 
 use std::sync::Arc;
-use std::thread::available_parallelism;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, available_parallelism};
+use std::time::{Duration, Instant};
 
 use async_speed_limit::Limiter;
 use async_speed_limit::clock::StandardClock;
+use cpu_time::ProcessTime;
+use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::runtime::Runtime;
 use tollgate::{Clock, Quota, RateLimiter};
-use tollgate_bench::bytes::{Bandwidth, Starved, bandwidth, lowered, starved};
-use tollgate_bench::cells;
+use tollgate_bench::bytes::{Blocks, LARGE};
 use tollgate_bench::harness::{Options, Table, Targets, verdict};
+use tollgate_io::ThrottleIoExt;
 
 const MB: u64 = 1_000_000;
 
@@ -42,8 +45,8 @@ const BUSY: usize = 30;
 /// How long a stream may keep a rate that was lowered, in milliseconds.
 const LOWERED: f64 = 20.0;
 
-fn ours(rate: u64) -> RateLimiter {
-    RateLimiter::new(Quota::bytes_per_second(rate))
+fn ours(rate: u64) -> Arc<RateLimiter> {
+    Arc::new(RateLimiter::new(Quota::bytes_per_second(rate)))
 }
 
 fn peer(rate: u64) -> Limiter<StandardClock> {
@@ -65,7 +68,7 @@ pub(crate) fn run(options: &Options) -> bool {
     println!();
 
     let mut targets = Targets::of("10 MB/s to 1 MB/s: old rate for ms");
-    let lowest = runtime.block_on(lowered(Arc::new(ours(10 * MB)), 10 * MB, MB));
+    let lowest = runtime.block_on(lowered(ours(10 * MB), 10 * MB, MB));
     let theirs = runtime.block_on(lowered(peer(10 * MB), 10 * MB, MB));
     let beside = format!("async-speed-limit: {theirs:.1}");
     targets.at_most("tollgate", lowest, LOWERED, &beside);
@@ -78,44 +81,33 @@ pub(crate) fn run(options: &Options) -> bool {
 
 /// How the streams of each plan keep their rate.
 fn kept(options: &Options, runtime: &Runtime, duration: Duration) -> bool {
-    let mut table = Table::new(&[
-        "rate",
-        "streams",
-        "contender",
-        "off by %",
-        "CPU %",
-        "first 100 ms",
-        "verdict",
-    ]);
+    let mut table =
+        Table::new("rate | streams | contender | off by % | CPU % | first 100 ms | verdict");
     let mut kept = true;
     for (rate, streams) in PLANS {
-        let megabytes = format!("{} MB/s", rate / MB);
-        eprintln!("measuring: bandwidth, {megabytes}, {streams} streams");
-        let mut push = |name: &str, figure: Bandwidth, is_held: bool| {
-            let within = figure.error.abs() <= ERROR && (streams < 1000 || figure.cpu <= CPU);
+        let plan = format!("{} MB/s | {streams}", rate / MB);
+        eprintln!("measuring: bandwidth, {plan} streams");
+        let mut push = |name: &str, one: Bandwidth| {
+            let within = one.error.abs() <= ERROR && (streams < 1000 || one.cpu <= CPU);
+            let is_held = name == "tollgate";
             kept &= within || !is_held;
-            table.push(cells![
-                megabytes,
-                streams,
-                name,
-                format!("{:+.2}", 100.0 * figure.error),
-                format!("{:.1}", 100.0 * figure.cpu),
-                format!("{:.0}", figure.start),
-                if is_held { verdict(within) } else { "" },
-            ]);
+            let (off, cpu, start) = (100.0 * one.error, 100.0 * one.cpu, one.start);
+            let verdict = if is_held { verdict(within) } else { "" };
+            table.push(format!(
+                "{plan} | {name} | {off:+.2} | {cpu:.1} | {start:.0} | {verdict}"
+            ));
         };
-        let limits = Arc::new(ours(rate));
+        let limits = ours(rate);
         push(
             "tollgate",
             runtime.block_on(bandwidth(limits, rate, streams, duration)),
-            true,
         );
         // On the timer of the runtime, in place of the timer thread of the process.
-        let limits = Arc::new(ours(rate).clock(Clock::tokio()));
-        let on_tokio = runtime.block_on(bandwidth(limits, rate, streams, duration));
-        push("tollgate, Clock::tokio()", on_tokio, false);
+        let limits = RateLimiter::new(Quota::bytes_per_second(rate)).clock(Clock::tokio());
+        let on_tokio = bandwidth(Arc::new(limits), rate, streams, duration);
+        push("tollgate, Clock::tokio()", runtime.block_on(on_tokio));
         let theirs = runtime.block_on(bandwidth(peer(rate), rate, streams, duration));
-        push("async-speed-limit", theirs, false);
+        push("async-speed-limit", theirs);
     }
     table.print(options.markdown);
     kept
@@ -124,10 +116,10 @@ fn kept(options: &Options, runtime: &Runtime, duration: Duration) -> bool {
 /// What larger bursts give beside busy loops.
 fn beside_busy_loops(options: &Options, runtime: &Runtime, duration: Duration) {
     let busy = BUSY * available_parallelism().map_or(1, usize::from);
-    let heading = format!("4 MB/s, 64 streams, {busy} busy loops");
-    let mut table = Table::new(&[heading.as_str(), "of the rate", "above it by"]);
+    let heading = format!("4 MB/s, 64 streams, {busy} busy loops | of the rate | above it by");
+    let mut table = Table::new(&heading);
     let mut push = |name: &str, Starved { kept, above }: Starved| {
-        table.push(cells![name, format!("{kept:.2}"), format!("{above:.2} s")]);
+        table.push(format!("{name} | {kept:.2} | {above:.2} s"));
     };
     for burst in BURSTS {
         let quota = Quota::bytes_per_second(4 * MB).burst(4 * MB / 1000 * burst);
@@ -141,4 +133,150 @@ fn beside_busy_loops(options: &Options, runtime: &Runtime, duration: Duration) {
     let figure = runtime.block_on(starved(peer(4 * MB), 4 * MB, 64, busy, duration));
     push("async-speed-limit", figure);
     table.print(options.markdown);
+}
+
+/// How some streams kept to a bandwidth.
+struct Bandwidth {
+    /// What was delivered, beside what was allowed; 0.01 is one per cent more.
+    error: f64,
+    /// Processor time of the process, beside the time that passed on the clock.
+    cpu: f64,
+    /// What the streams delivered in their first 100 milliseconds, in milliseconds of the rate.
+    start: f64,
+}
+
+/// A limiter of the bandwidth of streams.
+trait Limits: Send + 'static {
+    /// Another rate from now on.
+    fn set(&self, rate: u64);
+
+    /// A stream that shares the limit.
+    fn limit(&self, blocks: Blocks) -> impl AsyncRead + Unpin + Send + 'static;
+}
+
+impl Limits for Arc<RateLimiter> {
+    fn set(&self, rate: u64) {
+        self.set_quota(Quota::bytes_per_second(rate));
+    }
+
+    fn limit(&self, blocks: Blocks) -> impl AsyncRead + Unpin + Send + 'static {
+        blocks.throttled(Arc::clone(self))
+    }
+}
+
+impl Limits for Limiter<StandardClock> {
+    fn set(&self, rate: u64) {
+        self.set_speed_limit(rate as f64);
+    }
+
+    fn limit(&self, blocks: Blocks) -> impl AsyncRead + Unpin + Send + 'static {
+        self.clone().limit(blocks)
+    }
+}
+
+/// Runs streams of `limits` and calls `measure` with the bytes that they have delivered so far.
+async fn with_streams<L: Limits, R>(
+    limits: &L,
+    streams: usize,
+    measure: impl AsyncFnOnce(&AtomicU64) -> R,
+) -> R {
+    let delivered = Arc::new(AtomicU64::new(0));
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..streams {
+        let mut reader = limits.limit(Blocks::of(LARGE));
+        let delivered = Arc::clone(&delivered);
+        tasks.spawn(async move {
+            let mut buffer = vec![0; LARGE];
+            loop {
+                let read = reader.read(&mut buffer).await.expect("blocks never fail");
+                delivered.fetch_add(read as u64, Ordering::Relaxed);
+            }
+        });
+    }
+    let measured = measure(&delivered).await;
+    tasks.shutdown().await;
+    measured
+}
+
+/// Measures streams that share a limit of `rate` bytes each second, for `duration` after the start.
+async fn bandwidth(
+    limits: impl Limits,
+    rate: u64,
+    streams: usize,
+    duration: Duration,
+) -> Bandwidth {
+    const START: Duration = Duration::from_millis(100);
+    with_streams(&limits, streams, async |delivered| {
+        tokio::time::sleep(START).await;
+        let before = delivered.load(Ordering::Relaxed);
+        let (clock, cpu) = (Instant::now(), ProcessTime::now());
+        tokio::time::sleep(duration).await;
+        let (passed, cpu) = (clock.elapsed().as_secs_f64(), cpu.elapsed().as_secs_f64());
+        let moved = delivered.load(Ordering::Relaxed) - before;
+        Bandwidth {
+            error: moved as f64 / (rate as f64 * passed) - 1.0,
+            cpu: cpu / passed,
+            start: before as f64 / rate as f64 * 1e3,
+        }
+    })
+    .await
+}
+
+/// Lowers the rate of one stream from the old one, and returns for how many milliseconds it kept the old one: what it
+/// delivered in the next half second above the new rate, in milliseconds of the old one.
+async fn lowered(limits: impl Limits, old: u64, new: u64) -> f64 {
+    with_streams(&limits, 1, async |delivered| {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        limits.set(new);
+        let (clock, before) = (Instant::now(), delivered.load(Ordering::Relaxed));
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let moved = (delivered.load(Ordering::Relaxed) - before) as f64;
+        (moved - new as f64 * clock.elapsed().as_secs_f64()) / old as f64 * 1e3
+    })
+    .await
+}
+
+/// How some streams kept to a bandwidth beside busy loops.
+struct Starved {
+    /// What part of what was allowed was delivered.
+    kept: f64,
+    /// The most that was delivered in any time above the rate, in seconds of the rate.
+    above: f64,
+}
+
+/// Measures streams that share a limit of `rate` bytes each second, while so many threads compute.
+async fn starved(
+    limits: impl Limits,
+    rate: u64,
+    streams: usize,
+    busy: usize,
+    duration: Duration,
+) -> Starved {
+    let over = Arc::new(AtomicBool::new(false));
+    for _ in 0..busy {
+        let over = Arc::clone(&over);
+        thread::spawn(move || {
+            while !over.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        });
+    }
+    let start = Instant::now();
+    // The least that was delivered up to some time, less what was allowed by then, and the most above it.
+    let mut ahead = (f64::MAX, 0.0_f64);
+    let kept = with_streams(&limits, streams, async |delivered| {
+        let mut passed = 0.0;
+        while passed < duration.as_secs_f64() {
+            passed = start.elapsed().as_secs_f64();
+            let moved = delivered.load(Ordering::Relaxed) as f64 / rate as f64;
+            let lead = moved - passed;
+            ahead = (ahead.0.min(lead), ahead.1.max(lead - ahead.0));
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        delivered.load(Ordering::Relaxed) as f64 / rate as f64 / start.elapsed().as_secs_f64()
+    })
+    .await;
+    over.store(true, Ordering::Relaxed);
+    let above = ahead.1;
+    Starved { kept, above }
 }

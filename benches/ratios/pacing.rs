@@ -7,25 +7,27 @@
 
 use ratelimit::Ratelimiter;
 use throttle_net::Throttle as ThrottleNet;
-use tollgate_bench::cells;
+use tollgate::Quota;
 use tollgate_bench::harness::{Options, Spread, Table, Targets};
 use tollgate_bench::pacing::{self, Paced, Plan};
 use tollgate_bench::peer::{
-    Governor, LeakyBucket, Limiter, OurFairQueue, OurLimiter, Rate, SharedRateLimit, WaitLimiter,
+    Governor, LeakyBucket, OurFairQueue, OurLimiter, SharedRateLimit, WaitLimiter,
 };
 
 type Figure = fn(&Paced) -> f64;
 
 /// What is printed after the rate, as whole numbers.
-const COLUMNS: [(&str, Figure); 8] = [
-    ("late p50 \u{b5}s", |one| one.lateness.median),
-    ("p99", |one| one.lateness.p99),
-    ("strictly p50", |one| one.strictly.median),
-    ("p99", |one| one.strictly.p99),
-    ("max", |one| one.strictly.max),
-    ("displaced p50", |one| one.displacement.median),
-    ("p99", |one| one.displacement.p99),
-    ("max", |one| one.displacement.max),
+const COLUMNS: &str =
+    "late p50 \u{b5}s | p99 | strictly p50 | p99 | max | displaced p50 | p99 | max";
+const FIGURES: [Figure; 8] = [
+    |one| one.lateness.median,
+    |one| one.lateness.p99,
+    |one| one.strictly.median,
+    |one| one.strictly.p99,
+    |one| one.strictly.max,
+    |one| one.displacement.median,
+    |one| one.displacement.p99,
+    |one| one.displacement.max,
 ];
 
 /// A line, how far off its rate may be in percent, what CPU over governor's it may take, and what else ours is held to.
@@ -81,12 +83,12 @@ const BEHIND_A_QUEUE: [Plan; 3] = [
     plan(50_000, 3_000, 100_000),
 ];
 
-const fn plan(counted: usize, ahead: usize, count: u32) -> Plan {
-    let rate = Rate::per_second(count, 1);
+const fn plan(counted: usize, ahead: usize, count: u64) -> Plan {
+    let quota = Quota::per_second(count);
     Plan {
         counted,
         ahead,
-        rate,
+        quota,
     }
 }
 
@@ -100,18 +102,10 @@ fn over(one: &[Paced], other: &[Paced], figure: Figure) -> f64 {
 }
 
 /// A contender, and how it is measured.
-struct Contender {
-    name: &'static str,
-    pace: fn(&Plan) -> Paced,
-    last: fn(usize, Rate, u32) -> Option<f64>,
-}
+type Contender = (&'static str, fn(&Plan) -> Paced);
 
 const fn contender<L: WaitLimiter>() -> Contender {
-    Contender {
-        name: L::NAME,
-        pace: pacing::pace::<L>,
-        last: pacing::last_of_cancelled::<L>,
-    }
+    (L::NAME, pacing::pace::<L>)
 }
 
 /// Ours first, then governor, which some figures are compared with.
@@ -124,8 +118,6 @@ const CONTENDERS: [Contender; 6] = [
     contender::<Ratelimiter>(),
 ];
 
-const LAST: &str = "pacing: 9,999 of 10,000 cancelled";
-
 /// Measures what is wanted of it and prints it; whether no target was missed.
 pub(crate) fn run(options: &Options) -> bool {
     let mut kept = true;
@@ -135,20 +127,12 @@ pub(crate) fn run(options: &Options) -> bool {
         }
     }
     for plan in BEHIND_A_QUEUE {
-        let name = format!("pacing: behind a fair queue at {}/s", plan.rate.count);
+        let name = format!("pacing: behind a fair queue at {}/s", plan.quota.count());
         if options.wants(&name) {
             kept &= behind_a_queue(options, &name, plan);
         }
     }
-    if options.wants(LAST) {
-        kept &= cancelled(options);
-    }
     kept
-}
-
-/// How often everybody takes a turn.
-fn rounds(options: &Options) -> usize {
-    options.choose([1, 1, 5])
 }
 
 /// Lets everybody take turns, and returns the rounds of each.
@@ -158,11 +142,12 @@ fn turns(options: &Options, name: &str, mut plan: Plan, all: &[Contender]) -> Ve
         (plan.counted, plan.ahead) = (20, 1);
     }
     let mut figures = vec![Vec::new(); all.len()];
-    for round in 0..rounds(options) {
+    for round in 0..options.choose([1, 1, 5]) {
         for turn in 0..all.len() {
             let at = (round + turn) % all.len();
-            eprintln!("measuring: {name}, {}", all[at].name);
-            figures[at].push((all[at].pace)(&plan));
+            let (contender, pace) = all[at];
+            eprintln!("measuring: {name}, {contender}");
+            figures[at].push(pace(&plan));
         }
     }
     eprintln!();
@@ -171,40 +156,38 @@ fn turns(options: &Options, name: &str, mut plan: Plan, all: &[Contender]) -> Ve
 }
 
 /// The cells of a rate, and its spread.
-fn rate(rounds: &[Paced]) -> [String; 3] {
-    let rate = Spread::of(rounds.iter().map(|one| one.rate));
-    [rate.median, rate.min, rate.max].map(|rate| format!("{rate:.0}"))
+fn rate(rounds: &[Paced]) -> String {
+    let Spread {
+        median, min, max, ..
+    } = Spread::of(rounds.iter().map(|one| one.rate));
+    format!("{median:.0} | {min:.0} | {max:.0}")
 }
 
 fn paced(options: &Options, phase: &Phase) -> bool {
     let figures = turns(options, phase.name, phase.plan, &CONTENDERS);
-    let mut headings = vec!["contender", "through", "rate", "min", "max"];
-    headings.extend(COLUMNS.map(|(heading, _)| heading));
-    headings.extend(["CPU ms", "of governor's"]);
-    let mut table = Table::new(&headings);
-    for (contender, rounds) in CONTENDERS.iter().zip(&figures) {
+    let mut table = Table::new(&format!(
+        "contender | through | rate | min | max | {COLUMNS} | CPU ms | of governor's"
+    ));
+    for ((name, _), rounds) in CONTENDERS.iter().zip(&figures) {
+        let rate = rate(rounds);
         let through = median(rounds, |one| one.released as f64);
-        let mut cells = cells![contender.name, format!("{through:.0}")];
-        cells.extend(rate(rounds));
-        cells.extend(COLUMNS.map(|(_, figure)| format!("{:.0}", median(rounds, figure))));
-        cells.push(format!("{:.1}", median(rounds, |one| one.cpu)));
-        cells.push(format!("{:.2}", over(rounds, &figures[1], |one| one.cpu)));
-        table.push(cells);
+        let cells = FIGURES
+            .map(|figure| format!("{:.0}", median(rounds, figure)))
+            .join(" | ");
+        let (cpu, ratio) = (median(rounds, cpu), over(rounds, &figures[1], cpu));
+        table.push(format!(
+            "{name} | {through:.0} | {rate} | {cells} | {cpu:.1} | {ratio:.2}"
+        ));
     }
     table.print(options.markdown);
 
     let (ours, governor) = (&figures[0], &figures[1]);
     let mut targets = Targets::of("tollgate");
-    let asked = f64::from(phase.plan.rate.count);
+    let asked = phase.plan.quota.count() as f64;
     let off = 100.0 * (median(ours, |one| one.rate) / asked - 1.0).abs();
     targets.at_most("rate, off by %", off, phase.off, "");
     if let Some(limit) = phase.cpu {
-        targets.at_most(
-            "CPU over governor's",
-            over(ours, governor, |one| one.cpu),
-            limit,
-            "",
-        );
+        targets.at_most("CPU over governor's", over(ours, governor, cpu), limit, "");
     }
     for (name, limit, figure) in IN_BOTH.iter().chain(phase.targets) {
         targets.at_most(name, median(ours, figure), *limit, "");
@@ -216,53 +199,19 @@ fn paced(options: &Options, phase: &Phase) -> bool {
 fn behind_a_queue(options: &Options, name: &str, plan: Plan) -> bool {
     let both = [contender::<OurLimiter>(), contender::<OurFairQueue>()];
     let figures = turns(options, name, plan, &both);
-    let mut table = Table::new(&["contender", "rate", "min", "max", "CPU ms"]);
-    for (name, rounds) in [OurLimiter::NAME, OurFairQueue::NAME].iter().zip(&figures) {
-        let [rate, min, max] = rate(rounds);
-        let cpu = format!("{:.1}", median(rounds, |one| one.cpu));
-        table.push(cells![name, rate, min, max, cpu]);
+    let mut table = Table::new("contender | rate | min | max | CPU ms");
+    for ((name, _), rounds) in both.iter().zip(&figures) {
+        let (rate, cpu) = (rate(rounds), median(rounds, cpu));
+        table.push(format!("{name} | {rate} | {cpu:.1}"));
     }
     table.print(options.markdown);
     let of = |figure| over(&figures[1], &figures[0], figure);
     let mut targets = Targets::of("tollgate");
     targets.at_most("rate lost, %", 100.0 * (1.0 - of(|one| one.rate)), 2.0, "");
-    targets.at_most("CPU over the limiter's", of(|one| one.cpu), 2.0, "");
+    targets.at_most("CPU over the limiter's", of(cpu), 2.0, "");
     targets.print(options.markdown)
 }
 
-/// How long the last one's patience is, in intervals.
-const PATIENCE: u32 = 20;
-
-/// When the last of a line goes, if all others in it have given up: it should be at the next tick.
-fn cancelled(options: &Options) -> bool {
-    let rate = Rate::per_second(20, 1);
-    let in_line = options.choose([20, 10_000, 10_000]);
-    println!("{LAST}: when the last goes, in intervals; {PATIENCE} are waited for\n");
-    let mut table = Table::new(&["contender", "median", "min", "max"]);
-    let mut ours = None;
-    for Contender { name, last, .. } in CONTENDERS {
-        eprintln!("measuring: {LAST}, {name}");
-        let came = (0..rounds(options)).map(|_| last(in_line, rate, PATIENCE));
-        let spread = Spread::of(came.map(|came| came.unwrap_or(f64::INFINITY)));
-        ours.get_or_insert(spread.median);
-        let cell = |figure: f64| {
-            if figure.is_finite() {
-                format!("{figure:.3}")
-            } else {
-                format!("> {PATIENCE}")
-            }
-        };
-        table.push(cells![
-            name,
-            cell(spread.median),
-            cell(spread.min),
-            cell(spread.max)
-        ]);
-    }
-    table.print(options.markdown);
-    let mut targets = Targets::of("tollgate");
-    let ours = ours.expect("ours is the first");
-    // At the next tick, and what it takes to get there.
-    targets.at_most("the last goes after, in intervals", ours, 1.1, "");
-    targets.print(options.markdown)
+fn cpu(one: &Paced) -> f64 {
+    one.cpu
 }

@@ -1,5 +1,5 @@
 //! A limit on a server, beside redis-rs that calls the plainest script there is: what a decision
-//! costs more, how many calls are saved, and what happens when the server does not answer.
+//! costs more, and what shared calls and prefetch save.
 //!
 //! Differences and counts, no ratios of times alone, so it has a table of its own.
 
@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 use redis::aio::MultiplexedConnection;
 use redis_on_loopback::Server;
 use tokio::runtime::Runtime;
+use tokio::task::JoinSet;
 use tollgate::Quota;
-use tollgate_bench::harness::{Options, Targets};
-use tollgate_redis::{RateLimiter, Source, Store};
+use tollgate_bench::harness::{Options, Spread, Targets};
+use tollgate_redis::{RateLimiter, Source};
 
 /// Nobody asks for as much.
 fn plenty() -> Quota {
@@ -31,21 +32,21 @@ return 1";
 /// Whether no target was missed.
 pub(crate) fn run(options: &Options) -> bool {
     type Measure = fn(&Runtime, &mut Targets);
-    let all: [(&str, Measure); 6] = [
+    let all: [(&str, Measure); 3] = [
         ("redis: one decision", one_decision),
         ("redis: a hot key, 256 tasks", hot_key),
-        ("redis: a cached denial", cached_denial),
         ("redis: taken ahead", taken_ahead),
-        ("redis: stopped", stopped),
-        ("redis: killed and back", killed),
     ];
     let wanted = all.into_iter().filter(|(name, _)| options.wants(name));
     let wanted: Vec<_> = wanted.collect();
     if wanted.is_empty() {
         return true;
     }
-    let version = Command::new("redis-server").arg("--version").output();
-    if version.is_err() {
+    if Command::new("redis-server")
+        .arg("--version")
+        .output()
+        .is_err()
+    {
         println!("redis-server is not installed: its rows are missing");
         return !options.check;
     }
@@ -101,13 +102,9 @@ impl Plainest {
     }
 }
 
-fn middle(mut times: Vec<Duration>) -> f64 {
-    times.sort_unstable();
-    micros(times[times.len() / 2])
-}
-
-fn micros(duration: Duration) -> f64 {
-    duration.as_nanos() as f64 / 1e3
+/// The one in the middle, in microseconds.
+fn middle(times: Vec<Duration>) -> f64 {
+    Spread::of(times.iter().map(|time| time.as_nanos() as f64 / 1e3)).median
 }
 
 fn one_decision(runtime: &Runtime, targets: &mut Targets) {
@@ -138,32 +135,28 @@ fn one_decision(runtime: &Runtime, targets: &mut Targets) {
     );
 }
 
-/// How many decisions a second so many tasks get, each one after the other.
-async fn rate<D>(decide: impl Fn() -> D) -> f64
+/// How many decisions a second 256 tasks get, each so many one after the other.
+async fn rate<D>(times: u64, decide: impl Fn() -> D) -> f64
 where
-    D: Future<Output = u64> + Send + 'static,
+    D: Future<Output = ()> + Send + 'static,
 {
     let start = Instant::now();
-    let tasks: Vec<_> = (0..256).map(|_| tokio::spawn(decide())).collect();
-    let mut decided = 0;
-    for task in tasks {
-        decided += task.await.expect("it ran through");
-    }
-    decided as f64 / start.elapsed().as_secs_f64()
+    let tasks: JoinSet<()> = (0..256).map(|_| decide()).collect();
+    tasks.join_all().await;
+    (256 * times) as f64 / start.elapsed().as_secs_f64()
 }
 
-/// As [`rate`], of a limiter, so many times each.
+/// As [`rate`], of a limiter.
 async fn limited_rate(limiter: &RateLimiter, times: u64) -> f64 {
-    rate(|| {
+    let decide = || {
         let limiter = limiter.clone();
         async move {
             for _ in 0..times {
                 limiter.acquire().await.expect("there is plenty");
             }
-            times
         }
-    })
-    .await
+    };
+    rate(times, decide).await
 }
 
 fn hot_key(runtime: &Runtime, targets: &mut Targets) {
@@ -175,13 +168,12 @@ fn hot_key(runtime: &Runtime, targets: &mut Targets) {
         let plainest = Plainest::new(&server).await;
         let (mut ratios, mut apart, mut ours, mut theirs) = (Vec::new(), Vec::new(), 0.0, 0.0);
         for _ in 0..5 {
-            theirs = rate(|| {
+            theirs = rate(200, || {
                 let mut plainest = plainest.clone();
                 async move {
                     for _ in 0..200 {
                         plainest.decide().await;
                     }
-                    200
                 }
             })
             .await;
@@ -189,11 +181,9 @@ fn hot_key(runtime: &Runtime, targets: &mut Targets) {
             ratios.push(ours / theirs);
             apart.push(ours / limited_rate(&alone, 20).await);
         }
-        ratios.sort_unstable_by(f64::total_cmp);
-        apart.sort_unstable_by(f64::total_cmp);
         targets.at_least(
             "redis: a hot key, 256 tasks, times as many",
-            ratios[2],
+            Spread::of(ratios).median,
             10.0,
             &format!(
                 "{ours:.0} a second, coalesced, beside {theirs:.0} of redis-rs, which pipelines"
@@ -201,51 +191,17 @@ fn hot_key(runtime: &Runtime, targets: &mut Targets) {
         );
         targets.at_least(
             "redis: a hot key, 256 tasks, of the same without coalescing",
-            apart[2],
+            Spread::of(apart).median,
             10.0,
             "one call at a time, for one caller",
         );
     });
 }
 
-fn cached_denial(runtime: &Runtime, targets: &mut Targets) {
-    let server = Server::start();
-    runtime.block_on(async {
-        let store = server.store();
-        let limiter = RateLimiter::new(&store, "ours", Quota::per_hour(1));
-        limiter.acquire().await.expect("there is one");
-        limiter.try_acquire().await.expect_err("there is only one");
-        let before = store.calls();
-        let start = Instant::now();
-        for _ in 0..100_000 {
-            limiter.try_acquire().await.expect_err("there is only one");
-        }
-        let each = start.elapsed() / 100_000;
-        targets.at_most(
-            "redis: a cached denial, calls",
-            (store.calls() - before) as f64,
-            0.0,
-            &format!("100,000 denials of {each:?}"),
-        );
-    });
-}
-
-/// How many calls a decision takes, of one task that asks all the time.
-async fn calls_ahead(server: &Server, chunk: u64) -> f64 {
-    const TIMES: u64 = 1_000_000;
-    let store = server.store();
-    let limiter = RateLimiter::new(&store, "calls", plenty()).prefetch(chunk, MINUTE);
-    limiter.acquire().await.expect("there is plenty");
-    let before = store.calls();
-    for _ in 0..TIMES {
-        limiter.acquire().await.expect("there is plenty");
-    }
-    (store.calls() - before) as f64 / TIMES as f64
-}
-
 /// How many nanoseconds a decision takes while enough is held, and one in the process.
 async fn time_ahead(server: &Server) -> (f64, f64) {
-    let limiter = RateLimiter::new(&server.store(), "time", plenty()).prefetch(400_000, MINUTE);
+    let limiter = RateLimiter::new(&server.store(), "time", plenty())
+        .prefetch(400_000, Duration::from_secs(60));
     let local = tollgate::RateLimiter::new(plenty());
     while limiter.acquire().await.expect("there is plenty").source() != Source::TokenCache {}
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
@@ -265,98 +221,12 @@ async fn time_ahead(server: &Server) -> (f64, f64) {
 }
 
 fn taken_ahead(runtime: &Runtime, targets: &mut Targets) {
-    const CHUNK: u64 = 1000;
     let server = Server::start();
-    runtime.block_on(async {
-        let calls = calls_ahead(&server, CHUNK).await;
-        let (ours, theirs) = time_ahead(&server).await;
-        targets.at_most(
-            "redis: taken ahead, calls a decision",
-            calls,
-            1.0 / CHUNK as f64 + 0.01,
-            &format!("chunks of {CHUNK}, one task that asks all the time"),
-        );
-        targets.at_most(
-            "redis: taken ahead, of a decision in the process",
-            ours / theirs,
-            2.0,
-            &format!("{ours:.1} ns beside {theirs:.1}, both awaited"),
-        );
-    });
-}
-
-const MINUTE: Duration = Duration::from_secs(60);
-
-const DEADLINE: Duration = Duration::from_millis(50);
-
-fn stopped(runtime: &Runtime, targets: &mut Targets) {
-    let server = Server::start();
-    runtime.block_on(async {
-        let store = Store::new(&server.address()).expect("it is an address");
-        let store = store.deadline(DEADLINE);
-        // Of keys of their own, so that each makes calls of its own.
-        let limiters: Vec<_> = (0..64)
-            .map(|key| RateLimiter::new(&store, format!("key {key}"), plenty()))
-            .collect();
-        for limiter in &limiters {
-            limiter.acquire().await.expect("there is plenty");
-        }
-        server.stop();
-        let end = Instant::now() + Duration::from_secs(2);
-        let tasks: Vec<_> = limiters
-            .into_iter()
-            .map(|limiter| {
-                tokio::spawn(async move {
-                    let mut late = Vec::new();
-                    while Instant::now() < end {
-                        let start = Instant::now();
-                        limiter.acquire().await.expect_err("nobody answers");
-                        late.push(start.elapsed().saturating_sub(DEADLINE));
-                        tokio::time::sleep(Duration::from_millis(1)).await;
-                    }
-                    late
-                })
-            })
-            .collect();
-        let mut late = Vec::new();
-        for task in tasks {
-            late.extend(task.await.expect("it ran through"));
-        }
-        server.go_on();
-        late.sort_unstable();
-        targets.at_most(
-            "redis: stopped, ms after the deadline, p99.9",
-            micros(late[late.len() * 999 / 1000]) / 1e3,
-            5.0,
-            &format!("{} calls by 64 tasks, a deadline of 50 ms", late.len()),
-        );
-    });
-}
-
-fn killed(runtime: &Runtime, targets: &mut Targets) {
-    let mut server = Server::start();
-    runtime.block_on(async {
-        let limiter = RateLimiter::new(&server.store(), "ours", plenty());
-        let mut worst = Duration::ZERO;
-        for _ in 0..10 {
-            limiter.acquire().await.expect("there is plenty");
-            server.kill();
-            while limiter.acquire().await.is_ok() {}
-            for _ in 0..100 {
-                limiter.acquire().await.expect_err("it is dead");
-            }
-            server.restart();
-            let start = Instant::now();
-            while limiter.acquire().await.is_err() {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-            worst = worst.max(start.elapsed());
-        }
-        targets.at_most(
-            "redis: killed and back, s until it decides again, worst of 10",
-            worst.as_secs_f64(),
-            1.0,
-            "from when the server is ready",
-        );
-    });
+    let (ours, theirs) = runtime.block_on(time_ahead(&server));
+    targets.at_most(
+        "redis: taken ahead, of a decision in the process",
+        ours / theirs,
+        2.0,
+        &format!("{ours:.1} ns beside {theirs:.1}, both awaited"),
+    );
 }

@@ -1,4 +1,4 @@
-//! Measures adaptive limits whose limit stays constant, on ready paths, ours and others'; and observed ones.
+//! Adaptive limits whose limit stays, on ready paths, ours and others'; and observed ones.
 
 use std::future::Future;
 use std::hint::black_box;
@@ -17,14 +17,13 @@ use tollgate_tower::ThrottleLayer;
 use tower::{Layer, Service, ServiceExt};
 use tower_resilience_adaptive::{AdaptiveLimiterLayer, Aimd};
 
-use crate::harness::{Row, Shared, alone, together};
-use crate::peer::{Answer, Ours, Peer, TryPeer, peers};
+use crate::harness::{Row, Shared, alone, awaited, together};
+use crate::peer::{Answer, Immediate, Ours, Peer, TryPeer, peers};
 use crate::semaphore::{LIMIT, acquire, try_acquire};
-use crate::service::Immediate;
 use crate::throttles::leak;
 use crate::{repeat, repeat_async, rows};
 
-/// Splits the repetitions so that each new limiter is used only as often as its burst allows.
+/// Runs as many of the times with each new limiter as it has burst for.
 macro_rules! renewed {
     ($make:ident, |$it:ident| $once:expr) => {
         || {
@@ -45,8 +44,7 @@ macro_rules! renewed {
     };
 }
 
-/// Limits whose calls are measured or observed, next to plain ones, and next to others' adaptive limits.
-#[must_use]
+/// Limits whose calls are measured or observed, beside plain ones, and beside others' adaptive limits.
 pub fn rows() -> Vec<Row> {
     rows! {
         alone "adaptive: try + drop" [try_acquire: Unmeasured, Ours: 1.25, Measured];
@@ -70,19 +68,12 @@ pub fn rows() -> Vec<Row> {
         alone "observed by Holders: acquire ready + drop"
             {"Observed, &Holders" => || observed(holders()), "tollgate" => acquire::<Ours>,
              "Holders" => || observed(holders().clone())};
-    }
-}
-
-/// Two threads at an adaptive semaphore.
-#[must_use]
-pub fn contended() -> Vec<Row> {
-    rows! {
         together "adaptive, two threads: try" [try_acquire: Unmeasured, Ours: 1.3];
         together "adaptive, two threads: acquire" [acquire: Unmeasured, Ours: 1.3, Measured];
     }
 }
 
-/// A limit that stays constant, whatever the samples.
+/// A limit that stays, whatever the samples.
 struct Fixed(Target);
 
 impl Controller for Fixed {
@@ -100,7 +91,7 @@ fn fixed(limit: usize, samples: u32) -> AdaptiveSemaphore {
     AdaptiveSemaphore::new(Fixed(Target { limit, samples }))
 }
 
-/// An adaptive semaphore whose window has no calls left to begin.
+/// An adaptive semaphore, all of whose window's calls have begun.
 pub struct Unmeasured(AdaptiveSemaphore);
 
 /// An adaptive semaphore that measures every call, in windows of 64.
@@ -127,28 +118,20 @@ peers! {
 /// congestion-limiter's Vegas: every call is a sample.
 fn congestion_limiter() -> impl FnMut(u64) + 'static {
     let limiter = DefaultLimiter::new(Vegas::new(LIMIT, LIMIT..=LIMIT));
-    move |times| {
-        block_on(async {
-            for _ in 0..times {
-                let token = black_box(&limiter).try_acquire().await;
-                let token = black_box(token).expect("a permit is free");
-                limiter.release(token, Some(Outcome::Success)).await;
-            }
-        });
-    }
+    awaited(async move || {
+        let token = black_box(&limiter).try_acquire().await;
+        let token = black_box(token).expect("a permit is free");
+        limiter.release(token, Some(Outcome::Success)).await;
+    })
 }
 
 /// Calls a service that answers at once.
 fn calls<S: Service<(), Response = ()> + 'static>(mut service: S) -> impl FnMut(u64) + 'static {
-    move |times| {
-        block_on(async {
-            for _ in 0..times {
-                let ready = black_box(&mut service).ready().await;
-                let ready = ready.ok().expect("it never fails");
-                assert!(black_box(ready.call(()).await).is_ok());
-            }
-        });
-    }
+    awaited(async move || {
+        let ready = black_box(&mut service).ready().await;
+        let ready = ready.ok().expect("it never fails");
+        assert!(black_box(ready.call(()).await).is_ok());
+    })
 }
 
 /// Our layer with a classifier, measured.
@@ -169,7 +152,7 @@ fn tower_resilience() -> impl FnMut(u64) + 'static {
     calls(AdaptiveLimiterLayer::new(aimd.expect("it is valid")).layer(Immediate))
 }
 
-/// The cost of an adaptive rate above that of its own rate limiter, while nothing is refused.
+/// What an adaptive rate costs above the rate limiter that it owns, while nothing is refused.
 ///
 /// Neither is exhausted: both are replaced after fewer calls than their burst, which is the largest
 /// that an adaptive rate can have.
@@ -183,7 +166,7 @@ fn rate_limiter() -> RateLimiter {
     RateLimiter::new(Quota::per_second(1_000_000).burst(BURST))
 }
 
-/// The cost of a try of an observed semaphore.
+/// What an observed semaphore costs, tried.
 fn observed_try<O: Observer + Clone + Send + Sync + 'static>(observer: O) -> Shared {
     let observed = Observed::new(leak(Semaphore::new(LIMIT)), observer);
     repeat!(observed, |observed| {
@@ -192,7 +175,7 @@ fn observed_try<O: Observer + Clone + Send + Sync + 'static>(observer: O) -> Sha
     })
 }
 
-/// The cost of an awaited observed semaphore.
+/// What it costs, awaited.
 fn observed<O: Observer + Clone + Send + Sync + 'static>(observer: O) -> Shared {
     let observed = Observed::new(leak(Semaphore::new(LIMIT)), observer);
     repeat_async!(observed, |observed| drop(black_box(
@@ -200,7 +183,7 @@ fn observed<O: Observer + Clone + Send + Sync + 'static>(observer: O) -> Shared 
     )))
 }
 
-/// Returns a list of holders that lives as long as the program, so that a handle is a reference.
+/// A list of holders that lives as long as the program, so that a handle is a reference.
 fn holders() -> &'static Holders {
     leak(Holders::new("bench"))
 }

@@ -1,22 +1,18 @@
-//! Measures readers and writers in memory at a limited bandwidth, and the bandwidth that they keep.
+//! Readers and writers in memory at a limited bandwidth.
 //!
-//! A source that is always ready copies from a block, and a destination copies into one, so the cost of a limit
-//! is visible next to the minimal work of a stream.
+//! A source that is always ready copies from a block, and a destination copies into one, so what a limit
+//! costs is seen beside the least that a stream does.
 
 use std::convert::Infallible;
 use std::hint::black_box;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use async_speed_limit::Limiter;
 use async_speed_limit::clock::StandardClock;
 use axum::body::Bytes;
-use cpu_time::ProcessTime;
 use futures::executor::block_on;
 use http_body::{Body, Frame};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
@@ -27,13 +23,12 @@ use crate::harness::{Row, alone};
 use crate::rows;
 
 /// The size of large blocks.
-const LARGE: usize = 64 * 1024;
+pub const LARGE: usize = 64 * 1024;
 
 /// The size of small blocks.
 const SMALL: usize = 1024;
 
-/// Reads and writes in memory at a limited bandwidth, next to bare ones and async-speed-limit's.
-#[must_use]
+/// Reads and writes in memory at a limited bandwidth, beside bare ones and async-speed-limit's.
 pub fn rows() -> Vec<Row> {
     rows! {
         alone "bytes: read 64 KiB, unlimited"
@@ -60,12 +55,10 @@ pub fn rows() -> Vec<Row> {
 }
 
 /// A source and a destination of blocks that are always ready.
-#[derive(Debug)]
 pub struct Blocks(Box<[u8]>);
 
 impl Blocks {
-    /// Creates blocks of this size.
-    #[must_use]
+    /// Blocks of this size.
     pub fn of(size: usize) -> Blocks {
         Blocks(vec![7; size].into())
     }
@@ -115,7 +108,7 @@ impl Body for Blocks {
     }
 }
 
-/// Reads blocks of this size.
+/// Reads of blocks of this size.
 fn reads<R: AsyncRead + Unpin + 'static>(
     size: usize,
     limit: impl FnOnce(Blocks) -> R,
@@ -132,7 +125,7 @@ fn reads<R: AsyncRead + Unpin + 'static>(
     }
 }
 
-/// Writes blocks of this size.
+/// Writes of blocks of this size.
 fn writes<W: AsyncWrite + Unpin + 'static>(
     size: usize,
     limit: impl FnOnce(Blocks) -> W,
@@ -149,7 +142,7 @@ fn writes<W: AsyncWrite + Unpin + 'static>(
     }
 }
 
-/// Reads frames of a body of [`SMALL`] blocks.
+/// Frames of a body of [`SMALL`] blocks.
 fn frames<B: Body<Data = Bytes> + Unpin + 'static>(
     limit: impl FnOnce(Blocks) -> B,
 ) -> impl FnMut(u64) + 'static {
@@ -164,209 +157,34 @@ fn frames<B: Body<Data = Bytes> + Unpin + 'static>(
     }
 }
 
-/// Applies no limit.
+/// No limit.
 fn bare(blocks: Blocks) -> Blocks {
     blocks
 }
 
-/// Applies a limiter without a limit, which may get one later.
+/// A limiter without a limit, which may get one.
 fn unlimited(blocks: Blocks) -> Throttled<Blocks, Arc<RateLimiter>> {
     blocks.throttled(Arc::new(RateLimiter::new(Quota::UNLIMITED)))
 }
 
-/// Applies a limiter that decides about each call, and has enough for the whole benchmark.
+/// A limiter that decides about each call, and has enough for the whole benchmark.
 fn never_binding(blocks: Blocks) -> Throttled<Blocks, Arc<RateLimiter>> {
     let quota = Quota::per_second(1_000_000_000).burst(10_000_000_000_000_000);
     blocks.throttled(Arc::new(RateLimiter::new(quota)))
 }
 
-/// Applies the same limiter for a key of a map.
+/// The same for a key of a map.
 fn never_binding_key(blocks: Blocks) -> impl AsyncRead + Unpin + 'static {
     let quota = Quota::per_second(1_000_000_000).burst(10_000_000_000_000_000);
     blocks.throttled(Arc::new(Keyed::<u64, _>::rate_limiters(quota)).key_owned(7))
 }
 
-/// Applies async-speed-limit's limiter, without a limit.
+/// async-speed-limit's, without a limit.
 fn speed_unlimited(blocks: Blocks) -> impl AsyncRead + AsyncWrite + Unpin + 'static {
     <Limiter<StandardClock>>::new(f64::INFINITY).limit(blocks)
 }
 
-/// Applies async-speed-limit's limiter, with a limit that is never reached.
+/// async-speed-limit's, with a limit that is never reached.
 fn speed_never_binding(blocks: Blocks) -> impl AsyncRead + AsyncWrite + Unpin + 'static {
     <Limiter<StandardClock>>::new(1e15).limit(blocks)
-}
-
-/// How accurately some streams kept to a bandwidth.
-#[derive(Clone, Copy, Debug)]
-pub struct Bandwidth {
-    /// The delivered bytes relative to the allowed ones; 0.01 is one per cent more.
-    pub error: f64,
-    /// The processor time of the process relative to the wall time.
-    pub cpu: f64,
-    /// The bytes that the streams delivered in their first 100 milliseconds, in milliseconds of the rate.
-    pub start: f64,
-}
-
-/// A limiter of the bandwidth of streams.
-pub trait Limits: Send + 'static {
-    /// Changes the rate from now on.
-    fn set(&self, rate: u64);
-
-    /// Returns a stream that shares the limit.
-    fn limit(&self, blocks: Blocks) -> impl AsyncRead + Unpin + Send + 'static;
-}
-
-impl Limits for Arc<RateLimiter> {
-    fn set(&self, rate: u64) {
-        self.set_quota(Quota::bytes_per_second(rate));
-    }
-
-    fn limit(&self, blocks: Blocks) -> impl AsyncRead + Unpin + Send + 'static {
-        blocks.throttled(Arc::clone(self))
-    }
-}
-
-impl Limits for Limiter<StandardClock> {
-    fn set(&self, rate: u64) {
-        self.set_speed_limit(rate as f64);
-    }
-
-    fn limit(&self, blocks: Blocks) -> impl AsyncRead + Unpin + Send + 'static {
-        self.clone().limit(blocks)
-    }
-}
-
-/// Runs streams of `limits` and calls `measure` with the bytes that they have delivered so far.
-async fn with_streams<L: Limits, R>(
-    limits: &L,
-    streams: usize,
-    measure: impl AsyncFnOnce(&AtomicU64) -> R,
-) -> R {
-    let delivered = Arc::new(AtomicU64::new(0));
-    let mut tasks = tokio::task::JoinSet::new();
-    for _ in 0..streams {
-        let mut reader = limits.limit(Blocks::of(LARGE));
-        let delivered = Arc::clone(&delivered);
-        tasks.spawn(async move {
-            let mut buffer = vec![0; LARGE];
-            loop {
-                let read = reader.read(&mut buffer).await.expect("blocks never fail");
-                delivered.fetch_add(read as u64, Ordering::Relaxed);
-            }
-        });
-    }
-    let measured = measure(&delivered).await;
-    tasks.shutdown().await;
-    measured
-}
-
-/// Measures streams that share a limit of `rate` bytes each second, for `duration` after the start.
-pub async fn bandwidth(
-    limits: impl Limits,
-    rate: u64,
-    streams: usize,
-    duration: Duration,
-) -> Bandwidth {
-    const START: Duration = Duration::from_millis(100);
-    with_streams(&limits, streams, async |delivered| {
-        tokio::time::sleep(START).await;
-        let before = delivered.load(Ordering::Relaxed);
-        let (clock, cpu) = (Instant::now(), ProcessTime::now());
-        tokio::time::sleep(duration).await;
-        let (passed, cpu) = (clock.elapsed().as_secs_f64(), cpu.elapsed().as_secs_f64());
-        let moved = delivered.load(Ordering::Relaxed) - before;
-        Bandwidth {
-            error: moved as f64 / (rate as f64 * passed) - 1.0,
-            cpu: cpu / passed,
-            start: before as f64 / rate as f64 * 1e3,
-        }
-    })
-    .await
-}
-
-/// Lowers the rate of one stream from the old one, and returns for how many milliseconds it kept the old one: the bytes
-/// delivered in the next half second above the new rate, in milliseconds of the old one.
-pub async fn lowered(limits: impl Limits, old: u64, new: u64) -> f64 {
-    with_streams(&limits, 1, async |delivered| {
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        limits.set(new);
-        let (clock, before) = (Instant::now(), delivered.load(Ordering::Relaxed));
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        let moved = (delivered.load(Ordering::Relaxed) - before) as f64;
-        (moved - new as f64 * clock.elapsed().as_secs_f64()) / old as f64 * 1e3
-    })
-    .await
-}
-
-/// How accurately some streams kept to a bandwidth next to busy loops.
-#[derive(Clone, Copy, Debug)]
-pub struct Starved {
-    /// The share of the allowed bytes that was delivered.
-    pub kept: f64,
-    /// The maximum delivered above the rate in any interval, in seconds of the rate.
-    pub above: f64,
-}
-
-/// Measures streams that share a limit of `rate` bytes each second, while other threads compute.
-pub async fn starved(
-    limits: impl Limits,
-    rate: u64,
-    streams: usize,
-    busy: usize,
-    duration: Duration,
-) -> Starved {
-    let loops = Busy::start(busy);
-    let start = Instant::now();
-    // The minimum of delivered minus allowed bytes up to any time, and the maximum above that minimum.
-    let mut ahead = (f64::MAX, 0.0_f64);
-    let kept = with_streams(&limits, streams, async |delivered| {
-        let mut passed = 0.0;
-        while passed < duration.as_secs_f64() {
-            passed = start.elapsed().as_secs_f64();
-            let moved = delivered.load(Ordering::Relaxed) as f64 / rate as f64;
-            let lead = moved - passed;
-            ahead = (ahead.0.min(lead), ahead.1.max(lead - ahead.0));
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-        delivered.load(Ordering::Relaxed) as f64 / rate as f64 / start.elapsed().as_secs_f64()
-    })
-    .await;
-    drop(loops);
-    Starved {
-        kept,
-        above: ahead.1,
-    }
-}
-
-/// Threads that compute until this value is dropped.
-struct Busy {
-    over: Arc<AtomicBool>,
-    threads: Vec<thread::JoinHandle<()>>,
-}
-
-impl Busy {
-    fn start(count: usize) -> Busy {
-        let over = Arc::new(AtomicBool::new(false));
-        let threads = (0..count).map(|_| {
-            let over = Arc::clone(&over);
-            thread::spawn(move || {
-                while !over.load(Ordering::Relaxed) {
-                    std::hint::spin_loop();
-                }
-            })
-        });
-        Busy {
-            threads: threads.collect(),
-            over,
-        }
-    }
-}
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        self.over.store(true, Ordering::Relaxed);
-        for thread in self.threads.drain(..) {
-            let _ = thread.join();
-        }
-    }
 }

@@ -1,11 +1,11 @@
-//! Orders the events of a simulation on a manual clock.
+//! The events of a simulation on a clock that is moved by hand.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tollgate::{Clock, ManualClock};
 
-/// Events ordered by tick, and then by insertion.
+/// What happens, in order: by tick, and then as it was added.
 pub struct Events<E> {
     clock: ManualClock,
     events: BTreeMap<(u64, u64), E>,
@@ -23,14 +23,12 @@ impl<E> Default for Events<E> {
 }
 
 impl<E> Events<E> {
-    /// Returns the clock, on which limiters may run.
-    #[must_use]
+    /// The clock, on which limiters may be put.
     pub fn clock(&self) -> &ManualClock {
         &self.clock
     }
 
-    /// Returns the tick of the clock, in nanoseconds.
-    #[must_use]
+    /// The tick of the clock, in nanoseconds.
     pub fn now(&self) -> u64 {
         self.clock.now().as_nanos()
     }
@@ -41,7 +39,7 @@ impl<E> Events<E> {
         self.events.insert((tick, self.number), event);
     }
 
-    /// Adds an event after a wait.
+    /// Adds an event after a while.
     pub fn after(&mut self, wait: Duration, event: E) {
         self.at(self.clock.now().saturating_add(wait).as_nanos(), event);
     }

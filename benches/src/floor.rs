@@ -1,30 +1,27 @@
-//! Implements the floor: the minimum cost of any semaphore over one atomic word.
+//! The floor: what any semaphore over one atomic word has to pay.
 //!
-//! It consists of a compare-exchange, after the load that provides the expected value, and a `fetch_add` whose value
-//! is used, by a guard that is held in memory like every permit. The strict floor is the compare-exchange without a
-//! load, and an addition whose value is not used, which compiles to a mere increment. A semaphore needs more than
-//! that, since it has to determine the free permits, and whether there are waiters.
+//! A compare-exchange, after the load that tells it what to expect, and a `fetch_add` whose value is looked at, by a
+//! guard that is held in memory like everybody's permit.
 //!
-//! The floor of a rate decision is a reading of the clock, and a compare-exchange of the word that it is compared
-//! with; a refusal writes nothing. It enforces no rate.
+//! The floor of a rate decision is a reading of the clock, and a compare-exchange of the word that it is
+//! compared with; a refusal writes nothing. It keeps no rate.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::Duration;
 
-/// A word that counts free permits, without any other part of a semaphore.
+/// A word that counts free permits, without any of the rest of a semaphore.
 pub struct Floor {
     free: AtomicUsize,
     limit: usize,
 }
 
-/// A permit of the floor, which is given back on drop.
+/// One of them, to be given back.
 pub struct FloorPermit<'a>(&'a Floor);
 
 impl Floor {
-    /// Creates a floor with this many free permits.
-    #[must_use]
+    /// With this many permits free.
     pub const fn new(limit: usize) -> Floor {
         Floor {
             free: AtomicUsize::new(limit),
@@ -32,7 +29,7 @@ impl Floor {
         }
     }
 
-    /// Takes a permit if one is free.
+    /// Takes one if there is one.
     #[inline]
     pub fn try_take(&self) -> Option<FloorPermit<'_>> {
         let mut free = self.free.load(Relaxed);
@@ -47,16 +44,6 @@ impl Floor {
         }
         None
     }
-
-    /// Executes the strict floor, for one thread, which always finds all permits free.
-    #[inline]
-    pub fn bare_pair(&self) {
-        let taken = self
-            .free
-            .compare_exchange(self.limit, self.limit - 1, Acquire, Relaxed);
-        debug_assert!(taken.is_ok());
-        self.free.fetch_add(1, Release);
-    }
 }
 
 impl Drop for FloorPermit<'_> {
@@ -67,81 +54,32 @@ impl Drop for FloorPermit<'_> {
     }
 }
 
-/// A clock that the floor of a decision reads.
-pub trait Reading: Send + Sync + 'static {
-    /// The name of a floor on this clock in the tables.
-    const NAME: &'static str;
-
-    /// Starts the clock.
-    fn start() -> Self;
-
-    /// Returns how long the clock has run, in its own unit, and never 0.
-    fn read(&self) -> u64;
-}
-
-/// The raw counter of the processor, without scaling. No clock is cheaper.
-impl Reading for quanta::Clock {
-    const NAME: &'static str = "floor: counter, CAS";
-
-    fn start() -> Self {
-        quanta::Clock::new()
-    }
-
-    #[inline]
-    fn read(&self) -> u64 {
-        self.raw()
-    }
-}
-
-/// The clock of the standard library, in nanoseconds.
-impl Reading for Instant {
-    const NAME: &'static str = "floor: std Instant, CAS";
-
-    fn start() -> Self {
-        Instant::now()
-    }
-
-    #[inline]
-    fn read(&self) -> u64 {
-        self.elapsed().as_nanos() as u64
-    }
-}
-
 /// A clock, and the word that a decision compares it with.
 pub struct DecisionFloor<C> {
     clock: C,
     due: AtomicU64,
+    interval: u64,
 }
 
-impl<C: Reading> DecisionFloor<C> {
-    /// Creates a floor that allows everything.
-    #[must_use]
-    pub fn allowing() -> DecisionFloor<C> {
+impl<C> DecisionFloor<C> {
+    /// One whose word is moved by the interval, if that is below a second, and otherwise to where it is never reached.
+    pub fn new(clock: C, interval: Duration) -> DecisionFloor<C> {
+        let scarce = interval >= Duration::from_secs(1);
         DecisionFloor {
-            clock: C::start(),
+            clock,
             due: AtomicU64::new(0),
+            interval: if scarce { u64::MAX / 2 } else { 1 },
         }
     }
 
-    /// Creates a floor that refuses everything.
-    #[must_use]
-    pub fn refusing() -> DecisionFloor<C> {
-        DecisionFloor {
-            clock: C::start(),
-            due: AtomicU64::new(u64::MAX),
-        }
-    }
-
-    /// Decides. An allowed decision moves the word by one.
+    /// Decides, at what the clock shows.
     #[inline]
-    pub fn decide(&self) -> bool {
-        let now = self.clock.read();
+    pub fn decide(&self, read: impl Fn(&C) -> u64) -> bool {
+        let now = read(&self.clock);
         let mut due = self.due.load(Relaxed);
         while due <= now {
-            match self
-                .due
-                .compare_exchange_weak(due, due + 1, Relaxed, Relaxed)
-            {
+            let next = due + self.interval;
+            match self.due.compare_exchange_weak(due, next, Relaxed, Relaxed) {
                 Ok(_) => return true,
                 Err(actual) => due = actual,
             }
@@ -150,11 +88,10 @@ impl<C: Reading> DecisionFloor<C> {
     }
 }
 
-/// A traditional semaphore: a mutex around a counter, and a condvar to wait on. It is for threads only: a waiter
-/// blocks.
+/// The old-style semaphore: a mutex around a counter, and a condvar to wait on. For threads only: a waiter blocks.
 ///
-/// It counts its waiters, because notifying a condvar is a system call even without waiters, and would dominate the
-/// measurement.
+/// It counts its waiters, because notifying a condvar is a system call even when nobody waits, and would be most of
+/// what is measured.
 pub struct CondvarSemaphore {
     state: Mutex<State>,
     released: Condvar,
@@ -166,8 +103,7 @@ struct State {
 }
 
 impl CondvarSemaphore {
-    /// Creates a semaphore with this many free permits.
-    #[must_use]
+    /// With this many permits free.
     pub const fn new(permits: usize) -> CondvarSemaphore {
         CondvarSemaphore {
             state: Mutex::new(State {
@@ -187,7 +123,7 @@ impl CondvarSemaphore {
     pub fn try_acquire(&self) -> Option<CondvarPermit<'_>> {
         let mut state = self.lock();
         state.free = state.free.checked_sub(1)?;
-        Some(CondvarPermit { semaphore: self })
+        Some(CondvarPermit(self))
     }
 
     /// Blocks the thread until a permit is free.
@@ -203,24 +139,22 @@ impl CondvarSemaphore {
             state.waiting -= 1;
         }
         state.free -= 1;
-        CondvarPermit { semaphore: self }
+        CondvarPermit(self)
     }
 }
 
 /// Gives its permit back when dropped.
-pub struct CondvarPermit<'a> {
-    semaphore: &'a CondvarSemaphore,
-}
+pub struct CondvarPermit<'a>(&'a CondvarSemaphore);
 
 impl Drop for CondvarPermit<'_> {
     #[inline]
     fn drop(&mut self) {
-        let mut state = self.semaphore.lock();
+        let mut state = self.0.lock();
         state.free += 1;
         let somebody = state.waiting > 0;
         drop(state);
         if somebody {
-            self.semaphore.released.notify_one();
+            self.0.released.notify_one();
         }
     }
 }

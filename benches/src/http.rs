@@ -1,7 +1,7 @@
-//! Measures a request through a layer that limits each client, around a service that answers at once.
+//! A request through a layer that limits each client, around a service that answers at once.
 //!
-//! As with axum, each request has the address of its peer in its extensions, and calls a clone of the
-//! service. The answer's body is dropped, which gives a permit back. The quota is never
+//! As axum does, each request has the address of its peer in its extensions, and calls a clone of the
+//! service. The answer's body is dropped, which gives a permit back. The quota is one that is never
 //! exhausted.
 
 use std::convert::Infallible;
@@ -10,13 +10,11 @@ use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::Range;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::ConnectInfo;
 use axum::http::{Request, Response, StatusCode, Uri, header};
-use futures::executor::block_on;
 use tollgate::{Keyed, Quota, RateLimiter, Semaphore};
 use tollgate_tower::{ClientIp, IpNet, RateLimitHeaders, RetryAfterLayer, ThrottleLayer};
 use tower::limit::ConcurrencyLimitLayer;
@@ -24,25 +22,24 @@ use tower::{Layer, Service, ServiceExt, service_fn};
 use tower_governor::GovernorLayer;
 use tower_governor::governor::GovernorConfigBuilder;
 
-use crate::harness::{Row, alone};
+use crate::harness::{Row, alone, awaited};
 use crate::rows;
 
-/// The requests of a second, and the burst.
+/// A second's requests, and the burst.
 const PLENTY: u64 = 1_000_000_000;
 
-/// The number of clients.
+/// How many clients there are.
 const CLIENTS: u32 = 1000;
 
-/// A request through the layer over HTTP, next to tower_governor and tower's own limit.
+/// A request through the layer over HTTP, beside tower_governor and tower's own limit.
 ///
-/// Every call creates its request and its answer. This cost is in all columns, and is the whole cost of
-/// `no layer`.
-#[must_use]
+/// The request and the answer are created for each call, which is in all columns, and in `no layer`
+/// alone.
 pub fn rows() -> Vec<Row> {
     rows! {
         alone "http: a request by client"
             {"layer by closure" => by_client, "tower_governor": 0.70 => governor,
-             "Keyed by hand" => by_hand, "no layer" => || requests(Answers)};
+             "Keyed by hand" => by_hand, "no layer" => || requests(service_fn(answers))};
         alone "http: a request by client, with fields"
             {"layer, Draft11" => || by_client_with(RateLimitHeaders::Draft11),
              "tower_governor, x-ratelimit": 0.70 => governor_with_fields,
@@ -51,16 +48,15 @@ pub fn rows() -> Vec<Row> {
         alone "http: a rejected request"
             {"layer by closure" => rejected_by_client, "tower_governor": 0.70 => rejected_by_governor};
         alone "http: a request with a slot"
-            {"layer" => || requests(ThrottleLayer::new(Arc::new(Semaphore::new(8))).layer(Answers)),
-             "tower ConcurrencyLimit" => || requests(ConcurrencyLimitLayer::new(8).layer(Answers)),
-             "no layer" => || requests(Answers)};
+            {"layer" => || requests(ThrottleLayer::new(Arc::new(Semaphore::new(8))).layer(service_fn(answers))),
+             "tower ConcurrencyLimit" => || requests(ConcurrencyLimitLayer::new(8).layer(service_fn(answers))),
+             "no layer" => || requests(service_fn(answers))};
     }
 }
 
 /// Requests of a client that waits as servers ask it to, by the number of its gates.
-#[must_use]
 pub fn origins() -> Vec<Row> {
-    // The limit of a refusal is 5 µs; without a layer it takes 0.15 µs.
+    // The limit of a refusal is 5 µs, and without a layer it takes 0.15 µs.
     rows! {
         alone "http: a refusal by a new origin, 100,000 gates"
             {"full table" => || refused_by_new_origins(100_000),
@@ -83,43 +79,28 @@ fn request(client: u32) -> Request<Body> {
     request
 }
 
-/// A service that answers at once, with one header, because every answer has some.
-#[derive(Clone, Copy, Debug)]
-struct Answers;
+type Answer = Ready<Result<Response<Body>, Infallible>>;
 
-impl Service<Request<Body>> for Answers {
-    type Response = Response<Body>;
-    type Error = Infallible;
-    type Future = Ready<Result<Response<Body>, Infallible>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        drop(black_box(request));
-        let mut answer = Response::new(Body::from("hello"));
-        let text = header::HeaderValue::from_static("text/plain");
-        answer.headers_mut().insert(header::CONTENT_TYPE, text);
-        std::future::ready(Ok(answer))
-    }
+/// Answers at once, with a header as every answer has one.
+fn answers(request: Request<Body>) -> Answer {
+    drop(black_box(request));
+    let mut answer = Response::new(Body::from("hello"));
+    let text = header::HeaderValue::from_static("text/plain");
+    answer.headers_mut().insert(header::CONTENT_TYPE, text);
+    std::future::ready(Ok(answer))
 }
 
-/// Sends requests of all clients in turn.
+/// Requests of all clients in turn.
 fn requests<S, B>(service: S) -> impl FnMut(u64) + 'static
 where
     S: Service<Request<Body>, Response = Response<B>, Error = Infallible> + Clone + 'static,
 {
     let mut client = 0;
-    move |times| {
-        block_on(async {
-            for _ in 0..times {
-                client = (client + 1) % CLIENTS;
-                let answer = service.clone().oneshot(request(client)).await;
-                drop(black_box(answer));
-            }
-        });
-    }
+    awaited(async move || {
+        client = (client + 1) % CLIENTS;
+        let answer = service.clone().oneshot(request(client)).await;
+        drop(black_box(answer));
+    })
 }
 
 fn peer(extensions: &axum::http::Extensions) -> Option<SocketAddr> {
@@ -127,7 +108,7 @@ fn peer(extensions: &axum::http::Extensions) -> Option<SocketAddr> {
     Some(*peer)
 }
 
-/// Makes a layer that limits each client.
+/// A layer that limits each client.
 macro_rules! by_client {
     ($clients:expr) => {{
         let (clients, address) = ($clients, ClientIp::peer(peer));
@@ -140,34 +121,34 @@ fn clients() -> Arc<Keyed<IpNet, RateLimiter>> {
     Arc::new(Keyed::rate_limiters(quota))
 }
 
-/// Calls the service without a layer, and decides about the client by hand.
+/// The service without a layer, and a decision about the client by hand.
 fn by_hand() -> impl FnMut(u64) + 'static {
     let (clients, mut client) = (clients(), 0);
-    move |times| {
-        block_on(async {
-            for _ in 0..times {
-                client = (client + 1) % CLIENTS;
-                let network = IpNet::from(address(client).ip());
-                let charge = black_box(&clients).key(&network).try_acquire();
-                assert!(black_box(charge).is_ok(), "the quota is never exhausted");
-                let answer = Answers.oneshot(request(client)).await;
-                drop(black_box(answer));
-            }
-        });
-    }
+    awaited(async move || {
+        client = (client + 1) % CLIENTS;
+        let network = IpNet::from(address(client).ip());
+        let charge = black_box(&clients).key(&network).try_acquire();
+        assert!(black_box(charge).is_ok(), "the quota is never exhausted");
+        let answer = service_fn(answers).oneshot(request(client)).await;
+        drop(black_box(answer));
+    })
 }
 
-/// Limits the rate of each client.
+/// A rate for each client.
 fn by_client() -> impl FnMut(u64) + 'static {
-    requests(by_client!(clients()).layer(Answers))
+    requests(by_client!(clients()).layer(service_fn(answers)))
 }
 
-/// Does the same, with fields that report the limits.
+/// The same, and fields that tell the limits.
 fn by_client_with(fields: RateLimitHeaders) -> impl FnMut(u64) + 'static {
-    requests(by_client!(clients()).headers(fields).layer(Answers))
+    requests(
+        by_client!(clients())
+            .headers(fields)
+            .layer(service_fn(answers)),
+    )
 }
 
-/// Makes tower_governor's layer, by the address of the peer.
+/// tower_governor, by the address of the peer.
 macro_rules! governor {
     ($($setting:tt)*) => {{
         let config = GovernorConfigBuilder::default()$($setting)*.finish();
@@ -176,38 +157,36 @@ macro_rules! governor {
 }
 
 fn governor() -> impl FnMut(u64) + 'static {
-    requests(governor!(.per_nanosecond(1).burst_size(PLENTY as u32)).layer(Answers))
+    requests(governor!(.per_nanosecond(1).burst_size(PLENTY as u32)).layer(service_fn(answers)))
 }
 
-/// Does the same, with fields that report the limits.
+/// The same, and fields that tell the limits.
 fn governor_with_fields() -> impl FnMut(u64) + 'static {
     let layer = governor!(.per_nanosecond(1).burst_size(PLENTY as u32).use_headers());
-    requests(layer.layer(Answers))
+    requests(layer.layer(service_fn(answers)))
 }
 
-/// Sends requests of clients that have used up their quota, one an hour.
-fn rejected<S, B>(service: S) -> impl FnMut(u64) + 'static
-where
-    S: Service<Request<Body>, Response = Response<B>, Error = Infallible> + Clone + 'static,
-{
-    let mut requests = requests(service);
+/// The requests of clients that have used up their quota, one an hour.
+fn rejected(mut requests: impl FnMut(u64) + 'static) -> impl FnMut(u64) + 'static {
     requests(CLIENTS.into());
     requests
 }
 
-/// Rejects a client.
+/// A rejection of a client.
 fn rejected_by_client() -> impl FnMut(u64) + 'static {
     let clients = Arc::new(Keyed::rate_limiters(Quota::per_hour(1)));
-    rejected(by_client!(clients).layer(Answers))
+    rejected(requests(by_client!(clients).layer(service_fn(answers))))
 }
 
-/// Does the same with tower_governor.
+/// The same by tower_governor.
 fn rejected_by_governor() -> impl FnMut(u64) + 'static {
-    rejected(governor!(.per_second(3600).burst_size(1)).layer(Answers))
+    rejected(requests(
+        governor!(.per_second(3600).burst_size(1)).layer(service_fn(answers)),
+    ))
 }
 
 /// Refuses every request for an hour.
-fn overloaded(request: Request<Body>) -> Ready<Result<Response<Body>, Infallible>> {
+fn overloaded(request: Request<Body>) -> Answer {
     drop(black_box(request));
     let mut answer = Response::new(Body::empty());
     *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
@@ -216,26 +195,24 @@ fn overloaded(request: Request<Body>) -> Ready<Result<Response<Body>, Infallible
     std::future::ready(Ok(answer))
 }
 
-/// Sends a request to each of these origins in turn.
+/// A request to each of these origins in turn.
 fn requests_to<S>(service: S, origins: Range<usize>) -> impl FnMut(u64) + 'static
 where
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone + 'static,
 {
-    let uris: Vec<Uri> = origins
-        .map(|n| format!("https://host-{n}.example.com/").parse())
-        .collect::<Result<_, _>>()
-        .expect("URIs");
+    let uri = |n| {
+        format!("https://host-{n}.example.com/")
+            .parse()
+            .expect("a URI")
+    };
+    let uris: Vec<Uri> = origins.map(uri).collect();
     let mut next = 0;
-    move |times| {
-        block_on(async {
-            for _ in 0..times {
-                let mut request = Request::new(Body::empty());
-                *request.uri_mut() = uris[next].clone();
-                next = (next + 1) % uris.len();
-                drop(black_box(service.clone().oneshot(request).await));
-            }
-        });
-    }
+    awaited(async move || {
+        let mut request = Request::new(Body::empty());
+        *request.uri_mut() = uris[next].clone();
+        next = (next + 1) % uris.len();
+        drop(black_box(service.clone().oneshot(request).await));
+    })
 }
 
 /// Blocks gates for exactly an hour, so that the oldest is the one that opens first.
@@ -247,7 +224,7 @@ fn patient() -> RetryAfterLayer<Body> {
         .jitter_percent(0)
 }
 
-/// Measures a refusal by an origin without a gate, where the table is full with `gates` gates. Half of the
+/// A refusal by an origin that has no gate, where the table is full with so many. Half of the
 /// origins have one, and each asks again after its gate was evicted.
 fn refused_by_new_origins(gates: usize) -> impl FnMut(u64) + 'static {
     let layer = patient().max_origins(gates);
@@ -256,14 +233,14 @@ fn refused_by_new_origins(gates: usize) -> impl FnMut(u64) + 'static {
     requests
 }
 
-/// Does the same without a layer.
+/// The same without a layer.
 fn refused_without_a_layer() -> impl FnMut(u64) + 'static {
     requests_to(service_fn(overloaded), 0..2048)
 }
 
-/// Sends a request to an origin that has asked for no pause, while `gates` others have gates.
+/// A request to an origin that has asked for nothing, while so many others have gates.
 fn polite_beside(gates: usize) -> impl FnMut(u64) + 'static {
     let layer = patient().max_origins(gates.max(1));
     requests_to(layer.layer(service_fn(overloaded)), 0..gates)(gates as u64);
-    requests_to(layer.layer(Answers), gates..gates + 1)
+    requests_to(layer.layer(service_fn(answers)), gates..gates + 1)
 }

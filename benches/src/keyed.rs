@@ -1,10 +1,11 @@
-//! Measures decisions of limiters by key, with different distributions of keys; and the cost of the relaxed approach
-//! per request: a check of a gate, and a record.
+//! Decisions of limiters by key: who is asked for, and in which order; and what the relaxed approach costs a request: a
+//! check of a gate, and a record.
 //!
-//! Every key exists before the measurement. The cap is the default one, of 100,000 keys, or the number of keys, if
-//! that is larger. The quota is never exhausted, so the measurement covers the path to the key's state, and the
-//! decision. The keys of the calls are contiguous in memory, as if each had just been read from a request: the time
-//! to determine the key is not included.
+//! Every key is there before anything is measured. The cap is the default one, of 100,000 keys, or as
+//! many keys as there are, if those are more. The quota is one that is never exhausted, so what is
+//! measured is the way to the key's state, and the decision. The keys of the calls lie in a row, as if
+//! each had just been read from a request: how long it takes to find out who is asked for is no part
+//! of it.
 
 use std::hash::Hash;
 use std::hint::black_box;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use oorandom::Rand64;
 use tollgate::{Gate, Keyed, Quota, RateLimiter};
 use tollgate_detector::Detector;
 
@@ -19,30 +21,26 @@ use crate::harness::{Row, Shared, alone, together};
 use crate::rates::PLENTY;
 use crate::{repeat, rows};
 
-/// The limit for our ratio, in all rows except a few.
+/// What we are held to, in all but a few rows.
 const TARGET: f64 = 0.80;
 
-/// Decisions by key that allow, next to governor's default for keys: its own map, with its own hasher.
-#[must_use]
+/// All of them.
 pub fn rows() -> Vec<Row> {
+    gates().into_iter().chain(decisions()).collect()
+}
+
+/// Decisions by key that allow, beside governor's default for keys: its own map, with its own hasher.
+fn decisions() -> Vec<Row> {
     fn row<K: BenchKey>(threads: &str, name: &str, keys: usize, spread: Spread) -> Row {
         let ours = move || allowed::<K, Keyed<K, RateLimiter>>(keys, spread);
         let theirs = move || allowed::<K, GovernorKeyed<K>>(keys, spread);
         let contenders = match threads {
-            "" => [
-                alone("tollgate", ours),
-                alone("governor", theirs).at_most(TARGET),
-            ],
-            _ => [
-                together("tollgate", ours),
-                together("governor", theirs).at_most(TARGET),
-            ],
+            "" => [alone("tollgate", ours), alone("governor", theirs)],
+            _ => [together("tollgate", ours), together("governor", theirs)],
         };
         let spread = format!("{spread:?}").to_lowercase();
-        Row::new(
-            format!("{threads}keyed: {name} {}, {spread}", K::NAME),
-            contenders,
-        )
+        let name = format!("{threads}keyed: {name} {}, {spread}", K::NAME);
+        Row::new(name, contenders).held(1, TARGET)
     }
     let mut rows = Vec::new();
     for threads in ["", "two threads, "] {
@@ -55,15 +53,15 @@ pub fn rows() -> Vec<Row> {
     rows
 }
 
-/// The number of calls in an order, after which it begins again.
+/// How many calls there are in an order, after which it begins again.
 const CALLS: usize = 1 << 20;
 
-/// A key that can be made from a number.
+/// A key: something that is made of a number.
 pub trait BenchKey: Clone + Eq + Hash + Send + Sync + 'static {
-    /// The name in the table.
+    /// What it is called in the table.
     const NAME: &'static str;
 
-    /// Returns the key of a number.
+    /// The key of a number.
     fn of(number: u64) -> Self;
 }
 
@@ -83,33 +81,27 @@ impl BenchKey for String {
     }
 }
 
-/// The distribution of the requested keys.
+/// Which keys are asked for.
 #[derive(Clone, Copy, Debug)]
 enum Spread {
-    /// All keys are equally frequent.
+    /// All of them equally often.
     Uniform,
-    /// The second key is half as frequent as the first, the third a third as frequent, and so on.
+    /// The second half as often as the first, the third a third as often, and so on.
     Zipf,
 }
 
 /// A limiter by key.
 pub trait KeyedLimiter<K>: Send + Sync + Sized + 'static {
-    /// The name in the table.
-    const NAME: &'static str;
-
-    /// Creates a limiter with room for `keys` keys, and plenty for each.
+    /// With room for so many keys, and plenty for each.
     fn with_keys(keys: usize) -> Self;
 
-    /// Returns whether the key is admitted.
+    /// Whether the key may go on.
     fn try_take(&self, key: &K) -> bool;
 }
 
 impl<K: BenchKey> KeyedLimiter<K> for Keyed<K, RateLimiter> {
-    const NAME: &'static str = "tollgate";
-
     fn with_keys(keys: usize) -> Self {
-        let quota = Quota::per_second(u64::from(PLENTY.count)).burst(u64::from(PLENTY.burst));
-        Keyed::<K, _>::rate_limiters(quota).max_keys(keys.max(100_000))
+        Keyed::<K, _>::rate_limiters(PLENTY).max_keys(keys.max(100_000))
     }
 
     #[inline(always)]
@@ -118,12 +110,10 @@ impl<K: BenchKey> KeyedLimiter<K> for Keyed<K, RateLimiter> {
     }
 }
 
-/// governor's default for keys: a `DashMap` with its default hasher.
+/// governor's default for keys: a `DashMap` with the hasher that it has by default.
 pub type GovernorKeyed<K> = governor::DefaultKeyedRateLimiter<K>;
 
 impl<K: BenchKey> KeyedLimiter<K> for GovernorKeyed<K> {
-    const NAME: &'static str = "governor";
-
     fn with_keys(_keys: usize) -> Self {
         Self::keyed(crate::peer::governor_quota(PLENTY))
     }
@@ -134,45 +124,26 @@ impl<K: BenchKey> KeyedLimiter<K> for GovernorKeyed<K> {
     }
 }
 
-/// A sequence of pseudorandom numbers.
-struct Lots(u64);
-
-impl Lots {
-    fn next(&mut self) -> u64 {
-        // splitmix64, by Sebastiano Vigna.
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-
-    /// Returns a number from 0 to below 1.
-    fn fraction(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
-    }
-}
-
-/// Returns the order in which keys are requested.
+/// In which order keys are asked for.
 fn order(keys: usize, spread: Spread) -> Vec<u32> {
-    let mut lots = Lots(7);
-    let sums: Vec<f64> = (1..=keys)
-        .scan(0.0, |sum, rank| {
-            *sum += 1.0 / rank as f64;
-            Some(*sum)
-        })
-        .collect();
+    let mut random = Rand64::new(7);
+    let add = |sum: &mut f64, rank| {
+        *sum += 1.0 / rank as f64;
+        Some(*sum)
+    };
+    let sums: Vec<f64> = (1..=keys).scan(0.0, add).collect();
     let whole = sums.last().copied().unwrap_or(0.0);
     let draw = |_| match spread {
-        Spread::Uniform => (lots.fraction() * keys as f64) as u32,
+        Spread::Uniform => (random.rand_float() * keys as f64) as u32,
         Spread::Zipf => {
-            let at = lots.fraction() * whole;
+            let at = random.rand_float() * whole;
             sums.partition_point(|sum| *sum < at) as u32
         }
     };
     (0..CALLS).map(draw).collect()
 }
 
-/// Measures allowed decisions by many keys. Threads begin at different places of the order.
+/// Decisions that allow, by many keys. Threads begin at different places of the order.
 fn allowed<K: BenchKey, L: KeyedLimiter<K>>(keys: usize, spread: Spread) -> Shared {
     let limiter = L::with_keys(keys);
     for key in 0..keys as u64 {
@@ -190,39 +161,16 @@ fn allowed<K: BenchKey, L: KeyedLimiter<K>>(keys: usize, spread: Spread) -> Shar
     })
 }
 
-/// The number of keys that are requested repeatedly.
+/// Keys that come again and again.
 const KEYS: u64 = 1000;
 
-/// A hand-written gate that is also opened and shut by hand.
-#[derive(Clone)]
-struct Flag(Arc<AtomicBool>);
-
-impl Flag {
-    /// Creates an open flag.
-    fn open() -> Flag {
-        Flag(Arc::new(AtomicBool::new(true)))
-    }
-
-    /// Executes one relaxed load and a branch.
-    #[inline(always)]
-    fn check(&self) -> Result<(), ()> {
-        if self.0.load(Ordering::Relaxed) {
-            Ok(())
-        } else {
-            Err(())
-        }
-    }
-}
-
-/// The cost of a gate and a detector per request, on one thread and on two. A record is next to a decision for
+/// What a gate and a detector cost a request, on one thread and on two. A record is beside a decision that is made for
 /// each key.
 ///
-/// Records and keyed decisions cycle through a thousand keys, in an order that a processor does not predict. No
-/// passes run meanwhile, so after the first round every key has its place, as most keys have between two passes. A
-/// separate row has keys without a place.
+/// Records and keyed decisions go round a thousand keys, in an order that a processor does not foresee. Nobody makes
+/// passes meanwhile, so after the first round every key has its place, as most of them have between two passes; a row
 /// of its own has none.
-#[must_use]
-pub fn gates() -> Vec<Row> {
+fn gates() -> Vec<Row> {
     type Ours = Keyed<u64, RateLimiter>;
     type Theirs = GovernorKeyed<u64>;
     rows! {
@@ -253,15 +201,15 @@ pub fn gates() -> Vec<Row> {
     }
 }
 
-/// Checks the flag.
+/// What one would write by hand, if it were opened and shut by hand as well: one relaxed load and a branch.
 fn flag_check() -> Shared {
-    repeat!(Flag::open(), |flag| {
-        let answer = flag.check();
+    repeat!(Arc::new(AtomicBool::new(true)), |flag| {
+        let answer = flag.load(Ordering::Relaxed).then_some(()).ok_or(());
         assert!(black_box(&answer).is_ok(), "it is open");
     })
 }
 
-/// Checks the gate, which is open.
+/// The gate, open.
 fn gate_check() -> Shared {
     repeat!(Gate::new(), |gate| {
         let answer = gate.check();
@@ -269,15 +217,16 @@ fn gate_check() -> Shared {
     })
 }
 
-/// Checks the flag, and the caller only branches: the answer is not stored.
+/// The same, and the caller only branches: the answer goes nowhere.
 fn flag_branch() -> Shared {
-    repeat!(Flag::open(), |flag| assert!(
-        flag.check().is_ok(),
+    let flag = Arc::new(AtomicBool::new(true));
+    repeat!(flag, |flag| assert!(
+        flag.load(Ordering::Relaxed),
         "it is open"
     ))
 }
 
-/// Checks the gate in the same way.
+/// The gate, in the same way.
 fn gate_branch() -> Shared {
     repeat!(Gate::new(), |gate| assert!(
         gate.check().is_ok(),
@@ -285,60 +234,44 @@ fn gate_branch() -> Shared {
     ))
 }
 
-/// Returns the next key.
-fn next(key: &mut u64) -> u64 {
-    *key = key
-        .wrapping_mul(6_364_136_223_846_793_005)
-        .wrapping_add(1_442_695_040_888_963_407);
-    (*key >> 33) % KEYS
-}
-
-/// Records a key that has its place.
-fn record() -> Shared {
-    let detector = Detector::new(Quota::per_hour(1_000_000));
+/// Goes round the keys, so many times.
+fn round(call: impl Fn(u64) + Send + Sync + 'static) -> Shared {
     Box::new(move |times| {
-        let mut key = 0;
+        let mut key: u64 = 0;
         for _ in 0..times {
-            black_box(&detector).record(&next(&mut key));
+            let mixed = key.wrapping_mul(6_364_136_223_846_793_005);
+            key = mixed.wrapping_add(1_442_695_040_888_963_407);
+            call((key >> 33) % KEYS);
         }
     })
 }
 
-/// Loses a record, because there is no room for its key.
+/// A record of a key that has its place.
+fn record() -> Shared {
+    let detector = Detector::new(Quota::per_hour(1_000_000));
+    round(move |key| black_box(&detector).record(&key))
+}
+
+/// A record that is lost, as there is no room for its key.
 fn record_lost() -> Shared {
     let detector = Detector::new(Quota::per_hour(1_000_000)).buffer(1);
     detector.record(&KEYS);
-    Box::new(move |times| {
-        let mut key = 0;
-        for _ in 0..times {
-            black_box(&detector).record(&next(&mut key));
-        }
-    })
+    round(move |key| black_box(&detector).record(&key))
 }
 
-/// Checks by key, while one of a thousand is blocked.
+/// A check by key, while one of a thousand is shut out.
 fn check_by_key() -> Shared {
     let detector = Detector::new(Quota::per_hour(1_000_000));
     detector.gate(&KEYS).block_for(Duration::from_secs(3600));
     let gates: Vec<_> = (0..KEYS).map(|key| detector.gate(&key)).collect();
-    Box::new(move |times| {
-        let _held = &gates;
-        let mut key = 0;
-        for _ in 0..times {
-            let answer = black_box(&detector).check(&next(&mut key));
-            assert!(black_box(&answer).is_ok(), "only another one is shut out");
-        }
+    round(move |key| {
+        let (answer, _held) = (black_box(&detector).check(&key), &gates);
+        assert!(black_box(&answer).is_ok(), "only another one is shut out");
     })
 }
 
-/// Decides for a key.
+/// A decision for a key.
 fn decision<L: KeyedLimiter<u64>>() -> Shared {
     let limiter = L::with_keys(KEYS as usize);
-    Box::new(move |times| {
-        let mut key = 0;
-        for _ in 0..times {
-            let key = next(&mut key);
-            assert!(black_box(&limiter).try_take(&key), "there is plenty");
-        }
-    })
+    round(move |key| assert!(black_box(&limiter).try_take(&key), "there is plenty"))
 }

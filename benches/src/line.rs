@@ -1,11 +1,11 @@
-//! Measures a long line of waiters: joining it, passing it, leaving it.
+//! A long line of waiters: joining it, being let through it, leaving it.
 //!
-//! Every future is in a box of its own, allocated once before any timing. tokio's and futures-intrusive's
-//! must not move once polled, so they need one; ours could be in a plain vector, and gets the same box, so that all
-//! access memory alike. [`Flat`] is the layout that only an `Unpin` future can have.
+//! Every future lies in a box of its own, allocated once and before anything is timed. tokio's and futures-intrusive's
+//! must not move once polled, so they need one; ours could lie in a plain vector, and gets the same box, so that all
+//! walk through memory alike.
 //!
 //! The waker does nothing, and cloning it costs nothing: a task's waker would add the same reference counting to
-//! all contenders.
+//! everybody.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,108 +15,70 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use futures::executor::block_on;
+use oorandom::Rand64;
 use tollgate::Throttle;
 use tower::ServiceExt;
 use tower::limit::ConcurrencyLimit;
 
 use crate::harness::{Contender, Stopwatch, Work, made};
-use crate::peer::{Answer, Ours, Peer, TryPeer};
-use crate::service::Immediate;
+use crate::peer::{Answer, Immediate, Peer, TryPeer};
 
-/// The number of waiters.
+/// How many wait.
 pub const WAITERS: usize = 10_000;
 
-/// Places for futures, which are reused.
-pub trait Places<F: Future> {
-    /// Creates `count` empty places.
-    fn with_places(count: usize) -> Self;
+/// Places for futures, to be used again and again: a box for each.
+pub struct Places<F>(Vec<Pin<Box<Option<F>>>>);
 
-    /// Puts a future into a place.
-    fn put(&mut self, place: usize, future: F);
-
-    /// Polls the future in a place.
-    fn poll(&mut self, place: usize) -> Poll<F::Output>;
-
-    /// Drops the future in a place; the place stays.
-    fn clear(&mut self, place: usize);
-}
-
-/// A box for each future.
-pub struct Boxed<F>(Vec<Pin<Box<Option<F>>>>);
-
-impl<F: Future> Places<F> for Boxed<F> {
-    fn with_places(count: usize) -> Self {
-        Boxed((0..count).map(|_| Box::pin(None)).collect())
+impl<F: Future> Places<F> {
+    /// So many empty places.
+    pub fn new(count: usize) -> Self {
+        Places((0..count).map(|_| Box::pin(None)).collect())
     }
 
+    /// Puts a future into a place.
     #[inline]
-    fn put(&mut self, place: usize, future: F) {
+    pub fn put(&mut self, place: usize, future: F) {
         self.0[place].set(Some(future));
     }
 
+    /// Polls the future in a place.
     #[inline]
-    fn poll(&mut self, place: usize) -> Poll<F::Output> {
-        let future = self.0[place]
-            .as_mut()
-            .as_pin_mut()
-            .expect("a future is in this place");
+    pub fn poll(&mut self, place: usize) -> Poll<F::Output> {
+        let future = self.0[place].as_mut().as_pin_mut();
+        let future = future.expect("a future is in this place");
         future.poll(&mut Context::from_waker(Waker::noop()))
     }
 
+    /// Drops the future in a place; the place stays.
     #[inline]
-    fn clear(&mut self, place: usize) {
+    pub fn clear(&mut self, place: usize) {
         self.0[place].set(None);
     }
 }
 
-/// The futures next to one another in a vector.
-pub struct Flat<F>(Vec<Option<F>>);
-
-impl<F: Future + Unpin> Places<F> for Flat<F> {
-    fn with_places(count: usize) -> Self {
-        Flat((0..count).map(|_| None).collect())
-    }
-
-    #[inline]
-    fn put(&mut self, place: usize, future: F) {
-        self.0[place] = Some(future);
-    }
-
-    #[inline]
-    fn poll(&mut self, place: usize) -> Poll<F::Output> {
-        let future = self.0[place].as_mut().expect("a future is in this place");
-        Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
-    }
-
-    #[inline]
-    fn clear(&mut self, place: usize) {
-        self.0[place] = None;
-    }
-}
-
-/// A semaphore of one permit, and many waiters for it.
+/// A semaphore of one permit, and many who want it.
 pub trait Line {
-    /// Takes the permit, so that all others have to wait.
+    /// Takes the permit, so that everybody else has to wait.
     fn hold(&mut self);
 
-    /// Lets all waiters join: each future is made and polled for the first time.
+    /// Everybody joins: a future is made and polled for the first time.
     fn enqueue(&mut self);
 
-    /// Lets the holder leave and pass on the permit, and every waiter after it.
+    /// The holder leaves and hands on, and so does everybody after it.
     fn drain(&mut self);
 
-    /// Lets the waiters give up in this order, and the holder leave.
+    /// They give up in this order, and the holder leaves.
     fn cancel(&mut self, order: &[usize]);
 
-    /// Returns the bytes of one future.
+    /// Bytes of one future.
     fn future_size(&self) -> usize;
 
-    /// Returns the number of waiters.
+    /// How many want it.
     fn count(&self) -> usize;
 }
 
-struct Standing<L, Hold, H, Wait, GiveBack> {
-    places: L,
+struct Standing<F, Hold, H, Wait, GiveBack> {
+    places: Places<F>,
     count: usize,
     hold: Hold,
     held: Option<H>,
@@ -124,10 +86,9 @@ struct Standing<L, Hold, H, Wait, GiveBack> {
     give_back: GiveBack,
 }
 
-impl<L, F, H, Hold, Wait, GiveBack> Line for Standing<L, Hold, H, Wait, GiveBack>
+impl<F, H, Hold, Wait, GiveBack> Line for Standing<F, Hold, H, Wait, GiveBack>
 where
     F: Future,
-    L: Places<F>,
     Hold: Fn() -> H,
     Wait: Fn() -> F,
     GiveBack: Fn(),
@@ -170,21 +131,16 @@ where
     }
 }
 
-/// Creates an unused line: only the places are allocated. `hold` takes the permit,
+/// A line in which nobody has stood yet: only the places are allocated. `hold` takes the permit,
 /// `wait` makes a waiter, and `give_back` follows when the permit of either has been dropped.
-pub fn stand<L, F, H>(
+pub fn stand<F: Future + 'static, H: 'static>(
     count: usize,
     hold: impl Fn() -> H + 'static,
     wait: impl Fn() -> F + 'static,
     give_back: impl Fn() + 'static,
-) -> Box<dyn Line>
-where
-    F: Future + 'static,
-    H: 'static,
-    L: Places<F> + 'static,
-{
+) -> Box<dyn Line> {
     Box::new(Standing {
-        places: L::with_places(count),
+        places: Places::new(count),
         count,
         hold,
         held: None,
@@ -200,28 +156,19 @@ fn held<P: TryPeer>(semaphore: &P) -> impl Answer + '_ {
     answer
 }
 
-/// Creates a peer's line, each future in its box.
+/// A peer's line, each future in its box.
 ///
 /// The semaphore is leaked, because the futures that stay in their places borrow it.
-#[must_use]
 pub fn boxed<P: Peer>(count: usize) -> Box<dyn Line> {
     let one: &'static P = Box::leak(Box::new(P::with_permits(1)));
-    stand::<Boxed<_>, _, _>(count, || held(one), || one.acquire(), || one.give_back())
+    stand(count, || held(one), || one.acquire(), || one.give_back())
 }
 
-/// Creates our line in a plain vector.
-#[must_use]
-pub fn flat(count: usize) -> Box<dyn Line> {
-    let one: &'static Ours = Box::leak(Box::new(Ours::new(1)));
-    stand::<Flat<_>, _, _>(count, || held(one), || one.acquire(), || one.give_back())
-}
-
-/// Creates tower's line: clones of one limited service, each called once.
-#[must_use]
+/// tower's line: clones of one limited service, each called once.
 pub fn tower(count: usize) -> Box<dyn Line> {
     let semaphore = Arc::new(tokio::sync::Semaphore::new(1));
     let service = ConcurrencyLimit::with_semaphore(Immediate, Arc::clone(&semaphore));
-    stand::<Boxed<_>, _, _>(
+    stand(
         count,
         move || {
             Arc::clone(&semaphore)
@@ -233,13 +180,13 @@ pub fn tower(count: usize) -> Box<dyn Line> {
     )
 }
 
-/// Creates the line of a throttle, entered through our trait.
+/// The line of a throttle, entered by our trait.
 pub fn entered<T>(count: usize, throttle: T) -> Box<dyn Line>
 where
     T: Throttle<Enter: 'static, Permit: 'static> + 'static,
 {
     let same = throttle.clone();
-    stand::<Boxed<_>, _, _>(
+    stand(
         count,
         move || block_on(same.enter()).expect("it is not closed"),
         move || throttle.enter(),
@@ -247,42 +194,41 @@ where
     )
 }
 
-/// Uses a line once, so that all allocations of a semaphore for its waiters exist.
+/// Uses a line once, so that whatever a semaphore allocates for its waiters is there.
 pub fn warm(line: &mut dyn Line) {
     line.hold();
     line.enqueue();
     line.drain();
 }
 
-/// The timed part of a line.
+/// What is timed of a line.
 #[derive(Clone, Debug)]
 pub enum Part {
-    /// Joining.
+    /// The joining.
     Enqueue,
-    /// Passing on.
+    /// The handing on.
     Drain,
-    /// Joining and passing on.
+    /// Both.
     Both,
-    /// Giving up, in this order.
+    /// The giving up, in this order.
     Cancel(Rc<[usize]>),
 }
 
 impl Part {
-    /// Returns the part in which `count` waiters give up.
-    #[must_use]
+    /// The giving up of so many.
     pub fn cancel(order: Order, count: usize) -> Part {
         Part::Cancel(order.places(count).into())
     }
 
-    /// Times the part `times` times, and returns the sum.
+    /// Times it so many times.
     pub fn time(&self, line: &mut dyn Line, times: u64) -> Duration {
         let mut sum = Duration::ZERO;
         for _ in 0..times {
             line.hold();
-            let joining = Stopwatch::start();
+            let joining = Stopwatch::now();
             line.enqueue();
             let joined = joining.elapsed();
-            let leaving = Stopwatch::start();
+            let leaving = Stopwatch::now();
             match self {
                 Part::Cancel(order) => line.cancel(order),
                 _ => line.drain(),
@@ -297,10 +243,10 @@ impl Part {
     }
 }
 
-/// Makes a contender with a line of `count` waiters and a timed part.
+/// Somebody's line of so many, of which a part is timed.
 pub fn in_line(
     count: usize,
-    name: impl Into<String>,
+    name: &str,
     line: impl Fn(usize) -> Box<dyn Line> + 'static,
     part: &Part,
 ) -> Contender {
@@ -312,45 +258,37 @@ pub fn in_line(
     }
 }
 
-/// Makes a contender with a peer's line and a timed part.
+/// The line of a peer, of which a part is timed.
 pub fn of<P: Peer>(count: usize, part: &Part) -> Contender {
     in_line(count, P::NAME, boxed::<P>, part)
 }
 
-/// The order of leaving.
+/// Who leaves first.
 #[derive(Clone, Copy, Debug)]
 pub enum Order {
-    /// From the head of the line to its tail.
+    /// From the head of the line on.
     FirstIn,
-    /// From its tail to its head.
+    /// From its tail on.
     LastIn,
-    /// At random, with the same permutation in every run.
+    /// Anybody; the same permutation in every run.
     Random,
 }
 
 impl Order {
-    /// Returns the places of a line of this length in this order.
-    #[must_use]
+    /// The places of a line of this length in this order.
     pub fn places(self, count: usize) -> Vec<usize> {
         let mut places: Vec<usize> = (0..count).collect();
         match self {
             Order::FirstIn => {}
             Order::LastIn => places.reverse(),
-            Order::Random => shuffle(&mut places),
+            // By Fisher and Yates: good enough to defeat a prefetcher.
+            Order::Random => {
+                let mut random = Rand64::new(0x5eed);
+                for last in (1..count).rev() {
+                    places.swap(last, random.rand_range(0..last as u64 + 1) as usize);
+                }
+            }
         }
         places
-    }
-}
-
-/// Shuffles like Fisher and Yates, with a linear congruential generator and a fixed seed: good enough to defeat a
-/// prefetcher, and the same everywhere.
-fn shuffle(places: &mut [usize]) {
-    let mut state: u64 = 0x5eed;
-    for last in (1..places.len()).rev() {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        let other = (state >> 33) as usize % (last + 1);
-        places.swap(last, other);
     }
 }

@@ -1,5 +1,5 @@
-//! Measures calls of a store in memory, and HTTP requests that are answered at once, without and behind a limit that
-//! is never reached; and an object store over HTTP: object_store's, with a client of hyper, and a server of axum on
+//! Calls of a store in memory, and HTTP requests that are answered at once, without and behind a limit
+//! that is never reached; and an object store over HTTP: object_store's, with a client of hyper, and a server of axum on
 //! the loopback interface.
 
 use std::cell::LazyCell;
@@ -8,7 +8,6 @@ use std::hint::black_box;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::{Arc, mpsc};
-use std::time::Instant;
 use std::{io, thread};
 
 use ::object_store::client::{
@@ -36,18 +35,22 @@ use tokio::task::AbortHandle;
 use tollgate::Semaphore;
 use tollgate_object_store::{Throttled, ThrottledConnector};
 
-use crate::harness::{Contender, Row, Work, alone, made};
+use crate::harness::{Contender, Row, alone, awaited, walled};
 use crate::rows;
 
-/// The number of permits, which exceeds the number of callers.
+/// More permits than anybody takes.
 const PERMITS: usize = 64;
 
-/// The number of listed objects.
+/// How many objects are listed.
 const LISTED: usize = 100;
 
-/// Object stores behind a limit that is never reached, next to object_store's own limit.
-#[must_use]
+/// All of them.
 pub fn rows() -> Vec<Row> {
+    in_memory().into_iter().chain(over_loopback()).collect()
+}
+
+/// Object stores behind a limit that is never reached, beside object_store's own limit.
+fn in_memory() -> Vec<Row> {
     rows! {
         alone "object store: an HTTP request"
             {"ThrottledConnector" => || requests(ThrottledConnector::new(answers(), throttle())),
@@ -70,66 +73,38 @@ pub fn rows() -> Vec<Row> {
 /// Requests over the loopback interface, which may take one percent longer behind a limit.
 ///
 /// Both contenders use one connection. On one thread, the processor time of client and server is counted without their
-/// waits for each other, so that the limit is a larger part of it. On two threads the wall clock counts, which includes
-/// the time of the server.
-#[must_use]
-pub fn over_loopback() -> Vec<Row> {
-    let row = |name: &str, bytes: usize, start: fn(usize) -> Rc<Loopback>, by_wall: bool| {
-        // The contender that is prepared first starts it.
-        let loopback = Rc::new(LazyCell::new(move || start(bytes)));
+/// waits for each other, so that the limit is a larger part of it. On two it is the time by the wall clock, of which the
+/// server's is a part.
+fn over_loopback() -> Vec<Row> {
+    fn row(
+        name: &str,
+        how: fn(&'static str, Box<dyn Fn() -> Gets>) -> Contender,
+        start: impl Fn() -> Rc<Loopback> + 'static,
+    ) -> Row {
+        // Started by the contender that is the first to be prepared.
+        let loopback = Rc::new(LazyCell::new(start));
         let same = Rc::clone(&loopback);
-        let limited = move || same.gets(ThrottledConnector::new(same.connector(), throttle()));
-        let bare = move || loopback.gets(loopback.connector());
-        let all = if by_wall {
-            [
-                walled("ThrottledConnector", limited),
-                walled("no limit", bare).at_most(1.01),
-            ]
-        } else {
-            [
-                alone("ThrottledConnector", limited),
-                alone("no limit", bare),
-            ]
-        };
+        let limited =
+            move || same.gets(ThrottledConnector::new(same.connector.clone(), throttle()));
+        let bare = move || loopback.gets(loopback.connector.clone());
+        let all = [
+            how("ThrottledConnector", Box::new(limited)),
+            how("no limit", Box::new(bare)),
+        ];
         let all = all.map(|contender| contender.stretched(16));
         Row::new(format!("object store: get of {name}"), all)
-    };
+    }
+    let two = |bytes| move || Loopback::on_two_threads(bytes);
     vec![
-        row(
-            "1 KiB over loopback",
-            1 << 10,
-            Loopback::on_two_threads,
-            true,
-        ),
-        row(
-            "1 MiB over loopback",
-            1 << 20,
-            Loopback::on_two_threads,
-            true,
-        ),
-        row(
-            "1 KiB, client and server on one thread",
-            1 << 10,
-            Loopback::on_one_thread,
-            false,
-        ),
+        row("1 KiB over loopback", walled, two(1 << 10)).held(1, 1.01),
+        row("1 MiB over loopback", walled, two(1 << 20)).held(1, 1.01),
+        row("1 KiB, client and server on one thread", alone, || {
+            Loopback::on_one_thread(1 << 10)
+        }),
     ]
 }
 
-/// Makes a contender that is timed by the wall clock.
-fn walled<W: FnMut(u64) + 'static>(name: &str, prepare: impl Fn() -> W + 'static) -> Contender {
-    made(name, move || {
-        let mut work = prepare();
-        let batch = Box::new(move |times| {
-            let start = Instant::now();
-            work(times);
-            start.elapsed()
-        });
-        Work::Timed { unit: 1, batch }
-    })
-}
-
-/// Returns a store with one object of 64 KiB, or with the listed ones.
+/// A store with one object of 64 KiB, or with those that are listed.
 fn memory(objects: usize) -> InMemory {
     let store = InMemory::new();
     block_on(async {
@@ -146,49 +121,35 @@ fn throttle() -> Arc<Semaphore> {
     Arc::new(Semaphore::new(PERMITS))
 }
 
-/// Returns a service that answers with 64 KiB.
+/// Answers with 64 KiB.
 fn answers() -> Answers {
     Answers(vec![7; 64 << 10].into())
 }
 
-/// Puts 1 KiB.
+/// Puts of 1 KiB.
 fn puts(store: impl ObjectStore) -> impl FnMut(u64) + 'static {
     let (path, data) = (Path::from("000"), PutPayload::from(vec![7; 1 << 10]));
-    move |times| {
-        block_on(async {
-            for _ in 0..times {
-                let put = store.put(&path, data.clone()).await;
-                black_box(put).expect("memory takes it");
-            }
-        });
-    }
+    awaited(async move || {
+        let put = store.put(&path, data.clone()).await;
+        black_box(put).expect("memory takes it");
+    })
 }
 
-/// Gets 64 KiB.
+/// Gets of 64 KiB.
 fn gets(store: impl ObjectStore) -> impl FnMut(u64) + 'static {
     let path = Path::from("000");
-    move |times| {
-        block_on(async {
-            for _ in 0..times {
-                let got = store.get(&path).await.expect("it is there");
-                black_box(got.bytes().await).expect("it is in memory");
-            }
-        });
-    }
+    awaited(async move || {
+        let got = store.get(&path).await.expect("it is there");
+        black_box(got.bytes().await).expect("it is in memory");
+    })
 }
 
-/// Lists 100 objects.
+/// Lists of 100 objects.
 fn lists(store: impl ObjectStore) -> impl FnMut(u64) + 'static {
-    move |times| {
-        block_on(async {
-            for _ in 0..times {
-                assert_eq!(store.list(None).count().await, LISTED);
-            }
-        });
-    }
+    awaited(async move || assert_eq!(store.list(None).count().await, LISTED))
 }
 
-/// A service that answers at once, with 64 KiB.
+/// Answers at once, with 64 KiB.
 #[derive(Clone, Debug)]
 struct Answers(Bytes);
 
@@ -206,36 +167,25 @@ impl HttpConnector for Answers {
     }
 }
 
-/// Sends requests, each answered at once.
+/// Requests, each answered at once.
 fn requests(connector: impl HttpConnector) -> impl FnMut(u64) + 'static {
     let client = connector.connect(&ClientOptions::new());
     let client = client.expect("it needs nothing");
-    move |times| {
-        block_on(async {
-            for _ in 0..times {
-                let request = HttpRequest::new(HttpRequestBody::empty());
-                let answer = client.execute(request).await.expect("it is answered");
-                black_box(answer.into_body().bytes().await).expect("it is in memory");
-            }
-        });
-    }
+    awaited(async move || {
+        let request = HttpRequest::new(HttpRequestBody::empty());
+        let answer = client.execute(request).await.expect("it is answered");
+        black_box(answer.into_body().bytes().await).expect("it is in memory");
+    })
 }
 
-/// Connects through a client of hyper. Clones share its connections.
+/// Connects by a client of hyper. Clones share its connections.
 #[derive(Clone, Debug)]
 pub struct HyperConnector(Client<connect::HttpConnector, HttpRequestBody>);
 
-impl HyperConnector {
-    /// Creates a connector without connections. They need tokio's runtime.
-    #[must_use]
-    pub fn new() -> Self {
-        Self(Client::builder(TokioExecutor::new()).build_http())
-    }
-}
-
 impl Default for HyperConnector {
+    /// Creates a connector without connections. They need tokio's runtime.
     fn default() -> Self {
-        Self::new()
+        Self(Client::builder(TokioExecutor::new()).build_http())
     }
 }
 
@@ -263,7 +213,7 @@ impl HttpService for HyperConnector {
     }
 }
 
-/// Returns the store of a server, whose requests pass through a connector.
+/// Returns the store of a server, whose requests pass a connector.
 ///
 /// # Panics
 ///
@@ -274,17 +224,20 @@ pub fn store(address: SocketAddr, connector: impl HttpConnector) -> HttpStore {
     store.expect("the address is one of HTTP")
 }
 
-/// Starts a server in the runtime of the caller, and returns its address and its task.
+/// Starts a server in the runtime of the caller, and returns where it listens, and its task.
 ///
 /// # Errors
 ///
-/// Fails if no port is available.
+/// Fails if no port can be had.
 pub async fn serve(app: Router) -> io::Result<(SocketAddr, AbortHandle)> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let address = listener.local_addr()?;
     let serve = tokio::spawn(async { axum::serve(listener, app).await });
     Ok((address, serve.abort_handle()))
 }
+
+/// Gets the object so many times.
+type Gets = Box<dyn FnMut(u64)>;
 
 /// A server with one object, and its clients, which share a connection.
 struct Loopback {
@@ -294,7 +247,7 @@ struct Loopback {
 }
 
 impl Loopback {
-    /// Starts a server on the thread of its clients, so that the processor time is that of whole requests.
+    /// Starts a server on the thread of its clients, whose processor time is that of whole requests then.
     fn on_one_thread(bytes: usize) -> Rc<Self> {
         let runtime = runtime();
         let (address, _) = runtime.block_on(serve(app(bytes))).expect("a port");
@@ -315,7 +268,7 @@ impl Loopback {
     }
 
     fn of(runtime: Runtime, address: SocketAddr) -> Rc<Self> {
-        let connector = HyperConnector::new();
+        let connector = HyperConnector::default();
         Rc::new(Self {
             runtime,
             address,
@@ -323,24 +276,19 @@ impl Loopback {
         })
     }
 
-    /// Returns the connector of all clients.
-    fn connector(&self) -> HyperConnector {
-        self.connector.clone()
-    }
-
     /// Gets the object through a connector.
-    fn gets<C: HttpConnector>(self: &Rc<Self>, connector: C) -> impl FnMut(u64) + use<C> {
+    fn gets(self: &Rc<Self>, connector: impl HttpConnector) -> Gets {
         let loopback = Rc::clone(self);
         let store = store(self.address, connector);
         let path = Path::from("object");
-        move |times| {
+        Box::new(move |times| {
             loopback.runtime.block_on(async {
                 for _ in 0..times {
                     let got = store.get(&path).await.expect("the server has it");
                     got.bytes().await.expect("the server sends it");
                 }
             });
-        }
+        })
     }
 }
 

@@ -1,27 +1,27 @@
-//! Measures a long line in front of a rate limiter, and when each waiter is released.
+//! A long line before a rate limiter, and when each of it comes through.
 //!
 //! All waiters are tasks on a runtime of two workers. Each joins under one lock that also numbers
-//! it: its number is its place in the line. Joining takes all of them some milliseconds, during
-//! which the limiter already releases the first ones. So a few more waiters stand in front of the counted
-//! ones. Each records the instant of its release, and
+//! it: its number is its place in the line. To join takes all of them some milliseconds, during
+//! which the limiter has begun to let the first ones through; so a few more stand in front of those
+//! that are wanted, and are not counted. Each writes down the instant at which it came through, and
 //! releases are numbered by these instants: the `i`-th release is not always that of the `i`-th in
 //! line.
 //!
-//! Of the counted releases, with `t(i)` the time of the `i`-th, starting at 0:
+//! Of the counted releases, with `t(i)` the time of the `i`-th from nought on:
 //!
 //! - *rate* is `(n - 1) / (t(n - 1) - t(0))`;
-//! - *lateness* is `t(i) - t(0) - i * interval`: 0 for the first, negative for early releases, and
-//!   growing for a limiter that is slower than its rate;
-//! - *lateness, strictly* is measured from the latest schedule that no release is ahead of instead of
-//!   from the first, so it is never negative. A first release that is late by itself improves no other
-//!   figure;
-//! - *displacement* is the distance between a waiter's number in the order of releases and its place in
-//!   the line;
-//! - *CPU* is the time of all threads of the process, from the first task to the last release. It
+//! - *lateness* is `t(i) - t(0) - i * interval`: 0 for the first, less for who came early, and more
+//!   and more before a limiter that is slower than its rate;
+//! - *lateness, strictly* is measured from the latest schedule that nobody is ahead of instead of
+//!   from the first, so it is never negative: a first that is late by itself makes nobody look
+//!   better;
+//! - *displacement* is how far a waiter's number in the order of releases is from its place in the
+//!   line;
+//! - *CPU* is the time of all threads of the process, from the first task on to the last release. It
 //!   includes tokio's own work for each task, which is the same for all.
 //!
-//! Waiters that are not released within three times the expected time are cut off; then the
-//! figures are those of the released ones.
+//! Who is not through when three times the time is up that it should take, is cut off; then the
+//! figures are of those that came through.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -29,74 +29,52 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::mpsc::{self, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use cpu_time::ProcessTime;
 use tokio::runtime::{Builder, Runtime};
+use tollgate::Quota;
 
-use crate::peer::{Rate, WaitLimiter};
+use crate::harness::Spread;
+use crate::peer::{WaitLimiter, interval};
 
-/// The parameters of a measurement.
+/// What to measure.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// The number of counted waiters.
+    /// How many in line are counted.
     pub counted: usize,
-    /// The number of waiters in front of them.
+    /// How many stand before them.
     pub ahead: usize,
-    /// The rate of the limiter.
-    pub rate: Rate,
+    /// What the limiter is set to.
+    pub quota: Quota,
 }
 
-/// The result of a measurement.
-#[derive(Clone, Copy, Debug)]
+/// What came out.
+#[derive(Clone)]
 pub struct Paced {
-    /// The number of counted waiters that were released in time.
+    /// How many of those that count came through in time.
     pub released: usize,
-    /// Releases per second.
+    /// Releases a second.
     pub rate: f64,
     /// Microseconds behind the schedule that starts with the first.
-    pub lateness: Percentiles,
-    /// Microseconds behind the latest schedule that no release is ahead of.
-    pub strictly: Percentiles,
+    pub lateness: Spread,
+    /// Microseconds behind the latest schedule that nobody is ahead of.
+    pub strictly: Spread,
     /// Places between arrival and release.
-    pub displacement: Percentiles,
+    pub displacement: Spread,
     /// Milliseconds of all processors.
     pub cpu: f64,
 }
 
-/// Some figures, by rank.
-#[derive(Clone, Copy, Debug)]
-pub struct Percentiles {
-    /// Half of the figures are below this one.
-    pub median: f64,
-    /// 99 of 100 figures are below this one.
-    pub p99: f64,
-    /// The greatest figure.
-    pub max: f64,
-}
-
-impl Percentiles {
-    fn of(mut figures: Vec<f64>) -> Percentiles {
-        figures.sort_by(f64::total_cmp);
-        let at = |share: f64| figures[((figures.len() - 1) as f64 * share).round() as usize];
-        Percentiles {
-            median: at(0.5),
-            p99: at(0.99),
-            max: at(1.0),
-        }
-    }
-}
-
-/// The mark of a waiter that is not released yet.
+/// Not yet through.
 const WAITING: u64 = u64::MAX;
 
 struct Line<L> {
     limiter: L,
     started: Instant,
-    /// The number of the next waiter.
+    /// The number of who joins next.
     next: Mutex<usize>,
-    /// The time of each release, in nanoseconds since the start.
+    /// When each came through, in nanoseconds since the start.
     released: Vec<AtomicU64>,
     waiting: AtomicUsize,
     through: SyncSender<()>,
@@ -121,7 +99,7 @@ impl<L: WaitLimiter> Line<L> {
         };
         let at = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(WAITING);
         self.released[place].store(at, Relaxed);
-        // The last waiter sees the times that all others wrote.
+        // Who is the last sees what all others wrote.
         if self.waiting.fetch_sub(1, AcqRel) == 1 {
             let _ = self.through.try_send(());
         }
@@ -132,19 +110,17 @@ impl<L: WaitLimiter> Line<L> {
 ///
 /// # Panics
 ///
-/// If the machine cannot start the threads.
-#[must_use]
+/// When the machine gives no threads.
 pub fn pace<L: WaitLimiter>(plan: &Plan) -> Paced {
     let (releases, cpu) = let_through::<L>(plan);
     figures(plan, &releases, cpu)
 }
 
-/// Returns the times of the counted releases of a line, in order, since the first of them.
+/// When those of a line came through that count, one after the other, since the first of them did.
 ///
 /// # Panics
 ///
-/// If the machine cannot start the threads.
-#[must_use]
+/// When the machine gives no threads.
 pub fn releases<L: WaitLimiter>(plan: &Plan) -> Vec<Duration> {
     let (releases, _) = let_through::<L>(plan);
     let counted = releases.get(plan.ahead..).unwrap_or_default();
@@ -155,17 +131,17 @@ pub fn releases<L: WaitLimiter>(plan: &Plan) -> Vec<Duration> {
     since.collect()
 }
 
-/// Returns the time of each release, in nanoseconds since the start, with its place, ordered by
-/// time; and the processor time used.
+/// When each of the line came through, in nanoseconds since the start, with its place; ordered by
+/// that; and how much of the processors it took.
 fn let_through<L: WaitLimiter>(plan: &Plan) -> (Vec<(u64, usize)>, Duration) {
     let workers = workers();
     let count = plan.ahead + plan.counted;
-    let due = plan.rate.interval() * u32::try_from(count).expect("a line of a sensible length");
+    let due = interval(plan.quota) * u32::try_from(count).expect("a line of a sensible length");
     let (through, all_through) = mpsc::sync_channel(1);
     let line = {
         let _timers = workers.enter();
         Arc::new(Line {
-            limiter: L::with_rate(plan.rate),
+            limiter: L::with_quota(plan.quota),
             started: Instant::now(),
             next: Mutex::new(0),
             released: (0..count).map(|_| AtomicU64::new(WAITING)).collect(),
@@ -181,7 +157,7 @@ fn let_through<L: WaitLimiter>(plan: &Plan) -> (Vec<(u64, usize)>, Duration) {
     let _ = all_through.recv_timeout(due * 3 + Duration::from_millis(200));
     let cpu = cpu.elapsed();
 
-    // This pairs with the decrements: the times that they announce are visible.
+    // It pairs with the decrements: what they tell of is written.
     line.waiting.load(Acquire);
     let mut releases: Vec<(u64, usize)> = line
         .released
@@ -206,7 +182,7 @@ fn workers() -> Runtime {
 fn figures(plan: &Plan, releases: &[(u64, usize)], cpu: Duration) -> Paced {
     let counted = releases.get(plan.ahead..).unwrap_or_default();
     let &[(first, _), .., (last, _)] = counted else {
-        let nothing = Percentiles::of(vec![f64::NAN]);
+        let nothing = Spread::of([f64::NAN]);
         return Paced {
             released: counted.len(),
             rate: 0.0,
@@ -216,56 +192,21 @@ fn figures(plan: &Plan, releases: &[(u64, usize)], cpu: Duration) -> Paced {
             cpu: cpu.as_secs_f64() * 1e3,
         };
     };
-    let interval = plan.rate.period.as_nanos() as f64 / f64::from(plan.rate.count);
+    let interval = plan.quota.period().as_nanos() as f64 / plan.quota.count() as f64;
     let lateness: Vec<f64> = counted
         .iter()
         .enumerate()
         .map(|(number, &(at, _))| ((at - first) as f64 - number as f64 * interval) / 1e3)
         .collect();
     let earliest = lateness.iter().copied().fold(f64::INFINITY, f64::min);
-    let displacement = (plan.ahead..)
-        .zip(counted)
-        .map(|(number, &(_, place))| number.abs_diff(place) as f64)
-        .collect();
+    let places = (plan.ahead..).zip(counted);
+    let displacement = places.map(|(number, &(_, place))| number.abs_diff(place) as f64);
     Paced {
         released: counted.len(),
         rate: (counted.len() - 1) as f64 * 1e9 / (last - first) as f64,
-        strictly: Percentiles::of(lateness.iter().map(|late| late - earliest).collect()),
-        lateness: Percentiles::of(lateness),
-        displacement: Percentiles::of(displacement),
+        strictly: Spread::of(lateness.iter().map(|late| late - earliest)),
+        lateness: Spread::of(lateness),
+        displacement: Spread::of(displacement),
         cpu: cpu.as_secs_f64() * 1e3,
     }
-}
-
-/// Returns how long the last waiter of a line waits when all before it have given up: in units of the
-/// interval, from the moment when the burst was taken. Returns `None` if it is not released after `patience`
-/// intervals.
-///
-/// # Panics
-///
-/// If the machine cannot start the threads.
-#[must_use]
-pub fn last_of_cancelled<L: WaitLimiter>(count: usize, rate: Rate, patience: u32) -> Option<f64> {
-    let workers = workers();
-    let came = workers.block_on(async {
-        let limiter = L::with_rate(rate);
-        let start = Instant::now();
-        limiter.take().await;
-        let mut line: Vec<_> = (0..count).map(|_| Box::pin(limiter.take())).collect();
-        for waiter in &mut line {
-            // No waiter is released yet: joining takes less than an interval.
-            poll_fn(|context| {
-                assert!(waiter.as_mut().poll(context).is_pending(), "it is refused");
-                Poll::Ready(())
-            })
-            .await;
-        }
-        let last = line.pop().expect("somebody is in line");
-        drop(line);
-        let patience = rate.interval() * patience;
-        let came = tokio::time::timeout(patience, last).await.map(drop);
-        came.is_ok().then(|| start.elapsed())
-    });
-    workers.shutdown_background();
-    came.map(|after| after.as_secs_f64() / rate.interval().as_secs_f64())
 }

@@ -1,5 +1,5 @@
-//! Provides the common parts of the pictures: colors that are distinguishable on white on any page,
-//! texts in any available font, and a frame.
+//! What the pictures have in common: colors that can be told apart on white, whatever is around it,
+//! texts in whatever font there is, and a frame.
 
 use std::error::Error;
 use std::ops::Range;
@@ -14,7 +14,7 @@ use plotters::prelude::{
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, FontStyle, TextStyle};
 
-/// The area of a drawing.
+/// What is drawn on.
 pub type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 /// A frame with its axes.
 pub type Chart<'a, 'b> =
@@ -22,35 +22,35 @@ pub type Chart<'a, 'b> =
 /// The result of drawing.
 pub type Drawn<T = ()> = Result<T, Box<dyn Error>>;
 
-/// The width of a picture, which is that of a page.
+/// As wide as a page.
 pub const WIDTH: u32 = 960;
-/// The margin on the right of a frame.
+/// On the right of a frame.
 pub const MARGIN: u32 = 12;
-/// The left edge of a frame; its numbers are on the left of that.
+/// Where a frame begins; its numbers are on the left of that.
 pub const LEFT: u32 = 44;
 
-/// The color of titles.
+/// Of titles.
 pub const INK: RGBColor = RGBColor(36, 41, 47);
-/// The color of remarks and numbers.
+/// Of remarks and numbers.
 pub const PALE_INK: RGBColor = RGBColor(87, 96, 106);
-/// The color of the grid.
+/// Of the grid.
 pub const GRID: RGBColor = RGBColor(221, 226, 232);
-/// The color of ours.
+/// Of ours.
 pub const BLUE: RGBColor = RGBColor(9, 80, 174);
-/// The color of the area below ours.
+/// Of what lies below.
 pub const PALE_BLUE: RGBColor = RGBColor(190, 218, 250);
-/// The color of a peer.
+/// Of a peer.
 pub const ORANGE: RGBColor = RGBColor(200, 90, 0);
-/// The color of another peer.
+/// Of another peer.
 pub const VIOLET: RGBColor = RGBColor(130, 80, 200);
-/// The color of a quota, or of a third peer.
+/// Of a quota, or of a third peer.
 pub const RED: RGBColor = RGBColor(190, 30, 45);
 
-/// The size of letters in the library's unit.
+/// Of letters, as the library counts them.
 const SIZE: u32 = 16;
 const SMALL: u32 = 14;
 
-/// Draws in memory: the backend reports a full disk only on drop, where the error is lost.
+/// Draws in memory: the backend reports a full disk on drop, which is to nobody.
 pub fn draw(height: u32, draw: impl FnOnce(&Area<'_>) -> Drawn) -> String {
     let mut svg = String::new();
     let area = SVGBackend::with_string(&mut svg, (WIDTH, height)).into_drawing_area();
@@ -61,11 +61,11 @@ pub fn draw(height: u32, draw: impl FnOnce(&Area<'_>) -> Drawn) -> String {
         .and_then(|()| Ok(area.present()?));
     drawn.expect("drawing into memory does not fail");
     drop(area);
-    // On a narrower page, the picture shrinks and is not cut.
+    // Inside of a page that is narrower, it shrinks and is not cut.
     svg.replacen("<svg ", "<svg style=\"max-width:100%;height:auto\" ", 1)
 }
 
-/// Draws a text of one line that begins or ends at this point.
+/// A text of one line, that begins or ends there.
 pub fn text(
     area: &Area<'_>,
     text: &str,
@@ -82,19 +82,19 @@ pub fn text(
     Ok(())
 }
 
-/// Draws a remark, like [`text`].
+/// A remark, as [`text`].
 pub fn remark(area: &Area<'_>, remark: &str, side: HPos, at: (u32, u32)) -> Drawn {
     text(area, remark, PALE_INK, FontStyle::Normal, side, at)
 }
 
-/// Draws the title of the picture, and a remark on the right below it.
+/// The title of all, and a remark at the right below it.
 pub fn head(area: &Area<'_>, title: &str, axes: &str) -> Drawn {
     text(area, title, INK, FontStyle::Bold, HPos::Left, (LEFT, 10))?;
     remark(area, axes, HPos::Right, (WIDTH - MARGIN, 34))
 }
 
-/// Draws frames below one another, each with a line above it: `draw` gets its number, that line, the frame, and the
-/// height below it for the time axis, which only the last frame has.
+/// Draws frames one below the other, each with a line above it: `draw` gets its number, that line, the frame, and what
+/// is below it for the time axis, which is that of the last.
 pub fn below(
     area: &Area<'_>,
     count: usize,
@@ -112,7 +112,7 @@ pub fn below(
     Ok(())
 }
 
-/// Draws the line above a frame: its name, a remark, and perhaps a figure.
+/// The line above a frame: what it is, what is to be seen, and perhaps a figure.
 pub fn title(area: &Area<'_>, name: &str, remark: &str, figure: Option<&str>) -> Drawn {
     let normal = FontStyle::Normal;
     text(area, name, INK, FontStyle::Bold, HPos::Left, (LEFT, 4))?;
@@ -123,7 +123,7 @@ pub fn title(area: &Area<'_>, name: &str, remark: &str, figure: Option<&str>) ->
     }
 }
 
-/// Draws an entry of a legend: a sign of this width in pixels, and its meaning.
+/// An entry of a legend: a sign of so many pixels, and what it means.
 pub fn entry(
     area: &Area<'_>,
     color: RGBColor,
@@ -140,7 +140,7 @@ pub fn entry(
     text(area, meaning, INK, FontStyle::Normal, HPos::Left, beside)
 }
 
-/// Draws a frame with its grid. The numbers of its horizontal axis are below it, if it has any.
+/// A frame with its grid. What is below it, if anything, are the numbers of its horizontal axis.
 pub fn frame<'a, 'b>(
     area: &'a Area<'b>,
     foot: u32,
@@ -169,7 +169,7 @@ pub fn frame<'a, 'b>(
 }
 
 fn whole(number: &f64) -> String {
-    // A number below zero is not printed.
+    // What is below nought has no number.
     if *number < 0.0 {
         String::new()
     } else {

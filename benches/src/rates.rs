@@ -1,21 +1,20 @@
-//! Measures decisions of rate limiters: allowed and refused ones; by one thread, and by two that share a limiter;
-//! with other rules than the default; and out of a chunk that was taken in advance.
+//! Decisions of rate limiters: one that is always allowed, and one that is always refused; by one thread, and by two that
+//! share one; by other rules than the default; and out of a chunk that was taken ahead.
 //!
-//! Every answer goes through `black_box` in the crate's own form, as everywhere in these benchmarks. That copies it,
-//! and reading in one piece after writing in several pieces takes about 2 ns for an answer of ours and 5 for one of
-//! governor's. So each decision is also measured *by reference*: the answer stays in its place, and is only
-//! inspected.
+//! Every answer goes through `black_box` as the crate gives it, as everywhere in these benchmarks. That
+//! copies it, and to read in one piece what was just written in several takes some 2 ns of an answer
+//! of ours and 5 of governor's. So there is each decision *by reference* as well: the answer stays
+//! where the crate puts it, and is only looked at.
 //!
-//! Allowed decisions use a quota that refills faster than any caller can ask: so a limiter that reads the clock only
-//! occasionally has enough until its next reading. Each limiter has decided once before: the first decision of a
-//! process may have to calibrate its clock, for milliseconds.
+//! What is allowed is asked of a quota that refills faster than anybody can ask: so a limiter that looks at the clock
+//! only now and then has what it needs until it looks again. Everybody has decided once before: a process's first
+//! decision may have to calibrate its clock, for milliseconds.
 //!
-//! valgrind counts the instruction that reads the processor's counter as one, although it takes about 20 cycles; a
-//! clock of the operating system is a few dozen instructions, or a system call, which is not counted.
+//! valgrind counts the instruction that reads the processor's counter as one, and it takes some 20 cycles; a clock of
+//! the operating system is a few dozen instructions, or a call into it, which is not counted.
 
 use std::hint::black_box;
 use std::sync::LazyLock;
-use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use futures::executor::block_on;
@@ -25,43 +24,34 @@ use tokio::runtime::{Builder, Runtime};
 use tollgate::{Algorithm, Quota};
 use tower::{Service, ServiceExt};
 
-use crate::floor::{DecisionFloor, Reading};
-use crate::harness::{Row, Shared, alone, together};
+use crate::floor::DecisionFloor;
+use crate::harness::{Row, Shared, alone, awaited, together};
 use crate::peer::{
     Answer, ByArc, ByReference, Governor, LeakyBucket, Limiter, MutexRing, OurLimiter, OurLog,
-    Rate, SharedRateLimit, TryLimiter, UpkeptGovernor, WaitLimiter, tower_rate,
+    SharedRateLimit, TryLimiter, WaitLimiter, tower_rate,
 };
 use crate::{repeat, repeat_async, rows};
 
-/// A rate that is never exhausted: a burst of a second, and a refill faster than any decision. A token is not a whole
-/// number of nanoseconds, which takes the longer path of a `RateLimiter`.
-pub const PLENTY: Rate = Rate::per_second(900_000_000, 1_000_000_000);
+/// Never exhausted: a burst of a second, and a refill faster than any decision. A token is not a whole
+/// number of nanoseconds, which is the longer path of a `RateLimiter`.
+pub const PLENTY: Quota = Quota::per_second(900_000_000).burst(1_000_000_000);
 
-/// The same rate, where a token is a whole number of nanoseconds.
-const PLENTY_EVEN: Rate = Rate::per_second(1_000_000_000, 1_000_000_000);
+/// The same, where a token is a whole number of nanoseconds.
+const PLENTY_EVEN: Quota = Quota::per_second(1_000_000_000).burst(1_000_000_000);
 
-/// A rate that the first decision exhausts for an hour.
-pub const SCARCE: Rate = Rate {
-    count: 1,
-    period: Duration::from_secs(60 * 60),
-    burst: 1,
-};
+/// Exhausted by the first, for an hour.
+pub const SCARCE: Quota = Quota::per_hour(1);
 
-/// A rate that exceeds the demand on a log: it refills before it is exhausted.
-const PLENTY_LOGGED: Rate = Rate {
-    count: 1_000,
-    period: Duration::from_micros(2),
-    burst: 1_000,
-};
+/// More than anybody can ask a log for: it has come back before it is used up.
+const PLENTY_LOGGED: Quota = Quota::new(1_000, Duration::from_micros(2)).burst(1_000);
 
-/// An exhausted rate; even a single token returns only after most of an hour.
-const SCARCE_LOGGED: Rate = Rate {
-    count: 1_000,
-    period: Duration::from_secs(30 * 86_400),
-    burst: 1_000,
-};
+/// Used up; also a single one comes back only after most of an hour.
+const SCARCE_LOGGED: Quota = Quota::new(1_000, Duration::from_secs(30 * 86_400)).burst(1_000);
 
-/// The runtime that tokio's timers need. No task runs on it.
+type ByCounter = DecisionFloor<quanta::Clock>;
+type ByInstant = DecisionFloor<Instant>;
+
+/// What tokio's timers need to be made and to be polled. Nothing runs on it.
 static TIMERS: LazyLock<Runtime> = LazyLock::new(|| {
     Builder::new_current_thread()
         .enable_time()
@@ -69,28 +59,26 @@ static TIMERS: LazyLock<Runtime> = LazyLock::new(|| {
         .expect("a runtime without threads")
 });
 
+/// All of them.
+pub fn rows() -> Vec<Row> {
+    let all = [decisions(), contended(), rules(), local()];
+    all.into_iter().flatten().collect()
+}
+
 /// Decisions on one thread. tower's limit belongs to one owner, so two threads cannot share it.
-#[must_use]
-pub fn decisions() -> Vec<Row> {
+fn decisions() -> Vec<Row> {
     rows! {
         alone "rate: decision allowed"
-            [allowed: OurLimiter, Governor: 1.0, UpkeptGovernor, Ratelimiter: 0.5, LeakyBucket: 0.5, ThrottleNet]
-            {"floor: counter, CAS" => allowed_floor::<quanta::Clock>, "floor: std Instant, CAS" => allowed_floor::<Instant>,
-             "tower RateLimit" => tower_allowed};
+            [allowed: OurLimiter, Governor: 1.0, Ratelimiter: 0.5, LeakyBucket: 0.5, ThrottleNet,
+             ByCounter, ByInstant]
+            {"tower RateLimit" => tower_allowed};
         alone "rate: decision denied"
-            [denied: OurLimiter, Governor: 1.0, UpkeptGovernor, Ratelimiter: 0.5, LeakyBucket: 0.5, ThrottleNet]
-            {"floor: counter, CAS" => denied_floor::<quanta::Clock>, "floor: std Instant, CAS" => denied_floor::<Instant>,
-             "tower RateLimit" => tower_denied};
-        alone "rate: acquire ready" [ready: OurLimiter, Governor, LeakyBucket, ThrottleNet, SharedRateLimit];
-        alone "rate: decision allowed, by reference"
-            [allowed_by_reference: OurLimiter, Governor: 1.0, UpkeptGovernor, Ratelimiter: 0.5, LeakyBucket: 0.5, ThrottleNet]
-            {"floor: counter, CAS" => allowed_floor::<quanta::Clock>, "floor: std Instant, CAS" => allowed_floor::<Instant>};
-        alone "rate: decision denied, by reference"
-            [denied_by_reference: OurLimiter, Governor: 1.0, UpkeptGovernor, Ratelimiter: 0.5, LeakyBucket: 0.5, ThrottleNet]
-            {"floor: counter, CAS" => denied_floor::<quanta::Clock>, "floor: std Instant, CAS" => denied_floor::<Instant>};
-        // The handle of a service or a task, next to a reference.
+            [denied_of(SCARCE): OurLimiter, Governor: 1.0, Ratelimiter: 0.5, LeakyBucket: 0.5, ThrottleNet,
+             ByCounter, ByInstant];
+        alone "rate: acquire ready" [ready_of(PLENTY): OurLimiter, Governor, LeakyBucket, ThrottleNet, SharedRateLimit];
+        // The handle of a service or a task, beside a reference.
         alone "rate: tried as a throttle, allowed" [allowed: ByArc, ByReference: 1.1];
-        alone "rate: tried as a throttle, denied" [denied: ByArc, ByReference: 1.1];
+        alone "rate: tried as a throttle, denied" [denied_of(SCARCE): ByArc, ByReference: 1.1];
         alone "even rate: decision allowed" [allowed_of(PLENTY_EVEN): OurLimiter, Governor];
         alone "even rate: acquire ready" [ready_of(PLENTY_EVEN): OurLimiter, Governor];
         alone "unlimited: decision allowed" {"tollgate" => unlimited};
@@ -98,28 +86,20 @@ pub fn decisions() -> Vec<Row> {
 }
 
 /// Decisions on two threads.
-#[must_use]
-pub fn contended() -> Vec<Row> {
+fn contended() -> Vec<Row> {
     rows! {
         together "two threads, rate: decision allowed"
-            [allowed: OurLimiter, Governor: 1.0, UpkeptGovernor, Ratelimiter: 0.5, LeakyBucket: 0.5, ThrottleNet]
-            {"floor: counter, CAS" => allowed_floor::<quanta::Clock>, "floor: std Instant, CAS" => allowed_floor::<Instant>};
+            [allowed: OurLimiter, Governor: 1.0, Ratelimiter: 0.5, LeakyBucket: 0.5, ThrottleNet,
+             ByCounter, ByInstant];
         together "two threads, rate: decision denied"
-            [denied: OurLimiter, Governor: 1.0, UpkeptGovernor, Ratelimiter: 0.5, LeakyBucket: 0.5, ThrottleNet]
-            {"floor: counter, CAS" => denied_floor::<quanta::Clock>, "floor: std Instant, CAS" => denied_floor::<Instant>};
-        together "two threads, rate: decision allowed, by reference"
-            [allowed_by_reference: OurLimiter, Governor: 1.0, UpkeptGovernor, Ratelimiter: 0.5, LeakyBucket: 0.5, ThrottleNet]
-            {"floor: counter, CAS" => allowed_floor::<quanta::Clock>, "floor: std Instant, CAS" => allowed_floor::<Instant>};
-        together "two threads, rate: decision denied, by reference"
-            [denied_by_reference: OurLimiter, Governor: 1.0, UpkeptGovernor, Ratelimiter: 0.5, LeakyBucket: 0.5, ThrottleNet]
-            {"floor: counter, CAS" => denied_floor::<quanta::Clock>, "floor: std Instant, CAS" => denied_floor::<Instant>};
+            [denied_of(SCARCE): OurLimiter, Governor: 1.0, Ratelimiter: 0.5, LeakyBucket: 0.5, ThrottleNet,
+             ByCounter, ByInstant];
     }
 }
 
-/// Decisions with rules other than the default: the log next to a ring under a mutex, the sliding window next to the
+/// Decisions by rules other than the default: the log beside a ring under a mutex, the sliding window beside the
 /// default, and all of them.
-#[must_use]
-pub fn rules() -> Vec<Row> {
+fn rules() -> Vec<Row> {
     let mut rows = rows! {
         alone "log: decision allowed" [allowed_of(PLENTY_LOGGED): OurLog, MutexRing: 1.1, Governor];
         alone "log: decision denied" [denied_of(SCARCE_LOGGED): OurLog, MutexRing: 1.1, Governor];
@@ -148,67 +128,46 @@ pub fn rules() -> Vec<Row> {
             unreachable!("these are the last");
         };
         let plenty = move || allowed_by(by(algorithm, PLENTY_LOGGED));
-        allowed.contenders.push(alone(name.clone(), plenty));
+        allowed.contenders.push(alone(&name, plenty));
         let scarce = move || denied_by(by(algorithm, SCARCE_LOGGED));
-        denied.contenders.push(alone(name, scarce));
+        denied.contenders.push(alone(&name, scarce));
     }
     rows
 }
 
-/// Decisions out of a chunk that was taken in advance, next to those of the same limiter, or a peer, without a handle.
-/// Each thread has its own.
+/// Decisions out of a chunk that was taken ahead, beside those of the same limiter, or a peer, without a handle. Each
+/// thread has its own.
 ///
-/// `black_box` hides the handle from the compiler before each call, so the rest of the chunk is in memory, and not in a
-/// register. Copying an answer takes longer than making it, so each decision is also measured by reference.
-#[must_use]
-pub fn local() -> Vec<Row> {
+/// The handle is black to the compiler before each call: so what is in hand is in memory, and not in a register; and to
+/// copy an answer takes longer than to make it, so there is each decision by reference as well.
+fn local() -> Vec<Row> {
     rows! {
-        alone "local(32): decision allowed" ("tollgate, local(32)" => || local_allowed(false))
+        alone "local(32): decision allowed" ("tollgate, local(32)" => local_allowed)
             [allowed: Governor: 0.15, OurLimiter, Ratelimiter];
-        alone "local(32): decision allowed, by reference" ("tollgate, local(32)" => || local_allowed(true))
-            [allowed_by_reference: Governor: 0.15, OurLimiter, Ratelimiter];
         alone "local(32): decision denied" ("tollgate, local(32)" => local_denied)
-            [denied: Governor, OurLimiter, Ratelimiter];
+            [denied_of(SCARCE): Governor, OurLimiter, Ratelimiter];
         alone "local(32): acquire ready" ("tollgate, local(32)" => local_ready)
-            [ready: Governor, OurLimiter];
+            [ready_of(PLENTY): Governor, OurLimiter];
         together "two threads, local(32): decision allowed"
-            ("tollgate, local(32)" => || local_allowed(false))
+            ("tollgate, local(32)" => local_allowed)
             [allowed: Governor: 0.08, OurLimiter, Ratelimiter];
-        together "two threads, local(32): decision allowed, by reference"
-            ("tollgate, local(32)" => || local_allowed(true))
-            [allowed_by_reference: Governor: 0.08, OurLimiter, Ratelimiter];
         together "two threads, local(32): decision denied" ("tollgate, local(32)" => local_denied)
-            [denied: Governor, OurLimiter, Ratelimiter];
+            [denied_of(SCARCE): Governor, OurLimiter, Ratelimiter];
     }
 }
 
-fn window(rate: Rate) -> OurLimiter {
-    by(Algorithm::SlidingWindow, rate)
+fn window(quota: Quota) -> OurLimiter {
+    by(Algorithm::SlidingWindow, quota)
 }
 
-/// Creates our limiter with an algorithm.
-fn by(algorithm: Algorithm, rate: Rate) -> OurLimiter {
-    let count = u64::from(rate.count);
-    OurLimiter::new(Quota::new(count, rate.period).burst(count)).algorithm(algorithm)
+/// Ours by an algorithm.
+fn by(algorithm: Algorithm, quota: Quota) -> OurLimiter {
+    OurLimiter::new(quota.burst(quota.count())).algorithm(algorithm)
 }
 
 fn exhaust<L: TryLimiter>(limiter: &L) {
     assert!(limiter.try_take().is_permit(), "the first may go");
     while limiter.try_take().is_permit() {}
-}
-
-/// Creates a limiter that never refuses, and has decided once.
-fn plentiful<L: TryLimiter>() -> L {
-    let limiter = L::with_rate(PLENTY);
-    assert!(limiter.try_take().is_permit(), "there is plenty");
-    limiter
-}
-
-/// Creates a limiter whose whole burst has been taken.
-fn exhausted<L: TryLimiter>() -> L {
-    let limiter = L::with_rate(SCARCE);
-    exhaust(&limiter);
-    limiter
 }
 
 fn unlimited() -> Shared {
@@ -217,22 +176,24 @@ fn unlimited() -> Shared {
     })
 }
 
-/// Measures a decision that allows.
+/// A decision that allows.
 fn allowed<L: TryLimiter>() -> Shared {
-    repeat!(plentiful::<L>(), |limiter| {
+    let limiter = L::with_quota(PLENTY);
+    assert!(limiter.try_take().is_permit(), "there is plenty");
+    repeat!(limiter, |limiter| {
         let answer = limiter.try_take();
         assert!(black_box(answer).is_permit(), "there is plenty");
     })
 }
 
-/// Measures a decision that allows, because this rate is plentiful; a few may be refused. If a thread is suspended in
-/// the middle of a decision, a log may count it as of the moment at which another thread needs to
+/// A decision that allows, as there is plenty of this; but for a few. Where a thread is put aside in
+/// the middle of a decision, a log may count it as of the moment at which somebody else needs to
 /// know.
-fn allowed_of<L: TryLimiter>(rate: Rate) -> Shared {
-    allowed_by(L::with_rate(rate))
+fn allowed_of<L: TryLimiter>(quota: Quota) -> Shared {
+    allowed_by(L::with_quota(quota))
 }
 
-/// Does the same with this limiter.
+/// The same of this limiter.
 fn allowed_by<L: TryLimiter>(limiter: L) -> Shared {
     assert!(limiter.try_take().is_permit(), "there is plenty");
     Box::new(move |times| {
@@ -245,17 +206,12 @@ fn allowed_by<L: TryLimiter>(limiter: L) -> Shared {
     })
 }
 
-/// Measures a decision that refuses.
-fn denied<L: TryLimiter>() -> Shared {
-    denied_of::<L>(SCARCE)
+/// A decision that refuses, as this is used up.
+fn denied_of<L: TryLimiter>(quota: Quota) -> Shared {
+    denied_by(L::with_quota(quota))
 }
 
-/// Measures a decision that refuses, because this rate is exhausted.
-fn denied_of<L: TryLimiter>(rate: Rate) -> Shared {
-    denied_by(L::with_rate(rate))
-}
-
-/// Does the same with this limiter.
+/// The same of this limiter.
 fn denied_by<L: TryLimiter>(limiter: L) -> Shared {
     exhaust(&limiter);
     repeat!(limiter, |limiter| {
@@ -264,98 +220,34 @@ fn denied_by<L: TryLimiter>(limiter: L) -> Shared {
     })
 }
 
-/// Measures a decision that allows, and whose answer stays in its place.
-fn allowed_by_reference<L: TryLimiter>() -> Shared {
-    repeat!(plentiful::<L>(), |limiter| {
-        let answer = limiter.try_take();
-        assert!(black_box(&answer).is_permit(), "there is plenty");
-    })
-}
-
-/// Measures a decision that refuses, and whose answer stays in its place.
-fn denied_by_reference<L: TryLimiter>() -> Shared {
-    repeat!(exhausted::<L>(), |limiter| {
-        let answer = limiter.try_take();
-        assert!(!black_box(&answer).is_permit(), "it is scarce");
-    })
-}
-
-/// Measures a wait that ends at its first poll.
-fn ready<L: WaitLimiter>() -> Shared {
-    ready_of::<L>(PLENTY)
-}
-
-/// Measures a wait that ends at its first poll, because this rate is plentiful.
-fn ready_of<L: WaitLimiter>(rate: Rate) -> Shared {
+/// A wait that ends when it is first polled, as there is plenty of this.
+fn ready_of<L: WaitLimiter>(quota: Quota) -> Shared {
     let _timers = TIMERS.enter();
-    let limiter = L::with_rate(rate);
+    let limiter = L::with_quota(quota);
     drop(block_on(limiter.take()));
     repeat_async!(limiter, |limiter| drop(black_box(limiter.take().await)))
 }
 
-/// Measures the floor of a decision that allows.
-fn allowed_floor<C: Reading>() -> Shared {
-    repeat!(DecisionFloor::<C>::allowing(), |floor| {
-        assert!(black_box(floor.decide()), "it allows");
-    })
-}
-
-/// Measures the floor of a decision that refuses.
-fn denied_floor<C: Reading>() -> Shared {
-    repeat!(DecisionFloor::<C>::refusing(), |floor| {
-        assert!(!black_box(floor.decide()), "it refuses");
-    })
-}
-
-/// Measures tower's limit around a service that answers at once, alone with its owner: ready, call, answer.
+/// tower's limit around a service that answers at once, alone with its owner: ready, call, answer.
 fn tower_allowed() -> impl FnMut(u64) + 'static {
     let _timers = TIMERS.enter();
     let mut service = tower_rate(PLENTY);
-    move |times| {
-        block_on(async {
-            for _ in 0..times {
-                let ready = black_box(&mut service).ready().await;
-                let answer = ready.expect("it never fails").call(()).await;
-                answer.expect("it never fails");
-            }
-        });
-    }
+    awaited(async move || {
+        let ready = black_box(&mut service).ready().await;
+        let answer = ready.expect("it never fails").call(()).await;
+        answer.expect("it never fails");
+    })
 }
 
-/// Polls whether tower's limit is ready while it is not. That polls its timer, because the limit never
-/// refuses.
-fn tower_denied() -> impl FnMut(u64) + 'static {
-    let _timers = TIMERS.enter();
-    let mut service = tower_rate(SCARCE);
-    block_on(async {
-        let ready = service.ready().await.expect("it never fails");
-        ready.call(()).await.expect("it never fails");
-    });
-    move |times| {
-        let mut context = Context::from_waker(Waker::noop());
-        for _ in 0..times {
-            let polled = black_box(&mut service).poll_ready(&mut context);
-            assert!(matches!(black_box(polled), Poll::Pending), "it is scarce");
-        }
-    }
-}
-
-/// The size of a chunk that is taken in advance.
+/// How much is taken ahead.
 const CHUNK: u64 = 32;
 
-/// Measures an allowed decision. The handle is made and dropped once per batch. By reference, its answer
-/// stays in its place.
-fn local_allowed(by_reference: bool) -> Shared {
-    let limiter = plentiful::<OurLimiter>();
+/// A decision that allows. The handle is made and dropped once in a batch.
+fn local_allowed() -> Shared {
+    let limiter = OurLimiter::with_quota(PLENTY);
+    assert!(limiter.try_take().is_permit(), "there is plenty");
     Box::new(move |times| {
         let mut local = limiter.local(CHUNK);
-        if by_reference {
-            for _ in 0..times {
-                let answer = black_box(&mut local).try_acquire();
-                assert!(black_box(&answer).is_ok(), "there is plenty");
-            }
-            return;
-        }
         for _ in 0..times {
             let answer = black_box(&mut local).try_acquire();
             assert!(black_box(answer).is_ok(), "there is plenty");
@@ -363,9 +255,10 @@ fn local_allowed(by_reference: bool) -> Shared {
     })
 }
 
-/// Measures a refused decision: the chunk is empty, so the limiter is asked each time.
+/// A decision that refuses: there is nothing in hand, so the limiter is asked each time.
 fn local_denied() -> Shared {
-    let limiter = exhausted::<OurLimiter>();
+    let limiter = OurLimiter::with_quota(SCARCE);
+    exhaust(&limiter);
     Box::new(move |times| {
         let mut local = limiter.local(CHUNK);
         for _ in 0..times {
@@ -375,9 +268,9 @@ fn local_denied() -> Shared {
     })
 }
 
-/// Measures a wait that ends at its first poll.
+/// A wait that ends when it is first polled.
 fn local_ready() -> impl FnMut(u64) + 'static {
-    let mut local = OurLimiter::with_rate(PLENTY).local(CHUNK);
+    let mut local = OurLimiter::with_quota(PLENTY).local(CHUNK);
     move |times| {
         block_on(async {
             for _ in 0..times {

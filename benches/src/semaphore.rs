@@ -1,13 +1,13 @@
-//! Measures semaphores: their ready paths, on one thread and on two with permits to spare; tasks that wait in turn;
-//! and ten thousand in line.
+//! Semaphores: their ready paths, on one thread and on two with permits to spare; tasks that wait in turn; and ten
+//! thousand in line.
 //!
-//! The asynchronous ones run inside one future on a plain `block_on` and never return to it. tokio's semaphore checks
+//! The asynchronous ones run inside one future on a plain `block_on` and never return to it. tokio's semaphore looks at
 //! its cooperative budget on every completed acquire; outside tokio's own runtime that budget is unlimited, so tokio
-//! pays for the check, as it always does, but never for the forced yield after 128 operations. This is the best case
-//! for tokio, and the executor is the same for all.
+//! pays for looking, as it always does, but never for the forced yield after 128 operations. That is the best that can
+//! be done for tokio, and the executor is the same for everybody.
 //!
-//! Every permit goes through `black_box`: it is held in memory, like a permit that is held during real work, and
-//! cannot be split into registers by the crate that happens to be inlined best.
+//! Every permit goes through `black_box`: it is held in memory, as one is that is held while something is done, and
+//! cannot be taken apart into registers by whichever crate happens to be inlined best.
 
 use std::hint::black_box;
 use std::sync::{Arc, LazyLock, Mutex};
@@ -26,26 +26,29 @@ use tower::limit::ConcurrencyLimit;
 use tower::{Service, ServiceExt};
 
 use crate::floor::{CondvarSemaphore, Floor};
-use crate::harness::{Contender, Row, Shared, Work, alone, made, together};
+use crate::harness::{Contender, Row, Shared, Work, alone, tasks, together};
 use crate::line::{self, Order, Part, WAITERS};
-use crate::peer::{Answer, BlockingPeer, Ours, OwnedPeer, Peer, TryPeer};
-use crate::service::Immediate;
+use crate::peer::{Answer, BlockingPeer, Immediate, Ours, OwnedPeer, Peer, TryPeer};
 use crate::{repeat, repeat_async, rows};
 
 /// The permits of every ready path.
 pub const LIMIT: usize = 8;
 
-/// One thread with permits to spare: the cost of a semaphore without waiters.
-#[must_use]
-pub fn ready() -> Vec<Row> {
-    // A token can be put around every future; a blocking wait and tower's readiness are not futures.
+/// All of them.
+pub fn rows() -> Vec<Row> {
+    let all = [ready(), contended(), waiters()];
+    all.into_iter().flatten().collect()
+}
+
+/// One thread, permits to spare: the price of a semaphore that nobody waits for.
+fn ready() -> Vec<Row> {
+    // A token can be put around every future; a blocking wait and tower's readiness are none.
     let mut rows = rows! {
         alone "try_acquire + drop"
-            [try_acquire: Ours, Tokio: 0.60, AsyncLock, Intrusive, Asyncband, CondvarSemaphore]
-            {"floor: load, CAS, fetch_add": 1.15 => floor, "strict floor: CAS, increment" => strict_floor};
+            [try_acquire: Ours, Tokio: 0.60, AsyncLock, Intrusive, Asyncband, CondvarSemaphore, Floor: 1.15];
         alone "acquire ready + drop"
             [acquire: Ours, Tokio: 0.45, AsyncLock, Intrusive, Asyncband]
-            {"floor: load, CAS, fetch_add": 1.3 => floor, "strict floor: CAS, increment" => strict_floor,
+            {"floor: load, CAS, fetch_add": 1.3 => try_acquire::<Floor>,
              "mutex, condvar" => wait::<CondvarSemaphore>, "tower ConcurrencyLimit" => tower_call};
         alone "acquire_cancellable ready + drop"
             [acquire_cancellable: Ours, Tokio: 0.40, AsyncLock, Intrusive, Asyncband];
@@ -58,14 +61,12 @@ pub fn ready() -> Vec<Row> {
 }
 
 /// Several threads or tasks at one semaphore. The target of two threads that try is that of the acquire: two bare words
-/// that contend take more than half of the time of tokio's try.
-#[must_use]
-pub fn contended() -> Vec<Row> {
+/// that contend take more than half of what tokio's try does.
+fn contended() -> Vec<Row> {
     // A mutex and condvar cannot take part with tasks: it would block the workers that the holders need.
     rows! {
         together "two threads, limit 8: try"
-            [try_acquire: Ours, Tokio, AsyncLock, Intrusive, Asyncband, CondvarSemaphore]
-            {"floor: load, CAS, fetch_add" => floor};
+            [try_acquire: Ours, Tokio, AsyncLock, Intrusive, Asyncband, CondvarSemaphore, Floor];
         together "two threads, limit 8: acquire"
             [acquire: Ours, Tokio: 0.50, AsyncLock, Intrusive, Asyncband]
             {"mutex, condvar" => wait::<CondvarSemaphore>, "tower ConcurrencyLimit" => tower_call};
@@ -81,10 +82,16 @@ pub fn contended() -> Vec<Row> {
     }
 }
 
-/// Ten thousand in line: joining, being admitted, giving up. A mutex and condvar is missing here: its waiters are
+/// Ten thousand in line: joining, being let through, giving up. A mutex and condvar is not here: its waiters are
 /// threads.
-#[must_use]
-pub fn waiters() -> Vec<Row> {
+fn waiters() -> Vec<Row> {
+    // What is O(1) costs the same in a short line.
+    const SHORT: usize = 1_000;
+    let short = Part::cancel(Order::Random, SHORT);
+    let short = [
+        line::of::<Ours>(SHORT, &short),
+        line::of::<Tokio>(SHORT, &short),
+    ];
     let row = |name: &str, target, part| Row::new(name, standing(&part, target));
     let cancel = |order| Part::cancel(order, WAITERS);
     vec![
@@ -94,50 +101,23 @@ pub fn waiters() -> Vec<Row> {
         row("cancel 10,000: first-in first", 1.0, cancel(Order::FirstIn)),
         row("cancel 10,000: last-in first", 1.0, cancel(Order::LastIn)),
         row("cancel 10,000: random", 1.0, cancel(Order::Random)),
+        Row::new("cancel 1,000: random", short),
     ]
 }
 
-/// Returns the lines of all contenders with the timed part, and our limit relative to tokio's.
-pub fn standing(part: &Part, target: f64) -> [Contender; 7] {
-    const FLAT: &str = "tollgate, futures in a vector";
-    const TOWER: &str = "tower ConcurrencyLimit";
+/// Everybody's line, of which a part is timed, and what ours is held to beside tokio's.
+pub fn standing(part: &Part, target: f64) -> [Contender; 6] {
     [
         line::of::<Ours>(WAITERS, part),
         line::of::<Tokio>(WAITERS, part).at_most(target),
         line::of::<AsyncLock>(WAITERS, part),
         line::of::<Intrusive>(WAITERS, part),
         line::of::<Asyncband>(WAITERS, part),
-        line::in_line(WAITERS, TOWER, line::tower, part),
-        line::in_line(WAITERS, FLAT, line::flat, part),
+        line::in_line(WAITERS, "tower ConcurrencyLimit", line::tower, part),
     ]
 }
 
-/// A short line next to [`waiters`], only for counts: an O(1) operation costs the same in both.
-#[must_use]
-pub fn short_line() -> Vec<Row> {
-    const SHORT: usize = 1_000;
-    let part = Part::cancel(Order::Random, SHORT);
-    let contenders = [
-        line::of::<Ours>(SHORT, &part),
-        line::of::<Tokio>(SHORT, &part),
-    ];
-    vec![Row::new("cancel 1,000: random", contenders)]
-}
-
-/// Measures the minimum of a semaphore over one word.
-fn floor() -> Shared {
-    repeat!(Floor::new(LIMIT), |floor| {
-        let permit = floor.try_take();
-        assert!(black_box(permit).is_some(), "a permit is free");
-    })
-}
-
-/// Measures two atomic operations, and nothing else.
-fn strict_floor() -> Shared {
-    repeat!(Floor::new(LIMIT), |floor| floor.bare_pair())
-}
-
-/// Measures `try_acquire` and the release.
+/// `try_acquire` and give back.
 pub fn try_acquire<P: TryPeer>() -> Shared {
     repeat!(P::with_permits(LIMIT), |semaphore| {
         let permit = semaphore.try_acquire();
@@ -146,7 +126,7 @@ pub fn try_acquire<P: TryPeer>() -> Shared {
     })
 }
 
-/// Measures `acquire().await` and the release.
+/// `acquire().await` and give back.
 pub fn acquire<P: Peer>() -> Shared {
     repeat_async!(P::with_permits(LIMIT), |semaphore| {
         drop(black_box(semaphore.acquire().await));
@@ -154,28 +134,24 @@ pub fn acquire<P: Peer>() -> Shared {
     })
 }
 
-/// Measures the blocking form and the release.
+/// The blocking form, and give back.
 pub fn wait<P: BlockingPeer>() -> Shared {
     waiting::<P>(LIMIT, false)
 }
 
-/// Measures the same with another limit. If each yields its core while it holds the permit, a line forms.
+/// The same with another limit. Where each yields its core while it holds the permit, there is a line.
 pub fn waiting<P: BlockingPeer>(limit: usize, yields: bool) -> Shared {
-    if yields {
-        return repeat!(P::with_permits(limit), |semaphore| {
-            let held = black_box(semaphore.wait());
-            thread::yield_now();
-            drop(held);
-            semaphore.give_back();
-        });
-    }
     repeat!(P::with_permits(limit), |semaphore| {
-        drop(black_box(semaphore.wait()));
+        let held = black_box(semaphore.wait());
+        if yields {
+            thread::yield_now();
+        }
+        drop(held);
         semaphore.give_back();
     })
 }
 
-/// Measures `acquire().await` under a token that is never cancelled.
+/// `acquire().await` under a token that is never cancelled.
 fn acquire_cancellable<P: Peer>() -> Shared {
     let both = (P::with_permits(LIMIT), CancellationToken::new());
     repeat_async!(both, |both| {
@@ -184,7 +160,7 @@ fn acquire_cancellable<P: Peer>() -> Shared {
     })
 }
 
-/// Clones the `Arc`, tries, and drops the result.
+/// Clone the `Arc`, try, drop what came out.
 fn try_acquire_owned<P: OwnedPeer>() -> Shared {
     repeat!(Arc::new(P::with_permits(LIMIT)), |semaphore| {
         let permit = semaphore.try_acquire_owned();
@@ -202,7 +178,7 @@ fn try_acquire_shared_intrusive() -> Shared {
     })
 }
 
-/// Measures tower's limit around a service that answers at once: ready, call, answer.
+/// tower's limit around a service that answers at once: ready, call, answer.
 fn tower_call() -> Shared {
     let service = Mutex::new(ConcurrencyLimit::new(Immediate, LIMIT));
     Box::new(move |times| {
@@ -226,7 +202,7 @@ static WORKERS: LazyLock<Runtime> = LazyLock::new(|| {
         .expect("threads can be started")
 });
 
-/// Measures tasks that take a permit, yield while they hold it, and give it back.
+/// Tasks that take a permit, yield while they hold it, and give it back.
 pub fn yielding<P: Peer>(limit: usize) -> Work {
     let semaphore = Arc::new(P::with_permits(limit));
     on_workers(move |times| {
@@ -281,9 +257,4 @@ where
     });
     let unit = TASKS as u64;
     Work::Timed { unit, batch }
-}
-
-/// Makes a contender whose tasks share two workers.
-pub fn tasks(name: impl Into<String>, prepare: impl Fn() -> Work + 'static) -> Contender {
-    made(name, prepare).stretched(10)
 }

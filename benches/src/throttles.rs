@@ -1,30 +1,34 @@
-//! Measures the other throttles, next to the bare channels on which two of them are built; and compositions of
-//! throttles, next to the same written by hand.
+//! The other throttles, beside the bare channels that two of them stand on; and what is made of throttles, beside the
+//! same written out by hand; and a fair queue, with permits to spare and with ten thousand who wait.
 //!
-//! The hand-written code acquires one semaphore after the other, and each answer goes through `black_box` by itself,
-//! as in [`crate::semaphore`]; the answer of `all` is a single one, and goes through once.
+//! By hand one semaphore is acquired after the other, and each answer goes through `black_box` by itself, as it does in
+//! [`crate::semaphore`]; the answer of `all` is one, and goes through once.
 //!
-//! The rows of "mutex beside channel" are those of threads that block, since the mutex supports nothing else. A
-//! future of flume that has waited searches through all waiters when it is dropped, so a long line of senders is slow
-//! to drain. A long line of receivers is not slow, because the first receiver that is dropped while there is a
-//! message wakes all.
+//! The rows of "mutex beside channel" are those of threads that block, since the mutex can do nothing else. A future of
+//! flume that has waited looks through all who wait when it is dropped, so a long line of senders is slow to drain. A
+//! long line of receivers is not, as the first of them that is dropped while there is a message wakes all.
 
+use std::cell::Cell;
 use std::hint::black_box;
 use std::sync::Arc;
 
+use futures::executor::block_on;
+use priority_semaphore::PrioritySemaphore;
 use tokio::sync::Semaphore as Tokio;
+use tollgate::fair::{Class, ClassHandle, FairQueue};
 use tollgate::{
-    BoxThrottle, ChannelSemaphore, CondvarSemaphore, Pool, Semaphore, Throttle, TryThrottle, all,
+    BoxThrottle, ChannelSemaphore, CondvarSemaphore, Permit, Pool, Semaphore, Throttle,
+    TryThrottle, all,
 };
 
 use crate::floor;
-use crate::harness::{Contender, Row, Shared, abreast, alone, together};
-use crate::line::{self, Part, WAITERS};
+use crate::harness::{Contender, Row, Shared, abreast, alone, tasks, together};
+use crate::line::{self, Line, Part, WAITERS, in_line, stand};
 use crate::peer::{
     AsThrottle, BlockingPeer, BusyAsyncChannel, BusyFlume, IdleAsyncChannel, IdleFlume, IdleQueue,
     Ours, SyncChannel, TryPeer,
 };
-use crate::semaphore::{LIMIT, acquire, tasks, try_acquire, wait, waiting, yielding};
+use crate::semaphore::{LIMIT, acquire, try_acquire, wait, waiting, yielding};
 use crate::{each, repeat, repeat_async, rows};
 
 type Items = Pool<()>;
@@ -32,15 +36,15 @@ type Vectors = Pool<Vec<u8>>;
 type Plain = floor::CondvarSemaphore;
 type AsyncLock = async_lock::Semaphore;
 
-/// The number of instances that [`placed`] makes of a contender.
+/// How many of a contender that [`placed`] makes.
 const PLACES: usize = 16;
 
-/// Spreads the operations over several instances of a contender, each at another place of the heap.
+/// Spreads the operations over several of a contender, each at another place of the heap.
 ///
-/// With the same instructions, an operation on a bounded async-channel takes about 37 ns or about 56,
-/// and keeps one of the two for tens of thousands of operations. A batch on one channel
-/// shows one of the two by chance; a batch on several channels mixes both.
-fn placed(name: impl Into<String>, prepare: impl Fn() -> Shared + 'static) -> Contender {
+/// With the same instructions, an operation on a bounded async-channel takes some 37 ns or some 56,
+/// and keeps to the one or the other for tens of thousands of operations. A batch on one channel
+/// shows one of the two by chance; a batch on several is made of both.
+fn placed(name: &str, prepare: impl Fn() -> Shared + 'static) -> Contender {
     alone(name, move || {
         let mut between = Vec::new();
         let mut works: Vec<Shared> = Vec::new();
@@ -58,9 +62,14 @@ fn placed(name: impl Into<String>, prepare: impl Fn() -> Shared + 'static) -> Co
     })
 }
 
-/// One thread with permits to spare.
-#[must_use]
-pub fn ready() -> Vec<Row> {
+/// All of them but those of fair queues.
+pub fn rows() -> Vec<Row> {
+    let all = [ready(), composed(), contended(), waiters()];
+    all.into_iter().flatten().collect()
+}
+
+/// One thread, permits to spare.
+fn ready() -> Vec<Row> {
     let mut rows = rows! {
         placed "pool: try + drop"
             [try_acquire: Items, IdleAsyncChannel: 1.15, IdleFlume, IdleQueue, Ours, Vectors];
@@ -78,7 +87,7 @@ pub fn ready() -> Vec<Row> {
         placed "async-lock's as a throttle: enter ready + drop"
             [acquire: AsThrottle<AsyncLock>, AsyncLock];
     };
-    // The blocking form, in which no thread has to wait.
+    // The form that blocks, where nobody has to.
     let waits = blocking(LIMIT, false, placed);
     rows.push(Row::new("mutex beside channel: wait ready + drop", waits));
     rows
@@ -86,7 +95,7 @@ pub fn ready() -> Vec<Row> {
 
 type Waits = fn(usize, bool) -> Shared;
 
-/// Returns all contenders whose threads wait for `limit` permits, and may yield while they hold one.
+/// Everybody whose threads wait for so many permits, and whether these yield while they hold one.
 fn blocking(
     limit: usize,
     yields: bool,
@@ -108,9 +117,8 @@ fn blocking(
 }
 
 /// Several threads, several tasks, and a long line.
-#[must_use]
-pub fn contended() -> Vec<Row> {
-    // Blocking waits of threads for all of them are in "mutex beside channel".
+fn contended() -> Vec<Row> {
+    // How threads wait for all of them by blocking is in "mutex beside channel".
     let mut rows = rows! {
         together "throttles, two threads, limit 8: try"
             [try_acquire: Items, IdleAsyncChannel: 1.15, IdleFlume, IdleQueue, ChannelSemaphore,
@@ -134,62 +142,55 @@ pub fn contended() -> Vec<Row> {
 }
 
 /// Ten thousand in line.
-#[must_use]
-pub fn waiters() -> Vec<Row> {
-    let row = |name, part: &Part, target| {
-        let bare = line::of::<IdleAsyncChannel>(WAITERS, part);
-        let bare = match target {
-            Some(target) => bare.at_most(target),
-            None => bare,
-        };
-        let others = [
+fn waiters() -> Vec<Row> {
+    let row = |name, part: &Part| {
+        let all = [
+            line::of::<Items>(WAITERS, part),
+            line::of::<IdleAsyncChannel>(WAITERS, part),
             line::of::<IdleFlume>(WAITERS, part),
             line::of::<ChannelSemaphore>(WAITERS, part),
             line::of::<BusyAsyncChannel>(WAITERS, part),
             line::of::<BusyFlume>(WAITERS, part),
             line::of::<Ours>(WAITERS, part),
         ];
-        let first = [line::of::<Items>(WAITERS, part), bare];
-        Row::new(name, first.into_iter().chain(others))
+        Row::new(name, all)
     };
+    let both = row("throttles, 10,000 waiters: enqueue + drain", &Part::Both);
     vec![
-        row("throttles, 10,000 waiters: enqueue", &Part::Enqueue, None),
-        row("throttles, 10,000 waiters: drain", &Part::Drain, None),
-        row(
-            "throttles, 10,000 waiters: enqueue + drain",
-            &Part::Both,
-            Some(1.15),
-        ),
+        row("throttles, 10,000 waiters: enqueue", &Part::Enqueue),
+        row("throttles, 10,000 waiters: drain", &Part::Drain),
+        both.held(1, 1.15),
     ]
 }
 
-/// Compositions of throttles.
-#[must_use]
-pub fn composed() -> Vec<Row> {
+/// What is made of throttles.
+fn composed() -> Vec<Row> {
     rows! {
         alone "all of two: try + drop"
-            {"all" => || tried(two()), "by hand": 1.15 => try_two_by_hand};
+            {"all" => || tried(all((leaked(), leaked()))), "by hand": 1.15 => try_two_by_hand};
         alone "all of two: acquire ready + drop"
-            {"all" => || enter(two()), "by hand": 1.15 => two_by_hand};
+            {"all" => || enter(all((leaked(), leaked()))), "by hand": 1.15 => two_by_hand};
         alone "all of three: try + drop"
-            {"all" => || tried(three()), "by hand" => try_three_by_hand};
+            {"all" => || tried(all((leaked(), leaked(), leaked()))), "by hand" => try_three_by_hand};
         alone "all of three: acquire ready + drop"
-            {"all" => || enter(three()), "by hand" => three_by_hand};
+            {"all" => || enter(all((leaked(), leaked(), leaked()))), "by hand" => three_by_hand};
         alone "boxed throttle: acquire ready + drop"
             {"BoxThrottle" => || enter(BoxThrottle::new(shared())), "tollgate, owned" => acquire_owned};
         alone "cost of 3: enter ready + drop"
-            {"Cost" => || enter(shared().cost_owned(COST)), "tollgate, acquire_many(3)" => acquire_many};
+            {"Cost" => || enter(shared().cost_owned(COST)), "tollgate, acquire_many(3)" => || repeat_async!(shared(), |semaphore| {
+                drop(black_box(Arc::clone(semaphore).acquire_many(COST).await));
+            })};
     }
 }
 
-/// The cost of each entry of a [`tollgate::Cost`].
+/// How much each entry of a [`tollgate::Cost`] asks for.
 const COST: u32 = 3;
 
 fn shared() -> Arc<Semaphore> {
     Arc::new(Semaphore::new(LIMIT))
 }
 
-/// Returns a throttle that lives forever, for futures that borrow it.
+/// A throttle that lives for ever, for futures that borrow it.
 pub fn leak<T>(throttle: T) -> &'static T {
     Box::leak(Box::new(throttle))
 }
@@ -198,17 +199,7 @@ fn leaked() -> &'static Semaphore {
     leak(Semaphore::new(LIMIT))
 }
 
-/// Composes two with `all`.
-fn two() -> impl TryThrottle + Send + Sync + 'static {
-    all((leaked(), leaked()))
-}
-
-/// Composes three with `all`.
-fn three() -> impl TryThrottle + Send + Sync + 'static {
-    all((leaked(), leaked(), leaked()))
-}
-
-/// Tries a throttle through the trait.
+/// A throttle, tried by the trait.
 fn tried(throttle: impl TryThrottle + Send + Sync + 'static) -> Shared {
     repeat!(throttle, |throttle| {
         let permit = black_box(throttle.try_enter());
@@ -216,7 +207,7 @@ fn tried(throttle: impl TryThrottle + Send + Sync + 'static) -> Shared {
     })
 }
 
-/// Enters a throttle through the trait.
+/// A throttle, entered by the trait.
 fn enter(throttle: impl Throttle + Send + Sync + 'static) -> Shared {
     repeat_async!(throttle, |throttle| {
         drop(black_box(throttle.enter().await));
@@ -227,29 +218,26 @@ fn semaphores<const N: usize>() -> [Semaphore; N] {
     std::array::from_fn(|_| Semaphore::new(LIMIT))
 }
 
-/// Tries one, and then the other.
-fn try_two_by_hand() -> Shared {
-    repeat!(semaphores::<2>(), |them| {
-        let first = black_box(black_box(&them[0]).try_acquire());
-        assert!(first.is_ok(), "a permit is free");
-        let second = black_box(black_box(&them[1]).try_acquire());
-        assert!(second.is_ok(), "a permit is free");
-    })
+fn take(one: &Semaphore) -> Permit<&Semaphore> {
+    black_box(black_box(one).try_acquire()).expect("a permit is free")
 }
 
-/// Tries three, one after the other.
+/// One, and then the other.
+fn try_two_by_hand() -> Shared {
+    repeat!(semaphores::<2>(), |them| drop((
+        take(&them[0]),
+        take(&them[1])
+    )))
+}
+
+/// One after the other.
 fn try_three_by_hand() -> Shared {
     repeat!(semaphores::<3>(), |them| {
-        let first = black_box(black_box(&them[0]).try_acquire());
-        assert!(first.is_ok(), "a permit is free");
-        let second = black_box(black_box(&them[1]).try_acquire());
-        assert!(second.is_ok(), "a permit is free");
-        let third = black_box(black_box(&them[2]).try_acquire());
-        assert!(third.is_ok(), "a permit is free");
+        drop((take(&them[0]), take(&them[1]), take(&them[2])));
     })
 }
 
-/// Runs `let first = one.acquire().await?; let second = two.acquire().await?;`.
+/// `let first = one.acquire().await?; let second = two.acquire().await?;`
 fn two_by_hand() -> Shared {
     repeat_async!(semaphores::<2>(), |them| {
         let first = black_box(black_box(&them[0]).acquire().await);
@@ -259,7 +247,7 @@ fn two_by_hand() -> Shared {
     })
 }
 
-/// Does the same for three.
+/// The same for three.
 fn three_by_hand() -> Shared {
     repeat_async!(semaphores::<3>(), |them| {
         let first = black_box(black_box(&them[0]).acquire().await);
@@ -271,16 +259,68 @@ fn three_by_hand() -> Shared {
     })
 }
 
-/// Acquires a shared semaphore with its own method: the inner operation of a boxed throttle.
+/// A shared semaphore, acquired by its own method: what a boxed throttle is put around.
 pub fn acquire_owned() -> Shared {
     repeat_async!(shared(), |semaphore| {
         drop(black_box(Arc::clone(semaphore).acquire_owned().await));
     })
 }
 
-/// Acquires a weight that belongs to the call.
-fn acquire_many() -> Shared {
-    repeat_async!(shared(), |semaphore| {
-        drop(black_box(Arc::clone(semaphore).acquire_many(COST).await));
-    })
+/// A fair queue beside the semaphore that it is in front of, and beside a semaphore with priorities.
+pub fn fair() -> Vec<Row> {
+    let owned = |count| line::entered(count, Arc::new(Semaphore::new(1)));
+    let row = |name: &str, part| {
+        let all = [
+            in_line(WAITERS, "FairQueue", fair_line, &part),
+            in_line(WAITERS, "Semaphore, owned", owned, &part),
+            in_line(WAITERS, "priority-semaphore", priority_line, &part),
+        ];
+        Row::new(format!("fair: 10,000 waiters in 100 classes: {name}"), all)
+    };
+    let mut rows = rows! {
+        alone "fair: acquire ready + drop"
+            {"FairQueue" => || repeat_async!(FairQueue::new(shared()).class(7), |class| {
+                drop(black_box(class.acquire().await));
+            }),
+             "Semaphore, owned": 2.5 => acquire_owned,
+             "priority-semaphore" => || repeat_async!(Arc::new(PrioritySemaphore::new(LIMIT)), |semaphore| {
+                drop(black_box(semaphore.acquire(7).await));
+            })};
+    };
+    rows.extend([
+        row("enqueue", Part::Enqueue),
+        row("hand-off", Part::Drain).held(1, 3.0),
+        row("enqueue + hand-off", Part::Both),
+    ]);
+    rows
+}
+
+/// A line in a hundred classes, which take turns.
+fn fair_line(count: usize) -> Box<dyn Line> {
+    let queue = FairQueue::new(Arc::new(Semaphore::new(1))).classes(|_| Class::new());
+    let classes: Vec<ClassHandle<_, _>> = (0..100).map(|key| queue.class(key)).collect();
+    let next = Cell::new(0);
+    let first = classes[0].clone();
+    stand(
+        count,
+        move || first.try_acquire().expect("it is free"),
+        move || {
+            let class = next.get();
+            next.set((class + 1) % classes.len());
+            classes[class].acquire()
+        },
+        || {},
+    )
+}
+
+/// A line of the crate priority-semaphore, of one priority, which is first-in first-out.
+fn priority_line(count: usize) -> Box<dyn Line> {
+    let semaphore = Arc::new(PrioritySemaphore::new(1));
+    let same = Arc::clone(&semaphore);
+    stand(
+        count,
+        move || block_on(same.acquire(0)).expect("it is free"),
+        move || semaphore.acquire(0),
+        || {},
+    )
 }

@@ -3,15 +3,12 @@
 
 #[path = "compare/promises.rs"]
 mod promises;
-#[path = "compare/table.rs"]
-mod table;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use self::promises::{Calls, PERIOD, check, counted};
-use self::table::Table;
 
 /// How the limiters are named, and what their pictures say that they promise in any second.
 const LIMITERS: [(&str, usize); 8] = [
@@ -43,19 +40,42 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
+/// A cell of a table of numbers may be empty.
+type Column = (String, Vec<Option<u64>>);
+
+/// The columns of a table, with the names in its first line.
+fn columns(file: &Path) -> Vec<Column> {
+    let csv = read(file);
+    let mut lines = csv.lines();
+    let names = lines.next().expect("a line of names").split(',');
+    let mut columns: Vec<_> = names.map(|name| (name.to_owned(), Vec::new())).collect();
+    for line in lines {
+        let cells: Vec<_> = line.split(',').collect();
+        assert_eq!(cells.len(), columns.len(), "{line}");
+        for ((_, column), cell) in columns.iter_mut().zip(cells) {
+            column.push((!cell.is_empty()).then(|| cell.parse().expect("a number")));
+        }
+    }
+    columns
+}
+
 /// What became of the calls by each limiter, read from the table.
 fn outcomes(test: &str) -> Vec<(&'static str, Calls)> {
-    let out = written(test, &["algorithms", "--csv"]);
-    let table = Table::read(&read(&out.join("algorithms.csv")));
-    let names: Vec<_> = LIMITERS.iter().map(|(name, _)| *name).collect();
-    assert_eq!(table.names(), [&["arrival"], names.as_slice()].concat());
-    let arrivals: Option<Vec<u64>> = table.column("arrival").into_iter().collect();
+    let columns = columns(&written(test, &["algorithms", "--csv"]).join("algorithms.csv"));
+    let names = columns.iter().map(|(name, _)| name.as_str());
+    let expected = ["arrival"]
+        .into_iter()
+        .chain(LIMITERS.map(|(name, _)| name));
+    assert!(names.eq(expected));
+    let mut columns = columns.into_iter().map(|(_, column)| column);
+    let arrivals: Option<Vec<u64>> = columns.next().expect("arrivals").into_iter().collect();
     let arrivals = arrivals.expect("each call came at some time");
-    let calls = |name| Calls {
+    let calls = |at| Calls {
         arrivals: arrivals.clone(),
-        at: table.column(name),
+        at,
     };
-    names.into_iter().map(|name| (name, calls(name))).collect()
+    let names = LIMITERS.iter().map(|(name, _)| *name);
+    names.zip(columns.map(calls)).collect()
 }
 
 #[test]
@@ -149,15 +169,11 @@ fn pictures_are_small_and_stand_alone() {
 #[test]
 fn releases_are_written_in_order() {
     let out = written("pacing", &["pacing", "--csv"]);
-    let table = Table::read(&read(&out.join("pacing.csv")));
-    assert_eq!(
-        table.names(),
-        ["release", "tollgate", "governor", "leaky-bucket"]
-    );
-    let numbers: Vec<_> = (0..200).map(Some).collect();
-    assert_eq!(table.column("release"), numbers);
-    for name in ["tollgate", "governor", "leaky-bucket"] {
-        let releases = table.column(name);
+    let columns = columns(&out.join("pacing.csv"));
+    let names: Vec<_> = columns.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["release", "tollgate", "governor", "leaky-bucket"]);
+    assert!(columns[0].1.iter().copied().eq((0..200).map(Some)));
+    for (name, releases) in &columns[1..] {
         let came: Vec<_> = releases.iter().flatten().collect();
         assert!(came.is_sorted(), "{name}");
         // Who takes too long is cut off: nothing comes after nothing.

@@ -4,6 +4,7 @@
 //! itself, by the processor time of its thread and by the clock. What counts is the least of the longest times of the
 //! rounds, because whatever disturbs the machine only adds to them.
 
+use std::fmt::{self, Display};
 use std::future::Future;
 use std::hint::black_box;
 use std::pin::Pin;
@@ -16,7 +17,6 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore as Tokio;
 use tollgate::fair::{FairQueue, Queueable};
 use tollgate::{Quota, QuotaChange, RateLimiter, Semaphore};
-use tollgate_bench::cells;
 use tollgate_bench::harness::{Options, Stopwatch, Table};
 
 /// A throttle with waiters.
@@ -37,7 +37,7 @@ struct Took([Duration; 2]);
 
 impl Took {
     fn of<R>(call: impl FnOnce() -> R) -> Self {
-        let (watch, start) = (Stopwatch::start(), Instant::now());
+        let (watch, start) = (Stopwatch::now(), Instant::now());
         black_box(call());
         Self([watch.elapsed(), start.elapsed()])
     }
@@ -47,28 +47,41 @@ impl Took {
     }
 }
 
+const ROWS: [(&str, MakeCrowd); 8] = [
+    ("rate limiter, set_quota", |count| {
+        rate_limiter(count, raise(count))
+    }),
+    ("rate limiter, close", |count| {
+        rate_limiter(count, RateLimiter::close)
+    }),
+    ("semaphore, close", semaphore),
+    ("tokio semaphore, add_permits", |count| {
+        tokio(count, move |semaphore| semaphore.add_permits(count))
+    }),
+    ("tokio semaphore, close", |count| tokio(count, Tokio::close)),
+    ("fair queue of a rate limiter, set_quota", |count| {
+        let raise = raise(count);
+        fair(count, Arc::new(spent()), move |limiter| raise(limiter))
+    }),
+    ("fair queue of a semaphore, set_permits", |count| {
+        fair(count, Arc::new(Semaphore::new(0)), move |it| {
+            it.set_permits(count);
+        })
+    }),
+    ("fair queue of a semaphore, close", |count| {
+        fair(count, Arc::new(Semaphore::new(0)), |it| {
+            it.close();
+        })
+    }),
+];
+
 /// Prints the longest times of the call that releases, and of the bystander's.
 pub(crate) fn print(options: &Options) {
-    let (rounds, count) = crate::crowds(options);
-    let mut table = Table::new(&[
-        "operation",
-        "waiters",
-        "releases, us",
-        "by the clock",
-        "bystander, us",
-        "by the clock",
-    ]);
-    let rows: [(&str, MakeCrowd); 8] = [
-        ("rate limiter, set_quota", set_quota),
-        ("rate limiter, close", close),
-        ("semaphore, close", semaphore_close),
-        ("tokio semaphore, add_permits", tokio_add_permits),
-        ("tokio semaphore, close", tokio_close),
-        ("fair queue of a rate limiter, set_quota", fair_set_quota),
-        ("fair queue of a semaphore, set_permits", fair_set_permits),
-        ("fair queue of a semaphore, close", fair_close),
-    ];
-    for (name, crowd) in rows {
+    let (rounds, count) = options.choose([(1, 10_000), (2, 1_000_000), (crate::ROUNDS, 1_000_000)]);
+    let mut table = Table::new(
+        "operation | waiters | releases, us | by the clock | bystander, us | by the clock",
+    );
+    for (name, crowd) in ROWS {
         let name = format!("crowd: {name}");
         if !options.wants(&name) {
             continue;
@@ -81,14 +94,18 @@ pub(crate) fn print(options: &Options) {
                 bystander.with(beside, Duration::min),
             ]
         });
-        let times = least.expect("there is a round").map(|took| took.0).concat();
-        let micros = times.iter().map(|took| took.as_nanos() as f64 / 1e3);
-        let mut row = cells![name, count];
-        row.extend(micros.map(|micros| format!("{micros:.1}")));
-        table.push(row);
+        let [releases, bystander] = least.expect("there is a round");
+        table.push(format!("{name} | {count} | {releases} | {bystander}"));
     }
     eprintln!();
     table.print(options.markdown);
+}
+
+impl Display for Took {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [by_thread, by_clock] = self.0.map(|took| took.as_nanos() as f64 / 1e3);
+        write!(f, "{by_thread:.1} | {by_clock:.1}")
+    }
 }
 
 /// The longest call of either thread.
@@ -116,35 +133,8 @@ fn round(crowd: Crowd) -> [Took; 2] {
     })
 }
 
-/// So many waiters, each polled once.
-fn crowd<F: Future + Send + 'static>(
-    count: usize,
-    wait: impl Fn() -> F,
-    release: impl FnOnce() + Send + 'static,
-    bystander: impl Fn() + 'static,
-    waiting: impl Fn() -> usize + 'static,
-) -> Crowd {
-    let waiters = (0..count).map(|_| {
-        let wait = wait();
-        let mut waiter: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async {
-            wait.await;
-        });
-        let polled = waiter
-            .as_mut()
-            .poll(&mut Context::from_waker(Waker::noop()));
-        assert!(polled.is_pending());
-        waiter
-    });
-    Crowd {
-        waiters: waiters.collect(),
-        release: Box::new(release),
-        bystander: Box::new(bystander),
-        waiting: Box::new(waiting),
-    }
-}
-
-/// Waiters of what is shared: how each waits, who releases them, who tries, and how many are left.
-fn shared<T: Send + Sync + 'static, F: Future + Send + 'static>(
+/// So many waiters of a throttle, each polled once: how each waits, who releases them, who tries, and how many are left.
+fn crowd<T: Send + Sync + 'static, F: Future + Send + 'static>(
     count: usize,
     throttle: T,
     wait: fn(Arc<T>) -> F,
@@ -153,27 +143,43 @@ fn shared<T: Send + Sync + 'static, F: Future + Send + 'static>(
     waiting: fn(&T) -> usize,
 ) -> Crowd {
     let throttle = Arc::new(throttle);
-    let [joins, releases, tries, waits] = [(); 4].map(|()| Arc::clone(&throttle));
-    crowd(
-        count,
-        move || wait(Arc::clone(&joins)),
-        move || release(&releases),
-        move || bystander(&tries),
-        move || waiting(&waits),
-    )
+    let [releases, tries, waits] = [(); 3].map(|()| Arc::clone(&throttle));
+    let waiters = (0..count).map(|_| {
+        let wait = wait(Arc::clone(&throttle));
+        let mut waiter: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async {
+            wait.await;
+        });
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(waiter.as_mut().poll(&mut context).is_pending());
+        waiter
+    });
+    Crowd {
+        waiters: waiters.collect(),
+        release: Box::new(move || release(&releases)),
+        bystander: Box::new(move || bystander(&tries)),
+        waiting: Box::new(move || waiting(&waits)),
+    }
 }
 
-/// A limiter whose burst is spent, and a quota for all who wait.
-fn spent(count: usize) -> (RateLimiter, Quota) {
+/// A limiter whose burst is spent.
+fn spent() -> RateLimiter {
     let limiter = RateLimiter::new(Quota::per_hour(1));
     limiter.try_acquire().expect("it is the first");
-    (limiter, Quota::per_hour(1000).burst(2 * count as u64))
+    limiter
+}
+
+/// Gives it a quota for all who wait.
+fn raise(count: usize) -> impl FnOnce(&RateLimiter) + Send {
+    let all = Quota::per_hour(1000).burst(2 * count as u64);
+    move |limiter| {
+        limiter.set_quota_with(all, QuotaChange::KeepSpent);
+    }
 }
 
 fn rate_limiter(count: usize, release: impl FnOnce(&RateLimiter) + Send + 'static) -> Crowd {
-    shared(
+    crowd(
         count,
-        spent(count).0,
+        spent(),
         RateLimiter::acquire_owned,
         release,
         |limiter| drop(black_box(limiter.try_acquire())),
@@ -181,19 +187,8 @@ fn rate_limiter(count: usize, release: impl FnOnce(&RateLimiter) + Send + 'stati
     )
 }
 
-fn set_quota(count: usize) -> Crowd {
-    let (_, all) = spent(count);
-    rate_limiter(count, move |limiter| {
-        limiter.set_quota_with(all, QuotaChange::KeepSpent);
-    })
-}
-
-fn close(count: usize) -> Crowd {
-    rate_limiter(count, RateLimiter::close)
-}
-
-fn semaphore_close(count: usize) -> Crowd {
-    shared(
+fn semaphore(count: usize) -> Crowd {
+    crowd(
         count,
         Semaphore::new(0),
         Semaphore::acquire_owned,
@@ -203,8 +198,8 @@ fn semaphore_close(count: usize) -> Crowd {
     )
 }
 
-fn tokio_semaphore(count: usize, release: impl FnOnce(&Tokio) + Send + 'static) -> Crowd {
-    shared(
+fn tokio(count: usize, release: impl FnOnce(&Tokio) + Send + 'static) -> Crowd {
+    crowd(
         count,
         Tokio::new(0),
         Tokio::acquire_owned,
@@ -214,14 +209,6 @@ fn tokio_semaphore(count: usize, release: impl FnOnce(&Tokio) + Send + 'static) 
     )
 }
 
-fn tokio_add_permits(count: usize) -> Crowd {
-    tokio_semaphore(count, move |semaphore| semaphore.add_permits(count))
-}
-
-fn tokio_close(count: usize) -> Crowd {
-    tokio_semaphore(count, Tokio::close)
-}
-
 /// A fair queue in front of a throttle without permits. Its bystander is one more waiter, which leaves at once: whoever
 /// comes or leaves goes on where a call has left off, as a waiter does that was woken and is polled.
 fn fair<T: Queueable + Send + Sync + 'static>(
@@ -229,36 +216,16 @@ fn fair<T: Queueable + Send + Sync + 'static>(
     throttle: T,
     release: impl FnOnce(&T) + Send + 'static,
 ) -> Crowd {
-    let queue = FairQueue::new(throttle);
-    let [joins, releases, comes, waits] = [(); 4].map(|()| queue.clone());
     crowd(
         count,
-        move || joins.class(0).acquire(),
-        move || release(releases.throttle()),
-        move || {
-            let mut wait = comes.class(0).acquire();
+        FairQueue::new(throttle),
+        |queue| queue.class(0).acquire(),
+        |queue| release(queue.throttle()),
+        |queue| {
+            let mut wait = queue.class(0).acquire();
             let mut context = Context::from_waker(Waker::noop());
             drop(black_box(Pin::new(&mut wait).poll(&mut context)));
         },
-        move || waits.waiting(),
+        |queue| queue.waiting(),
     )
-}
-
-fn fair_set_quota(count: usize) -> Crowd {
-    let (limiter, all) = spent(count);
-    fair(count, Arc::new(limiter), move |limiter| {
-        limiter.set_quota_with(all, QuotaChange::KeepSpent);
-    })
-}
-
-fn fair_set_permits(count: usize) -> Crowd {
-    fair(count, Arc::new(Semaphore::new(0)), move |semaphore| {
-        semaphore.set_permits(count);
-    })
-}
-
-fn fair_close(count: usize) -> Crowd {
-    fair(count, Arc::new(Semaphore::new(0)), |semaphore| {
-        semaphore.close();
-    })
 }

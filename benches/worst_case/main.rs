@@ -13,7 +13,7 @@
 //! figure, about 40 ns. The maximum is mostly the scheduler's: a thread that is put aside between two readings of the
 //! clock. The 99.99th percentile tells the contenders apart.
 //!
-//! The rows of `crowd` and `fair` are the longest single calls while a million callers wait.
+//! The rows of `crowd` are the longest single calls while a million waiters are released.
 
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -21,18 +21,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use async_lock::Semaphore as AsyncLock;
-use futures::executor::block_on;
 use futures_intrusive::sync::Semaphore as Intrusive;
 use hdrhistogram::Histogram;
 use tokio::sync::Semaphore as Tokio;
-use tollgate_bench::cells;
 use tollgate_bench::floor::CondvarSemaphore;
 use tollgate_bench::harness::{Options, Table};
-use tollgate_bench::peer::{Ours, TryPeer};
-use tollgate_bench::throttles::leak;
+use tollgate_bench::peer::{BlockingPeer, Ours, TryPeer};
 
 mod crowd;
-mod fair;
 
 const THREADS: [usize; 2] = [10, 50];
 /// Permits of the waiting operation.
@@ -48,21 +44,26 @@ type Hammer = Box<dyn Fn(usize, usize) -> Histogram<u64>>;
 fn main() {
     let options = Options::from_args();
     let (rounds, share) = options.choose([(1, 100), (2, 4), (ROUNDS, 1)]);
-    let mut table = Table::new(&[
-        "operation",
-        "contender",
-        "threads",
-        "count",
-        "p50 ns",
-        "p99 ns",
-        "p99.9 ns",
-        "p99.99 ns",
-        "max ns",
-    ]);
+    let mut table = Table::new(
+        "operation | contender | threads | count | p50 ns | p99 ns | p99.9 ns | p99.99 ns | max ns",
+    );
     for threads in THREADS {
+        let tries = vec![
+            of(threads, tried::<Ours>),
+            of(threads, tried::<CondvarSemaphore>),
+            of(threads, tried::<Tokio>),
+            of(threads, tried::<AsyncLock>),
+            of(threads, tried::<Intrusive>),
+        ];
+        let waits = vec![
+            of(PERMITS, waited::<Ours>),
+            of(PERMITS, waited::<CondvarSemaphore>),
+            of(PERMITS, waited::<Tokio>),
+            of(PERMITS, waited::<AsyncLock>),
+        ];
         for (operation, count, contenders) in [
-            ("try_acquire + drop", TRIES / share, tries(threads)),
-            ("wait, limit 4", WAITS / share, waits()),
+            ("try_acquire + drop", TRIES / share, tries),
+            ("wait, limit 4", WAITS / share, waits),
         ] {
             if !options.wants(operation) {
                 continue;
@@ -76,71 +77,41 @@ fn main() {
                 }
             }
             for ((name, _), sum) in contenders.iter().zip(&sums) {
-                let mut cells = cells![operation, name, threads, sum.len()];
-                let quantiles = [0.5, 0.99, 0.999, 0.9999].map(|at| sum.value_at_quantile(at));
-                cells.extend(quantiles.map(|nanos| nanos.to_string()));
-                cells.push(sum.max().to_string());
-                table.push(cells);
+                let tail =
+                    [0.5, 0.99, 0.999, 0.9999].map(|at| sum.value_at_quantile(at).to_string());
+                let (count, tail, max) = (sum.len(), tail.join(" | "), sum.max());
+                table.push(format!(
+                    "{operation} | {name} | {threads} | {count} | {tail} | {max}"
+                ));
             }
         }
     }
     eprintln!();
     table.print(options.markdown);
     crowd::print(&options);
-    fair::print(&options);
 }
 
-/// How many rounds, and how many callers wait in each.
-fn crowds(options: &Options) -> (usize, usize) {
-    options.choose([(1, 10_000), (2, 1_000_000), (ROUNDS, 1_000_000)])
+/// A contender with so many permits, and how long an operation of it takes.
+fn of<P: TryPeer>(permits: usize, operation: fn(&P) -> Duration) -> (&'static str, Hammer) {
+    let semaphore = P::with_permits(permits);
+    let hammer = move |threads, count| hammer(threads, count, || operation(&semaphore));
+    (P::NAME, Box::new(hammer))
 }
 
-fn tries(threads: usize) -> Vec<(&'static str, Hammer)> {
-    fn of<P: TryPeer>(threads: usize) -> (&'static str, Hammer) {
-        let semaphore = P::with_permits(threads);
-        let hammer = move |threads, count| {
-            hammer(threads, count, || {
-                let start = Instant::now();
-                // A peer may refuse although there is room; the refusal is an operation as well.
-                drop(black_box(black_box(&semaphore).try_acquire()));
-                start.elapsed()
-            })
-        };
-        (P::NAME, Box::new(hammer))
-    }
-    vec![
-        of::<Ours>(threads),
-        of::<CondvarSemaphore>(threads),
-        of::<Tokio>(threads),
-        of::<AsyncLock>(threads),
-        of::<Intrusive>(threads),
-    ]
+fn tried<P: TryPeer>(semaphore: &P) -> Duration {
+    let start = Instant::now();
+    // A peer may refuse although there is room; the refusal is an operation as well.
+    drop(black_box(black_box(semaphore).try_acquire()));
+    start.elapsed()
 }
 
-fn waits() -> Vec<(&'static str, Hammer)> {
-    fn of<P: TryPeer, H>(
-        wait: impl Fn(&'static P) -> H + Sync + 'static,
-    ) -> (&'static str, Hammer) {
-        let semaphore: &'static P = leak(P::with_permits(PERMITS));
-        let hammer = move |threads, count| {
-            hammer(threads, count, || {
-                let start = Instant::now();
-                let held = wait(semaphore);
-                let took = start.elapsed();
-                thread::yield_now();
-                drop(held);
-                took
-            })
-        };
-        (P::NAME, Box::new(hammer))
-    }
-    vec![
-        of(|one: &'static Ours| one.acquire().wait()),
-        of(CondvarSemaphore::acquire),
-        // It has no blocking form of its own.
-        of(|one: &'static Tokio| block_on(one.acquire())),
-        of(AsyncLock::acquire_blocking),
-    ]
+fn waited<P: BlockingPeer>(semaphore: &P) -> Duration {
+    let start = Instant::now();
+    let held = semaphore.wait();
+    let took = start.elapsed();
+    thread::yield_now();
+    drop(held);
+    took
 }
 
 /// So many threads start together, and each runs `operation` again and again and keeps what it says it took.

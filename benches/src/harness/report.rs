@@ -1,61 +1,50 @@
-//! Two front ends of the rows: a table of ratios, which remeasures rows that missed their target, and criterion's
-//! groups.
+//! Two front ends of the rows: a table of ratios, which looks again at what missed its target, and criterion's groups;
+//! and tables, aligned for a terminal or as Markdown for a document.
 
-use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion};
 
-use super::rows::Comparison;
-use super::{Options, Row, Spread, Table, Work, verdict};
+use super::rows::{Comparison, by_wall};
+use super::{Options, Row, Spread, Work};
 
-const HEADINGS: [&str; 9] = [
-    "operation",
-    "beside",
-    "ours ns",
-    "theirs ns",
-    "ratio",
-    "min",
-    "max",
-    "target",
-    "verdict",
-];
+const HEADINGS: &str =
+    "operation | beside | ours ns | theirs ns | ratio | min | max | target | verdict";
 
-/// Measures every wanted row and prints the table.
+/// Measures every wanted row and prints the table; whether no target was missed.
 ///
-/// A row that misses is measured again until there are [`Options::runs`] runs, which a second table
-/// summarizes: the minimum, the median and the maximum of the runs' medians.
-#[must_use]
-pub fn ratios(options: &Options, rows: &[Row]) -> ExitCode {
+/// A row that misses is measured again until there are [`Options::runs`] runs, and those are summed up in a second
+/// table: the least, the middle and the greatest of the runs' medians.
+pub fn ratios(options: &Options, rows: &[Row]) -> bool {
     let wanted: Vec<&Row> = rows.iter().filter(|row| options.wants(&row.name)).collect();
-    let mut table = Table::new(&HEADINGS);
+    let mut table = Table::new(HEADINGS);
     let mut missed = Vec::new();
     for &row in &wanted {
         eprintln!("measuring: {}", row.name);
         let comparisons = row.measure(options, false);
         for comparison in &comparisons {
-            table.push(cells(&row.name, comparison));
+            table.push(line(&row.name, comparison));
         }
         if comparisons.iter().any(Comparison::missed) {
             missed.push((row, comparisons));
         }
     }
     eprintln!();
-    // The filter may be meant for another part of the program.
+    // The filter may be for something else that the program measures.
     if !wanted.is_empty() {
         table.print(options.markdown);
     }
 
     println!("{} of {} rows missed a target", missed.len(), wanted.len());
-    let fails = options.check && !missed.is_empty();
-    if !missed.is_empty() && options.runs > 1 {
+    let kept = missed.is_empty();
+    if !kept && options.runs > 1 {
         again(options, missed);
     }
-    ExitCode::from(u8::from(fails))
+    kept
 }
 
-/// Measures the rows that missed again, over several runs that alternate with each other, and only against the peers
-/// that set a target.
+/// The rows that missed, over several runs that alternate with each other, and only against those peers that set a
+/// target.
 fn again(options: &Options, missed: Vec<(&Row, Vec<Comparison>)>) {
     let with_target = |(row, mut first): (_, Vec<Comparison>)| {
         first.retain(|one| one.target.is_some());
@@ -73,7 +62,7 @@ fn again(options: &Options, missed: Vec<(&Row, Vec<Comparison>)>) {
         "\nThe missed rows over {} runs; each figure of the spread is one run's median.\n",
         options.runs
     );
-    let mut table = Table::new(&HEADINGS);
+    let mut table = Table::new(HEADINGS);
     for (row, runs) in &all {
         for (at, comparison) in runs[0].iter().enumerate() {
             let of = |figure: fn(&Comparison) -> f64| {
@@ -85,53 +74,163 @@ fn again(options: &Options, missed: Vec<(&Row, Vec<Comparison>)>) {
                 ratio: of(|one| one.ratio.median),
                 ..comparison.clone()
             };
-            table.push(cells(&row.name, &summed));
+            table.push(line(&row.name, &summed));
         }
     }
     table.print(options.markdown);
 }
 
-fn cells(name: &str, comparison: &Comparison) -> Vec<String> {
-    let ratio = comparison.ratio;
-    let mut cells = vec![name.to_owned(), comparison.peer.clone()];
-    cells.extend([comparison.ours, comparison.theirs].map(|nanos| format!("{nanos:.1}")));
-    cells.extend([ratio.median, ratio.min, ratio.max].map(|ratio| format!("{ratio:.2}")));
-    let target = comparison.target.map(|target| format!("<= {target:.2}"));
-    let verdict = target.as_ref().map(|_| verdict(!comparison.missed()));
-    cells.extend([
-        target.unwrap_or_default(),
-        verdict.unwrap_or_default().to_owned(),
-    ]);
-    cells
+fn line(name: &str, one: &Comparison) -> String {
+    let Spread {
+        median, min, max, ..
+    } = one.ratio;
+    let (peer, ours, theirs) = (&one.peer, one.ours, one.theirs);
+    let held = one.target.map_or("|".to_owned(), |target| {
+        format!("<= {target:.2} | {}", verdict(!one.missed()))
+    });
+    format!(
+        "{name} | {peer} | {ours:.1} | {theirs:.1} | {median:.2} | {min:.2} | {max:.2} | {held}"
+    )
 }
 
-/// Passes rows to criterion: `group/operation/contender`.
+/// Hands a theme's rows to criterion: `theme/operation/contender`.
 ///
-/// Use these groups for criterion's statistics or its comparison with the previous run. Contenders run one after the
+/// They are for who wants criterion's statistics or its comparison with the run before. Contenders run one after the
 /// other here, so compare them in the table of ratios, where they take turns.
-pub fn groups(group: &str, rows: impl Iterator<Item = Row>) {
+pub fn groups(themes: impl IntoIterator<Item = (&'static str, Vec<Row>)>) {
     let mut criterion = Criterion::default()
         .sample_size(20)
         .warm_up_time(Duration::from_millis(200))
         .measurement_time(Duration::from_millis(600))
         .configure_from_args();
-    let mut group = criterion.benchmark_group(group);
-    for Row { name, contenders } in rows {
-        for contender in contenders {
-            let mut prepared = None;
-            group.bench_function(BenchmarkId::new(&name, &contender.name), |bencher| {
-                let work = prepared.get_or_insert_with(|| contender.prepare());
-                bencher.iter_custom(|times| match &mut *work {
-                    Work::Alone(work) => {
-                        let start = Instant::now();
-                        work(times);
-                        start.elapsed()
-                    }
-                    work => work.time(times),
+    for (theme, rows) in themes {
+        let mut group = criterion.benchmark_group(theme);
+        for Row { name, contenders } in rows {
+            for contender in contenders {
+                let mut prepared = None;
+                group.bench_function(BenchmarkId::new(&name, &contender.name), |bencher| {
+                    let work = prepared.get_or_insert_with(|| contender.prepare());
+                    bencher.iter_custom(|times| match &mut *work {
+                        Work::Alone(work) => by_wall(|| work(times)),
+                        work => work.time(times),
+                    });
                 });
-            });
+            }
         }
+        group.finish();
     }
-    group.finish();
     criterion.final_summary();
+}
+
+/// A table that is printed when it is complete, because a column is as wide as its widest cell. The cells of a line are
+/// separated by bars: `try | tokio | 5.9`.
+pub struct Table {
+    rows: Vec<Vec<String>>,
+}
+
+/// What is written beside a target.
+pub fn verdict(reached: bool) -> &'static str {
+    if reached { "PASS" } else { "MISS" }
+}
+
+impl Table {
+    /// A table with these headings.
+    pub fn new(headings: &str) -> Table {
+        let mut table = Table { rows: Vec::new() };
+        table.push(headings);
+        table
+    }
+
+    /// Adds a line.
+    ///
+    /// # Panics
+    ///
+    /// When the number of its cells is not that of the headings.
+    pub fn push(&mut self, line: impl AsRef<str>) {
+        let cells: Vec<_> = line
+            .as_ref()
+            .split('|')
+            .map(|cell| cell.trim().to_owned())
+            .collect();
+        let headings = self.rows.first().map_or(cells.len(), Vec::len);
+        assert_eq!(cells.len(), headings, "cells and headings");
+        self.rows.push(cells);
+    }
+
+    /// Prints it: the first column to the left, the others to the right.
+    pub fn print(&self, markdown: bool) {
+        let width = |at: usize| self.rows.iter().map(|row| row[at].chars().count()).max();
+        let widths: Vec<_> = (0..self.rows[0].len()).filter_map(width).collect();
+        for (number, row) in self.rows.iter().enumerate() {
+            let cells = row.iter().zip(&widths).enumerate();
+            // Names read from the left, figures from the right.
+            let aligned = cells.map(|(at, (cell, &width))| match cell.parse::<f64>() {
+                Err(_) if at < 2 => format!("{cell:<width$}"),
+                _ => format!("{cell:>width$}"),
+            });
+            let aligned: Vec<_> = aligned.collect();
+            if markdown {
+                println!("| {} |", aligned.join(" | "));
+            } else {
+                println!("{}", aligned.join("  ").trim_end());
+            }
+            if number == 0 {
+                rule(&widths, markdown);
+            }
+        }
+        println!();
+    }
+}
+
+/// Figures of ours beside what they are held to.
+pub struct Targets {
+    table: Table,
+    kept: bool,
+}
+
+impl Targets {
+    /// None so far. `what` is what the figures are of.
+    pub fn of(what: &str) -> Targets {
+        let table = Table::new(&format!("{what} | figure | target | verdict | how"));
+        Targets { table, kept: true }
+    }
+
+    /// Adds a figure that must not be above a limit.
+    pub fn at_most(&mut self, name: &str, figure: f64, limit: f64, how: &str) {
+        self.push(name, figure, "<=", limit, figure <= limit, how);
+    }
+
+    /// Adds a figure that must not be below a limit.
+    pub fn at_least(&mut self, name: &str, figure: f64, limit: f64, how: &str) {
+        self.push(name, figure, ">=", limit, figure >= limit, how);
+    }
+
+    /// What is not a number is not within its limit.
+    fn push(&mut self, name: &str, figure: f64, sign: &str, limit: f64, kept: bool, how: &str) {
+        self.kept &= kept;
+        let verdict = verdict(kept);
+        let line = format!("{name} | {figure:.3} | {sign} {limit} | {verdict} | {how}");
+        self.table.push(line);
+    }
+
+    /// Prints them; whether none was missed.
+    pub fn print(self, markdown: bool) -> bool {
+        self.table.print(markdown);
+        self.kept
+    }
+}
+
+fn rule(widths: &[usize], markdown: bool) {
+    let line = |(at, &width): (usize, &usize)| match (markdown, at) {
+        (true, 0..2) => "-".repeat(width + 2),
+        (true, _) => "-".repeat(width + 1) + ":",
+        (false, 0) => "-".repeat(width),
+        (false, _) => "-".repeat(width + 2),
+    };
+    let lines: Vec<_> = widths.iter().enumerate().map(line).collect();
+    if markdown {
+        println!("|{}|", lines.join("|"));
+    } else {
+        println!("{}", lines.concat());
+    }
 }

@@ -1,4 +1,4 @@
-//! Defines rows: an operation, and all contenders that do it.
+//! Rows: an operation, and everybody who does it.
 
 use std::sync::Barrier;
 use std::thread;
@@ -7,30 +7,30 @@ use std::time::{Duration, Instant};
 use super::{Options, Spread, Stopwatch};
 use crate::line::{self, Line, Part};
 
-/// Does an operation the given number of times, on any thread.
+/// Does an operation so many times, on any thread.
 pub type Shared = Box<dyn Fn(u64) + Send + Sync>;
 
-/// The work of a contender, ready to be measured.
+/// What a contender does, ready to be measured.
 pub enum Work {
-    /// Does an operation the given number of times, on one thread.
+    /// Does an operation so many times, on one thread.
     Alone(Box<dyn FnMut(u64)>),
-    /// Times a part of the life of a long line.
+    /// A part of what happens in a long line.
     Line(Box<dyn Line>, Part),
-    /// Does `unit` operations the given number of times, and returns the time of the measured part.
+    /// Does `unit` operations so many times, and says how long the part took that is to be measured.
     Timed {
-        /// The number of operations in one call.
+        /// How many operations it does at a time.
         unit: u64,
-        /// Does the operations.
+        /// Does them.
         batch: Box<dyn FnMut(u64) -> Duration>,
     },
 }
 
 impl Work {
-    /// Does the work `times` times, and returns how long that took.
+    /// Does it so many times, and returns how long that took.
     pub fn time(&mut self, times: u64) -> Duration {
         match self {
             Work::Alone(work) => {
-                let watch = Stopwatch::start();
+                let watch = Stopwatch::now();
                 work(times);
                 watch.elapsed()
             }
@@ -39,8 +39,7 @@ impl Work {
         }
     }
 
-    /// Returns the number of operations in one call.
-    #[must_use]
+    /// How many operations it does at a time.
     pub fn unit(&self) -> u64 {
         match self {
             Work::Alone(_) => 1,
@@ -49,16 +48,16 @@ impl Work {
         }
     }
 
-    /// Finds the number of repetitions that fill `wanted`. It warms the contender up as well.
+    /// Finds how many times fill `wanted`. It warms the contender up as well.
     fn calibrate(&mut self, wanted: Duration) -> u64 {
         let mut times = 1;
         loop {
             let wall = Instant::now();
-            // The shortest of three counts: on a busy machine a thread may begin milliseconds after the other one,
-            // and a batch of a few operations would be mistaken for a long one.
+            // The shortest of three: on a busy machine a thread may begin milliseconds after the other one, and a batch
+            // of a few operations would be taken for a long one.
             let took = (0..3).map(|_| self.time(times)).min();
             let took = took.unwrap_or_default().max(Duration::from_nanos(1));
-            // A batch with a long preparation is cut at ten times the wanted length.
+            // A batch whose preparation takes long is cut at ten times the wanted length.
             let fills = took >= wanted / 4 || wall.elapsed() >= wanted * 10;
             if fills {
                 let missing = wanted.as_secs_f64() / took.as_secs_f64();
@@ -68,7 +67,7 @@ impl Work {
         }
     }
 
-    /// Returns the nanoseconds per operation, over one batch.
+    /// Nanoseconds an operation, over one batch.
     fn nanos(&mut self, times: u64) -> f64 {
         self.time(times).as_nanos() as f64 / (times * self.unit()) as f64
     }
@@ -77,22 +76,22 @@ impl Work {
 /// One way to do the operation of a row. It is prepared only when its turn has come, so a row does not measure the
 /// memory of its neighbours.
 pub struct Contender {
-    /// The name of the contender.
+    /// Who it is.
     pub name: String,
-    /// The maximum ratio of ours to this contender.
+    /// What the ratio of ours to it may be.
     target: Option<f64>,
-    /// The number of operations in one call, if its instructions can be counted.
+    /// How many operations it does at a time, if its instructions can be counted.
     pub counted: Option<u64>,
-    /// The maximum number of instructions of an operation.
+    /// How many instructions an operation may take.
     pub instructions: Option<f64>,
     length: u32,
     prepare: Box<dyn Fn() -> Work>,
 }
 
-/// Makes a contender with its own kind of work.
-pub fn made(name: impl Into<String>, prepare: impl Fn() -> Work + 'static) -> Contender {
+/// A contender by itself.
+pub fn made(name: &str, prepare: impl Fn() -> Work + 'static) -> Contender {
     Contender {
-        name: name.into(),
+        name: name.to_owned(),
         target: None,
         counted: None,
         instructions: None,
@@ -101,26 +100,40 @@ pub fn made(name: impl Into<String>, prepare: impl Fn() -> Work + 'static) -> Co
     }
 }
 
-/// Makes a contender on one thread.
-pub fn alone<W: FnMut(u64) + 'static>(
-    name: impl Into<String>,
-    prepare: impl Fn() -> W + 'static,
-) -> Contender {
-    let contender = made(name, move || Work::Alone(Box::new(prepare())));
+/// A contender on one thread.
+pub fn alone<W: FnMut(u64) + 'static>(name: &str, work: impl Fn() -> W + 'static) -> Contender {
+    let contender = made(name, move || Work::Alone(Box::new(work())));
     contender.counted(1)
 }
 
-/// Makes a contender on two threads.
-pub fn together(name: impl Into<String>, prepare: impl Fn() -> Shared + 'static) -> Contender {
+/// A contender on two threads.
+pub fn together(name: &str, prepare: impl Fn() -> Shared + 'static) -> Contender {
     abreast(2, name, prepare)
 }
 
-/// Makes a contender on several threads at the same time, timed from the first start to the last end.
-pub fn abreast(
-    threads: usize,
-    name: impl Into<String>,
-    prepare: impl Fn() -> Shared + 'static,
-) -> Contender {
+/// A contender that is timed by the wall clock.
+pub fn walled<W: FnMut(u64) + 'static>(name: &str, work: impl Fn() -> W + 'static) -> Contender {
+    made(name, move || {
+        let mut work = work();
+        let batch = Box::new(move |times| by_wall(|| work(times)));
+        Work::Timed { unit: 1, batch }
+    })
+}
+
+/// A contender whose tasks share two workers.
+pub fn tasks(name: &str, prepare: impl Fn() -> Work + 'static) -> Contender {
+    made(name, prepare).stretched(10)
+}
+
+/// How long something takes by the wall clock.
+pub(super) fn by_wall(work: impl FnOnce()) -> Duration {
+    let start = Instant::now();
+    work();
+    start.elapsed()
+}
+
+/// So many threads work at the same time; it is timed from the first start to the last end.
+pub fn abreast(threads: usize, name: &str, prepare: impl Fn() -> Shared + 'static) -> Contender {
     let contender = made(name, move || {
         let work = prepare();
         let unit = threads as u64;
@@ -142,13 +155,12 @@ pub fn abreast(
         });
         Work::Timed { unit, batch }
     });
-    // The batches take 40 ms: within the usual 4 ms the second worker has hardly begun.
+    // Batches of 40 ms: within the usual 4 ms the second worker has hardly begun.
     contender.stretched(10)
 }
 
 impl Contender {
-    /// Prepares the work. A line is used once, so that all allocations of a semaphore for its waiters exist.
-    #[must_use]
+    /// Prepares it. A line has been used once, so that whatever a semaphore allocates for its waiters is there.
     pub fn prepare(&self) -> Work {
         let mut work = self.prepare_cold();
         if let Work::Line(line, _) = &mut work {
@@ -157,27 +169,26 @@ impl Contender {
         work
     }
 
-    /// Prepares the work without using it.
-    #[must_use]
+    /// Prepares it without using it.
     pub fn prepare_cold(&self) -> Work {
         (self.prepare)()
     }
 
-    /// Limits ours to at most this factor of this contender.
+    /// Holds ours to at most this factor of it.
     #[must_use]
     pub fn at_most(mut self, ratio: f64) -> Contender {
         self.target = Some(ratio);
         self
     }
 
-    /// Lets the instructions of its operations be counted, with `unit` operations in one call.
+    /// Lets the instructions of its operations be counted, of which it does so many at a time.
     #[must_use]
     pub fn counted(mut self, unit: u64) -> Contender {
         self.counted = Some(unit);
         self
     }
 
-    /// Makes its batches `length` times as long as others. Several threads need that: a worker that has just been woken
+    /// Makes its batches so many times as long as others. Several threads need that: a worker that has just been woken
     /// takes a while to find its share of the work, and until then there is no contention.
     #[must_use]
     pub fn stretched(mut self, length: u32) -> Contender {
@@ -190,7 +201,7 @@ impl Contender {
 pub struct Row {
     /// The operation.
     pub name: String,
-    /// The contenders.
+    /// Those who do it.
     pub contenders: Vec<Contender>,
 }
 
@@ -203,15 +214,14 @@ impl Row {
         }
     }
 
-    /// Adds a peer.
+    /// Holds ours to at most this factor of one of them.
     #[must_use]
-    pub fn beside(mut self, peer: Contender) -> Row {
-        self.contenders.push(peer);
+    pub fn held(mut self, to: usize, ratio: f64) -> Row {
+        self.contenders[to].target = Some(ratio);
         self
     }
 
-    /// Lets all contenders take turns, or only ours and those that set a target, and compares them.
-    #[must_use]
+    /// Lets everybody take turns, or only ours and those that set a target, and compares.
     pub fn measure(&self, options: &Options, targets_only: bool) -> Vec<Comparison> {
         let ours = self.contenders.iter().take(1);
         let peers = self.contenders.iter().skip(1);
@@ -244,26 +254,25 @@ impl Row {
     }
 }
 
-/// The result of a comparison with one peer.
+/// What came out against one peer.
 #[derive(Clone, Debug)]
 pub struct Comparison {
-    /// The name of the peer.
+    /// Who the peer is.
     pub peer: String,
-    /// Our nanoseconds per operation (median of the rounds).
+    /// Our nanoseconds an operation (median of the rounds).
     pub ours: f64,
-    /// The peer's nanoseconds per operation.
+    /// The peer's.
     pub theirs: f64,
-    /// The ratio of ours to theirs, taken within each round.
+    /// Ours over theirs, taken within each round.
     pub ratio: Spread,
-    /// The maximum ratio allowed.
+    /// The ratio we are held to.
     pub target: Option<f64>,
 }
 
 impl Comparison {
-    /// Returns whether a target was set and the median is above it.
-    #[must_use]
+    /// Whether a target was set and the median is above it.
     pub fn missed(&self) -> bool {
-        // The comparison uses the printed precision: the third digit is noise.
+        // At the precision that is printed: the third digit is noise.
         let printed = (self.ratio.median * 100.0).round() / 100.0;
         self.target.is_some_and(|target| printed > target)
     }

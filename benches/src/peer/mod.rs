@@ -1,31 +1,35 @@
-//! Defines one interface for all contenders, so that a row is written once.
+//! One face for everything that is compared, so that a row is written once: semaphores, ours and others', our other
+//! throttles, and channels, which is what one has who writes `recv` and `send` where an acquire and a release would be.
 //!
-//! Every method returns the crate's own future or permit, not a wrapper: the wrapper would be
-//! measured too. All are used in their fair, thread-safe form, as far as they have one. A
-//! contender without a permit that gives itself back, such as a bare channel, uses
+//! Every method hands out the crate's own future or permit, not a wrapper: a wrapper would be
+//! measured with it. All are used as their fair, thread-safe selves, as far as they have one. What
+//! has no permit that gives itself back, as a bare channel, is given back by
 //! [`TryPeer::give_back`].
+//!
+//! *Idle* channels hold a mark for each free permit: to acquire is to receive. *Busy* ones hold a mark for each permit
+//! that is out: to acquire is to send, and a full channel makes one wait. No mark holds anything, so none gives itself
+//! back.
 
 mod rates;
-mod semaphores;
 
-use std::future::Future;
-use std::sync::Arc;
+use std::convert::Infallible;
+use std::future::{Future, Ready, ready};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::task::{Context, Poll};
 
+use crossbeam_queue::ArrayQueue;
+use futures::executor::block_on;
 use tokio_util::sync::CancellationToken;
+use tollgate::{ChannelSemaphore, CondvarSemaphore, Pool, Throttle, TryThrottle};
+use tower::Service;
 
-pub use self::rates::{
-    ByArc, ByReference, Governor, LeakyBucket, Limiter, MutexRing, OurFairQueue, OurLimiter,
-    OurLog, Rate, SharedRateLimit, TryLimiter, UpkeptGovernor, WaitLimiter, governor_quota,
-    tower_rate,
-};
-pub use self::semaphores::{
-    AsThrottle, BusyAsyncChannel, BusyFlume, IdleAsyncChannel, IdleFlume, IdleQueue, Ours,
-    SyncChannel,
-};
+use crate::floor;
 
-/// The result of a try: the crate's own `Result` or `Option`, without conversion.
+pub use self::rates::*;
+
+/// What a try hands out: the crate's own `Result` or `Option`, not made into something else.
 pub trait Answer: Send {
-    /// Returns whether a permit was available.
+    /// Whether the permit was to be had.
     fn is_permit(&self) -> bool;
 }
 
@@ -50,30 +54,30 @@ impl Answer for bool {
     }
 }
 
-/// A peer that can be tried.
+/// Something that can be tried.
 pub trait TryPeer: Send + Sync + 'static {
-    /// The name in the tables.
+    /// What the tables call it.
     const NAME: &'static str;
 
-    /// Creates a peer with this many permits.
+    /// One with this many permits.
     fn with_permits(permits: usize) -> Self;
 
     /// Takes a permit if one is free.
     fn try_acquire(&self) -> impl Answer + '_;
 
-    /// Gives back a permit that does not return itself when it is dropped.
+    /// Gives back what does not do so by itself when it is dropped.
     #[inline]
     fn give_back(&self) {}
 }
 
-/// A semaphore, or a substitute for one, that can be tried and awaited.
+/// A semaphore, or what serves as one, that can be tried and awaited.
 pub trait Peer: TryPeer {
-    /// Waits for a permit. The output holds it until it is given back.
+    /// Waits for a permit. What comes holds it until it is given back.
     fn acquire(&self) -> impl Future<Output: Send> + Send;
 
-    /// Waits for a permit or for the token. By default it uses
-    /// [`CancellationToken::run_until_cancelled`], because a semaphore that does not know tokens
-    /// offers no other way.
+    /// Waits for a permit or for the token: by default under
+    /// [`CancellationToken::run_until_cancelled`], as there is no other way with a semaphore that
+    /// knows no token.
     fn acquire_cancellable<'a>(
         &'a self,
         token: &'a CancellationToken,
@@ -88,14 +92,14 @@ pub trait OwnedPeer: TryPeer {
     fn try_acquire_owned(self: &Arc<Self>) -> impl Answer + 'static;
 }
 
-/// A peer with a blocking wait of its own for threads.
+/// A peer that a thread can wait for by blocking, in a way of its own.
 pub trait BlockingPeer: TryPeer {
-    /// Blocks the thread until a permit is available.
+    /// Blocks the thread until there is a permit.
     fn wait(&self) -> impl Sized + '_;
 }
 
-/// Lists peers, and how each implements its operations: `new`, `try`, `give_back` if necessary, `acquire`, `cancel`
-/// if it knows tokens, `owned` and `wait`.
+/// Peers, and how each does what it can do: `new`, `try`, `give_back` if it has to, `acquire`, `cancel` if it knows
+/// tokens, `owned` and `wait`.
 macro_rules! peers {
     ($($name:expr, $type:ty {
         new($permits:ident) $new:expr;
@@ -122,7 +126,8 @@ macro_rules! peers {
             $(#[inline]
             fn give_back(&self) {
                 let $given = self;
-                let _ = $give_back;
+                let back = $give_back;
+                assert!(back.is_ok(), "what was taken goes back");
             })?
         }
 
@@ -161,3 +166,198 @@ macro_rules! peers {
     )*};
 }
 pub(crate) use peers;
+
+/// The service that tower's limits are put around. It answers at once; a permit is held from `call` until the answer's
+/// future is gone.
+#[derive(Clone, Copy, Debug)]
+pub struct Immediate;
+
+impl Service<()> for Immediate {
+    type Response = ();
+    type Error = Infallible;
+    type Future = Ready<Result<(), Infallible>>;
+
+    #[inline]
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    #[inline]
+    fn call(&mut self, (): ()) -> Self::Future {
+        ready(Ok(()))
+    }
+}
+
+/// Ours.
+pub type Ours = tollgate::Semaphore;
+
+/// A channel with a mark for each free permit: where it comes from, and where it goes back to.
+pub struct Idle<R, S>(R, S);
+
+/// A channel with a mark for each permit that is out.
+pub struct Busy<S, R>(S, R);
+
+/// async-channel, as [`tollgate::Pool`] uses it.
+pub type IdleAsyncChannel = Idle<async_channel::Receiver<()>, async_channel::Sender<()>>;
+
+/// async-channel, as [`tollgate::ChannelSemaphore`] uses it.
+pub type BusyAsyncChannel = Busy<async_channel::Sender<()>, async_channel::Receiver<()>>;
+
+/// flume, idle.
+pub type IdleFlume = Idle<flume::Receiver<()>, flume::Sender<()>>;
+
+/// flume, busy.
+pub type BusyFlume = Busy<flume::Sender<()>, flume::Receiver<()>>;
+
+/// std's `sync_channel`, the busy way. It has one consumer, and callers that give back consume; so
+/// its receiver is behind a mutex, and the mutex is part of what is measured.
+pub type SyncChannel = Busy<mpsc::SyncSender<()>, Mutex<mpsc::Receiver<()>>>;
+
+/// crossbeam's `ArrayQueue`, the idle way. Nobody can wait for it.
+pub struct IdleQueue(ArrayQueue<()>);
+
+/// Somebody's semaphore, entered by our trait.
+pub struct AsThrottle<S>(S);
+
+/// Puts a mark for each permit where marks go back to.
+fn filled<C, E>(channel: C, permits: usize, give_back: impl Fn(&C) -> Result<(), E>) -> C {
+    assert!((0..permits).all(|_| give_back(&channel).is_ok()), "no room");
+    channel
+}
+
+peers! {
+    "tollgate", tollgate::Semaphore {
+        new(permits) Self::new(permits);
+        try(it) Self::try_acquire(it);
+        acquire(it) Self::acquire(it);
+        cancel(it, token) Self::acquire(it).cancel_on(token);
+        owned(it) Self::try_acquire_owned(Arc::clone(it));
+        wait(it) Self::acquire(it).wait();
+    }
+    "tokio", tokio::sync::Semaphore {
+        new(permits) Self::new(permits);
+        try(it) Self::try_acquire(it);
+        acquire(it) Self::acquire(it);
+        owned(it) Self::try_acquire_owned(Arc::clone(it));
+        // It has no blocking form of its own.
+        wait(it) block_on(Self::acquire(it));
+    }
+    "async-lock", async_lock::Semaphore {
+        new(permits) Self::new(permits);
+        try(it) Self::try_acquire(it);
+        acquire(it) Self::acquire(it);
+        // It clones the `Arc` itself.
+        owned(it) it.try_acquire_arc();
+        wait(it) it.acquire_blocking();
+    }
+    // A fair one.
+    "futures-intrusive", futures_intrusive::sync::Semaphore {
+        new(permits) Self::new(true, permits);
+        try(it) Self::try_acquire(it, 1);
+        acquire(it) Self::acquire(it, 1);
+    }
+    "asyncband", asyncband::semaphore::Semaphore {
+        new(permits) Self::new(permits);
+        try(it) Self::try_acquire(it, 1);
+        acquire(it) Self::acquire(it, 1);
+        owned(it) Self::try_acquire_owned(Arc::clone(it), 1);
+    }
+    "Pool<()>", Pool<()> {
+        new(permits) Self::new((0..permits).map(drop));
+        try(it) Self::try_acquire(it);
+        acquire(it) Self::acquire(it);
+        wait(it) Self::acquire(it).wait();
+    }
+    "Pool<Vec<u8>>", Pool<Vec<u8>> {
+        new(permits) Self::new((0..permits).map(|_| vec![0; 1024]));
+        try(it) Self::try_acquire(it);
+        acquire(it) Self::acquire(it);
+        wait(it) Self::acquire(it).wait();
+    }
+    "ChannelSemaphore", ChannelSemaphore {
+        new(permits) Self::new(permits);
+        try(it) Self::try_acquire(it);
+        acquire(it) Self::acquire(it);
+        wait(it) Self::acquire(it).wait();
+    }
+    "CondvarSemaphore", CondvarSemaphore {
+        new(permits) Self::new(permits);
+        try(it) Self::try_acquire(it);
+        wait(it) Self::acquire(it).wait();
+    }
+    // The least that a semaphore over one word can do.
+    "floor: load, CAS, fetch_add", floor::Floor {
+        new(permits) Self::new(permits);
+        try(it) it.try_take();
+    }
+    // The plain one, which cannot be cancelled or closed.
+    "mutex, condvar", floor::CondvarSemaphore {
+        new(permits) Self::new(permits);
+        try(it) Self::try_acquire(it);
+        wait(it) Self::acquire(it);
+    }
+    "tokio's as a throttle", AsThrottle<tokio::sync::Semaphore> {
+        new(permits) Self(tokio::sync::Semaphore::new(permits));
+        try(it) (&it.0).try_enter();
+        acquire(it) (&it.0).enter();
+    }
+    "async-lock's as a throttle", AsThrottle<async_lock::Semaphore> {
+        new(permits) Self(async_lock::Semaphore::new(permits));
+        try(it) (&it.0).try_enter();
+        acquire(it) (&it.0).enter();
+    }
+    "async-channel, idle", IdleAsyncChannel {
+        new(permits) {
+            let (returns, idle) = async_channel::bounded(permits);
+            Idle(idle, filled(returns, permits, |it| it.try_send(())))
+        };
+        try(it) it.0.try_recv();
+        give_back(it) it.1.try_send(());
+        acquire(it) it.0.recv();
+        wait(it) it.0.recv_blocking();
+    }
+    "async-channel, busy", BusyAsyncChannel {
+        new(permits) {
+            let (enter, leave) = async_channel::bounded(permits);
+            Busy(enter, leave)
+        };
+        try(it) it.0.try_send(());
+        give_back(it) it.1.try_recv();
+        acquire(it) it.0.send(());
+        wait(it) it.0.send_blocking(());
+    }
+    "flume, idle", IdleFlume {
+        new(permits) {
+            let (returns, idle) = flume::bounded(permits);
+            Idle(idle, filled(returns, permits, |it| it.try_send(())))
+        };
+        try(it) it.0.try_recv();
+        give_back(it) it.1.try_send(());
+        acquire(it) it.0.recv_async();
+        wait(it) it.0.recv();
+    }
+    "flume, busy", BusyFlume {
+        new(permits) {
+            let (enter, leave) = flume::bounded(permits);
+            Busy(enter, leave)
+        };
+        try(it) it.0.try_send(());
+        give_back(it) it.1.try_recv();
+        acquire(it) it.0.send_async(());
+        wait(it) it.0.send(());
+    }
+    "sync_channel, mutex, busy", SyncChannel {
+        new(permits) {
+            let (enter, leave) = mpsc::sync_channel(permits);
+            Busy(enter, Mutex::new(leave))
+        };
+        try(it) it.0.try_send(());
+        give_back(it) it.1.lock().unwrap_or_else(PoisonError::into_inner).try_recv();
+        wait(it) it.0.send(());
+    }
+    "ArrayQueue, idle", IdleQueue {
+        new(permits) IdleQueue(filled(ArrayQueue::new(permits), permits, |it| it.push(())));
+        try(it) it.0.pop();
+        give_back(it) it.0.push(());
+    }
+}

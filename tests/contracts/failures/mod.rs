@@ -25,7 +25,7 @@
 //! | the first address of `X-Forwarded-For` is believed, which the client writes | tower_governor 0.8.0, `SmartIpKeyExtractor` | `behind_counts_from_the_right` |
 //! | high priority starves low | milvus-io/milvus#51246, vivek-ng/concurrency-limiter#6 | "a class that has aged goes before a higher one of its level" |
 //! | a quiet tenant waits behind all of a noisy one | wavelens/gradient#111 | "classes take turns, however many callers each has" |
-//! | the queue of a tenant is removed in use, or never | kubernetes/kubernetes#140884, ipfs/go-bitswap#112 | `tests/adapters/fair/bounds.rs` |
+//! | the queue of a tenant is removed in use, or never | kubernetes/kubernetes#140884, ipfs/go-bitswap#112 | `tests/adapters/fair/mod.rs` |
 //! | a shrink below what is held is forgotten when the limit grows | tower-resilience#363, #365 | "a lower limit takes no permit away", "growing pays a debt off before it admits" |
 //! | one call that hangs freezes an adaptive limit | | "a permit that hangs does not keep a window from ending" |
 //! | fast failures look like a backend with nothing to do | | "an ignored call gives its place to another one", "an overload counts without a latency" |
