@@ -3,7 +3,6 @@
 mod ended;
 mod order;
 mod polls;
-mod sink;
 mod ticks;
 
 use std::cell::RefCell;
