@@ -1,8 +1,7 @@
 //! Tests streams behind a throttle: taken items, started items, yielded results, and returned permits.
 
-mod ended;
-mod order;
-mod polls;
+mod scenarios;
+mod throttles;
 mod ticks;
 
 use std::cell::RefCell;
@@ -41,6 +40,11 @@ struct State {
     source_waker: Option<Waker>,
     done: HashSet<usize>,
     work_wakers: HashMap<usize, Waker>,
+    /// The results of work that yields nothing.
+    results: Vec<usize>,
+    /// The item whose work panics, and the one whose work cannot be created.
+    panics: Option<usize>,
+    fails_to_make: Option<usize>,
 }
 
 impl Jobs {
@@ -103,6 +107,7 @@ impl Jobs {
 
     /// Creates the work of an item, which yields the item when it is finished.
     fn work(&self, item: usize) -> Work {
+        assert_ne!(self.state.borrow().fails_to_make, Some(item), "on purpose");
         self.note("make", item);
         Work {
             jobs: self.clone(),
@@ -170,6 +175,7 @@ impl Future for Work {
             self.jobs.note("run", self.item);
         }
         let mut state = self.jobs.state.borrow_mut();
+        assert_ne!(state.panics, Some(self.item), "on purpose");
         if state.done.contains(&self.item) {
             self.jobs.note("end", self.item);
             return Poll::Ready(self.item);
