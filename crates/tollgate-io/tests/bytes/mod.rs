@@ -1,7 +1,6 @@
 //! Tests readers, writers, bodies and sinks at a limited bandwidth: charges, waits and refunds.
 //! One byte arrives each millisecond, and up to 1,000 accumulate, on a manual clock.
 
-mod exact;
 mod scenarios;
 #[cfg(feature = "stream")]
 mod sink;
@@ -11,14 +10,11 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice, SeekFrom};
 use std::pin::Pin;
 use std::str::FromStr;
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
-use tollgate::{AcquireError, Clock, ManualClock, Oversize, Quota, RateLimiter};
-
-use crate::support::scenarios::Words;
+use tollgate::{AcquireError, Clock, ManualClock, Quota, RateLimiter};
 
 const BURST: u64 = 1000;
 const MS: Duration = Duration::from_millis(1);
@@ -71,80 +67,6 @@ fn read_now<R: AsyncRead + Unpin>(reader: &mut R, size: usize) -> usize {
 /// Returns the limiter's error inside an I/O error.
 fn inside(error: &io::Error) -> Option<&AcquireError> {
     error.get_ref()?.downcast_ref()
-}
-
-// What the tables of all adapters say about the limiter.
-
-/// The limiter of a row, and its clock.
-struct Limits {
-    limiter: Arc<RateLimiter>,
-    clock: ManualClock,
-}
-
-impl Limits {
-    /// Creates the limiter of a set-up; `other` takes the words that are not about the limiter:
-    ///
-    /// - `of RATE BURST`: the quota, in place of 1,000 per second and 1,000;
-    /// - `left N`: so much of the burst remains;
-    /// - `queue N`: so many may wait; `overdraft`: a request above the burst is allowed.
-    fn new(setup: &str, mut other: impl FnMut(&str, &mut Words<'_>)) -> Self {
-        let clock = Clock::manual();
-        let mut limiter = RateLimiter::new(Quota::per_second(1000).burst(BURST)).clock(&clock);
-        let (mut words, mut left) = (Words::new(setup), None);
-        while let Some(word) = words.maybe::<String>() {
-            match word.as_str() {
-                "of" => {
-                    let quota = Quota::per_second(words.parse()).burst(words.parse());
-                    limiter = RateLimiter::new(quota).clock(&clock);
-                }
-                "left" => left = Some(words.parse()),
-                "queue" => limiter = limiter.max_waiters(words.parse()),
-                "overdraft" => limiter = limiter.oversize(Oversize::Overdraft),
-                word => other(word, &mut words),
-            }
-        }
-        let limits = Self {
-            limiter: limiter.into(),
-            clock,
-        };
-        if let Some(left) = left {
-            limits.leave(left);
-        }
-        limits
-    }
-
-    /// Charges the limiter so that `left` remains.
-    fn leave(&self, left: u64) {
-        self.limiter
-            .charge(self.limiter.snapshot().available - left);
-    }
-
-    /// Does a call that is not about an adapter:
-    ///
-    /// - `left`: the capacity that remains; `waiting`: how many wait;
-    /// - `pass TIME`, `leave N`, `close`, `quota RATE BURST` and `unlimited`.
-    fn call(&self, name: &str, words: &mut Words<'_>) -> String {
-        match name {
-            "left" => return self.limiter.snapshot().available.to_string(),
-            "waiting" => return self.limiter.snapshot().waiting.to_string(),
-            "pass" => self.clock.advance(words.time()),
-            "leave" => self.leave(words.parse()),
-            "close" => self.limiter.close(),
-            "quota" => {
-                let quota = Quota::per_second(words.parse()).burst(words.parse());
-                self.limiter.set_quota(quota);
-            }
-            "unlimited" => self.limiter.set_quota(Quota::UNLIMITED),
-            name => panic!("no call: {name}"),
-        }
-        String::new()
-    }
-}
-
-/// Joins numbers by blanks.
-fn listed<N: ToString>(numbers: &[N]) -> String {
-    let numbers: Vec<_> = numbers.iter().map(N::to_string).collect();
-    numbers.join(" ")
 }
 
 // A stream whose calls follow a script and are counted.

@@ -12,10 +12,10 @@ use tokio::io::{AsyncSeek, AsyncWrite};
 use tollgate::{AcquireError, RateLimiter};
 use tollgate_io::{ThrottleIoExt, Throttled};
 
-use super::{Limits, Step, Stream, inside, listed, poll_read};
-use crate::follow;
+use super::{Step, Stream, inside, poll_read};
 use crate::support::Counter;
 use crate::support::scenarios::{Row, Words, check};
+use crate::{Limits, follow, listed};
 
 /// Each row runs four times: `move` reads or writes, by the traits of tokio or those of futures. After the limiter's
 /// words (see [`Limits`]), a set-up has those of each new stream: `chunk N`, `reads-only`, `writes-only`, and for a
@@ -80,7 +80,8 @@ vectored writes are cut at a slice | chunk 30 | vectored a 30 40 = 30, left = 97
 # Without it, a writer that uses only the first slice would see no bytes.
 vectored writes skip empty slices | chunk 1 | vectored a 0 30 40 = 1, left = 999
 16 slices are written of a vectored write that is cut | chunk 18 | vectored a 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 =
-    1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1, vectored b 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 = 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1, left = 966
+    1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1, vectored b 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 =
+    1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1, left = 966
 
 # Failures seen in other throttles.
 # A wait was granted and then dropped: python/asyncio#270.

@@ -16,8 +16,8 @@ use futures::{FutureExt, Stream, StreamExt};
 use tollgate::Throttle;
 use tollgate_io::stream::{BufferLimited, LimitStreamExt};
 
+use crate::support::Counter;
 use crate::support::scripted::Log;
-use crate::support::{Counter, Waiter};
 
 // A stream and work that the test controls by hand, and a log of the events.
 //
@@ -188,18 +188,6 @@ impl Future for Work {
 impl Drop for Work {
     fn drop(&mut self) {
         self.jobs.note("drop", self.item);
-    }
-}
-
-/// Polls a future until it waits and has not woken itself meanwhile.
-#[track_caller]
-fn settle<F: Future>(waiter: &mut Waiter<F>) {
-    loop {
-        let seen = waiter.wakes();
-        assert!(waiter.is_pending(), "it is ready");
-        if waiter.wakes() == seen {
-            break;
-        }
     }
 }
 

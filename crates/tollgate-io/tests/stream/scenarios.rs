@@ -41,6 +41,9 @@ nothing is taken while nobody polls and then as many as there is room for | buff
     next = end
 the item that waits is admitted while nobody polls | buffer 1 whole 1-3 | run = waits, acquire, finish 1, next = 1, free = 0,
     waiting = 1, log = take1 run1 take2 end1 drop1, acquired = no, finish 2, next = 2, acquired = yes
+work is created of an item when it has been admitted | each 0 whole 1-3 | 2 x run = waits, order = take1, permits 1,
+    run = waits, order = make1 run1 take2, finish 1, run = 1 waits, order = end1 drop1 make2 run2 take3, finish 3, run = waits,
+    finish 2, run = 2 3 end
 an empty stream asks for nothing | 0 whole none | run = end
 an open stream ends later        | 2 open 1-2 | run = waits, finish 1, run = 1 waits, end, run = waits, finish 2, run = 2 end
 
@@ -178,7 +181,7 @@ impl World {
     /// - `supply`, `more`, `end`: further items of the stream, or its end; `finish` items, and `finish-any` that runs;
     /// - `panics`, `fails-to-make`: the work on an item panics, or its creation;
     /// - `permits`, `close`, `acquire` by another caller who waits, `take`, `give-back`; `drop` of the adapter;
-    /// - `log`: what was taken, run, ended and dropped; `dropped`: what was dropped, in the order of the items.
+    /// - `log`: what was taken, run, ended and dropped; `order`: also what was created; `dropped`: what was dropped, sorted.
     fn call(&mut self, name: &str, words: &mut Words<'_>) -> String {
         match name {
             "run" => return self.poll(false),
@@ -218,10 +221,11 @@ impl World {
             "free" => return self.slots.available_permits().to_string(),
             "waiting" => return self.slots.snapshot().waiting.to_string(),
             "woken" => return self.woken().to_string(),
-            "log" => {
+            "log" | "order" => {
                 self.read();
                 let mut events = std::mem::take(&mut self.events);
-                events.retain(|event| !event.starts_with("make") && event != "no more");
+                events.retain(|event| name == "order" || !event.starts_with("make"));
+                events.retain(|event| event != "no more");
                 return events.join(",").replace(' ', "").replace(',', " ");
             }
             "dropped" => {
@@ -254,7 +258,7 @@ impl World {
             shown.extend(results.iter().map(usize::to_string));
             match polled {
                 Ok(Poll::Ready(Some(Ok(result)))) => {
-                    shown.extend(result.map(|item| item.to_string()))
+                    shown.extend(result.map(|item| item.to_string()));
                 }
                 Ok(Poll::Ready(Some(Err(error)))) => shown.push(format!("{:?}", error.kind())),
                 Ok(Poll::Ready(None)) => shown.push("end".into()),
@@ -282,7 +286,7 @@ impl World {
         shown
     }
 
-    /// Reads the log: items start in their order, and at most one is outside.
+    /// Reads the log: at most one item is outside, taken and not started.
     fn read(&mut self) {
         let events = self.jobs.log.take();
         self.running.read(&events);
