@@ -14,8 +14,8 @@ use tollgate_io::{ThrottleIoExt, Throttled};
 
 use super::{Step, Stream, inside, poll_read};
 use crate::support::Counter;
-use crate::support::scenarios::{Row, Words, check};
-use crate::{Limits, follow, listed};
+use crate::support::scenarios::{Row, Words, check, follow};
+use crate::{Limits, listed};
 
 /// Each row runs four times: `move` reads or writes, by the traits of tokio or those of futures. After the limiter's
 /// words (see [`Limits`]), a set-up has those of each new stream: `chunk N`, `reads-only`, `writes-only`, and for a

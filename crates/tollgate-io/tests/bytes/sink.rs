@@ -10,8 +10,8 @@ use tollgate::RateLimiter;
 use tollgate_io::stream::{LimitSinkExt, LimitedSink, SinkError};
 
 use crate::support::foreign::panic_message;
-use crate::support::scenarios::{Row, Words, check};
-use crate::{Limits, follow, listed};
+use crate::support::scenarios::{Row, Words, check, follow};
+use crate::{Limits, listed};
 
 const SENDS: &str = "
 an item is charged before it is sent | | send 600, left = 1000, send 500, left = 400, sent = 600, flush = waits, waiting = 1,

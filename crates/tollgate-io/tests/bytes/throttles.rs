@@ -38,18 +38,20 @@ fn throttled_with_each_weighted_throttle_moves() {
 }
 
 #[test]
-fn poll_read_leaves_what_of_the_buffer_is_not_initialized() {
+fn poll_read_leaves_the_rest_of_the_buffer_as_it_is() {
     let (limiter, _clock) = limiter();
     let mut reader = Stream::of([]).throttled(&limiter).chunk(64);
     let mut bytes = [MaybeUninit::uninit(); 256];
     let mut buffer = ReadBuf::uninit(&mut bytes);
+    buffer.put_slice(&[7; 10]);
     let mut context = Context::from_waker(Waker::noop());
     let polled = Pin::new(&mut reader).poll_read(&mut context, &mut buffer);
     assert!(polled.is_ready());
     assert_eq!(
         (buffer.filled().len(), buffer.initialized().len()),
-        (64, 64)
+        (74, 74)
     );
+    assert_eq!(charged(&limiter), 64);
 }
 
 #[test]

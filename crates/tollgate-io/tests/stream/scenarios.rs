@@ -15,9 +15,8 @@ use tollgate::{AcquireError, OwnedPermit, Semaphore};
 use tollgate_io::stream::LimitStreamExt;
 
 use super::{Jobs, Polled};
-use crate::follow;
 use crate::support::cases::cases;
-use crate::support::scenarios::{Row, Words, at_random, call, check};
+use crate::support::scenarios::{Row, Words, at_random, call, check, follow};
 use crate::support::{Waiter, assert_at_rest};
 
 /// A set-up has the permits of a semaphore and the items of the stream, which is `whole` or `open`. A row runs for

@@ -11,9 +11,9 @@ use tollgate::{TryThrottle, Waiting};
 use tollgate_io::stream::{ThrottleStreamExt, Ticks};
 
 use super::Polled;
+use crate::Limits;
 use crate::support::Waiter;
-use crate::support::scenarios::{Row, Words, check};
-use crate::{Limits, follow};
+use crate::support::scenarios::{Row, Words, check, follow};
 
 /// The set-up is that of the limiter, see [`Limits`]; [`World::call`] has the calls.
 const ROWS: &str = "
