@@ -18,6 +18,8 @@ an item is charged before it is sent | | send 600, left = 1000, send 500, left =
     pass 100ms, flush = ready, sent = 600 500, left = 0
 an item above the burst overdraws | | send 1500, send 1, sent = 1500, pass 500ms, flush = waits, pass 1ms, flush = ready,
     sent = 1500 1
+the whole cost is awaited        | left 700 | send 800, flush = waits, pass 99ms, flush = waits, pass 1ms,
+    flush = ready, left = 0
 a free item does not ask         | | close, send 0, flush = ready, sent = 0
 a sink that is not ready is charged nothing | | send 600, script not-ready, flush = waits, left = 1000, waiting = 0,
     flush = ready, left = 400
@@ -30,6 +32,7 @@ a wait flushes the inner sink | | send 1000, send 1, flushed = 0, block, ready =
 a closed limiter keeps the item  | | close, send 5, 2 x flush = Closed, sent, take = 5
 a refused item leaves the inner sink open | | send 5, send 6, close, end = Closed, ended = 0, sent = 5, take = 6
 the item is sent before the end  | | send 5, end = ready, sent = 5, ended = 1, left = 995
+the end waits for the item       | | send 1000, send 10, end = waits, ended = 0, pass 10ms, end = ready, ended = 1, sent = 1000 10
 the item is taken from a wait uncharged | | send 1000, send 10, flush = waits, take = 10, pass 5ms, left = 5, waiting = 0
 a drop in a wait charges nothing | | send 1000, send 10, flush = waits, drop, pass 5ms, left = 5, waiting = 0
 an item is sent unasked and the first one is kept | | send 5, send-unasked 6 = an item was sent to a sink that was not ready,

@@ -35,6 +35,9 @@ fn throttled_with_each_weighted_throttle_moves() {
     moves(std::sync::Arc::new(rate), 100);
     moves(&semaphore, 4);
     assert_eq!(semaphore.available_permits(), 7);
+    // A read of no bytes would look like the end.
+    let closed = Semaphore::new(0);
+    assert!(read(&mut Stream::of([]).throttled(&closed), 100).is_none());
 }
 
 #[test]
