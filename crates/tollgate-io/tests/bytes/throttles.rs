@@ -35,15 +35,12 @@ fn throttled_with_each_weighted_throttle_moves() {
     moves(std::sync::Arc::new(rate), 100);
     moves(&semaphore, 4);
     assert_eq!(semaphore.available_permits(), 7);
-    // A read of no bytes would look like the end.
-    let closed = Semaphore::new(0);
-    assert!(read(&mut Stream::of([]).throttled(&closed), 100).is_none());
 }
 
 #[test]
 fn poll_read_leaves_the_rest_of_the_buffer_as_it_is() {
     let (limiter, _clock) = limiter();
-    let mut reader = Stream::of([]).throttled(&limiter).chunk(64);
+    let mut reader = Stream::of([Step::Moves(20)]).throttled(&limiter).chunk(64);
     let mut bytes = [MaybeUninit::uninit(); 256];
     let mut buffer = ReadBuf::uninit(&mut bytes);
     buffer.put_slice(&[7; 10]);
@@ -52,9 +49,9 @@ fn poll_read_leaves_the_rest_of_the_buffer_as_it_is() {
     assert!(polled.is_ready());
     assert_eq!(
         (buffer.filled().len(), buffer.initialized().len()),
-        (74, 74)
+        (30, 30)
     );
-    assert_eq!(charged(&limiter), 64);
+    assert_eq!(charged(&limiter), 20);
 }
 
 #[test]
