@@ -53,6 +53,7 @@ a drop of work that is created late | each 3 open 1-9 | run = waits, free = 0, w
     acquired = yes
 work is finished before the error | 2 open 1-9 | run = waits, log = take1 run1 take2 run2 take3, close, woken = 1, run = waits,
     finish 2, woken = 1, run = 2 waits, finish 1, woken = 1, run = 1 Closed, free = 2
+it is over after the error       | buffer 1 open 1-2 | run = waits, close, finish 1, next = 1, over = no, next = Closed, over = yes
 the refused work is dropped at once | buffer 2 open 1-9 | run = waits, close, run = waits, dropped = 3
 no work is created of a refused item | each 2 open 1-9 | run = waits, close, run = waits, dropped, finish 1-2, run = 1 2 Closed,
     dropped = 1 2
@@ -179,7 +180,7 @@ impl World {
     ///   or an error; `run-woken`: the same if it was woken; `next`: one poll;
     /// - `supply`, `more`, `end`: further items of the stream, or its end; `finish` items, and `finish-any` that runs;
     /// - `panics`, `fails-to-make`: the work on an item panics, or its creation;
-    /// - `permits`, `close`, `acquire` by another caller who waits, `take`, `give-back`; `drop` of the adapter;
+    /// - `permits`, `close`, `acquire` by another caller who waits, `take`, `give-back`; `drop` of the adapter; `over`: whether it has ended;
     /// - `log`: what was taken, run, ended and dropped; `order`: also what was created; `dropped`: what was dropped, sorted.
     fn call(&mut self, name: &str, words: &mut Words<'_>) -> String {
         match name {
@@ -217,6 +218,15 @@ impl World {
                 .extend(Arc::clone(&self.slots).try_acquire_owned()),
             "give-back" => drop(self.held.pop()),
             "drop" => drop(self.adapter.take()),
+            "over" => {
+                let adapter = self.adapter.as_ref().expect("an adapter");
+                return if adapter.stream.is_terminated() {
+                    "yes"
+                } else {
+                    "no"
+                }
+                .into();
+            }
             "free" => return self.slots.available_permits().to_string(),
             "waiting" => return self.slots.snapshot().waiting.to_string(),
             "woken" => return self.woken().to_string(),
