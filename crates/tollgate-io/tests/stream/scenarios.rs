@@ -180,7 +180,8 @@ impl World {
     ///   or an error; `run-woken`: the same if it was woken; `next`: one poll;
     /// - `supply`, `more`, `end`: further items of the stream, or its end; `finish` items, and `finish-any` that runs;
     /// - `panics`, `fails-to-make`: the work on an item panics, or its creation;
-    /// - `permits`, `close`, `acquire` by another caller who waits, `take`, `give-back`; `drop` of the adapter; `over`: whether it has ended;
+    /// - `permits`, `close`, `acquire` by another caller who waits, `take`, `give-back`; `drop` of the adapter;
+    /// - `over`: whether the adapter has ended;
     /// - `log`: what was taken, run, ended and dropped; `order`: also what was created; `dropped`: what was dropped, sorted.
     fn call(&mut self, name: &str, words: &mut Words<'_>) -> String {
         match name {
