@@ -65,6 +65,23 @@ impl Row {
     }
 }
 
+/// Follows the calls of a row, `call words = what it shows`. A call without `=` shows nothing.
+pub(crate) fn follow(
+    row: &Row,
+    mut call: impl FnMut(&str, &mut Words<'_>) -> String,
+) -> Result<(), String> {
+    for text in row.texts() {
+        let (asked, expected) = text.split_once('=').unwrap_or((&text, ""));
+        let mut words = Words::new(asked);
+        let shown = call(words.word(), &mut words);
+        words.end();
+        if shown != expected.trim() {
+            return Err(format!("{text:?} shows {shown:?}"));
+        }
+    }
+    Ok(())
+}
+
 /// The words of a call or a set-up, one after the other.
 pub(crate) struct Words<'a> {
     text: &'a str,

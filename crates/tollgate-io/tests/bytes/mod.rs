@@ -1,25 +1,20 @@
-//! Tests readers, writers and bodies at a limited bandwidth: charges, waits and refunds.
+//! Tests readers, writers, bodies and sinks at a limited bandwidth: charges, waits and refunds.
 //! One byte arrives each millisecond, and up to 1,000 accumulate, on a manual clock.
 
-#[cfg(feature = "http-body")]
-mod body;
-mod errors;
-mod exact;
-#[cfg(feature = "futures-io")]
-mod futures;
-mod read_write;
+mod scenarios;
+#[cfg(feature = "stream")]
+mod sink;
+mod throttles;
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, SeekFrom};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::str::FromStr;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
 use tollgate::{AcquireError, Clock, ManualClock, Quota, RateLimiter};
-
-use crate::support::Counter;
 
 const BURST: u64 = 1000;
 const MS: Duration = Duration::from_millis(1);
@@ -35,79 +30,63 @@ fn charged(limiter: &RateLimiter) -> u64 {
     BURST - limiter.snapshot().available
 }
 
-/// Charges the limiter so that `left` remains.
-fn leave(limiter: &RateLimiter, left: u64) {
-    limiter.charge(limiter.snapshot().available - left);
+/// Reads into a buffer of this size. `None` means that the read waits.
+fn read<R: AsyncRead + Unpin>(reader: &mut R, size: usize) -> Option<io::Result<usize>> {
+    shown(poll_read(reader, size, Waker::noop()))
 }
 
-/// Reads into a buffer of this size. `None` means that the read waits.
-fn read_with<R: AsyncRead + Unpin>(
+fn poll_read<R: AsyncRead + Unpin>(
     reader: &mut R,
     size: usize,
     waker: &Waker,
-) -> Option<io::Result<Vec<u8>>> {
+) -> Poll<io::Result<usize>> {
     let mut bytes = vec![0; size];
     let mut buffer = ReadBuf::new(&mut bytes);
     let polled = Pin::new(reader).poll_read(&mut Context::from_waker(waker), &mut buffer);
-    let read = buffer.filled().to_vec();
-    match polled {
-        Poll::Ready(result) => Some(result.map(|()| read)),
-        Poll::Pending => None,
-    }
-}
-
-fn read<R: AsyncRead + Unpin>(reader: &mut R, size: usize) -> Option<io::Result<Vec<u8>>> {
-    read_with(reader, size, Waker::noop())
-}
-
-/// Returns the number of bytes read; the read must neither wait nor fail.
-#[track_caller]
-fn read_now<R: AsyncRead + Unpin>(reader: &mut R, size: usize) -> usize {
-    let bytes = read(reader, size).expect("it waits").expect("it fails");
-    bytes.len()
+    polled.map_ok(|()| buffer.filled().len())
 }
 
 fn write<W: AsyncWrite + Unpin>(writer: &mut W, size: usize) -> Option<io::Result<usize>> {
-    let bytes = vec![7; size];
-    match Pin::new(writer).poll_write(&mut Context::from_waker(Waker::noop()), &bytes) {
+    let mut context = Context::from_waker(Waker::noop());
+    shown(Pin::new(writer).poll_write(&mut context, &vec![7; size]))
+}
+
+fn shown<R>(polled: Poll<R>) -> Option<R> {
+    match polled {
         Poll::Ready(result) => Some(result),
         Poll::Pending => None,
     }
 }
 
+/// Returns the number of bytes read; the read must neither wait nor fail.
 #[track_caller]
-fn write_now<W: AsyncWrite + Unpin>(writer: &mut W, size: usize) -> usize {
-    write(writer, size).expect("it waits").expect("it fails")
+fn read_now<R: AsyncRead + Unpin>(reader: &mut R, size: usize) -> usize {
+    read(reader, size).expect("it waits").expect("it fails")
 }
 
 /// Returns the limiter's error inside an I/O error.
-#[track_caller]
-fn inside(error: &io::Error) -> &AcquireError {
-    let inside = error.get_ref().expect("an error inside");
-    inside.downcast_ref().expect("an error of the limiter")
-}
-
-fn waker() -> (Arc<Counter>, Waker) {
-    let counter = Arc::<Counter>::default();
-    (Arc::clone(&counter), Waker::from(counter))
+fn inside(error: &io::Error) -> Option<&AcquireError> {
+    error.get_ref()?.downcast_ref()
 }
 
 // A stream whose calls follow a script and are counted.
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// Moves this number of bytes, or all requested bytes if those are fewer.
+    /// Moves this number of bytes, or all requested bytes if those are fewer. A body has a frame of so many.
     Moves(usize),
     NotReady,
     Fails,
     Panics,
-    /// Claims that this number of bytes has moved, whatever the call requested.
-    Claims(usize),
+    /// Claims that more bytes have moved than any call can request.
+    Claims,
     /// The end of the readable bytes; a write accepts nothing.
     Ends,
+    /// The trailers of a body.
+    Trailers,
 }
 
-/// Performs its steps in order, and then moves all requested bytes.
+/// Performs its steps in order, and then moves all requested bytes; a body then ends.
 #[derive(Debug, Default)]
 struct Stream {
     steps: VecDeque<Step>,
@@ -120,6 +99,25 @@ struct Stream {
     flushed: u32,
     shut_down: u32,
     sought: u64,
+    /// The size hint of a body.
+    least: u64,
+    most: Option<u64>,
+}
+
+impl FromStr for Step {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        Ok(match text {
+            "not-ready" => Self::NotReady,
+            "fails" => Self::Fails,
+            "panics" => Self::Panics,
+            "claims" => Self::Claims,
+            "ends" => Self::Ends,
+            "trailers" => Self::Trailers,
+            bytes => Self::Moves(bytes.parse().map_err(|_| ())?),
+        })
+    }
 }
 
 impl Stream {
@@ -133,16 +131,37 @@ impl Stream {
     fn step(&mut self, asked: usize) -> Poll<io::Result<usize>> {
         self.asked.push(asked);
         let moved = match self.steps.pop_front() {
-            None => asked,
+            None | Some(Step::Trailers) => asked,
             Some(Step::Moves(bytes)) => bytes.min(asked),
             Some(Step::Ends) => 0,
             Some(Step::NotReady) => return Poll::Pending,
             Some(Step::Fails) => return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())),
             Some(Step::Panics) => panic!("the stream panics"),
-            Some(Step::Claims(bytes)) => return Poll::Ready(Ok(bytes)),
+            Some(Step::Claims) => return Poll::Ready(Ok(usize::MAX)),
         };
         self.moved += moved as u64;
         Poll::Ready(Ok(moved))
+    }
+
+    fn step_vectored(&mut self, buffers: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        self.slices = buffers.iter().map(|buffer| buffer.len()).collect();
+        self.step(self.slices.iter().sum())
+    }
+
+    fn flush(&mut self) -> Poll<io::Result<()>> {
+        self.flushed += 1;
+        Poll::Ready(Ok(()))
+    }
+
+    fn shut_down(&mut self) -> Poll<io::Result<()>> {
+        self.shut_down += 1;
+        Poll::Ready(Ok(()))
+    }
+
+    fn seek(&mut self, position: SeekFrom) {
+        if let SeekFrom::Start(position) = position {
+            self.sought = position;
+        }
     }
 }
 
@@ -171,9 +190,7 @@ impl AsyncWrite for Stream {
         _: &mut Context<'_>,
         buffers: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.slices = buffers.iter().map(|buffer| buffer.len()).collect();
-        let asked = self.slices.iter().sum();
-        self.step(asked)
+        self.step_vectored(buffers)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -181,25 +198,115 @@ impl AsyncWrite for Stream {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.flushed += 1;
-        Poll::Ready(Ok(()))
+        self.flush()
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.shut_down += 1;
-        Poll::Ready(Ok(()))
+        self.shut_down()
     }
 }
 
 impl AsyncSeek for Stream {
     fn start_seek(mut self: Pin<&mut Self>, position: SeekFrom) -> io::Result<()> {
-        if let SeekFrom::Start(position) = position {
-            self.sought = position;
-        }
+        self.seek(position);
         Ok(())
     }
 
     fn poll_complete(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<u64>> {
         Poll::Ready(Ok(self.sought))
+    }
+}
+
+#[cfg(feature = "futures-io")]
+mod futures {
+    use super::{Context, IoSlice, Pin, Poll, SeekFrom, Stream, io};
+    use ::futures::io::{AsyncRead, AsyncSeek, AsyncWrite};
+
+    impl AsyncRead for Stream {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            buffer: &mut [u8],
+        ) -> Poll<io::Result<usize>> {
+            self.step(buffer.len())
+        }
+    }
+
+    impl AsyncWrite for Stream {
+        fn poll_write(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            bytes: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            self.step(bytes.len())
+        }
+
+        fn poll_write_vectored(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            buffers: &[IoSlice<'_>],
+        ) -> Poll<io::Result<usize>> {
+            self.step_vectored(buffers)
+        }
+
+        fn poll_flush(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            self.flush()
+        }
+
+        fn poll_close(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            self.shut_down()
+        }
+    }
+
+    impl AsyncSeek for Stream {
+        fn poll_seek(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            position: SeekFrom,
+        ) -> Poll<io::Result<u64>> {
+            self.seek(position);
+            Poll::Ready(Ok(self.sought))
+        }
+    }
+}
+
+#[cfg(feature = "http-body")]
+mod body {
+    use super::{Context, Pin, Poll, Step, Stream, io};
+    use hyper::HeaderMap;
+    use hyper::body::{Body, Bytes, Frame, SizeHint};
+
+    impl Body for Stream {
+        type Data = Bytes;
+        type Error = io::Error;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+            match self.steps.front() {
+                None => return Poll::Ready(None),
+                Some(Step::Trailers) => {
+                    self.steps.pop_front();
+                    return Poll::Ready(Some(Ok(Frame::trailers(HeaderMap::new()))));
+                }
+                Some(_) => {}
+            }
+            let stepped = self.step(usize::MAX);
+            stepped.map(|moved| Some(moved.map(|bytes| Frame::data(vec![7; bytes].into()))))
+        }
+
+        fn is_end_stream(&self) -> bool {
+            self.steps.is_empty()
+        }
+
+        fn size_hint(&self) -> SizeHint {
+            let mut hint = SizeHint::new();
+            hint.set_lower(self.least);
+            if let Some(most) = self.most {
+                hint.set_upper(most);
+            }
+            hint
+        }
     }
 }

@@ -1,9 +1,7 @@
 //! Tests streams behind a throttle: taken items, started items, yielded results, and returned permits.
 
-mod ended;
-mod order;
-mod polls;
-mod sink;
+mod scenarios;
+mod throttles;
 mod ticks;
 
 use std::cell::RefCell;
@@ -18,8 +16,8 @@ use futures::{FutureExt, Stream, StreamExt};
 use tollgate::Throttle;
 use tollgate_io::stream::{BufferLimited, LimitStreamExt};
 
+use crate::support::Counter;
 use crate::support::scripted::Log;
-use crate::support::{Counter, Waiter};
 
 // A stream and work that the test controls by hand, and a log of the events.
 //
@@ -42,6 +40,11 @@ struct State {
     source_waker: Option<Waker>,
     done: HashSet<usize>,
     work_wakers: HashMap<usize, Waker>,
+    /// The results of work that yields nothing.
+    results: Vec<usize>,
+    /// The item whose work panics, and the one whose work cannot be created.
+    panics: Option<usize>,
+    fails_to_make: Option<usize>,
 }
 
 impl Jobs {
@@ -104,6 +107,7 @@ impl Jobs {
 
     /// Creates the work of an item, which yields the item when it is finished.
     fn work(&self, item: usize) -> Work {
+        assert_ne!(self.state.borrow().fails_to_make, Some(item), "on purpose");
         self.note("make", item);
         Work {
             jobs: self.clone(),
@@ -171,6 +175,7 @@ impl Future for Work {
             self.jobs.note("run", self.item);
         }
         let mut state = self.jobs.state.borrow_mut();
+        assert_ne!(state.panics, Some(self.item), "on purpose");
         if state.done.contains(&self.item) {
             self.jobs.note("end", self.item);
             return Poll::Ready(self.item);
@@ -183,18 +188,6 @@ impl Future for Work {
 impl Drop for Work {
     fn drop(&mut self) {
         self.jobs.note("drop", self.item);
-    }
-}
-
-/// Polls a future until it waits and has not woken itself meanwhile.
-#[track_caller]
-fn settle<F: Future>(waiter: &mut Waiter<F>) {
-    loop {
-        let seen = waiter.wakes();
-        assert!(waiter.is_pending(), "it is ready");
-        if waiter.wakes() == seen {
-            break;
-        }
     }
 }
 

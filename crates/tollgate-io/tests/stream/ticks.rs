@@ -1,204 +1,128 @@
 //! Tests a rate limiter as a stream.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
-use futures::StreamExt;
 use futures::stream::FusedStream;
-use tollgate::{Charge, Clock, ErrorKind, LeakyBucket, ManualClock, Quota, RateLimiter, Throttle};
+use tollgate::{Charge, Clock, ErrorKind, LeakyBucket, Quota, RateLimiter, Throttle};
+use tollgate::{TryThrottle, Waiting};
 use tollgate_io::stream::{ThrottleStreamExt, Ticks};
 
 use super::Polled;
-use crate::support::{Waiter, kind};
+use crate::Limits;
+use crate::support::Waiter;
+use crate::support::scenarios::{Row, Words, check, follow};
 
-const TICK: Duration = Duration::from_nanos(1);
+/// The set-up is that of the limiter, see [`Limits`]; [`World::call`] has the calls.
+const ROWS: &str = "
+it yields at the rate to the tick | of 10 1 | next a = now,
+    20 x next a = waits + pass 100ms-1ns + next a = waits + woken a = 0 + pass 1ns + woken a = 1 + next a = now
+a burst is yielded at once and missed ticks only as a burst | of 100 3 | 2 x next a = now + next a = now + next a = now +
+    next a = waits + pass 10ms-1ns + next a = waits + woken a = 0 + pass 1ns + woken a = 1 + next a = now + pass 5s
+streams and another caller take turns | of 10 1 left 0 | next a = waits, next b = waits, next c = waits, acquire, pass 100ms,
+    next a = now, next a = waits, pass 100ms, next b = now, next b = waits, pass 100ms, next c = now, next c = waits, pass 100ms,
+    acquired = yes, 4 x pass 100ms + next a = now + next a = waits + pass 100ms + next b = now + next b = waits + pass 100ms +
+    next c = now + next c = waits
+closing ends it also while it waits | of 10 1 | next a = now, next a = waits, refused a = no, close, woken a = 1, 3 x next a = end,
+    refused a = Closed, 3 x next b = end, refused b = Closed
+a full queue ends it even when there is room again | of 10 1 queue 1 | next a = now, acquire, next a = end,
+    refused a = QueueFull for 100ms, pass 1s, next a = end
+it is in the queue while it waits and a drop leaves | of 10 1 | next a = now, waiting = 0, next a = waits, waiting = 1,
+    pass 100ms, waiting = 0, refund a, next a = now, next a = waits, acquire, waiting = 2, drop a, waiting = 1, pass 100ms,
+    acquired = yes
+a tick that was not read is yielded next or given back | of 10 1 | next a = now, next a = waits, pass 150ms, next a = 100ms,
+    next a = waits, pass 50ms, try = RateLimited, drop a, try = now
+a wait for the next keeps its place | of 10 1 | next a = now, next a = waits, acquire, pass 100ms, next a = now, acquired = no
+a new quota moves the next tick  | of 1 1 | next a = now, next a = waits, quota 10 1, pass 100ms, next a = now, next a = waits,
+    pass 100ms-1ns, next a = waits, pass 1ns, woken a = 1, next a = now
+";
 
-const fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
+type Limiter = Arc<RateLimiter>;
+
+/// The streams of a limiter, which come into being when they are first named, and how often each had been woken when
+/// it was last polled.
+struct World {
+    limits: Limits,
+    streams: BTreeMap<String, (Polled<Ticks<Limiter>>, usize)>,
+    others: Vec<Waiter<Waiting<<Limiter as Throttle>::Enter>>>,
 }
 
-fn limiter(quota: Quota) -> (ManualClock, RateLimiter) {
-    let clock = Clock::manual();
-    let limiter = RateLimiter::new(quota).clock(&clock);
-    (clock, limiter)
-}
-
-fn at(charge: Option<Charge>) -> Duration {
-    Duration::from_nanos(charge.expect("it goes on").at().as_nanos())
-}
-
-/// Asserts that the stream yields after this time, not a tick earlier, and is woken once for it.
-#[track_caller]
-fn assert_due<T: Throttle<Permit = Charge>>(
-    clock: &ManualClock,
-    ticks: &mut Polled<Ticks<T>>,
-    after: Duration,
-) {
-    let woken = ticks.wakes();
-    assert!(ticks.poll().is_pending());
-    clock.advance(after - TICK);
-    assert!(ticks.poll().is_pending(), "too early");
-    assert_eq!(ticks.wakes(), woken);
-    clock.advance(TICK);
-    assert_eq!(ticks.wakes(), woken + 1, "not woken when it was due");
-    assert_eq!(at(ticks.next()).as_nanos(), clock.now().as_nanos().into());
-}
-
-#[test]
-fn it_yields_at_the_rate_to_the_tick() {
-    let (clock, limiter) = limiter(Quota::per_second(10));
-    let mut ticks = Polled::new(limiter.ticks());
-    assert_eq!(at(ticks.next()), ms(0));
-    for _ in 0..20 {
-        assert_due(&clock, &mut ticks, ms(100));
-    }
-}
-
-#[test]
-fn a_burst_is_yielded_at_once_and_missed_ticks_only_as_a_burst() {
-    let (clock, limiter) = limiter(Quota::per_second(100).burst(3));
-    let mut ticks = Polled::new(limiter.ticks());
-    for _ in 0..2 {
-        let now = Duration::from_nanos(clock.now().as_nanos());
-        for _ in 0..3 {
-            assert_eq!(at(ticks.next()), now);
-        }
-        assert_due(&clock, &mut ticks, ms(10));
-        // The reader pauses for a long time.
-        clock.advance(ms(5000));
-    }
-}
-
-/// Three streams that always wait for their next tick, and another caller between them, go in arrival order.
-#[test]
-fn streams_and_others_take_turns() {
-    let (clock, limiter) = limiter(Quota::per_second(10));
-    limiter.try_acquire().unwrap();
-    let mut streams = [(); 3].map(|()| Polled::new(limiter.ticks()));
-    for stream in &mut streams {
-        stream.assert_pending();
-    }
-    let mut other = Waiter::parked(limiter.acquire());
-    for round in 0..5 {
-        for which in 0..3 {
-            clock.advance(ms(100));
-            assert_eq!(
-                at(streams[which].next()),
-                Duration::from_nanos(clock.now().as_nanos())
-            );
-            for stream in &mut streams {
-                stream.assert_pending();
+impl World {
+    /// Does a call: `next` shows when a tick was charged; `acquire` and `try` are those of other callers.
+    fn call(&mut self, name: &str, words: &mut Words<'_>) -> String {
+        let limiter = Arc::clone(&self.limits.limiter);
+        let now = self.limits.clock.now().as_nanos();
+        let at = |charge: Charge| match charge.at().as_nanos() {
+            at if at == now => "now".to_owned(),
+            at => format!("{:?}", Duration::from_nanos(at)),
+        };
+        match name {
+            "next" => {
+                let (stream, seen) = self.named(words);
+                let polled = stream.poll();
+                *seen = stream.wakes();
+                let ended = matches!(polled, Poll::Ready(None));
+                assert_eq!(stream.stream.is_terminated(), ended);
+                return match polled {
+                    Poll::Ready(Some(charge)) => at(charge),
+                    Poll::Ready(None) => "end".into(),
+                    Poll::Pending => "waits".into(),
+                };
             }
+            "woken" => {
+                let (stream, seen) = self.named(words);
+                return (stream.wakes() - *seen).to_string();
+            }
+            "refused" => {
+                return match self.named(words).0.stream.refused() {
+                    None => "no".into(),
+                    Some(error) => match error.retry_after() {
+                        None => format!("{:?}", error.kind()),
+                        Some(after) => format!("{:?} for {after:?}", error.kind()),
+                    },
+                };
+            }
+            "refund" => {
+                let charge = self.named(words).0.next();
+                limiter.refund(charge.expect("a tick"));
+            }
+            "drop" => drop(self.streams.remove(words.word())),
+            "acquire" => self.others.push(Waiter::parked(limiter.enter())),
+            "acquired" => {
+                let polled = self.others[0].poll();
+                return if polled.is_ready() { "yes" } else { "no" }.into();
+            }
+            "try" => {
+                return match limiter.try_enter() {
+                    Ok(charge) => at(charge),
+                    Err(error) => format!("{:?}", error.kind()),
+                };
+            }
+            name => return self.limits.call(name, words),
         }
-        if round == 0 {
-            clock.advance(ms(100));
-            other.granted();
-        }
+        String::new()
+    }
+
+    /// Returns the stream that the next word names.
+    fn named(&mut self, words: &mut Words<'_>) -> &mut (Polled<Ticks<Limiter>>, usize) {
+        let fresh = || (Polled::new(Arc::clone(&self.limits.limiter).ticks()), 0);
+        let name = words.word().to_owned();
+        self.streams.entry(name).or_insert_with(fresh)
     }
 }
 
 #[test]
-fn closing_ends_it_also_while_it_waits() {
-    let (_clock, limiter) = limiter(Quota::per_second(10));
-    let mut waits = Polled::new(limiter.ticks());
-    let mut comes_late = Polled::new(limiter.ticks());
-    waits.next();
-    waits.assert_pending();
-    assert!(!waits.stream.is_terminated());
-    assert_eq!(waits.stream.refused(), None);
-    limiter.close();
-    assert_eq!(waits.wakes(), 1);
-    for stream in [&mut waits, &mut comes_late] {
-        for _ in 0..3 {
-            assert!(stream.next().is_none());
-            assert!(stream.stream.is_terminated());
-        }
-        let refused = stream.stream.refused().expect("it has ended");
-        assert_eq!(refused.kind(), ErrorKind::Closed);
-    }
-}
-
-#[test]
-fn a_full_queue_ends_it_and_it_says_so() {
-    let clock = Clock::manual();
-    let limiter = RateLimiter::new(Quota::per_second(10))
-        .max_waiters(1)
-        .clock(&clock);
-    let mut ticks = Polled::new(limiter.ticks());
-    ticks.next();
-    let _other = Waiter::parked(limiter.acquire());
-    assert!(ticks.next().is_none());
-    let refused = ticks.stream.refused().expect("it has ended");
-    assert_eq!(refused.kind(), ErrorKind::QueueFull);
-    assert_eq!(refused.retry_after(), Some(ms(100)));
-    // The stream is fused, so it stays ended even when there is room again.
-    clock.advance(ms(1000));
-    assert!(ticks.next().is_none());
-}
-
-#[test]
-fn it_is_in_the_queue_while_it_waits_and_dropping_it_leaves() {
-    let (clock, limiter) = limiter(Quota::per_second(10));
-    let mut ticks = Polled::new(limiter.ticks());
-    ticks.next();
-    assert_eq!(limiter.snapshot().waiting, 0);
-    ticks.assert_pending();
-    assert_eq!(limiter.snapshot().waiting, 1);
-    clock.advance(ms(100));
-    assert_eq!(limiter.snapshot().waiting, 0);
-    // A charge that was yielded can be refunded.
-    limiter.refund(ticks.next().unwrap());
-    ticks.next();
-    ticks.assert_pending();
-    let mut other = Waiter::parked(limiter.acquire());
-    drop(ticks);
-    assert_eq!(limiter.snapshot().waiting, 1);
-    clock.advance(ms(100));
-    other.granted();
-}
-
-#[test]
-fn a_tick_that_was_not_read_is_yielded_next_or_given_back() {
-    let (clock, limiter) = limiter(Quota::per_second(10));
-    let mut ticks = Polled::new(limiter.ticks());
-    ticks.next();
-    ticks.assert_pending();
-    clock.advance(ms(100));
-    // The tick was charged when it was due, however late it is read.
-    clock.advance(ms(50));
-    assert_eq!(at(ticks.next()), ms(100));
-    ticks.assert_pending();
-    clock.advance(ms(50));
-    assert_eq!(kind(limiter.try_acquire()), ErrorKind::RateLimited);
-    drop(ticks);
-    assert_eq!(
-        Duration::from_nanos(limiter.try_acquire().unwrap().at().as_nanos()),
-        ms(200)
-    );
-}
-
-#[test]
-fn the_wait_for_the_next_can_be_dropped_and_taken_up_again() {
-    let (clock, limiter) = limiter(Quota::per_second(10));
-    let mut ticks = limiter.ticks();
-    Waiter::new(ticks.next()).output();
-    drop(Waiter::parked(ticks.next()));
-    assert_eq!(limiter.snapshot().waiting, 1);
-    let mut behind = Waiter::parked(limiter.acquire());
-    clock.advance(ms(100));
-    assert_eq!(at(Waiter::new(ticks.next()).output()), ms(100));
-    assert!(behind.is_pending());
-}
-
-#[test]
-fn a_quota_that_changes_moves_the_next_tick() {
-    let (clock, limiter) = limiter(Quota::per_hour(1));
-    let mut ticks = Polled::new(limiter.ticks());
-    ticks.next();
-    ticks.assert_pending();
-    limiter.set_quota(Quota::per_second(10));
-    clock.advance(ms(100));
-    assert_eq!(at(ticks.next()), ms(100));
-    assert_due(&clock, &mut ticks, ms(100));
+fn ticks_come_as_the_rows_say() {
+    check(ROWS, |row: &Row| {
+        let mut world = World {
+            limits: Limits::new(&row.setup, |word, _| panic!("no set-up: {word}")),
+            streams: BTreeMap::new(),
+            others: Vec::new(),
+        };
+        follow(row, |name, words| world.call(name, words))
+    });
 }
 
 #[test]
@@ -206,13 +130,20 @@ fn a_leaky_bucket_releases_one_after_the_other() {
     let clock = Clock::manual();
     let bucket = LeakyBucket::new(Quota::per_second(10), 1).clock(&clock);
     let mut ticks = Polled::new(bucket.ticks());
-    assert_eq!(at(ticks.next()), ms(0));
-    for _ in 0..10 {
-        assert_due(&clock, &mut ticks, ms(100));
+    for pause in [0, 0, 5000, 0] {
+        assert_eq!(ticks.next().map(|charge| charge.at()), Some(clock.now()));
+        if pause > 0 {
+            clock.advance(Duration::from_millis(pause));
+            assert_eq!(ticks.next().map(|charge| charge.at()), Some(clock.now()));
+        }
+        ticks.assert_pending();
+        clock.advance(Duration::from_nanos(99_999_999));
+        ticks.assert_pending();
+        let seen = ticks.wakes();
+        clock.advance(Duration::from_nanos(1));
+        assert_eq!(ticks.wakes(), seen + 1);
     }
-    clock.advance(ms(5000));
     ticks.next();
-    assert_due(&clock, &mut ticks, ms(100));
     // The stream has the only place in the queue, so no other caller or stream can join.
     ticks.assert_pending();
     assert_eq!(
@@ -229,28 +160,11 @@ fn a_leaky_bucket_releases_one_after_the_other() {
 
 #[test]
 fn it_shows_why_it_has_ended() {
-    let (_clock, limiter) = limiter(Quota::per_hour(1));
+    let limiter = RateLimiter::new(Quota::per_hour(1)).clock(Clock::manual());
     let mut ticks = Polled::new(limiter.ticks());
     assert_eq!(format!("{:?}", ticks.stream), "Ticks { refused: None, .. }");
     limiter.close();
     assert!(ticks.next().is_none());
     let shown = format!("{:?}", ticks.stream);
     assert!(shown.contains("kind: Closed"), "{shown}");
-}
-
-#[test]
-fn in_paused_time_each_comes_after_its_interval() {
-    use tokio::time::Instant;
-
-    crate::support::paused_runtime().block_on(async {
-        let limiter = RateLimiter::new(Quota::per_second(4)).clock(Clock::tokio());
-        let start = Instant::now();
-        let elapsed: Vec<_> = limiter
-            .ticks()
-            .take(5)
-            .map(|_| start.elapsed())
-            .collect()
-            .await;
-        assert_eq!(elapsed, [ms(0), ms(250), ms(500), ms(750), ms(1000)]);
-    });
 }

@@ -20,7 +20,7 @@ use tower::{Layer, Service, ServiceExt};
 
 use super::server;
 use super::setup::{ManualService, Pages, Read, Reader, Setup, call};
-use crate::support::scripted::{Log, Script};
+use crate::support::scripted::Log;
 use crate::support::{Waiter, assert_at_rest};
 
 /// In issue 454 of tower, a ready service keeps the slot from all others for as long as it
@@ -63,29 +63,6 @@ fn a_future_that_was_never_polled_has_asked_nobody_in() {
     setup.inner.send([]);
     drop((other.output(), unpolled));
     assert_at_rest(&slots, 1);
-
-    // A layer that refuses at once decides when it is called, and then holds the permit.
-    let mut setup = Setup::with(|throttle| ThrottleLayer::new(throttle).refusing());
-    let unpolled = setup.request("a");
-    assert_eq!(setup.log.take(), ["try t", "in t0", "call a"]);
-    drop(unpolled);
-    assert_eq!(setup.log.take(), ["drop work a", "drop t0"]);
-}
-
-/// The service asserts that it was made ready; its clones were not.
-#[test]
-fn the_one_that_was_made_ready_is_called_however_long_it_waits() {
-    let mut setup = Setup::new();
-    setup.throttle.now(Script::Wait);
-    let mut requests = ["a", "b", "c"].map(|name| setup.called(name));
-    assert_eq!(setup.log.take(), ["enter t"; 3]);
-    setup.throttle.now(Script::Admit);
-    for request in &mut requests {
-        assert_eq!(request.wakes(), 1);
-        assert!(request.is_pending());
-    }
-    let log = ["in t0", "call a", "in t1", "call b", "in t2", "call c"];
-    assert_eq!(setup.log.take(), log);
 }
 
 /// A service that is not ready, and then fails.
@@ -239,46 +216,6 @@ fn it_says_when_to_try_again_if_it_knows() {
     }
     let too_much = AcquireError::exceeds_capacity(8);
     assert!(refusals(&too_much).iter().all(|(_, after)| after.is_none()));
-}
-
-#[test]
-fn the_wait_is_over_and_the_work_gone_when_it_is_refused() {
-    let mut setup = Setup::new();
-    setup.throttle.now(Script::Wait);
-    let mut request = setup.called("a");
-    setup.throttle.now(Script::Refuse(ErrorKind::Closed));
-    assert_eq!(request.wakes(), 1);
-    let answer = request.output().unwrap();
-    assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
-    assert_eq!(setup.log.take(), ["enter t", "refuse t"]);
-}
-
-/// The timeout does not affect a refusal.
-#[test]
-fn one_that_refuses_at_once_does_so_with_a_timeout_as_well() {
-    let mut setup = Setup::with(|throttle| {
-        ThrottleLayer::new(throttle)
-            .refusing()
-            .timeout(Duration::from_secs(3600))
-    });
-    setup.throttle.now(Script::Wait);
-    let answer = setup.request("a").output().unwrap();
-    let error = answer.extensions().get::<AcquireError>().unwrap();
-    assert_eq!(error.kind(), ErrorKind::NoPermits);
-    assert_eq!(setup.log.take(), ["try t", "refuse t"]);
-}
-
-#[test]
-fn a_timeout_of_zero_admits_requests_that_need_not_wait() {
-    let mut setup = Setup::with(|throttle| ThrottleLayer::new(throttle).timeout(Duration::ZERO));
-    let inside = setup.called("a");
-    setup.throttle.now(Script::Wait);
-    let answer = setup.request("b").output().unwrap();
-    let error = answer.extensions().get::<AcquireError>().unwrap();
-    assert_eq!(error.kind(), ErrorKind::TimedOut);
-    let log = ["enter t", "in t0", "call a", "enter t", "leave t"];
-    assert_eq!(setup.log.take(), log);
-    drop(inside);
 }
 
 // Tests that the layer accepts any throttle, and that axum accepts the resulting service.

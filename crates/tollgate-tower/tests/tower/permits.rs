@@ -1,97 +1,201 @@
 //! Tests that the permit is held to the end of the body, and no longer.
 
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::Poll;
 
+use axum::http::Response;
 use hyper::body::{Body, SizeHint};
-use tollgate::Semaphore;
-use tollgate_tower::ThrottleLayer;
+use tollgate::{AcquireError, ErrorKind, Semaphore};
+use tollgate_tower::{ThrottleLayer, ThrottledBody};
 use tower::Layer;
 
-use super::setup::{ManualService, Page, Read, Reader, Setup, call, text};
+use super::setup::{ManualService, Page, Pages, Read, Reader, Request, Setup, call, text};
 use crate::support::assert_at_rest;
-use crate::support::scripted::{Lingers, Log, Script};
+use crate::support::scenarios::{Words, check, follow};
+use crate::support::scripted::{Lingers, Log, Script, ScriptedPermit};
 
-const GIVEN_BACK: [&str; 2] = ["drop body", "drop t0"];
+/// The set-up of the layer: nothing, `refusing` or `timeout TIME`. [`World::call`] has the calls. The log is that of a
+/// [`Setup`], whose throttle admits at first.
+const ROWS: &str = "
+# The body.
+the permit is held while there is something to read and not while the body exists | | answered 1 not-yet 2 not-yet, read = 1,
+    read = waits, read = 2, read = waits, log, ended = no, read = end, log = drop body > drop t0, 2 x read = end,
+    ended = yes with 0, drop-body, log
+the body does not know what follows trailers or text | | answered 1 trailers, read = 1, log, ended = no, read = trailers, log,
+    ended = no, read = end, log = drop body > drop t0, ended = yes with 0, read = end
+a server reads no more than the promised length | | answered knows-its-end 1 2, read = 1, log, ended = no, read = 2,
+    log = drop body > drop t0, ended = yes with 0, read = end
+a body that fails has ended      | | answered 1 fails 2, read = 1, log, ended = no, read = fails, log = drop body > drop t0,
+    ended = yes with 0, read = end
+a body is dropped unread         | | answered 1 2, log, drop-body, log = drop body > drop t0
+a body is dropped half read      | | answered 1 2, read = 1, log, drop-body, log = drop body > drop t0
 
-fn nothing(log: &Log) -> bool {
-    log.take().is_empty()
+# The future of an answer, dropped at each stage: the work goes first and then the permit.
+it leaves the queue while it waits | | now wait, ask a, poll a = waits, log = enter t, drop a, log = leave t
+it drops the work that is not done | | ask a, poll a = waits, log = enter t > in t0 > call a, drop a,
+    log = drop work a > drop t0
+the permit is in the answer      | | ask a, poll a = waits, answer 1, poll a = 200,
+    log = enter t > in t0 > call a > drop work a, drop a, log, drop-body, log = drop body > drop t0
+an error gives the permit back   | | ask a, poll a = waits, log = enter t > in t0 > call a, answer-error, poll a = no answer,
+    log = drop work a > drop t0
+a refusing layer decides when it is called | refusing | ask a, log = try t > in t0 > call a, drop a,
+    log = drop work a > drop t0
+# The service asserts that it was made ready; its clones were not.
+the service that was made ready is called however long it waits | | now wait, ask a, poll a = waits, ask b, poll b = waits,
+    log = enter t > enter t, now admit, woken a = 1, poll a = waits, woken b = 1, poll b = waits,
+    log = in t0 > call a > in t1 > call b
+
+# Refusals.
+the wait is over and the work gone | | now wait, ask a, poll a = waits, now refuse, woken a = 1, poll a = 503 Closed,
+    log = enter t > refuse t
+a timeout does not affect a refusal at once | refusing timeout 1h | now wait, ask a, poll a = 429 NoPermits,
+    log = try t > refuse t
+a timeout of zero admits requests that need not wait | timeout 0ms | ask a, poll a = waits, now wait, ask b,
+    poll b = 429 TimedOut, log = enter t > in t0 > call a > enter t > leave t
+
+# Panics.
+a service that panics when it is called | | ask panic-in-call, poll panic-in-call = panics,
+    log = enter t > in t0 > call panic in call > drop t0, drop panic-in-call, log
+a body that panics               | | answered panics, read = panics, drop-body, log = drop body > drop t0
+a throttle that panics and then works again | | now panic-when-asked, ask a = panics, now panic-when-polled, ask b,
+    poll b = panics, drop b, log = enter t > enter t > leave t, now admit, answered, read = end
+a refusing layer around what panics | refusing | now panic-when-asked, ask a = panics, log = try t, now admit,
+    ask panic-in-call = panics, log = try t > in t0 > call panic in call > drop t0
+an answered request is not polled again | | ask a, poll a = waits, answer, poll a = 200, drop-body, poll a = panics
+a refused request is not polled again | | now refuse, ask a, poll a = 503 Closed, poll a = panics
+";
+
+struct World {
+    setup: Setup,
+    requests: BTreeMap<String, Request>,
+    body: Option<Reader<ThrottledBody<Pages, ScriptedPermit>>>,
 }
 
-#[test]
-fn it_is_held_while_there_is_something_to_read() {
-    let mut setup = Setup::new();
-    let pages = [Page::Text("1"), Page::NotYet, Page::Text("2"), Page::NotYet];
-    let mut body = setup.body(setup.inner.pages(pages));
-    let read: Vec<_> = (0..4).map(|_| body.read()).collect();
-    assert_eq!(read, [text("1"), Read::NotYet, text("2"), Read::NotYet]);
-    assert!(nothing(&setup.log) && !body.0.is_end_stream());
-    assert_eq!(body.read(), Read::End);
-    // The permit is returned although the body still exists.
-    assert_eq!(setup.log.take(), GIVEN_BACK);
-    assert_eq!(body.read(), Read::End);
-    assert!(body.0.is_end_stream());
-    assert_eq!(body.0.size_hint().exact(), Some(0));
-    drop(body);
-    assert!(nothing(&setup.log));
+/// The pages of a body, if it knows its end, `knows-its-end` before them.
+fn pages(inner: &ManualService, words: &mut Words<'_>) -> Pages {
+    let knows_its_end = words.says("knows-its-end");
+    let page = |word: String| match word.as_str() {
+        "1" => Page::Text("1"),
+        "2" => Page::Text("2"),
+        "not-yet" => Page::NotYet,
+        "trailers" => Page::Trailers,
+        "fails" => Page::Fails,
+        "panics" => Page::Panics,
+        word => panic!("no page: {word}"),
+    };
+    let mut pages = inner.pages(std::iter::from_fn(|| words.maybe()).map(page));
+    pages.knows_its_end = knows_its_end;
+    pages
 }
 
-/// Lists the pages of a body, whether it knows its end, and the reads while the permit is held and
-/// with the frame that returns it.
-#[test]
-fn it_is_given_back_with_the_last_frame_that_is_read() {
-    let table = [
-        // The body does not know what follows trailers, or text.
-        (
-            vec![Page::Text("1"), Page::Trailers],
-            false,
-            vec![text("1"), Read::Trailers],
-            Read::End,
-        ),
-        // A server reads no more than the promised length.
-        (
-            vec![Page::Text("1"), Page::Text("2")],
-            true,
-            vec![text("1")],
-            text("2"),
-        ),
-        // A body that fails has ended.
-        (
-            vec![Page::Text("1"), Page::Fails, Page::Text("2")],
-            false,
-            vec![text("1")],
-            Read::Failed,
-        ),
-    ];
-    for (pages, knows_its_end, held, last) in table {
-        let mut setup = Setup::new();
-        let mut body = setup.inner.pages(pages);
-        body.knows_its_end = knows_its_end;
-        let mut body = setup.body(body);
-        for expected in held {
-            assert_eq!(body.read(), expected);
-            assert!(nothing(&setup.log) && !body.0.is_end_stream());
+impl World {
+    /// Does a call:
+    ///
+    /// - `ask` for an answer to a request of this name, which `poll` shows: its status, and why it was refused;
+    /// - `answer` with these pages, or `answer-error`; `answered`: the four steps to a body, before whose log it begins;
+    /// - `read` the body, `drop-body`; `ended`: whether it has, and its size then; `drop` a request;
+    /// - `now`: what the throttle does from now on; `woken`: how often a request was; `log`.
+    fn call(&mut self, name: &str, words: &mut Words<'_>) -> String {
+        match name {
+            "now" => self.setup.throttle.now(match words.word() {
+                "admit" => Script::Admit,
+                "wait" => Script::Wait,
+                "refuse" => Script::Refuse(ErrorKind::Closed),
+                "panic-when-asked" => Script::PanicWhenAsked,
+                "panic-when-polled" => Script::PanicWhenPolled,
+                word => panic!("no script: {word}"),
+            }),
+            "ask" => {
+                let word = words.word();
+                let known = ["a", "b", "panic in call"].into_iter();
+                let name = known
+                    .into_iter()
+                    .find(|name| name.replace(' ', "-") == word);
+                return caught(|| {
+                    let request = self.setup.request(name.expect("a known name"));
+                    self.requests.insert(word.to_owned(), request);
+                    String::new()
+                });
+            }
+            "poll" => {
+                let request = self.requests.get_mut(words.word()).expect("a request");
+                let body = &mut self.body;
+                return caught(|| match request.poll() {
+                    Poll::Pending => "waits".into(),
+                    Poll::Ready(Err(error)) => error.to_owned(),
+                    Poll::Ready(Ok(answer)) => {
+                        let refused = answer.extensions().get::<AcquireError>();
+                        let refused = refused.map(|error| format!(" {:?}", error.kind()));
+                        let status = answer.status().as_u16();
+                        *body = Some(Reader(Box::pin(answer.into_body())));
+                        format!("{status}{}", refused.unwrap_or_default())
+                    }
+                });
+            }
+            "answer" => {
+                let pages = pages(&self.setup.inner, words);
+                self.setup.inner.answer(Ok(Response::new(pages)));
+            }
+            "answered" => {
+                let pages = pages(&self.setup.inner, words);
+                self.body = Some(self.setup.body(pages));
+            }
+            "answer-error" => self.setup.inner.answer(Err("no answer")),
+            "read" => {
+                let body = self.body.as_mut().expect("a body");
+                return caught(|| match body.read() {
+                    Read::Text(text) => text,
+                    Read::Trailers => "trailers".into(),
+                    Read::Failed => "fails".into(),
+                    Read::End => "end".into(),
+                    Read::NotYet => "waits".into(),
+                });
+            }
+            "ended" => {
+                let body = &self.body.as_ref().expect("a body").0;
+                return match body.size_hint().exact() {
+                    _ if !body.is_end_stream() => "no".into(),
+                    Some(size) => format!("yes with {size}"),
+                    None => "yes".into(),
+                };
+            }
+            "drop-body" => drop(self.body.take()),
+            "drop" => drop(self.requests.remove(words.word())),
+            "woken" => return self.requests[words.word()].wakes().to_string(),
+            "log" => return self.setup.log.take().join(" > "),
+            name => panic!("no call: {name}"),
         }
-        assert_eq!(body.read(), last);
-        assert_eq!(setup.log.take(), GIVEN_BACK);
-        assert!(body.0.is_end_stream());
-        assert_eq!(body.read(), Read::End);
+        String::new()
     }
 }
 
+/// Returns what a call shows, which is also that it panics.
+fn caught(call: impl FnOnce() -> String) -> String {
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| "panics".into())
+}
+
 #[test]
-fn it_is_given_back_when_the_body_is_dropped() {
-    let mut setup = Setup::new();
-    for read in 0..2 {
-        let pages = [Page::Text("1"), Page::Text("2")];
-        let mut body = setup.body(setup.inner.pages(pages));
-        for _ in 0..read {
-            body.read();
-        }
-        assert!(nothing(&setup.log));
-        drop(body);
-        let log = [String::from("drop body"), format!("drop t{read}")];
-        assert_eq!(setup.log.take(), log);
-    }
+fn the_permit_comes_back_as_the_rows_say() {
+    check(ROWS, |row| {
+        let setup = Setup::with(|throttle| {
+            let (mut layer, mut words) = (ThrottleLayer::new(throttle), Words::new(&row.setup));
+            if words.says("refusing") {
+                layer = layer.refusing();
+            }
+            if words.says("timeout") {
+                layer = layer.timeout(words.time());
+            }
+            words.end();
+            layer
+        });
+        let mut world = World {
+            setup,
+            requests: BTreeMap::new(),
+            body: None,
+        };
+        follow(row, |name, words| world.call(name, words))
+    });
 }
 
 #[test]
@@ -144,25 +248,6 @@ fn what_is_said_beside_the_body_goes_through() {
 // the work first and then the permit.
 
 #[test]
-fn while_it_waits_it_leaves_the_queue() {
-    let mut setup = Setup::new();
-    setup.throttle.now(Script::Wait);
-    let request = setup.called("a");
-    setup.log.take();
-    drop(request);
-    assert_eq!(setup.log.take(), ["leave t"]);
-}
-
-#[test]
-fn while_it_is_answered_the_work_is_dropped_before_the_permit() {
-    let mut setup = Setup::new();
-    let request = setup.called("a");
-    assert_eq!(setup.log.take(), ["enter t", "in t0", "call a"]);
-    drop(request);
-    assert_eq!(setup.log.take(), ["drop work a", "drop t0"]);
-}
-
-#[test]
 fn the_wait_is_dropped_as_soon_as_it_is_over() {
     let log = Log::default();
     let inner = ManualService::new(&log);
@@ -174,32 +259,6 @@ fn the_wait_is_dropped_as_soon_as_it_is_over() {
     assert!(refused.output().is_ok());
     // The wait is dropped although the future still exists.
     assert_eq!(log.take(), ["over"]);
-}
-
-#[test]
-fn when_it_was_answered_the_permit_is_in_the_answer() {
-    let mut setup = Setup::new();
-    let mut request = setup.called("a");
-    setup.inner.send([Page::Text("1")]);
-    let answer = request.output();
-    // The work is dropped although the future still exists.
-    let log = ["enter t", "in t0", "call a", "drop work a"];
-    assert_eq!(setup.log.take(), log);
-    drop(request);
-    assert!(setup.log.take().is_empty());
-    drop(answer);
-    assert_eq!(setup.log.take(), ["drop body", "drop t0"]);
-}
-
-#[test]
-fn an_error_of_the_service_goes_through_and_gives_the_permit_back() {
-    let mut setup = Setup::new();
-    let mut request = setup.called("a");
-    setup.log.take();
-    setup.inner.answer(Err("no answer"));
-    assert_eq!(request.output().err(), Some("no answer"));
-    // The permit is returned although the future still exists.
-    assert_eq!(setup.log.take(), ["drop work a", "drop t0"]);
 }
 
 #[test]
@@ -272,17 +331,6 @@ fn panics<R>(run: impl FnOnce() -> R) {
     assert!(catch_unwind(AssertUnwindSafe(run)).is_err(), "no panic");
 }
 
-#[test]
-fn a_service_that_panics_when_it_is_called_gives_the_permit_back_at_once() {
-    let mut setup = Setup::new();
-    let mut request = setup.request("panic in call");
-    panics(|| request.poll());
-    let log = ["enter t", "in t0", "call panic in call", "drop t0"];
-    assert_eq!(setup.log.take(), log);
-    drop(request);
-    assert!(setup.log.take().is_empty());
-}
-
 /// An executor drops the task after a panic like this.
 #[test]
 fn work_that_panics_gives_the_permit_back_when_it_is_dropped() {
@@ -302,52 +350,4 @@ fn work_that_panics_gives_the_permit_back_when_it_is_dropped() {
     setup.inner.send([]);
     drop(next.output());
     assert_at_rest(&slots, 1);
-}
-
-#[test]
-fn a_body_that_panics_gives_the_permit_back_when_it_is_dropped() {
-    let mut setup = Setup::new();
-    let pages = setup.inner.pages([Page::Panics]);
-    let mut body = setup.body(pages);
-    panics(move || body.read());
-    assert_eq!(setup.log.take(), ["drop body", "drop t0"]);
-}
-
-#[test]
-fn a_throttle_that_panics_takes_nothing_along() {
-    let mut setup = Setup::new();
-    setup.throttle.now(Script::PanicWhenAsked);
-    panics(|| setup.request("a"));
-    setup.throttle.now(Script::PanicWhenPolled);
-    let mut request = setup.request("b");
-    panics(|| request.poll());
-    drop(request);
-    assert_eq!(setup.log.take(), ["enter t", "enter t", "leave t"]);
-    // The service continues to work.
-    setup.throttle.now(Script::Admit);
-    let mut pages = setup.body(setup.inner.pages([]));
-    assert_eq!(pages.read(), Read::End);
-
-    let mut refusing = Setup::with(|throttle| ThrottleLayer::new(throttle).refusing());
-    refusing.throttle.now(Script::PanicWhenAsked);
-    panics(|| refusing.request("c"));
-    assert_eq!(refusing.log.take(), ["try t"]);
-    refusing.throttle.now(Script::Admit);
-    panics(|| refusing.request("panic in call"));
-    let log = ["try t", "in t0", "call panic in call", "drop t0"];
-    assert_eq!(refusing.log.take(), log);
-}
-
-#[test]
-fn one_that_is_over_is_not_polled_again() {
-    for answer in [Script::Admit, Script::Refuse(tollgate::ErrorKind::Closed)] {
-        let mut setup = Setup::new();
-        setup.throttle.now(answer);
-        let mut request = setup.request("a");
-        if request.is_pending() {
-            setup.inner.send([]);
-            drop(request.output());
-        }
-        panics(|| request.poll());
-    }
 }

@@ -100,60 +100,31 @@ fn draft11_remaining_is_at_most_the_quota() {
 /// Lists the fields of a quota after some calls; the last call may be rejected.
 #[test]
 fn draft11_quotas_are_in_windows_of_whole_seconds() {
+    let (hundred, six) = (
+        Quota::per_minute(100).burst(100),
+        Quota::per_minute(6).burst(3),
+    );
+    let five = |period| Quota::new(5, period).burst(5);
     let table = [
-        (
-            Quota::per_minute(100).burst(100),
-            1,
-            r#""default";q=100;w=60"#,
-            r#""default";r=99;t=1"#,
-        ),
-        (
-            Quota::per_minute(100).burst(100),
-            51,
-            r#""default";q=100;w=60"#,
-            r#""default";r=49;t=31"#,
-        ),
+        (hundred, 1, "q=100;w=60", "r=99;t=1"),
+        (hundred, 51, "q=100;w=60", "r=49;t=31"),
         // Half a second becomes a window of one second.
-        (
-            Quota::new(5, SECOND / 2).burst(5),
-            1,
-            r#""default";q=10;w=1"#,
-            r#""default";r=4;t=1"#,
-        ),
+        (five(SECOND / 2), 1, "q=10;w=1", "r=4;t=1"),
         // A window of 1.5 s becomes one of two seconds; the quota is rounded down.
-        (
-            Quota::new(5, SECOND * 3 / 2).burst(5),
-            1,
-            r#""default";q=6;w=2"#,
-            r#""default";r=4;t=1"#,
-        ),
+        (five(SECOND * 3 / 2), 1, "q=6;w=2", "r=4;t=1"),
         // Nothing remains, so the reset is the time until the next call, not until all calls.
-        (
-            Quota::per_minute(6).burst(3),
-            3,
-            r#""default";q=6;w=60"#,
-            r#""default";r=0;t=10"#,
-        ),
-        (
-            Quota::per_minute(6).burst(3),
-            4,
-            r#""default";q=6;w=60"#,
-            r#""default";r=0;t=10"#,
-        ),
-        (
-            Quota::per_hour(1),
-            1,
-            r#""default";q=1;w=3600"#,
-            r#""default";r=0;t=3600"#,
-        ),
+        (six, 3, "q=6;w=60", "r=0;t=10"),
+        (six, 4, "q=6;w=60", "r=0;t=10"),
+        (Quota::per_hour(1), 1, "q=1;w=3600", "r=0;t=3600"),
     ];
     for (quota, calls, policy, limit) in table {
         let layer = draft(Arc::new(RateLimiter::new(quota).clock(Clock::manual())));
         let last = last_of(&layer, calls);
         let fields = both::<Arc<RateLimiter>>(&last);
+        let expected = [policy, limit].map(|field| format!("\"default\";{field}"));
         assert_eq!(
-            (&*fields.0, &*fields.1),
-            (policy, limit),
+            [&fields.0, &fields.1],
+            expected.each_ref(),
             "{quota}, {calls} calls"
         );
         // A key gets the same fields.
