@@ -98,7 +98,6 @@ impl<S, T: Weighted> Throttled<S, T> {
     /// that takes the whole burst loses the time between the refill and its next call.
     ///
     /// Smaller chunks make streams take turns more often, and require more calls.
-    /// Smaller chunks make streams take turns more often, and cost more calls.
     ///
     /// # Panics
     ///
