@@ -8,6 +8,7 @@ mod charge;
 mod costs;
 mod dedicated;
 mod follow;
+mod hold;
 mod leaky_bucket;
 mod limiter;
 mod local;
@@ -22,7 +23,8 @@ mod throttle;
 
 pub(crate) use self::acquire::Acquire;
 pub(crate) use self::acquire::Limiter;
-pub use self::charge::{Charge, Hold, Reservation};
+pub use self::charge::{Charge, Reservation};
+pub use self::hold::Hold;
 pub use self::leaky_bucket::LeakyBucket;
 pub use self::limiter::RateLimiter;
 pub use self::local::LocalLimiter;

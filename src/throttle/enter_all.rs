@@ -27,8 +27,8 @@ pub trait Rest<P>: Throttle {
     /// The permits of all parts, in order.
     type Permits;
 
-    /// Enters part by part, as far as that needs no wait. Returns the permits of the parts that were entered,
-    /// and the wait for the rest, beginning with the first part that has no room.
+    /// Enters part by part, as far as that needs no wait. Returns all permits, or the wait that begins
+    /// with the first part without room and keeps the permits so far.
     fn begin(self) -> Result<Self::Permit, Self::Enter>;
 
     fn prepend(first: P, rest: Self::Permit) -> Self::Permits;

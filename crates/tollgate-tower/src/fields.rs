@@ -30,7 +30,7 @@ pub enum RateLimitHeaders {
     /// `RateLimit-Policy: "name";q=100;w=60` and `RateLimit: "name";r=50;t=30`, as in
     /// draft-ietf-httpapi-ratelimit-headers-11. `q` is the quota of a window of `w` seconds. `r` is the
     /// remaining part of it, which is at most `q` even if a burst above the quota remains. `t` is the number of
-    /// seconds until the next call is admitted if nothing remains, otherwise until the whole quota remains. On a
+    /// seconds until the next call is admitted if nothing remains, otherwise until the whole burst is available. On a
     /// rejection, only exhausted limits have a `t`. A concurrency limit has a `q` with
     /// `qu="concurrent-requests"`, and an `r`.
     ///

@@ -52,4 +52,3 @@
 //!   remaining part) is never more than `q`.
 //! - Each map has at most [100,000 keys](tollgate::Keyed::max_keys); a full map answers with 503. A client with
 //!   IPv6 counts as a [whole network](crate::ClientIp::prefixes).
-//!   IPv6 is a [whole network](crate::ClientIp::prefixes).

@@ -27,7 +27,8 @@ struct Args {
     #[arg(long, value_name = "N", default_value_t = 0)]
     port: u16,
 
-    /// Test the page in a headless browser and under load, and exit with 0 if all is well
+    /// Test the page in a headless browser and under load, and exit with 0 if all is well; needs cargo and the
+    /// sources of this program
     #[arg(long, conflicts_with = "port")]
     check: bool,
 
@@ -82,10 +83,14 @@ fn check(screenshots: Option<PathBuf>) -> io::Result<ExitCode> {
         check.arg("--screenshots").arg(folder);
     }
     check.arg("demo");
+    let wrong = |error: io::Error| {
+        let text = format!("cannot run cargo for {MANIFEST}: {error}");
+        io::Error::new(error.kind(), text)
+    };
     #[cfg(unix)]
-    return Err(std::os::unix::process::CommandExt::exec(&mut check));
+    return Err(wrong(std::os::unix::process::CommandExt::exec(&mut check)));
     #[cfg(not(unix))]
-    Ok(if check.status()?.success() {
+    Ok(if check.status().map_err(wrong)?.success() {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE

@@ -37,6 +37,25 @@ fn throttled_with_each_weighted_throttle_moves() {
     assert_eq!(semaphore.available_permits(), 7);
 }
 
+/// An abandoned wait keeps its place until the next call or the drop.
+#[test]
+fn drop_after_an_abandoned_wait_releases_its_permits() {
+    let semaphore = Semaphore::new(1);
+    let held = semaphore.try_acquire();
+    let mut streams = [(); 2].map(|()| Stream::of([]).throttled(&semaphore));
+    for stream in &mut streams {
+        assert!(read(stream, 1).is_none());
+    }
+    drop(held);
+    let [mut first, second] = streams;
+    let state = || (semaphore.available_permits(), semaphore.snapshot().waiting);
+    assert_eq!(state(), (0, 1));
+    assert_eq!(read_now(&mut first, 1), 1);
+    assert_eq!(state(), (0, 0));
+    drop(second);
+    assert_eq!(state(), (1, 0));
+}
+
 #[test]
 fn poll_read_leaves_the_rest_of_the_buffer_as_it_is() {
     let (limiter, _clock) = limiter();

@@ -18,7 +18,7 @@ use crate::store::Store;
 ///
 /// The server decides, by its own clock, in one round trip. Calls that arrive while a request is in
 /// flight are combined into the next one, in their order; so a hot key needs few requests. After a denial,
-/// calls are denied without a request until the time at which the denial ends.
+/// calls of that cost or more are denied without a request until the time at which the denial ends.
 ///
 /// A limiter is cheap to clone, and clones are the same limiter. Other limiters with the same
 /// name, in this process or another one, share only the name, so they may have other quotas.

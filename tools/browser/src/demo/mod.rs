@@ -58,7 +58,7 @@ async fn check_all(
     let url = format!("http://{address}/");
     let opened = tokio::select! {
         opened = Chromium::open(&url, PROBE) => opened,
-        () = interrupted() => Err("interrupted".to_owned()),
+        () = interrupted() => return report.line("browser", Err("interrupted".to_owned())),
     };
     match opened {
         Ok(browser) => {
