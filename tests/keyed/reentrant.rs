@@ -175,3 +175,22 @@ fn key_inserted_after_a_close_that_came_meanwhile_is_refused() {
     assert_eq!(refused.kind(), ErrorKind::Closed);
     assert!(users.is_empty() && CALLS.load(Ordering::SeqCst) >= 2);
 }
+
+#[test]
+fn set_permits_by_a_waker_that_the_last_change_wakes_counts_for_every_key() {
+    let slots = Arc::new(Keyed::<u32, _>::semaphores(1));
+    let held = [0, 1].map(|key| slots.key(&key).try_acquire().unwrap());
+    let waker = calls_when_woken({
+        let slots = Arc::clone(&slots);
+        move || slots.set_permits(3)
+    });
+    let mut waits = [0, 1].map(|key| Waiter::new(Arc::clone(&slots).key_owned(key).acquire()));
+    for wait in &mut waits {
+        assert!(wait.poll_with(&waker).is_pending());
+    }
+    slots.set_permits(2);
+    for key in [0, 1, 2] {
+        assert_eq!(slots.key(&key).snapshot().limit, 3, "of {key}");
+    }
+    drop((held, waits));
+}
