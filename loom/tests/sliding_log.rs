@@ -34,7 +34,7 @@ use std::time::Duration;
 use tollgate_loom::*;
 
 use self::quota::Quota;
-use self::sliding_log::{Claim, Ring, SlidingLog};
+use self::sliding_log::{Claim, SlidingLog};
 
 const PERIOD: u64 = 1000;
 const START: u64 = 5 * PERIOD;
@@ -59,10 +59,10 @@ fn claim(log: &SlidingLog, now: u64) -> JoinHandle<Claim> {
     spawn(move || ring.try_charge(now))
 }
 
-/// Starts two claims at the start, one after the other.
-fn two_claims(log: &SlidingLog) -> JoinHandle<[Claim; 2]> {
+/// Starts claims at these ticks in another thread, one after the other.
+fn claims(log: &SlidingLog, ticks: Vec<u64>) -> JoinHandle<Vec<Claim>> {
     let ring = Arc::clone(log.ring());
-    spawn(move || [(); 2].map(|()| ring.try_charge(START)))
+    spawn(move || ticks.into_iter().map(|it| ring.try_charge(it)).collect())
 }
 
 fn locked<T>(log: &mut SlidingLog, work: impl FnOnce(&mut SlidingLog) -> T) -> T {
@@ -89,20 +89,9 @@ fn tick_of(claim: Claim) -> Option<u64> {
 }
 
 /// Returns the tickets of another thread's charges.
-fn tickets(claims: JoinHandle<[Claim; 2]>) -> Vec<u64> {
+fn tickets(claims: JoinHandle<Vec<Claim>>) -> Vec<u64> {
     let claims = claims.join().unwrap().into_iter();
     claims.filter_map(charged).collect()
-}
-
-/// Charges two under the lock, if that is due.
-fn charge_two(log: &mut SlidingLog) -> bool {
-    locked(log, |log| {
-        let is_due = log.due(0, 2) <= START;
-        if is_due {
-            log.charge(START, 2);
-        }
-        is_due
-    })
 }
 
 /// Returns the number of charges that count at the start.
@@ -143,55 +132,50 @@ fn three_claims_on_two_slots_charge_two() {
 /// The clocks of the threads differ, and both continue for several laps.
 #[test]
 fn claims_at_different_ticks_are_never_too_many_in_a_period() {
-    fn charge_at(ring: &Ring, ticks: [u64; 3]) -> Vec<u64> {
-        let claims = ticks.into_iter().map(|tick| ring.try_charge(tick));
-        claims.filter_map(tick_of).collect()
-    }
     check_each(3, [1, 2], |count| {
         let log = log(count, true);
-        let ring = Arc::clone(log.ring());
-        let ticks = [START, START + PERIOD / 2, START + 2 * PERIOD];
-        let other = spawn(move || charge_at(&ring, ticks));
+        let ticks = vec![START, START + PERIOD / 2, START + 2 * PERIOD];
+        let other = claims(&log, ticks);
         let ticks = [START + 1, START + PERIOD, START + 2 * PERIOD];
-        let mut all = charge_at(log.ring(), ticks);
-        all.append(&mut other.join().unwrap());
-        assert_apart(all, count as usize);
+        let mine = ticks.map(|tick| log.ring().try_charge(tick));
+        let all = other.join().unwrap().into_iter().chain(mine);
+        assert_apart(all.filter_map(tick_of).collect(), count as usize);
     });
 }
 
+/// Two claims are made by one thread, or by two.
 #[test]
 fn claims_beside_a_charge_of_two_are_not_lost() {
-    check_each(3, [(2, true), (3, false), (3, true)], |(count, used)| {
+    let run = |(count, used, threads)| {
         let mut log = log(count, used);
-        let others = two_claims(&log);
-        let two = charge_two(&mut log);
-        let others = others.join().unwrap();
-        let ones = others.into_iter().filter_map(charged).count() as u64;
+        let others: Vec<_> = (0..threads)
+            .map(|_| claims(&log, vec![START; 2 / threads]))
+            .collect();
+        let two = locked(&mut log, |log| {
+            let is_due = log.due(0, 2) <= START;
+            if is_due {
+                log.charge(START, 2);
+            }
+            is_due
+        });
+        let others = others.into_iter().flat_map(|other| other.join().unwrap());
+        let others: Vec<Claim> = others.collect();
+        let ones = others.iter().copied().filter_map(charged).count() as u64;
         let sum = ones + if two { 2 } else { 0 };
         assert!(sum <= count);
         // A claim is denied only if all slots are taken, and only by these claims.
         assert!(sum == count || !others.contains(&Claim::Denied(START + PERIOD)));
         assert!(two || ones + 2 > count);
         assert_eq!(backlog(&mut log), sum);
-    });
+    };
+    check_each(3, [(2, true, 1), (3, false, 1), (3, true, 1)], run);
+    check_each(1, [(2, true, 2)], run);
 }
-
-// This is the same with three threads.
-model!(two_claims_beside_a_charge_of_two_are_not_lost, 1, || {
-    let mut log = log(2, true);
-    let others = [claim(&log, START), claim(&log, START)];
-    let two = charge_two(&mut log);
-    let others = others.map(|other| other.join().unwrap());
-    let ones = others.into_iter().filter_map(charged).count() as u64;
-    assert!(if two { ones == 0 } else { ones > 0 });
-    let sum = ones + if two { 2 } else { 0 };
-    assert_eq!(backlog(&mut log), sum);
-});
 
 // There is room for all claims at all times.
 model!(no_claim_is_denied_while_there_is_room, || {
     let mut log = log(3, true);
-    let others = two_claims(&log);
+    let others = claims(&log, vec![START; 2]);
     let mine = log.ring().try_charge(START);
     assert!(charged(mine).is_some());
     assert_eq!(tickets(others).len(), 2);
@@ -217,7 +201,7 @@ model!(denial_beside_a_claim_tells_the_oldest_charge, || {
 fn claims_beside_a_change_of_the_length_are_kept() {
     check_each(2, [(2, 3), (3, 2), (1, 2), (2, 1)], |(from, to)| {
         let mut log = log(from, true);
-        let others = two_claims(&log);
+        let others = claims(&log, vec![START; 2]);
         locked(&mut log, |log| log.change(quota(to), false, START));
         let ones = tickets(others).len() as u64;
         assert!(ones <= from.max(to));
@@ -226,8 +210,7 @@ fn claims_beside_a_change_of_the_length_are_kept() {
         for _ in ones..to {
             assert!(charged(log.ring().try_charge(START)).is_some());
         }
-        let full = log.ring().try_charge(START);
-        assert_eq!(full, Claim::Denied(START + PERIOD));
+        assert_eq!(log.ring().try_charge(START), Claim::Denied(START + PERIOD));
     });
 }
 
@@ -270,7 +253,7 @@ fn claims_beside_a_refund_are_kept_and_known() {
     check_each(3, [1, 2], |count| {
         let mut log = log(count, true);
         let first = charged(log.ring().try_charge(START)).unwrap();
-        let others = two_claims(&log);
+        let others = claims(&log, vec![START; 2]);
         give_back(&mut log, first, START);
         let made = tickets(others);
         assert!(made.len() as u64 <= count);
@@ -282,12 +265,32 @@ fn claims_beside_a_refund_are_kept_and_known() {
     });
 }
 
+// Turns repeat after 16 rewrites, and the refund has left the claim's stamp in its slot: a claim that was
+// suspended for that long succeeds, and the next rewrite keeps its charge.
+model!(claim_suspended_until_the_turns_repeat_is_kept, 2, || {
+    let mut log = log(2, true);
+    let first = charged(log.ring().try_charge(START)).unwrap();
+    let ring = Arc::clone(log.ring());
+    let holder = spawn(move || {
+        locked(&mut log, |log| {
+            assert_eq!(log.give_back(first, 1, START), 1);
+            for _ in 0..16 {
+                log.change(quota(2), false, START);
+            }
+        });
+        log
+    });
+    let mine = charged(ring.try_charge(START)).is_some();
+    let mut log = holder.join().unwrap();
+    assert_eq!(backlog(&mut log), u64::from(mine));
+});
+
 /// An overdraft keeps the ring locked until it is paid off.
 #[test]
 fn claims_do_not_pass_an_overdraft() {
     check_each(3, [1, 2], |count| {
         let mut log = log(count, true);
-        let others = two_claims(&log);
+        let others = claims(&log, vec![START; 2]);
         locked(&mut log, |log| log.charge(START, count + 1));
         let ones = tickets(others).len() as u64;
         assert!(ones <= count);

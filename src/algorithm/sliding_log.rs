@@ -386,7 +386,8 @@ impl SlidingLog {
 
     /// Locks all slots and returns the ticks of their charges, the oldest first.
     fn seize(&self) -> Vec<u64> {
-        // This is a read-modify-write, so that no charge is missed, even with a suspended claim.
+        // This is a read-modify-write, so that no charge is missed: a claim that was suspended until the
+        // turns repeated may also charge a slot that is not the head's.
         let seize = |number| self.slot(number).fetch_or(LOCKED, Ordering::AcqRel);
         let stamps = (0..self.head.len).map(seize);
         stamps.filter_map(tick_of).collect()
