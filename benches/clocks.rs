@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use tollgate_bench::harness::{Options, Spread, Stopwatch, Table};
 
-/// Returns the nanoseconds since the first reading, or since another fixed moment.
+/// A function that returns the nanoseconds since the first reading, or since another fixed moment.
 type Read = fn() -> u64;
 
 const CLOCKS: [(&str, Read); 5] = [

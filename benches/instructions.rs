@@ -21,7 +21,7 @@ use tollgate_bench::{THEMES, UNCOUNTED};
 /// number of repetitions.
 const COUNTED: &str = "--counted";
 
-/// Every contender whose operation can be counted, its batch size, and the operation.
+/// Returns every contender whose operation can be counted, its batch size, and the operation.
 fn all() -> Vec<(Contender, u64, String)> {
     let themes = THEMES
         .iter()
@@ -85,7 +85,7 @@ fn main() -> ExitCode {
     ExitCode::from(u8::from(options.check && missed))
 }
 
-/// callgrind gets this function's name, and counts from its beginning to its end.
+/// Runs the operations. callgrind gets this function's name, and counts from its beginning to its end.
 #[inline(never)]
 fn operations_that_are_counted(work: &mut Work, times: u64) {
     work.time(times);

@@ -39,7 +39,7 @@ impl Drop for Server {
     }
 }
 
-/// The client address that the one proxy, wrk, reports.
+/// Returns the setting that takes the client's address from the one proxy, wrk.
 pub(super) fn client_ip() -> ClientIp {
     ClientIp::peer(|_| None).behind(1)
 }
@@ -107,7 +107,7 @@ pub(super) async fn until(otherwise: &str, mut condition: impl FnMut() -> bool) 
     Ok(())
 }
 
-/// Counts the admitted requests of each network.
+/// Counters of the admitted requests of each network.
 ///
 /// Every counter is written when it is created, so the counts take the same memory before and after
 /// a round.

@@ -108,7 +108,7 @@ pub(crate) fn limiters(options: &Options) -> bool {
 /// The target for a thousand keys under the default cap.
 const FEW: f64 = 80.0;
 
-/// Creates a map with the default cap, however many keys will come.
+/// A map with the default cap, however many keys will come.
 struct Uncapped(Keyed<u64, RateLimiter>);
 
 impl KeyedLimiter<u64> for Uncapped {

@@ -17,7 +17,7 @@ use crate::simulation::{Limiter, Trace, run};
 /// The first limit of the controllers by default, and the limit of [`FIXED_LIMIT`].
 pub(crate) const START: f64 = 20.0;
 
-/// Makes a limiter with this first limit and default settings otherwise.
+/// A function that makes a limiter with this first limit and default settings otherwise.
 pub(crate) type Make = fn(f64, &ManualClock) -> Limiter;
 
 /// The controllers of tollgate and its peers; the first is the default.
@@ -38,7 +38,7 @@ pub(crate) const CONTROLLERS: [(&str, Make); 5] = [
     }),
 ];
 
-/// Stands beside the controllers: a target that it reaches too is no merit of theirs.
+/// The row beside the controllers: a target that it reaches too is no merit of theirs.
 pub(crate) const FIXED_LIMIT: (&str, Make) = ("Fixed 20", |_, _| Limiter::fixed(START as usize));
 
 fn adaptive(controller: impl Controller + 'static, clock: &ManualClock) -> Limiter {

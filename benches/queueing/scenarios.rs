@@ -343,7 +343,7 @@ fn fleets() -> Vec<Scenario> {
     all
 }
 
-/// Sets no target.
+/// No target.
 const ANY: Wanted = Wanted {
     goodput: &[],
     p99: &[],

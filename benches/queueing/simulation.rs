@@ -179,7 +179,7 @@ pub(crate) fn run(
 
 struct System {
     clients: Vec<Client>,
-    /// Returns the sum of the limits.
+    /// The sum of the limits.
     limit: usize,
     server: Server<Call>,
     abandoned: Option<Said>,

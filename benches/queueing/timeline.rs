@@ -23,7 +23,7 @@ const TITLE: u32 = 24;
 const FRAME: u32 = 170;
 const FOOT: u32 = 20;
 
-/// Lies below the others, and is broad, so that it stays visible.
+/// The oracle's curve lies below the others, and is broad, so that it stays visible.
 const ORACLE: (&str, RGBColor, u32) = ("best fixed limit of each phase (*)", PALE_BLUE, 6);
 
 /// In the order of the controllers.

@@ -15,7 +15,7 @@ use tollgate::Quota;
 use tollgate_bench::harness::{Options, Spread, Targets};
 use tollgate_redis::{RateLimiter, Source};
 
-/// A quota beyond any demand here.
+/// Returns a quota beyond any demand here.
 fn plenty() -> Quota {
     Quota::per_second(1_000_000_000).burst(1_000_000)
 }

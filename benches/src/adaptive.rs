@@ -91,10 +91,10 @@ fn fixed(limit: usize, samples: u32) -> AdaptiveSemaphore {
     AdaptiveSemaphore::new(Fixed(Target { limit, samples }))
 }
 
-/// Creates an adaptive semaphore whose current window is full: all of its calls have begun.
+/// An adaptive semaphore whose current window is full: all of its calls have begun.
 pub struct Unmeasured(AdaptiveSemaphore);
 
-/// Creates an adaptive semaphore that measures every call, in windows of 64.
+/// An adaptive semaphore that measures every call, in windows of 64.
 pub struct Measured(AdaptiveSemaphore);
 
 peers! {
@@ -152,11 +152,9 @@ fn tower_resilience() -> impl FnMut(u64) + 'static {
     calls(AdaptiveLimiterLayer::new(aimd.expect("it is valid")).layer(Immediate))
 }
 
-/// Measures the cost of an adaptive rate above that of the rate limiter inside it, without
-/// refusals.
+/// The burst of an adaptive rate, and of the plain rate limiter that it is compared with.
 ///
-/// Neither is exhausted: both are replaced after fewer calls than their burst, which is the largest
-/// that an adaptive rate can have.
+/// Neither is exhausted: both are replaced after as many calls. It is the largest burst of an adaptive rate.
 const BURST: u64 = 250_000;
 
 fn adaptive_rate() -> AdaptiveRate {

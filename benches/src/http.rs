@@ -32,8 +32,7 @@ const CLIENTS: u32 = 1000;
 
 /// Compares a request through the layer over HTTP with tower_governor and tower's own limit.
 ///
-/// The request and the answer are created for each call, which is in all columns, and in `no layer`
-/// alone.
+/// Every figure includes creating the request and the response; that of `no layer` includes nothing else.
 pub fn rows() -> Vec<Row> {
     rows! {
         alone "http: a request by client"
@@ -120,7 +119,7 @@ fn clients() -> Arc<Keyed<IpNet, RateLimiter>> {
     Arc::new(Keyed::rate_limiters(quota))
 }
 
-/// The service without a layer, and a manual decision about the client.
+/// Calls the service without a layer, after a manual decision about the client.
 fn by_hand() -> impl FnMut(u64) + 'static {
     let (clients, mut client) = (clients(), 0);
     awaited(async move || {
@@ -223,7 +222,7 @@ fn patient() -> RetryAfterLayer<Body> {
         .jitter_percent(0)
 }
 
-/// A refusal by an origin without a gate, while the table is full with this many gates. Half of the
+/// Measures a refusal by an origin without a gate, while the table is full with this many gates. Half of the
 /// origins have a gate, and each asks again after its gate was evicted.
 fn refused_by_new_origins(gates: usize) -> impl FnMut(u64) + 'static {
     let layer = patient().max_origins(gates);
@@ -237,7 +236,7 @@ fn refused_without_a_layer() -> impl FnMut(u64) + 'static {
     requests_to(service_fn(overloaded), 0..2048)
 }
 
-/// A request to an origin that has asked for no delay, while this many others have gates.
+/// Measures a request to an origin that has asked for no delay, while this many others have gates.
 fn polite_beside(gates: usize) -> impl FnMut(u64) + 'static {
     let layer = patient().max_origins(gates.max(1));
     requests_to(layer.layer(service_fn(overloaded)), 0..gates)(gates as u64);

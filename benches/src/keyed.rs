@@ -161,15 +161,15 @@ fn allowed<K: BenchKey, L: KeyedLimiter<K>>(keys: usize, spread: Spread) -> Shar
     })
 }
 
-/// Keys that come repeatedly.
+/// The number of keys that come repeatedly.
 const KEYS: u64 = 1000;
 
 /// Measures the cost of a gate and of a detector per request, on one thread and on two. A record is compared with a
 /// decision for each key.
 ///
-/// Records and keyed decisions go round a thousand keys, in an order that a processor does not foresee. Nobody makes
-/// passes meanwhile, so after the first round every key has its place, as most of them have between two passes; a row
-/// of its own has none.
+/// Records and keyed decisions go round a thousand keys, in an order that a processor cannot predict. No pass runs
+/// meanwhile, so after the first round every key has its slot, like most keys between two passes. A separate row
+/// measures keys without a slot.
 fn gates() -> Vec<Row> {
     type Ours = Keyed<u64, RateLimiter>;
     type Theirs = GovernorKeyed<u64>;
@@ -201,7 +201,7 @@ fn gates() -> Vec<Row> {
     }
 }
 
-/// A handwritten gate, opened and shut by hand as well: one relaxed load and a branch.
+/// Checks a handwritten gate, opened and shut by hand as well: one relaxed load and a branch.
 fn flag_check() -> Shared {
     repeat!(Arc::new(AtomicBool::new(true)), |flag| {
         let answer = flag.load(Ordering::Relaxed).then_some(()).ok_or(());

@@ -25,7 +25,7 @@ use harness::Row;
 /// The rows of a theme.
 pub type Theme = (&'static str, fn() -> Vec<Row>);
 
-/// Returns all rows, for the front ends `ratios` and `groups`.
+/// All rows, for the front ends `ratios` and `groups`.
 pub const THEMES: [Theme; 10] = [
     ("semaphore", semaphore::rows),
     ("throttles", throttles::rows),

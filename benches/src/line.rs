@@ -131,7 +131,7 @@ where
     }
 }
 
-/// A queue that has had no waiter yet: only the places are allocated. `hold` takes the permit,
+/// Creates a queue that has had no waiter yet: only the places are allocated. `hold` takes the permit,
 /// `wait` makes a waiter, and `give_back` follows when the permit of either has been dropped.
 pub fn stand<F: Future + 'static, H: 'static>(
     count: usize,
@@ -156,7 +156,7 @@ fn held<P: TryPeer>(semaphore: &P) -> impl Answer + '_ {
     answer
 }
 
-/// A peer's queue, each future in its box.
+/// Creates a peer's queue, each future in its box.
 ///
 /// The semaphore is leaked, because the futures in the places borrow it.
 pub fn boxed<P: Peer>(count: usize) -> Box<dyn Line> {
@@ -164,7 +164,7 @@ pub fn boxed<P: Peer>(count: usize) -> Box<dyn Line> {
     stand(count, || held(one), || one.acquire(), || one.give_back())
 }
 
-/// tower's queue: clones of one limited service, each called once.
+/// Creates tower's queue: clones of one limited service, each called once.
 pub fn tower(count: usize) -> Box<dyn Line> {
     let semaphore = Arc::new(tokio::sync::Semaphore::new(1));
     let service = ConcurrencyLimit::with_semaphore(Immediate, Arc::clone(&semaphore));
@@ -180,7 +180,7 @@ pub fn tower(count: usize) -> Box<dyn Line> {
     )
 }
 
-/// The queue of a throttle, entered through our trait.
+/// Creates the queue of a throttle, entered through our trait.
 pub fn entered<T>(count: usize, throttle: T) -> Box<dyn Line>
 where
     T: Throttle<Enter: 'static, Permit: 'static> + 'static,
@@ -215,7 +215,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// The giving up of this many waiters.
+    /// Returns the giving up of this many waiters.
     pub fn cancel(order: Order, count: usize) -> Part {
         Part::Cancel(order.places(count).into())
     }

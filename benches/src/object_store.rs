@@ -104,7 +104,7 @@ fn over_loopback() -> Vec<Row> {
     ]
 }
 
-/// A store with one object of 64 KiB, or with the listed objects.
+/// Creates a store with one object of 64 KiB, or with the listed objects.
 fn memory(objects: usize) -> InMemory {
     let store = InMemory::new();
     block_on(async {
@@ -178,7 +178,7 @@ fn requests(connector: impl HttpConnector) -> impl FnMut(u64) + 'static {
     })
 }
 
-/// Connects with a client of hyper. Clones share its connections.
+/// A connector with a client of hyper. Clones share its connections.
 #[derive(Clone, Debug)]
 pub struct HyperConnector(Client<connect::HttpConnector, HttpRequestBody>);
 
@@ -236,7 +236,7 @@ pub async fn serve(app: Router) -> io::Result<(SocketAddr, AbortHandle)> {
     Ok((address, serve.abort_handle()))
 }
 
-/// Gets the object this many times.
+/// A function that gets the object this many times.
 type Gets = Box<dyn FnMut(u64)>;
 
 /// A server with one object, and its clients, which share a connection.

@@ -46,7 +46,7 @@ pub const VIOLET: RGBColor = RGBColor(130, 80, 200);
 /// The color of a quota, or of a third peer.
 pub const RED: RGBColor = RGBColor(190, 30, 45);
 
-/// Of letters, as the library counts them.
+/// The font size, in the library's unit.
 const SIZE: u32 = 16;
 const SMALL: u32 = 14;
 

@@ -139,8 +139,8 @@ fn rules() -> Vec<Row> {
 /// Measures decisions from a chunk that was taken ahead, beside those of the same limiter, or of a peer, without a
 /// handle. Each thread has its own handle.
 ///
-/// The handle is black to the compiler before each call: so what is in hand is in memory, and not in a register; and to
-/// copy an answer takes longer than to make it, so there is each decision by reference as well.
+/// `black_box` hides the handle from the compiler before each call, so its tokens are in memory, and not in a register.
+/// Copying an answer takes longer than making it, so each decision is measured by reference as well.
 fn local() -> Vec<Row> {
     rows! {
         alone "local(32): decision allowed" ("tollgate, local(32)" => local_allowed)

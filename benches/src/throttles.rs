@@ -95,8 +95,8 @@ fn ready() -> Vec<Row> {
 
 type Waits = fn(usize, bool) -> Shared;
 
-/// The contenders whose threads wait for this many permits, and whether the threads yield while
-/// they hold one.
+/// Returns the contenders whose threads wait. `limit` is the number of permits; with `yields`, a thread yields while it
+/// holds one.
 fn blocking(
     limit: usize,
     yields: bool,
@@ -260,14 +260,14 @@ fn three_by_hand() -> Shared {
     })
 }
 
-/// A shared semaphore, acquired by its own method: the inside of a boxed throttle.
+/// Acquires a shared semaphore by its own method: the inside of a boxed throttle.
 pub fn acquire_owned() -> Shared {
     repeat_async!(shared(), |semaphore| {
         drop(black_box(Arc::clone(semaphore).acquire_owned().await));
     })
 }
 
-/// A fair queue, beside the semaphore behind it and beside a semaphore with priorities.
+/// Compares a fair queue with the semaphore behind it, and with a semaphore with priorities.
 pub fn fair() -> Vec<Row> {
     let owned = |count| line::entered(count, Arc::new(Semaphore::new(1)));
     let row = |name: &str, part| {
@@ -296,7 +296,7 @@ pub fn fair() -> Vec<Row> {
     rows
 }
 
-/// A queue in a hundred classes, which take turns.
+/// Creates a queue in a hundred classes, which take turns.
 fn fair_line(count: usize) -> Box<dyn Line> {
     let queue = FairQueue::new(Arc::new(Semaphore::new(1))).classes(|_| Class::new());
     let classes: Vec<ClassHandle<_, _>> = (0..100).map(|key| queue.class(key)).collect();
@@ -314,7 +314,7 @@ fn fair_line(count: usize) -> Box<dyn Line> {
     )
 }
 
-/// A queue of the crate priority-semaphore with one priority, which is first-in first-out.
+/// Creates a queue of the crate priority-semaphore with one priority, which is first-in first-out.
 fn priority_line(count: usize) -> Box<dyn Line> {
     let semaphore = Arc::new(PrioritySemaphore::new(1));
     let same = Arc::clone(&semaphore);

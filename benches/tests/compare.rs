@@ -59,7 +59,7 @@ fn columns(file: &Path) -> Vec<Column> {
     columns
 }
 
-/// The results of the calls for each limiter, read from the table.
+/// Returns the results of the calls for each limiter, read from the table.
 fn outcomes(test: &str) -> Vec<(&'static str, Calls)> {
     let columns = columns(&written(test, &["algorithms", "--csv"]).join("algorithms.csv"));
     let names = columns.iter().map(|(name, _)| name.as_str());

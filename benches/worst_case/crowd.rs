@@ -210,7 +210,7 @@ fn tokio(count: usize, release: impl FnOnce(&Tokio) + Send + 'static) -> Crowd {
     )
 }
 
-/// A fair queue in front of a throttle without permits. Its bystander is one more waiter, which leaves at once: a
+/// Creates a fair queue in front of a throttle without permits. Its bystander is one more waiter, which leaves at once: a
 /// caller that joins or leaves continues where a call has left off, just like a woken waiter that is polled.
 fn fair<T: Queueable + Send + Sync + 'static>(
     count: usize,

@@ -92,7 +92,7 @@ fn main() {
     crowd::print(&options);
 }
 
-/// A contender with this many permits, and a function that times its operation.
+/// Returns a contender with this many permits, and a function that times its operation.
 fn of<P: TryPeer>(permits: usize, operation: fn(&P) -> Duration) -> (&'static str, Hammer) {
     let semaphore = P::with_permits(permits);
     let hammer = move |threads, count| hammer(threads, count, || operation(&semaphore));

@@ -128,7 +128,7 @@ pub struct Table {
     rows: Vec<Vec<String>>,
 }
 
-/// The note beside a target.
+/// Returns the note beside a target.
 pub fn verdict(reached: bool) -> &'static str {
     if reached { "PASS" } else { "MISS" }
 }
@@ -205,7 +205,7 @@ impl Targets {
         self.push(name, figure, ">=", limit, figure >= limit, how);
     }
 
-    /// NaN is not within its limit.
+    /// Adds a figure and its limit. NaN is not within its limit.
     fn push(&mut self, name: &str, figure: f64, sign: &str, limit: f64, kept: bool, how: &str) {
         self.kept &= kept;
         let verdict = verdict(kept);

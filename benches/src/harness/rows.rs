@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::{Options, Spread, Stopwatch};
 use crate::line::{self, Line, Part};
 
-/// Repeats an operation this many times, on any thread.
+/// A function that repeats an operation this many times, on any thread.
 pub type Shared = Box<dyn Fn(u64) + Send + Sync>;
 
 /// A contender's work, ready to be measured.
@@ -88,7 +88,7 @@ pub struct Contender {
     prepare: Box<dyn Fn() -> Work>,
 }
 
-/// A contender without targets.
+/// Creates a contender without targets.
 pub fn made(name: &str, prepare: impl Fn() -> Work + 'static) -> Contender {
     Contender {
         name: name.to_owned(),
@@ -111,7 +111,7 @@ pub fn together(name: &str, prepare: impl Fn() -> Shared + 'static) -> Contender
     abreast(2, name, prepare)
 }
 
-/// A contender that the wall clock times.
+/// Creates a contender that the wall clock times.
 pub fn walled<W: FnMut(u64) + 'static>(name: &str, work: impl Fn() -> W + 'static) -> Contender {
     made(name, move || {
         let mut work = work();

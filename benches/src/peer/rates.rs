@@ -20,12 +20,12 @@ use tower::{Service, ServiceExt};
 use super::{Answer, Immediate};
 use crate::floor::DecisionFloor;
 
-/// The time from one admission to the next.
+/// Returns the time from one admission to the next.
 pub fn interval(quota: Quota) -> Duration {
     quota.period() / quota.count() as u32
 }
 
-/// The same quota for a limiter without intervals below a millisecond: the count and the period.
+/// Returns the same quota for a limiter without intervals below a millisecond: the count and the period.
 fn in_milliseconds(quota: Quota) -> (u64, Duration) {
     const LEAST: Duration = Duration::from_millis(1);
     if interval(quota) >= LEAST {
@@ -135,7 +135,7 @@ pub fn governor_quota(quota: Quota) -> governor::Quota {
         .allow_burst(burst)
 }
 
-/// tower's limit by itself. It is built inside a runtime, and holds that runtime's timer.
+/// Creates tower's limit by itself. It is built inside a runtime, and holds that runtime's timer.
 pub fn tower_rate(quota: Quota) -> RateLimit<Immediate> {
     let (count, window) = match quota.max_burst() {
         1 => in_milliseconds(quota),

@@ -20,7 +20,7 @@ impl Calls {
     }
 }
 
-/// Returns the number of admissions from one to another, both included.
+/// The number of admissions from one to another, both included.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counted {
     pub(crate) first: u64,
@@ -28,7 +28,7 @@ pub(crate) struct Counted {
     pub(crate) count: u64,
 }
 
-/// Returns all pairs of admissions.
+/// Counts the admissions from each to each later one.
 pub(crate) fn counted(admitted: &[u64]) -> impl Iterator<Item = Counted> {
     (0..admitted.len()).flat_map(move |from| {
         (from..admitted.len()).map(move |to| Counted {
