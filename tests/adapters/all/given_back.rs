@@ -1,5 +1,5 @@
-//! What has been entered is undone once, by its own part, the last first, when a part refuses or the
-//! wait is dropped; and what the caller was given is the caller's.
+//! A refusal or a dropped wait undoes every entered part once, through that part, in reverse order;
+//! a permit that the caller received belongs to the caller.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Poll;
@@ -11,7 +11,7 @@ use crate::support::Waiter;
 use crate::support::scenarios::check;
 use crate::support::scripted::{Lingers, Log, Script};
 
-/// What is in the log when the first so many parts have been entered without a wait.
+/// Returns the log when this many parts have been entered without a wait.
 fn tried(parts: usize) -> Vec<String> {
     let names = NAMES[..parts].iter();
     names
@@ -19,13 +19,13 @@ fn tried(parts: usize) -> Vec<String> {
         .collect()
 }
 
-/// What is in the log when the first so many parts have been undone.
+/// Returns the log when this many parts have been undone.
 fn undone(parts: usize) -> Vec<String> {
     let names = NAMES[..parts].iter().rev();
     names.map(|name| format!("undo {name}0")).collect()
 }
 
-/// Runs a check for each part of each shape, with everything new.
+/// Runs a check for each part of each shape, with fresh values.
 pub(super) fn each_part(check: impl Fn(&Shape, usize)) {
     for part in 0..NAMES.len() {
         for shape in shapes() {
@@ -71,7 +71,7 @@ fn script(word: &str) -> Script {
     }
 }
 
-/// What a call to the shape comes to, as the rows have it.
+/// Returns the outcome of a call to the shape, in the words of the rows.
 fn outcome_of(
     shape: &Shape,
     part: usize,
@@ -94,7 +94,7 @@ fn outcome_of(
     }
 }
 
-/// The events that these words stand for.
+/// Returns the events that these words stand for.
 fn events(shape: &Shape, part: usize, words: &str) -> Vec<String> {
     let mut undone = shape.begun(part).undone;
     let mut events = Vec::new();
