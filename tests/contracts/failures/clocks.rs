@@ -21,7 +21,6 @@ fn at_once(limiter: &RateLimiter) -> usize {
 ///
 /// Seen in governor#157. Here, every rule runs on the system clock, with threads that take whatever
 /// they can.
-/// can get.
 #[test]
 fn bugs_that_only_show_on_real_clocks() {
     const PERIOD: Duration = Duration::from_micros(500);

@@ -1,7 +1,6 @@
 //! Failures of throttles elsewhere, which do not occur here. Each row of the table of failures has a test, a
 //! check of the conformance suite, which every throttle passes, a row of a scenario, a model, or a test next
 //! to its type.
-//! type is tested.
 //!
 //! | failure | seen in | held by |
 //! |---|---|---|
