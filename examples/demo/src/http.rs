@@ -39,7 +39,7 @@ pub(crate) struct Limits {
     exports: Arc<Semaphore>,
 }
 
-/// Counts the decisions of a limiter.
+/// A counter of a limiter's decisions.
 pub(crate) struct Decisions {
     pub(crate) admitted: Meter,
     refused: AtomicU64,

@@ -36,10 +36,10 @@ pub(super) fn each_part(check: impl Fn(&Shape, usize)) {
     }
 }
 
-/// Each row has what the part is told first, and then what is done: calls with what they come to, what
-/// the part is told, and what is in the log: `tried` or `begun` is what came before the part, `undone` is
-/// that all of it is undone, `entered` that the part and those behind it are entered, `returned` that these are undone,
-/// and anything else is an event of the part itself.
+/// Each row has the script of the part, and then the steps: calls with their outcomes, scripts of the part, and log
+/// entries: `tried` or `begun` stands for the events before the part, `undone` for undoing all of it, `entered` for
+/// entering the part and those behind it, `returned` for undoing these, and any other word is an event of the part
+/// itself.
 const SCENARIOS: &str = "
 a try that is refused by any part | refuse | try refused, log tried try refuse undone
 enter_now that any part refuses | wait | now none, log tried undone, admit, now all

@@ -192,10 +192,9 @@ fn run(limits: &[usize], names: Names, calls: Vec<String>) -> Tested {
     Ok(())
 }
 
-/// Each row has the limits of semaphores that are called a, b, c and d, and calls that name up to four
-/// of them, with a number if it is not 1. `enter` puts a caller that waits to the end of the waiters, and
-/// what it is given to the end of the permits; `poll` and `drop` name a waiter, `release` and `undo`
-/// (`rollback`) permits, by their place.
+/// Each row has the limits of semaphores a, b, c and d, and calls that name up to four of them, with a
+/// number if it is not 1. `enter` appends a waiting caller to the waiters, and a grant to the permits;
+/// `poll` and `drop` name a waiter, `release` and `undo` (`rollback`) permits, by position.
 const SCENARIOS: &str = "
 # Who waits where, and what is held meanwhile.
 a waiter for the wide scope holds the narrow one and not the reverse | 1 1 2 2 | try d2, enter a c d, free a 0,

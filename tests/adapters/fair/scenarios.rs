@@ -1,13 +1,13 @@
 //! Sequences of calls to a fair queue in front of a semaphore, one a row. The outcome of each call,
 //! its wakes and the observable state afterwards are compared with the model.
 //!
-//! A row has a name; the permits, options of the queue (`aging` in milliseconds, `bound`) and its classes
-//! with their options; and the calls. It runs by concurrency and by cost, unless it names one of both.
-//! `enter` and `try` name a class and perhaps a cost. A caller that has to wait goes to the end of the
-//! waiters, and a permit to the end of the permits. `poll` and `drop` name a waiter, `release`, `undo`
-//! (`rollback`) and `settle` a permit, by its place from 0; `settle` also says what was used. `gets` and
-//! `next` say of which class the first waiter is that was given a permit, and it takes it; `next` releases
-//! the first permit before.
+//! A row has a name; the permits, the options of the queue (`aging` in milliseconds, `bound`) and its
+//! classes with their options; and the calls. It runs by concurrency and by cost, unless it names one of
+//! both. `enter` and `try` name a class and perhaps a cost. A waiting caller is appended to the waiters,
+//! and a permit to the permits. `poll` and `drop` name a waiter, `release`, `undo` (`rollback`) and
+//! `settle` a permit, by position from 0; `settle` also has the used cost. `gets` and `next` state the
+//! class of the first waiter with a grant, and let it collect the grant; `next` first releases the first
+//! permit.
 
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestCaseError};

@@ -2,8 +2,8 @@
 //! which knows the end of the block and the waiters.
 //!
 //! Each row begins with a new gate. `block`, `advance` and `within`, a timeout of `acquire`, have a
-//! number of nanoseconds, or `for-ever`. A caller
-//! that has to wait goes to the end of the waiters; `poll` and `drop` name one by its place.
+//! number of nanoseconds, or `for-ever`. A waiting caller is appended to the waiters; `poll` and
+//! `drop` name one by position.
 
 use std::pin::Pin;
 use std::task::Poll;

@@ -409,7 +409,7 @@ struct Naive {
     windows: u32,
 }
 
-/// One window of so many measures.
+/// One window in this many measures the baseline.
 const EVERY: u32 = 8;
 const INITIAL: f64 = 10.0;
 
