@@ -1,10 +1,10 @@
-//! An adaptive rate in real time, beside a fixed one: a server that answers `503 SlowDown` above a rate, as S3 does without `Retry-After`, and tasks that get an
-//! object as often as a connector with an adaptive rate lets them.
+//! Compares an adaptive rate with a fixed one in real time. Like S3 without `Retry-After`, the server answers `503
+//! SlowDown` above a rate; tasks get an object as often as a connector with an adaptive rate admits them.
 //!
-//! The store repeats refused requests by itself, as it does by default: each repetition passes the
-//! connector, and the server counts it. While a few tasks wait to repeat, the others use the rate. The first
-//! seconds are not counted, in which the rate is found. A limit of the rate of the server itself shows what
-//! the machine lets through: a client that is not run for a while loses its turns.
+//! The store retries refused requests itself, as it does by default: each retry passes the connector, and
+//! the server counts it. While a few tasks wait to retry, the others use the rate. The first seconds, in
+//! which the limiter finds the rate, are not counted. A fixed limit at the server's own rate shows what the
+//! machine can pass: a client that is not scheduled for a while loses its turns.
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -27,18 +27,18 @@ use tollgate_bench::harness::{Table, verdict};
 use tollgate_bench::object_store::{HyperConnector, serve, store};
 use tollgate_object_store::ThrottledConnector;
 
-/// What the server accepts in a second.
+/// The requests per second that the server accepts.
 const RATE: u64 = 500;
 
-/// What it accepts at once: what comes in 20 ms, and in 100 ms.
+/// The bursts that it accepts: the arrivals of 20 ms, and of 100 ms.
 const BURSTS: [u64; 2] = [RATE / 50, RATE / 10];
 
 const TASKS: usize = 64;
 
-/// What is not counted.
+/// The warm-up, which is not counted.
 const SEARCH: Duration = Duration::from_secs(15);
 
-/// What the client has to get of the rate, and how much of it may be refused.
+/// The least part of the rate that the client has to get, and the most that may be refused.
 const GOODPUT: f64 = 0.95;
 const REFUSED: f64 = 0.005;
 
@@ -97,19 +97,19 @@ async fn main() -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(!holds)))
 }
 
-/// What came of a client while it was counted.
+/// The results of a client while it was counted.
 struct Outcome {
-    /// The adaptive rate at last.
+    /// The adaptive rate at the end.
     adaptive: Option<f64>,
     burst: u64,
-    /// Requests that the server accepted, and refused.
+    /// Requests that the server accepted, and that it refused.
     good: u64,
     refused: u64,
-    /// Gets that failed in spite of their repetitions.
+    /// Gets that failed in spite of their retries.
     failed: u64,
 }
 
-/// What the server has accepted, and refused.
+/// The requests that the server has accepted, and that it has refused.
 type Counts = [AtomicU64; 2];
 
 async fn outcome(burst: u64, is_adaptive: bool, counted: Duration) -> Result<Outcome> {

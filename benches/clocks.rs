@@ -1,10 +1,12 @@
-//! `cargo bench -p tollgate-bench --bench clocks`: what limiters could read the time from.
+//! `cargo bench -p tollgate-bench --bench clocks`: compares the clocks that limiters could read.
 //!
-//! - *reading*: the median of rounds in which the clocks take turns, by the time of the thread.
-//! - *first*: the first reading of the process, with what it takes to set up. fastant and minstant do
-//!   that before `main`, where it is not seen.
-//! - *behind*: the most that one thread read less than another one had read and published before.
-//! - *off*: how far it went from the clock of the standard library, over some seconds.
+//! - *reading*: the median over rounds in which the clocks take turns, in processor time of the
+//!   thread.
+//! - *first*: the first reading of the process, including the set-up. fastant and minstant set up
+//!   before `main`, where this measurement misses it.
+//! - *behind*: the most that one thread's reading was below one that another thread had already
+//!   published.
+//! - *off*: the drift from the standard library's clock, over some seconds.
 
 use std::hint::black_box;
 use std::sync::OnceLock;
@@ -14,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use tollgate_bench::harness::{Options, Spread, Stopwatch, Table};
 
-/// Nanoseconds since the first reading, or since some other moment.
+/// A function that returns the nanoseconds since the first reading, or since another fixed moment.
 type Read = fn() -> u64;
 
 const CLOCKS: [(&str, Read); 5] = [
@@ -56,7 +58,7 @@ fn by_minstant() -> u64 {
     minstant::Instant::now().as_unix_nanos(ANCHOR.get_or_init(minstant::Anchor::new))
 }
 
-/// Nanoseconds a reading, of each clock.
+/// Returns the nanoseconds per reading of each clock.
 fn readings(rounds: usize) -> Vec<f64> {
     let mut taken = vec![Vec::new(); CLOCKS.len()];
     for round in 0..rounds {
@@ -80,7 +82,7 @@ fn first(read: Read) -> Duration {
     begun.elapsed()
 }
 
-/// The most that one of two threads was behind what the other one had published.
+/// Returns the most that one of two threads was behind what the other had published.
 fn behind(read: Read) -> u64 {
     let latest = AtomicU64::new(0);
     let race = || {
@@ -99,8 +101,8 @@ fn behind(read: Read) -> u64 {
     })
 }
 
-/// What a clock shows, and what the standard one does at the same time: of many attempts, the one
-/// between whose ends the least time passed.
+/// Returns a reading of the clock and one of the standard clock at the same time: of many attempts,
+/// the pair whose readings were closest together.
 fn beside_standard(read: Read) -> (i128, i128) {
     let attempts = (0..2000).map(|_| (standard(), read(), standard()));
     let closest = attempts.min_by_key(|(before, _, after)| after - before);
@@ -112,7 +114,7 @@ fn main() {
     let options = Options::from_args();
     let firsts = CLOCKS.map(|(_, read)| first(read));
     let began = CLOCKS.map(|(_, read)| beside_standard(read));
-    // The time that all of them run has to be long, as what they are off by is little.
+    // All clocks have to run for long, because their drift is small.
     let short = (10, Duration::from_millis(100));
     let (rounds, long) = options.choose([short, short, (400, Duration::from_secs(20))]);
     let begun = Instant::now();

@@ -1,24 +1,27 @@
-//! `cargo bench -p tollgate-bench --bench instructions`: instructions an operation, counted by callgrind.
+//! `cargo bench -p tollgate-bench --bench instructions`: instructions per operation, counted by
+//! callgrind.
 //!
-//! A count does not depend on the machine's load, so it says what a time on a busy machine cannot: which path got
-//! longer. The program runs itself under valgrind, once for N operations and once for 2N; the difference over N is one
-//! operation, without what the first operations set up. What comes before them, and one operation to begin with, is
-//! not counted at all: to calibrate a clock never takes as many instructions twice.
+//! A count does not depend on the machine's load, so unlike a time on a busy machine it shows which path got longer.
+//! The program runs itself under valgrind, once for N operations and once for 2N; the difference over N is one
+//! operation, without the set-up of the first operations. The set-up before them and one warm-up operation are not
+//! counted at all, because calibrating a clock never takes the same number of instructions twice.
 //!
-//! The rows are those of `ratios` whose work is on one thread. Of a line, the joining is counted with the leaving.
+//! The rows are those of `ratios` whose work is on one thread. For a queue, the count includes
+//! joining and leaving.
 //!
-//! Without valgrind (`apt-get install valgrind`, or the like) it says so and counts nothing; with `--check` that is an
-//! error, and so is a count above its target.
+//! Without valgrind (`apt-get install valgrind`, or the like) the program says so and counts nothing; with `--check`
+//! that is an error, and so is a count above its target.
 
 use std::process::{Command, ExitCode};
 
 use tollgate_bench::harness::{Contender, Options, Table, Work, verdict};
 use tollgate_bench::{THEMES, UNCOUNTED};
 
-/// The word that makes the process the one that is counted, followed by which operation and how many times.
+/// The word that selects the counted process, followed by the number of the operation and the
+/// number of repetitions.
 const COUNTED: &str = "--counted";
 
-/// Every contender whose operation can be counted, how many it does at a time, and the operation.
+/// Returns every contender whose operation can be counted, its batch size, and the operation.
 fn all() -> Vec<(Contender, u64, String)> {
     let themes = THEMES
         .iter()
@@ -67,7 +70,7 @@ fn main() -> ExitCode {
         }
         let name = &contender.name;
         eprintln!("counting: {operation}, {name}");
-        // A call on a line does a thousand operations and more.
+        // One call on a queue does a thousand operations and more.
         let times = if *unit == 1 { 2_000 } else { 2 };
         let more = instructions(which, 2 * times) - instructions(which, times);
         let count = more as f64 / (times * unit) as f64;
@@ -82,7 +85,7 @@ fn main() -> ExitCode {
     ExitCode::from(u8::from(options.check && missed))
 }
 
-/// callgrind is told this function's name, and counts from its beginning to its end.
+/// Runs the operations. callgrind gets this function's name, and counts from its beginning to its end.
 #[inline(never)]
 fn operations_that_are_counted(work: &mut Work, times: u64) {
     work.time(times);

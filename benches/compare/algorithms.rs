@@ -1,5 +1,5 @@
-//! What each algorithm lets through of the same calls: one picture below the other, with one time
-//! axis, and the table that they are drawn from. Nothing is measured, so both are always the same.
+//! Shows which of the same calls each algorithm admits: one picture below the other, with one time
+//! axis, and the table behind the pictures. Nothing is measured, so both are always the same.
 
 use std::time::Duration;
 
@@ -12,23 +12,24 @@ use tollgate::{RateLimiter, Tick};
 use tollgate_bench::picture::{self, Area, Drawn};
 use tollgate_bench::picture::{BLUE, LEFT, ORANGE, PALE_BLUE, PALE_INK, RED};
 
-/// How long the calls that everybody gets last.
+/// How long the calls last that every limiter gets.
 const SPAN: Duration = Duration::from_secs(9);
 
-/// Some calls, evenly spaced: from when on, one every how often, in milliseconds, and how many.
+/// Evenly spaced calls: the first call and the spacing, in milliseconds, and the number of calls.
 const STRETCHES: [(u64, u64, u64); 5] = [
-    // A crowd at the end of a second, and another at the beginning of the next.
+    // A burst at the end of a second, and another at the beginning of the next.
     (952, 4, 12),
     (1000, 4, 12),
-    // For two seconds five times as many as the quota has, from the middle of a second on.
+    // Five times the quota for two seconds, from the middle of a second on.
     (3500, 20, 105),
-    // Nobody for a long time, and then forty at once.
+    // A long idle time, and then forty calls at once.
     (7300, 0, 40),
-    // As many as the quota has.
+    // Exactly the quota.
     (8000, 100, 10),
 ];
 
-/// When each call comes, in order, since the epoch of the clock, where windows begin.
+/// Returns the arrival times of the calls, in order, since the epoch of the clock, where windows
+/// begin.
 fn arrivals() -> Vec<Duration> {
     let of = |&(from, every, count): &(u64, u64, u64)| {
         (0..count).map(move |number| Duration::from_millis(from + number * every))
@@ -36,7 +37,7 @@ fn arrivals() -> Vec<Duration> {
     STRETCHES.iter().flat_map(of).collect()
 }
 
-/// What all may let through in each [`PERIOD`]: `N`.
+/// The quota of all limiters in each [`PERIOD`]: `N`.
 const COUNT: u64 = 10;
 
 /// `T`.
@@ -44,19 +45,19 @@ const PERIOD: Duration = Duration::from_secs(1);
 
 const QUOTA: Quota = Quota::new(COUNT, PERIOD);
 
-/// A limiter, and what it made of the calls.
+/// A limiter, and what became of the calls.
 struct Subject {
-    /// As it is written in the table and in the picture.
+    /// The name in the table and in the picture.
     name: String,
-    /// What is to be seen of it.
+    /// The remark in the picture.
     remark: &'static str,
-    /// The most that it promises to let through in any time `T`.
+    /// The most that it promises to admit in any time `T`.
     promised: usize,
     /// For each call, in order, the tick at which it was charged, if it was.
     at: Vec<Option<Duration>>,
 }
 
-/// All of them: each algorithm with a quota or two, and the leaky bucket.
+/// Returns all of them: each algorithm with a quota or two, and the leaky bucket.
 fn subjects(arrivals: &[Duration]) -> Vec<Subject> {
     let quotas = |algorithm| match algorithm {
         Algorithm::Gcra => vec![QUOTA, QUOTA.burst(10)],
@@ -76,7 +77,7 @@ fn subjects(arrivals: &[Duration]) -> Vec<Subject> {
     all.chain([bucket]).collect()
 }
 
-/// What is to be seen of an algorithm.
+/// Returns the remark on an algorithm.
 fn remark(algorithm: Algorithm, quota: Quota) -> &'static str {
     match algorithm {
         Algorithm::Gcra if quota.max_burst() == 1 => "one at a time, evenly",
@@ -91,7 +92,7 @@ fn remark(algorithm: Algorithm, quota: Quota) -> &'static str {
 }
 
 impl Subject {
-    /// Each call goes at once, or not at all.
+    /// Admits each call at once, or not at all.
     fn tried(algorithm: Algorithm, quota: Quota, arrivals: &[Duration]) -> Self {
         let name = match quota.max_burst() {
             1 => algorithm.to_string(),
@@ -111,7 +112,7 @@ impl Subject {
         }
     }
 
-    /// Those that were let through, in order of their ticks.
+    /// Returns the ticks of the admitted calls, in order.
     fn admitted(&self) -> Vec<Duration> {
         let mut admitted: Vec<_> = self.at.iter().flatten().copied().collect();
         admitted.sort_unstable();
@@ -119,7 +120,7 @@ impl Subject {
     }
 }
 
-/// Each call joins the queue, in which so many have room.
+/// Lets each call join a queue with room for this many.
 fn queued(capacity: usize, arrivals: &[Duration]) -> Vec<Option<Duration>> {
     let clock = Clock::manual();
     let bucket = LeakyBucket::new(QUOTA, capacity).clock(&clock);
@@ -129,8 +130,8 @@ fn queued(capacity: usize, arrivals: &[Duration]) -> Vec<Option<Duration>> {
         (waiter.as_mut().now_or_never(), waiter)
     };
     let calls: Vec<_> = arrivals.iter().map(join).collect();
-    // The queue is moved by the clock, not by who looks: it is empty by now, and everybody knows
-    // when it was.
+    // The clock moves the queue, not the observer: the queue is empty by now, and every caller
+    // knows its tick.
     go_on_to(&clock, SPAN * 2);
     let calls = calls.into_iter();
     let came = calls.map(|(came, waiter)| came.or_else(|| waiter.now_or_never()));
@@ -150,8 +151,8 @@ fn since_epoch(tick: Tick) -> Duration {
     Duration::from_nanos(tick.as_nanos())
 }
 
-/// How many there were in the last time `T`, whenever that changes: an instant counts itself, and
-/// not any more when `T` has passed.
+/// Returns the number of admissions in the last time `T`, whenever it changes: an instant counts
+/// itself, and no longer counts when `T` has passed.
 fn in_last_period(admitted: &[Duration]) -> Vec<(Duration, usize)> {
     let ends = admitted.iter().map(|&at| at + PERIOD);
     let mut changes: Vec<_> = admitted.iter().copied().chain(ends).collect();
@@ -164,19 +165,19 @@ fn in_last_period(admitted: &[Duration]) -> Vec<(Duration, usize)> {
     changes.into_iter().map(|now| (now, count(now))).collect()
 }
 
-/// Of the legend.
+/// The height of the legend.
 const HEAD: u32 = 58;
-/// Of the line above a picture.
+/// The height of the line above a picture.
 const TITLE: u32 = 22;
-/// Of a picture with that.
+/// The height of a picture with that line.
 const ROW: u32 = 106;
-/// Of the numbers of the time axis.
+/// The height of the numbers of the time axis.
 const FOOT: u32 = 20;
 
-/// The time that a bar stands for.
+/// The time that a bar covers.
 const BAR: Duration = Duration::from_millis(50);
 
-/// As high as the highest promise.
+/// The height of the highest promise.
 const MOST: f64 = 32.0;
 
 /// The calls, and what became of them.
@@ -186,15 +187,15 @@ pub(crate) struct Comparison {
 }
 
 impl Comparison {
-    /// Hands the calls to everybody.
+    /// Passes the calls to every limiter.
     pub(crate) fn run() -> Comparison {
         let arrivals = arrivals();
         let subjects = subjects(&arrivals);
         Comparison { arrivals, subjects }
     }
 
-    /// A line for each call: when it came, and for each limiter the tick at which it was let
-    /// through, or nothing. In nanoseconds.
+    /// Returns a line for each call: its arrival, and for each limiter the tick of its admission,
+    /// or nothing. In nanoseconds.
     pub(crate) fn csv(&self) -> String {
         let nanos = |at: Option<&Option<Duration>>| at.copied().flatten().map(|at| at.as_nanos());
         // A comma would end the cell.
@@ -212,7 +213,7 @@ impl Comparison {
         crate::csv("arrival", names, lines)
     }
 
-    /// The pictures. Neighbors that let through the same share one.
+    /// Draws the pictures. Neighbors that admit the same calls share one.
     pub(crate) fn svg(&self) -> String {
         let pictures: Vec<_> = self.subjects.chunk_by(|a, b| a.at == b.at).collect();
         let height = HEAD + (1 + pictures.len() as u32) * ROW + FOOT;
@@ -279,12 +280,12 @@ fn legend(head: &Area<'_>) -> Drawn {
     Ok(())
 }
 
-/// In which bar something falls.
+/// Returns the bar of a tick.
 fn bar(at: Duration) -> u128 {
     at.as_nanos() / BAR.as_nanos()
 }
 
-/// A bar as high as the number of those that fall in it.
+/// Draws a bar as high as the number of its ticks.
 fn bars(instants: &[Duration], color: RGBColor) -> Vec<Rectangle<(f64, f64)>> {
     let together = instants.chunk_by(|a, b| bar(*a) == bar(*b));
     let rectangle = |those: &[Duration]| {
@@ -295,7 +296,7 @@ fn bars(instants: &[Duration], color: RGBColor) -> Vec<Rectangle<(f64, f64)>> {
     together.map(rectangle).collect()
 }
 
-/// A tick in the middle of each bar in which something falls.
+/// Draws a mark in the middle of each bar that has a tick.
 fn ticks(instants: &[Duration]) -> Vec<PathElement<(f64, f64)>> {
     let together = instants.chunk_by(|a, b| bar(*a) == bar(*b));
     let tick = |those: &[Duration]| {
@@ -305,12 +306,12 @@ fn ticks(instants: &[Duration]) -> Vec<PathElement<(f64, f64)>> {
     together.map(tick).collect()
 }
 
-/// The corners of a line on which each number holds until the next one.
+/// Returns the corners of a line on which each number holds until the next one.
 fn steps(numbers: &[(Duration, usize)]) -> Vec<(f64, f64)> {
     let mut before = 0.0;
     let mut corners = Vec::with_capacity(2 * numbers.len());
     for &(at, number) in numbers {
-        // Something may last beyond the end.
+        // A value may last beyond the end.
         let at = at.min(SPAN).as_secs_f64();
         corners.push((at, before));
         before = number as f64;

@@ -1,7 +1,7 @@
-//! Draws what each algorithm lets through of the same calls, and when those in a line before a rate
-//! limiter come through, beside other crates.
+//! Draws which of the same calls each algorithm admits, and when a rate limiter releases a queue of
+//! waiters, beside other crates.
 //!
-//! The first is computed on a clock that is moved by hand, and is the same each time; the second is
+//! The first picture is computed on a manual clock and is the same each time; the second is
 //! measured.
 
 mod algorithms;
@@ -16,8 +16,8 @@ use clap::{Parser, ValueEnum};
 use self::algorithms::Comparison;
 use self::pacing::Lines;
 
-/// Draws what each algorithm lets through of the same calls (algorithms.svg), and when those in a
-/// line before a rate limiter come through, beside other crates (pacing.svg)
+/// Draws which of the same calls each algorithm admits (algorithms.svg), and when a rate limiter
+/// releases a queue of waiters, beside other crates (pacing.svg)
 #[derive(Debug, Parser)]
 #[command(name = "compare", version)]
 struct Args {
@@ -25,12 +25,11 @@ struct Args {
     #[arg(value_enum)]
     what: Vec<What>,
 
-    /// Write also what is drawn, as a table: times are in nanoseconds
+    /// Also write the data as a table; times are in nanoseconds
     #[arg(long)]
     csv: bool,
 
-    /// The directory to write to, which is made if there is none [default: docs, of this
-    /// repository]
+    /// The directory to write to, created if it is missing [default: docs, of this repository]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
@@ -73,7 +72,7 @@ fn write(args: &Args, out: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A line of names, and lines of a first cell and of numbers, where there are some.
+/// Returns a line of names, and lines of a first cell and of numbers, some of them missing.
 fn csv<L: IntoIterator<Item = Option<u128>>>(
     first: &str,
     names: impl IntoIterator<Item = String>,

@@ -1,7 +1,7 @@
-//! When 200 in a line before a rate limiter come through, at 1,000 a second, beside other crates.
+//! Measures when a rate limiter at 1,000 a second releases 200 waiters, beside other crates.
 //!
-//! This is measured, so it is a little different each time. Of a few rounds, in which everybody
-//! takes a turn, the one in the middle is drawn of each, by when its last was let go.
+//! The result is measured, so it differs a little each time. The contenders take turns in a few
+//! rounds; the picture shows the round of each contender whose last release is the median.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ const PLAN: Plan = Plan {
     quota: Quota::per_second(1_000),
 };
 
-/// How much of the beginning is drawn release by release.
+/// The part at the beginning that is drawn release by release.
 const CLOSE: Duration = Duration::from_millis(50);
 
 /// An odd number.
@@ -33,7 +33,7 @@ const TITLE: u32 = 22;
 const ROW: u32 = 54;
 const FOOT: u32 = 20;
 
-/// Who is compared: the name, the color, and what is measured.
+/// The contenders: the name, the color, and the function to measure.
 type Contender = (&'static str, RGBColor, fn(&Plan) -> Vec<Duration>);
 
 const CONTENDERS: [Contender; 3] = [
@@ -42,19 +42,19 @@ const CONTENDERS: [Contender; 3] = [
     (LeakyBucket::NAME, VIOLET, pacing::releases::<LeakyBucket>),
 ];
 
-/// What one of them did.
+/// The releases of one contender.
 struct Line {
     name: &'static str,
     color: RGBColor,
-    /// Since the first.
+    /// Since the first release.
     releases: Vec<Duration>,
 }
 
-/// What all of them did.
+/// The releases of all contenders.
 pub(crate) struct Lines(Vec<Line>);
 
 impl Lines {
-    /// Lets some lines through each of them.
+    /// Releases some queues through each contender.
     pub(crate) fn measure() -> Lines {
         let mut rounds = CONTENDERS.map(|_| Vec::with_capacity(ROUNDS));
         for _ in 0..ROUNDS {
@@ -73,8 +73,8 @@ impl Lines {
         Lines(CONTENDERS.into_iter().zip(rounds).map(line).collect())
     }
 
-    /// A line for each release: its number, and when it was by each of them, in nanoseconds since
-    /// the first; or nothing, if it took too long.
+    /// Returns a line for each release: its number, and its time for each contender, in nanoseconds
+    /// since the first; or nothing, if it took too long.
     pub(crate) fn csv(&self) -> String {
         let names = self.0.iter().map(|line| line.name.to_owned());
         let lines = (0..PLAN.counted).map(|number| {
@@ -84,7 +84,7 @@ impl Lines {
         crate::csv("release", names, lines)
     }
 
-    /// The pictures.
+    /// Draws the pictures.
     pub(crate) fn svg(&self) -> String {
         let rows = self.0.len() as u32;
         let height = HEAD + CURVES + FOOT + rows * (TITLE + ROW) + FOOT;
@@ -127,7 +127,7 @@ impl Lines {
             let points = points.map(|(&at, number)| (milliseconds(at), f64::from(number)));
             chart.draw_series(LineSeries::new(points, line.color.stroke_width(2)))?;
         }
-        // Upon the curves, because a curve may hide it.
+        // Above the curves, because a curve may hide it.
         let quota = vec![(0.0, 0.0), (milliseconds(due), most)];
         chart.draw_series([PathElement::new(quota, RED)])?;
         Ok(())
@@ -157,7 +157,7 @@ impl Line {
     }
 }
 
-/// The round in the middle. One in which somebody was cut off was a slow one.
+/// Returns the median round. A round that was cut off counts as a slow one.
 fn middle(mut rounds: Vec<Vec<Duration>>) -> Vec<Duration> {
     rounds.sort_by_key(|releases| (PLAN.counted - releases.len(), releases.last().copied()));
     rounds.swap_remove(rounds.len() / 2)

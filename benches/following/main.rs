@@ -1,5 +1,5 @@
-//! Simulates a client whose limiter follows what a server says, beside one that knows the count of the
-//! server, and says whether that is good enough.
+//! Simulates a client whose limiter follows the headers of a server, beside a client that knows the
+//! server's count, and judges the result.
 //!
 //! Everything is computed from seeds: no clock is read and nothing depends on the machine.
 
@@ -15,19 +15,19 @@ use tollgate::{Algorithm, Quota, RateLimiter};
 
 use self::simulation::{Kind, run};
 
-/// The most that may be refused, and the least that is used, in percent.
+/// The most that may be refused, and the least use, in percent.
 const WANTED: (f64, f64) = (0.5, 95.0);
 
-/// Simulates a client whose limiter follows what a server says. Exits with 1 if a row fails that is not known
-/// to miss
+/// Simulates a client whose limiter follows the headers of a server. Exits with 1 if a row fails that is not
+/// known to miss
 ///
-/// The client has endless demand, and 64 requests under way at most. Others take half of the quota,
-/// whatever remains. Refused is in percent of all requests of the client. Use is what it got in 20
-/// minutes, in percent of what a client got that knows the count of the server.
+/// The client has endless demand, and at most 64 requests in flight. Others take half of the quota,
+/// whatever remains. Refused is in percent of all requests of the client. Use is the client's share
+/// in 20 minutes, in percent of what a client got that knows the server's count.
 #[derive(Debug, Parser)]
 #[command(name = "following", version)]
 struct Args {
-    /// Others give other latencies, and other times of others
+    /// The seed of the latencies and of the others' requests
     #[arg(long, default_value_t = 7)]
     seed: u64,
 
@@ -48,7 +48,7 @@ fn main() -> ExitCode {
         for (kind, of_kind) in [(Kind::Follows, "follow"), (Kind::Spaced, "follow, spaced")] {
             let outcome = run(&world, kind, args.seed);
             let (refused, used) = (outcome.refused(), 100.0 * outcome.admitted as f64 / most);
-            // NaN is not wanted.
+            // NaN must fail too.
             let passed = refused <= WANTED.0 && used >= WANTED.1;
             let known = !passed && !decides(&world, kind);
             failed |= !passed && !known;
@@ -68,13 +68,14 @@ fn main() -> ExitCode {
 
 /// Returns whether a failure is one of the program. The other failures are known:
 ///
-/// - What others take at once is seen by a refusal only. A bucket of a whole minute has room for it, if the
-///   client leaves some, which it does when it is spaced.
-/// - Without spacing, a client uses up a log at once, and has no answer for a minute while others go on; and
-///   a bucket is empty whenever others come.
-/// - Of 60 a minute, the one that is kept for others is 3 % of the half that is left.
-/// - A bucket of 6, or of 50, is smaller than what is under way for 5 seconds.
-/// - What others take of a window of 500 is seen late at 5 seconds, and bursts are expected to go on.
+/// - A sudden burst of others shows only in a refusal. A bucket of a whole minute has room for the burst if
+///   the client leaves some, which a spaced client does.
+/// - Without spacing, a client uses up a log at once, and has no answer for a minute while others continue;
+///   and a bucket is empty whenever others come.
+/// - Of 60 a minute, the one that is reserved for others is 3 % of the remaining half.
+/// - A bucket of 6, or of 50, is smaller than the number of requests in flight at 5 seconds.
+/// - At 5 seconds, the client learns late what others take of a window of 500, and expects bursts
+///   to continue.
 fn decides(world: &World, kind: Kind) -> bool {
     let is_spaced = kind == Kind::Spaced;
     let is_far = world.latency == Latency::Constant(5 * SECOND);
@@ -108,7 +109,7 @@ enum Counts {
     Log,
 }
 
-/// How long an answer takes. The way to the server is a small part of it.
+/// The latency of an answer. The way to the server is a small part of it.
 #[derive(Clone, Copy, PartialEq)]
 enum Latency {
     Constant(Nanos),
@@ -116,11 +117,11 @@ enum Latency {
     Spread,
 }
 
-/// Who else uses the quota. Together they take half of it, whatever remains.
+/// The other users of the quota. Together they take half of it, whatever remains.
 #[derive(Clone, Copy)]
 enum Others {
     Nobody,
-    /// Evenly, up to a tenth earlier or later.
+    /// Evenly, with a jitter of up to a tenth.
     Steady,
     /// A twelfth of the quota at once, each 5 to 15 seconds.
     Bursts,
@@ -129,16 +130,16 @@ enum Others {
 #[derive(Clone, Copy)]
 struct World {
     counts: Counts,
-    /// A minute.
+    /// Per minute.
     quota: u64,
-    /// What a bucket holds, in percent of the quota.
+    /// The capacity of a bucket, in percent of the quota.
     percent: u64,
     latency: Latency,
     others: Others,
 }
 
 impl World {
-    /// All of them.
+    /// Returns all worlds.
     fn all() -> Vec<Self> {
         let servers = [
             (Counts::Window, 100),

@@ -1,28 +1,28 @@
-//! Servers that count, in the most obvious way.
+//! Servers that count, written in the most obvious way.
 
 use std::collections::VecDeque;
 
 use crate::{Counts, MINUTE, Nanos, World};
 
-/// A server with a quota of so many a minute.
+/// A server with a quota per minute.
 pub(crate) struct Server {
     counts: Counts,
     quota: u64,
-    /// The most that a bucket holds.
+    /// The capacity of a bucket.
     most: u64,
-    /// Of a fixed window: where its windows begin.
+    /// For a fixed window: where its windows begin.
     offset: Nanos,
     window: u64,
     count: u64,
-    /// Of a bucket: the tokens, in nanoseconds of a minute each, and when that was. Below zero, there are
-    /// debts of those whose requests always pass.
+    /// For a bucket: the tokens, in nanoseconds of a minute each, and the time of that count. Below zero,
+    /// there are debts from requests that always pass.
     tokens: i128,
     at: Nanos,
-    /// Of a log: when the requests of the last minute came.
+    /// For a log: the arrivals of the last minute.
     log: VecDeque<Nanos>,
 }
 
-/// What a server says to a request.
+/// The answer of a server to a request.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Said {
     pub(crate) admitted: bool,
@@ -37,7 +37,7 @@ impl Server {
             counts: world.counts,
             quota: world.quota,
             most: world.most(),
-            // Not where the windows of a limiter begin that knows nothing.
+            // Not where the windows of an uninformed limiter begin.
             offset: 17_300_000_000,
             window: 0,
             count: 0,
@@ -47,7 +47,7 @@ impl Server {
         }
     }
 
-    /// Counts a request if there is room, and says what remains.
+    /// Counts a request if there is room, and returns what remains.
     pub(crate) fn ask(&mut self, now: Nanos) -> Said {
         let admitted = self.remaining(now) > 0;
         if admitted {
@@ -61,7 +61,7 @@ impl Server {
         }
     }
 
-    /// Counts a request of others, whether there is room or not.
+    /// Counts a request of others, with or without room.
     pub(crate) fn count(&mut self, now: Nanos) {
         self.pass(now);
         match self.counts {
@@ -96,14 +96,14 @@ impl Server {
             }
             Counts::Log => {
                 let over = (self.log.len() as u64).saturating_sub(self.quota);
-                // Of an empty log, nothing leaves.
+                // Nothing leaves an empty log.
                 let leaves = self.log.get(over as usize).copied();
                 leaves.unwrap_or(now) + MINUTE
             }
         }
     }
 
-    /// Returns when the window ends, or all is available.
+    /// Returns when the window ends, or when all is available.
     fn reset(&mut self, now: Nanos) -> Nanos {
         match self.counts {
             Counts::Window => (self.window + 1) * MINUTE - self.offset,

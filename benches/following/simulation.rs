@@ -1,11 +1,11 @@
-//! The simulation: a client with endless demand, 64 requests under way at most, at a server that others
-//! use as well. Pure and discrete: nothing but the seed and the client decides what happens.
+//! The simulation: a client with endless demand and at most 64 requests in flight, at a server that
+//! others use as well. Pure and discrete: only the seed and the client decide what happens.
 //!
-//! 1. The server counts a request when it arrives, 5 to 25 ms after it was sent, and says then what remains.
-//!    The client sees the answer when the latency is over.
+//! 1. The server counts a request when it arrives, 5 to 25 ms after it was sent, and then states what
+//!    remains. The client sees the answer after the latency.
 //! 2. A refusal with `Retry-After` stops the client for that long, as `RetryAfterLayer` does.
-//! 3. A client that knows the count of the server sends as soon as more remains than is on the way. What it
-//!    gets is what the server would have given.
+//! 3. A client that knows the server's count sends as soon as more remains than is on the way. Its requests
+//!    are what the server would have admitted.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use tollgate_bench::events::Events;
 use crate::server::{Said, Server};
 use crate::{Counts, Latency, MINUTE, Nanos, Others, SECOND, World};
 
-/// The requests that may be under way.
+/// The most requests in flight.
 const SLOTS: u64 = 64;
 
-/// How long a request takes to the server, at least, and how much longer at most.
+/// How long a request takes to reach the server, at least, and how much longer at most.
 const SHORTEST_WAY: Nanos = SECOND / 200;
 const WAYS_DIFFER: Nanos = SECOND / 50;
 
@@ -29,15 +29,15 @@ const COUNTED: (Nanos, Nanos) = (2 * MINUTE, 22 * MINUTE);
 /// How a client decides when to send.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Kind {
-    /// By the count of the server.
+    /// By the server's count.
     Knows,
-    /// By a limiter that follows what the server says.
+    /// By a limiter that follows the server's headers.
     Follows,
-    /// By such a limiter, and not faster than by what it has left in a while.
+    /// By such a limiter, and no faster than what it has left allows over a while.
     Spaced,
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Outcome {
     pub(crate) admitted: u64,
@@ -51,7 +51,7 @@ impl Outcome {
     }
 }
 
-/// A request under way.
+/// A request in flight.
 struct Request {
     charge: Option<Charge>,
     answered: Nanos,
@@ -61,7 +61,7 @@ struct Request {
 enum Event {
     /// The client sends if it may.
     Look,
-    /// So many requests of others arrive.
+    /// This many requests of others arrive.
     Others(u64),
     Arrive(Request),
     Answer(Request),
@@ -77,7 +77,7 @@ struct Simulation {
     random: Rand64,
     under_way: u64,
     on_the_way: u64,
-    /// Until when a refusal has stopped the client.
+    /// When the pause after a refusal ends.
     stopped: Nanos,
     /// When the client looks next.
     looks: Nanos,
@@ -174,7 +174,7 @@ impl Simulation {
         let reset_after = Duration::from_nanos(said.reset_after + WAYS_DIFFER);
         self.limiter.follow(&charge, used, reset_after);
         if !said.admitted {
-            // The server has not counted it.
+            // The server has not counted it yet.
             self.limiter.refund(charge);
         }
     }
@@ -237,8 +237,8 @@ impl Simulation {
         })
     }
 
-    /// Lets no more pass in a while than twice what is left: in the time in which the bucket refills, and for
-    /// a log in three seconds. All of a fixed window may be used at its beginning.
+    /// Admits in a while at most twice what is left: in the time in which the bucket refills, and for a log
+    /// in three seconds. A fixed window may be used up at its beginning.
     fn space(&mut self) {
         let left = self.limiter.snapshot().available.max(1);
         let period = match self.world.counts {

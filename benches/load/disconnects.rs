@@ -1,8 +1,8 @@
 //! Clients that disconnect while the server makes them wait: wrk is killed when each of its
 //! connections has a request in a queue or in the handler, which does not answer.
 //!
-//! Afterwards nobody waits, every permit is back, and exactly those requests are charged that the
-//! handler has seen.
+//! Afterwards there are no waiters, every permit is back, and the charged requests are exactly
+//! those that the handler has seen.
 
 use std::error::Error;
 use std::future::pending;
@@ -22,8 +22,8 @@ use super::wrk::{Load, Wrk};
 
 const CLIENTS: u32 = 500;
 const NETWORKS: u16 = 100;
-/// Of each network: at most two requests are charged, and at least three wait for the rate. Nothing
-/// is paid off during a wave.
+/// For each network: at most two requests are charged, and at least three wait for the rate. No
+/// debt is paid off during a wave.
 const QUOTA: Quota = Quota::per_hour(1).burst(2);
 const SLOTS: usize = 50;
 
@@ -35,7 +35,7 @@ struct Waiting {
     handled: Arc<AtomicU64>,
 }
 
-/// The snapshots of all networks, added up.
+/// Sums of the snapshots of all networks.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Sum {
     in_use: u64,
@@ -93,7 +93,7 @@ impl Waiting {
         self.handled.load(Ordering::SeqCst)
     }
 
-    /// Returns whether the clients that are gone left nothing but the charges of handled requests.
+    /// Returns whether the disconnected clients left nothing but the charges of handled requests.
     fn is_at_rest(&self) -> bool {
         let handled = self.handled();
         let expected = Sum {
@@ -106,7 +106,7 @@ impl Waiting {
     }
 }
 
-/// Lets waves of clients disconnect.
+/// Makes waves of clients disconnect.
 pub(super) async fn run(waves: u32, checks: &mut Checks) -> Result<(), Box<dyn Error>> {
     let mut holds = true;
     for wave in 0..waves {

@@ -1,10 +1,10 @@
-//! Loads a server of axum over loopback with requests of ten million networks, against a map of
+//! Loads an axum server over loopback with requests from ten million networks, against a map of
 //! 100,000 keys, beside the same server with a thousand networks.
 //!
-//! wrk makes the requests, in a process of its own, so what this process holds is the server's. The
-//! exact checks end the program with an error: no network is admitted above its quota, the map keeps
-//! no more keys than it may, and clients that disconnect while they wait leave nothing behind. Memory
-//! and latency are measured, and fail only with `--check`.
+//! wrk makes the requests in a process of its own, so the memory of this process is the server's. The
+//! exact checks end the program with an error: no network is admitted above its quota, the map stays
+//! within its cap, and clients that disconnect while they wait leave nothing behind. Memory and
+//! latency are measured, and fail only with `--check`.
 
 mod disconnects;
 mod rounds;
@@ -16,41 +16,41 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-/// Loads a server behind a throttle, and checks quotas, memory, latency and what disconnected
-/// clients leave behind
+/// Loads a server behind a throttle, and checks quotas, memory, latency and the leftovers of
+/// disconnected clients
 #[derive(Debug, Parser)]
 #[command(name = "load", version)]
 struct Args {
-    /// How many networks make requests, beside a run with 1000
+    /// The number of networks that make requests, beside a run with 1000
     #[arg(long, default_value_t = 10_000_000, value_parser = clap::value_parser!(u32).range(1000..=100_000_000))]
     networks: u32,
 
-    /// How many keys the map may keep
+    /// The cap of the map, in keys
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
     max_keys: u32,
 
-    /// How long a round is, in seconds
+    /// The length of a round, in seconds
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
     seconds: u64,
 
-    /// How many rounds each server has; the servers take turns
+    /// The number of rounds of each server; the servers take turns
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
 
-    /// How many connections make requests at once
+    /// The number of concurrent connections
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     connections: u32,
 
-    /// How many waves of 500 clients disconnect
+    /// The number of waves in which 500 clients disconnect
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=200))]
     waves: u32,
 
-    /// Fail also if memory or latency miss their targets
+    /// Also fail if memory or latency miss their targets
     #[arg(long)]
     check: bool,
 }
 
-/// What the checks came to.
+/// The result of the checks.
 #[derive(Default)]
 struct Checks {
     /// A promise is broken.

@@ -1,4 +1,4 @@
-//! The rounds: the servers take turns under load, and what they did is compared.
+//! The rounds: the servers take turns under load, and the results are compared.
 
 use std::error::Error;
 use std::iter::Sum;
@@ -13,17 +13,17 @@ use super::server::{Admitted, Limited, QUOTA, tasks_become};
 use super::wrk::{Load, Measured, Wrk};
 use super::{Args, Checks};
 
-/// The networks to compare with.
+/// The number of networks of the baseline.
 const FEW: u32 = 1000;
 /// The target: the 99th percentile with many networks over that with few.
 const P99_RATIO: f64 = 2.0;
-/// What connections and the allocator may keep beside the map, in bytes.
+/// The bytes that connections and the allocator may keep besides the map.
 const SLACK: u64 = 16 << 20;
 
 const HEADINGS: &str = "networks | when full | requests | requests/s | networks seen | admitted \
     | most of one | keys | grown MB | p50 ms | p99 ms";
 
-/// A server, and what its rounds came to.
+/// A server, and the results of its rounds.
 struct Case {
     networks: u32,
     when_full: WhenFull,
@@ -36,7 +36,7 @@ struct Round {
     admitted: Admitted,
     allowed: u64,
     keys: usize,
-    /// By how many bytes the resident set grew.
+    /// The growth of the resident set, in bytes.
     grown: i64,
 }
 
@@ -50,8 +50,8 @@ impl Case {
         })
     }
 
-    /// Loads the server once, and returns when all connections are closed, where `servers` are
-    /// running.
+    /// Loads the server once, and returns when all its connections are closed. `servers` is the
+    /// number of running servers.
     async fn load(&mut self, args: &Args, servers: usize) -> Result<(), Box<dyn Error>> {
         let Limited {
             server,
@@ -64,7 +64,7 @@ impl Case {
             position: self.rounds.last().map_or(0, |last| last.measured.position),
         };
         let before = resident()?;
-        // No request is on its way at either end, so these are all between.
+        // No request is in transit at either end, so all of these are in between.
         let begun = Instant::now();
         let wrk = Wrk::start(server.address, &load, Duration::from_secs(args.seconds))?;
         let measured = wrk.measured().await?;
@@ -97,7 +97,7 @@ impl Case {
         self.sum(|round| round.grown)
     }
 
-    /// Networks that were admitted too often, of all rounds.
+    /// Networks that were admitted too often, over all rounds.
     fn above(&self) -> u64 {
         self.sum(|round| round.admitted.above)
     }
@@ -138,13 +138,13 @@ fn megabytes(bytes: i64) -> String {
     format!("{:.1}", bytes as f64 / 1e6)
 }
 
-/// Returns the bytes that a map may take, as its documentation says.
+/// Returns the bytes that a map may take according to its documentation.
 fn bytes_of_map(max_keys: u32) -> u64 {
     let slot = (size_of::<IpNet>() + 16).next_multiple_of(8) + 1;
     u64::from(max_keys) * slot as u64 * 32 / 7
 }
 
-/// Runs all rounds, prints the table, and checks what came of them.
+/// Runs all rounds, prints the table, and checks the results.
 pub(super) async fn run(args: &Args, checks: &mut Checks) -> Result<(), Box<dyn Error>> {
     let mut cases = [
         Case::start(args, FEW, WhenFull::Reject).await?,
@@ -198,7 +198,7 @@ fn check(max_keys: u32, cases: &[Case; 3], checks: &mut Checks) {
         );
         checks.figure(ratio <= P99_RATIO, &text);
     }
-    // Documented: who is evicted has its burst again.
+    // Documented: an evicted network has its burst again.
     let above = evicting.above();
     println!("        {above} networks were admitted above their quota (Evict)");
 }

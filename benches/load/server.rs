@@ -1,4 +1,4 @@
-//! A server of axum on loopback, in this process.
+//! An axum server on loopback, in this process.
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -16,11 +16,11 @@ use tollgate::{Keyed, Quota, RateLimiter, WhenFull};
 use tollgate_bench::object_store::serve;
 use tollgate_tower::{ClientIp, IpNet, ThrottleLayer};
 
-/// Six seconds for each request, so a map of 100,000 keys is full of keys with debts when more than
+/// Six seconds per request, so a map of 100,000 keys is full of keys with debts when more than
 /// about 17,000 new networks arrive in a second.
 pub(super) const QUOTA: Quota = Quota::per_minute(10).burst(10);
 
-/// A listening server. It stops when this is dropped.
+/// A listening server. Dropping it stops the server.
 pub(super) struct Server {
     pub(super) address: SocketAddr,
     task: AbortHandle,
@@ -39,7 +39,7 @@ impl Drop for Server {
     }
 }
 
-/// The client that the one proxy, wrk, names.
+/// Returns the setting that takes the client's address from the one proxy, wrk.
 pub(super) fn client_ip() -> ClientIp {
     ClientIp::peer(|_| None).behind(1)
 }
@@ -94,7 +94,7 @@ pub(super) async fn tasks_become(tasks: usize) -> io::Result<()> {
     .await
 }
 
-/// Waits until something has come about, ten seconds at most.
+/// Waits until a condition holds, ten seconds at most.
 pub(super) async fn until(otherwise: &str, mut condition: impl FnMut() -> bool) -> io::Result<()> {
     let deadline = Instant::now() + Duration::from_secs(10);
     while !condition() {
@@ -107,7 +107,7 @@ pub(super) async fn until(otherwise: &str, mut condition: impl FnMut() -> bool) 
     Ok(())
 }
 
-/// Counts the requests of each network that were admitted.
+/// Counters of the admitted requests of each network.
 ///
 /// Every counter is written when it is created, so the counts take the same memory before and after
 /// a round.
@@ -117,9 +117,9 @@ pub(super) struct Tally(Box<[AtomicU32]>);
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Admitted {
     pub(super) in_all: u64,
-    /// Of the network with the most.
+    /// The count of the busiest network.
     pub(super) most: u32,
-    /// How many networks had more than they may.
+    /// The number of networks above their quota.
     pub(super) above: u64,
 }
 
@@ -133,7 +133,7 @@ impl Tally {
         self.0[index_of(network)].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes the counts since the last call, where each network may have up to `allowed`.
+    /// Takes the counts since the last call; each network may have up to `allowed`.
     pub(super) fn take_admitted(&self, allowed: u64) -> Admitted {
         let mut sum = Admitted::default();
         for counter in &self.0 {
@@ -146,7 +146,7 @@ impl Tally {
     }
 }
 
-/// A network has its number behind 2001:db8: as wrk writes it.
+/// Returns the network of an address: wrk writes its number behind 2001:db8:.
 fn index_of(network: IpNet) -> usize {
     let IpAddr::V6(address) = network.addr() else {
         panic!("wrk sends addresses of IPv6, not {network}");

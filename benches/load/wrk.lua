@@ -1,5 +1,5 @@
--- Gives each request of wrk a network. The arguments: where in the order of the networks to begin, the stride of that
--- order, and how many networks there are.
+-- Gives each request of wrk a network. Arguments: the starting position in the order of the networks, the stride of
+-- that order, and the number of networks.
 local threads = {}
 
 function setup(thread)

@@ -1,7 +1,7 @@
 //! wrk as a child process, with a script that gives each request a network.
 //!
-//! The networks come in an order without repetition: the k-th request is of the network `k * STRIDE`
-//! modulo their number. One request in a hundred is instead of one of ten hot networks.
+//! The networks come in an order without repetition: the k-th request is from the network `k *
+//! STRIDE` modulo their number. One request in a hundred comes from one of ten hot networks instead.
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -10,19 +10,19 @@ use std::time::Duration;
 
 use tokio::process::{Child, Command};
 
-/// A prime, so that it has no factor in common with the number of networks unless that is a multiple
-/// of it. Its product with 100,000,000 is exact in a double, as Lua has them.
+/// A prime, so that it has no factor in common with the number of networks unless that number is a
+/// multiple of it. Its product with 100,000,000 is exact in a double, the number type of Lua.
 const STRIDE: u64 = 6_700_417;
 
-/// It prints a line that begins with [`MARK`].
+/// The script prints a line that begins with [`MARK`].
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/load/wrk.lua");
 
 const MARK: &str = "measured";
 
-/// What a run of wrk measured. Times are in microseconds.
+/// The results of a run of wrk. Times are in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Measured {
-    /// Where the next run continues.
+    /// The position at which the next run continues.
     pub(super) position: u64,
     pub(super) requests: u64,
     pub(super) duration: u64,
@@ -52,11 +52,11 @@ impl Measured {
 pub(super) struct Load {
     pub(super) networks: u32,
     pub(super) connections: u32,
-    /// Where in the order of the networks to begin.
+    /// The starting position in the order of the networks.
     pub(super) position: u64,
 }
 
-/// A running wrk. It is killed when this is dropped.
+/// A running wrk. Dropping it kills the process.
 pub(super) struct Wrk(Child);
 
 impl Wrk {
@@ -80,14 +80,14 @@ impl Wrk {
         Ok(Self(child))
     }
 
-    /// Waits until it has ended.
+    /// Waits until the process has ended.
     pub(super) async fn measured(self) -> Result<Measured, Box<dyn Error>> {
         let output = self.0.wait_with_output().await?;
         let text = String::from_utf8_lossy(&output.stdout);
         Measured::parse(&text).ok_or_else(|| format!("wrk printed no figures: {text}").into())
     }
 
-    /// Kills it, so that all its connections are closed at once.
+    /// Kills the process, so that all its connections close at once.
     pub(super) async fn kill(mut self) -> Result<(), Box<dyn Error>> {
         Ok(self.0.kill().await?)
     }

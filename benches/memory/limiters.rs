@@ -1,8 +1,8 @@
-//! The rate limiters: bytes of one, of its line, and of who waits in it; of a key, when the map is full, and under the
-//! default cap; and of streams at a limited bandwidth, while 1,000 wait for their turn.
+//! The memory of rate limiters: bytes of a limiter, of its wait queue, and of a waiter; of a key, in a full map and
+//! under the default cap; and of streams at a limited bandwidth, while 1,000 wait for their turn.
 //!
-//! What a crate sets up once for the whole process, as a thread that keeps its timers, is there before anything is
-//! counted: another limiter of the same kind has let somebody wait, and go. Nobody is let through while it is counted.
+//! What a crate sets up once per process, such as a timer thread, exists before counting starts: another limiter of
+//! the same kind has had a waiter and admitted it. No waiter is admitted during the counting.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -23,11 +23,12 @@ use tollgate_io::{ThrottleIoExt, Throttled};
 
 use crate::{COUNTING, calls, held, print};
 
-/// What ours is held to: bytes of a limiter in whose line somebody has been. A warm line allocates nothing.
+/// The target of ours: bytes of a limiter whose queue has had a waiter. A warm queue allocates
+/// nothing.
 const WITH_LINE: usize = 256;
 
-/// Bytes of a limiter; on its heap when it is new, when it has decided once, when one has waited and given up, and when
-/// 10,000 have; bytes of a future; and on the heap for each of 10,000 that wait.
+/// Bytes of a limiter; on its heap when it is new, after one decision, after one waiter has given up, and after 10,000
+/// have; bytes of a future; and bytes on the heap per waiter, with 10,000 waiting.
 fn awaited<L: WaitLimiter>() -> (String, usize, usize) {
     let runtime = Builder::new_current_thread()
         .enable_time()
@@ -41,7 +42,7 @@ fn awaited<L: WaitLimiter>() -> (String, usize, usize) {
     let _timers = runtime.enter();
     let mut places = Places::new(WAITERS);
     let region = Region::new(COUNTING);
-    // The futures that stay in their places borrow it.
+    // The futures in these places borrow it.
     let limiter: &'static L = Box::leak(Box::new(L::with_quota(SCARCE)));
     let itself = size_of::<L>();
     let heap = || held(&region) - itself;
@@ -79,9 +80,10 @@ fn awaited<L: WaitLimiter>() -> (String, usize, usize) {
     (line, itself + one, warm)
 }
 
-/// Prints the table; whether ours keeps within its limits.
+/// Prints the table and returns whether ours keeps within its limits.
 pub(crate) fn limiters(options: &Options) -> bool {
-    // governor comes last: a thread keeps its timers, and frees them while the next one would be counted.
+    // governor comes last: its thread keeps timers, and would free them while the next contender is
+    // counted.
     let all = [
         awaited::<OurLimiter>(),
         awaited::<LeakyBucket>(),
@@ -103,10 +105,10 @@ pub(crate) fn limiters(options: &Options) -> bool {
     print(&claim, with_line <= WITH_LINE && warm == 0)
 }
 
-/// What we are held to for a thousand keys under the default cap.
+/// The target for a thousand keys under the default cap.
 const FEW: f64 = 80.0;
 
-/// A map with the default cap, however many keys are meant to come.
+/// A map with the default cap, however many keys will come.
 struct Uncapped(Keyed<u64, RateLimiter>);
 
 impl KeyedLimiter<u64> for Uncapped {
@@ -119,12 +121,12 @@ impl KeyedLimiter<u64> for Uncapped {
     }
 }
 
-/// The one in the middle of three: somebody else may free something meanwhile.
+/// Returns the median of three: another thread may free memory meanwhile.
 fn settled<K: BenchKey, L: KeyedLimiter<K>>(keys: usize) -> f64 {
     Spread::of((0..3).map(|_| bytes::<K, L>(keys))).median
 }
 
-/// Bytes a key, without what keys themselves have on the heap: that is the same for both.
+/// Bytes per key, without the heap of the keys themselves, which is the same for both.
 fn bytes<K: BenchKey, L: KeyedLimiter<K>>(keys: usize) -> f64 {
     assert!(L::with_keys(1).try_take(&K::of(0)), "there is plenty");
     let on_heap = {
@@ -140,7 +142,7 @@ fn bytes<K: BenchKey, L: KeyedLimiter<K>>(keys: usize) -> f64 {
     (held(&region) - on_heap) as f64 / keys as f64
 }
 
-/// The table; whether few keys take no more than they should.
+/// Prints the table and returns whether few keys take no more than they should.
 pub(crate) fn keys(options: &Options) -> bool {
     fn line<K: BenchKey, L: KeyedLimiter<K>>(keys: usize, remark: &str) -> (f64, String) {
         let ours = settled::<K, L>(keys);
@@ -162,10 +164,11 @@ pub(crate) fn keys(options: &Options) -> bool {
     print(&claim, few <= FEW)
 }
 
-/// What ours is held to, beside the places of a log: what every limiter has, and what it has for who needs its lock.
+/// The target of ours, without the entries of a log: the size of every limiter, and its allocation
+/// for callers that need its lock.
 const BESIDE: usize = 768;
 
-/// Prints the table of the rules; whether ours keeps within its limits.
+/// Prints the table of the rules and returns whether ours keeps within its limits.
 pub(crate) fn rules(options: &Options) -> bool {
     let mut table = Table::new("10,000 a day | bytes | of them places");
     let mut kept = true;
@@ -175,7 +178,7 @@ pub(crate) fn rules(options: &Options) -> bool {
         let limiter = RateLimiter::new(Quota::per_day(10_000)).algorithm(algorithm);
         assert!(limiter.try_acquire().is_ok(), "the first may go");
         let bytes = held(&region) + size_of::<RateLimiter>();
-        // All but the log take as much for any count.
+        // All but the log take the same memory for any count.
         let places = 80_000 * usize::from(algorithm == Algorithm::SlidingLog);
         kept &= bytes <= places + BESIDE;
         table.push(format!("{algorithm} | {bytes} | {places}"));
@@ -186,10 +189,10 @@ pub(crate) fn rules(options: &Options) -> bool {
 
 const STREAMS: usize = 1_000;
 
-/// What a stream that waits is held to, on the heap: a place in the queue of the limiter, and no buffer.
+/// The heap target of a waiting stream: a slot in the queue of the limiter, and no buffer.
 const HEAP: usize = 128;
 
-/// Bytes on the heap for each of the streams that wait.
+/// Bytes on the heap for each waiting stream.
 fn waiting() -> usize {
     let limiter = RateLimiter::new(Quota::per_hour(1).burst(1024));
     limiter.charge(1024);
@@ -206,7 +209,7 @@ fn waiting() -> usize {
     held(&region) / STREAMS
 }
 
-/// Prints the table; whether ours keeps within its limits.
+/// Prints the table and returns whether ours keeps within its limits.
 pub(crate) fn streams(options: &Options) -> bool {
     let mut table = Table::new("stream | bytes | heap bytes, waiting");
     let waiting = waiting();

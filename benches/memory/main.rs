@@ -1,9 +1,10 @@
-//! `cargo bench -p tollgate-bench --bench memory`: bytes and allocations a waiter, of 10,000; and of
-//! rate limiters, keys and streams. What the documentation states of each throttle, `tests/memory` asserts.
+//! `cargo bench -p tollgate-bench --bench memory`: bytes and allocations per waiter, with 10,000 waiting;
+//! and those of rate limiters, keys and streams. `tests/memory` asserts the figures that the documentation
+//! states for each throttle.
 //!
-//! A program of its own, because its allocator counts and would be measured with every timing. The futures lie in
-//! places that are allocated before the counting starts, as they would lie in their tasks: what is counted is what the
-//! semaphore itself allocates, and the size of the future is shown beside it.
+//! This is a program of its own, because its counting allocator would distort every timing. The futures lie in places
+//! that are allocated before the counting starts, just as they would lie in their tasks. The count is what the
+//! semaphore itself allocates; the size of the future is shown beside it.
 
 mod limiters;
 
@@ -37,7 +38,7 @@ fn main() -> ExitCode {
     ExitCode::from(u8::from(options.check && !kept))
 }
 
-/// How many times more was allocated since.
+/// Returns the number of allocations since then.
 fn calls(region: &Region<'_, System>) -> usize {
     let Stats {
         allocations,
@@ -47,25 +48,27 @@ fn calls(region: &Region<'_, System>) -> usize {
     allocations + reallocations
 }
 
-/// How much more there is on the heap since. Both counts include the difference that a reallocation makes.
+/// Returns the growth of the heap since then. Both counts include the difference that a
+/// reallocation makes.
 fn held(region: &Region<'_, System>) -> usize {
     let change = region.change();
     change.bytes_allocated - change.bytes_deallocated
 }
 
-/// Prints what ours is held to, and whether it is so.
+/// Prints the targets of ours, and whether they are met.
 fn print(claim: &str, kept: bool) -> bool {
     println!("tollgate: {claim}: {}", verdict(kept));
     kept
 }
 
-/// What ours is held to: bytes of the plain future, bytes a waiter in the arena, allocations once warm.
+/// The targets of ours: bytes of the plain future, bytes per waiter in the arena, allocations once
+/// warm.
 const FUTURE: usize = 64;
 const ARENA: f64 = 48.0;
 const WARM_ALLOCATIONS: usize = 0;
 
-/// Fills a line of each semaphore once cold; then once warm, handed on and given up in every order. Whether ours keeps
-/// within its limits.
+/// Fills the queue of each semaphore once cold, then once warm, and drains it by handing on and by giving up in every
+/// order. Returns whether ours keeps within its limits.
 fn semaphores(options: &Options) -> bool {
     let mut table = Table::new(
         "semaphore | future bytes | heap bytes a waiter | both | allocations, cold \

@@ -1,5 +1,5 @@
-//! What clients ask for: when their requests arrive, and how much work each of them is. All runs
-//! of a scenario with one seed have the same requests.
+//! The clients' demand: when their requests arrive, and how much work each request is. All runs of
+//! a scenario with one seed have the same requests.
 
 use std::ops::Range;
 
@@ -17,19 +17,19 @@ pub(crate) const SECOND: Nanos = 1_000_000_000;
 pub(crate) struct Job {
     pub(crate) at: Nanos,
     pub(crate) client: usize,
-    /// An answer after this time is worth nothing.
+    /// An answer after this time is worthless.
     pub(crate) deadline: Nanos,
-    /// A client that still waits in front of the limit gives up.
+    /// When a client gives up that still waits in front of the limit.
     pub(crate) gives_up: Nanos,
     /// In units of the mean service time.
     pub(crate) work: f64,
 }
 
-/// Answers are good within so many mean service times of arrival.
+/// An answer is good within this many mean service times of arrival.
 pub(crate) const PATIENCE: f64 = 20.0;
 
-/// Draws the requests of a scenario: a Poisson process in each phase, of which each client has its
-/// share. Those of a client that is not there are missing.
+/// Draws the requests of a scenario: a Poisson process in each phase, split among the clients by
+/// share. The requests of an absent client are left out.
 pub(crate) fn jobs(scenario: &Scenario, seed: u64) -> Vec<Job> {
     let mut random = Random(Rand64::new(u128::from(seed)));
     let mut jobs = Vec::new();
@@ -59,8 +59,8 @@ pub(crate) fn jobs(scenario: &Scenario, seed: u64) -> Vec<Job> {
     jobs
 }
 
-/// Returns the 99th percentile of the time in service, in seconds, of the requests that arrive in
-/// a phase, if each had the server to itself.
+/// Returns the 99th percentile of the time in service, in seconds, of the requests that arrive in a
+/// phase, if each had the server to itself.
 pub(crate) fn p99_alone(jobs: &[Job], phase: &Phase, span: &Range<Nanos>) -> f64 {
     let in_phase = jobs.iter().filter(|job| span.contains(&job.at));
     let mut alone: Vec<_> = in_phase.map(|job| job.work * phase.service).collect();
@@ -79,12 +79,12 @@ pub(crate) fn p99(values: &mut [f64]) -> f64 {
 struct Random(Rand64);
 
 impl Random {
-    /// A variate with mean 1.
+    /// Draws a variate with mean 1.
     fn exponential(&mut self) -> f64 {
         -(1.0 - self.0.rand_float()).ln()
     }
 
-    /// By Box and Muller.
+    /// Uses the method of Box and Muller.
     fn normal(&mut self) -> f64 {
         let radius = (2.0 * self.exponential()).sqrt();
         radius * (std::f64::consts::TAU * self.0.rand_float()).cos()
@@ -104,7 +104,7 @@ impl Random {
         rest.iter().position(is_it).unwrap_or(rest.len())
     }
 
-    /// A variate with mean 1.
+    /// Draws a variate with mean 1.
     fn work(&mut self, law: Law) -> f64 {
         match law {
             Law::Exponential => self.exponential(),

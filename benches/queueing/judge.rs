@@ -1,5 +1,5 @@
-//! What the runs of a scenario come to: in parts of an oracle's, as medians over seeds; and the table, a line for each
-//! scenario and controller, with what was reached, what was wanted, and PASS or FAIL.
+//! Judges the runs of a scenario: relative to an oracle, as medians over seeds. Prints the table: a line for each
+//! scenario and controller, with the figure, the target, and PASS or FAIL.
 
 use std::fmt::{self, Display};
 use std::ops::Range;
@@ -17,7 +17,7 @@ use crate::simulation::{Limiter, Trace, run};
 /// The first limit of the controllers by default, and the limit of [`FIXED_LIMIT`].
 pub(crate) const START: f64 = 20.0;
 
-/// Makes a limiter that begins with a limit, by its default settings otherwise.
+/// A function that makes a limiter with this first limit and default settings otherwise.
 pub(crate) type Make = fn(f64, &ManualClock) -> Limiter;
 
 /// The controllers of tollgate and its peers; the first is the default.
@@ -38,25 +38,26 @@ pub(crate) const CONTROLLERS: [(&str, Make); 5] = [
     }),
 ];
 
-/// Stands beside the controllers: what it reaches too is no merit of theirs.
+/// The row beside the controllers: a target that it reaches too is no merit of theirs.
 pub(crate) const FIXED_LIMIT: (&str, Make) = ("Fixed 20", |_, _| Limiter::fixed(START as usize));
 
 fn adaptive(controller: impl Controller + 'static, clock: &ManualClock) -> Limiter {
     Limiter::adaptive(AdaptiveSemaphore::new(controller), clock)
 }
 
-/// The fixed limits of the oracle, in parts of the number of workers in the first phase.
+/// The fixed limits of the oracle, relative to the number of workers in the first phase.
 const FIXED: [f64; 13] = [
     0.3, 0.5, 0.7, 1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0, 20.0,
 ];
 
-/// Those for several clients, whose scenarios take long. Each client has the same part, and at least 1.
+/// The fixed limits for several clients, whose scenarios take long. Each client has the same share,
+/// and at least 1.
 const OF_MANY: Range<usize> = 3..7;
 
-/// A phase has settled when the first stretch of it begins whose good answers reach `SETTLED` of the
-/// oracle's, and is swift when one begins whose mean time in service is `SWIFT` of the idle one. What is
-/// lost later is part of the goodput and of p99. A stretch is a second, and longer if the server needs that
-/// for so many answers: of fewer, two runs with good limits differ by more than a tenth by chance.
+/// A phase has settled when its first stretch begins whose good answers reach `SETTLED` of the oracle's,
+/// and is swift when a stretch begins whose mean time in service is `SWIFT` of the idle one. Later losses
+/// count in the goodput and in p99. A stretch is a second, or longer if the server needs more for this many
+/// answers: with fewer, two runs with good limits differ by more than a tenth by chance.
 const STRETCH: usize = SPANS as usize;
 const STRETCH_ANSWERS: f64 = 100.0;
 const SETTLED: f64 = 0.9;
@@ -79,7 +80,7 @@ pub(crate) fn outcomes(
     contenders.iter().map(|(_, make)| outcome(*make)).collect()
 }
 
-/// Returns what makes the limiters of clients that share a fixed limit evenly.
+/// Returns the constructor for limiters of clients that share a fixed limit evenly.
 pub(crate) fn fixed(
     scenario: &Scenario,
     total: usize,
@@ -119,7 +120,7 @@ pub(crate) fn oracle_limits(scenario: &Scenario, jobs: &[Job]) -> Vec<usize> {
     spans.map(|(_, span)| least(span)).collect()
 }
 
-/// Returns the limits of all clients together.
+/// Returns the sum of all clients' limits.
 fn fixed_limits(scenario: &Scenario) -> Vec<usize> {
     let (workers, clients) = (scenario.phases[0].workers as f64, scenario.clients.len());
     let parts = if clients > 1 { OF_MANY } else { 0..FIXED.len() };
@@ -155,8 +156,8 @@ fn judge(scenario: &Scenario, jobs: &[Job], trace: &Trace, oracles: &[Trace]) ->
     outcome
 }
 
-/// Returns the part of a phase after the seconds within which it is to be swift. What was in flight at a
-/// change no limit can help.
+/// Returns the part of a phase after the seconds within which it is to be swift. No limit can help the
+/// calls that were in flight at a change.
 fn after_change(scenario: &Scenario, phase: usize, span: &Range<Nanos>) -> Range<Nanos> {
     let seconds = scenario.wanted.swift.get(phase).copied();
     let seconds = seconds.filter(|seconds| seconds.is_finite()).unwrap_or(0.0);
@@ -190,7 +191,7 @@ fn swift(trace: &Trace, span: &Range<Nanos>, phase: &Phase) -> f64 {
     })
 }
 
-/// Returns how many seconds of a phase passed before a stretch that is as wanted.
+/// Returns how many seconds of a phase passed before the first stretch that meets the target.
 fn first_stretch(
     span: &Range<Nanos>,
     phase: &Phase,
@@ -205,8 +206,8 @@ fn first_stretch(
     first.map_or(f64::INFINITY, |at| (at - start) as f64 / SPANS as f64)
 }
 
-/// Returns Jain's index of the answered parts of the clients' requests in a phase: 1 if all are the same,
-/// and `1/n` if one of `n` clients has all answers.
+/// Returns Jain's index of the answered fractions of the clients' requests in a phase: 1 if all are the
+/// same, and `1/n` if one of `n` clients has all answers.
 fn fairness(jobs: &[Job], shares: &[u32], span: &Range<Nanos>) -> f64 {
     let mut requests = vec![0_u32; shares.len()];
     for job in jobs.iter().filter(|job| span.contains(&job.at)) {
@@ -222,7 +223,7 @@ fn jain(values: impl Iterator<Item = f64>) -> f64 {
     sum * sum / (count * squares)
 }
 
-/// Returns the highest limit since the server answered nothing, in parts of the mean limit of the
+/// Returns the highest limit since the server answered nothing, relative to the mean limit of the
 /// phase before.
 fn growth(scenario: &Scenario, trace: &Trace) -> f64 {
     let phases = scenario.spans();
@@ -245,11 +246,11 @@ fn over(outcomes: &[Outcome], choose: impl Fn(&Column, Vec<f64>) -> f64) -> Outc
     })
 }
 
-/// What became of a controller in a scenario: the figures of each column for each phase, or once for all
+/// The results of a controller in a scenario: the figures of each column for each phase, or once for all
 /// phases. NaN if the oracle has no good answer either.
 pub(crate) type Outcome = [Vec<f64>; COLUMNS.len()];
 
-/// A kind of figures.
+/// A column of figures.
 pub(crate) struct Column {
     name: &'static str,
     unit: &'static str,
@@ -258,27 +259,28 @@ pub(crate) struct Column {
     width: usize,
     /// Whether more is better.
     more: bool,
-    /// Whether it is printed if nothing is wanted.
+    /// Whether it is printed when it has no target.
     always: bool,
     wanted: fn(&Wanted) -> &'static [f64],
 }
 
 #[rustfmt::skip]
 pub(crate) const COLUMNS: [Column; 8] = [
-    // Good answers in parts of the oracle's.
+    // Good answers relative to the oracle's.
     Column { name: "", unit: " %", scale: 100.0, digits: 1, width: 20, more: true, always: true, wanted: |it| it.goodput },
-    // The 99th percentile of the time in service in parts of that in an idle server.
+    // The 99th percentile of the time in service relative to that in an idle server.
     Column { name: "  p99 ", unit: " ×", scale: 1.0, digits: 2, width: 15, more: false, always: true, wanted: |it| it.p99 },
     // The seconds to 90 % of the goodput, and to 1.5 times the idle time in service.
     Column { name: "  settled ", unit: " s", scale: 1.0, digits: 1, width: 15, more: false, always: true, wanted: |it| it.settled },
     Column { name: "  swift ", unit: " s", scale: 1.0, digits: 1, width: 0, more: false, always: true, wanted: |it| it.swift },
     // Jain's index.
     Column { name: "  fair ", unit: "", scale: 1.0, digits: 2, width: 0, more: true, always: false, wanted: |it| it.fair },
-    // A part of the calls.
+    // A fraction of the calls.
     Column { name: "  refused ", unit: " %", scale: 100.0, digits: 1, width: 0, more: false, always: false, wanted: |it| it.refused },
     // The highest sum of the limits.
     Column { name: "  L ", unit: "", scale: 1.0, digits: 0, width: 0, more: false, always: true, wanted: |it| it.limit },
-    // The highest limit since the server answered nothing, in parts of the mean of the phase before.
+    // The highest limit since the server answered nothing, relative to the mean of the phase
+    // before.
     Column { name: "  growth ", unit: " ×", scale: 1.0, digits: 2, width: 0, more: false, always: false, wanted: |it| it.growth },
 ];
 
@@ -286,7 +288,7 @@ pub(crate) const COLUMNS: [Column; 8] = [
 pub(crate) struct Row {
     pub(crate) scenario: String,
     pub(crate) controller: String,
-    /// What was reached, and what was wanted.
+    /// The figure, and its target.
     pub(crate) figures: String,
     pub(crate) passed: bool,
     /// Whether a failure is one of the program.
@@ -307,7 +309,7 @@ impl Display for Row {
     }
 }
 
-/// Returns the figures of the seeds, and whether the medians are what is wanted.
+/// Returns the figures of the seeds, and whether the medians meet the target.
 pub(crate) fn figures(outcomes: &[Outcome], wanted: &Wanted) -> (String, bool) {
     let median = over(outcomes, |_, values| Spread::of(values).median);
     let worst = over(outcomes, |column, values| column.worst(&values));
@@ -315,8 +317,8 @@ pub(crate) fn figures(outcomes: &[Outcome], wanted: &Wanted) -> (String, bool) {
     for (index, column) in COLUMNS.iter().enumerate() {
         let wanted = (column.wanted)(wanted);
         let judged = median[index].iter().zip(wanted.iter().cycle());
-        // Where the oracle has no answer nothing is wanted, but a time in service of no call at all is NaN,
-        // and not one that is wanted.
+        // Where the oracle has no answer there is no target, but the time in service of no call at all is
+        // NaN, which misses a target.
         let judged = judged
             .zip(&median[0])
             .filter(|((_, wanted), good)| !wanted.is_nan() && (index == 0 || !good.is_nan()));

@@ -1,5 +1,4 @@
-//! Simulates adaptive limits, beside the best fixed limit, and says whether they are
-//! good enough.
+//! Simulates adaptive limits beside the best fixed limit, and judges them.
 //!
 //! Everything is computed from seeds: no clock is read and nothing depends on the machine.
 
@@ -22,40 +21,37 @@ use clap::Parser;
 use self::judge::{CONTROLLERS, FIXED_LIMIT, Row, figures, outcomes};
 use self::scenarios::{Scenario, scenarios};
 
-/// Simulates adaptive limits, beside the best fixed limit. Exits with 1 if a row of a
-/// default fails
+/// Simulates adaptive limits beside the best fixed limit. Exits with 1 if a row of a default fails
 ///
-/// Goodput are the answers within 20 mean service times of arrival, in percent of those with the
-/// best of 13 fixed limits, for each phase. p99 is that of the time in service, in units of that
-/// without any other call; in a phase that is to be swift, it is that of the calls that end after that
-/// time. A phase has settled when the first stretch of one second or 100 answers begins that has 90 % of the
-/// oracle's goodput, and is swift when one begins whose mean time in service is 1.5 times that without any
-/// other call. Several clients share four of the fixed limits evenly; fair is Jain's
-/// index of the answered parts of their requests. L is the highest limit of all clients together.
-/// Figures are medians over the seeds, of which rows of several clients have three at most; in parentheses
-/// is what is wanted of them, and the worst one of all seeds and phases. A fixed limit of 20 stands
-/// beside the controllers.
+/// Goodput is the number of answers within 20 mean service times of arrival, in percent of that with the
+/// best of 13 fixed limits, for each phase. p99 is that of the time in service, in units of the p99 without
+/// any other call; in a phase with a swiftness target, it covers the calls that end after that time. A phase
+/// has settled when its first stretch of one second or 100 answers begins that has 90 % of the oracle's
+/// goodput, and is swift when a stretch begins whose mean time in service is 1.5 times that without any
+/// other call. Several clients share four of the fixed limits evenly; fair is Jain's index of the answered
+/// fractions of their requests. L is the highest sum of all clients' limits. Figures are medians over the
+/// seeds (rows of several clients have at most three seeds); the parentheses give the target, and the worst
+/// figure of all seeds and phases. A fixed limit of 20 stands beside the controllers.
 #[derive(Debug, Parser)]
 #[command(name = "queueing", version)]
 struct Args {
-    /// Which seeds to begin with: others give other requests
+    /// The first seed: another one gives other requests
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
-    /// The number of seeds. It is odd: of an even number, none is the median
+    /// The number of seeds. It is odd, because an even number has no median seed
     #[arg(long, default_value_t = 5, value_parser = odd)]
     seeds: u64,
 
-    /// Draw what each controller does while the server changes, into this directory, and print no
-    /// table
+    /// Draw each controller while the server changes, into this directory, and print no table
     #[arg(long, value_name = "DIR")]
     svg: Option<PathBuf>,
 
-    /// Simulate concurrency limits only, and no rates
+    /// Simulate only concurrency limits, and no rates
     #[arg(long)]
     no_rates: bool,
 
-    /// Simulate single clients only, which takes a quarter of the time
+    /// Simulate only single clients, which takes a quarter of the time
     #[arg(long)]
     no_fleets: bool,
 
@@ -65,7 +61,7 @@ struct Args {
 }
 
 impl Args {
-    /// Different first seeds have no seed in common.
+    /// Runs with different first seeds have no seed in common.
     fn seeds(&self) -> Vec<u64> {
         let first = self.seed.wrapping_mul(self.seeds);
         (0..self.seeds).map(|n| first.wrapping_add(n)).collect()
@@ -98,7 +94,7 @@ fn main() -> ExitCode {
     ExitCode::from(u8::from(failed))
 }
 
-/// The scenarios that are drawn: the file, the name, and the title.
+/// The scenarios to draw: the file, the name, and the title.
 const PICTURES: [(&str, &str, &str); 2] = [
     (
         "adaptive-workers.svg",
@@ -123,7 +119,7 @@ fn draw(args: &Args, dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns all rows. Those of another kind of limit are added here.
+/// Returns all rows. Add rows of another kind of limit here.
 fn rows(args: &Args) -> Vec<Row> {
     let mut scenarios = scenarios();
     scenarios.retain(|scenario| {
@@ -173,10 +169,10 @@ fn limits(scenarios: &[Scenario], seeds: &[u64]) -> Vec<Row> {
     scenarios.iter().flat_map(of_scenario).collect()
 }
 
-/// Does all tasks, on all processors.
+/// Runs all tasks, on all processors.
 fn parallel<T: Sync, R: Send>(tasks: &[T], run: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let mut results: Vec<_> = tasks.iter().map(|_| None).collect();
-    // The last takes the longest, so it begins first.
+    // The last task takes the longest, so it begins first.
     let next = Mutex::new(tasks.iter().zip(&mut results).rev());
     let work = || {
         let take = || next.lock().expect("no task panics").next();

@@ -4,8 +4,8 @@
 
 use tollgate::adaptive::{Controller, SampleWindow, Target};
 
-/// Returns a target with the windows of tollgate's controllers: each permit is used about twice, and at
-/// least 64 samples are enough for a mean.
+/// Returns a target with the windows of tollgate's controllers: each permit is used about twice, and a
+/// mean has at least 64 samples.
 fn target(limit: f64) -> Target {
     // A float is converted with saturation.
     let samples = (2.0 * limit) as u32;
@@ -39,7 +39,7 @@ pub(crate) struct Vegas {
     samples: u64,
 }
 
-/// The baseline is replaced after so many samples, in units of the limit.
+/// The samples, in units of the limit, after which the baseline is replaced.
 const REPLACE_AFTER: f64 = 30.0;
 
 /// The queues, in units of `log₁₀ L`, below which the limit grows and above which it shrinks.
@@ -103,10 +103,10 @@ impl Controller for Vegas {
 /// `L·clamp(1.5·b/r, 0.5, 1) + 4`; a fifth of the change is applied.
 ///
 /// - Good at: latencies that drift on their own, because no minimum is remembered.
-/// - Bad at: lasting overload. A latency that is 1.5 × the long-term mean never shrinks the limit,
-///   and the long-term mean learns the queue that the limit itself has made. So under load that
-///   lasts the limit grows to the end of its range, and `AdaptiveSemaphore` should have a tight
-///   one. It ignores overloaded calls.
+/// - Bad at: lasting overload. A latency of 1.5 × the long-term mean never shrinks the limit, and
+///   the long-term mean learns the queue that the limit itself has made. So under lasting load the
+///   limit grows to the end of its range, and `AdaptiveSemaphore` should have a tight range. It
+///   ignores overloaded calls.
 ///
 /// A window in which less than half of the limit was in flight changes only the long-term mean.
 pub(crate) struct Gradient2 {
@@ -116,18 +116,18 @@ pub(crate) struct Gradient2 {
     windows: u32,
 }
 
-/// The length of the long-term mean, in windows, and how many make its beginning, which is a plain
-/// mean.
+/// The length of the long-term mean, in windows, and the number of windows at the start that form a
+/// plain mean.
 const LONG: f64 = 600.0;
 const WARM_UP: u32 = 10;
 
-/// The part of a change that is applied.
+/// The fraction of a change that is applied.
 const SMOOTHING: f64 = 0.2;
 
-/// The calls that may be in the queue of the server.
+/// The calls that may be in the server's queue.
 const QUEUE: f64 = 4.0;
 
-/// How many times the long-term mean a latency may be before the limit shrinks.
+/// The ratio of latency to long-term mean at which the limit begins to shrink.
 const TOLERANCE: f64 = 1.5;
 
 impl Gradient2 {
@@ -149,7 +149,7 @@ impl Gradient2 {
         };
         self.long += (latency - self.long) * weight;
         let long = self.long;
-        // It comes down faster than it goes up: the queue that it has learned is gone.
+        // It falls faster than it rises: the queue that it has learned is gone.
         if long > 2.0 * latency {
             self.long *= 0.95;
         }
@@ -199,14 +199,14 @@ impl Controller for Gradient2 {
 pub(crate) struct EnvoyGradient {
     /// The log2 of the latency at the minimal limit.
     baseline: Option<f64>,
-    /// The limit that comes back after the window that measures the baseline.
+    /// The limit that returns after the window that measures the baseline.
     deferred: Option<f64>,
     samples: u64,
     /// Windows in a row that left the limit at the minimum.
     at_minimum: u32,
 }
 
-/// The part by which the latency may exceed the baseline before the limit shrinks, as in Envoy.
+/// The fraction by which the latency may exceed the baseline before the limit shrinks, as in Envoy.
 const BUFFER: f64 = 0.25;
 
 /// The number of samples after which the baseline is measured again: at 1,000 calls a second, the minute of the example
@@ -219,7 +219,7 @@ const MIN_CONCURRENCY: f64 = 3.0;
 /// Envoy's default number of requests for a measurement of the baseline.
 const BASELINE_SAMPLES: u32 = 50;
 
-/// The baseline is measured again after so many windows at the minimum, as in Envoy.
+/// The number of windows at the minimum after which the baseline is measured again, as in Envoy.
 const WINDOWS_AT_MINIMUM: u32 = 5;
 
 impl Default for EnvoyGradient {
@@ -277,14 +277,15 @@ impl Controller for EnvoyGradient {
     }
 }
 
-// The pictures in `docs`, which `tests/simulations.rs` compares, follow each formula; these are the cases that they do not reach.
+// The pictures in `docs`, which `tests/simulations.rs` compares, follow each formula; these tests
+// cover the cases that the pictures do not reach.
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
     use super::*;
 
-    /// A window of one call, or of one that was overloaded.
+    /// Returns a window of one call, or of one overloaded call.
     fn window(limit: f64, milliseconds: Option<u64>, in_flight: usize) -> SampleWindow {
         let mut window = SampleWindow::new(limit);
         match milliseconds {

@@ -1,14 +1,14 @@
-//! A rate that finds itself, before a server whose rate changes: the real
-//! [`AdaptiveRate`] on a manual clock.
+//! An adaptive rate, before a server whose rate changes: the real [`AdaptiveRate`] on a manual
+//! clock.
 //!
 //! 1. Clients ask for more than the server accepts, all the time: each makes its next request as soon
 //!    as its limiter admits it.
 //! 2. A request takes half of the round trip to the server, and half of it back, each up to 10 % more or
 //!    less at random, so requests overtake each other.
-//! 3. The server is a rate limiter, which charges nothing for what it refuses. Its rate is `1`, `1/2`,
-//!    `2` and `1` times that of the scenario, for 60 seconds each and at first up to 10 more, so that a
-//!    change comes at any time since the last cut. Other scenarios have other phases, each of which is
-//!    up to 10 seconds longer; in an outage, the server refuses everything.
+//! 3. The server is a rate limiter that charges nothing for a refusal. Its rate is `1`, `1/2`, `2` and
+//!    `1` times that of the scenario, for 60 seconds each and up to 10 more at first, so that the
+//!    change falls at any time since the last cut. Other scenarios have other phases, each up to 10
+//!    seconds longer; in an outage, the server refuses everything.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,17 +23,17 @@ use tollgate_bench::harness::Spread;
 use crate::judge::Row;
 use crate::parallel;
 
-/// How long after a change the client has to use the rate.
+/// The time that the client has after a change to use the rate.
 const TO_FIND: f64 = 15.0;
 
 /// A time in which the server does not change.
 #[derive(Clone, Copy)]
 struct Phase {
-    /// Its rate in relation to that of the scenario; 0 is an outage.
+    /// Its rate relative to that of the scenario; 0 is an outage.
     rate: f64,
     /// In seconds.
     length: f64,
-    /// How much longer the phase is at random, at most.
+    /// The greatest random extension of the phase.
     longer: f64,
 }
 
@@ -60,11 +60,11 @@ const AS_USUAL: Phase = phase(1.0, 60.0, 10.0);
 const OUTAGE: &[Phase] = &[AS_USUAL, phase(0.0, 30.0, 10.0), AS_USUAL];
 const A_TENTH: &[Phase] = &[AS_USUAL, phase(0.1, 60.0, 10.0), AS_USUAL];
 
-/// What the server says when it refuses.
+/// The hint of the server when it refuses.
 #[derive(Clone, Copy)]
 enum RetryAfter {
     Nothing,
-    /// So many seconds in an outage, and otherwise nothing.
+    /// This many seconds in an outage, and otherwise nothing.
     InOutage(u64),
     /// Exactly when it accepts again.
     Exact,
@@ -72,25 +72,24 @@ enum RetryAfter {
     Seconds,
 }
 
-/// A server, and who asks it.
+/// A server, and its clients.
 #[derive(Clone, Copy)]
 struct Scenario {
     name: &'static str,
     /// Per second.
     rate: f64,
-    /// The seconds of its rate that the server accepts at once, and at least four requests; 0 is one
-    /// request.
+    /// The burst in seconds of its rate, and at least four requests; 0 is one request.
     burst: f64,
     /// In seconds.
     round_trip: f64,
-    /// How much longer or shorter a way takes, in relation to half of the round trip.
+    /// The jitter of one way, relative to half of the round trip.
     jitter: f64,
     retry_after: RetryAfter,
     clients: usize,
     phases: &'static [Phase],
-    /// The seconds in which the rate has to be found after its [`RISE`].
+    /// The seconds within which the client has to find the rate after its [`RISE`].
     to_find: f64,
-    /// The refused part that is wanted; where there is none, that of each phase is shown.
+    /// The target for the refused fraction; without a target, the table shows that of each phase.
     refused: Option<f64>,
     decides: bool,
 }
@@ -128,15 +127,16 @@ const SLOW: Scenario = Scenario {
     ..DOWN
 };
 
-/// The same with one thing changed. Those that are missed decide nothing:
+/// The same with one change. Rows that miss do not decide:
 ///
-/// - At 20 per second, one refusal in seven seconds, which finding four times the rate in 15 seconds
-///   takes, is more than 0.5 %.
+/// - At 20 per second, one refusal in seven seconds, the price of finding four times the rate in 15
+///   seconds, is more than 0.5 %.
 /// - Half a second away, a server that becomes half as fast refuses 0.28 % until the first refusal is
 ///   back, whatever the client does.
-/// - A burst of a second hides for long that the client is too fast.
-/// - What is sent evenly does not arrive evenly. A server without a burst refuses it at any rate.
-/// - A second of pause in seven seconds is a seventh of the rate.
+/// - A burst of a second hides for a long time that the client is too fast.
+/// - Requests that are sent evenly do not arrive evenly. A server without a burst refuses some at
+///   any rate.
+/// - A pause of one second in seven costs a seventh of the rate.
 #[rustfmt::skip]
 const SCENARIOS: &[Scenario] = &[
     USUAL,
@@ -156,18 +156,18 @@ const SCENARIOS: &[Scenario] = &[
     SLOW,
 ];
 
-/// Something that happens at a tick.
+/// An event at a tick.
 enum Event {
-    /// A client is perhaps admitted.
+    /// A client may be admitted.
     Ask(usize),
     Arrive(usize, RatePermit<Arc<AdaptiveRate>>),
-    /// With the `Retry-After` of a refusal.
+    /// With the refusal's `Retry-After`.
     Answer(RatePermit<Arc<AdaptiveRate>>, Option<Option<Duration>>),
     /// A phase begins.
     Phase(usize),
 }
 
-/// What the server accepted and refused.
+/// The counts of accepted and refused requests.
 #[derive(Clone, Copy, Default)]
 struct Count {
     accepted: u64,
@@ -175,13 +175,13 @@ struct Count {
 }
 
 impl Count {
-    /// Returns the refused part.
+    /// Returns the refused fraction.
     fn part(self) -> f64 {
         self.refused as f64 / (self.refused + self.accepted) as f64
     }
 }
 
-/// A run of a scenario, and what came of it.
+/// A run of a scenario, and its results.
 struct Run {
     scenario: Scenario,
     server: RateLimiter,
@@ -191,11 +191,11 @@ struct Run {
     /// When each phase begins and the last one ends, in seconds.
     changes: Vec<f64>,
     phase: usize,
-    /// The times at which the server accepted, of the last second.
+    /// The times at which the server accepted in the last second.
     recent: VecDeque<f64>,
-    /// Of each phase: of all of it, and from [`TO_FIND`] after its beginning on.
+    /// For each phase: its whole length, and the part from [`TO_FIND`] after its beginning on.
     counts: Vec<[Count; 2]>,
-    /// What was accepted of each client, from the second phase on.
+    /// The accepted requests of each client, from the second phase on.
     by_client: Vec<u64>,
     /// The seconds until the server was used to 90 % for a second: from the beginning, and after the
     /// [`RISE`].
@@ -351,7 +351,8 @@ impl Run {
         rates.zip(self.changes.windows(2).map(|pair| pair[1] - pair[0]))
     }
 
-    /// Returns what the server accepted of each phase that has settled, in relation to its rate; nothing in an outage.
+    /// Returns the accepted rate of each phase that has settled, relative to the server's rate;
+    /// nothing in an outage.
     fn goodput(&self) -> Vec<f64> {
         let phases = self
             .phases()
@@ -363,13 +364,13 @@ impl Run {
         phases.map(part).collect()
     }
 
-    /// Returns the same over all the time.
+    /// Returns the same over the whole run.
     fn whole(&self) -> f64 {
         let offered: f64 = self.phases().map(|(rate, length)| rate * length).sum();
         self.sum(0).accepted as f64 / offered
     }
 
-    /// Returns the counts of all phases together: of all of it, or of what has settled.
+    /// Returns the counts of all phases together: of their whole length, or of the settled parts.
     fn sum(&self, which: usize) -> Count {
         let counts = self.counts.iter().map(|counts| counts[which]);
         counts.fold(Count::default(), |sum, one| Count {
@@ -378,7 +379,7 @@ impl Run {
         })
     }
 
-    /// Returns the part of each client, in percent, from the least.
+    /// Returns the share of each client, in percent, in ascending order.
     fn shares(&self) -> String {
         let all = self.by_client.iter().sum::<u64>() as f64;
         let parts = self
@@ -461,7 +462,7 @@ fn row(scenario: &Scenario, seeds: &[u64]) -> Row {
     }
 }
 
-/// Returns the rows of the scenarios with such a name.
+/// Returns the rows of the scenarios whose names match.
 pub(crate) fn rows(seeds: &[u64], part: &str) -> Vec<Row> {
     let scenarios = SCENARIOS.iter().filter(|it| it.name.contains(part));
     parallel(&scenarios.collect::<Vec<_>>(), |scenario| {

@@ -1,4 +1,4 @@
-//! The rows of the table: what the server does, what clients ask for, and what is wanted.
+//! The rows of the table: the behaviour of the server, the demand of the clients, and the targets.
 
 use std::ops::Range;
 
@@ -7,13 +7,13 @@ use oorandom::Rand64;
 use crate::jobs::{Nanos, PATIENCE, SECOND};
 use crate::judge::START;
 
-/// Answers are counted so many times a second.
+/// The number of spans a second in which answers are counted.
 pub(crate) const SPANS: Nanos = 10;
 
-/// The time in which they are counted together.
+/// The stretch over which they are summed.
 pub(crate) const SPAN: Nanos = SECOND / SPANS;
 
-/// A time in which nothing changes.
+/// A time without changes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Phase {
     /// How long it is.
@@ -22,18 +22,18 @@ pub(crate) struct Phase {
     pub(crate) workers: usize,
     /// The mean service time, in seconds.
     pub(crate) service: f64,
-    /// The requests per second of all clients, if each is there.
+    /// The requests per second of all clients, if all are present.
     pub(crate) arrivals: f64,
 }
 
-/// A client, with a limiter and a line of its own.
+/// A client, with a limiter and a queue of its own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Client {
-    /// The part of the requests that are its own.
+    /// Its share of the requests.
     pub(crate) share: f64,
     /// The seconds before its first request.
     pub(crate) starts: f64,
-    /// The phase in which it has no requests.
+    /// The phase in which it makes no requests.
     pub(crate) away: Option<usize>,
 }
 
@@ -55,7 +55,7 @@ pub(crate) enum Law {
 /// How the server shares its work.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Discipline {
-    /// Each call has a worker; what is more waits in a queue, the first in front.
+    /// Each call has a worker; excess calls wait in a queue, first in, first out.
     Workers,
     /// `n` calls, on a server that runs `c` calls at full speed, each run at
     /// `min(1, c/n) / (1 + kappa·(n − c)⁺/c)`.
@@ -65,7 +65,7 @@ pub(crate) enum Discipline {
     Refusing,
 }
 
-/// What a caller says about the end of its call.
+/// How a caller reports the end of its call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Said {
     /// Its time in service is a sample.
@@ -74,16 +74,16 @@ pub(crate) enum Said {
     Ignore,
 }
 
-/// The order of the line in front of the limit.
+/// The order of the queue in front of the limit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Line {
-    /// As a `FairQueue` with an adaptive LIFO serves it under overload.
+    /// The order of a `FairQueue` with an adaptive LIFO under overload.
     NewestFirst,
     OldestFirst,
 }
 
-/// What is wanted: for each phase a bound, and over again if there are more phases. Neither NaN nor
-/// an empty list wants anything.
+/// Targets: a bound for each phase, which repeat if there are more phases. NaN and an empty list
+/// mean no target.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted {
     pub(crate) goodput: &'static [f64],
@@ -92,7 +92,7 @@ pub(crate) struct Wanted {
     pub(crate) swift: &'static [f64],
     pub(crate) fair: &'static [f64],
     pub(crate) refused: &'static [f64],
-    /// Once for all phases, as the next.
+    /// One bound for all phases, like the next.
     pub(crate) limit: &'static [f64],
     pub(crate) growth: &'static [f64],
 }
@@ -101,7 +101,7 @@ pub(crate) struct Wanted {
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,
     pub(crate) phases: Vec<Phase>,
-    /// Each phase is longer by a tenth of a second to so many seconds, which the seed decides.
+    /// Each phase is longer by a tenth of a second up to this many seconds, which the seed decides.
     pub(crate) longer: u64,
     pub(crate) clients: Vec<Client>,
     /// The first limit of each client.
@@ -109,20 +109,20 @@ pub(crate) struct Scenario {
     pub(crate) law: Law,
     pub(crate) server: Discipline,
     pub(crate) line: Line,
-    /// Clients wait in front of the limit for so many mean service times.
+    /// The time, in mean service times, that clients wait in front of the limit.
     pub(crate) patience: f64,
-    /// What callers say who abandon a call in service after as long as an answer is good. Without
-    /// it they wait.
+    /// The report of callers who abandon a call in service once its answer could no longer be good.
+    /// Without it, they wait.
     pub(crate) abandoned: Option<Said>,
     pub(crate) wanted: Wanted,
 }
 
 impl Scenario {
-    /// Returns the scenario with phases as long as the seed makes them.
+    /// Returns the scenario with the phase lengths of the seed.
     pub(crate) fn drawn(&self, seed: u64) -> Self {
         let mut drawn = self.clone();
         if self.longer > 0 {
-            // Other numbers than those of the requests.
+            // Independent of the random numbers of the requests.
             let mut random = Rand64::new(!u128::from(seed));
             for phase in &mut drawn.phases {
                 phase.spans += random.rand_range(1..self.longer * SPANS);
@@ -131,7 +131,7 @@ impl Scenario {
         drawn
     }
 
-    /// Returns the phases and when they begin and end.
+    /// Returns the phases with their beginnings and ends.
     pub(crate) fn spans(&self) -> Vec<(&Phase, Range<Nanos>)> {
         let mut from = 0;
         let span = |phase: &Phase| {
@@ -147,8 +147,8 @@ impl Scenario {
 /// Stands for no bound, in a list for each phase.
 const NONE: f64 = f64::NAN;
 
-/// Returns the scenarios in the order of the table. Each phase is so long that settling is part of
-/// its goodput, but not most of it.
+/// Returns the scenarios in the order of the table. Each phase is so long that settling is a part
+/// of its goodput, but not most of it.
 #[rustfmt::skip]
 pub(crate) fn scenarios() -> Vec<Scenario> {
     let of = |name, phases: &[Phase], wanted| Scenario {
@@ -161,9 +161,9 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
     let at_load = servers.map(|phase| Phase { arrivals: 150.0 * phase.workers as f64, ..phase });
     let stretched = |arrivals: f64| [full(20, 10), phase(60, 10, 40.0, arrivals), full(40, 10)];
     let settled = |goodput, settled| Wanted { settled, ..wanted(goodput) };
-    // Who gives up at the deadline is admitted just before it, so nearly no answer comes in time
-    // behind a line that serves the oldest first. Who gives up at half of it leaves time for the
-    // answer.
+    // A client that gives up at the deadline may be admitted just before it, so behind a queue that
+    // serves the oldest first hardly any answer comes in time. Giving up at half of the deadline
+    // leaves time for the answer.
     let oldest_first = |name, patience| Scenario {
         line: Line::OldestFirst,
         patience,
@@ -177,7 +177,7 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
     let by_law = |name, law, wanted| Scenario { law, ..of(name, &[full(40, 10)], wanted) };
     let (lognormal, bimodal) = (Law::Lognormal { cv: 3.0 }, Law::Bimodal { short: 0.2, long: 4.0 });
     // A server answers nothing for a while, and callers abandon their calls to it. No limit has a good
-    // answer then; after it, all must be as before.
+    // answer then; afterwards, everything must be as before.
     let outage = |name, abandoned| Scenario {
         abandoned: Some(abandoned),
         ..of(name, &[full(20, 10), full(5, 0), full(20, 10)], Wanted {
@@ -204,7 +204,7 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
         outage("outage, abandoned overloaded", Said::Overloaded),
         Scenario {
             server: Discipline::Refusing,
-            // More than a tenth of a window is what the controllers are told to be too much.
+            // More than a tenth of a window counts as too much for the controllers.
             ..of("refusing, c 10→5→20→10", &at_load, Wanted {
                 refused: &[0.1],
                 ..settled(&[0.94], &[2.0])
@@ -218,9 +218,8 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
     all
 }
 
-/// Returns those in which a server drops, rises, is dead or is met with a bad start, by a single client, at 1.5 times the
-/// capacity. A change comes at any time. What a phase before a change has to reach is
-/// in other rows.
+/// Returns the scenarios in which a server drops, rises, dies or meets a bad start, with a single client, at 1.5 times
+/// the capacity. A change falls at any time. Other rows hold the targets of a phase before a change.
 #[rustfmt::skip]
 fn changes() -> Vec<Scenario> {
     let of = |name, phases: &[Phase], wanted| Scenario {
@@ -292,8 +291,8 @@ fn changes() -> Vec<Scenario> {
     ]
 }
 
-/// Returns those of several clients, each with a limit of its own, before one server. Limits that drift
-/// take long to be far off.
+/// Returns the scenarios of several clients, each with a limit of its own, before one server. Limits
+/// that drift need a long time to show it.
 #[rustfmt::skip]
 fn fleets() -> Vec<Scenario> {
     let fleet = |name, phases: &[Phase], clients: &[Client], wanted| Scenario {
@@ -305,7 +304,7 @@ fn fleets() -> Vec<Scenario> {
     };
     let loaded = |seconds, workers, load| loaded(seconds, workers, 20.0, load);
     let held = Wanted { goodput: &[0.95], p99: &[1.4], fair: &[0.85], ..ANY };
-    // Whether they are fair is printed.
+    // Fairness is printed, not judged.
     let shown = Wanted { goodput: &[0.95], fair: &[NONE], ..ANY };
     let mut all = Vec::new();
     for (count, at_once, spread) in [
@@ -325,7 +324,7 @@ fn fleets() -> Vec<Scenario> {
         leaving[number].away = (number >= 5).then_some(1);
         unequal[number].share = (number + 1) as f64 / 55.0;
     }
-    // Those that stay take over what the others had.
+    // The remaining clients take over the share of the others.
     let leave = [1.5, 3.0, 1.5].map(|load| loaded(300, 30, load));
     let change = [100, 20, 100].map(|workers| loaded(120, workers, 1.5));
     all.extend([
@@ -344,7 +343,7 @@ fn fleets() -> Vec<Scenario> {
     all
 }
 
-/// Wants nothing.
+/// No target.
 const ANY: Wanted = Wanted {
     goodput: &[],
     p99: &[],
@@ -356,7 +355,7 @@ const ANY: Wanted = Wanted {
     growth: &[],
 };
 
-/// Returns clients with the same part of the requests.
+/// Returns clients with equal shares of the requests.
 pub(crate) fn equal(count: usize) -> Vec<Client> {
     let client = Client {
         share: 1.0 / count as f64,
@@ -366,7 +365,7 @@ pub(crate) fn equal(count: usize) -> Vec<Client> {
     vec![client; count]
 }
 
-/// Returns a phase with so many times the requests that the server has the capacity for.
+/// Returns a phase whose load is this multiple of the server's capacity.
 fn loaded(seconds: u64, workers: usize, milliseconds: f64, load: f64) -> Phase {
     let arrivals = load * workers as f64 * 1e3 / milliseconds;
     phase(seconds, workers, milliseconds, arrivals)
@@ -397,7 +396,7 @@ fn one(name: &'static str, phase: Phase) -> Scenario {
     }
 }
 
-/// What is wanted of a row, with this goodput.
+/// Returns the targets of a row, with this goodput.
 fn wanted(goodput: &'static [f64]) -> Wanted {
     Wanted {
         goodput,

@@ -1,4 +1,4 @@
-//! The server behind the limit: a number of workers with a queue of their own or without one, or
+//! The server behind the limit: a number of workers with or without a queue of their own, or
 //! processor sharing that wastes work when it is overcommitted.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -6,25 +6,25 @@ use std::collections::{BTreeMap, VecDeque};
 use crate::jobs::{Nanos, SECOND};
 use crate::scenarios::{Discipline, Phase};
 
-/// To refuse a call takes so many mean service times.
+/// The time to refuse a call, in mean service times.
 const REFUSAL: f64 = 0.1;
 
 /// A server with calls of type `T`.
 ///
-/// Its own time, in which calls end, is real time for workers. For processor sharing it is the
-/// work that each call has been given, so calls of different beginnings keep their order.
+/// The server's own time, in which calls end, is real time for workers. For processor sharing it is
+/// the work that each call has received, so calls with different beginnings keep their order.
 pub(crate) struct Server<T> {
     discipline: Discipline,
     workers: usize,
     service: f64,
-    /// By when they end in the server's own time, and their numbers: the calls, and whether they are refused. The bits of
-    /// floats that are not negative have the order of the floats.
+    /// Ordered by their ends in the server's own time, and by number: the calls, and whether they are refused. The bits
+    /// of non-negative floats sort like the floats.
     running: BTreeMap<(u64, u64), (T, bool)>,
-    /// How many of them are not refused.
+    /// The number of calls that are not refused.
     working: usize,
-    /// Calls for which no worker is free, with their numbers and their work.
+    /// Calls without a free worker, with their numbers and their work.
     waiting: VecDeque<(u64, T, f64)>,
-    /// For processor sharing: the work that each call has been given until `at`.
+    /// For processor sharing: the work that each call has received until `at`.
     given: f64,
     at: Nanos,
     entered: u64,
@@ -45,8 +45,8 @@ impl<T> Server<T> {
         }
     }
 
-    /// Changes what the server is able to do. Calls that a worker has begun end as they would have,
-    /// unless there is no worker any more.
+    /// Changes the server's capacity. Calls that a worker has begun end as planned, unless no
+    /// worker is left.
     pub(crate) fn change(&mut self, now: Nanos, phase: &Phase) {
         self.advance(now);
         self.workers = phase.workers;
@@ -75,7 +75,7 @@ impl<T> Server<T> {
         number
     }
 
-    /// Takes a call out that its caller abandons, unless it has ended.
+    /// Removes a call that its caller abandons, unless it has ended.
     pub(crate) fn remove(&mut self, now: Nanos, number: u64) -> Option<T> {
         if let Some(index) = self.waiting.iter().position(|call| call.0 == number) {
             return self.waiting.remove(index).map(|(_, call, _)| call);
@@ -103,7 +103,7 @@ impl<T> Server<T> {
         })
     }
 
-    /// Ends the call that is the next to end, and returns whether it was refused.
+    /// Ends the next call, and returns whether it was refused.
     pub(crate) fn end(&mut self, now: Nanos) -> Option<(T, bool)> {
         self.advance(now);
         let (_, (call, is_refused)) = self.running.pop_first()?;
@@ -112,7 +112,7 @@ impl<T> Server<T> {
         Some((call, is_refused))
     }
 
-    /// Gives calls to workers that are free.
+    /// Gives calls to free workers.
     fn start(&mut self, now: Nanos) {
         while self.working < self.workers {
             let Some((number, call, work)) = self.waiting.pop_front() else {
@@ -140,7 +140,7 @@ impl<T> Server<T> {
         self.at = now;
     }
 
-    /// Returns the speed of each call by processor sharing.
+    /// Returns the speed of each call under processor sharing.
     fn rate(&self) -> f64 {
         let Discipline::Sharing { kappa } = self.discipline else {
             return 1.0;

@@ -1,6 +1,6 @@
-//! The simulation: clients whose requests arrive whatever becomes of them, each with a line and a
-//! limit of its own, and the one server behind them. Pure and discrete: nothing but the requests and
-//! the limiters decides what happens.
+//! The simulation: clients whose requests arrive regardless of the answers, each with a queue and a
+//! limit of its own, and the one server behind them. Pure and discrete: only the requests and the
+//! limiters decide what happens.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -51,7 +51,7 @@ impl Limiter {
         self.in_flight < self.limit()
     }
 
-    /// Begins a call, for which there is room.
+    /// Begins a call, for which there must be room.
     fn begin(&mut self) -> Permit {
         self.in_flight += 1;
         let permit = Arc::clone(self.adaptive.as_ref()?).try_acquire_owned();
@@ -68,7 +68,7 @@ impl Limiter {
     }
 }
 
-/// What happened in a run.
+/// The trace of a run.
 #[derive(Clone)]
 pub(crate) struct Trace {
     /// The good answers in each span.
@@ -81,12 +81,12 @@ pub(crate) struct Trace {
     pub(crate) limits: Vec<usize>,
     /// The end and the length, in seconds, of each call's time in service.
     pub(crate) calls: Vec<(Nanos, f64)>,
-    /// Of their sum.
+    /// The same for their sum.
     pub(crate) highest_limit: usize,
 }
 
 impl Trace {
-    /// Returns the calls that ended in a time.
+    /// Returns the calls that ended in a time range.
     pub(crate) fn calls_in(&self, time: &Range<Nanos>) -> &[(Nanos, f64)] {
         let at = |time| self.calls.partition_point(|(end, _)| *end < time);
         &self.calls[at(time.start)..at(time.end)]
@@ -100,15 +100,15 @@ struct Call {
     permit: Permit,
 }
 
-/// A line, and the limit behind it.
+/// A queue, and the limit behind it.
 struct Client {
     line: Waiting,
     limiter: Limiter,
     limit: usize,
 }
 
-/// Runs a scenario. `make` makes the limiter of each client, on the clock of all. With `every_call` the
-/// trace has the calls.
+/// Runs a scenario. `make` makes the limiter of each client, on the shared clock. With `every_call` the
+/// trace includes the calls.
 pub(crate) fn run(
     scenario: &Scenario,
     jobs: &[Job],
@@ -183,7 +183,7 @@ struct System {
     limit: usize,
     server: Server<Call>,
     abandoned: Option<Said>,
-    /// When callers abandon their calls, and the numbers of these, in this order.
+    /// When callers abandon their calls, and the numbers of these calls, in this order.
     abandons: VecDeque<(Nanos, u64)>,
     trace: Trace,
     every_call: bool,
@@ -250,7 +250,7 @@ impl System {
     }
 }
 
-/// The line in front of the limit, in which clients give up.
+/// The queue in front of the limit, in which clients give up.
 struct Waiting {
     order: Line,
     jobs: VecDeque<Job>,
@@ -258,7 +258,7 @@ struct Waiting {
 
 impl Waiting {
     fn push(&mut self, job: Job) {
-        // The oldest in front: those that have given up go, so the line is bounded.
+        // The oldest is in front: requests that have given up leave, so the queue is bounded.
         while self.jobs.front().is_some_and(|old| old.gives_up <= job.at) {
             self.jobs.pop_front();
         }
@@ -285,8 +285,8 @@ mod tests {
 
     const MILLISECOND: Nanos = SECOND / 1_000;
 
-    /// The ends and the times in service of two requests at once, of these clients, before one worker that
-    /// takes 10 ms, with a limit of 1 for each client.
+    /// Returns the ends and the times in service of two simultaneous requests of these clients, before one
+    /// worker that takes 10 ms, with a limit of 1 for each client.
     fn two_calls(clients: [usize; 2]) -> Vec<(Nanos, f64)> {
         let mut scenario = named("M/M/10");
         scenario.clients = equal(2);

@@ -15,7 +15,7 @@ use crate::judge::{CONTROLLERS, fixed, good, oracle_limits};
 use crate::scenarios::{SPAN, Scenario};
 use crate::simulation::{Trace, run};
 
-/// The length of time of a point.
+/// The time that a point covers.
 const POINT: usize = 5;
 
 const HEAD: u32 = 108;
@@ -23,7 +23,7 @@ const TITLE: u32 = 24;
 const FRAME: u32 = 170;
 const FOOT: u32 = 20;
 
-/// Lies below the others, and is broad, so that it is seen beside them.
+/// The oracle's curve lies below the others, and is broad, so that it stays visible.
 const ORACLE: (&str, RGBColor, u32) = ("best fixed limit of each phase (*)", PALE_BLUE, 6);
 
 /// In the order of the controllers.
@@ -71,11 +71,11 @@ pub(crate) fn svg(scenario: &Scenario, seed: u64, title: &str) -> String {
     })
 }
 
-/// A name, a remark, the height in units of the highest point of the oracle and the default, and
-/// what is drawn.
+/// The name, the remark, the height in units of the highest point of the oracle and the default,
+/// and the values to draw.
 type Panel = (&'static str, &'static str, f64, fn(&Line) -> &Vec<f64>);
 
-/// Joins the phases of the runs with their best fixed limits.
+/// Joins the phases of the runs that have their best fixed limits.
 fn oracle(scenario: &Scenario, jobs: &[Job]) -> Line {
     let (name, color, width) = ORACLE;
     let mut line = Line::empty((name, color, width));
@@ -105,7 +105,7 @@ impl Line {
         line
     }
 
-    /// Adds the points of a time.
+    /// Adds the points of a time range.
     fn extend(&mut self, trace: &Trace, time: &Range<Nanos>) {
         let point = POINT as Nanos * SPAN;
         for start in (time.start..time.end).step_by(point as usize) {
@@ -144,7 +144,7 @@ fn draw_panel(
     let seconds = |time: Nanos| time as f64 / SECOND as f64;
     let spans = scenario.spans();
     let end = spans.last().map_or(0.0, |(_, span)| seconds(span.end));
-    // The first two are the oracle and the default, which are to be seen whole.
+    // The first two are the oracle and the default, which must be visible in full.
     let shown = lines.iter().take(2).flat_map(values).copied();
     let top = height * shown.fold(0.0, f64::max);
     let mut chart = picture::frame(area, foot, end, 0.0..top, (10, 4))?;

@@ -1,6 +1,6 @@
-//! The bandwidth that streams keep, beside async-speed-limit: how far it is off, the processor time,
-//! what a lower limit lets through, and what larger bursts give beside busy loops. Real time, so
-//! `--quick` measures for two seconds in place of ten.
+//! The bandwidth of streams, beside async-speed-limit: its error, the processor time, the reaction
+//! to a lower limit, and the benefit of larger bursts beside busy loops. Runs in real time, so
+//! `--quick` measures for two seconds instead of ten.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,7 +19,7 @@ use tollgate_io::ThrottleIoExt;
 
 const MB: u64 = 1_000_000;
 
-/// Bytes each second, and streams.
+/// Bytes per second, and the number of streams.
 const PLANS: [(u64, usize); 7] = [
     (MB, 1),
     (10 * MB, 1),
@@ -30,19 +30,20 @@ const PLANS: [(u64, usize); 7] = [
     (100 * MB, 1000),
 ];
 
-/// How far off the rate may be.
+/// The greatest allowed error of the rate.
 const ERROR: f64 = 0.01;
 
-/// What part of a processor 1,000 streams may take.
+/// The fraction of a processor that 1,000 streams may use.
 const CPU: f64 = 0.08;
 
-/// Bursts of a limit beside busy loops, in milliseconds; the first is that of `Quota::bytes_per_second`.
+/// Bursts of a limit beside busy loops, in milliseconds; the first is that of
+/// `Quota::bytes_per_second`.
 const BURSTS: [u64; 4] = [80, 250, 1000, 4000];
 
-/// Busy loops for each core.
+/// Busy loops per core.
 const BUSY: usize = 30;
 
-/// How long a stream may keep a rate that was lowered, in milliseconds.
+/// How long a stream may keep the old rate after a lower one was set, in milliseconds.
 const LOWERED: f64 = 20.0;
 
 fn ours(rate: u64) -> Arc<RateLimiter> {
@@ -53,7 +54,7 @@ fn peer(rate: u64) -> Limiter<StandardClock> {
     Limiter::new(rate as f64)
 }
 
-/// Measures what is wanted of it and prints it; whether no target was missed.
+/// Runs and prints the selected measurements, and returns whether every target was met.
 pub(crate) fn run(options: &Options) -> bool {
     if !options.wants("bandwidth") {
         return true;
@@ -79,7 +80,7 @@ pub(crate) fn run(options: &Options) -> bool {
     kept && is_lowered
 }
 
-/// How the streams of each plan keep their rate.
+/// Measures how the streams of each plan keep their rate.
 fn kept(options: &Options, runtime: &Runtime, duration: Duration) -> bool {
     let mut table =
         Table::new("rate | streams | contender | off by % | CPU % | first 100 ms | verdict");
@@ -102,7 +103,7 @@ fn kept(options: &Options, runtime: &Runtime, duration: Duration) -> bool {
             "tollgate",
             runtime.block_on(bandwidth(limits, rate, streams, duration)),
         );
-        // On the timer of the runtime, in place of the timer thread of the process.
+        // On the runtime's timer, instead of the process's timer thread.
         let limits = RateLimiter::new(Quota::bytes_per_second(rate)).clock(Clock::tokio());
         let on_tokio = bandwidth(Arc::new(limits), rate, streams, duration);
         push("tollgate, Clock::tokio()", runtime.block_on(on_tokio));
@@ -113,7 +114,7 @@ fn kept(options: &Options, runtime: &Runtime, duration: Duration) -> bool {
     kept
 }
 
-/// What larger bursts give beside busy loops.
+/// Measures the benefit of larger bursts beside busy loops.
 fn beside_busy_loops(options: &Options, runtime: &Runtime, duration: Duration) {
     let busy = BUSY * available_parallelism().map_or(1, usize::from);
     let heading = format!("4 MB/s, 64 streams, {busy} busy loops | of the rate | above it by");
@@ -124,7 +125,7 @@ fn beside_busy_loops(options: &Options, runtime: &Runtime, duration: Duration) {
     for burst in BURSTS {
         let quota = Quota::bytes_per_second(4 * MB).burst(4 * MB / 1000 * burst);
         let limiter = Arc::new(RateLimiter::new(quota));
-        // What comes is to be the rate, and not the burst at the start.
+        // The measurement is meant to show the rate, not the burst at the start.
         let spent = limiter.try_acquire_many(quota.max_burst());
         spent.expect("the burst of a new limiter");
         let figure = runtime.block_on(starved(limiter, 4 * MB, 64, busy, duration));
@@ -135,22 +136,23 @@ fn beside_busy_loops(options: &Options, runtime: &Runtime, duration: Duration) {
     table.print(options.markdown);
 }
 
-/// How some streams kept to a bandwidth.
+/// How well some streams kept to a bandwidth.
 struct Bandwidth {
-    /// What was delivered, beside what was allowed; 0.01 is one per cent more.
+    /// The delivered bytes relative to the allowed bytes; 0.01 is one per cent more.
     error: f64,
-    /// Processor time of the process, beside the time that passed on the clock.
+    /// Processor time of the process, relative to the time that passed on the clock.
     cpu: f64,
-    /// What the streams delivered in their first 100 milliseconds, in milliseconds of the rate.
+    /// The bytes that the streams delivered in their first 100 milliseconds, in milliseconds of the
+    /// rate.
     start: f64,
 }
 
-/// A limiter of the bandwidth of streams.
+/// A bandwidth limiter for streams.
 trait Limits: Send + 'static {
-    /// Another rate from now on.
+    /// Sets another rate.
     fn set(&self, rate: u64);
 
-    /// A stream that shares the limit.
+    /// Returns a stream that shares the limit.
     fn limit(&self, blocks: Blocks) -> impl AsyncRead + Unpin + Send + 'static;
 }
 
@@ -198,7 +200,7 @@ async fn with_streams<L: Limits, R>(
     measured
 }
 
-/// Measures streams that share a limit of `rate` bytes each second, for `duration` after the start.
+/// Measures streams that share a limit of `rate` bytes per second, for `duration` after the start.
 async fn bandwidth(
     limits: impl Limits,
     rate: u64,
@@ -222,8 +224,8 @@ async fn bandwidth(
     .await
 }
 
-/// Lowers the rate of one stream from the old one, and returns for how many milliseconds it kept the old one: what it
-/// delivered in the next half second above the new rate, in milliseconds of the old one.
+/// Lowers the rate of one stream, and returns for how many milliseconds it kept the old rate: the bytes above the new
+/// rate in the next half second, in milliseconds of the old rate.
 async fn lowered(limits: impl Limits, old: u64, new: u64) -> f64 {
     with_streams(&limits, 1, async |delivered| {
         tokio::time::sleep(Duration::from_millis(500)).await;
@@ -236,15 +238,15 @@ async fn lowered(limits: impl Limits, old: u64, new: u64) -> f64 {
     .await
 }
 
-/// How some streams kept to a bandwidth beside busy loops.
+/// How well some streams kept to a bandwidth beside busy loops.
 struct Starved {
-    /// What part of what was allowed was delivered.
+    /// The delivered fraction of the allowed bytes.
     kept: f64,
-    /// The most that was delivered in any time above the rate, in seconds of the rate.
+    /// The greatest excess over the rate in any time, in seconds of the rate.
     above: f64,
 }
 
-/// Measures streams that share a limit of `rate` bytes each second, while so many threads compute.
+/// Measures streams that share a limit of `rate` bytes per second, while this many threads compute.
 async fn starved(
     limits: impl Limits,
     rate: u64,
@@ -262,7 +264,8 @@ async fn starved(
         });
     }
     let start = Instant::now();
-    // The least that was delivered up to some time, less what was allowed by then, and the most above it.
+    // The lowest value so far of the delivered minus the allowed bytes, and the greatest rise above
+    // it.
     let mut ahead = (f64::MAX, 0.0_f64);
     let kept = with_streams(&limits, streams, async |delivered| {
         let mut passed = 0.0;

@@ -1,8 +1,8 @@
 //! `cargo bench -p tollgate-bench --bench ratios`: one table, ours over every peer's, all in the same run.
 //!
-//! A part of an operation's name measures only that; `--quick` takes fewer and shorter rounds, `--markdown` prints for a
-//! document, `--check` fails when a target is missed. Pacing, bandwidth and limits on a server are no ratios of times
-//! alone, and have tables of their own below.
+//! A part of an operation's name measures only that operation; `--quick` takes fewer and shorter rounds, `--markdown`
+//! prints for a document, `--check` fails when a target is missed. Pacing, bandwidth and limits on a server are more
+//! than ratios of times, and have tables of their own below.
 
 mod bandwidth;
 mod pacing;

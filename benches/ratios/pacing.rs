@@ -1,9 +1,9 @@
-//! Waiters in a long line, let through at a rate: what [`tollgate_bench::pacing`] measures, beside
-//! every peer that can be awaited.
+//! Waiters in a long queue, released at a rate: the measurement of [`tollgate_bench::pacing`],
+//! beside every peer that can be awaited.
 //!
-//! A run takes as long as the queue is meant to take, so there are only a few rounds. In each round
-//! everybody takes a turn. A figure is the median of the rounds; of the rate there are the least and
-//! the greatest as well. CPU is compared within each round.
+//! A run takes as long as the queue should take, so there are only a few rounds. The contenders take
+//! turns in each round. A figure is the median of the rounds; for the rate, the least and the
+//! greatest are shown as well. CPU is compared within each round.
 
 use ratelimit::Ratelimiter;
 use throttle_net::Throttle as ThrottleNet;
@@ -16,7 +16,7 @@ use tollgate_bench::peer::{
 
 type Figure = fn(&Paced) -> f64;
 
-/// What is printed after the rate, as whole numbers.
+/// The columns after the rate, in whole numbers.
 const COLUMNS: &str =
     "late p50 \u{b5}s | p99 | strictly p50 | p99 | max | displaced p50 | p99 | max";
 const FIGURES: [Figure; 8] = [
@@ -30,7 +30,8 @@ const FIGURES: [Figure; 8] = [
     |one| one.displacement.max,
 ];
 
-/// A line, how far off its rate may be in percent, what CPU over governor's it may take, and what else ours is held to.
+/// A queue, the greatest allowed error of its rate in percent, its allowed CPU over governor's, and
+/// the other targets of ours.
 struct Phase {
     name: &'static str,
     plan: Plan,
@@ -66,7 +67,7 @@ const PHASES: [Phase; 2] = [
     },
 ];
 
-/// What ours is held to in both.
+/// The targets of ours in both.
 const IN_BOTH: [(&str, f64, Figure); 2] = [
     ("lateness from the first, median, \u{b5}s", 60.0, |one| {
         one.lateness.median
@@ -76,7 +77,7 @@ const IN_BOTH: [(&str, f64, Figure); 2] = [
     }),
 ];
 
-/// For about half a second each.
+/// Lengths of about half a second each.
 const BEHIND_A_QUEUE: [Plan; 3] = [
     plan(500, 20, 1_000),
     plan(5_000, 300, 10_000),
@@ -96,19 +97,19 @@ fn median(rounds: &[Paced], figure: impl Fn(&Paced) -> f64) -> f64 {
     Spread::of(rounds.iter().map(figure)).median
 }
 
-/// The median of one's figure over the other's.
+/// Returns the median of the ratio of two contenders' figures.
 fn over(one: &[Paced], other: &[Paced], figure: Figure) -> f64 {
     Spread::of(one.iter().zip(other).map(|(a, b)| figure(a) / figure(b))).median
 }
 
-/// A contender, and how it is measured.
+/// A contender, and its measurement.
 type Contender = (&'static str, fn(&Plan) -> Paced);
 
 const fn contender<L: WaitLimiter>() -> Contender {
     (L::NAME, pacing::pace::<L>)
 }
 
-/// Ours first, then governor, which some figures are compared with.
+/// Ours first, then governor, the reference for some figures.
 const CONTENDERS: [Contender; 6] = [
     contender::<OurLimiter>(),
     contender::<Governor>(),
@@ -118,7 +119,7 @@ const CONTENDERS: [Contender; 6] = [
     contender::<Ratelimiter>(),
 ];
 
-/// Measures what is wanted of it and prints it; whether no target was missed.
+/// Runs and prints the selected measurements, and returns whether every target was met.
 pub(crate) fn run(options: &Options) -> bool {
     let mut kept = true;
     for phase in PHASES {
@@ -135,10 +136,10 @@ pub(crate) fn run(options: &Options) -> bool {
     kept
 }
 
-/// Lets everybody take turns, and returns the rounds of each.
+/// Lets the contenders take turns, and returns the rounds of each.
 fn turns(options: &Options, name: &str, mut plan: Plan, all: &[Contender]) -> Vec<Vec<Paced>> {
     if options.rounds == 1 {
-        // Only to see that it runs.
+        // Only a check that it runs.
         (plan.counted, plan.ahead) = (20, 1);
     }
     let mut figures = vec![Vec::new(); all.len()];
@@ -155,7 +156,7 @@ fn turns(options: &Options, name: &str, mut plan: Plan, all: &[Contender]) -> Ve
     figures
 }
 
-/// The cells of a rate, and its spread.
+/// Returns the cells of a rate, and its spread.
 fn rate(rounds: &[Paced]) -> String {
     let Spread {
         median, min, max, ..
@@ -195,7 +196,7 @@ fn paced(options: &Options, phase: &Phase) -> bool {
     targets.print(options.markdown)
 }
 
-/// The pace behind a fair queue beside that of the limiter alone, in turns.
+/// Compares the pace behind a fair queue with that of the limiter alone, in turns.
 fn behind_a_queue(options: &Options, name: &str, plan: Plan) -> bool {
     let both = [contender::<OurLimiter>(), contender::<OurFairQueue>()];
     let figures = turns(options, name, plan, &both);

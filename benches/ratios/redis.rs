@@ -1,7 +1,8 @@
-//! A limit on a server, beside redis-rs that calls the plainest script there is: what a decision
-//! costs more, and what shared calls and prefetch save.
+//! A limit on a server, beside redis-rs with the plainest script: the extra cost of a decision, and
+//! the savings of shared calls and prefetch.
 //!
-//! Differences and counts, no ratios of times alone, so it has a table of its own.
+//! The figures are differences and counts, not only ratios of times, so they have a table of their
+//! own.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -14,12 +15,12 @@ use tollgate::Quota;
 use tollgate_bench::harness::{Options, Spread, Targets};
 use tollgate_redis::{RateLimiter, Source};
 
-/// Nobody asks for as much.
+/// Returns a quota beyond any demand here.
 fn plenty() -> Quota {
     Quota::per_second(1_000_000_000).burst(1_000_000)
 }
 
-/// GCRA as it is written in a few lines: in arrival times, by the server's clock.
+/// GCRA in a few lines: in arrival times, by the server's clock.
 const PLAINEST: &str = "
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -29,7 +30,7 @@ if next - now > tonumber(ARGV[2]) then return 0 end
 redis.call('SET', KEYS[1], string.format('%.3f', next + ARGV[1]), 'PX', 10000)
 return 1";
 
-/// Whether no target was missed.
+/// Runs the measurements and returns whether every target was met.
 pub(crate) fn run(options: &Options) -> bool {
     type Measure = fn(&Runtime, &mut Targets);
     let all: [(&str, Measure); 3] = [
@@ -102,7 +103,7 @@ impl Plainest {
     }
 }
 
-/// The one in the middle, in microseconds.
+/// Returns the median, in microseconds.
 fn middle(times: Vec<Duration>) -> f64 {
     Spread::of(times.iter().map(|time| time.as_nanos() as f64 / 1e3)).median
 }
@@ -123,7 +124,7 @@ fn one_decision(runtime: &Runtime, targets: &mut Targets) {
         }
         (middle(ours), middle(theirs))
     };
-    // In a task, as one has it.
+    // In a task, as in a real program.
     let (ours, theirs) = runtime
         .block_on(runtime.spawn(decide))
         .expect("it ran through");
@@ -135,7 +136,7 @@ fn one_decision(runtime: &Runtime, targets: &mut Targets) {
     );
 }
 
-/// How many decisions a second 256 tasks get, each so many one after the other.
+/// Returns the decisions per second of 256 tasks, each with this many in sequence.
 async fn rate<D>(times: u64, decide: impl Fn() -> D) -> f64
 where
     D: Future<Output = ()> + Send + 'static,
@@ -146,7 +147,7 @@ where
     (256 * times) as f64 / start.elapsed().as_secs_f64()
 }
 
-/// As [`rate`], of a limiter.
+/// Does the same as [`rate`], for a limiter.
 async fn limited_rate(limiter: &RateLimiter, times: u64) -> f64 {
     let decide = || {
         let limiter = limiter.clone();
@@ -198,7 +199,7 @@ fn hot_key(runtime: &Runtime, targets: &mut Targets) {
     });
 }
 
-/// How many nanoseconds a decision takes while enough is held, and one in the process.
+/// Returns the nanoseconds of a decision while enough is held, and of one in the process.
 async fn time_ahead(server: &Server) -> (f64, f64) {
     let limiter = RateLimiter::new(&server.store(), "time", plenty())
         .prefetch(400_000, Duration::from_secs(60));

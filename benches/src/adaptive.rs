@@ -1,4 +1,4 @@
-//! Adaptive limits whose limit stays, on ready paths, ours and others'; and observed ones.
+//! Adaptive limits with a constant limit, on ready paths, ours and others'; and observed limits.
 
 use std::future::Future;
 use std::hint::black_box;
@@ -23,7 +23,7 @@ use crate::semaphore::{LIMIT, acquire, try_acquire};
 use crate::throttles::leak;
 use crate::{repeat, repeat_async, rows};
 
-/// Runs as many of the times with each new limiter as it has burst for.
+/// Repeats the operation, with a new limiter whenever the burst of the last one is used up.
 macro_rules! renewed {
     ($make:ident, |$it:ident| $once:expr) => {
         || {
@@ -44,7 +44,7 @@ macro_rules! renewed {
     };
 }
 
-/// Limits whose calls are measured or observed, beside plain ones, and beside others' adaptive limits.
+/// Limits that measure or observe calls, beside plain limits and others' adaptive limits.
 pub fn rows() -> Vec<Row> {
     rows! {
         alone "adaptive: try + drop" [try_acquire: Unmeasured, Ours: 1.25, Measured];
@@ -73,7 +73,7 @@ pub fn rows() -> Vec<Row> {
     }
 }
 
-/// A limit that stays, whatever the samples.
+/// A controller whose limit is constant, whatever the samples.
 struct Fixed(Target);
 
 impl Controller for Fixed {
@@ -91,7 +91,7 @@ fn fixed(limit: usize, samples: u32) -> AdaptiveSemaphore {
     AdaptiveSemaphore::new(Fixed(Target { limit, samples }))
 }
 
-/// An adaptive semaphore, all of whose window's calls have begun.
+/// An adaptive semaphore whose current window is full: all of its calls have begun.
 pub struct Unmeasured(AdaptiveSemaphore);
 
 /// An adaptive semaphore that measures every call, in windows of 64.
@@ -152,10 +152,9 @@ fn tower_resilience() -> impl FnMut(u64) + 'static {
     calls(AdaptiveLimiterLayer::new(aimd.expect("it is valid")).layer(Immediate))
 }
 
-/// What an adaptive rate costs above the rate limiter that it owns, while nothing is refused.
+/// The burst of an adaptive rate, and of the plain rate limiter that it is compared with.
 ///
-/// Neither is exhausted: both are replaced after fewer calls than their burst, which is the largest
-/// that an adaptive rate can have.
+/// Neither is exhausted: both are replaced after as many calls. It is the largest burst of an adaptive rate.
 const BURST: u64 = 250_000;
 
 fn adaptive_rate() -> AdaptiveRate {
@@ -166,7 +165,7 @@ fn rate_limiter() -> RateLimiter {
     RateLimiter::new(Quota::per_second(1_000_000).burst(BURST))
 }
 
-/// What an observed semaphore costs, tried.
+/// Measures the cost of an observed semaphore, tried.
 fn observed_try<O: Observer + Clone + Send + Sync + 'static>(observer: O) -> Shared {
     let observed = Observed::new(leak(Semaphore::new(LIMIT)), observer);
     repeat!(observed, |observed| {
@@ -175,7 +174,7 @@ fn observed_try<O: Observer + Clone + Send + Sync + 'static>(observer: O) -> Sha
     })
 }
 
-/// What it costs, awaited.
+/// Measures its cost, awaited.
 fn observed<O: Observer + Clone + Send + Sync + 'static>(observer: O) -> Shared {
     let observed = Observed::new(leak(Semaphore::new(LIMIT)), observer);
     repeat_async!(observed, |observed| drop(black_box(

@@ -1,7 +1,7 @@
 //! Readers and writers in memory at a limited bandwidth.
 //!
-//! A source that is always ready copies from a block, and a destination copies into one, so what a limit
-//! costs is seen beside the least that a stream does.
+//! A source that is always ready copies from a block, and a destination copies into one, so the cost of
+//! a limit shows beside the least work of a stream.
 
 use std::convert::Infallible;
 use std::hint::black_box;
@@ -28,7 +28,8 @@ pub const LARGE: usize = 64 * 1024;
 /// The size of small blocks.
 const SMALL: usize = 1024;
 
-/// Reads and writes in memory at a limited bandwidth, beside bare ones and async-speed-limit's.
+/// Compares reads and writes in memory at a limited bandwidth with bare ones and with
+/// async-speed-limit's.
 pub fn rows() -> Vec<Row> {
     rows! {
         alone "bytes: read 64 KiB, unlimited"
@@ -162,12 +163,12 @@ fn bare(blocks: Blocks) -> Blocks {
     blocks
 }
 
-/// A limiter without a limit, which may get one.
+/// A limiter that has no limit now, but may get one.
 fn unlimited(blocks: Blocks) -> Throttled<Blocks, Arc<RateLimiter>> {
     blocks.throttled(Arc::new(RateLimiter::new(Quota::UNLIMITED)))
 }
 
-/// A limiter that decides about each call, and has enough for the whole benchmark.
+/// A limiter that decides about each call, with enough for the whole benchmark.
 fn never_binding(blocks: Blocks) -> Throttled<Blocks, Arc<RateLimiter>> {
     let quota = Quota::per_second(1_000_000_000).burst(10_000_000_000_000_000);
     blocks.throttled(Arc::new(RateLimiter::new(quota)))

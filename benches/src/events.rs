@@ -1,11 +1,11 @@
-//! The events of a simulation on a clock that is moved by hand.
+//! The events of a simulation on a manual clock.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tollgate::{Clock, ManualClock};
 
-/// What happens, in order: by tick, and then as it was added.
+/// Events, in order: by tick, and then by insertion.
 pub struct Events<E> {
     clock: ManualClock,
     events: BTreeMap<(u64, u64), E>,
@@ -23,12 +23,12 @@ impl<E> Default for Events<E> {
 }
 
 impl<E> Events<E> {
-    /// The clock, on which limiters may be put.
+    /// Returns the clock, for the limiters.
     pub fn clock(&self) -> &ManualClock {
         &self.clock
     }
 
-    /// The tick of the clock, in nanoseconds.
+    /// Returns the tick of the clock, in nanoseconds.
     pub fn now(&self) -> u64 {
         self.clock.now().as_nanos()
     }
@@ -39,7 +39,7 @@ impl<E> Events<E> {
         self.events.insert((tick, self.number), event);
     }
 
-    /// Adds an event after a while.
+    /// Adds an event after a delay.
     pub fn after(&mut self, wait: Duration, event: E) {
         self.at(self.clock.now().saturating_add(wait).as_nanos(), event);
     }

@@ -1,27 +1,27 @@
-//! The floor: what any semaphore over one atomic word has to pay.
+//! The floor: the least cost of any semaphore over one atomic word.
 //!
-//! A compare-exchange, after the load that tells it what to expect, and a `fetch_add` whose value is looked at, by a
-//! guard that is held in memory like everybody's permit.
+//! An acquire is a load, which gives the expected value, and a compare-exchange; a release is a `fetch_add` whose
+//! value is inspected, by a guard that is held in memory like every permit.
 //!
-//! The floor of a rate decision is a reading of the clock, and a compare-exchange of the word that it is
-//! compared with; a refusal writes nothing. It keeps no rate.
+//! The floor of a rate decision is a reading of the clock, and a compare-exchange of the word that the
+//! reading is compared with; a refusal writes nothing. It enforces no rate.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// A word that counts free permits, without any of the rest of a semaphore.
+/// A word that counts free permits, without the rest of a semaphore.
 pub struct Floor {
     free: AtomicUsize,
     limit: usize,
 }
 
-/// One of them, to be given back.
+/// A permit of it.
 pub struct FloorPermit<'a>(&'a Floor);
 
 impl Floor {
-    /// With this many permits free.
+    /// Creates one with this many free permits.
     pub const fn new(limit: usize) -> Floor {
         Floor {
             free: AtomicUsize::new(limit),
@@ -29,7 +29,7 @@ impl Floor {
         }
     }
 
-    /// Takes one if there is one.
+    /// Takes a permit if one is free.
     #[inline]
     pub fn try_take(&self) -> Option<FloorPermit<'_>> {
         let mut free = self.free.load(Relaxed);
@@ -54,7 +54,7 @@ impl Drop for FloorPermit<'_> {
     }
 }
 
-/// A clock, and the word that a decision compares it with.
+/// A clock, and the word that a decision compares the time with.
 pub struct DecisionFloor<C> {
     clock: C,
     due: AtomicU64,
@@ -62,7 +62,8 @@ pub struct DecisionFloor<C> {
 }
 
 impl<C> DecisionFloor<C> {
-    /// One whose word is moved by the interval, if that is below a second, and otherwise to where it is never reached.
+    /// Creates one whose word advances by the interval, if that is below a second, and otherwise to
+    /// a tick that is never reached.
     pub fn new(clock: C, interval: Duration) -> DecisionFloor<C> {
         let scarce = interval >= Duration::from_secs(1);
         DecisionFloor {
@@ -72,7 +73,7 @@ impl<C> DecisionFloor<C> {
         }
     }
 
-    /// Decides, at what the clock shows.
+    /// Decides at the clock's present tick.
     #[inline]
     pub fn decide(&self, read: impl Fn(&C) -> u64) -> bool {
         let now = read(&self.clock);
@@ -88,10 +89,11 @@ impl<C> DecisionFloor<C> {
     }
 }
 
-/// The old-style semaphore: a mutex around a counter, and a condvar to wait on. For threads only: a waiter blocks.
+/// The classic semaphore: a mutex around a counter, and a condvar to wait on. For threads only: a
+/// waiter blocks.
 ///
-/// It counts its waiters, because notifying a condvar is a system call even when nobody waits, and would be most of
-/// what is measured.
+/// It counts its waiters, because notifying a condvar is a system call even without a waiter, and would dominate
+/// the measurement.
 pub struct CondvarSemaphore {
     state: Mutex<State>,
     released: Condvar,
@@ -103,7 +105,7 @@ struct State {
 }
 
 impl CondvarSemaphore {
-    /// With this many permits free.
+    /// Creates one with this many free permits.
     pub const fn new(permits: usize) -> CondvarSemaphore {
         CondvarSemaphore {
             state: Mutex::new(State {

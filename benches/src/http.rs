@@ -1,8 +1,7 @@
 //! A request through a layer that limits each client, around a service that answers at once.
 //!
-//! As axum does, each request has the address of its peer in its extensions, and calls a clone of the
-//! service. The answer's body is dropped, which gives a permit back. The quota is one that is never
-//! exhausted.
+//! As in axum, each request has the address of its peer in its extensions, and calls a clone of the
+//! service. The response body is dropped, which gives a permit back. The quota is never exhausted.
 
 use std::convert::Infallible;
 use std::future::Ready;
@@ -25,16 +24,15 @@ use tower_governor::governor::GovernorConfigBuilder;
 use crate::harness::{Row, alone, awaited};
 use crate::rows;
 
-/// A second's requests, and the burst.
+/// The requests per second, and the burst.
 const PLENTY: u64 = 1_000_000_000;
 
-/// How many clients there are.
+/// The number of clients.
 const CLIENTS: u32 = 1000;
 
-/// A request through the layer over HTTP, beside tower_governor and tower's own limit.
+/// Compares a request through the layer over HTTP with tower_governor and tower's own limit.
 ///
-/// The request and the answer are created for each call, which is in all columns, and in `no layer`
-/// alone.
+/// Every figure includes creating the request and the response; that of `no layer` includes nothing else.
 pub fn rows() -> Vec<Row> {
     rows! {
         alone "http: a request by client"
@@ -81,7 +79,7 @@ fn request(client: u32) -> Request<Body> {
 
 type Answer = Ready<Result<Response<Body>, Infallible>>;
 
-/// Answers at once, with a header as every answer has one.
+/// Answers at once, with a header like every response.
 fn answers(request: Request<Body>) -> Answer {
     drop(black_box(request));
     let mut answer = Response::new(Body::from("hello"));
@@ -90,7 +88,7 @@ fn answers(request: Request<Body>) -> Answer {
     std::future::ready(Ok(answer))
 }
 
-/// Requests of all clients in turn.
+/// Sends requests of all clients in turn.
 fn requests<S, B>(service: S) -> impl FnMut(u64) + 'static
 where
     S: Service<Request<Body>, Response = Response<B>, Error = Infallible> + Clone + 'static,
@@ -121,7 +119,7 @@ fn clients() -> Arc<Keyed<IpNet, RateLimiter>> {
     Arc::new(Keyed::rate_limiters(quota))
 }
 
-/// The service without a layer, and a decision about the client by hand.
+/// Calls the service without a layer, after a manual decision about the client.
 fn by_hand() -> impl FnMut(u64) + 'static {
     let (clients, mut client) = (clients(), 0);
     awaited(async move || {
@@ -139,7 +137,7 @@ fn by_client() -> impl FnMut(u64) + 'static {
     requests(by_client!(clients()).layer(service_fn(answers)))
 }
 
-/// The same, and fields that tell the limits.
+/// The same, with rate-limit fields in the response.
 fn by_client_with(fields: RateLimitHeaders) -> impl FnMut(u64) + 'static {
     requests(
         by_client!(clients())
@@ -160,13 +158,13 @@ fn governor() -> impl FnMut(u64) + 'static {
     requests(governor!(.per_nanosecond(1).burst_size(PLENTY as u32)).layer(service_fn(answers)))
 }
 
-/// The same, and fields that tell the limits.
+/// The same, with rate-limit fields in the response.
 fn governor_with_fields() -> impl FnMut(u64) + 'static {
     let layer = governor!(.per_nanosecond(1).burst_size(PLENTY as u32).use_headers());
     requests(layer.layer(service_fn(answers)))
 }
 
-/// The requests of clients that have used up their quota, one an hour.
+/// Sends requests of clients that have used up their quota, one an hour.
 fn rejected(mut requests: impl FnMut(u64) + 'static) -> impl FnMut(u64) + 'static {
     requests(CLIENTS.into());
     requests
@@ -178,7 +176,7 @@ fn rejected_by_client() -> impl FnMut(u64) + 'static {
     rejected(requests(by_client!(clients).layer(service_fn(answers))))
 }
 
-/// The same by tower_governor.
+/// The same for tower_governor.
 fn rejected_by_governor() -> impl FnMut(u64) + 'static {
     rejected(requests(
         governor!(.per_second(3600).burst_size(1)).layer(service_fn(answers)),
@@ -195,7 +193,7 @@ fn overloaded(request: Request<Body>) -> Answer {
     std::future::ready(Ok(answer))
 }
 
-/// A request to each of these origins in turn.
+/// Sends a request to each of these origins in turn.
 fn requests_to<S>(service: S, origins: Range<usize>) -> impl FnMut(u64) + 'static
 where
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone + 'static,
@@ -224,8 +222,8 @@ fn patient() -> RetryAfterLayer<Body> {
         .jitter_percent(0)
 }
 
-/// A refusal by an origin that has no gate, where the table is full with so many. Half of the
-/// origins have one, and each asks again after its gate was evicted.
+/// Measures a refusal by an origin without a gate, while the table is full with this many gates. Half of the
+/// origins have a gate, and each asks again after its gate was evicted.
 fn refused_by_new_origins(gates: usize) -> impl FnMut(u64) + 'static {
     let layer = patient().max_origins(gates);
     let mut requests = requests_to(layer.layer(service_fn(overloaded)), 0..2 * gates);
@@ -238,7 +236,7 @@ fn refused_without_a_layer() -> impl FnMut(u64) + 'static {
     requests_to(service_fn(overloaded), 0..2048)
 }
 
-/// A request to an origin that has asked for nothing, while so many others have gates.
+/// Measures a request to an origin that has asked for no delay, while this many others have gates.
 fn polite_beside(gates: usize) -> impl FnMut(u64) + 'static {
     let layer = patient().max_origins(gates.max(1));
     requests_to(layer.layer(service_fn(overloaded)), 0..gates)(gates as u64);

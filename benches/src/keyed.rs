@@ -1,11 +1,10 @@
-//! Decisions of limiters by key: who is asked for, and in which order; and what the relaxed approach costs a request: a
+//! Decisions of limiters by key, by key type and by access order; and the cost of the relaxed approach per request: a
 //! check of a gate, and a record.
 //!
-//! Every key is there before anything is measured. The cap is the default one, of 100,000 keys, or as
-//! many keys as there are, if those are more. The quota is one that is never exhausted, so what is
-//! measured is the way to the key's state, and the decision. The keys of the calls lie in a row, as if
-//! each had just been read from a request: how long it takes to find out who is asked for is no part
-//! of it.
+//! Every key exists before the measurement. The cap is the default of 100,000 keys, or the number of
+//! keys if that is larger. The quota is never exhausted, so the measurement covers the way to the
+//! key's state, and the decision. The keys of the calls lie in a row, as if each had just been read
+//! from a request: identifying the caller is not part of the measurement.
 
 use std::hash::Hash;
 use std::hint::black_box;
@@ -21,15 +20,16 @@ use crate::harness::{Row, Shared, alone, together};
 use crate::rates::PLENTY;
 use crate::{repeat, rows};
 
-/// What we are held to, in all but a few rows.
+/// The target in all but a few rows.
 const TARGET: f64 = 0.80;
 
-/// All of them.
+/// Returns all rows.
 pub fn rows() -> Vec<Row> {
     gates().into_iter().chain(decisions()).collect()
 }
 
-/// Decisions by key that allow, beside governor's default for keys: its own map, with its own hasher.
+/// Compares allowed decisions by key with governor's default for keys: its own map, with its own
+/// hasher.
 fn decisions() -> Vec<Row> {
     fn row<K: BenchKey>(threads: &str, name: &str, keys: usize, spread: Spread) -> Row {
         let ours = move || allowed::<K, Keyed<K, RateLimiter>>(keys, spread);
@@ -53,15 +53,15 @@ fn decisions() -> Vec<Row> {
     rows
 }
 
-/// How many calls there are in an order, after which it begins again.
+/// The number of calls in an access order, after which it repeats.
 const CALLS: usize = 1 << 20;
 
-/// A key: something that is made of a number.
+/// A key that is made from a number.
 pub trait BenchKey: Clone + Eq + Hash + Send + Sync + 'static {
-    /// What it is called in the table.
+    /// Its name in the table.
     const NAME: &'static str;
 
-    /// The key of a number.
+    /// Returns the key of a number.
     fn of(number: u64) -> Self;
 }
 
@@ -81,10 +81,10 @@ impl BenchKey for String {
     }
 }
 
-/// Which keys are asked for.
+/// The distribution of the keys.
 #[derive(Clone, Copy, Debug)]
 enum Spread {
-    /// All of them equally often.
+    /// All equally often.
     Uniform,
     /// The second half as often as the first, the third a third as often, and so on.
     Zipf,
@@ -92,10 +92,10 @@ enum Spread {
 
 /// A limiter by key.
 pub trait KeyedLimiter<K>: Send + Sync + Sized + 'static {
-    /// With room for so many keys, and plenty for each.
+    /// Creates one with room for this many keys, and plenty for each.
     fn with_keys(keys: usize) -> Self;
 
-    /// Whether the key may go on.
+    /// Returns whether the key is admitted.
     fn try_take(&self, key: &K) -> bool;
 }
 
@@ -124,7 +124,7 @@ impl<K: BenchKey> KeyedLimiter<K> for GovernorKeyed<K> {
     }
 }
 
-/// In which order keys are asked for.
+/// Returns the access order of the keys.
 fn order(keys: usize, spread: Spread) -> Vec<u32> {
     let mut random = Rand64::new(7);
     let add = |sum: &mut f64, rank| {
@@ -143,7 +143,7 @@ fn order(keys: usize, spread: Spread) -> Vec<u32> {
     (0..CALLS).map(draw).collect()
 }
 
-/// Decisions that allow, by many keys. Threads begin at different places of the order.
+/// Measures allowed decisions by many keys. Threads begin at different places of the order.
 fn allowed<K: BenchKey, L: KeyedLimiter<K>>(keys: usize, spread: Spread) -> Shared {
     let limiter = L::with_keys(keys);
     for key in 0..keys as u64 {
@@ -161,15 +161,15 @@ fn allowed<K: BenchKey, L: KeyedLimiter<K>>(keys: usize, spread: Spread) -> Shar
     })
 }
 
-/// Keys that come again and again.
+/// The number of keys that come repeatedly.
 const KEYS: u64 = 1000;
 
-/// What a gate and a detector cost a request, on one thread and on two. A record is beside a decision that is made for
-/// each key.
+/// Measures the cost of a gate and of a detector per request, on one thread and on two. A record is compared with a
+/// decision for each key.
 ///
-/// Records and keyed decisions go round a thousand keys, in an order that a processor does not foresee. Nobody makes
-/// passes meanwhile, so after the first round every key has its place, as most of them have between two passes; a row
-/// of its own has none.
+/// Records and keyed decisions go round a thousand keys, in an order that a processor cannot predict. No pass runs
+/// meanwhile, so after the first round every key has its slot, like most keys between two passes. A separate row
+/// measures keys without a slot.
 fn gates() -> Vec<Row> {
     type Ours = Keyed<u64, RateLimiter>;
     type Theirs = GovernorKeyed<u64>;
@@ -201,7 +201,7 @@ fn gates() -> Vec<Row> {
     }
 }
 
-/// What one would write by hand, if it were opened and shut by hand as well: one relaxed load and a branch.
+/// Checks a handwritten gate, opened and shut by hand as well: one relaxed load and a branch.
 fn flag_check() -> Shared {
     repeat!(Arc::new(AtomicBool::new(true)), |flag| {
         let answer = flag.load(Ordering::Relaxed).then_some(()).ok_or(());
@@ -217,7 +217,7 @@ fn gate_check() -> Shared {
     })
 }
 
-/// The same, and the caller only branches: the answer goes nowhere.
+/// The same, but the caller only branches: the result is discarded.
 fn flag_branch() -> Shared {
     let flag = Arc::new(AtomicBool::new(true));
     repeat!(flag, |flag| assert!(
@@ -234,7 +234,7 @@ fn gate_branch() -> Shared {
     ))
 }
 
-/// Goes round the keys, so many times.
+/// Goes round the keys, this many times.
 fn round(call: impl Fn(u64) + Send + Sync + 'static) -> Shared {
     Box::new(move |times| {
         let mut key: u64 = 0;
@@ -246,20 +246,20 @@ fn round(call: impl Fn(u64) + Send + Sync + 'static) -> Shared {
     })
 }
 
-/// A record of a key that has its place.
+/// Records a key that has its slot.
 fn record() -> Shared {
     let detector = Detector::new(Quota::per_hour(1_000_000));
     round(move |key| black_box(&detector).record(&key))
 }
 
-/// A record that is lost, as there is no room for its key.
+/// Makes a record that is lost, because there is no room for its key.
 fn record_lost() -> Shared {
     let detector = Detector::new(Quota::per_hour(1_000_000)).buffer(1);
     detector.record(&KEYS);
     round(move |key| black_box(&detector).record(&key))
 }
 
-/// A check by key, while one of a thousand is shut out.
+/// Checks by key, while one of a thousand is shut out.
 fn check_by_key() -> Shared {
     let detector = Detector::new(Quota::per_hour(1_000_000));
     detector.gate(&KEYS).block_for(Duration::from_secs(3600));

@@ -1,8 +1,8 @@
-//! What the benchmarks share: the harness that sets contenders side by side, the peers, the floor, and the rows.
+//! The shared parts of the benchmarks: the harness that compares contenders, the peers, the floor,
+//! and the rows.
 //!
 //! A theme (semaphores, rate limiters, object stores) is a file of operations and of rows; a row is one operation of
-//! ours and the same operation of each peer. Everything that knows how to time, to compare and to print is in
-//! [`harness`].
+//! ours and the same operation of each peer. The code for timing, comparing and printing is in [`harness`].
 
 pub mod adaptive;
 pub mod bytes;
@@ -25,7 +25,7 @@ use harness::Row;
 /// The rows of a theme.
 pub type Theme = (&'static str, fn() -> Vec<Row>);
 
-/// All rows, whose front ends are `ratios` and `groups`.
+/// All rows, for the front ends `ratios` and `groups`.
 pub const THEMES: [Theme; 10] = [
     ("semaphore", semaphore::rows),
     ("throttles", throttles::rows),
@@ -39,5 +39,6 @@ pub const THEMES: [Theme; 10] = [
     ("bytes", bytes::rows),
 ];
 
-/// Those of them whose instructions are not counted: to prepare them takes too long, or they are not of one thread.
+/// The themes whose instructions are not counted: their preparation takes too long, or they use
+/// several threads.
 pub const UNCOUNTED: [&str; 3] = ["keyed", "object store", "http origins"];

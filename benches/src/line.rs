@@ -1,11 +1,11 @@
-//! A long line of waiters: joining it, being let through it, leaving it.
+//! A long queue of waiters: joining, being admitted, leaving.
 //!
-//! Every future lies in a box of its own, allocated once and before anything is timed. tokio's and futures-intrusive's
-//! must not move once polled, so they need one; ours could lie in a plain vector, and gets the same box, so that all
-//! walk through memory alike.
+//! Every future lies in a box of its own, allocated once before the timing. The futures of tokio and futures-intrusive
+//! must not move once polled, so they need a box; ours could lie in a plain vector, and gets the same box, so that all
+//! access memory alike.
 //!
 //! The waker does nothing, and cloning it costs nothing: a task's waker would add the same reference counting to
-//! everybody.
+//! every contender.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -23,14 +23,14 @@ use tower::limit::ConcurrencyLimit;
 use crate::harness::{Contender, Stopwatch, Work, made};
 use crate::peer::{Answer, Immediate, Peer, TryPeer};
 
-/// How many wait.
+/// The number of waiters.
 pub const WAITERS: usize = 10_000;
 
-/// Places for futures, to be used again and again: a box for each.
+/// Reusable places for futures: a box for each.
 pub struct Places<F>(Vec<Pin<Box<Option<F>>>>);
 
 impl<F: Future> Places<F> {
-    /// So many empty places.
+    /// Allocates this many empty places.
     pub fn new(count: usize) -> Self {
         Places((0..count).map(|_| Box::pin(None)).collect())
     }
@@ -56,24 +56,24 @@ impl<F: Future> Places<F> {
     }
 }
 
-/// A semaphore of one permit, and many who want it.
+/// A semaphore of one permit, and its many waiters.
 pub trait Line {
-    /// Takes the permit, so that everybody else has to wait.
+    /// Takes the permit, so that all others have to wait.
     fn hold(&mut self);
 
-    /// Everybody joins: a future is made and polled for the first time.
+    /// Lets all waiters join: makes each future and polls it for the first time.
     fn enqueue(&mut self);
 
-    /// The holder leaves and hands on, and so does everybody after it.
+    /// Releases the permit; every waiter after that passes it on.
     fn drain(&mut self);
 
-    /// They give up in this order, and the holder leaves.
+    /// Cancels the waiters in this order, and releases the permit.
     fn cancel(&mut self, order: &[usize]);
 
-    /// Bytes of one future.
+    /// Returns the bytes of one future.
     fn future_size(&self) -> usize;
 
-    /// How many want it.
+    /// Returns the number of waiters.
     fn count(&self) -> usize;
 }
 
@@ -131,7 +131,7 @@ where
     }
 }
 
-/// A line in which nobody has stood yet: only the places are allocated. `hold` takes the permit,
+/// Creates a queue that has had no waiter yet: only the places are allocated. `hold` takes the permit,
 /// `wait` makes a waiter, and `give_back` follows when the permit of either has been dropped.
 pub fn stand<F: Future + 'static, H: 'static>(
     count: usize,
@@ -156,15 +156,15 @@ fn held<P: TryPeer>(semaphore: &P) -> impl Answer + '_ {
     answer
 }
 
-/// A peer's line, each future in its box.
+/// Creates a peer's queue, each future in its box.
 ///
-/// The semaphore is leaked, because the futures that stay in their places borrow it.
+/// The semaphore is leaked, because the futures in the places borrow it.
 pub fn boxed<P: Peer>(count: usize) -> Box<dyn Line> {
     let one: &'static P = Box::leak(Box::new(P::with_permits(1)));
     stand(count, || held(one), || one.acquire(), || one.give_back())
 }
 
-/// tower's line: clones of one limited service, each called once.
+/// Creates tower's queue: clones of one limited service, each called once.
 pub fn tower(count: usize) -> Box<dyn Line> {
     let semaphore = Arc::new(tokio::sync::Semaphore::new(1));
     let service = ConcurrencyLimit::with_semaphore(Immediate, Arc::clone(&semaphore));
@@ -180,7 +180,7 @@ pub fn tower(count: usize) -> Box<dyn Line> {
     )
 }
 
-/// The line of a throttle, entered by our trait.
+/// Creates the queue of a throttle, entered through our trait.
 pub fn entered<T>(count: usize, throttle: T) -> Box<dyn Line>
 where
     T: Throttle<Enter: 'static, Permit: 'static> + 'static,
@@ -194,14 +194,14 @@ where
     )
 }
 
-/// Uses a line once, so that whatever a semaphore allocates for its waiters is there.
+/// Uses a queue once, so that the semaphore's allocations for its waiters exist.
 pub fn warm(line: &mut dyn Line) {
     line.hold();
     line.enqueue();
     line.drain();
 }
 
-/// What is timed of a line.
+/// The timed part of a queue.
 #[derive(Clone, Debug)]
 pub enum Part {
     /// The joining.
@@ -215,12 +215,12 @@ pub enum Part {
 }
 
 impl Part {
-    /// The giving up of so many.
+    /// Returns the giving up of this many waiters.
     pub fn cancel(order: Order, count: usize) -> Part {
         Part::Cancel(order.places(count).into())
     }
 
-    /// Times it so many times.
+    /// Times it this many times.
     pub fn time(&self, line: &mut dyn Line, times: u64) -> Duration {
         let mut sum = Duration::ZERO;
         for _ in 0..times {
@@ -243,7 +243,7 @@ impl Part {
     }
 }
 
-/// Somebody's line of so many, of which a part is timed.
+/// Measures a part of a queue of this many waiters.
 pub fn in_line(
     count: usize,
     name: &str,
@@ -258,30 +258,30 @@ pub fn in_line(
     }
 }
 
-/// The line of a peer, of which a part is timed.
+/// Measures a part of a peer's queue.
 pub fn of<P: Peer>(count: usize, part: &Part) -> Contender {
     in_line(count, P::NAME, boxed::<P>, part)
 }
 
-/// Who leaves first.
+/// The order of leaving.
 #[derive(Clone, Copy, Debug)]
 pub enum Order {
-    /// From the head of the line on.
+    /// From the head of the queue on.
     FirstIn,
     /// From its tail on.
     LastIn,
-    /// Anybody; the same permutation in every run.
+    /// Random; the same permutation in every run.
     Random,
 }
 
 impl Order {
-    /// The places of a line of this length in this order.
+    /// Returns the places of a queue of this length in this order.
     pub fn places(self, count: usize) -> Vec<usize> {
         let mut places: Vec<usize> = (0..count).collect();
         match self {
             Order::FirstIn => {}
             Order::LastIn => places.reverse(),
-            // By Fisher and Yates: good enough to defeat a prefetcher.
+            // The shuffle of Fisher and Yates: good enough to defeat a prefetcher.
             Order::Random => {
                 let mut random = Rand64::new(0x5eed);
                 for last in (1..count).rev() {

@@ -1,6 +1,6 @@
-//! Calls of a store in memory, and HTTP requests that are answered at once, without and behind a limit
-//! that is never reached; and an object store over HTTP: object_store's, with a client of hyper, and a server of axum on
-//! the loopback interface.
+//! Calls of an in-memory store, and HTTP requests with immediate answers, with and without a limit that is never
+//! reached; and an object store over HTTP: object_store's, with a client of hyper, and an axum server on the loopback
+//! interface.
 
 use std::cell::LazyCell;
 use std::future::pending;
@@ -38,13 +38,13 @@ use tollgate_object_store::{Throttled, ThrottledConnector};
 use crate::harness::{Contender, Row, alone, awaited, walled};
 use crate::rows;
 
-/// More permits than anybody takes.
+/// More permits than the calls ever take.
 const PERMITS: usize = 64;
 
-/// How many objects are listed.
+/// The number of listed objects.
 const LISTED: usize = 100;
 
-/// All of them.
+/// Returns all rows.
 pub fn rows() -> Vec<Row> {
     in_memory().into_iter().chain(over_loopback()).collect()
 }
@@ -72,16 +72,16 @@ fn in_memory() -> Vec<Row> {
 
 /// Requests over the loopback interface, which may take one percent longer behind a limit.
 ///
-/// Both contenders use one connection. On one thread, the processor time of client and server is counted without their
-/// waits for each other, so that the limit is a larger part of it. On two it is the time by the wall clock, of which the
-/// server's is a part.
+/// Both contenders use one connection. On one thread, the measurement is the processor time of client and server
+/// without their waits for each other, so that the limit is a larger part of it. On two threads it is the wall-clock
+/// time, which includes the server's.
 fn over_loopback() -> Vec<Row> {
     fn row(
         name: &str,
         how: fn(&'static str, Box<dyn Fn() -> Gets>) -> Contender,
         start: impl Fn() -> Rc<Loopback> + 'static,
     ) -> Row {
-        // Started by the contender that is the first to be prepared.
+        // The contender that is prepared first starts it.
         let loopback = Rc::new(LazyCell::new(start));
         let same = Rc::clone(&loopback);
         let limited =
@@ -104,7 +104,7 @@ fn over_loopback() -> Vec<Row> {
     ]
 }
 
-/// A store with one object of 64 KiB, or with those that are listed.
+/// Creates a store with one object of 64 KiB, or with the listed objects.
 fn memory(objects: usize) -> InMemory {
     let store = InMemory::new();
     block_on(async {
@@ -178,7 +178,7 @@ fn requests(connector: impl HttpConnector) -> impl FnMut(u64) + 'static {
     })
 }
 
-/// Connects by a client of hyper. Clones share its connections.
+/// A connector with a client of hyper. Clones share its connections.
 #[derive(Clone, Debug)]
 pub struct HyperConnector(Client<connect::HttpConnector, HttpRequestBody>);
 
@@ -213,7 +213,7 @@ impl HttpService for HyperConnector {
     }
 }
 
-/// Returns the store of a server, whose requests pass a connector.
+/// Returns the store of a server, with a connector in between.
 ///
 /// # Panics
 ///
@@ -224,11 +224,11 @@ pub fn store(address: SocketAddr, connector: impl HttpConnector) -> HttpStore {
     store.expect("the address is one of HTTP")
 }
 
-/// Starts a server in the runtime of the caller, and returns where it listens, and its task.
+/// Starts a server in the caller's runtime, and returns its address and its task.
 ///
 /// # Errors
 ///
-/// Fails if no port can be had.
+/// Fails if no port is free.
 pub async fn serve(app: Router) -> io::Result<(SocketAddr, AbortHandle)> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let address = listener.local_addr()?;
@@ -236,7 +236,7 @@ pub async fn serve(app: Router) -> io::Result<(SocketAddr, AbortHandle)> {
     Ok((address, serve.abort_handle()))
 }
 
-/// Gets the object so many times.
+/// A function that gets the object this many times.
 type Gets = Box<dyn FnMut(u64)>;
 
 /// A server with one object, and its clients, which share a connection.
@@ -247,7 +247,8 @@ struct Loopback {
 }
 
 impl Loopback {
-    /// Starts a server on the thread of its clients, whose processor time is that of whole requests then.
+    /// Starts a server on the thread of its clients; the thread's processor time then covers whole
+    /// requests.
     fn on_one_thread(bytes: usize) -> Rc<Self> {
         let runtime = runtime();
         let (address, _) = runtime.block_on(serve(app(bytes))).expect("a port");

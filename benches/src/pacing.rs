@@ -1,27 +1,25 @@
-//! A long line before a rate limiter, and when each of it comes through.
+//! A long queue before a rate limiter, and the release time of each waiter.
 //!
 //! All waiters are tasks on a runtime of two workers. Each joins under one lock that also numbers
-//! it: its number is its place in the line. To join takes all of them some milliseconds, during
-//! which the limiter has begun to let the first ones through; so a few more stand in front of those
-//! that are wanted, and are not counted. Each writes down the instant at which it came through, and
-//! releases are numbered by these instants: the `i`-th release is not always that of the `i`-th in
-//! line.
+//! it: its number is its place in the queue. Joining takes all of them some milliseconds, while the
+//! limiter already releases the first ones; so a few extra waiters, which are not counted, stand in
+//! front. Each waiter records the instant of its release, and these instants number the releases:
+//! the `i`-th release is not always that of the `i`-th waiter.
 //!
-//! Of the counted releases, with `t(i)` the time of the `i`-th from nought on:
+//! For the counted releases, with `t(i)` the time of the `i`-th, counted from zero:
 //!
 //! - *rate* is `(n - 1) / (t(n - 1) - t(0))`;
-//! - *lateness* is `t(i) - t(0) - i * interval`: 0 for the first, less for who came early, and more
-//!   and more before a limiter that is slower than its rate;
-//! - *lateness, strictly* is measured from the latest schedule that nobody is ahead of instead of
-//!   from the first, so it is never negative: a first that is late by itself makes nobody look
-//!   better;
-//! - *displacement* is how far a waiter's number in the order of releases is from its place in the
-//!   line;
-//! - *CPU* is the time of all threads of the process, from the first task on to the last release. It
+//! - *lateness* is `t(i) - t(0) - i * interval`: 0 for the first, negative for early releases, and
+//!   growing before a limiter that is slower than its rate;
+//! - *lateness, strictly* is measured from the latest schedule that no release is ahead of, instead
+//!   of from the first, so it is never negative: a late first release makes no limiter look better;
+//! - *displacement* is the distance between a waiter's number in the order of releases and its
+//!   place in the queue;
+//! - *CPU* is the time of all threads of the process, from the first task to the last release. It
 //!   includes tokio's own work for each task, which is the same for all.
 //!
-//! Who is not through when three times the time is up that it should take, is cut off; then the
-//! figures are of those that came through.
+//! A run is cut off at three times its nominal duration; the figures then cover the waiters
+//! released by that time.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -38,27 +36,27 @@ use tollgate::Quota;
 use crate::harness::Spread;
 use crate::peer::{WaitLimiter, interval};
 
-/// What to measure.
+/// The settings of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// How many in line are counted.
+    /// The number of counted waiters.
     pub counted: usize,
-    /// How many stand before them.
+    /// The number of waiters in front of them.
     pub ahead: usize,
-    /// What the limiter is set to.
+    /// The limiter's setting.
     pub quota: Quota,
 }
 
-/// What came out.
+/// The result of a measurement.
 #[derive(Clone)]
 pub struct Paced {
-    /// How many of those that count came through in time.
+    /// The number of counted waiters that were released in time.
     pub released: usize,
     /// Releases a second.
     pub rate: f64,
     /// Microseconds behind the schedule that starts with the first.
     pub lateness: Spread,
-    /// Microseconds behind the latest schedule that nobody is ahead of.
+    /// Microseconds behind the latest schedule that no release is ahead of.
     pub strictly: Spread,
     /// Places between arrival and release.
     pub displacement: Spread,
@@ -66,15 +64,15 @@ pub struct Paced {
     pub cpu: f64,
 }
 
-/// Not yet through.
+/// Not yet released.
 const WAITING: u64 = u64::MAX;
 
 struct Line<L> {
     limiter: L,
     started: Instant,
-    /// The number of who joins next.
+    /// The number of the next waiter to join.
     next: Mutex<usize>,
-    /// When each came through, in nanoseconds since the start.
+    /// The release times, in nanoseconds since the start.
     released: Vec<AtomicU64>,
     waiting: AtomicUsize,
     through: SyncSender<()>,
@@ -99,28 +97,28 @@ impl<L: WaitLimiter> Line<L> {
         };
         let at = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(WAITING);
         self.released[place].store(at, Relaxed);
-        // Who is the last sees what all others wrote.
+        // The last waiter sees the writes of all others.
         if self.waiting.fetch_sub(1, AcqRel) == 1 {
             let _ = self.through.try_send(());
         }
     }
 }
 
-/// Runs the whole line through a limiter once.
+/// Releases the whole queue through a limiter once.
 ///
 /// # Panics
 ///
-/// When the machine gives no threads.
+/// Panics if no thread can be started.
 pub fn pace<L: WaitLimiter>(plan: &Plan) -> Paced {
     let (releases, cpu) = let_through::<L>(plan);
     figures(plan, &releases, cpu)
 }
 
-/// When those of a line came through that count, one after the other, since the first of them did.
+/// Returns the release times of a queue's counted waiters, in order, since the first of them.
 ///
 /// # Panics
 ///
-/// When the machine gives no threads.
+/// Panics if no thread can be started.
 pub fn releases<L: WaitLimiter>(plan: &Plan) -> Vec<Duration> {
     let (releases, _) = let_through::<L>(plan);
     let counted = releases.get(plan.ahead..).unwrap_or_default();
@@ -131,8 +129,8 @@ pub fn releases<L: WaitLimiter>(plan: &Plan) -> Vec<Duration> {
     since.collect()
 }
 
-/// When each of the line came through, in nanoseconds since the start, with its place; ordered by
-/// that; and how much of the processors it took.
+/// Returns each waiter's release time, in nanoseconds since the start, with its place, in order of
+/// the times; and the processor time.
 fn let_through<L: WaitLimiter>(plan: &Plan) -> (Vec<(u64, usize)>, Duration) {
     let workers = workers();
     let count = plan.ahead + plan.counted;
@@ -157,7 +155,7 @@ fn let_through<L: WaitLimiter>(plan: &Plan) -> (Vec<(u64, usize)>, Duration) {
     let _ = all_through.recv_timeout(due * 3 + Duration::from_millis(200));
     let cpu = cpu.elapsed();
 
-    // It pairs with the decrements: what they tell of is written.
+    // It pairs with the decrements, and makes the waiters' writes visible.
     line.waiting.load(Acquire);
     let mut releases: Vec<(u64, usize)> = line
         .released

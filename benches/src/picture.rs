@@ -1,5 +1,5 @@
-//! What the pictures have in common: colors that can be told apart on white, whatever is around it,
-//! texts in whatever font there is, and a frame.
+//! The shared parts of the pictures: colors that are distinct on white, whatever the page's
+//! background, texts in whatever font is available, and a frame.
 
 use std::error::Error;
 use std::ops::Range;
@@ -14,7 +14,7 @@ use plotters::prelude::{
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, FontStyle, TextStyle};
 
-/// What is drawn on.
+/// The drawing area.
 pub type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 /// A frame with its axes.
 pub type Chart<'a, 'b> =
@@ -22,35 +22,35 @@ pub type Chart<'a, 'b> =
 /// The result of drawing.
 pub type Drawn<T = ()> = Result<T, Box<dyn Error>>;
 
-/// As wide as a page.
+/// The width of a page.
 pub const WIDTH: u32 = 960;
-/// On the right of a frame.
+/// The margin on the right of a frame.
 pub const MARGIN: u32 = 12;
-/// Where a frame begins; its numbers are on the left of that.
+/// The left edge of a frame; its numbers are to the left of that.
 pub const LEFT: u32 = 44;
 
-/// Of titles.
+/// The color of titles.
 pub const INK: RGBColor = RGBColor(36, 41, 47);
-/// Of remarks and numbers.
+/// The color of remarks and numbers.
 pub const PALE_INK: RGBColor = RGBColor(87, 96, 106);
-/// Of the grid.
+/// The color of the grid.
 pub const GRID: RGBColor = RGBColor(221, 226, 232);
-/// Of ours.
+/// The color of ours.
 pub const BLUE: RGBColor = RGBColor(9, 80, 174);
-/// Of what lies below.
+/// The color of the background curve.
 pub const PALE_BLUE: RGBColor = RGBColor(190, 218, 250);
-/// Of a peer.
+/// The color of a peer.
 pub const ORANGE: RGBColor = RGBColor(200, 90, 0);
-/// Of another peer.
+/// The color of another peer.
 pub const VIOLET: RGBColor = RGBColor(130, 80, 200);
-/// Of a quota, or of a third peer.
+/// The color of a quota, or of a third peer.
 pub const RED: RGBColor = RGBColor(190, 30, 45);
 
-/// Of letters, as the library counts them.
+/// The font size, in the library's unit.
 const SIZE: u32 = 16;
 const SMALL: u32 = 14;
 
-/// Draws in memory: the backend reports a full disk on drop, which is to nobody.
+/// Draws in memory: on drop, the backend would report a full disk to nobody.
 pub fn draw(height: u32, draw: impl FnOnce(&Area<'_>) -> Drawn) -> String {
     let mut svg = String::new();
     let area = SVGBackend::with_string(&mut svg, (WIDTH, height)).into_drawing_area();
@@ -61,11 +61,11 @@ pub fn draw(height: u32, draw: impl FnOnce(&Area<'_>) -> Drawn) -> String {
         .and_then(|()| Ok(area.present()?));
     drawn.expect("drawing into memory does not fail");
     drop(area);
-    // Inside of a page that is narrower, it shrinks and is not cut.
+    // On a narrower page, the picture shrinks and is not cut.
     svg.replacen("<svg ", "<svg style=\"max-width:100%;height:auto\" ", 1)
 }
 
-/// A text of one line, that begins or ends there.
+/// Draws a text of one line that begins or ends at a point.
 pub fn text(
     area: &Area<'_>,
     text: &str,
@@ -82,19 +82,19 @@ pub fn text(
     Ok(())
 }
 
-/// A remark, as [`text`].
+/// Draws a remark, like [`text`].
 pub fn remark(area: &Area<'_>, remark: &str, side: HPos, at: (u32, u32)) -> Drawn {
     text(area, remark, PALE_INK, FontStyle::Normal, side, at)
 }
 
-/// The title of all, and a remark at the right below it.
+/// Draws the title of the picture, and a remark at the right below it.
 pub fn head(area: &Area<'_>, title: &str, axes: &str) -> Drawn {
     text(area, title, INK, FontStyle::Bold, HPos::Left, (LEFT, 10))?;
     remark(area, axes, HPos::Right, (WIDTH - MARGIN, 34))
 }
 
-/// Draws frames one below the other, each with a line above it: `draw` gets its number, that line, the frame, and what
-/// is below it for the time axis, which is that of the last.
+/// Draws frames one below the other, each with a line above it: `draw` gets its number, that line, the frame, and the
+/// area below it for the time axis, which only the last frame has.
 pub fn below(
     area: &Area<'_>,
     count: usize,
@@ -112,7 +112,7 @@ pub fn below(
     Ok(())
 }
 
-/// The line above a frame: what it is, what is to be seen, and perhaps a figure.
+/// Draws the line above a frame: its name, a remark, and perhaps a figure.
 pub fn title(area: &Area<'_>, name: &str, remark: &str, figure: Option<&str>) -> Drawn {
     let normal = FontStyle::Normal;
     text(area, name, INK, FontStyle::Bold, HPos::Left, (LEFT, 4))?;
@@ -123,7 +123,7 @@ pub fn title(area: &Area<'_>, name: &str, remark: &str, figure: Option<&str>) ->
     }
 }
 
-/// An entry of a legend: a sign of so many pixels, and what it means.
+/// Draws an entry of a legend: a sign of this many pixels, and its meaning.
 pub fn entry(
     area: &Area<'_>,
     color: RGBColor,
@@ -140,7 +140,7 @@ pub fn entry(
     text(area, meaning, INK, FontStyle::Normal, HPos::Left, beside)
 }
 
-/// A frame with its grid. What is below it, if anything, are the numbers of its horizontal axis.
+/// Draws a frame with its grid. Below it are the numbers of its horizontal axis, if any.
 pub fn frame<'a, 'b>(
     area: &'a Area<'b>,
     foot: u32,
@@ -169,7 +169,7 @@ pub fn frame<'a, 'b>(
 }
 
 fn whole(number: &f64) -> String {
-    // What is below nought has no number.
+    // Values below zero have no number.
     if *number < 0.0 {
         String::new()
     } else {

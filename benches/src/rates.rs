@@ -1,17 +1,17 @@
-//! Decisions of rate limiters: one that is always allowed, and one that is always refused; by one thread, and by two that
-//! share one; by other rules than the default; and out of a chunk that was taken ahead.
+//! Decisions of rate limiters: one that is always allowed, and one that is always refused; by one thread, and by two
+//! that share one; under rules other than the default; and from a chunk that was taken ahead.
 //!
-//! Every answer goes through `black_box` as the crate gives it, as everywhere in these benchmarks. That
-//! copies it, and to read in one piece what was just written in several takes some 2 ns of an answer
-//! of ours and 5 of governor's. So there is each decision *by reference* as well: the answer stays
-//! where the crate puts it, and is only looked at.
+//! Every answer goes through `black_box` in the crate's own form, as everywhere in these benchmarks.
+//! That copies it, and reading in one piece what was just written in several takes some 2 ns for an
+//! answer of ours and 5 for governor's. So each decision is measured *by reference* as well: the answer
+//! stays where the crate puts it, and is only inspected.
 //!
-//! What is allowed is asked of a quota that refills faster than anybody can ask: so a limiter that looks at the clock
-//! only now and then has what it needs until it looks again. Everybody has decided once before: a process's first
-//! decision may have to calibrate its clock, for milliseconds.
+//! The quota of allowed decisions refills faster than any caller can ask: so a limiter that reads the clock only now
+//! and then has enough until its next reading. Every limiter has decided once before, because a process's first
+//! decision may calibrate its clock, for milliseconds.
 //!
-//! valgrind counts the instruction that reads the processor's counter as one, and it takes some 20 cycles; a clock of
-//! the operating system is a few dozen instructions, or a call into it, which is not counted.
+//! valgrind counts the instruction that reads the processor's counter as one, although it takes some 20 cycles; a
+//! clock of the operating system is a few dozen instructions, or a system call, which is not counted.
 
 use std::hint::black_box;
 use std::sync::LazyLock;
@@ -33,25 +33,25 @@ use crate::peer::{
 use crate::{repeat, repeat_async, rows};
 
 /// Never exhausted: a burst of a second, and a refill faster than any decision. A token is not a whole
-/// number of nanoseconds, which is the longer path of a `RateLimiter`.
+/// number of nanoseconds, which is the slower path of a `RateLimiter`.
 pub const PLENTY: Quota = Quota::per_second(900_000_000).burst(1_000_000_000);
 
 /// The same, where a token is a whole number of nanoseconds.
 const PLENTY_EVEN: Quota = Quota::per_second(1_000_000_000).burst(1_000_000_000);
 
-/// Exhausted by the first, for an hour.
+/// Exhausted by the first call, for an hour.
 pub const SCARCE: Quota = Quota::per_hour(1);
 
-/// More than anybody can ask a log for: it has come back before it is used up.
+/// More than callers can take from a log: it has come back before it is used up.
 const PLENTY_LOGGED: Quota = Quota::new(1_000, Duration::from_micros(2)).burst(1_000);
 
-/// Used up; also a single one comes back only after most of an hour.
+/// Used up; even a single token comes back only after most of an hour.
 const SCARCE_LOGGED: Quota = Quota::new(1_000, Duration::from_secs(30 * 86_400)).burst(1_000);
 
 type ByCounter = DecisionFloor<quanta::Clock>;
 type ByInstant = DecisionFloor<Instant>;
 
-/// What tokio's timers need to be made and to be polled. Nothing runs on it.
+/// Tokio's timers need a runtime to be made and polled in. It runs nothing else.
 static TIMERS: LazyLock<Runtime> = LazyLock::new(|| {
     Builder::new_current_thread()
         .enable_time()
@@ -59,13 +59,14 @@ static TIMERS: LazyLock<Runtime> = LazyLock::new(|| {
         .expect("a runtime without threads")
 });
 
-/// All of them.
+/// Returns all rows.
 pub fn rows() -> Vec<Row> {
     let all = [decisions(), contended(), rules(), local()];
     all.into_iter().flatten().collect()
 }
 
-/// Decisions on one thread. tower's limit belongs to one owner, so two threads cannot share it.
+/// Measures decisions on one thread. tower's limit belongs to one owner, so two threads cannot
+/// share it.
 fn decisions() -> Vec<Row> {
     rows! {
         alone "rate: decision allowed"
@@ -85,7 +86,7 @@ fn decisions() -> Vec<Row> {
     }
 }
 
-/// Decisions on two threads.
+/// Measures decisions on two threads.
 fn contended() -> Vec<Row> {
     rows! {
         together "two threads, rate: decision allowed"
@@ -97,8 +98,8 @@ fn contended() -> Vec<Row> {
     }
 }
 
-/// Decisions by rules other than the default: the log beside a ring under a mutex, the sliding window beside the
-/// default, and all of them.
+/// Measures decisions under rules other than the default: the log beside a ring under a mutex, the sliding
+/// window beside the default, and all of them.
 fn rules() -> Vec<Row> {
     let mut rows = rows! {
         alone "log: decision allowed" [allowed_of(PLENTY_LOGGED): OurLog, MutexRing: 1.1, Governor];
@@ -135,11 +136,11 @@ fn rules() -> Vec<Row> {
     rows
 }
 
-/// Decisions out of a chunk that was taken ahead, beside those of the same limiter, or a peer, without a handle. Each
-/// thread has its own.
+/// Measures decisions from a chunk that was taken ahead, beside those of the same limiter, or of a peer, without a
+/// handle. Each thread has its own handle.
 ///
-/// The handle is black to the compiler before each call: so what is in hand is in memory, and not in a register; and to
-/// copy an answer takes longer than to make it, so there is each decision by reference as well.
+/// `black_box` hides the handle from the compiler before each call, so its tokens are in memory, and not in a register.
+/// Copying an answer takes longer than making it, so each decision is measured by reference as well.
 fn local() -> Vec<Row> {
     rows! {
         alone "local(32): decision allowed" ("tollgate, local(32)" => local_allowed)
@@ -160,7 +161,7 @@ fn window(quota: Quota) -> OurLimiter {
     by(Algorithm::SlidingWindow, quota)
 }
 
-/// Ours by an algorithm.
+/// Ours under an algorithm.
 fn by(algorithm: Algorithm, quota: Quota) -> OurLimiter {
     OurLimiter::new(quota.burst(quota.count())).algorithm(algorithm)
 }
@@ -186,9 +187,9 @@ fn allowed<L: TryLimiter>() -> Shared {
     })
 }
 
-/// A decision that allows, as there is plenty of this; but for a few. Where a thread is put aside in
-/// the middle of a decision, a log may count it as of the moment at which somebody else needs to
-/// know.
+/// Measures a decision that allows, because tokens are plenty, with a few exceptions. Where a thread
+/// is preempted in the middle of a decision, a log may count the decision at the tick at which
+/// another thread needs to know.
 fn allowed_of<L: TryLimiter>(quota: Quota) -> Shared {
     allowed_by(L::with_quota(quota))
 }
@@ -206,7 +207,7 @@ fn allowed_by<L: TryLimiter>(limiter: L) -> Shared {
     })
 }
 
-/// A decision that refuses, as this is used up.
+/// Measures a decision that refuses, because the tokens are used up.
 fn denied_of<L: TryLimiter>(quota: Quota) -> Shared {
     denied_by(L::with_quota(quota))
 }
@@ -220,7 +221,7 @@ fn denied_by<L: TryLimiter>(limiter: L) -> Shared {
     })
 }
 
-/// A wait that ends when it is first polled, as there is plenty of this.
+/// Measures a wait that ends at its first poll, because tokens are plenty.
 fn ready_of<L: WaitLimiter>(quota: Quota) -> Shared {
     let _timers = TIMERS.enter();
     let limiter = L::with_quota(quota);
@@ -239,7 +240,7 @@ fn tower_allowed() -> impl FnMut(u64) + 'static {
     })
 }
 
-/// How much is taken ahead.
+/// The number of tokens taken ahead.
 const CHUNK: u64 = 32;
 
 /// A decision that allows. The handle is made and dropped once in a batch.
@@ -255,7 +256,7 @@ fn local_allowed() -> Shared {
     })
 }
 
-/// A decision that refuses: there is nothing in hand, so the limiter is asked each time.
+/// Measures a decision that refuses: the buffer is empty, so each call asks the limiter.
 fn local_denied() -> Shared {
     let limiter = OurLimiter::with_quota(SCARCE);
     exhaust(&limiter);
@@ -268,7 +269,7 @@ fn local_denied() -> Shared {
     })
 }
 
-/// A wait that ends when it is first polled.
+/// Measures a wait that ends at its first poll.
 fn local_ready() -> impl FnMut(u64) + 'static {
     let mut local = OurLimiter::with_quota(PLENTY).local(CHUNK);
     move |times| {

@@ -1,13 +1,13 @@
 //! Semaphores: their ready paths, on one thread and on two with permits to spare; tasks that wait in turn; and ten
-//! thousand in line.
+//! thousand waiters.
 //!
-//! The asynchronous ones run inside one future on a plain `block_on` and never return to it. tokio's semaphore looks at
+//! The asynchronous ones run inside one future on a plain `block_on` and never return to it. tokio's semaphore checks
 //! its cooperative budget on every completed acquire; outside tokio's own runtime that budget is unlimited, so tokio
-//! pays for looking, as it always does, but never for the forced yield after 128 operations. That is the best that can
-//! be done for tokio, and the executor is the same for everybody.
+//! pays for the check, as always, but never for the forced yield after 128 operations. That is the best case for tokio,
+//! and the executor is the same for every contender.
 //!
-//! Every permit goes through `black_box`: it is held in memory, as one is that is held while something is done, and
-//! cannot be taken apart into registers by whichever crate happens to be inlined best.
+//! Every permit goes through `black_box`: it is in memory, like a permit that is held during work, and the crate
+//! with the best inlining cannot split it into registers.
 
 use std::hint::black_box;
 use std::sync::{Arc, LazyLock, Mutex};
@@ -34,15 +34,15 @@ use crate::{repeat, repeat_async, rows};
 /// The permits of every ready path.
 pub const LIMIT: usize = 8;
 
-/// All of them.
+/// Returns all rows.
 pub fn rows() -> Vec<Row> {
     let all = [ready(), contended(), waiters()];
     all.into_iter().flatten().collect()
 }
 
-/// One thread, permits to spare: the price of a semaphore that nobody waits for.
+/// One thread, permits to spare: the price of a semaphore without waiters.
 fn ready() -> Vec<Row> {
-    // A token can be put around every future; a blocking wait and tower's readiness are none.
+    // A token can wrap every future; a blocking wait and tower's readiness are no futures.
     let mut rows = rows! {
         alone "try_acquire + drop"
             [try_acquire: Ours, Tokio: 0.60, AsyncLock, Intrusive, Asyncband, CondvarSemaphore, Floor: 1.15];
@@ -61,9 +61,10 @@ fn ready() -> Vec<Row> {
 }
 
 /// Several threads or tasks at one semaphore. The target of two threads that try is that of the acquire: two bare words
-/// that contend take more than half of what tokio's try does.
+/// under contention take more than half of the time of tokio's try.
 fn contended() -> Vec<Row> {
-    // A mutex and condvar cannot take part with tasks: it would block the workers that the holders need.
+    // A mutex and condvar cannot be compared with tasks here: it would block the workers that the
+    // holders need.
     rows! {
         together "two threads, limit 8: try"
             [try_acquire: Ours, Tokio, AsyncLock, Intrusive, Asyncband, CondvarSemaphore, Floor];
@@ -82,10 +83,10 @@ fn contended() -> Vec<Row> {
     }
 }
 
-/// Ten thousand in line: joining, being let through, giving up. A mutex and condvar is not here: its waiters are
-/// threads.
+/// Ten thousand waiters: joining, being admitted, giving up. The mutex and condvar is left out, because its
+/// waiters are threads.
 fn waiters() -> Vec<Row> {
-    // What is O(1) costs the same in a short line.
+    // An O(1) operation costs the same in a short queue.
     const SHORT: usize = 1_000;
     let short = Part::cancel(Order::Random, SHORT);
     let short = [
@@ -105,7 +106,7 @@ fn waiters() -> Vec<Row> {
     ]
 }
 
-/// Everybody's line, of which a part is timed, and what ours is held to beside tokio's.
+/// Measures a part of every contender's queue, with the targets of ours against tokio.
 pub fn standing(part: &Part, target: f64) -> [Contender; 6] {
     [
         line::of::<Ours>(WAITERS, part),
@@ -139,7 +140,8 @@ pub fn wait<P: BlockingPeer>() -> Shared {
     waiting::<P>(LIMIT, false)
 }
 
-/// The same with another limit. Where each yields its core while it holds the permit, there is a line.
+/// The same with another limit. Where each yields its core while it holds the permit, a queue
+/// forms.
 pub fn waiting<P: BlockingPeer>(limit: usize, yields: bool) -> Shared {
     repeat!(P::with_permits(limit), |semaphore| {
         let held = black_box(semaphore.wait());
@@ -168,7 +170,7 @@ fn try_acquire_owned<P: OwnedPeer>() -> Shared {
     })
 }
 
-/// futures-intrusive keeps its owned form in a type of its own, which is an `Arc` inside.
+/// futures-intrusive has a separate type for the owned form, with an `Arc` inside.
 fn try_acquire_shared_intrusive() -> Shared {
     let fair = true;
     let semaphore = futures_intrusive::sync::SharedSemaphore::new(fair, LIMIT);
@@ -232,7 +234,7 @@ fn tower_yielding(limit: usize) -> Work {
         let mut service = service.clone();
         async move {
             for _ in 0..times {
-                // The answer's future holds the permit.
+                // The response future holds the permit.
                 let answer = service.ready().await.expect("it never fails").call(());
                 yield_now().await;
                 answer.await.expect("it never fails");

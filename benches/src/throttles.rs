@@ -1,12 +1,12 @@
-//! The other throttles, beside the bare channels that two of them stand on; and what is made of throttles, beside the
-//! same written out by hand; and a fair queue, with permits to spare and with ten thousand who wait.
+//! The other throttles, beside the bare channels that two of them use; wrappers of throttles, beside handwritten
+//! equivalents; and a fair queue, with permits to spare and with ten thousand waiters.
 //!
-//! By hand one semaphore is acquired after the other, and each answer goes through `black_box` by itself, as it does in
-//! [`crate::semaphore`]; the answer of `all` is one, and goes through once.
+//! The handwritten form acquires one semaphore after the other, and each answer goes through `black_box` by itself,
+//! like in [`crate::semaphore`]; `all` gives one answer, which goes through once.
 //!
-//! The rows of "mutex beside channel" are those of threads that block, since the mutex can do nothing else. A future of
-//! flume that has waited looks through all who wait when it is dropped, so a long line of senders is slow to drain. A
-//! long line of receivers is not, as the first of them that is dropped while there is a message wakes all.
+//! The rows of "mutex beside channel" are those of threads that block, because the mutex can do nothing else. When a
+//! flume future that has waited is dropped, it searches all waiters, so a long queue of senders is slow to drain. A
+//! long queue of receivers is not, because the first one that is dropped while there is a message wakes all.
 
 use std::cell::Cell;
 use std::hint::black_box;
@@ -36,10 +36,10 @@ type Vectors = Pool<Vec<u8>>;
 type Plain = floor::CondvarSemaphore;
 type AsyncLock = async_lock::Semaphore;
 
-/// How many of a contender that [`placed`] makes.
+/// The number of copies that [`placed`] makes of a contender.
 const PLACES: usize = 16;
 
-/// Spreads the operations over several of a contender, each at another place of the heap.
+/// Spreads the operations over several copies of a contender, each at another place of the heap.
 ///
 /// With the same instructions, an operation on a bounded async-channel takes some 37 ns or some 56,
 /// and keeps to the one or the other for tens of thousands of operations. A batch on one channel
@@ -62,7 +62,7 @@ fn placed(name: &str, prepare: impl Fn() -> Shared + 'static) -> Contender {
     })
 }
 
-/// All of them but those of fair queues.
+/// Returns all rows except those of fair queues.
 pub fn rows() -> Vec<Row> {
     let all = [ready(), composed(), contended(), waiters()];
     all.into_iter().flatten().collect()
@@ -87,7 +87,7 @@ fn ready() -> Vec<Row> {
         placed "async-lock's as a throttle: enter ready + drop"
             [acquire: AsThrottle<AsyncLock>, AsyncLock];
     };
-    // The form that blocks, where nobody has to.
+    // The blocking form, without any wait.
     let waits = blocking(LIMIT, false, placed);
     rows.push(Row::new("mutex beside channel: wait ready + drop", waits));
     rows
@@ -95,7 +95,8 @@ fn ready() -> Vec<Row> {
 
 type Waits = fn(usize, bool) -> Shared;
 
-/// Everybody whose threads wait for so many permits, and whether these yield while they hold one.
+/// Returns the contenders whose threads wait. `limit` is the number of permits; with `yields`, a thread yields while it
+/// holds one.
 fn blocking(
     limit: usize,
     yields: bool,
@@ -116,9 +117,9 @@ fn blocking(
     all.into_iter().map(contender).collect()
 }
 
-/// Several threads, several tasks, and a long line.
+/// Several threads, several tasks, and a long queue.
 fn contended() -> Vec<Row> {
-    // How threads wait for all of them by blocking is in "mutex beside channel".
+    // The blocking waits of threads are in "mutex beside channel".
     let mut rows = rows! {
         together "throttles, two threads, limit 8: try"
             [try_acquire: Items, IdleAsyncChannel: 1.15, IdleFlume, IdleQueue, ChannelSemaphore,
@@ -141,7 +142,7 @@ fn contended() -> Vec<Row> {
     rows
 }
 
-/// Ten thousand in line.
+/// Ten thousand waiters.
 fn waiters() -> Vec<Row> {
     let row = |name, part: &Part| {
         let all = [
@@ -163,7 +164,7 @@ fn waiters() -> Vec<Row> {
     ]
 }
 
-/// What is made of throttles.
+/// Wrappers of throttles.
 fn composed() -> Vec<Row> {
     rows! {
         alone "all of two: try + drop"
@@ -183,14 +184,14 @@ fn composed() -> Vec<Row> {
     }
 }
 
-/// How much each entry of a [`tollgate::Cost`] asks for.
+/// The cost of each entry of a [`tollgate::Cost`].
 const COST: u32 = 3;
 
 fn shared() -> Arc<Semaphore> {
     Arc::new(Semaphore::new(LIMIT))
 }
 
-/// A throttle that lives for ever, for futures that borrow it.
+/// Returns a throttle that lives for ever, for futures that borrow it.
 pub fn leak<T>(throttle: T) -> &'static T {
     Box::leak(Box::new(throttle))
 }
@@ -199,7 +200,7 @@ fn leaked() -> &'static Semaphore {
     leak(Semaphore::new(LIMIT))
 }
 
-/// A throttle, tried by the trait.
+/// Tries a throttle through the trait.
 fn tried(throttle: impl TryThrottle + Send + Sync + 'static) -> Shared {
     repeat!(throttle, |throttle| {
         let permit = black_box(throttle.try_enter());
@@ -207,7 +208,7 @@ fn tried(throttle: impl TryThrottle + Send + Sync + 'static) -> Shared {
     })
 }
 
-/// A throttle, entered by the trait.
+/// Enters a throttle through the trait.
 fn enter(throttle: impl Throttle + Send + Sync + 'static) -> Shared {
     repeat_async!(throttle, |throttle| {
         drop(black_box(throttle.enter().await));
@@ -259,14 +260,14 @@ fn three_by_hand() -> Shared {
     })
 }
 
-/// A shared semaphore, acquired by its own method: what a boxed throttle is put around.
+/// Acquires a shared semaphore by its own method: the inside of a boxed throttle.
 pub fn acquire_owned() -> Shared {
     repeat_async!(shared(), |semaphore| {
         drop(black_box(Arc::clone(semaphore).acquire_owned().await));
     })
 }
 
-/// A fair queue beside the semaphore that it is in front of, and beside a semaphore with priorities.
+/// Compares a fair queue with the semaphore behind it, and with a semaphore with priorities.
 pub fn fair() -> Vec<Row> {
     let owned = |count| line::entered(count, Arc::new(Semaphore::new(1)));
     let row = |name: &str, part| {
@@ -295,7 +296,7 @@ pub fn fair() -> Vec<Row> {
     rows
 }
 
-/// A line in a hundred classes, which take turns.
+/// Creates a queue in a hundred classes, which take turns.
 fn fair_line(count: usize) -> Box<dyn Line> {
     let queue = FairQueue::new(Arc::new(Semaphore::new(1))).classes(|_| Class::new());
     let classes: Vec<ClassHandle<_, _>> = (0..100).map(|key| queue.class(key)).collect();
@@ -313,7 +314,7 @@ fn fair_line(count: usize) -> Box<dyn Line> {
     )
 }
 
-/// A line of the crate priority-semaphore, of one priority, which is first-in first-out.
+/// Creates a queue of the crate priority-semaphore with one priority, which is first-in first-out.
 fn priority_line(count: usize) -> Box<dyn Line> {
     let semaphore = Arc::new(PrioritySemaphore::new(1));
     let same = Arc::clone(&semaphore);

@@ -1,5 +1,5 @@
-//! What `compare` writes: whether each algorithm keeps its promise in the table that the pictures
-//! are drawn from, and whether those in `docs` are still what it writes.
+//! Tests the output of `compare`: each algorithm keeps its promise in the table behind the
+//! pictures, and the pictures in `docs` are current.
 
 #[path = "compare/promises.rs"]
 mod promises;
@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 
 use self::promises::{Calls, PERIOD, check, counted};
 
-/// How the limiters are named, and what their pictures say that they promise in any second.
+/// The names of the limiters, and the promises for any second in their pictures.
 const LIMITERS: [(&str, usize); 8] = [
     ("gcra", 11),
     ("gcra burst 10", 20),
@@ -28,7 +28,7 @@ fn compare(arguments: &[&str], out: &Path) -> Output {
     command.output().expect("the program can be started")
 }
 
-/// A directory of its own for each test, in which it has written.
+/// Returns a directory of its own for each test, with the output in it.
 fn written(test: &str, arguments: &[&str]) -> PathBuf {
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
     let output = compare(arguments, &out);
@@ -59,7 +59,7 @@ fn columns(file: &Path) -> Vec<Column> {
     columns
 }
 
-/// What became of the calls by each limiter, read from the table.
+/// Returns the results of the calls for each limiter, read from the table.
 fn outcomes(test: &str) -> Vec<(&'static str, Calls)> {
     let columns = columns(&written(test, &["algorithms", "--csv"]).join("algorithms.csv"));
     let names = columns.iter().map(|(name, _)| name.as_str());
@@ -161,7 +161,7 @@ fn pictures_are_small_and_stand_alone() {
         for foreign in ["href", "url(", "@import", "<script", "<style"] {
             assert!(!svg.contains(foreign), "{file}: {foreign}");
         }
-        // In the documentation a blank line would be the end of it.
+        // In the documentation a blank line would end it.
         assert!(svg.lines().all(|line| !line.trim().is_empty()), "{file}");
     }
 }
@@ -176,7 +176,7 @@ fn releases_are_written_in_order() {
     for (name, releases) in &columns[1..] {
         let came: Vec<_> = releases.iter().flatten().collect();
         assert!(came.is_sorted(), "{name}");
-        // Who takes too long is cut off: nothing comes after nothing.
+        // A slow contender is cut off: no cell follows an empty one.
         assert!(releases[came.len()..].iter().all(Option::is_none), "{name}");
     }
     assert!(read(&out.join("pacing.svg")).contains("governor"));

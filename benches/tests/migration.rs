@@ -1,4 +1,4 @@
-//! What the pages of `tollgate::migrate` say of other crates, beside what tollgate does.
+//! Tests the statements of the pages of `tollgate::migrate` about other crates, beside tollgate.
 
 use std::num::NonZeroU32;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -128,7 +128,7 @@ fn acquire_many_of_tokio_above_the_limit_waits_for_add_permits() {
     {
         let mut three = Box::pin(old.acquire_many(3));
         assert!(three.as_mut().now_or_never().is_none());
-        // The two free permits have gathered in the request.
+        // The request has collected the two free permits.
         assert_eq!(old.available_permits(), 0);
         old.add_permits(1);
         assert!(three.now_or_never().is_some());
@@ -169,7 +169,7 @@ fn newcomers_overtake_at_async_lock() {
 fn second_of_two_permits_of_async_lock_wakes_its_waiter_after_the_first() {
     let (old, new) = (async_lock::Semaphore::new(2), Semaphore::new(2));
     let guards = (old.try_acquire(), old.try_acquire());
-    // Each polls its future only when that was woken, and drops it when it is ready.
+    // Each polls its future only after a wake, and drops it when it is ready.
     let mut first = FuturesUnordered::from_iter([old.acquire()]);
     let mut second = FuturesUnordered::from_iter([old.acquire()]);
     assert!(first.next().now_or_never().is_none());

@@ -1,5 +1,5 @@
-//! What the simulations print: the verdicts of `queueing` on the default controller and of `following` on a few worlds,
-//! with other seeds than by default; and whether the pictures in `docs` are still what is drawn.
+//! Tests the output of the simulations: the verdicts of `queueing` on the default controller and of `following` on a
+//! few worlds, with seeds other than the default; and that the pictures in `docs` are current.
 
 use std::fs;
 use std::path::Path;
@@ -32,14 +32,15 @@ fn verdict(output: &Output, scenario: &str, controller: &str) -> String {
     line[..4].into()
 }
 
-/// The rows that the default controller does not reach with these seeds. A change of the controller
-/// that reaches one of them, or misses another, changes this list.
+/// The rows that the default controller misses with these seeds. A change of the controller that
+/// reaches one of them, or misses another, changes this list.
 ///
-/// - Behind a line that serves first those who are about to give up, no limit has a good answer.
+/// - Behind a queue that serves first the waiters that are about to give up, no limit has a good
+///   answer.
 /// - With processor sharing at 20 %, the p99 is up to 1.7 times that of an idle server.
-/// - A baseline moves by little with each measurement, for the sake of several clients, so calls that become
-///   slower by less than a factor of two take long to be believed.
-/// - After a drop the windows are long, so the end of a queue is seen late.
+/// - A baseline moves only a little with each measurement, for the sake of several clients, so the
+///   controller needs long to believe that calls have become slower by less than a factor of two.
+/// - After a drop the windows are long, so the controller sees late that a queue has ended.
 const MISSED: [&str; 10] = [
     "c 10→5→20→10, FIFO line",
     "thrash 0.2, c 10→5→10",
@@ -116,7 +117,7 @@ fn pictures_in_the_documentation_are_what_is_drawn_now() {
     }
 }
 
-/// The rows of the worlds with this part in their names, which must be good enough where they decide.
+/// Runs the worlds with this part in their names; the deciding ones must pass.
 fn rows(world: &str) -> Vec<String> {
     let output = following(&["--seed", "11", world]);
     let text = String::from_utf8_lossy(&output.stdout);

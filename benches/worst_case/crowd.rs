@@ -1,8 +1,8 @@
-//! The longest single call of anybody while a million waiters are released at once.
+//! The longest single call of either thread while a million waiters are released at once.
 //!
-//! One thread releases them, by one call, and another calls `try_acquire` until all are released. Every call is timed by
-//! itself, by the processor time of its thread and by the clock. What counts is the least of the longest times of the
-//! rounds, because whatever disturbs the machine only adds to them.
+//! One thread releases them with one call, and another calls `try_acquire` until all are released. Every call is timed
+//! by itself, by the processor time of its thread and by the clock. The result is the least of the rounds' longest
+//! times, because a disturbance of the machine can only add to them.
 
 use std::fmt::{self, Display};
 use std::future::Future;
@@ -31,7 +31,7 @@ struct Crowd {
 
 type MakeCrowd = fn(usize) -> Crowd;
 
-/// By the processor time of the thread, and by the clock.
+/// A time by the processor time of the thread, and one by the clock.
 #[derive(Clone, Copy)]
 struct Took([Duration; 2]);
 
@@ -75,7 +75,7 @@ const ROWS: [(&str, MakeCrowd); 8] = [
     }),
 ];
 
-/// Prints the longest times of the call that releases, and of the bystander's.
+/// Prints the longest times of the releasing call, and of the bystander's calls.
 pub(crate) fn print(options: &Options) {
     let (rounds, count) = options.choose([(1, 10_000), (2, 1_000_000), (crate::ROUNDS, 1_000_000)]);
     let mut table = Table::new(
@@ -108,7 +108,7 @@ impl Display for Took {
     }
 }
 
-/// The longest call of either thread.
+/// Returns the longest call of either thread.
 fn round(crowd: Crowd) -> [Took; 2] {
     let Crowd {
         waiters,
@@ -133,7 +133,8 @@ fn round(crowd: Crowd) -> [Took; 2] {
     })
 }
 
-/// So many waiters of a throttle, each polled once: how each waits, who releases them, who tries, and how many are left.
+/// Waiters of a throttle, each polled once, with functions that make a waiter wait, release them,
+/// try, and count the remaining ones.
 fn crowd<T: Send + Sync + 'static, F: Future + Send + 'static>(
     count: usize,
     throttle: T,
@@ -168,7 +169,7 @@ fn spent() -> RateLimiter {
     limiter
 }
 
-/// Gives it a quota for all who wait.
+/// Gives it a quota that suffices for all waiters.
 fn raise(count: usize) -> impl FnOnce(&RateLimiter) + Send {
     let all = Quota::per_hour(1000).burst(2 * count as u64);
     move |limiter| {
@@ -209,8 +210,8 @@ fn tokio(count: usize, release: impl FnOnce(&Tokio) + Send + 'static) -> Crowd {
     )
 }
 
-/// A fair queue in front of a throttle without permits. Its bystander is one more waiter, which leaves at once: whoever
-/// comes or leaves goes on where a call has left off, as a waiter does that was woken and is polled.
+/// Creates a fair queue in front of a throttle without permits. Its bystander is one more waiter, which leaves at once: a
+/// caller that joins or leaves continues where a call has left off, just like a woken waiter that is polled.
 fn fair<T: Queueable + Send + Sync + 'static>(
     count: usize,
     throttle: T,

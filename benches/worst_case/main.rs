@@ -1,17 +1,18 @@
 //! `cargo bench -p tollgate-bench --bench worst_case`: the tail under 10 and 50 threads, lock against lock-free.
 //!
-//! Every operation is timed by itself and goes into a histogram; what counts is the end of the tail. With more threads
-//! than cores a thread is now and then put aside in the middle of an operation, for milliseconds. Under a mutex everybody
-//! then waits for it; on a lock-free path nobody does.
+//! Every operation is timed by itself and goes into a histogram; the result is the end of the tail. With more threads
+//! than cores a thread is now and then preempted in the middle of an operation, for milliseconds. Under a mutex all
+//! other threads then wait for it; on a lock-free path none does.
 //!
-//! - `try_acquire + drop`: a permit for every thread, so nobody waits for a permit: only the lock is in the way.
-//! - `wait`: four permits and a blocking wait, and the holder yields its core, so that there is a line. What is timed is
-//!   the wait. It includes the turns of everybody ahead, so the middle differs between a fair line and an unfair one:
-//!   who lets newcomers pass is fast in the middle and slow at the end.
+//! - `try_acquire + drop`: a permit for every thread, so no thread waits for a permit: only the
+//!   lock is in the way.
+//! - `wait`: four permits and a blocking wait, and the holder yields its core, so that a queue forms. The wait is what
+//!   is timed. It includes the turns of all waiters ahead, so the middle differs between a fair queue and an unfair
+//!   one: a semaphore that lets newcomers pass is fast in the middle and slow at the end.
 //!
-//! The contenders take turns over several rounds, and their histograms are added up. Reading the clock twice is in every
-//! figure, about 40 ns. The maximum is mostly the scheduler's: a thread that is put aside between two readings of the
-//! clock. The 99.99th percentile tells the contenders apart.
+//! The contenders take turns over several rounds, and their histograms are added up. Every figure includes two readings
+//! of the clock, about 40 ns. The maximum is mostly the scheduler's: a thread that is preempted between two readings of
+//! the clock. The 99.99th percentile tells the contenders apart.
 //!
 //! The rows of `crowd` are the longest single calls while a million waiters are released.
 
@@ -38,7 +39,7 @@ const TRIES: usize = 2_000_000;
 const WAITS: usize = 200_000;
 const ROUNDS: usize = 5;
 
-/// How many threads, how many operations each; all latencies in nanoseconds.
+/// The number of threads and of operations of each; all latencies are in nanoseconds.
 type Hammer = Box<dyn Fn(usize, usize) -> Histogram<u64>>;
 
 fn main() {
@@ -91,7 +92,7 @@ fn main() {
     crowd::print(&options);
 }
 
-/// A contender with so many permits, and how long an operation of it takes.
+/// Returns a contender with this many permits, and a function that times its operation.
 fn of<P: TryPeer>(permits: usize, operation: fn(&P) -> Duration) -> (&'static str, Hammer) {
     let semaphore = P::with_permits(permits);
     let hammer = move |threads, count| hammer(threads, count, || operation(&semaphore));
@@ -100,7 +101,7 @@ fn of<P: TryPeer>(permits: usize, operation: fn(&P) -> Duration) -> (&'static st
 
 fn tried<P: TryPeer>(semaphore: &P) -> Duration {
     let start = Instant::now();
-    // A peer may refuse although there is room; the refusal is an operation as well.
+    // A peer may refuse although there is room; a refusal is an operation as well.
     drop(black_box(black_box(semaphore).try_acquire()));
     start.elapsed()
 }
@@ -114,7 +115,8 @@ fn waited<P: BlockingPeer>(semaphore: &P) -> Duration {
     took
 }
 
-/// So many threads start together, and each runs `operation` again and again and keeps what it says it took.
+/// Starts the threads together; each runs `operation` again and again and records the time that it
+/// returns.
 fn hammer(threads: usize, count: usize, operation: impl Fn() -> Duration + Sync) -> Histogram<u64> {
     let line_up = Barrier::new(threads);
     let mut sum = histogram();

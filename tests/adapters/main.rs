@@ -1,4 +1,4 @@
-//! Throttles made of throttles, and where people meet them: `all`, costs, gates, streams, tower.
+//! Throttles made of throttles, and adapters for programs: `all`, costs, gates, streams, tower.
 
 mod all;
 mod fair;

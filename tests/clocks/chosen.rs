@@ -1,5 +1,5 @@
-//! Which clock it is when none was chosen: that of the machine, unless a test asked for tokio's with the
-//! feature `test-util`.
+//! The default clock: the system clock, unless a test enables tokio's clock with the feature
+//! `test-util`.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ const FAST: Quota = Quota::per_second(1000);
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// Runs in paused time, and returns how much of it has passed. Real time is not stopped by it.
+/// Runs in paused time, and returns how much of it has passed. Real time does not stop for it.
 fn paused(run: impl Future<Output = ()> + Send + 'static) -> Duration {
     ends(|| {
         paused_runtime().block_on(async {
@@ -71,7 +71,7 @@ fn the_time_of_tokio_that_was_chosen_stays() {
     }
 }
 
-/// The first test to touch a static need not be one with a runtime.
+/// The first test to touch a static may have no runtime.
 #[cfg(feature = "test-util")]
 #[test]
 fn with_test_util_what_is_first_used_outside_of_runtimes_follows_the_time_of_each() {
@@ -92,7 +92,7 @@ fn with_test_util_what_is_first_used_in_a_runtime_follows_its_time() {
     });
     assert_eq!(passed, 3 * DAY);
     paused(async {
-        // Where it is made does not matter.
+        // The place of its creation does not matter.
         let late = RateLimiter::new(Quota::per_hour(1));
         tokio::time::advance(SECOND).await;
         late.try_acquire().unwrap();

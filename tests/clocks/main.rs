@@ -1,7 +1,7 @@
-//! Clocks: what a limiter tells the time by, and what wakes those that wait for it.
+//! Clocks: the time source of a limiter, and the timers that wake its waiters.
 //!
-//! Exact on manual and on tokio's paused time. On the time of the machine a test only says that a wait
-//! ends, and in what order, never when.
+//! Tests are exact on manual time and on tokio's paused time. On system time a test only checks that a
+//! wait ends, and the order, never the time.
 
 mod chosen;
 mod manual;
@@ -29,7 +29,7 @@ const fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// Waits until so many are queued.
+/// Waits until this many callers are queued.
 async fn until_queued(limiter: &RateLimiter, waiting: usize) {
     until(|| limiter.snapshot().waiting == waiting).await;
 }
@@ -41,7 +41,7 @@ async fn until(comes: impl Fn() -> bool) {
     }
 }
 
-/// So many waits, one after the other.
+/// Waits this many times in sequence.
 async fn acquire_times(limiter: &RateLimiter, times: usize) -> Vec<Charge> {
     let mut charges = Vec::new();
     for _ in 0..times {
@@ -50,12 +50,12 @@ async fn acquire_times(limiter: &RateLimiter, times: usize) -> Vec<Charge> {
     charges
 }
 
-/// All of several in one.
+/// Flattens several lists.
 fn flat(each: impl IntoIterator<Item = Vec<Charge>>) -> Vec<Charge> {
     each.into_iter().flatten().collect()
 }
 
-/// With a burst of 1, charges are never closer than this.
+/// Asserts that charges are never closer than this, for a burst of 1.
 #[track_caller]
 fn assert_apart(charges: Vec<Charge>, by: Duration) {
     let mut ticks: Vec<_> = charges.iter().map(Charge::at).collect();

@@ -1,4 +1,4 @@
-//! Time that moves when it is advanced: step by step, and by nothing else.
+//! Manual time: it advances step by step, and only when a test advances it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,14 +14,14 @@ use crate::support::foreign::calls_when_woken;
 use crate::support::{Counter, Waiter};
 use crate::{SECOND, ends, millis};
 
-/// A limiter of one in `interval`, which is taken, so that the next is due after it.
+/// Returns a limiter of one per `interval`, whose token is taken, so that the next is due after it.
 fn limiter(clock: &ManualClock, interval: Duration) -> RateLimiter {
     let limiter = RateLimiter::new(Quota::new(1, interval)).clock(clock);
     limiter.try_acquire().unwrap();
     limiter
 }
 
-/// Who was woken, and at which tick.
+/// The woken waiters, and the ticks of their wakes.
 type Log = Arc<Mutex<Vec<(usize, u64)>>>;
 
 fn logs(log: &Log, clock: &ManualClock, name: usize) -> Waker {
@@ -68,7 +68,7 @@ fn advance_steps_through_the_due_times_of_many_limiters_in_their_order() {
     let woken = names.into_iter().zip(expected).collect::<Vec<_>>();
     assert_eq!(*log.lock().unwrap(), woken);
     assert_eq!(clock.now().as_nanos(), 100_000_000);
-    // All were late to collect; each was charged at its own tick.
+    // All collected late; each was charged at its own tick.
     let mut ticks: Vec<_> = waiters
         .iter_mut()
         .map(|waiter| waiter.granted().at().as_nanos())
@@ -110,7 +110,7 @@ fn advance_reaches_the_end_of_time_and_does_not_pass_it() {
     assert_eq!(clock.now().as_nanos(), u64::MAX);
 }
 
-/// Neither one that is dropped nor one that is over, although the future is still there.
+/// A dropped wait leaves nothing, nor does a finished one whose future still exists.
 #[test]
 fn wait_that_is_dropped_or_over_leaves_no_waker_behind() {
     let clock = Clock::manual();
@@ -138,7 +138,7 @@ fn wait_that_is_dropped_or_over_leaves_no_waker_behind() {
     left.granted();
 }
 
-/// A moved timeout wakes where it was polled last.
+/// A moved timeout wakes the waker of the last poll.
 #[test]
 fn timeout_wakes_the_waker_that_polled_last() {
     let clock = Clock::manual();
@@ -192,8 +192,8 @@ fn advance_by_two_threads_reaches_the_sum_and_passes_nobody() {
     }
 }
 
-/// A waiter is queued a moment before its timer is armed; time that moves on in between must not
-/// leave it behind.
+/// A waiter is queued a moment before its timer is armed; time that advances in between must not
+/// strand it.
 #[test]
 fn advance_by_a_single_step_wakes_a_waiter_that_has_just_joined() {
     const ROUNDS: u64 = 1000;
@@ -214,7 +214,7 @@ fn advance_by_a_single_step_wakes_a_waiter_that_has_just_joined() {
                     thread::yield_now();
                 }
                 clock.advance(millis(1));
-                // No step but this one: a waiter that was left behind stays queued for ever.
+                // No step but this one: a stranded waiter would stay queued for ever.
                 while rounds.load(Ordering::SeqCst) < round {
                     thread::yield_now();
                 }
@@ -224,8 +224,7 @@ fn advance_by_a_single_step_wakes_a_waiter_that_has_just_joined() {
     });
 }
 
-/// Wakers that do something with the time or the limiter themselves, at the tick at which they are
-/// called.
+/// Wakers that use the clock or the limiter themselves, at the tick of their call.
 mod reentrant {
     use tollgate::Waiting;
 
@@ -251,7 +250,8 @@ mod reentrant {
         assert_eq!(waiter.granted().at().as_nanos(), 10_000_000);
     }
 
-    /// When it was not time that made the first one due, the next is overdue before its timer is armed.
+    /// When something other than time made the first waiter due, the next is overdue before its
+    /// timer is armed.
     #[test]
     fn waker_that_advances_when_the_head_has_left_strands_nobody() {
         let clock = Clock::manual();
@@ -295,7 +295,8 @@ mod reentrant {
         assert_eq!(ticks, [(10_000_000, 10_000_000), (20_000_000, 20_000_000)]);
     }
 
-    /// It joins the queue again when it is woken, and is due at the tick after, which is before the end.
+    /// It joins the queue again when it is woken, and is due one tick later, which is before the
+    /// end.
     #[test]
     fn waker_that_joins_again_is_due_before_the_end_of_the_step() {
         type Rejoined =
@@ -319,7 +320,8 @@ mod reentrant {
         assert_eq!(rejoined[0].granted().at().as_nanos(), 20_000_000);
     }
 
-    /// Neither the waker of a waiter nor that of a timeout, which is set on the clock itself.
+    /// This holds for the waker of a waiter and for that of a timeout, which is set on the clock
+    /// itself.
     #[test]
     fn waker_that_panics_delays_nobody() {
         for timeout in [Duration::MAX, millis(10)] {

@@ -1,4 +1,4 @@
-//! The time of the machine: it depends on no runtime, and so not on who drives one.
+//! System time: it depends on no runtime, and so not on the driver of one.
 
 use std::env;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,26 +20,26 @@ use crate::{SECOND, acquire_times, assert_apart, block_on, ends, flat, millis, u
 const FAST: Quota = Quota::per_second(1000);
 const NEVER: Quota = Quota::per_day(1);
 
-/// Without any timer of its own.
+/// Returns a runtime without a timer of its own.
 fn runtime() -> Runtime {
     Builder::new_current_thread().build().unwrap()
 }
 
-/// As in a static, and used for the first time in no runtime.
+/// Returns a limiter like one in a static, first used outside of any runtime.
 fn begun(quota: Quota) -> &'static RateLimiter {
     let limiter = Box::leak(Box::new(RateLimiter::new(quota).clock(Clock::system())));
     assert_eq!(limiter.snapshot().available, 1);
     limiter
 }
 
-/// The next will be due only when the quota is changed, and then soon.
+/// Returns a limiter whose next token is due only after a change of the quota, and then soon.
 fn never() -> &'static RateLimiter {
     let limiter = begun(NEVER);
     limiter.try_acquire().unwrap();
     limiter
 }
 
-/// Whichever thread or runtime drives them, all share one limiter in a static and go at its rate.
+/// Any threads and runtimes share one limiter in a static and go at its rate.
 #[test]
 fn limiter_in_a_static_is_shared_by_everything_that_waits() {
     type Waits = fn(&'static RateLimiter) -> Vec<Charge>;
@@ -77,7 +77,7 @@ fn plain_threads(limiter: &'static RateLimiter) -> Vec<Charge> {
     let waits = move || (0..5).map(wait).collect::<Vec<Charge>>();
     let threads = [(); 4].map(|()| thread::spawn(waits));
     let each = threads.map(|thread| thread.join().unwrap());
-    // For each thread its own charges are in order.
+    // Each thread sees its own charges in order.
     for charges in &each {
         assert!(charges.is_sorted_by_key(Charge::at));
     }
@@ -124,7 +124,7 @@ fn acquire_of_a_key_a_leaky_bucket_and_a_gate_under_smol_ends() {
     });
 }
 
-/// smol's own timer wins, and the wait that is dropped leaves nothing behind.
+/// smol's own timer wins, and the dropped wait leaves nothing behind.
 #[test]
 fn acquire_that_loses_against_a_timer_of_smol_takes_nothing() {
     let limiter = never();
@@ -208,8 +208,8 @@ fn paused_time_of_a_runtime_does_not_concern_it() {
     });
 }
 
-/// Neither the waker of a waiter, nor that of a timeout, which is a timer of its own: it would fit, so it
-/// waits, and then it is due soon.
+/// This holds for the waker of a waiter, and for that of a timeout, which has a timer of its own: the
+/// wait would fit, so it waits, and then it is due soon.
 #[test]
 fn waker_that_panics_ends_no_timer() {
     ends(|| {
@@ -239,7 +239,7 @@ fn timeout_of_a_blocked_thread_ends() {
         limiter.try_acquire().unwrap();
         let refused = limiter.acquire().timeout(SECOND).wait();
         assert_eq!(kind(refused), ErrorKind::TimedOut);
-        // It would fit when it begins, and then somebody else takes it all.
+        // It would fit when it begins, and then another caller takes everything.
         let limiter = Arc::new(RateLimiter::new(Quota::per_second(20)).clock(Clock::system()));
         limiter.try_acquire().unwrap();
         let wait = Arc::clone(&limiter).acquire_owned();
@@ -248,7 +248,7 @@ fn timeout_of_a_blocked_thread_ends() {
             thread::yield_now();
         }
         limiter.charge(86_400 * 20);
-        // Unless the machine stood still before.
+        // Unless the machine stalled before.
         match waiting.join().unwrap() {
             Ok(charge) => assert_eq!(charge.cost(), 1),
             Err(error) => assert_eq!(error.kind(), ErrorKind::TimedOut),
@@ -256,7 +256,7 @@ fn timeout_of_a_blocked_thread_ends() {
     });
 }
 
-/// By so much two threads may disagree.
+/// The most by which two threads may disagree.
 const MICROSECOND: Duration = Duration::from_micros(1);
 
 #[test]
@@ -291,7 +291,7 @@ fn now_is_the_same_in_all_of_the_process() {
     assert!(at.saturating_since(after) <= MICROSECOND);
 }
 
-/// In a process whose threads would need more memory than there are addresses.
+/// Runs in a process whose threads would need more memory than there are addresses.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_timer_thread_that_cannot_be_started_is_reported_to_each_caller() {

@@ -1,7 +1,7 @@
-//! The one timer of a queue: it is armed again when a waiter is due earlier, and goes off for nothing
-//! when the head is due later. On each kind of clock.
+//! The one timer of a queue, on each kind of clock: an earlier due tick arms it again, and it fires
+//! without effect when the head is due later.
 //!
-//! Each case says after how many milliseconds those that it granted were charged.
+//! Each case lists the times, in milliseconds, at which its waiters were charged.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,18 +15,18 @@ use tollgate::{AcquireError, Charge, Clock, Quota, QuotaChange, RateLimiter};
 use crate::support::{Counter, Waiter};
 use crate::{SECOND, block_on, ends, millis};
 
-/// One in 10 ms.
+/// One per 10 ms.
 const QUOTA: Quota = Quota::per_second(100);
 
-/// A limiter to which its whole burst is owed, and the charge for it.
+/// Returns a limiter whose whole burst is owed, and the charge for it.
 fn owed(clock: &Clock, quota: Quota) -> (RateLimiter, Charge) {
     let limiter = RateLimiter::new(quota).clock(clock);
     let charge = limiter.try_acquire_many(quota.max_burst()).unwrap();
     (limiter, charge)
 }
 
-/// A waiter that is `due` so many milliseconds after `since`. On the time of the machine it may be that
-/// late already when it comes: then it is charged, and has not come before its time.
+/// Joins a waiter that is due `due` milliseconds after `since`. On system time the waiter may already
+/// come later than that: then it is charged, and has not come before its time.
 fn joined<F>(wait: F, since: &Charge, due: u64) -> Waiter<F>
 where
     F: Future<Output = Result<Charge, AcquireError>>,
@@ -40,7 +40,7 @@ where
     waiter
 }
 
-/// How long after that it was charged, in milliseconds.
+/// Returns how long after the first it was charged, in milliseconds.
 fn after(first: &Charge, charge: &Charge) -> u128 {
     charge.at().saturating_since(first.at()).as_millis()
 }
@@ -70,7 +70,7 @@ async fn refund_makes_the_head_due_earlier(clock: Clock) -> Vec<u128> {
     vec![charge.at().saturating_since(tick).as_millis()]
 }
 
-/// When those are charged who were queued before a change.
+/// Returns the charge times of callers that were queued before a change.
 async fn queued(
     count: usize,
     clock: Clock,
@@ -119,7 +119,7 @@ async fn timer_of_one_that_left_hinders_nobody(clock: Clock) -> Vec<u128> {
     let (limiter, first) = owed(&clock, QUOTA);
     drop(joined(limiter.acquire(), &first, 10));
     limiter.charge(1);
-    // Queued when the timer of the one that left goes off.
+    // It joins while the timer of the waiter that left fires.
     let charge = limiter.acquire().await.unwrap();
     drop(joined(limiter.acquire(), &charge, 10));
     let last = limiter.acquire().await.unwrap();
@@ -134,7 +134,7 @@ async fn leaked_reservation_is_passed_by_the_timer_alone(clock: Clock) -> Vec<u1
     vec![after(&first, &charge)]
 }
 
-/// By hand: a millisecond at a time, when nothing can go on.
+/// Runs a case in manual time: a millisecond at a time, whenever nothing can progress.
 fn on_manual_time(run: Case) -> Vec<u128> {
     let clock = Clock::manual();
     let mut future = run(Clock::from(&clock));
@@ -163,7 +163,7 @@ fn on_tokio_time(run: Case) -> Vec<u128> {
 
 type Case = fn(Clock) -> Pin<Box<dyn Future<Output = Vec<u128>>>>;
 
-/// Cases, and when those that each granted were charged.
+/// Cases, and the charge times of the waiters that each granted.
 macro_rules! cases {
     ($($case:ident => $charged:expr;)+) => {
         &[$((|clock| Box::pin($case(clock)), &$charged)),+]
@@ -197,7 +197,7 @@ fn timer_is_exact_on_tokio_time() {
     }
 }
 
-/// It ends; and not earlier, if one does not count how late it was to begin.
+/// Each wait ends, and not earlier, apart from a late beginning.
 #[test]
 fn timer_of_the_machine_strands_nobody() {
     for &(run, expected) in CASES {

@@ -23,7 +23,7 @@ fn limiter(quota: Quota) -> Arc<RateLimiter> {
     Arc::new(RateLimiter::new(quota).clock(Clock::tokio()))
 }
 
-/// How many go at once.
+/// Returns the number of calls that are admitted at once.
 fn at_once(limiter: &RateLimiter) -> usize {
     (0..100)
         .take_while(|_| limiter.try_acquire().is_ok())
@@ -36,7 +36,7 @@ fn acquire_in_another_runtime_has_a_state_of_its_own() {
     let limiter = limiter(Quota::per_day(1).burst(7));
     let runtimes = [paused_runtime(), paused_runtime(), paused_runtime()];
     let at_once_in = |runtime: &Runtime| runtime.block_on(async { at_once(&limiter) });
-    // No time has passed in any of them, also when they are met again.
+    // No time has passed in any of them, and none when they are used again.
     for free in [7, 0] {
         assert_eq!(runtimes.each_ref().map(at_once_in), [free; 3]);
         // The outside of all runtimes counts as one more.
@@ -60,8 +60,8 @@ fn pause_for_holds_in_its_runtime() {
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Runs a test in a hundred runtimes, each on a thread of its own, as `cargo test` runs the tests of a
-/// program: ten at once, which wait for each other at the barrier.
+/// Runs a test in a hundred runtimes, each on a thread of its own, just as `cargo test` runs the tests
+/// of a program: ten at once, which wait for each other at the barrier.
 fn in_a_hundred_runtimes<F: Future<Output = ()> + 'static>(test: fn(Arc<Barrier>) -> F) {
     let turns = Arc::new(Barrier::new(10));
     let tests = move || {
@@ -77,8 +77,8 @@ fn in_a_hundred_runtimes<F: Future<Output = ()> + 'static>(test: fn(Arc<Barrier>
     });
 }
 
-/// A limiter in a static, as the tests of a program share one. Nobody sees what another one does,
-/// however they take turns.
+/// The tests of a program share a limiter in a static in this way. No test sees the effects of
+/// another one, however they take turns.
 #[test]
 fn static_limiter_in_a_hundred_runtimes_at_once_is_that_of_each_alone() {
     static LIMITER: LazyLock<RateLimiter> =
@@ -100,7 +100,7 @@ fn static_limiter_in_a_hundred_runtimes_at_once_is_that_of_each_alone() {
         assert_eq!(begun.elapsed(), 3 * HOUR);
         assert!(LIMITER.acquire().timeout(HOUR / 2).await.is_err());
         assert_eq!(begun.elapsed(), 3 * HOUR);
-        // It ends while somebody waits.
+        // It ends while a caller waits.
         drop(tokio::spawn(LIMITER.acquire()));
         until_queued(&LIMITER, 1).await;
     });
@@ -139,13 +139,13 @@ fn static_keys_in_a_hundred_runtimes_at_once_are_those_of_each_alone() {
         user.try_acquire().unwrap();
         assert!(user.acquire().timeout(HOUR / 2).await.is_err());
         assert_eq!(begun.elapsed(), 3 * HOUR);
-        // It ends while somebody waits.
+        // It ends while a caller waits.
         drop(tokio::spawn(USERS.key(&1).acquire()));
         until(|| user.snapshot().waiting == 1).await;
     });
 }
 
-/// Every verb meets the runtime, not only the tries.
+/// Every verb checks the runtime, not only the tries.
 #[test]
 fn each_verb_that_comes_first_in_a_runtime_starts_fresh() {
     type Verb = fn(&RateLimiter) -> bool;
@@ -166,7 +166,7 @@ fn each_verb_that_comes_first_in_a_runtime_starts_fresh() {
     }
 }
 
-/// The one that it joined in may not be driven any more.
+/// The runtime that it joined in may no longer be driven.
 #[test]
 fn waiter_that_is_polled_in_another_runtime_moves_to_its_queue() {
     let limiter = limiter(Quota::per_day(1));
@@ -182,7 +182,7 @@ fn waiter_that_is_polled_in_another_runtime_moves_to_its_queue() {
     });
     driven.block_on(async {
         assert_eq!((at_once(&limiter), limiter.snapshot().waiting), (1, 0));
-        // What was granted is received anywhere.
+        // A grant can be received anywhere.
         granted.granted();
         let begun = Instant::now();
         let wait = std::future::poll_fn(|context| waiter.poll_with(context.waker()));
@@ -215,7 +215,7 @@ fn waiter_that_was_granted_in_a_runtime_that_has_ended_takes_its_charge_elsewher
     });
 }
 
-/// Their timer is gone with it, and nobody polls them before they are woken.
+/// Their timer is gone with the runtime, and nobody polls them before they are woken.
 #[test]
 fn waiters_of_a_runtime_that_ends_are_woken_and_move() {
     for is_met_before in [false, true] {
@@ -229,7 +229,7 @@ fn waiters_of_a_runtime_that_ends_are_woken_and_move() {
             drop(gone);
             until_woken(&waiters);
             if is_met_before {
-                // Its first use drops what is not needed any more of the one that is gone.
+                // Its first use drops the obsolete parts of the runtime that is gone.
                 let free = paused_runtime().block_on(async { limiter.snapshot().available });
                 assert_eq!(free, 3);
             }
@@ -265,7 +265,7 @@ fn close_reaches_the_waiters_of_every_runtime() {
     let gone = paused_runtime();
     let mut stays = waiter_in(&gone);
     limiter.close();
-    // Its state goes with the next one that is met.
+    // Its state goes when the next runtime is used.
     drop(gone);
     let refused_in = |runtime: &Runtime| runtime.block_on(async { kind(limiter.try_acquire()) });
     assert_eq!(refused_in(&paused_runtime()), ErrorKind::Closed);
@@ -298,7 +298,7 @@ fn set_quota_reaches_every_runtime_at_its_own_time() {
     assert_eq!(left, [Some(2 * DAY), Some(DAY), Some(2 * DAY)]);
 }
 
-/// The waiters of a runtime are not concerned by one that ends.
+/// The end of one runtime does not affect the waiters of another.
 #[test]
 fn runtime_that_is_dropped_takes_nobody_of_another_with_it() {
     let limiter = limiter(Quota::per_second(10));
@@ -327,7 +327,7 @@ fn runtime_that_is_dropped_takes_nobody_of_another_with_it() {
     });
 }
 
-/// Nobody waits any more, but a timer was armed in the runtime that is gone.
+/// There are no waiters left, but a timer was armed in the runtime that is gone.
 #[test]
 fn acquire_after_a_runtime_is_gone_is_woken_by_a_timer_of_its_own() {
     let limiter = limiter(Quota::per_second(1000));
@@ -348,7 +348,7 @@ fn acquire_after_a_runtime_is_gone_is_woken_by_a_timer_of_its_own() {
     });
 }
 
-/// On a plain thread, also after a runtime is gone, and in an executor of another kind.
+/// This holds on a plain thread, even after a runtime is gone, and in an executor of another kind.
 #[test]
 fn acquire_outside_of_a_runtime_goes_by_the_time_of_the_machine() {
     type Waits = fn(&RateLimiter) -> Vec<Charge>;
@@ -377,7 +377,7 @@ fn acquire_outside_of_a_runtime_goes_by_the_time_of_the_machine() {
     }
 }
 
-/// Tasks of many workers, and a blocking task of a runtime that is driven.
+/// The tasks run on many workers, and a blocking task on a driven runtime.
 #[test]
 fn acquire_in_a_runtime_of_many_workers_goes_at_the_rate() {
     let charges = ends(|| {
@@ -404,7 +404,8 @@ fn acquire_in_a_runtime_of_many_workers_goes_at_the_rate() {
     assert_apart(charges, SECOND / 2000);
 }
 
-/// Only the call that joins panics; otherwise the next waiter's timer would, in the drop of the first.
+/// Only the joining call panics; otherwise the next waiter's timer would panic in the drop of the
+/// first.
 #[test]
 fn runtime_without_a_timer_fails_only_what_waits() {
     let limiter = limiter(Quota::per_hour(1));
@@ -427,7 +428,7 @@ fn runtime_without_a_timer_fails_only_what_waits() {
     });
 }
 
-/// All its tasks are outside from then on, and those that wait stay where they are.
+/// All its tasks are outside from then on, and its waiters stay where they are.
 #[test]
 fn waiter_in_the_context_of_a_runtime_that_has_ended_keeps_its_place() {
     let limiter = limiter(Quota::per_day(1));
@@ -443,7 +444,7 @@ fn waiter_in_the_context_of_a_runtime_that_has_ended_keeps_its_place() {
     assert!(behind.delay() > Duration::from_secs(86_400));
 }
 
-/// Nobody drives the runtime, in which the timer would go on after the first thousand.
+/// Nobody drives the runtime whose timer would continue after the first thousand.
 #[test]
 fn release_of_the_waiters_of_a_runtime_that_is_not_driven_reaches_them_all() {
     let releases: [fn(&RateLimiter); 2] = [RateLimiter::close, |limiter| {
@@ -470,7 +471,7 @@ fn with_two_unused(limiter: &Arc<RateLimiter>) -> LocalLimiter {
     local
 }
 
-/// A guard may be dropped anywhere, and its charge is one of the runtime in which it was made.
+/// A guard may be dropped anywhere, and its charge belongs to the runtime in which it was made.
 #[test]
 fn refund_in_another_runtime_or_outside_gives_back_in_that_of_the_charge() {
     type GivesBack = fn(&Arc<RateLimiter>) -> Box<dyn FnOnce() + '_>;
@@ -524,7 +525,7 @@ fn refund_in_another_runtime_or_outside_gives_back_in_that_of_the_charge() {
     }
 }
 
-/// Tells that it was woken, and holds up the thread that wakes it.
+/// Reports its wake, and holds up the waking thread.
 struct HoldsUp(mpsc::Sender<()>, Mutex<mpsc::Receiver<()>>);
 
 impl Wake for HoldsUp {
@@ -540,7 +541,7 @@ fn holds_up() -> (Waker, mpsc::Receiver<()>, mpsc::Sender<()>) {
     (waker.into(), is_woken, go_on)
 }
 
-/// Each is held up when it has changed the first runtime, and not yet the second.
+/// Each is held up after it has changed the first runtime, before the second.
 #[test]
 fn set_quota_with_of_two_at_once_holds_everywhere_as_the_later_one() {
     for (first_goes_first, left) in [(true, 4), (false, 3)] {

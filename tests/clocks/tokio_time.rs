@@ -9,14 +9,14 @@ use tollgate::{Clock, Quota, RateLimiter};
 use crate::support::Waiter;
 use crate::{SECOND, acquire_times, millis};
 
-/// One in `interval`, to which one is owed.
+/// Returns a limiter of one per `interval`, with one owed.
 fn limiter(interval: Duration) -> RateLimiter {
     let limiter = RateLimiter::new(Quota::new(1, interval)).clock(Clock::tokio());
     limiter.try_acquire().unwrap();
     limiter
 }
 
-/// Lets the runtime run what is due, without anything left that could make paused time go on.
+/// Lets the runtime run everything that is due, without a sleep that would advance paused time.
 async fn run_what_is_due() {
     for _ in 0..5 {
         yield_now().await;

@@ -1,4 +1,4 @@
-//! `AdaptiveSemaphore`: what is measured, when the controller runs, and what becomes of its answer.
+//! `AdaptiveSemaphore`: the measurements, the calls of the controller, and the use of its targets.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,7 +23,7 @@ fn limit(semaphore: &AdaptiveSemaphore) -> u64 {
     semaphore.snapshot().permits.limit
 }
 
-/// Answers with the given targets, the last of them for ever, and keeps the windows.
+/// A controller that returns the given targets, the last of them for ever, and keeps the windows.
 struct Scripted {
     targets: Vec<Target>,
     next: usize,
@@ -50,11 +50,11 @@ struct Scene {
     waiting: Vec<Waiter<Waiting<<Arc<AdaptiveSemaphore> as Throttle>::Enter>>>,
 }
 
-/// Each row has what the controller asks for, a limit and a number of samples, at first and after each
-/// window, and calls. `enter` and `wait` put a permit and a waiter to the end of their lists; `leave`, `ignore`,
-/// `undo`, `overload`, `panic` (a holder that does) and `leak` name a permit, and `granted`, `refused` and
-/// `pending` a waiter, by their place; `call` is a call of so many milliseconds. The other calls say what can be
-/// seen; `last` says it of the window that ended last.
+/// Each row has the controller's targets (a limit and a number of samples, at first and after each window), and
+/// calls. `enter` and `wait` append a permit and a waiter to their lists; `leave`, `ignore`, `undo`, `overload`,
+/// `panic` (of the holder) and `leak` name a permit, and `granted`, `refused` and `pending` a waiter, by
+/// position; `call` is a call of this many milliseconds. The other calls state observable values; `last` states
+/// them for the last finished window.
 const SCENARIOS: &str = "
 a call is a sample of the time since its permit was received | 4:3 6:1 | call 4, call 8, limit 4, windows 0, call 0,
     limit 6, windows 1, last limit 4 samples 3 min 0.000001 sum 12.000001 most-in-flight 1
@@ -270,7 +270,7 @@ impl Controller for Progressing {
     }
 }
 
-/// Returns the number of the calls that one thread makes until the first window ends, and the samples of
+/// Returns the number of calls that one thread makes until the first window ends, and the samples of
 /// that window.
 fn first_window(progress: fn(&SampleWindow) -> Progress) -> (usize, u64) {
     let semaphore = AdaptiveSemaphore::new(Progressing(progress)).clock(Clock::manual());
@@ -345,7 +345,7 @@ fn progress_may_use_the_semaphore() {
     assert!(semaphore.snapshot().windows > 0);
 }
 
-/// A controller that does what no controller should.
+/// A controller that misbehaves in every way.
 struct Odd {
     semaphore: Arc<Mutex<Option<Arc<AdaptiveSemaphore>>>>,
     updates: Arc<AtomicUsize>,

@@ -1,9 +1,9 @@
-//! What only the semaphore for threads promises: what ends a wait, and that nothing is lost when it
-//! ends. Calls that do not wait are rows of `model/scenarios.rs`; its waits block, which no poll can do. What
-//! it has in common with every throttle is in `contracts/conformance/limits.rs`, races are in
+//! The promises of the semaphore for threads alone: the ways a wait ends, and that nothing is lost when it
+//! ends. Calls that do not wait are rows of `model/scenarios.rs`; its waits block, which no poll can do. Its
+//! common properties are checked in `contracts/conformance/limits.rs`, and races in
 //! `loom/tests/condvar_semaphore.rs`.
 //!
-//! That a thread is about to sleep, or sleeps, is known by [`blocked`], which looks at `waiting()`.
+//! [`blocked`] detects a thread that sleeps or is about to, through `waiting()`.
 
 use std::sync::Arc;
 use std::thread;
@@ -16,21 +16,21 @@ use crate::support::kind;
 const SHORT: Duration = Duration::from_millis(3);
 const LONG: Duration = Duration::from_secs(3600);
 
-/// A semaphore of 1 that is held.
+/// Returns a semaphore of 1 that is held.
 fn held() -> (Arc<CondvarSemaphore>, Permit<Arc<CondvarSemaphore>>) {
     let semaphore = Arc::new(CondvarSemaphore::new(1));
     let held = Arc::clone(&semaphore).try_acquire_owned().unwrap();
     (semaphore, held)
 }
 
-/// Waits until so many threads wait.
+/// Waits until this many threads wait.
 fn blocked(semaphore: &CondvarSemaphore, threads: usize) {
     while semaphore.snapshot().waiting != threads {
         thread::yield_now();
     }
 }
 
-/// The permit has come back, nobody waits, and it can be had.
+/// Asserts that the permit has come back, that there are no waiters, and that a caller can take it.
 #[track_caller]
 fn assert_at_rest(semaphore: &CondvarSemaphore) {
     let snapshot = semaphore.snapshot();
@@ -41,7 +41,7 @@ fn assert_at_rest(semaphore: &CondvarSemaphore) {
     }
 }
 
-/// Both move to other threads; a request that is over or dropped keeps nothing alive.
+/// Both move to other threads; a finished or dropped request keeps nothing alive.
 #[test]
 fn owned_permits_and_requests_keep_the_semaphore_as_long_as_they_live() {
     let (semaphore, held) = held();
@@ -67,7 +67,7 @@ fn owned_permits_and_requests_keep_the_semaphore_as_long_as_they_live() {
     assert!(observer.upgrade().is_none());
 }
 
-/// With the longest it would last for an hour.
+/// With the longest timeout, the test would take an hour.
 #[test]
 fn a_blocked_thread_times_out_after_the_shortest_of_its_timeouts_and_is_not_early() {
     let (semaphore, held) = held();
@@ -80,7 +80,7 @@ fn a_blocked_thread_times_out_after_the_shortest_of_its_timeouts_and_is_not_earl
         acquire().timeout(LONG).timeout(SHORT).timeout(LONG),
     ];
     for request in requests {
-        // The time is that of the wait, and not that of the request.
+        // The timeout counts from the wait, and not from the request.
         let waits = Instant::now();
         assert_eq!(kind(request.wait()), ErrorKind::TimedOut);
         assert!(waits.elapsed() >= SHORT, "it was early");
@@ -132,7 +132,7 @@ fn a_long_wait_ends_with_a_permit_or_by_closing() {
     }
 }
 
-/// Whether the deadline or the permit comes first, the other one who waits gets in.
+/// Whether the deadline or the permit comes first, the other waiter gets in.
 #[test]
 fn a_deadline_that_races_with_a_release_loses_nothing() {
     for round in 0..500 {
@@ -155,7 +155,7 @@ fn a_deadline_that_races_with_a_release_loses_nothing() {
     }
 }
 
-/// However late it is noticed: the permit comes before the deadline.
+/// However late the thread notices: the permit comes before the deadline.
 #[test]
 fn a_permit_that_came_in_time_is_received() {
     for round in 0..1000 {
@@ -168,7 +168,7 @@ fn a_permit_that_came_in_time_is_received() {
                 thread::yield_now();
             }
             drop(held);
-            // The time began to run after `begun`, so it was not over yet.
+            // The timeout began after `begun`, so it was not over yet.
             let in_time = begun.elapsed() < soon;
             assert!(waiting.join().unwrap() || !in_time, "it was timed out");
         });
@@ -176,7 +176,7 @@ fn a_permit_that_came_in_time_is_received() {
     }
 }
 
-/// Waits that a token ends.
+/// Waits under a token.
 #[cfg(feature = "tokio")]
 mod tokens {
     use tokio_util::sync::CancellationToken;
@@ -240,7 +240,7 @@ mod tokens {
         assert_at_rest(&semaphore);
     }
 
-    /// Also one whose handles are all dropped, so that nobody can cancel it any more.
+    /// This includes a token without handles, which can no longer be cancelled.
     #[test]
     fn a_token_that_is_not_cancelled_or_is_cancelled_too_late_changes_nothing() {
         let semaphore = CondvarSemaphore::new(1);

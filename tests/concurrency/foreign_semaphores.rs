@@ -1,10 +1,10 @@
-//! The semaphores of others as throttles of this crate, and ours that is a channel.
+//! Semaphores of other crates as throttles of this crate, and ours that is a channel.
 //!
-//! What they have in common with every throttle is in `contracts/conformance/`; sequences of calls, a limit of
-//! 0 and what is added and forgotten are rows of `model/scenarios.rs`. Here is how ours and theirs wait in one
-//! queue, and what is true of one of them alone.
+//! Their common properties are checked in `contracts/conformance/`; sequences of calls, a limit of 0, and
+//! added and forgotten permits are rows of `model/scenarios.rs`. Here: waits of ours and theirs in one queue,
+//! and properties of single types.
 
-/// What is to be seen of both.
+/// The observable state of both.
 #[cfg(any(feature = "tokio", feature = "async-lock"))]
 macro_rules! of_both {
     ($semaphore:ty, $borrowed:literal, $owned:literal) => {
@@ -51,7 +51,7 @@ mod async_lock {
 
     of_both!(Semaphore, "EnterForeign { .. }", "EnterForeign { .. }");
 
-    /// How many permits can be had; unlike `available_permits`, by taking them.
+    /// Returns how many permits can be taken; unlike `available_permits`, by taking them.
     fn to_be_had(semaphore: &Semaphore) -> usize {
         std::iter::from_fn(|| semaphore.try_acquire())
             .collect::<Vec<_>>()
@@ -59,7 +59,7 @@ mod async_lock {
     }
 
     /// A waiter is overtaken and runs while two permits come back: it finds one of them, and its
-    /// notification of the other one must go on to the next in the queue, which sleeps otherwise.
+    /// notification about the other must pass to the next waiter, which sleeps otherwise.
     #[test]
     fn two_that_come_back_while_an_overtaken_one_runs_let_two_in() {
         let (runs, to_run) = mpsc::sync_channel(1);
@@ -99,7 +99,7 @@ mod async_lock {
                 meet();
                 drop(held);
                 let entered = done.recv().unwrap();
-                // Both permits came back, so by now nobody has to wait, if only it is woken.
+                // Both permits came back, so by now every waiter can finish if it is woken.
                 if entered.is_ready() {
                     assert!(next.wakes() > 0, "a permit is free, and somebody sleeps");
                     drop(next.granted());
@@ -109,8 +109,8 @@ mod async_lock {
         });
     }
 
-    /// The wait whose waker panicked is leaked: async-lock has lost count of it, which an overflow check
-    /// finds in its drop.
+    /// The test leaks the wait whose waker panicked: async-lock has lost count of it, which an overflow
+    /// check finds in its drop.
     #[test]
     fn a_waker_that_panics_goes_on_unwinding() {
         let semaphore = Semaphore::new(1);
@@ -146,7 +146,7 @@ mod tokio {
         let mut owned_behind = Waiter::parked(semaphore.enter());
         for _ in 0..2 {
             drop(held.split(1));
-            // What has come back is kept for the one in front.
+            // The returned permit is reserved for the head.
             assert_eq!(kind((&*semaphore).try_enter()), ErrorKind::NoPermits);
             assert_eq!(kind(semaphore.try_enter()), ErrorKind::NoPermits);
             let mut newcomer = Waiter::parked((&*semaphore).enter());
@@ -175,7 +175,7 @@ mod tokio {
         assert_eq!(semaphore.available_permits(), 1);
     }
 
-    /// A thread that blocks drives no runtime, so it must not wait for a budget that only the runtime
+    /// A blocked thread drives no runtime, so it must not wait for a budget that only the runtime
     /// renews.
     #[::tokio::test]
     async fn a_task_without_budget_can_block_for_a_permit() {
@@ -190,7 +190,7 @@ mod tokio {
     }
 }
 
-/// A waiter that had been woken for a place before a close is not let in, and no place is lost, in both
+/// A waiter that had been woken for a slot before a close is refused, and no slot is lost, in both
 /// directions of the channel.
 #[cfg(feature = "channel")]
 #[test]

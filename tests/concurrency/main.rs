@@ -1,4 +1,4 @@
-//! How many at once: semaphores and pools, what they promise and what holds them to it on threads.
+//! Concurrency: the promises of semaphores and pools, in models and on threads.
 
 mod adaptive_semaphore;
 mod condvar_semaphore;

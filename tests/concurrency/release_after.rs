@@ -1,4 +1,4 @@
-//! A permit that goes back some time after the work has ended.
+//! A permit that is released some time after the work has ended.
 
 use std::panic::catch_unwind;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::support::{Waiter, ends, kind};
 const TWO_SECONDS: Duration = Duration::from_secs(2);
 const NANO: Duration = Duration::from_nanos(1);
 
-/// A clock, and a semaphore of one permit, which is taken.
+/// Returns a clock, and a semaphore of one permit, which is taken.
 fn taken() -> (ManualClock, Arc<Semaphore>, ReleaseAfter<OwnedPermit>) {
     let (clock, semaphore) = (Clock::manual(), Arc::new(Semaphore::new(1)));
     let permit = Arc::clone(&semaphore).try_acquire_owned().unwrap();
@@ -20,7 +20,7 @@ fn taken() -> (ManualClock, Arc<Semaphore>, ReleaseAfter<OwnedPermit>) {
     (clock, semaphore, permit)
 }
 
-/// Asserts that the permit goes back in two seconds, and not a nanosecond earlier.
+/// Asserts that the permit is released in two seconds, and not a nanosecond earlier.
 #[track_caller]
 fn assert_released_in_two_seconds(clock: &ManualClock, semaphore: &Semaphore) {
     clock.advance(TWO_SECONDS - NANO);
@@ -156,7 +156,7 @@ fn key_of_a_released_permit_makes_room_for_another() {
     assert!(hosts.is_empty());
 }
 
-/// Panics when it is dropped, and says so before.
+/// Panics when it is dropped, and reports it first.
 struct Panics(std::sync::mpsc::Sender<()>);
 
 impl Drop for Panics {
@@ -175,11 +175,11 @@ fn drop_of_a_guard_that_panics_is_contained() {
         clock.advance(duration);
         dropped.try_recv().unwrap();
     }
-    // By the clock, which is dropped.
+    // The clock that is dropped releases it.
     drop(ReleaseAfter::new(Panics(sender.clone()), TWO_SECONDS).clock(&clock));
     drop(clock);
     dropped.try_recv().unwrap();
-    // On the timer thread, which goes on.
+    // On the timer thread, which continues.
     for _ in 0..2 {
         drop(ReleaseAfter::new(Panics(sender.clone()), NANO).clock(Clock::system()));
         dropped.recv().unwrap();
@@ -226,7 +226,7 @@ mod on_tokios_time {
         let context = runtime.enter();
         drop(permit_of(&semaphore));
         drop(context);
-        // Dropped with the task, by the end of the runtime.
+        // Dropped with the task, at the end of the runtime.
         let permit = permit_of(&semaphore);
         runtime.spawn(async move {
             let _permit = permit;

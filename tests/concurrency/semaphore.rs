@@ -1,5 +1,5 @@
-//! The semaphore by hand: futures that are not polled, what is owned, large numbers, and threads that block.
-//! Sequences of calls are rows of `model/scenarios.rs`; waits that end otherwise are in `timeout/`.
+//! The semaphore by hand: futures that are not polled, owned permits, large numbers, and threads that block.
+//! Sequences of calls are rows of `model/scenarios.rs`; the other ends of waits are in `timeout/`.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -62,7 +62,7 @@ fn a_blocked_thread_waits_for_idleness() {
     });
 }
 
-/// Anybody may `unpark` a thread; `park` may even come back for no reason.
+/// Any code may `unpark` a thread; `park` may even return for no reason.
 #[test]
 fn a_stray_unpark_ends_no_wait() {
     let semaphore = Arc::new(Semaphore::new(1));
@@ -99,7 +99,7 @@ fn the_largest_limit_is_counted_exactly() {
         (semaphore.permits(), semaphore.available_permits()),
         (MAX, MAX)
     );
-    // Held by one permit of more than any one request.
+    // One permit of more than the limit of a single request holds them.
     let mut permit = semaphore.try_acquire_many(u32::MAX).unwrap();
     let mut waited = Waiter::new(semaphore.acquire_many(u32::MAX));
     permit.merge(waited.granted());
@@ -127,9 +127,9 @@ fn the_largest_limit_is_counted_exactly() {
     assert_at_rest(&semaphore, 1);
 }
 
-// Wakers are foreign code, and may do what they like when they are called. That they are called and dropped
-// outside of the lock is tried in every row of `model/scenarios.rs`, what wakes a waiter of any throttle in
-// `contracts/conformance/wakers.rs`; here is what wakers of one batch do to each other.
+// Wakers are foreign code, and may do anything when they are called. Every row of `model/scenarios.rs`
+// tests that they are called and dropped outside of the lock, and `contracts/conformance/wakers.rs` tests
+// the wakes of any throttle; here, the wakers of one batch affect each other.
 
 fn parked_with<F: Future>(future: F, waker: &Waker) -> Waiter<F> {
     let mut waiter = Waiter::new(future);
@@ -147,7 +147,7 @@ fn a_waker_may_close_the_semaphore_in_the_midst_of_a_batch() {
     let mut first = parked_with(semaphore.acquire(), &waker);
     let mut others = [(); 39].map(|()| Waiter::parked(semaphore.acquire()));
     semaphore.add_permits(40);
-    // A waiter that was granted one before the close has its permit; nobody is left waiting.
+    // A waiter that was granted a permit before the close has it; no waiter is stranded.
     assert!(first.output().is_ok());
     assert!(others.iter().all(|waiter| waiter.wakes() == 1));
     let outcomes = others.each_mut().map(|waiter| waiter.output().is_ok());
@@ -178,7 +178,7 @@ fn a_waker_may_shrink_the_semaphore_in_the_midst_of_a_batch() {
     assert_at_rest(&semaphore, 1);
 }
 
-/// Those who wait for idleness are woken in several portions; the first one may have the permit
+/// Callers that wait for idleness are woken in several batches; the first one may take the permit
 /// again before the last one is woken.
 #[test]
 fn a_waker_may_take_the_permit_in_the_midst_of_those_who_wait_for_idleness() {
@@ -196,7 +196,7 @@ fn a_waker_may_take_the_permit_in_the_midst_of_those_who_wait_for_idleness() {
     assert!(others.iter().all(|idle| idle.wakes() == 1));
 }
 
-/// In more than one batch of wakers, whatever the size of a batch is. The payload of a panic is
+/// There is more than one batch of wakers, whatever the size of a batch. The payload of a panic is
 /// foreign code too: it may panic when it is dropped.
 #[test]
 fn wakers_that_panic_keep_nobody_from_being_granted_and_woken() {
@@ -217,7 +217,7 @@ fn wakers_that_panic_keep_nobody_from_being_granted_and_woken() {
             }
         };
         let mut waiters: Vec<_> = (0..CROWD).map(wait).collect();
-        // Whether the panic of a payload goes further is left open.
+        // Whether the payload's panic propagates is left open.
         let added = catch_unwind(AssertUnwindSafe(|| semaphore.add_permits(CROWD)));
         let _ = added.map_err(std::mem::forget);
         assert_eq!(semaphore.snapshot().waiting, 0);

@@ -1,9 +1,9 @@
-//! Real threads that count who is inside: never more than the limit, and nothing lost at the end.
+//! Real threads that count the holders: never more than the limit, and nothing lost at the end.
 //!
-//! A holder is counted under a lock between getting and giving back its permit, together with the
-//! limit that holds at that moment; so a comparison is exact, however the threads are scheduled.
-//! The random numbers have fixed seeds; what the scheduler does is its own affair. What it cannot do by chance
-//! alone is in `loom/tests/semaphore.rs` and `shuttle/tests/schedules/`.
+//! A holder is counted under a lock between acquiring and releasing its permit, together with the limit at
+//! that moment; so a comparison is exact, however the threads are scheduled. The random numbers have fixed
+//! seeds; the schedule does not. The schedules that rarely occur by chance are in `loom/tests/semaphore.rs`
+//! and `shuttle/tests/schedules/`.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ use tollgate::{AcquireError, ErrorKind, Permit, Semaphore};
 use crate::support::random::{Random, on_threads};
 use crate::support::{assert_at_rest, poll_once};
 
-/// Who is inside, and how many may be.
+/// The holders inside, and the ceiling.
 struct Gauge(Mutex<Inside>);
 
 struct Inside {
@@ -34,7 +34,7 @@ impl Gauge {
         }))
     }
 
-    /// Goes in with so many permits, and out again.
+    /// Enters with this many permits, and leaves.
     fn pass(&self, permits: usize) {
         {
             let mut inside = self.0.lock().unwrap();
@@ -46,14 +46,14 @@ impl Gauge {
         self.0.lock().unwrap().now -= permits;
     }
 
-    /// From now on so many may be inside; that many must not be already.
+    /// Sets the ceiling; the present holders must not be above it.
     fn set_ceiling(&self, ceiling: usize) {
         let mut inside = self.0.lock().unwrap();
         assert!(inside.now <= ceiling, "more are inside than a debt allows");
         inside.ceiling = ceiling;
     }
 
-    /// Everybody is out, and somebody was in.
+    /// Asserts that every holder has left, and that there was one.
     fn assert_empty(&self) {
         let inside = self.0.lock().unwrap();
         assert_eq!(inside.now, 0);
@@ -61,8 +61,9 @@ impl Gauge {
     }
 }
 
-/// Some try, some wait, and half of the waits are given up: before, during and after they are granted. Some
-/// forget a part of their permit, and others are refused what is missing until it is added again.
+/// Some threads try, some wait, and half of the waits are given up: before, during and after the grant.
+/// Some threads forget a part of their permit, and others are refused the missing part until it is added
+/// again.
 #[test]
 fn tries_and_waits_never_exceed_the_limit_and_lose_nothing_that_is_dropped_or_forgotten() {
     const LIMIT: u32 = 4;
@@ -104,8 +105,8 @@ fn tries_and_waits_never_exceed_the_limit_and_lose_nothing_that_is_dropped_or_fo
     assert_at_rest(&semaphore, LIMIT as usize);
 }
 
-/// Before growing the ceiling is raised. After shrinking it stays until somebody is admitted: then
-/// the debt has been paid off, and from then on the new limit is the ceiling.
+/// Raises the ceiling before growing. After shrinking, the ceiling stays until a caller is
+/// admitted: by then the debt has been paid off, and the new limit is the ceiling.
 fn resize(semaphore: &Semaphore, gauge: &Gauge, random: &mut Random, limits: u32) {
     let old = semaphore.permits();
     let new = 1 + random.below(limits) as usize;
@@ -119,7 +120,7 @@ fn resize(semaphore: &Semaphore, gauge: &Gauge, random: &mut Random, limits: u32
         return;
     }
     if new < old && random.below(4) == 0 {
-        // By way of a pause. Only the lowering that follows refuses those who came meanwhile.
+        // Through a pause. Only the later lowering refuses the callers that came meanwhile.
         semaphore.set_permits(0);
         semaphore.set_permits(old);
     }

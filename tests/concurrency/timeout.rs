@@ -1,4 +1,4 @@
-//! Waits that a timeout or a token ends: on the clock of a limiter, which knows beforehand whether a wait will
+//! Waits under a timeout or a token: on the clock of a limiter, which knows beforehand whether a wait will
 //! fit, on tokio's paused time, and without any runtime. Sequences of calls are rows of `model/scenarios.rs`.
 
 use std::fmt::Debug;
@@ -27,7 +27,7 @@ const NANOSECOND: Duration = Duration::from_nanos(1);
 const SHORT: Duration = Duration::from_millis(3);
 const LONG: Duration = Duration::from_secs(3600);
 
-/// The futures' executor drives no timer: that of the process must wake it.
+/// The futures' executor drives no timer: the process's timer must wake it.
 #[test]
 fn without_a_runtime_tasks_and_threads_are_woken_by_the_timer_of_the_process() {
     let semaphore = Semaphore::new(1);
@@ -55,8 +55,8 @@ fn without_a_runtime_tasks_and_threads_are_woken_by_the_timer_of_the_process() {
     assert_at_rest(&semaphore, 1);
 }
 
-/// A waker that owns another timed wait, as a task does: dropping the one drops the other, which
-/// locks the timer again.
+/// A waker that owns another timed wait, like a task: dropping the one drops the other, which locks
+/// the timer again.
 #[test]
 fn the_timer_drops_wakers_outside_of_its_lock() {
     static SEMAPHORE: Semaphore = Semaphore::new(0);
@@ -68,9 +68,9 @@ fn the_timer_drops_wakers_outside_of_its_lock() {
     let mut waiter = Waiter::new(SEMAPHORE.acquire().timeout(LONG));
     assert!(waiter.poll_with(&nested()).is_pending());
     assert!(waiter.poll_with(&nested()).is_pending());
-    // Taken back.
+    // Cancelled.
     drop(waiter);
-    // Gone off.
+    // Fired.
     let mut waiter = Waiter::new(SEMAPHORE.acquire().timeout(SHORT));
     assert!(waiter.poll_with(&nested()).is_pending());
     let result = block_on(SEMAPHORE.acquire().timeout(SHORT * 2));
@@ -79,7 +79,7 @@ fn the_timer_drops_wakers_outside_of_its_lock() {
     assert_at_rest(&SEMAPHORE, 0);
 }
 
-/// Inside a runtime it is tokio's time, so what is said of it can be compared exactly.
+/// Inside a runtime the clock is tokio's, so the tests are exact.
 #[cfg(feature = "tokio")]
 mod paused {
     use std::sync::Arc;
@@ -125,7 +125,7 @@ mod paused {
     }
 }
 
-/// Runtimes that have no timer, that are blocked by the wait, or that go away.
+/// Runtimes that have no timer, that the wait blocks, or that end.
 #[cfg(feature = "tokio")]
 mod runtimes {
     use std::task::{Context, Waker};
@@ -230,14 +230,14 @@ fn a_wait_with_a_token_wakes_the_waker_that_polled_last_and_keeps_none() {
     assert_eq!(Arc::strong_count(&counter), 1);
 }
 
-/// One a second, to which one is owed.
+/// Returns a limiter of one a second, with one owed.
 fn owed(clock: &ManualClock) -> Arc<RateLimiter> {
     let limiter = Arc::new(RateLimiter::new(Quota::per_second(1)).clock(clock));
     limiter.try_acquire().unwrap();
     limiter
 }
 
-/// A wait that would fit is made longer, so that only its timeout can end it, after a second.
+/// Prolongs a wait that would fit, so that only its timeout can end it, after a second.
 #[track_caller]
 fn ends_by_its_clock<F, T>(wait: impl FnOnce(Arc<RateLimiter>) -> F)
 where
@@ -255,7 +255,7 @@ where
     assert_eq!(waiter.wakes(), 1);
     assert_eq!(waiter.refused(), ErrorKind::TimedOut);
     assert_eq!(limiter.snapshot().waiting, 0);
-    // It was charged nothing: what is owed is what was there before, and nothing else.
+    // The wait was charged nothing: the debt is the earlier one.
     assert_eq!(
         limiter.try_acquire().unwrap_err().retry_after(),
         Some(5 * SECOND)
@@ -264,7 +264,7 @@ where
 
 type Wait = Pin<Box<dyn Future<Output = Result<(), AcquireError>>>>;
 
-/// Waits for a limiter with a timeout, beside a semaphore that is free.
+/// A wait for a limiter with a timeout, beside a free semaphore.
 type Way = fn(Arc<RateLimiter>, &Arc<Semaphore>, Duration) -> Wait;
 
 fn boxed<T: 'static>(wait: impl Future<Output = Result<T, AcquireError>> + 'static) -> Wait {
@@ -322,7 +322,7 @@ fn timeout_ends_by_the_clock_of_the_limiter_or_at_once_whatever_is_in_between() 
     assert_eq!(slot.available_permits(), 1);
 }
 
-/// Refused at its first poll, without a trace.
+/// Asserts a refusal at the first poll, without a trace.
 #[track_caller]
 fn is_refused_at_once<F, T>(wait: impl FnOnce(Arc<RateLimiter>) -> F)
 where
@@ -351,7 +351,7 @@ fn a_refusal_at_once_says_how_long_the_wait_would_have_been() {
         refused.to_string(),
         "the wait would be longer than the timeout: 2s"
     );
-    // One that has waited knows nothing more.
+    // A wait that has waited knows nothing more.
     let mut waiter = Waiter::parked(limiter.acquire().timeout(3 * SECOND));
     limiter.charge(5);
     clock.advance(3 * SECOND);
@@ -388,7 +388,7 @@ fn why_it_can_never_be_comes_before_when() {
 
 type Output = Result<Charge, AcquireError>;
 
-/// An executor that polls right where it is woken.
+/// An executor that polls where it is woken.
 struct Inline {
     future: Mutex<Option<Pin<Box<dyn Future<Output = Output> + Send>>>>,
     output: Mutex<Option<Output>>,
@@ -408,7 +408,7 @@ impl Inline {
 impl Wake for Inline {
     fn wake(self: Arc<Self>) {
         let waker = Waker::from(Arc::clone(&self));
-        // A wake during the poll is not one that these tests have.
+        // These tests have no wake during the poll.
         let Ok(mut future) = self.future.try_lock() else {
             return;
         };
@@ -478,7 +478,7 @@ async fn a_timeout_of_a_limiter_on_the_time_of_tokio_is_exact() {
     assert_eq!(begun.elapsed(), SECOND);
 }
 
-/// A wait of an hour on another limiter: one that was given less would be refused.
+/// Waits for an hour on another limiter: a shorter timeout would refuse it.
 #[track_caller]
 fn an_unrelated_limiter_lets_wait(clock: &ManualClock) {
     let limiter = RateLimiter::new(Quota::per_hour(1)).clock(clock);
@@ -512,18 +512,18 @@ fn a_poll_that_panics_leaves_no_timeout_behind() {
     an_unrelated_limiter_lets_wait(&clock);
 }
 
-/// Its timeout has nothing to do with the time of any limiter.
+/// Its timeout is independent of any limiter's time.
 #[track_caller]
 fn a_semaphore_does_not_wait_by(clock: &ManualClock) {
     let semaphore = Semaphore::new(0);
-    // By the time of the machine, in which an hour is not over yet.
+    // In system time, in which the hour is not over yet.
     let mut waiter = Waiter::parked(semaphore.acquire().timeout(3600 * SECOND));
     clock.advance(7200 * SECOND);
     assert_eq!(waiter.wakes(), 0);
     assert!(waiter.is_pending());
 }
 
-/// Also as with `select`, where another branch is ready at the same poll, or panics.
+/// This includes `select`, where another branch is ready at the same poll, or panics.
 #[test]
 fn a_semaphore_after_a_limiter_does_not_wait_by_its_clock() {
     let clock = Clock::manual();
@@ -561,7 +561,7 @@ impl Wake for WaitsWhenWoken {
 }
 
 /// A waker, a closure and another future run inside the poll of a wait with a timeout; the waits that
-/// they make have nothing to do with it.
+/// they make are independent of it.
 #[test]
 fn a_wait_made_inside_a_poll_with_a_timeout_is_not_refused_by_it() {
     let clock = Clock::manual();
@@ -583,7 +583,7 @@ fn a_wait_made_inside_a_poll_with_a_timeout_is_not_refused_by_it() {
         assert_eq!(reservation.delay(), SECOND);
         assert!(poll_once(&mut Box::pin(reservation)).is_pending());
     });
-    // A semaphore's waker is called inside the poll that cancels the wait before it.
+    // The poll that cancels the wait before it calls a semaphore's waker.
     let semaphore = Semaphore::new(1);
     let held = semaphore.try_acquire().unwrap();
     let mut woken = Box::pin(semaphore.acquire());

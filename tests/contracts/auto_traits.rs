@@ -1,7 +1,6 @@
-//! What may be sent, shared, moved and unwound, what is a throttle, and how large it is: a table, checked when
-//! it is compiled.
+//! Auto traits, throttle traits and sizes of the types: tables, checked at compile time.
 //!
-//! A change here breaks somebody's code without any signature having changed.
+//! A change here breaks users' code without a change of any signature.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -22,8 +21,8 @@ use tollgate::{
 };
 use tollgate_observe::{EnterObserved, Holder, Holders, Observed, ObservedPermit, Place};
 
-/// For each auto trait a type with an associated constant that is `true` if `T` has the trait: the
-/// inherent constant hides that of the blanket implementation where its bound is met.
+/// Defines, for each auto trait, a type with an associated constant that is `true` if `T` has the
+/// trait: the inherent constant hides that of the blanket implementation where its bound holds.
 macro_rules! probes {
     ($($probe:ident: $bound:path $(, $more:path)?;)*) => {$(
         struct $probe<T>(PhantomData<T>);
@@ -54,7 +53,7 @@ probes! {
 const YES: bool = true;
 const NO: bool = false;
 
-/// Whether a type is `Send`, `Sync`, `Unpin`, `UnwindSafe`, `RefUnwindSafe` and `Clone`.
+/// Tells whether a type is `Send`, `Sync`, `Unpin`, `UnwindSafe`, `RefUnwindSafe` and `Clone`.
 macro_rules! answers {
     ($type:ty) => {
         [
@@ -68,7 +67,7 @@ macro_rules! answers {
     };
 }
 
-/// The answers, and the types for which they are these.
+/// The answers, and the types that they apply to.
 macro_rules! table {
     ($($($answer:ident)+: $($type:ty),+;)*) => {
         const _: () = {
@@ -85,7 +84,7 @@ type Rate = Arc<RateLimiter>;
 type Six = (Shared, Shared, Shared, Shared, Shared, Shared);
 type Rates = Keyed<u64, RateLimiter>;
 type Permits = Keyed<String, Semaphore>;
-/// The wait for a throttle.
+/// The future of a throttle's wait.
 type Enter<T> = <T as tollgate::Throttle>::Enter;
 type BoxPermit = <BoxThrottle as tollgate::Throttle>::Permit;
 type RateKey = Key<'static, RateLimiter, u64>;
@@ -99,7 +98,7 @@ type SharedPool<T> = Arc<Pool<T>>;
 
 table! {
     // Send Sync Unpin UnwindSafe RefUnwindSafe Clone
-    // What is held, or waits, of one semaphore or limiter; the same with and without the tokens of tokio.
+    // Permits and waits of one semaphore or limiter; the same with and without tokio's tokens.
     YES YES YES YES YES NO:
         Semaphore, Permit<&'static Semaphore>, Permit<Shared>, Enter<&'static Semaphore>,
         ReleaseAfter<Permit<&'static Semaphore>>, ReleaseAfter<Permit<Shared>>,
@@ -119,7 +118,7 @@ table! {
         &'static Semaphore, AcquireError, ErrorKind, Quota, Decision, Snapshot, Clock,
         ManualClock, Tick, Gate, WhenFull, RateSnapshot;
 
-    // What is composed is what its parts are.
+    // A composition has the traits that all its parts have.
     YES YES YES YES YES YES:
         Cost<&'static Semaphore>, Cost<Shared>, Cost<&'static RateLimiter>, Cost<Rate>,
         All<(Shared, Shared)>, All<(Shared, Cost<Rate>)>, All<(Gate, Shared)>, All<Six>;
@@ -127,7 +126,7 @@ table! {
         Enter<All<(Shared, Shared)>>, Enter<All<(Shared, Rate)>>, Enter<All<(Shared, Option<Shared>)>>,
         Enter<All<Six>>, Enter<Option<Shared>>;
 
-    // What is observed is what it was, and what its observer is.
+    // An observed throttle has its own traits, as far as its observer has them.
     YES YES YES YES YES YES:
         Observed<Shared, ()>, Observed<Shared, Holders>, Holders, Holder, Place;
     YES YES YES YES YES NO:
@@ -139,17 +138,17 @@ table! {
     YES YES YES NO NO NO: Enter<ClassHandle<Shared, u32>>, FairPermit<Shared, u32>;
     YES YES YES YES YES YES: fair::Class, fair::Share, fair::ClassSnapshot<u32>;
 
-    // A type that is not known is asked to be `Send`, and no more.
+    // An unknown type must be `Send`, and no more.
     YES YES YES NO NO YES: BoxThrottle, All<(Shared, BoxThrottle)>;
     YES NO YES NO NO NO:
         BoxPermit, Enter<BoxThrottle>, Enter<All<(Shared, BoxThrottle)>>, Enter<Option<BoxThrottle>>;
     YES NO NO NO NO NO: Timeout<Enter<BoxThrottle>>;
 
-    // What is asked of keys may come from a function, which need not be `UnwindSafe`.
+    // The quotas of keys may come from a function, which need not be `UnwindSafe`.
     YES YES YES NO NO NO: Rates, Permits, RateWait, PermitWait;
     YES YES YES NO NO YES: RateKey, PermitKey, Cost<PermitKey>;
 
-    // A permit of a pool may be sent, and shared, if its item may be.
+    // A permit of a pool is `Send` and `Sync` if its item is.
     YES YES YES NO NO NO: Pool<()>, Pool<NotSync>, pool::Permit<PoolOf<()>, ()>, pool::Permit<SharedPool<()>, ()>;
     YES NO YES NO NO NO:
         pool::Permit<PoolOf<NotSync>, NotSync>, pool::Permit<SharedPool<NotSync>, NotSync>,
@@ -258,10 +257,10 @@ mod with_tower {
     use super::*;
 
     table! {
-        // A layer has no body, only functions that are given one.
+        // A layer holds no body, only functions that receive one.
         YES YES YES YES YES YES:
             ClientIp, ClientIpHeader, RetryAfterLayer<()>, RetryAfterLayer<NotSend>, RetryAfterService<(), NotSend>;
-        // The extensions of a request are not unwind safe.
+        // A request's extensions are not unwind safe.
         YES YES YES NO NO YES: Head<'static>;
     }
 }
@@ -304,9 +303,9 @@ fn a_semaphore_may_be_a_static() {
     }
 }
 
-/// Features are additive, so none may take a trait away: the answers are the same with and without
-/// tokio, whose timer is pinned and not unwind safe. Not checked when it is compiled, so that the
-/// other tables are checked in either case.
+/// Features are additive, so none may remove a trait: the answers are the same with and without
+/// tokio, whose timer is pinned and not unwind safe. This is not checked at compile time, so that
+/// the other tables are checked in either case.
 #[test]
 fn a_timeout_has_the_same_traits_whatever_the_features() {
     let expected = [YES, YES, NO, NO, NO, NO];
@@ -319,7 +318,7 @@ const fn is_static<T: 'static>() {}
 
 const fn is_error<T: std::error::Error + Send + Sync + 'static>() {}
 
-// Of throttles that are shared, conformance asks it.
+// The conformance suite requires it of shared throttles.
 const _: () = {
     is_static::<(Timeout<Enter<Shared>>, Reservation, LocalLimiter, Charge)>();
     is_static::<(
@@ -340,21 +339,21 @@ macro_rules! at_most {
 }
 
 at_most! {
-    // A plain future is small, because the waiter is not in it.
+    // A plain future is small, because the waiter is not inside it.
     64 =>
         Enter<&'static Semaphore>, Enter<Shared>, WaitIdle<&'static Semaphore>, Enter<&'static RateLimiter>,
         Enter<Arc<AdaptiveSemaphore>>, Enter<Arc<AdaptiveRate>>, Enter<Rate>, Enter<Gate>, RateWait, PermitWait;
     // A permit is a reference to the semaphore and a count, which is never 0.
     2 * WORD =>
         Permit<&'static Semaphore>, Permit<Shared>, Option<Permit<&'static Semaphore>>;
-    // To be observed by nobody costs a flag.
+    // Without an observer, observation costs a flag.
     3 * WORD => ObservedPermit<Permit<Shared>, ()>;
     // An error is two words of plain data.
     16 => AcquireError;
     WORD => Gate;
 }
 
-// They can be made by the compiler: no allocation, no clock is read, no `LazyLock`.
+// Constants: the compiler makes them, with no allocation, no clock reading and no `LazyLock`.
 static LIMITER: RateLimiter = RateLimiter::new(Quota::per_second(100).burst(2))
     .max_waiters(10)
     .missed_tick(MissedTickBehavior::Delay)
@@ -371,7 +370,7 @@ fn a_limiter_in_a_static_is_used_as_any_other() {
     assert!(futures.0.wait().is_ok() && futures.1.wait().is_ok());
 }
 
-/// What borrows a throttle.
+/// Types that borrow a throttle.
 type Borrowed<'a> = (
     (Permit<&'a Semaphore>, Waiting<Enter<&'a Semaphore>>),
     (pool::Permit<&'a Pool<()>, ()>, Waiting<Enter<&'a Pool<()>>>),
@@ -383,7 +382,7 @@ type Borrowed<'a> = (
     Waiting<Enter<&'a RateLimiter>>,
 );
 
-// The shortest lifetime is that of the throttle: what borrows it is covariant, as a reference is.
+// The shortest lifetime is that of the throttle: a borrowing type is covariant, like a reference.
 const _: for<'a> fn(Borrowed<'static>, &'a ()) -> Borrowed<'a> = shortened;
 
 fn shortened<'a>(long: Borrowed<'static>, _: &'a ()) -> Borrowed<'a> {

@@ -1,4 +1,5 @@
-//! What every throttle promises: the conformance suite, the table of failures, auto traits, panics.
+//! The promises of every throttle: the conformance suite, the table of failures, auto traits,
+//! panics.
 
 mod auto_traits;
 mod conformance;

@@ -20,7 +20,7 @@ fn row(snapshot: Snapshot, expected: [u64; 4]) {
     assert_eq!(seen, expected);
 }
 
-/// At the ends of what is counted; in between the models of both compare it after each call.
+/// At the ends of the counted range; in between, the models of both compare it after each call.
 #[test]
 fn snapshot_of_a_semaphore_or_a_pool_counts_permits() {
     let most = Semaphore::MAX_PERMITS;

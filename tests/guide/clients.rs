@@ -1,4 +1,4 @@
-//! What asks others: clients, crawlers, workers and uploads.
+//! Programs that send requests: clients, crawlers, workers and uploads.
 
 use super::Busy;
 
@@ -47,7 +47,7 @@ mod crawl_politely {
         });
         try_join_all(visits).await.unwrap();
         assert_eq!(busy.most(), 64);
-        // The two seconds of a host take no slot of the total.
+        // The two-second pause of a host takes no slot of the total.
         assert_eq!(begun.elapsed(), Duration::from_millis(10 * 300));
     }
 }
@@ -130,7 +130,8 @@ mod limit_reqwest {
     use reqwest_middleware::{Middleware, Next, Result};
     use tokio::time::{Instant, sleep};
 
-    /// In place of the network: it answers after 400 ms, the tenth request with 429 and `Retry-After: 2`.
+    /// Stands in for the network: it answers after 400 ms, and the tenth request with 429 and
+    /// `Retry-After: 2`.
     struct Server {
         begun: Instant,
         sent: Arc<Mutex<Vec<Duration>>>,
@@ -159,7 +160,8 @@ mod limit_reqwest {
         }
     }
 
-    /// One request is sent each 20 ms, up to eight, and the ninth when the first is answered. The tenth is refused at 820 ms.
+    /// One request is sent every 20 ms, up to eight, and the ninth after the first answer. The
+    /// tenth is refused at 820 ms.
     #[tokio::test(start_paused = true)]
     async fn limited_client_keeps_slots_rate_and_pauses() {
         let sent = Arc::new(Mutex::new(Vec::new()));
@@ -247,7 +249,7 @@ mod find_the_right_limit {
 
     use tollgate::Semaphore;
 
-    /// In place of a database: its workers take 20 ms for a call, and other calls queue there.
+    /// Stands in for a database: its workers take 20 ms for a call, and other calls queue there.
     async fn database(workers: &Semaphore) -> io::Result<()> {
         let worker = workers.acquire().timeout(Duration::from_secs(1)).await;
         let _worker = worker.map_err(|error| io::Error::new(io::ErrorKind::TimedOut, error))?;
@@ -255,8 +257,8 @@ mod find_the_right_limit {
         Ok(())
     }
 
-    /// The database loses three quarters of its workers, and the limit follows. Probes are at multiples of ten
-    /// seconds, at half of the limit, so it is looked at in between.
+    /// The database loses three quarters of its workers, and the limit follows. Probes run at multiples of ten
+    /// seconds, at half of the limit, so the test reads it in between.
     #[tokio::test(start_paused = true)]
     async fn limited_calls_find_and_follow_the_number_of_workers() {
         let limit = Arc::new(AdaptiveSemaphore::default());
@@ -356,7 +358,7 @@ mod limit_rayon {
         assert_eq!(slots.available_permits(), 2);
     }
 
-    /// What the page proposes for work of rayon under a permit: rayon's threads never wait.
+    /// The page's proposal for rayon's work under a permit: rayon's threads never wait.
     #[test]
     fn spawn_with_an_owned_permit_blocks_no_thread_of_the_pool() {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(1);

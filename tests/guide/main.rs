@@ -8,7 +8,7 @@ mod servers;
 
 use std::cell::Cell;
 
-/// Counts who is busy.
+/// A counter of busy callers.
 #[derive(Default)]
 struct Busy {
     now: Cell<u64>,
@@ -16,7 +16,7 @@ struct Busy {
 }
 
 impl Busy {
-    /// Counts this work while it is done.
+    /// Counts this work while it runs.
     async fn during(&self, work: impl Future<Output = ()>) {
         self.now.set(self.now.get() + 1);
         self.most.set(self.most.get().max(self.now.get()));
@@ -24,7 +24,7 @@ impl Busy {
         self.now.set(self.now.get() - 1);
     }
 
-    /// How many were busy at once, at the most.
+    /// Returns the greatest number that were busy at once.
     fn most(&self) -> u64 {
         self.most.get()
     }

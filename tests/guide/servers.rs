@@ -1,4 +1,4 @@
-//! What others ask: servers, tenants, and how they end.
+//! Programs that receive requests: servers, tenants, and shutdown.
 
 use std::net::SocketAddr;
 
@@ -8,7 +8,7 @@ use axum::extract::ConnectInfo;
 use axum::http::{Request, Response};
 use tower::ServiceExt;
 
-/// What the router answers to this address.
+/// Returns the router's response to this address.
 async fn answer(app: &Router, path: &str, last_byte: u8) -> Response<Body> {
     let peer = ConnectInfo(SocketAddr::from(([192, 0, 2, last_byte], 1234)));
     let request = Request::get(path).extension(peer).body(Body::empty());
@@ -98,7 +98,7 @@ mod limit_http_in_total {
         assert_eq!(answer(&app, "/", 1).await.status(), 200);
     }
 
-    /// A body that is not read holds its slots.
+    /// An unread body holds its slots.
     #[tokio::test(start_paused = true)]
     async fn limited_router_serves_four_requests_of_a_client_at_once_and_64_in_total() {
         let app = app();
@@ -207,7 +207,7 @@ mod share_a_limit {
             }
             tokio::time::advance(Duration::from_millis(1)).await;
         }
-        // The burst, and 50 for each second, minus the four of the very end.
+        // The burst, and 50 for each second, minus the four at the very end.
         assert_eq!(admitted, 8 + 500 - 4);
     }
 }

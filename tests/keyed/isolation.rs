@@ -1,5 +1,5 @@
-//! No call on one key reaches another one, whatever is done to the semaphore of a permit, and whatever
-//! is kept of it.
+//! No call on one key affects another one, whatever happens to the semaphore of a permit and to
+//! references to it.
 
 use std::sync::{Arc, Weak};
 use std::task::Poll;
@@ -14,12 +14,12 @@ use crate::support::{Waiter, kind};
 
 const PERMITS: usize = 2;
 
-/// The keys to which anything is done, and those that only come and go.
+/// The keys that calls act on, and those that only come and go.
 const MEDDLED: u32 = 3;
 const INNOCENT: u32 = 6;
 
-/// What a holder of a permit, or of what it has led to, can do; `use` and `leak` go by what was kept. A key that
-/// stays waits until the next release.
+/// The actions of a holder of a permit, or of a reference obtained through it; `use` and `leak` act on the
+/// reference. A key that stays waits until the next release.
 const STEPS: &str = "8 acquire 0..6, 4 release #, 2 wait 0..6 0..2, 2 close #, 1 set # 0..4, 1 add # 0..4, 1 forget #,
     2 keep #, 2 keep-weak #, 3 use #, 1 leak #, 3 let-go #, 1 shrink, 1 retain 0..6";
 
@@ -40,7 +40,7 @@ impl World {
         of_key.count()
     }
 
-    /// The place of a permit of a key to which anything may be done.
+    /// Returns the position of a permit whose key calls may act on.
     fn meddled(&self, words: &mut Words<'_>) -> Result<usize, TestCaseError> {
         let all = 0..self.permits.len();
         let all: Vec<usize> = all.filter(|at| self.permits[*at].0 < MEDDLED).collect();
@@ -125,7 +125,7 @@ impl World {
         Ok(())
     }
 
-    /// What was kept, if it is still there.
+    /// Returns the reference, if it still exists.
     fn used(&self, words: &mut Words<'_>) -> Result<Arc<Semaphore>, TestCaseError> {
         let kept = match &self.kept[Names::AtRandom.choose(words, &self.kept)?] {
             Kept::Arc(semaphore) => Some(Arc::clone(semaphore)),
@@ -148,7 +148,7 @@ proptest! {
                 let free = (PERMITS - world.held(key)) as u64;
                 prop_assert_eq!(users.key(&key).snapshot().available, free);
             }
-            // One that never came before.
+            // A key that never came before.
             let new = 1000 + at as u32;
             match users.key(&new).try_acquire_many(PERMITS as u32) {
                 Ok(permit) => {
@@ -163,7 +163,7 @@ proptest! {
     }
 }
 
-/// A `Weak` or an `Arc` of it: what is done with that is done to this key, as long as it is kept.
+/// A `Weak` or an `Arc` of it: actions on the reference affect this key, as long as it exists.
 #[test]
 fn key_whose_semaphore_is_kept_is_in_use() {
     let users = Keyed::<u32, _>::semaphores(1).max_keys(1);

@@ -1,5 +1,5 @@
-//! What a map is beside its rows: the cap and many keys, costs, quotas that are asked for, its keys as an
-//! iterator, and statics.
+//! Properties of a map beyond its rows: the cap and many keys, costs, quotas from a function, its keys as
+//! an iterator, and statics.
 
 use std::hash::{BuildHasherDefault, DefaultHasher, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -89,7 +89,7 @@ fn map_in_a_static_is_ready_at_once() {
     assert!(format!("{USERS:?}").contains("max_keys: 100000"));
 }
 
-/// Keys that are moved when the table grows take their quotas, and their queues, with them.
+/// Keys that move when the table grows take their quotas and their queues with them.
 #[test]
 fn every_key_keeps_its_quota_when_the_map_is_full() {
     let clock = Clock::manual();
@@ -120,8 +120,8 @@ fn every_key_keeps_its_quota_when_the_map_is_full() {
     }
 }
 
-/// The quota of a key is asked for under no lock. The clock goes on meanwhile, and another call may come first: then
-/// the key is charged when it is there, not when it was asked for.
+/// The function for a key's quota runs under no lock. The clock advances meanwhile, and another call may come first:
+/// then the key is charged when its entry exists, not when the function was called.
 #[test]
 fn try_acquire_of_a_key_that_came_and_went_meanwhile_is_charged_now() {
     let clock = Clock::manual();
@@ -202,7 +202,7 @@ fn key_recovered_for_a_minute_makes_room_where_there_is_more() {
     for key in 1000..1600 {
         users.key(&key).try_acquire().unwrap();
     }
-    // Of the old ones hardly any are left.
+    // Hardly any of the old ones are left.
     assert!((600..650).contains(&users.len()), "{}", users.len());
 }
 
@@ -217,7 +217,7 @@ fn key_that_comes_again_after_retry_after_finds_room() {
         clock.advance(Duration::from_millis(1));
     }
     for newcomer in 100..150 {
-        // Refusals of others meanwhile make no difference.
+        // Others' refusals meanwhile make no difference.
         for other in 1000..1010 {
             let _ = users.key(&other).try_acquire();
         }
@@ -245,7 +245,7 @@ fn retry_after_of_new_keys_only_shrinks() {
     assert_eq!(soonest, SECOND);
 }
 
-/// Hashes everything to the same.
+/// A hasher that hashes everything to the same value.
 #[derive(Default)]
 struct Same;
 
@@ -290,7 +290,8 @@ fn keys_with_equal_hashes_are_different_keys() {
     assert!(users.is_empty());
 }
 
-/// In threads, by the ticks of the charges; some wait, some give up, and some give back.
+/// Threads take tokens, and the ticks of the charges are checked; some wait, some give up, and some
+/// give back.
 #[test]
 fn calls_in_threads_keep_the_promise_for_every_key() {
     for (quota, keys) in [

@@ -1,5 +1,5 @@
-//! While there is room, a map is as many limiters as there are keys, by each algorithm that keeps a word,
-//! whatever happens to them: the same is done to a map and to a limiter of its own for each key.
+//! While there is room, a map equals one limiter per key, with each algorithm that keeps a word: the same
+//! calls go to a map and to a separate limiter for each key.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,7 +23,8 @@ use crate::support::scenarios::{Names, Words, at_random, call};
 
 pub(crate) type Users = Keyed<u32, RateLimiter>;
 
-/// Calls, with their keys and costs; charges and waiters are named by any number. `advance` is in steps of 2 ms.
+/// Calls, with their keys and costs; any number names a charge or a waiter. `advance` is in steps
+/// of 2 ms.
 const STEPS: &str = "8 try 0..60 0..5, 4 acquire 0..60 0..5, 1 reserve 0..60 1..4, 2 poll #, 2 drop #, 1 advance 0..1000,
     1 pass 333333333ns, 1 pass 100s, 1 charge 0..60 0..9, 3 refund #, 2 settle # 0..8, 1 set 0..4, 1 shrink";
 
@@ -35,15 +36,15 @@ enum Asker {
     Reserved(Box<(Waiting<Reservation>, Waiting<Reservation>)>),
 }
 
-/// The map refuses only what is too much for its key.
+/// The map refuses only calls that exceed the limit of their key.
 struct World {
     clock: ManualClock,
     users: Arc<Users>,
-    /// As many keys come, and as many may be kept.
+    /// There are as many keys as the map may keep.
     keys: u32,
     max_keys: usize,
-    /// Where the quotas of single keys come from, if they have some: that of the key, moved on by
-    /// this.
+    /// The source of individual quotas, if keys have them: the quota at the key's index plus this
+    /// offset.
     moved: Option<Arc<AtomicUsize>>,
     quotas: [Quota; 4],
     quota: Quota,
@@ -55,7 +56,8 @@ struct World {
 }
 
 impl World {
-    /// By some algorithm, which all of these quotas fit; each key has one of its own, or all the first.
+    /// Draws an algorithm that fits all of these quotas; each key has its own quota, or all have
+    /// the first.
     fn new(
         algorithm: Algorithm,
         quotas: [Quota; 4],
@@ -104,7 +106,7 @@ impl World {
         }
     }
 
-    /// The limiter of a key, which goes by the quota that the key has now.
+    /// Returns the limiter of a key, under the key's present quota.
     fn single(&mut self, key: u32) -> Arc<RateLimiter> {
         let quota = self.quota_of(key);
         let limiter = self.single.entry(key).or_insert_with(|| {
@@ -123,7 +125,7 @@ impl World {
         Arc::clone(&self.users).key_owned(key)
     }
 
-    /// Both say the same, unless there is no room.
+    /// Asserts that both give the same answer, unless there is no room.
     fn keep(
         &mut self,
         key: u32,
@@ -293,8 +295,9 @@ fn is_without_room<T>(result: &Result<T, AcquireError>) -> bool {
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The algorithms that keep a word, and quotas that fit them. But for the default all of a second:
-/// windows of a single limiter begin again when their length changes, and those of keys do not.
+/// Returns the algorithms that keep a word, and quotas that fit them. All except the default have a period
+/// of a second: windows of a single limiter restart when their length changes, and those of keys do
+/// not.
 fn rules() -> impl Strategy<Value = (Algorithm, [Quota; 4])> {
     let any = [
         Quota::per_second(1).burst(3),
@@ -302,7 +305,7 @@ fn rules() -> impl Strategy<Value = (Algorithm, [Quota; 4])> {
         Quota::per_second(7).burst(10),
         Quota::per_minute(90).burst(5),
     ];
-    // Counts that also the parts of a period fit.
+    // Counts whose parts of a period fit too.
     let windows = [
         Quota::per_second(6),
         Quota::per_second(5).burst(5),
@@ -398,7 +401,7 @@ proptest! {
     }
 }
 
-/// To count the steps of a day one nanosecond after the other would take years.
+/// Counting the steps of a day nanosecond by nanosecond would take years.
 #[test]
 fn set_quota_for_all_keys_is_done_at_once_by_every_rule() {
     for rule in other_words() {
@@ -449,7 +452,7 @@ fn quota_of_a_key_that_does_not_fit_leaves_the_map_as_it_was() {
     }
     assert_eq!(users.len(), 2);
     let charge = users.key(&1).try_acquire().unwrap();
-    // There is nothing of it to be given back, whatever its quota is.
+    // The charge is gone, whatever its quota is, so a refund gives nothing back.
     wrong.refund(charge);
     assert_eq!(users.key(&1).snapshot().available, 0);
     clock.advance(SECOND);

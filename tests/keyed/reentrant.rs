@@ -1,4 +1,4 @@
-//! Code of others: where it may call the map, and what it leaves behind when it panics.
+//! Foreign code: the places where it may call the map, and the state that it leaves when it panics.
 
 use std::cell::Cell;
 use std::hash::{Hash, Hasher};
@@ -17,7 +17,7 @@ static MAP: OnceLock<Map> = OnceLock::new();
 
 thread_local! {
     static EQUAL: Cell<bool> = const { Cell::new(false) };
-    /// What keys do when they are hashed, cloned and dropped.
+    /// The action of keys when they are hashed, cloned and dropped.
     static CALLBACK: Cell<Option<fn()>> = const { Cell::new(None) };
 }
 
@@ -25,7 +25,7 @@ thread_local! {
 #[derive(Debug)]
 struct Noisy(u32);
 
-/// Calls back, but not from inside of what is called back.
+/// Calls back, but not from inside a callback.
 fn call_back() {
     if let Some(callback) = CALLBACK.take() {
         callback();
@@ -111,7 +111,8 @@ fn key_that_panics_when_it_is_compared_breaks_nothing() {
     drop(slots.key(&Noisy(49)).try_acquire().unwrap());
 }
 
-/// Keys that are in use by then are kept. For limiters see `tests/contracts/failures/keys.rs`.
+/// Keys that are in use by then are kept. The test for limiters is in
+/// `tests/contracts/failures/keys.rs`.
 #[test]
 fn retain_may_acquire_the_keys_that_it_drops() {
     let slots = Arc::new(Keyed::<u32, _>::semaphores(1).max_keys(10));
@@ -126,7 +127,7 @@ fn retain_may_acquire_the_keys_that_it_drops() {
     assert_eq!(slots.len(), held.lock().unwrap().len());
 }
 
-/// A waker called by a change of the quota may ask for the quota, or set another one.
+/// A change of the quota wakes a waker that may read the quota, or set another one.
 #[test]
 fn waker_may_set_the_quota_that_wakes_it() {
     let clock = Clock::manual();
@@ -148,7 +149,7 @@ fn waker_may_set_the_quota_that_wakes_it() {
         waiters.push(waiter);
     }
     users.set_quota(Quota::per_second(2).burst(4));
-    // The first that is woken sets another one, by which others are due.
+    // The first woken waker sets another quota, under which others are due.
     clock.advance(Duration::from_secs(8));
     for (key, mut waiter) in (0..).zip(waiters) {
         waiter.granted();

@@ -1,10 +1,10 @@
-//! Sequences of calls to a map, one a row: the caps, the queues, quotas and permits of keys. That a key is
-//! a limiter, whatever is done to it, is said by the model in `model`.
+//! Sequences of calls to a map, one a row: the caps, the queues, quotas and permits of keys. The model in
+//! `model` shows that a key behaves like a limiter.
 //!
-//! The set-up is what each key has, a quota or a number of permits; then options, each after a semicolon. Of
-//! maps with `own` each key has as many permits, or so many per second and at once, as its number says
-//! times the factor; key 0 has no limit. A call names its key, then the cost, 1 if there is none. Waiters, and
-//! what was given, are named by their places from 0.
+//! The set-up is the quota or the number of permits of each key; then options, each after a semicolon. In maps
+//! with `own`, the permits of a key, or its rate per second and its burst, are its number times the factor;
+//! key 0 has no limit. A call names its key, then the cost, 1 if there is none. Waiters and grants are named
+//! by their positions from 0.
 
 use std::cell::RefCell;
 use std::convert::Infallible;
@@ -109,7 +109,7 @@ close ends all waits of all keys | 1 | try 1, wait 1, try 2, wait 2, close, refu
 ";
 
 /// On tokio's time a key has a state for each runtime, and makes room when it owes in none. `in` names one of two
-/// runtimes, the first at the beginning, and `out` is outside of both.
+/// runtimes (the first is the default), and `out` is outside of both.
 #[cfg(feature = "tokio")]
 const RUNTIMES: &str = "
 keys met in two runtimes by turns limit both | 1/h; tokio | left 1 1, try 1, no 1 limited, peek 1 1h, in 1, left 1 1,
@@ -139,11 +139,11 @@ requota and close reach every runtime | 1/d; own; tokio | try 4 2, try 5 5, wait
     no 4 closed, no 7 closed, in 1, no 4 closed, no 7 closed
 ";
 
-/// What each key has.
+/// The limit of each key.
 trait Each: Kind + Sized + 'static {
     fn map(pattern: &str, clock: Clock) -> Keyed<u32, Self>;
 
-    /// Each key has its own, times the factor.
+    /// Creates a map in which each key has its own number, times the factor.
     fn own(map: Keyed<u32, Self>, factor: Arc<AtomicU64>) -> Keyed<u32, Self>;
 
     /// Only limiters of keys can be evicted.
@@ -155,10 +155,10 @@ trait Each: Kind + Sized + 'static {
 
     fn give_back(key: &Key<'static, Self, u32>, given: Self::Permit);
 
-    /// When it was given, if that is known.
+    /// Returns the time of the grant, if it is known.
     fn at(given: &Self::Permit) -> Option<Duration>;
 
-    /// A call that only these maps have.
+    /// Makes a call that only these maps have.
     fn call(told: &mut Told<Self>, call: &str, words: &mut Words<'_>);
 }
 
@@ -201,7 +201,7 @@ impl Each for RateLimiter {
                 assert_eq!(told.users.quota(), quota);
             }
             "peek" => assert_eq!(told.key(words).peek().retry_after, words.time()),
-            // A waiter takes a limiter for its key.
+            // A waiter takes a limiter of its key.
             "reserve" => drop(told.key(words).reserve()),
             // A charge of another key is given to this one.
             "misplace" => {
@@ -262,9 +262,9 @@ struct Told<T: Each> {
     users: Arc<Keyed<u32, T>>,
     factor: Arc<AtomicU64>,
     waiters: Vec<(u32, Waiter<Wait<T>>)>,
-    /// What was given, and of which key it is.
+    /// The grants, each with its key.
     given: Vec<(u32, T::Permit)>,
-    /// Two, if it is on tokio's time, and in which of them calls are made.
+    /// Two runtimes, if it is on tokio's time, and the one that calls use.
     runtimes: Arc<[Runtime]>,
     inside: usize,
 }
@@ -312,7 +312,7 @@ where
         words.maybe().unwrap_or_else(|| 1.into())
     }
 
-    /// Makes a call, as it is written in a row.
+    /// Makes a call in the notation of the rows.
     fn call(&mut self, call: &str, words: &mut Words<'_>) {
         let runtimes = Arc::clone(&self.runtimes);
         let runtime = runtimes.get(self.inside);
@@ -356,7 +356,7 @@ where
                 let waiter = Waiter::parked(key.acquire_many(cost));
                 self.waiters.push((*key.key(), waiter));
             }
-            // There is no room for the key, for so long if that is known.
+            // There is no room for the key, for this long if that is known.
             "crowded" => {
                 let (key, after) = (self.key(words), words.maybe().map(|Time(after)| after));
                 for refused in [key.try_acquire(), key.acquire().wait()] {
@@ -365,7 +365,7 @@ where
                     assert_eq!(error.retry_after(), after);
                 }
             }
-            // Each of these keys comes, whatever it is told; what it is given is dropped.
+            // Each of these keys comes, with any outcome; its grant is dropped.
             "flood" => {
                 let (keys, cost) = (words.parse()..words.parse(), words.word());
                 for key in keys {
@@ -381,7 +381,7 @@ where
             }
             "granted" => {
                 let (key, mut waiter) = self.waiters.remove(words.parse());
-                // Tokio's timer wakes it when the runtime goes on.
+                // Tokio's timer wakes it when the runtime continues.
                 assert!(waiter.wakes() == 1 || runtime.is_some());
                 let given = waiter.granted();
                 if let Some(Time(at)) = words.maybe() {

@@ -1,4 +1,5 @@
-//! How often each throttle allocates to wait, as the table in `tollgate::guarantees` has it.
+//! The number of allocations of each throttle's waits, as stated in the table in
+//! `tollgate::guarantees`.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -23,8 +24,8 @@ fn allocations(run: impl FnOnce()) -> usize {
     change.allocations + change.reallocations
 }
 
-/// The least of several times: what else the process does can only add to it, and so can what is
-/// allocated once for all.
+/// Returns the least of several counts: other work of the process can only add to it, and so can
+/// one-time allocations.
 fn least<N: Ord>(count: impl Fn() -> N) -> N {
     let counts = (0..10).map(|_| count());
     counts.min().expect("there are ten")
@@ -35,7 +36,7 @@ fn is_ready(future: impl Future) -> bool {
     poll_once(&mut pin!(future)).is_ready()
 }
 
-/// How often it allocates to enter at once, and to wait until another one has gone.
+/// Returns the allocations to enter at once, and to wait until another caller has left.
 fn to_enter_and_to_wait<T: TryThrottle>(throttle: &T) -> (usize, usize) {
     let enter = || assert!(is_ready(throttle.enter()));
     let wait = || {
@@ -49,7 +50,7 @@ fn to_enter_and_to_wait<T: TryThrottle>(throttle: &T) -> (usize, usize) {
     (least(|| allocations(enter)), least(|| allocations(wait)))
 }
 
-/// The same of a reference and of an `Arc`, which are alike.
+/// Returns the same for a reference and for an `Arc`, which are equal.
 fn to_enter_and_to_wait_for<T>(shared: &Arc<T>) -> (usize, usize)
 where
     Arc<T>: TryThrottle,
@@ -60,7 +61,7 @@ where
     counts
 }
 
-/// How often it allocates to be woken, to find that a newcomer has overtaken, and to wait again.
+/// Returns the allocations of a wake that finds that a newcomer has overtaken, and waits again.
 #[cfg(any(feature = "channel", feature = "async-lock"))]
 fn to_be_woken_in_vain<T: TryThrottle>(throttle: &T) -> usize {
     least(|| {
@@ -74,7 +75,7 @@ fn to_be_woken_in_vain<T: TryThrottle>(throttle: &T) -> usize {
     })
 }
 
-/// How often it allocates to block until another thread has released its permit.
+/// Returns the allocations to block until another thread has released its permit.
 fn to_block(wait: impl Fn(&CondvarSemaphore)) -> usize {
     let semaphore = CondvarSemaphore::new(1);
     least(|| {
@@ -96,8 +97,8 @@ fn to_block(wait: impl Fn(&CondvarSemaphore)) -> usize {
     })
 }
 
-/// How often a rate limiter allocates to admit a call, to refuse one in any way, and to grant a queue
-/// of so many one by one.
+/// Returns the allocations of a rate limiter to admit a call, to refuse one in any way, and to grant
+/// a queue of this many one by one.
 fn to_limit(limiter: &RateLimiter, advance: impl Fn(Duration), waiters: usize) -> [usize; 3] {
     let second = Duration::from_secs(1);
     let enter = || {
@@ -134,7 +135,7 @@ fn to_limit(limiter: &RateLimiter, advance: impl Fn(Duration), waiters: usize) -
     ]
 }
 
-/// How often a rate limiter allocates to queue and to grant a waiter of each cost.
+/// Returns the allocations of a rate limiter to queue and to grant a waiter of each cost.
 fn to_queue(oversize: Oversize, costs: impl Fn() -> Vec<u64>) -> usize {
     let clock = Clock::manual();
     let quota = Quota::per_second(1_000_000).burst(1_000_000);
@@ -157,7 +158,7 @@ fn rates() {
     let limiter = RateLimiter::new(quota).clock(&clock);
     assert_eq!(to_limit(&limiter, advance, 1), [0, 0, 0]);
     assert_eq!(to_limit(&limiter, advance, 500), [0, 0, 0]);
-    // Nor does a reservation that is given up leave anything behind.
+    // A cancelled reservation leaves nothing behind either.
     let reserve = || {
         for _ in 0..1000 {
             limiter.charge(2);
@@ -178,7 +179,7 @@ fn rates() {
     };
     assert_eq!(least(|| allocations(local)), 0);
     // The sums of costs are in a tree, whose nodes come and go with waiters of many different costs;
-    // a limiter that overdraws needs none.
+    // an overdrawing limiter needs no nodes.
     let few = || [1, 2, 5, 10, 50].repeat(100);
     let many = || (0..500).map(|number| 2 + 1000 * number).collect();
     assert_eq!(to_queue(Oversize::Refuse, few), 0);
@@ -187,7 +188,7 @@ fn rates() {
     assert_eq!(to_queue(Oversize::Overdraft, many), 0);
 }
 
-/// A delay is foreseen from the log in its place, however long it is.
+/// A delay is computed from the log in place, however long it is.
 #[test]
 fn delay_behind_a_waiter_allocates_no_copy_of_the_log() {
     let _alone = alone();
@@ -206,7 +207,7 @@ fn delay_behind_a_waiter_allocates_no_copy_of_the_log() {
     assert!(bytes < 1000, "{bytes}");
 }
 
-/// A slot of a list of holders is used again, so the list grows with the permits that are out.
+/// A slot of a list of holders is used again, so the list grows with the outstanding permits.
 #[test]
 fn observed_entries_allocate_nothing() {
     let _alone = alone();
@@ -235,7 +236,7 @@ fn waiting_allocates_as_often_as_the_table_says() {
     };
     assert_eq!(to_block(wait), 0);
 
-    // A box is for the wait, and then for the permit.
+    // One box is for the wait, and then for the permit.
     let boxed = BoxThrottle::new(Arc::clone(&semaphore));
     let enter = || drop(boxed.acquire().wait().unwrap());
     assert_eq!(least(|| allocations(enter)), 1);
@@ -262,7 +263,7 @@ fn with_tokio() {
     let semaphore = Arc::new(tokio::sync::Semaphore::new(1));
     assert_eq!(to_enter_and_to_wait_for(&semaphore), (0, 1));
 
-    // A registration for each token at the most, besides two lists that they are in.
+    // At most one registration for each token, and the two lists that hold them.
     let tokens = [(); 4].map(|()| tokio_util::sync::CancellationToken::new());
     for count in 1..=tokens.len() {
         let wait = |semaphore: &CondvarSemaphore| {

@@ -1,4 +1,5 @@
-//! What a map of many keys takes, against what its documentation says; and a crawler with a key for each host.
+//! The memory of a map of many keys, against the figures of its documentation; and a crawler with a
+//! key for each host.
 
 use std::env;
 use std::hash::{BuildHasherDefault, DefaultHasher};
@@ -13,9 +14,9 @@ use crate::{COUNTED, alone, held};
 
 const CAP: usize = 100_000;
 
-/// Bytes that the documentation of `Keyed` allows for so many keys, which are of `size` bytes with
-/// their slot: places, with a byte for each; shards, each with the last bytes of its table; and the
-/// limiter that new ones are made like.
+/// Returns the bytes that the documentation of `Keyed` allows for this many keys, with `size` bytes
+/// per key and slot: slots, with a byte for each; shards, each with the last bytes of its table;
+/// and the prototype of new limiters.
 fn stated(keys: usize, size: usize) -> f64 {
     let threads = std::thread::available_parallelism().map_or(4, usize::from);
     let most = (4 * threads).clamp(16, 1024).next_power_of_two();
@@ -29,7 +30,7 @@ fn users(max_keys: usize, when_full: WhenFull) -> Keyed<u64, RateLimiter> {
         .when_full(when_full)
 }
 
-/// Holds the bytes for a key that is not counted: the first use may set up things for the process.
+/// Holds the bytes of a key that is not counted: the first use may initialize process-wide state.
 fn warm() {
     let _ = users(1, WhenFull::Reject).key(&1).try_acquire();
 }
@@ -41,7 +42,7 @@ fn keys_without_bound_take_no_more_than_was_said() {
     for when_full in [WhenFull::Evict, WhenFull::Reject] {
         let region = Region::new(COUNTED);
         let users = users(CAP, when_full);
-        // `DISTINCT_KEYS` says how many use the map while old ones are evicted, in two threads.
+        // `DISTINCT_KEYS` sets how many use the map while old ones are evicted, in two threads.
         let count = env::var("DISTINCT_KEYS").map(|count| count.parse().unwrap());
         let distinct: u64 = match when_full {
             WhenFull::Evict => count.unwrap_or(1_000_000),
@@ -68,7 +69,7 @@ fn keys_without_bound_take_no_more_than_was_said() {
     keys_on_tokios_time_take_a_limiter_and_a_state_for_each_runtime();
 }
 
-/// About 900 bytes and 720, beside the 55 that a key takes on every clock.
+/// About 900 bytes and 720, in addition to the 55 of a key on every clock.
 #[cfg(feature = "tokio")]
 fn keys_on_tokios_time_take_a_limiter_and_a_state_for_each_runtime() {
     let users = Keyed::<u64, _>::new(RateLimiter::new(Quota::per_hour(1)).clock(Clock::tokio()));
@@ -93,7 +94,7 @@ fn few_keys_take_less_and_shrink_gives_back() {
     }
     let few = held(&region);
     let threads = std::thread::available_parallelism().map_or(4, usize::from);
-    // Where there are more shards they take more.
+    // With more shards they take more.
     assert!(threads > 16 || few < 80_000, "{few}");
     clock.advance(Duration::from_secs(1));
     users.shrink();
@@ -146,8 +147,8 @@ fn nothing_is_allocated_for_keys_that_are_there() {
     assert_eq!((0..10).map(|_| allocated()).min(), Some(0));
 }
 
-/// A crawler: one request to a host at once, two seconds between two of them, 64 in total. `CRAWL_HOSTS` says how
-/// many hosts there are.
+/// A crawler: one request to a host at once, two seconds between two of them, 64 in total. `CRAWL_HOSTS` sets the
+/// number of hosts.
 #[cfg(feature = "tokio")]
 mod crawler {
     use std::cell::{Cell, RefCell};
@@ -177,8 +178,8 @@ mod crawler {
         paused_runtime().block_on(async {
             let (hosts, total) = (Keyed::<usize, _>::semaphores(1), Semaphore::new(64));
             let next = RefCell::new((requests(count), Random::new(1)));
-            // When the last request to each host ended, so that no host waits for the first; a host that is
-            // busy has none.
+            // The end of the last request to each host, so that no host waits for the first; a busy host
+            // has none.
             let before = Instant::now() - PAUSE;
             let ends = vec![Cell::new(Some(before)); count];
             let (most_keys, most_bytes) = (Cell::new(0), Cell::new(0));
@@ -204,7 +205,7 @@ mod crawler {
             };
             futures::future::join_all((0..WORKERS).map(work)).await;
             assert!(ends.iter().all(|end| end.get() > Some(before)));
-            // Of a million hosts too.
+            // A million hosts, too.
             assert!(most_keys.get() <= 20_000);
             assert!(most_bytes.get() <= 20 << 20);
 

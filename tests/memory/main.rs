@@ -1,6 +1,6 @@
-//! What throttles hold, and how often they allocate.
+//! The memory of throttles, and the number of their allocations.
 //!
-//! Counted for the whole process, so the tests here run one after another: each holds
+//! The counts cover the whole process, so the tests here run one after another: each holds
 //! [`ONE_AT_A_TIME`].
 
 use std::alloc::System;
@@ -19,8 +19,8 @@ static COUNTED: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// How many bytes more are held than when the region began. Less, perhaps: a test that has just ended
-/// gives back what it held.
+/// Returns the growth of the memory since the region began. It may be negative: a test that has just
+/// ended releases its memory.
 fn held(region: &Region<'_, System>) -> usize {
     let change = region.change();
     change
@@ -28,7 +28,7 @@ fn held(region: &Region<'_, System>) -> usize {
         .saturating_sub(change.bytes_deallocated)
 }
 
-/// Keeps what one test holds from being counted by another.
+/// Keeps one test's memory from being counted by another.
 fn alone() -> MutexGuard<'static, ()> {
     ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,5 +1,6 @@
-//! What waits keep, in bytes that the process holds: a clock no more timers than there are queues and timeouts, however
-//! often those change; and how much memory one call of a fair queue allocates and frees, however many callers wait.
+//! The memory of waits, in bytes that the process holds: a clock keeps no more timers than there are queues and
+//! timeouts, however often those change; and one call of a fair queue allocates and frees a bounded amount, however
+//! many callers wait.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -18,10 +19,10 @@ const SECOND: Duration = Duration::from_secs(1);
 
 const TIMES: usize = 20_000;
 
-/// If only a waker and a tick were kept each time, it would be more than this.
+/// Keeping only a waker and a tick each time would exceed this.
 const LITTLE: isize = 16 * TIMES as isize;
 
-/// How much more is held afterwards, at the least of some times.
+/// Returns the growth of the memory, as the least of several runs.
 fn held_after(run: impl Fn()) -> isize {
     let _alone = alone();
     let held = (0..3).map(|_| {
@@ -51,7 +52,7 @@ fn what_is_counted_is_what_is_held() {
     assert!(held_after(|| held.lock().unwrap().push(Box::new([0_u64; 4]))) > LITTLE);
 }
 
-/// What is done again and again to a limiter whose burst of 2 is taken, on each clock.
+/// Repeats operations on a limiter whose burst of 2 is taken, on each clock.
 #[test]
 fn waits_that_come_and_go_leave_no_timer() {
     type Act = fn(&Clock, &Arc<RateLimiter>);
@@ -123,7 +124,7 @@ fn blocked_waits_that_are_over_leave_nothing_in_their_tokens() {
 }
 
 const WAITERS: usize = 100_000;
-/// What one call may allocate and free; all waiters have some megabytes.
+/// The bytes that one call may allocate and free; all waiters have some megabytes.
 const AT_MOST: usize = 1 << 20;
 
 type Queue = FairQueue<Arc<Semaphore>, usize>;
@@ -163,7 +164,7 @@ fn drop_of_each_of_many_permits_moves_and_frees_few_waiters() {
     let _alone = alone();
     let (queue, mut permit) = queue();
     let mut waits = fill(&queue);
-    // The classes take turns, as the waiters came.
+    // The classes take turns, in the order of arrival.
     for wait in &mut waits {
         one_call(|| drop(permit));
         permit = one_call(|| wait.granted());

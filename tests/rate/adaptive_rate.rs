@@ -1,5 +1,5 @@
-//! The rate that finds itself: what the end of a permit does, the rate over time before servers that refuse,
-//! and operations in random order, in which no permit and no waiter is lost.
+//! The adaptive rate: the effects of a permit's end, the rate over time before servers that refuse, and
+//! random operations, in which no permit and no waiter is lost.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,9 +18,9 @@ use crate::support::{Waiter, kind};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The set-up is the rate at the beginning, and options. Permits and waiters are named by their places from 0; a
-/// permit ends by `succeed`, which drops it, `ignore`, `refund` or `throttled`, which may say for how long. `counts`
-/// are successes, refusals and cuts.
+/// The set-up is the rate at the beginning, and options. Permits and waiters are named by their positions from 0; a
+/// permit ends by `succeed`, which drops it, `ignore`, `refund` or `throttled`, which may have a delay. `counts` are
+/// successes, refusals and cuts.
 const PERMITS: &str = "
 a permit that is dropped counts a success | 10 | try, succeed 0, counts 1 0 0, rate 10
 a permit that is ignored counts nothing and its time is not given back | 10 | try, ignore 0, counts 0 0 0, no limited
@@ -134,14 +134,14 @@ fn permit_in_each_row_does_what_the_row_says() {
     }
 }
 
-/// A rate on a clock that is moved by hand, which begins at so many per second.
+/// Returns a rate on a manual clock, which begins at this many per second.
 fn starting_at(rate: f64) -> (ManualClock, AdaptiveRate) {
     let clock = Clock::manual();
     let rate = AdaptiveRate::new().initial_rate(rate).clock(&clock);
     (clock, rate)
 }
 
-/// Succeeds as often as the rate allows, for so long.
+/// Succeeds as often as the rate allows, for this long.
 fn succeed_for(clock: &ManualClock, rate: &AdaptiveRate, duration: Duration) {
     let end = clock.now().saturating_add(duration);
     while clock.now() < end {
@@ -222,7 +222,7 @@ fn rate_without_refusals_doubles_twice_in_two_and_a_half_seconds() {
     assert!((380.0..=400.0).contains(&rate.rate()), "{}", rate.rate());
 }
 
-/// A list of jobs that are all started at once: nobody comes later.
+/// The jobs of a list all start at once: none comes later.
 #[test]
 fn rate_of_callers_that_are_all_queued_already_grows() {
     let (clock, rate) = starting_at(10.0);
@@ -255,7 +255,7 @@ fn rate_after_an_outage_is_found_again() {
     }
 }
 
-/// What a client gets from a server, and how often it is refused, for so long.
+/// Returns the admitted and the refused requests of a client at a server, over this time.
 fn served(
     server: &RateLimiter,
     client: &AdaptiveRate,
@@ -315,7 +315,8 @@ fn rate_of_a_server_that_was_slower_for_a_minute_is_found_within_six_seconds() {
     }
 }
 
-/// So many operations as the environment variable `ADAPTIVE_CASES` says, as in `scripts/nightly`.
+/// The environment variable `ADAPTIVE_CASES` sets the number of operations, as in
+/// `scripts/nightly`.
 #[test]
 fn operations_at_random_lose_nothing() {
     let operations = std::env::var("ADAPTIVE_CASES");
@@ -355,7 +356,7 @@ fn operations_at_random_lose_nothing() {
                     10..18 => permit.refund(),
                     _ => drop(permit),
                 }
-                // The kind of end is seen in the numbers.
+                // The counts show the kind of end.
                 let snapshot = rate.snapshot();
                 let ended = snapshot.succeeded + snapshot.refusals - succeeded - refused;
                 assert!(ended <= 1);
@@ -364,7 +365,7 @@ fn operations_at_random_lose_nothing() {
             }
             _ => {}
         }
-        // Those at the head that were granted collect their permits; sometimes not at once.
+        // The granted callers at the head collect their permits; sometimes not at once.
         while random.below(4) > 0 && waiters.first().is_some_and(|first| first.wakes() > 0) {
             held.push(waiters.remove(0).granted());
         }
@@ -380,7 +381,7 @@ fn operations_at_random_lose_nothing() {
     }
     let snapshot = rate.snapshot();
     assert!(snapshot.succeeded > operations / 20 && snapshot.cuts > operations / 10_000);
-    // Everybody who waits is admitted in time.
+    // Every waiter is admitted in time.
     clock.advance(Duration::from_secs(2));
     assert_eq!(rate.snapshot().waiting, 0);
     waiters

@@ -1,5 +1,5 @@
-//! What can be said of each algorithm in a few lines: its promise over any time, how it goes on when the
-//! quota changes all the time, and its text. Against a model all are tested in `rate_model`.
+//! Short tests of each algorithm: its promise over any time, its behaviour when the quota changes all
+//! the time, and its text. `rate_model` tests all of them against a model.
 
 use std::time::Duration;
 
@@ -12,7 +12,8 @@ use crate::support::cases::cases;
 
 const PARTS: Algorithm = Algorithm::SubInterval { parts: 3 };
 
-/// So many in so many milliseconds, and all at once by every algorithm.
+/// Returns a quota of this many in this many milliseconds, with the whole count at once under every
+/// algorithm.
 fn quota(count: u64, millis: u64) -> Quota {
     Quota::new(count, Duration::from_millis(millis)).burst(count)
 }
@@ -23,15 +24,15 @@ fn limiter(algorithm: Algorithm, quota: Quota) -> (ManualClock, RateLimiter) {
     (clock, limiter)
 }
 
-/// Takes up to so many, and says when.
+/// Takes up to this many, and returns when.
 fn take(limiter: &RateLimiter, most: u64) -> impl Iterator<Item = (u64, u64)> {
     let charges = (0..most).map_while(|_| limiter.try_acquire().ok());
     charges.map(|charge| (charge.at().as_nanos(), 1))
 }
 
-/// The count or the period changes each 10 or 11 ms, so that no window ends just between two changes.
-/// A call for each 20 changes is admitted, and all that was spent comes back. In a sliding window whose
-/// period changes, what fades is rounded up each time.
+/// The count or the period changes every 10 or 11 ms, so that no window ends just between two changes.
+/// One call for every 20 changes is admitted, and all spent tokens come back. In a sliding window whose
+/// period changes, the fading part is rounded up each time.
 #[test]
 fn quota_that_goes_back_and_forth_goes_on_to_admit() {
     for &algorithm in Algorithm::all() {
@@ -80,7 +81,7 @@ fn period_that_goes_back_and_forth_within_a_window_ends_it() {
     }
 }
 
-/// Each takes all that it can get, at every nanosecond from some phase of a period on.
+/// Each takes everything that it can get, at every nanosecond from some phase of a period on.
 #[test]
 fn most_in_is_never_exceeded_and_in_about_a_period_reached() {
     let quota = Quota::new(10, Duration::from_nanos(100)).burst(10);
@@ -131,8 +132,8 @@ fn most_in_at_its_ends_saturates() {
 proptest! {
     #![proptest_config(cases(1000))]
 
-    /// In any time of the shorter period there are no more than by the larger count: twice as many
-    /// by a fixed window.
+    /// In any time of the shorter period there are no more than the larger count: twice as many
+    /// with a fixed window.
     #[test]
     fn windows_admit_no_more_across_changes_than_by_the_larger_count(
         (algorithm, times) in prop_oneof![Just((PARTS, 1)), Just((Algorithm::FixedWindow, 2))],
@@ -165,7 +166,7 @@ proptest! {
     }
 }
 
-/// Texts that stay as they are, because configurations have them.
+/// Texts that must not change, because configurations contain them.
 const TEXTS: [(Algorithm, &str); 7] = [
     (Algorithm::Gcra, "gcra"),
     (Algorithm::TokenBucket, "token-bucket"),
@@ -197,7 +198,7 @@ fn variant(algorithm: &Algorithm) -> String {
     debug.split(' ').next().unwrap_or_default().to_owned()
 }
 
-/// The variants, as they are written. Each has a row in the table of `Algorithm`, and is named by the page that
+/// The variants in their notation. Each has a row in the table of `Algorithm`, and is named on the page that
 /// helps to choose.
 #[test]
 fn all_has_each_variant_once_and_described() {

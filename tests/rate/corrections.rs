@@ -1,5 +1,5 @@
-//! What a limiter is told later: what was used of a hold, what a server has counted, and that it must pause. Each is
-//! done at random beside the most obvious model of it; for examples see the tables of rows.
+//! Later corrections of a limiter: the settlement of a hold, a server's count, and a pause. Each runs at random
+//! beside its most obvious model; the tables of rows have examples.
 
 use std::task::Poll;
 use std::time::Duration;
@@ -18,7 +18,7 @@ const INTERVAL: u64 = 10;
 const LIMIT: u64 = 20;
 const PERIOD: u64 = INTERVAL * LIMIT;
 
-/// What was used, in the order of the ticks.
+/// The used tokens, in the order of the ticks.
 #[derive(Clone, Default)]
 struct Ledger(Vec<(u64, u64)>);
 
@@ -28,13 +28,13 @@ impl Ledger {
         self.0.insert(place, (tick, cost));
     }
 
-    /// How much was used from one tick on, before another one.
+    /// Returns the tokens used from one tick on, before another one.
     fn between(&self, from: u64, to: u64) -> u64 {
         let within = self.0.iter().filter(|(tick, _)| (from..to).contains(tick));
         within.map(|(_, cost)| cost).sum()
     }
 
-    /// What is missing from the limit at a tick.
+    /// Returns how much of the limit is in use at a tick.
     fn backlog(&self, algorithm: Algorithm, now: u64) -> u64 {
         let window = now / PERIOD * PERIOD;
         match algorithm {
@@ -53,7 +53,7 @@ impl Ledger {
         }
     }
 
-    /// No more than the burst, and what comes in the time, is ever used.
+    /// Asserts that no more than the burst, plus the refill of the time, is ever used.
     fn assert_promise(&self, algorithm: Algorithm) {
         for (first, (from, _)) in self.0.iter().enumerate() {
             let mut used = 0;
@@ -73,9 +73,9 @@ struct World {
     algorithm: Algorithm,
     clock: ManualClock,
     limiter: RateLimiter,
-    /// What was used, by the ticks at which the holds began.
+    /// The used tokens, at the ticks at which the holds began.
     used: Ledger,
-    /// The same, with what was held by the ticks of the settlements.
+    /// The same, with the held tokens at the ticks of the settlements.
     late: Ledger,
     holds: Vec<(u64, Hold)>,
 }
@@ -103,7 +103,7 @@ impl World {
         LIMIT.saturating_sub(ledger.backlog(self.algorithm, self.now()) + held)
     }
 
-    /// A try is admitted if it fits, as far as the limiter itself says.
+    /// Tries: a call is admitted if it fits according to the limiter itself.
     fn try_acquire(&self, cost: u64) -> Option<Charge> {
         let available = self.limiter.snapshot().available;
         let charge = self.limiter.try_acquire_many(cost).ok();
@@ -111,7 +111,7 @@ impl World {
         charge
     }
 
-    /// Makes a call; `newest` settles the newest hold only.
+    /// Makes a call; `newest` settles only the newest hold.
     fn call(
         &mut self,
         call: &str,
@@ -133,7 +133,7 @@ impl World {
                 let hold = charge.map(|charge| (now, self.limiter.hold(charge)));
                 self.holds.extend(hold);
             }
-            // So many eighths of it were used.
+            // This many eighths of it were used.
             "settle" => {
                 let which = Names::AtRandom.choose(words, &self.holds)?;
                 let last = self.holds.len() - 1;
@@ -148,7 +148,7 @@ impl World {
         Ok(())
     }
 
-    /// All that is still held was used.
+    /// Counts all outstanding holds as used, and returns the ledger.
     fn end(mut self) -> Ledger {
         for (begun, hold) in std::mem::take(&mut self.holds) {
             self.used.add(begun, hold.cost());
@@ -160,9 +160,9 @@ impl World {
 proptest! {
     #![proptest_config(cases(3000))]
 
-    /// By rules that count by ticks, or if the newest is settled first, as much is available as by the ledger. Those
-    /// that keep one number, the end of the backlog, have no more than that otherwise, and no less than if what was
-    /// used had been charged when it was settled.
+    /// Under rules that count by ticks, or if the newest hold is settled first, as much is available as in the
+    /// ledger. Rules that keep one number, the end of the backlog, otherwise have no more than that, and no less
+    /// than if the used tokens had been charged at the settlement.
     #[test]
     fn holds_agree_with_the_ledger(
         algorithm in prop::sample::select(vec![
@@ -204,7 +204,7 @@ const QUOTAS: [&str; 6] = [
     "10/365d burst 10",
 ];
 
-/// Small ones mostly, and the largest.
+/// Returns a cost: mostly a small one, sometimes the largest.
 fn cost(words: &mut Words<'_>) -> u64 {
     let number: u64 = words.parse();
     match number % 9 {
@@ -215,7 +215,7 @@ fn cost(words: &mut Words<'_>) -> u64 {
     }
 }
 
-/// Up to a minute and a half mostly, and up to the longest.
+/// Returns a time: mostly up to a minute and a half, sometimes the longest.
 fn time(words: &mut Words<'_>) -> Duration {
     let number: u64 = words.parse();
     Duration::from_nanos(match number % 14 {
@@ -226,7 +226,8 @@ fn time(words: &mut Words<'_>) -> Duration {
     })
 }
 
-/// Makes calls at random; whom a call makes due has been woken when it returns.
+/// Makes random calls; when a call makes a waiter due, the waiter has been woken by the time the
+/// call returns.
 fn assert_wakes(
     limiter: &RateLimiter,
     clock: &ManualClock,
@@ -309,45 +310,45 @@ proptest! {
     }
 }
 
-/// One each 600 ms, and up to a hundred at once.
+/// One per 600 ms, and up to a hundred at once.
 const HUNDRED: Quota = Quota::per_minute(100).burst(100);
 
 /// In nanoseconds.
 const MINUTE: u64 = 60_000_000_000;
 
-/// Time in hundredths of a second, costs, and answers to one of the charges: so much is left of the hundred of a
-/// server.
+/// Time in hundredths of a second, costs, and answers to one of the charges: the remaining part of a server's
+/// hundred.
 const ANSWERS: &str = "2 advance 0..500, 4 try 1..21, 2 answer # 0..101";
 
 fn follow(limiter: &RateLimiter, charge: &Charge, left: u64) {
     limiter.follow(charge, 100 - left, secs(60));
 }
 
-/// What was charged, and when.
+/// A charge, and its tick.
 #[derive(Default)]
 struct Sent {
     charges: Vec<(u64, Charge)>,
-    /// The newest that was answered, and how much is of others since.
+    /// The newest answered charge, and the others' usage since.
     answered: Option<usize>,
     of_others: (u64, u64),
 }
 
 impl Sent {
-    /// How much of the charges from `first` on, until `last`, counts in a log at a tick.
+    /// Returns how much of the charges from `first` on, until `last`, counts in a log at a tick.
     fn counts(&self, range: std::ops::Range<usize>, now: u64) -> u64 {
         let counts = |charge: &&(u64, Charge)| charge.1.at().as_nanos() + MINUTE > now;
         let charges = self.charges[range].iter().filter(counts);
         charges.map(|(cost, _)| cost).sum()
     }
 
-    /// What a log has available at a tick.
+    /// Returns the available tokens of a log at a tick.
     fn available(&self, now: u64) -> u64 {
         let (others, until) = self.of_others;
         let others = if now < until { others } else { 0 };
         100_u64.saturating_sub(self.counts(0..self.charges.len(), now) + others)
     }
 
-    /// An answer is read, unless a later charge was answered.
+    /// Reads an answer, unless a later charge was answered.
     fn answer(&mut self, which: usize, left: u64) {
         if self.answered.is_none_or(|newest| which > newest) {
             self.answered = Some(which);
@@ -361,8 +362,8 @@ impl Sent {
 proptest! {
     #![proptest_config(cases(2000))]
 
-    /// A bucket counts at least what the server has counted and what came since; a log counts what is of others beside
-    /// its own.
+    /// A bucket counts at least the server's count and the later charges; a log counts the others' usage in addition
+    /// to its own.
     #[test]
     fn follow_counts_what_the_server_has_counted(
         is_log in any::<bool>(),
@@ -425,7 +426,7 @@ fn refusal_during_a_pause_says_so_in_its_text() {
 const TOKEN: u64 = 100;
 const BURST: u64 = 4;
 
-/// The most obvious limiter: it earns a nanosecond each nanosecond, and a token is `TOKEN`.
+/// The most obvious limiter: it earns a nanosecond per nanosecond, and a token is `TOKEN`.
 struct Naive {
     earned: u64,
     now: u64,
@@ -443,7 +444,7 @@ impl Naive {
         }
     }
 
-    /// Charges, or returns how long it takes.
+    /// Makes a charge, or returns the delay.
     fn take(&mut self, cost: u64) -> Option<u64> {
         let pause = self.paused_until.saturating_sub(self.now);
         let earned = match pause {
@@ -490,7 +491,7 @@ proptest! {
         }
     }
 
-    /// The same limiter without the pause has what there is at the end.
+    /// The same limiter without the pause has the available tokens at the end.
     #[test]
     fn pause_for_under_each_algorithm_leaves_at_most_one_token_of_what_there_is(
         algorithm in prop::sample::select(Algorithm::all()),

@@ -1,6 +1,6 @@
-//! What is made of a limiter: costs, reservations and local handles, which may outlive it, and the leaky bucket, its
-//! queue without a burst. And what is read of it: texts, and the random delay on top of the time to come again. What
-//! the calls do is in the tables and beside the model in `rate_model`.
+//! Objects made from a limiter: costs, reservations and local handles, which may outlive it, and the leaky bucket,
+//! its queue without a burst. Also its outputs: texts, and the random delay on top of the retry time. The tables and
+//! the model in `rate_model` test the calls themselves.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -78,7 +78,7 @@ const RULES: [Algorithm; 4] = [
     Algorithm::SlidingLog,
 ];
 
-/// Ten a second, and all are taken.
+/// Returns a limiter of ten a second with all tokens taken.
 fn jittery(algorithm: Algorithm, jitter: Duration) -> (ManualClock, RateLimiter) {
     let clock = Clock::manual();
     let limiter = RateLimiter::new(Quota::per_second(10).burst(10))
@@ -90,8 +90,9 @@ fn jittery(algorithm: Algorithm, jitter: Duration) -> (ManualClock, RateLimiter)
     (clock, limiter)
 }
 
-/// It is added to what a try, a local handle and a full queue say; not to what is observed, nor to the
-/// tick at which a waiter is granted. It is different each time, and from all of its range.
+/// It is added to the delay of a try, of a local handle and of a full queue; not to the delay that is
+/// observed, nor to the tick at which a waiter is granted. It is different each time, and covers its
+/// whole range.
 #[test]
 fn jitter_is_added_to_refusals_and_to_nothing_else() {
     for algorithm in RULES {
@@ -115,7 +116,7 @@ fn jitter_is_added_to_refusals_and_to_nothing_else() {
         for delays in delays.chunks(200) {
             let (low, high) = (delays.iter().min().unwrap(), delays.iter().max().unwrap());
             assert!(*low >= exact && *high <= exact + ms(50), "{algorithm}");
-            // Of 200 none in a fifth at either end: once in 10^19 runs.
+            // That none of 200 is in a fifth at either end happens once in 10^19 runs.
             assert!(
                 *low < exact + ms(10) && *high > exact + ms(40),
                 "{algorithm}"
@@ -140,7 +141,7 @@ fn jitter_without_end_does_not_overflow() {
     }
 }
 
-/// A handle that is dropped, also by a panic, gives the rest back; one that is leaked leaves it to
+/// A dropped handle, even one dropped by a panic, gives the rest back; a leaked one leaves it to
 /// time. The waiters get it.
 #[test]
 fn handle_that_goes_gives_the_rest_back() {
@@ -188,7 +189,8 @@ fn handle_outlives_its_limiter_and_may_be_of_a_static() {
     assert!(local.try_acquire().is_err());
 }
 
-/// A limiter that starts fresh in the second runtime gets nothing back of what was buffered before.
+/// A limiter that starts fresh in the second runtime does not get back tokens that were buffered
+/// before.
 #[cfg(feature = "tokio")]
 #[test]
 fn return_unused_in_another_runtime_gives_nothing_back() {
@@ -208,7 +210,8 @@ fn return_unused_in_another_runtime_gives_nothing_back() {
     second.block_on(async { local.return_unused() });
 }
 
-/// A handle with seven buffered, of a limiter whose rest is taken; three are missing for ten.
+/// Returns a handle with seven buffered, of a limiter whose rest is taken; three are missing for
+/// ten.
 fn buffered_seven() -> (ManualClock, RateLimiter, LocalLimiter) {
     let (clock, limiter) = limiter(FIFTY);
     let mut local = limiter.local(8);
@@ -217,8 +220,8 @@ fn buffered_seven() -> (ManualClock, RateLimiter, LocalLimiter) {
     (clock, limiter, local)
 }
 
-/// On the clock by which calls are decided without the lock, a call after one that was refused asks for
-/// itself alone, and then for the rest of a batch.
+/// On the clock under which calls are decided without the lock, a call after a refused one asks for its
+/// own tokens alone, and then for the rest of a batch.
 #[test]
 fn try_acquire_after_a_refusal_takes_what_there_is_of_a_batch() {
     for (left, buffered) in [(1, 0), (5, 4), (50, 7)] {
@@ -278,7 +281,7 @@ fn bucket(capacity: usize) -> (ManualClock, LeakyBucket) {
     (clock, bucket)
 }
 
-/// What a call came to, and when.
+/// Returns the outcome of a call, and its time.
 fn came_to(answer: &Result<Charge, AcquireError>) -> Result<u64, AcquireError> {
     let charge = answer.as_ref().map_err(Clone::clone)?;
     Ok(charge.at().as_nanos())
@@ -362,7 +365,7 @@ fn debug_of_a_new_bucket_fixes_no_option() {
     bucket.clock(&clock).try_acquire().unwrap();
 }
 
-/// A waker that takes its time makes the next timer late.
+/// A slow waker makes the next timer late.
 #[test]
 fn missed_tick_delay_keeps_any_two_as_far_apart_as_the_rate_says() {
     let clock = Clock::manual();
@@ -395,7 +398,7 @@ fn bucket_is_a_throttle() {
     let waiting = Waiter::parked(parts.acquire());
     let mut next = Waiter::parked(Arc::clone(&bucket).acquire_owned());
     clock.advance(ms(40));
-    // The slot of the one that gives up is the next one's.
+    // The next waiter gets the slot of the one that gives up.
     drop(waiting);
     assert_eq!(at(&next.granted()), ms(40));
     clock.advance(ms(100));

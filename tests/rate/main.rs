@@ -1,4 +1,4 @@
-//! How many per time: rate limiters, by every algorithm.
+//! Rates: rate limiters, under every algorithm.
 
 mod adaptive_rate;
 mod algorithms;

@@ -1,5 +1,5 @@
-//! `Quota`: how it is written and what is read as one, what can be made and what is refused on either side of an
-//! edge, the share of one node of several, and quotas in a configuration.
+//! `Quota`: its notation and its parser, the constructors and their bounds on either side of an edge, the share
+//! of one node of several, and quotas in a configuration.
 
 use std::error::Error;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::rate_model::LARGEST_BURST;
 use crate::setup::{ms, secs};
 use crate::support::cases::cases;
 
-/// How many nanoseconds a burst may take to come back.
+/// The longest refill time of a burst, in nanoseconds.
 const LONGEST: u64 = 1 << 58;
 
 /// From a nanosecond to a day.
@@ -26,7 +26,7 @@ const UNITS: [u64; 7] = [
     86_400_000_000_000,
 ];
 
-/// Small ones, large ones, powers of two and multiples of units, and what is beside those.
+/// Draws small numbers, large ones, powers of two and multiples of units, and neighbors of these.
 fn numbers() -> impl Strategy<Value = u64> {
     let powers = (0..64_u32).prop_map(|exponent| 1 << exponent);
     let units = (0..UNITS.len(), 1..200_u64).prop_map(|(unit, times)| UNITS[unit] * times);
@@ -35,7 +35,7 @@ fn numbers() -> impl Strategy<Value = u64> {
     prop_oneof![4 => beside, 1 => any::<u64>(), 1 => 0..100_u64]
 }
 
-/// Of any kind that there can be; every third has the largest burst that it can have.
+/// Draws a quota of any possible kind; every third has its largest possible burst.
 pub(crate) fn quotas() -> impl Strategy<Value = Quota> {
     let parts = (numbers(), numbers(), numbers(), 0..3);
     parts.prop_filter_map("there is no such quota", |(one, other, burst, kind)| {
@@ -59,7 +59,7 @@ pub(crate) fn quotas() -> impl Strategy<Value = Quota> {
     })
 }
 
-/// Parts of a quota as plain numbers, the period in nanoseconds.
+/// Returns the parts of a quota as plain numbers, the period in nanoseconds.
 fn parts(quota: Quota) -> (u64, u128, u64) {
     (quota.count(), quota.period().as_nanos(), quota.max_burst())
 }
@@ -74,7 +74,8 @@ fn is_refused(text: &str, expected: &str) {
     assert_eq!(error.to_string(), expected, "{text:?}");
 }
 
-/// The period in the largest unit that divides it, and a burst but for one of 1. Bytes have a burst of 80 ms.
+/// The period is in the largest unit that divides it, and the burst is written except for a burst
+/// of 1. Bytes have a burst of 80 ms.
 #[test]
 fn quota_of_each_constructor_is_written_in_the_largest_unit() {
     for (quota, text) in [
@@ -139,10 +140,10 @@ const LONG: &str =
 const DENSE: &str = "a quota of two per nanosecond or more cannot have a burst of more than 2^56";
 
 /// At most 16 per nanosecond, in a period of at most `u64::MAX` nanoseconds, and a burst that takes
-/// at most 2^58 of them to come back; nothing may be zero.
+/// at most 2^58 of them to come back; zero is not allowed.
 #[test]
 fn quotas_on_either_side_of_an_edge_are_made_and_refused() {
-    // Three in ten nanoseconds: 2^58 is not divided by ten, and a part of a token does not count.
+    // Three in ten nanoseconds: ten does not divide 2^58, and a part of a token does not count.
     let most = LONGEST * 3 / 10;
     let text = |count, period, burst| format!("{count}/{period}ns burst {burst}");
     for (count, period, burst) in [
@@ -168,7 +169,7 @@ fn quotas_on_either_side_of_an_edge_are_made_and_refused() {
         (16_000_000_001, 1_000_000_000, 1, MANY),
         (17, 1, 1, MANY),
         (u64::MAX, u64::MAX / 17, 1, MANY),
-        // The numbers of `UNLIMITED` are those of no other.
+        // No other quota has the numbers of `UNLIMITED`.
         (u64::MAX, 1, u64::MAX, MANY),
         (u64::MAX, u64::MAX / 2 + 1, 2 * LONGEST, LONG),
         (1, LONGEST + 1, 1, LONG),
@@ -189,7 +190,7 @@ fn quotas_on_either_side_of_an_edge_are_made_and_refused() {
         assert_eq!(error.to_string(), expected);
         is_refused(&text(count, period, burst), &expected);
     }
-    // The longest time that can be written is 2^64 - 1 days.
+    // The longest time in this notation is 2^64 - 1 days.
     let expected = "a quota cannot have a period of more than 2^64 - 1 ns: 1 in";
     for period in [nanos(u64::MAX) + nanos(1), Duration::MAX] {
         let error = Quota::try_new(1, period, 1).unwrap_err();
@@ -214,7 +215,7 @@ fn an_error_is_plain_data() {
 proptest! {
     #![proptest_config(cases(1000))]
 
-    /// The rules as they are documented, in numbers that do not overflow.
+    /// Checks the documented rules, in numbers that do not overflow.
     #[test]
     fn what_is_refused_is_what_is_documented(
         count in numbers(),
@@ -233,7 +234,7 @@ proptest! {
     }
 }
 
-/// A period that does not fit is shortened with its count, and rounded up: 3 of 191 take longer then than
+/// A period that does not fit is shortened with its count, and rounded up: 3 of 191 then take longer than
 /// 2^58 nanoseconds to come back.
 #[test]
 fn split_returns_the_same_count_over_a_longer_period() {
@@ -274,7 +275,7 @@ fn in_nanos(quota: Quota) -> u64 {
 proptest! {
     #![proptest_config(cases(1000))]
 
-    /// Cross-multiplied, so that nothing is rounded here.
+    /// Compares by cross-multiplication, so that nothing is rounded here.
     #[test]
     fn the_rates_of_the_shares_add_up(quota in quotas(), nodes in nodes()) {
         let long = BigUint::from(in_nanos(quota)) * nodes;
@@ -299,7 +300,7 @@ proptest! {
         let sum = u128::from(share.max_burst()) * u128::from(nodes);
         let burst = u128::from(quota.max_burst());
         prop_assert!(sum <= burst.max(nodes.into()));
-        // One less is possible if the period did not fit, and what does not divide is lost.
+        // One less is possible if the period did not fit, and an indivisible rest is lost.
         let lost = if long <= u128::from(u64::MAX) { 1 } else { 2 };
         prop_assert!(sum + lost * u128::from(nodes) > burst);
         let made = Quota::try_new(share.count(), share.period(), share.max_burst());
@@ -321,7 +322,7 @@ fn quota_in_a_configuration_is_its_text() {
         let json = format!("\"{text}\"");
         assert_eq!(serde_json::to_string(&quota).unwrap(), json);
         assert_eq!(serde_json::from_str::<Quota>(&json).unwrap(), quota);
-        // From a value, and with an escape in it, the text is handed over otherwise.
+        // From a value, and with an escape in it, serde passes the text in another way.
         assert_eq!(serde_json::from_value::<Quota>(text.into()).unwrap(), quota);
         let json = json.replace('/', "\\u002f");
         assert_eq!(serde_json::from_str::<Quota>(&json).unwrap(), quota);
@@ -449,7 +450,7 @@ fn text_that_is_no_quota_is_refused_at_the_byte() {
 proptest! {
     #![proptest_config(cases(1000))]
 
-    /// Written in the obvious way, by trying the units one after the other.
+    /// Formats in the obvious way, by trying the units one after the other.
     #[test]
     fn what_is_written_is_exact_and_is_read(quota in quotas()) {
         let period = quota.period().as_nanos() as u64;
@@ -468,7 +469,7 @@ proptest! {
         prop_assert_eq!(expected.parse(), Ok(quota));
     }
 
-    /// Neither panics nor reads the same text as two things.
+    /// Parsing does not panic, and does not read the same text as two quotas.
     #[test]
     fn any_text_is_read_or_refused(
         text in "([0-9]{0,21}|.) ?[/,µ]? ?[0-9]{0,3} ?(s|min|ns|day|µs|.)(,| )?(burst)? ?[0-9]{0,3}.?",

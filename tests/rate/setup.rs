@@ -1,4 +1,4 @@
-//! Limiters on a clock that is moved by hand, and what is said about them more than once.
+//! Limiters on a manual clock, and repeated assertions about them.
 
 use std::future::Future;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use crate::support::Waiter;
 /// The resolution of the clock.
 pub(crate) const TICK: Duration = Duration::from_nanos(1);
 
-/// One each 100 ms.
+/// One per 100 ms.
 pub(crate) const TEN: Quota = Quota::per_second(10);
 
-/// One each 10 ms, and up to fifty at once.
+/// One per 10 ms, and up to fifty at once.
 pub(crate) const FIFTY: Quota = Quota::per_second(100).burst(50);
 
 pub(crate) const fn ms(millis: u64) -> Duration {
@@ -32,14 +32,14 @@ pub(crate) fn limiter(quota: Quota) -> (ManualClock, RateLimiter) {
     (clock, limiter)
 }
 
-/// A limiter whose whole burst has been taken.
+/// Returns a limiter whose whole burst has been taken.
 pub(crate) fn spent(quota: Quota) -> (ManualClock, RateLimiter) {
     let (clock, limiter) = limiter(quota);
     limiter.try_acquire_many(quota.max_burst()).unwrap();
     (clock, limiter)
 }
 
-/// A waiter for each of these costs, queued in this order.
+/// Returns a waiter for each of these costs, queued in this order.
 pub(crate) fn queue<'a>(
     limiter: &'a RateLimiter,
     costs: &[u64],
@@ -50,12 +50,12 @@ pub(crate) fn queue<'a>(
         .collect()
 }
 
-/// When it was charged, since the clock began.
+/// Returns the time of a charge, since the clock began.
 pub(crate) fn at(charge: &Charge) -> Duration {
     Duration::from_nanos(charge.at().as_nanos())
 }
 
-/// When those who have been granted were charged.
+/// Returns the charge times of the granted waiters.
 #[track_caller]
 pub(crate) fn charged<F>(waiters: &mut [Waiter<F>]) -> Vec<Duration>
 where
@@ -65,7 +65,7 @@ where
     waiters.map(|waiter| at(&waiter.granted())).collect()
 }
 
-/// It is granted after this time, not a tick earlier, and is woken once for it.
+/// Asserts that it is granted after this time, not a tick earlier, and is woken once for it.
 #[track_caller]
 pub(crate) fn assert_due<F>(clock: &ManualClock, waiter: &mut Waiter<F>, after: Duration) -> Charge
 where

@@ -1,5 +1,5 @@
-//! Limiters in real threads, on the clock of the system, audited afterwards by the ticks of the
-//! charges; also when the quota changes under load. Loom and shuttle try such calls under chosen schedules.
+//! Limiters in real threads, on the system clock, audited afterwards with the ticks of the charges; also
+//! while the quota changes under load. Loom and shuttle test such calls under chosen schedules.
 //!
 //! Nothing here depends on speed: each test ends when all of its work was done, or never.
 
@@ -31,7 +31,7 @@ fn entry(charge: &Charge) -> Entry {
     (charge.at().as_nanos(), charge.cost())
 }
 
-/// Whether charges keep the promise of an algorithm.
+/// Asserts that charges keep the promise of an algorithm.
 fn audit(algorithm: Algorithm, quota: Quota, charged: &[Entry]) -> Result<(), String> {
     let (count, period) = (quota.count(), quota.period().as_nanos() as u64);
     match algorithm {
@@ -54,7 +54,7 @@ fn audit(algorithm: Algorithm, quota: Quota, charged: &[Entry]) -> Result<(), St
     }
 }
 
-/// What can be had at once: the burst, or the count.
+/// Returns the most that is admitted at once: the burst, or the count.
 fn at_once(algorithm: Algorithm, quota: Quota) -> u64 {
     match algorithm {
         GCRA => quota.max_burst(),
@@ -62,7 +62,7 @@ fn at_once(algorithm: Algorithm, quota: Quota) -> u64 {
     }
 }
 
-/// Makes tries, some for a higher cost, and returns what was charged.
+/// Makes tries, some with a higher cost, and returns the charges.
 fn tries(limiter: &RateLimiter, random: &mut Random, times: usize, most: u64) -> Vec<Entry> {
     let mut charged = Vec::new();
     for _ in 0..times {
@@ -86,7 +86,7 @@ fn tries_keep_the_promise() {
         Quota::per_second(1000).burst(10),
         Quota::per_hour(1).burst(50),
     ];
-    // With one place all calls want the same; with many, slots are passed that are not written yet.
+    // With one slot all calls compete for it; with many, calls skip slots that are not written yet.
     let sliding = [
         (1, 2),
         (2, 20),
@@ -105,7 +105,7 @@ fn tries_keep_the_promise() {
         for quota in quotas {
             let limiter = limiter(algorithm, quota);
             let at_once = at_once(algorithm, quota);
-            // Of three thousand in ten hours exactly as many are admitted.
+            // Exactly as many are admitted of three thousand in ten hours.
             let most = if at_once < 3000 { at_once.min(most) } else { 1 };
             let charged = on_threads(4, |random| tries(&limiter, random, times, most)).concat();
             assert_eq!(
@@ -113,16 +113,16 @@ fn tries_keep_the_promise() {
                 Ok(()),
                 "{algorithm} {quota}"
             );
-            // So many were to be had, but for what no longer fitted.
+            // This many were available, except for a rest that no longer fitted.
             let total: u64 = charged.iter().map(|(_, cost)| cost).sum();
             assert!(total + most > at_once, "{algorithm} {quota}");
         }
     }
 }
 
-/// Tries do not keep those that wait from their turn, nor get in before them; waits are given up, also after they
-/// were granted, and charges are given back early, late and in any order. By what was kept the promise holds, and at
-/// the end the queue is empty, and moves on.
+/// Tries do not delay the turns of waiters, nor get in before them; waits are given up, even after their grant, and
+/// charges are given back early, late and in any order. The kept charges fulfil the promise, and at the end the
+/// queue is empty, and still works.
 #[test]
 fn calls_of_every_kind_keep_the_promise_and_strand_nobody() {
     let burst = MissedTickBehavior::Burst { max: u64::MAX };
@@ -168,7 +168,7 @@ fn calls_of_every_kind_keep_the_promise_and_strand_nobody() {
                 };
                 match result {
                     Ok(charge) => {
-                        // One thread's charges go forward; but another one may grant, and two may
+                        // One thread's charges advance; but another thread may grant, and two may
                         // disagree by a microsecond.
                         let at = charge.at().as_nanos();
                         assert!(at + 1_000 >= last, "{at} after {last}");
@@ -200,8 +200,8 @@ fn calls_of_every_kind_keep_the_promise_and_strand_nobody() {
     }
 }
 
-/// With nothing paid off in between, all that is given back is there again: of as many as are told
-/// apart.
+/// With no refill in between, all refunded tokens are available again: as many as the limiter
+/// distinguishes.
 #[test]
 fn nothing_is_lost_when_all_is_given_back() {
     for algorithm in [GCRA, LOG, WINDOW] {
@@ -224,8 +224,8 @@ fn nothing_is_lost_when_all_is_given_back() {
     }
 }
 
-/// Changes the quota back and forth until it is to stop, and ends with the fast one. Returns from when
-/// on which may have been in force.
+/// Toggles the quota until it is told to stop, and ends with the fast one. Returns the times from
+/// which on each quota may have been in force.
 fn toggle(
     limiter: &RateLimiter,
     [slow, fast]: [Quota; 2],
@@ -250,9 +250,9 @@ fn toggle(
     allowance
 }
 
-/// Waits under a quota that goes from one an hour to a thousand a second and back: they are due by the
-/// new quota each time, and when it is fast at last, none is left behind. And tries: what was decided
-/// by one quota is not charged under another.
+/// Waits run under a quota that goes from one an hour to a thousand a second and back: they are due
+/// under the new quota each time, and when it is fast at last, none is stranded. For tries: a decision
+/// under one quota is not charged under another.
 #[test]
 fn quota_from_slow_to_fast_and_back_strands_nobody_and_keeps_the_promise() {
     let hourly = (Quota::per_hour(1), Quota::per_second(1000), true);
@@ -272,7 +272,7 @@ fn quota_from_slow_to_fast_and_back_strands_nobody_and_keeps_the_promise() {
                     } else {
                         charged.extend(tries(&limiter, random, 1, 3));
                     }
-                    // Towards the end nobody is left to make progress.
+                    // Towards the end no thread is left to make progress.
                     if progress.fetch_add(1, Ordering::SeqCst) >= 2 * each {
                         enough.store(true, Ordering::SeqCst);
                     }
@@ -293,7 +293,7 @@ fn quota_from_slow_to_fast_and_back_strands_nobody_and_keeps_the_promise() {
     }
 }
 
-/// What was charged under one quota is not given back under the next, in which nothing is owed.
+/// A charge under one quota is not refunded under the next, in which nothing is owed.
 #[test]
 fn refund_of_a_charge_beside_a_change_gives_nothing_of_others_back() {
     let clock = Clock::manual();
@@ -318,7 +318,7 @@ fn refund_of_a_charge_beside_a_change_gives_nothing_of_others_back() {
         }
         let rounds = (0..ROUNDS as u64).filter(|round| {
             pause.wait();
-            // Only what the others charge just now is carried over.
+            // Only the others' present charges are carried over.
             clock.advance(2 * quota.period());
             let period = quota.period() + Duration::from_nanos(round % 2);
             limiter.set_quota(Quota::new(quota.count(), period));
@@ -326,7 +326,7 @@ fn refund_of_a_charge_beside_a_change_gives_nothing_of_others_back() {
             let mine = (0..3).filter_map(|_| limiter.try_acquire().ok()).count();
             pause.wait();
             pause.wait();
-            // What the others have of the new quota is given back, and no more than that.
+            // The others' charges under the new quota are refunded, and no more than that.
             limiter.snapshot().available > 3 - mine as u64
         });
         rounds.count()

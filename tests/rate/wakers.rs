@@ -1,6 +1,6 @@
-//! Wakers are foreign code: they are called outside of the lock, and may do there what they like. If they panic, all
-//! others are granted and woken at their tick, and nothing is poisoned. What is true of every throttle is checked
-//! in `tests/contracts/conformance/wakers.rs`.
+//! Wakers are foreign code: they are called outside of the lock, and may do anything there. If they panic, all
+//! others are granted and woken at their tick, and nothing is poisoned. `tests/contracts/conformance/wakers.rs`
+//! checks the properties of every throttle.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,7 +20,7 @@ use crate::support::{Waiter, kind};
 
 type Wait = Waiting<<Arc<RateLimiter> as Throttle>::Enter>;
 
-/// A limiter that has nothing left, and wakers that call it back.
+/// A limiter with nothing left, and wakers that call it back.
 struct Scene {
     clock: ManualClock,
     limiter: Arc<RateLimiter>,
@@ -37,7 +37,8 @@ impl Scene {
         }
     }
 
-    /// Uses every entrance of the limiter that takes its lock or might, and counts.
+    /// Returns a callback that uses every method that takes the limiter's lock or might, and
+    /// counts.
     fn callback(&self) -> impl Fn() + Send + Sync + 'static {
         let (clock, limiter) = (self.clock.clone(), Arc::clone(&self.limiter));
         let calls = Arc::clone(&self.calls);
@@ -72,8 +73,8 @@ fn parked_with<F: Future>(future: F, waker: &Waker) -> Waiter<F> {
     waiter
 }
 
-/// Whatever serves waiters behind a head for 50 calls their wakers outside of the lock. What panics there goes no
-/// further; whether the panic of its payload does is left open.
+/// Every call that serves waiters behind a head calls their wakers outside of the lock, for 50 calls. A panic
+/// there goes no further; whether the panic of its payload does is left open.
 #[test]
 fn waker_may_use_the_limiter_or_panic_whatever_calls_it() {
     type Head = Waiter<Wait>;
@@ -163,7 +164,7 @@ fn waker_may_close_the_limiter_in_the_midst_of_a_batch() {
     let mut queue: Vec<_> = (0..39).map(|_| Waiter::parked(limiter.acquire())).collect();
     clock.advance(ms(400));
     drop(large);
-    // A waiter that was granted before the close has its charge; none is left waiting.
+    // A waiter that was granted a permit before the close has its charge; no waiter is stranded.
     assert!(first.output().is_ok());
     let outcomes: Vec<_> = queue
         .iter_mut()

@@ -1,18 +1,18 @@
-//! The auditor: whether charges, in whatever order they are told, keep the promise in every interval.
+//! The auditor: checks that charges, reported in any order, keep the promise in every interval.
 
 use tollgate::Quota;
 
-/// A charge: at which tick, and how much.
+/// A charge: its tick and its cost.
 pub(crate) type Entry = (u64, u64);
 
-/// When the rate was raised and lowered: from the tick on, at most so fast.
+/// The changes of the rate: from each tick on, the fastest rate in force.
 pub(crate) struct Allowance {
     burst: u64,
-    /// Tick, and the quota that may be in force from then on.
+    /// The tick, and the quota that may be in force from then on.
     rates: Vec<(u64, Quota)>,
 }
 
-/// One token, in parts that are whole numbers for every rate that is allowed.
+/// Returns the parts of a token, chosen so that every allowed rate is a whole number of parts.
 fn parts(rates: &[(u64, Quota)]) -> i128 {
     let periods = rates.iter().map(|(_, quota)| period(*quota));
     periods.fold(1, |product, period| product / gcd(product, period) * period)
@@ -34,18 +34,18 @@ impl Allowance {
         }
     }
 
-    /// The rate that may be in force from a tick on. The burst stays as it is.
+    /// Sets the rate that may be in force from a tick on. The burst stays as it is.
     pub(crate) fn change(&mut self, tick: u64, quota: Quota) {
         assert_eq!(quota.max_burst(), self.burst);
         self.rates.push((tick, quota));
     }
 
-    /// Says in which interval more was charged than the burst, and the rate times the time and one
-    /// nanosecond; a nanosecond more for every change of the rate in it.
+    /// Returns the interval in which more was charged than the burst, plus the rate times the time
+    /// and one nanosecond, plus a nanosecond for every change of the rate in it.
     ///
     /// From the first tick `a` to the last tick `b` of an interval, the sum of the charges is the sum
-    /// until `b` less the sum before `a`, and what time gave is what it gave until `b` less that until
-    /// `a`. So it is enough to compare each charge with the worst of those before it: one pass.
+    /// until `b` less the sum before `a`, and the refill is the refill until `b` less that until `a`.
+    /// So it is enough to compare each charge with the worst of those before it: one pass.
     pub(crate) fn audit(&self, charges: &[Entry]) -> Result<(), String> {
         let mut charges = charges.to_vec();
         charges.sort_unstable();
@@ -56,7 +56,7 @@ impl Allowance {
         let mut changes = self.rates.iter().skip(1).peekable();
         let (mut since, mut now) = (0, pace(self.rates[0].1));
         let (mut total, mut given) = (0, 0);
-        // The least of what was charged before a charge, less what time had given until it.
+        // The least difference, before a charge, between the sum of the charges and the refill.
         let mut least = (i128::MAX, 0);
         for (tick, cost) in charges {
             while let Some((change, quota)) = changes.next_if(|(change, _)| *change <= tick) {
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
     use crate::support::random::Random;
 
-    /// Every pair of charges, as one would write it down.
+    /// Checks every pair of charges, in the most obvious way.
     fn naive(quota: Quota, charges: &[Entry]) -> bool {
         charges.iter().all(|(from, _)| {
             charges.iter().filter(|(to, _)| to >= from).all(|(to, _)| {
@@ -96,7 +96,7 @@ mod tests {
         })
     }
 
-    /// Random charges; about half of them are too many somewhere.
+    /// Draws random charges; about half of the sets exceed the promise somewhere.
     #[test]
     fn one_pass_finds_what_every_pair_finds() {
         let mut random = Random::new(1);
@@ -134,7 +134,7 @@ mod tests {
             let mut seeded = full.clone();
             seeded.push((full[seed].0, 1));
             assert!(Allowance::of(quota).audit(&seeded).is_err(), "{seed}");
-            // One that comes much too early is too many as well.
+            // One that comes much too early exceeds the promise as well.
             if seed > 1 {
                 let mut seeded = full.clone();
                 seeded[seed].0 -= 2;

@@ -1,13 +1,13 @@
 //! Wakers that misbehave: they call back, panic, or do both when they are dropped.
 //!
-//! The only foreign code that a throttle runs is in wakers. What is called back from here would
-//! lock up if it ran under a lock.
+//! Wakers are the only foreign code that a throttle runs. A callback from here would deadlock if it
+//! ran under a lock.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 
-/// Something to call.
+/// A function to call.
 type Callback = Box<dyn Fn() + Send + Sync>;
 
 /// Calls back when it is woken and when its last clone is dropped.
@@ -32,7 +32,8 @@ impl Drop for Caller {
     }
 }
 
-/// A waker that makes one call when it is woken and another one when its last clone is dropped.
+/// Returns a waker that makes one call when it is woken and another one when its last clone is
+/// dropped.
 pub(crate) fn calls(
     woken: impl Fn() + Send + Sync + 'static,
     dropped: impl Fn() + Send + Sync + 'static,
@@ -43,22 +44,22 @@ pub(crate) fn calls(
     }))
 }
 
-/// A waker that calls back when it is woken.
+/// Returns a waker that calls back when it is woken.
 pub(crate) fn calls_when_woken(callback: impl Fn() + Send + Sync + 'static) -> Waker {
     calls(callback, || {})
 }
 
-/// A waker that calls back when its last clone is dropped.
+/// Returns a waker that calls back when its last clone is dropped.
 pub(crate) fn calls_when_dropped(callback: impl Fn() + Send + Sync + 'static) -> Waker {
     calls(|| {}, callback)
 }
 
-/// A waker that panics when it is woken.
+/// Returns a waker that panics when it is woken.
 pub(crate) fn panics_when_woken() -> Waker {
     calls_when_woken(|| panic!("a waker that panics on purpose"))
 }
 
-/// Panics once more when the first panic is cleaned up.
+/// A panic payload that panics once more when it is dropped.
 pub(crate) struct Bomb;
 
 impl Drop for Bomb {
@@ -67,12 +68,12 @@ impl Drop for Bomb {
     }
 }
 
-/// A waker that panics when it is woken, with a [`Bomb`].
+/// Returns a waker that panics when it is woken, with a [`Bomb`].
 pub(crate) fn throws_a_bomb_when_woken() -> Waker {
     calls_when_woken(|| std::panic::panic_any(Bomb))
 }
 
-/// Runs what may panic, and says with which message it did.
+/// Runs code that may panic, and returns the panic's message.
 pub(crate) fn panic_message<R>(run: impl FnOnce() -> R) -> Option<String> {
     let payload = catch_unwind(AssertUnwindSafe(run)).err()?;
     let text = payload

@@ -1,6 +1,6 @@
-//! What the test files share: futures that are polled by hand, with wakers that count.
+//! Shared helpers of the tests: manually polled futures, with wakers that count.
 //!
-//! Nothing here knows how a throttle works; it only polls, drops and counts.
+//! Nothing here depends on the inside of a throttle; it only polls, drops and counts.
 
 #![allow(
     dead_code,
@@ -26,7 +26,7 @@ use std::time::Duration;
 use tollgate::adaptive::{Controller, SampleWindow, Target};
 use tollgate::{AcquireError, ErrorKind, Semaphore};
 
-/// A runtime on this thread, whose time stands still until everybody waits for it.
+/// Returns a runtime on this thread, whose time stands still until every task waits for it.
 pub(crate) fn paused_runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -35,9 +35,9 @@ pub(crate) fn paused_runtime() -> tokio::runtime::Runtime {
         .unwrap()
 }
 
-/// What this comes to; it fails instead of hanging if it does not end.
+/// Returns the result of a function; fails instead of hanging if it does not end.
 ///
-/// It ends in milliseconds. How long it may take decides only when the test fails.
+/// It ends in milliseconds. The time limit only decides when the test fails.
 pub(crate) fn ends<R: Send + 'static>(run: impl FnOnce() -> R + Send + 'static) -> R {
     let (sender, ended) = channel();
     let thread = thread::spawn(move || sender.send(run()));
@@ -51,7 +51,7 @@ pub(crate) fn ends<R: Send + 'static>(run: impl FnOnce() -> R + Send + 'static) 
     }
 }
 
-/// A controller whose limit stays, in windows of one call.
+/// A controller whose limit is constant, in windows of one call.
 pub(crate) struct Fixed(pub(crate) f64);
 
 impl Controller for Fixed {
@@ -65,7 +65,7 @@ impl Controller for Fixed {
     }
 }
 
-/// Counts how often it was woken.
+/// A counter of wakes.
 #[derive(Default)]
 pub(crate) struct Counter(AtomicUsize);
 
@@ -85,14 +85,14 @@ impl Wake for Counter {
     }
 }
 
-/// A future that is polled by hand, and how often it was woken.
+/// A manually polled future, and its number of wakes.
 pub(crate) struct Waiter<F> {
     future: Pin<Box<F>>,
     counter: Arc<Counter>,
 }
 
 impl<F: Future> Waiter<F> {
-    /// Not polled yet.
+    /// Creates one that has not been polled yet.
     pub(crate) fn new(future: F) -> Self {
         Self {
             future: Box::pin(future),
@@ -100,7 +100,7 @@ impl<F: Future> Waiter<F> {
         }
     }
 
-    /// Polled once, and waiting.
+    /// Creates one, and polls it once; it must wait.
     #[track_caller]
     pub(crate) fn parked(future: F) -> Self {
         let mut waiter = Self::new(future);
@@ -108,7 +108,7 @@ impl<F: Future> Waiter<F> {
         waiter
     }
 
-    /// The same with a waker that is not its own.
+    /// Does the same with another waker.
     #[track_caller]
     pub(crate) fn parked_with(future: F, waker: &Waker) -> Self {
         let mut waiter = Self::new(future);
@@ -124,7 +124,7 @@ impl<F: Future> Waiter<F> {
         self.poll_with(&waker)
     }
 
-    /// Polls with a waker that is not its own.
+    /// Polls with another waker.
     pub(crate) fn poll_with(&mut self, waker: &Waker) -> Poll<F::Output> {
         self.future.as_mut().poll(&mut Context::from_waker(waker))
     }
@@ -146,7 +146,7 @@ impl<F: Future> Waiter<F> {
         self.poll().is_pending()
     }
 
-    /// What it came to; it must be ready.
+    /// Returns the output; the future must be ready.
     #[track_caller]
     pub(crate) fn output(&mut self) -> F::Output {
         match self.poll() {
@@ -155,19 +155,19 @@ impl<F: Future> Waiter<F> {
         }
     }
 
-    /// How often it was woken.
+    /// Returns the number of wakes.
     pub(crate) fn wakes(&self) -> usize {
         self.counter.count()
     }
 
-    /// Its future, as it is; what `mem::forget` needs.
+    /// Returns the bare future, for `mem::forget`.
     pub(crate) fn into_future(self) -> Pin<Box<F>> {
         self.future
     }
 }
 
 impl<T: Debug, F: Future<Output = Result<T, AcquireError>>> Waiter<F> {
-    /// What it was given; it must have been let in.
+    /// Returns the permit; the wait must have been granted.
     #[track_caller]
     pub(crate) fn granted(&mut self) -> T {
         match self.output() {
@@ -176,7 +176,7 @@ impl<T: Debug, F: Future<Output = Result<T, AcquireError>>> Waiter<F> {
         }
     }
 
-    /// Why it was refused; it must have been.
+    /// Returns the reason of the refusal; the wait must have been refused.
     #[track_caller]
     pub(crate) fn refused(&mut self) -> ErrorKind {
         kind(self.output())
@@ -188,13 +188,14 @@ pub(crate) fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Why it was refused; it must have been.
+/// Returns the reason of a refusal; the result must be one.
 #[track_caller]
 pub(crate) fn kind<T: Debug>(result: Result<T, AcquireError>) -> ErrorKind {
     result.expect_err("it was let in").kind()
 }
 
-/// Everything has come back, nobody waits, and the whole limit can be had.
+/// Asserts that everything has come back, that there are no waiters, and that the whole limit is
+/// available.
 #[track_caller]
 pub(crate) fn assert_at_rest(semaphore: &Semaphore, permits: usize) {
     assert_eq!(semaphore.permits(), permits);
@@ -207,7 +208,7 @@ pub(crate) fn assert_at_rest(semaphore: &Semaphore, permits: usize) {
     assert!(poll_once(&mut semaphore.wait_idle()).is_ready());
 }
 
-/// Lets others run, whatever the executor.
+/// Yields to other tasks, on any executor.
 pub(crate) async fn yield_now() {
     let mut yielded = false;
     std::future::poll_fn(|context| {
@@ -220,17 +221,17 @@ pub(crate) async fn yield_now() {
     .await;
 }
 
-/// How a property is tried.
+/// The settings of property tests.
 pub(crate) mod cases {
     use proptest::prelude::ProptestConfig;
 
-    /// With so many random cases; the environment variable `PROPTEST_CASES` is heeded instead, if it is
-    /// set. Writes no file when a case fails: the case is in the message.
+    /// Returns settings with this many random cases, or with those of the environment variable
+    /// `PROPTEST_CASES`, if it is set. A failing case writes no file: the message contains it.
     pub(crate) fn cases(cases: u32) -> ProptestConfig {
         ProptestConfig {
             cases,
             failure_persistence: None,
-            // As many as the variable may ask for.
+            // The number that the variable may set.
             max_global_rejects: u32::MAX,
             max_local_rejects: u32::MAX,
             ..ProptestConfig::default()

@@ -1,4 +1,4 @@
-//! Random numbers that are the same in every run, and threads that have their own.
+//! Random numbers that are the same in every run, and one generator per thread.
 
 use std::thread;
 
@@ -17,13 +17,13 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// One of `0..bound`.
+    /// Returns a number in `0..bound`.
     pub(crate) fn below(&mut self, bound: u32) -> u32 {
         u32::try_from(self.next() % u64::from(bound)).expect("below a u32")
     }
 }
 
-/// Runs one function on several threads at once; what each of them came to.
+/// Runs one function on several threads at once, and returns the results.
 pub(crate) fn on_threads<T: Send>(threads: u64, run: impl Fn(&mut Random) -> T + Sync) -> Vec<T> {
     let run = &run;
     thread::scope(|scope| {

@@ -1,8 +1,8 @@
-//! The language of tests that are tables: a test is a row of text, and what is expected after each call
-//! is said by a model.
+//! The language of table tests: a test is a row of text, and a model gives the expected outcome of each
+//! call.
 //!
-//! `name | set-up | call 1, call 2, 3 x call 4 + call 5`. The name says which promise it is. A line that begins with blanks
-//! continues the row, and one that begins with `#` is a comment. What a call does is said where the table is.
+//! `name | set-up | call 1, call 2, 3 x call 4 + call 5`. The name states the promise. A line that begins with blanks
+//! continues the row, and one that begins with `#` is a comment. Each table describes its calls.
 
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,7 +20,7 @@ pub(crate) struct Row {
     calls: String,
 }
 
-/// The rows of a table, in their order.
+/// Returns the rows of a table, in order.
 pub(crate) fn rows(table: &str) -> Vec<Row> {
     let lines = table.lines().filter(|line| !line.starts_with('#'));
     let joined = lines.collect::<Vec<_>>().join("\n").replace("\n    ", " ");
@@ -39,7 +39,7 @@ pub(crate) fn rows(table: &str) -> Vec<Row> {
 }
 
 impl Row {
-    /// The calls, those that are repeated as often as the row says.
+    /// Returns the calls, with repetitions expanded.
     pub(crate) fn calls<T>(&self, call: impl Fn(&str, &mut Words<'_>) -> T) -> Vec<T> {
         let parse = |text: &String| {
             let mut words = Words::new(text);
@@ -50,7 +50,7 @@ impl Row {
         self.texts().iter().map(parse).collect()
     }
 
-    /// The same as text.
+    /// Returns the same as text.
     pub(crate) fn texts(&self) -> Vec<String> {
         let mut all = Vec::new();
         for part in self.calls.split(',') {
@@ -94,19 +94,19 @@ impl<'a> Words<'a> {
         Self { text, rest }
     }
 
-    /// The next word; there must be one.
+    /// Returns the next word; there must be one.
     pub(crate) fn word(&mut self) -> &'a str {
         let word = self.rest.next();
         word.unwrap_or_else(|| panic!("a word is missing in {:?}", self.text))
     }
 
-    /// The next word as a number, or as whatever else a word can be parsed as.
+    /// Returns the next word as a number, or as another type that can be parsed.
     pub(crate) fn parse<T: FromStr>(&mut self) -> T {
         self.maybe()
             .unwrap_or_else(|| panic!("a word is missing in {:?}", self.text))
     }
 
-    /// The same, if there is one more word.
+    /// Returns the same, if there is one more word.
     pub(crate) fn maybe<T: FromStr>(&mut self) -> Option<T> {
         let word = self.rest.next()?;
         let parsed = word.parse().ok();
@@ -122,17 +122,17 @@ impl<'a> Words<'a> {
         is_next
     }
 
-    /// All words that are left, joined by single spaces.
+    /// Returns all remaining words, joined by single spaces.
     pub(crate) fn rest(&mut self) -> String {
         self.rest.by_ref().collect::<Vec<_>>().join(" ")
     }
 
-    /// The next word as a length of time.
+    /// Returns the next word as a duration.
     pub(crate) fn time(&mut self) -> Duration {
         self.parse::<Time>().0
     }
 
-    /// The next word as a reason of a refusal.
+    /// Returns the next word as a reason of a refusal.
     pub(crate) fn refusal(&mut self) -> ErrorKind {
         match self.word() {
             "closed" => ErrorKind::Closed,
@@ -144,7 +144,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Refuses words that are left over.
+    /// Refuses remaining words.
     pub(crate) fn end(&mut self) {
         assert_eq!(
             self.rest.next(),
@@ -155,17 +155,17 @@ impl<'a> Words<'a> {
     }
 }
 
-/// How a step names one of those that there are.
+/// How a step names an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Names {
-    /// By its place, at which there must be one.
+    /// By its position, which must exist.
     Exactly,
-    /// By any number; without anybody to be named nothing happens.
+    /// By any number; without items the step does nothing.
     AtRandom,
 }
 
 impl Names {
-    /// The place of the one that the next word names; the call is rejected if there is nobody.
+    /// Returns the position that the next word names; the call is rejected if there is no item.
     pub(crate) fn choose<T>(
         self,
         words: &mut Words<'_>,
@@ -180,7 +180,7 @@ impl Names {
     }
 }
 
-/// Does one call in a world. One that is rejected does nothing.
+/// Runs one call in a world. A rejected call does nothing.
 pub(crate) fn call(
     text: &str,
     world: impl FnOnce(&str, &mut Words<'_>) -> Result<(), TestCaseError>,
@@ -194,8 +194,8 @@ pub(crate) fn call(
     Ok(())
 }
 
-/// Up to so many calls at random. Each one in the table has how often it comes, `#` stands for any number,
-/// and `0..5` for one of these.
+/// Draws up to this many random calls. Each call in the table has its frequency, `#` stands for any
+/// number, and `0..5` for one of these.
 pub(crate) fn at_random(table: &'static str, most: usize) -> impl Strategy<Value = Vec<String>> {
     let weighted = table.split(',').map(|part| part.trim().split_once(' '));
     let weighted = weighted.map(|part| part.expect("how often it comes"));
@@ -220,7 +220,7 @@ pub(crate) fn at_random(table: &'static str, most: usize) -> impl Strategy<Value
     prop::collection::vec(call, 1..most)
 }
 
-/// Runs every row of a table, and says which of them fail.
+/// Runs every row of a table, and returns the rows that fail.
 pub(crate) fn check<E: Display>(table: &str, run: impl Fn(&Row) -> Result<(), E>) {
     let fails = |row: &Row| match catch_unwind(AssertUnwindSafe(|| run(row))) {
         Ok(Ok(())) => None,
@@ -231,7 +231,7 @@ pub(crate) fn check<E: Display>(table: &str, run: impl Fn(&Row) -> Result<(), E>
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// A length of time, such as `250ms`, `1s500us`, `5min-1ns` or `never`.
+/// A duration, such as `250ms`, `1s500us`, `5min-1ns` or `never`.
 pub(crate) struct Time(pub(crate) Duration);
 
 impl FromStr for Time {
@@ -247,7 +247,7 @@ impl FromStr for Time {
     }
 }
 
-/// Nanoseconds of numbers with their units, one after the other.
+/// Sums numbers with their units, in nanoseconds.
 fn sum(text: &str) -> Option<u64> {
     let (mut text, mut sum) = (text, 0);
     while !text.is_empty() {

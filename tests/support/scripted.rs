@@ -1,9 +1,9 @@
-//! A throttle that does as it is told, and a log of what was done to it.
+//! A throttle that follows a script, and a log of its calls.
 //!
-//! What can be read there, of a part with the name `a` and its permits `a0`, `a1` and so on:
-//! `enter a` and `try a` (it was asked), `in a0` and `refuse a` (what it said), `leave a` (its wait
-//! was dropped before it was over), `undo a0` and `drop a0` (what became of the permit). Who asks to
-//! enter without a wait, and has no success, leaves nothing.
+//! The log entries, for a part with the name `a` and its permits `a0`, `a1` and so on: `enter a` and
+//! `try a` (the request), `in a0` and `refuse a` (the answer), `leave a` (its wait was dropped
+//! before it was over), `undo a0` and `drop a0` (the end of the permit). A failed attempt to enter
+//! without a wait leaves no entry.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Waker};
 
 use tollgate::{AcquireError, ErrorKind, Throttle, TryThrottle, Waiting};
 
-/// What happened to some throttles, in order.
+/// The events of some throttles, in order.
 #[derive(Clone, Default)]
 pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -21,12 +21,12 @@ impl Log {
         self.0.lock().unwrap().push(event.into());
     }
 
-    /// What happened since it was last asked.
+    /// Takes the events since the last call.
     pub(crate) fn take(&self) -> Vec<String> {
         std::mem::take(&mut self.0.lock().unwrap())
     }
 
-    /// A throttle that writes here. It lets everybody in until it is told otherwise.
+    /// Creates a throttle that writes here. It lets every caller in until its script changes.
     pub(crate) fn part(&self, name: &'static str) -> Scripted {
         Scripted(Arc::new(Inner {
             name,
@@ -40,21 +40,21 @@ impl Log {
     }
 }
 
-/// What a throttle is told to do with each caller.
+/// The script of a throttle for each caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Script {
     Admit,
-    /// Also refuses who does not wait.
+    /// Also refuses callers that do not wait.
     Wait,
     Refuse(ErrorKind),
-    /// When it is asked to enter without a wait.
+    /// Panics when a caller tries to enter without a wait.
     PanicWhenTried,
-    /// When it is asked to make a wait.
+    /// Panics when a caller asks for a wait.
     PanicWhenAsked,
     PanicWhenPolled,
 }
 
-/// The throttle. To clone it is to share it.
+/// The throttle. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Scripted(Arc<Inner>);
 
@@ -71,7 +71,7 @@ struct State {
 }
 
 impl Scripted {
-    /// From now on it does this, also with those who wait, who are woken.
+    /// Sets the script, also for the present waiters, which are woken.
     pub(crate) fn now(&self, script: Script) {
         let wakers = {
             let mut state = self.0.state.lock().unwrap();
@@ -191,7 +191,7 @@ pub(crate) struct ScriptedPermit {
 }
 
 impl ScriptedPermit {
-    /// As in the log.
+    /// Returns the name in the log.
     pub(crate) fn name(&self) -> String {
         format!("{}{}", self.of.0.name, self.number)
     }
@@ -215,7 +215,7 @@ impl Drop for ScriptedPermit {
     }
 }
 
-/// Another throttle: it answers at once, and logs `over` when a wait is dropped, which is over by
+/// Another throttle: it answers at once, and logs `over` when a wait is dropped that is over by
 /// then.
 #[derive(Clone)]
 pub(crate) struct Lingers {

@@ -1,12 +1,13 @@
-//! Sets contenders side by side and compares them round by round.
+//! Compares contenders round by round.
 //!
-//! The machine is shared and its clock moves, so a time alone says little. In every round each contender runs one batch
-//! of a few milliseconds, in an order that rotates; the ratio is taken within the round, and the median of the rounds
-//! is what counts. What disturbs one batch spoils one ratio of many, and what slows the whole machine cancels out.
+//! The machine is shared and its clock varies, so a time alone says little. In every round each contender runs one
+//! batch of a few milliseconds, in an order that rotates; the ratio is taken within the round, and the result is the
+//! median of the rounds. A disturbance of one batch spoils one ratio of many, and a slowdown of the whole machine
+//! cancels out.
 //!
-//! Work on one thread is timed by a [`Stopwatch`] that runs only while the thread does, so a neighbour on the same core
-//! costs cache lines but no time. Work on several threads is timed by the wall clock, since waiting is part of it: those
-//! rows want a machine that is otherwise idle.
+//! A [`Stopwatch`] that runs only while the thread does times the work on one thread, so a neighbour on the same core
+//! costs cache lines but no time. The wall clock times the work on several threads, because waiting is part of it:
+//! those rows need a machine that is otherwise idle.
 //!
 //! An operation is written once, as a [`Row`] of a theme. [`ratios`] compares its contenders, [`groups`] hands them to
 //! criterion, and `instructions` counts them.
@@ -43,19 +44,19 @@ pub struct Options {
     #[arg(long)]
     pub check: bool,
 
-    /// As cargo passes it when it runs a benchmark
+    /// Passed by cargo when it runs a benchmark
     #[arg(long, hide = true)]
     bench: bool,
 
-    /// How often every contender of a row takes its turn.
+    /// The number of turns of each contender of a row.
     #[arg(skip = 25_usize)]
     pub rounds: usize,
 
-    /// How long one turn should take at least.
+    /// The least duration of a turn.
     #[arg(skip = Duration::from_millis(4))]
     pub batch: Duration,
 
-    /// How often a row that missed its target is measured in all.
+    /// The total number of measurements of a row that missed its target.
     #[arg(skip = 5_usize)]
     pub runs: usize,
 }
@@ -63,8 +64,8 @@ pub struct Options {
 impl Options {
     /// Reads the process's arguments.
     ///
-    /// Without `--bench` somebody runs the target as a test (`cargo test --all-targets`): every row is then built and
-    /// goes through one short round, and its figures mean nothing.
+    /// Without `--bench`, the target runs as a test (`cargo test --all-targets`): every row is then built and goes
+    /// through one short round, and its figures mean nothing.
     pub fn from_args() -> Options {
         let mut options = Options::parse();
         if options.quick {
@@ -80,12 +81,12 @@ impl Options {
         options
     }
 
-    /// Whether a row of this name is wanted.
+    /// Returns whether a row of this name is selected.
     pub fn wants(&self, name: &str) -> bool {
         name.contains(&self.filter)
     }
 
-    /// Chooses by how much is measured: to see that it runs, for a quick look, or all of it.
+    /// Chooses by the extent of the run: a test, a quick look, or the full run.
     pub fn choose<T>(&self, [runs, quick, whole]: [T; 3]) -> T {
         match self.rounds {
             0..=1 => runs,
@@ -95,25 +96,25 @@ impl Options {
     }
 }
 
-/// Median, least and greatest of some figures, and the 99th percentile.
+/// The median, least and greatest of some figures, and the 99th percentile.
 #[derive(Clone, Copy, Debug)]
 pub struct Spread {
-    /// The one in the middle.
+    /// The median.
     pub median: f64,
     /// The least.
     pub min: f64,
     /// The greatest.
     pub max: f64,
-    /// 99 of 100 are below.
+    /// The 99th percentile.
     pub p99: f64,
 }
 
 impl Spread {
-    /// Sums up the figures.
+    /// Summarizes the figures.
     ///
     /// # Panics
     ///
-    /// When there are none.
+    /// Panics if there are none.
     pub fn of(figures: impl IntoIterator<Item = f64>) -> Spread {
         let mut figures: Vec<f64> = figures.into_iter().collect();
         figures.sort_by(f64::total_cmp);
@@ -127,8 +128,7 @@ impl Spread {
     }
 }
 
-/// Repeats an operation of something, as often as it is asked to. What it is done with, `black_box` hides before each
-/// time.
+/// Repeats an operation on a value. `black_box` hides the value before each repetition.
 #[macro_export]
 macro_rules! repeat {
     ($what:expr, |$it:ident| $once:expr) => {{
@@ -143,7 +143,7 @@ macro_rules! repeat {
     }};
 }
 
-/// Repeats what is awaited, inside of one future on a plain executor.
+/// Repeats an asynchronous operation, inside one future on a plain executor.
 #[macro_export]
 macro_rules! repeat_async {
     ($what:expr, |$it:ident| $once:expr) => {{
@@ -160,8 +160,8 @@ macro_rules! repeat_async {
     }};
 }
 
-/// Repeats what is awaited with what it owns, inside of one future on a plain executor. It adds some seven instructions,
-/// so an operation of a few dozen has a loop of its own.
+/// Repeats an asynchronous operation on an owned value, inside one future on a plain executor. It adds some seven
+/// instructions, so an operation of a few dozen instructions has a loop of its own.
 pub fn awaited(mut once: impl AsyncFnMut() + 'static) -> impl FnMut(u64) + 'static {
     move |times| {
         block_on(async {
@@ -172,7 +172,8 @@ pub fn awaited(mut once: impl AsyncFnMut() + 'static) -> impl FnMut(u64) + 'stat
     }
 }
 
-/// Contenders that differ in their type alone: how they run, what they do, and the types with their targets, ours first.
+/// Contenders that differ only in their type: their runner, their operation, and the types with
+/// their targets, ours first.
 #[macro_export]
 macro_rules! each {
     ($how:ident, $work:ident; $($peers:tt)*) => {
@@ -185,13 +186,13 @@ macro_rules! each {
     };
 }
 
-/// A table of rows. `$how` is a function in the scope of the table, `fn(name, body) -> Contender`, such as `alone`, which
-/// says how the body runs; `$work` is `fn::<Type>(arguments..) -> Shared`, which makes the body for a type. So
-/// `alone "try" [tries: Ours, Peer: 1.0];` is a row of two contenders, of which the first may take as long as the second.
+/// A table of rows. `$how` is a function in the scope of the table, `fn(name, body) -> Contender`, such as `alone`,
+/// which runs the body; `$work` is `fn::<Type>(arguments..) -> Shared`, which makes the body for a type. So `alone
+/// "try" [tries: Ours, Peer: 1.0];` is a row of two contenders, and the first may take as long as the second.
 ///
-/// A row says how the contenders run, the name of the operation, and who they are, ours first. What is in
-/// parentheses is ours by name, what is in brackets are the types that do an operation, and what is in braces are others
-/// by name. A number is a target.
+/// A row gives the runner of the contenders, the name of the operation, and the contenders, ours first. Parentheses
+/// hold ours by name, brackets hold the types that do an operation, and braces hold others by name. A number is a
+/// target.
 #[macro_export]
 macro_rules! rows {
     ($(

@@ -1,5 +1,5 @@
-//! Two front ends of the rows: a table of ratios, which looks again at what missed its target, and criterion's groups;
-//! and tables, aligned for a terminal or as Markdown for a document.
+//! Two front ends for the rows: a table of ratios, which repeats the rows that missed their targets, and criterion's
+//! groups; and tables, aligned for a terminal or in Markdown for a document.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use super::{Options, Row, Spread, Work};
 const HEADINGS: &str =
     "operation | beside | ours ns | theirs ns | ratio | min | max | target | verdict";
 
-/// Measures every wanted row and prints the table; whether no target was missed.
+/// Measures every selected row, prints the table, and returns whether every target was met.
 ///
-/// A row that misses is measured again until there are [`Options::runs`] runs, and those are summed up in a second
-/// table: the least, the middle and the greatest of the runs' medians.
+/// A row that misses is measured again until there are [`Options::runs`] runs, and a second table sums them up:
+/// the least, the middle and the greatest of the runs' medians.
 pub fn ratios(options: &Options, rows: &[Row]) -> bool {
     let wanted: Vec<&Row> = rows.iter().filter(|row| options.wants(&row.name)).collect();
     let mut table = Table::new(HEADINGS);
@@ -30,7 +30,7 @@ pub fn ratios(options: &Options, rows: &[Row]) -> bool {
         }
     }
     eprintln!();
-    // The filter may be for something else that the program measures.
+    // The filter may select another measurement of the program.
     if !wanted.is_empty() {
         table.print(options.markdown);
     }
@@ -43,8 +43,8 @@ pub fn ratios(options: &Options, rows: &[Row]) -> bool {
     kept
 }
 
-/// The rows that missed, over several runs that alternate with each other, and only against those peers that set a
-/// target.
+/// Measures the rows that missed, over several runs that alternate with each other, and only against the peers
+/// that set a target.
 fn again(options: &Options, missed: Vec<(&Row, Vec<Comparison>)>) {
     let with_target = |(row, mut first): (_, Vec<Comparison>)| {
         first.retain(|one| one.target.is_some());
@@ -93,10 +93,10 @@ fn line(name: &str, one: &Comparison) -> String {
     )
 }
 
-/// Hands a theme's rows to criterion: `theme/operation/contender`.
+/// Passes a theme's rows to criterion: `theme/operation/contender`.
 ///
-/// They are for who wants criterion's statistics or its comparison with the run before. Contenders run one after the
-/// other here, so compare them in the table of ratios, where they take turns.
+/// They offer criterion's statistics and its comparison with the run before. Contenders run one after the other
+/// here, so compare them in the table of ratios, where they take turns.
 pub fn groups(themes: impl IntoIterator<Item = (&'static str, Vec<Row>)>) {
     let mut criterion = Criterion::default()
         .sample_size(20)
@@ -122,19 +122,19 @@ pub fn groups(themes: impl IntoIterator<Item = (&'static str, Vec<Row>)>) {
     criterion.final_summary();
 }
 
-/// A table that is printed when it is complete, because a column is as wide as its widest cell. The cells of a line are
-/// separated by bars: `try | tokio | 5.9`.
+/// A table that is printed when it is complete, because a column is as wide as its widest cell. Bars separate the cells
+/// of a line: `try | tokio | 5.9`.
 pub struct Table {
     rows: Vec<Vec<String>>,
 }
 
-/// What is written beside a target.
+/// Returns the note beside a target.
 pub fn verdict(reached: bool) -> &'static str {
     if reached { "PASS" } else { "MISS" }
 }
 
 impl Table {
-    /// A table with these headings.
+    /// Creates a table with these headings.
     pub fn new(headings: &str) -> Table {
         let mut table = Table { rows: Vec::new() };
         table.push(headings);
@@ -145,7 +145,7 @@ impl Table {
     ///
     /// # Panics
     ///
-    /// When the number of its cells is not that of the headings.
+    /// Panics if the number of its cells is not that of the headings.
     pub fn push(&mut self, line: impl AsRef<str>) {
         let cells: Vec<_> = line
             .as_ref()
@@ -157,13 +157,13 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// Prints it: the first column to the left, the others to the right.
+    /// Prints the table: the first column flush left, the others flush right.
     pub fn print(&self, markdown: bool) {
         let width = |at: usize| self.rows.iter().map(|row| row[at].chars().count()).max();
         let widths: Vec<_> = (0..self.rows[0].len()).filter_map(width).collect();
         for (number, row) in self.rows.iter().enumerate() {
             let cells = row.iter().zip(&widths).enumerate();
-            // Names read from the left, figures from the right.
+            // Names are flush left, figures flush right.
             let aligned = cells.map(|(at, (cell, &width))| match cell.parse::<f64>() {
                 Err(_) if at < 2 => format!("{cell:<width$}"),
                 _ => format!("{cell:>width$}"),
@@ -182,14 +182,14 @@ impl Table {
     }
 }
 
-/// Figures of ours beside what they are held to.
+/// Figures of ours beside their targets.
 pub struct Targets {
     table: Table,
     kept: bool,
 }
 
 impl Targets {
-    /// None so far. `what` is what the figures are of.
+    /// Creates an empty table. `what` names the subject of the figures.
     pub fn of(what: &str) -> Targets {
         let table = Table::new(&format!("{what} | figure | target | verdict | how"));
         Targets { table, kept: true }
@@ -205,7 +205,7 @@ impl Targets {
         self.push(name, figure, ">=", limit, figure >= limit, how);
     }
 
-    /// What is not a number is not within its limit.
+    /// Adds a figure and its limit. NaN is not within its limit.
     fn push(&mut self, name: &str, figure: f64, sign: &str, limit: f64, kept: bool, how: &str) {
         self.kept &= kept;
         let verdict = verdict(kept);
@@ -213,7 +213,7 @@ impl Targets {
         self.table.push(line);
     }
 
-    /// Prints them; whether none was missed.
+    /// Prints the table and returns whether every target was met.
     pub fn print(self, markdown: bool) -> bool {
         self.table.print(markdown);
         self.kept

@@ -1,4 +1,4 @@
-//! Rows: an operation, and everybody who does it.
+//! Rows: an operation, and the contenders that do it.
 
 use std::sync::Barrier;
 use std::thread;
@@ -7,26 +7,26 @@ use std::time::{Duration, Instant};
 use super::{Options, Spread, Stopwatch};
 use crate::line::{self, Line, Part};
 
-/// Does an operation so many times, on any thread.
+/// A function that repeats an operation this many times, on any thread.
 pub type Shared = Box<dyn Fn(u64) + Send + Sync>;
 
-/// What a contender does, ready to be measured.
+/// A contender's work, ready to be measured.
 pub enum Work {
-    /// Does an operation so many times, on one thread.
+    /// Repeats an operation this many times, on one thread.
     Alone(Box<dyn FnMut(u64)>),
-    /// A part of what happens in a long line.
+    /// A phase of a long queue.
     Line(Box<dyn Line>, Part),
-    /// Does `unit` operations so many times, and says how long the part took that is to be measured.
+    /// Repeats `unit` operations this many times, and returns the duration of the measured part.
     Timed {
-        /// How many operations it does at a time.
+        /// The number of operations in one unit.
         unit: u64,
-        /// Does them.
+        /// Runs them.
         batch: Box<dyn FnMut(u64) -> Duration>,
     },
 }
 
 impl Work {
-    /// Does it so many times, and returns how long that took.
+    /// Runs it this many times, and returns the duration.
     pub fn time(&mut self, times: u64) -> Duration {
         match self {
             Work::Alone(work) => {
@@ -39,7 +39,7 @@ impl Work {
         }
     }
 
-    /// How many operations it does at a time.
+    /// Returns the number of operations in one unit.
     pub fn unit(&self) -> u64 {
         match self {
             Work::Alone(_) => 1,
@@ -48,16 +48,16 @@ impl Work {
         }
     }
 
-    /// Finds how many times fill `wanted`. It warms the contender up as well.
+    /// Finds how many repetitions fill `wanted`, and warms the contender up.
     fn calibrate(&mut self, wanted: Duration) -> u64 {
         let mut times = 1;
         loop {
             let wall = Instant::now();
-            // The shortest of three: on a busy machine a thread may begin milliseconds after the other one, and a batch
-            // of a few operations would be taken for a long one.
+            // The shortest of three: on a busy machine a thread may begin milliseconds after the other one, so that a
+            // batch of a few operations would seem long.
             let took = (0..3).map(|_| self.time(times)).min();
             let took = took.unwrap_or_default().max(Duration::from_nanos(1));
-            // A batch whose preparation takes long is cut at ten times the wanted length.
+            // A batch with a long preparation is cut off at ten times the wanted length.
             let fills = took >= wanted / 4 || wall.elapsed() >= wanted * 10;
             if fills {
                 let missing = wanted.as_secs_f64() / took.as_secs_f64();
@@ -67,28 +67,28 @@ impl Work {
         }
     }
 
-    /// Nanoseconds an operation, over one batch.
+    /// Returns the nanoseconds per operation, over one batch.
     fn nanos(&mut self, times: u64) -> f64 {
         self.time(times).as_nanos() as f64 / (times * self.unit()) as f64
     }
 }
 
-/// One way to do the operation of a row. It is prepared only when its turn has come, so a row does not measure the
-/// memory of its neighbours.
+/// One way to do the operation of a row. It is prepared only for its turn, so a row does not measure the memory of
+/// its neighbours.
 pub struct Contender {
-    /// Who it is.
+    /// The name of the contender.
     pub name: String,
-    /// What the ratio of ours to it may be.
+    /// The target for the ratio of ours to it.
     target: Option<f64>,
-    /// How many operations it does at a time, if its instructions can be counted.
+    /// The number of operations in a unit, if its instructions can be counted.
     pub counted: Option<u64>,
-    /// How many instructions an operation may take.
+    /// The target for the instructions of an operation.
     pub instructions: Option<f64>,
     length: u32,
     prepare: Box<dyn Fn() -> Work>,
 }
 
-/// A contender by itself.
+/// Creates a contender without targets.
 pub fn made(name: &str, prepare: impl Fn() -> Work + 'static) -> Contender {
     Contender {
         name: name.to_owned(),
@@ -111,7 +111,7 @@ pub fn together(name: &str, prepare: impl Fn() -> Shared + 'static) -> Contender
     abreast(2, name, prepare)
 }
 
-/// A contender that is timed by the wall clock.
+/// Creates a contender that the wall clock times.
 pub fn walled<W: FnMut(u64) + 'static>(name: &str, work: impl Fn() -> W + 'static) -> Contender {
     made(name, move || {
         let mut work = work();
@@ -125,14 +125,15 @@ pub fn tasks(name: &str, prepare: impl Fn() -> Work + 'static) -> Contender {
     made(name, prepare).stretched(10)
 }
 
-/// How long something takes by the wall clock.
+/// Returns the duration of a call by the wall clock.
 pub(super) fn by_wall(work: impl FnOnce()) -> Duration {
     let start = Instant::now();
     work();
     start.elapsed()
 }
 
-/// So many threads work at the same time; it is timed from the first start to the last end.
+/// Runs this many threads at the same time, and returns the time from the first start to the last
+/// end.
 pub fn abreast(threads: usize, name: &str, prepare: impl Fn() -> Shared + 'static) -> Contender {
     let contender = made(name, move || {
         let work = prepare();
@@ -160,7 +161,8 @@ pub fn abreast(threads: usize, name: &str, prepare: impl Fn() -> Shared + 'stati
 }
 
 impl Contender {
-    /// Prepares it. A line has been used once, so that whatever a semaphore allocates for its waiters is there.
+    /// Prepares it. A queue has been used once, so that the semaphore's allocations for its waiters
+    /// exist.
     pub fn prepare(&self) -> Work {
         let mut work = self.prepare_cold();
         if let Work::Line(line, _) = &mut work {
@@ -174,22 +176,22 @@ impl Contender {
         (self.prepare)()
     }
 
-    /// Holds ours to at most this factor of it.
+    /// Sets the target: ours may take at most this multiple of its time.
     #[must_use]
     pub fn at_most(mut self, ratio: f64) -> Contender {
         self.target = Some(ratio);
         self
     }
 
-    /// Lets the instructions of its operations be counted, of which it does so many at a time.
+    /// Allows counting the instructions of its operations, with this many in a unit.
     #[must_use]
     pub fn counted(mut self, unit: u64) -> Contender {
         self.counted = Some(unit);
         self
     }
 
-    /// Makes its batches so many times as long as others. Several threads need that: a worker that has just been woken
-    /// takes a while to find its share of the work, and until then there is no contention.
+    /// Makes its batches this many times as long as others. Several threads need that: a worker that has just been
+    /// woken takes a while to find its share of the work, and until then there is no contention.
     #[must_use]
     pub fn stretched(mut self, length: u32) -> Contender {
         self.length = length;
@@ -199,9 +201,9 @@ impl Contender {
 
 /// One operation: ours, which is the first, and every peer's.
 pub struct Row {
-    /// The operation.
+    /// The name of the operation.
     pub name: String,
-    /// Those who do it.
+    /// The contenders.
     pub contenders: Vec<Contender>,
 }
 
@@ -214,14 +216,15 @@ impl Row {
         }
     }
 
-    /// Holds ours to at most this factor of one of them.
+    /// Sets the target against one of the peers: ours may take at most this multiple of its time.
     #[must_use]
     pub fn held(mut self, to: usize, ratio: f64) -> Row {
         self.contenders[to].target = Some(ratio);
         self
     }
 
-    /// Lets everybody take turns, or only ours and those that set a target, and compares.
+    /// Compares the contenders in turns, either all of them, or only ours and those that set a
+    /// target.
     pub fn measure(&self, options: &Options, targets_only: bool) -> Vec<Comparison> {
         let ours = self.contenders.iter().take(1);
         let peers = self.contenders.iter().skip(1);
@@ -254,10 +257,10 @@ impl Row {
     }
 }
 
-/// What came out against one peer.
+/// The result against one peer.
 #[derive(Clone, Debug)]
 pub struct Comparison {
-    /// Who the peer is.
+    /// The name of the peer.
     pub peer: String,
     /// Our nanoseconds an operation (median of the rounds).
     pub ours: f64,
@@ -265,14 +268,14 @@ pub struct Comparison {
     pub theirs: f64,
     /// Ours over theirs, taken within each round.
     pub ratio: Spread,
-    /// The ratio we are held to.
+    /// The target for the ratio.
     pub target: Option<f64>,
 }
 
 impl Comparison {
-    /// Whether a target was set and the median is above it.
+    /// Returns whether a target was set and the median is above it.
     pub fn missed(&self) -> bool {
-        // At the precision that is printed: the third digit is noise.
+        // Compares at the printed precision: the third digit is noise.
         let printed = (self.ratio.median * 100.0).round() / 100.0;
         self.target.is_some_and(|target| printed > target)
     }

@@ -1,14 +1,14 @@
-//! One face for everything that is compared, so that a row is written once: semaphores, ours and others', our other
-//! throttles, and channels, which is what one has who writes `recv` and `send` where an acquire and a release would be.
+//! One interface for all contenders, so that a row is written once: semaphores, ours and others', our other throttles,
+//! and channels, for programs that write `recv` and `send` in place of acquire and release.
 //!
-//! Every method hands out the crate's own future or permit, not a wrapper: a wrapper would be
-//! measured with it. All are used as their fair, thread-safe selves, as far as they have one. What
-//! has no permit that gives itself back, as a bare channel, is given back by
-//! [`TryPeer::give_back`].
+//! Every method returns the crate's own future or permit, without a wrapper, whose cost would be
+//! measured too. All are used in their fair, thread-safe form, as far as they have one.
+//! [`TryPeer::give_back`] releases contenders without a permit that gives itself back, such as a
+//! bare channel.
 //!
 //! *Idle* channels hold a mark for each free permit: to acquire is to receive. *Busy* ones hold a mark for each permit
-//! that is out: to acquire is to send, and a full channel makes one wait. No mark holds anything, so none gives itself
-//! back.
+//! that is out: to acquire is to send, and a full channel makes the sender wait. A mark is no guard, so none gives
+//! itself back.
 
 mod rates;
 
@@ -27,9 +27,9 @@ use crate::floor;
 
 pub use self::rates::*;
 
-/// What a try hands out: the crate's own `Result` or `Option`, not made into something else.
+/// The result of a try: the crate's own `Result` or `Option`, unconverted.
 pub trait Answer: Send {
-    /// Whether the permit was to be had.
+    /// Returns whether a permit was obtained.
     fn is_permit(&self) -> bool;
 }
 
@@ -54,30 +54,30 @@ impl Answer for bool {
     }
 }
 
-/// Something that can be tried.
+/// A contender that can be tried.
 pub trait TryPeer: Send + Sync + 'static {
-    /// What the tables call it.
+    /// Its name in the tables.
     const NAME: &'static str;
 
-    /// One with this many permits.
+    /// Creates one with this many permits.
     fn with_permits(permits: usize) -> Self;
 
     /// Takes a permit if one is free.
     fn try_acquire(&self) -> impl Answer + '_;
 
-    /// Gives back what does not do so by itself when it is dropped.
+    /// Gives back a permit that does not do so itself when it is dropped.
     #[inline]
     fn give_back(&self) {}
 }
 
-/// A semaphore, or what serves as one, that can be tried and awaited.
+/// A semaphore, or a substitute, that can be tried and awaited.
 pub trait Peer: TryPeer {
-    /// Waits for a permit. What comes holds it until it is given back.
+    /// Waits for a permit. The output holds it until it is given back.
     fn acquire(&self) -> impl Future<Output: Send> + Send;
 
-    /// Waits for a permit or for the token: by default under
-    /// [`CancellationToken::run_until_cancelled`], as there is no other way with a semaphore that
-    /// knows no token.
+    /// Waits for a permit or for the token. The default uses
+    /// [`CancellationToken::run_until_cancelled`], the only way with a semaphore that does not
+    /// support tokens.
     fn acquire_cancellable<'a>(
         &'a self,
         token: &'a CancellationToken,
@@ -92,14 +92,14 @@ pub trait OwnedPeer: TryPeer {
     fn try_acquire_owned(self: &Arc<Self>) -> impl Answer + 'static;
 }
 
-/// A peer that a thread can wait for by blocking, in a way of its own.
+/// A peer with a blocking wait of its own.
 pub trait BlockingPeer: TryPeer {
     /// Blocks the thread until there is a permit.
     fn wait(&self) -> impl Sized + '_;
 }
 
-/// Peers, and how each does what it can do: `new`, `try`, `give_back` if it has to, `acquire`, `cancel` if it knows
-/// tokens, `owned` and `wait`.
+/// Peers and their operations: `new`, `try`, `give_back` if it has to, `acquire`, `cancel` if it supports tokens,
+/// `owned` and `wait`.
 macro_rules! peers {
     ($($name:expr, $type:ty {
         new($permits:ident) $new:expr;
@@ -167,8 +167,8 @@ macro_rules! peers {
 }
 pub(crate) use peers;
 
-/// The service that tower's limits are put around. It answers at once; a permit is held from `call` until the answer's
-/// future is gone.
+/// The service inside tower's limits. It answers at once; a permit is held from `call` until the response future is
+/// dropped.
 #[derive(Clone, Copy, Debug)]
 pub struct Immediate;
 
@@ -191,7 +191,8 @@ impl Service<()> for Immediate {
 /// Ours.
 pub type Ours = tollgate::Semaphore;
 
-/// A channel with a mark for each free permit: where it comes from, and where it goes back to.
+/// A channel with a mark for each free permit: the end that gives marks, and the end that takes
+/// them back.
 pub struct Idle<R, S>(R, S);
 
 /// A channel with a mark for each permit that is out.
@@ -209,17 +210,17 @@ pub type IdleFlume = Idle<flume::Receiver<()>, flume::Sender<()>>;
 /// flume, busy.
 pub type BusyFlume = Busy<flume::Sender<()>, flume::Receiver<()>>;
 
-/// std's `sync_channel`, the busy way. It has one consumer, and callers that give back consume; so
-/// its receiver is behind a mutex, and the mutex is part of what is measured.
+/// std's `sync_channel`, in the busy form. It has one consumer, and callers that give back consume;
+/// so its receiver is behind a mutex, and the mutex is part of the measurement.
 pub type SyncChannel = Busy<mpsc::SyncSender<()>, Mutex<mpsc::Receiver<()>>>;
 
-/// crossbeam's `ArrayQueue`, the idle way. Nobody can wait for it.
+/// crossbeam's `ArrayQueue`, in the idle form. It offers no wait.
 pub struct IdleQueue(ArrayQueue<()>);
 
-/// Somebody's semaphore, entered by our trait.
+/// Another crate's semaphore, entered through our trait.
 pub struct AsThrottle<S>(S);
 
-/// Puts a mark for each permit where marks go back to.
+/// Fills the channel with a mark for each permit.
 fn filled<C, E>(channel: C, permits: usize, give_back: impl Fn(&C) -> Result<(), E>) -> C {
     assert!((0..permits).all(|_| give_back(&channel).is_ok()), "no room");
     channel
@@ -285,7 +286,7 @@ peers! {
         try(it) Self::try_acquire(it);
         wait(it) Self::acquire(it).wait();
     }
-    // The least that a semaphore over one word can do.
+    // The least work of a semaphore over one word.
     "floor: load, CAS, fetch_add", floor::Floor {
         new(permits) Self::new(permits);
         try(it) it.try_take();

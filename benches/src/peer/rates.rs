@@ -1,9 +1,9 @@
-//! The rate limiters, each as near to the same quota as it can be set.
+//! The rate limiters, each set as near to the same quota as possible.
 //!
-//! Two cannot be set to a burst of one above 1,000 a second: leaky-bucket, whose interval is whole
-//! milliseconds, and tower's limit, whose window ends on a tick of tokio's timer, which is a
-//! millisecond as well. There both get as many at a time as belong into a millisecond, which favors
-//! them. governor's interval is whole nanoseconds.
+//! Two cannot have a burst of one above 1,000 a second: leaky-bucket, whose interval is whole
+//! milliseconds, and tower's limit, whose window ends on a tick of tokio's timer, also a
+//! millisecond. There both release a millisecond's worth at a time, which favors them. governor's
+//! interval is whole nanoseconds.
 
 use std::future::Future;
 use std::num::NonZeroU32;
@@ -20,12 +20,12 @@ use tower::{Service, ServiceExt};
 use super::{Answer, Immediate};
 use crate::floor::DecisionFloor;
 
-/// From one to the next.
+/// Returns the time from one admission to the next.
 pub fn interval(quota: Quota) -> Duration {
     quota.period() / quota.count() as u32
 }
 
-/// The same quota for a limiter that knows no interval below a millisecond: how many of how long.
+/// Returns the same quota for a limiter without intervals below a millisecond: the count and the period.
 fn in_milliseconds(quota: Quota) -> (u64, Duration) {
     const LEAST: Duration = Duration::from_millis(1);
     if interval(quota) >= LEAST {
@@ -37,36 +37,36 @@ fn in_milliseconds(quota: Quota) -> (u64, Duration) {
 
 /// A rate limiter.
 pub trait Limiter: Send + Sync + 'static {
-    /// What the tables call it.
+    /// Its name in the tables.
     const NAME: &'static str;
 
-    /// One that has all of its burst.
+    /// Creates one with its full burst.
     fn with_quota(quota: Quota) -> Self;
 }
 
-/// One that can be asked. Each is inlined here as far as its crate has it: left to the compiler, a long
-/// one would be measured with a call around it, and a short one without.
+/// A rate limiter that can be tried. Each is inlined here as far as its crate allows: left to the
+/// compiler, a long one would be measured with a call around it, and a short one without.
 pub trait TryLimiter: Limiter {
-    /// Goes if it may.
+    /// Tries to take a token.
     fn try_take(&self) -> impl Answer + '_;
 }
 
-/// One that can be awaited.
+/// A rate limiter that can be awaited.
 pub trait WaitLimiter: Limiter {
-    /// Goes when it may.
+    /// Waits for a token.
     fn take(&self) -> impl Future<Output: Send> + Send;
 }
 
-/// Ours, as it is by default.
+/// Ours, with default settings.
 pub type OurLimiter = RateLimiter;
 
-/// Ours as adapters have it: by a handle, tried through the trait.
+/// Ours as adapters use it: through a handle, tried through the trait.
 pub struct AsTried<H>(H);
 
 /// A reference.
 pub type ByReference = AsTried<&'static OurLimiter>;
 
-/// A shared handle, as services and tasks have it.
+/// A shared handle, as services and tasks hold it.
 pub type ByArc = AsTried<Arc<OurLimiter>>;
 
 /// A class of a fair queue in front of ours.
@@ -75,20 +75,20 @@ pub type OurFairQueue = ClassHandle<Arc<RateLimiter>, u32>;
 /// Ours, as a sliding log.
 pub struct OurLog(RateLimiter);
 
-/// governor, on the clock that it has by default.
+/// governor, on its default clock.
 pub type Governor = governor::DefaultDirectRateLimiter;
 
-/// leaky-bucket, fair as it is by default.
+/// leaky-bucket, with its default fairness.
 pub type LeakyBucket = leaky_bucket::RateLimiter;
 
-/// tower's limit, which belongs to one owner. To share it takes a lock: that of tokio is fair, and
-/// can be held while one waits for the service to become ready.
+/// tower's limit, which belongs to one owner. Sharing it takes a lock: tokio's lock is fair, and
+/// can be held while the caller waits for the service to become ready.
 pub struct SharedRateLimit(Mutex<RateLimit<Immediate>>);
 
 /// A ring of times under a mutex. Its clock is read under the lock, so that times rise in it.
 ///
-/// A crate with an exact sliding log is not known to us, so ours is compared with what one writes
-/// oneself: the ring of the article on throttling requests in Java.
+/// We know no crate with an exact sliding log, so ours is compared with a handwritten one: the ring
+/// of the article on throttling requests in Java.
 pub struct MutexRing {
     clock: Clock,
     period: Duration,
@@ -122,20 +122,20 @@ impl MutexRing {
     }
 }
 
-/// A quota as governor has it.
+/// Returns a quota for governor.
 ///
 /// # Panics
 ///
-/// When it is too high for it.
+/// Panics if the quota is too high for governor.
 pub fn governor_quota(quota: Quota) -> governor::Quota {
     let burst = NonZeroU32::new(quota.max_burst() as u32).expect("a burst of one at least");
-    // Its constructors divide by the count and round down; from the interval it takes the same.
+    // Its constructors divide by the count and round down; setting the interval gives the same.
     governor::Quota::with_period(interval(quota).max(Duration::from_nanos(1)))
         .expect("the interval is not nought")
         .allow_burst(burst)
 }
 
-/// tower's limit by itself. It is built inside of a runtime, whose timer it holds.
+/// Creates tower's limit by itself. It is built inside a runtime, and holds that runtime's timer.
 pub fn tower_rate(quota: Quota) -> RateLimit<Immediate> {
     let (count, window) = match quota.max_burst() {
         1 => in_milliseconds(quota),
@@ -144,7 +144,7 @@ pub fn tower_rate(quota: Quota) -> RateLimit<Immediate> {
     RateLimit::new(Immediate, tower::limit::rate::Rate::new(count, window))
 }
 
-/// Limiters, and how each does what it can do: `new`, `try` and `take`.
+/// Limiters and their operations: `new`, `try` and `take`.
 macro_rules! limiters {
     ($($name:literal, $type:ty {
         new($quota:ident) $new:expr;
@@ -178,7 +178,7 @@ macro_rules! limiters {
 }
 
 limiters! {
-    // The counter of the processor as it is, not scaled to anything: there is nothing cheaper.
+    // The raw counter of the processor, without scaling: nothing is cheaper.
     "floor: counter, CAS", DecisionFloor<Clock> {
         new(quota) Self::new(Clock::new(), interval(quota));
         try(it) it.decide(|clock| clock.raw());

@@ -1,10 +1,10 @@
-//! What each algorithm promises, counted over every window, without anything of the library: 10 a
+//! The promise of each algorithm, counted over every window, without any code of the library: 10 a
 //! second, in nanoseconds.
 
 pub(crate) const PERIOD: u64 = 1_000_000_000;
 const COUNT: u64 = 10;
 
-/// The calls, and when each was let through, if it was.
+/// The calls, and the time at which each was admitted, if it was.
 #[derive(Clone)]
 pub(crate) struct Calls {
     pub(crate) arrivals: Vec<u64>,
@@ -12,7 +12,7 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    /// When those were let through that were, in order.
+    /// Returns the times of the admitted calls, in order.
     pub(crate) fn admitted(&self) -> Vec<u64> {
         let mut admitted: Vec<_> = self.at.iter().flatten().copied().collect();
         admitted.sort_unstable();
@@ -20,7 +20,7 @@ impl Calls {
     }
 }
 
-/// How many there were from the one of them to the other, both included.
+/// The number of admissions from one to another, both included.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counted {
     pub(crate) first: u64,
@@ -28,7 +28,7 @@ pub(crate) struct Counted {
     pub(crate) count: u64,
 }
 
-/// From each of them to each.
+/// Counts the admissions from each to each later one.
 pub(crate) fn counted(admitted: &[u64]) -> impl Iterator<Item = Counted> {
     (0..admitted.len()).flat_map(move |from| {
         (from..admitted.len()).map(move |to| Counted {
@@ -39,7 +39,7 @@ pub(crate) fn counted(admitted: &[u64]) -> impl Iterator<Item = Counted> {
     })
 }
 
-/// Whether what is promised is kept.
+/// Checks the promise.
 pub(crate) fn check(name: &str, calls: &Calls) -> Result<(), String> {
     let admitted = calls.admitted();
     match name {
@@ -70,7 +70,7 @@ fn every(admitted: &[u64], promise: &str, kept: impl Fn(Counted) -> bool) -> Res
     }
 }
 
-/// Each caller that is let through is let through when it comes.
+/// Each admitted caller is admitted when it comes.
 fn at_once_nothing_waits(calls: &Calls) -> Result<(), String> {
     let waited = |(&arrival, at): (&u64, &Option<u64>)| at.is_some_and(|at| at != arrival);
     if calls.arrivals.iter().zip(&calls.at).any(waited) {
@@ -79,7 +79,7 @@ fn at_once_nothing_waits(calls: &Calls) -> Result<(), String> {
     Ok(())
 }
 
-/// At most the burst, and the rate times the interval and a nanosecond.
+/// At most the burst, plus the rate times the interval and a nanosecond.
 fn evenly(admitted: &[u64], burst: u64) -> Result<(), String> {
     every(admitted, "burst and rate", |one| {
         let interval = one.last - one.first + 1;
@@ -87,7 +87,7 @@ fn evenly(admitted: &[u64], burst: u64) -> Result<(), String> {
     })
 }
 
-/// At most what the bucket holds, and a batch for each second that ends.
+/// At most the capacity of the bucket, and a batch for each second that ends.
 fn in_batches(admitted: &[u64], capacity: u64) -> Result<(), String> {
     every(admitted, "bucket and batches", |one| {
         let batches = one.last / PERIOD - one.first / PERIOD;
@@ -95,21 +95,21 @@ fn in_batches(admitted: &[u64], capacity: u64) -> Result<(), String> {
     })
 }
 
-/// At most so many in each window of this length.
+/// At most the count in each window of this length.
 fn in_each(admitted: &[u64], window: u64, most: u64) -> Result<(), String> {
     every(admitted, "in each window", |one| {
         one.first / window != one.last / window || one.count <= most
     })
 }
 
-/// At most so many in any second, wherever it begins.
+/// At most the count in any second, wherever it begins.
 fn in_any_period(admitted: &[u64], most: u64) -> Result<(), String> {
     every(admitted, "in any second", |one| {
         one.last - one.first >= PERIOD || one.count <= most
     })
 }
 
-/// At each that is let through: those of its window so far, and as much of the window before as
+/// At each admission: the admissions of its window so far, plus the part of the window before that
 /// lies within the last second.
 fn by_estimate(admitted: &[u64]) -> Result<(), String> {
     for (so_far, &at) in admitted.iter().enumerate() {
@@ -127,7 +127,7 @@ fn by_estimate(admitted: &[u64]) -> Result<(), String> {
     Ok(())
 }
 
-/// Nobody is let go before it comes, or before those that came earlier.
+/// No caller is admitted before it comes, or before callers that came earlier.
 fn one_after_the_other(calls: &Calls) -> Result<(), String> {
     let queued = calls.arrivals.iter().zip(&calls.at);
     let queued: Vec<_> = queued
@@ -142,7 +142,7 @@ fn one_after_the_other(calls: &Calls) -> Result<(), String> {
     Ok(())
 }
 
-/// Whenever somebody joins, at most so many wait.
+/// Whenever a caller joins, at most this many wait.
 fn waiting(calls: &Calls, capacity: usize) -> Result<(), String> {
     for (call, now) in calls.arrivals.iter().enumerate() {
         let waiting = calls.at[..=call].iter().flatten().filter(|at| *at > now);

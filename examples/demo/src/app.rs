@@ -25,7 +25,7 @@ const PAGE: &str = include_str!("page.html");
 const SCRIPT: &str = include_str!("page.js");
 const STYLE: &str = include_str!("page.css");
 
-/// The panels, and what the page can change.
+/// The panels, and the values that the page can change.
 pub struct App {
     pub(crate) settings: Arc<Settings>,
     pub(crate) algorithms: Arc<algorithms::Panel>,
@@ -38,7 +38,7 @@ pub struct App {
 
 /// The load of the panels and the events, which end when this is dropped.
 pub struct Running {
-    /// What runs.
+    /// The running tasks.
     pub app: Arc<App>,
     tasks: JoinSet<Infallible>,
 }
@@ -66,8 +66,8 @@ impl App {
         Running { app, tasks }
     }
 
-    /// Returns the limit of the route that all clients share, how many requests it has admitted, and how
-    /// long it was from its first decision to its last one since this was read before.
+    /// Returns the limit of the route that all clients share, the number of admitted requests, and the
+    /// time from its first decision to its last one since the last call.
     pub fn shared(&self) -> (&RateLimiter, u64, Duration) {
         let shared = &self.http.shared;
         let (decisions, span) = shared.observer();
@@ -78,7 +78,7 @@ impl App {
     pub fn set(&self, name: &str, value: f64) -> Result<(), SetError> {
         let (setting, value) = Settings::check(name, value)?;
         if let Setting::BackendWorkers | Setting::BackendService | Setting::BackendCalls = setting {
-            // The user has the sliders from now on.
+            // From now on the user controls the sliders.
             self.backend.set_cycling(false);
         }
         self.settings.put(setting, value);
@@ -105,7 +105,7 @@ impl App {
         events.borrow().clone()
     }
 
-    /// Returns all routes. Those that are limited need the address of the client.
+    /// Returns all routes. The limited ones need the address of the client.
     pub fn router(self: &Arc<Self>) -> Router {
         Router::new()
             .route("/", get(page))
@@ -138,7 +138,7 @@ async fn settings(State(app): State<Arc<App>>) -> Response {
 }
 
 async fn set(State(app): State<Arc<App>>, Path(name): Path<String>, body: String) -> Response {
-    // What is no number is out of all bounds.
+    // NaN is outside of all bounds.
     let value = body.trim().parse().unwrap_or(f64::NAN);
     match app.set(&name, value) {
         Ok(()) => StatusCode::NO_CONTENT.into_response(),
@@ -209,12 +209,12 @@ impl Server {
         }
     }
 
-    /// Returns what is served.
+    /// Returns the app.
     pub fn app(&self) -> &Arc<App> {
         &self.running.app
     }
 
-    /// Waits until the load of a panel or the events have ended. They end only by a panic.
+    /// Waits until the load of a panel or the events have ended. They end only through a panic.
     pub async fn failed(&mut self) -> JoinError {
         let ended = self.running.tasks.join_next().await;
         let Err(error) = ended.expect("nothing else takes tasks out");

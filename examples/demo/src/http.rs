@@ -27,7 +27,7 @@ use crate::meter::{Meter, Span};
 use crate::panels::{algorithms, backend, queue, tenants};
 use crate::settings::{Setting, Settings};
 
-/// How long an export takes.
+/// The duration of an export.
 const EXPORT: Duration = Duration::from_secs(2);
 
 /// The limits of the routes.
@@ -39,7 +39,7 @@ pub(crate) struct Limits {
     exports: Arc<Semaphore>,
 }
 
-/// Counts what a limiter decided.
+/// A counter of a limiter's decisions.
 pub(crate) struct Decisions {
     pub(crate) admitted: Meter,
     refused: AtomicU64,
@@ -61,7 +61,7 @@ impl Observer for Decisions {
 pub(crate) struct Snapshot {
     /// Per second, as the limiter reports it.
     quota: u64,
-    /// The most that it admits at once.
+    /// The burst.
     burst: u64,
     admitted: u64,
     refused: u64,
@@ -86,12 +86,12 @@ impl Limits {
         }
     }
 
-    /// Tells the limiter that its quota has changed.
+    /// Notifies the limiter of its new quota.
     pub(crate) fn apply(&self) {
         self.shared.throttle().set_quota(quota(&self.settings));
     }
 
-    /// Returns what came of the requests to the route that all clients share.
+    /// Returns the results of the requests to the route that all clients share.
     pub(crate) fn snapshot(&self) -> Snapshot {
         let (decisions, _) = self.shared.observer();
         let quota = self.shared.throttle().quota();
@@ -139,7 +139,7 @@ fn peer(extensions: &Extensions) -> Option<SocketAddr> {
     Some(*peer)
 }
 
-/// Returns the quota of the shared route, whose burst is what comes in a tenth of a second.
+/// Returns the quota of the shared route, with a burst of a tenth of a second.
 fn quota(settings: &Settings) -> Quota {
     let count = settings.get(Setting::HttpQuota);
     Quota::per_second(count).burst(count / 10)
@@ -163,7 +163,7 @@ struct Event {
     http: http::Snapshot,
 }
 
-/// Returns the text of the event of now.
+/// Returns the text of the present event.
 pub(crate) fn event(app: &App, start: Instant) -> Arc<str> {
     let event = Event {
         t: (start.elapsed().as_secs_f64() * 1000.0).round() / 1000.0,
@@ -197,7 +197,7 @@ pub(crate) fn stream(
     events: watch::Receiver<Arc<str>>,
 ) -> impl Stream<Item = Result<sse::Event, Infallible>> {
     let event = |text: Arc<str>| Ok(sse::Event::default().data(&*text));
-    // Before the first event there is an empty text.
+    // Before the first event the text is empty.
     WatchStream::new(events)
         .filter(|text| !text.is_empty())
         .map(event)

@@ -16,23 +16,23 @@ use tokio::net::TcpListener;
 use tokio::signal::ctrl_c;
 use tollgate::Clock;
 
-/// How long requests may take to end after Ctrl-C.
+/// The time that requests have to end after Ctrl-C.
 const GRACE: Duration = Duration::from_secs(3);
 
 /// Shows tollgate at work on a page, and prints its URL.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "demo", version)]
 struct Args {
-    /// The port of 127.0.0.1 to serve on; 0 is any free one
+    /// The port of 127.0.0.1 to serve on; 0 means any free one
     #[arg(long, value_name = "N", default_value_t = 0)]
     port: u16,
 
-    /// Test the page in a headless browser and under load, and exit with 0 if all is well; needs cargo and the
+    /// Test the page in a headless browser and under load, and exit with 0 if every check passes; needs cargo and the
     /// sources of this program
     #[arg(long, conflicts_with = "port")]
     check: bool,
 
-    /// Save what the page looks like to this directory
+    /// Save screenshots of the page to this directory
     #[arg(long, value_name = "DIR", requires = "check")]
     screenshots: Option<PathBuf>,
 }
@@ -70,8 +70,8 @@ async fn run(args: Args) -> io::Result<ExitCode> {
     ended.map(|()| ExitCode::SUCCESS)
 }
 
-/// Runs the check of the page, a program of its own, because what drives a browser takes longer to build than all
-/// else. On Unix it takes the place of this process, and with it its signals.
+/// Runs the check of the page. It is a program of its own, because the browser driver takes longer to build than
+/// everything else. On Unix it replaces this process, and receives its signals.
 fn check(screenshots: Option<PathBuf>) -> io::Result<ExitCode> {
     const MANIFEST: &str = concat!(
         env!("CARGO_MANIFEST_DIR"),

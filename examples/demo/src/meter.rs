@@ -1,4 +1,4 @@
-//! [`Meter`]: a counter that knows its rate.
+//! [`Meter`]: a counter with a rate.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -23,7 +23,7 @@ struct Counted {
     total: u64,
     /// The ticks within a second of the latest, in order.
     ticks: VecDeque<Tick>,
-    /// The most within any second, of those since a tick.
+    /// The greatest number within any second since a tick.
     most: usize,
     since: Tick,
 }
@@ -36,13 +36,13 @@ impl Meter {
         }
     }
 
-    /// Counts one that happened now.
+    /// Counts an event that happens now.
     pub(crate) fn count(&self) {
         self.count_at(self.clock.now());
     }
 
-    /// Counts one that happened at a tick of the clock. A charge that is counted at its own tick counts when its
-    /// limiter made it, and not when its task resumed, so no second shows more than the limiter admitted.
+    /// Counts an event at a tick of the clock. A charge that is counted at its own tick counts when its limiter
+    /// made it, and not when its task resumed, so no second shows more than the limiter admitted.
     pub(crate) fn count_at(&self, at: Tick) {
         let mut counted = self.counted();
         let Counted {
@@ -52,7 +52,7 @@ impl Meter {
             since,
         } = &mut *counted;
         *total += 1;
-        // Tasks may report their charges in another order than that of the charges.
+        // Tasks may report their charges out of order.
         let place = ticks.partition_point(|tick| *tick <= at);
         ticks.insert(place, at);
         let outdated = ticks.back().map_or(0, |latest| outdated(ticks, *latest));
@@ -61,24 +61,24 @@ impl Meter {
         *most = (ticks.len() - before).max(*most);
     }
 
-    /// Returns how many there have been.
+    /// Returns the total number.
     pub(crate) fn total(&self) -> u64 {
         self.counted().total
     }
 
-    /// Returns how many there have been within the last second.
+    /// Returns the number within the last second.
     pub(crate) fn per_second(&self) -> usize {
         let counted = self.counted();
         // The clock is read under the lock, so that no tick is later.
         counted.ticks.len() - outdated(&counted.ticks, self.clock.now())
     }
 
-    /// Returns the most that there have been in any second since `forget_most`.
+    /// Returns the greatest number in any second since `forget_most`.
     pub(crate) fn most(&self) -> usize {
         self.counted().most
     }
 
-    /// Begins to look for the most in a second again.
+    /// Restarts the greatest number in a second.
     pub(crate) fn forget_most(&self) {
         let mut counted = self.counted();
         counted.most = 0;
@@ -90,14 +90,14 @@ impl Meter {
     }
 }
 
-/// Returns how many of the ticks are not within the second that ends at `end`.
+/// Returns the number of ticks that are not within the second that ends at `end`.
 fn outdated(ticks: &VecDeque<Tick>, end: Tick) -> usize {
     ticks.partition_point(|tick| end.saturating_since(*tick) >= SECOND)
 }
 
 // [`Latencies`]: durations of the last seconds.
 
-/// How long a duration is kept.
+/// The time that a duration is kept.
 const KEPT: Duration = Duration::from_secs(8);
 
 /// The durations that were recorded within the last eight seconds. As an observer, it records how
@@ -107,7 +107,7 @@ pub(crate) struct Latencies(Mutex<Recorded>);
 
 #[derive(Debug, Default)]
 struct Recorded {
-    /// When each ended, and how long it was.
+    /// The end and the length of each.
     durations: VecDeque<(Instant, Duration)>,
     restarted: Option<Instant>,
 }
@@ -123,8 +123,7 @@ impl Latencies {
         }
     }
 
-    /// Leaves durations that began up to now out of percentiles, which then show at once what has
-    /// changed.
+    /// Excludes durations that began up to now from percentiles, so that a change shows at once.
     pub(crate) fn restart(&self) {
         self.recorded().restarted = Some(Instant::now());
     }
@@ -142,13 +141,13 @@ impl Latencies {
         Some((p99.as_secs_f64() * 1e6).round() / 1e3)
     }
 
-    /// Returns how many of the last second are at most `bound`.
+    /// Returns how many durations of the last second are at most `bound`.
     pub(crate) fn last_second(&self, bound: Duration) -> u64 {
         let in_time = |_, duration| duration <= bound;
         self.within(Duration::from_secs(1), in_time).len() as u64
     }
 
-    /// Returns the durations that ended within `span` and that `keep` says yes to.
+    /// Returns the durations that ended within `span` and that `keep` accepts.
     fn within(&self, span: Duration, keep: impl Fn(Instant, Duration) -> bool) -> Vec<Duration> {
         let now = Instant::now();
         let recorded = self.recorded();
@@ -176,7 +175,7 @@ impl Observer for Latencies {
     }
 }
 
-// [`Span`]: when a throttle decided first and last.
+// [`Span`]: the first and the last decision of a throttle.
 
 /// Observes the time from the first decision to the last.
 #[derive(Debug, Default)]
@@ -213,7 +212,7 @@ impl Observer for Span {
 
 const TICK: Duration = Duration::from_millis(5);
 
-/// After a stall of the process, the load of this time at most is made up for.
+/// The greatest time for which the load catches up after a stall of the process.
 const MOST: Duration = Duration::from_millis(100);
 
 /// Calls `make` as often per second as `rate` says, in steps of 5 ms, until it is dropped.
@@ -241,7 +240,7 @@ mod tests {
     fn per_second_counts_the_last_second_and_no_more() {
         let clock = Clock::manual();
         let meter = Meter::new(&Clock::from(&clock));
-        // Ten a second, as of a limiter; looked at between two of them, at the second, and late.
+        // Ten a second, like those of a limiter; read between two of them, at the second, and late.
         for _ in 0..20 {
             meter.count();
             clock.advance(SECOND / 10);

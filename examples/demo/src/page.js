@@ -1,6 +1,6 @@
 "use strict";
-// Draws what the server's events say. Nothing here is simulated: bars are differences of the events'
-// counters. Texts are HTML elements with `data-series`, charts are canvases.
+// Draws the values of the server's events. Nothing here is simulated: bars are differences of the
+// events' counters. Texts are HTML elements with `data-series`, charts are canvases.
 
 const SPAN = 20;            // seconds that charts over time show
 const PATIENCE = 1000;      // milliseconds after which a tenant's call gives up: what was longer is not known
@@ -86,7 +86,7 @@ const valueOf = (event, name) => {
 let outputs = [];
 const collectOutputs = () => {
   outputs = [...document.querySelectorAll("[data-series]")];
-  // Ten changes a second are not for a screen reader to announce.
+  // Ten changes a second are too many for a screen reader to announce.
   for (const output of outputs) output.setAttribute("aria-live", "off");
 };
 const writeNumbers = event => {
@@ -100,7 +100,7 @@ const writeNumbers = event => {
 
 // Canvases -------------------------------------------------------------------------------------
 
-// Room at the right of charts over time, for half of the word "now".
+// Space at the right of charts over time, for half of the word "now".
 const EDGE = 16;
 const sizes = new WeakMap();
 const watchSize = new ResizeObserver(entries => {
@@ -129,7 +129,7 @@ const rule = (plot, x0, y0, x1, y1, color, dash) => {
 };
 const text = (g, words, x, y, align = "left", color = colors.muted, baseline = "middle") => {
   g.fillStyle = color; g.textAlign = align; g.textBaseline = baseline; g.fillText(words, x, y);
-  // The check sees by these boxes whether texts cover each other.
+  // The check uses these boxes to find texts that cover each other.
   const box = g.measureText(words);
   g.canvas.texts.push({ words, left: x - box.actualBoundingBoxLeft, top: y - box.actualBoundingBoxAscent, right: x + box.actualBoundingBoxRight, bottom: y + box.actualBoundingBoxDescent });
 };
@@ -141,13 +141,14 @@ const mark = (g, style, x, y, r = 4) => {
   else { g.strokeStyle = colors.card; g.lineWidth = 2; g.stroke(path); g.fillStyle = colors[style.color]; g.fill(path); }
   g.restore();
 };
-/// The least of some round numbers, times a power of ten, that is not less than `value`.
+/// The least number of a round series, times a power of ten, that is not less than `value`.
 const nice = value => {
   const power = 10 ** Math.floor(Math.log10(Math.max(value, 1)));
   return power * [1, 1.2, 1.6, 2, 3, 4, 5, 6, 8, 10].find(step => step * power >= value);
 };
 const duration = ms => ms >= 1000 ? `${ms / 1000} s` : `${ms} ms`;
-/// The seconds that charts over time show now: as long as the page has been open, up to all.
+/// The seconds that charts over time show now: the time since the page was opened, up to the whole
+/// range.
 const shownSpan = () => Math.min(SPAN, Math.max(2, latest().t - past[0].t));
 const timeAxis = (plot, left, right, y) => {
   const span = shownSpan(), most = right - left < 240 ? 2 : 4, step = [1, 2, 5, 10].find(step => span / step <= most);
@@ -159,7 +160,7 @@ const linear = (most, unit) => {
   return { place: v => v / top, ticks: [0, top / 2, top].map(v => [v / top, v === top && unit ? `${v} ${unit}` : `${v}`]) };
 };
 const logarithmic = (least, most) => {
-  // While there is no number yet, or no more.
+  // While there is no number yet, or no longer.
   if (!Number.isFinite(least) || !Number.isFinite(most)) [least, most] = [10, 1000];
   const low = Math.floor(Math.log10(Math.max(least, 1))), high = Math.max(low + 2, Math.ceil(Math.log10(Math.max(most, 10))));
   const ticks = [];
@@ -338,7 +339,8 @@ const showSetting = (slider, value) => {
   slider.output.textContent = words;
   slider.input.setAttribute("aria-valuetext", words);
 };
-/// Sends a slider's latest value. One request is under way at a time, and values in between are left out.
+/// Sends a slider's latest value. One request is in flight at a time, and values in between are
+/// skipped.
 const send = async slider => {
   if (slider.sending) return;
   slider.sending = true;
@@ -439,7 +441,7 @@ const listen = () => {
   source.onopen = () => { if (!sliders.size) buildSliders().catch(() => {}); };
   source.onerror = () => {
     say("lost", "Disconnected, trying again");
-    // The browser tries again by itself unless the server answered with an error.
+    // The browser reconnects by itself unless the server answered with an error.
     if (source.readyState === EventSource.CLOSED) setTimeout(listen, 1000);
   };
 };

@@ -1,8 +1,8 @@
 //! The sliders of the page, and their values.
 //!
 //! 1. A value is a whole number within the bounds of its slider.
-//! 2. Load reads a value each time that it needs it. What else a change needs is in the `apply` of
-//!    its panel, which is called after the value has changed.
+//! 2. The load reads a value each time that it needs it. The `apply` of the panel, which is called
+//!    after the value has changed, does everything else.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,26 +10,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
 
-/// Which slider.
+/// A slider's identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Setting {
-    /// How many calls each algorithm is offered per second, while calls come.
+    /// The calls per second that each algorithm is offered, while calls come.
     AlgorithmsCalls,
     /// The quota of each algorithm.
     AlgorithmsQuota,
     /// The burst of the algorithms that have one.
     AlgorithmsBurst,
-    /// The rate at which the queue is served.
+    /// The release rate of the queue.
     QueueQuota,
-    /// How many calls the noisy tenant makes for each call of a quiet one.
+    /// The calls of the noisy tenant for each call of a quiet one.
     TenantsNoise,
-    /// How many calls of all tenants may be under way.
+    /// The greatest number of calls of all tenants in flight.
     TenantsSlots,
-    /// How many calls the backend works on at once.
+    /// The number of calls that the backend works on at once.
     BackendWorkers,
-    /// How long a worker takes for a call.
+    /// The time of a worker for a call.
     BackendService,
-    /// How many calls are made to each backend per second.
+    /// The calls to each backend per second.
     BackendCalls,
     /// The quota of the route that all clients share.
     HttpQuota,
@@ -42,9 +42,9 @@ pub struct Slider {
     setting: Setting,
     /// Its name, which begins with that of the panel.
     pub name: &'static str,
-    /// The panel that it belongs to.
+    /// Its panel.
     pub panel: &'static str,
-    /// What the page calls it.
+    /// Its label on the page.
     pub label: &'static str,
     /// The unit of its value.
     pub unit: &'static str,
@@ -54,7 +54,7 @@ pub struct Slider {
     pub max: u64,
     /// The distance between values on the page.
     pub step: u64,
-    /// The value: at first, the one that shows most.
+    /// The value: at first, the most instructive one.
     pub value: u64,
 }
 
@@ -102,11 +102,11 @@ impl Settings {
 
     /// Returns a value.
     pub fn get(&self, setting: Setting) -> u64 {
-        // Values are independent of each other and of all else.
+        // Each value is independent of the others and of all else.
         self.0[setting as usize].load(Ordering::Relaxed)
     }
 
-    /// Returns which value `name` is, and `value` rounded to a whole number.
+    /// Returns the setting with this name, and `value` rounded to a whole number.
     pub fn check(name: &str, value: f64) -> Result<(Setting, u64), SetError> {
         let slider = SLIDERS.iter().find(|slider| slider.name == name);
         let slider = slider.ok_or(SetError::Unknown)?;

@@ -1,5 +1,5 @@
-//! What has been entered is undone once, by its own part, the last first, when a part refuses or the
-//! wait is dropped; and what the caller was given is the caller's.
+//! A refusal or a dropped wait undoes every entered part once, through that part, in reverse order;
+//! a permit that the caller received belongs to the caller.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Poll;
@@ -11,7 +11,7 @@ use crate::support::Waiter;
 use crate::support::scenarios::check;
 use crate::support::scripted::{Lingers, Log, Script};
 
-/// What is in the log when the first so many parts have been entered without a wait.
+/// Returns the log when this many parts have been entered without a wait.
 fn tried(parts: usize) -> Vec<String> {
     let names = NAMES[..parts].iter();
     names
@@ -19,13 +19,13 @@ fn tried(parts: usize) -> Vec<String> {
         .collect()
 }
 
-/// What is in the log when the first so many parts have been undone.
+/// Returns the log when this many parts have been undone.
 fn undone(parts: usize) -> Vec<String> {
     let names = NAMES[..parts].iter().rev();
     names.map(|name| format!("undo {name}0")).collect()
 }
 
-/// Runs a check for each part of each shape, with everything new.
+/// Runs a check for each part of each shape, with fresh values.
 pub(super) fn each_part(check: impl Fn(&Shape, usize)) {
     for part in 0..NAMES.len() {
         for shape in shapes() {
@@ -36,10 +36,10 @@ pub(super) fn each_part(check: impl Fn(&Shape, usize)) {
     }
 }
 
-/// Each row has what the part is told first, and then what is done: calls with what they come to, what
-/// the part is told, and what is in the log: `tried` or `begun` is what came before the part, `undone` is
-/// that all of it is undone, `entered` that the part and those behind it are entered, `returned` that these are undone,
-/// and anything else is an event of the part itself.
+/// Each row has the script of the part, and then the steps: calls with their outcomes, scripts of the part, and log
+/// entries: `tried` or `begun` stands for the events before the part, `undone` for undoing all of it, `entered` for
+/// entering the part and those behind it, `returned` for undoing these, and any other word is an event of the part
+/// itself.
 const SCENARIOS: &str = "
 a try that is refused by any part | refuse | try refused, log tried try refuse undone
 enter_now that any part refuses | wait | now none, log tried undone, admit, now all
@@ -71,7 +71,7 @@ fn script(word: &str) -> Script {
     }
 }
 
-/// What a call to the shape comes to, as the rows have it.
+/// Returns the outcome of a call to the shape, in the words of the rows.
 fn outcome_of(
     shape: &Shape,
     part: usize,
@@ -94,7 +94,7 @@ fn outcome_of(
     }
 }
 
-/// The events that these words stand for.
+/// Returns the events that these words stand for.
 fn events(shape: &Shape, part: usize, words: &str) -> Vec<String> {
     let mut undone = shape.begun(part).undone;
     let mut events = Vec::new();

@@ -1,13 +1,13 @@
-//! Several throttles as one: all of them or none, in order, and everything given back.
+//! Several throttles as one: all of them or none, in order, and with everything given back.
 //!
-//! What holds for any number of parts and any nesting is checked for each shape that is in
-//! `all/shapes.rs`, with parts that log what is done to them.
+//! Properties for any number of parts and any nesting are checked for each shape in
+//! `all/shapes.rs`, with parts that log their calls.
 
 mod given_back;
 mod model;
 mod shapes;
 
-/// The model of a semaphore, as the rows of semaphores have it.
+/// The model of a semaphore, which the rows of semaphores also use.
 #[allow(
     dead_code,
     reason = "a part of it is about waits for idleness and limits that move"
@@ -23,7 +23,8 @@ use tollgate::{Algorithm, Clock, ManualClock, Quota, RateLimiter, Semaphore, Thr
 
 use crate::support::Waiter;
 
-/// Two callers of a busy semaphore and a rate, one second before its permits return: how long after that they leave.
+/// Lets two callers enter a busy semaphore and a rate, one second before its permits return, and
+/// returns how long after that they leave.
 fn leave_after<T: Throttle>(throttle: &T, slots: &Semaphore, clock: &ManualClock) -> Vec<u128> {
     let held = slots.try_acquire_many(2).unwrap();
     let mut waiters = vec![
@@ -45,7 +46,7 @@ fn leave_after<T: Throttle>(throttle: &T, slots: &Semaphore, clock: &ManualClock
     left
 }
 
-/// What the documentation of `all` says about the order.
+/// Checks the statement about the order in the documentation of `all`.
 #[test]
 fn rate_before_a_semaphore_lets_callers_leave_together_and_behind_it_apart() {
     let (clock, slots) = (Clock::manual(), Semaphore::new(2));
@@ -55,7 +56,7 @@ fn rate_before_a_semaphore_lets_callers_leave_together_and_behind_it_apart() {
     assert_eq!(leave_after(&all((&slots, &last)), &slots, &clock), [0, 200]);
 }
 
-/// A composition inside of another is entered as far as there is room, undone, and entered again.
+/// A composition inside another one is entered as far as there is room, undone, and entered again.
 #[test]
 fn a_rate_and_a_class_of_a_nested_composition_without_room_are_charged_once() {
     for algorithm in [
@@ -92,7 +93,8 @@ fn a_rate_and_a_class_of_a_nested_composition_without_room_are_charged_once() {
     }
 }
 
-/// Compositions that are cancelled by a token or by a deadline: they are of no part, and give back.
+/// Compositions under a token or a deadline: these are no parts, and cancelling gives everything
+/// back.
 #[cfg(feature = "tokio")]
 mod cancelled {
     use tokio::time::Instant;

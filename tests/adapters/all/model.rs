@@ -20,7 +20,7 @@ struct Waits<'a> {
     throttle: Composition<'a>,
     entry: Entry,
     waiter: Waiter<Waiting<<Composition<'a> as Throttle>::Enter>>,
-    /// How often it had been woken when it was polled last.
+    /// The number of wakes at the last poll.
     wakes: usize,
 }
 
@@ -85,7 +85,7 @@ impl<'a> World<'a> {
                 self.model.give_up(&entry);
             }
             "release" => {
-                // From the first to the last, as a tuple is dropped.
+                // From the first to the last, in the drop order of a tuple.
                 let at = names.choose(words, &self.inside)?;
                 let (_, asks, permits) = self.inside.remove(at);
                 drop(permits);
@@ -117,14 +117,14 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// The number of a semaphore by its letter, and what is said behind it.
+    /// Returns the index of a semaphore from its letter, and the rest of the word.
     fn semaphore<'b>(&self, word: &'b str) -> (usize, &'b str) {
         let (letter, rest) = word.split_at(1);
         let at = "abcd".find(letter);
         (at.unwrap_or_else(|| panic!("no semaphore: {word:?}")), rest)
     }
 
-    /// A semaphore that there is not is no part.
+    /// Returns the parts that a call asks for. A semaphore that does not exist is no part.
     fn asks(&self, words: &mut Words<'_>) -> Asks {
         [(); PARTS].map(|()| {
             let word = words.maybe::<String>()?;
@@ -167,7 +167,7 @@ impl<'a> World<'a> {
     }
 }
 
-/// Does the steps to both, and everything comes back when all have gone.
+/// Runs the steps on both, and checks that everything comes back at the end.
 fn run(limits: &[usize], names: Names, calls: Vec<String>) -> Tested {
     let semaphores: Vec<_> = limits.iter().copied().map(Semaphore::new).collect();
     let mut world = World {
@@ -192,10 +192,9 @@ fn run(limits: &[usize], names: Names, calls: Vec<String>) -> Tested {
     Ok(())
 }
 
-/// Each row has the limits of semaphores that are called a, b, c and d, and calls that name up to four
-/// of them, with a number if it is not 1. `enter` puts a caller that waits to the end of the waiters, and
-/// what it is given to the end of the permits; `poll` and `drop` name a waiter, `release` and `undo`
-/// (`rollback`) permits, by their place.
+/// Each row has the limits of semaphores a, b, c and d, and calls that name up to four of them, with a
+/// number if it is not 1. `enter` appends a waiting caller to the waiters, and a grant to the permits;
+/// `poll` and `drop` name a waiter, `release` and `undo` (`rollback`) permits, by position.
 const SCENARIOS: &str = "
 # Who waits where, and what is held meanwhile.
 a waiter for the wide scope holds the narrow one and not the reverse | 1 1 2 2 | try d2, enter a c d, free a 0,
@@ -234,7 +233,7 @@ fn composition_in_each_scenario_does_what_the_model_does() {
     });
 }
 
-/// Asks for up to four parts, of which some are none.
+/// Makes calls that ask for up to four parts, some of them none.
 fn with_asks(mut calls: Vec<String>, asks: &[[u8; 8]]) -> Vec<String> {
     for (call, numbers) in calls.iter_mut().zip(asks) {
         if call == "try" || call == "enter" {
@@ -265,25 +264,24 @@ proptest! {
 
 const PARTS: usize = 4;
 
-/// What an entry asks for: in this order, so many permits of that semaphore, or nothing.
+/// The parts of an entry, in order: the semaphore and the number of permits, or nothing.
 type Asks = [Option<(usize, u32)>; PARTS];
 
-/// Where somebody is on the way through its parts.
+/// The progress of a caller through its parts.
 struct Entry {
     asks: Asks,
-    /// How many parts it has entered.
+    /// The number of entered parts.
     entered: usize,
-    /// Its name at the semaphore of the next one, when it has a place in the queue there, or was granted what it
-    /// waited for.
+    /// Its name at the semaphore of the next part, when it has a place in that queue, or a grant from it.
     waits: Option<usize>,
 }
 
-/// What happened.
+/// The outcome.
 #[derive(Debug, PartialEq)]
 enum Answer {
     In,
     Waits,
-    /// Why, and by which part.
+    /// The reason, and the part that refused.
     Refused(semaphore::Answer, usize),
 }
 
@@ -298,7 +296,7 @@ impl Model {
         Self(semaphores.collect())
     }
 
-    /// Gives back the first so many parts, the last first.
+    /// Gives back this many parts, the last first.
     fn rollback(&mut self, asks: &Asks, parts: usize) {
         for (semaphore, permits) in asks[..parts].iter().rev().flatten() {
             self.0[*semaphore].release(*permits as usize);
@@ -342,7 +340,7 @@ impl Model {
         Answer::In
     }
 
-    /// Whether what it waited for was granted or refused, and it has not looked yet.
+    /// Returns whether its wait was granted or refused and it has not been polled since.
     fn is_answered(&self, entry: &Entry) -> bool {
         let waits = entry.asks[entry.entered].zip(entry.waits);
         waits.is_some_and(|((semaphore, _), name)| self.0[semaphore].callers[name].answer.is_some())

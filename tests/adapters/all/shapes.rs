@@ -9,7 +9,7 @@ use tollgate::{AcquireError, Throttle, TryThrottle, all};
 
 use crate::support::scripted::{Log, Scripted, ScriptedPermit};
 
-/// The permits of a composition, from left to right, or why it refused.
+/// The permits of a composition, from left to right, or the reason of its refusal.
 pub(super) type Entered = Result<Vec<ScriptedPermit>, AcquireError>;
 
 /// A composition whose permits are flattened.
@@ -18,7 +18,7 @@ pub(super) struct Shape {
     pub(super) log: Log,
     /// From left to right.
     pub(super) parts: Vec<Scripted>,
-    /// For each of these, which part of the outermost composition it is in.
+    /// For each of these, the index of its part in the outermost composition.
     pub(super) outermost: Vec<usize>,
     inner: Rc<dyn Flattened>,
 }
@@ -26,11 +26,11 @@ pub(super) struct Shape {
 /// The names of the parts.
 pub(super) const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
-/// What happens when a wait is polled for the first time.
+/// The events of the first poll of a wait.
 pub(super) struct Begun {
-    /// What is in the log.
+    /// The log after it.
     pub(super) events: Vec<String>,
-    /// What is added when all that has been entered is undone.
+    /// The events that undoing all entered parts adds.
     pub(super) undone: Vec<String>,
 }
 
@@ -70,11 +70,12 @@ impl Shape {
         }
     }
 
-    /// What the first poll does when this part has to be waited for, and those before it need no wait.
+    /// Returns the events of the first poll when this part has to be waited for, and those before
+    /// it need no wait.
     ///
-    /// Each part that needs no wait is entered without one. A composition inside of another that
-    /// needs a wait is first entered as far as there is room, which is undone; then it is waited for,
-    /// and does as the outer one.
+    /// A part that needs no wait is entered without one. A nested composition that needs a wait is
+    /// first entered as far as there is room, and undone; then it is awaited, and behaves like the
+    /// outer one.
     pub(super) fn begun(&self, part: usize) -> Begun {
         let mut events = Vec::new();
         let mut numbers = [0; NAMES.len()];
@@ -152,7 +153,7 @@ impl<T: TryThrottle<Permit: Leaves> + 'static> Flattened for T {
     }
 }
 
-/// A permit, or a tuple of such.
+/// A permit, or a tuple of permits.
 trait Leaves {
     fn put(self, into: &mut Vec<ScriptedPermit>);
     fn of(permits: &mut IntoIter<ScriptedPermit>) -> Self;
@@ -207,7 +208,7 @@ leaves!(A a B b C c D d);
 leaves!(A a B b C c D d E e);
 leaves!(A a B b C c D d E e F f);
 
-/// Each with its parts, from left to right.
+/// Each shape with its parts, from left to right.
 macro_rules! shapes {
     ($($description:literal: $($part:ident)+ => $made:expr;)*) => {
         vec![$(
@@ -220,8 +221,8 @@ macro_rules! shapes {
     };
 }
 
-/// Every size, and nestings on the left, on the right, on both sides, in the middle, and twice; and a part
-/// that is there, and might not be.
+/// Returns every size, and nestings on the left, on the right, on both sides, in the middle, and twice;
+/// and a part in an `Option`.
 pub(super) fn shapes() -> Vec<Shape> {
     shapes! {
         "(a b)": a b => all((a, b));

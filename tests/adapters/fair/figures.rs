@@ -1,5 +1,5 @@
-//! The shares, waits and losses that the documentation promises, as figures in manual time: of tasks that come
-//! again and again, of weights and aging, and when half of the capacity is lost.
+//! The shares, waits and losses that the documentation promises, as figures in manual time: of repeating
+//! tasks, of weights and aging, and after the loss of half of the capacity.
 
 use std::collections::VecDeque;
 use std::iter::repeat_n;
@@ -19,7 +19,7 @@ const MILLISECOND: Duration = Duration::from_millis(1);
 type Slots = Arc<Semaphore>;
 type Wait = Waiting<<ClassHandle<Slots, u32> as Throttle>::Enter>;
 
-/// Callers that come again and again: each holds a permit for as many turns as there are permits.
+/// Repeating callers: each holds a permit for as many turns as there are permits.
 struct Callers {
     queue: FairQueue<Slots, u32>,
     held: VecDeque<(u32, FairPermit<Slots, u32>)>,
@@ -27,7 +27,7 @@ struct Callers {
 }
 
 impl Callers {
-    /// The first class has all permits, and these are the classes of those who wait.
+    /// Creates callers: the first class has all permits, and the given classes wait.
     fn new(
         queue: FairQueue<Slots, u32>,
         first: u32,
@@ -46,7 +46,7 @@ impl Callers {
         self.waits.push((class, wait));
     }
 
-    /// The oldest permit returns, and its caller comes again. Returns which class is served.
+    /// Returns the oldest permit, and lets its caller come again. Returns the served class.
     fn turn(&mut self) -> u32 {
         let (class, permit) = self.held.pop_front().expect("somebody holds one");
         drop(permit);
@@ -58,7 +58,7 @@ impl Callers {
     }
 }
 
-/// Tasks of three classes hold a permit each for as long, one after the other, and come again.
+/// Each task of three classes repeatedly holds a permit for the same time.
 #[test]
 fn acquire_of_400_8_and_8_tasks_shares_8_permits_evenly() {
     let waiting = [(0, 392), (1, 8), (2, 8)].map(|(class, tasks)| repeat_n(class, tasks));
@@ -72,8 +72,8 @@ fn acquire_of_400_8_and_8_tasks_shares_8_permits_evenly() {
     }
 }
 
-/// How much each class is admitted in ten seconds, at 1000 units a second; each has two callers
-/// that wait at any time.
+/// Returns the admitted units of each class in ten seconds, at 1000 units a second; each class has
+/// two waiting callers at any time.
 fn units(costs: [u64; 2], weights: [u32; 2], classes: [usize; 2]) -> [u64; 2] {
     let clock = Clock::manual();
     let rate = RateLimiter::new(Quota::per_second(1000).burst(costs[1])).clock(&clock);
@@ -116,7 +116,7 @@ fn acquire_by_cost_with_weights_1_and_3_shares_1000_a_second_by_weight() {
 fn acquire_many_by_cost_of_1_and_9_shares_units_evenly() {
     let [small, large] = units([1, 9], [1, 1], [0, 1]);
     let sum = small + large;
-    // Within one per cent of a half; first-in first-out, a tenth.
+    // Within one per cent of a half; a first-in first-out queue gives a tenth.
     assert!(
         (49 * sum..=51 * sum).contains(&(100 * small)),
         "{small} of {sum}"
@@ -134,7 +134,7 @@ fn drop_of_another_waiter_serves_one_that_has_aged_meanwhile() {
         .aging(100 * MILLISECOND)
         .clock(&clock);
     let three = queue.class(3).acquire_many(3).wait().unwrap();
-    // Nobody tells the queue when this one returns.
+    // Its return does not notify the queue.
     let one = Arc::clone(queue.throttle()).try_acquire_owned().unwrap();
     let mut low = Waiter::parked(queue.class(0).acquire());
     clock.advance(50 * MILLISECOND);
@@ -165,7 +165,7 @@ fn percent_of_the_heavy(permits: usize, share: Share) -> usize {
         .share(share)
         .classes(|weight| Class::new().weight(*weight));
     let mut callers = Callers::new(queue, 1, [1, 3].repeat(2 * permits));
-    // The first turns, until no permit is left of those that were there at the beginning.
+    // The first turns, until all permits from the beginning have been returned.
     for _ in 0..20 * permits {
         callers.turn();
     }
@@ -200,22 +200,22 @@ fn acquire_after_a_long_call_shares_evenly_among_three_classes() {
     assert_eq!(turns(&mut callers, 600), [200; 3]);
 }
 
-/// The seconds before and after half of the capacity is lost.
+/// The seconds before the loss of half of the capacity, and after it.
 const SECONDS: u64 = 5;
-/// The steps of 0.1 ms in a second, until a request gives up, and while one is worked on.
+/// The steps of 0.1 ms in a second, until a request gives up, and during its service.
 const SECOND: u64 = 10_000;
 const DEADLINE: u64 = 2_000;
 const WORK: u64 = 100;
 
-/// Returns how many requests were answered within their deadline, and how many in all, in the seconds before
-/// the capacity fell and in those after the requests that were worked on then.
+/// Returns the number of requests answered within their deadline, and of all, in the seconds before the loss
+/// of capacity and in those after the requests that were in service then.
 fn answered(settings: Class, mut work: impl FnMut() -> u64) -> [(u64, u64); 2] {
     let clock = Clock::manual();
     let queue = FairQueue::new(slots(10))
         .classes(move |()| settings)
         .clock(&clock);
     let class = queue.class(());
-    // The requests that wait, and those that have a permit; each with the time of its arrival.
+    // The waiting requests, and those with a permit; each with its arrival time.
     let (mut waiting, mut inside) = (Vec::new(), Vec::new());
     let mut answered = [(0, 0); 2];
     for now in 0..=2 * SECONDS * SECOND + WORK {
@@ -232,7 +232,7 @@ fn answered(settings: Class, mut work: impl FnMut() -> u64) -> [(u64, u64); 2] {
             *done > now
         });
         waiting.retain(|(arrived, _)| now < arrived + DEADLINE);
-        // 1500 a second: three times the capacity that is left.
+        // 1500 a second: three times the remaining capacity.
         if now * 3 % 20 < 3 {
             waiting.push((now, Waiter::new(class.acquire())));
         }
@@ -260,7 +260,7 @@ fn acquire_in_adaptive_lifo_order_after_a_loss_of_capacity_answers_500_a_second_
     let [before, after] = answered(ADAPTIVE, || WORK);
     assert!(before.0 >= 990 * SECONDS, "{before:?}");
     assert!(after.0 >= 500 * SECONDS, "{after:?}");
-    // All the work is for those who no longer want it.
+    // All the work is for requests that have given up.
     assert_eq!(fifo, 0);
 }
 
@@ -276,7 +276,7 @@ fn acquire_in_adaptive_lifo_order_of_calls_of_random_lengths_answers_in_time() {
         };
         let [_, (fifo, of_fifo)] = answered(FIFO, work());
         let [_, (lifo, of_lifo)] = answered(ADAPTIVE, work());
-        // Whatever is worked on is answered in time, at the capacity.
+        // Every request in service is answered in time, at the capacity.
         assert_eq!(lifo, of_lifo);
         assert!((470..=530).contains(&(lifo / SECONDS)), "{lifo}");
         assert!(fifo < of_fifo / 5, "{fifo} of {of_fifo}");

@@ -1,5 +1,5 @@
-//! Fair queues: who goes next, who is refused, and what is lost, which is nothing. Here: how many classes there may be
-//! and which is forgotten; and permits that return to a queue by ways of their own.
+//! Fair queues: the order, refusals, and that nothing is lost. Here: the limit on classes and which class is
+//! forgotten; and unusual ways to return a permit.
 
 mod figures;
 mod naive;
@@ -56,7 +56,7 @@ fn acquire_by_a_handle_of_a_forgotten_class_counts_with_the_new_one() {
     drop(waits.granted());
 }
 
-/// Each key comes once, while somebody always waits.
+/// Each key comes once, while there is always a waiter.
 #[test]
 fn acquire_of_ever_new_classes_in_a_busy_queue_forgets_old_ones() {
     for share in [Share::ByConcurrency, Share::ByCost] {
@@ -85,7 +85,7 @@ fn acquire_by_cost_of_a_new_class_forgets_the_class_that_is_ahead_by_least() {
     let rest = queue.class(0).acquire_many(6).wait().unwrap();
     drop(permit);
     drop(queue.class(0).acquire_many(2).wait().unwrap());
-    // The table is full, and the class 0 is in use. Class 2 is forgotten, 1 is still behind.
+    // The table is full, and class 0 is in use. Class 2 is forgotten, class 1 is still behind.
     let two = queue.class(3).acquire_many(2).wait().unwrap();
     let mut first = Waiter::parked(queue.class(1).acquire_many(8));
     let mut second = Waiter::parked(queue.class(3).acquire_many(8));
@@ -94,7 +94,8 @@ fn acquire_by_cost_of_a_new_class_forgets_the_class_that_is_ahead_by_least() {
     drop(first.granted());
 }
 
-/// Held permits are level at each turn of one permit, so there too it counts what classes were given.
+/// The held permits are level at each turn of one permit, so there too the count is that of grants
+/// per class.
 #[test]
 fn acquire_by_concurrency_of_a_new_class_forgets_the_class_that_is_ahead_by_least() {
     let queue = FairQueue::new(slots(1))
@@ -106,7 +107,7 @@ fn acquire_by_concurrency_of_a_new_class_forgets_the_class_that_is_ahead_by_leas
     drop(far.granted());
     drop(near.granted());
     let permit = queue.class(0).try_acquire().unwrap();
-    // The table is full, and the class 0 is in use. Class 2 is forgotten, 1 is still behind.
+    // The table is full, and class 0 is in use. Class 2 is forgotten, class 1 is still behind.
     assert_eq!(kind(queue.class(3).try_acquire()), ErrorKind::NoPermits);
     let [mut far, mut new] = [1, 3].map(|key| Waiter::parked(queue.class(key).acquire()));
     drop(permit);
@@ -124,7 +125,7 @@ fn acquire_by_cost_of_a_class_that_comes_back_is_still_behind() {
     let mut small = Waiter::parked(other.acquire_many(1));
     drop(all);
     let all = large.granted();
-    // The large one has left. It is not forgotten for a third class, and comes back.
+    // The large one has left. It is not forgotten when a third class comes, and returns.
     assert_eq!(
         Waiter::new(queue.class(3).acquire()).refused(),
         ErrorKind::QueueFull
@@ -154,7 +155,7 @@ fn acquire_with_a_timeout_runs_on_the_clock_of_the_queue() {
     );
 }
 
-/// Callers at the semaphore and the entrant take turns, in the order in which they have come.
+/// Direct callers of the semaphore and the entrant take turns, in the order of their arrival.
 #[test]
 fn drop_passes_no_caller_that_waits_at_the_semaphore() {
     let queue = FairQueue::new(slots(1));
@@ -206,7 +207,7 @@ fn into_inner_returns_the_permit_of_the_semaphore_to_the_caller() {
     assert!(queue.snapshot().is_empty());
 }
 
-/// The entrants of both take turns, however many wait in each.
+/// The entrants of both queues take turns, however many callers wait in each.
 #[test]
 fn two_queues_of_one_semaphore_hand_nothing_past_each_other() {
     let one = FairQueue::new(slots(1));

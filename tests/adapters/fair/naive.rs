@@ -1,5 +1,5 @@
-//! A fair queue in front of a semaphore, in the most obvious way: one list of waiters, which is
-//! searched for each grant.
+//! A fair queue in front of a semaphore, written in the most obvious way: one list of waiters,
+//! which is searched for each grant.
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -22,10 +22,10 @@ pub(crate) struct Class {
     pub(crate) was_eligible: bool,
 }
 
-/// So that costs per weight are whole.
+/// The scale that makes costs per weight whole numbers.
 const SCALE: u64 = 4;
 
-/// Without any bound.
+/// The default class has no bound.
 impl Default for Class {
     fn default() -> Self {
         Self {
@@ -51,7 +51,7 @@ pub(crate) struct Waiter {
     cost: u64,
 }
 
-/// What became of a caller: what it asked for, or why it was refused.
+/// The outcome of a caller: its cost, or the reason of its refusal.
 pub(crate) type Outcome = Result<u64, ErrorKind>;
 
 pub(crate) struct Model {
@@ -61,14 +61,14 @@ pub(crate) struct Model {
     pub(crate) classes: Vec<Class>,
     pub(crate) waiting: Vec<Waiter>,
     pub(crate) limit: u64,
-    /// Less than nothing while more are held than there may be.
+    /// Negative while more are held than the limit allows.
     pub(crate) free: i64,
     pub(crate) closed: bool,
     pub(crate) now: Duration,
     /// The virtual time of each priority.
     pub(crate) virtual_times: [u64; 256],
     pub(crate) joined: u64,
-    /// What callers were given and have not collected.
+    /// Grants that callers have not collected.
     pub(crate) served: Vec<(usize, Outcome)>,
 }
 
@@ -97,7 +97,7 @@ impl Model {
         u8::try_from(level.min(255)).unwrap()
     }
 
-    /// Computes what follows from a change.
+    /// Computes the consequences of a change.
     pub(crate) fn update(&mut self) {
         for index in 0..self.classes.len() {
             let waits = self.waiting_in(index) > 0;
@@ -172,7 +172,7 @@ impl Model {
         self.served.push((waiter.id, Ok(waiter.cost)));
     }
 
-    /// Grants what can be granted.
+    /// Grants all possible grants.
     pub(crate) fn settle(&mut self) {
         while let Some(next) = self.choose() {
             if self.closed {
@@ -205,12 +205,12 @@ impl Model {
         self.settle();
     }
 
-    /// Whether somebody of the queue stands in the queue of the semaphore.
+    /// Returns whether an entrant of the queue waits at the semaphore.
     pub(crate) fn stands_in_line(&self) -> bool {
         !self.eligible().is_empty()
     }
 
-    /// Since when the oldest of a class waits.
+    /// Returns when the oldest waiter of a class joined.
     pub(crate) fn oldest(&self, class: usize) -> Option<Duration> {
         self.of(class).first().map(|waiter| waiter.since)
     }
@@ -229,7 +229,7 @@ impl Model {
         can
     }
 
-    /// Enters, or joins those who wait.
+    /// Enters, or joins the queue.
     pub(crate) fn enter(&mut self, id: usize, class: usize, cost: u64) {
         if self.try_enter(class, cost) {
             return self.served.push((id, Ok(cost)));
@@ -256,13 +256,13 @@ impl Model {
         self.settle();
     }
 
-    /// Returns what a caller was given.
+    /// Returns the grant of a caller.
     pub(crate) fn collect(&mut self, id: usize) -> Option<Outcome> {
         let index = self.served.iter().position(|(served, _)| *served == id)?;
         Some(self.served.remove(index).1)
     }
 
-    /// A waiter leaves, or passes on what it was given.
+    /// Removes a waiter, and passes its grant on.
     pub(crate) fn leave(&mut self, id: usize, class: usize) {
         match self.collect(id) {
             None => drop(self.remove(id)),
@@ -278,7 +278,7 @@ impl Model {
         self.settle();
     }
 
-    /// A class holds one less. While it held it, it was served.
+    /// Counts one less for a class. While the class held it, it was served.
     fn returned(&mut self, class: usize) {
         let class = &mut self.classes[class];
         class.held -= 1;
@@ -288,7 +288,7 @@ impl Model {
         }
     }
 
-    /// A permit returns.
+    /// Returns a permit.
     pub(crate) fn release(&mut self, class: usize, cost: u64) {
         self.update();
         self.returned(class);

@@ -1,5 +1,6 @@
-//! Random operations of several threads, in front of throttles of all kinds: nothing is lost, and
-//! nobody is left in the queue. `FAIR_OPERATIONS` says how many there are for each throttle.
+//! Random operations of several threads, in front of all kinds of throttles: nothing is lost, and
+//! no waiter is stranded in the queue. `FAIR_OPERATIONS` sets the number of operations for each
+//! throttle.
 
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
@@ -33,7 +34,7 @@ type Held<T> = Vec<(u32, FairPermit<T, u32>)>;
 type Wait<T> = Waiting<<ClassHandle<T, u32> as Throttle>::Enter>;
 type Waits<T> = Vec<(u32, Waiter<Wait<T>>)>;
 
-/// Does one thing.
+/// Runs one operation.
 fn step<T>(
     queue: &FairQueue<T, u32>,
     random: &mut Random,
@@ -78,7 +79,7 @@ where
     }
 }
 
-/// Runs all operations; afterwards nobody waits, and nothing is held.
+/// Runs all operations; afterwards there are no waiters, and nothing is held.
 fn run<T>(
     queue: &FairQueue<T, u32>,
     enter: impl Fn(u32, &mut Random) -> Wait<T> + Sync,
@@ -131,7 +132,7 @@ fn random_operations_over_a_semaphore_lose_nothing() {
     }
 }
 
-/// Others wait at the semaphore too, and its limit changes.
+/// Other callers wait at the semaphore too, and its limit changes.
 #[test]
 fn random_operations_over_a_semaphore_that_others_use_lose_nothing() {
     let semaphore = Arc::new(Semaphore::new(PERMITS));

@@ -1,8 +1,8 @@
 //! A queue in front of a rate whose timer is late: the charges are those of the rate alone, with the
 //! same callers.
 //!
-//! Time that is moved by hand is never late by itself. Here a waker moves it on while it runs, and
-//! tokio's paused time jumps past what is due before its timers go off.
+//! Manual time is never late by itself. Here a waker advances it while it runs, and tokio's paused
+//! time jumps past due ticks before its timers fire.
 
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
@@ -42,8 +42,8 @@ fn millis(ticks: &[Tick]) -> Vec<u64> {
     millis.collect()
 }
 
-/// Has five callers wait, of which the first takes 150 ms when it is woken, and returns at which ticks they
-/// were charged.
+/// Lets five callers wait, the first of which takes 150 ms when it is woken, and returns the ticks of their
+/// charges.
 fn charged_behind_a_slow_waker<P: Debug, F>(
     clock: &ManualClock,
     acquire: impl Fn() -> F,
@@ -65,8 +65,8 @@ where
     waiters.map(|mut it| at(&it.granted()))
 }
 
-/// The one that joins while the timer is late could have had a token at 300 ms, but was not there
-/// before 450 ms.
+/// The caller that joins while the timer is late could have had a token at 300 ms, but it was not
+/// there before 450 ms.
 #[test]
 fn acquire_behind_a_late_timer_is_not_charged_before_it_came() {
     let clock = Clock::manual();
@@ -91,7 +91,7 @@ fn acquire_behind_a_late_timer_is_not_charged_before_it_came() {
     assert_eq!(millis(&at), [100, 200, 450]);
 }
 
-/// Callers behind a slow waker, alone and in a queue.
+/// Compares callers behind a slow waker, alone and in a queue.
 fn assert_forwards<T>(name: &str, make: impl Fn(&ManualClock) -> T)
 where
     T: Throttle<Permit: Debug + Send, Enter: Send> + Send + Sync + 'static,
@@ -162,7 +162,7 @@ fn enter_as_of_of_each_rate_and_wrapper_makes_up_for_a_late_timer() {
     });
 }
 
-/// Tokio's paused time jumps past what is due, and only then the timers go off.
+/// Tokio's paused time jumps past due ticks, and only then do the timers fire.
 #[cfg(feature = "tokio")]
 mod jumps {
     use std::task::Poll;
@@ -213,21 +213,21 @@ mod jumps {
         })
     }
 
-    /// Whole milliseconds, to which tokio rounds timers up: afterwards, none is due that has not gone
-    /// off.
+    /// Jumps by whole milliseconds, to which tokio rounds timers up: afterwards, no due timer is
+    /// left.
     fn random_jump(random: &mut Random) -> Duration {
         let most = one_of(random, &[3, 3, 100, 1_000]);
         ms(1 + u64::from(random.below(most)))
     }
 
-    /// A caller of the limiter, and the same one of a queue in front of another such limiter.
+    /// A caller of the limiter, and the same caller of a queue in front of another such limiter.
     struct Caller<A, B> {
         alone: Option<Waiter<A>>,
         behind: Option<Waiter<B>>,
         ticks: [Option<Tick>; 2],
     }
 
-    /// One in so many times, one of those who wait leaves both.
+    /// Once in this many times, lets one of the waiters leave both.
     fn one_leaves<A, B>(random: &mut Random, callers: &mut [Caller<A, B>], one_in: u32) -> bool {
         let waits = callers.iter_mut().filter(|it| it.waits());
         let mut waiting: Vec<_> = waits.collect();
@@ -285,8 +285,8 @@ mod jumps {
                         callers.push(caller);
                     }
                     if one_leaves(&mut random, &mut callers, 3) {
-                        // Who is admitted in its place receives the charge now: one that left with it
-                        // would give it back to a limiter, and pass it on in a queue.
+                        // The next waiter receives the charge now: a waiter that left with its charge
+                        // would refund it to a limiter, and pass it on in a queue.
                         callers.iter_mut().for_each(Caller::poll);
                     }
                     if steps.next().is_none() && !callers.iter().any(Caller::waits) {
@@ -294,7 +294,7 @@ mod jumps {
                     }
                     tokio::time::advance(random_jump(&mut random)).await;
                     // Timers are late now, and a caller leaves. A limiter without a queue then serves
-                    // the others, so one that left after it would leave with its charge.
+                    // the others, so a caller that left after that would leave with its charge.
                     one_leaves(&mut random, &mut callers, 2);
                     settle().await;
                     callers.iter_mut().for_each(Caller::poll);
@@ -310,8 +310,8 @@ mod jumps {
         }
     }
 
-    /// Others use the limiter directly, callers leave while the timer is late, also with a charge that
-    /// they have not received, and some charges are refunded.
+    /// Others use the limiter directly, callers leave while the timer is late, even with an
+    /// uncollected charge, and some charges are refunded.
     #[test]
     fn acquire_at_random_beside_others_never_exceeds_the_quota_by_the_ticks() {
         for seed in 0..200 {
@@ -372,7 +372,7 @@ mod jumps {
         }
     }
 
-    /// A limiter of 10/s that has spent its burst of 2.
+    /// Returns a limiter of 10/s that has spent its burst of 2.
     fn spent() -> Arc<RateLimiter> {
         let burst = Some(MissedTickBehavior::Burst { max: 100 });
         let quota = Quota::per_second(10).burst(2);
@@ -381,8 +381,8 @@ mod jumps {
         Arc::new(limiter)
     }
 
-    /// The one of higher priority goes first, and takes no more than its cost from the others, who
-    /// were there all the while.
+    /// The waiter of higher priority goes first, and takes no more than its cost from the others,
+    /// which were waiting all the time.
     #[test]
     fn acquire_of_a_higher_class_behind_a_late_timer_takes_only_its_cost_from_the_lower() {
         for cost in [1, 2] {
@@ -409,7 +409,7 @@ mod jumps {
         }
     }
 
-    /// A limiter of 100,000/s that has spent its burst.
+    /// Returns a limiter of 100,000/s that has spent its burst.
     fn fast() -> Arc<RateLimiter> {
         let burst = Some(MissedTickBehavior::Burst { max: u64::MAX });
         let quota = Quota::per_second(100_000);
@@ -427,13 +427,13 @@ mod jumps {
             tokio::time::advance(ms(1000)).await;
             drop(queue.throttle().try_acquire());
             assert_eq!(queue.waiting(), 2 * AT_ONCE);
-            // One more goes on.
+            // One more is served.
             let woken = waiters.iter().filter(|waiter| waiter.wakes() > 0);
             assert_eq!(woken.count(), AT_ONCE + 1);
         });
     }
 
-    /// Who goes on enters as of the last charge.
+    /// A waiter that is served later enters at the tick of the last charge.
     #[test]
     fn acquire_of_many_behind_a_late_timer_is_charged_without_a_gap() {
         paused_runtime().block_on(async {

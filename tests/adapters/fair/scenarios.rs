@@ -1,13 +1,13 @@
-//! Sequences of calls to a fair queue in front of a semaphore, one a row. What each call does, who is
-//! woken and what can be seen after it is compared with the model.
+//! Sequences of calls to a fair queue in front of a semaphore, one a row. The outcome of each call,
+//! its wakes and the observable state afterwards are compared with the model.
 //!
-//! A row has a name; the permits, options of the queue (`aging` in milliseconds, `bound`) and its classes
-//! with their options; and the calls. It runs by concurrency and by cost, unless it names one of both.
-//! `enter` and `try` name a class and perhaps a cost. A caller that has to wait goes to the end of the
-//! waiters, and a permit to the end of the permits. `poll` and `drop` name a waiter, `release`, `undo`
-//! (`rollback`) and `settle` a permit, by its place from 0; `settle` also says what was used. `gets` and
-//! `next` say of which class the first waiter is that was given a permit, and it takes it; `next` releases
-//! the first permit before.
+//! A row has a name; the permits, the options of the queue (`aging` in milliseconds, `bound`) and its
+//! classes with their options; and the calls. It runs by concurrency and by cost, unless it names one of
+//! both. `enter` and `try` name a class and perhaps a cost. A waiting caller is appended to the waiters,
+//! and a permit to the permits. `poll` and `drop` name a waiter, `release`, `undo` (`rollback`) and
+//! `settle` a permit, by position from 0; `settle` also has the used cost. `gets` and `next` state the
+//! class of the first waiter with a grant, and let it collect the grant; `next` first releases the first
+//! permit.
 
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestCaseError};
@@ -98,7 +98,7 @@ close refuses waiters of a class at its maximum when a permit of it returns | 2,
     try a, try b, 6 x enter a + enter b + enter c, close, 6 x poll 2, release 0, release 0
 ";
 
-/// The settings, and by which shares the row runs.
+/// Returns the settings, and the kinds of shares that the row runs with.
 fn setup(row: &Row) -> (Settings, Vec<bool>) {
     let mut parts = row.setup.split(',');
     let mut words = Words::new(parts.next().expect("the queue"));
@@ -191,7 +191,7 @@ fn settings() -> impl Strategy<Value = Settings> {
 const CALLS: &str = "6 enter # 0..4, 1 try # 0..4, 4 poll #, 2 drop #, 4 release #, 2 undo #, 2 settle # 1..6, \
     2 advance 0..50";
 
-/// Does the calls to both, and checks something after each.
+/// Runs the calls on both, and runs a check after each.
 fn run(settings: &Settings, calls: &[String], mut check: impl FnMut(&World) -> Tested) -> Tested {
     let mut world = World::new(settings, Names::AtRandom);
     for call in calls {
@@ -201,7 +201,7 @@ fn run(settings: &Settings, calls: &[String], mut check: impl FnMut(&World) -> T
     world.leave()
 }
 
-/// Only priorities and weights: nothing else decides who is next.
+/// Draws settings with only priorities and weights: nothing else decides the order.
 fn plain(by_cost: bool) -> impl Strategy<Value = Settings> {
     let class = (0..2_u8, prop::sample::select(vec![1, 2, 4]));
     prop::collection::vec(class, 2..5).prop_map(move |classes| {
@@ -218,7 +218,7 @@ fn plain(by_cost: bool) -> impl Strategy<Value = Settings> {
     })
 }
 
-/// What a class has, and whether it waits.
+/// The units of a class, and whether it waits.
 struct Seen<'a> {
     class: &'a Class,
     held: u64,
@@ -226,7 +226,7 @@ struct Seen<'a> {
 }
 
 impl Seen<'_> {
-    /// A number per weight, which is whole.
+    /// Returns a number per weight, scaled to a whole number.
     fn scaled(&self, number: u64) -> i64 {
         (number * 4 / self.class.weight).cast_signed()
     }
@@ -246,7 +246,7 @@ fn seen<'a>(world: &World, settings: &'a Settings) -> Vec<Seen<'a>> {
     all
 }
 
-/// Nobody of a lower priority was served while one of a higher one waits.
+/// Checks that no lower priority was served while a higher one waited.
 fn check_priorities(world: &World, seen: &[Seen<'_>]) -> Tested {
     let waits = seen.iter().filter(|one| one.waits);
     let highest = waits.map(|one| one.class.priority).max().unwrap_or(0);

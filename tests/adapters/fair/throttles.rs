@@ -1,5 +1,5 @@
-//! What throttles do to a queue: they wake inside their poll, refuse, panic and close, and some wake
-//! under their locks.
+//! Effects of throttles on a queue: they wake inside their poll, refuse, panic and close, and some
+//! wake under their locks.
 
 use std::fmt::Debug;
 use std::future::poll_fn;
@@ -25,7 +25,7 @@ type Enter = Pin<Box<dyn Future<Output = Result<u32, AcquireError>> + Send>>;
 
 type Poller = dyn Fn(&Waker, usize) -> Poll<Result<u32, AcquireError>> + Send + Sync;
 
-/// Does what a function says at each poll.
+/// A throttle that calls a function at each poll.
 #[derive(Clone)]
 struct Polled(Arc<Poller>, Arc<AtomicUsize>);
 
@@ -62,7 +62,7 @@ fn acquire_of_a_throttle_that_wakes_inside_its_poll_polls_again() {
     assert_eq!(permits.map(|permit| *permit), [7; 3]);
 }
 
-/// Polling it until it does not wake any more would keep the thread from whatever it waits for.
+/// Polling it until it no longer wakes would keep the thread from the event that it waits for.
 #[test]
 fn acquire_of_a_throttle_that_wakes_inside_each_poll_yields() {
     let is_open = Arc::new(AtomicUsize::new(0));
@@ -84,8 +84,8 @@ fn acquire_of_a_throttle_that_wakes_inside_each_poll_yields() {
     assert_eq!(queue.waiting(), 0);
 }
 
-/// A task's budget of tokio is used up after 128 polls, and then a poll is pending although there is
-/// a permit.
+/// A task's tokio budget is used up after 128 polls, and then a poll is pending although there is a
+/// permit.
 #[cfg(feature = "tokio")]
 #[tokio::test]
 async fn acquire_of_a_throttle_that_takes_part_in_the_budget_of_tokio_goes_on() {
@@ -123,7 +123,7 @@ fn acquire_of_a_throttle_that_panics_when_it_is_polled_refuses_the_waiter_that_i
     }));
     let [mut first, mut second] = [1, 2].map(|key| Waiter::parked(queue.class(key).acquire()));
     let waker = waker.lock().unwrap().take().unwrap();
-    // The code that wakes has nothing to do with it.
+    // The waking code is not involved.
     waker.wake();
     assert_eq!(first.refused(), ErrorKind::Closed);
     assert_eq!(*second.granted(), 7);
@@ -146,7 +146,7 @@ fn acquire_of_a_throttle_that_panics_in_the_call_of_the_caller_panics_in_it_and_
     }
 }
 
-/// Channels wake under their locks, and tokio does up to 1.49 when it closes.
+/// Channels wake under their locks, and so does tokio up to 1.49 when it closes.
 #[test]
 fn close_of_a_semaphore_that_wakes_under_its_lock_refuses_all_when_the_next_waiter_runs() {
     fn check<T>(throttle: T, close: impl Fn(&T))
@@ -169,7 +169,7 @@ fn close_of_a_semaphore_that_wakes_under_its_lock_refuses_all_when_the_next_wait
     check(Arc::new(tokio::sync::Semaphore::new(1)), |it| it.close());
 }
 
-/// One permit, whose return wakes under the lock. It must not be used meanwhile.
+/// One permit, whose return wakes under the lock. Calling it meanwhile would deadlock.
 #[derive(Clone, Default)]
 struct WakesLocked(Arc<Mutex<Option<Waker>>>, Arc<AtomicUsize>);
 
@@ -214,7 +214,7 @@ fn acquire_of_all_with_a_part_that_wakes_under_its_lock_is_not_polled_under_it()
         let mut waits = Waiter::parked(queue.class(1).acquire());
         part.give_back();
         assert_eq!(waits.wakes(), 1);
-        // The waiter polled it, and not the code that woke.
+        // The waiter polled it, and not the waking code.
         assert!(!part.taken());
         assert!(waits.poll().is_ready());
         assert!(part.taken());
@@ -236,7 +236,7 @@ fn acquire_of_all_with_a_part_that_wakes_under_its_lock_is_not_polled_under_it()
     check(FairQueue::new(class), &part);
 }
 
-/// Panics when it is entered for more than 10, and then lets somebody join meanwhile.
+/// Panics when a caller enters for more than 10, and lets another caller join meanwhile.
 #[derive(Clone)]
 struct CountsToTen(Arc<Mutex<Option<Meanwhile>>>, u64);
 
@@ -300,7 +300,7 @@ fn drop_of_a_granted_wait_of_a_rate_limiter_passes_the_charge_on_or_refunds_it()
     assert_eq!((first.wakes(), second.wakes()), (1, 0));
     drop(first);
     assert_eq!(second.wakes(), 1);
-    // The next one needs another cost, so the charge is refunded.
+    // The next waiter needs another cost, so the charge is refunded.
     assert_eq!(queue.throttle().snapshot().available, 0);
     assert!(large.wakes() == 0);
     drop(large);
@@ -344,7 +344,7 @@ fn class_of_a_map_that_panics_panics_in_the_caller_and_loses_nothing() {
     assert_eq!(queue.throttle().available_permits(), 1);
 }
 
-/// The task of the waiter that was woken does not poll it.
+/// The task of the woken waiter does not poll it.
 #[test]
 fn acquire_of_a_newcomer_serves_the_waiter_that_was_woken_and_not_polled() {
     let queue = FairQueue::new(Arc::new(ChannelSemaphore::new(1)));
@@ -364,7 +364,7 @@ type Slots = Arc<Semaphore>;
 
 type Crowd = Vec<Waiter<Waiting<<ClassHandle<Slots, u32> as tollgate::Throttle>::Enter>>>;
 
-/// So many waiters behind a semaphore without permits.
+/// Returns this many waiters behind a semaphore without permits.
 fn crowd(waiters: usize) -> (FairQueue<Slots, u32>, Crowd) {
     let queue = FairQueue::new(Arc::new(Semaphore::new(0)));
     let park = |_| Waiter::parked(queue.class(1).acquire());
@@ -387,7 +387,7 @@ fn set_permits_for_many_waiters_serves_a_part_of_them_and_wakes_the_next() {
     assert_eq!(queue.throttle().available_permits(), 3 * AT_ONCE);
 }
 
-/// None of those that were woken is polled.
+/// None of the woken waiters is polled.
 #[test]
 fn drop_of_any_waiter_after_a_part_was_served_serves_the_others() {
     let (queue, mut waiters) = crowd(2 * AT_ONCE + 1);

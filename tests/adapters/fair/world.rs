@@ -1,4 +1,5 @@
-//! The fair queue and its model, side by side: after each step everything that can be seen is compared.
+//! The fair queue and its model, side by side: after each step the whole observable state is
+//! compared.
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -22,12 +23,12 @@ pub(crate) struct Settings {
     pub(crate) aging: Option<u64>,
     pub(crate) by_cost: bool,
     pub(crate) class_names: Vec<String>,
-    /// Only priorities and weights decide who is next.
+    /// Only priorities and weights decide the order.
     pub(crate) is_plain: bool,
 }
 
 impl Settings {
-    /// Without any bound.
+    /// Creates both, without any bound.
     pub(crate) fn new(permits: usize, classes: Vec<naive::Class>) -> Self {
         Self {
             classes,
@@ -51,7 +52,7 @@ struct Waits {
     class: usize,
     cost: u64,
     wait: Waiter<Wait>,
-    /// Whether it has been given something before this step.
+    /// Whether it had a grant before this step.
     served: bool,
 }
 
@@ -61,7 +62,7 @@ struct Holds(usize, u64, Permit);
 pub(crate) struct World {
     names: Names,
     class_names: Vec<String>,
-    /// At random every caller asks for one.
+    /// In random runs every caller asks for one.
     one_cost: bool,
     clock: ManualClock,
     pub(crate) queue: FairQueue<Slots, usize>,
@@ -70,7 +71,7 @@ pub(crate) struct World {
     waiting: Vec<Waits>,
     inside: Vec<Holds>,
     ids: usize,
-    /// The classes and costs of those whom the queue has served in this step.
+    /// The classes and costs of the callers served in this step.
     pub(crate) served: Vec<(usize, u64)>,
 }
 
@@ -125,7 +126,7 @@ impl World {
         let queue = queue(settings, &Clock::from(&clock));
         let classes = (0..settings.classes.len()).map(|key| queue.class(key));
         let classes: Vec<_> = classes.collect();
-        // The slots of classes are numbered as they come.
+        // The slots of classes are numbered in order of arrival.
         for class in &classes {
             drop(class.try_acquire());
         }
@@ -148,7 +149,8 @@ impl World {
         Self {
             names,
             class_names: settings.class_names.clone(),
-            // The cost for which the entrant waits changes only when somebody comes or goes, not with time.
+            // The cost for which the entrant waits changes only when a caller comes or goes, not
+            // with time.
             one_cost: by_count || model.aging.is_some() || model.classes.iter().any(has_times),
             clock,
             queue,
@@ -161,14 +163,14 @@ impl World {
         }
     }
 
-    /// Does it to both, and compares them. What the calls are is said in `scenarios.rs`.
+    /// Runs a call on both, and compares them. The calls are described in `scenarios.rs`.
     pub(crate) fn step(&mut self, text: &str) -> Tested {
         call(text, |call, words| self.call(call, words))?;
         self.model.update();
         self.compare()
     }
 
-    /// A class by its name, or by any number.
+    /// Returns a class by its name, or by any number.
     fn class(&self, words: &mut Words<'_>) -> usize {
         let (name, classes) = (words.word(), &self.class_names);
         let named = classes.iter().position(|other| other == name);
@@ -180,7 +182,7 @@ impl World {
         class.unwrap_or_else(|| panic!("no class: {name:?}"))
     }
 
-    /// At random it is 1 or any that there is.
+    /// Returns a cost: at random it is 1 or any number.
     fn cost(&self, words: &mut Words<'_>) -> u64 {
         let cost = words.maybe().unwrap_or(1);
         match self.names {
@@ -311,7 +313,7 @@ impl World {
         Ok(())
     }
 
-    /// Everybody takes what is given, and goes; and everything has come back.
+    /// Lets every caller take its grant and leave, and checks that everything has come back.
     pub(crate) fn leave(mut self) -> Tested {
         loop {
             let served = self.waiting.iter().position(|one| one.wait.wakes() > 0);

@@ -1,5 +1,5 @@
-//! What a gate promises, on a clock that is moved by hand, alone and as a part of others. Sequences of calls are rows
-//! of `scenarios.rs`.
+//! The promises of a gate, on a manual clock, alone and as a part of others. Sequences of calls are rows of
+//! `scenarios.rs`.
 
 mod scenarios;
 
@@ -19,14 +19,14 @@ use crate::support::{Counter, Waiter};
 const MINUTE: Duration = Duration::from_secs(60);
 const NANO: Duration = Duration::from_nanos(1);
 
-/// A gate that is open, a minute after the beginning of its clock.
+/// Returns an open gate, a minute after the start of its clock.
 fn open() -> (Gate, ManualClock) {
     let clock = Clock::manual();
     clock.advance(MINUTE);
     (Gate::new().clock(&clock), clock)
 }
 
-/// A gate that is shut for a minute.
+/// Returns a gate that is shut for a minute.
 fn shut() -> (Gate, ManualClock) {
     let (gate, clock) = open();
     gate.block_for(MINUTE);
@@ -98,8 +98,8 @@ fn an_owned_wait_needs_no_other_handle() {
     waiting.granted();
 }
 
-/// Has something done at the tick at which a gate reopens, before that is noticed: by the alarm of
-/// another one, which was set first.
+/// Calls a function at the tick at which a gate reopens, before the gate notices: through the alarm
+/// of another gate, which was set first.
 fn just_before(clock: &ManualClock, gate: &Gate, what: impl Fn(&Gate) + Send + Sync + 'static) {
     let (other, gate) = (Gate::new().clock(clock), gate.clone());
     other.block_for(MINUTE);
@@ -201,15 +201,15 @@ fn acquire_of_all_with_a_blocked_gate_takes_nothing_behind_it_and_gives_back_wha
     assert_eq!((slots.available_permits(), gate.snapshot().waiting), (1, 0));
 }
 
-/// One each 100 ms, and five at once.
+/// One per 100 ms, and a burst of five.
 const QUOTA: Quota = Quota::per_second(10).burst(5);
 
 fn limiter(clock: &ManualClock) -> RateLimiter {
     RateLimiter::new(QUOTA).clock(clock)
 }
 
-/// Blocks the gate for a minute, and returns when seven callers are charged, in milliseconds since
-/// it opened.
+/// Blocks the gate for a minute, and returns the ticks at which seven callers are charged, in
+/// milliseconds since the gate opened.
 fn charged<T: Throttle>(
     gate: &Gate,
     clock: &ManualClock,
@@ -245,7 +245,7 @@ fn all_behind_a_gate_in_any_shape_admits_the_burst_at_once() {
         shape: T,
         at: impl Fn(T::Permit) -> Tick,
     ) {
-        // Also the second time, with the burst that was earned meanwhile.
+        // The second time too, with the burst that was earned meanwhile.
         for _ in 0..2 {
             assert_eq!(charged(gate, clock, &shape, &at), BURST_AT_ONCE);
         }
@@ -282,7 +282,7 @@ fn all_behind_a_gate_with_a_paused_limiter_admits_one_by_one() {
     }
 }
 
-/// It passed the gate before that was blocked, so only the pause can stop it.
+/// It passed the gate before the block, so only the pause can stop it.
 #[test]
 fn all_behind_a_gate_with_a_paused_limiter_stops_its_waiters() {
     let (gate, clock) = open();

@@ -1,9 +1,9 @@
-//! Sequences of calls to a gate, one a row, and at random. After each call it is compared with a model, which
-//! knows until when the gate is blocked and who waits.
+//! Sequences of calls to a gate, one a row, and at random. After each call the gate is compared with a model,
+//! which knows the end of the block and the waiters.
 //!
 //! Each row begins with a new gate. `block`, `advance` and `within`, a timeout of `acquire`, have a
-//! number of nanoseconds, or `for-ever`. A caller
-//! that has to wait goes to the end of the waiters; `poll` and `drop` name one by its place.
+//! number of nanoseconds, or `for-ever`. A waiting caller is appended to the waiters; `poll` and
+//! `drop` name one by position.
 
 use std::pin::Pin;
 use std::task::Poll;
@@ -44,7 +44,7 @@ a timeout does not matter while the gate is open | new | acquire within 0
 type Wait = Pin<Box<dyn Future<Output = Result<(), AcquireError>>>>;
 type Tested = Result<(), TestCaseError>;
 
-/// What somebody waits for.
+/// A wait and its deadline.
 struct Waits {
     waiter: Waiter<Wait>,
     deadline: u64,
@@ -62,12 +62,12 @@ struct World {
     gate: Gate,
     clock: ManualClock,
     now: u64,
-    /// When it opens; `u64::MAX` is never.
+    /// The tick at which it opens; `u64::MAX` is never.
     until: u64,
     waiting: Vec<Waits>,
 }
 
-/// For ever is the longest duration.
+/// Returns the duration; `for-ever` is the longest one.
 fn duration(nanos: u64) -> Duration {
     match nanos {
         u64::MAX => Duration::MAX,
@@ -96,7 +96,7 @@ impl World {
         }
     }
 
-    /// How long it is still blocked.
+    /// Returns the rest of the block.
     fn left(&self) -> u64 {
         match self.until {
             u64::MAX => u64::MAX,

@@ -1,5 +1,5 @@
-//! What is made of one throttle: a reference, an `Arc`, an `Option` and a box of one, and one with a cost. What holds
-//! for each of them is a subject of `contracts/conformance/`.
+//! Wrappers of one throttle: a reference, an `Arc`, an `Option`, a box, and a throttle with a cost. The properties of
+//! each throttle are checked in `contracts/conformance/`, where each wrapper is a subject.
 
 mod weighted;
 
@@ -13,7 +13,7 @@ use tollgate::{
 use crate::support::scripted::{Log, Script, Scripted};
 use crate::support::{Waiter, assert_at_rest};
 
-/// How often one is let in without leaving, at most.
+/// Returns how often a caller enters without leaving.
 fn capacity<T: TryThrottle>(throttle: &T, at_most: usize) -> usize {
     let permits: Vec<_> = (0..at_most)
         .map_while(|_| throttle.try_enter().ok())
@@ -25,7 +25,7 @@ fn capacity<T: TryThrottle>(throttle: &T, at_most: usize) -> usize {
     count
 }
 
-/// A rate that admits so many, and next in an hour.
+/// Returns a rate that admits this many, and the next in an hour.
 fn rate(burst: u64) -> Arc<RateLimiter> {
     let quota = Quota::per_hour(1).burst(burst);
     Arc::new(RateLimiter::new(quota).clock(Clock::manual()))
@@ -65,7 +65,8 @@ fn none_lets_everybody_in_at_once() {
     assert!(nothing.enter().timeout(Duration::ZERO).wait().is_ok());
 }
 
-/// As when a configuration has changed between two calls, and both have the same type.
+/// This happens when a configuration changes between two calls and both throttles have the same
+/// type.
 #[test]
 fn rollback_of_a_permit_of_some_and_of_none_by_the_other_drops_it() {
     let log = Log::default();
@@ -78,7 +79,7 @@ fn rollback_of_a_permit_of_some_and_of_none_by_the_other_drops_it() {
     assert!(log.take().is_empty());
 }
 
-/// The permit inside has another type, so there is no throttle to give it to.
+/// The permit inside has another type, so no throttle can take it back.
 #[test]
 fn rollback_of_a_permit_of_another_box_drops_it() {
     let (log, semaphore) = (Log::default(), Arc::new(Semaphore::new(1)));
@@ -91,7 +92,7 @@ fn rollback_of_a_permit_of_another_box_drops_it() {
     scripted.rollback(of_other);
     assert!(log.take().is_empty());
     assert_at_rest(&semaphore, 1);
-    // Both are as before.
+    // Both are unchanged.
     drop(Waiter::new(other.enter()).granted());
     scripted.rollback(Waiter::new(scripted.enter()).granted());
     assert_eq!(log.take(), ["enter a", "in a1", "undo a1"]);

@@ -1,4 +1,5 @@
-//! Throttles that admit a caller for several units at once, and what is said about the limits behind a throttle.
+//! Throttles that admit a caller for several units at once, and the snapshots of the limits behind
+//! a throttle.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ fn keyed() -> Arc<Keyed<u8, RateLimiter>> {
     Arc::new(Keyed::new(RateLimiter::new(QUOTA).clock(Clock::manual())))
 }
 
-/// What is left of a rate.
+/// Returns the rest of a rate.
 fn available(throttle: &impl Inspect) -> u64 {
     let mut available = None;
     throttle.inspect(None, &mut |_, status| {
@@ -37,7 +38,7 @@ fn available(throttle: &impl Inspect) -> u64 {
     available.expect("it is a rate")
 }
 
-/// Takes six, uses two, and takes what is left by waiting for it, one more than it can have first.
+/// Takes six, uses two, and waits for the rest, which is one more than would fit at first.
 #[track_caller]
 fn settles<T: Weighted<Permit: Debug, Many: TryThrottle> + Inspect>(throttle: T) {
     assert_eq!(throttle.max_units(), 10);
@@ -104,14 +105,14 @@ fn cost_of_none_admits_any_number() {
         nothing.settle(waited, n);
         nothing.settle(tried, 0);
     }
-    // As when a configuration has changed between two calls.
+    // This happens when a configuration changes between two calls.
     let semaphore = Semaphore::new(2);
     let permit = Some(&semaphore).cost(2).try_enter().unwrap();
     nothing.settle(permit, 2);
     assert_at_rest(&semaphore, 2);
 }
 
-/// Moves at most what one call may take, as the example of the trait does.
+/// Moves at most the units that one call may take, like the example of the trait.
 #[test]
 fn max_units_of_no_permits_is_one_and_a_call_for_it_waits() {
     fn parks<T: Weighted<Permit: Debug>>(throttle: T, raise: impl FnOnce()) {
@@ -156,7 +157,7 @@ fn max_units_is_the_burst_the_limit_or_unbounded() {
     assert_eq!((&overdraws).max_units(), u64::MAX);
     let overdraws = Keyed::<u8, _>::new(RateLimiter::new(QUOTA).oversize(Oversize::Overdraft));
     assert_eq!(overdraws.key(&7).max_units(), u64::MAX);
-    // Whether or not the key is kept.
+    // With the key in the map or not.
     let keyed = keyed();
     assert_eq!(keyed.key(&7).max_units(), 10);
     keyed.key(&7).try_acquire().unwrap();
@@ -173,7 +174,7 @@ fn chunk_units_is_what_comes_in_ten_milliseconds() {
     assert_eq!(shared.chunk_units(), 2_000);
     limiter.set_quota(quota(250_000));
     assert_eq!((&limiter).chunk_units(), 2_500);
-    // The same rate in other numbers, and one of less than one in that time.
+    // The same rate in other numbers, and one below one in that time.
     let millisecond = std::time::Duration::from_millis(1);
     limiter.set_quota(Quota::new(250, millisecond).burst(1_000_000));
     assert_eq!((&limiter).chunk_units(), 2_500);
@@ -187,7 +188,7 @@ fn chunk_units_is_what_comes_in_ten_milliseconds() {
     }
 }
 
-/// Also where a call may overdraw, whose `max_units` is not the burst.
+/// This also holds where a call may overdraw, and `max_units` is not the burst.
 #[test]
 fn chunk_units_is_at_most_half_of_the_burst() {
     for oversize in [Oversize::Refuse, Oversize::Overdraft] {
@@ -238,7 +239,7 @@ fn cost_of_more_than_the_type_can_count_panics_with_the_number() {
 
 const SIX_A_MINUTE: Quota = Quota::per_minute(6).burst(3);
 
-/// A status in short: the limit, what is left, and in how many seconds there is more.
+/// A status in short: the limit, the rest, and the seconds until there is more.
 #[derive(Debug, PartialEq, Eq)]
 enum Said {
     Rate(u64, u64, u64),
@@ -262,7 +263,7 @@ fn said<T: Inspect>(throttle: &T, permit: Option<&T::Permit>) -> Vec<Said> {
     all
 }
 
-/// With permits, and without one, until nothing is left.
+/// Counts down with permits and without, until nothing is left.
 fn counts_down<T: Inspect + TryThrottle>(throttle: &T) {
     assert_eq!(said(throttle, None), [Rate(3, 3, 0)]);
     let permits = [(); 3].map(|()| throttle.try_enter().ok().unwrap());
@@ -283,7 +284,7 @@ fn inspect_a_rate_says_what_is_left_and_when_there_is_more() {
     counts_down(&Arc::new(keyed).key_owned(8));
 }
 
-/// A key whose waiters have given it a limiter of its own.
+/// The waiters of this key have given it a limiter of its own.
 #[test]
 fn inspect_a_key_with_waiters_says_the_same() {
     let clock = Clock::manual();
@@ -303,7 +304,7 @@ fn inspect_permits_says_the_limit_and_what_is_free() {
     let held = semaphore.try_acquire().unwrap();
     assert_eq!(said(&semaphore, None), [Permits(3, 2)]);
     assert_eq!(said(&&*semaphore, Some(&held)), [Permits(3, 2)]);
-    // More are held than there may be.
+    // More are held than the limit allows.
     semaphore.set_permits(0);
     assert_eq!(said(&semaphore, None), [Permits(0, 0)]);
     let pool = Pool::new([1, 2]);

@@ -1,8 +1,8 @@
 //! Semaphores against the most obvious model of them: a vector of waiters and two integers.
 //!
-//! Steps of a table or at random are done to both, and after each one everything that can be seen is compared:
-//! who was let in or refused and with what, who was woken and how often, what is free, who waits. Each waker
-//! looks at the semaphore when it is woken and when it is dropped, and would lock up under its lock.
+//! The steps of a table or random steps run on both, and after each step the observable state is compared:
+//! grants, refusals and their values, wakes and their numbers, free permits, waiters. Each waker inspects the
+//! semaphore when it is woken and when it is dropped, and would deadlock under its lock.
 
 mod naive;
 mod scenarios;
@@ -36,12 +36,12 @@ struct World<S: Subject> {
     semaphore: S,
     names: Names,
     model: Model,
-    /// Names in the model, and futures that have not been collected.
+    /// Names in the model, and uncollected futures.
     waiters: Vec<(usize, Waiter<Boxed<S::Permit>>)>,
     permits: Vec<S::Permit>,
     idlers: Vec<Waiter<Boxed<()>>>,
     ends: TokensAndTime,
-    /// Something was leaked, so not everything comes back.
+    /// A permit was leaked, so not everything comes back.
     leaked: bool,
 }
 
@@ -59,7 +59,7 @@ impl<S: Subject> World<S> {
         }
     }
 
-    /// Does it to both, and compares them. What the calls are is said in `scenarios.rs`.
+    /// Runs a call on both, and compares them. The calls are described in `scenarios.rs`.
     fn step(&mut self, text: &str) -> Tested {
         call(text, |call, words| self.call(call, words))?;
         self.compare()
@@ -183,7 +183,7 @@ impl<S: Subject> World<S> {
                 self.ends.advance(time);
                 self.model.now += time;
             }
-            // Both have been compared with what can be seen.
+            // Both have been compared with the observable state.
             "free" => prop_assert_eq!(self.model.available(), words.parse()),
             "waiting" => prop_assert_eq!(self.model.queue.len(), words.parse()),
             _ => panic!("no call: {call:?}"),
@@ -191,7 +191,7 @@ impl<S: Subject> World<S> {
         Ok(())
     }
 
-    /// Looks at the semaphore, under its lock.
+    /// Returns a function that inspects the semaphore, under its lock.
     fn look(&self) -> impl Fn() + Clone + Send + Sync + 'static {
         let semaphore = self.semaphore.clone();
         move || {
@@ -204,7 +204,7 @@ impl<S: Subject> World<S> {
         let mut waiter = Waiter::new(self.ends.around(wait, &ends));
         let name = self.model.acquire(cost as usize, ends);
         let polled = waiter.poll_calling(self.look());
-        // A caller that is answered at the first poll is never woken.
+        // A caller that gets its answer at the first poll is never woken.
         let Some(answer) = self.model.callers[name].answer else {
             prop_assert!(polled.is_pending());
             self.waiters.push((name, waiter));
@@ -235,7 +235,7 @@ impl<S: Subject> World<S> {
         check_text(&result, "cancelled while waiting")?;
         match &result {
             Ok(permit) => prop_assert_eq!(permit.count(), self.model.callers[name].cost),
-            // It leaves then, although the future is still there.
+            // It leaves then, although the future still exists.
             Err(_) => self.model.drop_caller(name),
         }
         self.compare()?;
@@ -257,7 +257,7 @@ impl<S: Subject> World<S> {
     }
 
     fn returned(&mut self, count: usize) {
-        // Its controller set the limit before the permit came back, at random as the calls are.
+        // Its controller set the limit before the permit came back, at random like the calls.
         if self.names == Names::AtRandom && S::HAS.ends_with("adapts") {
             let limit = self.semaphore.seen().0[0].expect("it tells");
             self.model.set_permits(limit as usize);
@@ -286,7 +286,7 @@ impl<S: Subject> World<S> {
         Ok(())
     }
 
-    /// All that can be seen.
+    /// Compares the whole observable state.
     fn compare(&mut self) -> Tested {
         let (numbers, is_closed) = self.semaphore.seen();
         let model = &mut self.model;
@@ -323,7 +323,7 @@ impl<S: Subject> World<S> {
         Ok(())
     }
 
-    /// Everybody goes, in no order, and everything has come back.
+    /// Lets every caller leave, in no order, and checks that everything has come back.
     fn leave(mut self) -> Tested {
         while !(self.waiters.is_empty() && self.permits.is_empty()) {
             if !self.waiters.is_empty() {
@@ -341,7 +341,7 @@ impl<S: Subject> World<S> {
         prop_assert_eq!(self.model.held, 0);
         let idle = |(idle, _): &(Idle, Ends)| *idle == Idle::Woken;
         prop_assert!(self.model.idlers.iter().all(idle));
-        // The whole limit can be had, and no more.
+        // The whole limit is available, and no more.
         let tries = (0..=self.model.limit).map(|_| self.semaphore.try_enter().ok());
         let permits: Vec<_> = tries.flatten().collect();
         let limit = if self.model.closed {
@@ -354,7 +354,8 @@ impl<S: Subject> World<S> {
     }
 }
 
-/// A refusal is one lower-case phrase, and one by a token says whether the call had waited.
+/// Checks that a refusal is one lower-case phrase, and that a cancellation says whether the call
+/// had waited.
 fn check_text<P>(result: &Result<P, AcquireError>, cancelled: &str) -> Tested {
     let Err(error) = result else {
         return Ok(());
@@ -374,7 +375,7 @@ struct TokensAndTime {
     tokens: std::collections::HashMap<String, tokio_util::sync::CancellationToken>,
 }
 
-/// Its time is that of the rows with times.
+/// A runtime whose time the rows with times use.
 #[cfg(feature = "tokio")]
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(crate::support::paused_runtime);
 
@@ -392,7 +393,7 @@ impl TokensAndTime {
         token
     }
 
-    /// A wait with tokens and times around it.
+    /// Wraps a wait in tokens and timeouts.
     fn around<P: 'static>(&mut self, mut wait: Boxed<P>, ends: &Ends) -> Boxed<P> {
         for is_time in [ends.is_time_inside, !ends.is_time_inside] {
             for time in ends.within.iter().filter(|_| is_time) {
@@ -432,7 +433,7 @@ impl TokensAndTime {
     }
 }
 
-/// Small numbers, so that calls run into each other.
+/// Small numbers, so that calls interfere with each other.
 const CALLS: &str = "12 try 0..5, 24 acquire 0..5, 3 crowd 1..40 1..3, 18 poll #, 15 drop #, 3 drop-half, \
     18 release #, 3 release-all, 6 split # 0..4, 6 merge # #, 3 forget #, 6 limit 0..6, 3 limit 5..60, \
     3 add 0..3, 3 take-free 0..3, 3 reject, 6 idle, 6 poll-idle #, 3 drop-idle #, 1 close";
@@ -440,7 +441,7 @@ const CALLS: &str = "12 try 0..5, 24 acquire 0..5, 3 crowd 1..40 1..3, 18 poll #
 const CALLS_OF_ADAPTIVE: &str = "60 try 1, 90 acquire 1, 60 poll #, 20 drop #, 120 release #, 20 ignore #, \
     20 overload #, 9 idle, 9 poll-idle #, 6 drop-idle #, 1 close";
 
-/// Does the calls to both, compares after each, and has everybody leave in the end.
+/// Runs the calls on both, compares after each, and lets every caller leave at the end.
 fn run<S: Subject>(
     make: impl Fn(usize, Option<usize>) -> S,
     (limit, bound): (usize, Option<usize>),

@@ -1,10 +1,10 @@
-//! The model: as obvious as it gets, and as slow.
+//! The model: as obvious as possible, and as slow.
 
 use tollgate::{AcquireError, ErrorKind};
 
 use crate::support::scenarios::Words;
 
-/// What a caller is answered in the end.
+/// The outcome of a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     Granted,
@@ -35,26 +35,27 @@ impl Answer {
     }
 }
 
-/// Somebody who has polled; its name is its place in the vector.
+/// A caller that has polled; its name is its position in the vector.
 #[derive(Debug)]
 pub(crate) struct Caller {
     pub(crate) cost: usize,
     pub(crate) answer: Option<Answer>,
     pub(crate) ends: Ends,
-    /// A lowering of the limit or a call has made it impossible, and no higher limit possible again.
+    /// A lower limit or a call has made it impossible, and a higher limit does not make it possible
+    /// again.
     impossible: bool,
 }
 
-/// How a wait ends otherwise.
+/// The other ends of a wait.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ends {
-    /// By one of these tokens; `a.b` is a child of `a`.
+    /// One of these tokens; `a.b` is a child of `a`.
     pub(crate) tokens: Vec<String>,
-    /// After the shortest of these times, in milliseconds.
+    /// The shortest of these times, in milliseconds.
     pub(crate) within: Vec<u64>,
-    /// A time is inside of the tokens.
+    /// A time is inside the tokens.
     pub(crate) is_time_inside: bool,
-    /// When that is, from the first poll that waits.
+    /// The end of that time, from the first poll that waits.
     deadline: Option<u64>,
 }
 
@@ -74,12 +75,12 @@ impl Ends {
     }
 }
 
-/// Whether somebody who waits for idleness has been woken.
+/// Whether a caller that waits for idleness has been woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Idle {
     Nothing,
-    /// For a moment nothing was held: when those before were refused and the next one was not
-    /// admitted yet. Whether the semaphore looks up in that moment is its own affair.
+    /// For a moment nothing was held: the callers before were refused and the next one was not
+    /// admitted yet. Whether the semaphore checks in that moment is its own choice.
     Perhaps,
     Woken,
 }
@@ -88,16 +89,16 @@ pub(crate) enum Idle {
 #[derive(Debug)]
 pub(crate) struct Model {
     pub(crate) limit: usize,
-    /// By permits and by grants that have not been collected.
+    /// The sum of permits and uncollected grants.
     pub(crate) held: usize,
     pub(crate) closed: bool,
     bound: usize,
     pub(crate) callers: Vec<Caller>,
-    /// The names of those who wait, the first one first.
+    /// The names of the waiters, the first one first.
     pub(crate) queue: Vec<usize>,
-    /// Those who wait until nothing is held.
+    /// The callers that wait until nothing is held.
     pub(crate) idlers: Vec<(Idle, Ends)>,
-    /// Tokens that were cancelled.
+    /// Cancelled tokens.
     pub(crate) cancelled: Vec<String>,
     /// In milliseconds.
     pub(crate) now: u64,
@@ -122,7 +123,7 @@ impl Model {
         self.limit.saturating_sub(self.held)
     }
 
-    /// Why nobody can have so many, however long the wait.
+    /// Returns the reason why this cost can never be granted, however long the wait.
     fn hopeless(&self, cost: usize) -> Option<Answer> {
         if self.closed {
             Some(Answer::Closed)
@@ -157,7 +158,7 @@ impl Model {
         pairs.any(|is_cancelled| is_cancelled)
     }
 
-    /// The end of a wait that has not got what it waits for, if it is over.
+    /// Returns how an ungranted wait has ended, if it has.
     pub(crate) fn ended(&self, ends: &Ends) -> Option<Answer> {
         if self.is_cancelled(ends) {
             return Some(Answer::Cancelled);
@@ -166,8 +167,8 @@ impl Model {
         is_over.then_some(Answer::TimedOut)
     }
 
-    /// What a caller that waits is told when it looks: a token comes before an answer, and an answer
-    /// before a deadline.
+    /// Returns the answer to a waiting caller that polls: a token precedes a grant, and a grant
+    /// precedes a deadline.
     pub(crate) fn told(&self, name: usize) -> Option<Answer> {
         let caller = &self.callers[name];
         match self.ended(&caller.ends) {
@@ -176,7 +177,7 @@ impl Model {
         }
     }
 
-    /// The name of the caller; whether it waits is in its answer.
+    /// Acquires, and returns the name of the caller; its answer says whether it waits.
     pub(crate) fn acquire(&mut self, cost: usize, mut ends: Ends) -> usize {
         let name = self.callers.len();
         let shortest = ends.within.iter().min();
@@ -206,7 +207,7 @@ impl Model {
         name
     }
 
-    /// A caller goes away with its answer uncollected, or without any.
+    /// Removes a caller that has not collected its answer, or has none.
     pub(crate) fn drop_caller(&mut self, name: usize) {
         self.queue.retain(|other| *other != name);
         if self.callers[name].answer == Some(Answer::Granted) {
@@ -225,7 +226,7 @@ impl Model {
         self.set_permits(self.limit.saturating_sub(count));
     }
 
-    /// How many there were.
+    /// Forgets free permits, and returns their number.
     pub(crate) fn forget_free(&mut self, count: usize) -> usize {
         let free = count.min(self.available());
         self.set_permits(self.limit - free);
@@ -269,8 +270,8 @@ impl Model {
         self.idlers.push((idle, ends));
     }
 
-    /// Answers the first one in the queue for as long as there is an answer. Who waits for idleness
-    /// comes after those who wait for permits.
+    /// Answers the head of the queue as long as there is an answer. Callers that wait for idleness
+    /// come after those that wait for permits.
     fn serve(&mut self) {
         while let Some(&name) = self.queue.first() {
             let cost = self.callers[name].cost;
@@ -303,7 +304,7 @@ impl Model {
     }
 }
 
-/// Then nobody waits at all.
+/// Returns whether the shortest time is zero: then the caller never waits.
 fn shortest_is_zero(ends: &Ends) -> bool {
     ends.within.contains(&0)
 }

@@ -1,14 +1,13 @@
-//! Sequences of calls to a semaphore, one a row: what each call does, who is woken and what can be
-//! seen after it is compared with the model, which is as exact as an expectation for each row would be.
+//! Sequences of calls to a semaphore, one a row: the outcome of each call, its wakes and the observable
+//! state afterwards are compared with the model, which is as exact as an expectation for each row.
 //!
-//! A row has a name, the limit, sometimes a bound of the queue or `kept` (a grant outlives a close, which it
-//! does not in tokio's semaphore), and then the calls. `acquire` makes a
-//! future and polls it; if it has to wait it goes to the end of the waiters, otherwise what it was
-//! given goes to the end of the permits. `poll`, `drop` and `leak` name a waiter, `release`, `split`,
-//! `merge`, `forget` and `leak-permit` a permit, by its place from 0. `limit`, `add` and `take-free`
-//! are `set_permits`, `add_permits` and `forget_permits`; `reject` is `reject_impossible`. A row does not
-//! state whether a call is admitted, waits or is refused: the model does. `free` and `waiting` state
-//! what the reader should see at that moment.
+//! A row has a name, the limit, sometimes a bound of the queue or `kept` (a grant outlives a close, unlike
+//! in tokio's semaphore), and then the calls. `acquire` makes a future and polls it; if it has to wait, it
+//! is appended to the waiters, otherwise its permit is appended to the permits. `poll`, `drop` and `leak`
+//! name a waiter, `release`, `split`, `merge`, `forget` and `leak-permit` a permit, by position from 0.
+//! `limit`, `add` and `take-free` are `set_permits`, `add_permits` and `forget_permits`; `reject` is
+//! `reject_impossible`. A row does not state whether a call is admitted, waits or is refused: the model
+//! does. `free` and `waiting` state the values that the reader should see at that moment.
 
 use std::cell::Cell;
 
@@ -206,9 +205,9 @@ a leaked wait for idleness takes nothing away | 2 | try 2, idle, leak-idle 0, ac
 a leaked permit is out of circulation and the limit stays | 3 | try 1, try 1, 2 x leak-permit 0, free 1, try 2
 ";
 
-/// The same with waits that a token or a time ends. `acquire` and `idle` may say `token` with its name, where
-/// `a.b` is a child of `a`, and `within` with milliseconds, each of them more than once. What is named first is
-/// inside.
+/// The same with waits that a token or a time ends. `acquire` and `idle` may have `token` with its name, where
+/// `a.b` is a child of `a`, and `within` with milliseconds, each of them more than once. The first one named is
+/// the innermost.
 #[cfg(feature = "tokio")]
 const ENDED: &str = "
 # Tokens.
@@ -266,7 +265,7 @@ a token and a time both end a wait | 1 | try 1, acquire 1 token a within 5, acqu
     poll 0, advance 5, poll 0
 ";
 
-/// Runs the rows that a type can do, and asserts how many these are.
+/// Runs the rows that a type supports, and asserts their number.
 fn run_rows<S: Subject>(table: &str, make: impl Fn(usize, Option<usize>) -> S, expected: usize) {
     let ran = Cell::new(0);
     check(table, |row| {
@@ -316,7 +315,7 @@ fn semaphore_in_each_scenario_does_what_the_model_does() {
     run_rows(SCENARIOS, shared, all);
 }
 
-/// The same rows, without those with a call that the type has not.
+/// Runs the same rows, without those with a call that the type does not have.
 #[test]
 fn others_that_promise_the_same_do_in_each_scenario_what_the_model_does() {
     run_rows(SCENARIOS, adaptive, 30);
@@ -332,7 +331,7 @@ fn others_that_promise_the_same_do_in_each_scenario_what_the_model_does() {
     foreign_rows(SCENARIOS, async_lock::Semaphore::new, 3);
 }
 
-/// In the time of a runtime, which stands still.
+/// Runs in the time of a runtime, which stands still.
 #[cfg(feature = "tokio")]
 #[test]
 fn waits_with_tokens_and_times_do_in_each_scenario_what_the_model_does() {

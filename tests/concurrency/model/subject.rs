@@ -1,4 +1,4 @@
-//! What promises the same as a semaphore, and which of the calls it has.
+//! Types with the promises of a semaphore, and the calls that each supports.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use crate::support::random::Random;
 
 pub(crate) type Boxed<P> = Pin<Box<dyn Future<Output = Result<P, AcquireError>>>>;
 
-/// What can be seen of it, as far as it tells: its limit, what is available, in use and waiting, and whether
-/// it is closed.
+/// The observable state, as far as the type reports it: the limit, the available, used and waiting numbers,
+/// and whether it is closed.
 pub(crate) type Seen = ([Option<u64>; 4], Option<bool>);
 
 fn all_of(snapshot: Snapshot, is_closed: bool) -> Seen {
@@ -27,7 +27,7 @@ fn all_of(snapshot: Snapshot, is_closed: bool) -> Seen {
 
 /// A handle of a semaphore.
 pub(crate) trait Subject: TryThrottle<Permit: Held> + Send + Sync + 'static {
-    /// The calls that it has; `bound` is for a bounded queue, `cost` for other numbers than 1, `kept` for grants
+    /// The supported calls; `bound` is for a bounded queue, `cost` for numbers other than 1, `kept` for grants
     /// that outlive a close, and `adapts` for a limit that changes when a permit comes back.
     const HAS: &'static str;
 
@@ -59,7 +59,7 @@ pub(crate) trait Subject: TryThrottle<Permit: Held> + Send + Sync + 'static {
         unreachable!()
     }
 
-    /// What has all other calls.
+    /// Returns the semaphore, which has all other calls.
     fn semaphore(&self) -> &Semaphore {
         unreachable!()
     }
@@ -263,7 +263,7 @@ impl Subject for Arc<AdaptiveSemaphore> {
 
     fn seen(&self) -> Seen {
         let snapshot = self.snapshot();
-        // By other threads alone.
+        // Only other threads can do this.
         assert_eq!(snapshot.lost_samples, 0);
         all_of(snapshot.permits, self.is_closed())
     }
@@ -309,7 +309,7 @@ impl Subject for Arc<Pool<()>> {
     }
 }
 
-/// The first to run takes what there is.
+/// Without waits: the first to run takes a free permit.
 const WITHOUT_WAITS: &str = "try release release-all leak-permit close free";
 
 #[cfg(feature = "channel")]
@@ -365,7 +365,7 @@ impl Subject for Blocking {
     }
 }
 
-/// A semaphore of tokio: the number of its waiters and its limit are not to be seen.
+/// A semaphore of tokio, which does not report its limit and its waiters.
 #[cfg(feature = "tokio")]
 mod of_tokio {
     use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};

@@ -1,4 +1,5 @@
-//! Factories, also asynchronous ones, that panic, fail and use the pool; and many items at once.
+//! Factories, including asynchronous ones, that panic, fail and use the pool; and many items at
+//! once.
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -33,7 +34,7 @@ fn an_item_is_made_by_the_thread_that_needs_it() {
     assert_eq!(*makers.lock().unwrap(), [thread::current().id(), there]);
 }
 
-/// A pool whose factory panics as long as the flag says so.
+/// A pool whose factory panics while the flag is set.
 struct Panicking {
     pool: Arc<Pool<Item>>,
     tally: Arc<Tally>,
@@ -102,7 +103,7 @@ fn a_factory_that_panics_leaves_the_vacancy_to_the_next() {
     assert_eq!((panicking.tally.made(), panicking.tally.dropped()), (1, 0));
 }
 
-/// The item of a holder that panics is spoilt, so a vacancy comes back.
+/// A panicking holder spoils its item, so a vacancy comes back.
 #[test]
 fn a_factory_that_panics_in_a_wait_wakes_the_next_one() {
     let panicking = Panicking::new(1);
@@ -143,7 +144,7 @@ fn a_factory_may_use_the_pool() {
         Pool::with_factory(3, move || {
             let pool = weak.upgrade().expect("it is in use");
             let left = pool.snapshot().available;
-            // Makes all the others first, each by the one before it.
+            // Makes all the others first, each from the one before it.
             if left > 0 {
                 drop(pool.try_acquire().unwrap());
             }
@@ -253,7 +254,7 @@ fn async_factory_that_fails_leaves_the_item_to_the_next_waiter() {
     );
 }
 
-/// The time of one wait is nothing to another that the factory makes.
+/// The timeout of one wait does not affect another wait that the factory makes.
 #[test]
 fn factory_that_waits_is_not_refused_by_the_timeout_of_the_caller() {
     let clock = Clock::manual();
@@ -272,7 +273,7 @@ fn factory_that_waits_is_not_refused_by_the_timeout_of_the_caller() {
     drop(waiter.granted());
 }
 
-/// An item that came back looked for its waiter from the first one, under the lock: 200,000 of them
+/// A returned item searched for its waiter from the first one, under the lock: 200,000 of them
 /// would have taken 20,000 million steps.
 #[test]
 fn items_that_come_back_to_many_granted_waiters_find_theirs_at_once() {
@@ -287,7 +288,7 @@ fn items_that_come_back_to_many_granted_waiters_find_theirs_at_once() {
         pool.set_size(2 * COUNT);
         assert_eq!(pool.snapshot().waiting, 0);
         drop(held);
-        // In the order in which they came back.
+        // In the order of their return.
         for (item, mut waiter) in waiters.into_iter().enumerate() {
             assert_eq!(*waiter.granted(), item);
         }

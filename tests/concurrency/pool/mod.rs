@@ -1,7 +1,7 @@
-//! What a pool promises. Sequences of calls are rows of [`model`]. Here is how one gets at items, checks them and
-//! fails to make them, what panics, and what may use the pool while items are dropped; factories are in [`factory`].
+//! The promises of a pool. Sequences of calls are rows of [`model`]. Here: access to items, their checks, failures
+//! to make them, panics, and uses of the pool while items are dropped; factories are in [`factory`].
 //!
-//! What it has in common with every throttle is in `contracts/conformance/`.
+//! Its common properties are checked in `contracts/conformance/`.
 
 use std::cell::Cell;
 use std::error::Error;
@@ -21,7 +21,7 @@ use crate::support::foreign::{calls_when_woken, panic_message};
 mod factory;
 mod model;
 
-/// What became of items.
+/// The counts of made and dropped items.
 #[derive(Default)]
 pub(crate) struct Tally {
     made: AtomicUsize,
@@ -37,7 +37,7 @@ impl Tally {
         self.dropped.load(Ordering::SeqCst)
     }
 
-    /// Makes the next one; they are numbered from 0.
+    /// Makes the next item; items are numbered from 0.
     pub(crate) fn make(self: &Arc<Self>) -> Item {
         Item {
             number: self.made.fetch_add(1, Ordering::SeqCst),
@@ -69,7 +69,7 @@ impl Drop for Item {
     }
 }
 
-/// A pool of so many vacancies.
+/// Returns a pool of this many vacancies.
 pub(crate) fn made_to_order(size: usize) -> (Arc<Pool<Item>>, Arc<Tally>) {
     let tally = Arc::<Tally>::default();
     let pool = Pool::with_factory(size, {
@@ -87,7 +87,7 @@ fn a_permit_is_its_item() {
     assert_eq!(permit.len(), 3);
     permit.push_str(" more");
     drop(permit);
-    // The next holder sees what the last one did.
+    // The next holder sees the changes of the last one.
     let pool = Arc::new(pool);
     let mut owned = Arc::clone(&pool).try_acquire_owned().unwrap();
     assert_eq!(*owned, "one more");
@@ -116,7 +116,7 @@ fn items_need_no_traits() {
     };
     permit.0.set(permit.0.get() + 1);
     drop((permit, waiter));
-    // Without `Send` one can still have an owned permit, though not wait for it.
+    // Without `Send` an owned permit is possible, but no wait for it.
     let owned = Arc::clone(&pool).try_acquire_owned().ok().unwrap();
     owned.0.set(owned.0.get() + 1);
     drop((owned, pool));
@@ -189,7 +189,7 @@ fn acquire_dropped_after_grant_and_shrink_contains_the_panic_of_the_item() {
     assert_eq!(pool.snapshot().available, 1);
 }
 
-/// An item may do anything when it is dropped: no lock is held.
+/// An item's drop may do anything: no lock is held.
 #[test]
 fn an_item_that_is_dropped_by_close_may_use_the_pool() {
     struct Caller {
@@ -221,7 +221,7 @@ fn an_item_that_is_dropped_by_close_may_use_the_pool() {
     assert_eq!(*seen.lock().unwrap(), [ErrorKind::Closed; 3]);
 }
 
-/// What the first item that is dropped does.
+/// The action of the first item that is dropped.
 type Once = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
 
 /// Calls back when it is dropped.
@@ -236,8 +236,8 @@ impl Drop for Calls {
     }
 }
 
-/// Between the close and the drop of the last idle item somebody who had been woken for it can find
-/// it, and is not let in.
+/// Between the close and the drop of the last idle item, a waiter that had been woken for the item
+/// can find it, and is refused.
 #[test]
 fn a_waiter_that_runs_in_the_midst_of_close_is_refused() {
     for owned in [false, true] {
@@ -273,7 +273,7 @@ fn a_waiter_that_runs_in_the_midst_of_close_is_refused() {
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A failure with a number, which its text does not say.
+/// A failure with a number, which its text leaves out.
 #[derive(Debug)]
 struct Refused(usize);
 
@@ -299,11 +299,11 @@ fn source_of_a_failed_factory_has_the_type_that_the_factory_gave() {
         let source = error.source().and_then(|source| source.downcast_ref());
         source.map(|Refused(number)| *number)
     };
-    // One of each type and text is kept.
+    // The pool keeps one of each type and text.
     assert_eq!((number(&first), number(&second)), (Some(0), Some(0)));
     assert_eq!(first, second);
 
-    // Another type with the same text, and as a part of a composition.
+    // Another type with the same text, inside a composition.
     let pool = Pool::<()>::with_async_factory(1, || ready(Err(io::Error::other(Refused(7)))));
     let error = Waiter::new(all((&pool,)).acquire()).output().unwrap_err();
     assert_eq!(
@@ -324,7 +324,7 @@ fn acquire_error_of_a_factory_is_returned_as_it_is() {
     assert!(error.source().is_none());
 }
 
-/// A pool of one item, whose factory does not wait, and how its items fared.
+/// Returns a pool of one item, whose factory does not wait, and the counts of its items.
 fn checked(passes: impl Fn(&Item) -> bool + Send + Sync + 'static) -> (Pool<Item>, Arc<Tally>) {
     let tally = Arc::<Tally>::default();
     let made = Arc::clone(&tally);

@@ -1,5 +1,5 @@
-//! Pools beside a model of them, in the sequences of a table and at random: who gets which item, what is
-//! made and what is dropped.
+//! Pools beside a model of them, in the sequences of a table and at random: which caller gets which
+//! item, and which items are made and dropped.
 
 use std::collections::VecDeque;
 use std::future::ready;
@@ -19,14 +19,14 @@ use crate::support::Waiter;
 use crate::support::cases::cases;
 use crate::support::scenarios::{Names, Words, at_random, call, check};
 
-/// How items come about.
+/// The source of items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// All at the beginning.
     Ready,
-    /// By a factory, when they are needed.
+    /// By a factory, on demand.
     Made,
-    /// By one that is asynchronous, though it never waits, and which a try does not call.
+    /// By an asynchronous factory that never waits, and that a try does not call.
     Async,
 }
 
@@ -34,7 +34,7 @@ enum Kind {
 struct Setup {
     kind: Kind,
     size: usize,
-    /// Items that are spoilt are not taken again, and a try checks nothing.
+    /// Spoilt items are not taken again, and a try checks nothing.
     checks_on_take: bool,
     checks_on_return: bool,
     /// In seconds.
@@ -42,7 +42,7 @@ struct Setup {
 }
 
 impl Setup {
-    /// Whether idle items have to be looked at before they are taken.
+    /// Returns whether idle items have to be checked before they are taken.
     fn looks(&self) -> bool {
         self.checks_on_take || self.idle_timeout.is_some()
     }
@@ -55,7 +55,7 @@ struct Thing {
     since: u64,
 }
 
-/// What somebody who looks is told.
+/// The answer to a caller that polls.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Answer {
     /// The number of the item.
@@ -68,13 +68,13 @@ enum Answer {
 struct Model {
     setup: Setup,
     size: usize,
-    /// Those that have been idle for longest are first.
+    /// The longest idle items are first.
     idle: VecDeque<Thing>,
     held: Vec<Thing>,
-    /// Places that were leaked.
+    /// Leaked vacancies.
     leaked: usize,
     queue: VecDeque<usize>,
-    /// Those who were given a place, and take an item when they look.
+    /// The callers that were granted a vacancy, and take an item when they are polled.
     granted: Vec<usize>,
     refused: Vec<usize>,
     made: usize,
@@ -121,12 +121,12 @@ impl Model {
         self.held.len() + self.granted.len() + self.leaked
     }
 
-    /// How many idle items are not for those who were granted a place.
+    /// Returns the number of idle items that are not reserved for granted callers.
     fn spare(&self) -> usize {
         self.idle.len().saturating_sub(self.granted.len())
     }
 
-    /// The idle item that a caller takes; those before it that are too old are dropped.
+    /// Takes an idle item for a caller; the expired ones before it are dropped.
     fn take_idle(&mut self) -> Option<Thing> {
         let timeout = self.setup.idle_timeout.unwrap_or(u64::MAX);
         while self.spare() > 0 {
@@ -139,7 +139,7 @@ impl Model {
         None
     }
 
-    /// A caller that may wait gets an item, which is made if it must be.
+    /// Takes an item for a caller that may wait; the item is made if necessary.
     fn hold(&mut self) -> Answer {
         let mut item = self.take_idle();
         if self.setup.checks_on_take && item.is_some_and(|item| item.spoilt) {
@@ -204,7 +204,7 @@ impl Model {
         Answer::Item(item.number)
     }
 
-    /// Whether somebody has been woken.
+    /// Returns whether a waiter has been woken.
     fn is_answered(&self, name: usize) -> bool {
         self.refused.contains(&name) || self.granted.contains(&name)
     }
@@ -213,7 +213,7 @@ impl Model {
         self.queue.retain(|other| *other != name);
         Self::take(&mut self.refused, name);
         if Self::take(&mut self.granted, name) {
-            // One of those that were for it goes to the end, where nobody has to look at it.
+            // One of the items reserved for them goes to the end, where no caller has to check it.
             let item = if self.setup.looks() {
                 None
             } else {
@@ -226,7 +226,7 @@ impl Model {
         self.serve();
     }
 
-    /// An item comes back, whose place so many still have.
+    /// Returns an item, whose vacancy this many others still share.
     fn put(&mut self, item: Thing, places: usize) {
         if self.closed || self.in_use() + places + self.spare() > self.size {
             self.dropped += 1;
@@ -258,7 +258,7 @@ impl Model {
         self.serve();
     }
 
-    /// An item is dropped that was held.
+    /// Drops a held item.
     fn lost(&mut self) {
         self.dropped += 1;
         let too_many = self.closed || self.in_use() + 1 + self.spare() > self.size;
@@ -386,7 +386,7 @@ impl World {
             }
             "size" => {
                 let mut size: usize = words.parse();
-                // What cannot make items cannot grow.
+                // A pool that cannot make items cannot grow.
                 if self.names == Names::AtRandom && self.model.setup.kind == Kind::Ready {
                     size = size.min(self.model.size);
                 }
@@ -486,7 +486,8 @@ impl World {
         Ok(())
     }
 
-    /// All go, and then every item that was not leaked is dropped with the pool.
+    /// Lets every caller leave, and checks that every item that was not leaked is dropped with the
+    /// pool.
     fn leave(mut self) -> Tested {
         while !self.waiting.is_empty() {
             self.step(&format!("drop {}", self.waiting.len() / 2))?;
@@ -502,10 +503,10 @@ impl World {
     }
 }
 
-/// Each row has the kind of the pool, its size and options, and calls. What a caller gets goes to the end
-/// of the permits, and one that waits to the end of the waiters; `poll` and `drop` name a waiter, and
-/// `release`, `panic` (a holder that does), `spoil`, `discard` and `leak` a permit, by their place. `item`
-/// says which item a permit has, `counts` how many items were made and dropped.
+/// Each row has the kind of the pool, its size and options, and calls. The item of a caller is appended to
+/// the permits, and a waiting caller to the waiters; `poll` and `drop` name a waiter, and `release`,
+/// `panic` (of the holder), `spoil`, `discard` and `leak` a permit, by position. `item` states the item of
+/// a permit, `counts` the numbers of made and dropped items.
 const SCENARIOS: &str = "
 # Which item one gets.
 items are made when they are needed and then go round | made 3 | counts 0 0, try, item 0 0, acquire, acquire, item 2 2,

@@ -1,4 +1,4 @@
-//! The checks that take many: at random, and on threads.
+//! Checks with many callers: at random, and on threads.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,10 +13,10 @@ use crate::support::random::Random;
 
 const LIMIT: usize = 3;
 
-/// Those who wait, and those who are inside.
+/// The waiters, and the holders.
 struct Crowd {
     throttle: AnyThrottle,
-    /// With how often each had been woken when it was last polled.
+    /// Each with its number of wakes at its last poll.
     waiting: Vec<(Waiter<Wait>, usize)>,
     inside: Vec<AnyPermit>,
 }
@@ -30,7 +30,7 @@ impl Crowd {
         }
     }
 
-    /// Does one thing, chosen at random.
+    /// Runs one random operation.
     fn step(&mut self, random: &mut Random) {
         match random.below(7) {
             0 => self.inside.extend(self.throttle.try_enter()),
@@ -54,8 +54,8 @@ impl Crowd {
         assert!(self.inside.len() <= LIMIT, "too many are inside");
     }
 
-    /// Polls woken waiters, as an executor does, until none is woken any more. Then nobody may
-    /// wait while there is room.
+    /// Polls woken waiters, like an executor, until none is woken any more. Then nobody may wait
+    /// while there is room.
     fn run_woken(&mut self) {
         let woken = |(waiter, seen): &(Waiter<_>, usize)| waiter.wakes() != *seen;
         while let Some(at) = self.waiting.iter().position(woken) {
@@ -74,7 +74,7 @@ impl Crowd {
         );
     }
 
-    /// Everybody who still waits gets in when those before have left, by being woken alone.
+    /// Lets every remaining waiter in after the holders before it have left, through wakes alone.
     fn empty(&mut self) {
         self.run_woken();
         while !self.inside.is_empty() {
@@ -118,8 +118,8 @@ pub(crate) fn closing_in_the_midst_of_a_crowd_leaves_nobody_waiting(subject: &Su
     }
 }
 
-/// Some leave while others run, give up and come, each on a thread of its own. When all of them
-/// have done what they do, nobody who waits may be left asleep while there is room.
+/// Some callers leave while others run, give up and come, each on a thread of its own. When all
+/// have finished, no waiter may be asleep while there is room.
 pub(crate) fn threads_leave_nobody_asleep_while_there_is_room(subject: &Subject) {
     for round in 0..300 {
         let throttle = subject.with_limit(LIMIT);

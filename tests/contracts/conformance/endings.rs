@@ -1,5 +1,4 @@
-//! The checks of how a wait ends other than by a permit: the combinators, on a wait that is not
-//! known.
+//! Checks of the ways a wait ends without a permit: the combinators, on a wait of unknown type.
 
 use std::sync::mpsc;
 use std::thread;
@@ -15,7 +14,7 @@ pub(crate) fn a_wait_of_no_time_takes_what_there_is(subject: &Subject) {
     let permit = Waiter::new(throttle.enter().timeout(Duration::ZERO)).granted();
     let mut late = Waiter::new(throttle.enter().timeout(Duration::ZERO));
     assert_eq!(late.refused(), ErrorKind::TimedOut);
-    // It holds no place, although it is still there.
+    // It holds no place, although the future still exists.
     let mut waiting = parked(&throttle);
     throttle.rollback(permit);
     throttle.rollback(waiting.granted());
@@ -43,7 +42,7 @@ pub(crate) fn blocked_threads_are_let_in_as_others_leave(subject: &Subject) {
             let (throttle, enters) = (throttle.clone(), enters.clone());
             scope.spawn(move || enters.send(throttle.wait().unwrap()).unwrap());
         }
-        // One of them is let in for each that leaves, whichever it is.
+        // For each that leaves, one of them is let in, whichever it is.
         for _ in 0..4 {
             throttle.rollback(permits.remove(0));
             permits.push(entered.recv().unwrap());
@@ -72,7 +71,7 @@ mod with_tokio {
             assert_eq!(cancelled.refused(), ErrorKind::Cancelled);
             assert_at_rest(&throttle, 1);
         }
-        // However it is waited for.
+        // In each form of waiting.
         let owned = throttle.enter().cancel_on(token.clone());
         let inside = throttle.enter().cancel_on(&token).timeout(SECOND);
         let outside = throttle.enter().timeout(SECOND).cancel_on(&token);
@@ -121,7 +120,7 @@ mod with_tokio {
         assert!(cancelled.wakes() > 0);
         token.cancel();
         assert_eq!(cancelled.refused(), ErrorKind::Cancelled);
-        // Although the future that was cancelled is still there.
+        // Although the cancelled future still exists.
         assert!(behind.wakes() > 0);
         throttle.rollback(behind.granted());
         assert_at_rest(&throttle, 1);
@@ -147,7 +146,7 @@ mod with_tokio {
         paused_runtime().block_on(async {
             let (throttle, permit) = subject.held();
             if subject.guarantees.knows {
-                // Nobody can go for an hour.
+                // No caller is admitted for an hour.
                 let mut late = Waiter::new(throttle.enter().timeout(SECOND));
                 assert_eq!(late.refused(), ErrorKind::TimedOut);
                 return;

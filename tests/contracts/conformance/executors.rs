@@ -1,8 +1,8 @@
-//! The checks with tasks of smol's executor, on three threads of its own: no runtime of tokio exists,
-//! and without the feature `tokio` nothing of tokio is in the library either.
+//! Checks with tasks of smol's executor, on three threads of its own: there is no tokio runtime, and
+//! without the feature `tokio` the library contains nothing of tokio either.
 //!
-//! A task runs when its waker is called and not otherwise, so a lost wake shows as a check that does not
-//! end, which fails after a minute.
+//! A task runs only when its waker is called, so a lost wake shows as a check that does not end, which
+//! fails after a minute.
 
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ fn on_smol(
             for _ in 0..3 {
                 scope.spawn(|| smol::block_on(executor.run(stopped.recv())));
             }
-            // Dropped in a panic as well, so that the threads end.
+            // A panic drops it too, so that the threads end.
             let _stop = stop;
             smol::block_on(main(&executor, subject));
         });

@@ -1,4 +1,4 @@
-//! The checks that need no future: they hold for what can only block a thread as well.
+//! Checks without a future: they also hold for types that can only block a thread.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -41,7 +41,7 @@ pub(crate) fn a_clone_shares_the_limit(subject: &Subject) {
     let other = clone.try_enter().unwrap();
     assert_no_room(throttle.try_enter());
     assert_no_room(clone.try_enter());
-    // It does not matter by which handle.
+    // The handle does not matter.
     throttle.rollback(other);
     let third = clone.try_enter().unwrap();
     assert_no_room(throttle.try_enter());
@@ -108,7 +108,7 @@ pub(crate) fn closing_ends_the_waits_of_threads(subject: &Subject) {
     }
 }
 
-/// Three threads begin to wait, and then that ends: what each wait came to.
+/// Lets three threads begin to wait, ends their waits, and returns the outcomes.
 pub(crate) fn end_waits_of_threads<T: Send>(
     wait: impl Fn() -> T + Sync,
     end: impl FnOnce(),
@@ -140,7 +140,7 @@ fn enter(throttle: &AnyThrottle, random: &mut Random) -> Option<AnyPermit> {
     }
 }
 
-/// Is inside for a while, together with how many others the counter says.
+/// Stays inside for a while, together with the number of others that the counter gives.
 fn stay(throttle: &AnyThrottle, permit: AnyPermit, inside: &AtomicUsize) {
     let now = inside.fetch_add(1, Ordering::SeqCst) + 1;
     assert!(now <= LIMIT, "too many are inside");

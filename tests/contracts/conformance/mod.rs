@@ -1,9 +1,9 @@
-//! One suite over everything that lets callers in: what `Throttle` and `TryThrottle` promise.
+//! One suite over every type that admits callers: the promises of `Throttle` and `TryThrottle`.
 //!
-//! A type comes in by a [`Subject`]: how to make one with a limit, and which of the guarantees it
-//! gives. What a type cannot give is a flag that is off in its own subject, and nowhere else.
+//! A type joins through a [`Subject`]: the constructor with a limit, and the type's guarantees. A
+//! missing guarantee is a flag that is off in the type's own subject, and nowhere else.
 //!
-//! The rows of the table in `tollgate::guarantees`, and what holds them true:
+//! The rows of the table in `tollgate::guarantees`, and the tests that hold them true:
 //!
 //! | row | held true by |
 //! |---|---|
@@ -30,7 +30,7 @@ pub(crate) mod wakers;
 
 use self::subject::{Guarantees, Subject};
 
-/// Runs a check of each variety of a subject that guarantees what the check needs.
+/// Runs a check of each variety of a subject that has the guarantees that the check needs.
 fn run(subjects: Vec<Subject>, needs: fn(&Guarantees) -> bool, check: fn(&Subject)) {
     for subject in subjects.iter().filter(|it| needs(&it.guarantees)) {
         println!("{}", subject.name);
@@ -38,7 +38,7 @@ fn run(subjects: Vec<Subject>, needs: fn(&Guarantees) -> bool, check: fn(&Subjec
     }
 }
 
-/// Tests of some subjects, by the files that the checks are in, and by what must be guaranteed.
+/// Defines tests of some subjects, by the file of the checks, and by the required guarantees.
 macro_rules! tests {
     ($subjects:expr, $($file:ident $needs:tt: $($check:ident)*;)*) => {$($(
         #[test]
@@ -55,7 +55,7 @@ macro_rules! needs {
     };
 }
 
-/// Every check that needs no future.
+/// Defines every check that needs no future.
 macro_rules! limit {
     ($subjects:expr) => {
         tests! { $subjects,
@@ -77,7 +77,7 @@ macro_rules! limit {
     };
 }
 
-/// Every check.
+/// Defines every check.
 macro_rules! conformance {
     ($subjects:expr) => {
         limit!($subjects);

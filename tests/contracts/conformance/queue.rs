@@ -1,4 +1,4 @@
-//! The checks of waits that are polled by hand: who is woken and let in, and when.
+//! Checks of manually polled waits: the order and the time of wakes and grants.
 
 use std::task::Poll;
 
@@ -97,7 +97,7 @@ pub(crate) fn granted_then_dropped_is_passed_on(subject: &Subject) {
     drop(woken);
     assert!(next.wakes() > 0);
     throttle.rollback(next.granted());
-    // And with nobody to pass it on to.
+    // And without a waiter to pass it on to.
     let permit = throttle.try_enter().unwrap();
     let woken = parked(&throttle);
     throttle.rollback(permit);
@@ -202,11 +202,11 @@ pub(crate) fn several_returns_let_as_many_in(subject: &Subject) {
     let throttle = subject.with_limit(CROWD);
     let permits = fill(&throttle, CROWD);
     let mut waiters: Vec<_> = (0..CROWD).map(|_| parked(&throttle)).collect();
-    // All come back before anybody has run.
+    // All come back before any waiter has run.
     throttle.rollback_all(permits);
     let woken = waiters.iter().filter(|waiting| waiting.wakes() > 0).count();
     assert_eq!(woken == CROWD, subject.guarantees.wakes_each);
-    // Each in its turn has been woken by then, at the latest when the one before it has run.
+    // By then each in its turn has been woken, at the latest when the one before it has run.
     let permits: Vec<_> = waiters
         .iter_mut()
         .map(|waiting| {
@@ -218,7 +218,7 @@ pub(crate) fn several_returns_let_as_many_in(subject: &Subject) {
     assert_at_rest(&throttle, CROWD);
 }
 
-/// The same when those who have been woken give up instead.
+/// The same when the woken waiters give up instead.
 pub(crate) fn several_returns_pass_waiters_by_that_give_up(subject: &Subject) {
     const CROWD: usize = 10;
     let throttle = subject.with_limit(CROWD);
@@ -251,7 +251,7 @@ pub(crate) fn newcomers_do_not_overtake(subject: &Subject) {
     assert_at_rest(&throttle, 1);
 }
 
-/// What a newcomer takes can be missing only to the one that it was meant for.
+/// A newcomer's permit can be missing only to the waiter that it was meant for.
 pub(crate) fn a_waiter_that_was_overtaken_is_let_in_later(subject: &Subject) {
     let throttle = subject.with_limit(2);
     let mut permits = fill(&throttle, 2);
@@ -288,7 +288,7 @@ pub(crate) fn closing_refuses_everybody(subject: &Subject) {
     assert_eq!(Waiter::new(throttle.enter()).refused(), ErrorKind::Closed);
 }
 
-/// A waiter that had been woken for a permit either has it or is refused; nobody is left waiting.
+/// A waiter that had been woken for a permit either has it or is refused; no waiter is stranded.
 pub(crate) fn closing_after_a_return_leaves_nobody_waiting(subject: &Subject) {
     let throttle = subject.with_limit(2);
     let mut permits = fill(&throttle, 2);
@@ -309,14 +309,14 @@ pub(crate) fn closing_after_a_return_leaves_nobody_waiting(subject: &Subject) {
             Err(error) => assert_eq!(error.kind(), ErrorKind::Closed),
         }
     }
-    // Only by what was given to it before the close.
+    // Only through a grant before the close.
     assert!(entered <= 1);
     throttle.rollback(permits.remove(0));
     assert_eq!(kind(throttle.try_enter()), ErrorKind::Closed);
 }
 
-/// Ten wait, and one permit goes round. Each is polled when it has been woken, as an
-/// executor does, those first who came first. Returns who was let in, in that order.
+/// Lets ten wait for one circulating permit. Each is polled when it has been woken, like on an
+/// executor, in the order of arrival. Returns the admitted waiters in order.
 fn order_without_newcomers(subject: &Subject) -> Vec<usize> {
     let (throttle, permit) = subject.held();
     let mut permit = Some(permit);
@@ -350,8 +350,8 @@ fn the_order_of_semaphores_and_pools_is_strict() {
     assert!(is_strict(throttles::borrowed_tokio::subjects()));
 }
 
-/// Even if nobody overtakes. An admitted waiter wakes the next one as well, which finds nothing and
-/// then waits again behind all others.
+/// Even if nobody overtakes. An admitted waiter wakes the next one as well, which finds no permit
+/// and then waits again behind all others.
 #[cfg(any(feature = "channel", feature = "async-lock"))]
 #[test]
 fn the_order_of_channels_and_of_async_lock_is_rough() {

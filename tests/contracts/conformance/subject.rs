@@ -1,7 +1,7 @@
-//! What a type brings along to be checked.
+//! The parts that a type provides to be checked.
 //!
-//! A check is compiled once: it takes an [`AnyThrottle`], which forwards each call to a throttle whose
-//! type it does not know.
+//! A check is compiled once: it takes an [`AnyThrottle`], which forwards each call to a throttle of
+//! unknown type.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -14,7 +14,7 @@ use tollgate::{AcquireError, ErrorKind, Throttle, Tick, TryThrottle, Waiting};
 
 use crate::support::Waiter;
 
-/// A kind of throttle, and how to make one.
+/// A kind of throttle, and its constructor.
 #[derive(Clone)]
 pub(crate) struct Subject {
     /// Shown when a check fails.
@@ -36,12 +36,12 @@ impl Subject {
         }
     }
 
-    /// Lets in so many, and then nobody until one has gone.
+    /// Returns a throttle that admits this many, and then nobody until one has left.
     pub(crate) fn with_limit(&self, limit: usize) -> AnyThrottle {
         (self.make)(limit)
     }
 
-    /// With a limit of one, which is taken.
+    /// Returns one with a limit of one, which is taken.
     #[track_caller]
     pub(crate) fn held(&self) -> (AnyThrottle, AnyPermit) {
         let throttle = self.with_limit(1);
@@ -50,22 +50,22 @@ impl Subject {
     }
 }
 
-/// What a kind of throttle guarantees beyond the trait, as the table in `tollgate::guarantees` has
-/// it. A check of what is not guaranteed passes.
+/// The guarantees of a kind of throttle beyond the trait, as in the table in
+/// `tollgate::guarantees`. A check of a missing guarantee passes.
 #[derive(Clone, Copy)]
 pub(crate) struct Guarantees {
     /// Waiters are admitted in the order in which they joined, whichever is polled first.
     pub(crate) order: bool,
-    /// What was given to a waiter that has not run yet cannot be taken by a newcomer.
+    /// A newcomer cannot take the grant of a waiter that has not run yet.
     pub(crate) no_overtaking: bool,
-    /// Two that come back at once wake two; otherwise the second one is woken when the first has
-    /// run.
+    /// Two permits that come back at once wake two waiters; otherwise the second waiter is woken
+    /// when the first has run.
     pub(crate) wakes_each: bool,
     /// A permit is held, and makes room when it is dropped; otherwise only `rollback` does.
     pub(crate) held: bool,
-    /// It knows how long a wait would be, and refuses at once one that ends after its deadline.
+    /// It knows the length of a wait, and refuses at once a wait that ends after its deadline.
     pub(crate) knows: bool,
-    /// It can be closed, and then wakes and refuses everybody.
+    /// It can be closed, and then wakes and refuses all callers.
     pub(crate) closes: bool,
     /// Nobody enters after the close has returned; otherwise a permit that was granted before may
     /// still go to a newcomer.
@@ -104,7 +104,7 @@ pub(crate) type AnyEnter = Pin<Box<dyn Future<Output = Entered> + Send>>;
 
 pub(crate) type Entered = Result<AnyPermit, AcquireError>;
 
-/// The permit of any throttle, which is dropped with it.
+/// The permit of any throttle, whose drop drops that permit.
 #[derive(Debug)]
 pub(crate) struct AnyPermit(Box<dyn Permit>);
 
@@ -112,7 +112,7 @@ trait Permit: Any + Debug + Send {}
 
 impl<P: Any + Debug + Send> Permit for P {}
 
-/// A throttle, or what lets callers in without being one.
+/// A throttle, or another type that admits callers.
 pub(crate) trait Erased: Send + Sync {
     fn cloned(&self) -> Box<dyn Erased>;
     fn try_enter_any(&self) -> Entered;
@@ -133,7 +133,7 @@ pub(crate) trait Erased: Send + Sync {
         match waiter.poll() {
             Poll::Ready(entered) => entered.ok(),
             Poll::Pending => {
-                // So that it is in the queue for a while.
+                // The pause keeps it in the queue for a while.
                 std::thread::yield_now();
                 None
             }
@@ -182,7 +182,7 @@ where
     }
 }
 
-/// What it does when it is polled again, or dropped, is left to that.
+/// It leaves later polls and the drop to the inner future.
 struct EnterAny<F>(Pin<Box<F>>);
 
 impl<P: Permit, F: Future<Output = Result<P, AcquireError>>> Future for EnterAny<F> {
@@ -198,7 +198,7 @@ impl AnyPermit {
         Self(Box::new(permit))
     }
 
-    /// The permit itself.
+    /// Returns the permit itself.
     fn into<P: 'static>(self) -> P {
         let permit: Box<dyn Any> = self.0;
         *permit.downcast().expect("its own permit")
@@ -206,7 +206,7 @@ impl AnyPermit {
 }
 
 impl AnyThrottle {
-    /// One that is closed by closing another one, and has no costs.
+    /// Wraps a throttle that another one closes, and that has no costs.
     pub(crate) fn new(inner: impl Erased + 'static) -> Self {
         Self {
             inner: Box::new(inner),
@@ -233,7 +233,7 @@ impl AnyThrottle {
         Self { close, ..self }
     }
 
-    /// Not called unless closing is guaranteed.
+    /// Closes it. Not called unless closing is guaranteed.
     pub(crate) fn close(&self) {
         (self.close)();
     }
@@ -314,20 +314,20 @@ impl Weighted for AnyThrottle {
     }
 }
 
-/// Somebody in the queue.
+/// Returns a waiter in the queue.
 #[track_caller]
 pub(crate) fn parked(throttle: &AnyThrottle) -> Waiter<Wait> {
     Waiter::parked(throttle.enter())
 }
 
-/// Everything that there is to be had.
+/// Takes every available permit.
 #[track_caller]
 pub(crate) fn fill(throttle: &AnyThrottle, limit: usize) -> Vec<AnyPermit> {
     let permits = (0..limit).map(|_| throttle.try_enter().expect("there is room"));
     permits.collect()
 }
 
-/// It was refused because there is no room at the moment.
+/// Asserts a refusal because there is no room at the moment.
 #[track_caller]
 pub(crate) fn assert_no_room(tried: Entered) {
     let kind = tried.expect_err("it was let in").kind();
@@ -337,7 +337,8 @@ pub(crate) fn assert_no_room(tried: Entered) {
     );
 }
 
-/// Nobody is in, nobody waits, and the whole limit can be had, and no more.
+/// Asserts that there are no holders and no waiters, and that the whole limit is available, and no
+/// more.
 #[track_caller]
 pub(crate) fn assert_at_rest(throttle: &AnyThrottle, limit: usize) {
     let permits = fill(throttle, limit);

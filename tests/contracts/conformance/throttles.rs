@@ -1,4 +1,4 @@
-//! Every kind of throttle, of ours and of others: borrowed for as long as the test lasts, and shared.
+//! Every kind of throttle, ours and others': borrowed for as long as the test lasts, and shared.
 
 use std::iter::repeat_n;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tollgate::{
 use super::subject::{AnyEnter, AnyPermit, AnyThrottle, Entered, Erased, Guarantees, Subject};
 use crate::support::Fixed;
 
-/// A subject of a type that can be closed.
+/// Returns a subject of a type that can be closed.
 fn subject<T: Erased + Clone + 'static>(
     name: impl ToString,
     guarantees: Guarantees,
@@ -26,7 +26,7 @@ fn subject<T: Erased + Clone + 'static>(
     })
 }
 
-/// Subjects and their tests. Without being told how, one is closed by its `close`.
+/// Defines subjects and their tests. Without another instruction, a subject's `close` closes it.
 macro_rules! subjects {
     ($($name:ident: $guarantees:expr, $make:expr $(, $close:expr)?;)*) => {$(
         pub(crate) mod $name {
@@ -57,7 +57,7 @@ macro_rules! both {
     };
 }
 
-/// The one that wrappers are around, of which several permits can be taken at once.
+/// The inside of wrappers, with several permits per entry.
 pub(crate) mod semaphore {
     use super::*;
 
@@ -77,8 +77,7 @@ pub(super) fn leak<T>(value: T) -> &'static T {
 
 const ALL: Guarantees = Guarantees::ALL;
 
-/// Time stands still, so that only what is given back makes room; and that only if it is said to
-/// be.
+/// Time stands still, so only returned permits make room, and only if the type guarantees that.
 const OF_A_RATE: Guarantees = Guarantees {
     held: false,
     knows: true,
@@ -108,7 +107,7 @@ pub(super) fn limiter(limit: usize) -> RateLimiter {
     RateLimiter::new(quota).clock(Clock::manual())
 }
 
-/// Limited only since a moment ago, after calls that no limit held back.
+/// Returns a limiter that got its limit only recently, after calls without a limit.
 fn limited_later(limit: usize) -> Arc<RateLimiter> {
     let limiter = RateLimiter::new(Quota::UNLIMITED).clock(Clock::manual());
     let charge = limiter.try_acquire_many(1 << 40);
@@ -147,7 +146,7 @@ mod each_algorithm {
         Algorithm::all().iter().map(subject).collect()
     }
 
-    /// So many an hour that so many go at once.
+    /// Returns a quota of this many an hour, with all of them at once.
     fn by(algorithm: Algorithm) -> impl Fn(usize) -> Arc<RateLimiter> {
         move |limit| {
             let limit = limit as u64;
@@ -228,7 +227,7 @@ mod condvar_semaphore {
 #[cfg(feature = "channel")]
 use tollgate::ChannelSemaphore;
 
-/// The first to run takes what there is.
+/// Without waits: the first to run takes a free permit.
 #[cfg(feature = "channel")]
 const OF_A_CHANNEL: Guarantees = Guarantees {
     order: false,

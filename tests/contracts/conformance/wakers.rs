@@ -1,4 +1,4 @@
-//! The checks of foreign code that a throttle runs: wakers, which may panic, or use the throttle.
+//! Checks of the foreign code that a throttle runs: wakers, which may panic, or use the throttle.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -39,7 +39,8 @@ pub(crate) fn no_waker_is_kept(subject: &Subject) {
     assert_eq!(Arc::strong_count(&counter), 1);
 }
 
-/// After it was let in at once or in its turn, and after it was refused.
+/// This covers a waiter that was let in at once, one that was let in later, and one that was
+/// refused.
 pub(crate) fn a_wait_that_is_polled_again_panics_and_takes_nothing(subject: &Subject) {
     let again = |over: &mut Waiter<Wait>| {
         for _ in 0..2 {
@@ -67,7 +68,8 @@ pub(crate) fn a_wait_that_is_polled_again_panics_and_takes_nothing(subject: &Sub
     }
 }
 
-/// Whether the one with that waker runs or leaves, and whichever others are behind or come later.
+/// This holds whether the waiter with that waker runs or leaves, with any waiters behind it and
+/// after it.
 pub(crate) fn a_waker_that_panics_loses_nothing(subject: &Subject) {
     for leaves in [false, true] {
         let (throttle, permit) = subject.held();
@@ -85,7 +87,7 @@ pub(crate) fn a_waker_that_panics_loses_nothing(subject: &Subject) {
     }
 }
 
-/// The same when it is the end of another wait that wakes it.
+/// The same when the end of another wait wakes it.
 pub(crate) fn a_waker_that_panics_behind_a_wait_that_ends_loses_nothing(subject: &Subject) {
     for leaves in [false, true] {
         let (throttle, permit) = subject.held();
@@ -107,7 +109,7 @@ pub(crate) fn a_waker_that_panics_behind_a_wait_that_ends_loses_nothing(subject:
     }
 }
 
-/// A panic inside a panic would end the process if it got out of the permit's drop.
+/// A panic inside a panic would end the process if it left the permit's drop.
 pub(crate) fn a_holder_that_panics_may_wake_a_waker_that_panics(subject: &Subject) {
     let throttle = subject.with_limit(1);
     let mut panics = Waiter::new(throttle.enter());
@@ -136,8 +138,8 @@ pub(crate) fn closing_wakes_all_although_a_waker_panics(subject: &Subject) {
     throttle.rollback(permit);
 }
 
-/// Would lock up if it were called under the lock: by a return, by a wait that is dropped before and
-/// after it was woken, by a waker in the place of another one, and by a close.
+/// A call under the lock would deadlock: by a return, by a wait that is dropped before and after its
+/// wake, by a waker that replaces another one, and by a close.
 pub(crate) fn a_waker_may_use_the_throttle(subject: &Subject) {
     let throttle = subject.with_limit(1);
     let calls = Arc::new(AtomicUsize::new(0));
@@ -167,7 +169,7 @@ pub(crate) fn a_waker_may_use_the_throttle(subject: &Subject) {
     assert!(called() > 0, "by a wait that is dropped");
     assert!(displaced.is_pending());
     assert!(called() > 0, "by another waker");
-    // The next one has been woken, and leaves what it was woken for to others.
+    // The next one has been woken, and leaves its grant to others.
     drop(next);
     throttle.rollback(displaced.granted());
     throttle.rollback(last.granted());

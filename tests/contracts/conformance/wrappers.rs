@@ -1,5 +1,5 @@
-//! What is made of throttles: each wrapper alone, behind a fair queue and in front of one. With one class
-//! a fair queue is first-in first-out.
+//! Wrappers of throttles: each wrapper alone, behind a fair queue and in front of one. With one class a
+//! fair queue is first-in first-out.
 
 use std::sync::Arc;
 
@@ -14,26 +14,27 @@ use super::subject::{AnyThrottle, Guarantees, Subject};
 use super::throttles;
 use crate::support::poll_once;
 
-/// Makes a throttle of another one. `more` makes one more like that, with so many times its limit.
+/// A function that makes a throttle of another one. `more` makes one more like that, with this multiple of its
+/// limit.
 type Wrap = fn(AnyThrottle, more: &dyn Fn(usize) -> AnyThrottle) -> AnyThrottle;
 
-/// What makes a throttle of another one.
+/// A wrapper of a throttle.
 #[derive(Clone, Copy)]
 struct Wrapper {
     wrap: Wrap,
-    /// How much each entry takes of what is wrapped.
+    /// The units of the inner throttle that each entry takes.
     cost: usize,
-    /// How much of it is left over, and of no use.
+    /// The units that are left over, and unused.
     spare: usize,
-    /// Who gets a permit is decided after the throttle has granted it.
+    /// The throttle grants a permit before its receiver is chosen.
     is_queue: bool,
 }
 
 impl Wrapper {
-    /// A wrapper around a subject, which is closed by closing that.
+    /// Wraps a subject; closing the wrapper closes the subject.
     ///
-    /// What is composed cannot be closed itself; its parts can. It is the first one, since that is the
-    /// one that one waits for when all have the same limit.
+    /// A composition cannot be closed itself; its parts can. The subject is the first part, because
+    /// callers wait for the first when all have the same limit.
     fn around(self, inner: Subject) -> Subject {
         let guarantees = Guarantees {
             closes_at_once: inner.guarantees.closes_at_once && !self.is_queue,
@@ -65,7 +66,7 @@ const fn queue(wrap: Wrap) -> Wrapper {
     }
 }
 
-/// Each entry takes so many, and so many are left over.
+/// Returns a wrapper whose entries take this many each, with this many left over.
 const fn cost<const N: usize>(spare: usize) -> Wrapper {
     Wrapper {
         cost: N,
@@ -103,7 +104,7 @@ const OBSERVED_BY_HOLDERS: Wrapper = wrapper(|throttle, _| {
     AnyThrottle::new(Observed::new(throttle, observers))
 });
 
-/// A boxed throttle has no way to try, so a wait is polled once and dropped if it is not over.
+/// A boxed throttle has no try, so a wait is polled once and dropped if it is not over.
 #[derive(Clone)]
 struct TriesByPolling(BoxThrottle);
 
@@ -140,7 +141,7 @@ macro_rules! subjects {
     )*};
 }
 
-/// Every wrapper alone, with a fair queue in front of it and behind it.
+/// Returns every wrapper alone, with a fair queue in front of it and behind it.
 macro_rules! wrappers {
     ($($name:ident: $wrapper:expr;)*) => {$(
         mod $name {
@@ -204,8 +205,8 @@ mod semaphore_and_rate_limiter {
     conformance!(subjects());
 }
 
-/// A fair queue in front of a throttle whose wakers may be called under its lock, so that the next waiter
-/// enters for all, when it runs; it also finds out about a close for all.
+/// Defines a fair queue in front of a throttle whose wakers may be called under its lock: the next waiter enters
+/// for all when it runs, and detects a close for all.
 #[cfg(any(feature = "tokio", feature = "channel", feature = "async-lock"))]
 macro_rules! polled {
     ($name:ident of $subject:ident, $contains_panics:literal) => {

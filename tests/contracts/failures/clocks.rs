@@ -1,8 +1,8 @@
-//! How rates go wrong by clocks that go back, leap, or do not agree.
+//! Failures of rates with clocks that go back, jump, or disagree.
 //!
-//! The clocks of the crate do not go back for one thread. But two runtimes whose time is paused may have
-//! different times, and a limiter that is used in both, in turn or at once, sees a later time and
-//! then an earlier one, by any amount; `tests/clocks/tokio_runtimes.rs` has each of these alone, and at once.
+//! The clocks of the crate do not go back for one thread. But two runtimes with paused time may have
+//! different times, and a limiter that both use, in turn or at once, sees a later time and then an earlier
+//! one, by any amount; `tests/clocks/tokio_runtimes.rs` tests each of these alone, and at once.
 
 use std::thread;
 use std::time::Duration;
@@ -11,16 +11,16 @@ use tollgate::{Algorithm, Clock, Quota, RateLimiter};
 
 use crate::support::Waiter;
 
-/// As many as go at once, one by one.
+/// Returns the number of single calls that are admitted at once.
 fn at_once(limiter: &RateLimiter) -> usize {
     (0..).take_while(|_| limiter.try_acquire().is_ok()).count()
 }
 
-/// A clock whose numbers are small in tests, and large, odd and not the same in two threads on a real
-/// machine.
+/// A clock's numbers are small in tests, but on a real machine they are large, odd and different in
+/// two threads.
 ///
-/// Seen in governor#157. Here every rule on the clock of the system, with threads that take what they
-/// can get.
+/// Seen in governor#157. Here, every rule runs on the system clock, with threads that take whatever
+/// they can.
 #[test]
 fn bugs_that_only_show_on_real_clocks() {
     const PERIOD: Duration = Duration::from_micros(500);
@@ -53,12 +53,12 @@ fn bugs_that_only_show_on_real_clocks() {
 
 /// The clock goes back, the time stamp counter drifts, the machine suspends.
 ///
-/// Seen in tikv/minstant#23, tokio-rs/tokio#2784. Here, a suspension; a counter that drifts is a test of
-/// the clock itself, `a_counter_that_drifts_is_never_far_behind`.
+/// Seen in tikv/minstant#23, tokio-rs/tokio#2784. Here, a suspension;
+/// `a_counter_that_drifts_is_never_far_behind` tests the clock itself with a drifting counter.
 #[test]
 fn clock_leaps() {
-    // For ten minutes while three waited: each is charged in its turn, nobody twice, and afterwards at
-    // most the burst goes.
+    // It stops for ten minutes while three wait: each is charged in its turn, none twice, and
+    // afterwards at most the burst is admitted.
     let clock = Clock::manual();
     let limiter = RateLimiter::new(Quota::per_second(1).burst(2)).clock(&clock);
     limiter.try_acquire_many(2).unwrap();
@@ -70,7 +70,7 @@ fn clock_leaps() {
     assert_eq!(at_once(&limiter), 2);
 }
 
-/// The same, of the clock of the system.
+/// The same on the system clock.
 #[test]
 fn clock_goes_back_for_one_thread() {
     let clock = Clock::system();
@@ -115,9 +115,9 @@ mod of_runtimes {
         })
     }
 
-    /// By random steps forward and changes between three runtimes, with tries, and with waits that are
-    /// polled now here and now there: none is minted within a visit, none waits for a time that does not
-    /// come.
+    /// Random steps forward and changes between three runtimes, with tries, and with waits that are
+    /// polled in changing runtimes: no token is minted within a visit, and no wait is for a time that
+    /// does not come.
     #[test]
     fn clock_goes_back_and_forth() {
         for seed in 0..200 {
@@ -150,7 +150,7 @@ mod of_runtimes {
                 });
             }
             assert!(visits.iter().flatten().count() > 3);
-            // A waiter that was granted before is only collected during a visit.
+            // A waiter with an earlier grant only collects it during a visit.
             for charges in visits {
                 assert_eq!(Allowance::of(QUOTA).audit(&charges), Ok(()));
             }
@@ -166,7 +166,7 @@ mod of_runtimes {
     }
 }
 
-/// Whose timer ends a wait.
+/// The timer that ends a wait.
 #[cfg(feature = "tokio")]
 mod timer {
     use tollgate::{AcquireError, ErrorKind, Semaphore, all};
@@ -179,7 +179,7 @@ mod timer {
         builder.enable_time().build().unwrap()
     }
 
-    /// A wait that began in a runtime that is gone by now ends in another one.
+    /// Asserts that a wait that began in a runtime that has since ended finishes in another one.
     fn ends_elsewhere<T, F>(wait: impl FnOnce() -> F)
     where
         T: std::fmt::Debug,
@@ -197,7 +197,7 @@ mod timer {
         assert_eq!(kind(result), ErrorKind::TimedOut);
     }
 
-    /// The runtime that drove the timer is gone, and everyone hangs.
+    /// The runtime that drove the timer is gone, and every waiter hangs.
     ///
     /// Seen with limiters in statics across tests.
     #[test]
@@ -206,7 +206,8 @@ mod timer {
         const SHORT: Duration = Duration::from_millis(2);
 
         for _ in 0..3 {
-            // Each is the first to wait, in a runtime of its own that is gone before the next comes.
+            // Each is the first to wait, in a runtime of its own that is gone before the next
+            // comes.
             let result = runtime().block_on(SHARED.acquire().timeout(SHORT));
             assert_eq!(kind(result), ErrorKind::TimedOut);
             // Leaves a task behind in the queue.
@@ -222,11 +223,11 @@ mod timer {
             let result = SHARED.acquire().timeout(SHORT).wait();
             assert_eq!(kind(result), ErrorKind::TimedOut);
         }
-        // A wait that began in a runtime that is gone by now ends elsewhere.
+        // A wait that began in a runtime that has since ended finishes elsewhere.
         ends_elsewhere(|| SHARED.acquire().timeout(SHORT));
         assert_eq!(SHARED.snapshot().waiting, 0);
 
-        // The same of several in statics; one of them is tokio's.
+        // The same with several in statics; one of them is tokio's.
         static SLOTS: Semaphore = Semaphore::new(1);
         static TOKIOS: tokio::sync::Semaphore = tokio::sync::Semaphore::const_new(0);
         let both = all((&SLOTS, &TOKIOS));

@@ -1,4 +1,4 @@
-//! How limits by key and over HTTP go wrong: by how many keys there are, and by what they tell a client.
+//! Failures of limits by key and over HTTP: with many keys, and in the hints to clients.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use tower::{Layer, ServiceExt, service_fn};
 
 use crate::support::Waiter;
 
-/// Evictions that go through all keys hold everybody up.
+/// Evictions that go through all keys delay every caller.
 ///
-/// Seen in throttle-net TN-003. How many entries a new key looks at is counted in
-/// `src/keyed/tests.rs`; here it is how many keys are compared, which is how often foreign code runs.
+/// Seen in throttle-net TN-003. `src/keyed/tests.rs` counts the entries that a new key looks at;
+/// here, the count is that of key comparisons, which run foreign code.
 #[test]
 fn eviction_pauses_that_grow_with_the_keys() {
     use std::hash::{Hash, Hasher};
@@ -51,8 +51,8 @@ fn eviction_pauses_that_grow_with_the_keys() {
     }
 }
 
-/// One noisy user, whose requests the limit above refuses, is charged for none of them, and leaves
-/// to others what it is refused itself.
+/// One noisy user, whose requests the limit above refuses, is charged for none of them, and its
+/// refused requests leave room for others.
 ///
 /// Seen in throttle-net TN2-002.
 #[test]

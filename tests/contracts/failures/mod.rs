@@ -1,6 +1,6 @@
-//! How throttles fail elsewhere, and do not here: a test for each row of the table of failures, or the check
-//! of the conformance suite that every throttle passes, a row of a scenario, a model, or a test where its
-//! type is tested.
+//! Failures of throttles elsewhere, which do not occur here. Each row of the table of failures has a test, a
+//! check of the conformance suite, which every throttle passes, a row of a scenario, a model, or a test next
+//! to its type.
 //!
 //! | failure | seen in | held by |
 //! |---|---|---|
@@ -42,7 +42,7 @@ mod rates;
 use std::fs;
 use std::path::Path;
 
-/// Adds the text of each source file below a folder, except this one.
+/// Appends the text of each source file below a folder, except this one.
 fn read_sources(folder: &Path, texts: &mut String) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

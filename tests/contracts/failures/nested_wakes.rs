@@ -1,7 +1,8 @@
-//! An executor that polls a task inside of the call of its waker, so that a queue of waiters that each
-//! pass their permit on is one chain of calls inside of calls.
+//! An executor that polls a task inside the call of its waker. A queue of waiters that each pass their
+//! permit on then becomes one chain of nested calls.
 //!
-//! Seen with executors that run a task where it is woken, as those of user interfaces and some tests do.
+//! Seen with executors that run a task where it is woken, for example those of user interfaces and
+//! of some tests.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,10 +16,10 @@ use tollgate::{Clock, Gate, Pool, Quota, RateLimiter, Semaphore, Throttle, Waiti
 
 use crate::support::{assert_at_rest, ends};
 
-/// The stack of a test has two megabytes: 20 bytes for each.
+/// A test's stack has two megabytes: 20 bytes for each.
 const WAITERS: usize = 100_000;
 
-/// A task that is polled where it is woken; once more, if it is woken inside of its poll.
+/// A task that is polled where it is woken, and once more if it is woken inside its poll.
 struct Task {
     future: Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>,
     again: AtomicBool,
@@ -52,8 +53,8 @@ impl Wake for Task {
     }
 }
 
-/// Parks tasks in the queue of a full throttle, lets the first one in, and returns the order in
-/// which they were admitted. Each gives back what it gets before its poll returns.
+/// Parks tasks in the queue of a full throttle, lets the first one in, and returns the order of
+/// admission. Each returns its permit before its poll ends.
 fn admitted<T>(throttle: T, let_in: impl FnOnce() + Send + 'static) -> Vec<usize>
 where
     T: Throttle<Permit: Send, Enter: Send + 'static> + Send + Sync + 'static,
@@ -93,7 +94,7 @@ fn assert_in_order(admitted: &[usize]) {
     assert!(admitted.is_sorted());
 }
 
-/// The same with what is made of a semaphore.
+/// Does the same with wrappers of a semaphore.
 #[track_caller]
 fn admitted_in_order<T>(make: impl FnOnce(Arc<Semaphore>) -> T)
 where
@@ -115,7 +116,8 @@ fn nested_wakes_of_a_fair_queue() {
     admitted_in_order(|semaphore| FairQueue::new(semaphore).class(()));
 }
 
-/// The queue wakes its next waiter itself, since it does not know where this throttle calls wakers.
+/// The queue wakes its next waiter itself, because it does not know where this throttle calls
+/// wakers.
 #[test]
 fn nested_wakes_of_a_fair_queue_in_front_of_a_foreign_throttle() {
     admitted_in_order(|semaphore| FairQueue::new(Foreign(semaphore)).class(()));
@@ -143,7 +145,7 @@ fn nested_wakes_of_a_rate() {
     );
 }
 
-/// Each that looks for its opening serves the queue.
+/// Each waiter that checks for its opening serves the queue.
 #[test]
 fn nested_wakes_of_a_gate() {
     let clock = Clock::manual();

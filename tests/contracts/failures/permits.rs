@@ -1,4 +1,4 @@
-//! What happens to permits and their queues: what foreign code and other work do to them.
+//! Failures of permits and their queues through foreign code and other work.
 
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
@@ -11,10 +11,10 @@ use tollgate_io::stream::LimitStreamExt;
 use crate::support::foreign::{calls_when_woken, panics_when_woken};
 use crate::support::{Fixed, Waiter, assert_at_rest, kind, yield_now};
 
-/// A waker in a batch dangles, since the one before it drops its future.
+/// A waker in a batch dangles, because the one before it drops its future.
 ///
-/// Seen in apache/asyncband#189, tokio-rs/tokio#2340. Of every throttle, `a_waker_may_use_the_throttle`
-/// and `a_waker_that_panics_loses_nothing`.
+/// Seen in apache/asyncband#189, tokio-rs/tokio#2340. Every throttle passes
+/// `a_waker_may_use_the_throttle` and `a_waker_that_panics_loses_nothing`.
 #[test]
 fn waker_dangles_in_a_batch() {
     let semaphore = Arc::new(Semaphore::new(100));
@@ -56,7 +56,7 @@ async fn holder_is_dropped_while_its_work_still_runs() {
     let (end, ended) = mpsc::channel();
     let caller = tokio::spawn(async move {
         let work = tokio::task::spawn_blocking(move || {
-            // The work owns the permit, not the one who waits for the work.
+            // The work owns the permit, not the caller that waits for the work.
             let permit = permit;
             begin.send(()).unwrap();
             until_finish.recv().unwrap();
@@ -70,15 +70,15 @@ async fn holder_is_dropped_while_its_work_still_runs() {
     }
     caller.abort();
     assert!(caller.await.unwrap_err().is_cancelled());
-    // Nobody waits for the work any more, and it still runs: so it still counts.
+    // Nobody waits for the work any more, but it still runs, so it still counts.
     assert_eq!(kind(semaphore.try_acquire()), ErrorKind::NoPermits);
     finish.send(()).unwrap();
     ended.recv().unwrap();
     assert_at_rest(&semaphore, 1);
 }
 
-/// What comes after a buffer of futures asks for permits which futures in the buffer have, or stand in
-/// the queue for, and nobody polls these meanwhile. What is done for each is polled together.
+/// A stage after a buffer of futures asks for permits that futures in the buffer hold or wait for,
+/// while nobody polls these futures. The work for each item is polled together.
 ///
 /// Seen in rust-lang/futures-rs#2387.
 #[test]
@@ -112,7 +112,7 @@ fn cancelled_large_head_leaves_small_ones_asleep() {
     assert_at_rest(queue.throttle(), 2);
 }
 
-/// A grant that was dropped before its caller received it counts as a call of no latency at all.
+/// A grant that was dropped before its caller received it counts as a call without latency.
 #[test]
 fn grant_that_was_never_received_is_no_sample() {
     let clock = Clock::manual();

@@ -1,4 +1,4 @@
-//! How rates go wrong by arithmetic, by timers, in compositions, and when they adapt.
+//! Failures of rates in arithmetic, in timers, in compositions, and in adaptation.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::support::{Waiter, assert_at_rest, kind};
 
 const MS: Duration = Duration::from_millis(1);
 
-/// As many as go at once, one by one.
+/// Returns the number of single calls that are admitted at once.
 fn at_once(limiter: &RateLimiter) -> u64 {
     (0..).take_while(|_| limiter.try_acquire().is_ok()).count() as u64
 }
@@ -28,8 +28,8 @@ fn limiter(quota: Quota) -> (ManualClock, RateLimiter) {
 /// Seen in throttle-net TN-001: 77,000 were granted in two seconds at 1,000 a second.
 #[test]
 fn stale_now_inside_the_cas_loop() {
-    // So little comes back that all threads together get the burst, and what time has given by the
-    // ticks of the charges themselves.
+    // The refill is so small that all threads together get the burst, plus the refill until the
+    // ticks of the charges.
     let quota = Quota::per_second(1000).burst(100);
     let limiter = RateLimiter::new(quota);
     let charged: Vec<Vec<Entry>> = on_threads(4, |_| {
@@ -76,7 +76,7 @@ fn burst_after_idling_is_not_added_to_what_was_left() {
     limiter.try_acquire().unwrap();
     clock.advance(Duration::from_secs(8));
     assert_eq!(at_once(&limiter), 10);
-    // And of what was all spent, as much as eight seconds give.
+    // And after all was spent, eight seconds' worth.
     clock.advance(Duration::from_secs(8));
     assert_eq!(at_once(&limiter), 8);
 }
@@ -87,7 +87,7 @@ fn burst_after_idling_is_not_added_to_what_was_left() {
 #[test]
 fn overflow_at_extreme_quotas_and_an_interval_rounded_to_zero() {
     const YEARS: Duration = Duration::from_nanos(1 << 58);
-    // The slowest, the fastest, the largest bursts.
+    // The slowest and the fastest quotas, and the largest bursts.
     let endless = Duration::from_nanos(u64::MAX);
     for quota in [
         Quota::new(1, YEARS),
@@ -108,7 +108,7 @@ fn overflow_at_extreme_quotas_and_an_interval_rounded_to_zero() {
         }
         let refused = limiter.try_acquire_many(burst).unwrap_err();
         let after = refused.retry_after().unwrap();
-        // What is due after the last tick of all never comes.
+        // A call that is due after the last tick never comes.
         if after < YEARS {
             clock.advance(after - Duration::from_nanos(1));
             assert!(limiter.try_acquire_many(burst).is_err(), "{quota}");
@@ -119,7 +119,7 @@ fn overflow_at_extreme_quotas_and_an_interval_rounded_to_zero() {
         clock.advance(endless / 2);
         assert!(limiter.try_acquire().is_err());
     }
-    // Seven in ten nanoseconds are not one each nanosecond, nor each two.
+    // Seven in ten nanoseconds differ from one each nanosecond, and from one each two.
     let (clock, limiter) = limiter(Quota::per_second(700_000_000).burst(2));
     let mut admitted = at_once(&limiter);
     for _ in 0..10_000 {
@@ -168,7 +168,7 @@ fn herd_on_identical_retry_after() {
     assert!(delays.iter().all(|after| range.contains(after)));
     delays.sort_unstable();
     delays.dedup();
-    // Of a billion nanoseconds a hundred pick the same one hardly ever.
+    // A hundred picks out of a billion nanoseconds hardly ever collide.
     assert!(delays.len() > 90, "{} different times", delays.len());
 }
 
@@ -185,7 +185,7 @@ fn request_larger_than_the_burst() {
     ];
     assert_eq!(refused, [ErrorKind::ExceedsCapacity; 3]);
     assert_eq!(limiter.snapshot().available, 5, "it was charged nothing");
-    // Or it is let in alone, and paid off before anybody else is.
+    // Or it is let in alone, and paid off before the next caller.
     let limiter = RateLimiter::new(Quota::per_second(10).burst(5))
         .oversize(Oversize::Overdraft)
         .clock(&clock);
@@ -222,7 +222,7 @@ fn chain_of_rates_leaks_what_it_took() {
         assert_eq!(refused.part(), Some(2));
         assert_eq!(wide.snapshot().available, 9);
     }
-    // The same for those who wait and give up, before they are charged and after it.
+    // The same for callers that wait and give up, before and after their charge.
     for _ in 0..100 {
         drop(Waiter::parked(chain.acquire()));
         assert_eq!(
@@ -291,8 +291,7 @@ fn idle_time_raises_the_rate() {
     assert_eq!(rate.rate(), 850.0);
 }
 
-/// What is sent counts as what the server accepts, so the rate stays above that of a server that has
-/// become slower.
+/// Sent requests count as accepted, so the rate stays above that of a server that has become slower.
 ///
 /// Seen in botocore's adaptive retry mode, whose measured rate includes refused requests.
 #[test]
@@ -313,8 +312,8 @@ fn refused_requests_count_as_accepted() {
     assert!(rate.rate() < 300.0, "{}", rate.rate());
 }
 
-/// A call that is limited in two ways gives back the rate's permit when the other limit refuses it. The
-/// rate has just changed, so the time is lost: calls that are never made use up the rate.
+/// A call with two limits gives back the rate's permit when the other limit refuses it. The rate has
+/// just changed, so the refilled time is lost: calls that are never made use up the rate.
 #[test]
 fn refund_is_lost_to_a_change_of_the_rate() {
     let clock = Clock::manual();

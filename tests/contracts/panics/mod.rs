@@ -1,5 +1,6 @@
-//! Every documented panic: a row of what is called and of the text, with the value in it where that can be
-//! formatted; and that nothing has changed after. A row of `panics!` is reported in the file of the call.
+//! Every documented panic: a row with the call and the message, which includes the value where it can be
+//! formatted; and a check that the call changed nothing. A row of `panics!` expects the file of the call
+//! as the location.
 
 use std::cell::RefCell;
 use std::fmt::Display;
@@ -26,7 +27,7 @@ thread_local! {
     static FILE: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Remembers where panics are reported.
+/// Records the location of panics.
 fn watch() {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -38,7 +39,7 @@ fn watch() {
     });
 }
 
-/// A row: what panics, and with what message.
+/// Runs a row: a call that panics, and its message.
 #[track_caller]
 fn row<R>(expected: impl Display, run: impl FnOnce() -> R) {
     watch();
@@ -55,7 +56,8 @@ fn no_panic<R>(run: impl FnOnce() -> R) {
     assert_eq!(panic_message(run), None);
 }
 
-/// Rows of texts and of calls that panic with them; the panic is reported where the mistake is.
+/// Defines rows of messages and of calls that panic with them; the reported location is the
+/// mistake's.
 macro_rules! panics {
     ($($expected:expr => $call:expr;)+) => {$(
         row($expected, || $call);
@@ -64,7 +66,7 @@ macro_rules! panics {
     )+};
 }
 
-/// Rows of calls that are allowed.
+/// Defines rows of calls that are allowed.
 macro_rules! allowed {
     ($($call:expr;)+) => {$(
         no_panic(|| $call);
@@ -91,7 +93,7 @@ fn semaphores_without_permits_or_above_the_most() {
     allowed! {
         Semaphore::new(MAX);
         CondvarSemaphore::new(1);
-        // There is no most, since nothing is allocated for a permit.
+        // There is no maximum, because a permit allocates nothing.
         CondvarSemaphore::new(usize::MAX);
     }
 }
@@ -170,7 +172,7 @@ fn no_keys_or_too_many() {
     panics! {
         TOO_MANY_PERMITS => Keyed::<u8, _>::semaphores(MAX + 1);
     }
-    // What a function says is looked at when it is asked.
+    // The result of a function is checked when it is called.
     let users = Keyed::<u8, _>::semaphores(1).permits(|_| MAX + 1);
     row(over_max(MAX + 1), || users.key(&1).try_acquire());
     assert!(users.is_empty());
@@ -500,7 +502,7 @@ fn merged_permits_of_two_semaphores() {
     let expected = "permits of two semaphores cannot be merged";
     assert!(message.starts_with(expected), "{message}");
     assert!(message.contains("permits: 2") && message.contains("permits: 5"));
-    // What was passed by value is given back; what was borrowed is still held.
+    // A value that was passed by value comes back; a borrowed one is still held.
     assert_at_rest(&there, 5);
     assert_eq!((permit.count(), here.available_permits()), (1, 1));
     drop(permit);

@@ -1,7 +1,7 @@
 //! Settings of fair queues that are out of range, and options that are set after the first use, of every type that keeps a state: a row for each option and type,
 //! and for each kind of use. Before the first use the same options work.
 //!
-//! A semaphore and a pool keep nothing of a call that has ended, so an option of them is never late.
+//! A semaphore and a pool keep nothing of an ended call, so their options are never late.
 
 use std::mem::forget;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const TOO_LATE: &str = "an option must be set before the first use";
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Each option panics after each use, and does not before.
+/// Asserts that each option panics after each use, and not before.
 fn options<T>(make: fn() -> T, uses: &[fn(&T)], options: &[fn(T) -> T]) {
     for option in options {
         no_panic(|| option(make()));
@@ -191,7 +191,7 @@ fn limit_of_keys_after_its_first_use_panics() {
         used(&semaphore);
         row(TOO_LATE, || Keyed::<u8, _>::new(semaphore));
     }
-    // A semaphore keeps nothing of a call that has ended, except for its limit.
+    // A semaphore keeps nothing of an ended call, except for its limit.
     let semaphore = Semaphore::new(1);
     drop(semaphore.try_acquire());
     semaphore.set_permits(2);
@@ -268,7 +268,7 @@ fn an_option_of_a_fair_queue_that_is_in_use() {
     drop(permit);
 }
 
-/// The queue remembers the class, and the bounds that it has.
+/// The queue remembers the class, and its bounds.
 #[test]
 fn an_option_of_a_fair_queue_that_remembers_a_class() {
     options::<FairQueue<Arc<Semaphore>, u32>>(

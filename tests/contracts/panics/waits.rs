@@ -1,8 +1,8 @@
-//! Waits that panic: futures that are polled once more after they were ready, each in its own way, and those
+//! Waits that panic: futures that are polled again after they were ready, each in its own state, and waits
 //! of threads that drive a tokio runtime.
 //!
-//! After a wait was let in at once, in its turn or was closed, the first is
-//! `a_wait_that_is_polled_again_panics_and_takes_nothing` in `conformance/wakers.rs`, for every throttle.
+//! `a_wait_that_is_polled_again_panics_and_takes_nothing` in `conformance/wakers.rs` tests the first for
+//! every throttle, after a wait was let in at once, was let in later, or was closed.
 
 use std::time::Duration;
 
@@ -85,7 +85,7 @@ mod with_tokio {
         assert_at_rest(&semaphore, 1);
     }
 
-    /// The message is tokio's own; what counts is that the place in the queue is not lost track of.
+    /// The message is tokio's own; the test is that the queue keeps track of the place.
     #[test]
     fn a_timeout_that_has_to_wait_inside_a_runtime_without_a_timer() {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -102,8 +102,8 @@ mod with_tokio {
     }
 }
 
-/// Blocking waits on threads that drive a tokio runtime: with debug assertions they panic at the
-/// place of the call, even if they need not wait, and take nothing.
+/// Blocking waits on threads that drive a tokio runtime: with debug assertions they panic at
+/// the call, even if they need not wait, and take nothing.
 #[cfg(feature = "tokio")]
 mod blocking {
     use std::sync::Arc;

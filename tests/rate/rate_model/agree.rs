@@ -1,4 +1,4 @@
-//! Whatever can be done, to a limiter and to its model: properties of every algorithm.
+//! All possible calls, on a limiter and on its model: properties of every algorithm.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::quota::quotas;
 use crate::support::Waiter;
 use crate::support::cases::cases;
 
-/// Limiters of any kind.
+/// Draws limiters of any kind.
 fn setup(chosen: impl Strategy<Value = (Algorithm, Quota)>) -> impl Strategy<Value = Setup> {
     let max_waiters = prop_oneof![4 => Just(usize::MAX), 1 => 0..4_usize];
     (chosen, oversize(), max_waiters, start()).prop_map(|(chosen, oversize, max_waiters, start)| {
@@ -38,7 +38,7 @@ fn missed() -> impl Strategy<Value = MissedTickBehavior> {
     ]
 }
 
-/// A limiter whose quota changes, and may be closed.
+/// Draws a limiter whose quota changes, and which may be closed.
 fn changed() -> impl Strategy<Value = (Setup, Steps)> {
     prop_oneof![
         (
@@ -70,7 +70,7 @@ proptest! {
         run(World::new(setup), steps).assert_promise();
     }
 
-    /// With nothing charged by force, so that the promise holds for all of it.
+    /// With no forced charges, so that the promise holds for all charges.
     #[test]
     fn calls_that_ask_agree_with_the_model_and_keep_the_promise(
         chosen in chosen(),
@@ -79,8 +79,8 @@ proptest! {
         run(World::new(Setup::new(chosen)), steps).assert_promise();
     }
 
-    /// If no timer is ever late, it makes no difference what is made up for: where a nanosecond is a
-    /// whole number of units, waiters go at the same ticks.
+    /// If no timer is ever late, catching up makes no difference: where a nanosecond is a whole
+    /// number of units, waiters are granted at the same ticks.
     #[test]
     fn the_queue_agrees_with_the_model_whatever_is_made_up_for(
         missed in missed(),
@@ -100,8 +100,8 @@ proptest! {
         run(World::new(setup), steps).assert_promise();
     }
 
-    /// Whatever quota is accepted, and at any time: also by the promise alone, no try is refused
-    /// that it would admit, and after any pause no more than the burst goes at once.
+    /// This holds for every valid quota, at any time, and by the promise alone: no try is refused
+    /// that the promise allows, and after any pause no more than the burst is admitted at once.
     #[test]
     fn tries_by_any_quota_agree_with_the_model(
         chosen in rule_and(quotas()),
@@ -112,7 +112,7 @@ proptest! {
         run(World::new(setup), steps).assert_promise();
     }
 
-    /// In any time there is no more than the quota and, for each handle, a batch.
+    /// In any time the charges are at most the quota and, for each handle, a batch.
     #[test]
     fn local_handles_agree_with_the_model_and_keep_their_bound(
         chosen in rule_and(modest_quota()),
@@ -156,7 +156,7 @@ proptest! {
                 queue.push(Waiter::parked(limiter.acquire_many(cost)));
             }
         }
-        // In any order; those that get in meanwhile are given back like the others.
+        // The order is random; callers that get in meanwhile are refunded like the others.
         for (_, _, which) in &costs {
             let all = charges.len() + queue.len();
             if all == 0 {
@@ -171,8 +171,8 @@ proptest! {
     }
 }
 
-/// The bound of local handles is reached but for one of each batch: a batch less one is buffered in
-/// each handle, the burst has come back, and all of it goes at once.
+/// The bound of local handles is reached except for one token of each batch: a batch less one is
+/// buffered in each handle, the burst has come back, and all of it is used at once.
 #[test]
 fn the_bound_of_local_handles_is_reached_but_for_one_of_each() {
     let quota = Quota::new(1, Duration::from_nanos(10)).burst(40);

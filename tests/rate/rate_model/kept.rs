@@ -1,5 +1,5 @@
-//! All that was ever charged under one quota after the other, by the rules that remember: a sliding
-//! log or a sliding window.
+//! All charges under a sequence of quotas, for the rules that remember: a sliding log or a sliding
+//! window.
 
 use tollgate::{Algorithm, Quota, QuotaChange};
 
@@ -17,7 +17,7 @@ enum Remembered {
     Window(Window),
 }
 
-/// What counts under the quota in force. After the last tick time stands still.
+/// The counting state under the quota in force. After the last tick time stands still.
 #[derive(Clone)]
 struct Rule {
     most: u64,
@@ -48,7 +48,8 @@ impl Rule {
         }
     }
 
-    /// When so many are admitted, if nobody else comes: more than the limit when nothing is owed.
+    /// Returns when this many are admitted, if no other caller comes: more than the limit when
+    /// nothing is owed.
     fn earliest(&self, now: u64, cost: u64) -> Option<u64> {
         if cost > self.most {
             return self.reset(now);
@@ -61,7 +62,7 @@ impl Rule {
         found.map(|tick| if tick == clipped { now } else { tick })
     }
 
-    /// The first tick from `now` on at which nothing is owed.
+    /// Returns the first tick from `now` on at which nothing is owed.
     fn reset(&self, now: u64) -> Option<u64> {
         let reset = match &self.state {
             Remembered::Log(log) => log.reset(),
@@ -103,7 +104,7 @@ impl Rule {
         };
         (self.most, self.period) = (new, nanos(quota));
         match &mut self.state {
-            // In a log each is kept.
+            // A log keeps each.
             Remembered::Log(log) if carry == QuotaChange::KeepSpent => {
                 log.go_on(new, self.period, now);
             }
@@ -116,9 +117,9 @@ impl Rule {
 pub(crate) struct Kept {
     algorithm: Algorithm,
     rule: Rule,
-    /// The quotas that there were, and whether anything was charged under each that did not ask.
+    /// The quotas so far, and whether each had a charge that did not ask.
     quotas: Vec<(Quota, bool)>,
-    /// By its number; without what was given back.
+    /// The charges by number, without the refunded parts.
     all: Vec<Booked>,
 }
 
@@ -220,8 +221,8 @@ impl Model for Kept {
         }
     }
 
-    /// Of what was kept under each quota under which all charges asked, whatever was before it: a
-    /// log admits no more than the count in any period, a window less than twice as many.
+    /// Checks the kept charges of each quota under which all charges asked, whatever was before it:
+    /// a log admits no more than the count in any period, a window less than twice as many.
     fn assert_promise(&self) {
         for (epoch, (quota, forced)) in self.quotas.iter().enumerate() {
             let under = self.all.iter().filter(|kept| kept.epoch == epoch);
@@ -237,7 +238,7 @@ impl Model for Kept {
     }
 }
 
-/// One that was charged.
+/// A charged unit.
 #[derive(Clone, Copy, Debug)]
 struct Unit {
     /// The index of its charge.
@@ -245,14 +246,14 @@ struct Unit {
     time: u64,
 }
 
-/// A sliding log as one would write it down: the times of all that was ever charged, unit by unit, as
-/// far as there is a place for them.
+/// A sliding log in its obvious form: the times of all charges, unit by unit, as far as there are
+/// slots for them.
 #[derive(Clone, Debug)]
 pub(crate) struct Log {
     most: u64,
     period: u64,
     units: Vec<Unit>,
-    /// The first so many have places of their own, because they had none when all were written again.
+    /// The first units with slots of their own, because they had none when all were written again.
     apart: usize,
 }
 
@@ -266,7 +267,7 @@ impl Log {
         }
     }
 
-    /// Whether it counts at a tick: it is of `(now - period, now]`, or of a time to come.
+    /// Returns whether it counts at a tick: its time is in `(now - period, now]`, or in the future.
     fn counts(&self, unit: Unit, now: u64) -> bool {
         unit.time.saturating_add(self.period) > now
     }
@@ -280,7 +281,8 @@ impl Log {
         self.used(now) + cost <= self.most
     }
 
-    /// The first tick from `now` on at which so many fit: now, or when some unit is paid off.
+    /// Returns the first tick from `now` on at which this many fit: now, or when some unit is paid
+    /// off.
     pub(crate) fn earliest(&self, now: u64, cost: u64) -> Option<u64> {
         let end = |unit: &Unit| unit.time.saturating_add(self.period);
         let ticks = self.units.iter().map(end).filter(|end| *end > now);
@@ -288,14 +290,14 @@ impl Log {
         ticks.filter(|tick| self.fits(*tick, cost)).min()
     }
 
-    /// When nothing is owed any more; a past tick if it is so.
+    /// Returns when nothing is owed any more; a past tick if that is already so.
     pub(crate) fn reset(&self) -> u64 {
         let last = self.units.last();
         last.map_or(0, |unit| unit.time.saturating_add(self.period))
     }
 
-    /// Each unit now, or a period after the unit `most` before it. Says how many there was time
-    /// for.
+    /// Charges each unit now, or a period after the unit `most` before it. Returns how many there
+    /// was time for.
     pub(crate) fn book(&mut self, charge: usize, now: u64, cost: u64) -> u64 {
         for fitted in 0..cost {
             let before = self.units.len().checked_sub(self.most as usize);
@@ -311,13 +313,13 @@ impl Log {
         cost
     }
 
-    /// Those of times to come, which are the last.
+    /// Takes the units with future times, which are the last.
     fn take_to_come(&mut self, now: u64) -> Vec<Unit> {
         let past = self.units.iter().filter(|unit| unit.time <= now).count();
         self.units.split_off(past)
     }
 
-    /// Forgets those in whose places others are.
+    /// Forgets the units whose slots others have taken.
     fn forget_passed(&mut self, now: u64) {
         let mut to_come = self.take_to_come(now);
         let in_places = self.units.len().saturating_sub(self.most as usize);
@@ -327,8 +329,8 @@ impl Log {
         self.units.append(&mut to_come);
     }
 
-    /// Takes out so many of a charge, as far as they are not paid off, the last ones first. Those
-    /// of times to come are as early as they can be then.
+    /// Removes this many unpaid units of a charge, the last ones first. The future ones then move
+    /// as early as possible.
     pub(crate) fn refund(&mut self, charge: usize, cost: u64, now: u64) {
         self.forget_passed(now);
         let before = self.units.len();
@@ -348,7 +350,7 @@ impl Log {
         }
     }
 
-    /// Each is kept that has a place; those of times to come are as early as they can be.
+    /// Keeps each unit that has a slot; the future ones move as early as possible.
     pub(crate) fn go_on(&mut self, most: u64, period: u64, now: u64) {
         self.forget_passed(now);
         let to_come = self.take_to_come(now);
@@ -360,8 +362,8 @@ impl Log {
         self.book(usize::MAX, now, to_come.len() as u64);
     }
 
-    /// The newest `owed` are kept, or each as often as it takes; those of times to come are as
-    /// early as they can be.
+    /// Keeps the newest `owed` units, or repeats each as often as necessary; the future ones move
+    /// as early as possible.
     pub(crate) fn change(&mut self, most: u64, period: u64, owed: u64, now: u64) {
         let used = self.used(now);
         let to_come = self.take_to_come(now).len() as u64;
@@ -394,12 +396,13 @@ impl Log {
     }
 }
 
-/// A sliding window as one would write it down: two counts, and time that goes from one window to the next.
+/// A sliding window in its obvious form: two counts, and time that goes from one window to the
+/// next.
 #[derive(Clone, Debug)]
 pub(crate) struct Window {
     most: u64,
     period: u64,
-    /// Which multiple of the period this window begins at.
+    /// The number of this window, in periods.
     number: u64,
     previous: u64,
     count: u64,
@@ -416,7 +419,7 @@ impl Window {
         }
     }
 
-    /// The next window: what is beyond the limit belongs to it.
+    /// Begins the next window, which takes the charges beyond the limit.
     fn next(&mut self) {
         self.previous = self.count.min(self.most);
         self.count -= self.previous;
@@ -435,7 +438,7 @@ impl Window {
         this
     }
 
-    /// `previous * (period - elapsed)` of this window.
+    /// Returns `previous * (period - elapsed)` of this window.
     fn left(&self, now: u64) -> u128 {
         let elapsed = now - self.number * self.period;
         u128::from(self.previous) * u128::from(self.period - elapsed)
@@ -454,8 +457,8 @@ impl Window {
         this.left(now) + asked <= u128::from(this.most) * period
     }
 
-    /// The first tick from `now` on at which so many fit: in the first window at whose end they do,
-    /// and there by halves, since within a window it only gets less.
+    /// Returns the first tick from `now` on at which this many fit: in the first window at whose
+    /// end they do, and there by bisection, because the estimate only falls within a window.
     pub(crate) fn earliest(&self, now: u64, cost: u64) -> Option<u64> {
         let mut from = now;
         loop {
@@ -479,7 +482,7 @@ impl Window {
         }
     }
 
-    /// When nothing counts any more; a past tick if it is so.
+    /// Returns when nothing counts any more; a past tick if that is already so.
     pub(crate) fn reset(&self) -> u64 {
         let mut this = self.clone();
         if (this.previous, this.count) == (0, 0) {
@@ -497,8 +500,9 @@ impl Window {
         cost
     }
 
-    /// In this window it is less. Of an earlier one each full window since has taken the limit; of
-    /// the rest first what is left of the window before is less, then what is beyond it.
+    /// Reduces the charge in this window. Each full window since an earlier one has taken the
+    /// limit; the rest first reduces the remainder of the window before, and then the part beyond
+    /// it.
     pub(crate) fn refund(&mut self, at: u64, cost: u64, now: u64) {
         *self = self.at(now);
         let mut cost = cost;
@@ -515,8 +519,8 @@ impl Window {
         self.count -= cost.min(self.count);
     }
 
-    /// As much counts as `owed`; of that, what was of the window before fades on, in whole numbers,
-    /// at most the limit.
+    /// Counts `owed`; the part from the window before fades on, in whole numbers, and is at most
+    /// the limit.
     pub(crate) fn change(&mut self, most: u64, period: u64, owed: u64, now: u64) {
         let (this, used) = (self.at(now), u128::from(self.used(now)));
         let left = u128::from(period - now % period);
@@ -534,13 +538,13 @@ impl Window {
     }
 }
 
-/// A charge: at which tick, and how much.
+/// A charge: its tick and its cost.
 pub(crate) type Entry = (u64, u64);
 
-/// How many were charged in the fullest time of a period, without its end.
+/// Returns the greatest sum of charges in a period, without its end.
 ///
-/// The fullest ones begin with a charge, so it is enough to look at those: two ends that go on
-/// together.
+/// The fullest periods begin with a charge, so it is enough to check those: two indices that
+/// advance together.
 pub(crate) fn fullest(charges: &[Entry], period: u64) -> u64 {
     let mut charges = charges.to_vec();
     charges.sort_unstable();
@@ -561,7 +565,7 @@ mod tests {
     use super::*;
     use crate::support::random::Random;
 
-    /// From each charge on, as one would write it down.
+    /// Sums from each charge on, in the obvious way.
     fn naive(charges: &[Entry], period: u64) -> u64 {
         let from = |from: u64| {
             let within = charges

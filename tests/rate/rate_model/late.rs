@@ -1,4 +1,4 @@
-//! Timers that are late: tokio's paused time jumps past what is due, and only then the timer goes off.
+//! Late timers: tokio's paused time jumps past due ticks, and only then the timer fires.
 
 use std::sync::{Arc, Mutex};
 use std::task::{Wake, Waker};
@@ -17,7 +17,7 @@ use super::schedule::Rule;
 use crate::support::cases::cases;
 use crate::support::{Waiter, paused_runtime};
 
-/// Notes at which tick it was woken.
+/// A waker that records the tick of its wake.
 #[derive(Default)]
 struct Granted(Mutex<Option<u64>>);
 
@@ -47,14 +47,14 @@ impl<'a> Asker<'a> {
         }
     }
 
-    /// What it was charged, and when it was granted.
+    /// Returns the charge, and the tick of the grant.
     fn outcome(mut self) -> (Charge, u64) {
         let granted_at = self.granted_at.0.lock().unwrap().expect("granted");
         (self.waiter.granted(), granted_at)
     }
 }
 
-/// Time jumps, and then the timers that are due go off.
+/// Lets time jump, and then the due timers fire.
 async fn jump(nanos: u64) {
     tokio::time::advance(Duration::from_nanos(nanos)).await;
     for _ in 0..4 {
@@ -81,8 +81,7 @@ fn jumps() -> impl Strategy<Value = Vec<u64>> {
     prop::collection::vec(jump, 1..20)
 }
 
-/// What is made up for at most, if nothing was chosen: what the quota gives in 10 ms, and at least
-/// 1.
+/// Returns the default bound on catching up: the quota's refill in 10 ms, and at least 1.
 fn made_up(quota: Quota, missed: Option<MissedTickBehavior>) -> u64 {
     match missed {
         Some(MissedTickBehavior::Burst { max }) => max,
@@ -106,8 +105,8 @@ fn missed() -> impl Strategy<Value = Option<MissedTickBehavior>> {
 proptest! {
     #![proptest_config(cases(400))]
 
-    /// Late timers grant no more than what is made up for. If all of it is made up for, it makes no difference by the
-    /// ticks of the charges that the timer was late.
+    /// Late timers grant no more than the bound on catching up. With an unlimited bound, the ticks of the charges are
+    /// the same as with punctual timers.
     #[test]
     fn late_timers_grant_no_more_than_what_is_made_up_for(
         quota in quota(),
@@ -126,7 +125,7 @@ proptest! {
             let model = model(Algorithm::Gcra, quota, false);
             let mut naive = Naive::new(model, false, usize::MAX, Clock::tokio().now().as_nanos());
             let (rule, burst) = (Rule::by(Algorithm::Gcra, quota), quota.max_burst());
-            // By the ticks of the charges, and by the ticks at which they were granted.
+            // By the ticks of the charges, and by those of the grants.
             let (mut by_at, mut by_granted_at) = (Vec::new(), Vec::new());
             let mut queue = Vec::new();
             let mut asked = asked.into_iter();
@@ -146,7 +145,7 @@ proptest! {
                         }
                         Err(_) => queue.push((naive.join(cost), Asker::new(&limiter, cost))),
                     }
-                    // Some of those behind move up, some of those before are given back.
+                    // Some waiters behind move up, and some charges before are refunded.
                     if what == 0 && !queue.is_empty() {
                         let (name, asker) = queue.remove(which.index(queue.len()));
                         drop(asker);

@@ -1,5 +1,5 @@
-//! Many at once: limiters, waiters, and refunds; of those only so many are told apart, and beyond that
-//! less is given back, never more.
+//! Large numbers of limiters, waiters and refunds; a limiter distinguishes only a bounded number of
+//! refunds, and beyond that gives back less, never more.
 
 use std::time::Duration;
 
@@ -15,11 +15,11 @@ use crate::support::{Waiter, ends};
 
 const BURST: u64 = 1000;
 
-/// One unit is one token is one nanosecond, so that what is owed can be seen.
+/// One unit is one token is one nanosecond, so that the debt is visible.
 struct Ledger {
     clock: ManualClock,
     limiter: RateLimiter,
-    /// What was kept of each charge: when, how much, and whether it was forced.
+    /// The kept part of each charge: its time, its size, and whether it was forced.
     kept: Vec<(u64, u64, bool)>,
     charges: Vec<(Charge, usize)>,
 }
@@ -36,7 +36,7 @@ impl Ledger {
         }
     }
 
-    /// How long until the whole burst fits.
+    /// Returns how long it takes until the whole burst fits.
     fn owed(&self) -> u64 {
         let after = self.limiter.peek_many(BURST).retry_after;
         u64::try_from(after.as_nanos()).expect("some nanoseconds")
@@ -48,8 +48,8 @@ impl Ledger {
         self.charges.push((charge, self.kept.len() - 1));
     }
 
-    /// Gives so many quarters of a charge back. What would be owed if only what was kept had ever
-    /// been charged is no more than what is owed.
+    /// Refunds this many quarters of a charge. The debt is at least the one that the kept charges
+    /// alone would leave.
     fn refund(&mut self, which: Index, quarters: u64) {
         let (charge, number) = self.charges.remove(which.index(self.charges.len()));
         let (cost, before) = (charge.cost(), self.owed());
@@ -66,7 +66,7 @@ impl Ledger {
         assert!(self.owed() >= owed, "a refund minted");
     }
 
-    /// By what was kept, from each charge to each that was asked whether it fits.
+    /// Checks the kept charges, from each charge to each that was asked whether it fits.
     fn assert_promise(&self) {
         for (first, (from, ..)) in self.kept.iter().enumerate() {
             let mut total = 0;
@@ -78,7 +78,7 @@ impl Ledger {
     }
 }
 
-/// Not many cases: each is long.
+/// Few cases, because each is long.
 #[test]
 fn any_number_of_refunds_mints_nothing() {
     let steps = (
@@ -108,8 +108,8 @@ fn any_number_of_refunds_mints_nothing() {
     cases.unwrap();
 }
 
-/// At one tick as many as are told apart are given back in full, in an order in which hardly any
-/// two are of one stretch; in the order of the charges, any number.
+/// At one tick, the greatest number of distinguished charges is given back in full, in an order in
+/// which hardly any two are of one stretch; in the order of the charges, any number.
 #[test]
 fn refund_of_many_charges_at_one_tick_gives_all_of_it_back() {
     let evens_first = |number: usize| (number % 2, number);
@@ -135,7 +135,7 @@ fn refund_of_many_charges_at_one_tick_gives_all_of_it_back() {
         assert!(ledger.owed() < 5 * count);
         assert_eq!(ledger.owed() == 0, all_of_it, "{}", ledger.owed());
     }
-    // In any order, each gives its own back at once.
+    // In any order, each gives its own charge back at once.
     for seed in 0..20 {
         let ledger = Ledger::new();
         let mut charges: Vec<_> = (0..200).map(|_| ledger.limiter.charge(1)).collect();
@@ -148,8 +148,8 @@ fn refund_of_many_charges_at_one_tick_gives_all_of_it_back() {
     }
 }
 
-/// Many limiters on one clock are due at one tick, and each arms its timer again: one after the
-/// other, and not one inside the other.
+/// Many limiters on one clock are due at one tick, and each arms its timer again: in sequence,
+/// without nesting.
 #[test]
 fn many_limiters_that_are_due_at_one_tick_do_not_nest() {
     let clock = Clock::manual();
@@ -175,7 +175,7 @@ const MANY: usize = 12 * AT_ONCE;
 /// The most that one call serves.
 const AT_ONCE: usize = 1024;
 
-/// Nobody polls, and nobody else calls.
+/// Nobody polls, and there are no other calls.
 #[test]
 fn close_on_the_system_clock_wakes_every_waiter() {
     ends(|| {
@@ -194,7 +194,7 @@ fn close_on_the_system_clock_wakes_every_waiter() {
     });
 }
 
-/// As many as there are, at one tick: the others do not wait for the next millisecond of the timer.
+/// All are granted at one tick: the rest does not wait for the next millisecond of the timer.
 #[cfg(feature = "tokio")]
 #[test]
 fn set_quota_on_paused_time_grants_all_before_time_passes() {
@@ -202,7 +202,7 @@ fn set_quota_on_paused_time_grants_all_before_time_passes() {
     use tokio::time::Instant;
     use tollgate::QuotaChange;
 
-    /// Admits all at once.
+    /// A quota that admits all at once.
     const FAST: Quota = Quota::per_second(1_000_000).burst(2 * MANY as u64);
 
     crate::support::paused_runtime().block_on(async {
@@ -224,8 +224,8 @@ fn set_quota_on_paused_time_grants_all_before_time_passes() {
     });
 }
 
-/// Those far in front are not looked at one by one: their sum is known, and what has left of them
-/// since counts until few are in front, or few behind.
+/// Waiters far in front are not visited one by one: their sum is known, and departures since count
+/// until few are in front, or few behind.
 #[test]
 fn delay_behind_many_waiters_is_exact_or_counts_those_who_have_left() {
     let clock = Clock::manual();
@@ -239,7 +239,7 @@ fn delay_behind_many_waiters_is_exact_or_counts_those_who_have_left() {
     let delays = || [&middle, &last].map(|it| it.delay());
     let many = MANY as u64;
     assert_eq!(delays(), [secs(many + 1), secs(2 * many + 2)]);
-    // Of those in front every other one leaves. The last one has as many in front as there are.
+    // Every other one of those in front leaves. The last one has the most waiters in front.
     let mut stays = false;
     front.retain(|_| {
         stays = !stays;
@@ -247,11 +247,11 @@ fn delay_behind_many_waiters_is_exact_or_counts_those_who_have_left() {
     });
     let half = many / 2;
     assert_eq!(delays()[1], secs(half + many + 2));
-    // The first thousand of those that stay are known, and they were every other one.
+    // The sum of the first thousand remaining waiters is known, and they were every other one.
     assert_eq!(delays()[0], secs(many + 1 - AT_ONCE as u64 + 1));
     clock.advance(secs(half - AT_ONCE as u64));
     assert_eq!(delays()[0], secs(AT_ONCE as u64 + 1));
-    // No more than all that wait.
+    // No more than the sum of all waiters.
     drop(behind);
     assert_eq!(delays(), [1, 2].map(|more| secs(AT_ONCE as u64 + more)));
 }

@@ -1,5 +1,5 @@
-//! What a model knows of a limiter for which nobody waits; and the one of what is owed under one quota after
-//! the other, a schedule for each. That of the rules that remember is [`Kept`].
+//! The model of a limiter without waiters; and the model of the debt under a sequence of quotas, with one
+//! schedule for each. The model of the rules that remember is [`Kept`].
 
 use num_bigint::BigInt;
 use tollgate::{Algorithm, Quota, QuotaChange};
@@ -11,68 +11,68 @@ use super::steps::Scale;
 /// A charge, as far as a model knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Booked {
-    /// Under which of the quotas it was made.
+    /// The number of the quota under which it was made.
     pub(crate) epoch: usize,
-    /// Which of the charges it is.
+    /// The number of the charge.
     pub(crate) number: usize,
     pub(crate) at: u64,
-    /// As much of it as there was time for.
+    /// The part for which there was time.
     pub(crate) cost: u64,
-    /// What could be had just after it, and when nothing was owed then.
+    /// The available tokens just after it, and the tick at which nothing was owed then.
     pub(crate) left: u64,
     pub(crate) reset: Option<u64>,
 }
 
-/// The time to come again that a call behind a queue is given, if it would be admitted at some tick.
+/// The retry time of a call behind a queue that would be admitted at some tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hint {
     /// That tick.
     Exact,
-    /// That tick or an earlier one, though none before the head of the queue is due.
+    /// That tick or an earlier one, but not before the head of the queue is due.
     Early,
 }
 
-/// What is owed by some algorithm under one quota after the other, and what may go when.
+/// The debt under an algorithm and a sequence of quotas, and the due times.
 ///
-/// A tick of `None` never comes. More than what goes at once goes when nothing is owed.
+/// A tick of `None` never comes. A cost above the burst is admitted when nothing is owed.
 pub(crate) trait Model {
     fn algorithm(&self) -> Algorithm;
 
     fn scale(&self) -> Scale;
 
-    /// How many quotas there were before this one.
+    /// Returns the number of quotas before this one.
     fn epoch(&self) -> usize;
 
-    /// What could be had at a tick.
+    /// Returns the available tokens at a tick.
     fn available(&self, now: u64) -> u64;
 
-    /// The first tick from `now` on at which nothing is owed.
+    /// Returns the first tick from `now` on at which nothing is owed.
     fn reset(&self, now: u64) -> Option<u64>;
 
-    /// The first tick from `now` on at which so much is admitted, if nobody comes but those who are
-    /// `ahead`, and each of them goes when it is due.
+    /// Returns the first tick from `now` on at which this cost is admitted, if only the waiters
+    /// `ahead` come, and each of them is granted when it is due.
     fn due(&self, now: u64, ahead: &[u64], cost: u64) -> Option<u64>;
 
-    /// How exact the time is that a call for so much behind such a queue gets.
+    /// Returns the precision of the retry time of a call with this cost behind such a queue.
     fn hint(&self, queue: &[u64], cost: u64) -> Hint;
 
-    /// Charges what is due at `now`, and may have been since some earlier tick.
+    /// Charges a call that is due at `now`, and may have been due since some earlier tick.
     fn admit(&mut self, now: u64, since: u64, cost: u64) -> Booked;
 
     /// Charges without asking.
     fn charge(&mut self, now: u64, cost: u64) -> Booked;
 
-    /// Gives back so much of a charge of this epoch.
+    /// Refunds this much of a charge of this epoch.
     fn refund(&mut self, now: u64, charge: Booked, cost: u64);
 
-    /// Begins another epoch, unless it is the same in other words.
+    /// Begins another epoch, unless the quota is the same in another notation.
     fn set_quota(&mut self, now: u64, quota: Quota, carry: QuotaChange);
 
-    /// Checks the promise of the algorithm by all that was kept under each quota.
+    /// Checks the promise of the algorithm with the kept charges of each quota.
     fn assert_promise(&self);
 }
 
-/// The model of an algorithm; if it `delays`, late waiters are charged when they go.
+/// Returns the model of an algorithm; if it `delays`, late waiters are charged at their grant.
 pub(crate) fn model(algorithm: Algorithm, quota: Quota, delays: bool) -> Box<dyn Model> {
     if !algorithm.keeps_a_word() {
         Box::new(Kept::new(algorithm, quota))
@@ -83,9 +83,9 @@ pub(crate) fn model(algorithm: Algorithm, quota: Quota, delays: bool) -> Box<dyn
 
 pub(crate) struct Owed {
     algorithm: Algorithm,
-    /// A waiter that goes late is charged when it goes.
+    /// A late waiter is charged at its grant.
     delays: bool,
-    /// One for each quota that it ever had; the last is in force.
+    /// One for each quota so far; the last is in force.
     schedules: Vec<Schedule>,
 }
 
@@ -110,8 +110,8 @@ impl Owed {
         self.schedule().rule
     }
 
-    /// From which unit on so much is admitted, at the head of the queue, if what is owed ends at
-    /// `end`.
+    /// Returns the unit from which on this cost is admitted, at the head of the queue, if the debt
+    /// ends at `end`.
     fn due_after(&self, end: BigInt, cost: u64) -> BigInt {
         if cost > self.rule().burst {
             end
@@ -182,7 +182,7 @@ impl Model for Owed {
         due
     }
 
-    /// One of those before it may not use up a batch.
+    /// Returns `Early` if a waiter in front may not use up a batch.
     fn hint(&self, _queue: &[u64], _cost: u64) -> Hint {
         if self.rule().is_even() {
             Hint::Exact
@@ -212,8 +212,7 @@ impl Model for Owed {
         self.schedule_mut().refund(charge.number, &units, now);
     }
 
-    /// What was available, spent or owed before is so still, in the sense of `carry`; in doubt more
-    /// is owed.
+    /// The available, spent or owed tokens stay so, in the sense of `carry`; in doubt more is owed.
     fn set_quota(&mut self, now: u64, quota: Quota, carry: QuotaChange) {
         let (old, new) = (self.rule(), Rule::by(self.algorithm, quota));
         if old.is(&new) {
@@ -233,7 +232,7 @@ impl Model for Owed {
         };
         let new = old.then(new, now);
         let mut schedule = Schedule::new(new);
-        // A unit that has begun to pass is not given.
+        // A unit that has begun to pass is not granted.
         let start = if owed > 0.into() {
             new.units_up(now)
         } else {

@@ -1,5 +1,5 @@
-//! A limiter with a queue, written in the most obvious way: a list, a model of what is owed, and
-//! time that goes from one due tick to the next.
+//! A limiter with a queue, written in the most obvious way: a list, a model of the debt, and time
+//! that goes from one due tick to the next.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use tollgate::{Quota, QuotaChange};
 
 use super::model::{Booked, Hint, Model};
 
-/// What has become of a waiter.
+/// The state of a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Queued,
@@ -16,7 +16,7 @@ pub(crate) enum Fate {
         asked: u64,
         charge: Booked,
     },
-    /// It asked for more than this, which is what goes at once at most.
+    /// It asked for more than this limit on a single call.
     Refused(u64),
     Closed,
 }
@@ -27,9 +27,9 @@ pub(crate) enum Answer {
     Charged(Booked),
     Closed,
     Exceeds(u64),
-    /// Until the tick; `None` for never.
+    /// Until the tick; `None` means never.
     Limited(Option<u64>, Hint),
-    /// It would wait, and there is no place until the tick.
+    /// It would wait, and there is no slot until the tick.
     Full(Option<u64>),
 }
 
@@ -43,13 +43,13 @@ struct QueuedCall {
 pub(crate) struct Naive {
     pub(crate) model: Box<dyn Model>,
     pub(crate) now: u64,
-    /// More than what goes at once leaves a debt.
+    /// A cost above the burst leaves a debt.
     debts: bool,
     max_waiters: usize,
     queue: VecDeque<QueuedCall>,
-    /// Of all waiters that there ever were, by name.
+    /// All waiters so far, by name.
     fates: Vec<Fate>,
-    /// When something happened that may have made the head due: nobody is charged for before.
+    /// The time of the last event that may have made the head due: no charge is earlier.
     changed: u64,
     closed: bool,
 }
@@ -80,17 +80,17 @@ impl Naive {
         self.fates[name]
     }
 
-    /// When the head joined.
+    /// Returns when the head joined.
     pub(crate) fn oldest(&self) -> Option<u64> {
         self.queue.front().map(|head| head.since)
     }
 
-    /// Whether so much is never admitted.
+    /// Returns whether this cost is never admitted.
     pub(crate) fn is_too_much(&self, cost: u64) -> bool {
         cost > self.model.scale().most && !self.debts
     }
 
-    /// At which tick a call is admitted with so many in front, if all goes on as it is: each is
+    /// Returns the tick of a call with this many waiters in front, if nothing else changes: each is
     /// charged when it is due, unless it will be refused.
     fn foresee(&self, ahead: usize, cost: u64) -> Option<u64> {
         let ahead = self.queue.iter().take(ahead).map(|place| place.cost);
@@ -98,13 +98,13 @@ impl Naive {
         self.model.due(self.now, &ahead, cost)
     }
 
-    /// At which tick a call would be admitted that comes now.
+    /// Returns the tick at which a call that comes now would be admitted.
     pub(crate) fn due_of_next(&self, cost: u64) -> Option<u64> {
         self.foresee(self.queue.len(), cost)
     }
 
-    /// At which tick a waiter will be admitted; or refused, once nobody in front of it waits who will
-    /// be admitted.
+    /// Returns the tick at which a waiter will be admitted; or refused, once no waiter in front of it
+    /// will be admitted.
     pub(crate) fn due_of(&self, name: usize) -> Option<u64> {
         let place = self.queue.iter().position(|place| place.name == name);
         let mut until = self.queue.range(..=place.expect("it waits"));
@@ -114,7 +114,7 @@ impl Naive {
         })
     }
 
-    /// At which tick the next waiter is admitted.
+    /// Returns the tick at which the next waiter is admitted.
     pub(crate) fn due_of_head(&self) -> Option<u64> {
         self.foresee(0, self.queue.front()?.cost)
     }
@@ -123,7 +123,7 @@ impl Naive {
         self.try_between(cost, cost)
     }
 
-    /// Takes at least `cost`, and up to `most` of what is there.
+    /// Takes at least `cost`, and up to `most` of the available tokens.
     pub(crate) fn try_between(&mut self, cost: u64, most: u64) -> Answer {
         if self.closed {
             return Answer::Closed;
@@ -147,7 +147,7 @@ impl Naive {
         }
     }
 
-    /// What a call is answered that waits if it is limited.
+    /// Returns the answer to a call that waits if it is limited.
     pub(crate) fn acquire(&mut self, cost: u64) -> Answer {
         match self.try_acquire(cost) {
             Answer::Limited(due, _) if self.waiting() >= self.max_waiters => {
@@ -170,7 +170,7 @@ impl Naive {
         name
     }
 
-    /// Gives up a place, or what was granted.
+    /// Gives up a place or a grant.
     pub(crate) fn leave(&mut self, name: usize) {
         match self.fates[name] {
             Fate::Queued => {
@@ -189,7 +189,7 @@ impl Naive {
         self.model.charge(self.now, cost)
     }
 
-    /// Nothing is given back of what was charged under an earlier quota.
+    /// Refunds a charge. A charge under an earlier quota gives nothing back.
     pub(crate) fn refund(&mut self, charge: Booked, cost: u64) {
         if charge.epoch == self.model.epoch() {
             self.model.refund(self.now, charge, cost);
@@ -212,13 +212,13 @@ impl Naive {
         }
     }
 
-    /// Something may have made the head due.
+    /// Notes an event that may have made the head due.
     fn change(&mut self) {
         self.changed = self.now;
         self.serve();
     }
 
-    /// Grants whatever is due at this tick.
+    /// Grants every waiter that is due at this tick.
     fn serve(&mut self) {
         while let Some(head) = self.queue.front().copied() {
             let fate = if self.is_too_much(head.cost) {

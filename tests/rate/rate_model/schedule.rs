@@ -1,5 +1,5 @@
-//! A quota as one would write it down, integers of any size and nothing clever; and what is owed under it,
-//! charge by charge: a list of stretches of time, paid off in their order.
+//! A quota in its obvious form, with integers of any size; and the debt under it, charge by charge: a list
+//! of stretches of time, paid off in order.
 
 use num_bigint::BigInt;
 use tollgate::{Algorithm, Quota};
@@ -7,7 +7,7 @@ use tollgate::{Algorithm, Quota};
 use super::steps::Scale;
 use super::{LAST_TICK, LAST_UNIT};
 
-/// A quota, and what follows from it.
+/// A quota, and its derived values.
 ///
 /// Time is counted in units. A token takes a whole number of them, [`interval`](Self::interval),
 /// and `interval * count` of them pass in a period: evenly, or all at its end.
@@ -39,7 +39,7 @@ impl Rule {
         };
         match algorithm {
             Algorithm::Gcra => even,
-            // What finds no room in the bucket is lost.
+            // Tokens that do not fit into the bucket are lost.
             Algorithm::TokenBucket if even.burst > 1 => Self {
                 count: count.min(even.burst),
                 burst: even.burst,
@@ -59,12 +59,12 @@ impl Rule {
         }
     }
 
-    /// Whether time goes on evenly.
+    /// Returns whether time advances evenly.
     pub(crate) fn is_even(&self) -> bool {
         !self.batches
     }
 
-    /// The one that comes after it: a period that has begun goes on, and is as long as those to come.
+    /// Returns the following rule: the current period continues, and is as long as those to come.
     pub(crate) fn then(&self, next: Self, now: u64) -> Self {
         let now = now.min(LAST_TICK);
         let begun = now.saturating_sub(self.start) / self.period * self.period;
@@ -74,7 +74,7 @@ impl Rule {
         }
     }
 
-    /// Whether it says the same, perhaps in other words.
+    /// Returns whether it is the same, perhaps in another notation.
     pub(crate) fn is(&self, other: &Self) -> bool {
         let same_rate = u128::from(self.count) * u128::from(other.period)
             == u128::from(other.count) * u128::from(self.period);
@@ -82,12 +82,12 @@ impl Rule {
         same_rate && same_batch && self.burst == other.burst
     }
 
-    /// Whether everything goes at once.
+    /// Returns whether every call is admitted at once.
     pub(crate) fn is_unlimited(&self) -> bool {
         self.count == u64::MAX && self.period == 1
     }
 
-    /// Units of one token; none if there is no limit.
+    /// Returns the units of one token; none if there is no limit.
     pub(crate) fn interval(&self) -> BigInt {
         if self.is_unlimited() {
             0.into()
@@ -98,17 +98,17 @@ impl Rule {
         }
     }
 
-    /// Units of so many tokens.
+    /// Returns the units of this many tokens.
     pub(crate) fn price(&self, cost: u64) -> BigInt {
         self.interval() * cost
     }
 
-    /// Units of the burst.
+    /// Returns the units of the burst.
     pub(crate) fn tolerance(&self) -> BigInt {
         self.price(self.burst)
     }
 
-    /// Whole units that have passed at a tick.
+    /// Returns the whole units that have passed at a tick.
     pub(crate) fn units(&self, tick: u64) -> BigInt {
         let tick = tick.min(LAST_TICK);
         if self.batches {
@@ -118,7 +118,7 @@ impl Rule {
         }
     }
 
-    /// The same, and the last one may have begun to pass.
+    /// Returns the same, including a last unit that has begun to pass.
     pub(crate) fn units_up(&self, tick: u64) -> BigInt {
         if self.batches {
             return self.units(tick);
@@ -128,7 +128,8 @@ impl Rule {
         units.min(LAST_UNIT.into())
     }
 
-    /// The first tick from `now` on at which so many units have passed; `None` for never.
+    /// Returns the first tick from `now` on at which this many units have passed; `None` means
+    /// never.
     pub(crate) fn tick_of(&self, units: &BigInt, now: u64) -> Option<u64> {
         if self.units(now) >= *units {
             return Some(now);
@@ -145,10 +146,10 @@ impl Rule {
         u64::try_from(tick).ok().filter(|tick| *tick <= LAST_TICK)
     }
 
-    /// The promise: from tick `from` to tick `to` no more than the burst, and the rate times the
-    /// time and one nanosecond, or the batches of the periods that end in it. Both sides are
-    /// multiplied by the period and counted in units, so that nothing is divided and a part of a
-    /// token counts as a part.
+    /// Checks the promise: from tick `from` to tick `to` no more than the burst, plus the rate
+    /// times the time and one nanosecond, or the batches of the periods that end in it. Both sides
+    /// are multiplied by the period and counted in units, so that nothing is divided and a part of
+    /// a token counts as a part.
     pub(crate) fn allows(&self, units: &BigInt, from: u64, to: u64) -> bool {
         if self.batches {
             return *units <= self.tolerance() + self.units(to) - self.units(from);
@@ -157,7 +158,7 @@ impl Rule {
         units * self.period <= self.tolerance() * self.period + self.interval() * self.count * time
     }
 
-    /// The promise over every pair of charges, with `more` tokens beyond the burst.
+    /// Checks the promise over every pair of charges, with `more` tokens beyond the burst.
     pub(crate) fn assert_promise(&self, more: u64, charged: &[(u64, u64)]) {
         let more = self.price(more);
         for (first, (from, _)) in charged.iter().enumerate() {
@@ -181,22 +182,22 @@ impl Rule {
     }
 }
 
-/// Beyond this, what is owed is not counted.
+/// A debt beyond this is not counted.
 const MOST: u64 = (1 << 60) - 1;
 
-/// A charge, as far as it was kept.
+/// The kept part of a charge.
 struct Kept {
     units: BigInt,
     at: u64,
-    /// From when on it would have been paid off, had nothing been owed.
+    /// The unit from which on it would have been paid off, had nothing been owed.
     from: BigInt,
-    /// It was not asked whether it fits.
+    /// It did not ask whether it fits.
     forced: bool,
-    /// The least that was owed since it was charged.
+    /// The least debt since it was charged.
     least: BigInt,
 }
 
-/// A stretch that a charge occupies.
+/// A stretch of time that a charge occupies.
 struct Stretch {
     charge: usize,
     start: BigInt,
@@ -208,7 +209,7 @@ pub(crate) struct Schedule {
     pub(crate) rule: Rule,
     all: Vec<Kept>,
     owed: Vec<Stretch>,
-    /// Each was asked whether it fits at its tick, and nothing was given back.
+    /// Each asked at its tick whether it fits, and nothing was given back.
     is_plain: bool,
 }
 
@@ -222,24 +223,25 @@ impl Schedule {
         }
     }
 
-    /// The unit at which all is paid off; a past one if it is.
+    /// Returns the unit at which all is paid off; a past one if it is.
     pub(crate) fn end(&self) -> BigInt {
         self.owed
             .last()
             .map_or_else(BigInt::default, |last| last.end.clone())
     }
 
-    /// Units owed at a tick.
+    /// Returns the units owed at a tick.
     pub(crate) fn owed(&self, now: u64) -> BigInt {
         (self.end() - self.rule.units(now)).max(0.into())
     }
 
-    /// Whole tokens that could be had at a tick.
+    /// Returns the whole tokens available at a tick.
     pub(crate) fn available(&self, now: u64) -> BigInt {
         (self.rule.tolerance() - self.owed(now)).max(0.into()) / self.rule.interval()
     }
 
-    /// Charges; it begins when everything before it is paid off, or at `start`. Gives it a number.
+    /// Makes a charge, with a number; it begins when everything before it is paid off, or at
+    /// `start`.
     pub(crate) fn charge(&mut self, units: BigInt, start: BigInt, at: u64, forced: bool) -> usize {
         let charge = self.all.len();
         self.note_owed(at);
@@ -252,14 +254,15 @@ impl Schedule {
             at,
             from,
             forced,
-            // Where a nanosecond has several units, one may be paid off in which it was charged.
+            // Where a nanosecond has several units, one unit may be paid off in the nanosecond of
+            // its charge.
             least: (&end - self.rule.units(at)).max(0.into()),
         });
         self.owed.push(Stretch { charge, start, end });
         charge
     }
 
-    /// Notes how much is owed now, for the charges that were made before.
+    /// Notes the present debt for the earlier charges.
     fn note_owed(&mut self, now: u64) {
         let owed = self.owed(now);
         for kept in &mut self.all {
@@ -269,9 +272,9 @@ impl Schedule {
         }
     }
 
-    /// Gives back up to so many units of a charge, as far as time has not paid them off: never more
-    /// than was owed all the time since, so that no call was admitted on the strength of it; and never
-    /// so much that less is owed than if only what was kept had ever been charged.
+    /// Refunds up to this many units of a charge, as far as time has not paid them off: never more
+    /// than the least debt since, so that the refunded units have admitted no call; and never so much
+    /// that the debt falls below that of the kept charges alone.
     pub(crate) fn refund(&mut self, charge: usize, units: &BigInt, tick: u64) {
         self.is_plain = false;
         self.note_owed(tick);
@@ -296,9 +299,9 @@ impl Schedule {
         );
     }
 
-    /// By the promise alone, where that says it: the first tick from `now` on at which so many tokens
-    /// fit, so that from each charge until then no more is charged than the burst and what time has
-    /// given since.
+    /// Returns, by the promise alone where that applies, the first tick from `now` on at which this
+    /// many tokens fit, so that from each charge until then no more is charged than the burst and the
+    /// refill since.
     pub(crate) fn earliest(&self, now: u64, cost: u64) -> Option<Option<u64>> {
         if !self.is_plain || cost > self.rule.burst {
             return None;
@@ -312,8 +315,8 @@ impl Schedule {
         Some(self.rule.tick_of(&needed, now))
     }
 
-    /// The promise, over every pair of charges whose later one was asked whether it fits, by what
-    /// was kept of each.
+    /// Checks the promise, over every pair of charges whose later one asked whether it fits, with
+    /// the kept part of each.
     pub(crate) fn assert_promise(&self) {
         for first in 0..self.all.len() {
             let mut units = BigInt::default();
@@ -332,7 +335,7 @@ impl Schedule {
         }
     }
 
-    /// What would be owed if only what was kept had ever been charged.
+    /// Returns the debt that the kept charges alone would leave.
     fn owed_for_kept(&self, now: u64) -> BigInt {
         let end = self.all.iter().fold(BigInt::default(), |end, kept| {
             if kept.units == 0.into() {

@@ -1,5 +1,5 @@
-//! What is done to a limiter and to its model, one step after the other: how much is asked for, and for how long nothing
-//! happens, in relation to the quota. And random ones of these, with a liking for edges.
+//! The steps on a limiter and its model: costs and pauses in relation to the quota. Also random steps, with a
+//! preference for edges.
 
 use std::time::Duration;
 
@@ -13,17 +13,17 @@ use super::world::World;
 /// The size of a quota.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scale {
-    /// What goes at once at most.
+    /// The largest single call.
     pub(crate) most: u64,
-    /// So many come back in a period.
+    /// The refill of a period.
     pub(crate) count: u64,
     /// In nanoseconds.
     pub(crate) period: u64,
 }
 
 impl Scale {
-    /// The same, or, if there is no limit, that of a hundred a second: what is asked for can be paid off
-    /// after the limit is set.
+    /// Returns the same, or, if there is no limit, the scale of a hundred a second: costs can be paid
+    /// off after the limit is set.
     pub(crate) fn finite(self) -> Self {
         if self.most < u64::MAX {
             return self;
@@ -35,19 +35,19 @@ impl Scale {
         }
     }
 
-    /// About how long so many tokens take.
+    /// Returns roughly how long this many tokens take.
     fn nanos_of(self, tokens: u64) -> u64 {
         share(self.period, tokens, self.count)
     }
 }
 
-/// So many `of` parts of it, rounded down.
+/// Returns this many `of` parts of it, rounded down.
 fn share(whole: u64, parts: u64, of: u64) -> u64 {
     let share = u128::from(whole) * u128::from(parts) / u128::from(of);
     u64::try_from(share).unwrap_or(u64::MAX)
 }
 
-/// How much to ask for.
+/// A cost.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Cost {
     Few(u64),
@@ -55,7 +55,7 @@ pub(crate) enum Cost {
     Part(u64),
     AllBut(u64),
     TooMuchBy(u64),
-    /// So many times the most, and one.
+    /// This multiple of the most, plus one.
     Times(u64),
     Endless,
 }
@@ -74,17 +74,17 @@ impl Cost {
     }
 }
 
-/// For how long nothing happens.
+/// A pause.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Pause {
     Nanos(u64),
-    /// In 16ths of the time of a token, and some nanoseconds more.
+    /// In 16ths of the time of a token, plus some nanoseconds.
     Token(u64, u64),
-    /// In 16ths of the time in which the most comes back, and some nanoseconds more.
+    /// In 16ths of the time in which the most comes back, plus some nanoseconds.
     Part(u64, u64),
-    /// So many times that time.
+    /// This multiple of that time.
     Times(u64),
-    /// Until so long before the end of time, or past it.
+    /// Until this long before the end of time, or past it.
     NearTheEnd(u64),
 }
 
@@ -101,7 +101,7 @@ impl Pause {
     }
 }
 
-/// Quotas whose burst comes back within some days, for long runs that end before time does.
+/// Draws quotas whose burst comes back within some days, for long runs that end before time does.
 pub(crate) fn modest_quota() -> impl Strategy<Value = Quota> {
     let fixed = |count, period| (Just(count), Just(period));
     let rate = prop_oneof![
@@ -124,12 +124,12 @@ pub(crate) fn modest_quota() -> impl Strategy<Value = Quota> {
     })
 }
 
-/// One of these quotas, or none.
+/// Draws one of these quotas, or none.
 pub(crate) fn or_unlimited(quota: impl Strategy<Value = Quota>) -> impl Strategy<Value = Quota> {
     prop_oneof![3 => quota, 1 => Just(Quota::UNLIMITED)]
 }
 
-/// Quotas, and the rules that go by what is owed; each fits.
+/// Draws quotas, and the rules that keep a debt; each fits.
 pub(crate) fn rule_and(
     quota: impl Strategy<Value = Quota>,
 ) -> impl Strategy<Value = (Algorithm, Quota)> {
@@ -151,13 +151,13 @@ pub(crate) fn rule_and(
     })
 }
 
-/// The algorithms whose whole state is a word, or the others.
+/// Returns the algorithms whose whole state is a word, or the others.
 fn by_word(keeps_a_word: bool) -> Vec<Algorithm> {
     let all = Algorithm::all().iter().copied();
     all.filter(|it| it.keeps_a_word() == keeps_a_word).collect()
 }
 
-/// A count of a few, in any period: each of them is remembered.
+/// Draws a count of a few, in any period: each of them is remembered.
 pub(crate) fn small_quota() -> impl Strategy<Value = Quota> {
     let period = prop_oneof![
         12 => 1..=100_u64,
@@ -174,7 +174,7 @@ pub(crate) fn small_quota() -> impl Strategy<Value = Quota> {
     })
 }
 
-/// Counts whose products with the period need more than 64 bits.
+/// Draws counts whose products with the period need more than 64 bits.
 fn large_quota() -> impl Strategy<Value = Quota> {
     let more = prop_oneof![0..1000_u64, 0..1_u64 << 50];
     (0..4_u64, more).prop_map(|(less, more)| {
@@ -183,12 +183,12 @@ fn large_quota() -> impl Strategy<Value = Quota> {
     })
 }
 
-/// Small quotas, and the rules that remember.
+/// Draws small quotas, and the rules that remember.
 pub(crate) fn sliding() -> impl Strategy<Value = (Algorithm, Quota)> {
     (prop::sample::select(by_word(false)), small_quota())
 }
 
-/// Any rule, with a quota for long runs; a window also counts very many.
+/// Draws any rule, with a quota for long runs; a window also counts very many.
 pub(crate) fn chosen() -> impl Strategy<Value = (Algorithm, Quota)> {
     let large = large_quota().prop_map(|quota| (Algorithm::SlidingWindow, quota));
     prop_oneof![8 => rule_and(modest_quota()), 8 => sliding(), 1 => large]
@@ -210,7 +210,7 @@ pub(crate) fn cost() -> impl Strategy<Value = Cost> {
     ]
 }
 
-/// Short ones, mostly.
+/// Draws pauses, mostly short ones.
 pub(crate) fn pause() -> impl Strategy<Value = Pause> {
     prop_oneof![
         4 => (0..3_u64).prop_map(Pause::Nanos),
@@ -220,7 +220,7 @@ pub(crate) fn pause() -> impl Strategy<Value = Pause> {
     ]
 }
 
-/// Also such that last for years.
+/// Draws pauses, some of which last for years.
 pub(crate) fn any_pause() -> impl Strategy<Value = Pause> {
     prop_oneof![
         20 => pause(),
@@ -229,12 +229,12 @@ pub(crate) fn any_pause() -> impl Strategy<Value = Pause> {
     ]
 }
 
-/// When it begins, often at the end of time.
+/// Draws the beginning, often at the end of time.
 pub(crate) fn start() -> impl Strategy<Value = u64> {
     prop_oneof![3 => Just(0), 2 => 0..=LAST_TICK, 1 => LAST_TICK - 200..=LAST_TICK + 100]
 }
 
-/// Picks one of those that are there: any, or the one at this place, which must be there.
+/// Picks an item: any, or the one at this position, which must exist.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Which {
     Any(Index),
@@ -259,9 +259,9 @@ impl Which {
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     Try(Cost),
-    /// Tries; and if it is refused, again a nanosecond too early, and when it is due.
+    /// Tries; after a refusal, tries again a nanosecond too early, and when it is due.
     TryUntil(Cost),
-    /// Tries to take all that is left, and one more.
+    /// Tries to take the whole rest, and one more.
     TryRest,
     Acquire(Cost),
     Reserve(Cost),
@@ -271,7 +271,7 @@ pub(crate) enum Step {
     Advance(Pause),
     Charge(Cost),
     Refund(Which),
-    /// So much of the charge turns out to be needed, in quarters.
+    /// Settles the charge: this many quarters were needed.
     Settle(Which, u64),
     SettleFor(Which, u64),
     SetQuota(Quota, QuotaChange),
@@ -279,7 +279,7 @@ pub(crate) enum Step {
     /// Tries with a local handle.
     Local(Which, Cost),
     ReturnUnused(Which),
-    /// A local handle is dropped, and another takes its place.
+    /// Drops a local handle, and puts another in its place.
     Renew(Which),
 }
 
@@ -298,12 +298,12 @@ pub(crate) fn oversize() -> impl Strategy<Value = Oversize> {
     prop_oneof![2 => Just(Oversize::Refuse), 1 => Just(Oversize::Overdraft)]
 }
 
-/// More than the burst once in a while, but not more than can be paid off.
+/// Draws costs, now and then above the burst, but payable.
 fn payable() -> impl Strategy<Value = Cost> {
     cost().prop_filter("endless", |cost| !matches!(cost, Cost::Endless))
 }
 
-/// What asks, waits, leaves and gives back.
+/// Draws steps that ask, wait, leave and give back.
 pub(crate) fn asking() -> impl Strategy<Value = Step> {
     prop_oneof![
         5 => payable().prop_map(Step::Try),
@@ -318,7 +318,7 @@ pub(crate) fn asking() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// And what charges without asking, and tries of local handles.
+/// Adds steps that charge without asking, and tries of local handles.
 pub(crate) fn charging() -> impl Strategy<Value = Step> {
     prop_oneof![
         20 => asking(),
@@ -329,7 +329,7 @@ pub(crate) fn charging() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// And changes of the quota.
+/// Adds changes of the quota.
 pub(crate) fn changing(quota: impl Strategy<Value = Quota>) -> impl Strategy<Value = Step> {
     prop_oneof![
         8 => charging(),
@@ -337,7 +337,7 @@ pub(crate) fn changing(quota: impl Strategy<Value = Quota>) -> impl Strategy<Val
     ]
 }
 
-/// Tries; some come again at the time they were given.
+/// Draws tries; some come again at the retry time.
 pub(crate) fn trying() -> impl Strategy<Value = Step> {
     prop_oneof![
         8 => cost().prop_map(Step::Try),
@@ -355,14 +355,14 @@ pub(crate) fn local() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Steps; after some of them everything is looked at.
+/// Steps; after some of them the whole state is compared.
 pub(crate) type Steps = Vec<(Step, bool)>;
 
 pub(crate) fn steps(step: impl Strategy<Value = Step>) -> impl Strategy<Value = Steps> {
     prop::collection::vec((step, any::<bool>()), 1..80)
 }
 
-/// Among which it may be closed.
+/// Adds a close to the steps.
 pub(crate) fn closing(step: impl Strategy<Value = Step>) -> impl Strategy<Value = Steps> {
     (steps(step), prop::option::of(index())).prop_map(|(mut steps, close)| {
         if let Some(when) = close {
@@ -372,8 +372,8 @@ pub(crate) fn closing(step: impl Strategy<Value = Step>) -> impl Strategy<Value 
     })
 }
 
-/// Looks at everything only after some of the steps: to look takes the lock, and sets right what a
-/// step may have left wrong. In the end every waiter looks.
+/// Runs the steps, and compares the state only after some of them: the comparison takes the lock,
+/// and repairs what a step may have left wrong. At the end every waiter is polled.
 pub(crate) fn run(mut world: World, steps: Steps) -> World {
     for (step, looks) in steps {
         world.step(step);

@@ -1,4 +1,4 @@
-//! A limiter and its model, to which the same is done.
+//! A limiter and its model, under the same calls.
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -15,7 +15,7 @@ use super::naive::{Answer, Fate, Naive};
 use super::steps::{Step, Which};
 use crate::support::{Waiter, poll_once};
 
-/// How a limiter and its model are made.
+/// The constructor's arguments for a limiter and its model.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     pub(crate) chosen: (Algorithm, Quota),
@@ -52,13 +52,13 @@ impl Setup {
     }
 }
 
-/// A wait that is not over, or that nobody has looked at since.
+/// A wait that is not over, or that has not been polled since.
 enum Asker {
     Future(Waiter<Waiting<<Arc<RateLimiter> as Throttle>::Enter>>),
     Reserved(Box<Waiting<Reservation>>),
 }
 
-/// A local handle: the charge of its last batch, and what is left of that.
+/// A local handle: the charge of its last batch, and the rest of that batch.
 struct Local {
     handle: LocalLimiter,
     batch: u64,
@@ -73,7 +73,7 @@ pub(crate) struct World {
     askers: Vec<(usize, Asker)>,
     charges: Vec<(Charge, Booked)>,
     locals: Vec<Local>,
-    /// When calls were let through that did not wait, and what they cost.
+    /// The admission times of calls that did not wait, and their costs.
     through: Vec<(u64, u64)>,
 }
 
@@ -137,7 +137,7 @@ impl World {
                     drop(asker);
                 }
             }
-            // It keeps its place, and nobody will ever look at it.
+            // It keeps its place, and is never polled again.
             Step::Forget(which) => match which.take(&mut self.askers) {
                 Some((_, Asker::Future(waiter))) => std::mem::forget(waiter.into_future()),
                 Some((_, Asker::Reserved(reservation))) => std::mem::forget(reservation),
@@ -259,8 +259,8 @@ impl World {
         }
     }
 
-    /// A call comes out of what is buffered, or else takes what is missing, and with it up to a
-    /// batch. A call for more than can ever be had, or for nothing, is for the limiter to judge.
+    /// A call uses the buffered tokens, or else takes the missing ones, and up to a batch with
+    /// them. The limiter judges a call for more than its maximum, or for nothing.
     pub(crate) fn try_local(&mut self, which: usize, cost: u64) {
         let most = self.model().scale().most;
         let Local {
@@ -293,7 +293,7 @@ impl World {
         }
     }
 
-    /// What was buffered is given back, as far as there was anything.
+    /// Refunds the buffered tokens, if there were any.
     fn returned(&mut self, which: usize) {
         let local = &mut self.locals[which];
         let unused = std::mem::take(&mut local.buffered);
@@ -302,7 +302,7 @@ impl World {
         }
     }
 
-    /// Compares the answer to a call that does not wait.
+    /// Compares the answers to a call that does not wait.
     fn same_answer(&mut self, answer: Answer, result: Result<Charge, AcquireError>) {
         match (answer, result) {
             (Answer::Charged(booked), Ok(charge)) => {
@@ -330,8 +330,8 @@ impl World {
         }
     }
 
-    /// Compares how it stood just after a charge. In a sliding window or a log, what was charged
-    /// since counts as well.
+    /// Compares the state just after a charge. In a sliding window or a log, later charges count as
+    /// well.
     fn same_decision_later(&self, charge: &Charge, booked: &Booked) {
         if !matches!(
             self.model().algorithm(),
@@ -351,7 +351,7 @@ impl World {
         }
     }
 
-    /// Compares the time to come again.
+    /// Compares the retry times.
     fn same_hint(&self, actual: Duration, due: Option<u64>, hint: Hint) {
         let now = self.naive.now;
         assert!(!actual.is_zero() || now == u64::MAX);
@@ -364,7 +364,7 @@ impl World {
         }
     }
 
-    /// Compares the time until a tick.
+    /// Compares the times until a tick.
     fn same_time(&self, actual: Duration, due: Option<u64>) {
         let now = self.naive.now;
         match due {
@@ -373,7 +373,8 @@ impl World {
         }
     }
 
-    /// One of several that still waits comes last then; one that is named keeps its place.
+    /// Polls a waiter. One of several that still waits then comes last; a named one keeps its
+    /// place.
     fn poll(&mut self, (name, mut asker): (usize, Asker), which: Which) {
         let polled = match &mut asker {
             Asker::Future(waiter) => waiter.poll(),
@@ -393,7 +394,7 @@ impl World {
                 Poll::Ready(Ok(charge)),
             ) => {
                 assert_eq!(charge.at().as_nanos(), at);
-                // For how much of it there was time is forgotten when the quota changes.
+                // The part for which there was time is forgotten when the quota changes.
                 let is_forgotten = booked.epoch != self.model().epoch();
                 let cost = charge.cost();
                 assert!(cost == booked.cost || is_forgotten && cost == asked);
@@ -409,7 +410,7 @@ impl World {
         }
     }
 
-    /// Compares whatever can be seen.
+    /// Compares the whole observable state.
     pub(crate) fn compare(&self) {
         let (limiter, naive) = (&self.limiter, &self.naive);
         let (model, now) = (self.model(), naive.now);
@@ -451,14 +452,14 @@ impl World {
         }
     }
 
-    /// Every waiter looks.
+    /// Polls every waiter.
     pub(crate) fn poll_all(&mut self) {
         let mut place = 0;
         while place < self.askers.len() {
             let (left, asker) = (self.askers.len(), self.askers.remove(place));
             self.poll(asker, Which::Exactly(place));
             self.compare();
-            // One that still waits is still there.
+            // A waiter that still waits still exists.
             place += self.askers.len() + 1 - left;
         }
     }
@@ -468,7 +469,7 @@ impl World {
     }
 }
 
-/// That which an algorithm can have of it.
+/// Returns the quota that fits an algorithm.
 fn fitting(algorithm: Algorithm, quota: Quota) -> Option<Quota> {
     let quota = match algorithm {
         Algorithm::Gcra | Algorithm::TokenBucket => quota,

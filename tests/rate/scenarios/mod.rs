@@ -1,11 +1,11 @@
-//! Sequences of calls to a limiter, one a row, on a clock that is moved by hand. A row says what is
-//! expected where its promise is about a number; and where the model of
-//! [`rate_model`](crate::rate_model) knows all of its calls, the same is done to a limiter and the model,
-//! and whatever can be seen is compared after each call.
+//! Sequences of calls to a limiter, one a row, on a manual clock. A row states an expectation where its
+//! promise is about a number; and where the model of [`rate_model`](crate::rate_model) knows all of its
+//! calls, the same calls go to a limiter and the model, and the observable state is compared after each
+//! call.
 //!
-//! The set-up names the algorithms, `all` or `whole` (those that admit the whole count at once), or none
-//! for the default; then the quota; and options, each after a semicolon. Costs are 1 if a call names none, and
-//! times begin when the clock does. Waiters, charges and holds are named by their places from 0.
+//! The set-up names the algorithms, `all` or `whole` (those that admit the whole count at once), or none for
+//! the default; then the quota; and options, each after a semicolon. The default cost is 1, and times begin
+//! with the clock. Waiters, charges and holds are named by their positions from 0.
 
 mod tables;
 
@@ -30,8 +30,8 @@ use crate::support::foreign::calls_when_woken;
 use crate::support::scenarios::{Row, Time, Words, rows};
 use crate::support::{Waiter, kind, poll_once};
 
-/// Does what each row of a table says; in the end the rows that failed are named. Of so many rows, the
-/// model must know all calls.
+/// Runs each row of a table, and names the failed rows at the end. The model must know all calls of
+/// this many rows.
 #[track_caller]
 pub(crate) fn check(table: &str, known: usize) {
     let (mut failed, mut by_model) = (Vec::new(), 0);
@@ -62,12 +62,12 @@ pub(crate) fn check(table: &str, known: usize) {
 fn run_row(row: &Row, setup: &Setup) {
     let told = RefCell::new(Told::new(setup));
     row.calls(|call, words| told.borrow_mut().call(call, words));
-    // What went wrong in a waker is known when its waiter is looked at.
+    // A failure in a waker is detected when its waiter is polled.
     let is_slow = |asker: &Asker| matches!(asker, Asker::Slow(..));
     assert!(!told.into_inner().askers.iter().any(is_slow));
 }
 
-/// The algorithms that a set-up names, the rest of it, and whether the model may be asked.
+/// Returns the algorithms of a set-up, the rest of it, and whether the model applies.
 fn setup(text: &str) -> (Vec<Algorithm>, Setup, bool) {
     let mut parts = text.split(';').map(str::trim);
     let limiter: Vec<_> = parts.next().unwrap_or_default().split(' ').collect();
@@ -99,7 +99,7 @@ fn setup(text: &str) -> (Vec<Algorithm>, Setup, bool) {
             "makes-up" => setup.missed = Some(MissedTickBehavior::Burst { max: words.parse() }),
             "at" => setup.start = nanos(words.time()),
             "batch" => setup.batches = vec![words.parse()],
-            // What the model would count one by one.
+            // Values that the model would count one by one.
             "unmodelled" => modelled = false,
             option => panic!("no option: {option:?}"),
         }
@@ -112,7 +112,7 @@ fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The next word as a cost; 1 if there is none.
+/// Returns the next word as a cost; 1 if there is none.
 fn cost(words: &mut Words<'_>) -> u64 {
     if words.says("max") {
         return u64::MAX;
@@ -126,11 +126,11 @@ fn quota(words: &mut Words<'_>) -> Quota {
 
 type Wait = Pin<Box<dyn Future<Output = Result<Charge, AcquireError>> + Send>>;
 
-/// A wait that is not over, or that nobody has looked at since.
+/// A wait that is not over, or that has not been polled since.
 enum Asker {
-    /// And whether it is woken for its grant alone.
+    /// With a flag: whether its grant alone wakes it.
     Future(Waiter<Wait>, bool),
-    /// Its waker says when it has done what it does; a panic of a waker goes no further.
+    /// Its waker reports when it has finished; a waker's panic goes no further.
     Slow(Waiter<Wait>, Receiver<()>),
     Reserved(Box<Waiting<Reservation>>),
 }
@@ -143,7 +143,7 @@ impl Asker {
         }
     }
 
-    /// What it came to; it must have been woken for it, once.
+    /// Returns the outcome; the wait must have been woken for it, once.
     fn output(mut self) -> Result<Charge, AcquireError> {
         match &self {
             Self::Future(waiter, true) => assert_eq!(waiter.wakes(), 1),
@@ -165,17 +165,17 @@ impl Asker {
     }
 }
 
-/// Two limiters that are made alike, and what has become of the calls.
+/// Two limiters with the same settings, and the outcomes of the calls.
 struct Told {
     clock: ManualClock,
     limiters: [Arc<RateLimiter>; 2],
-    /// Which of the two is called.
+    /// The one of the two that is called.
     of: usize,
     askers: Vec<Asker>,
     charges: Vec<Charge>,
     holds: Vec<Hold>,
     local: LocalLimiter,
-    /// What was available when it was noted.
+    /// The noted available number.
     noted: u64,
 }
 
@@ -214,7 +214,7 @@ impl Told {
         Duration::from_nanos(self.clock.now().as_nanos())
     }
 
-    /// What was given at this tick, or at any.
+    /// Records a grant at this tick, or at any.
     fn granted(&mut self, charge: Charge, at: Option<Duration>) {
         let charged = Duration::from_nanos(charge.at().as_nanos());
         assert_eq!(charged, at.unwrap_or(charged));
@@ -230,7 +230,7 @@ impl Told {
         }
     }
 
-    /// So much can be had at once, and if nobody waits, no more.
+    /// Asserts that this much is available at once, and without waiters no more.
     fn assert_left(&self, left: u64) {
         let limiter = &self.limiters[self.of];
         let snapshot = limiter.snapshot();
@@ -241,7 +241,7 @@ impl Told {
         }
     }
 
-    /// Makes a call, as it is written in a row.
+    /// Makes a call in the notation of the rows.
     fn call(&mut self, call: &str, words: &mut Words<'_>) {
         let limiter = Arc::clone(&self.limiters[self.of]);
         match call {
@@ -253,8 +253,8 @@ impl Told {
             "quota" => limiter.set_quota_with(quota(words), QuotaChange::Proportional),
             "keep" => limiter.set_quota_with(quota(words), QuotaChange::KeepSpent),
             "pause" => limiter.pause_for(words.time()),
-            // A waiter whose waker takes so long; and then makes these calls, with a semicolon between them;
-            // and then gives back the last charge.
+            // A waiter whose waker takes this long; and then makes these calls, with a semicolon between
+            // them; and then refunds the last charge.
             "slow" => self.slow(words.time(), None, Vec::new()),
             "busy" => {
                 let (time, calls) = (words.time(), words.rest());
@@ -265,7 +265,7 @@ impl Told {
                 self.slow(words.time(), Some("refund 0".into()), last);
             }
             "refund-nothing" => limiter.refund(limiter.try_acquire_many(0).expect("free")),
-            // A server says what it has counted: of some charge, of the last one, or of what is held.
+            // A server reports its count: for some charge, for the last one, or for the held ones.
             "follow" => {
                 let charge = &self.charges[words.parse::<usize>()];
                 limiter.follow(charge, cost(words), words.time());
@@ -278,7 +278,7 @@ impl Told {
                 let hold = &self.holds[words.parse::<usize>()];
                 limiter.follow(hold.charge(), cost(words), words.time());
             }
-            // A call without a wait: it is admitted, or refused and told when to come again.
+            // A call without a wait: it is admitted, or refused with a retry time.
             "try" => {
                 let cost = cost(words);
                 let charge = limiter.try_acquire_many(cost).expect("it fits");
@@ -292,7 +292,7 @@ impl Told {
                 }
                 self.assert_limited(limiter.try_acquire_many(cost), after);
             }
-            // No call for so much is admitted.
+            // No call of this cost is admitted.
             "refuse" => {
                 let (cost, why) = (cost(words), words.refusal());
                 assert_eq!(kind(limiter.try_acquire_many(cost)), why);
@@ -300,7 +300,8 @@ impl Told {
                 assert_eq!(Waiter::new(limiter.acquire_many(cost)).refused(), why);
                 assert_eq!(limiter.peek_many(cost).retry_after, Duration::MAX);
             }
-            // A call that may wait: it goes at once, joins the queue, or finds no place there.
+            // A call that may wait: it is admitted at once, joins the queue, or finds no slot
+            // there.
             "enter" => {
                 let charge = Waiter::new(limiter.acquire_many(cost(words))).granted();
                 self.granted(charge, Some(self.now()));
@@ -340,7 +341,7 @@ impl Told {
                     None => self.askers.push(Asker::Reserved(Box::new(reservation))),
                 }
             }
-            // What became of a waiter.
+            // The outcome of a waiter.
             "granted" => {
                 let charge = self.take_asker(words).output().expect("granted");
                 self.granted(charge, words.maybe().map(|Time(at)| at));
@@ -366,7 +367,7 @@ impl Told {
                 Asker::Reserved(reservation) => assert_eq!(reservation.delay(), words.time()),
                 _ => panic!("it is no reservation"),
             },
-            // Charges that do not ask, what is given back, and what is held.
+            // Forced charges, refunds, and holds.
             "charge" => self.charges.push(limiter.charge(cost(words))),
             "refund" => limiter.refund(self.charges.remove(words.parse())),
             "settle" => limiter.settle(self.charges.remove(words.parse()), cost(words)),
@@ -383,7 +384,7 @@ impl Told {
             }
             "used" => self.holds.remove(words.parse()).settle(cost(words)),
             "drop-hold" => drop(self.holds.remove(words.parse())),
-            // A charge of another limiter says how it stands now.
+            // A charge of another limiter reports its present state.
             "stranger" => {
                 let charge = &self.charges[words.parse::<usize>()];
                 assert_eq!(limiter.decision(charge), limiter.peek_many(0));
@@ -398,7 +399,7 @@ impl Told {
             "take-due" | "take-drop" | "take-leak" => self.take_later(call, words),
             "return" => self.local.return_unused(),
             "buffered" => assert_eq!(self.local.buffered(), cost(words)),
-            // What can be seen.
+            // The observable state.
             "left" => self.assert_left(cost(words)),
             "note" => self.noted = limiter.snapshot().available,
             "same" => assert_eq!(self.noted, limiter.snapshot().available),
@@ -421,7 +422,8 @@ impl Told {
         }
     }
 
-    /// A local handle waits for so long, and no longer: then it has what it waits for, or is not asked.
+    /// Lets a local handle wait for this long, and no longer: then it has its tokens, or is not
+    /// asked.
     fn take_later(&mut self, call: &str, words: &mut Words<'_>) {
         let (cost, time) = (cost(words), words.time());
         let mut waiter = Waiter::parked(self.local.acquire_many(cost));
@@ -435,7 +437,7 @@ impl Told {
         }
     }
 
-    /// Joins the queue with a waker that takes so long, and then may make calls.
+    /// Joins the queue with a waker that takes this long, and then may make calls.
     fn slow(&mut self, takes: Duration, calls: Option<String>, charges: Vec<Charge>) {
         let inner = Self {
             clock: self.clock.clone(),
@@ -465,7 +467,7 @@ impl Told {
     }
 }
 
-/// The same for the model, if it knows the call.
+/// Returns the same for the model, if it knows the call.
 fn steps(call: &str, words: &mut Words<'_>) -> Option<Vec<Step>> {
     let advance = |time: Duration| Step::Advance(Pause::Nanos(nanos(time)));
     let few = |words: &mut Words<'_>| Cost::Few(cost(words));
@@ -501,7 +503,7 @@ fn steps(call: &str, words: &mut Words<'_>) -> Option<Vec<Step>> {
             return None;
         }
     };
-    // What is expected is for a limiter alone.
+    // The expectation is for a single limiter.
     words.rest();
     Some(steps)
 }

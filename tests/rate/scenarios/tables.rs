@@ -1,9 +1,9 @@
-//! Rows about the queue, refunds, quotas, local handles, pauses, holds, the count of a server, and the ends of what
-//! can be counted.
+//! Rows about the queue, refunds, quotas, local handles, pauses, holds, the count of a server, and the bounds of
+//! the counters.
 
 use super::check;
 
-/// The queue, what a refused caller is told, and the close.
+/// The queue, the hints to a refused caller, and the close.
 const QUEUE: &str = "
 a queue is served in its order, each at the tick at which it is due | 100/s burst 50 | try 50, wait 1, wait 3,
     wait 1, due 0 10ms, due 0 30ms, due 0 10ms
@@ -103,7 +103,7 @@ those charged when they go lose no part of a nanosecond if the timer is on time 
     100 x wait, no 1 145ns, advance 144ns, waiting 0, no, advance 1ns, try
 ";
 
-/// What is charged, given back and settled.
+/// Charges, refunds and settlements.
 const CHARGES: &str = "
 a refund gives back what time has not paid off | 10/s burst 5 | try 5, advance 200ms, refund 0, left 5
 a refund makes those due that wait | 100/s burst 50 | try 50, wait 30, wait 30, advance 10ms, refund 0,
@@ -147,7 +147,7 @@ the longest period is never over, and what is given back in it stays | sliding-l
     advance never, left 63
 ";
 
-/// What is left when the quota is another.
+/// The rest after a change of the quota.
 const QUOTAS: &str = "
 in proportion: nothing spent of ten leaves all of twenty | 100/s burst 10 | quota 100/s burst 20, left 20
 in proportion: four of ten are eight of twenty | 100/s burst 10 | try 4, quota 100/s burst 20, left 12
@@ -248,7 +248,7 @@ a local handle without a limit takes whole batches | unlimited; batch 8 | take 1
     quota 10/s burst 4, return, left 4
 ";
 
-/// Each promise of an algorithm where it is tight. All are at 100 s first.
+/// Each promise of an algorithm where it is tight. All start at 100 s.
 const ALGORITHMS: &str = "
 a token bucket is filled by batches and keeps the burst | token-bucket 10/s burst 25; at 100s | try 25, no 1 1s,
     advance 999ms, no 1 1ms, advance 1ms, try 10, no 1 1s, advance 1500ms, try 10, no 1 500ms, advance 100s,
@@ -268,7 +268,7 @@ parts of a period have no more than the count in any period | sub-interval/4 10/
     no 1 1ms, advance 1ms, try 2, no 1 250ms, 3 x advance 250ms + try 2 + no 1 250ms
 ";
 
-/// What a local handle takes ahead, and what becomes of it.
+/// The buffer of a local handle, and its end.
 const LOCAL: &str = "
 a handle takes a batch for so many calls | 100/s burst 50; batch 3 | take, buffered 2, left 47, take, take, buffered 0,
     left 47, take, buffered 2, left 44
@@ -367,7 +367,7 @@ keep: a log younger than its period does | sliding-log 10/h | advance 10s, try 1
     advance 50ms, try, no 1 1h-60ms
 ";
 
-/// Charges that are held until it is known what was used.
+/// Holds, until the usage is known.
 const HOLDS: &str = "
 a hold is not paid off by time | whole 1000/s burst 1000 | try 600, hold 0, advance 1h, in-use 600, left 400, try
     400, no
@@ -423,8 +423,7 @@ a refund beside a hold is in full | whole 1000/s burst 1000 | try 100, try 200, 
 a decision counts what is held | 100/min burst 100 | try 60, hold 0, try 10, left 30, decision 0 30 never, reset never
 ";
 
-/// The count of a server, which is followed. How that goes with servers, other clients and latencies is simulated
-/// in `benches/`.
+/// Following a server's count. `benches/` simulates it with servers, other clients and latencies.
 const FOLLOW: &str = "
 a server that has counted more charges the difference | gcra fixed-window sliding-window sliding-log 100/min burst 100 |
     try, follow 0 60 36s, left 40

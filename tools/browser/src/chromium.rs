@@ -1,8 +1,8 @@
 //! Chromium, driven over its own protocol.
 //!
 //! 1. The browser is a child of this process, which ends it by its id: in `end`, and when the value is
-//!    dropped, also by a panic or Ctrl-C.
-//! 2. Its profile is a temporary directory, which is removed after the browser has ended.
+//!    1. The browser is a child of this process, which ends it by its id: in `end`, and when the
+//!       value is dropped, also after a panic or Ctrl-C.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -29,10 +29,10 @@ use tokio::time::timeout;
 
 const PROGRAMS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
-/// How long the browser may take to end by itself.
+/// The time that the browser has to end by itself.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// What every page is looked at with; the checks of a page add functions of their own.
+/// The probe for every page; the checks of a page add functions of their own.
 const PROBE: &str = include_str!("probe.js");
 
 /// A headless browser with one page.
@@ -45,12 +45,12 @@ pub(crate) struct Chromium {
 }
 
 impl Chromium {
-    /// Starts a browser and opens `url`. Then `probe` runs in the page, a script that adds functions to the
+    /// Starts a browser and opens `url`. Then `probe` runs in the page: a script that adds functions to the
     /// object `probe`.
     ///
     /// # Errors
     ///
-    /// Returns what is missing, or what the browser said.
+    /// Returns the missing program, or the browser's error.
     pub(crate) async fn open(url: &str, probe: &str) -> Result<Self, String> {
         let program = find_or_install()?;
         let profile = tempfile::Builder::new()
@@ -88,11 +88,11 @@ impl Chromium {
         Ok(opened)
     }
 
-    /// Opens another page in place of this one.
+    /// Opens another page instead of this one.
     ///
     /// # Errors
     ///
-    /// Returns what the browser said.
+    /// Returns the browser's error.
     pub(crate) async fn go_to(&self, url: &str, probe: &str) -> Result<(), String> {
         async {
             self.page.goto(url).await?;
@@ -108,7 +108,7 @@ impl Chromium {
     ///
     /// # Errors
     ///
-    /// Returns the exception, or why the value does not fit.
+    /// Returns the exception, or the reason why the value does not fit.
     pub(crate) async fn probe<T: DeserializeOwned>(
         &self,
         name: &str,
@@ -134,11 +134,11 @@ impl Chromium {
         Ok(value)
     }
 
-    /// Makes the window so wide, light or dark.
+    /// Sets the width of the window, and the light or dark scheme.
     ///
     /// # Errors
     ///
-    /// Returns what the browser said.
+    /// Returns the browser's error.
     pub(crate) async fn show(&self, width: i64, dark: bool) -> Result<(), String> {
         let size = SetDeviceMetricsOverrideParams::new(width, 900, 1.0, false);
         let scheme = MediaFeature::new("prefers-color-scheme", if dark { "dark" } else { "light" });
@@ -157,7 +157,7 @@ impl Chromium {
     ///
     /// # Errors
     ///
-    /// Returns what the browser said, or why the file cannot be written.
+    /// Returns the browser's error, or the reason why the file cannot be written.
     pub(crate) async fn screenshot(&self, to: &Path) -> Result<(), String> {
         let params = ScreenshotParams::builder().full_page(true).build();
         let picture = self.page.screenshot(params).await;
@@ -165,7 +165,7 @@ impl Chromium {
         std::fs::write(to, picture).map_err(|error| format!("{}: {error}", to.display()))
     }
 
-    /// Errors and warnings of the console, and exceptions, so far.
+    /// Returns errors and warnings of the console, and exceptions, so far.
     pub(crate) fn complaints(&self) -> Vec<String> {
         let complaints = self.complaints.lock();
         complaints.unwrap_or_else(PoisonError::into_inner).clone()
@@ -173,8 +173,8 @@ impl Chromium {
 
     /// Ends the browser, and removes its profile.
     pub(crate) async fn end(mut self) {
-        // It may have got the signal that ends this process too, and never answers then. The profile
-        // is removed only when nothing writes to it any more.
+        // It may have received the signal that ends this process too, and then never answers. The
+        // profile is removed only when no process writes to it any more.
         let closed = timeout(GRACE, async {
             let closed = self.browser.close().await.is_ok();
             closed && self.browser.wait().await.is_ok()
@@ -230,7 +230,7 @@ async fn open_page(
     Ok(page)
 }
 
-/// The program `CHROME` names, or one of the usual names, installed if it is missing.
+/// Returns the program that `CHROME` names, or one of the usual names, installed if it is missing.
 fn find_or_install() -> Result<PathBuf, String> {
     if let Some(named) = env::var_os("CHROME") {
         return find(Path::new(&named))
@@ -239,7 +239,7 @@ fn find_or_install() -> Result<PathBuf, String> {
     let found = || PROGRAMS.iter().find_map(|name| find(Path::new(name)));
     found().map_or_else(
         || {
-            // The script says which package is missing where it cannot install it.
+            // The script reports the missing package where it cannot install it.
             let needs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/needs");
             let status = Command::new(needs)
                 .args(["chromium", "chromium", "fonts-dejavu-core"])
@@ -257,7 +257,7 @@ fn find_or_install() -> Result<PathBuf, String> {
     )
 }
 
-/// The file of a program, by its path or by its name in `PATH`.
+/// Returns the file of a program, from its path or from its name in `PATH`.
 fn find(name: &Path) -> Option<PathBuf> {
     if name.components().count() > 1 {
         return name.is_file().then(|| name.to_owned());

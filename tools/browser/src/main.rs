@@ -1,7 +1,7 @@
 //! Checks pages and pictures in a headless browser: `browser [--screenshots FOLDER] demo` serves the demonstration
 //! and checks it, and `browser [--screenshots FOLDER] FILE...` checks files, each of which is a built playground
-//! (`.html`) or a picture of the documentation (`.svg`). Prints a line for each thing that it looks at, and exits
-//! with 1 if something failed.
+//! (`.html`) or a picture of the documentation (`.svg`). Prints a line for each check, and exits with 1 if one
+//! failed.
 
 mod chromium;
 mod demo;
@@ -91,7 +91,7 @@ async fn check(
     Ok(())
 }
 
-// A picture within a page, as `cargo doc` shows it: it fits the page, and nothing of it lies outside.
+// A picture within a page, like in `cargo doc`: it fits the page, and nothing of it lies outside.
 
 /// CSS pixels. Pictures are 960 wide.
 const WIDTHS: [i64; 3] = [1200, 800, 390];

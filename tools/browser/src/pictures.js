@@ -1,12 +1,12 @@
-// How the check looks at a picture.
+// The functions that check a picture.
 Object.assign(probe, {
-  /// Makes the page of this picture only, inline.
+  /// Makes a page with only this picture, inline.
   put: picture => {
     document.documentElement.lang = "en";
     document.body.style.margin = "0 16px";
     document.body.innerHTML = picture;
   },
-  /// The number of texts, and what lies outside of the picture or of the page.
+  /// The number of texts, and the elements outside of the picture or of the page.
   picture: () => {
     const svg = document.querySelector("svg"), edge = svg.getBoundingClientRect(), outside = [];
     if (edge.right > innerWidth || document.documentElement.scrollWidth > innerWidth) outside.push(`the picture ends at ${edge.right} of ${innerWidth} px`);
@@ -14,7 +14,7 @@ Object.assign(probe, {
     for (const element of svg.querySelectorAll("*")) {
       let { left, right, top, bottom } = element.getBoundingClientRect();
       if (element.tagName === "text" && !element.hasAttribute("transform")) {
-        // The box of a text has room for letters that go deeper than these.
+        // The box of a text has room for descenders deeper than these.
         g.font = getComputedStyle(element).font;
         const size = g.measureText(element.textContent.trim());
         top += scale * (size.fontBoundingBoxAscent - size.actualBoundingBoxAscent);

@@ -1,4 +1,4 @@
-// What the check of the playground runs inside the page.
+// The functions that the check of the playground runs inside the page.
 (() => {
   const { until, move } = probe;
   const byId = id => document.getElementById(id);
@@ -21,7 +21,8 @@
       for (let i = 3; i < data.length; i += 4) pixels += data[i] > 0;
       return pixels;
     }),
-    /// Cancels the third waiter while the clock stands, and returns who waited before and after, and who has the focus.
+    /// Cancels the third waiter while the clock stands, and returns the waiters before and after,
+    /// and the focused element.
     cancel: async () => {
       byId("pause").click();
       await probe.wait(100);
@@ -33,7 +34,7 @@
       byId("pause").click();
       return { before, after, focus };
     },
-    /// What the page has loaded beside itself.
+    /// The page's loaded resources other than itself.
     requests: () => performance.getEntriesByType("resource").map(entry => entry.name.slice(0, 80)),
   });
 })();

@@ -1,5 +1,5 @@
-//! Whether the playground lives, opened from its file. Its clock runs with the frames of the browser, so
-//! each line has a limit of time.
+//! Checks that the playground works, opened from its file. Its clock runs with the frames of the
+//! browser, so each line has a time limit.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::chromium::Chromium;
 use crate::report::{Report, check_layout};
 
-/// Milliseconds that anything may take.
+/// The time limit of each check, in milliseconds.
 const WITHIN: u64 = 20_000;
 
 #[derive(Deserialize)]
@@ -63,7 +63,7 @@ pub(crate) async fn check(
     Ok(())
 }
 
-/// Calls that come are admitted, up to the quota; then none come; then a burst does.
+/// Checks that calls are admitted up to the quota, then that none come, then a burst.
 async fn algorithms(browser: &Chromium, report: &mut Report) -> Result<(), String> {
     for (name, calls, least, most) in [("60 calls/s", 60, 30, 50), ("no calls", 0, 0, 0)] {
         slide(browser, "calls", calls).await?;
@@ -83,7 +83,7 @@ async fn algorithms(browser: &Chromium, report: &mut Report) -> Result<(), Strin
     slide(browser, "calls", 60).await
 }
 
-/// A waiter that is cancelled leaves, and a higher rate releases more.
+/// Checks that a cancelled waiter leaves, and that a higher rate releases more.
 async fn queue(browser: &Chromium, report: &mut Report) -> Result<(), String> {
     let () = browser.probe("click", &["refill".into()]).await?;
     let Cancelled {
@@ -108,7 +108,7 @@ async fn queue(browser: &Chromium, report: &mut Report) -> Result<(), String> {
     slide(browser, "rate", 4).await
 }
 
-/// The limit follows the number of workers.
+/// Checks that the limit follows the number of workers.
 async fn adaptive(browser: &Chromium, report: &mut Report) -> Result<(), String> {
     slide(browser, "speed", 10).await?;
     // A worker answers 25 calls per second.
@@ -131,7 +131,7 @@ async fn slide(browser: &Chromium, id: &str, value: u32) -> Result<(), String> {
     browser.probe("slide", &[id.into(), value.into()]).await
 }
 
-/// Reports whether a number of the page comes to lie between two others.
+/// Reports whether a number of the page reaches a range.
 async fn becomes(
     browser: &Chromium,
     report: &mut Report,

@@ -1,4 +1,4 @@
-// What checks run inside every page. Each function returns a value that JSON can hold.
+// The functions that checks run inside every page. Each returns a value that JSON can hold.
 (() => {
   const sleep = ms => new Promise(done => setTimeout(done, ms));
   const until = async (milliseconds, done) => {
@@ -13,7 +13,7 @@
     input.value = value;
     input.dispatchEvent(new Event("input", { bubbles: true }));
   };
-  /// The boxes of all texts: those of elements, and those that canvases say they have drawn.
+  /// The boxes of all texts: those of elements, and those that canvases report.
   const boxes = () => {
     const found = [], walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
     for (let node; (node = walker.nextNode());) {

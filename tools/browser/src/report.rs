@@ -1,4 +1,4 @@
-//! Lines of a check, one for each thing that it looks at.
+//! Lines of a check, one for each item.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -8,7 +8,7 @@ use tokio::signal::ctrl_c;
 
 use crate::chromium::Chromium;
 
-/// What was found, printed as it is found.
+/// The results, printed as they come.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     passed: usize,
@@ -16,7 +16,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Prints a line and counts it. Both results say what was measured.
+    /// Prints a line and counts it. Both results state the measurement.
     pub(crate) fn line(&mut self, name: &str, result: Result<String, String>) {
         match result {
             Ok(measured) => {
@@ -39,7 +39,7 @@ impl Report {
 }
 
 /// Prints a line. Unlike `println!`, it does not panic when a reader such as `head` has ended: the
-/// check goes on, and its exit code says the result.
+/// check continues, and its exit code gives the result.
 fn print(line: fmt::Arguments<'_>) {
     let _ = writeln!(io::stdout(), "{line}");
 }
@@ -60,8 +60,8 @@ pub(crate) async fn interrupted() {
     let _ = ctrl_c().await;
 }
 
-// How a page looks: nothing scrolls sideways, no text covers another, and none is cut at the edge of a
-// canvas.
+// The layout of a page: nothing scrolls sideways, no text covers another, and none is cut at the edge
+// of a canvas.
 
 #[derive(Deserialize)]
 struct Sideways {
@@ -79,7 +79,7 @@ struct Overlaps {
 ///
 /// # Errors
 ///
-/// Returns what the browser said.
+/// Returns the browser's error.
 pub(crate) async fn check_layout(
     browser: &Chromium,
     report: &mut Report,

@@ -1,7 +1,7 @@
 //! The same calls through each algorithm.
 //!
 //! Calls come for two seconds of three, and begin and end in the middle of a second, so that a burst
-//! lies around a boundary of the fixed window.
+//! straddles a boundary of the fixed window.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::meter::{Meter, pace};
 use crate::settings::{Setting, Settings};
 
 const MS: u64 = 1_000_000;
-/// Calls begin to come in the middle of a second.
+/// When calls begin: in the middle of a second.
 const PHASE: u64 = 500 * MS;
 pub(super) const PERIOD: u64 = 3000 * MS;
 pub(super) const BUSY: u64 = 2000 * MS;
@@ -108,7 +108,7 @@ impl Panel {
         }
     }
 
-    /// Tells the limiters their quota, and begins to look for the most in a second again.
+    /// Sets the limiters' quota, and restarts the maximum per second.
     pub(crate) fn apply(&self) {
         for lane in &self.lanes {
             lane.limiter
@@ -146,7 +146,7 @@ fn quota(settings: &Settings, algorithm: Algorithm) -> Quota {
     match algorithm {
         Algorithm::Gcra => Quota::per_second(count).burst(burst),
         Algorithm::TokenBucket => {
-            // A batch that does not fit into the bucket is lost in part.
+            // A batch that does not fit into the bucket is partly lost.
             let batch = (count / u64::from(REFILLS)).max(1);
             let period = SECOND.mul_f64(batch as f64 / count as f64);
             Quota::new(batch, period).burst(burst.max(batch))

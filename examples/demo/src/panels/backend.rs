@@ -1,9 +1,9 @@
-//! A backend that works slower the more calls it has, behind four limits; and one that five clients
-//! share, each with an adaptive limit of its own.
+//! A backend that slows down with the number of its calls, behind four limits; and one that five
+//! clients share, each with an adaptive limit of its own.
 //!
-//! 1. A call holds its permit until the backend has answered, so what the observer of a limit measures
-//!    is the latency of the backend. Calls for which there is no permit are refused.
-//! 2. The number of workers moves by itself until a slider of the panel is moved.
+//! 1. A call holds its permit until the backend has answered, so the observer of a limit measures the
+//!    latency of the backend. Calls without a permit are refused.
+//! 2. The number of workers changes automatically until the user moves a slider of the panel.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,16 +25,16 @@ const FIXED: [(&str, &str, usize); 3] = [
     ("fixed-100", "fixed 100", 100),
 ];
 
-/// An answer that comes later is of no use.
+/// A later answer is useless.
 pub(super) const DEADLINE: Duration = Duration::from_millis(250);
 
 /// The window of the 99th percentile.
 pub(super) const WINDOW: Duration = Duration::from_secs(4);
 
-/// With so many calls beyond its workers for each worker, a call takes twice as long.
+/// With this many excess calls per worker, a call takes twice as long.
 const SLOWDOWN_AT: f64 = 4.0;
 
-/// The numbers of workers while they move by themselves, each for `STEP`.
+/// The numbers of workers while they change automatically, each for `STEP`.
 pub(super) const CYCLE: [u64; 3] = [10, 4, 30];
 pub(super) const STEP: Duration = Duration::from_secs(20);
 
@@ -47,7 +47,7 @@ const CLIENTS: [(&str, &str); 5] = [
     ("client-5", "client 5"),
 ];
 
-/// How many workers the shared backend has for each of the slider.
+/// The workers of the shared backend for each worker of the slider.
 pub(super) const WORKERS_FOR_EACH: usize = 3;
 
 pub(crate) struct Panel {
@@ -56,7 +56,7 @@ pub(crate) struct Panel {
     fixed: [Lane<Arc<Semaphore>>; 3],
     adaptive: Lane<Arc<AdaptiveSemaphore>>,
     fleet: Mutex<Fleet>,
-    /// When the workers began to move by themselves, unless a user has moved a slider since.
+    /// When the automatic changes began, unless a user has moved a slider since.
     cycling_since: Mutex<Option<Instant>>,
 }
 
@@ -64,11 +64,11 @@ pub(crate) struct Panel {
 struct Fleet {
     controller: Fleets,
     clients: [Lane<Arc<AdaptiveSemaphore>>; 5],
-    /// The one that makes the next call.
+    /// The client that makes the next call.
     next: usize,
 }
 
-/// Which controller each client of the fleet has.
+/// The controller of each client of the fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Fleets {
@@ -88,11 +88,11 @@ struct Backend {
     settings: Arc<Settings>,
     workers: Semaphore,
     in_flight: AtomicU64,
-    /// Its own numbers, whatever other backends do.
+    /// Its own random numbers, independent of other backends.
     random: Mutex<fastrand::Rng>,
-    /// So many workers for each of the slider.
+    /// This many workers for each worker of the slider.
     workers_for_each: usize,
-    /// Whether it works slower with more calls; otherwise, they only wait longer.
+    /// Whether it slows down with more calls; otherwise, they only wait longer.
     slows: bool,
 }
 
@@ -100,7 +100,7 @@ struct Backend {
 pub(crate) struct Snapshot {
     /// The permits of the workers' semaphores.
     workers: usize,
-    /// Whether the workers move by themselves.
+    /// Whether the workers change automatically.
     cycling: bool,
     rows: Vec<Row>,
     fleet: FleetSnapshot,
@@ -136,8 +136,8 @@ struct Row {
     limit: u64,
     in_use: u64,
     goodput: u64,
-    /// Of the latencies of the last four seconds, if there are any of calls that came since a slider
-    /// of the panel was moved.
+    /// Over the latencies of the last four seconds, if there are any of calls that came since a
+    /// slider of the panel was moved.
     p99_ms: Option<f64>,
 }
 
@@ -155,14 +155,14 @@ impl Backend {
         Arc::new(backend)
     }
 
-    /// Sets the number of workers to what the slider says.
+    /// Sets the number of workers from the slider.
     fn apply(&self) {
         let workers = self.settings.get(Setting::BackendWorkers) as usize;
         self.workers.set_permits(workers * self.workers_for_each);
     }
 
     /// Answers after a wait for a worker and the work, which varies by half. When the backend is
-    /// closed, calls that wait are dropped.
+    /// closed, waiting calls are dropped.
     async fn call(&self) {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
         if let Ok(_worker) = self.workers.acquire().await {
@@ -314,19 +314,19 @@ impl Panel {
         }
     }
 
-    /// Makes the calls, each to all four, and those of the fleet, and moves the workers, until it is
-    /// dropped.
+    /// Makes the calls, each to all four, and those of the fleet, and changes the workers, until it
+    /// is dropped.
     pub(crate) async fn load(self: Arc<Self>) -> Infallible {
         let rate = || self.settings.get(Setting::BackendCalls);
         let calls = pace(rate, || {
             self.fixed.iter().for_each(Lane::call);
             self.adaptive.call();
         });
-        // One and a half times what the backend can answer.
+        // One and a half times the backend's capacity.
         let rate = || (1.5 * self.fleet().clients[0].backend.capacity()) as u64;
         let fleet = pace(rate, || self.fleet().call());
         tokio::select! {
-            // In this order, as tests expect the same of each run.
+            // In this order, because tests expect the same of each run.
             biased;
             never = calls => never,
             never = fleet => never,
@@ -334,12 +334,12 @@ impl Panel {
         }
     }
 
-    /// Moves the workers while no user does.
+    /// Changes the workers while no user does.
     async fn cycle(&self) -> Infallible {
         let mut ticker = interval(Duration::from_millis(100));
         loop {
             ticker.tick().await;
-            // The lock is held meanwhile, so that a user's value is not replaced.
+            // The lock is held meanwhile, so that a user's value is not overwritten.
             let since = self.cycling_since();
             if let Some(since) = *since {
                 let step = since.elapsed().as_millis() / STEP.as_millis();
@@ -354,7 +354,7 @@ impl Panel {
         }
     }
 
-    /// Lets the workers move by themselves from now on, or leaves them to the user.
+    /// Turns the automatic changes of the workers on or off.
     pub(crate) fn set_cycling(&self, cycling: bool) {
         *self.cycling_since() = cycling.then(Instant::now);
     }
@@ -364,7 +364,7 @@ impl Panel {
         *self.fleet() = Fleet::new(controller, &self.settings, &self.clock);
     }
 
-    /// Tells the backends how many workers there are, and begins the percentiles again.
+    /// Tells the backends the number of workers, and restarts the percentiles.
     pub(crate) fn apply(&self) {
         self.fixed.iter().for_each(Lane::apply);
         self.adaptive.apply();
@@ -396,7 +396,7 @@ impl Panel {
     }
 }
 
-/// Measures the latency at half of its limit now and then, and takes that for the latency without a
+/// A controller that measures the latency at half of its limit now and then, and takes it for the latency without a
 /// queue, however much it has grown.
 ///
 /// For a single client, half of the limit does empty the queue. One of five clients that halves its
@@ -409,7 +409,7 @@ struct Naive {
     windows: u32,
 }
 
-/// One window of so many measures.
+/// One window in this many measures the baseline.
 const EVERY: u32 = 8;
 const INITIAL: f64 = 10.0;
 

@@ -1,4 +1,4 @@
-//! The panels: each makes its load and says what came of it.
+//! The panels: each makes its load and reports the results.
 
 pub(crate) mod algorithms;
 pub(crate) mod backend;

@@ -1,8 +1,8 @@
-//! Two hundred waiters of one rate limiter, which can be cancelled and come back.
+//! Two hundred waiters of one rate limiter, which can be cancelled and return.
 //!
 //! 1. The list is in the order of the limiter's queue: a new waiter is the last of both.
 //! 2. Only `load` refills, so that no two refills join the queue in another order than the list.
-//! 3. The lock is held for changes of the list only, not while a waiter is polled or cancelled.
+//! 3. The lock is held only for changes of the list, not while a waiter is polled or cancelled.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -23,10 +23,10 @@ use crate::settings::{Setting, Settings};
 
 const WAITERS: usize = 200;
 
-/// Of so many waiters one is kept.
+/// One of this many waiters is kept.
 const KEEP_ONE_OF: usize = 5;
 
-/// How long the queue is empty before all come back.
+/// How long the queue stays empty before all return.
 const PAUSE: Duration = Duration::from_secs(2);
 
 // The states of a waiter, as the page reads them.
@@ -49,8 +49,8 @@ struct Waiter {
 
 #[derive(Serialize)]
 pub(crate) struct Snapshot {
-    /// How many of the waiters wait, were admitted, and were cancelled, as far as their tasks have
-    /// come: 200 together. The limiter may be ahead of a task that has not run yet.
+    /// The numbers of waiting, admitted and cancelled waiters, as far as their tasks have run: 200
+    /// together. The limiter may be ahead of a task that has not run yet.
     waiting: usize,
     admitted: usize,
     cancelled: usize,
@@ -58,8 +58,7 @@ pub(crate) struct Snapshot {
     per_second: usize,
     /// Per second, as the limiter reports it.
     quota: u64,
-    /// How long a call that joined now, as the last one, would wait, in seconds, as the limiter
-    /// reports it.
+    /// The delay of a call that joined now, as the last one, in seconds, as the limiter reports it.
     last_waits_s: f64,
     /// The state of each waiter, in the order of the queue.
     waiters: String,
@@ -77,7 +76,7 @@ impl Waiter {
         self.state.load(Ordering::Relaxed)
     }
 
-    /// Leaves the queue as admitted or as cancelled, whatever comes first.
+    /// Leaves the queue as admitted or as cancelled, whichever comes first.
     fn leave(&self, state: u8) {
         // The state publishes nothing but itself.
         let relaxed = Ordering::Relaxed;
@@ -99,8 +98,8 @@ impl Panel {
         }
     }
 
-    /// Lets all waiters come, and come back when `refill` says so or the queue has been empty for a
-    /// while, until it is dropped. The first ones have come when this returns.
+    /// Lets all waiters join, and return when `refill` says so or the queue has been empty for a
+    /// while, until it is dropped. The first ones have joined when this returns.
     pub(crate) fn load(self: Arc<Self>) -> impl Future<Output = Infallible> {
         self.join();
         async move {
@@ -108,7 +107,7 @@ impl Panel {
             let mut empty_since = None;
             loop {
                 tokio::select! {
-                    // In this order, as tests expect the same of each run.
+                    // In this order, because tests expect the same of each run.
                     biased;
                     () = self.refill.notified() => self.join(),
                     _ = ticker.tick() => {}
@@ -122,7 +121,7 @@ impl Panel {
         }
     }
 
-    /// Cancels four of five waiters.
+    /// Cancels four out of five waiters.
     pub(crate) fn cancel(&self) {
         let waiters = self.waiters();
         let waiting = waiters.iter().filter(|waiter| waiter.state() == WAITING);
@@ -134,12 +133,12 @@ impl Panel {
         }
     }
 
-    /// Lets a new waiter come for each that was admitted or cancelled.
+    /// Lets a new waiter join for each that was admitted or cancelled.
     pub(crate) fn refill(&self) {
         self.refill.notify_one();
     }
 
-    /// Takes those that have left off the list, and puts new ones at the end of the queue.
+    /// Removes the waiters that have left from the list, and appends new ones to the queue.
     fn join(&self) {
         let new = {
             let mut waiters = self.waiters.lock().expect("no code panics under the lock");
@@ -159,7 +158,7 @@ impl Panel {
                     Err(_) => waiter.leave(CANCELLED),
                 }
             });
-            // It joins the queue now, and not when its task happens to run first.
+            // It joins the queue now, and not at its task's first poll.
             if is_pending(wait.as_mut()) {
                 tokio::spawn(wait);
             }
@@ -173,7 +172,7 @@ impl Panel {
             .clone()
     }
 
-    /// Tells the limiter that the quota has changed.
+    /// Notifies the limiter of the new quota.
     pub(crate) fn apply(&self) {
         self.limiter.set_quota(quota(&self.settings));
     }
@@ -198,7 +197,7 @@ fn quota(settings: &Settings) -> Quota {
     Quota::per_second(settings.get(Setting::QueueQuota))
 }
 
-/// Polls a future once, and returns whether it is to be polled again.
+/// Polls a future once, and returns whether it has to be polled again.
 fn is_pending(future: Pin<&mut impl Future<Output = ()>>) -> bool {
     future
         .poll(&mut Context::from_waker(Waker::noop()))

@@ -1,4 +1,5 @@
-//! Four tenants share slots: once first-in first-out, once by a fair queue. One of them sends more.
+//! Four tenants share slots: once first-in first-out, once through a fair queue. One of them sends
+//! more.
 
 use std::array;
 use std::convert::Infallible;
@@ -23,13 +24,13 @@ const TENANTS: [(&str, &str); 4] = [
 ];
 const NOISY: usize = 0;
 
-/// How many calls a quiet tenant makes per second.
+/// The calls of a quiet tenant per second.
 pub(super) const QUIET_RATE: u64 = 15;
 
-/// How long a call holds its slot.
+/// The time that a call holds its slot.
 pub(super) const WORK: Duration = Duration::from_millis(40);
 
-/// How long a call waits for a slot before it gives up.
+/// The time that a call waits for a slot before it gives up.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The window of the 99th percentile: a quiet tenant makes 120 calls within it.
@@ -44,10 +45,10 @@ pub(crate) struct Panel {
     clock: Clock,
 }
 
-/// What a tenant got from one of the two.
+/// The results of a tenant in one of the two.
 struct Tenant {
-    /// How many of its calls wait, counted by the load: a semaphore does not know whose its waiters
-    /// are.
+    /// The number of its waiting calls, counted by the load, because a semaphore does not know the
+    /// tenants of its waiters.
     waiting: AtomicU64,
     admitted: Meter,
     gave_up: Meter,
@@ -91,14 +92,14 @@ pub(crate) struct Snapshot {
 struct Row {
     id: &'static str,
     label: &'static str,
-    /// How many of its calls wait: of the fair queue, what it says of the tenant's class; of the
-    /// semaphore, what the load has counted.
+    /// The number of its waiting calls: for the fair queue, the number in the tenant's class; for
+    /// the semaphore, the count of the load.
     waiting: u64,
     per_second: usize,
-    /// How many calls ended because they had waited for a second.
+    /// The number of calls that gave up after waiting for a second.
     gave_up_per_second: usize,
-    /// Of the waits of the last eight seconds, if there are any of calls that came since a slider of
-    /// the panel was moved. A call that gave up has waited too.
+    /// Over the waits of the last eight seconds, if there are any of calls that came since a slider
+    /// of the panel was moved. Calls that gave up count too.
     p99_ms: Option<f64>,
 }
 
@@ -159,7 +160,7 @@ impl Panel {
         });
     }
 
-    /// Tells the semaphores how many slots there are, and begins the percentiles again.
+    /// Sets the number of slots of the semaphores, and restarts the percentiles.
     pub(crate) fn apply(&self) {
         for semaphore in [&self.fifo, self.fair.throttle()] {
             semaphore.set_permits(slots(&self.settings));

@@ -37,7 +37,8 @@ impl Demo {
         let clock = Clock::manual();
         let running = App::start(Clock::from(&clock));
         tokio::spawn(async move {
-            // It is ahead of tokio's by at most a millisecond: a sleep that is over is over for limits.
+            // It is ahead of tokio's by at most a millisecond: a finished sleep is finished for
+            // limits, too.
             let mut ticker = interval(MS);
             loop {
                 ticker.tick().await;
@@ -69,7 +70,7 @@ impl Demo {
         serde_json::from_str(&event).expect("an event is JSON")
     }
 
-    /// Returns the next event after a while.
+    /// Returns the next event after a delay.
     pub(crate) async fn event_after(&self, duration: Duration) -> Value {
         sleep(duration).await;
         self.event().await
@@ -171,7 +172,7 @@ async fn exports_beyond_two_at_once_are_refused_as_the_servers_limit() {
         refused.headers()["content-type"],
         "application/problem+json"
     );
-    // Nobody knows when a slot is free.
+    // The time of the next free slot is unknown.
     assert!(!refused.headers().contains_key("retry-after"));
 
     assert_eq!(text(first.await).await, "exported\n");
@@ -193,7 +194,7 @@ async fn page_is_one_document_below_48_kb_that_loads_nothing() {
     }
 }
 
-// What an event has, and who gets it.
+// The contents of an event, and its receivers.
 
 fn keys(value: &Value) -> String {
     let object = value.as_object().expect("an object");
@@ -278,7 +279,7 @@ async fn events_read_late_skips_to_the_newest() {
     sleep(Duration::from_millis(5060)).await;
     let late = time_of_next(&mut body).await;
     let next = time_of_next(&mut body).await;
-    // Of fifty events only the last was kept.
+    // Of fifty events, only the last was kept.
     assert_eq!((first, late, next), (0.05, 5.05, 5.15));
 }
 

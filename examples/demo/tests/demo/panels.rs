@@ -1,4 +1,4 @@
-//! A fresh start shows what each panel is about within five seconds.
+//! Tests that a fresh start shows the point of each panel within five seconds.
 
 use serde_json::Value;
 use tokio::time::{Duration, sleep};
@@ -93,7 +93,7 @@ async fn workers_move_by_themselves_until_a_slider_is_moved_and_again_when_asked
         assert_eq!(event["settings"]["backend.workers"], expected as u64);
         assert_eq!(event["backend"]["cycling"], true);
     }
-    // Sliders of other panels, and values that are refused, leave them alone.
+    // Sliders of other panels, and refused values, leave them alone.
     demo.send("PUT", "/settings/queue.quota", "20").await;
     demo.send("PUT", "/settings/backend.calls", "1001").await;
     assert_eq!(demo.event().await["backend"]["cycling"], true);
@@ -135,7 +135,7 @@ async fn five_clients_with_the_default_controller_share_and_with_the_naive_one_r
     let [limits, p99, ..] = shown(&event);
     assert!(limits > 150.0 && p99 > 4.0 * unqueued, "{limits} {p99}");
 
-    // New clients and a new backend: nothing is left of the queue.
+    // New clients and a new backend: the queue is gone.
     demo.send("POST", "/backend/fleet/default", "").await;
     let [limits, _, goodput, ..] = shown(&demo.event_after(Duration::from_secs(5)).await);
     assert!(limits < 150.0 && goodput > 0.8 * capacity, "{limits}");
@@ -143,7 +143,7 @@ async fn five_clients_with_the_default_controller_share_and_with_the_naive_one_r
     assert_eq!(answer.status(), 400);
 }
 
-// The waiters that are cancelled and come back.
+// Waiters that are cancelled and return.
 
 /// Starts with one call per second, so that none is admitted meanwhile.
 async fn slow() -> Demo {
@@ -152,8 +152,8 @@ async fn slow() -> Demo {
     demo
 }
 
-/// Returns how many waiters wait, were admitted and were cancelled, by the numbers of an event, which
-/// are those of the list.
+/// Returns the numbers of waiting, admitted and cancelled waiters in an event, which equal those of
+/// the list.
 fn counts(queue: &Value) -> [u64; 3] {
     let list = queue["waiters"].as_str().expect("a text");
     let counts = [("waiting", 'w'), ("admitted", 'a'), ("cancelled", 'c')].map(|(name, state)| {
@@ -195,7 +195,7 @@ async fn cancel_shortens_the_wait_of_the_last_and_keeps_the_rate() {
             let seconds = queue["last_waits_s"].as_f64().expect("a number");
             assert_eq!((seconds * 1000.0).round() as u64, wait_ms - 100 * event);
         }
-        // Six more are admitted before the list is looked at, and four of five of the others leave.
+        // Six more are admitted before the list is read, and four out of five of the others leave.
         if first == 188 {
             demo.event_after(Duration::from_millis(500)).await;
             demo.send("POST", "/queue/cancel", "").await;
@@ -217,7 +217,8 @@ async fn refill_after_cancel_keeps_the_list_in_the_order_of_admission() {
     demo.send("POST", "/queue/cancel", "").await;
     demo.send("POST", "/queue/refill", "").await;
     demo.send("PUT", "/settings/queue.quota", "100").await;
-    // Those that kept their place are admitted first, then the new ones: always the next of the list.
+    // Those that kept their place are admitted first, then the new ones: always the next in the
+    // list.
     for event in 1..=19 {
         let queue = demo.event().await["queue"].take();
         let admitted = 10 * event;
@@ -342,9 +343,10 @@ async fn set_between_whole_numbers_is_rounded() {
     assert_eq!(demo.event().await["settings"]["tenants.slots"], 4);
 }
 
-/// Each slider, a value, a series of its panel, and what that is 4.6 seconds after the start: with the
-/// sliders of a fresh start, and with this value. Times and random numbers are the same in each run, so
-/// the values are exact; those of the backend hang on the order in which tokio runs tasks.
+/// Each slider, a value, a series of its panel, and the value of that series 4.6 seconds after the
+/// start: with the sliders of a fresh start, and with this value. Times and random numbers are the same
+/// in each run, so the values are exact; those of the backend depend on the order in which tokio runs
+/// tasks.
 const EFFECTS: &str = "
     algorithms.calls    400  algorithms.offered                       119  398
     algorithms.quota    100  algorithms.sliding_log.most_in_a_second   50  100

@@ -1,7 +1,7 @@
-//! The check: drives the page in a headless browser, and prints one line for each thing it looks at.
+//! The check: drives the page in a headless browser, and prints one line for each item.
 //!
-//! The time limits are the specification's. The lines say what was measured, so that a limit that is
-//! nearly missed shows.
+//! The time limits are the specification's. The lines state the measurements, so that a near miss
+//! shows.
 
 mod panels;
 
@@ -29,7 +29,7 @@ use tollgate::{Clock, Quota, RateLimiter};
 use crate::chromium::Chromium;
 use crate::report::{self, Report, interrupted};
 
-/// How long requests may take to end after the checks.
+/// The time that requests have to end after the checks.
 const GRACE: Duration = Duration::from_secs(3);
 
 /// The functions that this check adds to those of every page.
@@ -100,7 +100,7 @@ async fn check(
     panels::cancel(browser, report).await?;
     panels::under_load(browser, report, app, address).await?;
     let mut complaints = browser.complaints();
-    // The browser logs the refusals that the page's button is there to show.
+    // The browser logs the refusals that the page's button provokes on purpose.
     complaints.retain(|it| !(it.contains("429") && it.ends_with("/api/hello")));
     let silent = if complaints.is_empty() {
         Ok("no error, no warning, no exception".to_owned())
@@ -111,14 +111,14 @@ async fn check(
     Ok(())
 }
 
-// How the page looks at several widths: nothing scrolls sideways, no text covers another, and none is
-// cut at the edge of a canvas.
+// The layout of the page at several widths: nothing scrolls sideways, no text covers another, and
+// none is cut at the edge of a canvas.
 
 /// CSS pixels: a telephone, a laptop, a large screen.
 const WIDTHS: [i64; 3] = [390, 1280, 1920];
 
 async fn check_layout(browser: &Chromium, report: &mut Report) -> Result<(), String> {
-    // Its answers stay on the page, so that they have to fit as well.
+    // Its answers stay on the page, so they have to fit as well.
     hello(browser, report).await?;
     for width in WIDTHS {
         browser.show(width, false).await?;
@@ -131,7 +131,8 @@ async fn check_layout(browser: &Chromium, report: &mut Report) -> Result<(), Str
     browser.show(1280, false).await
 }
 
-/// The button that calls `/api/hello` shows answers, refusals and the fields of the last one.
+/// Checks that the button that calls `/api/hello` shows answers, refusals and the fields of the
+/// last one.
 async fn hello(browser: &Chromium, report: &mut Report) -> Result<(), String> {
     let judge = |answers: String| {
         let statuses = answers.lines().next().unwrap_or_default().to_owned();
@@ -142,7 +143,7 @@ async fn hello(browser: &Chromium, report: &mut Report) -> Result<(), String> {
         } else if each.contains(&"429") {
             (Found::Well, statuses)
         } else {
-            // On a slow machine, tokens come back meanwhile.
+            // On a slow machine, tokens refill meanwhile.
             (Found::Late, statuses)
         }
     };
@@ -191,27 +192,27 @@ async fn mix_waiters(browser: &Chromium) -> Result<(), String> {
 const RATE: u64 = 2000;
 const TIME: Duration = Duration::from_secs(10);
 const REQUESTS: u64 = RATE * TIME.as_secs();
-/// How many requests are under way at most.
+/// The greatest number of requests in flight.
 const CLIENTS: usize = 64;
 
-/// How far what was admitted may be from the quota.
+/// The greatest difference between the admitted number and the quota.
 const TOLERANCE: f64 = 0.01;
-/// How much of the rate has to be sent for the check to mean anything.
+/// The fraction of the rate that has to be sent for the check to mean anything.
 const SENT: f64 = 0.95;
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
-/// How much of the rate a machine sends that is not too busy: one that stalled for more than the
-/// tenth of a second that can be made up for sends less.
+/// The fraction of the rate that a machine sends unless it is too busy: one that stalled for more
+/// than the tenth of a second that can be made up for sends less.
 const SENT_WITHOUT_STALL: f64 = 0.995;
 
-/// What was measured in ten seconds.
+/// The measurements of ten seconds.
 struct Round {
     /// Requests per second.
     sent: f64,
     /// From the first decision of the limiter to the last.
     span: Duration,
-    /// By the limiter, and by the quota in that time.
+    /// According to the limiter, and according to the quota in that time.
     admitted: u64,
     expected: f64,
     statuses: Statuses,
@@ -230,7 +231,7 @@ impl Round {
             && self.statuses == Statuses { ok, refused }
     }
 
-    /// Returns whether the machine was too busy for the load, which says nothing about the server.
+    /// Returns whether the machine was too busy for the load, which is no failure of the server.
     fn is_slow(&self) -> bool {
         self.sent < SENT_WITHOUT_STALL * RATE as f64
     }
@@ -261,7 +262,7 @@ impl fmt::Display for Round {
 async fn measure_load(app: &App, address: SocketAddr) -> Result<Round, BoxError> {
     let client = Client::builder(TokioExecutor::new()).build_http();
     let (limiter, ..) = app.shared();
-    // What is expected has a whole burst, which an attempt before this one has used.
+    // The expectation has a whole burst, which an attempt before this one has used.
     sleep(limiter.peek().reset_after).await;
     let (_, before, _) = app.shared();
     let start = Instant::now();
@@ -277,7 +278,7 @@ async fn measure_load(app: &App, address: SocketAddr) -> Result<Round, BoxError>
     })
 }
 
-/// Returns what was measured, as an error if it is not as it should be.
+/// Returns the measurements, as an error if they are wrong.
 fn load_verdict(round: Result<Round, BoxError>) -> Result<String, String> {
     match round {
         Ok(round) if round.holds() => Ok(round.to_string()),
@@ -297,7 +298,7 @@ async fn send_all(
     client: &Client<HttpConnector, Body>,
     address: SocketAddr,
 ) -> Result<Statuses, BoxError> {
-    // What is late may be made up for, up to a tenth of a second.
+    // Late requests may be made up for, up to a tenth of a second.
     let pace = RateLimiter::new(Quota::per_second(RATE).burst(RATE / 10));
     pace.charge(RATE / 10);
     let pace = Arc::new(pace);

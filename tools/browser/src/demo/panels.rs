@@ -1,4 +1,4 @@
-//! Whether the panels live: events come, numbers move, sliders and buttons reach the server.
+//! Checks that the panels work: events come, numbers change, sliders and buttons reach the server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -12,13 +12,13 @@ use serde_json::Value;
 use crate::chromium::Chromium;
 use crate::report::Report;
 
-/// Milliseconds. The specification's limits: a slider's value is with the server, and shows.
+/// Milliseconds: the specification's limits for a slider's value to reach the server, and to show.
 const SETTING_WITHIN: f64 = 300.0;
 const SERIES_WITHIN: f64 = 1000.0;
 /// Ten calls per second are admitted, and an event may come a tenth of a second later.
 const ADMITTED_WITHIN: f64 = 400.0;
 const FIRST_EVENT_WITHIN: u64 = 5000;
-/// How long numbers have to move.
+/// How long numbers have to change.
 const LOOK: u64 = 4000;
 /// Events come ten times a second; a tenth may be late.
 const EVENTS_PER_SECOND: f64 = 9.0;
@@ -39,7 +39,7 @@ pub(super) async fn first_event(browser: &Chromium, report: &mut Report) -> Resu
     Ok(())
 }
 
-/// Each series is a number, some of each panel move, and half of all.
+/// Checks that each series is a number, and that some of each panel and half of all change.
 pub(super) async fn series(browser: &Chromium, report: &mut Report) -> Result<(), String> {
     let moving: BTreeSet<String> = browser.probe("moving", &[LOOK.into()]).await?;
     let all: BTreeMap<String, String> = browser.probe("series", &[]).await?;
@@ -55,7 +55,7 @@ pub(super) async fn series(browser: &Chromium, report: &mut Report) -> Result<()
             }
         }
         let measured = format!("of {count} series {moved} moved in {LOOK} ms");
-        // Nobody calls the routes yet.
+        // There are no calls to the routes yet.
         let moves = moved > 0 || panel == "http" && count > 0;
         let line = if moves && wrong.is_empty() {
             Ok(measured)
@@ -74,7 +74,7 @@ pub(super) async fn series(browser: &Chromium, report: &mut Report) -> Result<()
     Ok(())
 }
 
-/// What a chart over time has drawn.
+/// The contents of a chart over time.
 #[derive(Deserialize)]
 struct Drawn {
     events: f64,
@@ -82,7 +82,8 @@ struct Drawn {
     lines: usize,
 }
 
-/// A chart over time begins with what there is: its axis is not longer than the page has been open.
+/// A chart over time begins with the existing events: its axis is not longer than the page has been
+/// open.
 pub(super) async fn axis(browser: &Chromium, report: &mut Report) -> Result<(), String> {
     let _: Option<f64> = browser.probe("events", &[30.into(), 10_000.into()]).await?;
     let Drawn { events, span, .. } = browser.probe("drawn", &["goodput".into()]).await?;
@@ -97,7 +98,8 @@ pub(super) async fn axis(browser: &Chromium, report: &mut Report) -> Result<(), 
     Ok(())
 }
 
-/// The workers move without input; a slider stops them, and a button lets them move again.
+/// Checks that the workers change without input, that a slider stops them, and that a button
+/// restarts them.
 pub(super) async fn by_itself(browser: &Chromium, report: &mut Report) -> Result<(), String> {
     let arguments = ["backend.workers".into(), 25_000.into()];
     let moved: Option<f64> = browser.probe("changes", &arguments).await?;
@@ -117,7 +119,8 @@ pub(super) async fn by_itself(browser: &Chromium, report: &mut Report) -> Result
     Ok(())
 }
 
-/// Five clients have a line each, and with the naive controller the sum of their limits runs away.
+/// Checks that five clients have a line each, and that with the naive controller the sum of their
+/// limits runs away.
 pub(super) async fn five_clients(browser: &Chromium, report: &mut Report) -> Result<(), String> {
     let () = browser.probe("view", &["five".into()]).await?;
     let () = browser.probe("wait", &[1000.into()]).await?;
@@ -144,11 +147,11 @@ pub(super) async fn five_clients(browser: &Chromium, report: &mut Report) -> Res
     Ok(())
 }
 
-/// Where each slider is moved to, and what a series is soon after, and never before.
+/// The target of each slider, and the value of a series soon after, which it never has before.
 ///
-/// Quotas are what throttles report, exact from the next event on. The other sliders change what
-/// throttles decide, and the bound is one that the load of a fresh start cannot reach. Percentiles
-/// leave out calls that came before the slider was moved.
+/// Quotas are reported by throttles, exact from the next event on. The other sliders change the
+/// throttles' decisions, and the bound is one that the load of a fresh start cannot reach.
+/// Percentiles leave out calls that came before the slider was moved.
 const SLIDERS: [(&str, u64, &str); 10] = [
     // At most 120 calls per second have come.
     ("algorithms.calls", 400, "algorithms.offered >= 150"),
@@ -162,8 +165,8 @@ const SLIDERS: [(&str, u64, &str); 10] = [
     ("queue.quota", 100, "queue.quota = 100"),
     // Of 300 calls per second, each waited for at most a second; now 600 come.
     ("tenants.noise", 40, "tenants.fifo.noisy.waiting >= 400"),
-    // Waits were as long as a call's patience, a second. Now 800 calls per second get a slot: those
-    // that waited, at most 345, are before a new one for less than half a second.
+    // Waits were as long as a call's patience, a second. Now 800 calls per second get a slot: the
+    // at most 345 waiting calls are ahead of a new one for less than half a second.
     ("tenants.slots", 32, "tenants.fifo.quiet-1.p99_ms <= 600"),
     // A hundred calls shared ten workers, and took more than a second.
     ("backend.workers", 50, "backend.fixed-100.p99_ms <= 400"),
@@ -173,16 +176,16 @@ const SLIDERS: [(&str, u64, &str); 10] = [
     ("http.quota", 500, "http.quota = 500"),
 ];
 
-/// What a look at the page has found.
+/// The result of a look at the page.
 pub(super) enum Found {
     Well,
-    /// All is as it should be, but it came late: the machine may have been busy.
+    /// All is right, but it came late: the machine may have been busy.
     Late,
     Wrong,
 }
 
-/// Looks with a function of `probe.js` until it finds anything but what is late, at most so many times.
-/// The line has what was measured each time.
+/// Looks with a function of `probe.js` until the result is other than late, at most this many times.
+/// The line states the measurement of each time.
 pub(super) async fn look<T: DeserializeOwned>(
     browser: &Chromium,
     probe: &str,
@@ -211,7 +214,8 @@ fn say(time: Option<f64>) -> String {
     time.map_or("never".to_owned(), |time| format!("{time:.0} ms"))
 }
 
-/// What was seen of a slider. Times are in milliseconds, without those of what was not seen.
+/// The observations of a slider. Times are in milliseconds, and left out for events that did not
+/// occur.
 #[derive(Deserialize)]
 struct Slid {
     from: u64,
@@ -285,7 +289,8 @@ struct Cancelled {
 impl Cancelled {
     fn found(&self) -> Found {
         let Self { before, after, .. } = self;
-        // Waiters that were admitted meanwhile may have left before the others were cancelled or after.
+        // Waiters that were admitted meanwhile may have left before or after the others were
+        // cancelled.
         let four_of_five = |waiting: i64| waiting * 4 / 5;
         let admitted = after.admitted - before.admitted;
         let expected = four_of_five(before.waiting - admitted)..=four_of_five(before.waiting);
@@ -303,8 +308,8 @@ impl Cancelled {
     }
 }
 
-/// Four of five of those that waited are cancelled, none of the others is lost, and they move on: the
-/// next is admitted when it is due, and the last waits a fifth as long.
+/// Checks that four out of five waiters are cancelled, that none of the others is lost, and that they
+/// move on: the next is admitted when it is due, and the last waits a fifth as long.
 pub(super) async fn cancel(browser: &Chromium, report: &mut Report) -> Result<(), String> {
     let judge = |seen: Cancelled| {
         let Cancelled { before, after, .. } = &seen;
@@ -327,7 +332,8 @@ pub(super) async fn cancel(browser: &Chromium, report: &mut Report) -> Result<()
     Ok(())
 }
 
-/// Events keep coming to the page under load, and the page shows how many requests were admitted.
+/// Checks that events keep coming to the page under load, and that the page shows the number of
+/// admitted requests.
 pub(super) async fn under_load(
     browser: &Chromium,
     report: &mut Report,

@@ -1,4 +1,5 @@
-// What this check runs inside the page, beside the functions of every check. Each returns a value that JSON can hold.
+// The functions that this check runs inside the page, beside those of every check. Each returns a
+// value that JSON can hold.
 (() => {
   const { wait: sleep, until, move } = probe;
   const ticks = () => Number(document.body.dataset.ticks);
@@ -14,7 +15,7 @@
     click,
     /// Milliseconds until `count` more events came, or null.
     events: (count, milliseconds) => { const goal = ticks() + count; return until(milliseconds, () => ticks() >= goal); },
-    /// Names of the series that change within so many milliseconds.
+    /// Names of the series that change within this many milliseconds.
     moving: async milliseconds => {
       const before = series(), moved = new Set();
       await until(milliseconds, () => {
@@ -23,7 +24,8 @@
       });
       return [...moved];
     },
-    /// Moves a slider to `to`, waits for what `shows` says of a series, as "queue.quota = 100", and moves it back.
+    /// Moves a slider to `to`, waits until a series meets `shows`, such as "queue.quota = 100", and
+    /// moves it back.
     slider: async (name, to, shows) => {
       const input = document.querySelector(`[data-setting="${name}"]`), from = Number(input.value);
       const [key, is, bound] = shows.split(" "), value = key => parseFloat(series()[key]);
@@ -43,14 +45,15 @@
       const back = await until(3000, async () => await serverValue(name) === from);
       return { from, ready, before, server, shown, back };
     },
-    /// The seconds that the time axis of a chart has, those of the events so far, and how many lines end now.
+    /// The seconds on the time axis of a chart, those of the events so far, and the number of lines
+    /// that end now.
     drawn: id => ({ events: ticks() / 10, ...document.getElementById(id).drawn }),
     /// Shows one client before each backend, or five before one.
     view: name => document.querySelector(`[data-view="${name}"]`).click(),
-    /// Milliseconds until a series is not what it was, without any input, or null.
+    /// Milliseconds until a series changes without any input, or null.
     changes: (key, milliseconds) => { const before = series()[key]; return until(milliseconds, () => series()[key] !== before); },
-    /// Moves a slider, and returns whether the server then says that the workers do not move by themselves; then
-    /// gives them back, and returns whether they do; then moves the slider again.
+    /// Moves a slider, and returns whether the server then says that the workers do not change automatically;
+    /// then turns the automatic changes on again, and returns whether they are; then moves the slider again.
     handBack: async () => {
       const input = document.querySelector('[data-setting="backend.workers"]'), button = document.getElementById("cycle");
       move(input, 25);
@@ -64,12 +67,12 @@
       const left = await until(3000, () => !button.hidden && series()["backend.workers"] === "10");
       return [taken, given, left];
     },
-    /// Clicks a button that sends a request, and returns what `queue.*` was before and after.
+    /// Clicks a button that sends a request, and returns the values of `queue.*` before and after.
     cancel: async () => {
       const read = () => Object.fromEntries(["waiting", "admitted", "cancelled", "last_waits_s"].map(key => [key, Number(series()["queue." + key])]));
       click("/queue/refill");
       const refilled = await until(3000, () => read().waiting >= 190);
-      // The event that showed it may have been read while waiters came.
+      // The event that showed it may have been read while waiters joined.
       await sleep(250);
       const before = read();
       const gone = now => now.cancelled - before.cancelled + now.admitted - before.admitted;
@@ -88,7 +91,7 @@
     becomes: (key, goal, milliseconds) => until(milliseconds, () => Number(series()[key]) === goal),
     /// Milliseconds until a series is more than `bound`, or null.
     exceeds: (key, bound, milliseconds) => until(milliseconds, () => Number(series()[key]) > bound),
-    /// Clicks the button that calls `/api/hello`, and returns what the page says then.
+    /// Clicks the button that calls `/api/hello`, and returns the text that the page then shows.
     hello: async () => {
       const answers = document.getElementById("answers");
       answers.textContent = "";
