@@ -27,6 +27,8 @@
 //!   [`pause_for`](crate::RateLimiter::pause_for), or a [`Gate`](crate::Gate). After a resume with fewer
 //!   permits, [`reject_impossible`](crate::Semaphore::reject_impossible) refuses the waiters that ask for more.
 //! - *Work with several limits*: `all((..)).acquire().cancel_on(&token)` returns the permits of its other parts.
+//! - *Behind a fair queue or in a composition*: keep the `Arc` of the semaphore; close it, and await its
+//!   `wait_idle`. Waits for a rate beside it end by the token, or by `close` of the rate.
 //!
 //! # Traps
 //!

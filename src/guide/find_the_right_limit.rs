@@ -18,6 +18,37 @@
 //! In a test, 200 tasks call a database of 40 workers in this way. The limit is between 40 and 60 after ten seconds, and
 //! between 10 and 20 ten seconds after three quarters of the workers have failed.
 //!
+//! # A rate that a server does not tell
+//!
+//! An [`AdaptiveRate`](crate::adaptive::AdaptiveRate) finds the rate from refusals. Report each one with
+//! [`throttled`](crate::adaptive::RatePermit::throttled), and drop the permit of every other call:
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use tollgate::AcquireError;
+//! use tollgate::adaptive::AdaptiveRate;
+//!
+//! /// Sends a request when the rate admits it; `send` returns the status and `Retry-After`.
+//! async fn limited(
+//!     rate: &AdaptiveRate,
+//!     send: impl Future<Output = (u16, Option<Duration>)>,
+//! ) -> Result<u16, AcquireError> {
+//!     let permit = rate.acquire().await?;
+//!     let (status, retry_after) = send.await;
+//!     match status {
+//!         429 | 503 => permit.throttled(retry_after), // Also pauses all callers.
+//!         _ => drop(permit),
+//!     }
+//!     Ok(status)
+//! }
+//! # let rate = AdaptiveRate::new();
+//! # let refused = limited(&rate, async { (429, Some(Duration::from_secs(3))) });
+//! # assert_eq!(futures::executor::block_on(refused)?, 429);
+//! # assert!(rate.try_acquire().is_err());
+//! # Ok::<_, AcquireError>(())
+//! ```
+//!
 //! # Choices
 //!
 //! - *You know the number*, from a contract or the size of a pool: a [`Semaphore`](crate::Semaphore) or a
@@ -47,7 +78,7 @@
 //! - *The permit is the call.* Acquire it just before the request, drop it when the response has arrived, and
 //!   put it last in [`all`](crate::all): every other wait looks like latency.
 //! - *A refusal is fast*, so a backend that refuses everything looks idle. Call
-//!   [`overloaded`](crate::adaptive::AdaptivePermit::overloaded) after a timeout, 429 or 503, and
+//!   [`overloaded`](crate::adaptive::AdaptivePermit::overloaded) of an `AdaptivePermit` after a timeout, 429 or 503, and
 //!   [`ignore`](crate::adaptive::AdaptivePermit::ignore) after a response from a cache.
 //! - *A cancelled call drops its permit*, so it counts as a fast success. Apply a timeout while you
 //!   hold the permit, as in `timeout(limit, query).await`, and call `overloaded` when it elapses, or `ignore` when

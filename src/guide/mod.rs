@@ -4,15 +4,15 @@
 //!
 //! | You need | Use |
 //! |---|---|
-//! | at most N at once, in tasks or threads | [`Semaphore`](crate::Semaphore) |
+//! | at most N at once, in tasks or threads | [`Semaphore`](crate::Semaphore); in a thread, `acquire().wait()` |
 //! | N items to share: buffers, connections | [`Pool<T>`](crate::Pool) |
 //! | tokens in a channel, idle or busy | `ChannelSemaphore` |
-//! | at most N blocking threads | [`CondvarSemaphore`](crate::CondvarSemaphore) |
+//! | somewhat more throughput among threads that queue, without fairness | [`CondvarSemaphore`](crate::CondvarSemaphore) |
 //! | at most N per second, minute, hour or day, evenly or in bursts | [`RateLimiter`](crate::RateLimiter) |
 //! | bytes per second | [`Quota::bytes_per_second`](crate::Quota::bytes_per_second), and [`acquire_many(bytes)`](crate::RateLimiter::acquire_many) with a burst of at least the largest call |
 //! | another algorithm: token bucket, fixed or sliding window, sliding log, sub-intervals | [`RateLimiter::algorithm`](crate::RateLimiter::algorithm) |
 //! | a bounded queue released at a fixed rate | [`LeakyBucket`](crate::LeakyBucket) |
-//! | the same limit for each user, address or tenant | [`Keyed<K, RateLimiter>`](crate::Keyed), `Keyed<K, Semaphore>`; not with a sliding window or log |
+//! | the same limit for each user, address or tenant | [`Keyed<K, RateLimiter>`](crate::Keyed), `Keyed<K, Semaphore>`; at most 100,000 keys unless [`max_keys`](crate::Keyed::max_keys) says otherwise; not with a sliding window or log |
 //! | millions of decisions per second from many threads | [`limiter.local(32)`](crate::RateLimiter::local) in each thread, with a burst of some hundreds |
 //! | a concurrency limit that adapts to what the backend can handle | [`AdaptiveSemaphore`](crate::adaptive::AdaptiveSemaphore) |
 //! | a rate limit that adapts to a server whose limit you don't know | [`AdaptiveRate`](crate::adaptive::AdaptiveRate) |

@@ -1,7 +1,8 @@
 //! Limit each tenant: the same limit for each tenant, user or address, in bounded memory.
 //!
 //! A [`Keyed`](crate::Keyed) has a rate limiter or a semaphore for each key. Keys need no registration,
-//! and a key without debt makes room for another. The simplest limit, by address:
+//! and a key without debt makes room for another. A map has at most 100,000 keys, unless
+//! [`max_keys`](crate::Keyed::max_keys) sets another maximum. The simplest limit, by address:
 //!
 //! ```toml
 //! [dependencies]

@@ -13,6 +13,8 @@
 #![doc = include_str!("programs/who_goes_first.rs")]
 //! ```
 //!
+//! `examples/interactive_before_batch.rs` gives priority to interactive requests.
+//!
 //! # Choices
 //!
 //! - *Even shares among tenants*: need no settings; each key is a class of weight 1.
@@ -35,7 +37,8 @@
 //! - *In front of*: a semaphore, a rate, an [adaptive limit](super::find_the_right_limit), or a
 //!   composition, as an `Arc`.
 //! - *Fast rates*: put the queue in front of the rate itself, as in
-//!   `all((slots, queue.class(tenant)))`. In a composition behind the queue, a rate of more than 1,000/s
+//!   `all((slots.key(&tenant), queue.class(tenant)))`. Slots that all tenants share go behind a queue
+//!   themselves, because a noisy tenant would fill their line: `all((queue_of_slots.class(tenant), rate))`. In a composition behind the queue, a rate of more than 1,000/s
 //!   needs [a burst](crate::fair::FairQueue#rates) to keep its pace.
 //!
 //! # Traps
