@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Poll, Waker};
+use std::thread;
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -207,6 +208,10 @@ impl<S: Subject> World<S> {
     fn look(&self) -> impl Fn() + Clone + Send + Sync + 'static {
         let (semaphore, calling) = (self.semaphore.clone(), Arc::clone(&self.calling));
         move || {
+            // A waker whose call has panicked is dropped; two panics at once would end the process.
+            if thread::panicking() {
+                return;
+            }
             calling.fetch_add(1, Ordering::SeqCst);
             let ([limit, ..], _) = semaphore.seen();
             if S::has("limit") {
