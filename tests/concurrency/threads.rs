@@ -61,46 +61,47 @@ impl Gauge {
     }
 }
 
-/// Some threads try, some wait, and half of the waits are given up: before, during and after the grant.
-/// Some threads forget a part of their permit, and others are refused the missing part until it is added
-/// again.
+/// Some threads try, some wait, and half of the waits are given up: before, during and after the grant. Then some
+/// threads also forget a part of their permit, and others are refused the missing part until it is added again.
 #[test]
 fn tries_and_waits_never_exceed_the_limit_and_lose_nothing_that_is_dropped_or_forgotten() {
     const LIMIT: u32 = 4;
     let semaphore = Semaphore::new(LIMIT as usize);
     let gauge = Gauge::new(LIMIT as usize);
-    let pass = |result: Result<Permit<&Semaphore>, AcquireError>| match result {
-        Ok(mut permit) => {
-            gauge.pass(permit.count());
-            if let Some(part) = permit.split(2) {
-                part.forget();
-                semaphore.add_permits(2);
+    for forgets in [false, true] {
+        let pass = |result: Result<Permit<&Semaphore>, AcquireError>, is_try: bool| match result {
+            Ok(mut permit) => {
+                gauge.pass(permit.count());
+                if let Some(part) = permit.split(2).filter(|_| forgets) {
+                    part.forget();
+                    semaphore.add_permits(2);
+                }
             }
-        }
-        Err(error) => assert!(matches!(
-            error.kind(),
-            ErrorKind::NoPermits | ErrorKind::ExceedsCapacity
-        )),
-    };
-    on_threads(4, |random| {
-        for _ in 0..3000 {
-            let cost = 1 + random.below(LIMIT);
-            let mut acquire = semaphore.acquire_many(cost);
-            match random.below(4) {
-                0 => pass(semaphore.try_acquire_many(cost)),
-                1 => pass(acquire.wait()),
-                _ => {
-                    for _ in 0..random.below(4) {
-                        if let Poll::Ready(result) = poll_once(&mut acquire) {
-                            pass(result);
-                            break;
+            Err(error) => match error.kind() {
+                ErrorKind::NoPermits => assert!(is_try),
+                kind => assert!(forgets && kind == ErrorKind::ExceedsCapacity, "{kind:?}"),
+            },
+        };
+        on_threads(4, |random| {
+            for _ in 0..3000 {
+                let cost = 1 + random.below(LIMIT);
+                let mut acquire = semaphore.acquire_many(cost);
+                match random.below(4) {
+                    0 => pass(semaphore.try_acquire_many(cost), true),
+                    1 => pass(acquire.wait(), false),
+                    _ => {
+                        for _ in 0..random.below(4) {
+                            if let Poll::Ready(result) = poll_once(&mut acquire) {
+                                pass(result, false);
+                                break;
+                            }
+                            thread::yield_now();
                         }
-                        thread::yield_now();
                     }
                 }
             }
-        }
-    });
+        });
+    }
     gauge.assert_empty();
     assert_at_rest(&semaphore, LIMIT as usize);
 }

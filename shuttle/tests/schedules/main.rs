@@ -19,7 +19,7 @@ use tollgate::fair::{Class, ClassHandle, FairQueue, Share};
 use tollgate::keyed::Key;
 use tollgate::{
     Algorithm, Charge, Clock, Cost, Keyed, ManualClock, Pool, Quota, RateLimiter, Semaphore,
-    Snapshot,
+    Snapshot, WhenFull,
 };
 
 use crate::driver::{PermitOf, Scenario, Subject, draw, explore};
@@ -318,11 +318,13 @@ const RULES: [(Algorithm, u64, [u64; 2]); 7] = [
     (Algorithm::SlidingLog, 1, [4, 6]),
 ];
 
-/// A limiter, or one for each key, on a manual clock: no period admits more than the algorithm promises.
+/// A limiter, or one for each key, on a manual clock: no period admits more than the algorithm promises,
+/// unless backlogs are dropped with their keys.
 struct Rate<T> {
     limiter: T,
     clock: ManualClock,
     rule: (Algorithm, u64, [u64; 2]),
+    drops_backlogs: bool,
     /// The charges that were not given back: the group, the nanosecond and the cost.
     charged: Mutex<Vec<(u32, u64, u64)>>,
 }
@@ -339,6 +341,7 @@ impl<T> Rate<T> {
             limiter,
             clock,
             rule,
+            drops_backlogs: false,
             charged,
         }
     }
@@ -366,7 +369,8 @@ impl<T> Rate<T> {
                 .iter()
                 .filter(|it| it.0 == group && period.contains(&it.1));
             let sum: u64 = within.map(|(.., cost)| cost).sum();
-            assert!(sum <= most, "{sum} of {most} from {begin}: {charged:?}");
+            let is_kept = sum <= most || self.drops_backlogs;
+            assert!(is_kept, "{sum} of {most} from {begin}: {charged:?}");
         }
         self.clock.advance(4 * PERIOD);
     }
@@ -442,16 +446,26 @@ impl Subject for Rate<Users> {
     const HAS_CLOCK: bool = true;
 
     fn new() -> Self {
-        Self::new(RULES.len() - 2, |each, quota| {
+        let drops_backlogs = draw(2) == 0;
+        let made = Self::new(RULES.len() - 2, |each, quota| {
             let users = Keyed::<u32, _>::new(each).max_keys(MAX_KEYS);
             let users = users.hasher(Hashing::default());
+            let users = users.when_full(if drops_backlogs {
+                WhenFull::Evict
+            } else {
+                WhenFull::Reject
+            });
             let users = match draw(2) {
                 0 => users.quotas(move |_| quota),
                 _ => users,
             };
             assert_eq!(users.key(&0).snapshot().waiting, 0);
             Arc::new(users)
-        })
+        });
+        Self {
+            drops_backlogs,
+            ..made
+        }
     }
 
     fn throttle(&self, key: u32, cost: u32) -> Self::Throttle {
@@ -464,16 +478,19 @@ impl Subject for Rate<Users> {
 
     fn end(&self, key: u32, charge: Charge) {
         match draw(4) {
-            0 => self.limiter.key(&key).refund(charge),
+            // It might be that of an earlier backlog, which must not be refunded.
+            0 if !self.drops_backlogs => self.limiter.key(&key).refund(charge),
             _ => self.add(key, &charge, charge.cost()),
         }
     }
 
     fn change(&self) {
-        match draw(8) {
+        match draw(10) {
             0 => self.limiter.set_quota(self.six()),
             1 => self.limiter.shrink(),
             2 => self.limiter.requota_all(),
+            3 => drop(self.limiter.key(&draw(KEYS)).reserve()),
+            4 if self.drops_backlogs => self.limiter.retain(|key| key % 2 == 0),
             _ => self.pass_some_time(),
         }
     }
@@ -488,6 +505,7 @@ impl Subject for Rate<Users> {
 
     fn assert_at_rest(&self, _: u64) {
         self.assert_at_most(self.limiter.quota().count());
+        assert!(self.limiter.len() <= MAX_KEYS);
         for key in 0..KEYS {
             let snapshot = self.limiter.key(&key).snapshot();
             assert_free(snapshot, snapshot.limit);

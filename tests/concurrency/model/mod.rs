@@ -1,27 +1,31 @@
 //! Semaphores against the most obvious model of them: a vector of waiters and two integers.
 //!
 //! The steps of a table or random steps run on both, and after each step the observable state is compared:
-//! grants, refusals and their values, wakes and their numbers, free permits, waiters. Each waker inspects the
+//! grants, refusals and their values, wakes and their numbers, free permits, waiters. Each waker uses the
 //! semaphore when it is woken and when it is dropped, and would deadlock under its lock.
 
 mod naive;
 mod scenarios;
 mod subject;
 
+use std::cell::Cell;
 use std::mem;
 use std::sync::Arc;
 #[cfg(feature = "tokio")]
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Poll, Waker};
+use std::thread;
+use std::time::Duration;
 
 use proptest::prelude::*;
-use proptest::test_runner::TestCaseError;
+use proptest::test_runner::{TestCaseError, contextualize_config};
 #[cfg(feature = "tokio")]
 use tokio::runtime::Runtime;
 #[cfg(feature = "tokio")]
 use tollgate::Waiting;
 use tollgate::adaptive::AdaptiveSemaphore;
-use tollgate::{AcquireError, Clock, ErrorKind};
+use tollgate::{AcquireError, Clock, ErrorKind, ManualClock};
 
 use self::naive::{Answer, Ends, Idle, Model};
 use self::subject::{Boxed, Erratic, Held, Subject, borrowed};
@@ -41,6 +45,10 @@ struct World<S: Subject> {
     permits: Vec<S::Permit>,
     idlers: Vec<Waiter<Boxed<()>>>,
     ends: TokensAndTime,
+    /// The clock of a semaphore whose controller sets its limit when a permit returns, and that limit.
+    adapts: Option<(ManualClock, Arc<AtomicUsize>)>,
+    /// The number of calls of wakers that have begun and not ended. Each waker holds it, too.
+    calling: Arc<AtomicUsize>,
     /// A permit was leaked, so not everything comes back.
     leaked: bool,
 }
@@ -55,6 +63,8 @@ impl<S: Subject> World<S> {
             permits: Vec::new(),
             idlers: Vec::new(),
             ends: TokensAndTime::default(),
+            adapts: None,
+            calling: Arc::default(),
             leaked: false,
         }
     }
@@ -180,7 +190,10 @@ impl<S: Subject> World<S> {
             }
             "advance" => {
                 let time = words.parse();
-                self.ends.advance(time);
+                match &self.adapts {
+                    Some((clock, _)) => clock.advance(Duration::from_millis(time)),
+                    None => self.ends.advance(time),
+                }
                 self.model.now += time;
             }
             // Both have been compared with the observable state.
@@ -191,11 +204,24 @@ impl<S: Subject> World<S> {
         Ok(())
     }
 
-    /// Returns a function that inspects the semaphore, under its lock.
+    /// Returns a function that inspects the semaphore, sets its limit to the current one, and polls a wait for
+    /// idleness once: each takes the lock.
     fn look(&self) -> impl Fn() + Clone + Send + Sync + 'static {
-        let semaphore = self.semaphore.clone();
+        let (semaphore, calling) = (self.semaphore.clone(), Arc::clone(&self.calling));
         move || {
-            semaphore.seen();
+            // A waker whose call has panicked is dropped; two panics at once would end the process.
+            if thread::panicking() {
+                return;
+            }
+            calling.fetch_add(1, Ordering::SeqCst);
+            let ([limit, ..], _) = semaphore.seen();
+            if S::has("limit") {
+                semaphore.set_limit(limit.expect("it tells") as usize);
+            }
+            if S::has("idle") {
+                let _ = Waiter::new(semaphore.idle()).poll();
+            }
+            calling.fetch_sub(1, Ordering::SeqCst);
         }
     }
 
@@ -257,10 +283,9 @@ impl<S: Subject> World<S> {
     }
 
     fn returned(&mut self, count: usize) {
-        // Its controller set the limit before the permit came back, at random like the calls.
-        if self.names == Names::AtRandom && S::HAS.ends_with("adapts") {
-            let limit = self.semaphore.seen().0[0].expect("it tells");
-            self.model.set_permits(limit as usize);
+        // Its controller set the limit before the permit came back.
+        if let Some((_, limit)) = &self.adapts {
+            self.model.set_permits(limit.load(Ordering::Relaxed));
         }
         self.model.release(count);
     }
@@ -323,6 +348,14 @@ impl<S: Subject> World<S> {
         Ok(())
     }
 
+    /// Runs the calls on both, compares after each, and lets every caller leave at the end.
+    fn run(mut self, calls: &[String]) -> Tested {
+        for call in calls {
+            self.step(call)?;
+        }
+        self.leave()
+    }
+
     /// Lets every caller leave, in no order, and checks that everything has come back.
     fn leave(mut self) -> Tested {
         while !(self.waiters.is_empty() && self.permits.is_empty()) {
@@ -335,9 +368,15 @@ impl<S: Subject> World<S> {
                 self.compare()?;
             }
         }
+        self.idlers.clear();
+        // A panic of a waker is contained.
+        let calling = self.calling.load(Ordering::SeqCst);
+        prop_assert_eq!(calling, 0, "calls of wakers have panicked");
         if self.leaked {
             return Ok(());
         }
+        let wakers = Arc::strong_count(&self.calling) - 1;
+        prop_assert_eq!(wakers, 0, "wakers were not dropped, and have not called");
         prop_assert_eq!(self.model.held, 0);
         let idle = |(idle, _): &(Idle, Ends)| *idle == Idle::Woken;
         prop_assert!(self.model.idlers.iter().all(idle));
@@ -397,7 +436,7 @@ impl TokensAndTime {
     fn around<P: 'static>(&mut self, mut wait: Boxed<P>, ends: &Ends) -> Boxed<P> {
         for is_time in [ends.is_time_inside, !ends.is_time_inside] {
             for time in ends.within.iter().filter(|_| is_time) {
-                let time = std::time::Duration::from_millis(*time);
+                let time = Duration::from_millis(*time);
                 wait = Box::pin(Waiting::new(wait).timeout(time));
             }
             for name in ends.tokens.iter().filter(|_| !is_time) {
@@ -412,7 +451,7 @@ impl TokensAndTime {
     }
 
     fn advance(&self, time: u64) {
-        let time = std::time::Duration::from_millis(time);
+        let time = Duration::from_millis(time);
         RUNTIME.block_on(tokio::time::advance(time));
     }
 }
@@ -439,20 +478,15 @@ const CALLS: &str = "12 try 0..5, 24 acquire 0..5, 3 crowd 1..40 1..3, 18 poll #
     3 add 0..3, 3 take-free 0..3, 3 reject, 6 idle, 6 poll-idle #, 3 drop-idle #, 1 close";
 
 const CALLS_OF_ADAPTIVE: &str = "60 try 1, 90 acquire 1, 60 poll #, 20 drop #, 120 release #, 20 ignore #, \
-    20 overload #, 9 idle, 9 poll-idle #, 6 drop-idle #, 1 close";
+    20 overload #, 50 advance 0..1000, 9 idle, 9 poll-idle #, 6 drop-idle #, 1 close";
 
-/// Runs the calls on both, compares after each, and lets every caller leave at the end.
 fn run<S: Subject>(
     make: impl Fn(usize, Option<usize>) -> S,
     (limit, bound): (usize, Option<usize>),
     names: Names,
     calls: &[String],
 ) -> Tested {
-    let mut world = World::new(make(limit, bound), limit, bound, names);
-    for call in calls {
-        world.step(call)?;
-    }
-    world.leave()
+    World::new(make(limit, bound), limit, bound, names).run(calls)
 }
 
 proptest! {
@@ -466,16 +500,26 @@ proptest! {
     ) {
         run(borrowed, (limit, bound), Names::AtRandom, &calls)?;
     }
+}
 
-    #[test]
-    fn adaptive_semaphore_agrees_with_it_whatever_its_controller_wants(
-        seed in any::<u64>(),
-        calls in at_random(CALLS_OF_ADAPTIVE, 300),
-    ) {
-        let erratic = |_, bound: Option<usize>| {
-            let semaphore = AdaptiveSemaphore::new(Erratic(Random::new(seed))).limits(1..=12);
-            Arc::new(semaphore.max_waiters(bound.expect("20")).clock(Clock::manual()))
-        };
-        run(erratic, (3, Some(20)), Names::AtRandom, &calls)?;
-    }
+#[test]
+fn adaptive_semaphore_agrees_with_it_whatever_its_controller_wants() {
+    let sums = Cell::new((0, 0, 0));
+    let calls = at_random(CALLS_OF_ADAPTIVE, 300);
+    proptest!(contextualize_config(cases(300)), |(seed in any::<u64>(), calls in calls)| {
+        let (clock, limit) = (Clock::manual(), Arc::new(AtomicUsize::new(3)));
+        let erratic = Erratic(Random::new(seed), Arc::clone(&limit));
+        let semaphore = AdaptiveSemaphore::new(erratic).limits(1..=12).max_waiters(20);
+        let semaphore = Arc::new(semaphore.clock(&clock));
+        let mut world = World::new(Arc::clone(&semaphore), 3, Some(20), Names::AtRandom);
+        world.adapts = Some((clock, limit));
+        world.run(&calls)?;
+        let seen = semaphore.snapshot();
+        prop_assert_eq!(seen.window.limit().round() as u64, seen.permits.limit);
+        let (made, windows, rejected) = sums.get();
+        let made = made + calls.len() as u64;
+        sums.set((made, windows + seen.windows, rejected + seen.rejected_targets));
+    });
+    let (made, windows, rejected) = sums.get();
+    assert!(windows > made / 100 && rejected > 0, "{:?}", sums.get());
 }

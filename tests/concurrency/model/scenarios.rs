@@ -16,6 +16,7 @@ use tollgate::ChannelSemaphore;
 
 use super::run;
 use super::subject::{Subject, adaptive, blocking, borrowed, pool, shared};
+use crate::support::ends;
 use crate::support::scenarios::{Names, Words, check, rows};
 
 const SCENARIOS: &str = "
@@ -274,16 +275,15 @@ fn run_rows<S: Subject>(table: &str, make: impl Fn(usize, Option<usize>) -> S, e
         let bound = setup.says("bound").then(|| setup.parse());
         let is_kept = setup.says("kept");
         setup.end();
-        let has = |call: &str| S::HAS.split(' ').any(|one| one == call);
         let can = row.calls(|call, words| {
             let crowd: Option<usize> = (call == "crowd").then(|| words.parse());
             let is_one = words.says("1");
             while words.maybe::<String>().is_some() {}
             let has_cost = crowd.is_some() || call == "acquire" || call == "try";
-            has(call) && (is_one || !has_cost || has("cost"))
+            S::has(call) && (is_one || !has_cost || S::has("cost"))
         });
-        let can_limit = limit > 0 || has("limit") || has("add");
-        let can_set_up = (bound.is_none() || has("bound")) && (!is_kept || has("kept"));
+        let can_limit = limit > 0 || S::has("limit") || S::has("add");
+        let can_set_up = (bound.is_none() || S::has("bound")) && (!is_kept || S::has("kept"));
         if can.contains(&false) || !can_limit || !can_set_up {
             return Ok(());
         }
@@ -310,36 +310,42 @@ where
 
 #[test]
 fn semaphore_in_each_scenario_does_what_the_model_does() {
-    let all = rows(SCENARIOS).len();
-    run_rows(SCENARIOS, borrowed, all);
-    run_rows(SCENARIOS, shared, all);
+    ends(|| {
+        let all = rows(SCENARIOS).len();
+        run_rows(SCENARIOS, borrowed, all);
+        run_rows(SCENARIOS, shared, all);
+    });
 }
 
 /// Runs the same rows, without those with a call that the type does not have.
 #[test]
 fn others_that_promise_the_same_do_in_each_scenario_what_the_model_does() {
-    run_rows(SCENARIOS, adaptive, 30);
-    run_rows(SCENARIOS, pool, 19);
-    run_rows(SCENARIOS, blocking, 4);
-    #[cfg(feature = "channel")]
-    for make in [ChannelSemaphore::new, ChannelSemaphore::reversed] {
-        run_rows(SCENARIOS, |limit, _| std::sync::Arc::new(make(limit)), 4);
-    }
-    #[cfg(feature = "tokio")]
-    foreign_rows(SCENARIOS, tokio::sync::Semaphore::new, 20);
-    #[cfg(feature = "async-lock")]
-    foreign_rows(SCENARIOS, async_lock::Semaphore::new, 3);
+    ends(|| {
+        run_rows(SCENARIOS, adaptive, 30);
+        run_rows(SCENARIOS, pool, 19);
+        run_rows(SCENARIOS, blocking, 4);
+        #[cfg(feature = "channel")]
+        for make in [ChannelSemaphore::new, ChannelSemaphore::reversed] {
+            run_rows(SCENARIOS, |limit, _| std::sync::Arc::new(make(limit)), 4);
+        }
+        #[cfg(feature = "tokio")]
+        foreign_rows(SCENARIOS, tokio::sync::Semaphore::new, 20);
+        #[cfg(feature = "async-lock")]
+        foreign_rows(SCENARIOS, async_lock::Semaphore::new, 3);
+    });
 }
 
 /// Runs in the time of a runtime, which stands still.
 #[cfg(feature = "tokio")]
 #[test]
 fn waits_with_tokens_and_times_do_in_each_scenario_what_the_model_does() {
-    let _inside = super::RUNTIME.enter();
-    let all = rows(ENDED).len();
-    run_rows(ENDED, borrowed, all);
-    run_rows(ENDED, shared, all);
-    run_rows(ENDED, adaptive, 25);
-    run_rows(ENDED, pool, 23);
-    foreign_rows(ENDED, tokio::sync::Semaphore::new, 21);
+    ends(|| {
+        let _inside = super::RUNTIME.enter();
+        let all = rows(ENDED).len();
+        run_rows(ENDED, borrowed, all);
+        run_rows(ENDED, shared, all);
+        run_rows(ENDED, adaptive, 25);
+        run_rows(ENDED, pool, 23);
+        foreign_rows(ENDED, tokio::sync::Semaphore::new, 21);
+    });
 }

@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tollgate::adaptive::{AdaptivePermit, AdaptiveSemaphore, Controller, SampleWindow, Target};
 use tollgate::{
@@ -27,9 +28,13 @@ fn all_of(snapshot: Snapshot, is_closed: bool) -> Seen {
 
 /// A handle of a semaphore.
 pub(crate) trait Subject: TryThrottle<Permit: Held> + Send + Sync + 'static {
-    /// The supported calls; `bound` is for a bounded queue, `cost` for numbers other than 1, `kept` for grants
-    /// that outlive a close, and `adapts` for a limit that changes when a permit comes back.
+    /// The supported calls; `bound` is for a bounded queue, `cost` for numbers other than 1, and `kept` for grants
+    /// that outlive a close.
     const HAS: &'static str;
+
+    fn has(call: &str) -> bool {
+        Self::HAS.split(' ').any(|one| one == call)
+    }
 
     fn try_many(&self, cost: u32) -> Result<Self::Permit, AcquireError> {
         assert_eq!(cost, 1);
@@ -228,8 +233,8 @@ pub(crate) fn adaptive(limit: usize, bound: Option<usize>) -> Arc<AdaptiveSemaph
     })
 }
 
-/// Asks for any number, sensible or not, in windows of any size.
-pub(crate) struct Erratic(pub(crate) Random);
+/// Asks for any number, sensible or not, in windows of any size, and tells which limit of `1..=12` comes of it.
+pub(crate) struct Erratic(pub(crate) Random, pub(crate) Arc<AtomicUsize>);
 
 impl Controller for Erratic {
     fn initial(&self) -> Target {
@@ -240,10 +245,24 @@ impl Controller for Erratic {
     }
 
     fn update(&mut self, _: &SampleWindow) -> Target {
-        let limits = [0.4, 1.0, 2.5, 5.0, 9.0, 1e9, 0.0, -1.0, f64::NAN];
-        let limit = limits[self.0.below(9) as usize];
+        let limits = [
+            (0.4, Some(1)),
+            (1.0, Some(1)),
+            (2.5, Some(3)),
+            (5.0, Some(5)),
+            (9.0, Some(9)),
+            (1e9, Some(12)),
+            (0.0, None),
+            (-1.0, None),
+            (f64::NAN, None),
+            (f64::INFINITY, None),
+        ];
+        let (limit, becomes) = limits[self.0.below(10) as usize];
         let samples = self.0.below(12);
         assert!(self.0.below(50) > 0, "as the test wants it");
+        if let Some(becomes) = becomes {
+            self.1.store(becomes, Ordering::Relaxed);
+        }
         Target { limit, samples }
     }
 }
@@ -259,7 +278,7 @@ impl Held for AdaptivePermit<Arc<AdaptiveSemaphore>> {
 
 impl Subject for Arc<AdaptiveSemaphore> {
     const HAS: &'static str = "try acquire crowd poll drop leak release release-all leak-permit close idle \
-        poll-idle drop-idle free waiting cancel advance bound kept adapts";
+        poll-idle drop-idle free waiting cancel advance bound kept";
 
     fn seen(&self) -> Seen {
         let snapshot = self.snapshot();
