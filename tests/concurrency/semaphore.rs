@@ -1,5 +1,5 @@
 //! The semaphore by hand: futures that are not polled, what is owned, large numbers, and threads that block.
-//! Sequences of calls are rows of `model/scenarios.rs`; waits that end otherwise are in `timeout/`.
+//! Sequences of calls are rows of `model/scenarios.rs`; waits that end otherwise are in `timeout.rs`.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -54,7 +54,7 @@ fn bugs_that_only_show_on_real_clocks() {
 /// The clock goes back, the time stamp counter drifts, the machine suspends.
 ///
 /// Seen in tikv/minstant#23, tokio-rs/tokio#2784. Here, a suspension; a counter that drifts is a test of
-/// the clock itself, `a_counter_that_drifts_is_never_far_behind`.
+/// the clock itself, `now_with_a_counter_that_drifts_is_corrected`.
 #[test]
 fn clock_leaps() {
     // For ten minutes while three waited: each is charged in its turn, nobody twice, and afterwards at
