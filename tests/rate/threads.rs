@@ -239,8 +239,9 @@ fn toggle(
     let clock = Clock::system();
     let mut allowance = Allowance::of(slow);
     let change = |quota: Quota, round: u64| {
-        let count = quota.count() + (round / 10).min(more);
-        limiter.set_quota(Quota::new(count, quota.period()).burst(quota.max_burst()));
+        let more = round.min(more);
+        let larger = Quota::new(quota.count() + more, quota.period());
+        limiter.set_quota(larger.burst(quota.max_burst() + more));
     };
     let mut round = 0;
     while !until.load(Ordering::SeqCst) {
@@ -268,12 +269,13 @@ fn toggle(
 fn quota_from_slow_to_fast_and_back_strands_nobody_and_keeps_the_promise() {
     let hourly = (Quota::per_hour(1), Quota::per_second(1000), true);
     let seconds = (Quota::per_second(3), Quota::per_second(700_000), false);
-    let log = (in_micros(50, 5000), in_micros(50, 400), false);
+    let hours = |hours: u64| Quota::new(50, Duration::from_secs(3600 * hours));
+    let log = (hours(2), hours(1), false);
     for (algorithm, (slow, fast, waits), burst, more) in [
         (GCRA, hourly, 1, 0),
         (GCRA, hourly, 5, 0),
         (GCRA, seconds, 20, 0),
-        (LOG, log, 50, 20),
+        (LOG, log, 50, 1000),
     ] {
         let quotas = [slow.burst(burst), fast.burst(burst)];
         let limiter = limiter(algorithm, quotas[0]);
@@ -283,11 +285,15 @@ fn quota_from_slow_to_fast_and_back_strands_nobody_and_keeps_the_promise() {
             let toggling = scope.spawn(|| toggle(&limiter, quotas, more, &enough, &progress));
             let charged = on_threads(4, |random| {
                 let mut charged = Vec::new();
-                for _ in 0..each {
+                for number in 0..each {
                     if waits {
                         charged.push(entry(&limiter.acquire().wait().unwrap()));
                     } else {
                         charged.extend(tries(&limiter, random, 1, 3));
+                        // Many rounds, also where the threads are more than the processors.
+                        if number % 8 == 0 {
+                            thread::yield_now();
+                        }
                     }
                     // Towards the end nobody is left to make progress.
                     if progress.fetch_add(1, Ordering::SeqCst) >= 2 * each {
