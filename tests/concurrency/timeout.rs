@@ -222,9 +222,13 @@ fn a_wait_with_a_token_or_a_timeout_wakes_the_waker_that_polled_last_and_keeps_n
     for by_token in [true, false] {
         let (semaphore, counter) = (Semaphore::new(1), Arc::new(Counter::default()));
         let (token, held) = (token(), semaphore.try_acquire().unwrap());
-        let wait = || match by_token {
-            true => semaphore.acquire().cancel_on(&token).boxed_local(),
-            false => semaphore.acquire().timeout(LONG).boxed_local(),
+        let wait = || {
+            let wait = semaphore.acquire();
+            if by_token {
+                wait.cancel_on(&token).boxed_local()
+            } else {
+                wait.timeout(LONG).boxed_local()
+            }
         };
         let waker = Waker::from(Arc::clone(&counter));
         let (mut waiter, mut dropped) = (Waiter::parked(wait()), Waiter::new(wait()));
@@ -232,14 +236,12 @@ fn a_wait_with_a_token_or_a_timeout_wakes_the_waker_that_polled_last_and_keeps_n
         drop((dropped, waker));
         if by_token {
             token.cancel();
+            assert_eq!(waiter.refused(), ErrorKind::Cancelled);
         } else {
             drop(held);
+            drop(waiter.granted());
         }
         assert_eq!((waiter.wakes(), counter.count()), (0, 1));
-        match by_token {
-            true => assert_eq!(waiter.refused(), ErrorKind::Cancelled),
-            false => drop(waiter.granted()),
-        }
         assert_eq!(Arc::strong_count(&counter), 1);
     }
 }
