@@ -1,5 +1,5 @@
 //! The semaphore by hand: futures that are not polled, owned permits, large numbers, and threads that block.
-//! Sequences of calls are rows of `model/scenarios.rs`; the other ends of waits are in `timeout/`.
+//! Sequences of calls are rows of `model/scenarios.rs`; the other ends of waits are in `timeout.rs`.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};

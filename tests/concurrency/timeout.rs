@@ -9,6 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
+#[cfg(feature = "tokio")]
+use futures::FutureExt;
 use futures::TryFutureExt;
 use futures::executor::block_on;
 use futures::future::join_all;
@@ -213,21 +215,35 @@ mod runtimes {
     }
 }
 
+/// Also while the wait is kept after it has ended.
 #[cfg(feature = "tokio")]
 #[test]
-fn a_wait_with_a_token_wakes_the_waker_that_polled_last_and_keeps_none() {
-    let (semaphore, counter) = (Semaphore::new(0), Arc::new(Counter::default()));
-    let token = token();
-    let waker = Waker::from(Arc::clone(&counter));
-    let mut waiter = Waiter::parked(semaphore.acquire().cancel_on(&token));
-    let mut dropped = Waiter::new(semaphore.acquire().cancel_on(&token));
-    assert!(waiter.poll_with(&waker).is_pending() && dropped.poll_with(&waker).is_pending());
-    drop(dropped);
-    token.cancel();
-    assert_eq!((waiter.wakes(), counter.count()), (0, 1));
-    assert_eq!(waiter.refused(), ErrorKind::Cancelled);
-    drop(waker);
-    assert_eq!(Arc::strong_count(&counter), 1);
+fn a_wait_with_a_token_or_a_timeout_wakes_the_waker_that_polled_last_and_keeps_none() {
+    for by_token in [true, false] {
+        let (semaphore, counter) = (Semaphore::new(1), Arc::new(Counter::default()));
+        let (token, held) = (token(), semaphore.try_acquire().unwrap());
+        let wait = || {
+            let wait = semaphore.acquire();
+            if by_token {
+                wait.cancel_on(&token).boxed_local()
+            } else {
+                wait.timeout(LONG).boxed_local()
+            }
+        };
+        let waker = Waker::from(Arc::clone(&counter));
+        let (mut waiter, mut dropped) = (Waiter::parked(wait()), Waiter::new(wait()));
+        assert!(waiter.poll_with(&waker).is_pending() && dropped.poll_with(&waker).is_pending());
+        drop((dropped, waker));
+        if by_token {
+            token.cancel();
+            assert_eq!(waiter.refused(), ErrorKind::Cancelled);
+        } else {
+            drop(held);
+            drop(waiter.granted());
+        }
+        assert_eq!((waiter.wakes(), counter.count()), (0, 1));
+        assert_eq!(Arc::strong_count(&counter), 1);
+    }
 }
 
 /// Returns a limiter of one a second, with one owed.

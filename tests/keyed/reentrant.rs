@@ -111,8 +111,36 @@ fn key_that_panics_when_it_is_compared_breaks_nothing() {
     drop(slots.key(&Noisy(49)).try_acquire().unwrap());
 }
 
-/// Keys that are in use by then are kept. The test for limiters is in
-/// `tests/contracts/failures/keys.rs`.
+#[test]
+fn retain_of_limiters_may_use_the_map_also_from_a_waker() {
+    let clock = Clock::manual();
+    let each = RateLimiter::new(Quota::per_second(1).burst(2)).clock(&clock);
+    let users = Arc::new(Keyed::<u32, _>::new(each).max_keys(10));
+    for key in 0..10 {
+        let limiter = users.key(&key);
+        limiter.try_acquire_many(1 + u64::from(key % 2)).unwrap();
+    }
+    users.retain(|key| {
+        users.retain(|_| true);
+        users.shrink();
+        users.key(key).try_acquire().is_ok() && !users.is_empty()
+    });
+    assert_eq!(users.len(), 5);
+    let mut waiter = Waiter::new(users.key(&0).acquire());
+    let waker = calls_when_woken({
+        let users = Arc::clone(&users);
+        move || {
+            let _ = users.key(&0).try_acquire();
+            users.retain(|key| *key == 2 && users.key(key).try_acquire().is_ok());
+        }
+    });
+    assert!(waiter.poll_with(&waker).is_pending());
+    clock.advance(Duration::from_secs(1));
+    waiter.granted();
+    assert_eq!(users.len(), 2);
+}
+
+/// Keys that are in use by then are kept.
 #[test]
 fn retain_may_acquire_the_keys_that_it_drops() {
     let slots = Arc::new(Keyed::<u32, _>::semaphores(1).max_keys(10));

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use tollgate::adaptive::AdaptiveRate;
 use tollgate::throttle::{Inspect, LimitStatus};
-use tollgate::{Clock, ErrorKind, ManualClock, Quota, RateLimiter, Throttle, Waiting};
+use tollgate::{
+    Clock, ErrorKind, ManualClock, Quota, RateLimiter, Semaphore, Throttle, Waiting, all,
+};
 
 use crate::setup::ms;
 use crate::support::random::Random;
@@ -162,24 +164,41 @@ fn drop_of_a_permit_by_a_panic_counts_nothing() {
     assert_eq!(rate.snapshot().succeeded, 0);
 }
 
+/// Also of a composition, another part of which refuses.
 #[test]
-fn refund_of_a_waiter_while_the_rate_grows_gives_the_time_back() {
-    let (clock, rate) = starting_at(100.0);
-    for _ in 0..3_000 {
-        let mut waiter = Waiter::new(rate.acquire());
-        let permit = loop {
-            match waiter.poll() {
-                Poll::Ready(permit) => break permit.unwrap(),
-                Poll::Pending => clock.advance(ms(1)),
+fn refund_while_the_rate_grows_gives_the_time_back() {
+    static NONE: Semaphore = Semaphore::new(0);
+    let admits_and_refunds: [fn(&AdaptiveRate, &ManualClock); 3] = [
+        |rate, clock| {
+            let mut waiter = Waiter::new(rate.acquire());
+            loop {
+                match waiter.poll() {
+                    Poll::Ready(permit) => break permit.unwrap().refund(),
+                    Poll::Pending => clock.advance(ms(1)),
+                }
             }
-        };
-        permit.refund();
-        drop(rate.try_acquire().unwrap());
-        if rate.rate() > 400.0 {
-            return;
-        }
+        },
+        |rate, clock| loop {
+            match rate.try_acquire() {
+                Ok(permit) => break permit.refund(),
+                Err(_) => clock.advance(ms(1)),
+            }
+        },
+        |rate, clock| {
+            while kind(all((rate, &NONE)).try_acquire()) != ErrorKind::NoPermits {
+                clock.advance(ms(1));
+            }
+        },
+    ];
+    for admit_and_refund in admits_and_refunds {
+        let (clock, rate) = starting_at(100.0);
+        let grows = (0..3_000).any(|_| {
+            admit_and_refund(&rate, &clock);
+            drop(rate.try_acquire().unwrap());
+            rate.rate() > 400.0
+        });
+        assert!(grows, "{}", rate.rate());
     }
-    panic!("{}", rate.rate());
 }
 
 #[test]

@@ -53,8 +53,8 @@ fn bugs_that_only_show_on_real_clocks() {
 
 /// The clock goes back, the time stamp counter drifts, the machine suspends.
 ///
-/// Seen in tikv/minstant#23, tokio-rs/tokio#2784. Here, a suspension;
-/// `a_counter_that_drifts_is_never_far_behind` tests the clock itself with a drifting counter.
+/// Seen in tikv/minstant#23, tokio-rs/tokio#2784. Here, a suspension; a counter that drifts is a test of
+/// the clock itself, `now_with_a_counter_that_drifts_is_corrected`.
 #[test]
 fn clock_leaps() {
     // It stops for ten minutes while three wait: each is charged in its turn, none twice, and

@@ -311,22 +311,3 @@ fn refused_requests_count_as_accepted() {
     }
     assert!(rate.rate() < 300.0, "{}", rate.rate());
 }
-
-/// A call with two limits gives back the rate's permit when the other limit refuses it. The rate has
-/// just changed, so the refilled time is lost: calls that are never made use up the rate.
-#[test]
-fn refund_is_lost_to_a_change_of_the_rate() {
-    let clock = Clock::manual();
-    let rate = AdaptiveRate::new().initial_rate(100.0).clock(&clock);
-    let none = Semaphore::new(0);
-    for _ in 0..3_000 {
-        clock.advance(MS);
-        if all((&rate, &none))
-            .try_acquire()
-            .is_err_and(|error| error.kind() == ErrorKind::NoPermits)
-        {
-            drop(rate.try_acquire().unwrap());
-        }
-    }
-    assert!(rate.rate() > 400.0, "{}", rate.rate());
-}

@@ -562,8 +562,11 @@ pub(crate) fn fullest(charges: &[Entry], period: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::support::random::Random;
+    use crate::threads::audit;
 
     /// Sums from each charge on, in the obvious way.
     fn naive(charges: &[Entry], period: u64) -> u64 {
@@ -585,6 +588,23 @@ mod tests {
                 .collect();
             let period = u64::from(1 + random.below(40));
             assert_eq!(fullest(&charges, period), naive(&charges, period));
+        }
+    }
+
+    /// A full schedule passes, and with one charge more anywhere it does not.
+    #[test]
+    fn one_charge_too_many_is_found_wherever_it_is() {
+        let quota = Quota::new(5, Duration::from_nanos(10));
+        let full: Vec<Entry> = (10..30).map(|number| (20 * number, 5)).collect();
+        for algorithm in [Algorithm::SlidingLog, Algorithm::SlidingWindow] {
+            assert_eq!(audit(algorithm, quota, &full), Ok(()));
+            for (at, _) in &full {
+                let seeded = [&full[..], &[(*at, 1)]].concat();
+                assert!(
+                    audit(algorithm, quota, &seeded).is_err(),
+                    "{algorithm} {at}"
+                );
+            }
         }
     }
 }

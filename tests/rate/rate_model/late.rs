@@ -102,6 +102,35 @@ fn missed() -> impl Strategy<Value = Option<MissedTickBehavior>> {
     ]
 }
 
+/// Tokio's timer counts in milliseconds, so it is late for a third of a second.
+#[test]
+fn missed_tick_makes_up_for_a_timer_of_whole_milliseconds_or_not() {
+    let lost = |limiter: RateLimiter| {
+        paused(async move {
+            let first = limiter.try_acquire().unwrap().at();
+            let mut lost = Vec::new();
+            for exact in (1..=6).map(|n: u64| (n * 1_000_000_000).div_ceil(3)) {
+                let at = limiter.acquire().await.unwrap().at();
+                lost.push(at.saturating_since(first).as_nanos() as i64 - exact as i64);
+            }
+            lost
+        })
+    };
+    let limiter = || RateLimiter::new(Quota::per_second(3)).clock(Clock::tokio());
+    // From a tick in the midst of a unit it may be one nanosecond less.
+    let made_up = lost(limiter());
+    assert!(
+        made_up.iter().all(|lost| (-1..=0).contains(lost)),
+        "{made_up:?}"
+    );
+    let delayed = lost(limiter().missed_tick(MissedTickBehavior::Delay));
+    assert!(delayed.is_sorted(), "{delayed:?}");
+    assert!(
+        0 < delayed[0] && delayed[0] < delayed[5] && delayed[5] <= 12_000_000,
+        "{delayed:?}"
+    );
+}
+
 proptest! {
     #![proptest_config(cases(400))]
 
