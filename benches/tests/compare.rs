@@ -66,7 +66,7 @@ fn outcomes(test: &str) -> Vec<(&'static str, Calls)> {
     assert_eq!(
         names.collect::<Vec<_>>(),
         LIMITERS.map(|(name, _)| name),
-        "the array LIMITERS of this file has a row for each column of the table"
+        "the array LIMITERS of this file needs a row for each column of the table"
     );
     let mut columns = columns.into_iter().map(|(_, column)| column);
     let arrivals: Option<Vec<u64>> = columns.next().expect("arrivals").into_iter().collect();

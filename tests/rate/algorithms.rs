@@ -30,7 +30,7 @@ fn take(limiter: &RateLimiter, most: u64) -> impl Iterator<Item = (u64, u64)> {
     charges.map(|charge| (charge.at().as_nanos(), 1))
 }
 
-/// The contract of the next two tests. Otherwise changes that come again and again starve all calls.
+/// The contract of the next two tests. Otherwise frequent changes starve all calls.
 const NO_RESTART: &str = "a change of the quota must not restart a window";
 
 /// The count or the period changes every 10 or 11 ms, so that no window ends just between two changes.
@@ -83,10 +83,10 @@ fn period_that_goes_back_and_forth_within_a_window_ends_it() {
             clock.advance(Duration::from_nanos(11));
         }
         let batch = algorithm.batch(quota(1));
-        let most = 11_000 / batch.period().as_nanos() * u128::from(batch.count());
+        let least = 11_000 / batch.period().as_nanos() * u128::from(batch.count());
         assert!(
-            total as u128 >= most,
-            "{NO_RESTART}: {algorithm}, {total} of {most}"
+            total as u128 >= least,
+            "{NO_RESTART}: {algorithm}, {total} of {least}"
         );
     }
 }
