@@ -213,10 +213,10 @@ impl Comparison {
         crate::csv("arrival", names, lines)
     }
 
-    /// Draws the pictures. Neighbors that admit the same calls share one.
+    /// Draws the pictures, one for each limiter.
     pub(crate) fn svg(&self) -> String {
-        let pictures: Vec<_> = self.subjects.chunk_by(|a, b| a.at == b.at).collect();
-        let height = HEAD + (1 + pictures.len() as u32) * ROW + FOOT;
+        let subjects = &self.subjects;
+        let height = HEAD + (1 + subjects.len() as u32) * ROW + FOOT;
         picture::draw(height, |area| {
             let (head, below) = area.split_vertically(HEAD);
             legend(&head)?;
@@ -225,9 +225,9 @@ impl Comparison {
             let sizes = (TITLE, ROW - TITLE, FOOT);
             picture::below(
                 &rest,
-                pictures.len(),
+                subjects.len(),
                 sizes,
-                |number, above, frame, foot| self.draw_one(above, frame, foot, pictures[number]),
+                |number, above, frame, foot| self.draw_one(above, frame, foot, &subjects[number]),
             )
         })
     }
@@ -242,14 +242,12 @@ impl Comparison {
         Ok(())
     }
 
-    fn draw_one(&self, above: &Area<'_>, below: &Area<'_>, foot: u32, of: &[Subject]) -> Drawn {
-        let subject = &of[0];
-        let names: Vec<_> = of.iter().map(|subject| subject.name.as_str()).collect();
+    fn draw_one(&self, above: &Area<'_>, below: &Area<'_>, foot: u32, subject: &Subject) -> Drawn {
         let admitted = subject.admitted();
         let in_last = in_last_period(&admitted);
         let most = in_last.iter().map(|(_, count)| *count).max().unwrap_or(0);
         let figure = format!("most in any second: {most}, promised: {}", subject.promised);
-        picture::title(above, &names.join(", "), subject.remark, Some(&figure))?;
+        picture::title(above, &subject.name, subject.remark, Some(&figure))?;
 
         let span = SPAN.as_secs_f64();
         let mut chart = picture::frame(below, foot, span, -4.0..MOST, (10, 4))?;

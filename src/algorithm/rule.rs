@@ -95,7 +95,8 @@ pub(crate) trait Rule {
         OfOthers::Standing
     }
 
-    /// Forgets all receipts so far, which can no longer be refunded.
+    /// Forgets all receipts so far, which can no longer be refunded. The limiter rejects them by their
+    /// generation, so only a rule that counts refunds or tickets has something to do.
     fn forget_receipts(&mut self) {}
 }
 

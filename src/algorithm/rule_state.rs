@@ -159,3 +159,26 @@ impl Forecast<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// No limiter on a manual clock shows this: only the system clock can be set back.
+    #[test]
+    fn is_ahead_of_a_tick_before_the_newest_charge_is_true() {
+        let [now, before] = [100, 50].map(|secs| Tick::from_nanos(secs * 1_000_000_000));
+        for &algorithm in Algorithm::all() {
+            let quota = Quota::per_second(10).burst(10);
+            let mut rule = RuleState::new(algorithm, quota, false);
+            rule.lock(rule.tat());
+            let capacity = rule.capacity();
+            rule.charge(now, capacity);
+            assert!(!rule.is_ahead_of(now), "{algorithm}");
+            assert!(rule.is_ahead_of(before), "{algorithm}");
+            // Nothing more is admitted there, and less in doubt.
+            assert!(rule.backlog(before) >= capacity, "{algorithm}");
+            assert!(rule.due(0, 1) > now, "{algorithm}");
+        }
+    }
+}

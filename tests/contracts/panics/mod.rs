@@ -405,12 +405,10 @@ fn an_algorithm_that_cannot_be_had_by_key() {
         Keyed::<u8, _>::new(each.clock(Clock::manual()))
     };
     let quota = Quota::per_second(3);
-    for (algorithm, name) in [
-        (Algorithm::SlidingWindow, "sliding-window"),
-        (Algorithm::SlidingLog, "sliding-log"),
-    ] {
-        let message = format!("a limit by key cannot use {name}, which keeps more than one word");
-        row(&message, || like(quota, algorithm));
+    for algorithm in Algorithm::all().iter().filter(|it| !it.keeps_a_word()) {
+        let message =
+            format!("a limit by key cannot use {algorithm}, which keeps more than one word");
+        row(&message, || like(quota, *algorithm));
     }
     let quota = quota.burst(2);
     row(WHOLE_COUNT, || like(quota, Algorithm::FixedWindow));

@@ -222,17 +222,16 @@ impl Model for Kept {
     }
 
     /// Checks the kept charges of each quota under which all charges asked, whatever was before it:
-    /// a log admits no more than the count in any period, a window less than twice as many.
+    /// no more in any period than the algorithm promises.
     fn assert_promise(&self) {
         for (epoch, (quota, forced)) in self.quotas.iter().enumerate() {
             let under = self.all.iter().filter(|kept| kept.epoch == epoch);
             let kept: Vec<_> = under.map(|kept| (kept.at, kept.cost)).collect();
             let fullest = fullest(&kept, nanos(*quota));
+            let most = self.algorithm.most_in(*quota, quota.period());
             assert!(
-                *forced
-                    || fullest <= quota.count()
-                    || self.algorithm == Algorithm::SlidingWindow && fullest < 2 * quota.count(),
-                "{fullest} in a period"
+                *forced || fullest <= most,
+                "{fullest} of {most} in a period"
             );
         }
     }

@@ -330,13 +330,10 @@ impl World {
         }
     }
 
-    /// Compares the state just after a charge. In a sliding window or a log, later charges count as
-    /// well.
+    /// Compares the state just after a charge. If the rule keeps more than a word, later charges
+    /// count as well.
     fn same_decision_later(&self, charge: &Charge, booked: &Booked) {
-        if !matches!(
-            self.model().algorithm(),
-            Algorithm::SlidingLog | Algorithm::SlidingWindow
-        ) {
+        if self.model().algorithm().keeps_a_word() {
             self.same_decision(charge, booked);
         }
     }
