@@ -81,13 +81,7 @@ async fn check(
             playground::check(browser, report, &path, screenshots).await?;
         }
     }
-    let complaints = browser.complaints();
-    let silent = if complaints.is_empty() {
-        Ok("no error, no warning, no exception".to_owned())
-    } else {
-        Err(complaints.join("; "))
-    };
-    report.line("console", silent);
+    report.console(&browser.complaints());
     Ok(())
 }
 

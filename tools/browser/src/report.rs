@@ -30,6 +30,16 @@ impl Report {
         }
     }
 
+    /// Prints whether the browser complained: errors, warnings and exceptions.
+    pub(crate) fn console(&mut self, complaints: &[String]) {
+        let silent = if complaints.is_empty() {
+            Ok("no error, no warning, no exception".to_owned())
+        } else {
+            Err(complaints.join("; "))
+        };
+        self.line("console", silent);
+    }
+
     /// Prints how many passed and failed, and returns whether all passed.
     pub(crate) fn end(self) -> bool {
         let Self { passed, failed } = self;
