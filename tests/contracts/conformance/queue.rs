@@ -5,7 +5,7 @@ use std::task::Poll;
 use tollgate::fair::FairQueue;
 use tollgate::{ErrorKind, Throttle, TryThrottle};
 
-use super::subject::{Subject, assert_at_rest, assert_no_room, fill, parked};
+use super::subject::{AnyPermit, Subject, Wait, assert_at_rest, assert_no_room, fill, parked};
 use super::throttles;
 use crate::support::{Waiter, kind};
 
@@ -197,6 +197,15 @@ pub(crate) fn waiters_are_let_in_in_the_order_in_which_they_joined(subject: &Sub
     assert_at_rest(&throttle, 1);
 }
 
+/// Takes the grant of each waiter in turn, which has been woken by then.
+fn woken_and_granted(waiters: &mut [Waiter<Wait>]) -> Vec<AnyPermit> {
+    let permits = waiters.iter_mut().map(|waiting| {
+        assert!(waiting.wakes() > 0);
+        waiting.granted()
+    });
+    permits.collect()
+}
+
 pub(crate) fn several_returns_let_as_many_in(subject: &Subject) {
     const CROWD: usize = 40;
     let throttle = subject.with_limit(CROWD);
@@ -207,14 +216,7 @@ pub(crate) fn several_returns_let_as_many_in(subject: &Subject) {
     let woken = waiters.iter().filter(|waiting| waiting.wakes() > 0).count();
     assert_eq!(woken == CROWD, subject.guarantees.wakes_each);
     // By then each in its turn has been woken, at the latest when the one before it has run.
-    let permits: Vec<_> = waiters
-        .iter_mut()
-        .map(|waiting| {
-            assert!(waiting.wakes() > 0);
-            waiting.granted()
-        })
-        .collect();
-    throttle.rollback_all(permits);
+    throttle.rollback_all(woken_and_granted(&mut waiters));
     assert_at_rest(&throttle, CROWD);
 }
 
@@ -227,14 +229,7 @@ pub(crate) fn several_returns_pass_waiters_by_that_give_up(subject: &Subject) {
     let mut behind: Vec<_> = (0..CROWD).map(|_| parked(&throttle)).collect();
     throttle.rollback_all(permits);
     drop(give_up);
-    let permits: Vec<_> = behind
-        .iter_mut()
-        .map(|waiting| {
-            assert!(waiting.wakes() > 0);
-            waiting.granted()
-        })
-        .collect();
-    throttle.rollback_all(permits);
+    throttle.rollback_all(woken_and_granted(&mut behind));
     assert_at_rest(&throttle, CROWD);
 }
 
