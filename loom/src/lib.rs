@@ -107,6 +107,15 @@ mod harness {
         Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
     }
 
+    /// Returns the output of a future that moves to another task after its first poll: its first waker does
+    /// nothing, so only the second can end this.
+    pub fn moved<F: Future + Unpin>(mut future: F) -> F::Output {
+        match poll_once(&mut future) {
+            Poll::Ready(output) => output,
+            Poll::Pending => block_on(future),
+        }
+    }
+
     /// Returns a wait that is in its queue, and whose waker does nothing.
     pub fn parked<F: Future + Unpin>(mut future: F) -> F {
         assert!(poll_once(&mut future).is_pending());
@@ -190,11 +199,6 @@ mod harness {
                 Poll::Ready(output) => Ok(output),
                 Poll::Pending => Err(self),
             }
-        }
-
-        /// Polls with another waker from now on, like a future that has moved to another task.
-        pub fn moves(&mut self) {
-            self.wakes = Arc::default();
         }
 
         /// Returns the number of wakes.

@@ -79,6 +79,14 @@ model!(opening_and_a_joiner_do_not_miss_each_other, || {
     assert_eq!(gate.snapshot().waiting, 0);
 });
 
+model!(waiter_that_moved_to_another_waker_is_woken_by_it, || {
+    let (gate, _clock) = gate();
+    gate.block_for(Duration::MAX);
+    let opens = with(&gate, |gate| gate.open());
+    moved(gate.acquire()).unwrap();
+    join_all([opens]);
+});
+
 model!(the_alarm_and_a_joiner_do_not_miss_each_other, || {
     let (gate, clock) = gate();
     gate.block_for(SECOND);

@@ -90,14 +90,14 @@ model!(waiter_dropped_as_an_item_returns_passes_it_on, || {
     let waiter = parked(shared.pool.clone().acquire_owned());
     let releasing = dropping(held);
     drop(waiter);
-    pass(&shared.pool);
+    moved(shared.pool.acquire()).unwrap().guarded.touch();
     shared.whole([releasing]);
 });
 
 model!(wait_idle_sees_the_last_item_come_back, || {
     let (shared, held) = Shared::held::<2>();
     let returning = held.map(dropping);
-    block_on(shared.pool.wait_idle());
+    moved(shared.pool.wait_idle());
     assert_eq!(shared.pool.snapshot().in_use, 0);
     shared.whole(returning);
 });

@@ -4,7 +4,6 @@
 #![cfg(tollgate_loom)]
 
 use std::sync::Arc;
-use std::task::Poll;
 
 use tollgate::{ErrorKind, OwnedPermit, Semaphore, Waiting};
 use tollgate_loom::*;
@@ -235,12 +234,7 @@ model!(idleness_that_is_no_longer_waited_for_leaves_nothing, || {
 model!(waiter_that_moved_to_another_waker_is_woken_by_it, || {
     let (semaphore, permit) = held(1, 1);
     let releasing = dropping(permit);
-    let mut waiter = semaphore.acquire();
-    match poll_once(&mut waiter) {
-        Poll::Ready(permit) => drop(permit.unwrap()),
-        // The first waker wakes nothing, so only the second can end this.
-        Poll::Pending => drop(block_on(waiter).unwrap()),
-    }
+    drop(moved(semaphore.acquire()).unwrap());
     at_rest(&semaphore, 1, [releasing]);
 });
 

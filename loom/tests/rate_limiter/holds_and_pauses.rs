@@ -87,18 +87,22 @@ fn three_at_once() -> Quota {
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-model!(try_acquire_beside_a_pause_is_before_it_or_refused, || {
-    let (limiter, clock) = limiter(three_at_once());
+/// Asserts that two tries beside a pause are before it or refused. Whatever was admitted before, one call is charged
+/// at the end, and the next call this time later.
+fn assert_pauses_tries((limiter, clock): (Limiter, ManualClock), next: Duration) {
     let tries = with(&limiter, admits_twice);
     limiter.pause_for(HOUR);
     assert!(limiter.try_acquire().is_err());
     let [first, second] = tries.join().unwrap();
     assert!(first || !second, "admitted during the pause");
-    // Whatever was admitted before, one call is charged at the end.
     assert_eq!(limiter.peek().retry_after, HOUR);
     clock.advance(HOUR);
     limiter.try_acquire().unwrap();
-    assert_eq!(limiter.peek().retry_after, MILLISECOND);
+    assert_eq!(limiter.peek().retry_after, next);
+}
+
+model!(try_acquire_beside_a_pause_is_before_it_or_refused, || {
+    assert_pauses_tries(limiter(three_at_once()), MILLISECOND);
 });
 
 // Both find that the pause is over, and one of them allows decisions without the lock again.
@@ -113,15 +117,8 @@ model!(try_acquire_twice_at_the_end_of_a_pause_admits_one, || {
 
 // The pause rewrites the ring of a log while other threads claim slots of it.
 model!(try_acquire_of_a_log_is_before_a_pause_or_refused, || {
-    let (limiter, clock) = by(Algorithm::SlidingLog, Quota::per_second(2));
-    let tries = with(&limiter, admits_twice);
-    limiter.pause_for(HOUR);
-    assert!(limiter.try_acquire().is_err());
-    let [first, second] = tries.join().unwrap();
-    assert!(first || !second, "admitted during the pause");
-    clock.advance(HOUR);
-    limiter.try_acquire().unwrap();
-    assert_eq!(limiter.peek().retry_after, SECOND / 2);
+    let log = by(Algorithm::SlidingLog, Quota::per_second(2));
+    assert_pauses_tries(log, SECOND / 2);
 });
 
 model!(acquire_is_charged_before_a_pause_or_at_its_end, || {

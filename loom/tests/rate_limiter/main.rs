@@ -287,11 +287,8 @@ fn leaving_beside_passing_time_gives_back_only_what_is_owed() {
 // The waker of a waiter is exchanged just as the waiter is granted: the old waker may have been called, so
 // the waiter has to check again.
 model!(poll_with_another_waker_finds_the_grant, || {
-    let (_limiter, clock, mut waiter) = awaited(Quota::per_second(1));
+    let (limiter, clock) = spent(Quota::per_second(1));
     let timer = spawn(move || clock.advance(SECOND));
-    // This happens when a future is moved to another task.
-    waiter.moves();
-    let joined = waiter.join();
+    moved(limiter.acquire()).unwrap();
     join_all([timer]);
-    charge_of(joined);
 });
