@@ -47,7 +47,7 @@
 //!         .with(retry.innermost())
 //!         .build()
 //! }
-//! # drop(polite(reqwest::Client::new()));
+//! # let _ = polite;
 //! ```
 //!
 //! The first middleware is the outermost. A request that is sent again waits for the rate again, and keeps its slot.
@@ -78,6 +78,7 @@
 //!     (request.url().path() == "/search").then(|| Arc::clone(&searches))
 //! });
 //! let retry = RetryAfterMiddleware::new();
+//! # let _ = rustls::crypto::ring::default_provider().install_default();
 //! let client = ClientBuilder::new(reqwest::Client::new())
 //!     .with(retry.clone())
 //!     .with(by_host)

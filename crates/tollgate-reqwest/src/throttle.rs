@@ -38,6 +38,7 @@ use tollgate_tower::ThrottledBody;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
+/// # let _ = rustls::crypto::ring::default_provider().install_default();
 /// let slots = Arc::new(Semaphore::new(0).max_waiters(0));
 /// let client = ClientBuilder::new(reqwest::Client::new())
 ///     .with(ThrottleMiddleware::new(slots))

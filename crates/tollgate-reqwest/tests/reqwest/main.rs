@@ -111,9 +111,15 @@ fn refusal(seconds: u64) -> Response<&'static str> {
     refusal.header("retry-after", seconds).body("").unwrap()
 }
 
+/// A client of reqwest. Where reqwest has TLS, it needs a provider, which the first call installs.
+fn plain() -> reqwest::Client {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::new()
+}
+
 /// A client that begins with no middleware.
 fn builder() -> ClientBuilder {
-    ClientBuilder::new(reqwest::Client::new())
+    ClientBuilder::new(plain())
 }
 
 fn limiter(quota: Quota) -> Arc<RateLimiter> {

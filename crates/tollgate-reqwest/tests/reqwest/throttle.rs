@@ -245,8 +245,8 @@ async fn new_of_a_head_request_returns_its_permit_and_keeps_the_length() {
     let server = OnLoopback::serve(Router::new().route("/", get("hello"))).await;
     let slots = Arc::new(Semaphore::new(1));
     let client = builder().with(ThrottleMiddleware::new(Arc::clone(&slots)));
-    let plain = reqwest::Client::new().head(&server.url).send();
-    let length = plain.await.unwrap().content_length();
+    let answer = plain().head(&server.url).send();
+    let length = answer.await.unwrap().content_length();
     let answer = client.build().head(&server.url).send().await.unwrap();
     assert_eq!(answer.content_length(), length);
     assert_eq!(answer.headers()["content-length"], "5");
