@@ -4,6 +4,8 @@ pub(crate) mod acquire;
 #[cfg(feature = "channel")]
 pub(crate) mod channel_semaphore;
 pub(crate) mod condvar_semaphore;
+#[cfg(any(feature = "tokio", feature = "async-lock"))]
+mod foreign;
 mod idle;
 pub(crate) mod permit;
 pub(crate) mod pool;

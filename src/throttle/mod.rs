@@ -8,8 +8,6 @@ mod all;
 mod boxed;
 mod cost;
 mod enter_all;
-#[cfg(any(feature = "tokio", feature = "async-lock"))]
-mod foreign;
 mod handles;
 mod optional;
 mod rollback_guard;

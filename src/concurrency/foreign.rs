@@ -9,9 +9,9 @@ use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 
-use super::{Throttle, TryThrottle, handles};
 use crate::debug::debug_as;
 use crate::error::{AcquireError, ErrorKind};
+use crate::throttle::{Throttle, TryThrottle, handles};
 use crate::wait::Waiting;
 
 const NONE_FREE: AcquireError = AcquireError::new(ErrorKind::NoPermits);
