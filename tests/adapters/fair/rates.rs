@@ -5,15 +5,19 @@
 //! time jumps past due ticks before its timers fire.
 
 use std::fmt::Debug;
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures::StreamExt;
+use futures::channel::mpsc::{UnboundedReceiver, unbounded};
 use tollgate::adaptive::AdaptiveRate;
 use tollgate::fair::{FairPermit, FairQueue};
 use tollgate::throttle::Weighted;
 use tollgate::{
     AcquireError, Algorithm, BoxThrottle, Clock, Keyed, LeakyBucket, ManualClock,
-    MissedTickBehavior, Quota, RateLimiter, Throttle, Tick,
+    MissedTickBehavior, Quota, RateLimiter, Throttle, Tick, Waiting,
 };
 use tollgate_observe::Observed;
 
@@ -160,6 +164,74 @@ fn enter_as_of_of_each_rate_and_wrapper_makes_up_for_a_late_timer() {
         let rates = Keyed::<u64, _>::new(RateLimiter::new(TWENTY).clock(clock));
         Weighted::cost(&Arc::new(rates).key_owned(7), 2)
     });
+}
+
+/// A throttle whose charges are those that the test sends. It notes as of which tick each caller enters.
+#[derive(Clone)]
+struct Noted {
+    clock: ManualClock,
+    charges: Arc<Mutex<UnboundedReceiver<Tick>>>,
+    entered: Arc<Mutex<Vec<Option<Tick>>>>,
+}
+
+impl Noted {
+    fn note(&self, as_of: Option<Tick>) -> Waiting<<Self as Throttle>::Enter> {
+        self.entered.lock().unwrap().push(as_of);
+        let charges = Arc::clone(&self.charges);
+        Waiting::new(Box::pin(poll_fn(move |context| {
+            let charge = charges.lock().unwrap().poll_next_unpin(context);
+            charge.map(|charge| Ok(charge.expect("the test sends on")))
+        })))
+    }
+}
+
+impl Throttle for Noted {
+    type Permit = Tick;
+    type Enter = Pin<Box<dyn Future<Output = Result<Tick, AcquireError>> + Send>>;
+
+    fn enter(&self) -> Waiting<Self::Enter> {
+        self.note(None)
+    }
+
+    fn enter_as_of(&self, tick: Tick) -> Waiting<Self::Enter> {
+        self.note(Some(tick))
+    }
+
+    fn tick(&self, charge: Option<&Tick>) -> Option<Tick> {
+        Some(charge.copied().unwrap_or_else(|| self.clock.now()))
+    }
+
+    fn wakes_outside_locks(&self) -> bool {
+        true
+    }
+}
+
+/// The caller that comes when nobody waits enters as of now.
+#[test]
+fn acquire_enters_as_of_the_last_charge_or_of_the_later_tick_at_which_it_joined() {
+    let (send, charges) = unbounded();
+    let noted = Noted {
+        clock: Clock::manual(),
+        charges: Arc::new(Mutex::new(charges)),
+        entered: Arc::default(),
+    };
+    let queue = FairQueue::new(noted.clone());
+    let start = noted.clock.now();
+    // They join at 0, 100 and 200 ms.
+    let mut waiters = [(); 3].map(|()| {
+        let waiter = Waiter::parked(queue.class("a").acquire());
+        noted.clock.advance(ms(100));
+        waiter
+    });
+    for (waiter, charged) in waiters.iter_mut().zip([150, 160, 170]) {
+        let charge = start.saturating_add(ms(charged));
+        send.unbounded_send(charge).unwrap();
+        assert_eq!(*waiter.granted(), charge);
+    }
+    drop(Waiter::parked(queue.class("a").acquire()));
+    let as_of = [150, 200].map(|at| Some(start.saturating_add(ms(at))));
+    let entered = noted.entered.lock().unwrap();
+    assert_eq!(*entered, [None, as_of[0], as_of[1], None]);
 }
 
 /// Tokio's paused time jumps past due ticks, and only then do the timers fire.
