@@ -1,6 +1,7 @@
 //! Effects of throttles on a queue: they wake inside their poll, refuse, panic and close, and some
 //! wake under their locks.
 
+use std::any::Any;
 use std::fmt::Debug;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -129,6 +130,48 @@ fn acquire_of_a_throttle_that_panics_when_it_is_polled_refuses_the_waiter_that_i
     assert_eq!(*second.granted(), 7);
     assert_eq!(queue.waiting(), 0);
     assert!(queue.snapshot().iter().all(|class| class.held == 0));
+}
+
+/// A throttle that wakes outside its locks, and notes which permits are rolled back.
+#[derive(Clone)]
+struct Undone(Polled, Arc<Mutex<Vec<u32>>>);
+
+impl Throttle for Undone {
+    type Permit = u32;
+    type Enter = Enter;
+
+    tollgate::forward!(Throttle, self => self.0, except rollback, wakes_outside_locks);
+
+    fn rollback(&self, permit: u32) {
+        self.1.lock().unwrap().push(permit);
+    }
+
+    fn wakes_outside_locks(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn drop_of_the_only_waiter_while_the_throttle_admits_it_rolls_the_permit_back() {
+    let waiter = Arc::new(Mutex::new(None::<Box<dyn Any + Send>>));
+    let waker = Arc::new(Mutex::new(None));
+    let (leaves, kept) = (Arc::clone(&waiter), Arc::clone(&waker));
+    let polled = Polled::new(move |waker, poll| {
+        *kept.lock().unwrap() = Some(waker.clone());
+        if poll == 0 {
+            return Poll::Pending;
+        }
+        drop(leaves.lock().unwrap().take());
+        Poll::Ready(Ok(7))
+    });
+    let throttle = Undone(polled, Arc::default());
+    let queue = FairQueue::new(throttle.clone());
+    let parked = Waiter::parked(queue.class(1).acquire());
+    *waiter.lock().unwrap() = Some(Box::new(parked));
+    let waker = waker.lock().unwrap().take();
+    waker.into_iter().for_each(Waker::wake);
+    assert_eq!(*throttle.1.lock().unwrap(), [7]);
+    assert_eq!(queue.waiting(), 0);
 }
 
 #[test]
