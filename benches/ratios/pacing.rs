@@ -1,15 +1,15 @@
-//! Waiters in a long queue, released at a rate: the measurement of [`tollgate_bench::pacing`],
+//! Waiters in a long queue, released at a rate: the measurement of [`peers::pacing`],
 //! beside every peer that can be awaited.
 //!
 //! A run takes as long as the queue should take, so there are only a few rounds. The contenders take
 //! turns in each round. A figure is the median of the rounds; for the rate, the least and the
 //! greatest are shown as well. CPU is compared within each round.
 
+use peers::pacing::{self, Paced, Plan};
 use ratelimit::Ratelimiter;
 use throttle_net::Throttle as ThrottleNet;
 use tollgate::Quota;
 use tollgate_bench::harness::{Options, Spread, Table, Targets};
-use tollgate_bench::pacing::{self, Paced, Plan};
 use tollgate_bench::peer::{
     Governor, LeakyBucket, OurFairQueue, OurLimiter, SharedRateLimit, WaitLimiter,
 };

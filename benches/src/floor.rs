@@ -2,14 +2,10 @@
 //!
 //! An acquire is a load, which gives the expected value, and a compare-exchange; a release is a `fetch_add` whose
 //! value is inspected, by a guard that is held in memory like every permit.
-//!
-//! The floor of a rate decision is a reading of the clock, and a compare-exchange of the word that the
-//! reading is compared with; a refusal writes nothing. It enforces no rate.
 
+use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 /// A word that counts free permits, without the rest of a semaphore.
 pub struct Floor {
@@ -51,41 +47,6 @@ impl Drop for FloorPermit<'_> {
     fn drop(&mut self) {
         let before = self.0.free.fetch_add(1, Release);
         assert!(before < self.0.limit, "given back twice");
-    }
-}
-
-/// A clock, and the word that a decision compares the time with.
-pub struct DecisionFloor<C> {
-    clock: C,
-    due: AtomicU64,
-    interval: u64,
-}
-
-impl<C> DecisionFloor<C> {
-    /// Creates one whose word advances by the interval, if that is below a second, and otherwise to
-    /// a tick that is never reached.
-    pub fn new(clock: C, interval: Duration) -> DecisionFloor<C> {
-        let scarce = interval >= Duration::from_secs(1);
-        DecisionFloor {
-            clock,
-            due: AtomicU64::new(0),
-            interval: if scarce { u64::MAX / 2 } else { 1 },
-        }
-    }
-
-    /// Decides at the clock's present tick.
-    #[inline]
-    pub fn decide(&self, read: impl Fn(&C) -> u64) -> bool {
-        let now = read(&self.clock);
-        let mut due = self.due.load(Relaxed);
-        while due <= now {
-            let next = due + self.interval;
-            match self.due.compare_exchange_weak(due, next, Relaxed, Relaxed) {
-                Ok(_) => return true,
-                Err(actual) => due = actual,
-            }
-        }
-        false
     }
 }
 

@@ -6,16 +6,13 @@
 
 pub mod adaptive;
 pub mod bytes;
-pub mod events;
 pub mod floor;
 pub mod harness;
 pub mod http;
 pub mod keyed;
 pub mod line;
 pub mod object_store;
-pub mod pacing;
 pub mod peer;
-pub mod picture;
 pub mod rates;
 pub mod semaphore;
 pub mod throttles;

@@ -18,13 +18,13 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use futures::executor::block_on;
+use peers::floor::DecisionFloor;
 use ratelimit::Ratelimiter;
 use throttle_net::Throttle as ThrottleNet;
 use tokio::runtime::{Builder, Runtime};
 use tollgate::{Algorithm, Quota};
 use tower::{Service, ServiceExt};
 
-use crate::floor::DecisionFloor;
 use crate::harness::{Row, Shared, alone, awaited, together};
 use crate::peer::{
     Answer, ByArc, ByReference, Governor, LeakyBucket, Limiter, MutexRing, OurLimiter, OurLog,

@@ -24,6 +24,7 @@ use futures::executor::block_on;
 pub use cpu_time::ThreadTime as Stopwatch;
 pub use report::{Table, Targets, groups, ratios, verdict};
 pub use rows::{Contender, Row, Shared, Work, abreast, alone, made, tasks, together, walled};
+pub use simulations::spread::Spread;
 
 /// Measures operations beside those of other crates.
 #[derive(Clone, Debug, Parser)]
@@ -92,38 +93,6 @@ impl Options {
             0..=1 => runs,
             2..=10 => quick,
             _ => whole,
-        }
-    }
-}
-
-/// The median, least and greatest of some figures, and the 99th percentile.
-#[derive(Clone, Copy, Debug)]
-pub struct Spread {
-    /// The median.
-    pub median: f64,
-    /// The least.
-    pub min: f64,
-    /// The greatest.
-    pub max: f64,
-    /// The 99th percentile.
-    pub p99: f64,
-}
-
-impl Spread {
-    /// Summarizes the figures.
-    ///
-    /// # Panics
-    ///
-    /// Panics if there are none.
-    pub fn of(figures: impl IntoIterator<Item = f64>) -> Spread {
-        let mut figures: Vec<f64> = figures.into_iter().collect();
-        figures.sort_by(f64::total_cmp);
-        let (half, rest) = (figures.len() / 2, (figures.len() - 1) / 2);
-        Spread {
-            median: f64::midpoint(figures[rest], figures[half]),
-            min: figures[0],
-            max: figures[figures.len() - 1],
-            p99: figures[((figures.len() - 1) as f64 * 0.99).round() as usize],
         }
     }
 }

@@ -70,8 +70,9 @@ fn run(task: Task) -> Result<bool> {
 
 /// Draws the pictures. `pacing.svg` is measured, and all others are computed.
 fn pictures(shell: &Shell) -> Result<bool> {
-    let program = ["--locked", "--release", "-p", "tollgate-bench", "--bin"];
-    cmd!(shell, "cargo run {program...} compare -- --csv").run()?;
-    cmd!(shell, "cargo run {program...} queueing -- --svg docs").run()?;
+    let [peers, simulations] =
+        ["peers", "simulations"].map(|name| ["--locked", "--release", "-p", name, "--bin"]);
+    cmd!(shell, "cargo run {peers...} compare -- --csv").run()?;
+    cmd!(shell, "cargo run {simulations...} queueing -- --svg docs").run()?;
     Ok(true)
 }

@@ -10,8 +10,8 @@
 use std::time::Duration;
 
 use oorandom::Rand64;
+use simulations::events::Events;
 use tollgate::{Charge, Quota, RateLimiter};
-use tollgate_bench::events::Events;
 
 use crate::server::{Said, Server};
 use crate::{Counts, Latency, MINUTE, Nanos, Others, SECOND, World};

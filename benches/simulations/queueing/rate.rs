@@ -15,10 +15,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use oorandom::Rand64;
+use simulations::events::Events;
+use simulations::spread::Spread;
 use tollgate::adaptive::{AdaptiveRate, RatePermit};
 use tollgate::{Quota, RateLimiter};
-use tollgate_bench::events::Events;
-use tollgate_bench::harness::Spread;
 
 use crate::judge::Row;
 use crate::parallel;

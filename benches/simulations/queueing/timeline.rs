@@ -7,8 +7,8 @@ use plotters::prelude::{PathElement, RGBColor};
 use plotters::series::LineSeries;
 use plotters::style::text_anchor::HPos;
 use plotters::style::{Color, FontStyle};
-use tollgate_bench::picture::{self, Area, Drawn};
-use tollgate_bench::picture::{BLUE, GRID, INK, LEFT, ORANGE, PALE_BLUE, PALE_INK, RED, VIOLET};
+use simulations::picture::{self, Area, Drawn};
+use simulations::picture::{BLUE, GRID, INK, LEFT, ORANGE, PALE_BLUE, PALE_INK, RED, VIOLET};
 
 use crate::jobs::{Job, Nanos, SECOND, jobs};
 use crate::judge::{CONTROLLERS, fixed, good, oracle_limits};

@@ -7,7 +7,7 @@ use std::ops::Range;
 use tollgate::ManualClock;
 use tollgate::adaptive::{AdaptiveSemaphore, Aimd, Controller, Gradient};
 
-use tollgate_bench::harness::Spread;
+use simulations::spread::Spread;
 
 use crate::jobs::{Job, Nanos, SECOND, jobs, p99, p99_alone};
 use crate::peers::{EnvoyGradient, Gradient2, Vegas};

@@ -137,19 +137,19 @@ fn pictures_say_how_many_there_were_in_any_second() {
 #[test]
 fn pictures_in_the_documentation_are_what_is_written_now() {
     let out = written("stale", &["algorithms", "--csv"]);
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     for file in ["algorithms.csv", "algorithms.svg"] {
         assert!(
             read(&out.join(file)) == read(&docs.join(file)),
             "docs/{file} is not what this writes: \
-             cargo run --release -p tollgate-bench --bin compare -- algorithms --csv"
+             cargo run --release -p peers --bin compare -- algorithms --csv"
         );
     }
 }
 
 #[test]
 fn pictures_are_small_and_stand_alone() {
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     for file in [
         "algorithms.svg",
         "pacing.svg",

@@ -7,10 +7,10 @@ use futures::FutureExt;
 use plotters::prelude::{PathElement, RGBColor, Rectangle};
 use plotters::series::AreaSeries;
 use plotters::style::Color;
+use simulations::picture::{self, Area, Drawn};
+use simulations::picture::{BLUE, LEFT, ORANGE, PALE_BLUE, PALE_INK, RED};
 use tollgate::{AcquireError, Algorithm, Charge, Clock, LeakyBucket, ManualClock, Quota};
 use tollgate::{RateLimiter, Tick};
-use tollgate_bench::picture::{self, Area, Drawn};
-use tollgate_bench::picture::{BLUE, LEFT, ORANGE, PALE_BLUE, PALE_INK, RED};
 
 /// How long the calls last that every limiter gets.
 const SPAN: Duration = Duration::from_secs(9);

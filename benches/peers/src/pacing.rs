@@ -33,8 +33,8 @@ use cpu_time::ProcessTime;
 use tokio::runtime::{Builder, Runtime};
 use tollgate::Quota;
 
-use crate::harness::Spread;
-use crate::peer::{WaitLimiter, interval};
+use crate::limiters::{WaitLimiter, interval};
+use simulations::spread::Spread;
 
 /// The settings of a measurement.
 #[derive(Clone, Copy, Debug)]

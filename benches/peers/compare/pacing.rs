@@ -5,15 +5,15 @@
 
 use std::time::Duration;
 
+use peers::limiters::{Governor, LeakyBucket, Limiter, OurLimiter, interval};
+use peers::pacing::{self, Plan};
 use plotters::prelude::{PathElement, RGBColor};
 use plotters::series::LineSeries;
 use plotters::style::Color;
 use tollgate::Quota;
-use tollgate_bench::pacing::{self, Plan};
-use tollgate_bench::peer::{Governor, LeakyBucket, Limiter, OurLimiter, interval};
 
-use tollgate_bench::picture::{self, Area, Drawn};
-use tollgate_bench::picture::{BLUE, LEFT, ORANGE, RED, VIOLET};
+use simulations::picture::{self, Area, Drawn};
+use simulations::picture::{BLUE, LEFT, ORANGE, RED, VIOLET};
 
 const PLAN: Plan = Plan {
     counted: 200,

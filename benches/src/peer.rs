@@ -10,49 +10,17 @@
 //! that is out: to acquire is to send, and a full channel makes the sender wait. A mark is no guard, so none gives
 //! itself back.
 
-mod rates;
-
-use std::convert::Infallible;
-use std::future::{Future, Ready, ready};
+use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
-use std::task::{Context, Poll};
 
 use crossbeam_queue::ArrayQueue;
 use futures::executor::block_on;
 use tokio_util::sync::CancellationToken;
 use tollgate::{ChannelSemaphore, CondvarSemaphore, Pool, Throttle, TryThrottle};
-use tower::Service;
 
 use crate::floor;
 
-pub use self::rates::*;
-
-/// The result of a try: the crate's own `Result` or `Option`, unconverted.
-pub trait Answer: Send {
-    /// Returns whether a permit was obtained.
-    fn is_permit(&self) -> bool;
-}
-
-impl<P: Send> Answer for Option<P> {
-    #[inline]
-    fn is_permit(&self) -> bool {
-        self.is_some()
-    }
-}
-
-impl<P: Send, E: Send> Answer for Result<P, E> {
-    #[inline]
-    fn is_permit(&self) -> bool {
-        self.is_ok()
-    }
-}
-
-impl Answer for bool {
-    #[inline]
-    fn is_permit(&self) -> bool {
-        *self
-    }
-}
+pub use peers::limiters::*;
 
 /// A contender that can be tried.
 pub trait TryPeer: Send + Sync + 'static {
@@ -166,27 +134,6 @@ macro_rules! peers {
     )*};
 }
 pub(crate) use peers;
-
-/// The service inside tower's limits. It answers at once; a permit is held from `call` until the response future is
-/// dropped.
-#[derive(Clone, Copy, Debug)]
-pub struct Immediate;
-
-impl Service<()> for Immediate {
-    type Response = ();
-    type Error = Infallible;
-    type Future = Ready<Result<(), Infallible>>;
-
-    #[inline]
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    #[inline]
-    fn call(&mut self, (): ()) -> Self::Future {
-        ready(Ok(()))
-    }
-}
 
 /// Ours.
 pub type Ours = tollgate::Semaphore;

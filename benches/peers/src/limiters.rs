@@ -5,9 +5,11 @@
 //! millisecond. There both release a millisecond's worth at a time, which favors them. governor's
 //! interval is whole nanoseconds.
 
-use std::future::Future;
+use std::convert::Infallible;
+use std::future::{Future, Ready, ready};
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex as Lock, PoisonError};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant as StdInstant};
 
 use quanta::{Clock, Instant};
@@ -17,7 +19,6 @@ use tollgate::{Algorithm, Quota, RateLimiter, TryThrottle};
 use tower::limit::RateLimit;
 use tower::{Service, ServiceExt};
 
-use super::{Answer, Immediate};
 use crate::floor::DecisionFloor;
 
 /// Returns the time from one admission to the next.
@@ -33,6 +34,33 @@ fn in_milliseconds(quota: Quota) -> (u64, Duration) {
     }
     let share = LEAST.as_secs_f64() / quota.period().as_secs_f64();
     ((quota.count() as f64 * share) as u64, LEAST)
+}
+
+/// The result of a try: the crate's own `Result` or `Option`, unconverted.
+pub trait Answer: Send {
+    /// Returns whether a permit was obtained.
+    fn is_permit(&self) -> bool;
+}
+
+impl<P: Send> Answer for Option<P> {
+    #[inline]
+    fn is_permit(&self) -> bool {
+        self.is_some()
+    }
+}
+
+impl<P: Send, E: Send> Answer for Result<P, E> {
+    #[inline]
+    fn is_permit(&self) -> bool {
+        self.is_ok()
+    }
+}
+
+impl Answer for bool {
+    #[inline]
+    fn is_permit(&self) -> bool {
+        *self
+    }
 }
 
 /// A rate limiter.
@@ -84,6 +112,27 @@ pub type LeakyBucket = leaky_bucket::RateLimiter;
 /// tower's limit, which belongs to one owner. Sharing it takes a lock: tokio's lock is fair, and
 /// can be held while the caller waits for the service to become ready.
 pub struct SharedRateLimit(Mutex<RateLimit<Immediate>>);
+
+/// The service inside tower's limits. It answers at once; a permit is held from `call` until the response future is
+/// dropped.
+#[derive(Clone, Copy, Debug)]
+pub struct Immediate;
+
+impl Service<()> for Immediate {
+    type Response = ();
+    type Error = Infallible;
+    type Future = Ready<Result<(), Infallible>>;
+
+    #[inline]
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    #[inline]
+    fn call(&mut self, (): ()) -> Self::Future {
+        ready(Ok(()))
+    }
+}
 
 /// A ring of times under a mutex. Its clock is read under the lock, so that times rise in it.
 ///

@@ -106,13 +106,13 @@ fn pictures_in_the_documentation_are_what_is_drawn_now() {
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("queueing");
     let output = queueing(&["--svg", out.to_str().expect("a path in UTF-8")]);
     assert!(output.status.success(), "{output:?}");
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     for file in ["adaptive-workers.svg", "adaptive-service.svg"] {
         let read = |dir: &Path| fs::read_to_string(dir.join(file)).expect(file);
         assert!(
             read(&out) == read(&docs),
             "docs/{file} is not what this draws: \
-             cargo run --release -p tollgate-bench --bin queueing -- --svg docs"
+             cargo run --release -p simulations --bin queueing -- --svg docs"
         );
     }
 }

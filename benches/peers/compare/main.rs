@@ -48,7 +48,7 @@ impl Args {
 
 fn main() -> Result<(), String> {
     let args = Args::parse();
-    let docs = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+    let docs = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     let out = args.out.clone().unwrap_or_else(docs);
     write(&args, &out).map_err(|error| format!("cannot write to {}: {error}", out.display()))
 }
