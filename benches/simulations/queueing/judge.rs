@@ -18,10 +18,13 @@ use crate::simulation::{Limiter, Trace, run};
 pub(crate) const START: f64 = 20.0;
 
 /// A function that makes a limiter with this first limit and default settings otherwise.
-pub(crate) type Make = fn(f64, &ManualClock) -> Limiter;
+type Make = fn(f64, &ManualClock) -> Limiter;
+
+/// A name in the table, and what it stands for.
+pub(crate) type Contender = (&'static str, Make);
 
 /// The controllers of tollgate and its peers; the first is the default.
-pub(crate) const CONTROLLERS: [(&str, Make); 5] = [
+pub(crate) const CONTROLLERS: [Contender; 5] = [
     ("Gradient", |start, clock| {
         adaptive(Gradient::default().initial_limit(start), clock)
     }),
@@ -39,7 +42,7 @@ pub(crate) const CONTROLLERS: [(&str, Make); 5] = [
 ];
 
 /// The row beside the controllers: a target that it reaches too is no merit of theirs.
-pub(crate) const FIXED_LIMIT: (&str, Make) = ("Fixed 20", |_, _| Limiter::fixed(START as usize));
+pub(crate) const FIXED_LIMIT: Contender = ("Fixed 20", |_, _| Limiter::fixed(START as usize));
 
 fn adaptive(controller: impl Controller + 'static, clock: &ManualClock) -> Limiter {
     Limiter::adaptive(AdaptiveSemaphore::new(controller), clock)
@@ -64,11 +67,7 @@ const SETTLED: f64 = 0.9;
 const SWIFT: f64 = 1.5;
 
 /// Runs a scenario with each contender.
-pub(crate) fn outcomes(
-    scenario: &Scenario,
-    seed: u64,
-    contenders: &[(&str, Make)],
-) -> Vec<Outcome> {
+pub(crate) fn outcomes(scenario: &Scenario, seed: u64, contenders: &[Contender]) -> Vec<Outcome> {
     let scenario = &scenario.drawn(seed);
     let jobs = jobs(scenario, seed);
     let oracles = oracles(scenario, &jobs);

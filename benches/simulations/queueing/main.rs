@@ -18,7 +18,7 @@ use std::{fs, io, thread};
 
 use clap::Parser;
 
-use self::judge::{CONTROLLERS, FIXED_LIMIT, Row, figures, outcomes};
+use self::judge::{CONTROLLERS, Contender, FIXED_LIMIT, Row, figures, outcomes};
 use self::scenarios::{Scenario, scenarios};
 
 /// Simulates adaptive limits beside the best fixed limit. Exits with 1 if a row of a default fails
@@ -54,6 +54,10 @@ struct Args {
     /// Simulate only single clients, which takes a quarter of the time
     #[arg(long)]
     no_fleets: bool,
+
+    /// Run only the controller of this name
+    #[arg(long, value_name = "NAME")]
+    controller: Option<String>,
 
     /// A part of the names of the scenarios to run
     #[arg(default_value = "")]
@@ -126,7 +130,9 @@ fn rows(args: &Args) -> Vec<Row> {
         let is_fleet = scenario.clients.len() > 1;
         scenario.name.contains(&args.scenario) && !(args.no_fleets && is_fleet)
     });
-    let mut rows = limits(&scenarios, &args.seeds());
+    let mut contenders: Vec<_> = CONTROLLERS.into_iter().chain([FIXED_LIMIT]).collect();
+    contenders.retain(|it| args.controller.as_ref().is_none_or(|name| name == it.0));
+    let mut rows = limits(&scenarios, &args.seeds(), &contenders);
     if !args.no_rates {
         rows.extend(rate::rows(&args.seeds(), &args.scenario));
     }
@@ -137,8 +143,7 @@ fn rows(args: &Args) -> Vec<Row> {
 const SEEDS_OF_MANY: usize = 3;
 
 /// Returns the rows of concurrency limits: each scenario with each contender.
-fn limits(scenarios: &[Scenario], seeds: &[u64]) -> Vec<Row> {
-    let contenders: Vec<_> = CONTROLLERS.into_iter().chain([FIXED_LIMIT]).collect();
+fn limits(scenarios: &[Scenario], seeds: &[u64], contenders: &[Contender]) -> Vec<Row> {
     let seeds_of = |scenario: &Scenario| match scenario.clients.len() {
         1 => seeds,
         _ => &seeds[..seeds.len().min(SEEDS_OF_MANY)],
@@ -146,7 +151,7 @@ fn limits(scenarios: &[Scenario], seeds: &[u64]) -> Vec<Row> {
     let of_scenario = |it| seeds_of(it).iter().map(move |seed| (it, *seed));
     let tasks: Vec<_> = scenarios.iter().flat_map(of_scenario).collect();
     let results = parallel(&tasks, |(scenario, seed)| {
-        outcomes(scenario, *seed, &contenders)
+        outcomes(scenario, *seed, contenders)
     });
     let mut results = results.into_iter();
     let of_scenario = |scenario: &Scenario| {
@@ -161,7 +166,7 @@ fn limits(scenarios: &[Scenario], seeds: &[u64]) -> Vec<Row> {
                 figures,
                 passed,
                 // The default controller is the first.
-                decides: index == 0,
+                decides: *controller == CONTROLLERS[0].0,
             }
         };
         contenders.iter().enumerate().map(row).collect::<Vec<_>>()

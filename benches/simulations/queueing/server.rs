@@ -1,7 +1,7 @@
 //! The server behind the limit: a number of workers with or without a queue of their own, or
 //! processor sharing that wastes work when it is overcommitted.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use crate::jobs::{Nanos, SECOND};
 use crate::scenarios::{Discipline, Phase};
@@ -17,9 +17,8 @@ pub(crate) struct Server<T> {
     discipline: Discipline,
     workers: usize,
     service: f64,
-    /// Ordered by their ends in the server's own time, and by number: the calls, and whether they are refused. The bits
-    /// of non-negative floats sort like the floats.
-    running: BTreeMap<(u64, u64), (T, bool)>,
+    /// In order of their ends in the server's own time, and of their numbers: the calls, and whether they are refused.
+    running: VecDeque<(f64, u64, T, bool)>,
     /// The number of calls that are not refused.
     working: usize,
     /// Calls without a free worker, with their numbers and their work.
@@ -36,7 +35,7 @@ impl<T> Server<T> {
             discipline,
             workers: phase.workers,
             service: phase.service,
-            running: BTreeMap::new(),
+            running: VecDeque::new(),
             working: 0,
             waiting: VecDeque::new(),
             given: 0.0,
@@ -80,12 +79,8 @@ impl<T> Server<T> {
         if let Some(index) = self.waiting.iter().position(|call| call.0 == number) {
             return self.waiting.remove(index).map(|(_, call, _)| call);
         }
-        let key = *self.running.keys().find(|key| key.1 == number)?;
-        self.advance(now);
-        let (call, is_refused) = self.running.remove(&key)?;
-        self.working -= usize::from(!is_refused);
-        self.start(now);
-        Some(call)
+        let index = self.running.iter().position(|it| it.1 == number)?;
+        self.take(now, index).map(|(call, _)| call)
     }
 
     /// Returns when the next call ends.
@@ -93,7 +88,7 @@ impl<T> Server<T> {
         if self.workers == 0 {
             return None;
         }
-        let end = f64::from_bits(self.running.first_key_value()?.0.0);
+        let end = self.running.front()?.0;
         Some(match self.discipline {
             Discipline::Workers | Discipline::Refusing => (end as Nanos).max(self.at),
             Discipline::Sharing { .. } => {
@@ -105,8 +100,13 @@ impl<T> Server<T> {
 
     /// Ends the next call, and returns whether it was refused.
     pub(crate) fn end(&mut self, now: Nanos) -> Option<(T, bool)> {
+        self.take(now, 0)
+    }
+
+    /// Takes a call from its worker, and returns whether it was refused.
+    fn take(&mut self, now: Nanos, index: usize) -> Option<(T, bool)> {
         self.advance(now);
-        let (_, (call, is_refused)) = self.running.pop_first()?;
+        let (.., call, is_refused) = self.running.remove(index)?;
         self.working -= usize::from(!is_refused);
         self.start(now);
         Some((call, is_refused))
@@ -128,8 +128,9 @@ impl<T> Server<T> {
 
     fn run(&mut self, end: f64, number: u64, call: T, is_refused: bool) {
         self.working += usize::from(!is_refused);
-        self.running
-            .insert((end.to_bits(), number), (call, is_refused));
+        let is_before = |it: &(f64, u64, T, bool)| (it.0, it.1) < (end, number);
+        let index = self.running.partition_point(is_before);
+        self.running.insert(index, (end, number, call, is_refused));
     }
 
     fn advance(&mut self, now: Nanos) {

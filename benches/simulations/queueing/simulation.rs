@@ -20,7 +20,8 @@ type Permit = Option<AdaptivePermit<Arc<AdaptiveSemaphore>>>;
 /// The limit in front of the server: a real [`AdaptiveSemaphore`] on the clock of the simulation, or a fixed one.
 pub(crate) struct Limiter {
     adaptive: Option<Arc<AdaptiveSemaphore>>,
-    fixed: usize,
+    /// It changes only when a call ends.
+    limit: usize,
     in_flight: usize,
 }
 
@@ -28,27 +29,18 @@ impl Limiter {
     pub(crate) fn fixed(limit: usize) -> Self {
         Self {
             adaptive: None,
-            fixed: limit,
+            limit,
             in_flight: 0,
         }
     }
 
     pub(crate) fn adaptive(semaphore: AdaptiveSemaphore, clock: &ManualClock) -> Self {
+        let limit = semaphore.snapshot().permits.limit as usize;
         let adaptive = Some(Arc::new(semaphore.clock(clock)));
         Self {
             adaptive,
-            fixed: 0,
-            in_flight: 0,
+            ..Self::fixed(limit)
         }
-    }
-
-    fn limit(&self) -> usize {
-        let adaptive = self.adaptive.as_ref();
-        adaptive.map_or(self.fixed, |it| it.snapshot().permits.limit as usize)
-    }
-
-    fn has_room(&self) -> bool {
-        self.in_flight < self.limit()
     }
 
     /// Begins a call, for which there must be room.
@@ -64,6 +56,9 @@ impl Limiter {
             (Some(permit), Said::Overloaded) => permit.overloaded(),
             (Some(permit), Said::Ignore) => permit.ignore(),
             (permit, _) => drop(permit),
+        }
+        if let Some(adaptive) = &self.adaptive {
+            self.limit = adaptive.snapshot().permits.limit as usize;
         }
     }
 }
@@ -104,7 +99,6 @@ struct Call {
 struct Client {
     line: Waiting,
     limiter: Limiter,
-    limit: usize,
 }
 
 /// Runs a scenario. `make` makes the limiter of each client, on the shared clock. With `every_call` the
@@ -118,15 +112,14 @@ pub(crate) fn run(
     let clock = Clock::manual();
     let client = |number| {
         let limiter = make(number, &clock);
-        let (order, limit, jobs) = (scenario.line, limiter.limit(), VecDeque::new());
-        Client {
-            line: Waiting { order, jobs },
-            limiter,
-            limit,
-        }
+        let (order, jobs) = (scenario.line, VecDeque::new());
+        let line = Waiting { order, jobs };
+        Client { line, limiter }
     };
     let clients: Vec<_> = (0..scenario.clients.len()).map(client).collect();
-    let limit = clients.iter().map(|client| client.limit).sum();
+    let limit = clients.iter().map(|client| client.limiter.limit).sum();
+    // Nobody reads the clock of fixed limits.
+    let is_timed = clients.iter().any(|it| it.limiter.adaptive.is_some());
     let spans = scenario.spans();
     let end = spans.last().expect("a scenario has a phase").1.end;
     let count = end.div_ceil(SPAN) as usize;
@@ -158,8 +151,10 @@ pub(crate) fn run(
         while (system.trace.limits.len() as Nanos + 1) * SPAN <= now {
             system.trace.limits.push(system.limit);
         }
-        clock.advance(Duration::from_nanos(now - last));
-        last = now;
+        if is_timed {
+            clock.advance(Duration::from_nanos(now - last));
+            last = now;
+        }
         if now == changes_at {
             let Some((phase, _)) = changes.next() else {
                 return system.trace;
@@ -192,7 +187,7 @@ struct System {
 impl System {
     fn admit(&mut self, now: Nanos, client: usize) {
         let client = &mut self.clients[client];
-        while client.limiter.has_room() {
+        while client.limiter.in_flight < client.limiter.limit {
             let Some(job) = client.line.pop(now) else {
                 return;
             };
@@ -241,10 +236,9 @@ impl System {
 
     fn release(&mut self, now: Nanos, number: usize, permit: Permit, said: Said) {
         let client = &mut self.clients[number];
+        self.limit -= client.limiter.limit;
         client.limiter.end(permit, said);
-        let limit = client.limiter.limit();
-        self.limit = self.limit - client.limit + limit;
-        client.limit = limit;
+        self.limit += client.limiter.limit;
         self.trace.highest_limit = self.trace.highest_limit.max(self.limit);
         self.admit(now, number);
     }

@@ -9,6 +9,12 @@ fn queueing(arguments: &[&str]) -> Output {
     run(env!("CARGO_BIN_EXE_queueing"), arguments)
 }
 
+/// Runs the default controller alone: no verdict depends on the others.
+fn gradient(arguments: &[&str]) -> Output {
+    let alone = ["--no-rates", "--seed", "11", "--controller", "Gradient"];
+    queueing(&[&alone, arguments].concat())
+}
+
 fn following(arguments: &[&str]) -> Output {
     run(env!("CARGO_BIN_EXE_following"), arguments)
 }
@@ -56,7 +62,7 @@ const MISSED: [&str; 10] = [
 
 #[test]
 fn gradient_reaches_each_row_but_the_known_ones() {
-    let output = queueing(&["--no-rates", "--no-fleets", "--seed", "11", "--seeds", "3"]);
+    let output = gradient(&["--no-fleets", "--seeds", "3"]);
     let text = String::from_utf8_lossy(&output.stdout);
     let of_default = text
         .lines()
@@ -72,7 +78,7 @@ fn gradient_reaches_each_row_but_the_known_ones() {
 #[test]
 fn several_clients_of_one_server_do_not_run_away() {
     let scenario = "5 clients, over 60 s";
-    let output = queueing(&["--no-rates", "--seed", "11", "--seeds", "1", scenario]);
+    let output = gradient(&["--seeds", "1", scenario]);
     assert_eq!(verdict(&output, scenario, "Gradient"), "PASS");
     assert_eq!(output.status.code(), Some(0));
 }
@@ -95,7 +101,7 @@ fn a_failure_of_another_controller_does_not_decide() {
 
 #[test]
 fn a_failure_of_the_default_is_one_of_the_program() {
-    let output = queueing(&["--seeds", "1", "FIFO line"]);
+    let output = gradient(&["--seeds", "1", "FIFO line"]);
     let scenario = "c 10→5→20→10, FIFO line";
     assert_eq!(verdict(&output, scenario, "Gradient"), "FAIL");
     assert_eq!(output.status.code(), Some(1));
