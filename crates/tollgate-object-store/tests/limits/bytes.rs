@@ -299,7 +299,7 @@ async fn bytes_received_by_a_refusal_are_not_charged() {
 
 #[tokio::test(start_paused = true)]
 async fn adaptive_after_slow_down_cuts_the_rate() {
-    let rate = Arc::new(AdaptiveRate::new());
+    let rate = Arc::new(AdaptiveRate::new().clock(Clock::tokio()));
     let script = Script::ready(|_| status(503, "SlowDown".to_owned()));
     let client = client(&ThrottledConnector::new(script, cap(1)).adaptive(Arc::clone(&rate)));
     client.execute(get()).await.expect("an answer");
@@ -308,7 +308,7 @@ async fn adaptive_after_slow_down_cuts_the_rate() {
 
 #[tokio::test(start_paused = true)]
 async fn adaptive_after_retry_after_pauses_the_next_request() {
-    let rate = Arc::new(AdaptiveRate::new());
+    let rate = Arc::new(AdaptiveRate::new().clock(Clock::tokio()));
     let script = Script::ready(|_| retry_after(429, 3));
     let client = client(&ThrottledConnector::new(script, cap(1)).adaptive(rate));
     let start = Instant::now();
@@ -321,7 +321,7 @@ async fn adaptive_after_retry_after_pauses_the_next_request() {
 async fn adaptive_after_retry_after_pauses_requests_that_wait_for_bytes() {
     let (bytes, rate) = (
         rate(Quota::per_second(10).burst(10)),
-        Arc::new(AdaptiveRate::new()),
+        Arc::new(AdaptiveRate::new().clock(Clock::tokio())),
     );
     let (log, start) = (Arc::new(Mutex::new(Vec::new())), Instant::now());
     let times = Arc::clone(&log);
@@ -346,7 +346,7 @@ async fn adaptive_after_retry_after_pauses_requests_that_wait_for_bytes() {
 
 #[tokio::test(start_paused = true)]
 async fn adaptive_without_an_answer_counts_nothing() {
-    let rate = Arc::new(AdaptiveRate::new());
+    let rate = Arc::new(AdaptiveRate::new().clock(Clock::tokio()));
     let counted = |script: Script| {
         let connector = ThrottledConnector::new(script, cap(1)).adaptive(Arc::clone(&rate));
         (client(&connector), Arc::clone(&rate))
@@ -387,7 +387,11 @@ async fn adaptive_with_requests_in_a_wait_for_bytes_or_dropped_there_admits_the_
 #[tokio::test(start_paused = true)]
 async fn adaptive_behind_bytes_that_do_not_wait_serves_gets_and_puts_alike() {
     let bytes = rate(Quota::bytes_per_second(1_000_000));
-    let adaptive = Arc::new(AdaptiveRate::new().limits(20.0..=20.0));
+    let adaptive = Arc::new(
+        AdaptiveRate::new()
+            .limits(20.0..=20.0)
+            .clock(Clock::tokio()),
+    );
     let script = Script::ready(|_| status(200, Vec::new()));
     let connector = ThrottledConnector::new(script, cap(16)).bytes_sent(bytes);
     let client = client(&connector.adaptive(adaptive));
@@ -410,7 +414,7 @@ async fn adaptive_behind_bytes_that_do_not_wait_serves_gets_and_puts_alike() {
 #[tokio::test(start_paused = true)]
 async fn adaptive_with_a_request_dropped_in_its_wait_refunds_bytes() {
     let bytes = rate(Quota::per_second(10).burst(10));
-    let rate = Arc::new(AdaptiveRate::new());
+    let rate = Arc::new(AdaptiveRate::new().clock(Clock::tokio()));
     let script = Script::ready(|_| retry_after(503, 60));
     let connector = ThrottledConnector::new(script, cap(2)).bytes_sent(Arc::clone(&bytes));
     let client = client(&connector.adaptive(rate));

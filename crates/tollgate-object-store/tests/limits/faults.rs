@@ -74,7 +74,11 @@ struct Setup {
 impl Setup {
     async fn new(actions: impl IntoIterator<Item = Action>) -> Self {
         let cap = Arc::new(Semaphore::new(1));
-        let rate = Arc::new(AdaptiveRate::new().limits(1_000.0..=1_000_000.0));
+        let rate = Arc::new(
+            AdaptiveRate::new()
+                .clock(Clock::tokio())
+                .limits(1_000.0..=1_000_000.0),
+        );
         let (sent, received) = (many(), many());
         let actions = Arc::new(Mutex::new(actions.into_iter().collect()));
         let got = Arc::new(AtomicU64::new(0));

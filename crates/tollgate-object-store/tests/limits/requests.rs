@@ -15,7 +15,7 @@ use object_store::{ObjectStore, ObjectStoreExt, Result, RetryConfig};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::yield_now;
 use tokio::time::Instant;
-use tollgate::{ErrorKind, Quota, RateLimiter};
+use tollgate::{ErrorKind, Quota};
 use tollgate_object_store::{Throttled, ThrottledConnector, cause, wait_too_long};
 
 use crate::support::{
@@ -226,7 +226,7 @@ async fn put_at_a_rate_with_a_burst_is_spaced_in_the_log_of_the_server() {
         let fake = fake.clone();
         async move { Ok(fake.call(request).await) }
     });
-    let requests = Arc::new(RateLimiter::new(Quota::per_second(10).burst(3)));
+    let requests = support::rate(Quota::per_second(10).burst(3));
     let connector = ThrottledConnector::new(script, requests);
     let store = support::store("http://fake", connector, RetryConfig::default());
     let puts = (0..8).map(|n| {

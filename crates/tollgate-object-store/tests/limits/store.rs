@@ -246,7 +246,7 @@ async fn put_part_keeps_its_number_in_any_order_of_admission() {
 
 #[tokio::test(start_paused = true)]
 async fn bytes_sent_by_puts_and_parts_are_charged_before_the_call() {
-    let bytes = Arc::new(RateLimiter::new(Quota::per_second(100).burst(100)));
+    let bytes = rate(Quota::per_second(100).burst(100));
     let cap = Arc::new(Semaphore::new(2));
     let store = Throttled::new(memory([]).await, Arc::clone(&cap)).bytes_sent(Arc::clone(&bytes));
     let start = Instant::now();
@@ -275,7 +275,7 @@ async fn bytes_sent_by_puts_and_parts_are_charged_before_the_call() {
 
 #[tokio::test(start_paused = true)]
 async fn bytes_received_are_charged_while_they_are_read() {
-    let bytes = Arc::new(RateLimiter::new(Quota::per_second(1_000).burst(1_000)));
+    let bytes = rate(Quota::per_second(1_000).burst(1_000));
     let cap = Arc::new(Semaphore::new(1));
     let store = memory([]).await;
     store
@@ -312,7 +312,7 @@ async fn bytes_received_are_charged_while_they_are_read() {
 
 #[tokio::test(start_paused = true)]
 async fn get_dropped_in_a_wait_for_bytes_returns_everything() {
-    let bytes = Arc::new(RateLimiter::new(Quota::per_second(1_000).burst(1_000)));
+    let bytes = rate(Quota::per_second(1_000).burst(1_000));
     let cap = Arc::new(Semaphore::new(1));
     let store = Throttled::new(memory(["a".to_owned()]).await, Arc::clone(&cap));
     let store = store.bytes_received(Arc::clone(&bytes));
@@ -342,7 +342,7 @@ async fn display_and_debug_name_the_inner_store() {
 #[tokio::test(start_paused = true)]
 async fn get_ranges_whose_bytes_exceed_max_wait_fails_and_returns_the_permit() {
     let second = Duration::from_secs(1);
-    let bytes = Arc::new(RateLimiter::new(Quota::per_second(1).burst(1)));
+    let bytes = rate(Quota::per_second(1).burst(1));
     let cap = Arc::new(Semaphore::new(1));
     let store = Throttled::new(memory(["a".to_owned()]).await, Arc::clone(&cap));
     let store = store.bytes_received(Arc::clone(&bytes)).max_wait(second);
@@ -367,7 +367,7 @@ async fn get_ranges_whose_bytes_exceed_max_wait_fails_and_returns_the_permit() {
 
 #[tokio::test(start_paused = true)]
 async fn get_ranges_dropped_in_its_wait_for_bytes_is_charged_them() {
-    let bytes = Arc::new(RateLimiter::new(Quota::per_second(10).burst(10)));
+    let bytes = rate(Quota::per_second(10).burst(10));
     let cap = Arc::new(Semaphore::new(1));
     let store = Throttled::new(memory(["a".to_owned()]).await, Arc::clone(&cap));
     let store = store.bytes_received(Arc::clone(&bytes));

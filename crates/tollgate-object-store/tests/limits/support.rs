@@ -163,7 +163,7 @@ pub(crate) fn cap(permits: usize) -> Arc<Semaphore> {
 
 /// Returns a limit of bytes or of requests, on tokio's time.
 pub(crate) fn rate(quota: Quota) -> Arc<RateLimiter> {
-    Arc::new(RateLimiter::new(quota))
+    Arc::new(RateLimiter::new(quota).clock(Clock::tokio()))
 }
 
 /// Returns the kind of the [`tollgate::AcquireError`] in the error of a store or of a client.

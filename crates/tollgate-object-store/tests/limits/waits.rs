@@ -16,7 +16,7 @@ use object_store::{ObjectStore, ObjectStoreExt, RetryConfig};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tollgate::adaptive::AdaptiveRate;
-use tollgate::{AcquireError, ErrorKind, Quota, Throttle, Waiting};
+use tollgate::{AcquireError, Clock, ErrorKind, Quota, Throttle, Waiting};
 use tollgate_object_store::{LimitKind, ThrottledConnector, WaitTooLong, wait_too_long};
 
 use crate::support::{
@@ -258,7 +258,7 @@ async fn max_wait_names_the_limit_and_counts_open_bodies_for_the_throttle_alone(
     });
     let connector = ThrottledConnector::new(script, Arc::clone(&cap))
         .bytes_sent(Arc::clone(&bytes))
-        .adaptive(Arc::new(AdaptiveRate::new()))
+        .adaptive(Arc::new(AdaptiveRate::new().clock(Clock::tokio())))
         .max_wait(SECOND);
     let client = client(&connector);
     let _open = client.execute(get()).await.expect("an answer");
@@ -281,7 +281,7 @@ async fn max_wait_names_the_limit_and_counts_open_bodies_for_the_throttle_alone(
 async fn execute_with_a_limit_closed_in_its_wait_returns_closed() {
     let (cap, bytes) = (cap(2), rate(Quota::per_second(1).burst(1)));
     bytes.charge(10);
-    let adaptive = Arc::new(AdaptiveRate::new());
+    let adaptive = Arc::new(AdaptiveRate::new().clock(Clock::tokio()));
     let script = Script::ready(|_| retry_after(503, 60));
     let connector = ThrottledConnector::new(script, Arc::clone(&cap))
         .bytes_sent(Arc::clone(&bytes))
