@@ -178,7 +178,7 @@ pub(crate) fn event(app: &App, start: Instant) -> Arc<str> {
     text.into()
 }
 
-/// Publishes an event each 100 ms, until it is dropped, which ends the streams of all readers.
+/// Publishes an event each 100 ms while somebody reads them, until it is dropped, which ends the streams of all readers.
 ///
 /// Events come halfway between tenths of a second since the start. At first, a limiter that admits ten a second
 /// charges at those tenths, so the next event counts a charge whose task resumes somewhat late.
@@ -188,17 +188,18 @@ pub(crate) async fn publish(app: Arc<App>, events: watch::Sender<Arc<str>>) -> I
     ticker.set_missed_tick_behavior(MissedTickBehavior::Skip);
     loop {
         ticker.tick().await;
-        events.send_replace(event(&app, start));
+        // One receiver is the app's, to copy: without another one nobody would read the event.
+        if events.receiver_count() > 1 {
+            events.send_replace(event(&app, start));
+        }
     }
 }
 
-/// Returns the events for a reader, from the last one on.
+/// Returns the events for a reader, from the next one on.
 pub(crate) fn stream(
-    events: watch::Receiver<Arc<str>>,
+    mut events: watch::Receiver<Arc<str>>,
 ) -> impl Stream<Item = Result<sse::Event, Infallible>> {
     let event = |text: Arc<str>| Ok(sse::Event::default().data(&*text));
-    // Before the first event the text is empty.
-    WatchStream::new(events)
-        .filter(|text| !text.is_empty())
-        .map(event)
+    events.mark_unchanged();
+    WatchStream::from_changes(events).map(event)
 }

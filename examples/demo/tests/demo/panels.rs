@@ -87,22 +87,26 @@ async fn workers_move_by_themselves_until_a_slider_is_moved_and_again_when_asked
     let step = Duration::from_secs(20);
     let workers = |event: &Value| number(event, "backend.workers");
     assert_eq!(workers(&demo.event().await), 10.0);
-    for expected in [4.0, 30.0, 10.0] {
+    // Sliders of other panels, and refused values, leave them alone.
+    demo.send("PUT", "/settings/algorithms.calls", "0").await;
+    demo.send("PUT", "/settings/tenants.noise", "1").await;
+    demo.send("PUT", "/settings/backend.calls", "1001").await;
+    let moved = async |expected: f64| {
         let event = demo.event_after(step).await;
         assert_eq!(workers(&event), expected);
         assert_eq!(event["settings"]["backend.workers"], expected as u64);
         assert_eq!(event["backend"]["cycling"], true);
-    }
-    // Sliders of other panels, and refused values, leave them alone.
-    demo.send("PUT", "/settings/queue.quota", "20").await;
-    demo.send("PUT", "/settings/backend.calls", "1001").await;
-    assert_eq!(demo.event().await["backend"]["cycling"], true);
-    demo.send("PUT", "/settings/backend.calls", "600").await;
+    };
+    moved(4.0).await;
+    demo.send("PUT", "/settings/backend.calls", "0").await;
     let event = demo.event_after(step).await;
     assert_eq!(
         (workers(&event), &event["backend"]["cycling"]),
-        (10.0, &false.into())
+        (4.0, &false.into())
     );
+    // Fewer calls of the fleet, for the time of the test.
+    demo.send("PUT", "/settings/backend.service_ms", "100")
+        .await;
     demo.send("PUT", "/settings/backend.workers", "5").await;
     let answer = demo.send("POST", "/backend/cycle", "").await;
     assert_eq!(answer.status(), 204);
@@ -110,14 +114,18 @@ async fn workers_move_by_themselves_until_a_slider_is_moved_and_again_when_asked
         workers(&demo.event_after(Duration::from_millis(100)).await),
         10.0
     );
-    assert_eq!(workers(&demo.event_after(step).await), 4.0);
+    for expected in [4.0, 30.0, 10.0] {
+        moved(expected).await;
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn five_clients_with_the_default_controller_share_and_with_the_naive_one_run_away() {
     let demo = Demo::start().await;
-    // Thirty workers of the shared backend, all the time.
+    // Thirty workers of the shared backend, all the time, and no calls to the others.
     demo.send("PUT", "/settings/backend.workers", "10").await;
+    demo.send("PUT", "/settings/backend.calls", "0").await;
+    demo.send("PUT", "/settings/tenants.noise", "1").await;
     let shown = |event: &Value| {
         ["limits", "p99_ms", "goodput", "capacity", "unqueued_ms"]
             .map(|name| number(event, &format!("backend.fleet.{name}")))
