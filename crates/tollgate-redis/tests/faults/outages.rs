@@ -139,7 +139,7 @@ fn acquire_without_a_server_uses_the_share_until_it_is_back() {
 #[test]
 fn is_broken_after_the_breaker_opened_lasts_until_a_reply() {
     on_server(async |server| {
-        let pause = Duration::from_millis(1);
+        let pause = Duration::from_millis(50);
         let store = server.store().breaker(2, pause, pause);
         let limiter = RateLimiter::new(&store, "k", slow(10));
         let says = || format!("{store:?}").contains("is_broken: true");

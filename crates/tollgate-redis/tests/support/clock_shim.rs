@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
 
 use tempfile::TempDir;
 
@@ -60,8 +61,12 @@ time_t time(time_t *seconds) {
 "#;
 
 /// Compiles the library, in some tenths of a second.
-fn library(folder: &Path) -> PathBuf {
-    let (source, library) = (folder.join("clock.c"), folder.join("clock.so"));
+fn compile() -> PathBuf {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let (source, library) = (
+        folder.path().join("clock.c"),
+        folder.path().join("clock.so"),
+    );
     std::fs::write(&source, SHIM).unwrap();
     let compiled = Command::new("cc")
         .args(["-shared", "-fPIC", "-O1", "-o"])
@@ -73,11 +78,16 @@ fn library(folder: &Path) -> PathBuf {
         "{}",
         String::from_utf8_lossy(&compiled.stderr)
     );
-    library
+    // Other programs may do the same at the same time: one whole file takes the place of another.
+    let shared = Path::new(env!("CARGO_TARGET_TMPDIR")).join("clock.so");
+    std::fs::rename(library, &shared).unwrap();
+    shared
 }
 
+/// The library, compiled once for all tests.
+static LIBRARY: LazyLock<PathBuf> = LazyLock::new(compile);
+
 pub(crate) struct Clock {
-    library: PathBuf,
     file: PathBuf,
     _folder: TempDir,
 }
@@ -87,7 +97,6 @@ impl Clock {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("offset");
         let clock = Self {
-            library: library(folder.path()),
             file,
             _folder: folder,
         };
@@ -112,7 +121,7 @@ impl Clock {
     pub(crate) fn environment(&self) -> Vec<(String, String)> {
         let text = |path: &Path| path.to_str().unwrap().to_owned();
         vec![
-            ("LD_PRELOAD".to_owned(), text(&self.library)),
+            ("LD_PRELOAD".to_owned(), text(&LIBRARY)),
             ("TOLLGATE_TEST_CLOCK".to_owned(), text(&self.file)),
         ]
     }
