@@ -16,7 +16,7 @@ use crate::options::{AHEAD, HOLD, Options, POLL};
 use crate::report::Report;
 
 /// The pause after a failure of the store before the next call.
-const AGAIN: Duration = Duration::from_millis(5);
+const AGAIN: Duration = Duration::from_millis(20);
 
 pub(crate) async fn run(address: &str, options: &Options) -> Result<(), Box<dyn Error>> {
     let deadline = Duration::from_millis(options.deadline);
