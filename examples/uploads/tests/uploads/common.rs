@@ -247,7 +247,10 @@ pub(crate) fn equal_files(count: usize, len: usize) -> TempDir {
 pub(crate) fn add_large(directory: &Path) -> PathBuf {
     let path = directory.join("large");
     let len = 2 * PART_MIB * 1024 * 1024 + 12_345;
-    let content: Vec<_> = (0..len).map(|n: usize| (n / 1000) as u8).collect();
+    let mut content = Vec::new();
+    for end in (1000..=len).step_by(1000).chain([len]) {
+        content.resize(end, (end / 1000) as u8);
+    }
     fs::write(&path, content).unwrap();
     path
 }
