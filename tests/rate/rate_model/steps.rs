@@ -1,5 +1,8 @@
 //! The steps on a limiter and its model: costs and pauses in relation to the quota. Also random steps, with a
 //! preference for edges.
+//!
+//! Strategies of several alternatives are boxed: an unboxed one has the values of all alternatives in itself, those of
+//! a step take 60 kilobytes, and each is moved several times.
 
 use std::time::Duration;
 
@@ -102,7 +105,7 @@ impl Pause {
 }
 
 /// Draws quotas whose burst comes back within some days, for long runs that end before time does.
-pub(crate) fn modest_quota() -> impl Strategy<Value = Quota> {
+pub(crate) fn modest_quota() -> BoxedStrategy<Quota> {
     let fixed = |count, period| (Just(count), Just(period));
     let rate = prop_oneof![
         3 => (1..=20_u64, 1..=20_u64).prop_map(|(a, b)| (a.min(b), a.max(b))),
@@ -119,13 +122,15 @@ pub(crate) fn modest_quota() -> impl Strategy<Value = Quota> {
         2 => (1..=1_u64 << 30, 1..=1_u64 << 40).prop_map(|(a, b)| (a.min(b), a.max(b))),
     ];
     let burst = prop_oneof![3 => 1..=5_u64, 1 => 1..=100_u64];
-    (rate, burst).prop_map(|((count, period), burst)| {
-        Quota::try_new(count, Duration::from_nanos(period), burst).expect("within the limits")
-    })
+    (rate, burst)
+        .prop_map(|((count, period), burst)| {
+            Quota::try_new(count, Duration::from_nanos(period), burst).expect("within the limits")
+        })
+        .boxed()
 }
 
 /// Draws one of these quotas, or none.
-pub(crate) fn or_unlimited(quota: impl Strategy<Value = Quota>) -> impl Strategy<Value = Quota> {
+pub(crate) fn or_unlimited(quota: BoxedStrategy<Quota>) -> impl Strategy<Value = Quota> {
     prop_oneof![3 => quota, 1 => Just(Quota::UNLIMITED)]
 }
 
@@ -198,7 +203,7 @@ fn without_burst(quota: Quota) -> Quota {
     Quota::new(quota.count(), quota.period())
 }
 
-pub(crate) fn cost() -> impl Strategy<Value = Cost> {
+pub(crate) fn cost() -> BoxedStrategy<Cost> {
     prop_oneof![
         5 => Just(Cost::Few(1)),
         7 => (0..4_u64).prop_map(Cost::Few),
@@ -208,25 +213,28 @@ pub(crate) fn cost() -> impl Strategy<Value = Cost> {
         1 => (1..4_u64).prop_map(Cost::Times),
         1 => Just(Cost::Endless),
     ]
+    .boxed()
 }
 
 /// Draws pauses, mostly short ones.
-pub(crate) fn pause() -> impl Strategy<Value = Pause> {
+pub(crate) fn pause() -> BoxedStrategy<Pause> {
     prop_oneof![
         4 => (0..3_u64).prop_map(Pause::Nanos),
         6 => (0..32_u64, 0..2_u64).prop_map(|(part, more)| Pause::Token(part, more)),
         5 => (0..32_u64, 0..2_u64).prop_map(|(part, more)| Pause::Part(part, more)),
         1 => (1..30_u64).prop_map(Pause::Times),
     ]
+    .boxed()
 }
 
 /// Draws pauses, some of which last for years.
-pub(crate) fn any_pause() -> impl Strategy<Value = Pause> {
+pub(crate) fn any_pause() -> BoxedStrategy<Pause> {
     prop_oneof![
         20 => pause(),
         1 => (0..=LAST_TICK).prop_map(Pause::Nanos),
         1 => (0..40_u64).prop_map(Pause::NearTheEnd),
     ]
+    .boxed()
 }
 
 /// Draws the beginning, often at the end of time.
@@ -304,7 +312,7 @@ fn payable() -> impl Strategy<Value = Cost> {
 }
 
 /// Draws steps that ask, wait, leave and give back.
-pub(crate) fn asking() -> impl Strategy<Value = Step> {
+pub(crate) fn asking() -> BoxedStrategy<Step> {
     prop_oneof![
         5 => payable().prop_map(Step::Try),
         1 => payable().prop_map(Step::TryUntil),
@@ -316,10 +324,11 @@ pub(crate) fn asking() -> impl Strategy<Value = Step> {
         11 => pause().prop_map(Step::Advance),
         4 => index().prop_map(Step::Refund),
     ]
+    .boxed()
 }
 
 /// Adds steps that charge without asking, and tries of local handles.
-pub(crate) fn charging() -> impl Strategy<Value = Step> {
+pub(crate) fn charging() -> BoxedStrategy<Step> {
     prop_oneof![
         20 => asking(),
         1 => payable().prop_map(Step::Charge),
@@ -327,10 +336,13 @@ pub(crate) fn charging() -> impl Strategy<Value = Step> {
         2 => local(),
         1 => any_pause().prop_map(Step::Advance),
     ]
+    .boxed()
 }
 
 /// Adds changes of the quota.
-pub(crate) fn changing(quota: impl Strategy<Value = Quota>) -> impl Strategy<Value = Step> {
+pub(crate) fn changing(
+    quota: impl Strategy<Value = Quota> + 'static,
+) -> impl Strategy<Value = Step> {
     prop_oneof![
         8 => charging(),
         1 => (quota, carry()).prop_map(|(quota, carry)| Step::SetQuota(quota, carry)),
@@ -347,23 +359,24 @@ pub(crate) fn trying() -> impl Strategy<Value = Step> {
     ]
 }
 
-pub(crate) fn local() -> impl Strategy<Value = Step> {
+pub(crate) fn local() -> BoxedStrategy<Step> {
     prop_oneof![
         8 => (index(), payable()).prop_map(|(which, cost)| Step::Local(which, cost)),
         1 => index().prop_map(Step::ReturnUnused),
         1 => index().prop_map(Step::Renew),
     ]
+    .boxed()
 }
 
 /// Steps; after some of them the whole state is compared.
 pub(crate) type Steps = Vec<(Step, bool)>;
 
-pub(crate) fn steps(step: impl Strategy<Value = Step>) -> impl Strategy<Value = Steps> {
-    prop::collection::vec((step, any::<bool>()), 1..80)
+pub(crate) fn steps(step: impl Strategy<Value = Step> + 'static) -> impl Strategy<Value = Steps> {
+    prop::collection::vec((step.boxed(), any::<bool>()), 1..80)
 }
 
 /// Adds a close to the steps.
-pub(crate) fn closing(step: impl Strategy<Value = Step>) -> impl Strategy<Value = Steps> {
+pub(crate) fn closing(step: impl Strategy<Value = Step> + 'static) -> impl Strategy<Value = Steps> {
     (steps(step), prop::option::of(index())).prop_map(|(mut steps, close)| {
         if let Some(when) = close {
             steps.insert(when.index(steps.len()), (Step::Close, true));
