@@ -34,18 +34,26 @@ impl Model {
         unit.tick.saturating_add(self.period) > now
     }
 
-    fn used(&self, now: u64) -> usize {
-        let used = self.units.iter().filter(|unit| self.counts(**unit, now));
-        used.count()
+    /// Returns the units that count. They are the last ones, because the ticks go forward.
+    fn counting(&self, now: u64) -> &[Unit] {
+        let paid = |unit: &Unit| !self.counts(*unit, now);
+        &self.units[self.units.partition_point(paid)..]
     }
 
-    /// Returns the first tick from `now` on at which `cost` fits.
+    fn used(&self, now: u64) -> usize {
+        self.counting(now).len()
+    }
+
+    /// Returns the first tick from `now` on at which `cost` fits: now, or when a unit is paid off.
     fn due(&self, now: u64, cost: u64) -> u64 {
         let cost = (cost as usize).min(self.most);
-        let ends = self.units.iter().map(|unit| unit.tick + self.period);
-        let ticks = ends.filter(|end| *end > now).chain([now]);
+        let ends = self
+            .counting(now)
+            .iter()
+            .map(|unit| unit.tick + self.period);
         let fits = |tick: &u64| self.used(*tick) + cost <= self.most;
-        ticks.filter(fits).min().expect("at the end all are paid")
+        let first = [now].into_iter().chain(ends).find(fits);
+        first.expect("at the end all are paid")
     }
 
     fn due_behind(&self, now: u64, behind: u64, cost: u64) -> u64 {
@@ -272,6 +280,7 @@ impl Pair {
     fn assert_same(&mut self) {
         let now = self.now;
         let (log, model) = (&mut self.log, &self.model);
+        assert!(model.units.is_sorted_by_key(|unit| unit.tick));
         assert_eq!(log.backlog(now), model.used(now) as u64);
         let last = model.units.iter().map(|unit| unit.tick + model.period);
         assert_eq!(log.reset().max(now), last.max().unwrap_or(0).max(now));
