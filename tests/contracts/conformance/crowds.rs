@@ -1,6 +1,5 @@
 //! Checks with many callers: at random, and on threads.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::thread;
@@ -118,50 +117,65 @@ pub(crate) fn closing_in_the_midst_of_a_crowd_leaves_nobody_waiting(subject: &Su
     }
 }
 
+/// Four threads that begin each round together, so that they meet.
+#[derive(Default)]
+struct Rounds(AtomicUsize);
+
+impl Rounds {
+    const THREADS: usize = 4;
+
+    /// Runs one thread's part of each round.
+    fn each<T>(&self, parts: impl IntoIterator<Item = T>, mut run: impl FnMut(T)) {
+        let _ends = EndOfThread(self);
+        for (round, part) in (1..).zip(parts) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+            while self.0.load(Ordering::SeqCst) < Self::THREADS * round {
+                thread::yield_now();
+            }
+            run(part);
+        }
+    }
+}
+
+/// No thread waits for one that has panicked.
+struct EndOfThread<'a>(&'a Rounds);
+
+impl Drop for EndOfThread<'_> {
+    fn drop(&mut self) {
+        self.0.0.fetch_add(usize::MAX / 8, Ordering::SeqCst);
+    }
+}
+
 /// Some callers leave while others run, give up and come, each on a thread of its own. When all
 /// have finished, no waiter may be asleep while there is room.
 pub(crate) fn threads_leave_nobody_asleep_while_there_is_room(subject: &Subject) {
-    for round in 0..300 {
-        let throttle = subject.with_limit(LIMIT);
-        let permits = fill(&throttle, LIMIT);
-        let mut waiters: Vec<_> = (0..5).map(|_| (parked(&throttle), 0)).collect();
-        let gives_up = waiters.remove(round % 5);
-        let mut runs = waiters.remove(round % 4);
-        let inside = Mutex::new(Vec::new());
-        let ready = AtomicUsize::new(0);
-        // Threads begin together, so that they meet.
-        let together = || {
-            ready.fetch_add(1, Ordering::SeqCst);
-            while ready.load(Ordering::SeqCst) < 4 {
-                thread::yield_now();
-            }
-        };
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                together();
-                throttle.rollback_all(permits);
-            });
-            scope.spawn(|| {
-                together();
-                drop(gives_up);
-            });
-            scope.spawn(|| {
-                together();
-                let entered = throttle.try_enter();
-                inside.lock().unwrap().extend(entered);
-            });
-            together();
-            runs.1 = runs.0.wakes();
-            match runs.0.poll() {
-                Poll::Ready(entered) => inside.lock().unwrap().push(entered.unwrap()),
-                Poll::Pending => waiters.push(runs),
-            }
+    let mut crowds: Vec<_> = (0..300).map(|_| Crowd::new(subject)).collect();
+    let (mut leave, mut give_up, mut run) = (Vec::new(), Vec::new(), Vec::new());
+    for (round, crowd) in crowds.iter_mut().enumerate() {
+        let throttle = &crowd.throttle;
+        leave.push((throttle.clone(), fill(throttle, LIMIT)));
+        crowd.waiting = (0..5).map(|_| (parked(throttle), 0)).collect();
+        give_up.push(crowd.waiting.remove(round % 5));
+        run.push(crowd.waiting.remove(round % 4));
+    }
+    let come: Vec<_> = crowds.iter().map(|crowd| crowd.throttle.clone()).collect();
+    let (mut tried, mut polled) = (Vec::new(), Vec::new());
+    let rounds = Rounds::default();
+    thread::scope(|scope| {
+        scope.spawn(|| rounds.each(leave, |(throttle, permits)| throttle.rollback_all(permits)));
+        scope.spawn(|| rounds.each(give_up, drop));
+        scope.spawn(|| rounds.each(come, |throttle| tried.push(throttle.try_enter())));
+        rounds.each(run, |(mut waiter, _)| {
+            let seen = waiter.wakes();
+            polled.push((waiter.poll(), waiter, seen));
         });
-        let mut crowd = Crowd {
-            throttle,
-            waiting: waiters,
-            inside: inside.into_inner().unwrap(),
-        };
+    });
+    for ((mut crowd, tried), (polled, waiter, seen)) in crowds.into_iter().zip(tried).zip(polled) {
+        crowd.inside.extend(tried);
+        match polled {
+            Poll::Ready(entered) => crowd.inside.push(entered.unwrap()),
+            Poll::Pending => crowd.waiting.push((waiter, seen)),
+        }
         crowd.empty();
     }
 }

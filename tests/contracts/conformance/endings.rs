@@ -128,13 +128,19 @@ mod with_tokio {
     }
 
     pub(crate) fn a_token_ends_the_wait_of_a_thread(subject: &Subject) {
+        let held = || (subject.held(), CancellationToken::new());
         // Often enough that now and then all of them are asleep.
-        for _ in 0..20 {
-            let (throttle, permit) = subject.held();
-            let token = CancellationToken::new();
-            let wait = || kind(throttle.enter().cancel_on(&token).wait());
-            let refused = end_waits_of_threads(wait, || token.cancel());
-            assert_eq!(refused, [ErrorKind::Cancelled; 3]);
+        let held: Vec<_> = (0..20).map(|_| held()).collect();
+        let waits: Vec<_> = (held.iter())
+            .map(|((throttle, _), token)| (throttle.clone(), token))
+            .collect();
+        end_waits_of_threads(
+            &waits,
+            ErrorKind::Cancelled,
+            |(throttle, token)| throttle.enter().cancel_on(*token).wait(),
+            |(_, token)| token.cancel(),
+        );
+        for ((throttle, permit), _) in held {
             throttle.rollback(permit);
             assert_at_rest(&throttle, 1);
         }

@@ -6,7 +6,9 @@ use std::thread;
 
 use tollgate::{ErrorKind, Throttle, TryThrottle};
 
-use super::subject::{AnyPermit, AnyThrottle, Subject, assert_at_rest, assert_no_room, fill};
+use super::subject::{
+    AnyPermit, AnyThrottle, Entered, Subject, assert_at_rest, assert_no_room, fill,
+};
 use crate::support::kind;
 use crate::support::random::Random;
 
@@ -99,34 +101,43 @@ pub(crate) fn closing_refuses_newcomers(subject: &Subject) {
 }
 
 pub(crate) fn closing_ends_the_waits_of_threads(subject: &Subject) {
+    let wait = |throttle: &AnyThrottle| throttle.wait();
+    let end = |throttle: &AnyThrottle| throttle.close();
     // Often enough that now and then all of them are asleep.
-    for _ in 0..20 {
-        let (throttle, permit) = subject.held();
-        let refused = end_waits_of_threads(|| kind(throttle.wait()), || throttle.close());
-        assert_eq!(refused, [ErrorKind::Closed; 3]);
+    let held: Vec<_> = (0..20).map(|_| subject.held()).collect();
+    let throttles: Vec<_> = held.iter().map(|(throttle, _)| throttle.clone()).collect();
+    end_waits_of_threads(&throttles, ErrorKind::Closed, wait, end);
+    for (throttle, permit) in held {
         throttle.rollback(permit);
     }
 }
 
-/// Lets three threads begin to wait, ends their waits, and returns the outcomes.
-pub(crate) fn end_waits_of_threads<T: Send>(
-    wait: impl Fn() -> T + Sync,
-    end: impl FnOnce(),
-) -> Vec<T> {
+/// Lets three threads wait for each item in turn, and ends their waits when all three have begun; they are refused
+/// for this reason.
+pub(crate) fn end_waits_of_threads<T: Sync>(
+    items: &[T],
+    reason: ErrorKind,
+    wait: impl Fn(&T) -> Entered + Sync,
+    end: impl Fn(&T),
+) {
     let begun = AtomicUsize::new(0);
-    let wait = || {
-        begun.fetch_add(1, Ordering::SeqCst);
-        wait()
+    let wait_for_each = || {
+        for item in items {
+            begun.fetch_add(1, Ordering::SeqCst);
+            assert_eq!(kind(wait(item)), reason);
+        }
     };
     thread::scope(|scope| {
-        let blocked: Vec<_> = (0..3).map(|_| scope.spawn(wait)).collect();
-        while begun.load(Ordering::SeqCst) < 3 {
-            thread::yield_now();
+        let waits = [(); 3].map(|()| scope.spawn(wait_for_each));
+        for (round, item) in (1..).zip(items) {
+            while begun.load(Ordering::SeqCst) < 3 * round
+                && !waits.iter().any(|it| it.is_finished())
+            {
+                thread::yield_now();
+            }
+            end(item);
         }
-        end();
-        let ended = blocked.into_iter().map(|thread| thread.join().unwrap());
-        ended.collect()
-    })
+    });
 }
 
 const LIMIT: usize = 3;
@@ -168,34 +179,52 @@ pub(crate) fn threads_never_exceed_the_limit(subject: &Subject) {
     assert_at_rest(&throttle, LIMIT);
 }
 
+/// A throttle that is closed while threads enter and leave.
+struct Closing {
+    throttle: AnyThrottle,
+    inside: AtomicUsize,
+    entered: AtomicUsize,
+    closed: AtomicBool,
+}
+
 pub(crate) fn nobody_enters_after_the_close_has_returned(subject: &Subject) {
-    for round in 0..50 {
-        let throttle = subject.with_limit(LIMIT);
-        let (inside, entered) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let closed = AtomicBool::new(false);
-        thread::scope(|scope| {
-            for seed in 0..4 {
-                let (throttle, inside, entered, closed) = (&throttle, &inside, &entered, &closed);
-                scope.spawn(move || {
-                    let mut random = Random::new(100 * round + seed);
-                    loop {
-                        let late = closed.load(Ordering::SeqCst);
-                        if let Some(permit) = enter(throttle, &mut random) {
-                            assert!(!late, "somebody came in after the close");
-                            entered.fetch_add(1, Ordering::SeqCst);
-                            stay(throttle, permit, inside);
-                        } else if late {
-                            return;
-                        }
-                    }
-                });
+    let closing = |_| Closing {
+        throttle: subject.with_limit(LIMIT),
+        inside: AtomicUsize::new(0),
+        entered: AtomicUsize::new(0),
+        closed: AtomicBool::new(false),
+    };
+    let rounds: Vec<_> = (0..50).map(closing).collect();
+    let enter_until_closed = |seed| {
+        let mut random = Random::new(seed);
+        for round in &rounds {
+            loop {
+                let late = round.closed.load(Ordering::SeqCst);
+                if let Some(permit) = enter(&round.throttle, &mut random) {
+                    assert!(!late, "somebody came in after the close");
+                    round.entered.fetch_add(1, Ordering::SeqCst);
+                    stay(&round.throttle, permit, &round.inside);
+                } else if late {
+                    break;
+                }
             }
-            while entered.load(Ordering::SeqCst) < 10 {
+        }
+    };
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..4)
+            .map(|seed| scope.spawn(move || enter_until_closed(seed)))
+            .collect();
+        for round in &rounds {
+            while round.entered.load(Ordering::SeqCst) < 10
+                && !threads.iter().any(|it| it.is_finished())
+            {
                 thread::yield_now();
             }
-            throttle.close();
-            closed.store(true, Ordering::SeqCst);
-        });
-        assert_eq!(kind(throttle.try_enter()), ErrorKind::Closed);
+            round.throttle.close();
+            round.closed.store(true, Ordering::SeqCst);
+        }
+    });
+    for round in rounds {
+        assert_eq!(kind(round.throttle.try_enter()), ErrorKind::Closed);
     }
 }
