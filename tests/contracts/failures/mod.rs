@@ -40,6 +40,7 @@ mod nested_wakes;
 mod permits;
 mod rates;
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 
@@ -62,31 +63,26 @@ fn table_names_tests_and_rows_that_exist() {
     for folder in ["tests", "loom/tests", "src", "crates"] {
         read_sources(&root.join(folder), &mut sources);
     }
-    let rows = include_str!("mod.rs")
-        .lines()
-        .take_while(|line| line.starts_with("//!"));
-    let held_by = rows.filter_map(|row| row.rsplit('|').nth(1));
+    let table = include_str!("mod.rs").lines();
+    let table = table.take_while(|line| line.starts_with("//!"));
+    let held_by = table.filter_map(|row| row.rsplit('|').nth(1));
     // Tests, checks and models stand between backticks, rows between quotes.
-    let is_test = |name: &str| {
-        let starts = ["fn ", "model!(", "model!(\n    "].map(|start| format!("{start}{name}"));
-        let mut ends = starts.iter().flat_map(|start| sources.split(start).skip(1));
-        ends.any(|rest| rest.starts_with(['(', '<', ',']))
-    };
-    let is_row = |name: &str| {
-        let rows = sources
-            .lines()
-            .map(|line| line.trim().trim_start_matches('"'));
-        let mut rests = rows.filter_map(|row| row.strip_prefix(name));
-        rests.any(|rest| rest.trim_start().starts_with('|'))
-    };
+    let begun = ["fn ", "model!("].map(|start| sources.split(start).skip(1));
+    let names = begun.into_iter().flatten().map(str::trim_start);
+    let names = names.filter_map(|rest| Some(&rest[..rest.find(['(', '<', ','])?]));
+    let tests: HashSet<&str> = names.collect();
+    let lines = sources.lines().filter_map(|line| line.split_once('|'));
+    let rows: HashSet<&str> = lines
+        .map(|(name, _)| name.trim().trim_start_matches('"').trim_end())
+        .collect();
     let mut names = 0;
     for cell in held_by {
         for name in cell.split('`').skip(1).step_by(2) {
-            assert!(is_test(name), "{name} is no test");
+            assert!(tests.contains(name), "{name} is no test");
             names += 1;
         }
         for name in cell.split('"').skip(1).step_by(2) {
-            assert!(is_row(name), "{name} is no row");
+            assert!(rows.contains(name), "{name} is no row");
             names += 1;
         }
     }
