@@ -12,7 +12,8 @@ use tollgate::{Clock, Keyed, Quota, RateLimiter, WhenFull};
 
 use crate::{COUNTED, alone, held};
 
-const CAP: usize = 100_000;
+/// Hundreds of keys for each shard, whose table grows several times.
+const CAP: usize = 20_000;
 
 /// Returns the bytes that the documentation of `Keyed` allows for this many keys, with `size` bytes
 /// per key and slot: slots, with a byte for each; shards, each with the last bytes of its table;
@@ -45,8 +46,8 @@ fn keys_without_bound_take_no_more_than_was_said() {
         // `DISTINCT_KEYS` sets how many use the map while old ones are evicted, in two threads.
         let count = env::var("DISTINCT_KEYS").map(|count| count.parse().unwrap());
         let distinct: u64 = match when_full {
-            WhenFull::Evict => count.unwrap_or(1_000_000),
-            _ => 400_000,
+            WhenFull::Evict => count.unwrap_or(10 * CAP as u64),
+            _ => 4 * CAP as u64,
         };
         thread::scope(|scope| {
             for half in [0..distinct / 2, distinct / 2..distinct] {
