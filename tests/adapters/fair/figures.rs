@@ -1,9 +1,9 @@
 //! The shares, waits and losses that the documentation promises, as figures in manual time: of repeating
 //! tasks, of weights and aging, and after the loss of half of the capacity.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::iter::repeat_n;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use tollgate::{Clock, Quota, RateLimiter, Semaphore, Throttle, Waiting};
 
 use super::slots;
 use crate::support::Waiter;
+use crate::support::foreign::calls_when_woken;
 use crate::support::random::Random;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -215,8 +216,10 @@ fn answered(settings: Class, mut work: impl FnMut() -> u64) -> [(u64, u64); 2] {
         .classes(move |()| settings)
         .clock(&clock);
     let class = queue.class(());
-    // The waiting requests, and those with a permit; each with its arrival time.
-    let (mut waiting, mut inside) = (Vec::new(), Vec::new());
+    // The waiting requests by their arrival times, and those with a permit.
+    let (mut waiting, mut inside) = (BTreeMap::new(), Vec::new());
+    // The arrival times of those that have been woken and not polled since.
+    let woken = Arc::new(Mutex::new(BTreeSet::new()));
     let mut answered = [(0, 0); 2];
     for now in 0..=2 * SECONDS * SECOND + WORK {
         clock.advance(MILLISECOND / 10);
@@ -231,21 +234,28 @@ fn answered(settings: Class, mut work: impl FnMut() -> u64) -> [(u64, u64); 2] {
             }
             *done > now
         });
-        waiting.retain(|(arrived, _)| now < arrived + DEADLINE);
+        // At most one arrives at a time.
+        let oldest = waiting.first_entry();
+        if let Some(late) = oldest.filter(|it| now >= it.key() + DEADLINE) {
+            late.remove();
+        }
         // 1500 a second: three times the remaining capacity.
         if now * 3 % 20 < 3 {
-            waiting.push((now, Waiter::new(class.acquire())));
+            waiting.insert(now, Waiter::new(class.acquire()));
+            woken.lock().unwrap().insert(now);
         }
-        waiting.retain_mut(|(arrived, wait)| {
-            if *arrived < now && wait.wakes() == 0 {
-                return true;
-            }
-            let Poll::Ready(permit) = wait.poll() else {
-                return true;
+        let next = || woken.lock().unwrap().pop_first();
+        while let Some(arrived) = next() {
+            let Some(wait) = waiting.get_mut(&arrived) else {
+                continue;
             };
-            inside.push((*arrived, now + work(), permit.unwrap()));
-            false
-        });
+            let wakes = Arc::clone(&woken);
+            let wake = move || wakes.lock().unwrap().extend([arrived]);
+            if let Poll::Ready(permit) = wait.poll_with(&calls_when_woken(wake)) {
+                waiting.remove(&arrived);
+                inside.push((arrived, now + work(), permit.unwrap()));
+            }
+        }
     }
     answered
 }
