@@ -8,8 +8,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::acquire::{Acquire, Limiter};
-use super::charge::{Charge, Reservation};
+use super::charge::Charge;
 use super::options::{Config, MissedTickBehavior, Oversize};
+use super::reservation::Reservation;
 use super::shared::Shared;
 use crate::algorithm::{Algorithm, QuotaChange};
 use crate::error::AcquireError;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::RateLimiter;
 use super::acquire::Limiter;
-use super::follow::OthersUse;
+use super::followed::OthersUse;
 use super::locked::Locked;
 use crate::algorithm::{QuotaChange, tick_or_never};
 use crate::time::Tick;

@@ -5,7 +5,7 @@
 
 use super::charge::Charge;
 use super::costs::CostSums;
-use super::follow::{Followed, OthersUse};
+use super::followed::{Followed, OthersUse};
 use crate::algorithm::{Receipt, RuleState};
 use crate::error::{AcquireError, ErrorKind};
 use crate::quota::Quota;

@@ -3,9 +3,8 @@
 use std::ops::Deref;
 use std::time::Duration;
 
-#[cfg(feature = "tokio")]
-use super::CancellationToken;
 use super::CondvarSemaphore;
+use super::monitor::CancellationToken;
 use crate::concurrency::Permit;
 use crate::debug::debug_as;
 use crate::error::AcquireError;
@@ -134,19 +133,4 @@ impl<S: Deref<Target = CondvarSemaphore>> Acquire<S> {
 debug_as! {
     [S: Deref<Target = CondvarSemaphore>] Acquire<S>, self
     => Acquire { timeout: self.timeout, .. }
-}
-
-/// Replaces the token where the crate is built without tokio: it has no values.
-#[cfg(not(feature = "tokio"))]
-pub(super) enum CancellationToken {}
-
-#[cfg(not(feature = "tokio"))]
-impl CancellationToken {
-    pub(super) fn is_cancelled(&self) -> bool {
-        match *self {}
-    }
-
-    pub(super) async fn cancelled(&self) {
-        match *self {}
-    }
 }

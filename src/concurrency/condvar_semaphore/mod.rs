@@ -7,12 +7,7 @@ mod monitor;
 
 use std::sync::Arc;
 
-#[cfg(feature = "tokio")]
-use tokio_util::sync::CancellationToken;
-
 pub use self::acquire::Acquire;
-#[cfg(not(feature = "tokio"))]
-use self::acquire::CancellationToken;
 use self::monitor::{Monitor, State};
 use super::Permit;
 use super::permit::PermitSource;

@@ -14,7 +14,9 @@ use std::sync::{Arc, PoisonError};
 use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
-use super::CancellationToken;
+#[cfg(feature = "tokio")]
+pub(super) use tokio_util::sync::CancellationToken;
+
 use crate::error::{AcquireError, ErrorKind};
 use crate::sync::{Condvar, Mutex, lock};
 use crate::time::{Clock, Tick};
@@ -108,5 +110,20 @@ impl Monitor {
                 state = woken.unwrap_or_else(PoisonError::into_inner).0;
             }
         }
+    }
+}
+
+/// Replaces the token where the crate is built without tokio: it has no values.
+#[cfg(not(feature = "tokio"))]
+pub(super) enum CancellationToken {}
+
+#[cfg(not(feature = "tokio"))]
+impl CancellationToken {
+    pub(super) fn is_cancelled(&self) -> bool {
+        match *self {}
+    }
+
+    pub(super) async fn cancelled(&self) {
+        match *self {}
     }
 }

@@ -84,6 +84,8 @@ impl Crate {
 
     /// Returns the module that defines the target of a path, and its name there, or `self` for the module.
     fn defining(&self, mut path: String) -> (String, String) {
+        // Two files may name each other by imports of different features.
+        let mut seen = BTreeSet::new();
         loop {
             let mut module = path.as_str();
             while !self.files.contains_key(module) {
@@ -94,9 +96,9 @@ impl Crate {
             let file = &self.files[module];
             let again = file.exported.get(name).or(file.imported.get(name));
             match again.and_then(|again| self.absolute(module, again)) {
-                Some(again) => path = join(&again, rest),
-                None if name.is_empty() => return (module.into(), "self".into()),
-                None => return (module.into(), name.into()),
+                Some(again) if seen.insert(path.clone()) => path = join(&again, rest),
+                _ if name.is_empty() => return (module.into(), "self".into()),
+                _ => return (module.into(), name.into()),
             }
         }
     }

@@ -1,0 +1,145 @@
+//! [`Followed`]: what a limiter remembers while it [follows](super::RateLimiter::follow) a server.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::algorithm::Receipt;
+use crate::time::Tick;
+
+/// The charges of others to a server, beside the charges of this limiter.
+#[derive(Clone, Copy, Default)]
+pub(super) struct OthersUse {
+    /// Their cost at present.
+    pub(super) cost: u64,
+    /// The tick at which the cost ends, or is no longer known.
+    pub(super) until: Tick,
+    /// The growth of the cost until then, if it grows.
+    pub(super) growth: Option<Growth>,
+}
+
+/// The cost that an answer told, the tick of its charge, and the time that had passed in the window
+/// at that tick.
+#[derive(Clone, Copy)]
+pub(super) struct Growth {
+    pub(super) told: u64,
+    pub(super) at: Tick,
+    pub(super) passed: Duration,
+}
+
+impl OthersUse {
+    /// Updates the cost to a tick. If the cost grows, it is at most twice the told cost, because
+    /// little is known about a window that has just begun.
+    pub(super) fn settle(&mut self, now: Tick) {
+        let Some(Growth { told, at, passed }) = self.growth else {
+            return;
+        };
+        if self.until <= now {
+            return *self = Self::default();
+        }
+        let passed_now = passed.saturating_add(now.saturating_since(at));
+        let grown = (u128::from(told) * passed_now.as_nanos()).checked_div(passed.as_nanos());
+        let most = u128::from(told) * 2;
+        self.cost = grown.map_or(told, |it| u64::try_from(it.min(most)).unwrap_or(u64::MAX));
+    }
+}
+
+/// The maximum number of remembered charges without an answer.
+const KEPT: usize = 4096;
+
+/// The charges that a limiter remembers until a server has answered them.
+///
+/// An answer is newer than the last one only if its charge is later. So a record is kept until its
+/// charge or a later one is answered, and at most [`KEPT`] records are kept: an answer to a charge
+/// without a record counts as if the charge had just been made.
+#[derive(Default)]
+pub(super) struct Followed {
+    /// The ticket of the newest charge that was answered.
+    answered: u64,
+    /// The cost of all calls.
+    charged: u128,
+    charges: VecDeque<Record>,
+    /// The use by others. If the rule counts by windows, it lasts until the present window ends,
+    /// even if its cost is 0.
+    pub(super) of_others: OthersUse,
+}
+
+/// The state just after a charge.
+struct Record {
+    ticket: u64,
+    at: Tick,
+    /// The cost of all calls up to this one.
+    charged: u128,
+    /// The part of it that counted at that time.
+    counted: u64,
+}
+
+impl Followed {
+    /// Forgets all charges. Their tickets are not used again.
+    pub(super) fn forget_charges(&mut self) {
+        *self = Self {
+            of_others: self.of_others,
+            ..Self::default()
+        };
+    }
+
+    /// Remembers a charge, with the counted cost of all charges just after it.
+    pub(super) fn remember(&mut self, charge: &Receipt, counted: u64) {
+        self.charged = self.charged.wrapping_add(u128::from(charge.cost));
+        if self.charges.len() == KEPT {
+            self.charges.pop_front();
+        }
+        self.charges.push_back(Record {
+            ticket: charge.ticket,
+            at: charge.at,
+            charged: self.charged,
+            counted,
+        });
+    }
+
+    /// Removes `cost` of a charge from the counts. The server has not counted it either.
+    pub(super) fn refund(&mut self, charge: &Receipt, cost: i128) {
+        let first = self.charges.partition_point(|it| it.ticket < charge.ticket);
+        for later in self.charges.range_mut(first..) {
+            later.charged = later.charged.wrapping_sub(cost as u128);
+            let counted = (i128::from(later.counted) - cost).max(0);
+            later.counted = u64::try_from(counted).unwrap_or(u64::MAX);
+        }
+        self.charged = self.charged.wrapping_sub(cost as u128);
+    }
+
+    /// Forgets an answered charge, and all earlier ones. Returns `None` if a later charge was
+    /// answered before.
+    pub(super) fn answer(&mut self, charge: &Receipt, soon: Tick, now: u64) -> Option<Answered> {
+        if charge.ticket <= self.answered {
+            return None;
+        }
+        self.answered = charge.ticket;
+        let with_it = self.charges.partition_point(|it| it.at <= soon);
+        let until_soon = self.charges.range(..with_it).next_back();
+        let until_soon = until_soon.map_or(now, |it| it.counted);
+        let answered = self
+            .charges
+            .partition_point(|it| it.ticket <= charge.ticket);
+        let newest = self.charges.drain(..answered).next_back();
+        let record = newest.filter(|it| it.ticket == charge.ticket);
+        let since = record
+            .as_ref()
+            .map_or(0, |it| self.charged.wrapping_sub(it.charged));
+        Some(Answered {
+            counted: record.map_or(now, |it| it.counted),
+            until_soon,
+            since: u64::try_from(since).unwrap_or(u64::MAX),
+        })
+    }
+}
+
+/// The known costs at an answered charge. Without a record of it, they are those of a charge just
+/// made.
+pub(super) struct Answered {
+    /// The counted cost just after it.
+    pub(super) counted: u64,
+    /// The same, including charges that may have reached the server before it.
+    pub(super) until_soon: u64,
+    /// The cost charged since.
+    pub(super) since: u64,
+}
