@@ -1,7 +1,6 @@
 //! Rates by key: construction, the options that only rates have, and changes of the quota of all keys.
 //!
-//! [`limits`] and [`slot`] decide calls; [`key`] has the methods of keys of rates, and [`reading`]
-//! their results.
+//! [`limits`] and [`slot`] decide calls; [`key`] has the methods of keys of rates.
 
 mod key;
 mod limits;
