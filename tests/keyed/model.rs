@@ -340,7 +340,7 @@ fn run(mut world: World, calls: Vec<String>) -> Result<(), TestCaseError> {
         call(text, |name, words| {
             world.go(name, words).inspect(|()| done = true)
         })?;
-        // A call on nobody has changed nothing.
+        // A call that was skipped has changed nothing.
         if done {
             world.compare();
         }

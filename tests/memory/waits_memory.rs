@@ -22,8 +22,8 @@ const TIMES: usize = 20_000;
 /// Keeping only a waker and a tick each time would exceed this.
 const LITTLE: isize = 16 * TIMES as isize;
 
-/// Returns the growth of the memory, as the least of up to three runs. The first one that holds little decides: no
-/// other could make it more.
+/// Returns the growth of the memory, as the least of up to three runs. It stops at the first run that holds little,
+/// because the least can only fall.
 fn held_after(run: impl Fn()) -> isize {
     let _alone = alone();
     let mut least = isize::MAX;

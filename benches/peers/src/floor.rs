@@ -1,5 +1,5 @@
 //! The floor of a rate decision: a reading of the clock, and a compare-exchange of the word that the reading is
-//! compared with. A refusal writes nothing, and it enforces no rate.
+//! compared with. A refusal writes nothing. The floor enforces no rate.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;

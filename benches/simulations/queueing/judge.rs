@@ -20,7 +20,7 @@ pub(crate) const START: f64 = 20.0;
 /// A function that makes a limiter with this first limit and default settings otherwise.
 type Make = fn(f64, &ManualClock) -> Limiter;
 
-/// A name in the table, and what it stands for.
+/// The name of a limiter in the table, and the function that makes it.
 pub(crate) type Contender = (&'static str, Make);
 
 /// The controllers of tollgate and its peers; the first is the default.

@@ -57,7 +57,7 @@ struct Args {
     no_fleets: bool,
 
     /// Run only the controller of this name
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = CONTROLLERS.map(|it| it.0))]
     controller: Option<String>,
 
     /// A part of the names of the scenarios to run

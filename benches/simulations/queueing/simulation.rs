@@ -20,7 +20,7 @@ type Permit = Option<AdaptivePermit<Arc<AdaptiveSemaphore>>>;
 /// The limit in front of the server: a real [`AdaptiveSemaphore`] on the clock of the simulation, or a fixed one.
 pub(crate) struct Limiter {
     adaptive: Option<Arc<AdaptiveSemaphore>>,
-    /// It changes only when a call ends.
+    /// The present limit, which changes only when a call ends.
     limit: usize,
     in_flight: usize,
 }

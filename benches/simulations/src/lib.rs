@@ -1,4 +1,4 @@
-//! The shared parts of the simulations: their events, their figures, and how they are drawn. `peers` draws, too.
+//! The shared parts of the simulations: their events, their figures, and how they are drawn. `peers` also uses `picture`.
 
 pub mod events;
 pub mod picture;

@@ -178,7 +178,7 @@ pub(crate) fn event(app: &App, start: Instant) -> Arc<str> {
     text.into()
 }
 
-/// Publishes an event each 100 ms while somebody reads them, until it is dropped, which ends the streams of all readers.
+/// Publishes an event every 100 ms while there is a reader. The streams of all readers end when this future is dropped.
 ///
 /// Events come halfway between tenths of a second since the start. At first, a limiter that admits ten a second
 /// charges at those tenths, so the next event counts a charge whose task resumes somewhat late.
@@ -188,7 +188,7 @@ pub(crate) async fn publish(app: Arc<App>, events: watch::Sender<Arc<str>>) -> I
     ticker.set_missed_tick_behavior(MissedTickBehavior::Skip);
     loop {
         ticker.tick().await;
-        // One receiver is the app's, to copy: without another one nobody would read the event.
+        // The app keeps one receiver to clone; without a second one nobody reads.
         if events.receiver_count() > 1 {
             events.send_replace(event(&app, start));
         }

@@ -112,8 +112,8 @@ pub(crate) fn closing_ends_the_waits_of_threads(subject: &Subject) {
     }
 }
 
-/// Lets three threads wait for each item in turn, and ends their waits when all three have begun; they are refused
-/// for this reason.
+/// Lets three threads wait for each item in turn, and ends their waits when all three have begun. Asserts that each
+/// wait is refused with `reason`.
 pub(crate) fn end_waits_of_threads<T: Sync>(
     items: &[T],
     reason: ErrorKind,

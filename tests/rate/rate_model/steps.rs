@@ -1,8 +1,7 @@
 //! The steps on a limiter and its model: costs and pauses in relation to the quota. Also random steps, with a
 //! preference for edges.
 //!
-//! Strategies of several alternatives are boxed: an unboxed one has the values of all alternatives in itself, those of
-//! a step take 60 kilobytes, and each is moved several times.
+//! Nested `prop_oneof!` are boxed: an unboxed one holds the values of all its alternatives, and is moved several times.
 
 use std::time::Duration;
 

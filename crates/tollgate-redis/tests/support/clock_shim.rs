@@ -61,12 +61,9 @@ time_t time(time_t *seconds) {
 "#;
 
 /// Compiles the library, in some tenths of a second.
-fn compile() -> PathBuf {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let (source, library) = (
-        folder.path().join("clock.c"),
-        folder.path().join("clock.so"),
-    );
+fn compile() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, library) = (folder.path().join("clock.c"), library_in(&folder));
     std::fs::write(&source, SHIM).unwrap();
     let compiled = Command::new("cc")
         .args(["-shared", "-fPIC", "-O1", "-o"])
@@ -78,14 +75,15 @@ fn compile() -> PathBuf {
         "{}",
         String::from_utf8_lossy(&compiled.stderr)
     );
-    // Other programs may do the same at the same time: one whole file takes the place of another.
-    let shared = Path::new(env!("CARGO_TARGET_TMPDIR")).join("clock.so");
-    std::fs::rename(library, &shared).unwrap();
-    shared
+    folder
 }
 
-/// The library, compiled once for all tests.
-static LIBRARY: LazyLock<PathBuf> = LazyLock::new(compile);
+fn library_in(folder: &TempDir) -> PathBuf {
+    folder.path().join("clock.so")
+}
+
+/// The folder of the library, which is compiled once for all tests.
+static FOLDER: LazyLock<TempDir> = LazyLock::new(compile);
 
 pub(crate) struct Clock {
     file: PathBuf,
@@ -121,7 +119,7 @@ impl Clock {
     pub(crate) fn environment(&self) -> Vec<(String, String)> {
         let text = |path: &Path| path.to_str().unwrap().to_owned();
         vec![
-            ("LD_PRELOAD".to_owned(), text(&LIBRARY)),
+            ("LD_PRELOAD".to_owned(), text(&library_in(&FOLDER))),
             ("TOLLGATE_TEST_CLOCK".to_owned(), text(&self.file)),
         ]
     }

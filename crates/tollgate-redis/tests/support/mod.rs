@@ -65,7 +65,7 @@ pub(crate) async fn until(mut is_so: impl AsyncFnMut() -> bool) {
     let end = std::time::Instant::now() + Duration::from_secs(30);
     while !is_so().await {
         assert!(std::time::Instant::now() < end, "it does not come about");
-        // Without this pause, those that wait would take the processor from those that they wait for.
+        // Without this pause, the pollers would take the processor from the tasks that they wait for.
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
