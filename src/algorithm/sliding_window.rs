@@ -152,9 +152,8 @@ impl SlidingWindow {
         }
         let passed = (now - self.start) / self.period;
         // Each window takes its part of the excess over the limit.
-        let before = self
-            .count
-            .saturating_sub((passed - 1).saturating_mul(self.most));
+        let paid = (passed - 1).saturating_mul(self.most);
+        let before = self.count.saturating_sub(paid);
         let count = before.saturating_sub(self.most);
         Self {
             start: self.start + passed * self.period,

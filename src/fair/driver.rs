@@ -137,9 +137,8 @@ impl<T: Throttle> Entrant<T> {
     /// earlier and the witness still waits.
     fn joined<K: Eq>(&mut self, schedule: &mut Schedule<T, K>, next: (WaiterId, Tick)) -> Tick {
         let mut waits = |id| schedule.waiter(id).is_some();
-        let earlier = self
-            .witness
-            .filter(|(id, tick)| *tick < next.1 && waits(*id));
+        let witness = self.witness;
+        let earlier = witness.filter(|(id, tick)| *tick < next.1 && waits(*id));
         let (_, joined) = *self.witness.insert(earlier.unwrap_or(next));
         joined
     }

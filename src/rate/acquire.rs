@@ -317,10 +317,8 @@ impl Waiter {
             let joined = own.joined - last - u128::from(own.cost);
             joined.min(locked.queued - charged - u128::from(cost))
         });
-        let due = locked
-            .due_by(|cost| rule.due(behind, cost), 0, cost)
-            .max(due);
-        Some(wait_for(due, locked.now))
+        let own_due = locked.due_by(|cost| rule.due(behind, cost), 0, cost);
+        Some(wait_for(own_due.max(due), locked.now))
     }
 }
 

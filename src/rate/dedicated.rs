@@ -77,11 +77,9 @@ impl RateLimiter {
         if self.has_handles() {
             return None;
         }
-        let states = self.shared().of_runtimes();
-        let in_use = states
-            .iter()
-            .filter(|state| !state.config.clock.has_ended());
-        let after = in_use.map(|state| {
+        let mut states = self.shared().of_runtimes();
+        states.retain(|state| !state.config.clock.has_ended());
+        let after = states.iter().map(|state| {
             let params = state.queue().rule.params();
             let paid_off = params.tick_at(state.state.load().tat().end());
             let now = state.config.clock.now().as_nanos();

@@ -114,17 +114,15 @@ impl Followed {
             return None;
         }
         self.answered = charge.ticket;
-        let with_it = self.charges.partition_point(|it| it.at <= soon);
-        let until_soon = self.charges.range(..with_it).next_back();
+        let charges = &mut self.charges;
+        let with_it = charges.partition_point(|it| it.at <= soon);
+        let until_soon = charges.range(..with_it).next_back();
         let until_soon = until_soon.map_or(now, |it| it.counted);
-        let answered = self
-            .charges
-            .partition_point(|it| it.ticket <= charge.ticket);
-        let newest = self.charges.drain(..answered).next_back();
+        let answered = charges.partition_point(|it| it.ticket <= charge.ticket);
+        let newest = charges.drain(..answered).next_back();
         let record = newest.filter(|it| it.ticket == charge.ticket);
-        let since = record
-            .as_ref()
-            .map_or(0, |it| self.charged.wrapping_sub(it.charged));
+        let before = record.as_ref().map_or(self.charged, |it| it.charged);
+        let since = self.charged.wrapping_sub(before);
         Some(Answered {
             counted: record.map_or(now, |it| it.counted),
             until_soon,

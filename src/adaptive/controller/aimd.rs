@@ -67,18 +67,15 @@ impl Aimd {
     ///
     /// # Panics
     ///
-    /// Panics if `factor` is not above 0 and below 1.
+    /// Panics if `backoff` is not above 0 and below 1.
     #[must_use]
     #[track_caller]
-    pub fn backoff(self, factor: f64) -> Self {
+    pub fn backoff(self, backoff: f64) -> Self {
         assert!(
-            factor > 0.0 && factor < 1.0,
-            "the backoff factor must be above 0 and below 1, but it is {factor}"
+            backoff > 0.0 && backoff < 1.0,
+            "the backoff factor must be above 0 and below 1, but it is {backoff}"
         );
-        Self {
-            backoff: factor,
-            ..self
-        }
+        Self { backoff, ..self }
     }
 
     /// Sets the mean latency of a window above which it counts as overloaded, by default 5 seconds.
@@ -95,9 +92,8 @@ impl Controller for Aimd {
 
     fn update(&mut self, window: &SampleWindow) -> Target {
         let limit = window.limit();
-        let is_slow = window
-            .mean_latency()
-            .is_some_and(|latency| latency > self.timeout);
+        let latency = window.mean_latency();
+        let is_slow = latency.is_some_and(|latency| latency > self.timeout);
         let next = if window.overloaded() > 0 || is_slow {
             limit * self.backoff
         } else if window.max_in_flight() as f64 * 2.0 >= limit {

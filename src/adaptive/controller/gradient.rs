@@ -265,28 +265,23 @@ impl Gradient {
     ///
     /// # Panics
     ///
-    /// Panics if `factor` is not a finite number of at least 1.
+    /// Panics if `headroom` is not a finite number of at least 1.
     #[must_use]
     #[track_caller]
-    pub fn headroom(self, factor: f64) -> Self {
+    pub fn headroom(self, headroom: f64) -> Self {
         assert!(
-            factor.is_finite() && factor >= 1.0,
-            "the headroom must be a finite number of at least 1, but it is {factor}"
+            headroom.is_finite() && headroom >= 1.0,
+            "the headroom must be a finite number of at least 1, but it is {headroom}"
         );
-        Self {
-            headroom: factor,
-            ..self
-        }
+        Self { headroom, ..self }
     }
 
     /// Sets the minimum number of samples from one measurement of the baseline to the next, by
     /// default 2,048.
     #[must_use]
-    pub fn probe_after(self, samples: u64) -> Self {
-        Self {
-            probe_after: samples,
-            ..self
-        }
+    pub fn probe_after(mut self, samples: u64) -> Self {
+        self.probe_after = samples;
+        self
     }
 
     /// Returns whether a probe is due between two times.
