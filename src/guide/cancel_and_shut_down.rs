@@ -26,6 +26,8 @@
 //!   be undone; to stop for a while, use [`set_permits(0)`](crate::Semaphore::set_permits),
 //!   [`pause_for`](crate::RateLimiter::pause_for), or a [`Gate`](crate::Gate). After a resume with fewer
 //!   permits, [`reject_impossible`](crate::Semaphore::reject_impossible) refuses the waiters that ask for more.
+//! - *Requests of reqwest*: `token.run_until_cancelled(..)` around the request and the reading of its body; the page of
+//!   the crate `tollgate-reqwest` has the other ways.
 //! - *Work with several limits*: `all((..)).acquire().cancel_on(&token)` returns the permits of its other parts.
 //! - *Behind a fair queue or in a composition*: keep the `Arc` of the semaphore; close it, and await its
 //!   `wait_idle`. Waits for a rate beside it end by the token, or by `close` of the rate.

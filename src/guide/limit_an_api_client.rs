@@ -41,8 +41,9 @@
 //! # Choices
 //!
 //! - *The quota*: `Quota::per_minute(100)`, or `"100/60s burst 20".parse()` from a configuration. The default
-//!   [`burst`](crate::Quota::burst) is 1, so calls are evenly spaced. A provider that counts per window
-//!   or per day may need [another algorithm](super::choose_an_algorithm).
+//!   [`burst`](crate::Quota::burst) is 1, so calls are evenly spaced. With `per_second(20).burst(5)`, the first
+//!   second may have 25. A provider that counts per window or per day may need
+//!   [another algorithm](super::choose_an_algorithm).
 //! - *Calls of different cost*: [`acquire_many(n)`](crate::RateLimiter::acquire_many); when the cost is known
 //!   later, [`settle`](crate::RateLimiter::settle) corrects it.
 //! - *Now or never*: [`try_acquire`](crate::RateLimiter::try_acquire) returns an error whose

@@ -143,7 +143,8 @@ handles! {
 /// Use it inside an `impl`. It takes the name of the trait, [`Throttle`](crate::Throttle) or
 /// [`Weighted`](crate::throttle::Weighted), the inner throttle of `self`, and, after `except`, the methods
 /// that the wrapper implements itself. The forwarded methods have the permits and futures of the inner
-/// throttle.
+/// throttle, so a wrapper with another future excepts `enter_as_of` too, and one with another permit also
+/// `enter_now`, `rollback` and `tick`.
 ///
 /// A method that is added to the trait in a later version is forwarded as well. Write out the other traits by
 /// hand: they have one method each, and [`Inspect`](crate::throttle::Inspect) also has the constant `LIMITS`.

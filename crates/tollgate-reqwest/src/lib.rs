@@ -21,7 +21,8 @@
 //! ```
 //!
 //! Callers use the client like one of reqwest, with `.get(..)`, `.json(..)` and the other methods. Its clones share
-//! the limits: create one client, not one for each request.
+//! the limits: create one client, not one for each request. `send` fails with `reqwest_middleware::Error`; `?` converts the
+//! errors of reqwest into it, which the methods of a response return.
 //!
 //! # A client that keeps all limits
 //!
@@ -50,7 +51,9 @@
 //! # let _ = polite;
 //! ```
 //!
-//! The first middleware is the outermost. A request that is sent again waits for the rate again, and keeps its slot.
+//! The first middleware is the outermost. The slots come before the rate: in the other order, requests that have been
+//! charged wait for slots, and then leave [together](tollgate::all#order). A request that is sent again waits for the
+//! rate again, and keeps its slot.
 //! [`pausing`](RetryAfterLayer::pausing) is for the client of one server; without it, requests to other servers are
 //! sent during a pause.
 //!
@@ -94,6 +97,13 @@
 //! are outside of the limits, so that a repeated request waits for its host again and keeps the two seconds. The gate
 //! is checked twice more: before the shared slots, so that a paused host holds none of them, and last, so that a
 //! request that waited for a slot when the pause began is not sent.
+//!
+//! # Cancel requests
+//!
+//! - *Requests and their waits*: drop the future, as `token.run_until_cancelled(..)` does with a `CancellationToken`. Read
+//!   the body in the same future, because the permit is held until the end of the body.
+//! - *Only the waits*: [`close`](tollgate::Semaphore::close) the limit, which cannot be undone. Or write a
+//!   [throttle](tollgate::Throttle#implementing-it) whose `enter` adds [`cancel_on`](tollgate::Waiting::cancel_on).
 //!
 //! # Beside other middleware
 //!

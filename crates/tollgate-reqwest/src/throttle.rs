@@ -27,7 +27,7 @@ use tollgate_tower::ThrottledBody;
 /// # Errors
 ///
 /// A request that is not admitted fails with [`Error::Middleware`], and [`is::<AcquireError>()`](tollgate::AcquireError)
-/// is true for the inner error:
+/// is true for the inner error. Print it by `{error}`: its `Debug` has a backtrace if `RUST_BACKTRACE` is set.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -54,7 +54,8 @@ use tollgate_tower::ThrottledBody;
 ///
 /// # Cancel safety
 ///
-/// Dropping the future of a request removes it from the queue, or drops the request and returns its permit.
+/// Dropping the future of a request removes it from the queue, or drops the request and returns its permit. A server may
+/// notice that late, and then works on one request more than there are permits.
 pub struct ThrottleMiddleware<T> {
     choose: Arc<dyn Fn(&Request) -> T + Send + Sync>,
     timeout: Option<Duration>,
