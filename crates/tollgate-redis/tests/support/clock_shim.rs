@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::LazyLock;
+use std::sync::{Arc, Mutex, Weak};
 
 use tempfile::TempDir;
 
@@ -82,10 +82,19 @@ fn library_in(folder: &TempDir) -> PathBuf {
     folder.path().join("clock.so")
 }
 
-/// The folder of the library, which is compiled once for all tests.
-static FOLDER: LazyLock<TempDir> = LazyLock::new(compile);
+/// Returns the folder of the library, which all present clocks share, and which ends with the last of them.
+fn shared() -> Arc<TempDir> {
+    static FOLDER: Mutex<Weak<TempDir>> = Mutex::new(Weak::new());
+    let mut shared = FOLDER.lock().unwrap();
+    shared.upgrade().unwrap_or_else(|| {
+        let folder = Arc::new(compile());
+        *shared = Arc::downgrade(&folder);
+        folder
+    })
+}
 
 pub(crate) struct Clock {
+    library: Arc<TempDir>,
     file: PathBuf,
     _folder: TempDir,
 }
@@ -95,6 +104,7 @@ impl Clock {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("offset");
         let clock = Self {
+            library: shared(),
             file,
             _folder: folder,
         };
@@ -119,7 +129,7 @@ impl Clock {
     pub(crate) fn environment(&self) -> Vec<(String, String)> {
         let text = |path: &Path| path.to_str().unwrap().to_owned();
         vec![
-            ("LD_PRELOAD".to_owned(), text(&library_in(&FOLDER))),
+            ("LD_PRELOAD".to_owned(), text(&library_in(&self.library))),
             ("TOLLGATE_TEST_CLOCK".to_owned(), text(&self.file)),
         ]
     }
