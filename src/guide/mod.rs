@@ -1,5 +1,8 @@
 //! Helps you choose a throttle, and shows how to do each of sixteen tasks.
 //!
+//! tokio's semaphore, governor, an `AtomicU64` or a proxy is often enough: see [when not to use
+//! tollgate](when_not_to_use).
+//!
 //! # Which type
 //!
 //! | You need | Use |
@@ -95,4 +98,5 @@ pub mod limit_messages;
 pub mod per_tenant_limits;
 pub mod share_a_limit;
 pub mod test_code_that_waits;
+pub mod when_not_to_use;
 pub mod who_goes_first;
