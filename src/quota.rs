@@ -304,9 +304,9 @@ impl Quota {
 
     /// Returns a quota of the same rate with up to `burst` at once after a pause.
     ///
-    /// With the default [algorithm](crate::Algorithm), a limiter admits at most the burst plus `t`
-    /// times the rate in any time `t`. After the whole burst was used, all of it is available again
-    /// after `burst * period / count`.
+    /// With the default [algorithm](crate::Algorithm), a limiter admits at most the burst plus the
+    /// rate times `t + 1 ns` in any time `t`. After the whole burst was used, all of it is
+    /// available again after `burst * period / count`.
     ///
     /// # Panics
     ///

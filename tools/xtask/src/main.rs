@@ -21,7 +21,7 @@ use xshell::{Shell, cmd};
 #[derive(Parser)]
 #[command(bin_name = "cargo xtask", about = None)]
 enum Task {
-    /// Print the size of the library, each figure next to its budget
+    /// Print figures of the structure of the library, each next to its bound, and of its size
     Size(size::Options),
     /// Check the number of crates that users get, the compilers that these need, and that no public item is hidden
     Tree,

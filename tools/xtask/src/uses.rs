@@ -4,12 +4,25 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use anyhow::Result;
 use regex::Regex;
 use xshell::Shell;
 
 use crate::workspace::files;
+
+// Compiled once: without optimisation, compiling them for each file would take most of the time.
+static USE: LazyLock<Regex> =
+    LazyLock::new(|| regex(r"(?m)^[ \t]*(pub(?:\([^)]*\))?\s+)?use\s+([^;]+);"));
+static VISIBILITY: LazyLock<Regex> = LazyLock::new(|| regex(r"\bpub\([^)]*\)"));
+static PATH: LazyLock<Regex> = LazyLock::new(|| regex(r"\b(?:crate|self|super)(?:::\w+)+"));
+/// A list in braces without another one in it, and the path before it.
+static GROUP: LazyLock<Regex> = LazyLock::new(|| regex(r"([\w:]*)\{([^{}]*)\}"));
+
+fn regex(pattern: &str) -> Regex {
+    Regex::new(pattern).expect("the pattern is valid")
+}
 
 /// Returns the files of a folder, without unit tests and without the programs of the guide, which
 /// the documentation includes but no module does.
@@ -63,7 +76,7 @@ impl Crate {
                     module = join(&module, &part.to_string_lossy());
                 }
             }
-            files.insert(module, File::read(code(shell, &path)?)?);
+            files.insert(module, File::read(code(shell, &path)?));
         }
         Ok(Self { files })
     }
@@ -145,38 +158,34 @@ fn join(path: &str, more: &str) -> String {
 }
 
 impl File {
-    fn read(code: Vec<String>) -> Result<Self> {
-        let uses = Regex::new(r"(?m)^[ \t]*(pub(?:\([^)]*\))?\s+)?use\s+([^;]+);")?;
-        let visibility = Regex::new(r"\bpub\([^)]*\)")?;
-        let paths = Regex::new(r"\b(?:crate|self|super)(?:::\w+)+")?;
+    fn read(code: Vec<String>) -> Self {
         let text = code.join("\n");
         let (mut imported, mut exported) = (HashMap::new(), HashMap::new());
-        for one in uses.captures_iter(&text) {
+        for one in USE.captures_iter(&text) {
             match one.get(1) {
-                Some(_) => exported.extend(leaves(&one[2])?),
-                None => imported.extend(leaves(&one[2])?),
+                Some(_) => exported.extend(leaves(&one[2])),
+                None => imported.extend(leaves(&one[2])),
             }
         }
         // A file that only re-exports definitions of others does not depend on them.
-        let rest = uses.replace_all(&text, "");
-        let rest = visibility.replace_all(&rest, "");
-        let used = paths.find_iter(&rest).map(|path| path.as_str().to_string());
+        let rest = USE.replace_all(&text, "");
+        let rest = VISIBILITY.replace_all(&rest, "");
+        let used = PATH.find_iter(&rest).map(|path| path.as_str().to_string());
         let used = used.chain(imported.values().cloned()).collect();
-        Ok(Self {
+        Self {
             code,
             used,
             imported,
             exported,
-        })
+        }
     }
 }
 
 /// Returns the names that `use` brings into a file, each with its path.
-fn leaves(tree: &str) -> Result<Vec<(String, String)>> {
+fn leaves(tree: &str) -> Vec<(String, String)> {
     let mut list = tree.replace(" as ", "=").replace(char::is_whitespace, "");
     // The innermost lists come first.
-    let group = Regex::new(r"([\w:]*)\{([^{}]*)\}")?;
-    while let Some(found) = group.captures(&list) {
+    while let Some(found) = GROUP.captures(&list) {
         let parts = found[2].split(',').filter(|part| !part.is_empty());
         let parts: Vec<_> = parts.map(|part| format!("{}{part}", &found[1])).collect();
         list = list.replace(&found[0], &parts.join(","));
@@ -188,5 +197,5 @@ fn leaves(tree: &str) -> Result<Vec<(String, String)>> {
         let name = if name.is_empty() { last } else { name };
         (name.to_string(), path.to_string())
     };
-    Ok(list.split(',').map(leaf).collect())
+    list.split(',').map(leaf).collect()
 }
