@@ -28,12 +28,12 @@ pub mod from_async_lock {
     //! | `acquire` | [`acquire`](crate::Semaphore::acquire), which returns a `Result` |
     //! | `acquire_arc` | [`acquire_owned`](crate::Semaphore::acquire_owned), on a clone of the `Arc` |
     //! | `try_acquire`, `try_acquire_arc` | [`try_acquire`](crate::Semaphore::try_acquire), [`try_acquire_owned`](crate::Semaphore::try_acquire_owned), with a `Result` for an `Option` |
-    //! | `acquire_blocking`, `acquire_arc_blocking` | `acquire` or `acquire_owned`, and [`.wait()`](crate::Waiting::wait) |
+    //! | `acquire_blocking`, `acquire_arc_blocking` | `acquire` or `acquire_owned`, and [`.wait()`](crate::wait::Waiting::wait) |
     //! | `add_permits(n)` | [`add_permits(n)`](crate::Semaphore::add_permits), or [`set_permits`](crate::Semaphore::set_permits), which also lowers the limit |
     //! | `available_permits` | [`available_permits`](crate::Semaphore::available_permits) |
-    //! | `Acquire`, `AcquireArc` | [`Waiting`](crate::Waiting) of [`<&Semaphore as Throttle>::Enter`](crate::Throttle::Enter), of `<Arc<Semaphore> as Throttle>::Enter` |
-    //! | `SemaphoreGuard`, `SemaphoreGuardArc` | [`Permit<&Semaphore>`](crate::Permit), [`OwnedPermit`](crate::OwnedPermit) |
-    //! | guard: `forget` | [`forget`](crate::Permit::forget), which lowers the limit |
+    //! | `Acquire`, `AcquireArc` | [`Waiting`](crate::wait::Waiting) of [`<&Semaphore as Throttle>::Enter`](crate::Throttle::Enter), of `<Arc<Semaphore> as Throttle>::Enter` |
+    //! | `SemaphoreGuard`, `SemaphoreGuardArc` | [`Permit<&Semaphore>`](crate::semaphore::Permit), [`OwnedPermit`](crate::semaphore::OwnedPermit) |
+    //! | guard: `forget` | [`forget`](crate::semaphore::Permit::forget), which lowers the limit |
     //!
     //! Neither crate depends on an executor; without default features, this crate has 3 dependencies.
     //! async-lock also works without `std`, which this crate needs.
@@ -105,10 +105,10 @@ pub mod from_governor {
     //! | `StreamRateLimitExt`, `RatelimitedStream`: `ratelimit_stream(&limiter)`, `ratelimit_stream_with_jitter` | `stream.map(std::future::ready).buffer_limited(&limiter)`, of `LimitStreamExt` in the crate `tollgate-io`; items become `Result<T, AcquireError>` |
     //! | `SinkRateLimitExt`, `RatelimitedSink`: `ratelimit_sink(&limiter)`, `ratelimit_sink_with_jitter` | `sink.limited(&limiter, cost)`, of `LimitSinkExt` there |
     //! | of these: `get_ref`, `get_mut`, `into_inner` | the same of a sink; of a stream – |
-    //! | `FakeRelativeClock`: `advance` | [`Clock::manual`](crate::Clock::manual), [`advance`](crate::ManualClock::advance) |
+    //! | `FakeRelativeClock`: `advance` | [`Clock::manual`](crate::Clock::manual), [`advance`](crate::time::ManualClock::advance) |
     //! | `DefaultClock`, `QuantaClock`, `QuantaInstant`, `MonotonicClock` | [`Clock::system`](crate::Clock::system), the default; the feature `tsc` chooses the counter |
     //! | `QuantaUpkeepClock`: `from_interval`, `from_builder`; `SystemClock` | – |
-    //! | `Clock`, `ReasonablyRealtime`, `Reference`: `now`, `reference_point`, `duration_since`, `saturating_sub` | [`Clock::now`](crate::Clock::now), [`Tick::saturating_since`](crate::Tick::saturating_since); clocks of one's own – |
+    //! | `Clock`, `ReasonablyRealtime`, `Reference`: `now`, `reference_point`, `duration_since`, `saturating_sub` | [`Clock::now`](crate::Clock::now), [`Tick::saturating_since`](crate::time::Tick::saturating_since); clocks of one's own – |
     //! | `Nanos`: `new`, `as_u64`, `saturating_sub` | `Duration` |
     //! | `InMemoryState`, `NotKeyed` and its `NonKey`, `DirectStateStore` | – of a [`RateLimiter`](crate::RateLimiter), which has no type parameters |
     //! | `DefaultKeyedStateStore`, `DashMapStateStore`, `HashMapStateStore`, `KeyedStateStore`, `ShrinkableKeyedStateStore`, `DefaultHasher` | the map of a [`Keyed`](crate::Keyed), whose parameters are the key, the kind of limit and the [hasher](crate::Keyed::hasher) |
@@ -187,7 +187,7 @@ pub mod from_leaky_bucket {
     //! - **The burst is 1 by default**, and `max` is ten times the larger of `refill` and `initial`.
     //! - **A request above the burst is refused**, with
     //!   [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity). leaky-bucket hands it tokens as they come,
-    //!   until it has the number that it asked for. With [`Oversize::Overdraft`](crate::Oversize::Overdraft)
+    //!   until it has the number that it asked for. With [`Oversize::Overdraft`](crate::rate::Oversize::Overdraft)
     //!   it is admitted here, and the calls after it wait.
     //! - **No waiter does the work of others.** In leaky-bucket one waiter, the core, sleeps for all. If its
     //!   future is neither polled nor dropped, no waiter proceeds; here a timer serves the queue.
@@ -279,14 +279,14 @@ pub mod from_tokio {
     //! | `acquire_owned`, `acquire_many_owned` | [`acquire_owned`](crate::Semaphore::acquire_owned), [`cost_owned(n).acquire()`](crate::Semaphore::cost_owned) |
     //! | `try_acquire`, `try_acquire_many` | [`try_acquire`](crate::Semaphore::try_acquire), [`try_acquire_many`](crate::Semaphore::try_acquire_many) |
     //! | `try_acquire_owned`, `try_acquire_many_owned` | [`try_acquire_owned`](crate::Semaphore::try_acquire_owned), [`cost_owned(n).try_acquire()`](crate::Semaphore::cost_owned) |
-    //! | `blocking_acquire`, `blocking_acquire_many`, `blocking_acquire_owned`, `blocking_acquire_many_owned` | the same without `blocking_`, and [`.wait()`](crate::Waiting::wait) |
+    //! | `blocking_acquire`, `blocking_acquire_many`, `blocking_acquire_owned`, `blocking_acquire_many_owned` | the same without `blocking_`, and [`.wait()`](crate::wait::Waiting::wait) |
     //! | `close`, `is_closed` | [`close`](crate::Semaphore::close), [`is_closed`](crate::Semaphore::is_closed) |
-    //! | `SemaphorePermit`, `OwnedSemaphorePermit` | [`Permit<&Semaphore>`](crate::Permit), [`OwnedPermit`](crate::OwnedPermit) |
-    //! | permit: `num_permits`, `semaphore` | [`count`](crate::Permit::count), [`semaphore`](crate::Permit::semaphore) |
-    //! | permit: `split`, `merge`, `forget` | [`split`](crate::Permit::split), [`merge`](crate::Permit::merge), [`forget`](crate::Permit::forget) |
+    //! | `SemaphorePermit`, `OwnedSemaphorePermit` | [`Permit<&Semaphore>`](crate::semaphore::Permit), [`OwnedPermit`](crate::semaphore::OwnedPermit) |
+    //! | permit: `num_permits`, `semaphore` | [`count`](crate::semaphore::Permit::count), [`semaphore`](crate::semaphore::Permit::semaphore) |
+    //! | permit: `split`, `merge`, `forget` | [`split`](crate::semaphore::Permit::split), [`merge`](crate::semaphore::Permit::merge), [`forget`](crate::semaphore::Permit::forget) |
     //! | `AcquireError` | [`AcquireError`](crate::AcquireError) of the kind [`Closed`](crate::ErrorKind::Closed) |
     //! | `TryAcquireError::Closed`, `NoPermits` | [`AcquireError`](crate::AcquireError) of the kinds [`Closed`](crate::ErrorKind::Closed), [`NoPermits`](crate::ErrorKind::NoPermits) |
-    //! | `timeout(d, semaphore.acquire())` | [`semaphore.acquire().timeout(d)`](crate::Waiting::timeout), with one error type |
+    //! | `timeout(d, semaphore.acquire())` | [`semaphore.acquire().timeout(d)`](crate::wait::Waiting::timeout), with one error type |
     //! | `token.run_until_cancelled(semaphore.acquire())` | `semaphore.acquire().cancel_on(&token)`, with the feature `tokio` |
     //!
     //! # What is the same
@@ -301,7 +301,7 @@ pub mod from_tokio {
     //!   until `add_permits` has made room. Every request waits only while the limit is 0, which is a pause.
     //! - **The limit is known.** `forget` and `add_permits` change it, and code that forgets a permit in one
     //!   place and adds one elsewhere works as before, with a limit that goes down and up: a request above it
-    //!   is refused meanwhile. To pass a permit on, move an [`OwnedPermit`](crate::OwnedPermit) to the place
+    //!   is refused meanwhile. To pass a permit on, move an [`OwnedPermit`](crate::semaphore::OwnedPermit) to the place
     //!   that returns it; to wait until all work is done, use [`wait_idle`](crate::Semaphore::wait_idle).
     //!   `std::mem::forget` takes a permit away for good, and does not lower the limit.
     //! - **A latch of permits that are added fails**: `Semaphore::new(0)`, `add_permits(1)` by each of N tasks,

@@ -16,9 +16,10 @@ use crate::error::AcquireError;
 use crate::first_use::too_late;
 use crate::status::{LimitStatus, Snapshot};
 use crate::sync::{Ordering, fence};
-use crate::throttle::{Inspect, Throttle, TryThrottle, handles};
+use crate::throttle::{Inspect, handles};
 use crate::time::{Clock, Tick};
 use crate::wait::Waiting;
+use crate::{Throttle, TryThrottle};
 
 /// Admits every caller while it is open, and none while it is blocked. It is cheap to clone; clones
 /// are handles of one gate.
@@ -132,7 +133,7 @@ impl Gate {
     ///
     /// # Errors
     ///
-    /// With a [timeout](crate::Waiting::timeout) shorter than the time until the gate opens,
+    /// With a [timeout](crate::wait::Waiting::timeout) shorter than the time until the gate opens,
     /// [`TimedOut`](crate::ErrorKind::TimedOut) at once; otherwise none.
     ///
     /// # Examples

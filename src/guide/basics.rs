@@ -2,7 +2,7 @@
 //!
 //! # Waiting
 //!
-//! Every acquire returns a future, [`Waiting`](crate::Waiting), with three methods: `cancel_on(&token)`,
+//! Every acquire returns a future, [`Waiting`](crate::wait::Waiting), with three methods: `cancel_on(&token)`,
 //! `timeout(duration)` and `wait()`, which blocks the thread. They combine in any order. If a
 //! cancelled token, a permit and a deadline coincide, the token wins over the permit, and the
 //! permit wins over the deadline. A future joins the queue when it is first polled and leaves it
@@ -33,7 +33,7 @@
 //! Adapters take a [`Throttle`](crate::Throttle), whose method is `enter`. It is implemented for `&T` and
 //! `Arc<T>` of every type here that can be awaited and shared, for their compositions, and for the
 //! semaphores of tokio and async-lock. Direct calls need no trait.
-//! [`BoxThrottle`](crate::BoxThrottle) erases the type for a struct field.
+//! [`BoxThrottle`](crate::throttle::BoxThrottle) erases the type for a struct field.
 //!
 //! # Observing
 //!

@@ -19,7 +19,7 @@
 //!
 //! - *One wait*: drop its future, as `select!` and `tokio::time::timeout` do. It leaves the queue, and a
 //!   permit that it was granted goes to the next waiter.
-//! - *A timeout*: [`timeout`](crate::Waiting::timeout) returns an error of its own kind, and a rate limiter
+//! - *A timeout*: [`timeout`](crate::wait::Waiting::timeout) returns an error of its own kind, and a rate limiter
 //!   refuses at once a wait that cannot end in time. It combines with `cancel_on` in any order.
 //! - *All waits of a request, including those of other libraries*: one `CancellationToken` (feature `tokio`, a default).
 //! - *Without a token*: `close()` also ends the waits, with [`Closed`](crate::ErrorKind::Closed). It cannot

@@ -22,7 +22,7 @@
 //!   `all((Arc::clone(&slots), Arc::clone(&memory).cost_owned(kilobytes)))`.
 //! - *A stream of files*: `files.map(upload).buffer_limited(&slots)` of the crate `tollgate-io` wraps the output of each
 //!   `upload` in a `Result` of the limiter.
-//! - *Threads*: [`acquire().wait()`](crate::Waiting::wait) blocks the thread.
+//! - *Threads*: [`acquire().wait()`](crate::wait::Waiting::wait) blocks the thread.
 //! - *A new cap while it runs*: [`set_permits`](crate::Semaphore::set_permits), up or down; 0 pauses. If you
 //!   don't know the right cap, use [an adaptive one](super::find_the_right_limit).
 //! - *Requests or bytes per second*: [limit an API client](super::limit_an_api_client), or the guide of the

@@ -1,7 +1,7 @@
 //! Crawl politely: one request at a time to each host, a pause between two of them, and a limit for all hosts.
 //!
 //! A [`Keyed`](crate::Keyed) has a semaphore for each host, and
-//! [`release_after`](crate::Permit::release_after) returns its permit only some time after the request has
+//! [`release_after`](crate::semaphore::Permit::release_after) returns its permit only some time after the request has
 //! ended. A rate limit cannot promise that pause: it spaces the starts of requests, so a slow host gets the next
 //! request while it still answers the previous one.
 //!

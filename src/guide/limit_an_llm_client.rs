@@ -60,10 +60,10 @@
 //!   much of the quota, space the calls for each limit, as [`follow`](crate::RateLimiter::follow) shows; otherwise
 //!   the provider refuses many of them. For tokens, give the second limiter a burst of the largest estimate.
 //! - *A limit per second or per day*: change the period and the margin in `Limits::new`.
-//! - *Calls that fail*: dropping a [`Hold`](crate::Hold) counts its estimate. If the provider counts nothing for
+//! - *Calls that fail*: dropping a [`Hold`](crate::rate::Hold) counts its estimate. If the provider counts nothing for
 //!   a failed call, `settle(0)`.
 //! - *Streamed responses*: keep the `Call` until the stream ends, because its end reports the usage. Follow the
-//!   fields as soon as they arrive: [`Hold::charge`](crate::Hold::charge) is the charge that they belong to.
+//!   fields as soon as they arrive: [`Hold::charge`](crate::rate::Hold::charge) is the charge that they belong to.
 //! - *At most N at once*: put a [`Semaphore`](crate::Semaphore) first into [`all`](crate::all).
 //! - *A key for each user*: use a `Limits` for each, or limit tokens by [key](crate::Keyed) without holds.
 //!

@@ -27,7 +27,7 @@
 //! | take several limits at once | [`all((&user, &team, &everyone))`](crate::all) |
 //! | take more than one unit in a composition | `semaphore.cost(n)`, `limiter.cost(n)`; with an `Arc`, `cost_owned(n)` |
 //! | make a limit optional | `Option<T>`; `None` admits every caller |
-//! | store any throttle in a struct | [`BoxThrottle::new(throttle)`](crate::BoxThrottle) |
+//! | store any throttle in a struct | [`BoxThrottle::new(throttle)`](crate::throttle::BoxThrottle) |
 //! | block a thread instead of awaiting | `.wait()` |
 //! | change a limit while it is used | `set_permits`, `set_quota` |
 //! | pause | [`limiter.pause_for(..)`](crate::RateLimiter::pause_for); any throttle, `Gate::block_for(..)` in front of it; a semaphore, `set_permits(0)` |

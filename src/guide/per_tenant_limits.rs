@@ -71,6 +71,6 @@
 //!   account, or the address of the connection. A client with IPv6 has a whole network of addresses:
 //!   `ClientIp` of the crate `tollgate-tower` makes them one key, also behind proxies.
 //! - A map that is full of tenants in debt rejects new ones, or forgives the debt of one:
-//!   [`WhenFull`](crate::WhenFull). Allow for twice the keys that you expect in the time that a burst takes
+//!   [`WhenFull`](crate::keyed::WhenFull). Allow for twice the keys that you expect in the time that a burst takes
 //!   to refill.
 //! - [`requota`](crate::Keyed::requota) is necessary after a change: a key in use keeps its quota.

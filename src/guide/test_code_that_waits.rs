@@ -80,7 +80,7 @@
 //!   `test-util` of tollgate among the dev-dependencies, a limiter without an explicit clock follows the time of each
 //!   tokio runtime that uses it. The test then looks like `fetch_takes_two_seconds`, without a clock.
 //! - *A semaphore has no clock.* Its timeouts run on tokio's time, or in real time outside of a runtime and
-//!   under [`wait`](crate::Waiting::wait); those of a limiter run on its clock.
+//!   under [`wait`](crate::wait::Waiting::wait); those of a limiter run on its clock.
 //!
 //! # Traps
 //!

@@ -56,7 +56,7 @@ pub trait Weighted: Throttle {
     fn settle(&self, permit: Self::Permit, used: u64);
 
     /// Returns the most that one call may ask for now: the burst of a rate limiter, the limit of a
-    /// semaphore, `u64::MAX` where a call may [overdraw](crate::Oversize::Overdraft). It is at least 1, so
+    /// semaphore, `u64::MAX` where a call may [overdraw](crate::rate::Oversize::Overdraft). It is at least 1, so
     /// that no caller is admitted without a charge. A call for 1 at a semaphore with 0 permits waits.
     fn max_units(&self) -> u64;
 
@@ -76,8 +76,8 @@ pub trait Weighted: Throttle {
 /// # Examples
 ///
 /// ```
-/// use tollgate::throttle::{Inspect, LimitStatus, Throttle};
-/// use tollgate::{Quota, RateLimiter, Semaphore, all};
+/// use tollgate::throttle::{Inspect, LimitStatus};
+/// use tollgate::{Quota, RateLimiter, Semaphore, Throttle, all};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), tollgate::AcquireError> {
