@@ -99,7 +99,7 @@
 //! | a waker polls its task at once | [nests 32 calls](#wakers-that-poll-at-once) |
 //! | allocations of a wait | none, except for the first waiter and to enlarge the queue |
 //!
-//! The crate `tollgate-detector` decides which callers to block, and reports the error of its counts.
+//! The crate [`tollgate-detector`] decides which callers to block, and reports the error of its counts.
 //!
 //! # Order: who goes first
 //!
@@ -116,3 +116,5 @@
 //! | a [`Throttle`](crate::Throttle) | each class, by value |
 //! | a waker polls its task at once | [nests 32 calls](#wakers-that-poll-at-once), if the throttle does |
 //! | allocations of a wait | those of the throttle; and the queue grows as waiters come |
+//!
+//! [`tollgate-detector`]: https://docs.rs/tollgate-detector/latest/tollgate_detector/

@@ -8,7 +8,7 @@
 //! | tower_governor | `ThrottleLayer` and `Keyed` | [`from_tower_governor`] |
 //! | leaky-bucket | [`RateLimiter`](crate::RateLimiter) | [`from_leaky_bucket`] |
 //! | tower's `ConcurrencyLimit`, `RateLimit`, `LoadShed` | `ThrottleLayer` | [`from_tower`] |
-//! | object_store's `LimitStore` | `Throttled` of tollgate-object-store | [`from_object_store`] |
+//! | object_store's `LimitStore` | `Throttled` of [`tollgate-object-store`] | [`from_object_store`] |
 //!
 //! Each page names every public type, method, variant and field of the old limits, in the version that the
 //! page was written for, and a script in the repository compares the page with their source. A dash means
@@ -18,6 +18,8 @@
 //! You can migrate step by step: the semaphores of tokio and async-lock are [throttles](crate::Throttle), so
 //! code that has not been migrated yet can use [`all`](crate::all), tokens, timeouts and layers with its
 //! present semaphore.
+//!
+//! [`tollgate-object-store`]: https://docs.rs/tollgate-object-store/latest/tollgate_object_store/
 
 pub mod from_async_lock {
     //! From async-lock's `Semaphore` (async-lock 3.5.0) to [`Semaphore`](crate::Semaphore).
@@ -101,8 +103,8 @@ pub mod from_governor {
     //! | `NotUntil`: `wait_time_from`, `earliest_possible`, `quota` | [`retry_after`](crate::AcquireError::retry_after) of the error, a duration; `clock.now()` and that; [`quota`](crate::RateLimiter::quota) of the limiter |
     //! | `InsufficientCapacity` | [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity), with [`capacity`](crate::AcquireError::capacity) |
     //! | `with_middleware`, `StateInformationMiddleware`, `StateSnapshot`: `quota`, `remaining_burst_capacity` | [`decision(&charge)`](crate::RateLimiter::decision), [`peek`](crate::RateLimiter::peek), [`snapshot`](crate::RateLimiter::snapshot) |
-    //! | `RateLimitingMiddleware`: `allow`, `disallow`; `NoOpMiddleware` | an observer of the crate `tollgate-observe`, around any throttle |
-    //! | `StreamRateLimitExt`, `RatelimitedStream`: `ratelimit_stream(&limiter)`, `ratelimit_stream_with_jitter` | `stream.map(std::future::ready).buffer_limited(&limiter)`, of `LimitStreamExt` in the crate `tollgate-io`; items become `Result<T, AcquireError>` |
+    //! | `RateLimitingMiddleware`: `allow`, `disallow`; `NoOpMiddleware` | an observer of the crate [`tollgate-observe`], around any throttle |
+    //! | `StreamRateLimitExt`, `RatelimitedStream`: `ratelimit_stream(&limiter)`, `ratelimit_stream_with_jitter` | `stream.map(std::future::ready).buffer_limited(&limiter)`, of `LimitStreamExt` in the crate [`tollgate-io`]; items become `Result<T, AcquireError>` |
     //! | `SinkRateLimitExt`, `RatelimitedSink`: `ratelimit_sink(&limiter)`, `ratelimit_sink_with_jitter` | `sink.limited(&limiter, cost)`, of `LimitSinkExt` there |
     //! | of these: `get_ref`, `get_mut`, `into_inner` | the same of a sink; of a stream – |
     //! | `FakeRelativeClock`: `advance` | [`Clock::manual`](crate::Clock::manual), [`advance`](crate::time::ManualClock::advance) |
@@ -112,7 +114,7 @@ pub mod from_governor {
     //! | `Nanos`: `new`, `as_u64`, `saturating_sub` | `Duration` |
     //! | `InMemoryState`, `NotKeyed` and its `NonKey`, `DirectStateStore` | – of a [`RateLimiter`](crate::RateLimiter), which has no type parameters |
     //! | `DefaultKeyedStateStore`, `DashMapStateStore`, `HashMapStateStore`, `KeyedStateStore`, `ShrinkableKeyedStateStore`, `DefaultHasher` | the map of a [`Keyed`](crate::Keyed), whose parameters are the key, the kind of limit and the [hasher](crate::Keyed::hasher) |
-    //! | `RateLimiter::new(quota, state, clock)`, `clock`, `into_state_store`, `StateStore`: `measure_and_replace` | a store elsewhere is a [`Throttle`](crate::Throttle) of its own, such as those of the crate tollgate-redis |
+    //! | `RateLimiter::new(quota, state, clock)`, `clock`, `into_state_store`, `StateStore`: `measure_and_replace` | a store elsewhere is a [`Throttle`](crate::Throttle) of its own, such as those of the crate [`tollgate-redis`] |
     //!
     //! # What is different
     //!
@@ -153,6 +155,10 @@ pub mod from_governor {
     //! users.key("ann").try_acquire()?; // users.check_key(&"ann")
     //! # Ok::<_, tollgate::AcquireError>(())
     //! ```
+    //!
+    //! [`tollgate-io`]: https://docs.rs/tollgate-io/latest/tollgate_io/
+    //! [`tollgate-observe`]: https://docs.rs/tollgate-observe/latest/tollgate_observe/
+    //! [`tollgate-redis`]: https://docs.rs/tollgate-redis/latest/tollgate_redis/
 }
 
 pub mod from_leaky_bucket {
@@ -218,7 +224,7 @@ pub mod from_leaky_bucket {
 }
 
 pub mod from_object_store {
-    //! From object_store's `LimitStore` (object_store 0.14.2) to the crate tollgate-object-store.
+    //! From object_store's `LimitStore` (object_store 0.14.2) to the crate [`tollgate-object-store`].
     //!
     //! | object_store | here |
     //! |---|---|
@@ -248,14 +254,14 @@ pub mod from_object_store {
     //! - **A wait ends** after 120 seconds, or `.max_wait(d)`, with an error that says why, or through
     //!   `.cancel_on(token)`. `LimitStore` waits without end.
     //! - **Errors**: a call that is not admitted fails with `Error::Generic`, whose source has the reason; see
-    //!   `tollgate_object_store::cause`. `LimitStore` adds no errors.
+    //!   [`tollgate_object_store::cause`]. `LimitStore` adds no errors.
     //! - **Order and cancellation** are those of tokio's semaphore in `LimitStore`, and of the throttle here;
     //!   dropping a call is harmless in both.
     //! - **Bytes** have limits too, with `.bytes_sent(..)` and `.bytes_received(..)`.
     //!
     //! # Before and after
     //!
-    //! The programs on the pages of the crate tollgate-object-store run in its tests; this is the change:
+    //! The programs on the pages of the crate [`tollgate-object-store`] run in its tests; this is the change:
     //!
     //! ```text
     //! let store = LimitStore::new(InMemory::new(), 16);
@@ -264,6 +270,9 @@ pub mod from_object_store {
     //! let store = Throttled::new(InMemory::new(), Arc::clone(&slots));
     //! slots.set_permits(4); // The limit can be changed while it is in use.
     //! ```
+    //!
+    //! [`tollgate-object-store`]: https://docs.rs/tollgate-object-store/latest/tollgate_object_store/
+    //! [`tollgate_object_store::cause`]: https://docs.rs/tollgate-object-store/latest/tollgate_object_store/fn.cause.html
 }
 
 pub mod from_tokio {
@@ -347,7 +356,7 @@ pub mod from_tokio {
 }
 
 pub mod from_tower {
-    //! From tower's limits (tower 0.5.3) to `ThrottleLayer`, of the crate `tollgate-tower`.
+    //! From tower's limits (tower 0.5.3) to `ThrottleLayer`, of the crate [`tollgate-tower`].
     //!
     //! | tower | here |
     //! |---|---|
@@ -360,7 +369,7 @@ pub mod from_tower {
     //! | `Overloaded` and its `new` | a response of 429 or 503, with a `Retry-After` if the throttle knows one, or of 413 if the request costs more than the limit gives; with `.errors()` an [`AcquireError`](crate::AcquireError) |
     //! | `ConcurrencyLimit::new`, `RateLimit::new`, `LoadShed::new` | `layer.layer(service)` |
     //! | `get_ref`, `get_mut`, `into_inner` | –; keep an `Arc` of the throttle to look at it |
-    //! | `ResponseFuture` of each | `tollgate_tower::ResponseFuture` |
+    //! | `ResponseFuture` of each | [`tollgate_tower::ResponseFuture`] |
     //! | `tower::buffer` around a limit that is not `Clone` | not needed: services are cloned with their limit |
     //!
     //! # What is different
@@ -409,10 +418,13 @@ pub mod from_tower {
     //! # Ok(())
     //! # }
     //! ```
+    //!
+    //! [`tollgate-tower`]: https://docs.rs/tollgate-tower/latest/tollgate_tower/
+    //! [`tollgate_tower::ResponseFuture`]: https://docs.rs/tollgate-tower/latest/tollgate_tower/struct.ResponseFuture.html
 }
 
 pub mod from_tower_governor {
-    //! From tower_governor (0.8.0) to `ThrottleLayer`, of the crate `tollgate-tower`, and [`Keyed`](crate::Keyed).
+    //! From tower_governor (0.8.0) to `ThrottleLayer`, of the crate [`tollgate-tower`], and [`Keyed`](crate::Keyed).
     //!
     //! | tower_governor | here |
     //! |---|---|
@@ -433,7 +445,7 @@ pub mod from_tower_governor {
     //! | `Response::from(error)` of tonic | `.answer(Answer::Grpc)` |
     //! | `GovernorConfig`: `limiter`; `SharedRateLimiter` | your own `Arc<Keyed<..>>` |
     //! | `limiter().retain_recent()` in a thread | not needed |
-    //! | `Governor::new(service, &config)`; its fields `key_extractor`, `limiter`, `methods`, `inner`; `ResponseFuture` | `layer.layer(service)`; –; `tollgate_tower::ResponseFuture` |
+    //! | `Governor::new(service, &config)`; its fields `key_extractor`, `limiter`, `methods`, `inner`; `ResponseFuture` | `layer.layer(service)`; –; [`tollgate_tower::ResponseFuture`] |
     //!
     //! # What is different
     //!
@@ -493,4 +505,7 @@ pub mod from_tower_governor {
     //! # Ok(())
     //! # }
     //! ```
+    //!
+    //! [`tollgate-tower`]: https://docs.rs/tollgate-tower/latest/tollgate_tower/
+    //! [`tollgate_tower::ResponseFuture`]: https://docs.rs/tollgate-tower/latest/tollgate_tower/struct.ResponseFuture.html
 }

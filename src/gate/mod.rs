@@ -1,7 +1,9 @@
 //! The [`Gate`]: open, or blocked for a while.
 //!
-//! The crate `tollgate-detector` finds out which gates to block: it counts calls over a long period
+//! The crate [`tollgate-detector`] finds out which gates to block: it counts calls over a long period
 //! in fixed memory.
+//!
+//! [`tollgate-detector`]: https://docs.rs/tollgate-detector/latest/tollgate_detector/
 
 mod acquire;
 mod state;
@@ -26,7 +28,7 @@ use crate::{Throttle, TryThrottle};
 ///
 /// While the gate is open, a [check](Self::check) is one relaxed load and a branch: it reads no
 /// clock, and writes nothing that other threads would have to fetch. A gate does not count calls;
-/// other code, for example the `Detector` of the crate `tollgate-detector` or an operator, decides
+/// other code, for example the `Detector` of the crate [`tollgate-detector`] or an operator, decides
 /// when to [block](Self::block_for) it. It opens automatically, at the exact tick.
 ///
 /// It is a [`Throttle`], by value and by reference, so [`all`](crate::all) can put
@@ -73,6 +75,8 @@ use crate::{Throttle, TryThrottle};
 /// connection.check()?;
 /// # Ok::<_, tollgate::AcquireError>(())
 /// ```
+///
+/// [`tollgate-detector`]: https://docs.rs/tollgate-detector/latest/tollgate_detector/
 #[doc(alias = "circuit breaker")]
 #[derive(Clone, Default)]
 pub struct Gate(Arc<State>);

@@ -40,7 +40,7 @@
 //! `snapshot()` of every limit, and of each key of a [`Keyed`](crate::Keyed), returns a
 //! [`Snapshot`](crate::Snapshot): the limit, how much of it is in use, and how many callers wait. The
 //! snapshot of an adaptive limit has more, and that of a fair queue has a row for each class. A composition
-//! has none: keep handles of its parts. `Observed` of the crate `tollgate-observe` wraps a throttle and
+//! has none: keep handles of its parts. `Observed` of the crate [`tollgate-observe`] wraps a throttle and
 //! reports each entry.
 //!
 //! # Features
@@ -54,3 +54,5 @@
 //! - `async-lock`: async-lock's semaphore as a throttle.
 //! - `serde`: serializes and parses [`Quota`](crate::Quota) and [`Algorithm`](crate::Algorithm).
 //! - `test-util`: makes limiters without an explicit clock follow tokio's time.
+//!
+//! [`tollgate-observe`]: https://docs.rs/tollgate-observe/latest/tollgate_observe/

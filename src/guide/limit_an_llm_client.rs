@@ -43,7 +43,7 @@
 //! # }
 //! ```
 //!
-//! In the simulation `examples/llm_client`, with 64 callers on a key of their own and providers that count in
+//! In the simulation `llm_client`, an example of the repository, with 64 callers on a key of their own and providers that count in
 //! three ways, this program uses 96 to 99 % of the tokens of an ideal client that knows the provider's state,
 //! and less than 0.5 % of its calls are refused.
 //!

@@ -13,7 +13,7 @@
 #![doc = include_str!("programs/who_goes_first.rs")]
 //! ```
 //!
-//! `examples/interactive_before_batch.rs` gives priority to interactive requests.
+//! The example `interactive_before_batch` of the repository gives priority to interactive requests.
 //!
 //! # Choices
 //!

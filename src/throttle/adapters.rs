@@ -110,7 +110,7 @@ pub trait Inspect: Throttle {
 /// A throttle whose limit adapts to the outcomes of calls.
 ///
 /// It is implemented for references and `Arc`s of [`AdaptiveSemaphore`](crate::adaptive::AdaptiveSemaphore) and [`AdaptiveRate`](crate::adaptive::AdaptiveRate), for
-/// `Option`s of these, for these `Observed` of the crate `tollgate-observe`, and for
+/// `Option`s of these, for these `Observed` of the crate [`tollgate-observe`], and for
 /// [classes](crate::fair::ClassHandle) of a queue in front of them.
 ///
 /// A composition of [`all`](crate::all) is not adaptive, because one call would mean different things for its
@@ -142,6 +142,8 @@ pub trait Inspect: Throttle {
 /// # Ok(())
 /// # }
 /// ```
+///
+/// [`tollgate-observe`]: https://docs.rs/tollgate-observe/latest/tollgate_observe/
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not learn from how calls end",
     note = "adaptive throttles are an `Arc` of an `AdaptiveSemaphore` or an `AdaptiveRate`, and a class of a `FairQueue` in front of one",
