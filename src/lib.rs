@@ -35,22 +35,22 @@
 //! # }
 //! ```
 //!
-//! | Type | What it limits |
+//! | Type | What it does |
 //! |---|---|
-//! | [`Semaphore`] | how many tasks or threads do something at once |
-//! | [`Pool`] | the same, and each caller gets one of N items, such as buffers or connections |
+//! | [`Semaphore`] | limits how many tasks or threads do something at once |
+//! | [`Pool`] | does the same, and lends each caller one of N items, such as buffers or connections |
 #![cfg_attr(
     feature = "channel",
-    doc = "| [`ChannelSemaphore`] | the same, with tokens that other code may take from a channel |"
+    doc = "| [`ChannelSemaphore`] | does the same with tokens in a channel, idle or busy |"
 )]
-//! | [`CondvarSemaphore`] | how many threads do something at once, without fairness |
-//! | [`RateLimiter`] | calls or bytes per second, minute, hour or day: a [`Quota`], by GCRA or another [`Algorithm`] |
-//! | [`LeakyBucket`] | the length of a queue that is released at a fixed rate |
-//! | [`Keyed`] | each user, address or tenant, by a rate limiter or a semaphore for each key |
-//! | [`Gate`] | all callers, while it is blocked |
-//! | [`AdaptiveSemaphore`](adaptive::AdaptiveSemaphore), [`AdaptiveRate`](adaptive::AdaptiveRate) | as much as a backend can handle, which they find out |
-//! | [`FairQueue`](fair::FairQueue) | nothing itself: it decides who is next for another throttle, by priority and weight |
-//! | [`all`] | several of these at once, in one wait |
+//! | [`CondvarSemaphore`] | limits how many threads do something at once, without fairness |
+//! | [`RateLimiter`] | limits calls or bytes per second, minute, hour or day to a [`Quota`], by GCRA or another [`Algorithm`] |
+//! | [`LeakyBucket`] | releases a bounded queue at a fixed rate |
+//! | [`Keyed`] | has a rate limiter or a semaphore for each user, address or tenant |
+//! | [`Gate`] | blocks all callers for a while |
+//! | [`AdaptiveSemaphore`](adaptive::AdaptiveSemaphore), [`AdaptiveRate`](adaptive::AdaptiveRate) | adapt their limit to what a backend can handle |
+//! | [`FairQueue`](fair::FairQueue) | orders the waiters of another throttle by priority and weight |
+//! | [`all`] | enters several throttles in one wait |
 //!
 //! Generic code and adapters take any of them as a [`Throttle`], except the `CondvarSemaphore`: by reference, in an
 //! `Arc`, as a key of a `Keyed` or as a class of a `FairQueue`. Permits, futures and options are in the modules.
