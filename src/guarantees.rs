@@ -53,7 +53,7 @@
 //! on a thread, over all throttles of this crate. Further wakers are deferred: the outermost of these calls
 //! calls them, in their order, before it returns. So a queue of any length takes a bounded part of the stack.
 //! But a waker inside 32 others that **blocks its thread** until a deferred waiter has run blocks forever. A
-//! [`ManualClock`](crate::ManualClock) that a waker advances nests without a bound.
+//! [`ManualClock`](crate::time::ManualClock) that a waker advances nests without a bound.
 //!
 //! # By key
 //!
@@ -67,10 +67,10 @@
 //! | | [`RateLimiter`](crate::RateLimiter) | [`LeakyBucket`](crate::LeakyBucket) |
 //! |---|---|---|
 //! | the promise | in any interval `t`, by the ticks of the charges, at most the burst + rate × (`t` + 1 ns); other algorithms have [promises of their own](crate::Algorithm) | the same, with a burst of 1 |
-//! | measured when tasks resume | the same, plus the `max` of [`MissedTickBehavior::Burst`](crate::MissedTickBehavior); with `Delay`, the same, plus the delay of the executor | likewise |
+//! | measured when tasks resume | the same, plus the `max` of [`MissedTickBehavior::Burst`](crate::rate::MissedTickBehavior); with `Delay`, the same, plus the delay of the executor | likewise |
 //! | order of waiters | first-in first-out, whatever their cost | first-in first-out |
 //! | overtaking | never | never |
-//! | cost | any number; beyond the burst it is rejected, or [overdraws](crate::Oversize) | 1 |
+//! | cost | any number; beyond the burst it is rejected, or [overdraws](crate::rate::Oversize) | 1 |
 //! | a waiter is cancelled | it has been charged nothing; all waiters behind it are due earlier, at once | likewise |
 //! | a waiter that is not polled | is charged at its turn, and delays no other waiter | likewise |
 //! | the quota can be changed | yes, and the queue is rescheduled | yes |
@@ -81,7 +81,7 @@
 //! | blocks a thread | with `.wait()` | with `.wait()` |
 //! | in a `static` without `LazyLock` | yes | yes |
 //! | `acquire()` is `Unpin` | yes | yes |
-//! | allocations | its state, at the first use; the queue, for the first waiter and to enlarge it; for waiters of many different costs also some now and then, for the sums of the costs, unless it [overdraws](crate::Oversize) | its state and the queue likewise; nothing for costs, which are all 1 |
+//! | allocations | its state, at the first use; the queue, for the first waiter and to enlarge it; for waiters of many different costs also some now and then, for the sums of the costs, unless it [overdraws](crate::rate::Oversize) | its state and the queue likewise; nothing for costs, which are all 1 |
 //! | a waker panics when it is called | contained; all other waiters are woken | likewise |
 //! | a waker polls its task at once | [nests 32 calls](#wakers-that-poll-at-once) | likewise |
 //!
@@ -99,7 +99,7 @@
 //! | a waker polls its task at once | [nests 32 calls](#wakers-that-poll-at-once) |
 //! | allocations of a wait | none, except for the first waiter and to enlarge the queue |
 //!
-//! The crate `tollgate-detector` decides which callers to block, and reports the error of its counts.
+//! The crate [`tollgate-detector`] decides which callers to block, and reports the error of its counts.
 //!
 //! # Order: who goes first
 //!
@@ -116,3 +116,5 @@
 //! | a [`Throttle`](crate::Throttle) | each class, by value |
 //! | a waker polls its task at once | [nests 32 calls](#wakers-that-poll-at-once), if the throttle does |
 //! | allocations of a wait | those of the throttle; and the queue grows as waiters come |
+//!
+//! [`tollgate-detector`]: https://docs.rs/tollgate-detector/latest/tollgate_detector/

@@ -35,6 +35,26 @@
 //! # }
 //! ```
 //!
+//! | Type | What it does |
+//! |---|---|
+//! | [`Semaphore`] | limits how many tasks or threads do something at once |
+//! | [`Pool`] | does the same, and lends each caller one of N items, such as buffers or connections |
+#![cfg_attr(
+    feature = "channel",
+    doc = "| [`ChannelSemaphore`] | does the same with tokens in a channel, idle or busy |"
+)]
+//! | [`CondvarSemaphore`] | limits how many threads do something at once, without fairness |
+//! | [`RateLimiter`] | limits calls or bytes per second, minute, hour or day to a [`Quota`], by GCRA or another [`Algorithm`] |
+//! | [`LeakyBucket`] | releases a bounded queue at a fixed rate |
+//! | [`Keyed`] | has a rate limiter or a semaphore for each user, address or tenant |
+//! | [`Gate`] | blocks all callers for a while |
+//! | [`AdaptiveSemaphore`](adaptive::AdaptiveSemaphore), [`AdaptiveRate`](adaptive::AdaptiveRate) | adapt their limit to what a backend can handle |
+//! | [`FairQueue`](fair::FairQueue) | orders the waiters of another throttle by priority and weight |
+//! | [`all`] | enters several throttles in one wait |
+//!
+//! Generic code and adapters take any of them as a [`Throttle`], except the `CondvarSemaphore`: by reference, in an
+//! `Arc`, as a key of a `Keyed` or as a class of a `FairQueue`. Permits, futures and options are in the modules.
+//!
 //! - [The guide](guide) has a table of all throttles, and a page with a program for each task.
 //! - [Basics](guide::basics) explains waiting, errors, composition, generic code and the Cargo features.
 //! - [Guarantees](guarantees) compares what the throttles promise.
@@ -60,7 +80,7 @@ mod error;
 pub mod fair;
 mod feedback;
 mod first_use;
-pub mod gate;
+mod gate;
 pub mod guarantees;
 pub mod guide;
 pub mod keyed;
@@ -71,41 +91,40 @@ pub mod rate;
 mod status;
 mod sync;
 pub mod throttle;
-mod time;
-mod wait;
+pub mod time;
+pub mod wait;
 mod wait_queue;
+
+/// The permits of semaphores, and the wait until all of them are returned.
+pub mod semaphore {
+    pub use crate::concurrency::{OwnedPermit, Permit, ReleaseAfter, WaitIdle};
+}
 
 /// The permits of a [`Pool`].
 pub mod pool {
-    pub use crate::concurrency::pool::{Permit, Pool};
+    pub use crate::concurrency::pool::Permit;
 }
 
-/// The requests of a [`CondvarSemaphore`], whose permits are [`Permit`]s.
+/// The requests of a [`CondvarSemaphore`], whose permits are [`Permit`](semaphore::Permit)s.
 pub mod condvar_semaphore {
-    pub use crate::concurrency::condvar_semaphore::{Acquire, CondvarSemaphore};
+    pub use crate::concurrency::condvar_semaphore::Acquire;
 }
 
-pub use crate::algorithm::{Algorithm, AlgorithmError};
+// Each item has one public path: here are the types that users choose between or meet first, and the modules
+// have those that these return.
+pub use crate::algorithm::Algorithm;
 #[cfg(feature = "channel")]
 pub use crate::concurrency::channel_semaphore::ChannelSemaphore;
 pub use crate::concurrency::condvar_semaphore::CondvarSemaphore;
 pub use crate::concurrency::pool::Pool;
-pub use crate::concurrency::{OwnedPermit, Permit, ReleaseAfter, Semaphore, WaitIdle};
+pub use crate::concurrency::semaphore::Semaphore;
 pub use crate::error::{AcquireError, ErrorKind};
-#[doc(inline)]
 pub use crate::gate::Gate;
-#[doc(inline)]
-pub use crate::keyed::{Keyed, WhenFull};
-pub use crate::quota::{Quota, QuotaError};
-#[doc(inline)]
-pub use crate::rate::{
-    Charge, Hold, LeakyBucket, LocalLimiter, MissedTickBehavior, Oversize, QuotaChange,
-    RateLimiter, Reservation,
-};
+pub use crate::keyed::by_key::Keyed;
+pub use crate::quota::Quota;
+pub use crate::rate::leaky_bucket::LeakyBucket;
+pub use crate::rate::limiter::RateLimiter;
 pub use crate::status::{Decision, Snapshot};
-#[doc(inline)]
-pub use crate::throttle::{All, BoxPermit, BoxThrottle, Cost, Throttle, TryThrottle, all};
-pub use crate::time::{Clock, ManualClock, Tick};
-#[cfg(feature = "tokio")]
-pub use crate::wait::CancelOn;
-pub use crate::wait::{Outcome, Timeout, Waiting};
+pub use crate::throttle::all::all;
+pub use crate::throttle::traits::{Throttle, TryThrottle};
+pub use crate::time::clock::Clock;

@@ -8,7 +8,7 @@
 //! | tower_governor | `ThrottleLayer` and `Keyed` | [`from_tower_governor`] |
 //! | leaky-bucket | [`RateLimiter`](crate::RateLimiter) | [`from_leaky_bucket`] |
 //! | tower's `ConcurrencyLimit`, `RateLimit`, `LoadShed` | `ThrottleLayer` | [`from_tower`] |
-//! | object_store's `LimitStore` | `Throttled` of tollgate-object-store | [`from_object_store`] |
+//! | object_store's `LimitStore` | `Throttled` of [`tollgate-object-store`] | [`from_object_store`] |
 //!
 //! Each page names every public type, method, variant and field of the old limits, in the version that the
 //! page was written for, and a script in the repository compares the page with their source. A dash means
@@ -18,6 +18,8 @@
 //! You can migrate step by step: the semaphores of tokio and async-lock are [throttles](crate::Throttle), so
 //! code that has not been migrated yet can use [`all`](crate::all), tokens, timeouts and layers with its
 //! present semaphore.
+//!
+//! [`tollgate-object-store`]: https://docs.rs/tollgate-object-store/latest/tollgate_object_store/
 
 pub mod from_async_lock {
     //! From async-lock's `Semaphore` (async-lock 3.5.0) to [`Semaphore`](crate::Semaphore).
@@ -28,12 +30,12 @@ pub mod from_async_lock {
     //! | `acquire` | [`acquire`](crate::Semaphore::acquire), which returns a `Result` |
     //! | `acquire_arc` | [`acquire_owned`](crate::Semaphore::acquire_owned), on a clone of the `Arc` |
     //! | `try_acquire`, `try_acquire_arc` | [`try_acquire`](crate::Semaphore::try_acquire), [`try_acquire_owned`](crate::Semaphore::try_acquire_owned), with a `Result` for an `Option` |
-    //! | `acquire_blocking`, `acquire_arc_blocking` | `acquire` or `acquire_owned`, and [`.wait()`](crate::Waiting::wait) |
+    //! | `acquire_blocking`, `acquire_arc_blocking` | `acquire` or `acquire_owned`, and [`.wait()`](crate::wait::Waiting::wait) |
     //! | `add_permits(n)` | [`add_permits(n)`](crate::Semaphore::add_permits), or [`set_permits`](crate::Semaphore::set_permits), which also lowers the limit |
     //! | `available_permits` | [`available_permits`](crate::Semaphore::available_permits) |
-    //! | `Acquire`, `AcquireArc` | [`Waiting`](crate::Waiting) of [`<&Semaphore as Throttle>::Enter`](crate::Throttle::Enter), of `<Arc<Semaphore> as Throttle>::Enter` |
-    //! | `SemaphoreGuard`, `SemaphoreGuardArc` | [`Permit<&Semaphore>`](crate::Permit), [`OwnedPermit`](crate::OwnedPermit) |
-    //! | guard: `forget` | [`forget`](crate::Permit::forget), which lowers the limit |
+    //! | `Acquire`, `AcquireArc` | [`Waiting`](crate::wait::Waiting) of [`<&Semaphore as Throttle>::Enter`](crate::Throttle::Enter), of `<Arc<Semaphore> as Throttle>::Enter` |
+    //! | `SemaphoreGuard`, `SemaphoreGuardArc` | [`Permit<&Semaphore>`](crate::semaphore::Permit), [`OwnedPermit`](crate::semaphore::OwnedPermit) |
+    //! | guard: `forget` | [`forget`](crate::semaphore::Permit::forget), which lowers the limit |
     //!
     //! Neither crate depends on an executor; without default features, this crate has 3 dependencies.
     //! async-lock also works without `std`, which this crate needs.
@@ -101,18 +103,18 @@ pub mod from_governor {
     //! | `NotUntil`: `wait_time_from`, `earliest_possible`, `quota` | [`retry_after`](crate::AcquireError::retry_after) of the error, a duration; `clock.now()` and that; [`quota`](crate::RateLimiter::quota) of the limiter |
     //! | `InsufficientCapacity` | [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity), with [`capacity`](crate::AcquireError::capacity) |
     //! | `with_middleware`, `StateInformationMiddleware`, `StateSnapshot`: `quota`, `remaining_burst_capacity` | [`decision(&charge)`](crate::RateLimiter::decision), [`peek`](crate::RateLimiter::peek), [`snapshot`](crate::RateLimiter::snapshot) |
-    //! | `RateLimitingMiddleware`: `allow`, `disallow`; `NoOpMiddleware` | an observer of the crate `tollgate-observe`, around any throttle |
-    //! | `StreamRateLimitExt`, `RatelimitedStream`: `ratelimit_stream(&limiter)`, `ratelimit_stream_with_jitter` | `stream.map(std::future::ready).buffer_limited(&limiter)`, of `LimitStreamExt` in the crate `tollgate-io`; items become `Result<T, AcquireError>` |
+    //! | `RateLimitingMiddleware`: `allow`, `disallow`; `NoOpMiddleware` | an observer of the crate [`tollgate-observe`], around any throttle |
+    //! | `StreamRateLimitExt`, `RatelimitedStream`: `ratelimit_stream(&limiter)`, `ratelimit_stream_with_jitter` | `stream.map(std::future::ready).buffer_limited(&limiter)`, of `LimitStreamExt` in the crate [`tollgate-io`]; items become `Result<T, AcquireError>` |
     //! | `SinkRateLimitExt`, `RatelimitedSink`: `ratelimit_sink(&limiter)`, `ratelimit_sink_with_jitter` | `sink.limited(&limiter, cost)`, of `LimitSinkExt` there |
     //! | of these: `get_ref`, `get_mut`, `into_inner` | the same of a sink; of a stream – |
-    //! | `FakeRelativeClock`: `advance` | [`Clock::manual`](crate::Clock::manual), [`advance`](crate::ManualClock::advance) |
+    //! | `FakeRelativeClock`: `advance` | [`Clock::manual`](crate::Clock::manual), [`advance`](crate::time::ManualClock::advance) |
     //! | `DefaultClock`, `QuantaClock`, `QuantaInstant`, `MonotonicClock` | [`Clock::system`](crate::Clock::system), the default; the feature `tsc` chooses the counter |
     //! | `QuantaUpkeepClock`: `from_interval`, `from_builder`; `SystemClock` | – |
-    //! | `Clock`, `ReasonablyRealtime`, `Reference`: `now`, `reference_point`, `duration_since`, `saturating_sub` | [`Clock::now`](crate::Clock::now), [`Tick::saturating_since`](crate::Tick::saturating_since); clocks of one's own – |
+    //! | `Clock`, `ReasonablyRealtime`, `Reference`: `now`, `reference_point`, `duration_since`, `saturating_sub` | [`Clock::now`](crate::Clock::now), [`Tick::saturating_since`](crate::time::Tick::saturating_since); clocks of one's own – |
     //! | `Nanos`: `new`, `as_u64`, `saturating_sub` | `Duration` |
     //! | `InMemoryState`, `NotKeyed` and its `NonKey`, `DirectStateStore` | – of a [`RateLimiter`](crate::RateLimiter), which has no type parameters |
     //! | `DefaultKeyedStateStore`, `DashMapStateStore`, `HashMapStateStore`, `KeyedStateStore`, `ShrinkableKeyedStateStore`, `DefaultHasher` | the map of a [`Keyed`](crate::Keyed), whose parameters are the key, the kind of limit and the [hasher](crate::Keyed::hasher) |
-    //! | `RateLimiter::new(quota, state, clock)`, `clock`, `into_state_store`, `StateStore`: `measure_and_replace` | a store elsewhere is a [`Throttle`](crate::Throttle) of its own, such as those of the crate tollgate-redis |
+    //! | `RateLimiter::new(quota, state, clock)`, `clock`, `into_state_store`, `StateStore`: `measure_and_replace` | a store elsewhere is a [`Throttle`](crate::Throttle) of its own, such as those of the crate [`tollgate-redis`] |
     //!
     //! # What is different
     //!
@@ -153,6 +155,10 @@ pub mod from_governor {
     //! users.key("ann").try_acquire()?; // users.check_key(&"ann")
     //! # Ok::<_, tollgate::AcquireError>(())
     //! ```
+    //!
+    //! [`tollgate-io`]: https://docs.rs/tollgate-io/latest/tollgate_io/
+    //! [`tollgate-observe`]: https://docs.rs/tollgate-observe/latest/tollgate_observe/
+    //! [`tollgate-redis`]: https://docs.rs/tollgate-redis/latest/tollgate_redis/
 }
 
 pub mod from_leaky_bucket {
@@ -187,7 +193,7 @@ pub mod from_leaky_bucket {
     //! - **The burst is 1 by default**, and `max` is ten times the larger of `refill` and `initial`.
     //! - **A request above the burst is refused**, with
     //!   [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity). leaky-bucket hands it tokens as they come,
-    //!   until it has the number that it asked for. With [`Oversize::Overdraft`](crate::Oversize::Overdraft)
+    //!   until it has the number that it asked for. With [`Oversize::Overdraft`](crate::rate::Oversize::Overdraft)
     //!   it is admitted here, and the calls after it wait.
     //! - **No waiter does the work of others.** In leaky-bucket one waiter, the core, sleeps for all. If its
     //!   future is neither polled nor dropped, no waiter proceeds; here a timer serves the queue.
@@ -218,7 +224,7 @@ pub mod from_leaky_bucket {
 }
 
 pub mod from_object_store {
-    //! From object_store's `LimitStore` (object_store 0.14.2) to the crate tollgate-object-store.
+    //! From object_store's `LimitStore` (object_store 0.14.2) to the crate [`tollgate-object-store`].
     //!
     //! | object_store | here |
     //! |---|---|
@@ -248,14 +254,14 @@ pub mod from_object_store {
     //! - **A wait ends** after 120 seconds, or `.max_wait(d)`, with an error that says why, or through
     //!   `.cancel_on(token)`. `LimitStore` waits without end.
     //! - **Errors**: a call that is not admitted fails with `Error::Generic`, whose source has the reason; see
-    //!   `tollgate_object_store::cause`. `LimitStore` adds no errors.
+    //!   [`tollgate_object_store::cause`]. `LimitStore` adds no errors.
     //! - **Order and cancellation** are those of tokio's semaphore in `LimitStore`, and of the throttle here;
     //!   dropping a call is harmless in both.
     //! - **Bytes** have limits too, with `.bytes_sent(..)` and `.bytes_received(..)`.
     //!
     //! # Before and after
     //!
-    //! The programs on the pages of the crate tollgate-object-store run in its tests; this is the change:
+    //! The programs on the pages of the crate [`tollgate-object-store`] run in its tests; this is the change:
     //!
     //! ```text
     //! let store = LimitStore::new(InMemory::new(), 16);
@@ -264,6 +270,9 @@ pub mod from_object_store {
     //! let store = Throttled::new(InMemory::new(), Arc::clone(&slots));
     //! slots.set_permits(4); // The limit can be changed while it is in use.
     //! ```
+    //!
+    //! [`tollgate-object-store`]: https://docs.rs/tollgate-object-store/latest/tollgate_object_store/
+    //! [`tollgate_object_store::cause`]: https://docs.rs/tollgate-object-store/latest/tollgate_object_store/fn.cause.html
 }
 
 pub mod from_tokio {
@@ -279,14 +288,14 @@ pub mod from_tokio {
     //! | `acquire_owned`, `acquire_many_owned` | [`acquire_owned`](crate::Semaphore::acquire_owned), [`cost_owned(n).acquire()`](crate::Semaphore::cost_owned) |
     //! | `try_acquire`, `try_acquire_many` | [`try_acquire`](crate::Semaphore::try_acquire), [`try_acquire_many`](crate::Semaphore::try_acquire_many) |
     //! | `try_acquire_owned`, `try_acquire_many_owned` | [`try_acquire_owned`](crate::Semaphore::try_acquire_owned), [`cost_owned(n).try_acquire()`](crate::Semaphore::cost_owned) |
-    //! | `blocking_acquire`, `blocking_acquire_many`, `blocking_acquire_owned`, `blocking_acquire_many_owned` | the same without `blocking_`, and [`.wait()`](crate::Waiting::wait) |
+    //! | `blocking_acquire`, `blocking_acquire_many`, `blocking_acquire_owned`, `blocking_acquire_many_owned` | the same without `blocking_`, and [`.wait()`](crate::wait::Waiting::wait) |
     //! | `close`, `is_closed` | [`close`](crate::Semaphore::close), [`is_closed`](crate::Semaphore::is_closed) |
-    //! | `SemaphorePermit`, `OwnedSemaphorePermit` | [`Permit<&Semaphore>`](crate::Permit), [`OwnedPermit`](crate::OwnedPermit) |
-    //! | permit: `num_permits`, `semaphore` | [`count`](crate::Permit::count), [`semaphore`](crate::Permit::semaphore) |
-    //! | permit: `split`, `merge`, `forget` | [`split`](crate::Permit::split), [`merge`](crate::Permit::merge), [`forget`](crate::Permit::forget) |
+    //! | `SemaphorePermit`, `OwnedSemaphorePermit` | [`Permit<&Semaphore>`](crate::semaphore::Permit), [`OwnedPermit`](crate::semaphore::OwnedPermit) |
+    //! | permit: `num_permits`, `semaphore` | [`count`](crate::semaphore::Permit::count), [`semaphore`](crate::semaphore::Permit::semaphore) |
+    //! | permit: `split`, `merge`, `forget` | [`split`](crate::semaphore::Permit::split), [`merge`](crate::semaphore::Permit::merge), [`forget`](crate::semaphore::Permit::forget) |
     //! | `AcquireError` | [`AcquireError`](crate::AcquireError) of the kind [`Closed`](crate::ErrorKind::Closed) |
     //! | `TryAcquireError::Closed`, `NoPermits` | [`AcquireError`](crate::AcquireError) of the kinds [`Closed`](crate::ErrorKind::Closed), [`NoPermits`](crate::ErrorKind::NoPermits) |
-    //! | `timeout(d, semaphore.acquire())` | [`semaphore.acquire().timeout(d)`](crate::Waiting::timeout), with one error type |
+    //! | `timeout(d, semaphore.acquire())` | [`semaphore.acquire().timeout(d)`](crate::wait::Waiting::timeout), with one error type |
     //! | `token.run_until_cancelled(semaphore.acquire())` | `semaphore.acquire().cancel_on(&token)`, with the feature `tokio` |
     //!
     //! # What is the same
@@ -301,7 +310,7 @@ pub mod from_tokio {
     //!   until `add_permits` has made room. Every request waits only while the limit is 0, which is a pause.
     //! - **The limit is known.** `forget` and `add_permits` change it, and code that forgets a permit in one
     //!   place and adds one elsewhere works as before, with a limit that goes down and up: a request above it
-    //!   is refused meanwhile. To pass a permit on, move an [`OwnedPermit`](crate::OwnedPermit) to the place
+    //!   is refused meanwhile. To pass a permit on, move an [`OwnedPermit`](crate::semaphore::OwnedPermit) to the place
     //!   that returns it; to wait until all work is done, use [`wait_idle`](crate::Semaphore::wait_idle).
     //!   `std::mem::forget` takes a permit away for good, and does not lower the limit.
     //! - **A latch of permits that are added fails**: `Semaphore::new(0)`, `add_permits(1)` by each of N tasks,
@@ -347,7 +356,7 @@ pub mod from_tokio {
 }
 
 pub mod from_tower {
-    //! From tower's limits (tower 0.5.3) to `ThrottleLayer`, of the crate `tollgate-tower`.
+    //! From tower's limits (tower 0.5.3) to `ThrottleLayer`, of the crate [`tollgate-tower`].
     //!
     //! | tower | here |
     //! |---|---|
@@ -360,7 +369,7 @@ pub mod from_tower {
     //! | `Overloaded` and its `new` | a response of 429 or 503, with a `Retry-After` if the throttle knows one, or of 413 if the request costs more than the limit gives; with `.errors()` an [`AcquireError`](crate::AcquireError) |
     //! | `ConcurrencyLimit::new`, `RateLimit::new`, `LoadShed::new` | `layer.layer(service)` |
     //! | `get_ref`, `get_mut`, `into_inner` | –; keep an `Arc` of the throttle to look at it |
-    //! | `ResponseFuture` of each | `tollgate_tower::ResponseFuture` |
+    //! | `ResponseFuture` of each | [`tollgate_tower::ResponseFuture`] |
     //! | `tower::buffer` around a limit that is not `Clone` | not needed: services are cloned with their limit |
     //!
     //! # What is different
@@ -409,10 +418,13 @@ pub mod from_tower {
     //! # Ok(())
     //! # }
     //! ```
+    //!
+    //! [`tollgate-tower`]: https://docs.rs/tollgate-tower/latest/tollgate_tower/
+    //! [`tollgate_tower::ResponseFuture`]: https://docs.rs/tollgate-tower/latest/tollgate_tower/struct.ResponseFuture.html
 }
 
 pub mod from_tower_governor {
-    //! From tower_governor (0.8.0) to `ThrottleLayer`, of the crate `tollgate-tower`, and [`Keyed`](crate::Keyed).
+    //! From tower_governor (0.8.0) to `ThrottleLayer`, of the crate [`tollgate-tower`], and [`Keyed`](crate::Keyed).
     //!
     //! | tower_governor | here |
     //! |---|---|
@@ -433,7 +445,7 @@ pub mod from_tower_governor {
     //! | `Response::from(error)` of tonic | `.answer(Answer::Grpc)` |
     //! | `GovernorConfig`: `limiter`; `SharedRateLimiter` | your own `Arc<Keyed<..>>` |
     //! | `limiter().retain_recent()` in a thread | not needed |
-    //! | `Governor::new(service, &config)`; its fields `key_extractor`, `limiter`, `methods`, `inner`; `ResponseFuture` | `layer.layer(service)`; –; `tollgate_tower::ResponseFuture` |
+    //! | `Governor::new(service, &config)`; its fields `key_extractor`, `limiter`, `methods`, `inner`; `ResponseFuture` | `layer.layer(service)`; –; [`tollgate_tower::ResponseFuture`] |
     //!
     //! # What is different
     //!
@@ -493,4 +505,7 @@ pub mod from_tower_governor {
     //! # Ok(())
     //! # }
     //! ```
+    //!
+    //! [`tollgate-tower`]: https://docs.rs/tollgate-tower/latest/tollgate_tower/
+    //! [`tollgate_tower::ResponseFuture`]: https://docs.rs/tollgate-tower/latest/tollgate_tower/struct.ResponseFuture.html
 }

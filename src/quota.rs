@@ -212,7 +212,7 @@ impl Quota {
     ///
     /// assert_eq!(Quota::try_bytes_per_second(5000)?, Quota::bytes_per_second(5000));
     /// assert!(Quota::try_bytes_per_second(0).is_err());
-    /// # Ok::<_, tollgate::QuotaError>(())
+    /// # Ok::<_, tollgate::rate::QuotaError>(())
     /// ```
     pub const fn try_bytes_per_second(count: u64) -> Result<Self, QuotaError> {
         // 80 ms are 2 of 25 parts of a second.
@@ -286,7 +286,7 @@ impl Quota {
     /// use std::time::Duration;
     /// use tollgate::Quota;
     ///
-    /// # fn main() -> Result<(), tollgate::QuotaError> {
+    /// # fn main() -> Result<(), tollgate::rate::QuotaError> {
     /// let quota = Quota::try_new(100, Duration::from_secs(1), 20)?;
     /// assert_eq!(quota, Quota::per_second(100).burst(20));
     ///

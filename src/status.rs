@@ -118,7 +118,8 @@ impl Decision {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tollgate::{Decision, Tick};
+    /// use tollgate::Decision;
+    /// use tollgate::time::Tick;
     ///
     /// let second = Duration::from_secs(1);
     /// let decision = Decision::from_parts(10, 0, second, 10 * second, Tick::from_nanos(0));

@@ -5,7 +5,7 @@ use std::iter::Sum;
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
-use tollgate::WhenFull;
+use tollgate::keyed::WhenFull;
 use tollgate_bench::harness::{Spread, Table};
 use tollgate_tower::IpNet;
 

@@ -12,7 +12,8 @@ use axum::routing::get;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 use tokio::time::sleep;
-use tollgate::{Keyed, Quota, RateLimiter, WhenFull};
+use tollgate::keyed::WhenFull;
+use tollgate::{Keyed, Quota, RateLimiter};
 use tollgate_bench::object_store::serve;
 use tollgate_tower::{ClientIp, IpNet, ThrottleLayer};
 

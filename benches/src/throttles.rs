@@ -16,10 +16,9 @@ use futures::executor::block_on;
 use priority_semaphore::PrioritySemaphore;
 use tokio::sync::Semaphore as Tokio;
 use tollgate::fair::{Class, ClassHandle, FairQueue};
-use tollgate::{
-    BoxThrottle, ChannelSemaphore, CondvarSemaphore, Permit, Pool, Semaphore, Throttle,
-    TryThrottle, all,
-};
+use tollgate::semaphore::Permit;
+use tollgate::throttle::BoxThrottle;
+use tollgate::{ChannelSemaphore, CondvarSemaphore, Pool, Semaphore, Throttle, TryThrottle, all};
 
 use crate::floor;
 use crate::harness::{Contender, Row, Shared, abreast, alone, tasks, together};
@@ -184,7 +183,7 @@ fn composed() -> Vec<Row> {
     }
 }
 
-/// The cost of each entry of a [`tollgate::Cost`].
+/// The cost of each entry of a [`tollgate::throttle::Cost`].
 const COST: u32 = 3;
 
 fn shared() -> Arc<Semaphore> {

@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore as Tokio;
 use tollgate::fair::{FairQueue, Queueable};
-use tollgate::{Quota, QuotaChange, RateLimiter, Semaphore};
+use tollgate::rate::QuotaChange;
+use tollgate::{Quota, RateLimiter, Semaphore};
 use tollgate_bench::harness::{Options, Stopwatch, Table};
 
 /// A throttle with waiters.

@@ -43,7 +43,8 @@ mod harness {
     use loom::cell::UnsafeCell;
     pub use loom::future::block_on;
     pub use loom::thread::{JoinHandle, spawn, yield_now};
-    use tollgate::{AcquireError, Clock, ErrorKind, ManualClock};
+    use tollgate::time::ManualClock;
+    use tollgate::{AcquireError, Clock, ErrorKind};
 
     /// One second.
     pub const SECOND: Duration = Duration::from_secs(1);

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use tollgate::adaptive::{AdaptiveRate, RatePermit};
 use tollgate::throttle::{Inspect, LimitStatus};
-use tollgate::{Clock, ErrorKind, ManualClock, Quota};
+use tollgate::time::ManualClock;
+use tollgate::{Clock, ErrorKind, Quota};
 use tollgate_loom::*;
 
 /// Returns a rate of 100 per second, with a burst of two.

@@ -6,7 +6,10 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use tollgate::{All, ErrorKind, OwnedPermit, Semaphore, Throttle, Waiting, all};
+use tollgate::semaphore::OwnedPermit;
+use tollgate::throttle::All;
+use tollgate::wait::Waiting;
+use tollgate::{ErrorKind, Semaphore, Throttle, all};
 use tollgate_loom::*;
 
 /// Two semaphores of one permit each.

@@ -9,7 +9,8 @@
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
-use tollgate::{AcquireError, CondvarSemaphore, ErrorKind, Permit};
+use tollgate::semaphore::Permit;
+use tollgate::{AcquireError, CondvarSemaphore, ErrorKind};
 use tollgate_loom::*;
 
 /// A semaphore, and the object that its permits guard.

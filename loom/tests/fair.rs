@@ -10,7 +10,8 @@ use std::task::{Poll, Waker};
 
 use loom::sync::Mutex;
 use tollgate::fair::{Class, ClassHandle, FairQueue};
-use tollgate::{AcquireError, ErrorKind, Semaphore, Throttle, Waiting};
+use tollgate::wait::Waiting;
+use tollgate::{AcquireError, ErrorKind, Semaphore, Throttle};
 use tollgate_loom::*;
 
 type Queue = FairQueue<Arc<Semaphore>, u32>;

@@ -5,7 +5,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{Clock, Gate, ManualClock, Quota, Waiting};
+use tollgate::time::ManualClock;
+use tollgate::wait::Waiting;
+use tollgate::{Clock, Gate, Quota};
 use tollgate_detector::Detector;
 use tollgate_loom::*;
 

@@ -7,9 +7,11 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use tollgate::keyed::Key;
-use tollgate::{ErrorKind, Keyed, ManualClock, Quota, RateLimiter, Semaphore, Throttle, Waiting};
-use tollgate::{WhenFull, WhenFull::Evict, WhenFull::Reject};
+use tollgate::keyed::WhenFull::{Evict, Reject};
+use tollgate::keyed::{Key, WhenFull};
+use tollgate::time::ManualClock;
+use tollgate::wait::Waiting;
+use tollgate::{ErrorKind, Keyed, Quota, RateLimiter, Semaphore, Throttle};
 use tollgate_loom::*;
 
 /// A hasher that is the same in every run, unlike the default one.

@@ -9,7 +9,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{Algorithm, Charge, ManualClock, Quota, QuotaChange, RateLimiter};
+use tollgate::rate::{Charge, QuotaChange};
+use tollgate::time::ManualClock;
+use tollgate::{Algorithm, Quota, RateLimiter};
 use tollgate_loom::*;
 
 type Limiter = Arc<RateLimiter>;

@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 
-use tollgate::{ErrorKind, OwnedPermit, Semaphore, Waiting};
+use tollgate::semaphore::OwnedPermit;
+use tollgate::wait::Waiting;
+use tollgate::{ErrorKind, Semaphore};
 use tollgate_loom::*;
 
 /// A semaphore, and the object that its permits guard.
@@ -51,7 +53,7 @@ fn both_held() -> (Arc<Semaphore>, [OwnedPermit; 2]) {
     (semaphore, [one, other])
 }
 
-type Wait = Waiting<<tollgate::Cost<Arc<Semaphore>> as tollgate::Throttle>::Enter>;
+type Wait = Waiting<<tollgate::throttle::Cost<Arc<Semaphore>> as tollgate::Throttle>::Enter>;
 
 /// Returns a wait in the queue.
 fn waiting(semaphore: &Arc<Semaphore>, cost: u32) -> Wait {

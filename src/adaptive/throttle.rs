@@ -6,9 +6,10 @@ use super::{AdaptivePermit, AdaptiveRate, AdaptiveSemaphore, RatePermit};
 use crate::error::AcquireError;
 use crate::feedback::Feedback;
 use crate::status::LimitStatus;
-use crate::throttle::{Adaptive, Inspect, Throttle, TryThrottle, handles};
+use crate::throttle::{Adaptive, Inspect, handles};
 use crate::time::Tick;
 use crate::wait::Waiting;
+use crate::{Throttle, TryThrottle};
 
 handles! {
     limit [] AdaptiveSemaphore, self {

@@ -21,7 +21,8 @@
 /// Three of five a second were spent, and then the quota becomes twenty:
 ///
 /// ```
-/// use tollgate::{Algorithm, Clock, Quota, QuotaChange, RateLimiter};
+/// use tollgate::rate::QuotaChange;
+/// use tollgate::{Algorithm, Clock, Quota, RateLimiter};
 ///
 /// for (how, available) in [(QuotaChange::KeepSpent, 17), (QuotaChange::Proportional, 8)] {
 ///     let limiter = RateLimiter::new(Quota::per_second(5))

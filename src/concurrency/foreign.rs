@@ -11,8 +11,9 @@ use pin_project_lite::pin_project;
 
 use crate::debug::debug_as;
 use crate::error::{AcquireError, ErrorKind};
-use crate::throttle::{Throttle, TryThrottle, handles};
+use crate::throttle::handles;
 use crate::wait::Waiting;
+use crate::{Throttle, TryThrottle};
 
 const NONE_FREE: AcquireError = AcquireError::new(ErrorKind::NoPermits);
 

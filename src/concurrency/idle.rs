@@ -29,7 +29,7 @@ pub trait Drains {
 /// [`Semaphore::wait_idle_owned`](crate::Semaphore::wait_idle_owned) and
 /// [`Pool::wait_idle`](crate::Pool::wait_idle). `S` derefs to the semaphore or the pool.
 ///
-/// It returns `()`; with a token or a [timeout](crate::Waiting::timeout) added, a `Result`. If it
+/// It returns `()`; with a token or a [timeout](crate::wait::Waiting::timeout) added, a `Result`. If it
 /// is polled again after it has completed, it waits for the next such moment.
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is awaited"]

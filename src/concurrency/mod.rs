@@ -10,11 +10,12 @@ mod idle;
 pub(crate) mod permit;
 pub(crate) mod pool;
 mod release_after;
-mod semaphore;
+pub(crate) mod semaphore;
 mod throttle;
 
 pub(crate) use self::acquire::Acquire;
 pub use self::idle::WaitIdle;
 pub use self::permit::Permit;
 pub use self::release_after::ReleaseAfter;
-pub use self::semaphore::{OwnedPermit, Semaphore};
+pub use self::semaphore::OwnedPermit;
+pub(crate) use self::semaphore::Semaphore;

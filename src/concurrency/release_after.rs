@@ -21,7 +21,7 @@ use crate::time::{Clock, Deadline};
 /// A permit, or another guard, that is dropped only some time after this value was dropped: for politeness
 /// towards a server, or to let a connection rest.
 ///
-/// [`Permit::release_after`](crate::Permit::release_after) wraps a permit, and [`new`](Self::new) wraps any
+/// [`Permit::release_after`](crate::semaphore::Permit::release_after) wraps a permit, and [`new`](Self::new) wraps any
 /// other guard. Bound to a variable for the time of the work, it keeps the permit for `duration` after the
 /// work has ended, also if the work panics or its future is dropped. As a statement,
 /// `permit.release_after(duration);`, it keeps the permit for `duration` from now.
@@ -34,7 +34,7 @@ use crate::time::{Clock, Deadline};
 /// # When time cannot pass
 ///
 /// The guard is never lost. If the runtime of the clock is dropped, the guard is dropped at once, however
-/// much time remains. The same happens if no handle of a [manual clock](crate::ManualClock) exists any more.
+/// much time remains. The same happens if no handle of a [manual clock](crate::time::ManualClock) exists any more.
 /// If the runtime has no timer, the system clock measures the time. If the timer thread cannot be started,
 /// the guard is dropped at once. None of this panics in the drop.
 ///
@@ -77,7 +77,8 @@ impl<G: Send + 'static> ReleaseAfter<G> {
     /// ```
     /// use std::sync::Arc;
     /// use std::time::Duration;
-    /// use tollgate::{Clock, ReleaseAfter, Semaphore, all};
+    /// use tollgate::semaphore::ReleaseAfter;
+    /// use tollgate::{Clock, Semaphore, all};
     ///
     /// let clock = Clock::manual();
     /// let (host, total) = (Arc::new(Semaphore::new(1)), Arc::new(Semaphore::new(64)));

@@ -8,8 +8,9 @@ use super::pool::{self, Pool};
 use super::{Acquire, Permit, Semaphore};
 use crate::error::AcquireError;
 use crate::status::LimitStatus;
-use crate::throttle::{Cost, Inspect, Throttle, TryThrottle, Weighted, handles, units};
+use crate::throttle::{Cost, Inspect, Weighted, handles, units};
 use crate::wait::Waiting;
+use crate::{Throttle, TryThrottle};
 
 handles! {
     limit [] Semaphore, self {

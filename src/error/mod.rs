@@ -88,7 +88,8 @@ impl AcquireError {
     ///
     /// ```
     /// use std::future::{Ready, ready};
-    /// use tollgate::{AcquireError, ErrorKind, Throttle, Waiting};
+    /// use tollgate::wait::Waiting;
+    /// use tollgate::{AcquireError, ErrorKind, Throttle};
     ///
     /// /// Lets nobody in.
     /// #[derive(Clone)]
@@ -337,7 +338,7 @@ impl AcquireError {
     ///   call came;
     /// - for [`QueueFull`](ErrorKind::QueueFull) of a rate limiter, until its queue has a place;
     /// - for [`TooManyKeys`](ErrorKind::TooManyKeys) of rates, until [there may be
-    ///   room](crate::WhenFull);
+    ///   room](crate::keyed::WhenFull);
     /// - for [`TimedOut`](ErrorKind::TimedOut) of a rate limiter or a gate that refused
     ///   immediately, because the wait would have exceeded the timeout: how long the wait would
     ///   have been.
@@ -436,7 +437,7 @@ pub enum ErrorKind {
     RateLimited,
     /// The call asks for more than the limit can ever give at once: than all permits of a semaphore, or
     /// than the [burst](crate::Quota::burst) of a rate limiter, whatever its rate is. Waiting does not help;
-    /// only a higher limit or burst helps, or [`Oversize::Overdraft`](crate::Oversize::Overdraft).
+    /// only a higher limit or burst helps, or [`Oversize::Overdraft`](crate::rate::Oversize::Overdraft).
     #[doc(alias = "InsufficientCapacity")]
     ExceedsCapacity,
     /// A dependency of the throttle failed: the store of a throttle that several machines share, or the

@@ -19,11 +19,12 @@ use super::driver::Shared;
 use super::entry::Entry;
 use super::schedule::{Enter, Waiter, WaiterId};
 use super::{ClassKey, Queueable};
+use crate::Throttle;
 use crate::debug::debug_as;
 use crate::error::AcquireError;
 use crate::panic::contain_panic;
 use crate::sync::{AtomicUsize, Ordering};
-use crate::throttle::{Throttle, Weighted};
+use crate::throttle::Weighted;
 use crate::wait::{Polled, report_clock};
 use crate::wait_queue::WakeList;
 

@@ -8,8 +8,9 @@ use super::{ClassKey, Queueable};
 use crate::error::{AcquireError, ErrorKind};
 use crate::feedback::Feedback;
 use crate::status::LimitStatus;
-use crate::throttle::{Adaptive, Cost, Inspect, Throttle, TryThrottle, Weighted};
+use crate::throttle::{Adaptive, Cost, Inspect, Weighted};
 use crate::wait::Waiting;
+use crate::{Throttle, TryThrottle};
 
 /// A class of callers of a [`FairQueue`](super::FairQueue): a throttle that serves its waiters
 /// according to the settings of the class. Created by

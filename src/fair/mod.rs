@@ -7,7 +7,7 @@
 
 use std::hash::Hash;
 
-use crate::throttle::Throttle;
+use crate::Throttle;
 
 mod acquire;
 mod class;

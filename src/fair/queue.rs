@@ -73,7 +73,7 @@ use crate::time::Clock;
 /// differ and the waiter that goes next changes. If all waiters are served first-in first-out, the
 /// charges have the ticks that they have without the queue. In every order the limiter keeps its
 /// bound by these ticks, and makes up for no more than its
-/// [`MissedTickBehavior`](crate::MissedTickBehavior) allows.
+/// [`MissedTickBehavior`](crate::rate::MissedTickBehavior) allows.
 ///
 /// In front of compositions and of other queues, and of throttles that do not forward
 /// [`enter_as_of`](crate::Throttle::enter_as_of), the lateness is lost at each entry: of 100,000/s

@@ -1,7 +1,9 @@
 //! The [`Gate`]: open, or blocked for a while.
 //!
-//! The crate `tollgate-detector` finds out which gates to block: it counts calls over a long period
+//! The crate [`tollgate-detector`] finds out which gates to block: it counts calls over a long period
 //! in fixed memory.
+//!
+//! [`tollgate-detector`]: https://docs.rs/tollgate-detector/latest/tollgate_detector/
 
 mod acquire;
 mod state;
@@ -16,16 +18,17 @@ use crate::error::AcquireError;
 use crate::first_use::too_late;
 use crate::status::{LimitStatus, Snapshot};
 use crate::sync::{Ordering, fence};
-use crate::throttle::{Inspect, Throttle, TryThrottle, handles};
+use crate::throttle::{Inspect, handles};
 use crate::time::{Clock, Tick};
 use crate::wait::Waiting;
+use crate::{Throttle, TryThrottle};
 
 /// Admits every caller while it is open, and none while it is blocked. It is cheap to clone; clones
 /// are handles of one gate.
 ///
 /// While the gate is open, a [check](Self::check) is one relaxed load and a branch: it reads no
 /// clock, and writes nothing that other threads would have to fetch. A gate does not count calls;
-/// other code, for example the `Detector` of the crate `tollgate-detector` or an operator, decides
+/// other code, for example the `Detector` of the crate [`tollgate-detector`] or an operator, decides
 /// when to [block](Self::block_for) it. It opens automatically, at the exact tick.
 ///
 /// It is a [`Throttle`], by value and by reference, so [`all`](crate::all) can put
@@ -72,6 +75,8 @@ use crate::wait::Waiting;
 /// connection.check()?;
 /// # Ok::<_, tollgate::AcquireError>(())
 /// ```
+///
+/// [`tollgate-detector`]: https://docs.rs/tollgate-detector/latest/tollgate_detector/
 #[doc(alias = "circuit breaker")]
 #[derive(Clone, Default)]
 pub struct Gate(Arc<State>);
@@ -132,7 +137,7 @@ impl Gate {
     ///
     /// # Errors
     ///
-    /// With a [timeout](crate::Waiting::timeout) shorter than the time until the gate opens,
+    /// With a [timeout](crate::wait::Waiting::timeout) shorter than the time until the gate opens,
     /// [`TimedOut`](crate::ErrorKind::TimedOut) at once; otherwise none.
     ///
     /// # Examples

@@ -2,7 +2,7 @@
 //!
 //! # Waiting
 //!
-//! Every acquire returns a future, [`Waiting`](crate::Waiting), with three methods: `cancel_on(&token)`,
+//! Every acquire returns a future, [`Waiting`](crate::wait::Waiting), with three methods: `cancel_on(&token)`,
 //! `timeout(duration)` and `wait()`, which blocks the thread. They combine in any order. If a
 //! cancelled token, a permit and a deadline coincide, the token wins over the permit, and the
 //! permit wins over the deadline. A future joins the queue when it is first polled and leaves it
@@ -33,14 +33,14 @@
 //! Adapters take a [`Throttle`](crate::Throttle), whose method is `enter`. It is implemented for `&T` and
 //! `Arc<T>` of every type here that can be awaited and shared, for their compositions, and for the
 //! semaphores of tokio and async-lock. Direct calls need no trait.
-//! [`BoxThrottle`](crate::BoxThrottle) erases the type for a struct field.
+//! [`BoxThrottle`](crate::throttle::BoxThrottle) erases the type for a struct field.
 //!
 //! # Observing
 //!
 //! `snapshot()` of every limit, and of each key of a [`Keyed`](crate::Keyed), returns a
 //! [`Snapshot`](crate::Snapshot): the limit, how much of it is in use, and how many callers wait. The
 //! snapshot of an adaptive limit has more, and that of a fair queue has a row for each class. A composition
-//! has none: keep handles of its parts. `Observed` of the crate `tollgate-observe` wraps a throttle and
+//! has none: keep handles of its parts. `Observed` of the crate [`tollgate-observe`] wraps a throttle and
 //! reports each entry.
 //!
 //! # Features
@@ -54,3 +54,5 @@
 //! - `async-lock`: async-lock's semaphore as a throttle.
 //! - `serde`: serializes and parses [`Quota`](crate::Quota) and [`Algorithm`](crate::Algorithm).
 //! - `test-util`: makes limiters without an explicit clock follow tokio's time.
+//!
+//! [`tollgate-observe`]: https://docs.rs/tollgate-observe/latest/tollgate_observe/

@@ -20,14 +20,14 @@
 //! - *Large uploads count more*: [`cost_owned(n).acquire()`](crate::Semaphore::cost_owned) takes `n`
 //!   permits, all or none. For slots and memory together, [`all`](crate::all):
 //!   `all((Arc::clone(&slots), Arc::clone(&memory).cost_owned(kilobytes)))`.
-//! - *A stream of files*: `files.map(upload).buffer_limited(&slots)` of the crate `tollgate-io` wraps the output of each
+//! - *A stream of files*: `files.map(upload).buffer_limited(&slots)` of the crate [`tollgate-io`] wraps the output of each
 //!   `upload` in a `Result` of the limiter.
-//! - *Threads*: [`acquire().wait()`](crate::Waiting::wait) blocks the thread.
+//! - *Threads*: [`acquire().wait()`](crate::wait::Waiting::wait) blocks the thread.
 //! - *A new cap while it runs*: [`set_permits`](crate::Semaphore::set_permits), up or down; 0 pauses. If you
 //!   don't know the right cap, use [an adaptive one](super::find_the_right_limit).
 //! - *Requests or bytes per second*: [limit an API client](super::limit_an_api_client), or the guide of the
-//!   crate `tollgate-io`.
-//! - *An object store, such as S3*: the crate `tollgate-object-store` limits the HTTP requests of a store,
+//!   crate [`tollgate-io`].
+//! - *An object store, such as S3*: the crate [`tollgate-object-store`] limits the HTTP requests of a store,
 //!   including retries and the parts of a large upload.
 //!
 //! # Traps
@@ -41,3 +41,6 @@
 //!   others that do the same. Take both at once with `acquire_many(2)`.
 //! - A request for more permits than the limit fails with
 //!   [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity); it does not wait for ever.
+//!
+//! [`tollgate-io`]: https://docs.rs/tollgate-io/latest/tollgate_io/
+//! [`tollgate-object-store`]: https://docs.rs/tollgate-object-store/latest/tollgate_object_store/

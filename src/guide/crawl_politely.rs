@@ -1,7 +1,7 @@
 //! Crawl politely: one request at a time to each host, a pause between two of them, and a limit for all hosts.
 //!
 //! A [`Keyed`](crate::Keyed) has a semaphore for each host, and
-//! [`release_after`](crate::Permit::release_after) returns its permit only some time after the request has
+//! [`release_after`](crate::semaphore::Permit::release_after) returns its permit only some time after the request has
 //! ended. A rate limit cannot promise that pause: it spaces the starts of requests, so a slow host gets the next
 //! request while it still answers the previous one.
 //!
@@ -18,7 +18,7 @@
 //!
 //! # As middleware of reqwest
 //!
-//! The crate `tollgate-reqwest` puts the same limits into the client, and waits as long as a host asks for with
+//! The crate [`tollgate-reqwest`] puts the same limits into the client, and waits as long as a host asks for with
 //! `Retry-After`. A permit is held until the body has been read or dropped:
 //!
 //! ```
@@ -57,7 +57,7 @@
 //! - *Several requests at once to each host*: `Keyed::semaphores(2)`; each of the two permits has its own pause.
 //! - *A rate for each host as well*: [`rate_limiters`](crate::Keyed::rate_limiters), after the host's semaphore:
 //!   `all((host, host_rate, total))`.
-//! - *Fewer bytes per second*: the guide of the crate `tollgate-io`.
+//! - *Fewer bytes per second*: the guide of the crate [`tollgate-io`].
 //! - *Stop*: `cancel_on(&token)` ends the waits, see [cancel and shut
 //!   down](super::cancel_and_shut_down).
 //!
@@ -74,3 +74,6 @@
 //! - A host stays in the map while a visit to it waits or runs, and for two more seconds. With more hosts than
 //!   [`max_keys`](crate::Keyed::max_keys), new ones are refused with
 //!   [`TooManyKeys`](crate::ErrorKind::TooManyKeys).
+//!
+//! [`tollgate-io`]: https://docs.rs/tollgate-io/latest/tollgate_io/
+//! [`tollgate-reqwest`]: https://docs.rs/tollgate-reqwest/latest/tollgate_reqwest/

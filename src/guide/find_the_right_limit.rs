@@ -55,7 +55,7 @@
 //!   [`RateLimiter`](crate::RateLimiter).
 //! - *A server refuses calls above a rate that you don't know*: [`AdaptiveRate`](crate::adaptive::AdaptiveRate).
 //! - *Services and clients over HTTP*: `overloaded_if` and `classify` of `ThrottleLayer`, of the crate
-//!   `tollgate-tower`, report to the limit how each call ended.
+//!   [`tollgate-tower`], report to the limit how each call ended.
 //! - *Another controller*: the default, [`Gradient`](crate::adaptive::Gradient), repeatedly measures the latency
 //!   without a queue. [`Aimd`](crate::adaptive::Aimd) is for a server that refuses early;
 //!   your own controller implements [`Controller`](crate::adaptive::Controller). The pictures show both, and
@@ -88,3 +88,5 @@
 //!   [`max_waiters`](crate::adaptive::AdaptiveSemaphore::max_waiters) and a timeout, or let [a fair
 //!   queue](super::who_goes_first) decide who goes.
 //! - A limit does not grow while callers use less than 80 % of it.
+//!
+//! [`tollgate-tower`]: https://docs.rs/tollgate-tower/latest/tollgate_tower/

@@ -20,7 +20,7 @@
 //!
 //! # rayon
 //!
-//! Threads wait with [`wait`](crate::Waiting::wait):
+//! Threads wait with [`wait`](crate::wait::Waiting::wait):
 //!
 //! ```toml
 //! [dependencies]

@@ -5,7 +5,7 @@
 //!
 //! # With reqwest
 //!
-//! The crate `tollgate-reqwest` offers limits as middleware. Callers use the client like reqwest's own:
+//! The crate [`tollgate-reqwest`] offers limits as middleware. Callers use the client like reqwest's own:
 //!
 //! ```toml
 //! [dependencies]
@@ -51,7 +51,7 @@
 //! - *A server whose limit you don't know*: [`AdaptiveRate`](crate::adaptive::AdaptiveRate) adapts to it.
 //! - *Limits by host or route of reqwest*: `ThrottleMiddleware::by(|request| ..)`; a crawler has [a page of its
 //!   own](super::crawl_politely).
-//! - *Clients of hyper and tower*: `RetryAfterLayer` of the crate `tollgate-tower` waits as long as the server asks
+//! - *Clients of hyper and tower*: `RetryAfterLayer` of the crate [`tollgate-tower`] waits as long as the server asks
 //!   for, with `Retry-After` or an exhausted limit, up to its `max_wait`, a minute by default, and repeats idempotent
 //!   requests without a body up to twice. Its innermost clone goes directly around the client, so that no request that
 //!   waits for the rate is sent during a pause:
@@ -69,3 +69,6 @@
 //! - Repeat only requests that are safe to repeat. A failed call stays charged; [`refund`](crate::RateLimiter::refund)
 //!   it if nothing was sent.
 //! - Each process has the whole quota. To divide it among several, [share it](super::share_a_limit).
+//!
+//! [`tollgate-reqwest`]: https://docs.rs/tollgate-reqwest/latest/tollgate_reqwest/
+//! [`tollgate-tower`]: https://docs.rs/tollgate-tower/latest/tollgate_tower/

@@ -43,7 +43,7 @@
 //! # }
 //! ```
 //!
-//! In the simulation `examples/llm_client`, with 64 callers on a key of their own and providers that count in
+//! In the simulation `llm_client`, an example of the repository, with 64 callers on a key of their own and providers that count in
 //! three ways, this program uses 96 to 99 % of the tokens of an ideal client that knows the provider's state,
 //! and less than 0.5 % of its calls are refused.
 //!
@@ -60,10 +60,10 @@
 //!   much of the quota, space the calls for each limit, as [`follow`](crate::RateLimiter::follow) shows; otherwise
 //!   the provider refuses many of them. For tokens, give the second limiter a burst of the largest estimate.
 //! - *A limit per second or per day*: change the period and the margin in `Limits::new`.
-//! - *Calls that fail*: dropping a [`Hold`](crate::Hold) counts its estimate. If the provider counts nothing for
+//! - *Calls that fail*: dropping a [`Hold`](crate::rate::Hold) counts its estimate. If the provider counts nothing for
 //!   a failed call, `settle(0)`.
 //! - *Streamed responses*: keep the `Call` until the stream ends, because its end reports the usage. Follow the
-//!   fields as soon as they arrive: [`Hold::charge`](crate::Hold::charge) is the charge that they belong to.
+//!   fields as soon as they arrive: [`Hold::charge`](crate::rate::Hold::charge) is the charge that they belong to.
 //! - *At most N at once*: put a [`Semaphore`](crate::Semaphore) first into [`all`](crate::all).
 //! - *A key for each user*: use a `Limits` for each, or limit tokens by [key](crate::Keyed) without holds.
 //!

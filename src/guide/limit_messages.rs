@@ -20,8 +20,8 @@
 //!
 //! # A Kafka consumer
 //!
-//! `for_each_limited` of the crate `tollgate-io` takes the next record from the stream when the limits have admitted the last
-//! one.
+//! `for_each_limited` of the crate [`tollgate-io`] takes the next record from the stream when the limits have
+//! admitted the last one.
 //!
 //! ```toml
 //! [dependencies]
@@ -45,7 +45,7 @@
 //!   [bytes](crate::Quota::bytes_per_second).
 //! - *A limit for each user, not for each connection*: [a key](super::per_tenant_limits), made for the user when
 //!   the connection is accepted.
-//! - *Messages that are sent*: `sink.limited(&limiter, |message| 1)`, of `tollgate_io::stream::LimitSinkExt`.
+//! - *Messages that are sent*: `sink.limited(&limiter, |message| 1)`, of [`tollgate_io::stream::LimitSinkExt`].
 //! - *Results*: `records.map(handle).buffer_limited(limits)` is a stream of the outputs of `handle`, in the
 //!   order in which the calls ended.
 //! - *One record at a time of each partition or key*, in order: spawn a task for each partition, or use
@@ -62,3 +62,6 @@
 //!   have ended; otherwise a restart skips those that have not.
 //! - Dropping the future of `for_each_limited` drops the work in progress. To stop, end the stream, for example
 //!   with `take_until`, and let it finish.
+//!
+//! [`tollgate-io`]: https://docs.rs/tollgate-io/latest/tollgate_io/
+//! [`tollgate_io::stream::LimitSinkExt`]: https://docs.rs/tollgate-io/latest/tollgate_io/stream/trait.LimitSinkExt.html

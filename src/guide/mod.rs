@@ -20,8 +20,8 @@
 //! | a concurrency limit that adapts to what the backend can handle | [`AdaptiveSemaphore`](crate::adaptive::AdaptiveSemaphore) |
 //! | a rate limit that adapts to a server whose limit you don't know | [`AdaptiveRate`](crate::adaptive::AdaptiveRate) |
 //! | priorities, weights, even shares among tenants, newest first under overload | [`FairQueue`](crate::fair::FairQueue) in front of any of these |
-//! | all callers blocked for a while, with one relaxed load per check | [`Gate`](crate::Gate); the crate `tollgate-detector` blocks heavy callers with it |
-//! | the same limits across machines | the crate `tollgate-redis`; without a server, [`quota.split(nodes)`](crate::Quota::split) |
+//! | all callers blocked for a while, with one relaxed load per check | [`Gate`](crate::Gate); the crate [`tollgate-detector`] blocks heavy callers with it |
+//! | the same limits across machines | the crate [`tollgate-redis`]; without a server, [`quota.split(nodes)`](crate::Quota::split) |
 //!
 //! # How to write it
 //!
@@ -30,30 +30,30 @@
 //! | take several limits at once | [`all((&user, &team, &everyone))`](crate::all) |
 //! | take more than one unit in a composition | `semaphore.cost(n)`, `limiter.cost(n)`; with an `Arc`, `cost_owned(n)` |
 //! | make a limit optional | `Option<T>`; `None` admits every caller |
-//! | store any throttle in a struct | [`BoxThrottle::new(throttle)`](crate::BoxThrottle) |
+//! | store any throttle in a struct | [`BoxThrottle::new(throttle)`](crate::throttle::BoxThrottle) |
 //! | block a thread instead of awaiting | `.wait()` |
 //! | change a limit while it is used | `set_permits`, `set_quota` |
 //! | pause | [`limiter.pause_for(..)`](crate::RateLimiter::pause_for); any throttle, `Gate::block_for(..)` in front of it; a semaphore, `set_permits(0)` |
 //! | shut down | `close()`, then `wait_idle()` |
 //! | keep a semaphore of tokio or async-lock | use it as a [`Throttle`](crate::Throttle) |
 //! | limit requests and tokens of a language model | [`RateLimiter::hold`](crate::RateLimiter::hold) and [`follow`](crate::RateLimiter::follow) |
-//! | limit a stream, or tick at a rate | `stream.for_each_limited(..)`, `stream.buffer_limited(..)`, `limiter.ticks()` of `tollgate-io` |
-//! | limit the bandwidth of readers, writers and HTTP bodies | `stream.throttled(&limiter)` of `tollgate-io` |
-//! | limit an object store | `tollgate-object-store` |
-//! | protect an HTTP service by client, by route and in total | `tollgate_tower::ThrottleLayer` |
-//! | use the client's address as a key, behind proxies | `tollgate_tower::ClientIp` |
+//! | limit a stream, or tick at a rate | `stream.for_each_limited(..)`, `stream.buffer_limited(..)`, `limiter.ticks()` of [`tollgate-io`] |
+//! | limit the bandwidth of readers, writers and HTTP bodies | `stream.throttled(&limiter)` of [`tollgate-io`] |
+//! | limit an object store | [`tollgate-object-store`] |
+//! | protect an HTTP service by client, by route and in total | [`tollgate_tower::ThrottleLayer`] |
+//! | use the client's address as a key, behind proxies | [`tollgate_tower::ClientIp`] |
 //! | report responses and errors to an adaptive limit | `ThrottleLayer::classify`, `overloaded_if` |
-//! | wait as long as a server asks for | `tollgate_tower::RetryAfterLayer`, `tollgate_reqwest::RetryAfterMiddleware` |
-//! | limit a reqwest client, in total, by host and by route | `tollgate_reqwest::ThrottleMiddleware` |
-//! | see what is in use, count, measure and trace | `snapshot()`; `Observed` of `tollgate-observe` around any throttle |
+//! | wait as long as a server asks for | [`tollgate_tower::RetryAfterLayer`], [`tollgate_reqwest::RetryAfterMiddleware`] |
+//! | limit a reqwest client, in total, by host and by route | [`tollgate_reqwest::ThrottleMiddleware`] |
+//! | see what is in use, count, measure and trace | `snapshot()`; `Observed` of [`tollgate-observe`] around any throttle |
 //!
 //! # Pages
 //!
 //! [Basics](basics) explains what all throttles have in common: waiting, errors, composition and features.
 //! Every other page has the dependencies, one or two programs, and then the choices and the traps. Until the crates are
-//! published, `path` is that of a checkout. Three pages are in other crates: `cargo doc -p tollgate-tower --open` shows
-//! the guide of that crate, for example. The tests of this crate include the programs and run them in paused
-//! time; [a page](test_code_that_waits) shows how to do so with your own.
+//! published, `path` is that of a checkout, and `cargo doc -p tollgate-tower --open`, for example, shows the page that
+//! is in that crate. The tests of this crate include the programs and run them in paused time; [a
+//! page](test_code_that_waits) shows how to do so with your own.
 //!
 //! Clients of rate-limited servers:
 //!
@@ -65,18 +65,18 @@
 //!
 //! Services:
 //!
-//! 5. `tollgate_tower::guide`: limit an HTTP service (axum, hyper, tonic), by address and in total.
+//! 5. [`tollgate_tower::guide`]: limit an HTTP service (axum, hyper, tonic), by address and in total.
 //! 6. [Limit each tenant](per_tenant_limits): the same limit for each address, user or tenant.
 //! 7. [Limit messages](limit_messages): a websocket, a Kafka consumer.
 //! 8. [Limit work that has a pool](limit_a_pool): rayon, sqlx.
-//! 9. `tollgate_io::guide`: limit bandwidth, bytes per second of readers, writers and bodies.
+//! 9. [`tollgate_io::guide`]: limit bandwidth, bytes per second of readers, writers and bodies.
 //! 10. [Share a limit](share_a_limit): one quota for several processes or machines, also on Redis.
 //!
 //! Everywhere:
 //!
 //! 11. [Cancel and shut down](cancel_and_shut_down): end waits without losing a permit, and drain the running work.
 //! 12. [Test code that waits](test_code_that_waits): exact times, without sleeping.
-//! 13. `tollgate_observe::guide`: watch limits in production: permits in use, waiters, and permits that are held too
+//! 13. [`tollgate_observe::guide`]: watch limits in production: permits in use, waiters, and permits that are held too
 //!     long.
 //! 14. [Decide who goes first](who_goes_first): priorities and fair shares.
 //! 15. [Find the right limit](find_the_right_limit): a limit that measures what a backend can handle.
@@ -84,6 +84,20 @@
 //!
 //! [Coming from another crate](crate::migrate)? There is a table for each.
 //! [What each throttle guarantees](crate::guarantees) is a table for reference.
+//!
+//! [`tollgate-detector`]: https://docs.rs/tollgate-detector/latest/tollgate_detector/
+//! [`tollgate-io`]: https://docs.rs/tollgate-io/latest/tollgate_io/
+//! [`tollgate-object-store`]: https://docs.rs/tollgate-object-store/latest/tollgate_object_store/
+//! [`tollgate-observe`]: https://docs.rs/tollgate-observe/latest/tollgate_observe/
+//! [`tollgate-redis`]: https://docs.rs/tollgate-redis/latest/tollgate_redis/
+//! [`tollgate_io::guide`]: https://docs.rs/tollgate-io/latest/tollgate_io/guide/index.html
+//! [`tollgate_observe::guide`]: https://docs.rs/tollgate-observe/latest/tollgate_observe/guide/index.html
+//! [`tollgate_reqwest::RetryAfterMiddleware`]: https://docs.rs/tollgate-reqwest/latest/tollgate_reqwest/struct.RetryAfterMiddleware.html
+//! [`tollgate_reqwest::ThrottleMiddleware`]: https://docs.rs/tollgate-reqwest/latest/tollgate_reqwest/struct.ThrottleMiddleware.html
+//! [`tollgate_tower::ClientIp`]: https://docs.rs/tollgate-tower/latest/tollgate_tower/struct.ClientIp.html
+//! [`tollgate_tower::RetryAfterLayer`]: https://docs.rs/tollgate-tower/latest/tollgate_tower/struct.RetryAfterLayer.html
+//! [`tollgate_tower::ThrottleLayer`]: https://docs.rs/tollgate-tower/latest/tollgate_tower/struct.ThrottleLayer.html
+//! [`tollgate_tower::guide`]: https://docs.rs/tollgate-tower/latest/tollgate_tower/guide/index.html
 
 pub mod basics;
 pub mod cancel_and_shut_down;

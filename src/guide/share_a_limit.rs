@@ -1,7 +1,7 @@
 //! Share a limit: one quota for several processes or machines.
 //!
 //! Give each process an equal part of the quota, which needs no communication; or keep the limit on
-//! Redis or Valkey with the crate `tollgate-redis`, so that each process can use the capacity that the others leave.
+//! Redis or Valkey with the crate [`tollgate-redis`], so that each process can use the capacity that the others leave.
 //!
 //! ```toml
 //! [dependencies]
@@ -50,3 +50,5 @@
 //!   even with `token()`: let the storage that it writes to reject a `fencing()` number below the highest one that
 //!   it has seen.
 //! - The types of both crates have the same names. Import one of the two `RateLimiter`s.
+//!
+//! [`tollgate-redis`]: https://docs.rs/tollgate-redis/latest/tollgate_redis/

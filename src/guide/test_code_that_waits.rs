@@ -80,7 +80,7 @@
 //!   `test-util` of tollgate among the dev-dependencies, a limiter without an explicit clock follows the time of each
 //!   tokio runtime that uses it. The test then looks like `fetch_takes_two_seconds`, without a clock.
 //! - *A semaphore has no clock.* Its timeouts run on tokio's time, or in real time outside of a runtime and
-//!   under [`wait`](crate::Waiting::wait); those of a limiter run on its clock.
+//!   under [`wait`](crate::wait::Waiting::wait); those of a limiter run on its clock.
 //!
 //! # Traps
 //!
@@ -88,8 +88,10 @@
 //!   then jumps ahead, and `tokio::time::timeout` around such a wait elapses [at
 //!   once](crate::Clock#in-tests-with-paused-time).
 //! - An [`AdaptiveSemaphore`](crate::adaptive::AdaptiveSemaphore), a [`FairQueue`](crate::fair::FairQueue), a
-//!   [`Gate`](crate::Gate), and `Observed` of the crate `tollgate-observe` with its observers have a clock, too.
+//!   [`Gate`](crate::Gate), and `Observed` of the crate [`tollgate-observe`] with its observers have a clock, too.
 //!   Otherwise they see no time pass while tokio's time is paused.
 //! - With `test-util`, a limiter or a [`Keyed`](crate::Keyed) in a `static` has a [state for each
 //!   runtime](crate::Clock#limiters-that-are-used-in-several-runtimes), so tests that run at once do not
 //!   affect each other, except that the keys of all of them count towards [`max_keys`](crate::Keyed::max_keys).
+//!
+//! [`tollgate-observe`]: https://docs.rs/tollgate-observe/latest/tollgate_observe/

@@ -13,7 +13,7 @@
 #![doc = include_str!("programs/who_goes_first.rs")]
 //! ```
 //!
-//! `examples/interactive_before_batch.rs` gives priority to interactive requests.
+//! The example `interactive_before_batch` of the repository gives priority to interactive requests.
 //!
 //! # Choices
 //!
@@ -28,7 +28,7 @@
 //!   for each period that its oldest waiter has waited. Without it, priorities are strict: lower ones wait as
 //!   long as higher ones keep the throttle busy. Weights starve nobody.
 //! - *Overload*: bound each class with [`max_waiters`](crate::fair::Class::max_waiters), since a full queue
-//!   refuses callers of every priority; give each wait a [`timeout`](crate::Waiting::timeout); and serve the
+//!   refuses callers of every priority; give each wait a [`timeout`](crate::wait::Waiting::timeout); and serve the
 //!   [newest first](crate::fair::Class::adaptive_lifo) while the queue is long.
 //! - *A reserve*: [`max_concurrency`](crate::fair::Class::max_concurrency) of a class leaves the remaining
 //!   permits to other classes.

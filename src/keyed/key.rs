@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 
 use foldhash::fast::RandomState;
 
-use super::kind::Decided;
+use super::by_key::kind::Decided;
 use super::map::Map;
 use super::shard::{Contents, Held};
 use super::{Keyed, Kind};
@@ -105,7 +105,7 @@ impl<T: Kind, Q: ToOwned + ?Sized, S> Key<'_, T, Q, S> {
 
 /// The methods common to keys of rate limiters and of semaphores.
 ///
-/// If the map is full and finds [no key to evict](crate::WhenFull), all methods that charge a key,
+/// If the map is full and finds [no key to evict](crate::keyed::WhenFull), all methods that charge a key,
 /// or take a permit of it, fail with [`TooManyKeys`](crate::ErrorKind::TooManyKeys) for keys that
 /// the map does not keep.
 impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q, S> {

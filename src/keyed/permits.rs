@@ -9,8 +9,8 @@ use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
 use super::Keyed;
+use super::by_key::kind::{Decided, KeyLimit};
 use super::key::Key;
-use super::kind::{Decided, KeyLimit};
 use super::shard::{Contents, Held};
 use crate::concurrency::{Acquire, OwnedPermit, Semaphore};
 use crate::error::AcquireError;

@@ -6,9 +6,10 @@ use super::key::Acquire;
 use super::{Key, Kind};
 use crate::error::AcquireError;
 use crate::status::LimitStatus;
-use crate::throttle::{Cost, Inspect, Throttle, TryThrottle, Weighted, handles, units};
+use crate::throttle::{Cost, Inspect, Weighted, handles, units};
 use crate::time::Tick;
 use crate::wait::Waiting;
+use crate::{Throttle, TryThrottle};
 
 impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Throttle for Key<'a, T, Q, S> {
     type Permit = T::Permit;

@@ -22,7 +22,7 @@ impl FromStr for Quota {
     /// ```
     /// use tollgate::Quota;
     ///
-    /// # fn main() -> Result<(), tollgate::QuotaError> {
+    /// # fn main() -> Result<(), tollgate::rate::QuotaError> {
     /// let quota: Quota = "1000 / 10 seconds, burst 50".parse()?;
     /// assert_eq!(quota.to_string(), "1000/10s burst 50");
     /// # Ok(())

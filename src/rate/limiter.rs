@@ -300,7 +300,8 @@ impl RateLimiter {
     /// # Examples
     ///
     /// ```
-    /// use tollgate::{MissedTickBehavior, Quota, RateLimiter};
+    /// use tollgate::rate::MissedTickBehavior;
+    /// use tollgate::{Quota, RateLimiter};
     ///
     /// let strict = RateLimiter::new(Quota::per_second(50)).missed_tick(MissedTickBehavior::Delay);
     /// # assert!(strict.try_acquire().is_ok());
@@ -323,7 +324,8 @@ impl RateLimiter {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tollgate::{Clock, Oversize, Quota, RateLimiter};
+    /// use tollgate::rate::Oversize;
+    /// use tollgate::{Clock, Quota, RateLimiter};
     ///
     /// let clock = Clock::manual();
     /// let bytes = RateLimiter::new(Quota::per_second(1000).burst(1000))
@@ -373,7 +375,7 @@ impl RateLimiter {
         self.unused()
     }
 
-    /// Sets the clock: a [`Clock`] or a [`ManualClock`](crate::ManualClock), or a reference to one.
+    /// Sets the clock: a [`Clock`] or a [`ManualClock`](crate::time::ManualClock), or a reference to one.
     /// The default is the [system clock](Clock::system), or tokio's clock with the feature `test-util`.
     ///
     /// # Panics
@@ -500,7 +502,7 @@ impl RateLimiter {
     ///   be admitted if no other call came. The time is exact: one nanosecond earlier is too early.
     ///   It includes the waiters, because they go first; it is a nanosecond while more of them are
     ///   due than [one call serves](Self#long-queues). Behind a queue with
-    ///   [`MissedTickBehavior::Delay`](crate::MissedTickBehavior::Delay), or with an
+    ///   [`MissedTickBehavior::Delay`](crate::rate::MissedTickBehavior::Delay), or with an
     ///   [algorithm](RateLimiter::algorithm) other than the default, it is the earliest time; a
     ///   [reservation](Self::reserve) has the exact one;
     /// - [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity), if the call asks for more than the
@@ -726,7 +728,8 @@ impl RateLimiter {
     /// # Examples
     ///
     /// ```
-    /// use tollgate::{Clock, Quota, QuotaChange, RateLimiter};
+    /// use tollgate::rate::QuotaChange;
+    /// use tollgate::{Clock, Quota, RateLimiter};
     ///
     /// let limiter = RateLimiter::new(Quota::per_second(10).burst(10)).clock(Clock::manual());
     /// limiter.try_acquire_many(4)?;

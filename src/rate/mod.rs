@@ -1,7 +1,5 @@
-//! Rate limits: the [`RateLimiter`], its [local](LocalLimiter) handles and the [`LeakyBucket`],
-//! their futures and options.
-//!
-//! The crate root re-exports the common types.
+//! The permits, futures, options and errors of rate limits: of the [`RateLimiter`] and the
+//! [`LeakyBucket`](crate::LeakyBucket), of a [`Quota`](crate::Quota) and an [`Algorithm`](crate::Algorithm).
 
 mod acquire;
 mod charge;
@@ -10,8 +8,8 @@ mod dedicated;
 mod follow;
 mod followed;
 mod hold;
-mod leaky_bucket;
-mod limiter;
+pub(crate) mod leaky_bucket;
+pub(crate) mod limiter;
 mod local;
 mod locked;
 mod options;
@@ -26,10 +24,10 @@ mod throttle;
 pub(crate) use self::acquire::{Acquire, Limiter};
 pub use self::charge::Charge;
 pub use self::hold::Hold;
-pub use self::leaky_bucket::LeakyBucket;
-pub use self::limiter::RateLimiter;
+pub(crate) use self::limiter::RateLimiter;
 pub use self::local::LocalLimiter;
 pub use self::options::{MissedTickBehavior, Oversize};
 pub use self::reservation::Reservation;
 pub(crate) use self::shared::Shared;
-pub use crate::algorithm::QuotaChange;
+pub use crate::algorithm::{AlgorithmError, QuotaChange};
+pub use crate::quota::QuotaError;

@@ -72,8 +72,8 @@ mod tests {
 
     use super::super::acquire::{Call, Stage};
     use super::*;
+    use crate::RateLimiter;
     use crate::quota::Quota;
-    use crate::rate::RateLimiter;
 
     /// Ends a runtime after a call has chosen its state.
     #[test]

@@ -243,9 +243,9 @@ fn read(param: &AtomicU64) -> u64 {
 mod tests {
     use std::time::Duration;
 
+    use crate::RateLimiter;
     use crate::algorithm::{Algorithm, Tat};
     use crate::quota::Quota;
-    use crate::rate::RateLimiter;
     use crate::rate::acquire::Limiter;
     use crate::time::Clock;
 

@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
+use super::RateLimiter;
 use super::acquire::{Acquire, Limiter};
 use super::charge::Charge;
-use super::{LeakyBucket, RateLimiter};
+use super::leaky_bucket::LeakyBucket;
 use crate::error::AcquireError;
 use crate::status::LimitStatus;
-use crate::throttle::{Cost, Inspect, Throttle, TryThrottle, Weighted, handles};
+use crate::throttle::{Cost, Inspect, Weighted, handles};
 use crate::time::Tick;
 use crate::wait::Waiting;
+use crate::{Throttle, TryThrottle};
 
 handles! {
     limit [] RateLimiter, self {

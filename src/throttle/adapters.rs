@@ -56,7 +56,7 @@ pub trait Weighted: Throttle {
     fn settle(&self, permit: Self::Permit, used: u64);
 
     /// Returns the most that one call may ask for now: the burst of a rate limiter, the limit of a
-    /// semaphore, `u64::MAX` where a call may [overdraw](crate::Oversize::Overdraft). It is at least 1, so
+    /// semaphore, `u64::MAX` where a call may [overdraw](crate::rate::Oversize::Overdraft). It is at least 1, so
     /// that no caller is admitted without a charge. A call for 1 at a semaphore with 0 permits waits.
     fn max_units(&self) -> u64;
 
@@ -76,8 +76,8 @@ pub trait Weighted: Throttle {
 /// # Examples
 ///
 /// ```
-/// use tollgate::throttle::{Inspect, LimitStatus, Throttle};
-/// use tollgate::{Quota, RateLimiter, Semaphore, all};
+/// use tollgate::throttle::{Inspect, LimitStatus};
+/// use tollgate::{Quota, RateLimiter, Semaphore, Throttle, all};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), tollgate::AcquireError> {
@@ -110,7 +110,7 @@ pub trait Inspect: Throttle {
 /// A throttle whose limit adapts to the outcomes of calls.
 ///
 /// It is implemented for references and `Arc`s of [`AdaptiveSemaphore`](crate::adaptive::AdaptiveSemaphore) and [`AdaptiveRate`](crate::adaptive::AdaptiveRate), for
-/// `Option`s of these, for these `Observed` of the crate `tollgate-observe`, and for
+/// `Option`s of these, for these `Observed` of the crate [`tollgate-observe`], and for
 /// [classes](crate::fair::ClassHandle) of a queue in front of them.
 ///
 /// A composition of [`all`](crate::all) is not adaptive, because one call would mean different things for its
@@ -142,6 +142,8 @@ pub trait Inspect: Throttle {
 /// # Ok(())
 /// # }
 /// ```
+///
+/// [`tollgate-observe`]: https://docs.rs/tollgate-observe/latest/tollgate_observe/
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not learn from how calls end",
     note = "adaptive throttles are an `Arc` of an `AdaptiveSemaphore` or an `AdaptiveRate`, and a class of a `FairQueue` in front of one",

@@ -25,7 +25,8 @@ use crate::wait::{Polled, Waiting};
 ///
 /// ```
 /// use std::sync::Arc;
-/// use tollgate::{BoxThrottle, Semaphore, all};
+/// use tollgate::throttle::BoxThrottle;
+/// use tollgate::{Semaphore, all};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), tollgate::AcquireError> {
@@ -176,7 +177,8 @@ impl BoxThrottle {
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use tollgate::{BoxThrottle, Semaphore, Throttle};
+    /// use tollgate::throttle::BoxThrottle;
+    /// use tollgate::{Semaphore, Throttle};
     ///
     /// /// Does not mind what it is throttled by.
     /// struct Client {
@@ -222,7 +224,8 @@ impl BoxThrottle {
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use tollgate::{BoxThrottle, Semaphore};
+    /// use tollgate::Semaphore;
+    /// use tollgate::throttle::BoxThrottle;
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), tollgate::AcquireError> {

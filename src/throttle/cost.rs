@@ -7,7 +7,7 @@ use crate::status::LimitStatus;
 use crate::wait::Waiting;
 
 /// A semaphore or a rate limiter with a cost: each entry takes this many permits, or is charged
-/// this much. It is for [`all`](super::all), streams and other generic code, which cannot pass a
+/// this much. It is for [`all`](crate::all), streams and other generic code, which cannot pass a
 /// cost.
 ///
 /// `T` is a reference to one of these, or an `Arc`, or a [`Key`](crate::keyed::Key), or a

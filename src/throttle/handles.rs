@@ -152,7 +152,8 @@ handles! {
 /// # Examples
 ///
 /// ```
-/// use tollgate::{Semaphore, Throttle, Waiting, forward};
+/// use tollgate::wait::Waiting;
+/// use tollgate::{Semaphore, Throttle, forward};
 ///
 /// /// Is another name for a throttle.
 /// #[derive(Clone)]
@@ -179,10 +180,10 @@ handles! {
 macro_rules! forward {
     (Throttle, $this:ident => $inner:expr $(, except $($changed:ident),+)?) => {
         $crate::forward!(@each [$($($changed)+)?] $crate::Throttle, $this => $inner;
-            enter() -> $crate::Waiting<Self::Enter>;
+            enter() -> $crate::wait::Waiting<Self::Enter>;
             enter_now() -> ::core::option::Option<Self::Permit>;
-            tick(permit: ::core::option::Option<&Self::Permit>) -> ::core::option::Option<$crate::Tick>;
-            enter_as_of(tick: $crate::Tick) -> $crate::Waiting<Self::Enter>;
+            tick(permit: ::core::option::Option<&Self::Permit>) -> ::core::option::Option<$crate::time::Tick>;
+            enter_as_of(tick: $crate::time::Tick) -> $crate::wait::Waiting<Self::Enter>;
             rollback(permit: Self::Permit) -> ();
             wakes_outside_locks() -> bool;
         );

@@ -1,6 +1,8 @@
-//! Time: the only module that reads a clock or owns a timer.
+//! The types of a [`Clock`]: its instants, and the clock that tests set by hand.
 
-mod clock;
+// This is the only module that reads a clock or owns a timer.
+
+pub(crate) mod clock;
 mod counter;
 #[cfg(test)]
 mod counter_tests;
@@ -29,8 +31,7 @@ mod atomics {
     }
 }
 
-pub use self::clock::Clock;
-pub(crate) use self::clock::{Counter, Deadline};
+pub(crate) use self::clock::{Clock, Counter, Deadline};
 pub use self::manual::ManualClock;
 pub(crate) use self::runtime::ByRuntime;
 #[cfg(feature = "tokio")]

@@ -13,7 +13,7 @@ use crate::error::{AcquireError, ErrorKind};
 pin_project! {
     /// A wait that ends with [`Cancelled`](ErrorKind::Cancelled) when a token is cancelled.
     ///
-    /// Created by [`Waiting::cancel_on`](crate::Waiting::cancel_on). `C` is the token or a
+    /// Created by [`Waiting::cancel_on`](crate::wait::Waiting::cancel_on). `C` is the token or a
     /// reference to it. It is not `Unpin`: to poll it by reference, as `select!` in a loop does,
     /// pin it first, for example with [`pin!`](std::pin::pin). Requires the feature `tokio`, a
     /// default.

@@ -85,7 +85,7 @@ pub(crate) fn without_hint<R>(poll: impl FnOnce() -> R) -> R {
 
 impl Waiting<()> {
     /// Returns how long the caller waits at most, if the future that is being polled has a
-    /// [timeout](crate::Waiting::timeout).
+    /// [timeout](crate::wait::Waiting::timeout).
     ///
     /// A [`Throttle`](crate::Throttle) that knows how long a wait will be can refuse at once a wait
     /// that will not fit. The hint is the time that is left at the current poll. The future that
@@ -99,7 +99,8 @@ impl Waiting<()> {
     /// use std::future::poll_fn;
     /// use std::task::Poll;
     /// use std::time::Duration;
-    /// use tollgate::{AcquireError, Waiting};
+    /// use tollgate::AcquireError;
+    /// use tollgate::wait::Waiting;
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {

@@ -1,8 +1,8 @@
-//! The methods of every wait: cancellation by a token, a timeout, and blocking the thread.
+//! The future of every wait, with the methods that end it early: by a token or after a timeout.
 //!
-//! [`Waiting`] wraps every future that waits. Only this type has the three methods. The first two
-//! wrap the inner future in [`CancelOn`] and [`Timeout`], so they combine in any order, and callers
-//! import no trait to wait.
+//! All futures that wait are wrapped in [`Waiting`], and only this type has these methods and the one that blocks
+//! a thread. The first two wrap the inner future in a `CancelOn` and a [`Timeout`], so they combine in any order,
+//! and callers import no trait to wait.
 
 #[cfg(feature = "tokio")]
 use std::borrow::Borrow;
@@ -55,7 +55,9 @@ pin_project! {
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use tollgate::{All, RateLimiter, Semaphore, Throttle, Timeout, Waiting};
+    /// use tollgate::throttle::All;
+    /// use tollgate::wait::{Timeout, Waiting};
+    /// use tollgate::{RateLimiter, Semaphore, Throttle};
     ///
     /// /// A connection that may wait for its throttle.
     /// struct Connection<T: Throttle> {
@@ -205,7 +207,7 @@ impl<F: Future> Waiting<F> {
     /// Blocks the thread until the future is ready. The thread is parked meanwhile.
     ///
     /// Do not call this in asynchronous code: it would block the executor. A wait on a [manual
-    /// clock](crate::ManualClock) waits for another thread to advance the clock.
+    /// clock](crate::time::ManualClock) waits for another thread to advance the clock.
     ///
     /// # Panics
     ///

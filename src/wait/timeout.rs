@@ -15,7 +15,7 @@ use crate::time::Sleep;
 pin_project! {
     /// A wait that ends with [`TimedOut`](ErrorKind::TimedOut) after a time.
     ///
-    /// Created by [`Waiting::timeout`](crate::Waiting::timeout). It runs on the clock of the
+    /// Created by [`Waiting::timeout`](crate::wait::Waiting::timeout). It runs on the clock of the
     /// throttle that it first has to wait for, if that throttle has one. It is not `Unpin`: to poll
     /// it by reference, as `select!` in a loop does, pin it first, for example with
     /// [`pin!`](std::pin::pin).

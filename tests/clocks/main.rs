@@ -18,7 +18,8 @@ use std::thread;
 use std::time::Duration;
 
 use futures::executor::block_on;
-use tollgate::{Charge, RateLimiter};
+use tollgate::RateLimiter;
+use tollgate::rate::Charge;
 
 use self::support::ends;
 

@@ -6,9 +6,9 @@ use std::task::Waker;
 use std::thread;
 use std::time::Duration;
 
-use tollgate::{
-    Clock, ErrorKind, ManualClock, MissedTickBehavior, Quota, RateLimiter, Semaphore, all,
-};
+use tollgate::rate::MissedTickBehavior;
+use tollgate::time::ManualClock;
+use tollgate::{Clock, ErrorKind, Quota, RateLimiter, Semaphore, all};
 
 use crate::support::foreign::calls_when_woken;
 use crate::support::{Counter, Waiter};
@@ -226,7 +226,7 @@ fn advance_by_a_single_step_wakes_a_waiter_that_has_just_joined() {
 
 /// Wakers that use the clock or the limiter themselves, at the tick of their call.
 mod reentrant {
-    use tollgate::Waiting;
+    use tollgate::wait::Waiting;
 
     use super::*;
     use crate::support::foreign::panics_when_woken;

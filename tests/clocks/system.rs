@@ -11,7 +11,9 @@ use futures::executor::LocalPool;
 use futures::future::join_all;
 use futures::task::LocalSpawnExt;
 use tokio::runtime::{Builder, Runtime};
-use tollgate::{Charge, Clock, ErrorKind, Gate, Keyed, LeakyBucket, Quota, RateLimiter, Tick};
+use tollgate::rate::Charge;
+use tollgate::time::Tick;
+use tollgate::{Clock, ErrorKind, Gate, Keyed, LeakyBucket, Quota, RateLimiter};
 
 use crate::support::foreign::{panics_when_woken, throws_a_bomb_when_woken};
 use crate::support::{Waiter, kind, paused_runtime};

@@ -10,7 +10,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use futures::future::join_all;
-use tollgate::{AcquireError, Charge, Clock, Quota, QuotaChange, RateLimiter};
+use tollgate::rate::{Charge, QuotaChange};
+use tollgate::{AcquireError, Clock, Quota, RateLimiter};
 
 use crate::support::{Counter, Waiter};
 use crate::{SECOND, block_on, ends, millis};

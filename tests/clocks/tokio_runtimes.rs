@@ -9,7 +9,8 @@ use std::time::Duration;
 use futures::future::join_all;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Instant, sleep, timeout};
-use tollgate::{Charge, Clock, ErrorKind, Keyed, LocalLimiter, Quota, QuotaChange, RateLimiter};
+use tollgate::rate::{Charge, LocalLimiter, QuotaChange};
+use tollgate::{Clock, ErrorKind, Keyed, Quota, RateLimiter};
 
 use crate::support::{Waiter, kind, paused_runtime};
 use crate::{SECOND, acquire_times, assert_apart, ends, millis, until, until_queued};

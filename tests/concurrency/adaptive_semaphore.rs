@@ -8,7 +8,9 @@ use std::time::Duration;
 use tollgate::adaptive::{
     AdaptivePermit, AdaptiveSemaphore, Controller, Gradient, Progress, SampleWindow, Target,
 };
-use tollgate::{Clock, ErrorKind, ManualClock, Throttle, TryThrottle, Waiting, all};
+use tollgate::time::ManualClock;
+use tollgate::wait::Waiting;
+use tollgate::{Clock, ErrorKind, Throttle, TryThrottle, all};
 
 use crate::support::scenarios::{Words, check};
 use crate::support::{Waiter, kind};

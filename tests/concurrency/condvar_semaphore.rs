@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tollgate::{CondvarSemaphore, ErrorKind, Permit};
+use tollgate::semaphore::Permit;
+use tollgate::{CondvarSemaphore, ErrorKind};
 
 use crate::support::kind;
 

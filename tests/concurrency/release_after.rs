@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use tollgate::{Clock, ErrorKind, Keyed, ManualClock, OwnedPermit, ReleaseAfter, Semaphore, all};
+use tollgate::semaphore::{OwnedPermit, ReleaseAfter};
+use tollgate::time::ManualClock;
+use tollgate::{Clock, ErrorKind, Keyed, Semaphore, all};
 
 use crate::support::{Waiter, ends, kind};
 

@@ -11,7 +11,8 @@ use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
-use tollgate::{AcquireError, ErrorKind, Permit, Semaphore};
+use tollgate::semaphore::Permit;
+use tollgate::{AcquireError, ErrorKind, Semaphore};
 
 use crate::support::random::{Random, on_threads};
 use crate::support::{assert_at_rest, poll_once};

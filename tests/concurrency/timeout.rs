@@ -14,10 +14,11 @@ use futures::FutureExt;
 use futures::TryFutureExt;
 use futures::executor::block_on;
 use futures::future::join_all;
-use tollgate::{
-    AcquireError, BoxThrottle, Charge, Clock, ErrorKind, LeakyBucket, ManualClock, Quota,
-    RateLimiter, Semaphore, Waiting, all,
-};
+use tollgate::rate::Charge;
+use tollgate::throttle::BoxThrottle;
+use tollgate::time::ManualClock;
+use tollgate::wait::Waiting;
+use tollgate::{AcquireError, Clock, ErrorKind, LeakyBucket, Quota, RateLimiter, Semaphore, all};
 
 #[cfg(feature = "tokio")]
 use crate::support::Counter;
@@ -134,7 +135,8 @@ mod runtimes {
     use std::time::Duration;
 
     use tokio::runtime::{Builder, Runtime};
-    use tollgate::{ErrorKind, Semaphore, Waiting};
+    use tollgate::wait::Waiting;
+    use tollgate::{ErrorKind, Semaphore};
 
     use crate::support::{Waiter, assert_at_rest, kind};
 
@@ -583,9 +585,15 @@ fn a_wait_made_inside_a_poll_with_a_timeout_is_not_refused_by_it() {
     let clock = Clock::manual();
     let inside = |run: &dyn Fn()| {
         let wait = poll_fn(|_| {
-            assert_eq!(tollgate::Waiting::remaining_timeout(), Some(NANOSECOND));
+            assert_eq!(
+                tollgate::wait::Waiting::remaining_timeout(),
+                Some(NANOSECOND)
+            );
             run();
-            assert_eq!(tollgate::Waiting::remaining_timeout(), Some(NANOSECOND));
+            assert_eq!(
+                tollgate::wait::Waiting::remaining_timeout(),
+                Some(NANOSECOND)
+            );
             Poll::Ready(())
         });
         let wait = Waiting::new(wait).timeout(NANOSECOND).timeout(SECOND);

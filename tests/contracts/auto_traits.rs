@@ -12,12 +12,15 @@ use tollgate::adaptive::{
     AdaptivePermit, AdaptiveRate, AdaptiveSemaphore, RatePermit, RateSnapshot,
 };
 use tollgate::fair::{self, ClassHandle, FairPermit, FairQueue};
-use tollgate::keyed::Key;
+use tollgate::keyed::{Key, WhenFull};
+use tollgate::rate::{Charge, LocalLimiter, MissedTickBehavior, Oversize, Reservation};
+use tollgate::semaphore::{Permit, ReleaseAfter, WaitIdle};
+use tollgate::throttle::{All, BoxThrottle, Cost};
+use tollgate::time::{ManualClock, Tick};
+use tollgate::wait::{Timeout, Waiting};
 use tollgate::{
-    AcquireError, All, BoxThrottle, Charge, Clock, CondvarSemaphore, Cost, Decision, ErrorKind,
-    Gate, Keyed, LeakyBucket, LocalLimiter, ManualClock, MissedTickBehavior, Oversize, Permit,
-    Pool, Quota, RateLimiter, ReleaseAfter, Reservation, Semaphore, Snapshot, Throttle, Tick,
-    Timeout, TryThrottle, WaitIdle, Waiting, WhenFull, condvar_semaphore, pool,
+    AcquireError, Clock, CondvarSemaphore, Decision, ErrorKind, Gate, Keyed, LeakyBucket, Pool,
+    Quota, RateLimiter, Semaphore, Snapshot, Throttle, TryThrottle, condvar_semaphore, pool,
 };
 use tollgate_observe::{EnterObserved, Holder, Holders, Observed, ObservedPermit, Place};
 
@@ -162,7 +165,7 @@ table! {
 #[cfg(feature = "channel")]
 mod with_channels {
     use tollgate::ChannelSemaphore;
-    use tollgate::Permit;
+    use tollgate::semaphore::Permit;
 
     use super::*;
 
@@ -215,7 +218,7 @@ mod with_streams {
 mod with_tokio {
     use super::*;
     use tokio_util::sync::CancellationToken;
-    use tollgate::CancelOn;
+    use tollgate::wait::CancelOn;
 
     type Cancellable = CancelOn<Enter<Shared>, CancellationToken>;
 

@@ -6,7 +6,8 @@ use std::task::Poll;
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
-use tollgate::{ErrorKind, Keyed, OwnedPermit, Semaphore};
+use tollgate::semaphore::OwnedPermit;
+use tollgate::{ErrorKind, Keyed, Semaphore};
 
 use crate::support::cases::cases;
 use crate::support::scenarios::{Names, Words, at_random, call};

@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use tollgate::rate::MissedTickBehavior;
 use tollgate::throttle::Weighted;
-use tollgate::{Clock, ErrorKind, Keyed, ManualClock, MissedTickBehavior, Quota, RateLimiter};
+use tollgate::time::ManualClock;
+use tollgate::{Clock, ErrorKind, Keyed, Quota, RateLimiter};
 
 use super::model::Users;
 use crate::support::audit::Allowance;

@@ -10,11 +10,11 @@ use std::time::Duration;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
-use tollgate::keyed::Key;
-use tollgate::{
-    AcquireError, Algorithm, Charge, Clock, ErrorKind, Keyed, ManualClock, Oversize, Quota,
-    RateLimiter, Reservation, Throttle, Waiting, WhenFull,
-};
+use tollgate::keyed::{Key, WhenFull};
+use tollgate::rate::{Charge, Oversize, Reservation};
+use tollgate::time::ManualClock;
+use tollgate::wait::Waiting;
+use tollgate::{AcquireError, Algorithm, Clock, ErrorKind, Keyed, Quota, RateLimiter, Throttle};
 
 use crate::support::Waiter;
 use crate::support::cases::cases;

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use tollgate::{Clock, ErrorKind, Keyed, Quota, RateLimiter, WhenFull};
+use tollgate::keyed::WhenFull;
+use tollgate::{Clock, ErrorKind, Keyed, Quota, RateLimiter};
 
 use crate::support::Waiter;
 use crate::support::foreign::{calls_when_woken, panic_message};

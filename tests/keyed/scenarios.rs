@@ -15,11 +15,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
-use tollgate::keyed::{Key, Kind};
-use tollgate::{
-    Charge, Clock, ErrorKind, Keyed, ManualClock, Quota, RateLimiter, Semaphore, Snapshot,
-    Throttle, Waiting, WhenFull,
-};
+use tollgate::keyed::{Key, Kind, WhenFull};
+use tollgate::rate::Charge;
+use tollgate::time::ManualClock;
+use tollgate::wait::Waiting;
+use tollgate::{Clock, ErrorKind, Keyed, Quota, RateLimiter, Semaphore, Snapshot, Throttle};
 
 use crate::support::scenarios::{Row, Time, Words, check};
 use crate::support::{Waiter, kind, paused_runtime};

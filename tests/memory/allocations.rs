@@ -8,10 +8,9 @@ use std::thread;
 use std::time::Duration;
 
 use stats_alloc::Region;
-use tollgate::{
-    Algorithm, BoxThrottle, Clock, CondvarSemaphore, Oversize, Quota, RateLimiter, Semaphore,
-    TryThrottle,
-};
+use tollgate::rate::Oversize;
+use tollgate::throttle::BoxThrottle;
+use tollgate::{Algorithm, Clock, CondvarSemaphore, Quota, RateLimiter, Semaphore, TryThrottle};
 use tollgate_observe::{Holders, Observed};
 
 use crate::support::poll_once;

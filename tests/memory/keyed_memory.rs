@@ -8,7 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use stats_alloc::Region;
-use tollgate::{Clock, Keyed, Quota, RateLimiter, WhenFull};
+use tollgate::keyed::WhenFull;
+use tollgate::{Clock, Keyed, Quota, RateLimiter};
 
 use crate::{COUNTED, alone, held};
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use stats_alloc::Region;
 use tollgate::fair::{ClassHandle, FairPermit, FairQueue};
-use tollgate::{Clock, Quota, RateLimiter, Semaphore, Throttle, Waiting};
+use tollgate::wait::Waiting;
+use tollgate::{Clock, Quota, RateLimiter, Semaphore, Throttle};
 #[cfg(feature = "tokio")]
 use tollgate::{CondvarSemaphore, ErrorKind};
 

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use tollgate::adaptive::AdaptiveRate;
 use tollgate::throttle::{Inspect, LimitStatus};
-use tollgate::{
-    Clock, ErrorKind, ManualClock, Quota, RateLimiter, Semaphore, Throttle, Waiting, all,
-};
+use tollgate::time::ManualClock;
+use tollgate::wait::Waiting;
+use tollgate::{Clock, ErrorKind, Quota, RateLimiter, Semaphore, Throttle, all};
 
 use crate::setup::ms;
 use crate::support::random::Random;

@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tollgate::{Algorithm, Clock, ManualClock, Quota, QuotaChange, RateLimiter};
+use tollgate::rate::QuotaChange;
+use tollgate::time::ManualClock;
+use tollgate::{Algorithm, Clock, Quota, RateLimiter};
 
 use crate::rate_model::kept::fullest;
 use crate::setup::TEN;

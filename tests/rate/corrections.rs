@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
-use tollgate::{Algorithm, Charge, Clock, Hold, ManualClock, Oversize, Quota, RateLimiter};
+use tollgate::rate::{Charge, Hold, Oversize};
+use tollgate::time::ManualClock;
+use tollgate::{Algorithm, Clock, Quota, RateLimiter};
 
 use crate::setup::{TEN, limiter, ms, secs};
 use crate::support::Waiter;

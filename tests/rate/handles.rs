@@ -7,10 +7,12 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use tollgate::throttle::Weighted;
+use tollgate::rate::{Charge, LocalLimiter, MissedTickBehavior};
+use tollgate::throttle::{BoxThrottle, Weighted};
+use tollgate::time::ManualClock;
 use tollgate::{
-    AcquireError, Algorithm, BoxThrottle, Charge, Clock, ErrorKind, LeakyBucket, LocalLimiter,
-    ManualClock, MissedTickBehavior, Quota, RateLimiter, Semaphore, Throttle, all,
+    AcquireError, Algorithm, Clock, ErrorKind, LeakyBucket, Quota, RateLimiter, Semaphore,
+    Throttle, all,
 };
 
 use crate::setup::{FIFTY, TEN, TICK, assert_due, at, limiter, ms, spent};

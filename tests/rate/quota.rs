@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use num_bigint::BigUint;
 use proptest::prelude::*;
-use tollgate::{Quota, QuotaError};
+use tollgate::Quota;
+use tollgate::rate::QuotaError;
 
 use crate::rate_model::LARGEST_BURST;
 use crate::setup::{ms, secs};

@@ -2,10 +2,11 @@
 
 use std::future::Future;
 use std::time::Duration;
-use tollgate::Waiting;
+use tollgate::wait::Waiting;
 
-use tollgate::Throttle;
-use tollgate::{AcquireError, Charge, Clock, ManualClock, Quota, RateLimiter};
+use tollgate::rate::Charge;
+use tollgate::time::ManualClock;
+use tollgate::{AcquireError, Clock, Quota, RateLimiter, Throttle};
 
 use crate::support::Waiter;
 

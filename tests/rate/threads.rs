@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use tollgate::{Algorithm, Charge, Clock, ErrorKind, MissedTickBehavior, Quota, RateLimiter};
+use tollgate::rate::{Charge, MissedTickBehavior};
+use tollgate::{Algorithm, Clock, ErrorKind, Quota, RateLimiter};
 
 use crate::rate_model::kept::{Entry, Window, fullest};
 use crate::support::Waiter;

@@ -7,12 +7,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
-use tollgate::Waiting;
+use tollgate::wait::Waiting;
 
-use tollgate::Throttle;
-use tollgate::{
-    Charge, Clock, ErrorKind, ManualClock, MissedTickBehavior, QuotaChange, RateLimiter,
-};
+use tollgate::rate::{Charge, MissedTickBehavior, QuotaChange};
+use tollgate::time::ManualClock;
+use tollgate::{Clock, ErrorKind, RateLimiter, Throttle};
 
 use crate::setup::{FIFTY, TEN, assert_due, at, charged, ms, queue, spent};
 use crate::support::foreign::{calls_when_woken, panics_when_woken, throws_a_bomb_when_woken};

@@ -10,7 +10,8 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-use tollgate::{AcquireError, ErrorKind, Throttle, TryThrottle, Waiting};
+use tollgate::wait::Waiting;
+use tollgate::{AcquireError, ErrorKind, Throttle, TryThrottle};
 
 /// The events of some throttles, in order.
 #[derive(Clone, Default)]

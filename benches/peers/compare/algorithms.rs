@@ -9,8 +9,9 @@ use plotters::series::AreaSeries;
 use plotters::style::Color;
 use simulations::picture::{self, Area, Drawn};
 use simulations::picture::{BLUE, LEFT, ORANGE, PALE_BLUE, PALE_INK, RED};
-use tollgate::{AcquireError, Algorithm, Charge, Clock, LeakyBucket, ManualClock, Quota};
-use tollgate::{RateLimiter, Tick};
+use tollgate::rate::Charge;
+use tollgate::time::{ManualClock, Tick};
+use tollgate::{AcquireError, Algorithm, Clock, LeakyBucket, Quota, RateLimiter};
 
 /// How long the calls last that every limiter gets.
 const SPAN: Duration = Duration::from_secs(9);

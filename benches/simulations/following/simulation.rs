@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use oorandom::Rand64;
 use simulations::events::Events;
-use tollgate::{Charge, Quota, RateLimiter};
+use tollgate::rate::Charge;
+use tollgate::{Quota, RateLimiter};
 
 use crate::server::{Said, Server};
 use crate::{Counts, Latency, MINUTE, Nanos, Others, SECOND, World};

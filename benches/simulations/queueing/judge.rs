@@ -4,8 +4,8 @@
 use std::fmt::{self, Display};
 use std::ops::Range;
 
-use tollgate::ManualClock;
 use tollgate::adaptive::{AdaptiveSemaphore, Aimd, Controller, Gradient};
+use tollgate::time::ManualClock;
 
 use simulations::spread::Spread;
 

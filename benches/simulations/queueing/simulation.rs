@@ -7,8 +7,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tollgate::Clock;
 use tollgate::adaptive::{AdaptivePermit, AdaptiveSemaphore};
-use tollgate::{Clock, ManualClock};
+use tollgate::time::ManualClock;
 
 use crate::jobs::{Job, Nanos, SECOND};
 use crate::scenarios::{Line, SPAN, Said, Scenario};

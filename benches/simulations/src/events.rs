@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tollgate::{Clock, ManualClock};
+use tollgate::Clock;
+use tollgate::time::ManualClock;
 
 /// Events, in order: by tick, and then by insertion.
 pub struct Events<E> {

@@ -15,7 +15,7 @@
 
 use std::time::Duration;
 
-use tollgate::Tick;
+use tollgate::time::Tick;
 
 use crate::buffers::{Buffers, Place, Table};
 

@@ -16,7 +16,8 @@ use std::task::{Context, Poll, ready};
 use pin_project::pin_project;
 
 use tollgate::throttle::{RollbackGuard, Weighted};
-use tollgate::{AcquireError, ErrorKind, Throttle, Waiting};
+use tollgate::wait::Waiting;
+use tollgate::{AcquireError, ErrorKind, Throttle};
 
 /// The turn of one direction: whether it waits for the limiter, and for how many units.
 #[pin_project]

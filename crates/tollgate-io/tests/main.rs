@@ -9,7 +9,9 @@ mod support;
 use std::sync::Arc;
 
 use support::scenarios::Words;
-use tollgate::{Clock, ManualClock, Oversize, Quota, RateLimiter};
+use tollgate::rate::Oversize;
+use tollgate::time::ManualClock;
+use tollgate::{Clock, Quota, RateLimiter};
 
 /// The limiter of a row, and its clock.
 struct Limits {

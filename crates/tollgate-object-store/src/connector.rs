@@ -16,7 +16,8 @@ use object_store::client::{
 use tokio_util::sync::CancellationToken;
 use tollgate::adaptive::{AdaptiveRate, RatePermit};
 use tollgate::throttle::Adaptive;
-use tollgate::{RateLimiter, Throttle, Waiting};
+use tollgate::wait::Waiting;
+use tollgate::{RateLimiter, Throttle};
 use tollgate_io::ThrottleIoExt;
 use tollgate_tower::{ThrottledBody, feedback};
 

@@ -12,8 +12,9 @@ use bytes::Bytes;
 use futures_util::stream::{self, BoxStream, Stream, StreamExt};
 use http_body::{Body, Frame, SizeHint};
 use object_store::{Error, Result};
+use tollgate::rate::Charge;
 use tollgate::throttle::{RollbackGuard, Weighted};
-use tollgate::{AcquireError, Charge, ErrorKind, RateLimiter, Throttle};
+use tollgate::{AcquireError, ErrorKind, RateLimiter, Throttle};
 
 /// The data of an object, and their remaining length. Without the length, the adapter would request a
 /// whole chunk from a limiter of bytes before it could see the end of the stream.

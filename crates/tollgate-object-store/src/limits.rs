@@ -21,7 +21,8 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tollgate::adaptive::{AdaptiveRate, RatePermit};
 use tollgate::throttle::RollbackGuard;
-use tollgate::{AcquireError, ErrorKind, RateLimiter, Throttle, Waiting};
+use tollgate::wait::Waiting;
+use tollgate::{AcquireError, ErrorKind, RateLimiter, Throttle};
 
 use crate::data::{Charged, Kept, Moved};
 use crate::error::{BoxError, Holders, LimitKind, WaitTooLong, of_store};

@@ -17,7 +17,8 @@ use std::time::Duration;
 use tokio::task::try_id as current_task;
 
 use super::{Observer, Place};
-use tollgate::{Clock, Tick};
+use tollgate::Clock;
+use tollgate::time::Tick;
 
 /// The number of shards, which threads use in turn.
 const SHARDS: usize = 16;

@@ -97,7 +97,7 @@ pub type Place = &'static Location<'static>;
 /// # Ok::<_, AcquireError>(())
 /// ```
 ///
-/// The closure of `ThrottleLayer::by` of `tollgate-tower` can make an observer for each request, from its
+/// The closure of `ThrottleLayer::by` of [`tollgate-tower`] can make an observer for each request, from its
 /// head. This one lists the requests that hold a slot:
 ///
 /// ```
@@ -142,6 +142,8 @@ pub type Place = &'static Location<'static>;
 /// assert!(holding.lock().unwrap().is_empty());
 /// # Ok::<_, AcquireError>(())
 /// ```
+///
+/// [`tollgate-tower`]: https://docs.rs/tollgate-tower/latest/tollgate_tower/
 #[doc(alias = "RateLimitingMiddleware")]
 pub trait Observer {
     /// The value that the observer keeps in a permit, to recognise it when it is released.

@@ -14,9 +14,8 @@ use ::metrics::{
 };
 
 use super::{Observer, Place};
-use tollgate::Snapshot;
-use tollgate::{AcquireError, ErrorKind};
-use tollgate::{Clock, Tick};
+use tollgate::time::Tick;
+use tollgate::{AcquireError, Clock, ErrorKind, Snapshot};
 
 /// An [`Observer`] that reports to the recorder of the crate [`metrics`](::metrics), for example
 /// that of `metrics-exporter-prometheus`.

@@ -22,8 +22,10 @@ use pin_project_lite::pin_project;
 use super::{Observer, Place};
 use crate::contain_panic;
 use tollgate::adaptive::Feedback;
-use tollgate::throttle::{Adaptive, Inspect, LimitStatus, Throttle, TryThrottle, Weighted};
-use tollgate::{AcquireError, Clock, Tick, Waiting, forward};
+use tollgate::throttle::{Adaptive, Inspect, LimitStatus, Weighted};
+use tollgate::time::Tick;
+use tollgate::wait::Waiting;
+use tollgate::{AcquireError, Clock, Throttle, TryThrottle, forward};
 
 /// A throttle that reports each entry to an [`Observer`]: when it is admitted, refused or
 /// abandoned, how long it waited, where it was called, and when its permit comes back.

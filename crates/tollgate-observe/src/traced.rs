@@ -10,8 +10,8 @@ use std::time::Duration;
 use ::tracing::{debug, warn};
 
 use super::{Observer, Place};
-use tollgate::AcquireError;
-use tollgate::{Clock, Tick};
+use tollgate::time::Tick;
+use tollgate::{AcquireError, Clock};
 
 /// An [`Observer`] that emits an event of the crate [`tracing`](::tracing) for each wait that ends,
 /// and a warning for long waits and permits that are held long.

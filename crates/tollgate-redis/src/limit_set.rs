@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{ToRedisArgs, Value};
-use tollgate::{AcquireError, Algorithm, Decision, Quota, Throttle, Waiting};
+use tollgate::wait::Waiting;
+use tollgate::{AcquireError, Algorithm, Decision, Quota, Throttle};
 
 use crate::error::StoreError;
 use crate::keys;

@@ -103,7 +103,10 @@
 //! - *Requests and their waits*: drop the future, as `token.run_until_cancelled(..)` does with a `CancellationToken`. Read
 //!   the body in the same future, because the permit is held until the end of the body.
 //! - *Only the waits*: [`close`](tollgate::Semaphore::close) the limit, which cannot be undone. Or write a
-//!   [throttle](tollgate::Throttle#implementing-it) whose `enter` adds [`cancel_on`](tollgate::Waiting::cancel_on).
+//!   [throttle](tollgate::Throttle#implementing-it) whose `enter` adds [`cancel_on`], which
+//!   needs the feature `tokio` of tollgate.
+//!
+//! [`cancel_on`]: https://docs.rs/tollgate/latest/tollgate/wait/struct.Waiting.html#method.cancel_on
 //!
 //! # Beside other middleware
 //!

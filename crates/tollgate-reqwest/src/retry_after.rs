@@ -10,7 +10,7 @@ use tollgate_tower::RetryAfterLayer;
 /// Makes a client wait for as long as a server asks, with `Retry-After` or an exhausted limit. All requests to that
 /// server wait, not only the refused one.
 ///
-/// It is the [`RetryAfterLayer`] of tollgate-tower as a middleware, with the same bounds, settings and
+/// It is the [`RetryAfterLayer`] of [`tollgate-tower`] as a middleware, with the same bounds, settings and
 /// [responses that count](RetryAfterLayer): create the layer with its settings, and the middleware [from
 /// it](Self::from). Clones share the gates of the servers.
 ///
@@ -37,6 +37,8 @@ use tollgate_tower::RetryAfterLayer;
 /// # Cancel safety
 ///
 /// Dropping the future of a request removes it from the queue at the gate, and loses nothing.
+///
+/// [`tollgate-tower`]: https://docs.rs/tollgate-tower/latest/tollgate_tower/
 #[derive(Clone, Debug)]
 pub struct RetryAfterMiddleware(RetryAfterLayer<Request>);
 

@@ -9,7 +9,8 @@ use async_trait::async_trait;
 use http::Extensions;
 use reqwest::{Body, Request, Response, ResponseBuilderExt};
 use reqwest_middleware::{Error, Middleware, Next, Result};
-use tollgate::{Clock, ReleaseAfter, Throttle};
+use tollgate::semaphore::ReleaseAfter;
+use tollgate::{Clock, Throttle};
 use tollgate_tower::ThrottledBody;
 
 /// Puts the requests of a client behind a throttle: each waits until it is admitted, in the order of the throttle.

@@ -10,15 +10,15 @@ use tower_layer::Layer;
 
 use super::head::{ByHead, ByRequest};
 use super::{Answer, Errors, Head, Policy, RateLimitHeaders, Responses, ThrottleService};
-use tollgate::AcquireError;
 use tollgate::adaptive::Feedback;
-use tollgate::throttle::{Adaptive, Inspect, Throttle, TryThrottle};
+use tollgate::throttle::{Adaptive, Inspect};
+use tollgate::{AcquireError, Throttle, TryThrottle};
 
 /// Puts services behind a throttle. See [the module](crate) for its behavior.
 ///
 /// Servers need services that are `'static`, so use a throttle that owns its data: an
 /// `Arc<Semaphore>`, a throttle in a `static`, an [`all`](tollgate::all) of these, or a
-/// [`BoxThrottle`](tollgate::BoxThrottle). Clones of the layer share the throttle.
+/// [`BoxThrottle`](tollgate::throttle::BoxThrottle). Clones of the layer share the throttle.
 ///
 /// # Examples
 ///

@@ -9,8 +9,8 @@ use http::response::Parts;
 use http::{Response, StatusCode};
 use http_body::Body;
 use tollgate::adaptive::Feedback;
-use tollgate::throttle::{Adaptive, LimitStatus, Throttle};
-use tollgate::{AcquireError, ErrorKind};
+use tollgate::throttle::{Adaptive, LimitStatus};
+use tollgate::{AcquireError, ErrorKind, Throttle};
 
 use super::fields::{Fields, exhausted_for, is_exhausted};
 use super::refusal::{self, Refusal, may_retry};

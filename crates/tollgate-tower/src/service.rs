@@ -18,8 +18,8 @@ use tower_service::Service;
 use super::head::Choose;
 use super::respond::Respond;
 use super::{Responses, ThrottleLayer};
-use tollgate::throttle::Throttle;
-use tollgate::{AcquireError, Timeout, Waiting};
+use tollgate::wait::{Timeout, Waiting};
+use tollgate::{AcquireError, Throttle};
 
 /// A service behind a throttle, created by a [`ThrottleLayer`]. Clones share the throttle.
 ///

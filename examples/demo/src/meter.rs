@@ -6,7 +6,8 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior, interval};
-use tollgate::{AcquireError, Clock, Tick};
+use tollgate::time::Tick;
+use tollgate::{AcquireError, Clock};
 use tollgate_observe::{Observer, Place};
 
 const SECOND: Duration = Duration::from_secs(1);

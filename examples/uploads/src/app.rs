@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
-use tollgate::{BoxThrottle, ChannelSemaphore, Pool, RateLimiter, Semaphore};
+use tollgate::throttle::BoxThrottle;
+use tollgate::{ChannelSemaphore, Pool, RateLimiter, Semaphore};
 
 use crate::args::Args;
 use crate::arrivals::{Arrival, Waits};

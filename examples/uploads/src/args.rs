@@ -9,7 +9,8 @@ use bytesize::ByteSize;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use serde::{Serialize, Serializer};
-use tollgate::{Quota, QuotaError};
+use tollgate::Quota;
+use tollgate::rate::QuotaError;
 
 use crate::kind::ThrottleKind;
 use crate::progress::say;

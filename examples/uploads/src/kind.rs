@@ -16,7 +16,9 @@ use clap::ValueEnum;
 use serde::Serialize;
 use tokio::sync::oneshot;
 use tokio_util::sync::{CancellationToken, DropGuard};
-use tollgate::{AcquireError, CondvarSemaphore, Permit, Semaphore, Throttle, Waiting};
+use tollgate::semaphore::Permit;
+use tollgate::wait::Waiting;
+use tollgate::{AcquireError, CondvarSemaphore, Semaphore, Throttle};
 
 /// The throttle that admits requests. `--help` shows the comments on the variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]

@@ -18,7 +18,9 @@ use object_store::{BackoffConfig, ClientOptions, RetryConfig};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tollgate::adaptive::AdaptiveRate;
-use tollgate::{BoxThrottle, MissedTickBehavior, Oversize, RateLimiter, all};
+use tollgate::rate::{MissedTickBehavior, Oversize};
+use tollgate::throttle::BoxThrottle;
+use tollgate::{RateLimiter, all};
 use tollgate_object_store::ThrottledConnector;
 
 use crate::args::Args;

@@ -26,7 +26,8 @@ use object_store::path::Path as ObjectPath;
 use object_store::{ObjectStoreExt, PutPayload};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use tollgate::{AcquireError, ErrorKind, Permit, Semaphore};
+use tollgate::semaphore::Permit;
+use tollgate::{AcquireError, ErrorKind, Semaphore};
 use tollgate_object_store::cause;
 
 use crate::arrivals::waiting_since;

@@ -13,8 +13,11 @@ mod quota_changes;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::throttle::Throttle;
-use tollgate::{Algorithm, Charge, Cost, ErrorKind, ManualClock, Quota, RateLimiter, Waiting};
+use tollgate::rate::Charge;
+use tollgate::throttle::Cost;
+use tollgate::time::ManualClock;
+use tollgate::wait::Waiting;
+use tollgate::{Algorithm, ErrorKind, Quota, RateLimiter, Throttle};
 use tollgate_loom::*;
 
 type Limiter = Arc<RateLimiter>;

@@ -1,7 +1,7 @@
 //! Models decisions, waiters and passing time with a concurrent change of the quota.
 
 use super::*;
-use tollgate::QuotaChange;
+use tollgate::rate::QuotaChange;
 use tollgate::throttle::{Inspect, LimitStatus};
 
 model!(decision_under_an_old_quota_is_not_written_over, || {

@@ -11,7 +11,8 @@ use std::task::{Poll, Waker};
 use shuttle::scheduler::RandomScheduler;
 use shuttle::sync::Mutex;
 use shuttle::sync::atomic::{AtomicUsize, Ordering};
-use tollgate::{AcquireError, ErrorKind, Throttle, TryThrottle, Waiting};
+use tollgate::wait::Waiting;
+use tollgate::{AcquireError, ErrorKind, Throttle, TryThrottle};
 
 use crate::driver::{Scenario, Subject, replay, run};
 

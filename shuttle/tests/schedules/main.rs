@@ -16,11 +16,11 @@ use std::time::Duration;
 use shuttle::thread;
 use tollgate::adaptive::{AdaptiveSemaphore, Controller, SampleWindow, Target};
 use tollgate::fair::{Class, ClassHandle, FairQueue, Share};
-use tollgate::keyed::Key;
-use tollgate::{
-    Algorithm, Charge, Clock, Cost, Keyed, ManualClock, Pool, Quota, RateLimiter, Semaphore,
-    Snapshot, WhenFull,
-};
+use tollgate::keyed::{Key, WhenFull};
+use tollgate::rate::Charge;
+use tollgate::throttle::Cost;
+use tollgate::time::ManualClock;
+use tollgate::{Algorithm, Clock, Keyed, Pool, Quota, RateLimiter, Semaphore, Snapshot};
 
 use crate::driver::{PermitOf, Scenario, Subject, draw, explore};
 

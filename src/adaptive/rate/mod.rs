@@ -16,10 +16,11 @@ pub(super) use self::acquire::AcquireRate;
 pub use self::acquire::RatePermit;
 use self::control::Control;
 use self::rule::RateRule;
+use crate::RateLimiter;
 use crate::debug::debug_as;
 use crate::error::AcquireError;
 use crate::quota::Quota;
-use crate::rate::{Limiter, RateLimiter, Shared};
+use crate::rate::{Limiter, Shared};
 use crate::sync::const_fn;
 use crate::time::{Clock, Tick};
 use crate::wait::Waiting;
@@ -49,7 +50,7 @@ const DEFAULT_MAX_PAUSE: Duration = Duration::from_secs(3_600);
 /// | [`ignore`](RatePermit::ignore)d | is not counted: the request did not reach the server |
 /// | dropped while panicking | is not counted |
 ///
-/// `ThrottleLayer::classify` of the crate `tollgate-tower` reports this for each response to an
+/// `ThrottleLayer::classify` of the crate [`tollgate-tower`] reports this for each response to an
 /// HTTP client: its `feedback` reads 429, 503 and 504, and the `Retry-After` of the first two. The
 /// layer pauses later requests, and passes the response to the refused one on; it does not repeat
 /// the request. `RetryAfterLayer`, outside of this layer, does that.
@@ -138,6 +139,8 @@ const DEFAULT_MAX_PAUSE: Duration = Duration::from_secs(3_600);
 /// assert!(snapshot.refusals * 200 < snapshot.succeeded, "less than 0.5 %");
 /// # Ok::<_, tollgate::AcquireError>(())
 /// ```
+///
+/// [`tollgate-tower`]: https://docs.rs/tollgate-tower/latest/tollgate_tower/
 pub struct AdaptiveRate {
     pub(super) limiter: RateLimiter,
     burst: u64,

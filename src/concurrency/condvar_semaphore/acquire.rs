@@ -104,7 +104,7 @@ impl<S: Deref<Target = CondvarSemaphore>> Acquire<S> {
     /// # Panics
     ///
     /// With debug assertions and the feature `tokio`, panics on a thread that drives a tokio
-    /// runtime; see [`Waiting::wait`](crate::Waiting::wait).
+    /// runtime; see [`Waiting::wait`](crate::wait::Waiting::wait).
     ///
     /// # Examples
     ///

@@ -25,7 +25,7 @@ use crate::wait_queue::WaitQueue;
 /// Limits callers to at most N at once: a fair asynchronous semaphore.
 ///
 /// A caller [acquires](Self::acquire) one or more of N *permits*, waiting if necessary, and returns
-/// them by dropping the [`Permit`](crate::Permit). The limit can be changed at any time, in both
+/// them by dropping the [`Permit`](crate::semaphore::Permit). The limit can be changed at any time, in both
 /// directions.
 ///
 /// # Fairness

@@ -1,7 +1,8 @@
 use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, StatusCode};
-use tollgate::{AcquireError, Algorithm, Charge, Hold, Quota, RateLimiter, all};
+use tollgate::rate::{Charge, Hold};
+use tollgate::{AcquireError, Algorithm, Quota, RateLimiter, all};
 use tollgate_tower::server_limits::{ServerLimits, Window};
 
 /// A provider may ask for any pause, and a pause cannot be taken back.

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use super::super::key::Key;
 use super::super::shard::{Contents, Held};
 use super::slot::KeyState;
+use crate::RateLimiter;
 use crate::error::AcquireError;
 use crate::quota::Quota;
-use crate::rate::{Charge, RateLimiter, Reservation};
+use crate::rate::{Charge, Reservation};
 use crate::status::{Decision, Snapshot};
 use crate::wait::Waiting;
 
@@ -50,7 +51,7 @@ impl<Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, RateLimiter, Q, S>
     /// A charge of another key or of another map is not given back, unless the 32-bit hash of its
     /// key is the same.
     ///
-    /// After the key was [evicted](crate::WhenFull) or [dropped](crate::Keyed::retain) with its
+    /// After the key was [evicted](crate::keyed::WhenFull) or [dropped](crate::Keyed::retain) with its
     /// backlog, the charge must not be refunded: that might refund later charges of the key.
     ///
     /// # Examples

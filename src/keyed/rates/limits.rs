@@ -13,14 +13,15 @@ use std::hash::{BuildHasher, Hash};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use super::super::by_key::kind::{Decided, KeyLimit};
 use super::super::key::Key;
-use super::super::kind::{Decided, KeyLimit};
 use super::super::shard::{Contents, Held, Shard, spread};
 use super::slot::{KeyState, RateSlot, Reading, ShardState, Terms, WithQuota, Word};
+use crate::RateLimiter;
 use crate::algorithm::{Rule, Tat, fresh_generation};
 use crate::error::{AcquireError, ErrorKind};
 use crate::quota::Quota;
-use crate::rate::{Acquire, Charge, RateLimiter};
+use crate::rate::{Acquire, Charge};
 use crate::status::LimitStatus;
 use crate::throttle::Weighted;
 use crate::time::{Counter, Tick};

@@ -9,8 +9,8 @@ mod slot;
 use std::hash::{BuildHasher, Hash};
 
 use super::{Keyed, WhenFull};
+use crate::RateLimiter;
 use crate::quota::Quota;
-use crate::rate::RateLimiter;
 
 /// Construction of a map of rate limiters.
 impl<K> Keyed<K, RateLimiter> {
@@ -51,7 +51,8 @@ impl<K, S> Keyed<K, RateLimiter, S> {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tollgate::{Clock, ErrorKind, Keyed, Quota, RateLimiter, WhenFull};
+    /// use tollgate::keyed::WhenFull;
+    /// use tollgate::{Clock, ErrorKind, Keyed, Quota, RateLimiter};
     ///
     /// let clock = Clock::manual();
     /// let users = Keyed::<String, _>::new(RateLimiter::new(Quota::per_second(1)).clock(&clock))

@@ -12,10 +12,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::RateLimiter;
 use crate::algorithm::{Gcra, Params, Receipt, Rule, Tat, fresh_generation};
 use crate::error::AcquireError;
 use crate::quota::Quota;
-use crate::rate::{Charge, RateLimiter};
+use crate::rate::Charge;
 use crate::status::{Decision, Snapshot};
 use crate::time::Tick;
 

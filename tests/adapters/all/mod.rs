@@ -19,7 +19,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::fair::FairQueue;
-use tollgate::{Algorithm, Clock, ManualClock, Quota, RateLimiter, Semaphore, Throttle, all};
+use tollgate::time::ManualClock;
+use tollgate::{Algorithm, Clock, Quota, RateLimiter, Semaphore, Throttle, all};
 
 use crate::support::Waiter;
 
@@ -134,7 +135,7 @@ mod cancelled {
         each_part(|shape, part| {
             shape.parts[part].now(Script::Wait);
             let token = CancellationToken::new();
-            let cancellable = tollgate::Waiting::new(shape.enter()).cancel_on(&token);
+            let cancellable = tollgate::wait::Waiting::new(shape.enter()).cancel_on(&token);
             let mut waiter = Waiter::parked(cancellable);
             shape.log.take();
             token.cancel();

@@ -4,7 +4,9 @@ use std::task::Poll;
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
-use tollgate::{Cost, Semaphore, Throttle, TryThrottle, Waiting, all};
+use tollgate::throttle::Cost;
+use tollgate::wait::Waiting;
+use tollgate::{Semaphore, Throttle, TryThrottle, all};
 
 use super::semaphore::{self, Ends};
 use crate::support::cases::cases;
@@ -12,7 +14,7 @@ use crate::support::scenarios::{Names, Words, at_random, call, check};
 use crate::support::{Waiter, assert_at_rest};
 
 type Part<'a> = Option<Cost<&'a Semaphore>>;
-type Composition<'a> = tollgate::All<(Part<'a>, Part<'a>, Part<'a>, Part<'a>)>;
+type Composition<'a> = tollgate::throttle::All<(Part<'a>, Part<'a>, Part<'a>, Part<'a>)>;
 type Permits<'a> = <Composition<'a> as Throttle>::Permit;
 type Tested = Result<(), TestCaseError>;
 

@@ -8,7 +8,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tollgate::fair::{Class, ClassHandle, FairPermit, FairQueue, Share};
-use tollgate::{Clock, Quota, RateLimiter, Semaphore, Throttle, Waiting};
+use tollgate::wait::Waiting;
+use tollgate::{Clock, Quota, RateLimiter, Semaphore, Throttle};
 
 use super::slots;
 use crate::support::Waiter;

@@ -7,7 +7,9 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tollgate::fair::{Class, ClassHandle, FairPermit, FairQueue, Share};
-use tollgate::{BoxThrottle, Clock, ErrorKind, Quota, RateLimiter, Semaphore, Throttle, Waiting};
+use tollgate::throttle::BoxThrottle;
+use tollgate::wait::Waiting;
+use tollgate::{Clock, ErrorKind, Quota, RateLimiter, Semaphore, Throttle};
 
 use crate::support::Waiter;
 use crate::support::random::{Random, on_threads};

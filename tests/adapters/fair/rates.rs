@@ -14,11 +14,11 @@ use futures::StreamExt;
 use futures::channel::mpsc::{UnboundedReceiver, unbounded};
 use tollgate::adaptive::AdaptiveRate;
 use tollgate::fair::{FairPermit, FairQueue};
-use tollgate::throttle::Weighted;
-use tollgate::{
-    AcquireError, Algorithm, BoxThrottle, Clock, Keyed, LeakyBucket, ManualClock,
-    MissedTickBehavior, Quota, RateLimiter, Throttle, Tick, Waiting,
-};
+use tollgate::rate::MissedTickBehavior;
+use tollgate::throttle::{BoxThrottle, Weighted};
+use tollgate::time::{ManualClock, Tick};
+use tollgate::wait::Waiting;
+use tollgate::{AcquireError, Algorithm, Clock, Keyed, LeakyBucket, Quota, RateLimiter, Throttle};
 use tollgate_observe::Observed;
 
 use crate::support::Waiter;
@@ -239,8 +239,8 @@ fn acquire_enters_as_of_the_last_charge_or_of_the_later_tick_at_which_it_joined(
 mod jumps {
     use std::task::Poll;
 
-    use tollgate::Charge;
     use tollgate::fair::Class;
+    use tollgate::rate::Charge;
 
     use super::*;
     use crate::support::audit::Allowance;

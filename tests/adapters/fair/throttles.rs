@@ -11,10 +11,11 @@ use std::task::{Poll, Waker};
 
 use tollgate::adaptive::{AdaptiveSemaphore, Feedback, Gradient};
 use tollgate::fair::{Class, ClassHandle, FairQueue, Share};
-use tollgate::throttle::{Adaptive, Weighted};
+use tollgate::throttle::{Adaptive, BoxThrottle, Weighted};
+use tollgate::wait::Waiting;
 use tollgate::{
-    AcquireError, BoxThrottle, ChannelSemaphore, Clock, ErrorKind, Quota, RateLimiter, Semaphore,
-    Throttle, TryThrottle, Waiting, all,
+    AcquireError, ChannelSemaphore, Clock, ErrorKind, Quota, RateLimiter, Semaphore, Throttle,
+    TryThrottle, all,
 };
 use tollgate_observe::Observed;
 

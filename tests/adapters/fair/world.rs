@@ -9,7 +9,9 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use tollgate::fair::{Class, ClassHandle, FairPermit, FairQueue, Share};
 use tollgate::throttle::Weighted;
-use tollgate::{AcquireError, Clock, ManualClock, Semaphore, Throttle, Waiting};
+use tollgate::time::ManualClock;
+use tollgate::wait::Waiting;
+use tollgate::{AcquireError, Clock, Semaphore, Throttle};
 
 use super::naive::{self, Model, Outcome};
 use crate::support::Waiter;

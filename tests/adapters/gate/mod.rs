@@ -7,9 +7,11 @@ use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
+use tollgate::throttle::BoxThrottle;
+use tollgate::time::{ManualClock, Tick};
+use tollgate::wait::Waiting;
 use tollgate::{
-    AcquireError, BoxThrottle, Clock, ErrorKind, Gate, Keyed, ManualClock, Quota, RateLimiter,
-    Semaphore, Throttle, Tick, Waiting, all,
+    AcquireError, Clock, ErrorKind, Gate, Keyed, Quota, RateLimiter, Semaphore, Throttle, all,
 };
 use tollgate_observe::Observed;
 

@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
-use tollgate::{AcquireError, ErrorKind, Gate, ManualClock};
+use tollgate::time::ManualClock;
+use tollgate::{AcquireError, ErrorKind, Gate};
 
 use super::open;
 use crate::support::Waiter;

@@ -6,9 +6,8 @@ mod weighted;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{
-    BoxThrottle, Clock, ErrorKind, Quota, RateLimiter, Semaphore, Throttle, TryThrottle, all,
-};
+use tollgate::throttle::BoxThrottle;
+use tollgate::{Clock, ErrorKind, Quota, RateLimiter, Semaphore, Throttle, TryThrottle, all};
 
 use crate::support::scripted::{Log, Script, Scripted};
 use crate::support::{Waiter, assert_at_rest};

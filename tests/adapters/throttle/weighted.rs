@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use Said::{Nothing, Permits, Rate};
 use tollgate::fair::FairQueue;
-use tollgate::throttle::{Inspect, LimitStatus, Weighted};
+use tollgate::rate::Oversize;
+use tollgate::throttle::{BoxThrottle, Inspect, LimitStatus, Weighted};
 use tollgate::{
-    Algorithm, BoxThrottle, Clock, ErrorKind, Gate, Keyed, LeakyBucket, Oversize, Pool, Quota,
-    RateLimiter, Semaphore, Throttle, TryThrottle, all,
+    Algorithm, Clock, ErrorKind, Gate, Keyed, LeakyBucket, Pool, Quota, RateLimiter, Semaphore,
+    Throttle, TryThrottle, all,
 };
 use tollgate_observe::Observed;
 

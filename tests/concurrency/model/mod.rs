@@ -23,9 +23,10 @@ use proptest::test_runner::{TestCaseError, contextualize_config};
 #[cfg(feature = "tokio")]
 use tokio::runtime::Runtime;
 #[cfg(feature = "tokio")]
-use tollgate::Waiting;
 use tollgate::adaptive::AdaptiveSemaphore;
-use tollgate::{AcquireError, Clock, ErrorKind, ManualClock};
+use tollgate::time::ManualClock;
+use tollgate::wait::Waiting;
+use tollgate::{AcquireError, Clock, ErrorKind};
 
 use self::naive::{Answer, Ends, Idle, Model};
 use self::subject::{Boxed, Erratic, Held, Subject, borrowed};

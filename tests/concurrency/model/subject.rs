@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tollgate::adaptive::{AdaptivePermit, AdaptiveSemaphore, Controller, SampleWindow, Target};
-use tollgate::{
-    AcquireError, CondvarSemaphore, OwnedPermit, Permit, Pool, Semaphore, Snapshot, Throttle,
-    TryThrottle, Waiting,
-};
+use tollgate::semaphore::{OwnedPermit, Permit};
+use tollgate::wait::Waiting;
+use tollgate::{AcquireError, CondvarSemaphore, Pool, Semaphore, Snapshot, Throttle, TryThrottle};
 
 use crate::support::Fixed;
 use crate::support::random::Random;

@@ -12,7 +12,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use tollgate::pool::Permit;
-use tollgate::{Clock, ErrorKind, ManualClock, Pool};
+use tollgate::time::ManualClock;
+use tollgate::{Clock, ErrorKind, Pool};
 
 use super::{Item, Tally};
 use crate::support::Waiter;
@@ -307,7 +308,7 @@ struct World {
     clock: ManualClock,
     model: Model,
     ids: usize,
-    waiting: Vec<(usize, Waiter<tollgate::Waiting<Wait>>)>,
+    waiting: Vec<(usize, Waiter<tollgate::wait::Waiting<Wait>>)>,
     held: Vec<Held>,
 }
 

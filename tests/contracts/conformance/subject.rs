@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tollgate::throttle::Weighted;
-use tollgate::{AcquireError, ErrorKind, Throttle, Tick, TryThrottle, Waiting};
+use tollgate::time::Tick;
+use tollgate::wait::Waiting;
+use tollgate::{AcquireError, ErrorKind, Throttle, TryThrottle};
 
 use crate::support::Waiter;
 

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::adaptive::{AdaptiveRate, AdaptiveSemaphore};
-use tollgate::{
-    Algorithm, Clock, CondvarSemaphore, Keyed, Pool, Quota, RateLimiter, Semaphore, Tick,
-};
+use tollgate::time::Tick;
+use tollgate::{Algorithm, Clock, CondvarSemaphore, Keyed, Pool, Quota, RateLimiter, Semaphore};
 
 use super::subject::{AnyEnter, AnyPermit, AnyThrottle, Entered, Erased, Guarantees, Subject};
 use crate::support::Fixed;

@@ -4,10 +4,8 @@
 use std::sync::Arc;
 
 use tollgate::fair::{FairQueue, Share};
-use tollgate::throttle::Weighted;
-use tollgate::{
-    AcquireError, BoxThrottle, ErrorKind, Semaphore, Throttle, TryThrottle, all, forward,
-};
+use tollgate::throttle::{BoxThrottle, Weighted};
+use tollgate::{AcquireError, ErrorKind, Semaphore, Throttle, TryThrottle, all, forward};
 use tollgate_observe::{Holders, Observed};
 
 use super::subject::{AnyThrottle, Guarantees, Subject};

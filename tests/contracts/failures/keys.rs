@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{Request, Response};
-use tollgate::{Clock, Keyed, Quota, RateLimiter, WhenFull, all};
+use tollgate::keyed::WhenFull;
+use tollgate::{Clock, Keyed, Quota, RateLimiter, all};
 use tollgate_tower::ThrottleLayer;
 use tower::{Layer, ServiceExt, service_fn};
 

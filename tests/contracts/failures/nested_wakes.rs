@@ -12,7 +12,8 @@ use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use tollgate::fair::FairQueue;
-use tollgate::{Clock, Gate, Pool, Quota, RateLimiter, Semaphore, Throttle, Waiting};
+use tollgate::wait::Waiting;
+use tollgate::{Clock, Gate, Pool, Quota, RateLimiter, Semaphore, Throttle};
 
 use crate::support::{assert_at_rest, ends};
 

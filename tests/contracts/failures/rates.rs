@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::adaptive::AdaptiveRate;
-use tollgate::{Clock, ErrorKind, ManualClock, Oversize, Quota, RateLimiter, Semaphore, all};
+use tollgate::rate::Oversize;
+use tollgate::time::ManualClock;
+use tollgate::{Clock, ErrorKind, Quota, RateLimiter, Semaphore, all};
 
 use crate::support::audit::{Allowance, Entry};
 use crate::support::random::on_threads;

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use tollgate::adaptive::{AdaptiveRate, AdaptiveSemaphore, Aimd, Gradient};
+use tollgate::rate::QuotaChange;
 use tollgate::{
-    Algorithm, Clock, CondvarSemaphore, Keyed, LeakyBucket, Pool, Quota, QuotaChange, RateLimiter,
-    Semaphore,
+    Algorithm, Clock, CondvarSemaphore, Keyed, LeakyBucket, Pool, Quota, RateLimiter, Semaphore,
 };
 use tollgate_io::Throttled;
 use tollgate_tower::{ClientIp, Policy, RetryAfterLayer, ThrottleLayer};

@@ -9,10 +9,9 @@ use std::time::Duration;
 
 use tollgate::adaptive::{AdaptiveRate, AdaptiveSemaphore};
 use tollgate::fair::{Class, FairQueue, Share};
-use tollgate::{
-    Algorithm, Clock, Gate, Keyed, LeakyBucket, MissedTickBehavior, Oversize, Pool, Quota,
-    RateLimiter, Semaphore, WhenFull,
-};
+use tollgate::keyed::WhenFull;
+use tollgate::rate::{MissedTickBehavior, Oversize};
+use tollgate::{Algorithm, Clock, Gate, Keyed, LeakyBucket, Pool, Quota, RateLimiter, Semaphore};
 
 use super::{FILE, Location, no_panic, row};
 use crate::support::Waiter;

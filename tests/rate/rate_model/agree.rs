@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tollgate::{Algorithm, Clock, MissedTickBehavior, Quota, RateLimiter};
+use tollgate::rate::MissedTickBehavior;
+use tollgate::{Algorithm, Clock, Quota, RateLimiter};
 
 use super::model::model;
 use super::schedule::Rule;

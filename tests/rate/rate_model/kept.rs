@@ -1,7 +1,8 @@
 //! All charges under a sequence of quotas, for the rules that remember: a sliding log or a sliding
 //! window.
 
-use tollgate::{Algorithm, Quota, QuotaChange};
+use tollgate::rate::QuotaChange;
+use tollgate::{Algorithm, Quota};
 
 use super::LAST_TICK;
 use super::model::{Booked, Hint, Model};

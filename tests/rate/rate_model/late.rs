@@ -3,12 +3,12 @@
 use std::sync::{Arc, Mutex};
 use std::task::{Wake, Waker};
 use std::time::Duration;
-use tollgate::Waiting;
+use tollgate::wait::Waiting;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
-use tollgate::Throttle;
-use tollgate::{Algorithm, Charge, Clock, MissedTickBehavior, Quota, RateLimiter};
+use tollgate::rate::{Charge, MissedTickBehavior};
+use tollgate::{Algorithm, Clock, Quota, RateLimiter, Throttle};
 
 use super::model::model;
 use super::naive::{Answer, Fate, Naive};

@@ -6,7 +6,9 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::TestRunner;
-use tollgate::{Charge, Clock, ErrorKind, ManualClock, Quota, RateLimiter};
+use tollgate::rate::Charge;
+use tollgate::time::ManualClock;
+use tollgate::{Clock, ErrorKind, Quota, RateLimiter};
 
 use crate::setup::secs;
 use crate::support::cases::cases;
@@ -200,7 +202,7 @@ fn close_on_the_system_clock_wakes_every_waiter() {
 fn set_quota_on_paused_time_grants_all_before_time_passes() {
     use std::sync::Arc;
     use tokio::time::Instant;
-    use tollgate::QuotaChange;
+    use tollgate::rate::QuotaChange;
 
     /// A quota that admits all at once.
     const FAST: Quota = Quota::per_second(1_000_000).burst(2 * MANY as u64);

@@ -2,7 +2,8 @@
 //! schedule for each. The model of the rules that remember is [`Kept`].
 
 use num_bigint::BigInt;
-use tollgate::{Algorithm, Quota, QuotaChange};
+use tollgate::rate::QuotaChange;
+use tollgate::{Algorithm, Quota};
 
 use super::kept::Kept;
 use super::schedule::{Rule, Schedule};

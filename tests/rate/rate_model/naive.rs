@@ -3,7 +3,8 @@
 
 use std::collections::VecDeque;
 
-use tollgate::{Quota, QuotaChange};
+use tollgate::Quota;
+use tollgate::rate::QuotaChange;
 
 use super::model::{Booked, Hint, Model};
 

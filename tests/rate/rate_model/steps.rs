@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
-use tollgate::{Algorithm, Oversize, Quota, QuotaChange};
+use tollgate::rate::{Oversize, QuotaChange};
+use tollgate::{Algorithm, Quota};
 
 use super::LAST_TICK;
 use super::world::World;

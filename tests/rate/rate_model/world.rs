@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use tollgate::Throttle;
-use tollgate::{
-    AcquireError, Algorithm, Charge, Clock, ErrorKind, LocalLimiter, ManualClock,
-    MissedTickBehavior, Oversize, Quota, RateLimiter, Reservation, Waiting,
-};
+use tollgate::rate::{Charge, LocalLimiter, MissedTickBehavior, Oversize, Reservation};
+use tollgate::time::ManualClock;
+use tollgate::wait::Waiting;
+use tollgate::{AcquireError, Algorithm, Clock, ErrorKind, Quota, RateLimiter, Throttle};
 
 use super::model::{Booked, Hint, Model, model};
 use super::naive::{Answer, Fate, Naive};

@@ -18,10 +18,12 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
-use tollgate::{
-    AcquireError, Algorithm, Charge, Clock, ErrorKind, Hold, LocalLimiter, ManualClock,
-    MissedTickBehavior, Oversize, Quota, QuotaChange, RateLimiter, Reservation, Waiting,
+use tollgate::rate::{
+    Charge, Hold, LocalLimiter, MissedTickBehavior, Oversize, QuotaChange, Reservation,
 };
+use tollgate::time::ManualClock;
+use tollgate::wait::Waiting;
+use tollgate::{AcquireError, Algorithm, Clock, ErrorKind, Quota, RateLimiter};
 
 use crate::rate_model::steps::{Cost, Pause, Step, Which, run};
 use crate::rate_model::world::{Setup, World};

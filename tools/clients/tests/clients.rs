@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::Barrier;
 use tokio::task::{JoinHandle, JoinSet, yield_now};
-use tollgate::{Clock, ManualClock, Quota, RateLimiter, Semaphore, Tick};
+use tollgate::time::{ManualClock, Tick};
+use tollgate::{Clock, Quota, RateLimiter, Semaphore};
 
 const STEP: Duration = Duration::from_millis(100);
 /// The number of requests, and the number of slots.

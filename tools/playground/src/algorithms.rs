@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use tollgate::{Algorithm, ManualClock, Quota, RateLimiter};
+use tollgate::time::ManualClock;
+use tollgate::{Algorithm, Quota, RateLimiter};
 
 use crate::steps::Pace;
 use crate::steps::Steps;

@@ -12,7 +12,8 @@ mod steps;
 use std::fmt;
 use std::time::Duration;
 
-use tollgate::{Clock, ManualClock};
+use tollgate::Clock;
+use tollgate::time::ManualClock;
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use self::adaptive::{Adaptive, Point};

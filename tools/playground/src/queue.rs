@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use tollgate::{AcquireError, Charge, ManualClock, Quota, RateLimiter};
+use tollgate::rate::Charge;
+use tollgate::time::ManualClock;
+use tollgate::{AcquireError, Quota, RateLimiter};
 
 use crate::steps::Steps;
 

@@ -1,6 +1,8 @@
 //! Runs the repository's own tasks, by hand and in CI, in addition to those of cargo.
 
+mod docs_rs;
 mod examples;
+mod links;
 mod migration;
 mod package;
 mod public_items;
@@ -31,6 +33,8 @@ enum Task {
         #[arg(long)]
         allow_dirty: bool,
     },
+    /// Build the documentation of the public crates as docs.rs does, and check that no link leads nowhere
+    Links,
     /// Check that each page of `src/migrate` names every public item of the crate that it is about
     Migration,
     /// Run the short examples, and check their output
@@ -60,6 +64,7 @@ fn run(task: Task) -> Result<bool> {
         Task::Size(options) => size::size(&shell, &options),
         Task::Tree => tree::tree(&shell),
         Task::Package { allow_dirty } => package::package(&shell, allow_dirty),
+        Task::Links => links::links(&shell),
         Task::Migration => migration::migration(&shell),
         Task::Examples => examples::examples(&shell),
         Task::Release(options) => release::release(&shell, &options),

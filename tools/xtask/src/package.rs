@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
 use cargo_metadata::Package;
-use serde_json::Value;
 use xshell::{Shell, cmd};
 
+use crate::docs_rs::{self, library};
 use crate::workspace::{files, members, public, run};
 
 /// Features that change the behavior of items, and add none.
@@ -47,20 +47,11 @@ pub(crate) fn package(shell: &Shell, allow_dirty: bool) -> Result<bool> {
     Ok(true)
 }
 
-/// Builds the documentation with the flags of docs.rs, and checks the features in it.
+/// Builds the documentation, and checks the features in it.
 fn document(shell: &Shell, package: &Package, folder: &Path, target: &Path) -> Result<()> {
     let name = package.name.as_str();
-    let library = name.replace('-', "_");
-    let settings = &package.metadata["docs"]["rs"];
-    let words = |key| {
-        let list = settings[key].as_array().into_iter().flatten();
-        list.filter_map(Value::as_str)
-    };
-    let features = words("features").collect::<Vec<_>>().join(",");
-    let mut options = vec![format!("--features={features}")];
-    if settings["all-features"] == true {
-        options.push("--all-features".into());
-    }
+    let library = library(name);
+    let mut options = Vec::new();
     // Its dependencies in this workspace were unpacked before.
     for needed in &package.dependencies {
         let (needed, path) = (&needed.name, folder.with_file_name(&needed.name));
@@ -68,17 +59,7 @@ fn document(shell: &Shell, package: &Package, folder: &Path, target: &Path) -> R
             options.push(format!("--config=patch.crates-io.{needed}.path={path:?}"));
         }
     }
-    let flags = ["-D", "warnings"].into_iter().chain(words("rustdoc-args"));
-    let _folder = shell.push_dir(folder);
-    // docs.rs has a nightly compiler; here, only the crate itself may use unstable features.
-    let _unstable = shell.push_env("RUSTC_BOOTSTRAP", &library);
-    let _flags = shell.push_env("RUSTDOCFLAGS", flags.collect::<Vec<_>>().join(" "));
-    let _place = shell.push_env("DOCS_RS", "1");
-    let doc = ["doc", "--quiet", "--no-deps"];
-    run(cmd!(
-        shell,
-        "cargo {doc...} --target-dir {target} {options...}"
-    ))?;
+    docs_rs::document(shell, package, folder, target, &library, &options, &[])?;
     let mut notes = String::new();
     for page in files(shell, &target.join("doc").join(library))? {
         if page.extension() == Some("html".as_ref()) {

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use xshell::{Shell, cmd};
 
-use crate::workspace::{compiler, files, is_public, metadata, rows};
+use crate::workspace::{compiler, dependencies, files, is_public, rows};
 
 /// A package with its options, and the maximum number of crates that its build may need. The first build of
 /// `uploads` takes minutes, so each crate has to be worth it.
@@ -18,11 +18,7 @@ uploads                         | uploads                                       
 ";
 
 pub(crate) fn tree(shell: &Shell) -> Result<bool> {
-    let rustc = cmd!(shell, "rustc -vV").read()?;
-    let host = rustc.lines().find_map(|line| line.strip_prefix("host: "));
-    let host = host.context("rustc names no host")?;
-    // The filter keeps only the packages of this platform: the others would be downloaded for nothing.
-    let metadata = metadata(shell, &["--all-features", "--filter-platform", host])?;
+    let metadata = dependencies(shell)?;
     let mut packages = HashMap::new();
     for package in &metadata.packages {
         packages.insert(format!("{} v{}", package.name, package.version), package);

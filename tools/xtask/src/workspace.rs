@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
-use xshell::{Cmd, Shell};
+use xshell::{Cmd, Shell, cmd};
 
 /// Returns a shell in the root of the workspace.
 pub(crate) fn shell() -> Result<Shell> {
@@ -24,6 +24,15 @@ pub(crate) fn metadata(shell: &Shell, options: &[&str]) -> Result<Metadata> {
 /// Returns the packages of the workspace, and their target directory.
 pub(crate) fn members(shell: &Shell) -> Result<Metadata> {
     metadata(shell, &["--no-deps"])
+}
+
+/// Returns the packages of the workspace and all their dependencies on this platform: those of others would be
+/// downloaded for nothing.
+pub(crate) fn dependencies(shell: &Shell) -> Result<Metadata> {
+    let rustc = cmd!(shell, "rustc -vV").read()?;
+    let host = rustc.lines().find_map(|line| line.strip_prefix("host: "));
+    let host = host.context("rustc names no host")?;
+    metadata(shell, &["--all-features", "--filter-platform", host])
 }
 
 /// Returns whether a package can be published. `publish = false` results in an empty list of registries.

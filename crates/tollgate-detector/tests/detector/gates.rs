@@ -4,7 +4,8 @@ use std::future::Future;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::time::Duration;
 
-use tollgate::{Clock, ErrorKind, Gate, ManualClock, Quota};
+use tollgate::time::ManualClock;
+use tollgate::{Clock, ErrorKind, Gate, Quota};
 use tollgate_detector::{Count, Detector, Pass};
 
 use crate::support::foreign::panic_message;

@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use tollgate::{Clock, ManualClock, Quota};
+use tollgate::time::ManualClock;
+use tollgate::{Clock, Quota};
 use tollgate_detector::Detector;
 
 use crate::support::Waiter;

@@ -30,8 +30,8 @@ use std::task::{Context, Poll, ready};
 use futures_util::Stream;
 use futures_util::stream::{Fuse, FusedStream, FuturesUnordered, StreamExt};
 use pin_project::pin_project;
-use tollgate::throttle::Throttle;
-use tollgate::{AcquireError, Waiting};
+use tollgate::wait::Waiting;
+use tollgate::{AcquireError, Throttle};
 
 pub use self::sink::{LimitSinkExt, LimitedSink, SinkError};
 pub use self::ticks::{ThrottleStreamExt, Ticks};

@@ -11,9 +11,10 @@ use futures_util::Stream;
 use futures_util::stream::FusedStream;
 
 use pin_project::pin_project;
-use tollgate::{AcquireError, Throttle, Waiting};
+use tollgate::wait::Waiting;
+use tollgate::{AcquireError, Throttle};
 
-/// A stream that yields a permit each time a throttle admits it: the [`Charge`](tollgate::Charge) of a rate
+/// A stream that yields a permit each time a throttle admits it: the [`Charge`](tollgate::rate::Charge) of a rate
 /// limiter or a leaky bucket. [`ThrottleStreamExt::ticks`] creates it.
 ///
 /// It is the signal generator proposed below "Throttling requests - Java" (S. Solyanik,

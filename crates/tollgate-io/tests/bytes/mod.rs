@@ -14,7 +14,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
-use tollgate::{AcquireError, Clock, ManualClock, Quota, RateLimiter};
+use tollgate::time::ManualClock;
+use tollgate::{AcquireError, Clock, Quota, RateLimiter};
 
 const BURST: u64 = 1000;
 const MS: Duration = Duration::from_millis(1);

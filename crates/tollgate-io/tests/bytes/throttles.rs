@@ -11,7 +11,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 use tokio::time::Instant;
 use tollgate::throttle::Weighted;
-use tollgate::{AcquireError, Clock, ErrorKind, Quota, RateLimiter, Semaphore, Throttle, Waiting};
+use tollgate::wait::Waiting;
+use tollgate::{AcquireError, Clock, ErrorKind, Quota, RateLimiter, Semaphore, Throttle};
 use tollgate_io::{ThrottleIoExt, Throttled};
 
 use super::{MS, Step, Stream, charged, inside, limiter, read, read_now, write};

@@ -11,7 +11,8 @@ use futures::stream::{self, FusedStream};
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use proptest::prelude::*;
 use proptest::sample::Index;
-use tollgate::{AcquireError, OwnedPermit, Semaphore};
+use tollgate::semaphore::OwnedPermit;
+use tollgate::{AcquireError, Semaphore};
 use tollgate_io::stream::LimitStreamExt;
 
 use super::{Jobs, Polled};

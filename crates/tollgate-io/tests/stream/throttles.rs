@@ -11,7 +11,8 @@ use std::time::Duration;
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
-use tollgate::{BoxThrottle, ErrorKind, Semaphore, Throttle, all};
+use tollgate::throttle::BoxThrottle;
+use tollgate::{ErrorKind, Semaphore, Throttle, all};
 use tollgate_io::stream::LimitStreamExt;
 
 use super::{Jobs, Polled};

@@ -6,8 +6,9 @@ use std::task::Poll;
 use std::time::Duration;
 
 use futures::stream::FusedStream;
-use tollgate::{Charge, Clock, ErrorKind, LeakyBucket, Quota, RateLimiter, Throttle};
-use tollgate::{TryThrottle, Waiting};
+use tollgate::rate::Charge;
+use tollgate::wait::Waiting;
+use tollgate::{Clock, ErrorKind, LeakyBucket, Quota, RateLimiter, Throttle, TryThrottle};
 use tollgate_io::stream::{ThrottleStreamExt, Ticks};
 
 use super::Polled;

@@ -13,7 +13,9 @@ use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use object_store::client::{HttpClient, HttpErrorKind, HttpResponseBody};
 use tokio::time::Instant;
-use tollgate::{AcquireError, BoxThrottle, ErrorKind, Throttle, Waiting};
+use tollgate::throttle::BoxThrottle;
+use tollgate::wait::Waiting;
+use tollgate::{AcquireError, ErrorKind, Throttle};
 use tollgate_object_store::{Hold, ThrottledConnector, wait_too_long};
 
 use crate::support::{SECOND, Script, cap, client, frames, get, kind, status};

@@ -16,7 +16,8 @@ use object_store::{ObjectStore, ObjectStoreExt, RetryConfig};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tollgate::adaptive::AdaptiveRate;
-use tollgate::{AcquireError, Clock, ErrorKind, Quota, Throttle, Waiting};
+use tollgate::wait::Waiting;
+use tollgate::{AcquireError, Clock, ErrorKind, Quota, Throttle};
 use tollgate_object_store::{LimitKind, ThrottledConnector, WaitTooLong, wait_too_long};
 
 use crate::support::{

@@ -7,9 +7,10 @@ use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
-use tollgate::{
-    AcquireError, Clock, ManualClock, OwnedPermit, Semaphore, Throttle, TryThrottle, Waiting,
-};
+use tollgate::semaphore::OwnedPermit;
+use tollgate::time::ManualClock;
+use tollgate::wait::Waiting;
+use tollgate::{AcquireError, Clock, Semaphore, Throttle, TryThrottle};
 use tollgate_observe::{EnterObserved, Holders, Observed, ObservedPermit, Observer, Place};
 
 use super::SECOND;

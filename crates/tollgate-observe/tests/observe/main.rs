@@ -14,10 +14,10 @@ use std::panic::Location;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tollgate::throttle::{Inspect, LimitStatus, Weighted};
+use tollgate::throttle::{BoxThrottle, Inspect, LimitStatus, Weighted};
 use tollgate::{
-    AcquireError, BoxThrottle, Clock, ErrorKind, Gate, Pool, Quota, RateLimiter, Semaphore,
-    Throttle, TryThrottle, all,
+    AcquireError, Clock, ErrorKind, Gate, Pool, Quota, RateLimiter, Semaphore, Throttle,
+    TryThrottle, all,
 };
 use tollgate_observe::{Observed, Observer, Place};
 

@@ -2,8 +2,9 @@
 
 use metrics::with_local_recorder;
 use metrics_exporter_prometheus::PrometheusBuilder;
+use tollgate::wait::Waiting;
 use tollgate::{
-    AcquireError, Clock, ErrorKind, Gate, Keyed, Quota, RateLimiter, Semaphore, Throttle, Waiting,
+    AcquireError, Clock, ErrorKind, Gate, Keyed, Quota, RateLimiter, Semaphore, Throttle,
 };
 use tollgate_observe::{Metrics, Observed};
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tollgate::{AcquireError, Throttle, Waiting};
+use tollgate::wait::Waiting;
+use tollgate::{AcquireError, Throttle};
 
 use super::Lease;
 use super::state::{LeaseState, Leases, Options, Shared};

@@ -17,7 +17,8 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use tokio::sync::oneshot;
-use tollgate::{AcquireError, ErrorKind, Waiting};
+use tollgate::wait::Waiting;
+use tollgate::{AcquireError, ErrorKind};
 
 pub(crate) use self::shared::{Limit, Next, Shared, State};
 

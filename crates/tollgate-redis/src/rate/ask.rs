@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use redis::Value;
-use tollgate::{AcquireError, Algorithm, Decision, Oversize, Quota, RateLimiter, Tick};
+use tollgate::rate::Oversize;
+use tollgate::time::Tick;
+use tollgate::{AcquireError, Algorithm, Decision, Quota, RateLimiter};
 
 use super::charge::{Charge, Denied, Source, Ticket, jittered};
 use super::rule::Rule;

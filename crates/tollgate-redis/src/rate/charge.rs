@@ -3,7 +3,8 @@
 use std::fmt;
 use std::time::{Duration, Instant, SystemTime};
 
-use tollgate::{AcquireError, Decision, ErrorKind, Tick};
+use tollgate::time::Tick;
+use tollgate::{AcquireError, Decision, ErrorKind};
 
 use super::ask::Reply;
 use super::rule::Rule;

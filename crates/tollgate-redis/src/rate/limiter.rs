@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tollgate::{Algorithm, Oversize, Quota};
+use tollgate::rate::Oversize;
+use tollgate::{Algorithm, Quota};
 
 use super::ask::Fallback;
 use super::prefetch::{Batches, Prefetch};
@@ -190,7 +191,8 @@ impl RateLimiter {
     /// # Examples
     ///
     /// ```no_run
-    /// use tollgate::{Oversize, Quota};
+    /// use tollgate::Quota;
+    /// use tollgate::rate::Oversize;
     /// use tollgate_redis::RateLimiter;
     ///
     /// # async fn example(store: tollgate_redis::Store) {

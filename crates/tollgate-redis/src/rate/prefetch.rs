@@ -14,7 +14,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use tollgate::{Clock, Decision, Tick};
+use tollgate::time::Tick;
+use tollgate::{Clock, Decision};
 
 use super::ask::Reply;
 use super::charge::{Charge, Grant, Part, Source, Ticket};

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use tollgate::{Algorithm, Oversize, Quota};
+use tollgate::rate::Oversize;
+use tollgate::{Algorithm, Quota};
 
 use crate::script::{DEBT, LOG, MOST, Script, WINDOW};
 

@@ -4,7 +4,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tollgate::{AcquireError, Algorithm, ErrorKind, Oversize, Quota, Waiting};
+use tollgate::rate::Oversize;
+use tollgate::wait::Waiting;
+use tollgate::{AcquireError, Algorithm, ErrorKind, Quota};
 
 use super::ask::{Fallback, Reply};
 use super::charge::{Charge, Denied, Part, Source, Ticket};

@@ -7,8 +7,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use tollgate::rate::Oversize;
 use tollgate::throttle::{Inspect, LimitStatus, Weighted};
-use tollgate::{AcquireError, Decision, Oversize, Throttle, Waiting};
+use tollgate::wait::Waiting;
+use tollgate::{AcquireError, Decision, Throttle};
 
 use super::ask::SOON;
 use super::charge::{Charge, Source};

@@ -5,7 +5,8 @@ use std::task::{Context, Wake, Waker};
 use std::time::{Duration, Instant, SystemTime};
 
 use tokio::task::JoinSet;
-use tollgate::{Algorithm, ErrorKind, Oversize, Quota};
+use tollgate::rate::Oversize;
+use tollgate::{Algorithm, ErrorKind, Quota};
 use tollgate_redis::{Fallback, RateLimiter, Source, StoreError};
 
 use crate::support::proxy::{Mode, Proxy};

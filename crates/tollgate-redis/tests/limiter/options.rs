@@ -5,7 +5,8 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tollgate::{Algorithm, ErrorKind, Oversize, Quota};
+use tollgate::rate::Oversize;
+use tollgate::{Algorithm, ErrorKind, Quota};
 use tollgate_redis::{Charge, Detector, Keyed, LimitSet, RateLimiter, Source, StoreError};
 
 use crate::support::{algorithms, on_server, slow, until, waits};

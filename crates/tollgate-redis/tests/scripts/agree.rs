@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tollgate::rate::Charge;
-use tollgate::{Algorithm, Clock, ManualClock, Quota, RateLimiter};
+use tollgate::time::ManualClock;
+use tollgate::{Algorithm, Clock, Quota, RateLimiter};
 
 use super::engine::{Engine, Kind, Told};
 use crate::support::cases;

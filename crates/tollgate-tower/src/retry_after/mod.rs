@@ -74,7 +74,7 @@ use tollgate::{Clock, RateLimiter};
 /// let client = RetryAfterLayer::<Body>::new().layer(client);
 /// ```
 ///
-/// For reqwest, the crate `tollgate-reqwest` makes a middleware of the layer. Other kinds of clients follow
+/// For reqwest, the crate [`tollgate-reqwest`] makes a middleware of the layer. Other kinds of clients follow
 /// the layer with [`attempts`](Self::attempts).
 ///
 /// # Order of layers
@@ -150,6 +150,8 @@ use tollgate::{Clock, RateLimiter};
 /// # Ok(())
 /// # }
 /// ```
+///
+/// [`tollgate-reqwest`]: https://docs.rs/tollgate-reqwest/latest/tollgate_reqwest/
 #[must_use = "a layer does nothing unless it is put around a service"]
 pub struct RetryAfterLayer<B> {
     origins: Arc<Origins>,

@@ -18,8 +18,8 @@ use std::time::Duration;
 use http::Uri;
 use http::uri::Scheme;
 
-use tollgate::gate::Gate;
-use tollgate::{Clock, Tick};
+use tollgate::time::Tick;
+use tollgate::{Clock, Gate};
 
 /// More than one open gate is dropped per request, so that the table shrinks while new origins join.
 const DROPPED: usize = 2;
@@ -146,7 +146,7 @@ pub(super) fn origin(uri: &Uri) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tollgate::ManualClock;
+    use tollgate::time::ManualClock;
 
     const SECOND: Duration = Duration::from_secs(1);
 

@@ -14,8 +14,8 @@ use std::task::{Context, Poll, ready};
 
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use pin_project::pin_project;
-use tollgate::gate::Gate;
-use tollgate::{Throttle, Waiting};
+use tollgate::wait::Waiting;
+use tollgate::{Gate, Throttle};
 use tower_service::Service;
 
 use super::RetryAfterLayer;

@@ -9,7 +9,8 @@ use hyper::body::Bytes;
 use tollgate::adaptive::{
     AdaptiveRate, AdaptiveSemaphore, Controller, Feedback, Gradient, SampleWindow, Target,
 };
-use tollgate::{AcquireError, Clock, ManualClock};
+use tollgate::time::ManualClock;
+use tollgate::{AcquireError, Clock};
 use tollgate_tower::{ThrottleLayer, feedback};
 use tower::{BoxError, Layer, Service, ServiceExt, service_fn};
 

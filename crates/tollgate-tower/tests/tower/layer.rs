@@ -11,9 +11,11 @@ use axum::http::header::RETRY_AFTER;
 use axum::http::{Response, StatusCode};
 use axum::routing::get;
 use hyper::body::Body;
+use tollgate::semaphore::OwnedPermit;
+use tollgate::throttle::BoxThrottle;
+use tollgate::wait::Waiting;
 use tollgate::{
-    AcquireError, BoxThrottle, ErrorKind, LeakyBucket, OwnedPermit, Quota, RateLimiter, Semaphore,
-    Throttle, TryThrottle, Waiting, all,
+    AcquireError, ErrorKind, LeakyBucket, Quota, RateLimiter, Semaphore, Throttle, TryThrottle, all,
 };
 use tollgate_tower::{ByRequest, ResponseFuture, ThrottleLayer, ThrottleService, ThrottledBody};
 use tower::{Layer, Service, ServiceExt};
@@ -311,7 +313,7 @@ fn the_types_are_what_servers_ask_for() {
     type Chosen = ByRequest<fn(&&'static str) -> Shared>;
     assert_sent::<ResponseFuture<ManualService, Shared, &'static str, Chosen>>();
     assert_body::<ThrottledBody<axum::body::Body, OwnedPermit>>();
-    assert_body::<ThrottledBody<axum::body::Body, tollgate::BoxPermit>>();
+    assert_body::<ThrottledBody<axum::body::Body, tollgate::throttle::BoxPermit>>();
 }
 
 /// Debug output contains no secret and no endless data, and names its type.

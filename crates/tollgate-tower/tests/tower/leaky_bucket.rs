@@ -11,7 +11,8 @@ use axum::routing::get;
 use http_body_util::BodyExt;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
-use tollgate::{AcquireError, Clock, LeakyBucket, MissedTickBehavior, Quota, Semaphore, Throttle};
+use tollgate::rate::MissedTickBehavior;
+use tollgate::{AcquireError, Clock, LeakyBucket, Quota, Semaphore, Throttle};
 use tollgate_tower::ThrottleLayer;
 use tower::ServiceExt;
 

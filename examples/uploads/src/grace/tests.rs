@@ -17,7 +17,8 @@ use object_store::client::{
 };
 use tempfile::TempDir;
 use tokio::time::timeout;
-use tollgate::{BoxThrottle, Semaphore};
+use tollgate::Semaphore;
+use tollgate::throttle::BoxThrottle;
 
 use super::*;
 use crate::args::Args;

@@ -161,8 +161,8 @@ fn rejections_say_nothing_of_the_inside() {
     impl tollgate::Throttle for Fails {
         type Permit = ();
         type Enter = std::future::Ready<Result<(), AcquireError>>;
-        fn enter(&self) -> tollgate::Waiting<Self::Enter> {
-            tollgate::Waiting::new(std::future::ready(Err(AcquireError::store(&SOURCE))))
+        fn enter(&self) -> tollgate::wait::Waiting<Self::Enter> {
+            tollgate::wait::Waiting::new(std::future::ready(Err(AcquireError::store(&SOURCE))))
         }
     }
     for answer in [Answer::Empty, Answer::ProblemJson, Answer::Grpc] {
@@ -329,7 +329,8 @@ fn policies_keep_their_limits_when_a_composition_is_missing() {
 #[test]
 fn policies_of_a_wrapper_are_those_of_the_limit_that_is_exhausted() {
     use tollgate::throttle::{Inspect, LimitStatus};
-    use tollgate::{AcquireError, Throttle, TryThrottle, Waiting};
+    use tollgate::wait::Waiting;
+    use tollgate::{AcquireError, Throttle, TryThrottle};
 
     #[derive(Clone)]
     struct Wrapped<T>(T);

@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sfv::{Dictionary, Item, List, ListEntry, Parser};
-use tollgate::{Algorithm, Clock, Gate, Keyed, Quota, RateLimiter, Semaphore, Throttle, all};
-use tollgate::{BoxThrottle, LeakyBucket};
+use tollgate::throttle::BoxThrottle;
+use tollgate::{
+    Algorithm, Clock, Gate, Keyed, LeakyBucket, Quota, RateLimiter, Semaphore, Throttle, all,
+};
 use tollgate_tower::{Policy, RateLimitHeaders, ThrottleLayer};
 
 use super::{Answered, ask, field};

@@ -17,9 +17,9 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
+use tollgate::time::ManualClock;
 use tollgate::{
-    AcquireError, Clock, ErrorKind, Keyed, ManualClock, Quota, RateLimiter, Semaphore, Throttle,
-    all,
+    AcquireError, Clock, ErrorKind, Keyed, Quota, RateLimiter, Semaphore, Throttle, all,
 };
 use tollgate_tower::{
     Answer, Choose, Head, RateLimitHeaders, Responses, ThrottleLayer, ThrottledBody,

@@ -12,8 +12,7 @@ use hyper_util::rt::TokioExecutor;
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 use tollgate::fair::FairQueue;
-use tollgate::throttle::Throttle;
-use tollgate::{Quota, RateLimiter, Semaphore, all};
+use tollgate::{Quota, RateLimiter, Semaphore, Throttle, all};
 use tollgate_tower::{RateLimitHeaders, ThrottleLayer};
 use tower::BoxError;
 use tower::util::BoxCloneService;
@@ -310,7 +309,7 @@ async fn call_released_by_the_gate_passes_the_limiter_inside() {
 /// A service that acquires a permit to become ready, as tower's concurrency limit does.
 struct Reserving {
     permits: Arc<Semaphore>,
-    reserved: Option<tollgate::OwnedPermit>,
+    reserved: Option<tollgate::semaphore::OwnedPermit>,
     server: Server,
 }
 

@@ -1,0 +1,468 @@
+//! [`Keyed`]: its construction, the options that both kinds of limits have, and the trait of a kind.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use foldhash::fast::RandomState;
+
+use self::kind::KeyLimit;
+use super::map::{Map, SettingOf};
+use super::when_full::WhenFull;
+use crate::first_use::FirstUse;
+
+/// The default maximum number of keys of a map.
+const DEFAULT_KEYS: usize = 100_000;
+
+/// The same limit for each of many keys, such as users or addresses. `T` is a
+/// [`RateLimiter`](crate::RateLimiter) or a [`Semaphore`](crate::Semaphore).
+///
+/// [`key`](Self::key) returns one [key](super::Key), which has the methods of a limiter or a semaphore.
+/// Keys need no registration; a key that was never used, or no longer has a backlog, has its whole
+/// burst or all its permits.
+///
+/// A map is not `Clone`: share it in a `static`, by reference, or in an `Arc`;
+/// [`key_owned`](Self::key_owned) takes an `Arc`.
+///
+/// # Fairness
+///
+/// Each key has its own first-in first-out wait queue, like that of the
+/// [`RateLimiter`](crate::RateLimiter#fairness) and the [`Semaphore`](crate::Semaphore#fairness). Keys do not
+/// wait for each other.
+///
+/// # Memory
+///
+/// A map keeps at most [`max_keys`](Self::max_keys) keys, exactly: a new key is counted before it
+/// is inserted. A key that has fully recovered makes room for a new one. It has recovered when it
+/// has no backlog, no permit in use and no waiters, and no caller holds its semaphore. A new key looks
+/// at no more than six entries for such a key; a hand that moves through the table chooses them. If
+/// none of them has recovered, rates apply the policy of [`when_full`](Keyed::when_full), and
+/// semaphores reject the new key. While the map has room, a new key replaces one that it looks at
+/// if that has been recovered for a minute (for a semaphore, at once).
+///
+/// Keys are in shards. Each shard has a lock and a hash table ([`hashbrown`]) that begins small and
+/// doubles when it is filled to seven eighths. So while keys are only inserted, the map allocates
+/// 8/7 to 16/7 slots for each key, and when keys are also dropped, at most 32/7. A slot takes the
+/// size of the key and 16 bytes, with their padding, and 1 byte: 25 for a `u64`, 41 for a `String`.
+/// A thousand `u64` keys take about 55 bytes each. In addition there are
+///
+/// - 256 bytes for each shard: there are 16 shards, or four for each hardware thread, rounded up to
+///   a power of two, if that is more, but at most one for 64 keys of `max_keys`;
+/// - the heap memory of the keys themselves;
+/// - with [`quotas`](Keyed::quotas), about 40 bytes for each key, and 130 for each of the quotas;
+/// - for a semaphore, about 250 bytes for each key;
+/// - for a rate, about 2,000 bytes for each key with its own limiter. A key has one if a caller had
+///   to wait, has [reserved](super::Key::reserve), or has refunded a charge other than the last one. The
+///   limiter is dropped when all charges are paid off: by later calls that wait or insert a key
+///   (each checks two such limiters in turn), or by [`shrink`](Self::shrink);
+/// - for a rate on [tokio's time](crate::Clock#limiters-that-are-used-in-several-runtimes), about
+///   900 bytes for each key, and 720 for each runtime that uses the key.
+///
+/// # Hashing
+///
+/// By default keys are hashed with [foldhash](https://docs.rs/foldhash), which is fast and has a
+/// random seed for each map. The seed prevents attackers who cannot observe the map from choosing
+/// keys that collide. It is not cryptographic: an attacker who can choose keys *and* measure
+/// response times, or read hashes, may learn enough of the seed to make keys collide. Calls for
+/// colliding keys, and for keys of the same shard, then take longer in proportion to the
+/// collisions; the limits themselves still hold. If that matters, use [`std::hash::RandomState`]
+/// (SipHash) with [`hasher`](Self::hasher).
+///
+/// # Pauses
+///
+/// When a table doubles, all its entries are moved under the lock of the shard, and calls for keys
+/// of that shard wait. A shard has about 65,000 keys at most, for any `max_keys`, so such a pause
+/// is of the order of a millisecond; it runs no code of the keys. Like in every hash table,
+/// doubling is so rare that an insertion takes amortized constant time.
+///
+/// # Locks
+///
+/// A call locks one shard briefly. Under the lock it calls the `Eq` and `Borrow` of the key, and in
+/// [`keys`](Self::keys), [`retain`](Self::retain) and [`requota_all`](Self::requota_all) also
+/// `Clone`; these must not use the same map, or they deadlock. No lock is held while keys are
+/// hashed, created and dropped, while wakers are called, and while the function of
+/// [`quotas`](Keyed::quotas) or [`permits`](Keyed::permits) runs.
+///
+/// # Cancel safety
+///
+/// Like with the [`RateLimiter`](crate::RateLimiter#cancel-safety) and the
+/// [`Semaphore`](crate::Semaphore#cancel-safety), dropping a waiting future loses nothing. A key
+/// with waiters is never evicted.
+///
+/// # Construction
+///
+/// [`Keyed::rate_limiters`] and [`Keyed::semaphores`] create a map from a quota, or from a number
+/// of permits; both are `const`, and so are [`max_keys`](Self::max_keys) and
+/// [`when_full`](Self::when_full), so a map with these options can be a `static`. [`Keyed::new`]
+/// creates a map whose limits have the options of a given limiter or semaphore. [`key`](Self::key)
+/// takes any type that `ToOwned` converts to the key: a `&str` for a `String`, and the key itself
+/// for a type that is [`Clone`], such as an `Arc<str>`.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate::{Clock, ErrorKind, Keyed, Quota, RateLimiter};
+///
+/// let each = RateLimiter::new(Quota::per_second(10).burst(2)).clock(Clock::manual());
+/// let users: Keyed<String, RateLimiter> = Keyed::new(each);
+///
+/// users.key("ann").try_acquire()?;
+/// users.key("ann").try_acquire()?;
+/// let rejected = users.key("ann").try_acquire().unwrap_err();
+/// assert_eq!(rejected.kind(), ErrorKind::RateLimited);
+/// // Each key has its own limit.
+/// users.key("bob").try_acquire()?;
+/// # Ok::<_, tollgate::AcquireError>(())
+/// ```
+///
+/// Limits for a user, a team and everyone, the narrowest scope first:
+///
+/// ```
+/// use tollgate::{Keyed, Quota, RateLimiter, all};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tollgate::AcquireError> {
+/// let users = Keyed::<u64, _>::semaphores(4);
+/// let teams = Keyed::<String, _>::rate_limiters(Quota::per_second(100).burst(10));
+/// let everyone = RateLimiter::new(Quota::per_second(1000).burst(50));
+///
+/// let (user, team) = (7, "blue");
+/// let (slot, _, _) = all((users.key(&user), teams.key(team), &everyone)).acquire().await?;
+/// assert_eq!(users.key(&user).snapshot().available, 3);
+/// # drop(slot);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// [`hashbrown`]: https://docs.rs/hashbrown
+#[doc(alias = "per_user")]
+#[doc(alias = "DefaultKeyedRateLimiter")]
+#[doc(alias = "SharedRateLimiter")]
+pub struct Keyed<K, T: Kind, S = RandomState> {
+    /// The pattern, with the options of the limits of all keys.
+    pattern: T,
+    pub(super) setting_of: Option<SettingOf<K, T::Setting>>,
+    max_keys: usize,
+    pub(super) when_full: WhenFull,
+    hasher: Option<S>,
+    /// Creates the map at the first use. The constructors set it, so only they require `Default`
+    /// and `Clone` of the hasher.
+    make_map: fn(&Self) -> Map<K, T::Contents, S>,
+    pub(super) map: OnceLock<Box<Map<K, T::Contents, S>>>,
+    pub(super) first_use: FirstUse,
+}
+
+/// The limit that a [`Keyed`] has for each key: a [`RateLimiter`](crate::RateLimiter) or a
+/// [`Semaphore`](crate::Semaphore).
+///
+/// Its permit is a [`Charge`](crate::rate::Charge) or an [`OwnedPermit`](crate::semaphore::OwnedPermit), and its
+/// cost a `u64` or a `u32`. Only this crate implements it.
+pub trait Kind: KeyLimit {}
+
+impl<T: KeyLimit> Kind for T {}
+
+/// This implementation applies to no map, because a clone would be another map. To share a map, put
+/// it in an [`Arc`]; the compiler's error says so.
+impl<K, T: Kind, S> Clone for Keyed<K, T, S>
+where
+    Self: kind::InAnArc,
+{
+    fn clone(&self) -> Self {
+        kind::InAnArc::handle(self)
+    }
+}
+
+/// It has no name outside of `keyed`, so that only the two kinds of limits there implement the trait.
+pub(super) mod kind {
+    use std::fmt;
+    use std::hash::{BuildHasher, Hash};
+    use std::sync::Arc;
+
+    use super::super::key::Key;
+    use super::super::shard::{Contents, Held};
+    use crate::error::AcquireError;
+    use crate::status::LimitStatus;
+    use crate::time::Tick;
+
+    /// Marks a type whose clone is another handle of it. No map is one.
+    #[diagnostic::on_unimplemented(
+        message = "a `Keyed` has no `clone`: put it in an `Arc`, and clone that",
+        label = "the map itself, not a handle of it",
+        note = "`let map = Arc::new(map);` and then `Arc::clone(&map)`; or put it in a `static`"
+    )]
+    pub trait InAnArc {
+        fn handle(&self) -> Self;
+    }
+
+    /// The items of [`Kind`](super::Kind). No other crate can name this trait.
+    pub trait KeyLimit: Sized + 'static {
+        /// The permit of an admitted caller.
+        type Permit;
+
+        /// The type of a cost: `u64` for rates, and `u32` for permits.
+        type Cost: Copy + From<u8> + Into<u64> + TryFrom<u64>;
+
+        /// A wait in the queue of a key.
+        type Wait: Future<Output = Result<Self::Permit, AcquireError>> + Unpin;
+
+        /// A quota, or a number of permits.
+        type Setting: Copy + PartialEq + fmt::Display;
+
+        /// The name of a setting in debug output.
+        const SETTING: &'static str;
+
+        /// The contents of a map.
+        type Contents: Contents<Limiter = Self, Setting = Self::Setting>;
+
+        /// The state of one key, read under the lock of its shard.
+        type State;
+
+        /// Returns the limit unchanged, for the options of keys.
+        ///
+        /// # Panics
+        ///
+        /// Panics if the limit has been used, or cannot be the limit of a key.
+        #[track_caller]
+        fn into_pattern(self) -> Self;
+
+        /// Creates the contents of a map whose limits have the options of this one. `has_own` says whether keys
+        /// have settings of their own.
+        fn contents(&self, has_own: bool) -> Self::Contents;
+
+        /// Returns the limit that has the current setting of all keys.
+        fn pattern(contents: &Self::Contents) -> &Self;
+
+        fn setting(&self) -> Self::Setting;
+
+        #[track_caller]
+        fn set(&self, setting: Self::Setting);
+
+        fn close(&self);
+
+        fn try_acquire(self: Arc<Self>, cost: Self::Cost) -> Result<Self::Permit, AcquireError>;
+
+        /// Waits, as of a tick if there is one, like
+        /// [`Throttle::enter_as_of`](crate::Throttle::enter_as_of).
+        fn wait(self: Arc<Self>, cost: Self::Cost, as_of: Option<Tick>) -> Self::Wait;
+
+        /// Returns the tick of a permit, or the current one, like
+        /// [`Throttle::tick`](crate::Throttle::tick).
+        fn tick(_contents: &Self::Contents, _permit: Option<&Self::Permit>) -> Option<Tick> {
+            None
+        }
+
+        /// Decides a call that needs no entry: one that costs nothing, or is never admitted.
+        fn decide_absent(
+            _contents: &Self::Contents,
+            _state: &<Self::Contents as Contents>::ShardState,
+            _cost: Self::Cost,
+            _now: Tick,
+        ) -> Option<Result<Decided<Self>, AcquireError>> {
+            None
+        }
+
+        /// Decides a call.
+        fn decide(
+            contents: &Self::Contents,
+            held: Held<'_, Self::Contents>,
+            cost: Self::Cost,
+            now: Tick,
+            waits: bool,
+        ) -> Result<Decided<Self>, AcquireError>;
+
+        /// Reads the state of a key.
+        fn state(contents: &Self::Contents, held: Held<'_, Self::Contents>) -> Self::State;
+
+        /// Returns the capacity that the limit of a key allows now.
+        fn status(state: Self::State) -> LimitStatus;
+
+        /// Returns the chunk size of a key for adapters, and the maximum cost of one call now, at
+        /// least 1.
+        fn chunk_and_max_units(state: Self::State) -> (u64, u64);
+
+        /// Gives back the unused part of a permit.
+        fn settle<Q, S>(_key: &Key<'_, Self, Q, S>, permit: Self::Permit, _used: u64)
+        where
+            Q: Hash + Eq + ToOwned + ?Sized,
+            S: BuildHasher,
+        {
+            drop(permit);
+        }
+    }
+
+    /// The decision of the entry of a key about a call that it does not refuse.
+    pub enum Decided<T: KeyLimit> {
+        Admitted(T::Permit),
+        /// The limiter of the key decides, under no lock of the map.
+        ByLimiter(Arc<T>),
+    }
+}
+
+/// Construction of a map of either kind.
+impl<K, T: Kind> Keyed<K, T> {
+    /// Creates a map whose keys each have a limit like this one: a
+    /// [`RateLimiter`](crate::RateLimiter) with the same quota and options, or a
+    /// [`Semaphore`](crate::Semaphore) with as many permits and the same options. `pattern` itself
+    /// admits no caller. This is not a `const fn`; for a map in a `static`, see
+    /// [`rate_limiters`](Self::rate_limiters) and [`semaphores`](Self::semaphores).
+    ///
+    /// Rates must have an [algorithm](crate::RateLimiter::algorithm) whose state is a single word:
+    /// [`Gcra`](crate::Algorithm::Gcra), the default, a token bucket, a fixed window, or sub-intervals.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `pattern` has been used, that is, for a rate limiter after its first use, and for
+    /// a semaphore that is closed or has permits in use. Panics if the algorithm is a sliding
+    /// window or a log.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Algorithm, Clock, ErrorKind, Keyed, Quota, RateLimiter, Semaphore};
+    ///
+    /// let each = RateLimiter::new(Quota::per_hour(4))
+    ///     .algorithm(Algorithm::FixedWindow)
+    ///     .clock(Clock::manual());
+    /// let users = Keyed::<u64, _>::new(each);
+    /// users.key(&1).try_acquire_many(4)?;
+    /// assert!(users.key(&1).try_acquire().is_err());
+    ///
+    /// let hosts = Keyed::<u64, _>::new(Semaphore::new(1).max_waiters(0));
+    /// let _permit = hosts.key(&7).try_acquire()?;
+    /// let refused = hosts.key(&7).acquire().wait().unwrap_err();
+    /// assert_eq!(refused.kind(), ErrorKind::QueueFull);
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    #[doc(alias = "dashmap_with_clock")]
+    #[doc(alias = "hashmap_with_clock")]
+    #[must_use]
+    #[track_caller]
+    pub fn new(pattern: T) -> Self {
+        Self::of_pattern(pattern.into_pattern())
+    }
+
+    pub(super) const fn of_pattern(pattern: T) -> Self {
+        Self {
+            pattern,
+            setting_of: None,
+            max_keys: DEFAULT_KEYS,
+            when_full: WhenFull::Reject,
+            hasher: None,
+            make_map: Self::new_map,
+            map: OnceLock::new(),
+            first_use: FirstUse::ahead(),
+        }
+    }
+}
+
+/// Options. Set them before the first use; a later option panics. Any call for a key, and any
+/// change of all keys, is a use.
+impl<K, T: Kind, S> Keyed<K, T, S> {
+    /// Sets the maximum number of keys; 100,000 by default. When the map has this number, a new key
+    /// is rejected with [`TooManyKeys`](crate::ErrorKind::TooManyKeys) unless it finds a key that
+    /// can be evicted; see [`Keyed`](Keyed#memory).
+    ///
+    /// # Panics
+    ///
+    /// Panics after the first use, and if the number is 0 or above 2^32.
+    #[must_use]
+    #[track_caller]
+    pub const fn max_keys(mut self, max_keys: usize) -> Self {
+        assert!(
+            max_keys > 0 && max_keys as u64 <= 1 << 32,
+            "max_keys must be from 1 to 2^32"
+        );
+        self.first_use = self.first_use.assert_ahead();
+        self.max_keys = max_keys;
+        self
+    }
+
+    /// Sets the hasher of keys, in place of [the default](Self#hashing). With a predictable hasher,
+    /// an attacker who chooses keys can make calls slow.
+    ///
+    /// # Panics
+    ///
+    /// Panics after the first use.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::hash::RandomState;
+    /// use tollgate::{Keyed, Quota};
+    ///
+    /// let users = Keyed::<String, _>::rate_limiters(Quota::per_second(10)).hasher(RandomState::new());
+    /// users.key("ann").try_acquire()?;
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    #[doc(alias = "dashmap_with_hasher")]
+    #[doc(alias = "hashmap_with_hasher")]
+    #[must_use]
+    #[track_caller]
+    pub fn hasher<H: Default + Clone>(self, hasher: H) -> Keyed<K, T, H> {
+        Keyed {
+            pattern: self.pattern,
+            setting_of: self.setting_of,
+            max_keys: self.max_keys,
+            when_full: self.when_full,
+            hasher: Some(hasher),
+            make_map: Keyed::new_map,
+            map: OnceLock::new(),
+            first_use: self.first_use.assert_ahead(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn map(&self) -> &Map<K, T::Contents, S> {
+        match self.map.get() {
+            Some(map) => map,
+            None => self.begin(),
+        }
+    }
+
+    #[cold]
+    fn begin(&self) -> &Map<K, T::Contents, S> {
+        self.first_use.begin();
+        self.map.get_or_init(|| Box::new((self.make_map)(self)))
+    }
+
+    fn new_map(&self) -> Map<K, T::Contents, S>
+    where
+        S: Default + Clone,
+    {
+        Map::new(
+            self.pattern.contents(self.setting_of.is_some()),
+            self.setting_of.clone(),
+            self.hasher.clone().unwrap_or_default(),
+            self.max_keys,
+            self.when_full,
+        )
+    }
+
+    /// Returns the setting of all keys without their own setting.
+    pub(super) fn setting(&self) -> T::Setting {
+        let begun = self.map.get();
+        begun
+            .map_or(&self.pattern, |map| T::pattern(&map.contents))
+            .setting()
+    }
+
+    /// Gives keys their own settings.
+    #[track_caller]
+    pub(super) fn with_settings(
+        mut self,
+        of: impl Fn(&K) -> T::Setting + Send + Sync + 'static,
+    ) -> Self {
+        self.first_use = self.first_use.assert_ahead();
+        self.setting_of = Some(Arc::new(of));
+        self
+    }
+}
+
+impl<K, T: Kind, S> fmt::Debug for Keyed<K, T, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keyed")
+            .field(T::SETTING, &format_args!("{}", self.setting()))
+            .field("max_keys", &self.max_keys)
+            .field("len", &self.len())
+            .finish_non_exhaustive()
+    }
+}
