@@ -6,6 +6,7 @@ const LONGEST_FRAME = 100;  // milliseconds; a tab in the background does not ca
 const PAST = 55000;  // milliseconds, to the middle of the third number of workers
 const STEPS_PER_SECOND = 20;
 const TALLEST_BAR = 12;     // calls in a step; more do not make the bar higher
+const COLUMN = 50;          // milliseconds; a column of blocks around the edge
 const POINTS = 400;         // of the charts of the adaptive limit: 40 s
 const byId = id => document.getElementById(id);
 const make = (tag, attributes = {}, ...children) => {
@@ -22,7 +23,7 @@ const seconds = value => value.toFixed(1) + " s";
 let colors = {};
 const readColors = () => {
   const style = getComputedStyle(document.documentElement);
-  for (const name of ["blue", "pale", "orange"]) colors[name] = style.getPropertyValue("--" + name).trim();
+  for (const name of ["blue", "pale", "orange", "line", "muted"]) colors[name] = style.getPropertyValue("--" + name).trim();
 };
 /// Clears a canvas, and returns its context in CSS pixels with its size.
 const begin = canvas => {
@@ -56,8 +57,58 @@ const bars = ({ g, w }, counts, most, top, bottom, color) => {
     if (count) g.fillRect(i * each, bottom - height, Math.max(each - 0.5, 1), height);
   });
 };
+/// Stacks a block for each time in its column.
+const blocks = ({ g, w, h }, times, end, most, color) => {
+  g.fillStyle = color;
+  const heights = new Map(), width = w * COLUMN / end, height = h / most;
+  for (const time of times) {
+    const column = Math.floor(time / COLUMN), row = (heights.get(column) ?? 0) + 1;
+    heights.set(column, row);
+    g.fillRect(column * width, h - row * height, width - 1, height - 1);
+  }
+};
+const upright = ({ g, h }, x, color, dash = []) => {
+  g.beginPath();
+  g.moveTo(x, 0);
+  g.lineTo(x, h);
+  g.strokeStyle = color;
+  g.lineWidth = 1;
+  g.setLineDash(dash);
+  g.stroke();
+  g.setLineDash([]);
+};
 
 // Panels ----------------------------------------------------------------------------------------
+
+/// The run around the edge of two windows.
+const buildEdge = () => {
+  let run = new tollgate.Edge();
+  const [quota, edge, end, around] = run.scale(), limiters = [0, 1];
+  for (const element of document.querySelectorAll("[data-around]")) say(element, around + " ms");
+  const show = () => {
+    const arrivals = run.arrivals(), now = run.now();
+    limiters.forEach(limiter => {
+      const plot = begin(byId("starts-" + limiter)), at = time => time / end * plot.w;
+      for (let time = 0; time <= end; time += edge / 2) upright(plot, at(time), colors.line);
+      if (now < end) upright(plot, at(now), colors.muted);
+      blocks(plot, arrivals, end, quota + 1, colors.pale);
+      blocks(plot, run.starts(limiter), end, quota + 1, colors.blue);
+      if (limiter === 0) for (let time = edge; time < end; time += edge) upright(plot, at(time), colors.orange, [4, 4]);
+      say(byId("around-" + limiter), String(run.around(limiter)));
+      say(byId("most-" + limiter), String(run.most(limiter)));
+    });
+    const counts = run.in_windows();
+    document.querySelectorAll("[data-window]").forEach((output, i) => say(output, `${counts[i]} of ${quota}`));
+    byId("most-0").classList.toggle("over", run.most(0) > quota);
+  };
+  return {
+    show,
+    came: () => run.came(),
+    advance: milliseconds => run.advance(milliseconds),
+    finish: () => run.advance(end),
+    again: () => { run.free(); run = new tollgate.Edge(); },
+  };
+};
 
 const buildLanes = world => {
   const quota = world.quota();
@@ -161,12 +212,14 @@ const fail = error => {
   console.error(error);
 };
 
-const start = world => {
-  let speed = 1, paused = matchMedia("(prefers-reduced-motion: reduce)").matches, before = performance.now(), owed = 0, time = PAST;
+const start = () => {
+  const edge = buildEdge(), world = new tollgate.Playground();
+  let speed = 1, paused = matchMedia("(prefers-reduced-motion: reduce)").matches, before = performance.now(), owed = 0, time = 0, frames = 0;
   const showPause = () => byId("pause").setAttribute("aria-pressed", paused);
   byId("pause").addEventListener("click", () => { paused = !paused; showPause(); });
   showPause();
   slider("speed", value => { speed = value; });
+  byId("again").addEventListener("click", () => { edge.again(); if (paused) edge.finish(); });
   slider("calls", value => world.set_calls(value));
   byId("burst").addEventListener("click", () => world.burst(60));
   slider("rate", value => { world.set_rate(value); say(byId("rate-code"), String(value)); });
@@ -176,19 +229,27 @@ const start = world => {
   const showWorkers = slider("workers", value => world.set_workers(value));
   byId("cycle").addEventListener("change", event => world.set_cycling(event.target.checked));
 
-  // The charts begin with a past, and the queue is full.
-  world.advance(PAST - 4000);
-  world.burst(60);
-  world.advance(4000);
-  world.refill();
   const panels = [...buildLanes(world), ...buildQueue(world), ...buildCharts(world)];
+  /// Lets the charts begin with a past, and fills the queue.
+  const addPast = () => {
+    time = PAST;
+    world.advance(PAST - 4000);
+    world.burst(60);
+    world.advance(4000);
+    world.refill();
+  };
   const advance = now => {
     if (!paused) owed += Math.min(Math.max(now - before, 0), LONGEST_FRAME) * speed;
     before = now;
     const whole = Math.floor(owed);
     owed -= whole;
-    time += whole;
-    if (whole) world.advance(whole);
+    // The past takes a while to compute, so the calls around the edge are shown before.
+    if (!time && frames > 1 && (paused || edge.came())) addPast();
+    else if (time) { time += whole; world.advance(whole); }
+    frames += 1;
+    edge.advance(whole);
+    edge.show();
+    if (!time) return;
     say(byId("time"), seconds(time / 1000));
     showWorkers(world.workers());
     byId("cycle").checked = world.is_cycling();
@@ -198,10 +259,12 @@ const start = world => {
     try { advance(now); } catch (error) { return fail(error); }
     requestAnimationFrame(frame);
   };
+  if (paused) edge.finish();
+  edge.show();
   requestAnimationFrame(frame);
 };
 
 readColors();
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", readColors);
 const bytes = Uint8Array.from(atob(MODULE), character => character.charCodeAt(0));
-tollgate({ module_or_path: bytes }).then(() => start(new tollgate.Playground())).catch(fail);
+tollgate({ module_or_path: bytes }).then(start).catch(fail);

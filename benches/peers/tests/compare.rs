@@ -150,6 +150,7 @@ fn pictures_in_the_documentation_are_what_is_written_now() {
 #[test]
 fn pictures_are_small_and_stand_alone() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let style = simulations::picture::style();
     for file in [
         "algorithms.svg",
         "pacing.svg",
@@ -159,8 +160,16 @@ fn pictures_are_small_and_stand_alone() {
         let svg = read(&docs.join(file));
         assert!(svg.len() < 150_000, "{file}: {}", svg.len());
         assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
+        let drawn = svg.replacen(&style, "", 1);
         for foreign in ["href", "url(", "@import", "<script", "<style"] {
-            assert!(!svg.contains(foreign), "{file}: {foreign}");
+            assert!(!drawn.contains(foreign), "{file}: {foreign}");
+        }
+        for color in drawn.split("=\"#").skip(1).map(|rest| &rest[..6]) {
+            let form = format!("--dark-{color}:");
+            assert!(
+                svg.contains(&form),
+                "{file}: #{color} has no dark form; cargo xtask pictures"
+            );
         }
         // In the documentation a blank line would end it.
         assert!(svg.lines().all(|line| !line.trim().is_empty()), "{file}");

@@ -1,5 +1,8 @@
-//! The shared parts of the pictures: colors that are distinct on white, whatever the page's
-//! background, texts in whatever font is available, and a frame.
+//! The shared parts of the pictures: colors, texts in whatever font is available, and a frame.
+//!
+//! A picture is drawn in its light form. Its style sheet has the dark one, for two places: a page of
+//! rustdoc, which names its theme in `data-theme`, and an image, which follows the reader's system. A
+//! program that ignores style sheets shows the light form.
 
 use std::error::Error;
 use std::ops::Range;
@@ -46,6 +49,21 @@ pub const VIOLET: RGBColor = RGBColor(130, 80, 200);
 /// The color of a quota, or of a third peer.
 pub const RED: RGBColor = RGBColor(190, 30, 45);
 
+/// The dark form of each color. On a page of rustdoc, the background and the titles have the page's
+/// own colors. All others are distinct on the backgrounds of its dark themes, `#353535` and
+/// `#0f1419`.
+const DARK: [(RGBColor, &str); 9] = [
+    (WHITE, "var(--main-background-color,#0d1117)"),
+    (INK, "var(--main-color,#e6edf3)"),
+    (PALE_INK, "#b4bdc7"),
+    (GRID, "#4b535d"),
+    (BLUE, "#6cb6ff"),
+    (PALE_BLUE, "#2f5a8c"),
+    (ORANGE, "#f2ae49"),
+    (VIOLET, "#c9a5ff"),
+    (RED, "#ff7b72"),
+];
+
 /// The font size, in the library's unit.
 const SIZE: u32 = 16;
 const SMALL: u32 = 14;
@@ -61,8 +79,39 @@ pub fn draw(height: u32, draw: impl FnOnce(&Area<'_>) -> Drawn) -> String {
         .and_then(|()| Ok(area.present()?));
     drawn.expect("drawing into memory does not fail");
     drop(area);
-    // On a narrower page, the picture shrinks and is not cut.
-    svg.replacen("<svg ", "<svg style=\"max-width:100%;height:auto\" ", 1)
+    with_style(&svg)
+}
+
+/// Adds the style sheet to a drawn picture. On a narrower page, the picture shrinks and is not cut.
+fn with_style(svg: &str) -> String {
+    let root = "<svg class=\"tollgate-picture\" style=\"max-width:100%;height:auto\" ";
+    let svg = svg.replacen("<svg ", root, 1);
+    svg.replacen(">\n", &format!(">\n{}", style()), 1)
+}
+
+/// Returns the element with the style sheet: the dark forms, as variables that are set where the page is
+/// dark, and a rule for each color. Within a page it concerns pictures only, and a blank line would end
+/// it in the documentation.
+pub fn style() -> String {
+    let hex = |RGBColor(red, green, blue)| format!("{red:02X}{green:02X}{blue:02X}");
+    let forms = DARK.map(|(color, dark)| format!("--dark-{}:{dark};", hex(color)));
+    let forms = forms.concat();
+    let rule = |(color, _)| {
+        let color = hex(color);
+        let rule = |what| {
+            format!(
+                ".tollgate-picture [{what}=\"#{color}\"]{{{what}:var(--dark-{color},#{color})}}\n"
+            )
+        };
+        ["fill", "stroke"].map(rule).concat()
+    };
+    let rules = DARK.map(rule).concat();
+    format!(
+        "<style>\n\
+         @media (prefers-color-scheme:dark){{.tollgate-picture:not([data-theme] *){{{forms}}}}}\n\
+         [data-theme=dark] .tollgate-picture,[data-theme=ayu] .tollgate-picture{{{forms}}}\n\
+         {rules}</style>\n"
+    )
 }
 
 /// Draws a text of one line that begins or ends at a point.

@@ -104,6 +104,29 @@ impl Chromium {
         Ok(())
     }
 
+    /// Lets a script run in every page before the scripts of the page, from the next `go_to` on.
+    ///
+    /// # Errors
+    ///
+    /// Returns the browser's error.
+    pub(crate) async fn run_first(&self, script: &str) -> Result<(), String> {
+        let added = self.page.evaluate_on_new_document(script).await;
+        added.map_err(|error| format!("cannot add a script: {error}"))?;
+        Ok(())
+    }
+
+    /// Sets the preference for less motion, until `show` is called.
+    ///
+    /// # Errors
+    ///
+    /// Returns the browser's error.
+    pub(crate) async fn reduce_motion(&self) -> Result<(), String> {
+        let motion = MediaFeature::new("prefers-reduced-motion", "reduce");
+        let set = self.page.emulate_media_features(vec![motion]).await;
+        set.map_err(|error| format!("cannot set the preference for less motion: {error}"))?;
+        Ok(())
+    }
+
     /// Calls a function of the object `probe` in the page, and waits for its promise.
     ///
     /// # Errors

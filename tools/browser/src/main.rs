@@ -5,15 +5,13 @@
 
 mod chromium;
 mod demo;
+mod picture;
 mod playground;
 mod report;
 
 use std::env;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-
-use serde::Deserialize;
 
 use crate::chromium::Chromium;
 use crate::report::{Report, interrupted};
@@ -76,43 +74,11 @@ async fn check(
         let path = file.canonicalize();
         let path = path.map_err(|error| format!("{}: {error}", file.display()))?;
         if path.extension().is_some_and(|it| it == "svg") {
-            check_picture(browser, report, &path).await?;
+            picture::check(browser, report, &path).await?;
         } else {
             playground::check(browser, report, &path, screenshots).await?;
         }
     }
     report.console(&browser.complaints());
-    Ok(())
-}
-
-// A picture within a page, like in `cargo doc`: it fits the page, and nothing of it lies outside.
-
-/// CSS pixels. Pictures are 960 wide.
-const WIDTHS: [i64; 3] = [1200, 800, 390];
-
-#[derive(Deserialize)]
-struct Found {
-    texts: usize,
-    outside: Vec<String>,
-}
-
-async fn check_picture(browser: &Chromium, report: &mut Report, path: &Path) -> Result<(), String> {
-    let wrong = |error| format!("{}: {error}", path.display());
-    let picture = fs::read_to_string(path).map_err(wrong)?;
-    browser
-        .go_to("about:blank", include_str!("pictures.js"))
-        .await?;
-    let () = browser.probe("put", &[picture.into()]).await?;
-    let name = path.file_name().unwrap_or_default().display().to_string();
-    for width in WIDTHS {
-        browser.show(width, false).await?;
-        let Found { texts, outside } = browser.probe("picture", &[]).await?;
-        let line = if outside.is_empty() && texts > 0 {
-            Ok(format!("none of {texts} texts lies outside"))
-        } else {
-            Err(format!("of {texts} texts, {}", outside.join("; ")))
-        };
-        report.line(&format!("{name}, {width} px"), line);
-    }
     Ok(())
 }

@@ -34,6 +34,13 @@
       byId("pause").click();
       return { before, after, focus };
     },
+    /// What the first panel showed when the fixed window had doubled, or null.
+    first: async () => (await until(5000, () => globalThis.first)) === null ? null : globalThis.first,
+    /// Whether the page is paused, and the numbers of the first panel.
+    still: async () => {
+      await until(5000, () => number("time") > 0);
+      return [byId("pause").getAttribute("aria-pressed") === "true", number("around-0"), number("most-0"), number("around-1"), number("most-1")];
+    },
     /// The page's loaded resources other than itself.
     requests: () => performance.getEntriesByType("resource").map(entry => entry.name.slice(0, 80)),
   });

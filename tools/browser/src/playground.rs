@@ -11,6 +11,30 @@ use crate::report::{Report, check_layout};
 /// The time limit of each check, in milliseconds.
 const WITHIN: u64 = 20_000;
 
+/// The time in which the first panel shows how a fixed window doubles, in milliseconds since the page was asked for.
+const FIRST: f64 = 1000.0;
+
+/// How often the page is loaded; the fastest counts, because a busy machine delays some.
+const LOADS: usize = 3;
+
+/// The documentation that the first panel refers to.
+const DOCS: &str = "https://docs.rs/tollgate/latest/tollgate/";
+
+/// What the first panel showed; of pairs, the first is the fixed window, and the second the leaky bucket.
+#[derive(Deserialize)]
+struct First {
+    milliseconds: f64,
+    /// Starts while calls came, around the edge.
+    around: [u32; 2],
+    most: [u32; 2],
+    /// The blocks in the column before the edge, and in the one after it.
+    columns: [[u32; 2]; 2],
+    /// Pixels by which the panel's charts and scale end below the window.
+    below: f64,
+    scale: Vec<String>,
+    links: Vec<String>,
+}
+
 #[derive(Deserialize)]
 struct Cancelled {
     before: Vec<u32>,
@@ -25,15 +49,22 @@ pub(crate) async fn check(
     screenshots: Option<&Path>,
 ) -> Result<(), String> {
     let url = format!("file://{}", path.display());
-    browser.go_to(&url, include_str!("playground.js")).await?;
+    first_second(browser, report, &url).await?;
     browser.show(1280, false).await?;
-    // The page begins with a past.
+    browser.go_to(&url, include_str!("playground.js")).await?;
+    // The charts begin with a past, after the first panel.
+    becomes(browser, report, "the past", "time", 1.0, 1e9).await?;
     let begun: f64 = browser.probe("number", &["time".into()]).await?;
     becomes(browser, report, "the clock runs", "time", begun + 1.0, 1e9).await?;
     algorithms(browser, report).await?;
     queue(browser, report).await?;
     adaptive(browser, report).await?;
-    for (panel, charts) in [("algorithms", 6), ("queue", 1), ("adaptive", 3)] {
+    for (panel, charts) in [
+        ("edge", 2),
+        ("algorithms", 6),
+        ("queue", 1),
+        ("adaptive", 3),
+    ] {
         let pixels: Vec<u64> = browser.probe("drawn", &[panel.into()]).await?;
         let line = format!("pixels of each chart: {pixels:?}");
         let all = pixels.len() == charts && pixels.iter().all(|&it| it > 100);
@@ -61,6 +92,64 @@ pub(crate) async fn check(
     };
     report.line("requests", line);
     Ok(())
+}
+
+/// Checks that the first second shows a fixed window that doubles across its edge beside a leaky bucket that does
+/// not, and that nothing moves for those who prefer less motion.
+async fn first_second(browser: &Chromium, report: &mut Report, url: &str) -> Result<(), String> {
+    let script = include_str!("playground.js");
+    browser.run_first(include_str!("first.js")).await?;
+    for width in [1280, 390] {
+        browser.show(width, false).await?;
+        let mut fastest: Option<First> = None;
+        for _ in 0..LOADS {
+            browser.go_to(url, script).await?;
+            let first: Option<First> = browser.probe("first", &[]).await?;
+            let time =
+                |first: &Option<First>| first.as_ref().map_or(f64::MAX, |it| it.milliseconds);
+            if time(&first) < time(&fastest) {
+                fastest = first;
+            }
+        }
+        let line = fastest.map_or(Err("no doubling".to_owned()), |first| doubles(&first));
+        report.line(&format!("first second, {width} px"), line);
+    }
+    browser.reduce_motion().await?;
+    browser.go_to(url, script).await?;
+    let still: (bool, u32, u32, u32, u32) = browser.probe("still", &[]).await?;
+    let line = format!("paused, around the edge and most in any second: {still:?}");
+    let right = still == (true, 20, 20, 1, 10);
+    report.line("less motion", if right { Ok(line) } else { Err(line) });
+    Ok(())
+}
+
+/// Returns what the first panel showed, as an error if something is missing.
+fn doubles(first: &First) -> Result<String, String> {
+    let First {
+        milliseconds,
+        around,
+        most,
+        columns,
+        below,
+        scale,
+        links,
+    } = first;
+    let line = format!(
+        "after {milliseconds:.0} ms {around:?} starts around the edge, {most:?} in any second, blocks {columns:?}; \
+         the charts end {below:.0} px below the window; scale {scale:?}; {} links",
+        links.len()
+    );
+    let right = *milliseconds <= FIRST
+        && *around == [20, 1]
+        && most[0] == 20
+        && most[1] <= 10
+        && *columns == [[10, 10], [1, 0]]
+        && *below <= 0.0
+        && scale.first().is_some_and(|it| it == "0 s")
+        && scale.last().is_some_and(|it| it == "3 s")
+        && links.len() == 3
+        && links.iter().all(|link| link.starts_with(DOCS));
+    if right { Ok(line) } else { Err(line) }
 }
 
 /// Checks that calls are admitted up to the quota, then that none come, then a burst.

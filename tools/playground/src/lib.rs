@@ -1,4 +1,4 @@
-//! Shows tollgate in the browser: three panels whose time is a manual clock, which the page advances.
+//! Shows tollgate in the browser: four panels whose time is a manual clock, which the page advances.
 //!
 //! Everything happens in whole milliseconds and depends on nothing else, so each run is the same: the
 //! tests of this crate run natively and compare exactly.
@@ -6,6 +6,7 @@
 mod adaptive;
 mod algorithms;
 mod backend;
+mod edge;
 mod queue;
 mod steps;
 
@@ -20,7 +21,9 @@ use self::adaptive::{Adaptive, Point};
 use self::algorithms::Algorithms;
 use self::queue::Queue;
 
-/// The state of the page.
+pub use self::edge::Edge;
+
+/// The state of the panels below the first, which is an [`Edge`].
 #[wasm_bindgen]
 pub struct Playground {
     clock: ManualClock,
@@ -34,7 +37,7 @@ pub struct Playground {
 /// Controls the time.
 #[wasm_bindgen]
 impl Playground {
-    /// Creates the three panels at time 0.
+    /// Creates these panels at time 0.
     #[wasm_bindgen(constructor)]
     #[expect(clippy::new_without_default, reason = "the page calls it")]
     pub fn new() -> Self {

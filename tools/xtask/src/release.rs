@@ -146,6 +146,12 @@ fn to_change(shell: &Shell, version: &str, public: &[&Package]) -> Result<Vec<St
     if !readme.contains("https://crates.io/crates/tollgate") {
         found.push("README.md has no badge of crates.io".into());
     }
+    // Of a README's relative links, crates.io completes `href` and `src` only.
+    if Regex::new(r#"srcset="[^":]*""#)?.is_match(&readme) {
+        found.push(
+            "README.md has a relative `srcset`, which crates.io shows as a broken picture".into(),
+        );
+    }
     let until = "until the (crates are published|first release)";
     let by_path = r"^[/!\s]*tollgate.*= \{ path = ";
     let early = Regex::new(&format!("(?i)not +published|{until}|{by_path}"))?;
