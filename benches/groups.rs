@@ -1,8 +1,9 @@
-//! `cargo bench -p tollgate-bench --bench groups`: criterion's groups of all rows; a regular expression for parts of
-//! `theme/operation/contender` runs only those.
+//! `cargo bench`: criterion's groups of the rows of BENCHMARKS.md that run in a process; a regular expression for
+//! parts of `theme/operation/contender` runs only those.
 
-use tollgate_bench::{THEMES, harness};
+use tollgate_bench::{harness, page};
 
 fn main() {
-    harness::groups(THEMES.map(|(theme, rows)| (theme, rows())));
+    let themes = page::themes().into_iter();
+    harness::groups(themes.filter(|(theme, _)| *theme != "redis"));
 }

@@ -17,7 +17,10 @@ use tollgate::{Algorithm, Keyed, Quota, RateLimiter};
 use tollgate_bench::harness::{Options, Spread, Table};
 use tollgate_bench::keyed::{BenchKey, GovernorKeyed, KeyedLimiter};
 use tollgate_bench::line::{Places, WAITERS};
-use tollgate_bench::peer::{Governor, LeakyBucket, OurLimiter, SharedRateLimit, WaitLimiter};
+use tollgate_bench::page::print_bytes;
+use tollgate_bench::peer::{
+    Governor, LeakyBucket, Limiter, OurLimiter, SharedRateLimit, WaitLimiter,
+};
 use tollgate_bench::rates::SCARCE;
 use tollgate_io::{ThrottleIoExt, Throttled};
 
@@ -29,7 +32,7 @@ const WITH_LINE: usize = 256;
 
 /// Bytes of a limiter; on its heap when it is new, after one decision, after one waiter has given up, and after 10,000
 /// have; bytes of a future; and bytes on the heap per waiter, with 10,000 waiting.
-fn awaited<L: WaitLimiter>() -> (String, usize, usize) {
+fn awaited<L: WaitLimiter>() -> Awaited {
     let runtime = Builder::new_current_thread()
         .enable_time()
         .build()
@@ -77,7 +80,42 @@ fn awaited<L: WaitLimiter>() -> (String, usize, usize) {
     let line = format!(
         "{name} | {itself} | {fresh} | {decided} | {one} | {many} | {future} | {each:.1} | {allocations:.2}"
     );
-    (line, itself + one, warm)
+    Awaited {
+        line,
+        with_line: itself + one,
+        warm,
+        waiter: future as f64 + each,
+    }
+}
+
+/// The line of a table, and figures of it.
+struct Awaited {
+    line: String,
+    /// The bytes of a limiter that has had a waiter.
+    with_line: usize,
+    /// The allocations of all waiters, once warm.
+    warm: usize,
+    /// The bytes of a waiter and of its future.
+    waiter: f64,
+}
+
+/// Prints the lines of BENCHMARKS.md.
+pub(crate) fn page(options: &Options) {
+    let ours = awaited::<OurLimiter>().waiter;
+    let row = "bytes of a waiter: rate limiter";
+    let theirs = awaited::<LeakyBucket>().waiter;
+    print_bytes(options, row, LeakyBucket::NAME, [ours, theirs], "");
+    let why = "an entry is a key and 16 bytes, governor's a key and 8";
+    for (name, keys) in [
+        ("1,000", 1_000),
+        ("100,000", 100_000),
+        ("1,000,000", 1_000_000),
+    ] {
+        let ours = settled::<u64, Keyed<u64, _>>(keys);
+        let theirs = settled::<u64, GovernorKeyed<u64>>(keys);
+        let row = format!("bytes of a key, {name} keys");
+        print_bytes(options, &row, Governor::NAME, [ours, theirs], why);
+    }
 }
 
 /// Prints the table and returns whether ours keeps within its limits.
@@ -96,9 +134,11 @@ pub(crate) fn limiters(options: &Options) -> bool {
         "rate limiter | bytes | heap, new | decided | one waited | 10,000 did | future bytes \
          | heap bytes a waiter | allocations a waiter, warm",
     );
-    all.iter().for_each(|(line, ..)| table.push(line));
+    all.iter().for_each(|one| table.push(&one.line));
     table.print(options.markdown);
-    let (_, with_line, warm) = all[0];
+    let Awaited {
+        with_line, warm, ..
+    } = all[0];
     let claim = format!(
         "{with_line} bytes with an empty line (<= {WITH_LINE}), {warm} allocations of {WAITERS} waiters once warm (<= 0)",
     );

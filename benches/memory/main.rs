@@ -1,5 +1,5 @@
 //! `cargo bench -p tollgate-bench --bench memory`: bytes and allocations per waiter, with 10,000 waiting;
-//! and those of rate limiters, keys and streams. `tests/memory` asserts the figures that the documentation
+//! and those of rate limiters, keys and streams; with `--page`, the lines of BENCHMARKS.md. `tests/memory` asserts the figures that the documentation
 //! states for each throttle.
 //!
 //! This is a program of its own, because its counting allocator would distort every timing. The futures lie in places
@@ -12,8 +12,10 @@ use std::alloc::System;
 use std::process::ExitCode;
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, Stats, StatsAlloc};
+use tokio::sync::Semaphore as Tokio;
 use tollgate_bench::harness::{Options, Table, Work, verdict};
-use tollgate_bench::line::{self, Order, Part, WAITERS};
+use tollgate_bench::line::{self, Line, Order, Part, WAITERS};
+use tollgate_bench::page::print_bytes;
 use tollgate_bench::peer::{Ours, TryPeer};
 use tollgate_bench::semaphore::standing;
 
@@ -22,6 +24,10 @@ static COUNTING: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 fn main() -> ExitCode {
     let options = Options::from_args();
+    if options.page {
+        page(&options);
+        return ExitCode::SUCCESS;
+    }
     let tables = [
         semaphores,
         // Before governor's thread, which keeps timers and frees them later.
@@ -36,6 +42,26 @@ fn main() -> ExitCode {
         println!();
     }
     ExitCode::from(u8::from(options.check && !kept))
+}
+
+/// Prints the lines of BENCHMARKS.md.
+fn page(options: &Options) {
+    let bytes = |line: &mut dyn Line| {
+        line.hold();
+        let region = Region::new(COUNTING);
+        line.enqueue();
+        line.future_size() as f64 + held(&region) as f64 / WAITERS as f64
+    };
+    let [ours, tokio] = [line::boxed::<Ours>(WAITERS), line::boxed::<Tokio>(WAITERS)];
+    let of_waiters = [ours, tokio].map(|mut line| bytes(&mut *line));
+    print_bytes(
+        options,
+        "bytes of a waiter: semaphore",
+        Tokio::NAME,
+        of_waiters,
+        "",
+    );
+    limiters::page(options);
 }
 
 /// Returns the number of allocations since then.

@@ -7,28 +7,12 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use redis::aio::MultiplexedConnection;
 use redis_on_loopback::Server;
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
-use tollgate::Quota;
 use tollgate_bench::harness::{Options, Spread, Targets};
+use tollgate_bench::redis::{Plainest, plenty, runtime};
 use tollgate_redis::{RateLimiter, Source};
-
-/// Returns a quota beyond any demand here.
-fn plenty() -> Quota {
-    Quota::per_second(1_000_000_000).burst(1_000_000)
-}
-
-/// GCRA in a few lines: in arrival times, by the server's clock.
-const PLAINEST: &str = "
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
-local next = tonumber(redis.call('GET', KEYS[1]) or now)
-if next < now then next = now end
-if next - now > tonumber(ARGV[2]) then return 0 end
-redis.call('SET', KEYS[1], string.format('%.3f', next + ARGV[1]), 'PX', 10000)
-return 1";
 
 /// Runs the measurements and returns whether every target was met.
 pub(crate) fn run(options: &Options) -> bool {
@@ -51,11 +35,7 @@ pub(crate) fn run(options: &Options) -> bool {
         println!("redis-server is not installed: its rows are missing");
         return !options.check;
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .expect("a runtime can be built");
+    let runtime = runtime();
     let mut targets = Targets::of("operation");
     for (name, measure) in wanted {
         eprintln!("measuring: {name}");
@@ -64,43 +44,6 @@ pub(crate) fn run(options: &Options) -> bool {
     eprintln!();
     println!();
     targets.print(options.markdown)
-}
-
-/// The plainest script on a connection of redis-rs.
-#[derive(Clone)]
-struct Plainest {
-    connection: MultiplexedConnection,
-    digest: String,
-}
-
-impl Plainest {
-    async fn new(server: &Server) -> Self {
-        let client = redis::Client::open(server.address()).expect("it is an address");
-        let mut connection = client
-            .get_multiplexed_async_connection()
-            .await
-            .expect("the server answers");
-        let digest = redis::cmd("SCRIPT")
-            .arg("LOAD")
-            .arg(PLAINEST)
-            .query_async(&mut connection)
-            .await
-            .expect("it takes a script");
-        Self { connection, digest }
-    }
-
-    async fn decide(&mut self) {
-        let decided: i64 = redis::cmd("EVALSHA")
-            .arg(&self.digest)
-            .arg(1)
-            .arg("plainest")
-            .arg(0.001)
-            .arg(1_000_000)
-            .query_async(&mut self.connection)
-            .await
-            .expect("it runs");
-        assert_eq!(decided, 1, "there is plenty");
-    }
 }
 
 /// Returns the median, in microseconds.
@@ -112,13 +55,13 @@ fn one_decision(runtime: &Runtime, targets: &mut Targets) {
     let server = Server::start();
     let decide = async move {
         let limiter = RateLimiter::new(&server.store(), "ours", plenty());
-        let mut plainest = Plainest::new(&server).await;
+        let mut plainest = Plainest::new(&server, plenty()).await;
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         for _ in 0..20_000 {
             let start = Instant::now();
             limiter.acquire().await.expect("there is plenty");
             let between = Instant::now();
-            plainest.decide().await;
+            assert!(plainest.decide().await, "there is plenty");
             ours.push(between - start);
             theirs.push(between.elapsed());
         }
@@ -166,14 +109,14 @@ fn hot_key(runtime: &Runtime, targets: &mut Targets) {
         let store = server.store();
         let limiter = RateLimiter::new(&store, "ours", plenty());
         let alone = RateLimiter::new(&store, "alone", plenty()).coalesce(false);
-        let plainest = Plainest::new(&server).await;
+        let plainest = Plainest::new(&server, plenty()).await;
         let (mut ratios, mut apart, mut ours, mut theirs) = (Vec::new(), Vec::new(), 0.0, 0.0);
         for _ in 0..5 {
             theirs = rate(200, || {
                 let mut plainest = plainest.clone();
                 async move {
                     for _ in 0..200 {
-                        plainest.decide().await;
+                        assert!(plainest.decide().await, "there is plenty");
                     }
                 }
             })

@@ -16,7 +16,7 @@ use oorandom::Rand64;
 use tollgate::{Gate, Keyed, Quota, RateLimiter};
 use tollgate_detector::Detector;
 
-use crate::harness::{Row, Shared, alone, together};
+use crate::harness::{Contender, Row, Shared, Stopwatch, Work, alone, made, together};
 use crate::rates::PLENTY;
 use crate::{repeat, rows};
 
@@ -159,6 +159,38 @@ fn allowed<K: BenchKey, L: KeyedLimiter<K>>(keys: usize, spread: Spread) -> Shar
             assert!(black_box(&limiter).try_take(key), "there is plenty");
         }
     })
+}
+
+/// Compares the first decisions of many keys: an empty map is filled, its growth included.
+pub fn first_decisions() -> Vec<Row> {
+    let row = |name: &str, keys| {
+        let contenders = [
+            filled::<Keyed<u64, RateLimiter>>("tollgate", keys),
+            filled::<GovernorKeyed<u64>>("governor", keys),
+        ];
+        Row::new(format!("keyed: first decision of {name} keys"), contenders)
+    };
+    vec![
+        row("1,000", 1_000),
+        row("100,000", 100_000),
+        row("1,000,000", 1_000_000),
+    ]
+}
+
+fn filled<L: KeyedLimiter<u64>>(name: &str, keys: u64) -> Contender {
+    let fill = move |_| {
+        let limiter = L::with_keys(keys as usize);
+        let watch = Stopwatch::now();
+        for key in 0..keys {
+            assert!(black_box(&limiter).try_take(&key), "there is plenty");
+        }
+        watch.elapsed()
+    };
+    let contender = made(name, move || Work::Timed {
+        unit: keys,
+        batch: Box::new(move |times| (0..times).map(fill).sum()),
+    });
+    contender.counted(keys)
 }
 
 /// The number of keys that come repeatedly.

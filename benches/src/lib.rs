@@ -12,8 +12,11 @@ pub mod http;
 pub mod keyed;
 pub mod line;
 pub mod object_store;
+pub mod pacing;
+pub mod page;
 pub mod peer;
 pub mod rates;
+pub mod redis;
 pub mod semaphore;
 pub mod throttles;
 
@@ -23,17 +26,20 @@ use harness::Row;
 pub type Theme = (&'static str, fn() -> Vec<Row>);
 
 /// All rows, for the front ends `ratios` and `groups`.
-pub const THEMES: [Theme; 10] = [
+pub const THEMES: [Theme; 13] = [
     ("semaphore", semaphore::rows),
     ("throttles", throttles::rows),
     ("rate", rates::rows),
+    ("waiters by rate", pacing::rows),
     ("keyed", keyed::rows),
+    ("first decisions", keyed::first_decisions),
     ("object store", object_store::rows),
     ("fair", throttles::fair),
     ("http", http::rows),
     ("http origins", http::origins),
     ("adaptive", adaptive::rows),
     ("bytes", bytes::rows),
+    ("redis", redis::rows),
 ];
 
 /// The themes whose instructions are not counted: their preparation takes too long, or they use

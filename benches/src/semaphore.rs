@@ -12,7 +12,7 @@
 use std::hint::black_box;
 use std::sync::{Arc, LazyLock, Mutex};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use async_lock::Semaphore as AsyncLock;
 use asyncband::semaphore::Semaphore as Asyncband;
@@ -80,6 +80,10 @@ fn contended() -> Vec<Row> {
         tasks "64 tasks on 2 workers, limit 1"
             [yielding(1): Ours, Tokio: 0.95, AsyncLock, Intrusive, Asyncband]
             {"nothing: the yield alone" => nothing, "tower ConcurrencyLimit" => || tower_yielding(1)};
+        tasks "64 tasks on 2 workers, limit 8, 1 µs of work"
+            [working(8, Duration::from_micros(1)): Ours, Tokio, AsyncLock, Intrusive, Asyncband];
+        tasks "64 tasks on 2 workers, limit 8, 10 µs of work"
+            [working(8, Duration::from_micros(10)): Ours, Tokio, AsyncLock, Intrusive, Asyncband];
     }
 }
 
@@ -206,12 +210,22 @@ static WORKERS: LazyLock<Runtime> = LazyLock::new(|| {
 
 /// Tasks that take a permit, yield while they hold it, and give it back.
 pub fn yielding<P: Peer>(limit: usize) -> Work {
+    working::<P>(limit, Duration::ZERO)
+}
+
+/// The same, with this much work before the yield. Without work, the fastest tasks are those that stay on one core;
+/// with work, those lose that leave the other core idle.
+fn working<P: Peer>(limit: usize, work: Duration) -> Work {
     let semaphore = Arc::new(P::with_permits(limit));
     on_workers(move |times| {
         let semaphore = Arc::clone(&semaphore);
         async move {
             for _ in 0..times {
                 let held = semaphore.acquire().await;
+                if !work.is_zero() {
+                    let begin = Instant::now();
+                    while begin.elapsed() < work {}
+                }
                 yield_now().await;
                 drop(held);
                 semaphore.give_back();

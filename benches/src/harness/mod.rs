@@ -23,7 +23,9 @@ use futures::executor::block_on;
 /// Measures the processor time of the thread that started it.
 pub use cpu_time::ThreadTime as Stopwatch;
 pub use report::{Table, Targets, groups, ratios, verdict};
-pub use rows::{Contender, Row, Shared, Work, abreast, alone, made, tasks, together, walled};
+pub use rows::{
+    Comparison, Contender, Row, Shared, Work, abreast, alone, made, tasks, together, walled,
+};
 pub use simulations::spread::Spread;
 
 /// Measures operations beside those of other crates.
@@ -41,6 +43,10 @@ pub struct Options {
     #[arg(long)]
     pub markdown: bool,
 
+    /// Measure the rows of BENCHMARKS.md alone, and print its table
+    #[arg(long)]
+    pub page: bool,
+
     /// Fail when a target is missed
     #[arg(long)]
     pub check: bool,
@@ -57,7 +63,7 @@ pub struct Options {
     #[arg(skip = Duration::from_millis(4))]
     pub batch: Duration,
 
-    /// The total number of measurements of a row that missed its target.
+    /// The total number of measurements of a row that missed its target; with `--page`, the passes over all rows.
     #[arg(skip = 5_usize)]
     pub runs: usize,
 }
@@ -73,11 +79,14 @@ impl Options {
             options.rounds = 7;
             options.batch = Duration::from_millis(1);
         }
+        if options.page {
+            // In each pass.
+            options.rounds = options.choose([1, 3, 7]);
+        }
         if !options.bench {
             eprintln!("no --bench: one short round, only to see that everything runs");
-            options.rounds = 1;
+            (options.rounds, options.runs) = (1, 1);
             options.batch = Duration::from_micros(1);
-            options.runs = 1;
         }
         options
     }

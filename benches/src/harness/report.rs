@@ -21,7 +21,7 @@ pub fn ratios(options: &Options, rows: &[Row]) -> bool {
     let mut missed = Vec::new();
     for &row in &wanted {
         eprintln!("measuring: {}", row.name);
-        let comparisons = row.measure(options, false);
+        let comparisons = row.measure(options);
         for comparison in &comparisons {
             table.push(line(&row.name, comparison));
         }
@@ -43,18 +43,19 @@ pub fn ratios(options: &Options, rows: &[Row]) -> bool {
     kept
 }
 
-/// Measures the rows that missed, over several runs that alternate with each other, and only against the peers
+/// Measures the rows that missed, over several runs that alternate with each other, and prints the peers
 /// that set a target.
 fn again(options: &Options, missed: Vec<(&Row, Vec<Comparison>)>) {
-    let with_target = |(row, mut first): (_, Vec<Comparison>)| {
-        first.retain(|one| one.target.is_some());
-        (row, vec![first])
+    let with_target = |mut run: Vec<Comparison>| {
+        run.retain(|one| one.target.is_some());
+        run
     };
-    let mut all: Vec<(&Row, _)> = missed.into_iter().map(with_target).collect();
+    let first = |(row, run)| (row, vec![with_target(run)]);
+    let mut all: Vec<(&Row, _)> = missed.into_iter().map(first).collect();
     for _ in 1..options.runs {
         for (row, runs) in &mut all {
             eprintln!("measuring again: {}", row.name);
-            runs.push(row.measure(options, true));
+            runs.push(with_target(row.measure(options)));
         }
     }
 
@@ -105,7 +106,10 @@ pub fn groups(themes: impl IntoIterator<Item = (&'static str, Vec<Row>)>) {
         .configure_from_args();
     for (theme, rows) in themes {
         let mut group = criterion.benchmark_group(theme);
-        for Row { name, contenders } in rows {
+        for Row {
+            name, contenders, ..
+        } in rows
+        {
             for contender in contenders {
                 let mut prepared = None;
                 group.bench_function(BenchmarkId::new(&name, &contender.name), |bencher| {

@@ -80,6 +80,8 @@ pub struct Contender {
     pub name: String,
     /// The target for the ratio of ours to it.
     target: Option<f64>,
+    /// Why ours may take longer.
+    why: &'static str,
     /// The number of operations in a unit, if its instructions can be counted.
     pub counted: Option<u64>,
     /// The target for the instructions of an operation.
@@ -93,6 +95,7 @@ pub fn made(name: &str, prepare: impl Fn() -> Work + 'static) -> Contender {
     Contender {
         name: name.to_owned(),
         target: None,
+        why: "",
         counted: None,
         instructions: None,
         length: 1,
@@ -122,7 +125,8 @@ pub fn walled<W: FnMut(u64) + 'static>(name: &str, work: impl Fn() -> W + 'stati
 
 /// A contender whose tasks share two workers.
 pub fn tasks(name: &str, prepare: impl Fn() -> Work + 'static) -> Contender {
-    made(name, prepare).stretched(10)
+    // Now and then all of them run on one core for a while.
+    made(name, prepare).stretched(30)
 }
 
 /// Returns the duration of a call by the wall clock.
@@ -183,6 +187,13 @@ impl Contender {
         self
     }
 
+    /// Says why ours may take longer.
+    #[must_use]
+    pub fn explained(mut self, why: &'static str) -> Contender {
+        self.why = why;
+        self
+    }
+
     /// Allows counting the instructions of its operations, with this many in a unit.
     #[must_use]
     pub fn counted(mut self, unit: u64) -> Contender {
@@ -205,6 +216,8 @@ pub struct Row {
     pub name: String,
     /// The contenders.
     pub contenders: Vec<Contender>,
+    /// The operations in a second that all are asked for, where a limit paces them.
+    pub rate: Option<f64>,
 }
 
 impl Row {
@@ -213,7 +226,15 @@ impl Row {
         Row {
             name: name.into(),
             contenders: contenders.into_iter().collect(),
+            rate: None,
         }
+    }
+
+    /// States the rate that all contenders are asked for, in operations per second.
+    #[must_use]
+    pub fn at_rate(mut self, rate: f64) -> Row {
+        self.rate = Some(rate);
+        self
     }
 
     /// Sets the target against one of the peers: ours may take at most this multiple of its time.
@@ -223,20 +244,19 @@ impl Row {
         self
     }
 
-    /// Compares the contenders in turns, either all of them, or only ours and those that set a
-    /// target.
-    pub fn measure(&self, options: &Options, targets_only: bool) -> Vec<Comparison> {
-        let ours = self.contenders.iter().take(1);
-        let peers = self.contenders.iter().skip(1);
-        let peers = peers.filter(|peer| !targets_only || peer.target.is_some());
-        let contenders: Vec<_> = ours.chain(peers).collect();
-        let mut works: Vec<_> = contenders.iter().map(|one| one.prepare()).collect();
-        let calibrated = works.iter_mut().zip(&contenders);
+    /// Compares the contenders in turns.
+    pub fn measure(&self, options: &Options) -> Vec<Comparison> {
+        self.compare(&self.time(options))
+    }
+
+    /// Prepares the contenders and lets them take turns. Returns the nanoseconds per operation of each, by round.
+    pub fn time(&self, options: &Options) -> Vec<Vec<f64>> {
+        let mut works: Vec<_> = self.contenders.iter().map(Contender::prepare).collect();
+        let calibrated = works.iter_mut().zip(&self.contenders);
         let times: Vec<_> = calibrated
             .map(|(work, one)| work.calibrate(options.batch * one.length))
             .collect();
-
-        let count = contenders.len();
+        let count = works.len();
         let mut nanos = vec![Vec::with_capacity(options.rounds); count];
         for round in 0..options.rounds {
             for turn in 0..count {
@@ -244,16 +264,24 @@ impl Row {
                 nanos[at].push(works[at].nanos(times[at]));
             }
         }
+        nanos
+    }
 
-        (1..count)
-            .map(|at| Comparison {
-                peer: contenders[at].name.clone(),
-                ours: Spread::of(nanos[0].clone()).median,
-                theirs: Spread::of(nanos[at].clone()).median,
-                ratio: Spread::of(nanos[0].iter().zip(&nanos[at]).map(|(a, b)| a / b)),
-                target: contenders[at].target,
-            })
-            .collect()
+    /// Compares ours with each peer, by the nanoseconds of each in the same rounds.
+    pub fn compare(&self, nanos: &[Vec<f64>]) -> Vec<Comparison> {
+        let [ours, theirs @ ..] = nanos else {
+            return Vec::new();
+        };
+        let peers = self.contenders.iter().skip(1).zip(theirs);
+        let comparisons = peers.map(|(peer, theirs)| Comparison {
+            peer: peer.name.clone(),
+            ours: Spread::of(ours.clone()).median,
+            theirs: Spread::of(theirs.clone()).median,
+            ratio: Spread::of(ours.iter().zip(theirs).map(|(a, b)| a / b)),
+            target: peer.target,
+            why: peer.why,
+        });
+        comparisons.collect()
     }
 }
 
@@ -270,9 +298,21 @@ pub struct Comparison {
     pub ratio: Spread,
     /// The target for the ratio.
     pub target: Option<f64>,
+    /// Why ours may take longer.
+    pub why: &'static str,
 }
 
 impl Comparison {
+    /// Says which of the two is faster. They are equal where their order differs between the rounds: where 1 lies
+    /// between the tenth and the ninetieth percentile of the ratios.
+    pub fn result(&self) -> &'static str {
+        match self.ratio {
+            Spread { p90, .. } if p90 < 1.0 => "won",
+            Spread { p10, .. } if p10 > 1.0 => "lost",
+            _ => "equal",
+        }
+    }
+
     /// Returns whether a target was set and the median is above it.
     pub fn missed(&self) -> bool {
         // Compares at the printed precision: the third digit is noise.

@@ -1,5 +1,6 @@
 //! Runs the repository's own tasks, by hand and in CI, in addition to those of cargo.
 
+mod benchmarks;
 mod docs_rs;
 mod examples;
 mod links;
@@ -43,6 +44,8 @@ enum Task {
     Release(release::Options),
     /// Print the number of files and functions that one operation passes through, next to budgets and peers
     Walk(walk::Options),
+    /// Measure the table of BENCHMARKS.md, and print it with the rows that changed by more than their noise
+    Benchmarks(benchmarks::Options),
     /// Draw the pictures of docs/ again; those of the demonstration are described in its README
     Pictures,
 }
@@ -69,6 +72,7 @@ fn run(task: Task) -> Result<bool> {
         Task::Examples => examples::examples(&shell),
         Task::Release(options) => release::release(&shell, &options),
         Task::Walk(options) => walk::walk(&shell, &options),
+        Task::Benchmarks(options) => benchmarks::benchmarks(&shell, &options),
         Task::Pictures => pictures(&shell),
     }
 }
