@@ -14,7 +14,7 @@ mod uses;
 mod walk;
 mod workspace;
 
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use anyhow::Result;
 use clap::Parser;
@@ -46,14 +46,19 @@ enum Task {
     Walk(walk::Options),
     /// Measure the table of BENCHMARKS.md, and print it with the rows that changed by more than their noise
     Benchmarks(benchmarks::Options),
+    /// Count the instructions of each ready path; --check exits with 1 above the counts of the file, and with 3 where
+    /// that file is not comparable; --write renews it
+    Instructions {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Draw the pictures of docs/ again; those of the demonstration are described in its README
     Pictures,
 }
 
 fn main() -> ExitCode {
     match run(Task::parse()) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("cargo xtask: {error:#}");
             ExitCode::FAILURE
@@ -61,9 +66,10 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(task: Task) -> Result<bool> {
+fn run(task: Task) -> Result<ExitCode> {
     let shell = workspace::shell()?;
-    match task {
+    let passed = match task {
+        Task::Instructions { arguments } => return instructions(&shell, &arguments),
         Task::Size(options) => size::size(&shell, &options),
         Task::Tree => tree::tree(&shell),
         Task::Package { allow_dirty } => package::package(&shell, allow_dirty),
@@ -74,7 +80,20 @@ fn run(task: Task) -> Result<bool> {
         Task::Walk(options) => walk::walk(&shell, &options),
         Task::Benchmarks(options) => benchmarks::benchmarks(&shell, &options),
         Task::Pictures => pictures(&shell),
-    }
+    }?;
+    Ok(ExitCode::from(u8::from(!passed)))
+}
+
+/// Runs the program that counts, and returns its exit code.
+fn instructions(shell: &Shell, arguments: &[String]) -> Result<ExitCode> {
+    let build = "build --quiet --locked --release --package=ready-paths".split(' ');
+    workspace::run(cmd!(shell, "cargo {build...}"))?;
+    let target = workspace::members(shell)?.target_directory;
+    let status = Command::new(target.join("release/ready-paths"))
+        .args(arguments)
+        .status()?;
+    let code = status.code().and_then(|code| u8::try_from(code).ok());
+    Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
 /// Draws the pictures. `pacing.svg` is measured, and all others are computed.

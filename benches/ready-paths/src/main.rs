@@ -1,0 +1,94 @@
+//! `cargo xtask instructions`: counts the instructions of each ready path, beside those that `counts.txt` has.
+//!
+//! A count depends on the compiler, the target, a little on valgrind, and for new keys on the number of threads of the
+//! machine, so the file names them. `--check` fails with 1
+//! if a path takes over 2 % more than in the file, or is missing there, and with 3 where the file is not comparable.
+//! `--write` renews it. A change that raises a count on purpose renews the file in the same commit, and says why.
+
+mod paths;
+
+use std::fmt::Write;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::thread::available_parallelism;
+
+use clap::Parser;
+use ready_paths::{instructions, is_counted, valgrind};
+
+/// The allowed growth of a count.
+const ALLOWED: f64 = 1.02;
+
+/// Differences below are noise, such as a counter that wraps, however short a path is.
+const ALWAYS_ALLOWED: f64 = 0.5;
+
+const NOT_COMPARABLE: u8 = 3;
+
+/// Counts the instructions of ready paths.
+#[derive(Parser)]
+#[command(about = None)]
+struct Options {
+    /// A part of the names of the paths to count
+    #[arg(default_value = "", conflicts_with = "write")]
+    filter: String,
+    /// Exit with 1 if a count is above that of the file, and with 3 if the file is not comparable
+    #[arg(long)]
+    check: bool,
+    /// Renew the file
+    #[arg(long)]
+    write: bool,
+}
+
+fn main() -> ExitCode {
+    let paths = paths::paths();
+    if is_counted(|which| paths[which].prepare()) {
+        return ExitCode::SUCCESS;
+    }
+    let options = Options::parse();
+    let Some(valgrind) = valgrind() else {
+        println!("valgrind is not installed (`apt-get install valgrind`, or the like)");
+        return ExitCode::from(u8::from(options.check || options.write));
+    };
+    let compiler = output("rustc", "-vV");
+    let part = |key| compiler.lines().find_map(|line| line.strip_prefix(key));
+    let [rustc, target] = ["release: ", "host: "].map(|key| part(key).expect("rustc says it"));
+    // A map of keys has shards by the number of threads.
+    let threads = available_parallelism().map_or(1, usize::from);
+    let mut counts = format!("rustc {rustc}, {target}, valgrind {valgrind}, {threads} threads\n");
+
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("counts.txt");
+    let former = std::fs::read_to_string(&file).unwrap_or_default();
+    if options.check && former.lines().next() != counts.lines().next() {
+        let [then, now] = [&former, &counts].map(|it| it.lines().next().unwrap_or_default());
+        println!("NOT CHECKED: the counts of {then:?} are not comparable with those of {now:?}");
+        return ExitCode::from(NOT_COMPARABLE);
+    }
+    println!("{:>9} {:>9}", "now", "counts.txt");
+    let mut above = 0;
+    for (which, path) in paths.iter().enumerate() {
+        if !path.name.contains(&options.filter) {
+            continue;
+        }
+        let count = instructions(which, path.unit);
+        writeln!(counts, "{count:.1} {}", path.name).expect("memory is enough");
+        let before = former.lines().find_map(|line| {
+            let (count, name) = line.split_once(' ')?;
+            (name == path.name).then(|| count.parse::<f64>().ok())?
+        });
+        let is_above = before.is_none_or(|it| count > (it * ALLOWED).max(it + ALWAYS_ALLOWED));
+        above += usize::from(is_above);
+        let before = before.map_or("none".into(), |it| format!("{it:.1}"));
+        let mark = if is_above { '>' } else { ' ' };
+        println!("{count:9.1} {before:>9} {mark} {}", path.name);
+    }
+    if options.write {
+        std::fs::write(&file, counts).expect("the file can be written");
+    }
+    println!("{above} counts are above those of the file");
+    ExitCode::from(u8::from(options.check && above > 0))
+}
+
+fn output(program: &str, argument: &str) -> String {
+    let output = Command::new(program).arg(argument).output();
+    let output = output.unwrap_or_else(|error| panic!("{program}: {error}"));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}

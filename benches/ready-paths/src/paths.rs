@@ -1,0 +1,416 @@
+//! The ready paths: calls that need no wait, and what a waiter costs in a queue, each on one thread.
+//!
+//! Results go through `black_box`, as in the benchmarks beside other crates, so that each is in memory.
+
+use std::convert::Infallible;
+use std::future::{Ready, ready};
+use std::hint::black_box;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use foldhash::fast::FixedState;
+use futures::executor::block_on;
+use http::{Request, Response};
+use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
+use tokio_util::sync::CancellationToken;
+use tollgate::adaptive::{AdaptiveSemaphore, Gradient};
+use tollgate::fair::FairQueue;
+use tollgate::{
+    Algorithm, ChannelSemaphore, Clock, CondvarSemaphore, Gate, Keyed, LeakyBucket, Pool, Quota,
+    RateLimiter, Semaphore, all,
+};
+use tollgate_io::ThrottleIoExt;
+use tollgate_tower::{ClientIp, ThrottleLayer};
+use tower::{Layer, Service, ServiceExt, service_fn};
+
+/// An operation, and the number of them in one repetition.
+pub(crate) struct Path {
+    pub(crate) name: String,
+    pub(crate) unit: u64,
+    prepare: Box<dyn Fn() -> Box<dyn FnMut(u64)>>,
+}
+
+impl Path {
+    pub(crate) fn prepare(&self) -> Box<dyn FnMut(u64)> {
+        (self.prepare)()
+    }
+
+    fn new<W: FnMut(u64) + 'static>(name: &str, prepare: impl Fn() -> W + 'static) -> Path {
+        Path {
+            name: name.to_owned(),
+            unit: 1,
+            prepare: Box::new(move || Box::new(prepare())),
+        }
+    }
+}
+
+/// Repeats a call on a value, which `black_box` hides before each.
+fn path<T: 'static>(
+    name: &str,
+    make: impl Fn() -> T + 'static,
+    call: impl Fn(&T) + Copy + 'static,
+) -> Path {
+    Path::new(name, move || {
+        let made = make();
+        move |times| (0..times).for_each(|_| call(black_box(&made)))
+    })
+}
+
+/// Repeats an asynchronous call, inside one future on a plain executor.
+fn awaited<T: 'static>(
+    name: &str,
+    make: impl Fn() -> T + 'static,
+    call: impl AsyncFn(&T) + Copy + 'static,
+) -> Path {
+    Path::new(name, move || {
+        let made = make();
+        move |times| {
+            block_on(async {
+                for _ in 0..times {
+                    call(black_box(&made)).await;
+                }
+            });
+        }
+    })
+}
+
+/// Keeps a result in memory, like a permit that is held during work.
+fn done<R>(result: R) {
+    drop(black_box(result));
+}
+
+/// Never used up, and a token is not a whole number of nanoseconds, which is the slower way of a `RateLimiter`.
+const PLENTY: Quota = Quota::per_second(900_000_000).burst(1_000_000_000);
+
+/// The same, where a token is a whole number of nanoseconds.
+const PLENTY_EVEN: Quota = Quota::per_second(1_000_000_000).burst(1_000_000_000);
+
+/// More than callers can take from a log: it has come back before it is used up.
+const PLENTY_LOGGED: Quota = Quota::new(1_000, Duration::from_micros(2)).burst(1_000);
+
+/// Used up, and even a token comes back only after most of an hour.
+const SCARCE: Quota = Quota::new(1_000, Duration::from_secs(30 * 86_400)).burst(1_000);
+
+const LIMIT: usize = 8;
+
+pub(crate) fn paths() -> Vec<Path> {
+    [
+        semaphores(),
+        rates(),
+        keys(),
+        compositions(),
+        adapters(),
+        queues(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn slots() -> Semaphore {
+    Semaphore::new(LIMIT)
+}
+
+fn shared() -> Arc<Semaphore> {
+    Arc::new(slots())
+}
+
+fn items() -> Pool<()> {
+    Pool::new((0..LIMIT).map(drop))
+}
+
+fn semaphores() -> Vec<Path> {
+    let with_token = || (slots(), CancellationToken::new());
+    vec![
+        path("semaphore: try_acquire", slots, |it| done(it.try_acquire())),
+        awaited("semaphore: acquire", slots, async |it| {
+            done(it.acquire().await);
+        }),
+        awaited("semaphore: acquire with a token", with_token, async |it| {
+            done(it.0.acquire().cancel_on(&it.1).await);
+        }),
+        path("semaphore: try_acquire_owned", shared, |it| {
+            done(Arc::clone(it).try_acquire_owned());
+        }),
+        awaited("semaphore: acquire_owned", shared, async |it| {
+            done(Arc::clone(it).acquire_owned().await);
+        }),
+        path("pool: try_acquire", items, |it| done(it.try_acquire())),
+        awaited("pool: acquire", items, async |it| done(it.acquire().await)),
+        path(
+            "channel semaphore: try_acquire",
+            || ChannelSemaphore::new(LIMIT),
+            |it| done(it.try_acquire()),
+        ),
+        path(
+            "condvar semaphore: try_acquire",
+            || CondvarSemaphore::new(LIMIT),
+            |it| done(it.try_acquire()),
+        ),
+        path(
+            "adaptive semaphore: try_acquire",
+            || AdaptiveSemaphore::new(Gradient::default()),
+            |it| done(it.try_acquire()),
+        ),
+    ]
+}
+
+fn rates() -> Vec<Path> {
+    let allowed = |name: &str, quota| {
+        let limiter = move || RateLimiter::new(quota);
+        path(name, limiter, |it| done(it.try_acquire()))
+    };
+    let scarce = || used_up(RateLimiter::new(SCARCE));
+    let plenty = || RateLimiter::new(PLENTY);
+    let mut paths = vec![
+        allowed("rate: allowed", PLENTY),
+        path("rate: denied", scarce, |it| done(it.try_acquire())),
+        awaited("rate: acquire", plenty, async |it| done(it.acquire().await)),
+        allowed("rate: allowed, a token of whole nanoseconds", PLENTY_EVEN),
+        allowed("rate: allowed, unlimited", Quota::UNLIMITED),
+        path("gate: check", Gate::new, |it| done(it.check())),
+        path(
+            "leaky bucket: try_acquire",
+            || LeakyBucket::new(Quota::per_second(1_000_000_000), 8),
+            |it| done(it.try_acquire()),
+        ),
+        Path::new("local(32): allowed", move || {
+            let limiter = plenty();
+            move |times| {
+                let mut local = limiter.local(32);
+                for _ in 0..times {
+                    done(black_box(&mut local).try_acquire());
+                }
+            }
+        }),
+    ];
+    for &algorithm in Algorithm::all() {
+        let limiter = move |quota| RateLimiter::new(quota).algorithm(algorithm);
+        let [allowed, denied] = ["allowed", "denied"].map(|it| format!("{algorithm}: {it}"));
+        let plenty = match algorithm {
+            Algorithm::SlidingLog => PLENTY_LOGGED,
+            _ => PLENTY_EVEN,
+        };
+        paths.push(path(
+            &allowed,
+            move || limiter(plenty),
+            |it| done(it.try_acquire()),
+        ));
+        paths.push(path(
+            &denied,
+            move || used_up(limiter(SCARCE)),
+            |it| done(it.try_acquire()),
+        ));
+    }
+    paths
+}
+
+fn used_up(limiter: RateLimiter) -> RateLimiter {
+    while limiter.try_acquire().is_ok() {}
+    limiter
+}
+
+/// Numbers in an order that a processor cannot predict.
+fn scattered(number: u64) -> u64 {
+    number.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// A map with a hasher whose seed is fixed, so that every run has the same collisions.
+type Limiters = Keyed<u64, RateLimiter, FixedState>;
+
+fn limiters(keys: usize, clock: impl Into<Clock>) -> Limiters {
+    // A token takes half a minute, so no key is idle and evicted while valgrind is slow.
+    let quota = Quota::new(1_000_003, Duration::from_secs(365 * 86_400)).burst(100_000);
+    let limiters = Keyed::new(RateLimiter::new(quota).clock(clock));
+    let limiters = limiters.hasher(FixedState::default());
+    limiters.max_keys(keys.max(100_000))
+}
+
+fn fill(limiters: &Limiters, keys: u64) {
+    for key in 0..keys {
+        done(limiters.key(&scattered(key)).try_acquire());
+    }
+}
+
+fn keys() -> Vec<Path> {
+    // Filling a large map takes seconds under valgrind. Meanwhile the system clock sometimes finds that the counter of
+    // the processor, which valgrind emulates, disagrees with the clock of the system, and uses that one.
+    let clock = |keys| match keys {
+        1_000 => Clock::system(),
+        _ => Clock::manual().into(),
+    };
+    let mut paths = Vec::new();
+    for keys in [1_000, 100_000, 1_000_000] {
+        let name = format!("keyed: allowed, {keys} keys");
+        paths.push(Path::new(&name, move || {
+            let limiters = limiters(keys, clock(keys));
+            fill(&limiters, keys as u64);
+            let mut next = 0;
+            move |times| {
+                for _ in 0..times {
+                    next = (next + 1) % keys as u64;
+                    done(black_box(&limiters).key(&scattered(next)).try_acquire());
+                }
+            }
+        }));
+    }
+    // The growth of a table is part of it, so these are long: a million keys would take minutes.
+    for keys in [1_000, 100_000] {
+        let name = format!("keyed: first decision, {keys} keys");
+        let mut first = Path::new(&name, move || {
+            move |times| {
+                (0..times).for_each(|_| fill(&limiters(keys, Clock::manual()), keys as u64));
+            }
+        });
+        first.unit = keys as u64;
+        paths.push(first);
+    }
+    paths
+}
+
+fn compositions() -> Vec<Path> {
+    let slots_and_rate = || (slots(), RateLimiter::new(PLENTY));
+    let class = || FairQueue::new(shared()).class(7);
+    vec![
+        awaited(
+            "all of two semaphores: acquire",
+            || (slots(), slots()),
+            async |it| {
+                done(all((&it.0, &it.1)).acquire().await);
+            },
+        ),
+        awaited(
+            "all of a semaphore and a rate: acquire",
+            slots_and_rate,
+            async |it| {
+                done(all((&it.0, &it.1)).acquire().await);
+            },
+        ),
+        awaited("fair queue: acquire", class, async |it| {
+            done(it.acquire().await);
+        }),
+    ]
+}
+
+fn adapters() -> Vec<Path> {
+    let unlimited = || Arc::new(RateLimiter::new(Quota::UNLIMITED));
+    let never_binding = || Arc::new(RateLimiter::new(PLENTY));
+    vec![
+        Path::new("http: a request by client", || {
+            let clients: Arc<Keyed<_, _>> = Arc::new(Keyed::rate_limiters(PLENTY));
+            let address = ClientIp::peer(|extensions| extensions.get().copied());
+            let layer =
+                ThrottleLayer::by(move |head| Arc::clone(&clients).key_owned(address.of(head)));
+            requests(layer.refusing().layer(service_fn(answer)))
+        }),
+        Path::new("http: a request with a slot", || {
+            requests(ThrottleLayer::new(shared()).layer(service_fn(answer)))
+        }),
+        Path::new("bytes: read 1 KiB, unlimited", move || {
+            reads(Blocks.throttled(unlimited()))
+        }),
+        Path::new("bytes: read 1 KiB", move || {
+            reads(Blocks.throttled(never_binding()))
+        }),
+    ]
+}
+
+fn answer(request: Request<()>) -> Ready<Result<Response<String>, Infallible>> {
+    drop(black_box(request));
+    ready(Ok(Response::new(String::new())))
+}
+
+/// Requests of a thousand clients in turn, each by a clone of the service, as in axum.
+fn requests<S, B>(service: S) -> impl FnMut(u64)
+where
+    S: Service<Request<()>, Response = Response<B>, Error = Infallible> + Clone,
+{
+    let mut client = 0;
+    move |times| {
+        for _ in 0..times {
+            client = (client + 1) % 1_000;
+            let address = IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + client));
+            let mut request = Request::new(());
+            request
+                .extensions_mut()
+                .insert(SocketAddr::from((address, 4711)));
+            done(block_on(service.clone().oneshot(request)));
+        }
+    }
+}
+
+/// A source that is always ready.
+struct Blocks;
+
+const BLOCK: usize = 1024;
+
+impl AsyncRead for Blocks {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        let size = buffer.remaining().min(BLOCK);
+        buffer.initialize_unfilled_to(size).fill(7);
+        buffer.advance(size);
+        Poll::Ready(Ok(()))
+    }
+}
+
+fn reads(mut reader: impl AsyncRead + Unpin) -> impl FnMut(u64) {
+    let mut buffer = [0; BLOCK];
+    move |times| {
+        block_on(async {
+            for _ in 0..times {
+                let read = reader.read(black_box(&mut buffer)).await;
+                assert_eq!(read.expect("blocks never fail"), BLOCK, "a short read");
+            }
+        });
+    }
+}
+
+/// The waiters of one repetition.
+const WAITERS: u64 = 1_000;
+
+/// The cost of a waiter: to join, and to be admitted or to leave.
+fn queues() -> Vec<Path> {
+    let path = |name: &str, admitted: bool| {
+        let mut path = Path::new(name, move || {
+            let semaphore: &'static Semaphore = Box::leak(Box::new(Semaphore::new(1)));
+            move |times| {
+                for _ in 0..times {
+                    join_and_leave(semaphore, admitted);
+                }
+            }
+        });
+        path.unit = WAITERS;
+        path
+    };
+    vec![
+        path("a waiter: join, be admitted", true),
+        path("a waiter: join, leave", false),
+    ]
+}
+
+fn join_and_leave(semaphore: &Semaphore, admitted: bool) {
+    let mut held = semaphore.try_acquire().ok();
+    let waiters = (0..WAITERS).map(|_| Box::pin(semaphore.acquire()));
+    let mut waiters: Vec<_> = waiters.collect();
+    let mut context = Context::from_waker(Waker::noop());
+    for waiter in &mut waiters {
+        assert!(waiter.as_mut().poll(&mut context).is_pending(), "it waits");
+    }
+    if !admitted {
+        return;
+    }
+    for waiter in &mut waiters {
+        drop(held.take());
+        let Poll::Ready(admitted) = waiter.as_mut().poll(&mut context) else {
+            panic!("it is next");
+        };
+        held = admitted.ok();
+    }
+}
