@@ -9,7 +9,7 @@
 
 use std::process::ExitCode;
 
-use ready_paths::{instructions, is_counted, valgrind};
+use ready_paths::{instructions, run_if_counted, valgrind};
 use tollgate_bench::harness::{Contender, Options, Table, verdict};
 use tollgate_bench::{THEMES, UNCOUNTED};
 
@@ -28,7 +28,7 @@ fn all() -> Vec<(Contender, u64, String)> {
 
 fn main() -> ExitCode {
     let all = all();
-    let is_counted = is_counted(|which| {
+    let is_counted = run_if_counted(|which| {
         let mut work = all[which].0.prepare();
         Box::new(move |times| {
             work.time(times);

@@ -41,7 +41,7 @@
 //! | [`Pool`] | does the same, and lends each caller one of N items, such as buffers or connections |
 #![cfg_attr(
     feature = "channel",
-    doc = "| [`ChannelSemaphore`] | does the same with tokens in a channel, idle or busy |"
+    doc = "| [`ChannelSemaphore`] | limits how many tasks do something at once, with tokens in a channel |"
 )]
 //! | [`CondvarSemaphore`] | limits how many threads do something at once, without fairness |
 //! | [`RateLimiter`] | limits calls or bytes per second, minute, hour or day to a [`Quota`], by GCRA or another [`Algorithm`] |

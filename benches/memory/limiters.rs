@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use ratelimit::Ratelimiter;
+use ready_paths::quotas::SCARCE;
 use stats_alloc::Region;
 use throttle_net::Throttle as ThrottleNet;
 use tokio::io::{AsyncRead, Empty, ReadBuf};
@@ -21,7 +22,6 @@ use tollgate_bench::page::print_bytes;
 use tollgate_bench::peer::{
     Governor, LeakyBucket, Limiter, OurLimiter, SharedRateLimit, WaitLimiter,
 };
-use tollgate_bench::rates::SCARCE;
 use tollgate_io::{ThrottleIoExt, Throttled};
 
 use crate::{COUNTING, calls, held, print};

@@ -1,6 +1,6 @@
 //! `cargo bench -p tollgate-bench --bench memory`: bytes and allocations per waiter, with 10,000 waiting;
-//! and those of rate limiters, keys and streams; with `--page`, the lines of BENCHMARKS.md. `tests/memory` asserts the figures that the documentation
-//! states for each throttle.
+//! and those of rate limiters, keys and streams; with `--page`, the lines of BENCHMARKS.md. `tests/memory` asserts
+//! the figures that the documentation states for each throttle.
 //!
 //! This is a program of its own, because its counting allocator would distort every timing. The futures lie in places
 //! that are allocated before the counting starts, just as they would lie in their tasks. The count is what the

@@ -1,8 +1,8 @@
 //! `cargo bench -p tollgate-bench --bench ratios`: one table, ours over every peer's, all in the same run.
 //!
 //! A part of an operation's name measures only that operation; `--quick` takes fewer and shorter rounds, `--markdown`
-//! prints for a document, `--check` fails when a target is missed, `--page` prints the table of BENCHMARKS.md. Pacing, bandwidth and limits on a server are more
-//! than ratios of times, and have tables of their own below.
+//! prints for a document, `--check` fails when a target is missed, `--page` prints the table of BENCHMARKS.md. Pacing,
+//! bandwidth and limits on a server are more than ratios of times, and have tables of their own below.
 
 mod bandwidth;
 mod pacing;
@@ -20,7 +20,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let rows: Vec<_> = THEMES.iter().flat_map(|(_, rows)| rows()).collect();
-    let mut kept = ratios(&options, &rows);
+    let mut kept = ratios(&options, rows);
     println!();
     for table in [pacing::run, bandwidth::run, redis::run] {
         kept &= table(&options);

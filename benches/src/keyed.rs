@@ -17,8 +17,8 @@ use tollgate::{Gate, Keyed, Quota, RateLimiter};
 use tollgate_detector::Detector;
 
 use crate::harness::{Contender, Row, Shared, Stopwatch, Work, alone, made, together};
-use crate::rates::PLENTY;
 use crate::{repeat, rows};
+use ready_paths::quotas::PLENTY;
 
 /// The target in all but a few rows.
 const TARGET: f64 = 0.80;

@@ -5,6 +5,8 @@
 
 use std::process::Command;
 
+use ready_paths::paths::ready_paths;
+
 use crate::THEMES;
 use crate::harness::{Comparison, Contender, Options, Row, Spread};
 
@@ -62,32 +64,39 @@ redis: decision denied | the plainest script | the same, and the reply says when
 ///
 /// # Panics
 ///
-/// Panics if a line names no row.
+/// Panics if a line names no row, or if nobody counts the instructions of a row on one thread.
 pub fn themes() -> Vec<(&'static str, Vec<Row>)> {
-    let mut lines: Vec<_> = LINES.trim().lines().collect();
+    let mut left: Vec<[&str; 3]> = LINES.trim().lines().map(cells).collect();
     let mut themes = THEMES.map(|(theme, rows)| (theme, rows()));
-    for row in themes.iter_mut().flat_map(|(_, rows)| rows) {
-        let ours = row.contenders.remove(0);
-        let mut all = std::mem::replace(&mut row.contenders, vec![ours]);
-        lines.retain(|line| {
-            let mut cells = line.split(" | ");
-            let same = |one: &Contender, name| Some(&*one.name) == name;
-            let found = (cells.next() == Some(&row.name))
-                .then(|| cells.next())
-                .and_then(|name| all.iter().position(|one| same(one, name)));
-            if let Some(at) = found {
-                let peer = all.remove(at).explained(cells.next().unwrap_or_default());
-                row.contenders.push(peer);
-            }
-            found.is_none()
-        });
-    }
-    assert!(lines.is_empty(), "no row has these names: {lines:?}");
-    let is_of_page = |row: &Row| row.contenders.len() > 1;
     for (_, rows) in &mut themes {
-        rows.retain(is_of_page);
+        for row in &mut *rows {
+            let all = std::mem::take(&mut row.contenders).into_iter();
+            let of_page = |(at, contender): (usize, Contender)| {
+                let is_line =
+                    |[name, peer, _]: &[&str; 3]| *name == row.name && *peer == contender.name;
+                match left.iter().position(is_line) {
+                    Some(line) => Some(contender.explained(left.remove(line)[2])),
+                    None => (at == 0).then_some(contender),
+                }
+            };
+            row.contenders = all.enumerate().filter_map(of_page).collect();
+        }
+        rows.retain(|row| row.contenders.len() > 1);
+    }
+    assert!(left.is_empty(), "no row has these names: {left:?}");
+    let counted = ready_paths();
+    for row in themes.iter().flat_map(|(_, rows)| rows) {
+        let is_counted = counted.iter().any(|path| path.name == row.name);
+        let is_ready = row.contenders[0].counted == Some(1);
+        assert!(is_counted || !is_ready, "{} is no ready path", row.name);
     }
     themes.into()
+}
+
+/// Returns the name of a row, that of a peer, and why ours may be slower.
+fn cells(line: &'static str) -> [&'static str; 3] {
+    let mut cells = line.split(" | ");
+    [(); 3].map(|()| cells.next().unwrap_or_default())
 }
 
 /// The headings of the page's table.

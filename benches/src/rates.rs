@@ -15,11 +15,12 @@
 
 use std::hint::black_box;
 use std::sync::LazyLock;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures::executor::block_on;
 use peers::floor::DecisionFloor;
 use ratelimit::Ratelimiter;
+use ready_paths::quotas::{PLENTY, PLENTY_EVEN, PLENTY_LOGGED, SCARCE, SCARCE_LOGGED};
 use throttle_net::Throttle as ThrottleNet;
 use tokio::runtime::{Builder, Runtime};
 use tollgate::{Algorithm, Quota};
@@ -31,22 +32,6 @@ use crate::peer::{
     SharedRateLimit, TryLimiter, WaitLimiter, tower_rate,
 };
 use crate::{repeat, repeat_async, rows};
-
-/// Never exhausted: a burst of a second, and a refill faster than any decision. A token is not a whole
-/// number of nanoseconds, which is the slower path of a `RateLimiter`.
-pub const PLENTY: Quota = Quota::per_second(900_000_000).burst(1_000_000_000);
-
-/// The same, where a token is a whole number of nanoseconds.
-const PLENTY_EVEN: Quota = Quota::per_second(1_000_000_000).burst(1_000_000_000);
-
-/// Exhausted by the first call, for an hour.
-pub const SCARCE: Quota = Quota::per_hour(1);
-
-/// More than callers can take from a log: it has come back before it is used up.
-const PLENTY_LOGGED: Quota = Quota::new(1_000, Duration::from_micros(2)).burst(1_000);
-
-/// Used up; even a single token comes back only after most of an hour.
-const SCARCE_LOGGED: Quota = Quota::new(1_000, Duration::from_secs(30 * 86_400)).burst(1_000);
 
 type ByCounter = DecisionFloor<quanta::Clock>;
 type ByInstant = DecisionFloor<Instant>;

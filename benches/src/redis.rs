@@ -11,7 +11,7 @@ use tollgate::Quota;
 use tollgate_redis::RateLimiter;
 
 use crate::harness::{Row, walled};
-use crate::rates::SCARCE;
+use ready_paths::quotas::SCARCE;
 
 /// A quota beyond any demand here.
 pub fn plenty() -> Quota {

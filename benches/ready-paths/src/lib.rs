@@ -1,4 +1,4 @@
-//! Counts instructions by callgrind.
+//! The [ready paths](paths) of tollgate, and how their instructions are counted by callgrind.
 //!
 //! A count does not depend on the load of the machine, so unlike a time it shows which path got longer. A program
 //! executes itself under valgrind, once for N operations and once for 2N; the difference over N is one operation,
@@ -7,17 +7,20 @@
 //!
 //! valgrind counts the instruction that reads the processor's counter as one, although it takes some 20 cycles.
 
+pub mod paths;
+pub mod quotas;
+
 use std::process::Command;
 
 /// The argument that selects the counted process. The operation and the number of repetitions follow.
 const COUNTED: &str = "--counted";
 
-/// In the counted process, repeats the operation that it is about and returns `true`. `prepare` gets its number.
+/// In the counted process, repeats its operation and returns `true`. `prepare` gets the number of the operation.
 ///
 /// # Panics
 ///
 /// Panics if the arguments after `--counted` are not two numbers.
-pub fn is_counted(prepare: impl FnOnce(usize) -> Box<dyn FnMut(u64)>) -> bool {
+pub fn run_if_counted(prepare: impl FnOnce(usize) -> Box<dyn FnMut(u64)>) -> bool {
     let arguments: Vec<String> = std::env::args().collect();
     let [_, word, which, times] = &arguments[..] else {
         return false;

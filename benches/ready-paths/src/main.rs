@@ -1,19 +1,18 @@
 //! `cargo xtask instructions`: counts the instructions of each ready path, beside those that `counts.txt` has.
 //!
 //! A count depends on the compiler, the target, a little on valgrind, and for new keys on the number of threads of the
-//! machine, so the file names them. `--check` fails with 1
-//! if a path takes over 2 % more than in the file, or is missing there, and with 3 where the file is not comparable.
-//! `--write` renews it. A change that raises a count on purpose renews the file in the same commit, and says why.
+//! machine, so the file names them. `--check` fails with 1 if a path takes over 2 % more than in the file, or is not in
+//! both, and with 3 where the file is not comparable. `--write` renews the file. A change that raises a count on purpose
+//! renews it in the same commit, and says why.
 
-mod paths;
-
+use std::collections::HashMap;
 use std::fmt::Write;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::thread::available_parallelism;
 
 use clap::Parser;
-use ready_paths::{instructions, is_counted, valgrind};
+use ready_paths::{instructions, paths, run_if_counted, valgrind};
 
 /// The allowed growth of a count.
 const ALLOWED: f64 = 1.02;
@@ -39,8 +38,8 @@ struct Options {
 }
 
 fn main() -> ExitCode {
-    let paths = paths::paths();
-    if is_counted(|which| paths[which].prepare()) {
+    let paths = paths::ready_paths();
+    if run_if_counted(|which| paths[which].prepare()) {
         return ExitCode::SUCCESS;
     }
     let options = Options::parse();
@@ -63,28 +62,48 @@ fn main() -> ExitCode {
         return ExitCode::from(NOT_COMPARABLE);
     }
     println!("{:>9} {:>9}", "now", "counts.txt");
-    let mut above = 0;
+    let mut former: HashMap<&str, f64> = former.lines().filter_map(read).collect();
+    let (mut wrong, mut below) = (0, 0);
     for (which, path) in paths.iter().enumerate() {
+        let before = former.remove(&*path.name);
         if !path.name.contains(&options.filter) {
             continue;
         }
         let count = instructions(which, path.unit);
         writeln!(counts, "{count:.1} {}", path.name).expect("memory is enough");
-        let before = former.lines().find_map(|line| {
-            let (count, name) = line.split_once(' ')?;
-            (name == path.name).then(|| count.parse::<f64>().ok())?
-        });
-        let is_above = before.is_none_or(|it| count > (it * ALLOWED).max(it + ALWAYS_ALLOWED));
-        above += usize::from(is_above);
+        let most = |it: f64| (it * ALLOWED).max(it + ALWAYS_ALLOWED);
+        let (is_above, is_below) = match before {
+            None => (true, false),
+            Some(before) => (count > most(before), before > most(count)),
+        };
+        wrong += usize::from(is_above);
+        below += usize::from(is_below);
+        let mark = match (is_above, is_below) {
+            (true, _) => '>',
+            (_, true) => '<',
+            _ => ' ',
+        };
         let before = before.map_or("none".into(), |it| format!("{it:.1}"));
-        let mark = if is_above { '>' } else { ' ' };
         println!("{count:9.1} {before:>9} {mark} {}", path.name);
+    }
+    for (name, count) in former {
+        println!("{:>9} {count:9.1} > {name}", "none");
+        wrong += 1;
     }
     if options.write {
         std::fs::write(&file, counts).expect("the file can be written");
     }
-    println!("{above} counts are above those of the file");
-    ExitCode::from(u8::from(options.check && above > 0))
+    if below > 0 && !options.write {
+        println!("counts below those of the file: {below}; with --write, a later loss shows");
+    }
+    println!("counts above those of the file, or not in both: {wrong}");
+    ExitCode::from(u8::from(options.check && wrong > 0))
+}
+
+/// Reads a line of the file: a count and a name.
+fn read(line: &str) -> Option<(&str, f64)> {
+    let (count, name) = line.split_once(' ')?;
+    Some((name, count.parse().ok()?))
 }
 
 fn output(program: &str, argument: &str) -> String {

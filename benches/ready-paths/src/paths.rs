@@ -26,20 +26,25 @@ use tollgate_io::ThrottleIoExt;
 use tollgate_tower::{ClientIp, ThrottleLayer};
 use tower::{Layer, Service, ServiceExt, service_fn};
 
-/// An operation, and the number of them in one repetition.
-pub(crate) struct Path {
-    pub(crate) name: String,
-    pub(crate) unit: u64,
+use crate::quotas::{PLENTY, PLENTY_EVEN, PLENTY_LOGGED, SCARCE_LOGGED};
+
+/// An operation.
+pub struct ReadyPath {
+    /// Its name: that of the row of BENCHMARKS.md, if there is one.
+    pub name: String,
+    /// The number of operations in one repetition.
+    pub unit: u64,
     prepare: Box<dyn Fn() -> Box<dyn FnMut(u64)>>,
 }
 
-impl Path {
-    pub(crate) fn prepare(&self) -> Box<dyn FnMut(u64)> {
+impl ReadyPath {
+    /// Prepares the function that repeats the operation.
+    pub fn prepare(&self) -> Box<dyn FnMut(u64)> {
         (self.prepare)()
     }
 
-    fn new<W: FnMut(u64) + 'static>(name: &str, prepare: impl Fn() -> W + 'static) -> Path {
-        Path {
+    fn new<W: FnMut(u64) + 'static>(name: &str, prepare: impl Fn() -> W + 'static) -> Self {
+        Self {
             name: name.to_owned(),
             unit: 1,
             prepare: Box::new(move || Box::new(prepare())),
@@ -52,8 +57,8 @@ fn path<T: 'static>(
     name: &str,
     make: impl Fn() -> T + 'static,
     call: impl Fn(&T) + Copy + 'static,
-) -> Path {
-    Path::new(name, move || {
+) -> ReadyPath {
+    ReadyPath::new(name, move || {
         let made = make();
         move |times| (0..times).for_each(|_| call(black_box(&made)))
     })
@@ -64,8 +69,8 @@ fn awaited<T: 'static>(
     name: &str,
     make: impl Fn() -> T + 'static,
     call: impl AsyncFn(&T) + Copy + 'static,
-) -> Path {
-    Path::new(name, move || {
+) -> ReadyPath {
+    ReadyPath::new(name, move || {
         let made = make();
         move |times| {
             block_on(async {
@@ -78,25 +83,14 @@ fn awaited<T: 'static>(
 }
 
 /// Keeps a result in memory, like a permit that is held during work.
-fn done<R>(result: R) {
+fn consume<R>(result: R) {
     drop(black_box(result));
 }
 
-/// Never used up, and a token is not a whole number of nanoseconds, which is the slower way of a `RateLimiter`.
-const PLENTY: Quota = Quota::per_second(900_000_000).burst(1_000_000_000);
-
-/// The same, where a token is a whole number of nanoseconds.
-const PLENTY_EVEN: Quota = Quota::per_second(1_000_000_000).burst(1_000_000_000);
-
-/// More than callers can take from a log: it has come back before it is used up.
-const PLENTY_LOGGED: Quota = Quota::new(1_000, Duration::from_micros(2)).burst(1_000);
-
-/// Used up, and even a token comes back only after most of an hour.
-const SCARCE: Quota = Quota::new(1_000, Duration::from_secs(30 * 86_400)).burst(1_000);
-
 const LIMIT: usize = 8;
 
-pub(crate) fn paths() -> Vec<Path> {
+/// Returns all paths.
+pub fn ready_paths() -> Vec<ReadyPath> {
     [
         semaphores(),
         rates(),
@@ -122,67 +116,73 @@ fn items() -> Pool<()> {
     Pool::new((0..LIMIT).map(drop))
 }
 
-fn semaphores() -> Vec<Path> {
+fn semaphores() -> Vec<ReadyPath> {
     let with_token = || (slots(), CancellationToken::new());
     vec![
-        path("semaphore: try_acquire", slots, |it| done(it.try_acquire())),
-        awaited("semaphore: acquire", slots, async |it| {
-            done(it.acquire().await);
+        path("try_acquire + drop", slots, |it| consume(it.try_acquire())),
+        awaited("acquire ready + drop", slots, async |it| {
+            consume(it.acquire().await);
         }),
-        awaited("semaphore: acquire with a token", with_token, async |it| {
-            done(it.0.acquire().cancel_on(&it.1).await);
+        awaited("acquire_cancellable ready + drop", with_token, async |it| {
+            consume(it.0.acquire().cancel_on(&it.1).await);
         }),
-        path("semaphore: try_acquire_owned", shared, |it| {
-            done(Arc::clone(it).try_acquire_owned());
+        path("owned try + drop", shared, |it| {
+            consume(Arc::clone(it).try_acquire_owned());
         }),
-        awaited("semaphore: acquire_owned", shared, async |it| {
-            done(Arc::clone(it).acquire_owned().await);
+        awaited("owned acquire ready + drop", shared, async |it| {
+            consume(Arc::clone(it).acquire_owned().await);
         }),
-        path("pool: try_acquire", items, |it| done(it.try_acquire())),
-        awaited("pool: acquire", items, async |it| done(it.acquire().await)),
+        path("pool: try + drop", items, |it| consume(it.try_acquire())),
+        awaited("pool: acquire ready + drop", items, async |it| {
+            consume(it.acquire().await);
+        }),
         path(
-            "channel semaphore: try_acquire",
+            "channel semaphore: try + drop",
             || ChannelSemaphore::new(LIMIT),
-            |it| done(it.try_acquire()),
+            |it| consume(it.try_acquire()),
         ),
         path(
-            "condvar semaphore: try_acquire",
+            "condvar semaphore: try + drop",
             || CondvarSemaphore::new(LIMIT),
-            |it| done(it.try_acquire()),
+            |it| consume(it.try_acquire()),
         ),
-        path(
-            "adaptive semaphore: try_acquire",
+        awaited(
+            "adaptive, measured: acquire ready + end",
             || AdaptiveSemaphore::new(Gradient::default()),
-            |it| done(it.try_acquire()),
+            async |it| consume(it.acquire().await),
         ),
     ]
 }
 
-fn rates() -> Vec<Path> {
+fn rates() -> Vec<ReadyPath> {
     let allowed = |name: &str, quota| {
         let limiter = move || RateLimiter::new(quota);
-        path(name, limiter, |it| done(it.try_acquire()))
+        path(name, limiter, |it| consume(it.try_acquire()))
     };
-    let scarce = || used_up(RateLimiter::new(SCARCE));
+    let scarce = || used_up(RateLimiter::new(SCARCE_LOGGED));
     let plenty = || RateLimiter::new(PLENTY);
     let mut paths = vec![
-        allowed("rate: allowed", PLENTY),
-        path("rate: denied", scarce, |it| done(it.try_acquire())),
-        awaited("rate: acquire", plenty, async |it| done(it.acquire().await)),
-        allowed("rate: allowed, a token of whole nanoseconds", PLENTY_EVEN),
-        allowed("rate: allowed, unlimited", Quota::UNLIMITED),
-        path("gate: check", Gate::new, |it| done(it.check())),
+        allowed("rate: decision allowed", PLENTY),
+        path("rate: decision denied", scarce, |it| {
+            consume(it.try_acquire());
+        }),
+        awaited("rate: acquire ready", plenty, async |it| {
+            consume(it.acquire().await);
+        }),
+        allowed("even rate: decision allowed", PLENTY_EVEN),
+        allowed("unlimited: decision allowed", Quota::UNLIMITED),
+        path("gate: check, open", Gate::new, |it| consume(it.check())),
         path(
-            "leaky bucket: try_acquire",
+            "leaky bucket: decision allowed",
             || LeakyBucket::new(Quota::per_second(1_000_000_000), 8),
-            |it| done(it.try_acquire()),
+            |it| consume(it.try_acquire()),
         ),
-        Path::new("local(32): allowed", move || {
+        ReadyPath::new("local(32): decision allowed", move || {
             let limiter = plenty();
             move |times| {
                 let mut local = limiter.local(32);
                 for _ in 0..times {
-                    done(black_box(&mut local).try_acquire());
+                    consume(black_box(&mut local).try_acquire());
                 }
             }
         }),
@@ -197,12 +197,12 @@ fn rates() -> Vec<Path> {
         paths.push(path(
             &allowed,
             move || limiter(plenty),
-            |it| done(it.try_acquire()),
+            |it| consume(it.try_acquire()),
         ));
         paths.push(path(
             &denied,
-            move || used_up(limiter(SCARCE)),
-            |it| done(it.try_acquire()),
+            move || used_up(limiter(SCARCE_LOGGED)),
+            |it| consume(it.try_acquire()),
         ));
     }
     paths
@@ -231,11 +231,11 @@ fn limiters(keys: usize, clock: impl Into<Clock>) -> Limiters {
 
 fn fill(limiters: &Limiters, keys: u64) {
     for key in 0..keys {
-        done(limiters.key(&scattered(key)).try_acquire());
+        consume(limiters.key(&scattered(key)).try_acquire());
     }
 }
 
-fn keys() -> Vec<Path> {
+fn keys() -> Vec<ReadyPath> {
     // Filling a large map takes seconds under valgrind. Meanwhile the system clock sometimes finds that the counter of
     // the processor, which valgrind emulates, disagrees with the clock of the system, and uses that one.
     let clock = |keys| match keys {
@@ -243,24 +243,24 @@ fn keys() -> Vec<Path> {
         _ => Clock::manual().into(),
     };
     let mut paths = Vec::new();
-    for keys in [1_000, 100_000, 1_000_000] {
-        let name = format!("keyed: allowed, {keys} keys");
-        paths.push(Path::new(&name, move || {
+    for (name, keys) in [("1k", 1_000), ("100k", 100_000), ("1M", 1_000_000)] {
+        let name = format!("keyed: {name} u64, uniform");
+        paths.push(ReadyPath::new(&name, move || {
             let limiters = limiters(keys, clock(keys));
             fill(&limiters, keys as u64);
             let mut next = 0;
             move |times| {
                 for _ in 0..times {
                     next = (next + 1) % keys as u64;
-                    done(black_box(&limiters).key(&scattered(next)).try_acquire());
+                    consume(black_box(&limiters).key(&scattered(next)).try_acquire());
                 }
             }
         }));
     }
     // The growth of a table is part of it, so these are long: a million keys would take minutes.
-    for keys in [1_000, 100_000] {
-        let name = format!("keyed: first decision, {keys} keys");
-        let mut first = Path::new(&name, move || {
+    for (name, keys) in [("1,000", 1_000), ("100,000", 100_000)] {
+        let name = format!("keyed: first decision of {name} keys");
+        let mut first = ReadyPath::new(&name, move || {
             move |times| {
                 (0..times).for_each(|_| fill(&limiters(keys, Clock::manual()), keys as u64));
             }
@@ -271,49 +271,52 @@ fn keys() -> Vec<Path> {
     paths
 }
 
-fn compositions() -> Vec<Path> {
+fn compositions() -> Vec<ReadyPath> {
     let slots_and_rate = || (slots(), RateLimiter::new(PLENTY));
     let class = || FairQueue::new(shared()).class(7);
     vec![
         awaited(
-            "all of two semaphores: acquire",
+            "all of two: acquire ready + drop",
             || (slots(), slots()),
             async |it| {
-                done(all((&it.0, &it.1)).acquire().await);
+                consume(all((&it.0, &it.1)).acquire().await);
             },
         ),
         awaited(
-            "all of a semaphore and a rate: acquire",
+            "all of a semaphore and a rate: acquire ready + drop",
             slots_and_rate,
             async |it| {
-                done(all((&it.0, &it.1)).acquire().await);
+                consume(all((&it.0, &it.1)).acquire().await);
             },
         ),
-        awaited("fair queue: acquire", class, async |it| {
-            done(it.acquire().await);
+        awaited("fair: acquire ready + drop", class, async |it| {
+            consume(it.acquire().await);
         }),
     ]
 }
 
-fn adapters() -> Vec<Path> {
+fn adapters() -> Vec<ReadyPath> {
     let unlimited = || Arc::new(RateLimiter::new(Quota::UNLIMITED));
     let never_binding = || Arc::new(RateLimiter::new(PLENTY));
     vec![
-        Path::new("http: a request by client", || {
+        ReadyPath::new("http: a request by client", || {
             let clients: Arc<Keyed<_, _>> = Arc::new(Keyed::rate_limiters(PLENTY));
             let address = ClientIp::peer(|extensions| extensions.get().copied());
             let layer =
                 ThrottleLayer::by(move |head| Arc::clone(&clients).key_owned(address.of(head)));
             requests(layer.refusing().layer(service_fn(answer)))
         }),
-        Path::new("http: a request with a slot", || {
+        ReadyPath::new("http: a request with a slot", || {
             requests(ThrottleLayer::new(shared()).layer(service_fn(answer)))
         }),
-        Path::new("bytes: read 1 KiB, unlimited", move || {
-            reads(Blocks.throttled(unlimited()))
+        ReadyPath::new("bytes: read 1 KiB, unlimited", move || {
+            reads(SMALL, Blocks.throttled(unlimited()))
         }),
-        Path::new("bytes: read 1 KiB", move || {
-            reads(Blocks.throttled(never_binding()))
+        ReadyPath::new("bytes: read 1 KiB, a limit that never binds", move || {
+            reads(SMALL, Blocks.throttled(never_binding()))
+        }),
+        ReadyPath::new("bytes: read 64 KiB, a limit that never binds", move || {
+            reads(LARGE, Blocks.throttled(never_binding()))
         }),
     ]
 }
@@ -337,15 +340,16 @@ where
             request
                 .extensions_mut()
                 .insert(SocketAddr::from((address, 4711)));
-            done(block_on(service.clone().oneshot(request)));
+            consume(block_on(service.clone().oneshot(request)));
         }
     }
 }
 
+const SMALL: usize = 1024;
+const LARGE: usize = 64 * 1024;
+
 /// A source that is always ready.
 struct Blocks;
-
-const BLOCK: usize = 1024;
 
 impl AsyncRead for Blocks {
     fn poll_read(
@@ -353,20 +357,18 @@ impl AsyncRead for Blocks {
         _: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<std::io::Result<()>> {
-        let size = buffer.remaining().min(BLOCK);
-        buffer.initialize_unfilled_to(size).fill(7);
-        buffer.advance(size);
+        buffer.put_slice(&[7; LARGE][..buffer.remaining()]);
         Poll::Ready(Ok(()))
     }
 }
 
-fn reads(mut reader: impl AsyncRead + Unpin) -> impl FnMut(u64) {
-    let mut buffer = [0; BLOCK];
+fn reads(size: usize, mut reader: impl AsyncRead + Unpin) -> impl FnMut(u64) {
+    let mut buffer = vec![0; size];
     move |times| {
         block_on(async {
             for _ in 0..times {
                 let read = reader.read(black_box(&mut buffer)).await;
-                assert_eq!(read.expect("blocks never fail"), BLOCK, "a short read");
+                assert_eq!(read.expect("blocks never fail"), size, "a short read");
             }
         });
     }
@@ -376,9 +378,9 @@ fn reads(mut reader: impl AsyncRead + Unpin) -> impl FnMut(u64) {
 const WAITERS: u64 = 1_000;
 
 /// The cost of a waiter: to join, and to be admitted or to leave.
-fn queues() -> Vec<Path> {
+fn queues() -> Vec<ReadyPath> {
     let path = |name: &str, admitted: bool| {
-        let mut path = Path::new(name, move || {
+        let mut path = ReadyPath::new(name, move || {
             let semaphore: &'static Semaphore = Box::leak(Box::new(Semaphore::new(1)));
             move |times| {
                 for _ in 0..times {

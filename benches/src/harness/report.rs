@@ -15,11 +15,12 @@ const HEADINGS: &str =
 ///
 /// A row that misses is measured again until there are [`Options::runs`] runs, and a second table sums them up:
 /// the least, the middle and the greatest of the runs' medians.
-pub fn ratios(options: &Options, rows: &[Row]) -> bool {
-    let wanted: Vec<&Row> = rows.iter().filter(|row| options.wants(&row.name)).collect();
+pub fn ratios(options: &Options, mut rows: Vec<Row>) -> bool {
+    rows.retain(|row| options.wants(&row.name));
+    let wanted = rows.len();
     let mut table = Table::new(HEADINGS);
     let mut missed = Vec::new();
-    for &row in &wanted {
+    for row in rows {
         eprintln!("measuring: {}", row.name);
         let comparisons = row.measure(options);
         for comparison in &comparisons {
@@ -31,11 +32,11 @@ pub fn ratios(options: &Options, rows: &[Row]) -> bool {
     }
     eprintln!();
     // The filter may select another measurement of the program.
-    if !wanted.is_empty() {
+    if wanted > 0 {
         table.print(options.markdown);
     }
 
-    println!("{} of {} rows missed a target", missed.len(), wanted.len());
+    println!("{} of {wanted} rows missed a target", missed.len());
     let kept = missed.is_empty();
     if !kept && options.runs > 1 {
         again(options, missed);
@@ -43,19 +44,19 @@ pub fn ratios(options: &Options, rows: &[Row]) -> bool {
     kept
 }
 
-/// Measures the rows that missed, over several runs that alternate with each other, and prints the peers
+/// Measures the rows that missed, over several runs that alternate with each other, and only against the peers
 /// that set a target.
-fn again(options: &Options, missed: Vec<(&Row, Vec<Comparison>)>) {
-    let with_target = |mut run: Vec<Comparison>| {
+fn again(options: &Options, missed: Vec<(Row, Vec<Comparison>)>) {
+    let with_target = |(mut row, mut run): (Row, Vec<Comparison>)| {
+        row.keep_targets();
         run.retain(|one| one.target.is_some());
-        run
+        (row, vec![run])
     };
-    let first = |(row, run)| (row, vec![with_target(run)]);
-    let mut all: Vec<(&Row, _)> = missed.into_iter().map(first).collect();
+    let mut all: Vec<_> = missed.into_iter().map(with_target).collect();
     for _ in 1..options.runs {
         for (row, runs) in &mut all {
             eprintln!("measuring again: {}", row.name);
-            runs.push(with_target(row.measure(options)));
+            runs.push(row.measure(options));
         }
     }
 

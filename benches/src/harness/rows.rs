@@ -244,6 +244,13 @@ impl Row {
         self
     }
 
+    /// Drops the peers that set no target.
+    pub(super) fn keep_targets(&mut self) {
+        let mut is_ours = true;
+        self.contenders
+            .retain(|one| std::mem::take(&mut is_ours) || one.target.is_some());
+    }
+
     /// Compares the contenders in turns.
     pub fn measure(&self, options: &Options) -> Vec<Comparison> {
         self.compare(&self.time(options))

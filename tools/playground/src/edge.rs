@@ -10,8 +10,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tollgate::RateLimiter;
-use tollgate::{AcquireError, Algorithm, Charge, Clock, LeakyBucket, ManualClock, Quota};
+use tollgate::rate::Charge;
+use tollgate::time::ManualClock;
+use tollgate::{AcquireError, Algorithm, Clock, LeakyBucket, Quota, RateLimiter};
 use wasm_bindgen::prelude::wasm_bindgen;
 
 /// The calls that both limiters admit in a window, which is a second.

@@ -30,13 +30,16 @@ const PEERS: [&str; 10] = [
     "redis",
 ];
 
+/// What stands in the place of a peer and has no version.
+const OTHERS: [&str; 1] = ["the plainest script"];
+
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// A part of the names of the rows to measure
     #[arg(default_value = "", conflicts_with = "write")]
     filter: String,
     /// Take fewer and shorter rounds
-    #[arg(long)]
+    #[arg(long, conflicts_with = "write")]
     quick: bool,
     /// Replace the table in BENCHMARKS.md
     #[arg(long)]
@@ -60,13 +63,27 @@ pub(crate) fn benchmarks(shell: &Shell, options: &Options) -> Result<bool> {
     let memory = ["--bench=memory", "--", "--page", filter];
     let memory = cmd!(shell, "cargo {bench} {package} {memory...}").read()?;
     let is_line = |line: &&str| line.starts_with('|');
-    let lines = ratios.lines().chain(memory.lines()).filter(is_line);
-    let table = lines.collect::<Vec<_>>().join("\n");
+    let table = ratios.lines().chain(memory.lines()).filter(is_line);
+    let table = table.collect::<Vec<_>>().join("\n");
     let measured = measured(shell, &before, &after)?;
     let page = shell.read_file(PAGE)?;
     println!("{measured}\n\n{table}\n");
-    print_changes(&page, &table)?;
+    let found = lines(&table)?;
+    ensure!(!found.is_empty(), "no row has {filter:?} in its name");
+    for &Line { peer, ref name, .. } in &found {
+        let is_named = OTHERS.contains(&peer) || PEERS.iter().any(|one| peer.starts_with(one));
+        ensure!(
+            is_named,
+            "{name}: the version of the peer is missing from PEERS"
+        );
+    }
+    print_changes(&page, &found, &measured, filter)?;
     if options.write {
+        let redis = "redis-server is needed for all rows";
+        ensure!(
+            found.iter().any(|line| line.name.starts_with("redis: ")),
+            redis
+        );
         shell.write_file(PAGE, with_table(&page, &measured, &table)?)?;
     }
     Ok(true)
@@ -103,9 +120,9 @@ fn measured(shell: &Shell, before: &str, after: &str) -> Result<String> {
 }
 
 /// A line of the table.
-#[derive(PartialEq)]
 struct Line<'a> {
     name: String,
+    peer: &'a str,
     median: f64,
     spread: [f64; 2],
     result: &'a str,
@@ -122,6 +139,7 @@ fn lines(text: &str) -> Result<Vec<Line<'_>>> {
         let name = format!("{row}, beside {peer}");
         found.push(Line {
             name,
+            peer,
             median: median.parse()?,
             spread: [low.parse()?, high.parse()?],
             result: result.split(':').next().unwrap_or_default(),
@@ -131,26 +149,37 @@ fn lines(text: &str) -> Result<Vec<Line<'_>>> {
 }
 
 /// Prints the rows that changed by more than their noise: whose ranges have nothing in common.
-fn print_changes(page: &str, table: &str) -> Result<()> {
+fn print_changes(page: &str, found: &[Line<'_>], measured: &str, filter: &str) -> Result<()> {
     let former = lines(page)?;
-    let mut changed = Vec::new();
-    for now in lines(table)? {
+    for then in former.iter().filter(|then| then.name.contains(filter)) {
+        if found.iter().all(|now| now.name != then.name) {
+            println!("Not measured: {}", then.name);
+        }
+    }
+    let mut changed = 0;
+    for now in found {
         let Some(then) = former.iter().find(|then| then.name == now.name) else {
             println!("New: {}", now.name);
             continue;
         };
         let ([low, high], [former_low, former_high]) = (now.spread, then.spread);
         if low > former_high || high < former_low {
-            let (from, to) = (then.median, now.median);
-            changed.push(format!(
-                "{}: {from:.2}, now {to:.2} ({})",
-                now.name, now.result
-            ));
+            changed += 1;
+            let (name, from, to) = (&now.name, then.median, now.median);
+            println!(
+                "Changed by more than its noise: {name}: {from:.2}, now {to:.2} ({})",
+                now.result
+            );
         }
     }
-    match changed[..] {
-        [] => println!("No row changed by more than its noise since {PAGE} was written."),
-        _ => println!("Changed by more than their noise:\n{}", changed.join("\n")),
+    println!(
+        "Rows that changed by more than their noise: {changed} of {}",
+        found.len()
+    );
+    let place = |text: &str| text.split(", load").next().map(String::from);
+    let then = page.lines().find(|line| line.starts_with(MEASURED));
+    if then.and_then(place) != place(measured) {
+        println!("{PAGE} was measured on another machine, where ratios differ");
     }
     Ok(())
 }

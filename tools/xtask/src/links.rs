@@ -162,7 +162,8 @@ impl Docs {
                             .filter_map(|one| one.split_whitespace().next());
                         page.links.extend(each.map(String::from));
                     }
-                    "id" | "name" => _ = page.anchors.insert(value),
+                    "id" => _ = page.anchors.insert(value),
+                    "name" if &tag[1] == "a" => _ = page.anchors.insert(value),
                     "class" if &tag[1] == "a" && value == "struct" => page.structs += 1,
                     _ => {}
                 }
@@ -219,11 +220,12 @@ impl Docs {
         wrong
     }
 
-    /// Checks the links of all Markdown files to our crates on docs.rs.
+    /// Checks the links of all Markdown files and of the playground to our crates on docs.rs.
     fn check_markdown(&self, shell: &Shell) -> Result<Vec<String>> {
-        let link = Regex::new(r"https://docs\.rs/[^\s)\]<>`]+")?;
+        let link = Regex::new(r#"https://docs\.rs/[^\s)\]<>`"]+"#)?;
         let (mut count, mut wrong) = (0, Vec::new());
-        for file in cmd!(shell, "git ls-files -- *.md").read()?.lines() {
+        let page = "tools/playground/page.html";
+        for file in cmd!(shell, "git ls-files -- *.md {page}").read()?.lines() {
             for found in link.find_iter(&shell.read_file(file)?) {
                 if let Some(problem) = self.on_docs_rs(found.as_str()) {
                     count += 1;
@@ -233,7 +235,7 @@ impl Docs {
                 }
             }
         }
-        println!("Markdown files: {count} links to our crates on docs.rs");
+        println!("Markdown files and the playground: {count} links to our crates on docs.rs");
         Ok(wrong)
     }
 

@@ -87,6 +87,7 @@ fn structure(shell: &Shell, core: &Crate) -> Result<Vec<(usize, usize, &'static 
     let circles = core.circles();
     let largest = circles.iter().map(Vec::len).max().unwrap_or(0);
     let dependencies = tree::crates(shell, "tollgate --edges=normal")?.len() - 1;
+    let lines_of = |path| Ok::<_, xshell::Error>(shell.read_file(path)?.lines().count());
     Ok(vec![
         (traits.len(), 5, "public traits in throttle/ (--names)"),
         (methods, 13, "methods of these traits"),
@@ -96,10 +97,12 @@ fn structure(shell: &Shell, core: &Crate) -> Result<Vec<(usize, usize, &'static 
             0,
             "types of other folders that throttle/ names (--names)",
         ),
-        (circles.len(), 5, "circles of files (--circles)"),
+        (circles.len(), 4, "circles of files (--circles)"),
         (largest, 2, "files in the largest circle"),
         (macros.count(), 6, "macros in src"),
         (dependencies, 18, "dependencies by default features"),
+        (lines_of("BENCHMARKS.md")?, 70, "lines of BENCHMARKS.md"),
+        (lines_of("README.md")?, 115, "lines of README.md"),
     ])
 }
 
@@ -181,7 +184,7 @@ fn modules_of_throttle(core: &Crate) -> impl Iterator<Item = &String> {
 /// Returns the traits of `throttle/` that others can name and implement, with their lines.
 fn traits(core: &Crate) -> Result<Vec<(String, Vec<&String>)>> {
     let begin = Regex::new(r"^pub trait (\w+)(.*)")?;
-    let exported = &core.files["crate::throttle"].exported;
+    let exported = ["crate", "crate::throttle"].map(|module| &core.files[module].exported);
     let mut found = Vec::new();
     for module in modules_of_throttle(core) {
         let file = &core.files[module];
@@ -189,7 +192,8 @@ fn traits(core: &Crate) -> Result<Vec<(String, Vec<&String>)>> {
             let Some((_, [name, bounds])) = begin.captures(line).map(|it| it.extract()) else {
                 continue;
             };
-            let is_public = module == "crate::throttle" || exported.contains_key(name);
+            let is_exported = exported.iter().any(|names| names.contains_key(name));
+            let is_public = module == "crate::throttle" || is_exported;
             if is_public && !bounds.contains("Sealed") {
                 // In rustfmt's style, a brace at the beginning of a line closes an item.
                 let lines = file.code[number..].iter().take_while(|line| *line != "}");
