@@ -53,7 +53,8 @@
 //! | [`all`] | enters several throttles in one wait |
 //!
 //! Generic code and adapters take any of them as a [`Throttle`], except the `CondvarSemaphore`: by reference, in an
-//! `Arc`, as a key of a `Keyed` or as a class of a `FairQueue`. Permits, futures and options are in the modules.
+//! `Arc`, as a key of a `Keyed` or as a class of a `FairQueue`. Permits, futures and options are in the modules; a wait that is stored
+//! has the type [`Waiting<T::Enter>`](wait::Waiting#in-a-struct).
 //!
 //! - [The guide](guide) has a table of all throttles, and a page with a program for each task.
 //! - [Basics](guide::basics) explains waiting, errors, composition, generic code and the Cargo features.
@@ -105,7 +106,7 @@ pub mod pool {
     pub use crate::concurrency::pool::Permit;
 }
 
-/// The requests of a [`CondvarSemaphore`], whose permits are [`Permit`](semaphore::Permit)s.
+/// The result of [`CondvarSemaphore::acquire`]. Its permits are those of [`semaphore`].
 pub mod condvar_semaphore {
     pub use crate::concurrency::condvar_semaphore::Acquire;
 }

@@ -170,6 +170,6 @@ pub fn print_bytes(options: &Options, row: &str, peer: &str, bytes: [f64; 2], wh
         target: None,
         why,
     };
-    let remark = format!(": {theirs:.0} bytes; ours {ours:.0}");
+    let remark = format!(": {theirs:.1} bytes; ours {ours:.1}");
     println!("{}", line(row, &comparison, &remark));
 }

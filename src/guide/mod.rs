@@ -1,4 +1,4 @@
-//! Helps you choose a throttle, and shows how to do each of sixteen tasks.
+//! Helps you choose a throttle, and shows how to do each task.
 //!
 //! tokio's semaphore, governor, an `AtomicU64` or a proxy is often enough: see [when not to use
 //! tollgate](when_not_to_use).

@@ -17,7 +17,7 @@
 //!   [`buffer_unordered(n)`](https://docs.rs/futures/latest/futures/stream/trait.StreamExt.html#method.buffer_unordered) or
 //!   [`for_each_concurrent(n, ..)`](https://docs.rs/futures/latest/futures/stream/trait.StreamExt.html#method.for_each_concurrent)
 //!   of `futures`. They need no semaphore.
-//! - If N is 1, use a mutex.
+//! - If N is 1, use a mutex: tokio's, if a guard is held across an `.await`.
 //! - If the limit is for one tower service and its clones, and callers should wait in `poll_ready`, use tower's
 //!   [`ConcurrencyLimit`](https://docs.rs/tower/latest/tower/limit/concurrency/struct.ConcurrencyLimit.html).
 //! - If threads do the work, use the number of threads of their pool.
@@ -30,9 +30,9 @@
 //!
 //! If a call over the rate is refused at once, and you need no more than that decision, in total or for each key, use
 //! [governor](https://docs.rs/governor/latest/governor/): `limiter.check()`, `limiter.check_key(&key)`. For axum there is
-//! [tower_governor](https://docs.rs/tower_governor/latest/tower_governor/). Where most keys are new, governor is
-//! faster: its first decision for a key takes about half the time of ours, and a key two thirds of our memory, as
-//! `BENCHMARKS.md` shows. You then call `retain_recent` from time to time, because its map of
+//! [tower_governor](https://docs.rs/tower_governor/latest/tower_governor/). As `BENCHMARKS.md`
+//! shows, governor refuses faster, its first decision for a key takes about half the time of ours, and a key two thirds
+//! of our memory. You then call `retain_recent` from time to time, because its map of
 //! keys has no bound. Its `until_ready` waits, and is enough if the order of the waiters does not matter.
 //!
 //! If you need one token bucket without waiting, whose rate may change, use

@@ -56,19 +56,32 @@ fn main() -> ExitCode {
 
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("counts.txt");
     let former = std::fs::read_to_string(&file).unwrap_or_default();
+    if options.check && !former.starts_with("rustc ") {
+        println!("{} does not say what it was counted with", file.display());
+        return ExitCode::FAILURE;
+    }
     if options.check && former.lines().next() != counts.lines().next() {
         let [then, now] = [&former, &counts].map(|it| it.lines().next().unwrap_or_default());
         println!("NOT CHECKED: the counts of {then:?} are not comparable with those of {now:?}");
         return ExitCode::from(NOT_COMPARABLE);
     }
     println!("{:>9} {:>9}", "now", "counts.txt");
-    let mut former: HashMap<&str, f64> = former.lines().filter_map(read).collect();
-    let (mut wrong, mut below) = (0, 0);
+    let lines = former.lines().skip(1);
+    let (mut wrong, mut below, mut counted) = (0, 0, 0);
+    let mut former = HashMap::new();
+    for line in lines {
+        let read = read(line).is_some_and(|(name, count)| former.insert(name, count).is_none());
+        if !read {
+            println!("in the file, but no count, or a second one: {line}");
+            wrong += 1;
+        }
+    }
     for (which, path) in paths.iter().enumerate() {
         let before = former.remove(&*path.name);
         if !path.name.contains(&options.filter) {
             continue;
         }
+        counted += 1;
         let count = instructions(which, path.unit);
         writeln!(counts, "{count:.1} {}", path.name).expect("memory is enough");
         let most = |it: f64| (it * ALLOWED).max(it + ALWAYS_ALLOWED);
@@ -93,6 +106,10 @@ fn main() -> ExitCode {
     if options.write {
         std::fs::write(&file, counts).expect("the file can be written");
     }
+    if counted == 0 {
+        println!("no path has {:?} in its name", options.filter);
+        return ExitCode::FAILURE;
+    }
     if below > 0 && !options.write {
         println!("counts below those of the file: {below}; with --write, a later loss shows");
     }
@@ -103,7 +120,8 @@ fn main() -> ExitCode {
 /// Reads a line of the file: a count and a name.
 fn read(line: &str) -> Option<(&str, f64)> {
     let (count, name) = line.split_once(' ')?;
-    Some((name, count.parse().ok()?))
+    let count: f64 = count.parse().ok()?;
+    count.is_finite().then_some((name, count))
 }
 
 fn output(program: &str, argument: &str) -> String {

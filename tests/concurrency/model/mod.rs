@@ -22,9 +22,9 @@ use proptest::prelude::*;
 use proptest::test_runner::{TestCaseError, contextualize_config};
 #[cfg(feature = "tokio")]
 use tokio::runtime::Runtime;
-#[cfg(feature = "tokio")]
 use tollgate::adaptive::AdaptiveSemaphore;
 use tollgate::time::ManualClock;
+#[cfg(feature = "tokio")]
 use tollgate::wait::Waiting;
 use tollgate::{AcquireError, Clock, ErrorKind};
 

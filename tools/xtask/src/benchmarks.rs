@@ -112,7 +112,8 @@ fn measured(shell: &Shell, before: &str, after: &str) -> Result<String> {
         let all = packages.iter().filter(|package| *package.name == *peer);
         let newest = all.map(|package| &package.version).max();
         let newest = newest.with_context(|| format!("{peer} is no dependency"))?;
-        write!(versions, ", {peer} {newest}")?;
+        let name = if peer == "redis" { "redis-rs" } else { peer };
+        write!(versions, ", {name} {newest}")?;
     }
     Ok(format!(
         "{MEASURED}{count} × {model}, load {before} before and {after} after, rustc {rustc}{versions}; {today}."

@@ -81,7 +81,8 @@ fn structure(shell: &Shell, core: &Crate) -> Result<Vec<(usize, usize, &'static 
     // In rustfmt's style, the methods of a trait are indented once.
     let method = Regex::new(r"^    (\w+ )*fn ")?;
     let methods = lines.clone().filter(|line| method.is_match(line)).count();
-    let hidden = lines.filter(|line| line.contains("doc(hidden)")).count();
+    let hides = Regex::new(r"#\[doc\(.*\bhidden\b")?;
+    let hidden = lines.filter(|line| hides.is_match(line)).count();
     let code = core.files.values().flat_map(|file| &file.code);
     let macros = code.filter(|line| line.trim_start().starts_with("macro_rules!"));
     let circles = core.circles();
@@ -181,10 +182,12 @@ fn modules_of_throttle(core: &Crate) -> impl Iterator<Item = &String> {
     modules.filter(|module| room(module) == "throttle")
 }
 
+/// Traits that are `pub` in a private file, for signatures, and that nobody outside can name.
+const INTERNAL: [&str; 1] = ["Rest"];
+
 /// Returns the traits of `throttle/` that others can name and implement, with their lines.
 fn traits(core: &Crate) -> Result<Vec<(String, Vec<&String>)>> {
-    let begin = Regex::new(r"^pub trait (\w+)(.*)")?;
-    let exported = ["crate", "crate::throttle"].map(|module| &core.files[module].exported);
+    let begin = Regex::new(r"^\s*pub (?:unsafe )?trait (\w+)(.*)")?;
     let mut found = Vec::new();
     for module in modules_of_throttle(core) {
         let file = &core.files[module];
@@ -192,9 +195,7 @@ fn traits(core: &Crate) -> Result<Vec<(String, Vec<&String>)>> {
             let Some((_, [name, bounds])) = begin.captures(line).map(|it| it.extract()) else {
                 continue;
             };
-            let is_exported = exported.iter().any(|names| names.contains_key(name));
-            let is_public = module == "crate::throttle" || is_exported;
-            if is_public && !bounds.contains("Sealed") {
+            if !INTERNAL.contains(&name) && !bounds.contains("Sealed") {
                 // In rustfmt's style, a brace at the beginning of a line closes an item.
                 let lines = file.code[number..].iter().take_while(|line| *line != "}");
                 found.push((name.to_string(), lines.collect()));
@@ -214,7 +215,7 @@ fn named_above(core: &Crate) -> Vec<String> {
     });
     let names = modules_of_throttle(core).flat_map(|module| core.names(module));
     let mut names: BTreeSet<_> = names.collect();
-    names.retain(|(module, name)| above.contains(room(module)) && name != "self");
+    names.retain(|(module, _)| above.contains(room(module)));
     paths(names)
 }
 

@@ -1,8 +1,8 @@
-//! What `cargo bench` runs: the groups of the package `tollgate-bench`.
+//! Runs the groups of the package `tollgate-bench`, for a plain `cargo bench`.
 //!
-//! The peers are dependencies of that package alone. If `tollgate` depended on them for its tests, every first `cargo
-//! test` would have to build them, for minutes. Options of cargo, such as `--profile`, do not reach them from here: use
-//! `cargo bench -p tollgate-bench --bench groups`.
+//! As a default member of the workspace, that package would have its peers built by every first `cargo test`, for
+//! minutes, and its features would be those of all tests. Options of cargo, such as `--profile`, do not reach it from
+//! here: use `cargo bench -p tollgate-bench --bench groups`.
 
 use std::env;
 use std::process::{Command, ExitCode};
@@ -22,6 +22,7 @@ fn main() -> ExitCode {
         "--bench=groups",
         "--",
     ]);
+    eprintln!("building tollgate-bench and the other crates that it measures, which takes minutes");
     let status = groups.args(rest).status().expect("cargo can be started");
     ExitCode::from(u8::from(!status.success()))
 }
