@@ -156,7 +156,7 @@ fn line(row: &str, one: &Comparison, remark: &str) -> String {
     format!("| {row} | {peer}{remark} | {median:.2} | {p10:.2} to {p90:.2} | {result} |")
 }
 
-/// Prints the line of a figure that is the same in every run, in bytes.
+/// Prints the line of a figure in bytes, which is counted once.
 pub fn print_bytes(options: &Options, row: &str, peer: &str, bytes: [f64; 2], why: &'static str) {
     let [ours, theirs] = bytes;
     if !options.wants(row) {
