@@ -1,11 +1,13 @@
 //! The keys of a [`Keyed`], the bound of its limits, and the policy of a full map.
 
-mod bulk;
+// First, so that rustdoc lists how a map is made before the methods of the other files.
 pub(crate) mod by_key;
-mod key;
-mod map;
 mod permits;
 mod rates;
+
+mod bulk;
+mod key;
+mod map;
 mod shard;
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,9 @@
 //! The permits, futures, options and errors of rate limits: of the [`RateLimiter`] and the
 //! [`LeakyBucket`](crate::LeakyBucket), of a [`Quota`](crate::Quota) and an [`Algorithm`](crate::Algorithm).
 
+// First, so that rustdoc lists its methods before those of the other files.
+pub(crate) mod limiter;
+
 mod acquire;
 mod charge;
 mod costs;
@@ -9,7 +12,6 @@ mod follow;
 mod followed;
 mod hold;
 pub(crate) mod leaky_bucket;
-pub(crate) mod limiter;
 mod local;
 mod locked;
 mod options;
