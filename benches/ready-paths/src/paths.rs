@@ -348,7 +348,7 @@ where
 const SMALL: usize = 1024;
 const LARGE: usize = 64 * 1024;
 
-/// A source that is always ready.
+/// A source that is always ready, and copies nothing: of a large block, the copy would be all that is counted.
 struct Blocks;
 
 impl AsyncRead for Blocks {
@@ -357,7 +357,8 @@ impl AsyncRead for Blocks {
         _: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<std::io::Result<()>> {
-        buffer.put_slice(&[7; LARGE][..buffer.remaining()]);
+        let size = buffer.initialize_unfilled().len();
+        buffer.advance(size);
         Poll::Ready(Ok(()))
     }
 }
