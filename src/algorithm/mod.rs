@@ -11,6 +11,7 @@
 
 mod choice;
 mod gcra;
+mod ledger;
 mod log_rule;
 mod params;
 mod promise;
@@ -23,8 +24,8 @@ mod sliding_window;
 
 pub use self::choice::{Algorithm, AlgorithmError};
 pub(crate) use self::gcra::{Gcra, Tat};
+pub(crate) use self::ledger::Ledger;
 pub(crate) use self::params::{LAST_TICK, MAX_TAT, Params, tick_or_never};
 pub use self::quota_change::QuotaChange;
-pub(crate) use self::rule::{OfOthers, Receipt, Rule, fresh_generation};
-pub(crate) use self::rule_state::RuleState;
+pub(crate) use self::rule::{Receipt, Rule, fresh_generation};
 pub(crate) use self::sliding_window::SlidingWindow;

@@ -18,7 +18,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::charge::Charge;
-use super::queue::Request;
+use super::locked::Request;
 use super::shared::{Decided, Shared};
 use crate::error::{AcquireError, ErrorKind};
 use crate::time::{Tick, wait_for};
@@ -231,9 +231,10 @@ impl Call {
             ))));
         }
         // A hold may be settled while the call waits.
-        let soonest = match locked.held {
-            0 => due,
-            _ => locked.due_by(|cost| locked.rule.due(locked.queued, cost), 0, cost),
+        let soonest = if locked.ledger().has_holds() {
+            locked.ledger().due_without_holds(locked.queued, cost)
+        } else {
+            due
         };
         let after = wait_for(soonest, now);
         if remaining_timeout().is_some_and(|budget| after > budget) {
@@ -267,7 +268,7 @@ pub(super) struct Waiter {
 
 impl Waiter {
     /// Checks whether the waiter was served. Returns `None` if it has to
-    /// [move](super::queue::QueueEntry::Moves) to another queue: its own is not that of the current
+    /// [move](super::locked::QueueEntry::Moves) to another queue: its own is not that of the current
     /// runtime, or the runtime has ended.
     #[inline(never)]
     pub(super) fn poll(&mut self, waker: &Waker) -> Option<Poll<Result<Charge, AcquireError>>> {
@@ -297,16 +298,14 @@ impl Waiter {
         let id = self.id.as_ref()?;
         let own = locked.request(id)?;
         let waits = |request: &Request| !locked.is_impossible(request.cost);
-        let (mut due, mut charged, mut last) = (locked.paused_until, 0, 0);
-        let mut rule = locked.rule.forecast();
+        let (mut due, mut charged, mut last) = (Tick::default(), 0, 0);
+        let mut forecast = locked.ledger().forecast();
         let mut front = locked.before(id);
         for other in front.by_ref().take(FORESEEN) {
             last = other.joined;
             if waits(&other) {
-                due = locked
-                    .due_by(|cost| rule.due(0, cost), 0, other.cost)
-                    .max(due);
-                rule.grant(due, other.cost);
+                due = forecast.due(0, other.cost).max(due);
+                forecast.grant(due, other.cost);
                 charged += u128::from(other.cost);
             }
         }
@@ -317,7 +316,7 @@ impl Waiter {
             let joined = own.joined - last - u128::from(own.cost);
             joined.min(locked.queued - charged - u128::from(cost))
         });
-        let own_due = locked.due_by(|cost| rule.due(behind, cost), 0, cost);
+        let own_due = forecast.due(behind, cost);
         Some(wait_for(own_due.max(due), locked.now))
     }
 }
@@ -333,19 +332,11 @@ impl Drop for Waiter {
             let collected = locked.collect(&id);
             drop(locked);
             if let Some(Ok(charge)) = collected {
-                let mut locked = self.state.lock_on_time();
-                locked.give_back(&charge, charge.cost());
+                self.state.give_back(&charge, charge.cost());
             }
             return;
         };
-        let head = locked.waiters.head();
-        let is_head = head.is_some_and(|(number, _)| number == id.number());
-        let late = locked.is_late();
-        let waker = locked.waiters.withdraw(&id);
-        locked.forget(request.cost);
-        if is_head {
-            locked.head_changed(late);
-        }
+        let waker = locked.leave(&id, request.cost);
         drop(locked);
         drop(waker);
     }

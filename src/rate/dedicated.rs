@@ -67,7 +67,7 @@ impl RateLimiter {
         }
         let queue = shared.queue();
         let is_idle = queue.waiters.is_empty() && !queue.closed;
-        is_idle.then_some((tat, queue.quota))
+        is_idle.then_some((tat, queue.ledger().quota()))
     }
 
     /// Returns the nanoseconds after which no runtime in use owes anything, as of some time `ago`,
@@ -80,7 +80,7 @@ impl RateLimiter {
         let mut states = self.shared().of_runtimes();
         states.retain(|state| !state.config.clock.has_ended());
         let after = states.iter().map(|state| {
-            let params = state.queue().rule.params();
+            let params = state.queue().ledger().params();
             let paid_off = params.tick_at(state.state.load().tat().end());
             let now = state.config.clock.now().as_nanos();
             paid_off.saturating_add(ago).as_nanos().saturating_sub(now)

@@ -1,25 +1,10 @@
-//! Following the count of a server. The server reports in its responses how much it would still
-//! admit.
-//!
-//! A response is old when it is read: the server has counted the call of a charge, and reports the
-//! remaining capacity of that moment. The used part of the limit at that moment, minus the use by
-//! this limiter, is the use by others.
-//!
-//! 1. The use by others counts beside the charges of this limiter, so following only ever makes a
-//!    limiter admit less, except that a window may end earlier.
-//! 2. Others are assumed to continue in the same way. In a log, their use stays the same. In a
-//!    fixed window, it grows evenly until the end. In a bucket, nobody knows who takes the refill,
-//!    so none of it is counted in advance: the count of the server and the charges since then
-//!    count, and the difference is charged.
+//! Following the count of a server, which it reports in its responses.
 
 use std::time::Duration;
 
 use super::RateLimiter;
 use super::acquire::Limiter;
 use super::charge::Charge;
-use super::followed::{Growth, OthersUse};
-use super::locked::Locked;
-use crate::algorithm::{OfOthers, Receipt};
 
 /// Following a server.
 impl RateLimiter {
@@ -112,93 +97,8 @@ impl RateLimiter {
     /// ```
     pub fn follow(&self, charge: &Charge, used: u64, reset_after: Duration) {
         let state = self.shared().state_of(charge);
-        state.lock_on_time().follow(charge, used, reset_after);
-    }
-}
-
-impl Locked<'_> {
-    /// Returns the receipt of a charge with its generation, and remembers it if a server is followed.
-    pub(super) fn note(&mut self, receipt: Receipt) -> Receipt {
-        let queue = &mut **self;
-        if let Some(followed) = queue.followed.as_mut().filter(|_| receipt.cost > 0) {
-            let held = u64::try_from(queue.held).unwrap_or(u64::MAX);
-            let counted = queue.rule.backlog(receipt.at).saturating_add(held);
-            followed.remember(&receipt, counted);
-        }
-        Receipt {
-            generation: self.generation,
-            ..receipt
-        }
-    }
-
-    /// Forgets a call that the server does not count, if one is followed.
-    pub(super) fn forget_call(&mut self, receipt: &Receipt, cost: i128) {
-        let known = receipt.generation == self.generation;
-        if let Some(followed) = self.followed.as_mut().filter(|_| known) {
-            followed.refund(receipt, cost);
-        }
-    }
-
-    fn follow(&mut self, charge: &Charge, used: u64, reset_after: Duration) {
-        let (receipt, now) = (&charge.0, self.now);
-        if receipt.generation != self.generation || self.rule.params().is_unlimited() {
-            return;
-        }
-        let period = self.quota.period();
-        let end = receipt.at.saturating_add(reset_after.min(period));
-        let earlier = match &self.followed {
-            None => u64::MAX,
-            Some(followed) if followed.of_others.until <= now => self.quota.period_nanos() / 100,
-            Some(_) => 0,
-        };
-        // Every response counts here, because an older one may know better when a window ends.
-        let windows = self.shared.config.algorithm.has_windows();
-        let count = self.rule.follow(windows, end, now, earlier);
-        let own = self.in_use().saturating_sub(self.of_others().cost);
-        // This bound keeps a server from stopping the limiter for longer.
-        let used = used.min(self.rule.capacity().saturating_mul(2));
-        let followed = self.followed.get_or_insert_default();
-        let soon = receipt.at.saturating_add(period / 1000);
-        let answer = followed.answer(receipt, soon, own);
-        if let OfOthers::Growing { end, .. } = count {
-            followed.of_others.until = end;
-        }
-        if let Some(answer) = answer {
-            match count {
-                OfOthers::Charged => {
-                    let missing = used.saturating_add(answer.since).saturating_sub(own);
-                    self.rule.charge(now, missing);
-                }
-                OfOthers::Standing => {
-                    followed.of_others = OthersUse {
-                        cost: used.saturating_sub(answer.counted),
-                        until: receipt.at.saturating_add(period),
-                        growth: None,
-                    };
-                }
-                OfOthers::Growing { end, is_of_this } if is_of_this => {
-                    // Without this difference, calls of this limiter would look like those of
-                    // others until the end.
-                    let others = used.saturating_sub(answer.until_soon);
-                    let mut told = OthersUse {
-                        cost: others,
-                        until: end,
-                        growth: Some(Growth {
-                            told: others,
-                            at: receipt.at,
-                            passed: period.saturating_sub(end.saturating_since(receipt.at)),
-                        }),
-                    };
-                    told.settle(now);
-                    // The use by others never shrinks in a window, but calls reach the server in
-                    // another order.
-                    if told.cost >= followed.of_others.cost {
-                        followed.of_others = told;
-                    }
-                }
-                OfOthers::Growing { .. } => {}
-            }
-        }
-        self.serve();
+        state
+            .lock_on_time()
+            .change(|ledger, now| ledger.follow(&charge.0, used, reset_after, now));
     }
 }

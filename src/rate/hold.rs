@@ -1,12 +1,4 @@
 //! [`Hold`]: a charge whose cost is known afterwards.
-//!
-//! 1. The held cost is a number beside the rule. A call is admitted when its cost and the whole
-//!    held cost fit together. Time pays off nothing of the held cost, so while it is not 0, only
-//!    the holder of the lock decides.
-//! 2. When a hold is settled, the usage is charged as of its beginning, and is no longer held. So
-//!    no call was admitted that the limiter would not have admitted after that charge.
-//! 3. A change of the quota, or a pause, forgets the idle time since the beginning: the usage is
-//!    then charged as of now.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +6,6 @@ use std::sync::Arc;
 use super::RateLimiter;
 use super::acquire::Limiter;
 use super::charge::Charge;
-use super::locked::Locked;
 use super::shared::Shared;
 use crate::algorithm::Receipt;
 
@@ -80,7 +71,9 @@ impl RateLimiter {
     #[doc(alias = "estimate")]
     pub fn hold(&self, charge: Charge) -> Hold {
         let shared = self.shared().state_of(&charge);
-        let begun = shared.lock_on_time().hold(&charge);
+        let begun = shared
+            .lock_on_time()
+            .change(|ledger, now| ledger.hold(&charge.0, now));
         Hold {
             shared,
             charge,
@@ -113,10 +106,9 @@ impl Hold {
 
     fn end(&mut self, used: u64) {
         let begun = std::mem::take(&mut self.begun);
-        let charge = &self.charge.0;
-        let mut locked = self.shared.lock_on_time();
-        locked.forget_call(charge, i128::from(begun.cost) - i128::from(used));
-        locked.settle(&begun, used);
+        self.shared
+            .lock_on_time()
+            .change(|ledger, now| ledger.settle(&self.charge.0, &begun, used, now));
     }
 }
 
@@ -133,29 +125,5 @@ impl fmt::Debug for Hold {
         f.debug_struct("Hold")
             .field("cost", &self.cost())
             .finish_non_exhaustive()
-    }
-}
-
-impl Locked<'_> {
-    fn hold(&mut self, charge: &Charge) -> Receipt {
-        let (now, cost) = (self.now, charge.cost());
-        // This comes before the refund, because that may serve waiters.
-        self.held += u128::from(cost);
-        self.return_to_rule(charge, cost);
-        Receipt {
-            generation: self.generation,
-            ..self.rule.hold(now, cost)
-        }
-    }
-
-    fn settle(&mut self, hold: &Receipt, used: u64) {
-        let (now, late) = (self.now, self.is_late());
-        if hold.generation == self.generation {
-            self.rule.charge_as_of(hold, used, now);
-        } else {
-            _ = self.rule.charge(now, used);
-        }
-        self.held -= u128::from(hold.cost);
-        self.head_changed(late);
     }
 }

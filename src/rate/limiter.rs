@@ -605,7 +605,7 @@ impl RateLimiter {
     /// ```
     #[doc(alias = "initial")]
     pub fn charge(&self, n: u64) -> Charge {
-        self.shared().locked(|locked| locked.charge(n))
+        Charge(self.shared().change(|ledger, now| ledger.charge(now, n)))
     }
 
     /// Refunds the charge of a call that was not made after all.
@@ -834,7 +834,7 @@ impl RateLimiter {
 
     /// Returns the current quota.
     pub fn quota(&self) -> Quota {
-        self.shared().queue().quota
+        self.shared().queue().ledger().quota()
     }
 
     /// Returns the number of waiters, without reading the clock.
@@ -888,7 +888,7 @@ impl RateLimiter {
     /// Returns the quota, and the decision that a call of cost 1 would get, at one moment.
     pub(crate) fn status(&self) -> LimitStatus {
         self.shared().locked(|locked| LimitStatus::Rate {
-            quota: locked.quota,
+            quota: locked.ledger().quota(),
             decision: locked.peek(1),
         })
     }

@@ -1,4 +1,5 @@
-//! [`Locked`]: the one guard for all operations under the lock of a limiter.
+//! [`Locked`]: the one guard for all operations under the lock of a limiter; and the state there:
+//! the [ledger](Ledger), and who waits.
 //!
 //! Invariants, together with those of the [word](super::state), the [wait queue](crate::wait_queue)
 //! and the [timer](Shared::arm):
@@ -7,16 +8,16 @@
 //!    decision without the lock has a later tick than the guard's and an earlier place in the
 //!    order. No writer can use an older tick, because the guard's is the only one.
 //! 2. When the guard ends, it publishes the word, and clears `LOCKED` unless there are waiters, the
-//!    limiter is closed or paused, there is a hold, or a server is followed. It calls wakers and
-//!    arms the timer after it has released the lock.
+//!    limiter is closed, or the [ledger](Ledger::is_free) has more than the word. It calls wakers
+//!    and arms the timer after it has released the lock. Nobody else writes `LOCKED` or the epoch.
 //! 3. A waiter is charged nothing until it is granted, so one that leaves moves all waiters behind
 //!    it up. Its slot keeps its charge until the waiter collects it; a waiter that leaves with a
 //!    charge gives it back like any refund.
 //! 4. [`grant_due`](Locked::grant_due) is the only place where a waiter is served, and it serves
 //!    only the head: a 1 never passes a 50.
-//! 5. Every change that may make the head due earlier ends in
-//!    [`restart_timing`](Locked::restart_timing). It grants due waiters, and has the timer armed
-//!    for the next one. The timer does the same. The queue moves without a poll of any future.
+//! 5. Every change of the ledger goes through one door, [`change`](Locked::change). It grants
+//!    waiters that have become due, at this tick, and has the timer armed for the next one. The
+//!    timer does the same. The queue moves without a poll of any future.
 //! 6. One call, or one expiry of the timer, serves at most [`SERVED_AT_ONCE`] waiters, and releases
 //!    the lock after each batch that it wakes. If the next waiter is then due, the timer is armed
 //!    for its tick, so it expires at once, and the timer or the next caller continues. Until then a
@@ -25,9 +26,7 @@
 //! 7. The sum of the queue includes the waiters that can be admitted, and no others. So a waiter
 //!    that can only be refused, because the burst was lowered, delays nobody, neither before nor
 //!    after it is refused at the head of the queue.
-//! 8. A [pause](super::pause) keeps `LOCKED` set until its end. So only the guard decides during a
-//!    pause, and [`due`](super::queue::QueueState::due) is never before the end.
-//! 9. The number of steps of an operation does not grow with the queue, except for a logarithm in
+//! 8. The number of steps of an operation does not grow with the queue, except for a logarithm in
 //!    the sums of costs.
 
 use std::ops::{Deref, DerefMut};
@@ -35,21 +34,17 @@ use std::task::Waker;
 use std::time::Duration;
 
 use super::charge::Charge;
-use super::options::MissedTickBehavior;
-use super::queue::{QueueEntry, QueueState, Request};
+use super::costs::CostSums;
 use super::shared::Shared;
 use super::state::StateSnapshot;
-use crate::algorithm::{QuotaChange, Receipt, fresh_generation};
+use crate::algorithm::{Ledger, QuotaChange, Receipt};
 use crate::error::{AcquireError, ErrorKind};
 use crate::panic::contain_panic;
 use crate::quota::Quota;
 use crate::status::{Decision, Snapshot};
 use crate::sync::{MutexGuard, SERVED_AT_ONCE};
 use crate::time::Tick;
-use crate::wait_queue::{WaiterId, WakeList};
-
-/// The maximum of refunded units in one generation.
-const MOST_REFUNDED: u64 = 1 << 62;
+use crate::wait_queue::{WaitQueue, WaiterId, WakeList};
 
 /// The maximum time after the due tick of the head at which the timer serves a queue, to serve
 /// other waiters with it.
@@ -57,6 +52,107 @@ const TOGETHER: Duration = Duration::from_millis(2);
 
 /// The timer serves together the waiters that fit into the burst divided by this number.
 const PARTS: u64 = 32;
+
+/// The state of a waiter: a call that waits, and then its outcome until the waiter collects it.
+#[derive(Clone, Copy, Default)]
+pub(super) enum QueueEntry {
+    Waiting(Request),
+    Charged(Receipt),
+    /// The waiter asks for more than the lowered capacity.
+    Refused {
+        capacity: u64,
+    },
+    /// The runtime has ended, and the waiter moves to another queue.
+    #[default]
+    Moves,
+}
+
+/// The request of a waiter.
+#[derive(Clone, Copy)]
+pub(super) struct Request {
+    pub(super) cost: u64,
+    /// The tick at which it counts as joined.
+    pub(super) at: Tick,
+    /// The total cost of all waiters that had joined by then, itself included.
+    pub(super) joined: u128,
+}
+
+impl QueueEntry {
+    fn request(self) -> Option<Request> {
+        match self {
+            Self::Waiting(request) => Some(request),
+            _ => None,
+        }
+    }
+}
+
+/// The state under the lock.
+pub(super) struct QueueState {
+    /// What is owed. Only [`Locked::change`], [`Locked::grant_due`] and admissions change it.
+    ledger: Ledger,
+    /// The number of changes of the quota.
+    pub(super) changes: u64,
+    pub(super) waiters: WaitQueue<QueueEntry>,
+    /// The total cost of the waiters that can be admitted. It excludes waiters that ask for more
+    /// than the lowered burst.
+    pub(super) queued: u128,
+    /// The costs of all waiters, for the computation of `queued` when the burst changes; empty if a
+    /// call may overdraw the burst.
+    costs: CostSums,
+    /// The total cost of all waiters that ever joined.
+    joined: u128,
+    /// Whether the limiter is closed. A waiter without an entry was then released by `close`.
+    pub(super) closed: bool,
+    /// The tick of the last rescheduling of the waiters: none was due before it.
+    timed: Tick,
+}
+
+impl QueueState {
+    pub(super) fn new(ledger: Ledger) -> Self {
+        Self {
+            ledger,
+            changes: 0,
+            waiters: WaitQueue::new(),
+            queued: 0,
+            costs: CostSums::default(),
+            joined: 0,
+            closed: false,
+            timed: Tick::default(),
+        }
+    }
+
+    pub(super) fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// Returns the request of the head.
+    pub(super) fn head(&self) -> Option<Request> {
+        self.waiters.head().and_then(|(_, entry)| entry.request())
+    }
+
+    /// Returns the request of a waiter that still waits.
+    pub(super) fn request(&self, id: &WaiterId) -> Option<Request> {
+        self.waiters.cost(id).and_then(QueueEntry::request)
+    }
+
+    /// Returns the requests of the waiters before a waiter.
+    pub(super) fn before(&self, id: &WaiterId) -> impl Iterator<Item = Request> {
+        self.waiters.before(id).filter_map(QueueEntry::request)
+    }
+
+    /// Returns the outcome of a waiter that no longer waits, or `None` if it has to wait in another
+    /// queue.
+    pub(super) fn collect(&mut self, id: &WaiterId) -> Option<Result<Charge, AcquireError>> {
+        match self.waiters.collect(id) {
+            None => Some(Err(AcquireError::new(ErrorKind::Closed))),
+            Some(QueueEntry::Charged(receipt)) => Some(Ok(Charge(receipt))),
+            Some(QueueEntry::Refused { capacity }) => {
+                Some(Err(AcquireError::exceeds_capacity(capacity)))
+            }
+            Some(QueueEntry::Waiting(_) | QueueEntry::Moves) => None,
+        }
+    }
+}
 
 /// The lock of a limiter, with the time.
 pub(super) struct Locked<'a> {
@@ -69,8 +165,6 @@ pub(super) struct Locked<'a> {
     woken: WakeList,
     /// The number of waiters that this call may still serve.
     left: usize,
-    /// Whether the meaning of the word has changed.
-    pub(super) renewed: bool,
     /// Whether to arm the timer for the head.
     arms: bool,
 }
@@ -86,7 +180,6 @@ impl Shared {
             now: Tick::default(),
             woken: WakeList::new(),
             left: SERVED_AT_ONCE,
-            renewed: false,
             arms: false,
         };
         locked.lock();
@@ -104,6 +197,18 @@ impl Shared {
         locked
     }
 
+    /// Changes the ledger of the state that decides here.
+    pub(super) fn change<R>(&self, change: impl FnOnce(&mut Ledger, Tick) -> R) -> R {
+        self.locked(|locked| locked.change(change))
+    }
+
+    /// Gives back up to `cost` of a charge of this state. Overdue waiters go first, charged at the
+    /// ticks when they were due, to make up for the late timer.
+    pub(super) fn give_back(&self, charge: &Charge, cost: u64) {
+        self.lock_on_time()
+            .change(|ledger, now| ledger.give_back(&charge.0, cost, now));
+    }
+
     /// Calls `run` with the lock of the state that decides here.
     pub(super) fn locked<R>(&self, run: impl FnOnce(&mut Locked<'_>) -> R) -> R {
         self.here(|state| run(&mut state.lock_on_time()))
@@ -115,17 +220,15 @@ impl Locked<'_> {
         let (shared, clock) = (self.shared, &self.shared.config.clock);
         let mut queue = shared.queue();
         self.seen = shared.state.lock();
-        queue.rule.lock(self.seen.tat());
+        queue.ledger.lock(self.seen.tat());
         // The clock is read after the lock: earlier decisions without the lock have an earlier
         // tick, and are visible.
         self.now = clock.now();
-        if queue.is_ahead_of(self.now) {
+        if queue.ledger.is_ahead_of(self.now) {
             clock.correct();
             self.now = clock.now();
         }
-        if let Some(followed) = &mut queue.followed {
-            followed.of_others.settle(self.now);
-        }
+        queue.ledger.advance(self.now);
         self.queue = Some(queue);
     }
 
@@ -135,31 +238,25 @@ impl Locked<'_> {
         let goes_on = self.woken.is_full() && self.left > 0;
         let arms = !goes_on && std::mem::take(&mut self.arms);
         let due = arms.then(|| self.due_of_timer()).flatten();
-        let Some(queue) = self.queue.take() else {
+        let Some(mut queue) = self.queue.take() else {
             return false;
         };
-        let shared = self.shared;
-        let mut state = self.seen.with(queue.rule.tat());
-        let renewed = std::mem::take(&mut self.renewed);
+        let (shared, ledger) = (self.shared, &mut queue.ledger);
+        let mut state = self.seen.with(ledger.word());
+        let renewed = ledger.take_renewed();
         // The parameters of a sliding window change with its tickets, and its word with both.
-        if renewed || queue.rule.first_ticket() != shared.params.first_ticket() {
-            shared
-                .params
-                .store(&queue.rule, queue.quota, queue.generation);
+        if renewed || ledger.first_ticket() != shared.params.first_ticket() {
+            shared.params.store(ledger);
         }
         if renewed {
             state = state.next_epoch();
         }
-        let locked = !queue.waiters.is_empty()
-            || queue.closed
-            || self.now < queue.paused_until
-            || queue.held > 0
-            || queue.followed.is_some();
+        let is_free = queue.waiters.is_empty() && !queue.closed && queue.ledger.is_free(self.now);
         shared
             .state
-            .store(state, locked || !queue.rule.is_in_word());
-        if !locked {
-            queue.rule.unlock();
+            .store(state, !is_free || !queue.ledger.is_in_word());
+        if is_free {
+            queue.ledger.unlock();
         }
         drop(queue);
         self.woken.wake_all();
@@ -177,7 +274,7 @@ impl Locked<'_> {
             return Err(AcquireError::new(ErrorKind::Closed));
         }
         if self.is_impossible(cost) {
-            return Err(AcquireError::exceeds_capacity(self.rule.capacity()));
+            return Err(AcquireError::exceeds_capacity(self.ledger.capacity()));
         }
         Ok(())
     }
@@ -190,11 +287,13 @@ impl Locked<'_> {
             return Err(due);
         }
         let cost = if most > cost {
-            most.min(self.available()).max(cost)
+            let free = self.ledger.capacity().saturating_sub(self.in_use());
+            most.min(free).max(cost)
         } else {
             cost
         };
-        Ok(self.charge(cost))
+        let now = self.now;
+        Ok(Charge(self.ledger.charge(now, cost)))
     }
 
     /// Admits a [checked](Self::check) call of at least 1 that counts as arrived at `tick`, if
@@ -206,84 +305,59 @@ impl Locked<'_> {
         granted.map_or_else(|| Err(self.due_of_next(cost)), |it| Ok(Charge(it)))
     }
 
-    /// Charges now, with any backlog.
-    pub(super) fn charge(&mut self, cost: u64) -> Charge {
-        let now = self.now;
-        let receipt = self.rule.charge(now, cost);
-        Charge(self.note(receipt))
+    /// Changes the ledger, at this tick. Then grants the waiters that this made due, and has the
+    /// timer armed for the next one.
+    pub(super) fn change<R>(&mut self, change: impl FnOnce(&mut Ledger, Tick) -> R) -> R {
+        let (now, most) = (self.now, self.most());
+        self.retime(|this| {
+            let changed = change(&mut this.ledger, now);
+            let new = this.most();
+            if new != most {
+                this.queued = this.queued + this.costs.above(most) - this.costs.above(new);
+            }
+            changed
+        })
     }
 
-    /// Gives back up to `cost` of a charge whose call is not made, except the part that time has
-    /// paid off.
-    pub(super) fn give_back(&mut self, charge: &Charge, cost: u64) {
-        self.forget_call(&charge.0, i128::from(cost));
-        self.return_to_rule(charge, cost);
-    }
-
-    /// Does the same for a charge that continues to count in another way.
-    pub(super) fn return_to_rule(&mut self, charge: &Charge, cost: u64) {
-        let (now, receipt) = (self.now, &charge.0);
-        // This is a charge of another limiter, or one under another quota, which was carried over
-        // with the whole spent part.
-        let late = self.is_late();
-        if receipt.generation != self.generation || self.rule.give_back(receipt, cost, now) == 0 {
-            return;
+    /// Does the same for a change of the queue. The waiters that become due by it count as due from
+    /// now on. If the head was due before, the timer is late, and the grant makes up for that.
+    fn retime<R>(&mut self, change: impl FnOnce(&mut Self) -> R) -> R {
+        let was_due = self.due_of_head().is_some_and(|due| self.has_come(due));
+        let changed = change(self);
+        if !was_due {
+            self.timed = self.now;
         }
-        if self.rule.first_ticket() > MOST_REFUNDED {
-            self.begin_generation();
-        }
-        // A decision that has read the old sum of refunds must now fail, even if the word has
-        // become the same again.
-        self.renewed = true;
-        self.head_changed(late);
+        self.serve();
+        changed
     }
 
-    /// Changes the quota, and makes every waiter due according to the new one. A quota that means
-    /// the same as the old one is only stored. Changes are numbered from 1. If a later change has
-    /// already come from another thread, this one has no effect.
+    /// Takes a waiter that has not been served out of the queue. Returns its waker.
+    pub(super) fn leave(&mut self, id: &WaiterId, cost: u64) -> Option<Waker> {
+        let leave = |this: &mut Self| {
+            let waker = this.waiters.withdraw(id);
+            this.forget(cost);
+            waker
+        };
+        let head = self.waiters.head();
+        if head.is_some_and(|(number, _)| number == id.number()) {
+            self.retime(leave)
+        } else {
+            leave(self)
+        }
+    }
+
+    /// Changes the quota. Changes are numbered from 1. If a later change has already come from
+    /// another thread, this one has no effect.
     pub(super) fn set_quota(&mut self, change: u64, quota: Quota, how: QuotaChange) {
-        if change <= self.changes {
-            return;
-        }
-        (self.changes, self.quota) = (change, quota);
-        let impossible = self.costs.above(self.most());
-        if self.change_rule(how) {
-            self.queued = self.queued + impossible - self.costs.above(self.most());
-            self.begin_generation();
-            self.restart_timing();
+        if change > self.changes {
+            self.changes = change;
+            self.change(|ledger, now| ledger.set_quota(quota, how, now));
         }
     }
 
     pub(super) fn close(&mut self) {
         self.closed = true;
         self.grant_due();
-    }
-
-    /// Starts to number charges again: earlier charges can no longer be refunded.
-    pub(super) fn begin_generation(&mut self) {
-        self.generation = fresh_generation();
-        self.rule.forget_receipts();
-        if let Some(followed) = &mut self.followed {
-            followed.forget_charges();
-        }
-        self.renewed = true;
-    }
-
-    /// Reschedules the queue at this tick, grants waiters that have just become due, and has the
-    /// timer armed for the next one.
-    pub(super) fn restart_timing(&mut self) {
-        self.timed = self.now;
-        self.serve();
-    }
-
-    /// Does the same for a change that affects a head which may have been due before it. The timer
-    /// is then late, and the grant makes up for that.
-    pub(super) fn head_changed(&mut self, was_due: bool) {
-        if was_due {
-            self.serve();
-        } else {
-            self.restart_timing();
-        }
     }
 
     /// Grants due waiters, and has the timer armed for the next one.
@@ -303,7 +377,7 @@ impl Locked<'_> {
             let served = if self.closed {
                 self.waiters.grant_head()
             } else if self.is_impossible(head.cost) {
-                let capacity = self.rule.capacity();
+                let capacity = self.ledger.capacity();
                 self.waiters.keep_head(QueueEntry::Refused { capacity })
             } else if let Some(receipt) = self.grant(head.cost, head.at) {
                 self.waiters.keep_head(QueueEntry::Charged(receipt))
@@ -321,23 +395,11 @@ impl Locked<'_> {
         any
     }
 
-    /// Charges a call that joined at `joined` if it is due, at the tick when it was due. That tick
-    /// is not before the call joined or was made due, and not longer ago than the limiter may make
-    /// up for.
+    /// Charges a call that joined at `joined`, if it is due.
     fn grant(&mut self, cost: u64, joined: Tick) -> Option<Receipt> {
-        let due = self.due(0, cost);
-        if !self.has_come(due) {
-            return None;
-        }
-        let now = self.now;
-        let earliest = match self.shared.config.missed_tick {
-            Some(MissedTickBehavior::Delay) => now,
-            Some(MissedTickBehavior::Burst { max }) => self.rule.earliest(now, Some(max)),
-            None => self.rule.earliest(now, None),
-        };
-        let at = due.max(earliest).max(joined).max(self.timed).min(now);
-        let receipt = self.rule.grant(at, cost);
-        Some(self.note(receipt))
+        let (now, makes_up) = (self.now, self.shared.config.makes_up());
+        let after = joined.max(self.timed);
+        self.ledger.grant(now, cost, after, makes_up)
     }
 
     fn has_come(&self, due: Tick) -> bool {
@@ -350,7 +412,7 @@ impl Locked<'_> {
         if self.closed || self.is_impossible(head.cost) {
             Some(Tick::default())
         } else {
-            Some(self.due(0, head.cost))
+            Some(self.ledger.due(0, head.cost))
         }
     }
 
@@ -360,18 +422,18 @@ impl Locked<'_> {
     /// applies only if the limiter makes up for lateness, and time is real.
     fn due_of_timer(&self) -> Option<Tick> {
         let (due, config) = (self.due_of_head()?, &self.shared.config);
-        let cost = u128::from(self.rule.capacity() / PARTS).min(self.queued) as u64;
+        let cost = u128::from(self.ledger.capacity() / PARTS).min(self.queued) as u64;
         let is_exact = config.clock.counter().is_none() || config.missed_tick.is_some();
         if is_exact || self.has_come(due) {
             Some(due)
         } else {
-            Some(self.due(0, cost).min(due.saturating_add(TOGETHER)).max(due))
+            Some(
+                self.ledger
+                    .due(0, cost)
+                    .min(due.saturating_add(TOGETHER))
+                    .max(due),
+            )
         }
-    }
-
-    /// Returns whether the head is due but not served yet.
-    pub(super) fn is_late(&self) -> bool {
-        self.due_of_head().is_some_and(|due| self.has_come(due))
     }
 
     /// Returns whether a call asks for more than it can ever get.
@@ -381,7 +443,7 @@ impl Locked<'_> {
 
     /// Returns the maximum that a call can ever get.
     fn most(&self) -> u64 {
-        self.shared.config.most(self.rule.capacity())
+        self.shared.config.most(self.ledger.capacity())
     }
 
     /// Puts a [checked](Self::check) call that counts as arrived at `tick` into the queue.
@@ -401,7 +463,7 @@ impl Locked<'_> {
     }
 
     /// Removes a waiter that has left the queue from the counts.
-    pub(super) fn forget(&mut self, cost: u64) {
+    fn forget(&mut self, cost: u64) {
         if !self.is_impossible(cost) {
             self.queued -= u128::from(cost);
         }
@@ -416,7 +478,7 @@ impl Locked<'_> {
         if cost == 0 {
             return Tick::default();
         }
-        let due = self.due(self.queued, cost);
+        let due = self.ledger.due(self.queued, cost);
         due.max(self.next_due().unwrap_or_default())
     }
 
@@ -426,19 +488,9 @@ impl Locked<'_> {
         Some(self.due_of_head()?.max(soon))
     }
 
-    /// Returns the cost that could be charged at once if there were no waiters and the limiter were
-    /// open.
-    pub(super) fn available(&mut self) -> u64 {
-        self.rule.capacity().saturating_sub(self.in_use())
-    }
-
-    /// Returns the used part of the capacity: all of it during a pause.
-    pub(super) fn in_use(&mut self) -> u64 {
-        if self.is_paused() {
-            return self.rule.capacity();
-        }
+    fn in_use(&mut self) -> u64 {
         let now = self.now;
-        self.rule.backlog(now).saturating_add(self.beside())
+        self.ledger.in_use(now)
     }
 
     /// Does the same as [`decision`](Self::decision); the remaining capacity is 0 while there are
@@ -457,19 +509,8 @@ impl Locked<'_> {
             Ok(()) => self.due_of_next(cost),
             Err(_) => Tick::from_nanos(u64::MAX),
         };
-        let (limit, in_use) = (self.rule.capacity(), self.in_use());
-        Decision::at(self.now, limit, in_use, due, self.reset())
-    }
-
-    /// Returns the tick at which nothing is in use, if no other call comes: never while there is a
-    /// hold.
-    fn reset(&self) -> Tick {
-        let others = self.of_others();
-        match (self.held, others.cost) {
-            (0, 0) => self.rule.reset().max(self.paused_until),
-            (0, _) => self.rule.reset().max(self.paused_until).max(others.until),
-            _ => Tick::from_nanos(u64::MAX),
-        }
+        let now = self.now;
+        self.ledger.decision(now, due)
     }
 
     /// Returns the state at this tick.
@@ -487,11 +528,8 @@ impl Locked<'_> {
 
     /// Returns the state just after a charge, or the current state if the former is not known.
     pub(super) fn decision_after(&mut self, charge: &Charge) -> Decision {
-        let receipt = &charge.0;
-        if receipt.generation != self.generation || self.beside() > 0 {
-            return self.decision(0);
-        }
-        self.rule.decision_after(receipt)
+        let known = self.ledger.decision_after(&charge.0);
+        known.unwrap_or_else(|| self.decision(0))
     }
 }
 
@@ -522,6 +560,7 @@ impl Drop for Locked<'_> {
 mod tests {
     use super::*;
     use crate::RateLimiter;
+    use crate::rate::MissedTickBehavior;
     use crate::rate::acquire::Limiter;
     use crate::time::Clock;
 
@@ -531,7 +570,7 @@ mod tests {
         let shared = limiter.shared();
         let mut locked = shared.lock_state();
         let now = locked.now;
-        locked.charge(limiter.quota.max_burst());
+        locked.change(|ledger, now| ledger.charge(now, limiter.quota.max_burst()));
         for cost in costs {
             locked.push(*cost, now, Waker::noop().clone());
         }

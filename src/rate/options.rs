@@ -69,6 +69,16 @@ impl Config {
     }
 
     /// Returns the error of a call that is refused until `due`.
+    /// Returns the number of tokens for which the limiter makes up if the timer is late, unless the
+    /// rule chooses it.
+    pub(super) fn makes_up(&self) -> Option<u64> {
+        match self.missed_tick {
+            Some(MissedTickBehavior::Delay) => Some(0),
+            Some(MissedTickBehavior::Burst { max }) => Some(max),
+            None => None,
+        }
+    }
+
     pub(crate) fn limited(&self, due: Tick, now: Tick) -> AcquireError {
         match self.jitter {
             Duration::ZERO => AcquireError::limited_until(due, now),

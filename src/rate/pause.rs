@@ -1,18 +1,9 @@
-//! Pauses, and the burst that is spent at their end.
-//!
-//! 1. A pause spends the burst as of its end, except for one token, and begins a generation:
-//!    earlier charges can no longer be refunded. The longest pause wins.
-//! 2. A change of the quota does not change the end. The part that the pause has spent is no
-//!    backlog, so it is not scaled; forced charges beyond it are. A log keeps its charges at their
-//!    ticks.
+//! Pauses, for example for the `Retry-After` of a service.
 
 use std::time::Duration;
 
 use super::RateLimiter;
 use super::acquire::Limiter;
-use super::followed::OthersUse;
-use super::locked::Locked;
-use crate::algorithm::{QuotaChange, tick_or_never};
 use crate::time::Tick;
 
 /// Pauses.
@@ -56,7 +47,8 @@ impl RateLimiter {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     pub fn pause_for(&self, duration: Duration) {
-        self.shared().locked(|locked| locked.pause_for(duration));
+        self.shared()
+            .change(|ledger, now| ledger.pause(duration, now));
     }
 
     /// Returns the tick of its clock at which a [pause](Self::pause_for) ends; `None` if the
@@ -78,57 +70,7 @@ impl RateLimiter {
     /// assert_eq!(limiter.paused_until(), None);
     /// ```
     pub fn paused_until(&self) -> Option<Tick> {
-        let paused = |locked: &mut Locked<'_>| locked.is_paused().then_some(locked.paused_until);
-        self.shared().locked(paused)
-    }
-}
-
-impl Locked<'_> {
-    pub(super) fn is_paused(&self) -> bool {
-        self.now < self.paused_until
-    }
-
-    /// Pauses the limiter, unless it is already paused for longer. Afterwards it admits calls one
-    /// by one.
-    fn pause_for(&mut self, duration: Duration) {
-        let until = self.now.saturating_add(duration);
-        if until <= self.now || until <= self.paused_until {
-            return;
-        }
-        self.paused_until = tick_or_never(until.as_nanos());
-        self.rule.spend_burst(until);
-        self.begin_generation();
-        // The whole burst is spent, so the use by others is already included.
-        if let Some(followed) = &mut self.followed {
-            followed.of_others = OthersUse::default();
-        }
-        self.restart_timing();
-    }
-
-    /// Changes the rule to the present quota; a pause still ends at the same tick. Returns `false`
-    /// if that quota means the same as the last one.
-    pub(super) fn change_rule(&mut self, how: QuotaChange) -> bool {
-        let (now, until) = (self.now, self.paused_until);
-        let (paused, old) = (self.is_paused(), self.rule.capacity());
-        // The charges beyond the burst at the end of the pause.
-        let beyond = if paused {
-            self.rule.backlog(until).saturating_sub(old - 1)
-        } else {
-            0
-        };
-        let promise = self.shared.config.algorithm.promise(self.quota);
-        let is_log = self.rule.ring().is_some();
-        let carried = Some(how).filter(|_| !paused || is_log);
-        let changed = self.rule.change(&promise, carried, now);
-        if changed && paused {
-            self.rule.spend_burst(until);
-            if !is_log {
-                let new = self.rule.capacity();
-                let kept = |spent| how.kept(spent, old, new);
-                let forced = kept(old.saturating_add(beyond)) - kept(old);
-                self.rule.charge(until, forced);
-            }
-        }
-        changed
+        self.shared()
+            .locked(|locked| locked.ledger().paused_until(locked.now))
     }
 }

@@ -12,7 +12,7 @@
 //!    one.
 //! 2. A waiter is in the queue of the runtime in which it was last polled. When it is polled in
 //!    another runtime, it collects its grant, or moves. When a runtime ends, everybody in its queue
-//!    is woken to [move](super::queue::QueueEntry::Moves).
+//!    is woken to [move](super::locked::QueueEntry::Moves).
 //! 3. The table forgets a state whose runtime has ended when it creates another one. A waiter keeps
 //!    the state in whose queue it is.
 //! 4. A runtime may end between the choice of its state and the call. The time of the state then
@@ -46,7 +46,7 @@ impl Shared {
                 ..self.config.clone()
             };
             let queue = self.queue();
-            let (quota, changes, closed) = (queue.quota, queue.changes, queue.closed);
+            let (quota, changes, closed) = (queue.ledger().quota(), queue.changes, queue.closed);
             drop(queue);
             let state = Self::new(quota, config);
             state.queue().changes = changes;

@@ -14,12 +14,12 @@ use std::sync::{Arc, Weak};
 use std::task::{Wake, Waker};
 
 use super::charge::Charge;
+use super::locked::QueueState;
 use super::options::Config;
-use super::queue::QueueState;
 use super::state::{AtomicState, SharedParams, StateSnapshot};
 use crate::algorithm::sliding_log::{Claim, Ring};
 use crate::algorithm::{
-    Algorithm, LAST_TICK, Receipt, RuleState, Tat, fresh_generation, tick_or_never,
+    Algorithm, LAST_TICK, Ledger, Receipt, Tat, fresh_generation, tick_or_never,
 };
 use crate::error::{AcquireError, Cause};
 use crate::quota::Quota;
@@ -93,13 +93,13 @@ impl Shared {
         generation: u64,
         tat: Tat,
     ) -> Arc<Self> {
-        let rule = RuleState::new(config.algorithm, quota, config.aligned);
+        let ledger = Ledger::new(config.algorithm, quota, config.aligned, generation);
         let (state, params) = (AtomicState::default(), SharedParams::default());
-        params.store(&rule, quota, generation);
-        state.store(state.load().with(tat), !rule.is_in_word());
-        let ring = rule.ring().map(Arc::clone);
+        params.store(&ledger);
+        state.store(state.load().with(tat), !ledger.is_in_word());
+        let ring = ledger.ring().map(Arc::clone);
         let counter = config.clock.counter().filter(|_| config.jitter.is_zero());
-        let queue = QueueState::new(rule, quota, generation);
+        let queue = QueueState::new(ledger);
         Arc::new_cyclic(|this: &Weak<Self>| Self {
             state,
             params,
@@ -160,7 +160,7 @@ impl Shared {
                 let admitted = locked.admit(cost, most);
                 admitted.map_err(|due| {
                     let refused = self.config.limited(due, locked.now);
-                    if locked.is_paused() {
+                    if locked.ledger().paused_until(locked.now).is_some() {
                         refused.because(Cause::Paused)
                     } else {
                         refused
@@ -345,9 +345,7 @@ impl Shared {
             // the meantime owes nothing for it either.
             return;
         }
-        // Overdue waiters go first, charged at the ticks when they were due, to make up for the
-        // late timer.
-        self.lock_on_time().give_back(charge, cost);
+        self.give_back(charge, cost);
     }
 
     /// Arms the timer to serve the queue at `due`, or earlier.
@@ -357,7 +355,7 @@ impl Shared {
     }
 
     /// Serves the queue. The timer calls it when the head may be due, or when the runtime has
-    /// ended. In the second case everybody [moves](super::queue::QueueEntry::Moves) to another
+    /// ended. In the second case everybody [moves](super::locked::QueueEntry::Moves) to another
     /// queue.
     pub(super) fn on_deadline(&self) {
         // The timer is disarmed first, so that a later arming takes effect.

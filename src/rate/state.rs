@@ -23,8 +23,7 @@
 //! 4. A refusal writes nothing, so no exchange confirms its parameters: it reads the word again
 //!    instead.
 
-use crate::algorithm::{MAX_TAT, Params, RuleState, SlidingWindow, Tat, tick_or_never};
-use crate::quota::Quota;
+use crate::algorithm::{Ledger, MAX_TAT, Params, SlidingWindow, Tat, tick_or_never};
 use crate::sync::{AtomicU64, Ordering, fence};
 use crate::time::Tick;
 
@@ -208,7 +207,7 @@ impl SharedParams {
     }
 
     /// Writes the parameters. Only valid while the word is locked, or before another thread has it.
-    pub(super) fn store(&self, rule: &RuleState, quota: Quota, generation: u64) {
+    pub(super) fn store(&self, ledger: &Ledger) {
         // This comes after `LOCKED`, for threads that read the word again.
         fence(Ordering::Release);
         // Most parameters are the same as before.
@@ -217,19 +216,19 @@ impl SharedParams {
                 param.store(value, Ordering::Relaxed);
             }
         };
-        let params = rule.params();
+        let params = ledger.params();
         write(&self.emission_interval, params.emission_interval);
         write(&self.burst_tolerance, params.burst_tolerance);
         write(&self.surplus[0], params.surplus[0]);
         write(&self.surplus[1], params.surplus[1]);
-        write(&self.first_ticket, rule.first_ticket());
-        write(&self.generation, generation);
+        write(&self.first_ticket, ledger.first_ticket());
+        write(&self.generation, ledger.generation());
         write(&self.lack[0], params.lack[0]);
         write(&self.lack[1], params.lack[1]);
         write(&self.step, params.step);
         write(&self.stride, params.stride);
         write(&self.start, params.start as u64);
-        write(&self.chunk, quota.chunk(params.burst()));
+        write(&self.chunk, ledger.quota().chunk(params.burst()));
     }
 }
 

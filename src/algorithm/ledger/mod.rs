@@ -1,0 +1,382 @@
+//! [`Ledger`]: what is owed to a limiter. It is a pure value: every call that needs the time takes
+//! it.
+//!
+//! Time pays off what the [rule](RuleState) counts. Beside it stand a pause, costs that are
+//! [held](held) until their usage is known, and the use of [others](others) of the same server:
+//! their files have their own rules. A call is due when its cost fits together with all of them.
+//!
+//! 1. Nothing is due during a pause. At its end the burst is spent, except for one token.
+//! 2. A receipt has the generation in which its charge was made, and is worth nothing in another
+//!    one.
+//! 3. The ledger says [itself](Ledger::is_free) when the word of the rule is all that it has, so
+//!    that decisions without the lock are possible; and that the word has
+//!    [changed its meaning](Ledger::take_renewed), so that decisions which have read it before have
+//!    to fail.
+
+mod held;
+mod others;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use self::others::Others;
+use super::choice::Algorithm;
+use super::gcra::Tat;
+use super::params::{Params, tick_or_never};
+use super::quota_change::QuotaChange;
+use super::rule::{Receipt, fresh_generation};
+use super::rule_state::{self, RuleState};
+use super::sliding_log::Ring;
+use crate::quota::Quota;
+use crate::status::Decision;
+use crate::time::Tick;
+
+/// The maximum of refunded units in one generation.
+const MOST_REFUNDED: u64 = 1 << 62;
+
+/// What is owed to a limiter.
+pub(crate) struct Ledger {
+    algorithm: Algorithm,
+    rule: RuleState,
+    quota: Quota,
+    generation: u64,
+    /// No call is admitted before this tick. In the rule, the burst is spent as of this tick.
+    paused_until: Tick,
+    /// The held cost, which time does not pay off.
+    held: u128,
+    /// The known state of a server whose count is followed.
+    others: Option<Box<Others>>,
+    /// Whether the meaning of the word has changed.
+    renewed: bool,
+}
+
+/// Construction and reading.
+impl Ledger {
+    /// Creates a ledger without charges. With `aligned`, windows begin at the multiples of their
+    /// length even after the quota has changed.
+    pub(crate) fn new(algorithm: Algorithm, quota: Quota, aligned: bool, generation: u64) -> Self {
+        Self {
+            algorithm,
+            rule: RuleState::new(algorithm, quota, aligned),
+            quota,
+            generation,
+            paused_until: Tick::default(),
+            held: 0,
+            others: None,
+            renewed: false,
+        }
+    }
+
+    pub(crate) fn quota(&self) -> Quota {
+        self.quota
+    }
+
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Returns the maximum charge at once.
+    pub(crate) fn capacity(&self) -> u64 {
+        self.rule.capacity()
+    }
+
+    /// Returns the end of a pause, if there is one at this tick.
+    pub(crate) fn paused_until(&self, now: Tick) -> Option<Tick> {
+        Some(self.paused_until).filter(|until| now < *until)
+    }
+
+    /// Returns whether calls may be admitted earlier than now seems, because a hold is settled.
+    pub(crate) fn has_holds(&self) -> bool {
+        self.held > 0
+    }
+
+    /// Returns the tick at which `cost` is due after `behind` has been charged, like the rule, but
+    /// not before the end of a pause. It assumes that no hold is settled until then.
+    pub(crate) fn due(&self, behind: u128, cost: u64) -> Tick {
+        self.due_by(self.held, cost, |cost| self.rule.due(behind, cost))
+    }
+
+    /// Returns the same if all holds were settled now, for nothing.
+    pub(crate) fn due_without_holds(&self, behind: u128, cost: u64) -> Tick {
+        self.due_by(0, cost, |cost| self.rule.due(behind, cost))
+    }
+
+    /// Begins to foresee charges.
+    pub(crate) fn forecast(&self) -> Forecast<'_> {
+        Forecast {
+            ledger: self,
+            rule: self.rule.forecast(),
+        }
+    }
+
+    /// Returns the used part of the capacity: all of it during a pause.
+    pub(crate) fn in_use(&mut self, now: Tick) -> u64 {
+        if self.paused_until(now).is_some() {
+            return self.capacity();
+        }
+        self.rule.backlog(now).saturating_add(self.beside())
+    }
+
+    /// Returns the decision for a call that is due at `due`.
+    pub(crate) fn decision(&mut self, now: Tick, due: Tick) -> Decision {
+        let (limit, in_use) = (self.capacity(), self.in_use(now));
+        Decision::at(now, limit, in_use, due, self.reset())
+    }
+
+    /// Returns the decision just after a charge, if it is still known.
+    pub(crate) fn decision_after(&mut self, charge: &Receipt) -> Option<Decision> {
+        let is_known = charge.generation == self.generation && self.beside() == 0;
+        is_known.then(|| self.rule.decision_after(charge))
+    }
+
+    /// Returns the tick at which nothing is in use, if no other call comes: never while there is a
+    /// hold.
+    fn reset(&self) -> Tick {
+        if self.held > 0 {
+            return Tick::from_nanos(u64::MAX);
+        }
+        let others = self.others_use();
+        let known = if others.cost > 0 {
+            others.until
+        } else {
+            Tick::default()
+        };
+        self.rule.reset().max(self.paused_until).max(known)
+    }
+
+    /// Returns the cost that counts beside the charges.
+    fn beside(&self) -> u64 {
+        let beside = self.held + u128::from(self.others_use().cost);
+        u64::try_from(beside).unwrap_or(u64::MAX)
+    }
+
+    /// Does the same as [`due`](Self::due), for a rule and a held cost.
+    fn due_by(&self, held: u128, cost: u64, due: impl Fn(u64) -> Tick) -> Tick {
+        let (others, capacity) = (self.others_use(), self.capacity());
+        let due_beside = |others: u64| {
+            let beside = held + u128::from(others);
+            let all = u64::try_from(beside + u128::from(cost)).unwrap_or(u64::MAX);
+            if beside == 0 || all <= capacity {
+                due(all).max(self.paused_until)
+            } else {
+                Tick::from_nanos(u64::MAX)
+            }
+        };
+        if others.cost == 0 {
+            return due_beside(0);
+        }
+        // When the use by others is no longer known, one call goes alone, to learn it from the
+        // response.
+        let rest = capacity.saturating_sub(cost);
+        let later = match others.growth {
+            None => others.cost.min(rest),
+            Some(_) => 0,
+        };
+        due_beside(others.cost).min(due_beside(later).max(others.until))
+    }
+}
+
+/// Changes.
+impl Ledger {
+    /// Charges now, with any backlog.
+    pub(crate) fn charge(&mut self, now: Tick, cost: u64) -> Receipt {
+        let receipt = self.rule.charge(now, cost);
+        self.record(receipt)
+    }
+
+    /// Charges a call if it is due, at the tick when it became due. That tick is not before
+    /// `after`, and not longer ago than the limiter `makes_up` for: a number of tokens, or that of
+    /// the rule.
+    pub(crate) fn grant(
+        &mut self,
+        now: Tick,
+        cost: u64,
+        after: Tick,
+        makes_up: Option<u64>,
+    ) -> Option<Receipt> {
+        let due = self.due(0, cost);
+        if due > now || due.is_never() {
+            return None;
+        }
+        let earliest = match makes_up {
+            Some(0) => now,
+            _ => self.rule.earliest(now, makes_up),
+        };
+        let receipt = self.rule.grant(due.max(earliest).max(after).min(now), cost);
+        Some(self.record(receipt))
+    }
+
+    /// Gives back up to `cost` of a charge whose call is not made, except the part that time has
+    /// paid off.
+    pub(crate) fn give_back(&mut self, charge: &Receipt, cost: u64, now: Tick) {
+        self.forget_call(charge, i128::from(cost));
+        self.return_to_rule(charge, cost, now);
+    }
+
+    /// Does the same for a charge that continues to count in another way.
+    fn return_to_rule(&mut self, charge: &Receipt, cost: u64, now: Tick) {
+        // This is a charge of another limiter, or one under another quota, which was carried over
+        // with the whole spent part.
+        if charge.generation != self.generation || self.rule.give_back(charge, cost, now) == 0 {
+            return;
+        }
+        if self.rule.first_ticket() > MOST_REFUNDED {
+            self.begin_generation();
+        }
+        // A decision that has read the old sum of refunds must now fail, even if the word has
+        // become the same again.
+        self.renewed = true;
+    }
+
+    /// Changes the quota. One that means the same as the old one is only stored.
+    pub(crate) fn set_quota(&mut self, quota: Quota, how: QuotaChange, now: Tick) {
+        self.quota = quota;
+        let (until, old) = (self.paused_until(now), self.capacity());
+        // The charges beyond the burst at the end of a pause.
+        let beyond = until.map_or(0, |until| self.rule.backlog(until).saturating_sub(old - 1));
+        let is_log = self.rule.ring().is_some();
+        let carried = Some(how).filter(|_| until.is_none() || is_log);
+        if !self
+            .rule
+            .change(&self.algorithm.promise(quota), carried, now)
+        {
+            return;
+        }
+        if let Some(until) = until {
+            self.rule.spend_burst(until);
+            if !is_log {
+                let new = self.capacity();
+                let kept = |spent| how.kept(spent, old, new);
+                let forced = kept(old.saturating_add(beyond)) - kept(old);
+                self.rule.charge(until, forced);
+            }
+        }
+        self.begin_generation();
+    }
+
+    /// Pauses for a duration, unless there is a pause for longer.
+    pub(crate) fn pause(&mut self, duration: Duration, now: Tick) {
+        let until = now.saturating_add(duration);
+        if until <= now || until <= self.paused_until {
+            return;
+        }
+        self.paused_until = tick_or_never(until.as_nanos());
+        self.rule.spend_burst(until);
+        self.begin_generation();
+        // The whole burst is spent, so the use by others is already included.
+        if let Some(others) = &mut self.others {
+            others.forget_use();
+        }
+    }
+
+    /// Starts to number charges again: earlier charges can no longer be refunded.
+    fn begin_generation(&mut self) {
+        self.generation = fresh_generation();
+        self.rule.forget_receipts();
+        if let Some(others) = &mut self.others {
+            others.forget_charges();
+        }
+        self.renewed = true;
+    }
+}
+
+/// The word, and decisions without the lock.
+impl Ledger {
+    /// Takes over the word in the state in which decisions without the lock left it, and stops
+    /// them.
+    pub(crate) fn lock(&mut self, word: Tat) {
+        self.rule.lock(word);
+    }
+
+    /// Brings what changes by itself to a tick.
+    pub(crate) fn advance(&mut self, now: Tick) {
+        if let Some(others) = &mut self.others {
+            others.advance(now);
+        }
+    }
+
+    /// Returns whether the clock seems to have been set back. A pause leads to the same state of
+    /// the rule, and comparing clocks costs more than a refusal.
+    pub(crate) fn is_ahead_of(&self, now: Tick) -> bool {
+        self.rule.is_ahead_of(now) && now >= self.paused_until
+    }
+
+    /// Returns whether the rule alone may decide, without the lock.
+    pub(crate) fn is_free(&self, now: Tick) -> bool {
+        now >= self.paused_until && self.held == 0 && self.others.is_none()
+    }
+
+    /// Returns whether the word can decide, without the lock.
+    pub(crate) fn is_in_word(&self) -> bool {
+        self.rule.is_in_word()
+    }
+
+    /// Returns the word, for decisions without the lock.
+    pub(crate) fn word(&self) -> Tat {
+        self.rule.tat()
+    }
+
+    /// Allows decisions without the lock again, after the word was published.
+    pub(crate) fn unlock(&self) {
+        self.rule.unlock();
+    }
+
+    /// Returns whether the word has changed its meaning since the last call.
+    pub(crate) fn take_renewed(&mut self) -> bool {
+        std::mem::take(&mut self.renewed)
+    }
+
+    /// Returns the parameters of decisions without the lock, or at least the capacity.
+    pub(crate) fn params(&self) -> Params {
+        self.rule.params()
+    }
+
+    /// Returns the base ticket of decisions without the lock.
+    pub(crate) fn first_ticket(&self) -> u64 {
+        self.rule.first_ticket()
+    }
+
+    /// Returns the ring that decides calls of cost 1 without the lock, if the word does not.
+    pub(crate) fn ring(&self) -> Option<&Arc<Ring>> {
+        self.rule.ring()
+    }
+}
+
+/// A forecast of what is due after foreseen charges, while decisions without the lock are stopped.
+/// It assumes that all holds are settled for nothing.
+pub(crate) struct Forecast<'a> {
+    ledger: &'a Ledger,
+    rule: rule_state::Forecast<'a>,
+}
+
+impl Forecast<'_> {
+    /// Does the same as [`Ledger::due_without_holds`].
+    pub(crate) fn due(&self, behind: u128, cost: u64) -> Tick {
+        self.ledger
+            .due_by(0, cost, |cost| self.rule.due(behind, cost))
+    }
+
+    /// Foresees the charge that [`Ledger::grant`] makes at the tick when a call is due.
+    pub(crate) fn grant(&mut self, at: Tick, cost: u64) {
+        self.rule.grant(at, cost);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn is_ahead_of_a_tick_in_a_pause_is_false() {
+        let quota = Quota::per_second(10).burst(5);
+        let mut ledger = Ledger::new(Algorithm::Gcra, quota, false, 1);
+        let [now, end] = [1, 60_000_000_000].map(Tick::from_nanos);
+        ledger.rule.spend_burst(end);
+        assert!(ledger.is_ahead_of(now));
+        ledger.paused_until = end;
+        assert!(!ledger.is_ahead_of(now));
+        // The clock was set back from a time later than the end.
+        ledger.charge(end, 1000);
+        assert!(ledger.is_ahead_of(end));
+    }
+}
