@@ -16,11 +16,7 @@
 //! 5. A change of the quota rounds the backlog up, and starts it at the next whole unit. So it
 //!    makes nothing available: neither the rest of a token nor the fraction of a unit that has
 //!    passed.
-//! 6. For a charge as of an earlier moment, the idle time since then, while nothing was owed, pays
-//!    off a part; the rest delays the charges since then. If several such charges are made in an
-//!    order other than that of their moments, the later ones may find less idle time than there
-//!    was, never more.
-//! 7. A waiter that is granted at its due tick is charged within the nanosecond that ends there, so
+//! 6. A waiter that is granted at its due tick is charged within the nanosecond that ends there, so
 //!    fractions of a nanosecond do not add up over a queue.
 
 use super::params::{MAX_TAT, Params, clamped};
@@ -99,9 +95,6 @@ pub(crate) struct Gcra {
     pub(super) params: Params,
     pub(super) tat: Tat,
     pub(super) refunds: Refunds,
-    /// The units that passed while nothing was owed, between charges of the holder of the lock.
-    /// Units that have paid off a later charge as of an earlier moment no longer count.
-    pub(super) idle: u64,
 }
 
 impl Gcra {
@@ -119,13 +112,11 @@ impl Gcra {
             params,
             tat,
             refunds: Refunds::default(),
-            idle: 0,
         }
     }
 
     /// Charges the part that fits before the end of time.
     fn charge_from(&mut self, start: u64, at: Tick, cost: u64) -> Receipt {
-        self.idle += start.saturating_sub(self.tat.end());
         let start = self.tat.end().max(start);
         let room = self.params.tokens(MAX_TAT.saturating_sub(start));
         let cost = cost.min(room);
@@ -190,24 +181,6 @@ impl Rule for Gcra {
         given
     }
 
-    fn hold(&mut self, now: Tick, cost: u64) -> Receipt {
-        // This keeps earlier idle time from counting as idle since.
-        self.tat = Tat::from_units(self.tat.end().max(self.params.units_at(now)));
-        Receipt {
-            ticket: self.idle,
-            cost,
-            at: now,
-            ..Receipt::default()
-        }
-    }
-
-    fn charge_as_of(&mut self, hold: &Receipt, cost: u64, _now: Tick) {
-        let units = self.params.units_of(cost).min(MAX_TAT);
-        let paid = units.min(self.idle.saturating_sub(hold.ticket));
-        self.idle -= paid;
-        self.tat = Tat::from_units(self.tat.end() + (units - paid));
-    }
-
     fn backlog(&mut self, now: Tick) -> u64 {
         let units = self.tat.backlog_at(self.params.units_at(now));
         self.params.backlog(units)
@@ -237,7 +210,7 @@ impl Rule for Gcra {
         self.tat.backlog_at(self.params.units_at(now)) > self.params.burst_tolerance
     }
 
-    fn change(&mut self, promise: &Promise, how: Option<QuotaChange>, now: Tick) -> bool {
+    fn change(&mut self, promise: &Promise, how: QuotaChange, now: Tick) {
         let (params, old) = (promise.params(), self.params);
         // A step that has begun continues: the backlog that is carried over counts for all of it.
         // The time between the beginnings of two steps is never less than a step before or after
@@ -247,15 +220,8 @@ impl Rule for Gcra {
             false => clamped(now) as i64,
             true => old.step_begun(now),
         };
-        if params.starting(old.start) == old {
-            return false;
-        }
         self.params = params.starting(begun);
-        self.tat = match how {
-            Some(how) => self.tat.carry(how, &old, &self.params, now),
-            None => Tat::from_units(self.params.units_at(now)),
-        };
-        true
+        self.tat = self.tat.carry(how, &old, &self.params, now);
     }
 
     fn follow(&mut self, windows: bool, end: Tick, now: Tick, earlier: u64) -> OfOthers {

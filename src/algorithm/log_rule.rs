@@ -35,10 +35,6 @@ impl Rule for SlidingLog {
         self.give_back(receipt.ticket, cost, clamped(now))
     }
 
-    fn charge_as_of(&mut self, hold: &Receipt, cost: u64, now: Tick) {
-        self.charge_as_of(clamped(hold.at), cost, clamped(now));
-    }
-
     fn backlog(&mut self, now: Tick) -> u64 {
         self.backlog(clamped(now))
     }
@@ -55,13 +51,8 @@ impl Rule for SlidingLog {
         self.is_ahead_of(clamped(now))
     }
 
-    fn change(&mut self, promise: &Promise, how: Option<QuotaChange>, now: Tick) -> bool {
-        let quota = promise.batch;
-        let changes = (self.len(), self.period()) != (quota.count(), quota.period_nanos());
-        if changes {
-            let scales = how == Some(QuotaChange::Proportional);
-            self.change(quota, scales, clamped(now));
-        }
-        changes
+    fn change(&mut self, promise: &Promise, how: QuotaChange, now: Tick) {
+        let scales = how == QuotaChange::Proportional;
+        self.change(promise.batch, scales, clamped(now));
     }
 }

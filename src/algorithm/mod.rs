@@ -1,8 +1,8 @@
 //! The algorithms: they decide which calls are admitted, and when. They are pure values without a
 //! clock, a lock or a waiter.
 //!
-//! 1. Every algorithm has one interface, [`Rule`](rule::Rule), and the holder of a limiter's lock calls
-//!    nothing else.
+//! 1. Every algorithm has one interface, [`Rule`](rule::Rule). The holder of a limiter's lock has a
+//!    [`Ledger`], which adds what time does not pay off.
 //! 2. The conversion of a quota by an algorithm, and its bound, are its
 //!    [`Promise`](promise::Promise). Only [`Algorithm`] and [`RuleState`] distinguish algorithms.
 //! 3. If a charge changes only a [`Tat`], it can be decided without a lock, with one
@@ -24,7 +24,7 @@ mod sliding_window;
 
 pub use self::choice::{Algorithm, AlgorithmError};
 pub(crate) use self::gcra::{Gcra, Tat};
-pub(crate) use self::ledger::Ledger;
+pub(crate) use self::ledger::{HeldCharge, Ledger};
 pub(crate) use self::params::{LAST_TICK, MAX_TAT, Params, tick_or_never};
 pub use self::quota_change::QuotaChange;
 pub(crate) use self::rule::{Receipt, Rule, fresh_generation};

@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::params::clamped;
 use super::promise::Promise;
 use super::quota_change::QuotaChange;
-use crate::status::Decision;
 use crate::time::Tick;
 
 /// The decisions of one algorithm.
@@ -45,19 +44,6 @@ pub(crate) trait Rule {
     /// refund, in units of the rule.
     fn give_back(&mut self, receipt: &Receipt, cost: u64, now: Tick) -> u64;
 
-    /// Returns the receipt of a hold of `cost` that begins now, which charges nothing yet.
-    fn hold(&mut self, now: Tick, cost: u64) -> Receipt {
-        Receipt {
-            cost,
-            at: now,
-            ..Receipt::default()
-        }
-    }
-
-    /// Charges `cost` as of the beginning of a hold, with any backlog. The part that time has paid
-    /// off since then is never more than if it had been charged there.
-    fn charge_as_of(&mut self, hold: &Receipt, cost: u64, now: Tick);
-
     /// Returns the used part of the capacity at a tick, in tokens, rounded up.
     fn backlog(&mut self, now: Tick) -> u64;
 
@@ -70,12 +56,6 @@ pub(crate) trait Rule {
         (self.backlog(receipt.at), self.reset())
     }
 
-    /// Returns the decision just after a charge.
-    fn decision_after(&mut self, receipt: &Receipt) -> Decision {
-        let (backlog, reset) = self.after(receipt);
-        Decision::at(receipt.at, self.capacity(), backlog, Tick::default(), reset)
-    }
-
     /// Returns the earliest tick for the charge of a late waiter, if the limiter makes up for at
     /// most `most` tokens. The default is the number that comes in 10 ms, and at least one.
     fn earliest(&self, now: Tick, most: Option<u64>) -> Tick;
@@ -83,9 +63,8 @@ pub(crate) trait Rule {
     /// Returns whether the clock seems to have been set back.
     fn is_ahead_of(&self, now: Tick) -> bool;
 
-    /// Changes the quota, and returns `false` if it means the same as before. Without a `how`, no
-    /// backlog is carried over, unless the rule keeps each charge at its tick.
-    fn change(&mut self, promise: &Promise, how: Option<QuotaChange>, now: Tick) -> bool;
+    /// Changes the quota to one that does not mean the same.
+    fn change(&mut self, promise: &Promise, how: QuotaChange, now: Tick);
 
     /// Returns how the use by others that a server has told counts. The server says that its
     /// present window ends at `end`. If the steps of this rule are `windows`, they end with those

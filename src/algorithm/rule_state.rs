@@ -90,6 +90,32 @@ impl RuleState {
         }
     }
 
+    /// Returns the state, for [`restore`](Self::restore).
+    pub(crate) fn save(&self) -> Saved {
+        match self {
+            Self::Gcra(gcra) => Saved::Word(gcra.tat),
+            Self::SlidingWindow(window) => Saved::Window(*window),
+            Self::SlidingLog(log) => Saved::Log(log.save()),
+        }
+    }
+
+    /// Returns to a saved state of the same quota. Earlier charges can no longer be refunded.
+    pub(crate) fn restore(&mut self, saved: &Saved, now: Tick) {
+        match (self, saved) {
+            (Self::Gcra(gcra), Saved::Word(tat)) => gcra.tat = *tat,
+            (Self::SlidingWindow(window), Saved::Window(saved)) => *window = window.restored(saved),
+            (Self::SlidingLog(log), Saved::Log(saved)) => log.restore(saved, clamped(now)),
+            _ => {}
+        }
+    }
+
+    /// Moves the end of the backlog, if the rule decides by that.
+    pub(crate) fn delay(&mut self, units: u64) {
+        if let Self::Gcra(gcra) = self {
+            gcra.tat = Tat::from_units(gcra.tat.end().saturating_add(units));
+        }
+    }
+
     /// Begins to foresee charges, while decisions without the lock are stopped.
     pub(crate) fn forecast(&self) -> Forecast<'_> {
         match self {
@@ -133,6 +159,13 @@ impl DerefMut for RuleState {
             Self::SlidingLog(rule) => rule,
         }
     }
+}
+
+/// The state of a rule at some moment.
+pub(crate) enum Saved {
+    Word(Tat),
+    Window(SlidingWindow),
+    Log(sliding_log::Saved),
 }
 
 /// A forecast of the decisions of a rule after foreseen charges. It does not copy a log, because a

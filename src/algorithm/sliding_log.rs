@@ -198,34 +198,23 @@ impl SlidingLog {
         given
     }
 
-    /// Charges `cost` as of an earlier tick, with any backlog, less the part that each period since
-    /// has paid off. Charges without room are made later, one by one. The tickets are those of the
-    /// newest charges, so a refund of a charge that was made since then may give back less, and
-    /// never more.
-    pub(crate) fn charge_as_of(&mut self, at: u64, cost: u64, now: u64) {
-        self.settle(now);
-        let passed = now.saturating_sub(at) / self.period;
-        let at = at + passed * self.period;
-        let cost = cost.saturating_sub(passed.saturating_mul(self.head.len));
-        if cost == 0 {
-            return;
+    /// Returns all charges, for [`restore`](Self::restore).
+    pub(crate) fn save(&self) -> Saved {
+        let stamps = (0..self.head.len).map(|number| self.slot(number).load(Ordering::Acquire));
+        let ticks = self.older.iter().copied().chain(stamps.filter_map(tick_of));
+        Saved {
+            ticks: ticks.collect(),
+            ahead: self.ahead,
         }
-        let total = self.total();
-        let floor = self.newest();
-        let mut ticks = self.seize();
-        let paid = ticks.partition_point(|tick| tick + self.period <= now);
-        ticks.drain(..paid);
-        let fits = cost.min(self.head.len - ticks.len() as u64);
-        let place = ticks.partition_point(|tick| *tick <= at);
-        ticks.splice(place..place, (0..fits).map(|_| at));
-        let ahead = std::mem::take(&mut self.ahead);
-        self.floor = floor;
-        self.lay(
-            self.head.len,
-            &ticks,
-            total.wrapping_sub(ahead).wrapping_add(fits),
-        );
-        self.book(now, ahead.saturating_add(cost - fits));
+    }
+
+    /// Returns to saved charges, under the same quota. Earlier charges can no longer be refunded.
+    pub(crate) fn restore(&mut self, saved: &Saved, now: u64) {
+        self.seize();
+        let last = saved.ticks.last().map_or(0, |tick| *tick);
+        self.floor = last.max(now);
+        self.restart(self.head.len, saved.ticks.clone());
+        self.book(now, saved.ahead);
     }
 
     /// Spends all slots that are free at a tick except one, as if a charge had been made in each part
@@ -290,6 +279,12 @@ impl SlidingLog {
         self.restart(quota.count(), ticks);
         self.book(now, ahead);
     }
+}
+
+/// The charges of a log at some moment.
+pub(crate) struct Saved {
+    ticks: Vec<u64>,
+    ahead: u64,
 }
 
 /// Methods under the lock, on a locked ring.

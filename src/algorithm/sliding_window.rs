@@ -79,6 +79,12 @@ impl SlidingWindow {
         Self { ticket, ..this }
     }
 
+    /// Returns a saved state of the same quota, with a later word.
+    pub(crate) fn restored(self, saved: &Self) -> Self {
+        let ticket = self.ticket.wrapping_add(self.count).wrapping_add(1);
+        Self { ticket, ..*saved }
+    }
+
     /// Returns everything except the word, as [parameters](Self::of_word). They do not count in
     /// steps.
     pub(crate) fn params(&self) -> Params {
@@ -312,22 +318,6 @@ impl Rule for SlidingWindow {
         before + beyond
     }
 
-    fn charge_as_of(&mut self, hold: &Receipt, cost: u64, now: Tick) {
-        *self = self.changing(clamped(now));
-        let at = clamped(hold.at);
-        let cost = cost.min(MAX_COUNT.saturating_sub(self.count));
-        if at >= self.start {
-            self.count += cost;
-            return;
-        }
-        // Each window since has taken its part of the excess over the limit.
-        let passed = self.start / self.period - at / self.period;
-        let cost = cost.saturating_sub((passed - 1).saturating_mul(self.most));
-        let fits = cost.min(self.most.saturating_sub(self.previous));
-        self.previous += fits;
-        self.count += cost - fits;
-    }
-
     fn backlog(&mut self, now: Tick) -> u64 {
         self.used(clamped(now))
     }
@@ -345,14 +335,10 @@ impl Rule for SlidingWindow {
     }
 
     /// Keeps the spent part that belongs to the previous window. It continues to fade.
-    fn change(&mut self, promise: &Promise, how: Option<QuotaChange>, now: Tick) -> bool {
+    fn change(&mut self, promise: &Promise, how: QuotaChange, now: Tick) {
         let (new, now) = (Self::new(promise), clamped(now));
-        if (new.most, new.period) == (self.most, self.period) {
-            return false;
-        }
         let (this, used) = (self.changing(now), self.used(now));
-        let owed = how.map_or(0, |how| how.kept(used, self.most, new.most));
-        let owed = owed.min(MAX_COUNT);
+        let owed = how.kept(used, self.most, new.most).min(MAX_COUNT);
         let scaled = |part: u64, of: u64, by: u64| {
             let scaled = u128::from(part) * u128::from(by) / u128::from(of);
             u64::try_from(scaled).unwrap_or(u64::MAX)
@@ -374,7 +360,6 @@ impl Rule for SlidingWindow {
             ..new
         };
         self.count = owed.saturating_sub(self.used(now));
-        true
     }
 
     /// Counts tickets from the word, which continues to grow.
@@ -435,7 +420,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(2048))]
 
         /// Decisions without the lock equal those of the rule with it, and leave the same state,
-        /// even with a clock that was set back, and between forced charges, refunds, holds and
+        /// even with a clock that was set back, and between forced charges, refunds, pauses and
         /// changes of the quota. A word identifies one state.
         #[test]
         fn try_charge_decides_as_the_rule_does(
@@ -445,7 +430,7 @@ mod tests {
         ) {
             let mut rule = SlidingWindow::new(&quota(limit.0, limit.1));
             let (mut now, mut receipts, mut quotas) = (0_u64, Vec::new(), [other, limit]);
-            let mut earlier = Vec::new();
+            let (mut saved, mut earlier) = (rule, Vec::new());
             for (what, time, cost) in steps {
                 let part = |of: u64, by: u64| (u128::from(of) * u128::from(by) / 1_000_000) as u64;
                 now = match what {
@@ -456,18 +441,21 @@ mod tests {
                 let cost = part(rule.most, cost).max(1);
                 match what {
                     1 => receipts.push(rule.charge(tick, cost * 2)),
-                    2 | 3 if !receipts.is_empty() => {
+                    2 if !receipts.is_empty() => {
                         let receipt = receipts.swap_remove(time as usize % receipts.len());
-                        match what {
-                            2 => _ = rule.give_back(&receipt, receipt.cost, tick),
-                            _ => rule.charge_as_of(&receipt, cost, tick),
-                        }
+                        rule.give_back(&receipt, receipt.cost, tick);
+                    }
+                    3 => {
+                        rule = rule.restored(&std::mem::replace(&mut saved, rule));
+                        rule.forget_receipts();
+                        receipts.clear();
                     }
                     4 => {
                         quotas.swap(0, 1);
-                        rule.change(&quota(quotas[0].0, quotas[0].1), Some(QuotaChange::KeepSpent), tick);
+                        rule.change(&quota(quotas[0].0, quotas[0].1), QuotaChange::KeepSpent, tick);
                         rule.forget_receipts();
                         receipts.clear();
+                        saved = rule;
                     }
                     _ => {
                         let mut published = Published::by(&rule);
@@ -511,7 +499,7 @@ mod tests {
         let published = Published::by(&rule);
         rule.forget_receipts();
         assert_eq!(published.state(), rule);
-        rule.charge_as_of(&Receipt::default(), 0, Tick::from_nanos(1));
+        rule.give_back(&Receipt::default(), 0, Tick::from_nanos(1));
         assert_eq!((rule.word().end(), rule.count), (2, 3));
     }
 }

@@ -243,6 +243,7 @@ impl Call {
         if config.clock.has_ended() {
             return None;
         }
+        let end = locked.ledger().end_of_hold();
         let id = locked.push(cost, came, waker);
         // This comes before anything that may panic, so that drop finds the slot.
         self.stage = Stage::Waiting(Waiter {
@@ -252,7 +253,8 @@ impl Call {
         drop(locked);
         report_clock(&config.clock);
         if waiting == 0 {
-            state.arm(due);
+            // The end of a hold may make it due.
+            state.arm(end.map_or(due, |end| due.min(end)));
         }
         Some(Poll::Pending)
     }

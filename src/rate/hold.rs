@@ -2,53 +2,66 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::RateLimiter;
 use super::acquire::Limiter;
 use super::charge::Charge;
 use super::shared::Shared;
-use crate::algorithm::Receipt;
+use crate::algorithm::HeldCharge;
 
-/// A charge that time does not pay off until it is [settled](Self::settle), created by
-/// [`RateLimiter::hold`].
+/// A charge whose usage is known afterwards, created by [`RateLimiter::hold`].
 ///
 /// Dropping it settles it for its whole cost, so a cancelled call counts as if it had used
 /// everything that it asked for. Leaking it, for example with [`mem::forget`](std::mem::forget),
-/// holds it for ever.
+/// holds it for ever, unless the limiter has a [`max_hold`](RateLimiter::max_hold).
 #[must_use = "a hold is settled for its whole cost when it is dropped"]
 pub struct Hold {
     shared: Arc<Shared>,
     charge: Charge,
-    /// The moment at which it begins.
-    begun: Receipt,
+    held: HeldCharge,
+    is_settled: bool,
 }
 
 /// Costs that are known afterwards.
 impl RateLimiter {
-    /// Holds a charge until the usage of the call is known: time pays off no part of it until it is
-    /// [settled](Hold::settle).
-    ///
-    /// The hold begins now. Until it is settled, its whole cost counts as used, beside the other
-    /// charges. Then the usage is charged as of its beginning: so the unused part comes back, and
-    /// the usage is paid off as if exactly that had been charged. The promise of the quota holds
-    /// for the usage, by the ticks at which the holds began.
+    /// Holds a charge until the usage of the call is known, and then charges that usage as of the
+    /// beginning.
     ///
     /// Without a hold, time pays off an estimate while the call runs, and the part that has been
-    /// paid off cannot be [given back](Self::settle).
+    /// paid off cannot be [given back](Self::settle). What a hold does depends on the algorithm:
     ///
-    /// A call is admitted only if it fits beside the whole held cost: otherwise it waits for a
-    /// settlement, in the queue like any other. So make the burst as large as the holds of all
-    /// calls that run at once. Providers of language models, for example, use the tokens of a
-    /// minute. A `retry_after` is the time until a call would be admitted if nothing were settled,
-    /// [`Duration::MAX`] if it would never be; a timeout refuses a wait only if it would be too
-    /// long even if everything were settled now.
+    /// | | until it is settled | the settlement |
+    /// |---|---|---|
+    /// | [`Gcra`](crate::Algorithm::Gcra), [`TokenBucket`](crate::Algorithm::TokenBucket), [`FixedWindow`](crate::Algorithm::FixedWindow), [`SubInterval`](crate::Algorithm::SubInterval) | its whole cost counts as used, beside the other charges, and time pays off nothing of it | charges the usage as of the beginning: the unused part comes back, and the usage is paid off as if exactly that had been charged |
+    /// | [`SlidingLog`](crate::Algorithm::SlidingLog), [`SlidingWindow`](crate::Algorithm::SlidingWindow) | it is the charge itself, which counts from its own tick and ages like any other | corrects what still counts, down to nothing; what was used beyond the hold is charged now |
     ///
-    /// While there are holds, calls take the lock of the limiter. In a sliding log, beginning and
-    /// settling a hold take a time that is linear in its count. If the quota was changed since the
-    /// hold began, or the limiter was paused, the usage is charged as of the settlement. If holds
-    /// are settled in an order other than that of their beginnings, a limiter that was idle between
-    /// them may count later ones as charged somewhat later, never earlier. A charge of another
-    /// limiter is held beside the charges of this one.
+    /// So in the algorithms of the first row, the promise of the quota holds for the usage, by the
+    /// ticks at which the holds began, in whatever order they are settled. A call is admitted only
+    /// if it fits beside the whole held cost: otherwise it waits for a settlement, in the queue like
+    /// any other. So make the burst as large as the holds of all calls that run at once. Providers
+    /// of language models, for example, use the tokens of a minute. While there are holds, calls
+    /// take the lock of the limiter. A `retry_after` is the time until a call would be admitted if
+    /// nothing were settled; a timeout refuses a wait only if it would be too long even if
+    /// everything were settled now.
+    ///
+    /// In the second row no call waits for a settlement. A settlement for less takes a time that is
+    /// linear in the count of a log, like every [refund](Self::refund) there. Use a log for
+    /// requests, not for tokens.
+    ///
+    /// # Calls that take longer than the period
+    ///
+    /// A provider that counts a call when it begins has forgotten a call of two periods when it
+    /// ends, and so has the limiter: nothing of a settlement is owed any more. A provider that
+    /// counts a call when it *ends* counts the usage then, so settle the hold for 0 there and
+    /// [charge](Self::charge) the usage: it is owed from now on.
+    ///
+    /// # Other changes
+    ///
+    /// If the quota was changed since the hold began, the usage is charged as of the change. A hold
+    /// that began before a [pause](Self::pause_for) counts before it. A charge of another limiter is
+    /// held beside the charges of this one. [`max_hold`](Self::max_hold) ends a hold that is never
+    /// settled.
     ///
     /// # Examples
     ///
@@ -66,18 +79,18 @@ impl RateLimiter {
     /// assert_eq!(tokens.snapshot().available, 1000);
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
-    ///
-    /// [`Duration::MAX`]: std::time::Duration::MAX
     #[doc(alias = "estimate")]
     pub fn hold(&self, charge: Charge) -> Hold {
         let shared = self.shared().state_of(&charge);
-        let begun = shared
+        let longest = Duration::from_nanos(shared.config.max_hold);
+        let held = shared
             .lock_on_time()
-            .change(|ledger, now| ledger.hold(&charge.0, now));
+            .change(|ledger, now| ledger.hold(charge.0, now, longest));
         Hold {
             shared,
             charge,
-            begun,
+            held,
+            is_settled: false,
         }
     }
 }
@@ -85,7 +98,7 @@ impl RateLimiter {
 impl Hold {
     /// Returns the held cost.
     pub fn cost(&self) -> u64 {
-        self.begun.cost
+        self.held.cost
     }
 
     /// Returns the charge, for [`follow`](RateLimiter::follow).
@@ -93,9 +106,9 @@ impl Hold {
         &self.charge
     }
 
-    /// Charges the usage as of the beginning of the hold, and returns the rest. The usage may
-    /// exceed the hold: then later calls wait for it, like after [`charge`](RateLimiter::charge).
-    /// Waiters that become due are admitted.
+    /// Charges the usage as of the beginning of the hold, and returns the rest; in a log or a window
+    /// it [corrects the charge](RateLimiter::hold). The usage may exceed the hold: then later calls
+    /// wait for it, like after [`charge`](RateLimiter::charge). Waiters that become due are admitted.
     ///
     /// # Examples
     ///
@@ -105,17 +118,17 @@ impl Hold {
     }
 
     fn end(&mut self, used: u64) {
-        let begun = std::mem::take(&mut self.begun);
+        self.is_settled = true;
         self.shared
             .lock_on_time()
-            .change(|ledger, now| ledger.settle(&self.charge.0, &begun, used, now));
+            .change(|ledger, now| ledger.settle(&self.held, used, now));
     }
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        if self.begun.cost > 0 {
-            self.end(self.begun.cost);
+        if !self.is_settled {
+            self.end(self.cost());
         }
     }
 }

@@ -194,6 +194,11 @@ impl LeakyBucket {
         self.limiter.pause_for(duration);
     }
 
+    /// Ends a [pause](Self::pause_for) now. See [`RateLimiter::resume`].
+    pub fn resume(&self) {
+        self.limiter.resume();
+    }
+
     /// Returns the current rate.
     pub fn rate(&self) -> Quota {
         self.limiter.quota()

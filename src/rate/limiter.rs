@@ -201,6 +201,7 @@ impl RateLimiter {
                 missed_tick: None,
                 max_waiters: usize::MAX,
                 jitter: Duration::ZERO,
+                max_hold: u64::MAX,
                 aligned: false,
             },
             shared: OnceLock::new(),
@@ -372,6 +373,41 @@ impl RateLimiter {
     #[track_caller]
     pub const fn jitter(mut self, max: Duration) -> Self {
         self.config.jitter = max;
+        self.unused()
+    }
+
+    /// Ends a [hold](Self::hold) after this time, as if it had been dropped then: for its whole
+    /// cost, as of its beginning. By default a hold ends only when it is settled or dropped, so one
+    /// that is [forgotten](std::mem::forget) reduces the limit for ever. A settlement that comes
+    /// later charges only what was used beyond the held cost.
+    ///
+    /// # Panics
+    ///
+    /// Panics after the first use.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Clock, Quota, RateLimiter};
+    ///
+    /// let clock = Clock::manual();
+    /// let tokens = RateLimiter::new(Quota::per_second(10).burst(10))
+    ///     .max_hold(Duration::from_secs(600))
+    ///     .clock(&clock);
+    /// std::mem::forget(tokens.hold(tokens.try_acquire_many(8)?));
+    /// clock.advance(Duration::from_secs(599));
+    /// assert_eq!(tokens.snapshot().available, 2);
+    /// clock.advance(Duration::from_secs(1));
+    /// assert_eq!(tokens.snapshot().available, 10);
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub const fn max_hold(mut self, longest: Duration) -> Self {
+        let nanos = longest.as_nanos();
+        let most = u64::MAX as u128;
+        self.config.max_hold = if nanos < most { nanos as u64 } else { u64::MAX };
         self.unused()
     }
 

@@ -228,7 +228,8 @@ impl Locked<'_> {
             clock.correct();
             self.now = clock.now();
         }
-        queue.ledger.advance(self.now);
+        let due = queue.ledger.advance(self.now);
+        queue.timed = queue.timed.max(due.unwrap_or_default());
         self.queue = Some(queue);
     }
 
@@ -251,7 +252,7 @@ impl Locked<'_> {
         if renewed {
             state = state.next_epoch();
         }
-        let is_free = queue.waiters.is_empty() && !queue.closed && queue.ledger.is_free(self.now);
+        let is_free = queue.waiters.is_empty() && !queue.closed && queue.ledger.is_free();
         shared
             .state
             .store(state, !is_free || !queue.ledger.is_in_word());
@@ -424,16 +425,14 @@ impl Locked<'_> {
         let (due, config) = (self.due_of_head()?, &self.shared.config);
         let cost = u128::from(self.ledger.capacity() / PARTS).min(self.queued) as u64;
         let is_exact = config.clock.counter().is_none() || config.missed_tick.is_some();
-        if is_exact || self.has_come(due) {
-            Some(due)
+        let due = if is_exact || self.has_come(due) {
+            due
         } else {
-            Some(
-                self.ledger
-                    .due(0, cost)
-                    .min(due.saturating_add(TOGETHER))
-                    .max(due),
-            )
-        }
+            let part = self.ledger.due(0, cost);
+            part.min(due.saturating_add(TOGETHER)).max(due)
+        };
+        // The end of a hold may make the head due.
+        Some(self.ledger.end_of_hold().map_or(due, |end| due.min(end)))
     }
 
     /// Returns whether a call asks for more than it can ever get.
@@ -558,6 +557,8 @@ impl Drop for Locked<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
     use super::*;
     use crate::RateLimiter;
     use crate::rate::MissedTickBehavior;
@@ -611,5 +612,26 @@ mod tests {
         );
         let strict = bytes().missed_tick(MissedTickBehavior::Delay);
         assert_eq!(later(strict, &[1; 9]), Duration::ZERO);
+    }
+
+    /// Whatever a change of the ledger does, the guard publishes a word, and later calls decide.
+    #[test]
+    fn change_that_panics_leaves_a_limiter_that_answers() {
+        let limiter = RateLimiter::new(Quota::per_hour(3).burst(3)).clock(Clock::manual());
+        let shared = limiter.shared();
+        let _ = limiter.try_acquire().unwrap();
+        let change = || {
+            shared.change(|ledger, now| {
+                let _ = ledger.charge(now, 1);
+                panic!("on purpose");
+            });
+        };
+        assert!(catch_unwind(AssertUnwindSafe(change)).is_err());
+        assert_eq!(limiter.snapshot().available, 1);
+        let charge = limiter.try_acquire().unwrap();
+        assert!(limiter.try_acquire().is_err());
+        let waits = limiter.reserve().unwrap();
+        limiter.refund(charge);
+        assert_eq!(waits.delay(), Duration::ZERO);
     }
 }

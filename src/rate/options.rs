@@ -49,6 +49,8 @@ pub(crate) struct Config {
     pub(super) missed_tick: Option<MissedTickBehavior>,
     pub(crate) max_waiters: usize,
     pub(super) jitter: Duration,
+    /// The nanoseconds after which a hold ends by itself.
+    pub(super) max_hold: u64,
     /// Set for a limiter among many: their windows all begin at the multiples of their length, even
     /// after the length changes.
     pub(super) aligned: bool,
@@ -68,7 +70,6 @@ impl Config {
         }
     }
 
-    /// Returns the error of a call that is refused until `due`.
     /// Returns the number of tokens for which the limiter makes up if the timer is late, unless the
     /// rule chooses it.
     pub(super) fn makes_up(&self) -> Option<u64> {
@@ -79,6 +80,7 @@ impl Config {
         }
     }
 
+    /// Returns the error of a call that is refused until `due`.
     pub(crate) fn limited(&self, due: Tick, now: Tick) -> AcquireError {
         match self.jitter {
             Duration::ZERO => AcquireError::limited_until(due, now),

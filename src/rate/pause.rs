@@ -23,8 +23,10 @@ impl RateLimiter {
     /// [charge](Self::charge) are not delayed. Charges from before the pause can no longer be
     /// refunded. A change of the quota does not change the end.
     ///
-    /// A duration of zero does nothing. A pause cannot be cancelled. One that would end more than
-    /// nine years after the epoch of the clock, such as [`Duration::MAX`], never ends. On [tokio's
+    /// A duration of zero does nothing. [`resume`](Self::resume) ends a pause. One that would end more
+    /// than nine years after the epoch of the clock, such as [`Duration::MAX`], never ends by itself.
+    /// The usage of a [hold](Self::hold) that began before a pause counts at its beginning: at the
+    /// end of the pause, the larger of that and the spent burst is owed. On [tokio's
     /// time](crate::Clock#limiters-that-are-used-in-several-runtimes) a pause is that of the
     /// current runtime.
     ///
@@ -51,6 +53,33 @@ impl RateLimiter {
             .change(|ledger, now| ledger.pause(duration, now));
     }
 
+    /// Ends a [pause](Self::pause_for), as if it had been asked to end now: the burst is spent,
+    /// except for one token, and waiters are admitted one by one at the rate. What was
+    /// [charged](Self::charge) during the pause is owed beyond that. Does nothing if the limiter is
+    /// not paused.
+    ///
+    /// Earlier charges can no longer be refunded. In a [log](crate::Algorithm::SlidingLog) this
+    /// takes a time that is linear in the count, like a pause.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Clock, Quota, RateLimiter};
+    ///
+    /// let limiter = RateLimiter::new(Quota::per_second(10).burst(5)).clock(Clock::manual());
+    /// limiter.pause_for(Duration::MAX);
+    /// assert!(limiter.try_acquire().is_err());
+    /// limiter.resume();
+    /// limiter.try_acquire()?;
+    /// let refused = limiter.try_acquire().unwrap_err();
+    /// assert_eq!(refused.retry_after(), Some(Duration::from_millis(100)));
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    pub fn resume(&self) {
+        self.shared().change(|ledger, now| ledger.resume(now));
+    }
+
     /// Returns the tick of its clock at which a [pause](Self::pause_for) ends; `None` if the
     /// limiter is not paused. The `retry_after` of [`peek`](Self::peek) is the time from now until
     /// then.
@@ -71,6 +100,6 @@ impl RateLimiter {
     /// ```
     pub fn paused_until(&self) -> Option<Tick> {
         self.shared()
-            .locked(|locked| locked.ledger().paused_until(locked.now))
+            .locked(|locked| locked.ledger().paused_until())
     }
 }

@@ -160,7 +160,7 @@ impl Shared {
                 let admitted = locked.admit(cost, most);
                 admitted.map_err(|due| {
                     let refused = self.config.limited(due, locked.now);
-                    if locked.ledger().paused_until(locked.now).is_some() {
+                    if locked.ledger().paused_until().is_some() {
                         refused.because(Cause::Paused)
                     } else {
                         refused

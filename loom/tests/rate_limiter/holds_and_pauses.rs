@@ -78,6 +78,20 @@ model!(drop_of_a_hold_as_a_waiter_leaves_admits_the_next, || {
     assert_eq!(limiter.snapshot().available, 0);
 });
 
+// A change of the ledger beside a waiter that leaves and a close: the waiter has left, or has got its charge and gives it
+// back, or was refused; whatever comes first, nobody waits and nobody is admitted afterwards.
+model!(settle_beside_a_leaving_waiter_and_a_close_leaves_nobody, || {
+    let (limiter, _clock) = by(Algorithm::Gcra, Quota::per_hour(3).burst(3));
+    let hold = limiter.hold(limiter.try_acquire_many(3).unwrap());
+    let leaves = dropping(queued(&limiter, 2));
+    let closes = with(&limiter, |limiter| limiter.close());
+    hold.settle(1);
+    join_all([leaves, closes]);
+    assert_eq!(kind(limiter.try_acquire()), Some(ErrorKind::Closed));
+    let snapshot = limiter.snapshot();
+    assert_eq!((snapshot.in_use, snapshot.waiting), (1, 0));
+});
+
 // Tests pauses.
 
 /// Returns a quota of a thousand per second, with a burst of three.
@@ -113,6 +127,28 @@ model!(try_acquire_twice_at_the_end_of_a_pause_admits_one, || {
     let other = with(&limiter, admits);
     let admitted = limiter.try_acquire().is_ok();
     assert_ne!(admitted, other.join().unwrap());
+});
+
+/// One token is there after a resume, and it is admitted once, as the word and as the log.
+#[test]
+fn resume_beside_a_try_admits_one() {
+    check_each(2, BOTH, |algorithm| {
+        let (limiter, _clock) = by(algorithm, Quota::per_hour(2).burst(2));
+        limiter.pause_for(HOUR);
+        let other = with(&limiter, admits);
+        limiter.resume();
+        let mine = admits(&limiter);
+        assert_ne!(other.join().unwrap(), mine);
+    });
+}
+
+model!(resume_and_a_joiner_do_not_miss_each_other, || {
+    let (limiter, _clock) = limiter(three_at_once());
+    limiter.pause_for(HOUR);
+    let joiner = join(&limiter, 1);
+    limiter.resume();
+    // No time has passed.
+    charge_of(joiner.join().unwrap());
 });
 
 // The pause rewrites the ring of a log while other threads claim slots of it.

@@ -482,10 +482,14 @@ impl AdaptiveRate {
 
     #[cold]
     fn refused(&self, began: Tick, retry_after: Option<Duration>) {
-        if let Some(retry_after) = retry_after {
-            self.limiter.pause_for(retry_after.min(self.max_pause));
-        }
         let now = self.limiter.now();
+        if let Some(retry_after) = retry_after.filter(|it| !it.is_zero()) {
+            // One request goes when a full server frees a token. With the next one it is full
+            // again, so that the least growth is refused: a second token is left to it.
+            let two = Duration::from_secs_f64(2.0 / self.rate());
+            self.limiter
+                .pause_for(retry_after.max(two).min(self.max_pause));
+        }
         self.control.refused(began, now, |rate| self.set_rate(rate));
     }
 

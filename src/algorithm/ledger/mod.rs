@@ -1,11 +1,11 @@
 //! [`Ledger`]: what is owed to a limiter. It is a pure value: every call that needs the time takes
 //! it.
 //!
-//! Time pays off what the [rule](RuleState) counts. Beside it stand a pause, costs that are
+//! Time pays off what the [rule](RuleState) counts. Beside it stand a [pause](pause), costs that are
 //! [held](held) until their usage is known, and the use of [others](others) of the same server:
 //! their files have their own rules. A call is due when its cost fits together with all of them.
 //!
-//! 1. Nothing is due during a pause. At its end the burst is spent, except for one token.
+//! 1. Nothing is due during a pause.
 //! 2. A receipt has the generation in which its charge was made, and is worth nothing in another
 //!    one.
 //! 3. The ledger says [itself](Ledger::is_free) when the word of the rule is all that it has, so
@@ -15,14 +15,17 @@
 
 mod held;
 mod others;
+mod pause;
 
 use std::sync::Arc;
-use std::time::Duration;
 
+use self::held::Held;
+pub(crate) use self::held::HeldCharge;
 use self::others::Others;
+use self::pause::Pause;
 use super::choice::Algorithm;
 use super::gcra::Tat;
-use super::params::{Params, tick_or_never};
+use super::params::Params;
 use super::quota_change::QuotaChange;
 use super::rule::{Receipt, fresh_generation};
 use super::rule_state::{self, RuleState};
@@ -40,10 +43,11 @@ pub(crate) struct Ledger {
     rule: RuleState,
     quota: Quota,
     generation: u64,
-    /// No call is admitted before this tick. In the rule, the burst is spent as of this tick.
+    /// No call is admitted before this tick, the end of the last pause.
     paused_until: Tick,
-    /// The held cost, which time does not pay off.
-    held: u128,
+    /// A pause that has not ended; in the rule, the burst is spent as of its end.
+    pause: Option<Box<Pause>>,
+    held: Option<Box<Held>>,
     /// The known state of a server whose count is followed.
     others: Option<Box<Others>>,
     /// Whether the meaning of the word has changed.
@@ -61,7 +65,8 @@ impl Ledger {
             quota,
             generation,
             paused_until: Tick::default(),
-            held: 0,
+            pause: None,
+            held: None,
             others: None,
             renewed: false,
         }
@@ -80,20 +85,20 @@ impl Ledger {
         self.rule.capacity()
     }
 
-    /// Returns the end of a pause, if there is one at this tick.
-    pub(crate) fn paused_until(&self, now: Tick) -> Option<Tick> {
-        Some(self.paused_until).filter(|until| now < *until)
+    /// Returns whether there are holds: calls are due earlier if these are settled.
+    pub(crate) fn has_holds(&self) -> bool {
+        self.held_cost() > 0
     }
 
-    /// Returns whether calls may be admitted earlier than now seems, because a hold is settled.
-    pub(crate) fn has_holds(&self) -> bool {
-        self.held > 0
+    /// Returns the held cost, which time does not pay off.
+    fn held_cost(&self) -> u128 {
+        self.held.as_ref().map_or(0, |held| held.cost)
     }
 
     /// Returns the tick at which `cost` is due after `behind` has been charged, like the rule, but
     /// not before the end of a pause. It assumes that no hold is settled until then.
     pub(crate) fn due(&self, behind: u128, cost: u64) -> Tick {
-        self.due_by(self.held, cost, |cost| self.rule.due(behind, cost))
+        self.due_by(self.held_cost(), cost, |cost| self.rule.due(behind, cost))
     }
 
     /// Returns the same if all holds were settled now, for nothing.
@@ -111,7 +116,7 @@ impl Ledger {
 
     /// Returns the used part of the capacity: all of it during a pause.
     pub(crate) fn in_use(&mut self, now: Tick) -> u64 {
-        if self.paused_until(now).is_some() {
+        if self.pause.is_some() {
             return self.capacity();
         }
         self.rule.backlog(now).saturating_add(self.beside())
@@ -126,13 +131,16 @@ impl Ledger {
     /// Returns the decision just after a charge, if it is still known.
     pub(crate) fn decision_after(&mut self, charge: &Receipt) -> Option<Decision> {
         let is_known = charge.generation == self.generation && self.beside() == 0;
-        is_known.then(|| self.rule.decision_after(charge))
+        is_known.then(|| {
+            let (backlog, reset) = self.rule.after(charge);
+            Decision::at(charge.at, self.capacity(), backlog, Tick::default(), reset)
+        })
     }
 
     /// Returns the tick at which nothing is in use, if no other call comes: never while there is a
     /// hold.
     fn reset(&self) -> Tick {
-        if self.held > 0 {
+        if self.has_holds() {
             return Tick::from_nanos(u64::MAX);
         }
         let others = self.others_use();
@@ -146,7 +154,7 @@ impl Ledger {
 
     /// Returns the cost that counts beside the charges.
     fn beside(&self) -> u64 {
-        let beside = self.held + u128::from(self.others_use().cost);
+        let beside = self.held_cost() + u128::from(self.others_use().cost);
         u64::try_from(beside).unwrap_or(u64::MAX)
     }
 
@@ -180,8 +188,7 @@ impl Ledger {
 impl Ledger {
     /// Charges now, with any backlog.
     pub(crate) fn charge(&mut self, now: Tick, cost: u64) -> Receipt {
-        let receipt = self.rule.charge(now, cost);
-        self.record(receipt)
+        self.charge_rule(|rule| rule.charge(now, cost))
     }
 
     /// Charges a call if it is due, at the tick when it became due. That tick is not before
@@ -202,8 +209,22 @@ impl Ledger {
             Some(0) => now,
             _ => self.rule.earliest(now, makes_up),
         };
-        let receipt = self.rule.grant(due.max(earliest).max(after).min(now), cost);
-        Some(self.record(receipt))
+        let at = due.max(earliest).max(after).min(now);
+        Some(self.charge_rule(|rule| rule.grant(at, cost)))
+    }
+
+    /// Makes a charge, and keeps what may have to be known of it later.
+    fn charge_rule(&mut self, charge: impl FnOnce(&mut RuleState) -> Receipt) -> Receipt {
+        let end = self.rule.tat().end();
+        let receipt = charge(&mut self.rule);
+        if let Some(held) = self.held.as_mut().filter(|held| !held.is_empty()) {
+            let charged = self.rule.params().units_of(receipt.cost);
+            held.add_idle(u64::MAX, self.rule.tat().end() - end - charged);
+        }
+        if let Some(pause) = &mut self.pause {
+            pause.forced = pause.forced.saturating_add(receipt.cost);
+        }
+        self.record(receipt)
     }
 
     /// Gives back up to `cost` of a charge whose call is not made, except the part that time has
@@ -217,8 +238,16 @@ impl Ledger {
     fn return_to_rule(&mut self, charge: &Receipt, cost: u64, now: Tick) {
         // This is a charge of another limiter, or one under another quota, which was carried over
         // with the whole spent part.
-        if charge.generation != self.generation || self.rule.give_back(charge, cost, now) == 0 {
+        if charge.generation != self.generation {
             return;
+        }
+        let given = self.rule.give_back(charge, cost, now);
+        if given == 0 {
+            return;
+        }
+        if let Some(pause) = &mut self.pause {
+            let given = self.rule.params().tokens(given);
+            pause.forced = pause.forced.saturating_sub(given);
         }
         if self.rule.first_ticket() > MOST_REFUNDED {
             self.begin_generation();
@@ -230,43 +259,22 @@ impl Ledger {
 
     /// Changes the quota. One that means the same as the old one is only stored.
     pub(crate) fn set_quota(&mut self, quota: Quota, how: QuotaChange, now: Tick) {
+        let [old, new] = [self.quota, quota].map(|quota| self.algorithm.promise(quota));
         self.quota = quota;
-        let (until, old) = (self.paused_until(now), self.capacity());
-        // The charges beyond the burst at the end of a pause.
-        let beyond = until.map_or(0, |until| self.rule.backlog(until).saturating_sub(old - 1));
-        let is_log = self.rule.ring().is_some();
-        let carried = Some(how).filter(|_| until.is_none() || is_log);
-        if !self
-            .rule
-            .change(&self.algorithm.promise(quota), carried, now)
-        {
+        if old.params() == new.params() {
             return;
         }
-        if let Some(until) = until {
-            self.rule.spend_burst(until);
-            if !is_log {
-                let new = self.capacity();
-                let kept = |spent| how.kept(spent, old, new);
-                let forced = kept(old.saturating_add(beyond)) - kept(old);
-                self.rule.charge(until, forced);
-            }
+        if let Some(pause) = &mut self.pause {
+            let [old, new] = [old, new].map(|promise| promise.params().burst());
+            let kept = |spent| how.kept(spent, old, new);
+            // They are beyond the burst.
+            pause.forced = kept(old.saturating_add(pause.forced)) - kept(old);
+        }
+        self.before_pause(now, |rule| rule.change(&new, how, now));
+        if let Some(held) = &mut self.held {
+            held.forget_idle();
         }
         self.begin_generation();
-    }
-
-    /// Pauses for a duration, unless there is a pause for longer.
-    pub(crate) fn pause(&mut self, duration: Duration, now: Tick) {
-        let until = now.saturating_add(duration);
-        if until <= now || until <= self.paused_until {
-            return;
-        }
-        self.paused_until = tick_or_never(until.as_nanos());
-        self.rule.spend_burst(until);
-        self.begin_generation();
-        // The whole burst is spent, so the use by others is already included.
-        if let Some(others) = &mut self.others {
-            others.forget_use();
-        }
     }
 
     /// Starts to number charges again: earlier charges can no longer be refunded.
@@ -288,22 +296,27 @@ impl Ledger {
         self.rule.lock(word);
     }
 
-    /// Brings what changes by itself to a tick.
-    pub(crate) fn advance(&mut self, now: Tick) {
+    /// Brings what changes by itself to a tick. Returns a tick if calls may be due from that one
+    /// on, and were not before.
+    pub(crate) fn advance(&mut self, now: Tick) -> Option<Tick> {
+        let due = self.end_old_holds(now);
+        self.end_pause(now);
         if let Some(others) = &mut self.others {
             others.advance(now);
         }
+        due
     }
 
     /// Returns whether the clock seems to have been set back. A pause leads to the same state of
     /// the rule, and comparing clocks costs more than a refusal.
     pub(crate) fn is_ahead_of(&self, now: Tick) -> bool {
-        self.rule.is_ahead_of(now) && now >= self.paused_until
+        self.rule.is_ahead_of(now) && self.paused_until <= now
     }
 
     /// Returns whether the rule alone may decide, without the lock.
-    pub(crate) fn is_free(&self, now: Tick) -> bool {
-        now >= self.paused_until && self.held == 0 && self.others.is_none()
+    pub(crate) fn is_free(&self) -> bool {
+        let has_holds = self.held.as_ref().is_some_and(|held| !held.is_empty());
+        self.pause.is_none() && !has_holds && self.others.is_none()
     }
 
     /// Returns whether the word can decide, without the lock.
@@ -371,10 +384,10 @@ mod tests {
         let quota = Quota::per_second(10).burst(5);
         let mut ledger = Ledger::new(Algorithm::Gcra, quota, false, 1);
         let [now, end] = [1, 60_000_000_000].map(Tick::from_nanos);
-        ledger.rule.spend_burst(end);
-        assert!(ledger.is_ahead_of(now));
-        ledger.paused_until = end;
+        ledger.pause(end.saturating_since(now), now);
         assert!(!ledger.is_ahead_of(now));
+        ledger.paused_until = Tick::default();
+        assert!(ledger.is_ahead_of(now));
         // The clock was set back from a time later than the end.
         ledger.charge(end, 1000);
         assert!(ledger.is_ahead_of(end));

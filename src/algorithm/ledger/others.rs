@@ -174,8 +174,8 @@ impl Ledger {
     /// Returns the receipt of a charge with its generation, and remembers it if a server is
     /// followed.
     pub(super) fn record(&mut self, receipt: Receipt) -> Receipt {
+        let held = u64::try_from(self.held_cost()).unwrap_or(u64::MAX);
         if let Some(others) = self.others.as_mut().filter(|_| receipt.cost > 0) {
-            let held = u64::try_from(self.held).unwrap_or(u64::MAX);
             let counted = self.rule.backlog(receipt.at).saturating_add(held);
             others.remember(&receipt, counted);
         }

@@ -209,7 +209,14 @@ impl Reading {
         if made.generation != self.generation {
             return self.peek(0);
         }
-        self.rule.decision_after(made)
+        let (backlog, reset) = self.rule.after(made);
+        Decision::at(
+            made.at,
+            self.rule.capacity(),
+            backlog,
+            Tick::default(),
+            reset,
+        )
     }
 
     pub(super) fn snapshot(&mut self) -> Snapshot {

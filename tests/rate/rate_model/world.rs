@@ -22,6 +22,7 @@ pub(crate) struct Setup {
     pub(crate) oversize: Oversize,
     pub(crate) max_waiters: usize,
     pub(crate) start: u64,
+    pub(crate) max_hold: Option<Duration>,
     /// The batches of the local handles.
     pub(crate) batches: Vec<u64>,
 }
@@ -34,6 +35,7 @@ impl Setup {
             oversize: Oversize::Refuse,
             max_waiters: usize::MAX,
             start: 0,
+            max_hold: None,
             batches: vec![1, 3],
         }
     }
@@ -44,6 +46,10 @@ impl Setup {
             .oversize(self.oversize)
             .max_waiters(self.max_waiters)
             .clock(clock);
+        let limiter = match self.max_hold {
+            Some(longest) => limiter.max_hold(longest),
+            None => limiter,
+        };
         match self.missed {
             Some(missed) => limiter.missed_tick(missed),
             None => limiter,

@@ -76,12 +76,17 @@ fn setup(text: &str) -> (Vec<Algorithm>, Setup, bool) {
     let mut algorithms = Vec::new();
     let mut words = limiter.into_iter().peekable();
     let is_whole = |it: &Algorithm| !matches!(it, Algorithm::SubInterval { .. });
-    let is_quota =
-        |word: &&str| word.parse::<Algorithm>().is_err() && !["all", "whole"].contains(word);
+    let is_quota = |word: &&str| {
+        word.parse::<Algorithm>().is_err() && !["all", "whole", "word"].contains(word)
+    };
     while let Some(word) = words.next_if(|word| !is_quota(word)) {
         match word {
             "all" => algorithms.extend(Algorithm::all()),
             "whole" => algorithms.extend(Algorithm::all().iter().filter(|it| is_whole(it))),
+            "word" => {
+                let whole = Algorithm::all().iter().filter(|it| is_whole(it));
+                algorithms.extend(whole.filter(|it| it.keeps_a_word()));
+            }
             _ => algorithms.push(word.parse().expect("an algorithm")),
         }
     }
@@ -99,6 +104,7 @@ fn setup(text: &str) -> (Vec<Algorithm>, Setup, bool) {
             "overdraft" => setup.oversize = Oversize::Overdraft,
             "delay" => setup.missed = Some(MissedTickBehavior::Delay),
             "makes-up" => setup.missed = Some(MissedTickBehavior::Burst { max: words.parse() }),
+            "max-hold" => setup.max_hold = Some(words.time()),
             "at" => setup.start = nanos(words.time()),
             "batch" => setup.batches = vec![words.parse()],
             // Values that the model would count one by one.
@@ -386,6 +392,8 @@ impl Told {
             }
             "used" => self.holds.remove(words.parse()).settle(cost(words)),
             "drop-hold" => drop(self.holds.remove(words.parse())),
+            "forget-hold" => std::mem::forget(self.holds.remove(words.parse())),
+            "resume" => limiter.resume(),
             // A charge of another limiter reports its present state.
             "stranger" => {
                 let charge = &self.charges[words.parse::<usize>()];

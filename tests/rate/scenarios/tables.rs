@@ -337,6 +337,12 @@ a pause beyond a timeout refuses at once | 10/s | pause 1s, late 1 1s-1ns 1s, wa
 a pause refuses those for whom there is no place | 10/s; waiters 0 | pause 1s, full 1 1s
 a pause of no time is none, and of two the longer one counts | 10/s burst 3 | pause 0s, advance 1s, pause 0s, paused,
     left 3, pause 1s, pause 999ms, paused 1s, pause 1005ms, no 1 1005ms, reset 1205ms, in-use 3, left 0
+a pause for ever ends by a resume | whole 10/s burst 10; at 5s | pause never, wait, advance 7d, pending 0, resume,
+    granted 0 604805s, left 0
+a resume acts as if the pause had been asked to end now | 10/s burst 5 | try 5, pause 10s, charge 2, advance 1s,
+    resume, peek 1 200ms, paused, advance 9s, left 5
+and keeps what is owed beyond that | 10/s burst 5 | try 5, pause 10s, resume, peek 1 100ms
+a resume without a pause does nothing | 10/s burst 5 | try 3, resume, left 2, refund 0, left 5
 a pause for ever never ends, but by the close | 10/s | pause never, wait, advance 7300d, pending 0, no 1 never, close,
     refused 0 closed
 what was charged before a pause is not given back, and what was forced meanwhile is | 10/s burst 5 | try 5,
@@ -356,9 +362,9 @@ keep: from nine to one | 10/s burst 5 | pause 1s, wait, keep 100/s burst 9, peek
 keep: from one to one | 10/s burst 5 | pause 1s, wait, keep 1/s, peek 1 2s, advance 1s, granted 0 1s, pause 1s,
     charge 3, keep 10/s, peek 1 1s300ms
 in proportion: the same is owed without a pause | 10/s burst 10 | charge 1010, pause 0s, quota 1/s, peek 1 101s
-in proportion: and with one | 10/s burst 10 | charge 1010, pause 1ns, quota 1/s, advance 1ns, peek 1 101s
+in proportion: and with one | 10/s burst 10 | charge 1010, pause 1ns, quota 1/s, advance 1ns, peek 1 101s-1ns
 keep: the same is owed without a pause | 10/s burst 10 | charge 1010, pause 0s, keep 1/s, peek 1 1001s
-keep: and with one | 10/s burst 10 | charge 1010, pause 1ns, keep 1/s, advance 1ns, peek 1 1001s
+keep: and with one | 10/s burst 10 | charge 1010, pause 1ns, keep 1/s, advance 1ns, peek 1 1001s-1ns
 # Calls that were admitted count for a period. The eleventh is free only if what was spent is kept as it is.
 in proportion: a log keeps its charges | sliding-log 10/s | advance 10s, try 10, advance 10ms, pause 50ms, quota 11/s,
     advance 50ms, no 1 940ms
@@ -372,8 +378,12 @@ keep: a log younger than its period does | sliding-log 10/h | advance 10s, try 1
 
 /// Holds, until the usage is known.
 const HOLDS: &str = "
-a hold is not paid off by time | whole 1000/s burst 1000 | try 600, hold 0, advance 1h, in-use 600, left 400, try
+a hold is not paid off by time | word 1000/s burst 1000 | try 600, hold 0, advance 1h, in-use 600, left 400, try
     400, no
+but in a log it ages like a charge | sliding-log 1000/s | try 600, hold 0, advance 1s-1ns, left 400, advance 1ns,
+    left 1000, try 1000, used 0 0, left 0
+and fades like one in a window | sliding-window 1000/s | advance 900ms, try 600, hold 0, advance 600ms, left 700,
+    used 0 200, left 900
 a settlement for nothing gives all back, however late | whole 1000/s burst 1000 | try 1000, hold 0, advance 1min,
     used 0 0, left 1000, try 1000
 # The trial that began this: of 500 in excess, a settlement gave back 300 after 0.3 s, and none after 0.7 s.
@@ -392,7 +402,7 @@ a settlement for more than is held charges it all | whole 1000/s burst 1000 | tr
     in-use 1500
 a hold that is dropped was used | whole 1000/s burst 1000 | try 600, hold 0, drop-hold 0, left 400
 and since its beginning | 1000/s burst 1000 | try 600, hold 0, advance 500ms, drop-hold 0, left 900
-a waiter that does not fit beside a hold is admitted by the settlement | whole 1000/s burst 1000 | try 900, hold 0,
+a waiter that does not fit beside a hold is admitted by the settlement | word 1000/s burst 1000 | try 900, hold 0,
     wait 200, wait 50, advance 1h, pending 0, pending 1, peek 1 never, advance 5ms, used 0 800, granted 0 1h5ms,
     granted 0 1h5ms
 a waiter that fits beside a hold is due when the charges are paid off | 1000/s burst 1000 | try 500, hold 0, try 500,
@@ -402,10 +412,27 @@ one settlement admits all whom it makes due | gcra sliding-log fixed-window 1000
 a wait is not refused if a settlement can come before its timeout | 1000/s burst 1000 | try 1000, hold 0, within 100 1s,
     advance 500ms, pending 0, used 0 1000, granted 0, charge 5000, late 1 1s 4601ms, charge 0, hold 2,
     late 1 1s 4601ms
-under a new quota what was used is charged as of now | 1000/s burst 1000 | try 600, hold 0, advance 500ms,
-    quota 1000/s burst 800, left 200, used 0 600, left 200
-and after a pause, which has spent the burst as well | sliding-log 1000/s | advance 10s, try 600, hold 0, pause 10s,
-    advance 10s, left 0, used 0 0, left 1
+under a new quota what was used is charged as of the change | 1000/s burst 1000 | try 600, hold 0, advance 500ms,
+    quota 1000/s burst 800, left 200, advance 100ms, used 0 600, left 300
+a pause of a log leaves nothing of a hold to give back | sliding-log 1000/s | advance 10s, try 600, hold 0, pause 10s,
+    advance 10s, left 1, used 0 0, left 1
+a hold of a log that begins and ends in a pause leaves the pause | sliding-log 10/s | advance 2s, pause 5s, charge 1,
+    hold 0, left 0, used 0 0, left 0, no 10 5900ms, advance 5s, left 1
+# Of the pause and the usage before it, what owes more.
+what was used before a pause counts at its beginning | 10/s burst 100 | try 20, hold 0, advance 1s, pause 5s, advance
+    2s, used 0 600, advance 3s, in-use 540
+also after the pause | 10/s burst 100 | try 20, hold 0, advance 1s, pause 5s, advance 10s, in-use 69, used 0 600,
+    in-use 490
+and holds that a pause outlasts delay nobody | 10/s burst 20 | 20 x try + hold 0, pause 5s, advance 1s, 20 x used 0 1,
+    no 20 5900ms, advance 4s, try, no 1 100ms
+what is used of a hold that begins in a pause comes after it | 10/s burst 100 | pause 5s, charge 20, hold 0, used 0 30,
+    advance 5s, in-use 129
+a hold ends after the longest time | word 1000/s burst 1000; max-hold 1min | try 600, hold 0, advance 1s, wait 1000,
+    advance 59s, granted 0 1min, left 0, used 0 0, left 0
+also one that is forgotten | word 1000/s burst 1000; max-hold 1min | try 600, hold 0, forget-hold 0, wait 1000,
+    advance 1min-1ns, pending 0, advance 1ns, granted 0 1min
+and what it used beyond its cost is charged when it is settled | 1000/s burst 1000; max-hold 1min | try 600, hold 0,
+    advance 2min, left 1000, used 0 700, left 900
 a hold above a lowered burst admits nothing until it is settled | 1000/s burst 1000 | try 600, hold 0,
     quota 1000/s burst 100, advance 1min, no 1 never, used 0 0, left 100
 a hold of an overdraft delays a call until it is settled | 1000/s burst 1000; overdraft | try 5000, hold 0, wait 3000,
@@ -537,7 +564,7 @@ fn settle_for_far_more_than_the_limit_is_owed_like_a_charge_at_the_beginning() {
         0, 500, 999, 1000, 1500, 1999, 2000, 2500, 3000, 4900, 5000, 7000,
     ] {
         let row = format!(
-            "after {after} ms | whole 1000/s burst 1000 | try 500, hold 0, other, charge 5000, other, \
+            "after {after} ms | word 1000/s burst 1000 | try 500, hold 0, other, charge 5000, other, \
              advance {after}ms, used 0 5000, alike"
         );
         check(&row, 0);
