@@ -53,8 +53,11 @@ impl RateLimiter {
     ///
     /// A provider that counts a call when it begins has forgotten a call of two periods when it
     /// ends, and so has the limiter: nothing of a settlement is owed any more. A provider that
-    /// counts a call when it *ends* counts the usage then, so settle the hold for 0 there and
-    /// [charge](Self::charge) the usage: it is owed from now on.
+    /// counts a call when it *ends* counts the usage then. For such a one,
+    /// [charge](Self::charge) the usage at the end, and then settle the hold for 0: the usage is owed
+    /// from now on, and no waiter is admitted in between. In a log or a window a call that takes
+    /// longer than the period is then no longer reserved when it ends, so the provider may be
+    /// exceeded.
     ///
     /// # Other changes
     ///

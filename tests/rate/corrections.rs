@@ -187,6 +187,71 @@ proptest! {
     }
 }
 
+/// Makes calls that take up to three periods, for at most what each of them holds. Returns the first call that the
+/// provider had no room for.
+fn exceeded(
+    algorithm: Algorithm,
+    calls: &[(u64, u64, u64, u64)],
+    at_the_end: bool,
+) -> Option<usize> {
+    let clock = Clock::manual();
+    let [limiter, provider] =
+        [(); 2].map(|()| RateLimiter::new(TWENTY).algorithm(algorithm).clock(&clock));
+    let mut running: Vec<(u64, usize, u64, Hold)> = Vec::new();
+    let counts = |used| provider.try_acquire_many(used).is_ok();
+    for (number, (after, cost, used, takes)) in calls.iter().enumerate() {
+        let used = *used.min(cost);
+        let begins = clock.now().as_nanos() + after;
+        while let Some(first) = (0..running.len()).min_by_key(|call| running[*call].0) {
+            let (ends, ..) = running[first];
+            let next = ends.min(begins);
+            clock.advance(Duration::from_nanos(
+                next.saturating_sub(clock.now().as_nanos()),
+            ));
+            if ends > begins {
+                break;
+            }
+            let (_, ended, used, hold) = running.remove(first);
+            if at_the_end {
+                let _ = limiter.charge(used);
+                hold.settle(0);
+                if !counts(used) {
+                    return Some(ended);
+                }
+            } else {
+                hold.settle(used);
+            }
+        }
+        clock.advance(Duration::from_nanos(
+            begins.saturating_sub(clock.now().as_nanos()),
+        ));
+        if let Ok(charge) = limiter.try_acquire_many(*cost) {
+            if !at_the_end && !counts(used) {
+                return Some(number);
+            }
+            running.push((begins + takes, number, used, limiter.hold(charge)));
+        }
+    }
+    None
+}
+
+proptest! {
+    #![proptest_config(cases(2000))]
+
+    /// A provider that counts when a call begins is never exceeded, and one that counts when it ends is not under the
+    /// rules that keep the whole hold until then.
+    #[test]
+    fn holds_of_calls_longer_than_the_period_do_not_exceed_the_provider(
+        algorithm in prop::sample::select(Algorithm::all()),
+        calls in prop::collection::vec((0..150_u64, 1..21_u64, 0..21_u64, 0..600_u64), 1..60),
+    ) {
+        prop_assert_eq!(exceeded(algorithm, &calls, false), None);
+        if algorithm.keeps_a_word() {
+            prop_assert_eq!(exceeded(algorithm, &calls, true), None);
+        }
+    }
+}
+
 const QUOTAS: [&str; 6] = [
     "100/min burst 100",
     "1000/s burst 1000",
