@@ -10,7 +10,7 @@ use crate::algorithm::{Receipt, RuleState};
 use crate::error::{AcquireError, ErrorKind};
 use crate::quota::Quota;
 use crate::time::Tick;
-use crate::wait_queue::{WaitQueue, WaiterId};
+use crate::wait_queue::{Units, WaitQueue, WaiterId};
 
 /// The state of a waiter: a call that waits, and then its outcome until the waiter collects it.
 #[derive(Clone, Copy, Default)]
@@ -42,6 +42,12 @@ impl QueueEntry {
             Self::Waiting(request) => Some(request),
             _ => None,
         }
+    }
+}
+
+impl Units for QueueEntry {
+    fn units(self) -> u64 {
+        self.request().map_or(0, |request| request.cost)
     }
 }
 
