@@ -1,6 +1,6 @@
 //! The longest single call of either thread while a million waiters are released at once.
 //!
-//! One thread releases them with one call, and another calls `try_acquire` until all are released. Every call is timed
+//! One thread releases them with one call, or refuses them with a hundred lowered limits, and another calls `try_acquire` until all are released. Every call is timed
 //! by itself, by the processor time of its thread and by the clock. The result is the least of the rounds' longest
 //! times, because a disturbance of the machine can only add to them.
 
@@ -32,6 +32,9 @@ struct Crowd {
 
 type MakeCrowd = fn(usize) -> Crowd;
 
+/// The number of limits in a stepwise change.
+const STEPS: u32 = 100;
+
 /// A time by the processor time of the thread, and one by the clock.
 #[derive(Clone, Copy)]
 struct Took([Duration; 2]);
@@ -48,7 +51,7 @@ impl Took {
     }
 }
 
-const ROWS: [(&str, MakeCrowd); 8] = [
+const ROWS: [(&str, MakeCrowd); 10] = [
     ("rate limiter, set_quota", |count| {
         rate_limiter(count, raise(count))
     }),
@@ -56,6 +59,12 @@ const ROWS: [(&str, MakeCrowd); 8] = [
         rate_limiter(count, RateLimiter::close)
     }),
     ("semaphore, close", semaphore),
+    ("semaphore, 100 lower limits, equal costs", |count| {
+        lowered(count, |_| 2)
+    }),
+    ("semaphore, 100 lower limits, 100 costs", |count| {
+        lowered(count, |at| 2 + at % STEPS)
+    }),
     ("tokio semaphore, add_permits", |count| {
         tokio(count, move |semaphore| semaphore.add_permits(count))
     }),
@@ -139,15 +148,15 @@ fn round(crowd: Crowd) -> [Took; 2] {
 fn crowd<T: Send + Sync + 'static, F: Future + Send + 'static>(
     count: usize,
     throttle: T,
-    wait: fn(Arc<T>) -> F,
+    wait: impl Fn(Arc<T>, u32) -> F,
     release: impl FnOnce(&T) + Send + 'static,
     bystander: fn(&T),
     waiting: fn(&T) -> usize,
 ) -> Crowd {
     let throttle = Arc::new(throttle);
     let [releases, tries, waits] = [(); 3].map(|()| Arc::clone(&throttle));
-    let waiters = (0..count).map(|_| {
-        let wait = wait(Arc::clone(&throttle));
+    let waiters = (0..count).map(|at| {
+        let wait = wait(Arc::clone(&throttle), at as u32);
         let mut waiter: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async {
             wait.await;
         });
@@ -182,7 +191,7 @@ fn rate_limiter(count: usize, release: impl FnOnce(&RateLimiter) + Send + 'stati
     crowd(
         count,
         spent(),
-        RateLimiter::acquire_owned,
+        |limiter, _| limiter.acquire_owned(),
         release,
         |limiter| drop(black_box(limiter.try_acquire())),
         |limiter| limiter.snapshot().waiting,
@@ -193,9 +202,28 @@ fn semaphore(count: usize) -> Crowd {
     crowd(
         count,
         Semaphore::new(0),
-        Semaphore::acquire_owned,
+        |semaphore, _| semaphore.acquire_owned(),
         Semaphore::close,
         |semaphore| drop(black_box(semaphore.try_acquire())),
+        |semaphore| semaphore.snapshot().waiting,
+    )
+}
+
+/// A semaphore whose limit falls step by step below the cost of each waiter. Its bystander takes the lock, unlike a try.
+fn lowered(count: usize, cost: fn(u32) -> u32) -> Crowd {
+    let semaphore = Arc::new(Semaphore::new(STEPS as usize + 1));
+    let held = Arc::clone(&semaphore).cost_owned(STEPS + 1).try_acquire();
+    crowd(
+        count,
+        semaphore,
+        move |semaphore, at| Semaphore::cost_owned(Arc::clone(&semaphore), cost(at)).acquire(),
+        move |semaphore| {
+            for limit in (1..=STEPS as usize).rev() {
+                semaphore.set_permits(limit);
+            }
+            drop(held);
+        },
+        |semaphore| drop(black_box(semaphore.snapshot())),
         |semaphore| semaphore.snapshot().waiting,
     )
 }
@@ -204,7 +232,7 @@ fn tokio(count: usize, release: impl FnOnce(&Tokio) + Send + 'static) -> Crowd {
     crowd(
         count,
         Tokio::new(0),
-        Tokio::acquire_owned,
+        |semaphore, _| semaphore.acquire_owned(),
         release,
         |semaphore| drop(black_box(semaphore.try_acquire())),
         |_| 0,
@@ -221,7 +249,7 @@ fn fair<T: Queueable + Send + Sync + 'static>(
     crowd(
         count,
         FairQueue::new(throttle),
-        |queue| queue.class(0).acquire(),
+        |queue, _| queue.class(0).acquire(),
         |queue| release(queue.throttle()),
         |queue| {
             let mut wait = queue.class(0).acquire();

@@ -190,6 +190,54 @@ model!(waiter_that_a_shrink_made_impossible_is_refused, || {
     at_rest(&semaphore, 1, threads);
 });
 
+// The large waiter leaves, or is refused in the middle of the queue; the others are served.
+model!(
+    lowering_beside_a_cancel_refuses_the_large_and_serves_the_small,
+    || {
+        let (semaphore, permit) = held(2, 2);
+        let (first, large) = (waiting(&semaphore, 1), waiting(&semaphore, 2));
+        let lowering = with(&semaphore, |it| it.set_permits(1));
+        let threads = [lowering, dropping(large)];
+        drop(permit);
+        drop(block_on(first).unwrap());
+        pass(&semaphore);
+        at_rest(&semaphore, 1, threads);
+    }
+);
+
+// Whichever comes first tells the large waiter, and no waiter is told by both or by neither.
+model!(
+    lowering_beside_a_close_tells_every_waiter_one_reason,
+    || {
+        let (semaphore, permit) = held(2, 2);
+        let (small, large) = (waiting(&semaphore, 1), waiting(&semaphore, 2));
+        let lowering = with(&semaphore, |it| it.set_permits(1));
+        let threads = [lowering, with(&semaphore, |it| it.close())];
+        let told = kind(block_on(large)).unwrap();
+        assert!(matches!(
+            told,
+            ErrorKind::ExceedsCapacity | ErrorKind::Closed
+        ));
+        assert_eq!(kind(block_on(small)), Some(ErrorKind::Closed));
+        drop(permit);
+        at_rest(&semaphore, 1, threads);
+    }
+);
+
+// The returned permits and the later raise come before the refusal or after it, and never undo it.
+model!(raise_after_a_lowering_brings_no_waiter_back, || {
+    let (semaphore, permit) = held(2, 2);
+    let (large, small) = (waiting(&semaphore, 2), waiting(&semaphore, 1));
+    let resizing = with(&semaphore, |it| {
+        it.set_permits(1);
+        it.set_permits(2);
+    });
+    let releasing = dropping(permit);
+    assert_granted_or(ErrorKind::ExceedsCapacity, block_on(large));
+    drop(block_on(small).unwrap());
+    at_rest(&semaphore, 2, [resizing, releasing]);
+});
+
 model!(snapshot_beside_a_resize_is_of_one_moment, || {
     let (semaphore, permit) = held(1, 1);
     let resizing = with(&semaphore, |it| it.set_permits(3));

@@ -231,7 +231,8 @@ impl<K, S> Keyed<K, Semaphore, S> {
 /// The limit of all keys.
 impl<K: Hash + Eq, S: BuildHasher> Keyed<K, Semaphore, S> {
     /// Changes the limit of all keys, even while permits are held and callers are waiting; see
-    /// [`Semaphore::set_permits`]. Waiters that now fit are admitted.
+    /// [`Semaphore::set_permits`]. Waiters that now fit are admitted, and those that request more than
+    /// a lower limit are refused.
     ///
     /// The new limit applies to a key as soon as the call has visited it, and to all keys when the
     /// call returns. It replaces any limit that was set on the [semaphore of a

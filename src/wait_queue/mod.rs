@@ -3,6 +3,7 @@
 //! It is independent of permits, rates and clocks. A throttle keeps one under its lock, uses
 //! [`head`](WaitQueue::head) to decide whether the first waiter can be served, and then
 //! [grants](WaitQueue::grant_head) its request, or [keeps](WaitQueue::keep_head) a value for it.
+//! When its limit falls, it [refuses](WaitQueue::refuse_above) the waiters that request more.
 //!
 //! Waiters are stored in chunks of 32 slots. A chunk is filled once, from its first slot to its
 //! last, so the slot of a waiter is its number minus the chunk's `base`; a bit tells whether a
@@ -16,9 +17,9 @@
 //! Invariants:
 //!
 //! 1. Waiters are numbered as they join, from 1, and no number is used twice. Only the head is
-//!    served, so numbers are served in rising order, independent of the requests. The last number
-//!    served therefore shows for every waiter whether it has been served. A throttle may publish
-//!    that number, so that a waiter finds out without the lock.
+//!    granted, so numbers are granted in rising order, independent of the requests. While nothing
+//!    is kept for any waiter, the last number granted shows for every waiter whether it has been
+//!    granted. A throttle may publish that number, so that a waiter finds out without the lock.
 //! 2. A waiter that is granted leaves no trace. What is kept for a waiter stays in its slot until
 //!    the waiter [collects](WaitQueue::collect) it.
 //! 3. An id names a chunk and the number of the waiter, which tells its slot. A slot is not filled a
@@ -31,13 +32,17 @@
 //! 6. No waker is called, cloned or dropped in here. Wakers are passed in and returned by value, so
 //!    the owner of the lock decides where foreign code runs, which is after the lock.
 //! 7. Joining, being served and leaving take a constant number of steps; releasing memory frees a
-//!    bounded number of chunks at once.
+//!    bounded number of chunks at once. [Refusing](refuse) those above a limit walks through the
+//!    queue.
 
+use std::collections::VecDeque;
 use std::num::NonZeroU64;
 use std::task::Waker;
 
+mod refuse;
 mod wake;
 
+pub(crate) use self::refuse::Units;
 pub(crate) use self::wake::{WakeList, lock_if_served, serve_and_wake};
 
 /// The number of slots of a chunk: one for each bit of its `waiting`.
@@ -64,6 +69,10 @@ pub struct WaitQueue<C> {
     /// The decaying maximum of `fresh` over past fillings.
     recent: u32,
     joined: u64,
+    /// No waiter requests more than this.
+    largest: u64,
+    /// The wakers of [refused](refuse) waiters, which are still to be called.
+    refused: VecDeque<Waker>,
 }
 
 /// The head of a chunk.
@@ -99,7 +108,7 @@ impl WaiterId {
     }
 }
 
-impl<C: Copy + Default> WaitQueue<C> {
+impl<C: Units> WaitQueue<C> {
     pub(crate) const fn new() -> Self {
         Self {
             chunks: Vec::new(),
@@ -111,6 +120,8 @@ impl<C: Copy + Default> WaitQueue<C> {
             spare: NONE,
             recent: 0,
             joined: 0,
+            largest: 0,
+            refused: VecDeque::new(),
         }
     }
 
@@ -156,6 +167,7 @@ impl<C: Copy + Default> WaitQueue<C> {
         let slot = (number.get() - chunk.base) as usize % SIZE;
         chunk.waiting |= 1 << slot;
         self.len += 1;
+        self.largest = self.largest.max(cost.units());
         chunk.slots.costs[slot] = cost;
         chunk.slots.wakers[slot] = Some(waker);
         WaiterId {
@@ -175,11 +187,7 @@ impl<C: Copy + Default> WaitQueue<C> {
     /// [collects](Self::collect) it. This needs no memory beyond that of the slot.
     pub(crate) fn keep_head(&mut self, what: C) -> Option<Waker> {
         let (at, slot) = self.head_slot()?;
-        let chunk = &mut self.chunks[at];
-        chunk.slots.costs[slot] = what;
-        chunk.kept |= 1 << slot;
-        self.kept += 1;
-        self.remove(at, slot)
+        self.keep(at, slot, what)
     }
 
     /// Takes the value that is kept for a served waiter; `None` if the waiter was granted.
@@ -247,6 +255,16 @@ impl<C: Copy + Default> WaitQueue<C> {
         self.remove(at, slot)
     }
 
+    /// Removes the waiter in a slot from the queue, keeps `what` there, and returns its waker.
+    #[inline(always)]
+    fn keep(&mut self, at: usize, slot: usize, what: C) -> Option<Waker> {
+        let chunk = &mut self.chunks[at];
+        chunk.slots.costs[slot] = what;
+        chunk.kept |= 1 << slot;
+        self.kept += 1;
+        self.remove(at, slot)
+    }
+
     /// Removes the waiter in a slot from the queue, and returns its waker.
     #[inline(always)]
     fn remove(&mut self, at: usize, slot: usize) -> Option<Waker> {
@@ -280,7 +298,7 @@ impl<C: Copy + Default> WaitQueue<C> {
 }
 
 /// The chunks.
-impl<C: Copy + Default> WaitQueue<C> {
+impl<C: Units> WaitQueue<C> {
     /// Links a chunk at the tail.
     #[inline(never)]
     fn link(&mut self, base: u64) {
@@ -313,6 +331,9 @@ impl<C: Copy + Default> WaitQueue<C> {
     /// Handles a chunk that the last waiter has left.
     #[inline(never)]
     fn emptied(&mut self, index: u32) {
+        if self.len == 0 {
+            self.largest = 0;
+        }
         if self.len == 0 && self.kept == 0 {
             self.reset();
         } else if index != self.tail {
@@ -363,7 +384,7 @@ impl<C: Copy + Default> WaitQueue<C> {
     }
 }
 
-impl<C: Copy + Default> Chunk<C> {
+impl<C: Units> Chunk<C> {
     #[cold]
     fn new() -> Self {
         Self {

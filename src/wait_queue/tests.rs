@@ -24,6 +24,18 @@ fn waker() -> Waker {
     Waker::from(Arc::new(Counter::default()))
 }
 
+impl Units for u64 {
+    fn units(self) -> u64 {
+        self
+    }
+}
+
+impl Units for usize {
+    fn units(self) -> u64 {
+        self as u64
+    }
+}
+
 /// The state that a waiter gave up by leaving.
 enum Left<C> {
     Slot,
@@ -31,7 +43,7 @@ enum Left<C> {
     Granted,
 }
 
-fn leave<C: Copy + Default>(line: &mut WaitQueue<C>, ticket: WaiterId) -> Left<C> {
+fn leave<C: Units>(line: &mut WaitQueue<C>, ticket: WaiterId) -> Left<C> {
     if line.withdraw(&ticket).is_some() {
         return Left::Slot;
     }
@@ -75,7 +87,7 @@ fn an_empty_line_has_no_head_to_serve() {
 
 #[test]
 fn a_waiter_finds_out_that_it_left_another_waker() {
-    let mut line = WaitQueue::new();
+    let mut line = WaitQueue::<u32>::new();
     let (first, second) = (waker(), waker());
     let ticket = line.push(1, first.clone());
     let stored = line.waker(&ticket).unwrap();
@@ -114,7 +126,7 @@ fn a_ticket_is_not_taken_for_a_later_one_in_the_same_slot() {
 #[test]
 fn no_waker_is_called_by_the_line() {
     let counter = Arc::new(Counter::default());
-    let mut line = WaitQueue::new();
+    let mut line = WaitQueue::<u32>::new();
     let settled = line.push(1, Waker::from(Arc::clone(&counter)));
     let granted = line.push(1, Waker::from(Arc::clone(&counter)));
     let left = line.push(1, Waker::from(Arc::clone(&counter)));
@@ -133,12 +145,102 @@ fn a_ticket_is_small() {
     assert_eq!(size_of::<Option<WaiterId>>(), 16);
 }
 
+/// Takes the wakers of the refused waiters in batches, and returns their number.
+fn wake_refused<C: Units>(line: &mut WaitQueue<C>) -> usize {
+    let mut all = 0;
+    loop {
+        let mut batch = WakeList::new();
+        all += line.take_refused(&mut batch);
+        let more = batch.is_full();
+        batch.wake_all();
+        if !more {
+            return all;
+        }
+    }
+}
+
+/// Records its calls.
+struct Named(u64, Arc<std::sync::Mutex<Vec<u64>>>);
+
+impl Wake for Named {
+    fn wake(self: Arc<Self>) {
+        self.1.lock().unwrap().push(self.0);
+    }
+}
+
+#[test]
+fn refuse_above_anywhere_in_the_queue_keeps_the_refusal_and_the_order() {
+    let mut line = WaitQueue::<u64>::new();
+    let called = Arc::default();
+    let join = |name| {
+        let waker = Waker::from(Arc::new(Named(name, Arc::clone(&called))));
+        (name, line.push(name % 10 + 1, waker))
+    };
+    let ids: Vec<_> = (0..1000).map(join).collect();
+    assert_eq!(line.refuse_above(8, 77), 100 * (9 + 10));
+    assert_eq!((line.len(), line.largest), (800, 8));
+    // A second walk comes before all wakers of the first one have been called.
+    let mut batch = WakeList::new();
+    assert_eq!(line.take_refused(&mut batch), 8);
+    batch.wake_all();
+    assert_eq!(line.refuse_above(7, 66), 100 * 8);
+    assert_eq!(wake_refused(&mut line), 292);
+    assert_eq!(line.refused.capacity(), 0);
+
+    let (refused, stay): (Vec<_>, Vec<_>) = ids.into_iter().partition(|(name, _)| name % 10 >= 7);
+    let names = refused.iter().map(|(name, _)| *name);
+    let (later, first): (Vec<u64>, Vec<u64>) = names.partition(|name| name % 10 == 7);
+    assert_eq!(*called.lock().unwrap(), [first, later].concat());
+    for (name, id) in refused {
+        let refusal = if name % 10 == 7 { 66 } else { 77 };
+        assert_eq!(line.collect(&id), Some(refusal));
+    }
+    assert!(!line.has_kept());
+    for (name, id) in stay {
+        assert_eq!(line.head().map(|(_, cost)| cost), Some(name % 10 + 1));
+        assert_eq!(line.cost(&id), Some(name % 10 + 1));
+        line.grant_head();
+    }
+    assert!(line.is_empty());
+}
+
+#[test]
+fn refuse_above_where_nobody_requests_more_takes_no_walk() {
+    let mut line = WaitQueue::<u64>::new();
+    let large = line.push(9, waker());
+    let small = line.push(3, waker());
+    assert_eq!((line.refuse_above(9, 0), line.largest), (0, 9));
+    // A walk finds that the largest has left.
+    line.withdraw(&large);
+    assert_eq!((line.refuse_above(4, 0), line.largest), (0, 3));
+    assert_eq!((line.refuse_above(3, 0), line.largest), (0, 3));
+    // The last one that leaves, and the last one that is refused, leave a queue without requests.
+    line.withdraw(&small);
+    assert_eq!(line.largest, 0);
+    let id = line.push(5, waker());
+    assert_eq!((line.refuse_above(4, 1), line.largest), (5, 0));
+    assert_eq!((wake_refused(&mut line), line.collect(&id)), (1, Some(1)));
+}
+
+#[test]
+fn take_refused_after_the_waiter_has_left_drops_its_waker() {
+    let counter = Arc::new(Counter::default());
+    let mut line = WaitQueue::<u32>::new();
+    let id = line.push(2, Waker::from(Arc::clone(&counter)));
+    line.refuse_above(1, 0);
+    assert!(matches!(leave(&mut line, id), Left::Kept(0)));
+    assert_eq!(wake_refused(&mut line), 1);
+    assert_eq!(Arc::strong_count(&counter), 1);
+}
+
 /// An operation on a queue.
 #[derive(Clone, Debug)]
 enum Step {
     Push(u64),
     GrantHead,
     KeepHead,
+    /// Refuses those above this number.
+    Refuse(u64),
     /// Leaves with the ticket at this position among those that are out.
     Leave(prop::sample::Index),
 }
@@ -148,6 +250,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (0..10_u64).prop_map(Step::Push),
         2 => Just(Step::GrantHead),
         1 => Just(Step::KeepHead),
+        1 => (0..12_u64).prop_map(Step::Refuse),
         2 => any::<prop::sample::Index>().prop_map(Step::Leave),
     ]
 }
@@ -158,7 +261,8 @@ proptest! {
         let mut line = WaitQueue::new();
         let mut tickets: Vec<(usize, WaiterId)> = Vec::new();
         let mut waiting: VecDeque<(usize, u64)> = VecDeque::new();
-        let mut told: Vec<usize> = Vec::new();
+        // Each with what is kept for it.
+        let mut told: Vec<(usize, u64)> = Vec::new();
         for (name, step) in steps.into_iter().enumerate() {
             match step {
                 Step::Push(cost) => {
@@ -172,7 +276,18 @@ proptest! {
                     let first = waiting.pop_front();
                     let outcome = first.map_or(u64::MAX, |(name, _)| name as u64);
                     prop_assert_eq!(line.keep_head(outcome).is_some(), first.is_some());
-                    told.extend(first.map(|(name, _)| name));
+                    told.extend(first.map(|(name, _)| (name, outcome)));
+                }
+                Step::Refuse(limit) => {
+                    let (stay, refused): (Vec<_>, Vec<_>) =
+                        waiting.drain(..).partition(|(_, cost)| *cost <= limit);
+                    let sum: u64 = refused.iter().map(|(_, cost)| cost).sum();
+                    prop_assert_eq!(line.refuse_above(limit, 1000 + limit), sum.into());
+                    waiting.extend(stay);
+                    told.extend(refused.iter().map(|(name, _)| (*name, 1000 + limit)));
+                    prop_assert_eq!(wake_refused(&mut line), refused.len());
+                    let largest = waiting.iter().map(|(_, cost)| *cost).max();
+                    prop_assert!(line.largest >= largest.unwrap_or(0));
                 }
                 Step::Leave(_) if tickets.is_empty() => {}
                 Step::Leave(which) => {
@@ -180,13 +295,12 @@ proptest! {
                     let place = waiting.iter().position(|(other, _)| *other == name);
                     match leave(&mut line, ticket) {
                         Left::Kept(outcome) => {
-                            prop_assert_eq!(outcome, name as u64);
-                            prop_assert!(told.contains(&name));
-                            told.retain(|other| *other != name);
+                            prop_assert!(told.contains(&(name, outcome)));
+                            told.retain(|(other, _)| *other != name);
                         }
                         Left::Granted => {
                             prop_assert_eq!(place, None);
-                            prop_assert!(!told.contains(&name));
+                            prop_assert!(told.iter().all(|(other, _)| *other != name));
                         }
                         Left::Slot => {
                             prop_assert!(place.and_then(|place| waiting.remove(place)).is_some());

@@ -12,7 +12,7 @@
 use std::cell::{Cell, RefCell};
 use std::task::Waker;
 
-use super::{WaitQueue, WaiterId};
+use super::{Units, WaitQueue, WaiterId};
 use crate::panic::contain_panic;
 use crate::sync::{Mutex, MutexGuard, lock, thread_local};
 
@@ -166,7 +166,7 @@ pub(crate) fn serve_and_wake<'a, L>(
 
 /// Takes the id of a waiter that has been served, and returns it with the lock. Otherwise
 /// ensures that the stored waker is `waker`.
-pub(crate) fn lock_if_served<'a, L, C: Copy + Default>(
+pub(crate) fn lock_if_served<'a, L, C: Units>(
     mutex: &'a Mutex<L>,
     queue: fn(&mut L) -> &mut WaitQueue<C>,
     id: &mut Option<WaiterId>,

@@ -100,6 +100,8 @@ retain drops only keys that are not in use | 1; keys 100 | take 0 90, 40 x relea
 set_permits changes keys that are held and waited for, and new ones | 1 | permits 2, try 1 2, wait 1 2, try 2 2,
     permits 4, granted 0, no 1 no-permits, try 2 2, release 3, try 3 4, release 3, permits 1, release 0, release 0,
     no 1 no-permits, release 0, left 1 1, left 2 1, left 3 1, left 4 1
+set_permits below the request of a waiter refuses it at once | 3 | try 1 3, wait 1 1, wait 1 3, try 2 3,
+    wait 2 3, permits 2, refused 1 too-much, pending 0, refused 1 too-much, release 0, granted 0
 reject_impossible refuses what waits for more than the limit of its key | 0 | wait 1 5, wait 1 1, wait 2 5, wait 2 1,
     permits 2, pending 0, pending 1, pending 2, pending 3, reject, refused 0 too-much, granted 0, refused 0 too-much,
     granted 0

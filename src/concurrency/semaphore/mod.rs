@@ -133,13 +133,6 @@ pub struct Queues {
     /// returned. All waiters up to that number are granted, even if that moment is over when their turn to be
     /// woken comes.
     idle_until: u64,
-    /// The number of the last waiter that was in the queue when the limit was last reduced, or when
-    /// impossible requests were last rejected. Only waiters up to that number are refused: a later one, which
-    /// waits for the limit to rise, keeps waiting until it has risen.
-    refuses_until: u64,
-    /// The highest limit since then: a request for more than that could not be granted at any time
-    /// since.
-    highest_limit: usize,
 }
 
 /// Construction.
@@ -171,8 +164,6 @@ impl Semaphore {
                     permits: WaitQueue::new(),
                     idle: WaitQueue::new(),
                     idle_until: 0,
-                    refuses_until: 0,
-                    highest_limit: 0,
                 }),
             }
         }
@@ -225,9 +216,9 @@ impl Semaphore {
     /// - [`Closed`](crate::ErrorKind::Closed), when the semaphore is or gets closed;
     /// - [`QueueFull`](crate::ErrorKind::QueueFull), see [`max_waiters`](Self::max_waiters);
     /// - [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity), when the request exceeds the
-    ///   limit: at once for a newcomer, and at the head of the queue for a waiter that was there
-    ///   when the limit [shrank](Self::set_permits). While the limit is 0, a pause, no caller gets
-    ///   this error: all callers wait.
+    ///   limit: for a newcomer, and for a waiter as soon as the limit is
+    ///   [lowered](Self::set_permits) below its request. While the limit is 0, a pause, no caller
+    ///   gets this error: all callers wait.
     ///
     /// If several apply, `Closed` takes precedence over `ExceedsCapacity`, and that over
     /// `QueueFull`.

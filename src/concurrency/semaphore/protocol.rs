@@ -7,13 +7,16 @@
 //!    `NOTICE` exactly while that queue or the queue of waiters for idleness is not empty.
 //! 2. Permits accumulate in the word until they cover the head. Nothing is reserved in part, so a
 //!    waiter that leaves has nothing to return except a whole grant.
-//! 3. [`advance`](Semaphore::advance) is the only place where a waiter is settled. Every operation
+//! 3. When the lock is free, no waiter requests more than the limit, unless the limit was 0 while it
+//!    waited: a newcomer is checked under the lock, and a limit that [falls](Semaphore::set_limit)
+//!    refuses those above it.
+//! 4. Apart from that, [`advance`](Semaphore::advance) is the only place where a waiter is settled. Every operation
 //!    that may release the head does so before it frees the lock for others: a release that saw
 //!    `NOTICE`, a leaving head, a grant passed on, a resize, `close`.
-//! 4. [`settle`](Semaphore::settle) calls wakers after it has unlocked, and continues until the
-//!    head must wait. Meanwhile other threads may advance the queue instead: it stays in order,
-//!    because it is settled only from the head.
-//! 5. A served waiter was granted, unless its slot holds the reason for its refusal. While a reason is kept
+//! 5. [`settle`](Semaphore::settle) calls wakers after it has unlocked, and continues until the
+//!    head must wait and no refused waiter is still to be woken. Meanwhile other threads may advance
+//!    the queue instead: it stays in order, because it is granted only from the head.
+//! 6. A served waiter was granted, unless its slot holds the reason for its refusal. While a reason is kept
 //!    for any waiter, `granted_until` does not rise, so it passes no waiter that has a refusal to collect. A
 //!    waiter with a higher number checks its slot, under the lock.
 //!
@@ -151,10 +154,8 @@ impl Queued for Semaphore {
         }
         // When a large head leaves, smaller requests behind it may now be served. After the last waiter has
         // left, the flags must be cleared. A grant that was returned may be the last permit that was held.
-        // But while no permit is free, the next head must wait, unless the limit was reduced while it waited.
-        let head = queues.permits.head();
-        let is_newer = head.is_some_and(|(head, _)| head > queues.refuses_until);
-        if waker.is_some() && is_newer && self.state.load().free <= 0 {
+        // But while no permit is free, the next head must wait.
+        if waker.is_some() && !queues.permits.is_empty() && self.state.load().free <= 0 {
             drop(queues);
         } else {
             self.settle(queues);
@@ -192,22 +193,17 @@ impl Semaphore {
     /// Settles waiters from the head until one must wait or the batch is full.
     fn advance(&self, queues: &mut Queues, batch: &mut WakeList) {
         let seen = self.state.load();
-        let limit = self.permits();
         let mut free = seen.free;
         let mut granted_until = None;
+        queues.permits.take_refused(batch);
         while !batch.is_full() {
             let Some((number, cost)) = queues.permits.head() else {
                 break;
             };
             // On a platform where this does not fit, no limit is that high.
             let need = isize::try_from(cost).unwrap_or(isize::MAX);
-            let was_refused = number <= queues.refuses_until;
             let served = if seen.closed {
                 queues.permits.keep_head(CLOSED)
-            } else if limit != 0 && was_refused && cost as usize > queues.highest_limit {
-                // A limit of 0 is a pause, not a capacity. Any other limit is less than the request
-                // of the head, so it fits.
-                queues.permits.keep_head(limit as u32)
             } else if need <= free {
                 free -= need;
                 granted_until = Some(number);
@@ -218,7 +214,7 @@ impl Semaphore {
             batch.push(served);
         }
         // The limit is at most `MAX_PERMITS`, so it fits.
-        if free == limit as isize {
+        if free == self.permits() as isize {
             queues.idle_until = queues.idle.last_number();
         }
         let until = queues.idle_until;

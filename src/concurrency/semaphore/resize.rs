@@ -10,16 +10,22 @@ impl Semaphore {
     ///
     /// The change is exact in both directions. Growing admits the waiters that now fit. Shrinking
     /// takes no permits away from their holders: permits held above the new limit are a debt, and
-    /// no caller is admitted until it has been paid off. A waiter that requests more than the
-    /// lowered limit is refused with [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity) when it
-    /// reaches the head of the queue, unless the limit has been raised far enough by then. With 0
-    /// every request for permits waits. This is a pause, which a later limit ends, whereas
-    /// [`close`](Self::close) is final.
+    /// no caller is admitted until it has been paid off. With 0 every request for permits waits.
+    /// This is a pause, which a later limit ends, whereas [`close`](Self::close) is final.
+    ///
+    /// Lowering the limit refuses every waiter that requests more than the new limit, at once and wherever
+    /// it is in the queue, with [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity); a later raise does
+    /// not bring it back. A limit of 0 refuses nobody.
     ///
     /// Raising the limit never refuses a waiter, not even from 0. A waiter that joined before or during a
     /// pause and requests more than the limit after it waits until the limit is high enough, **and everybody
     /// behind it waits too**, although permits are available. If the limit is to stay there, call
     /// [`reject_impossible`](Self::reject_impossible) afterwards.
+    ///
+    /// A call that neither admits nor refuses a waiter takes constant time, and one that refuses some walks through
+    /// the queue under the lock: some 10 ms for a million waiters. A limit that falls in 100 steps takes one
+    /// such walk if all of them request the same, and 100 if they request 100 different numbers. Waiters are woken
+    /// in batches, outside the lock.
     ///
     /// # Panics
     ///
@@ -43,8 +49,7 @@ impl Semaphore {
     }
 
     /// Refuses every waiter that requests more than the limit, as lowering the limit to this value
-    /// does: with [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity), when it reaches the head of
-    /// the queue, unless the limit has been raised far enough by then.
+    /// does: at once, with [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity).
     ///
     /// There are such waiters only after a limit of 0. While the limit is 0, requests for any number of
     /// permits wait, and [raising the limit](Self::set_permits) refuses none of them. While the limit is 0,
@@ -71,7 +76,7 @@ impl Semaphore {
     /// ```
     pub fn reject_impossible(&self) {
         let mut queues = lock(&self.queues);
-        queues.refuse_above(self.permits());
+        self.refuse_impossible(&mut queues);
         self.settle(queues);
     }
 
@@ -132,22 +137,20 @@ impl Semaphore {
     ) {
         let old = self.permits();
         self.state.resize(old, new + gone);
-        if new < old {
-            queues.refuse_above(new);
-        }
-        queues.highest_limit = queues.highest_limit.max(new);
         self.limit.store(new, Ordering::Relaxed);
+        if new < old {
+            self.refuse_impossible(&mut queues);
+        }
         self.settle(queues);
     }
-}
 
-impl Queues {
-    /// Refuses the waiters that request more than the limit when they reach the head. A limit of 0 is
-    /// a pause, not a capacity.
-    fn refuse_above(&mut self, limit: usize) {
-        if limit > 0 {
-            self.refuses_until = self.permits.last_number();
-            self.highest_limit = limit;
+    /// Refuses the waiters that request more than the limit. A limit of 0 is a pause, not a capacity, and after
+    /// `close` each waiter is told of that instead.
+    fn refuse_impossible(&self, queues: &mut Queues) {
+        let limit = self.permits();
+        if limit > 0 && !self.is_closed() {
+            // A limit below a request fits.
+            queues.permits.refuse_above(limit as u64, limit as u32);
         }
     }
 }

@@ -41,9 +41,6 @@ pub(crate) struct Caller {
     pub(crate) cost: usize,
     pub(crate) answer: Option<Answer>,
     pub(crate) ends: Ends,
-    /// A lower limit or a call has made it impossible, and a higher limit does not make it possible
-    /// again.
-    impossible: bool,
 }
 
 /// The other ends of a wait.
@@ -198,12 +195,7 @@ impl Model {
             Answer::NoPermits => Some(Answer::QueueFull),
             answer => Some(answer),
         };
-        self.callers.push(Caller {
-            cost,
-            answer,
-            ends,
-            impossible: false,
-        });
+        self.callers.push(Caller { cost, answer, ends });
         name
     }
 
@@ -236,21 +228,22 @@ impl Model {
     pub(crate) fn set_permits(&mut self, limit: usize) {
         let lowered = limit < self.limit;
         self.limit = limit;
-        for name in &self.queue {
-            let caller = &mut self.callers[*name];
-            if caller.cost <= limit {
-                caller.impossible = false;
-            } else if lowered && limit > 0 {
-                caller.impossible = true;
-            }
+        if lowered {
+            self.reject_impossible();
+        } else {
+            self.serve();
         }
-        self.serve();
     }
 
     pub(crate) fn reject_impossible(&mut self) {
-        for name in &self.queue {
-            let caller = &mut self.callers[*name];
-            caller.impossible |= self.limit > 0 && caller.cost > self.limit;
+        for name in std::mem::take(&mut self.queue) {
+            let refusal = self.hopeless(self.callers[name].cost);
+            match refusal {
+                None => self.queue.push(name),
+                Some(_) if self.held == 0 => self.wake_idlers(Idle::Perhaps),
+                Some(_) => {}
+            }
+            self.callers[name].answer = refusal;
         }
         self.serve();
     }
@@ -275,12 +268,12 @@ impl Model {
     fn serve(&mut self) {
         while let Some(&name) = self.queue.first() {
             let cost = self.callers[name].cost;
-            let impossible = self.callers[name].impossible && self.limit > 0;
-            let answer = match self.hopeless(cost) {
-                Some(Answer::Closed) => Answer::Closed,
-                _ if impossible => Answer::ExceedsCapacity(self.limit),
-                _ if self.held + cost <= self.limit => Answer::Granted,
-                _ => break,
+            let answer = if self.closed {
+                Answer::Closed
+            } else if self.held + cost <= self.limit {
+                Answer::Granted
+            } else {
+                break;
             };
             if answer == Answer::Granted {
                 self.held += cost;

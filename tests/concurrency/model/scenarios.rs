@@ -110,13 +110,21 @@ nothing at all does not wait in the queue | 1 bound 1 | try 1, acquire 1, try 0,
 more than the limit waits while paused, and only a lowering refuses it | 1 | limit 0, try 9, acquire 9,
     acquire 10, limit 8, poll 0, poll 1, limit 9, poll 0, release 0, poll 0, limit 0, limit 9, poll 0, limit 8,
     poll 0
-a waiter that a shrink made impossible is refused at the head | 3 | try 3, acquire 3, limit 2, poll 0
-a waiter that a shrink made impossible is not refused before its turn | 3 | try 3, acquire 1, acquire 3,
-    limit 2, poll 1, waiting 2, release 0, poll 0, poll 0
-a waiter that was impossible only for a while is served | 3 | try 3, acquire 1, acquire 3, limit 2, limit 3,
+a waiter that a shrink made impossible is refused at once, at the head | 3 | try 3, acquire 3, limit 2,
+    waiting 0, poll 0
+a waiter that a shrink made impossible is refused at once, wherever it is | 3 | try 3, acquire 1, acquire 3,
+    acquire 2, acquire 3, acquire 1, limit 2, waiting 3, poll 3, poll 1, waiting 3, 3 x poll 0, release 0, poll 0,
     release 0, poll 0, release 0, poll 0
-an impossible waiter is not refused during a pause | 3 | try 3, acquire 1, acquire 3, limit 2, limit 0, drop 0,
-    poll 0, limit 2, poll 0
+a raise brings no refused waiter back | 3 | try 3, acquire 1, acquire 3, limit 2, limit 3, waiting 1, poll 1,
+    release 0, poll 0
+a waiter is refused by the step that goes below its request | 5 | try 5, acquire 1, acquire 3, acquire 5, acquire 4,
+    limit 4, waiting 3, limit 3, waiting 2, limit 2, waiting 1, limit 1, waiting 1, poll 1, poll 2, poll 1, release 0, poll 0
+many are refused at once and the others keep their order | 3 | try 3, acquire 2, crowd 100 3, acquire 1, crowd 100 3,
+    acquire 2, limit 2, waiting 3, release 0, poll 0, waiting 2, 100 x poll 0, poll 0, release 0, 100 x poll 0, release 0, poll 0
+a refused waiter that is dropped without a poll leaves no trace | 3 | try 3, acquire 1, acquire 3, acquire 1, limit 2,
+    drop 1, release 0, poll 0, poll 0
+a pause refuses nobody, and whoever was refused before it stays refused | 4 | try 4, acquire 1, acquire 4, acquire 3, limit 3,
+    limit 0, waiting 2, limit 1, waiting 2, poll 1, limit 3, release 0, poll 0, release 0, poll 0
 one that became impossible lets those behind it go | 4 | try 2, acquire 4, acquire 1, limit 3, poll 0, poll 0
 a grant that was made before a shrink is received | 3 | try 3, acquire 3, release 0, limit 1, poll 0, try 1
 a grant that is passed on after a shrink pays the debt first | 2 | try 2, acquire 2, acquire 1, acquire 1,
@@ -125,18 +133,18 @@ add_permits one by one never refuses who waits for all, from 0 | 0 | acquire 3, 
 add_permits one by one never refuses who waits for all, paused | 3 | limit 0, acquire 3, 3 x poll 0 + add 1, poll 0
 add_permits one by one never refuses who waits for all, lowered | 3 | limit 1, limit 0, acquire 3,
     3 x poll 0 + add 1, poll 0
-a raise after a lowering makes a waiter possible again | 6 | try 6, acquire 1, acquire 4, limit 3, limit 5,
-    limit 0, limit 3, release 0, poll 0, release 0, poll 0, limit 4, poll 0
+a lowering after a pause refuses who waits for more | 6 | try 6, acquire 1, acquire 4, limit 0, limit 3, waiting 2,
+    limit 2, waiting 1, poll 1, release 0, poll 0
 a raise from 0 refuses nobody, and whoever is behind waits too | 0 | acquire 5, acquire 1, limit 2, poll 0,
     poll 1, free 2, waiting 2, try 1, acquire 5, limit 5, poll 0, release 0, poll 0
 reject_impossible refuses what waits for more than the limit, and those behind go | 0 | acquire 5, acquire 1,
     limit 2, reject, poll 0, poll 0, free 1
-reject_impossible refuses at the head and not before | 2 | try 2, limit 0, acquire 1, acquire 5, limit 2, reject,
-    poll 1, waiting 2, release 0, poll 0, poll 0
+reject_impossible refuses at once, wherever the waiter is | 2 | try 2, limit 0, acquire 1, acquire 5, limit 2,
+    poll 1, waiting 2, reject, waiting 1, poll 1, release 0, poll 0
 reject_impossible during a pause refuses nobody, also later | 3 | limit 0, acquire 5, reject, poll 0, limit 2,
     poll 0, waiting 1, limit 5, poll 0
-reject_impossible is undone by a limit that is high enough | 2 | try 2, limit 0, acquire 1, acquire 5, limit 2,
-    reject, limit 5, poll 0, poll 0, release-all, poll 0
+reject_impossible is not undone by a limit that is high enough | 2 | try 2, limit 0, acquire 1, acquire 5, limit 2,
+    reject, limit 5, poll 0, poll 0, release-all
 reject_impossible does not concern those who come later | 0 | acquire 1, limit 2, reject, poll 0, limit 0,
     acquire 5, limit 2, poll 0, waiting 1
 reject_impossible where nothing is impossible changes nothing | 3 | try 3, acquire 3, reject, poll 0, release 0,
