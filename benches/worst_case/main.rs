@@ -14,7 +14,8 @@
 //! of the clock, about 40 ns. The maximum is mostly the scheduler's: a thread that is preempted between two readings of
 //! the clock. The 99.99th percentile tells the contenders apart.
 //!
-//! The rows of `crowd` are the longest single calls while a million waiters are released.
+//! The rows of `crowd` are the longest single calls while a million waiters are released; those of `log` are corrections
+//! of a long log.
 
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -30,6 +31,7 @@ use tollgate_bench::harness::{Options, Table};
 use tollgate_bench::peer::{BlockingPeer, Ours, TryPeer};
 
 mod crowd;
+mod log;
 
 const THREADS: [usize; 2] = [10, 50];
 /// Permits of the waiting operation.
@@ -90,6 +92,7 @@ fn main() {
     eprintln!();
     table.print(options.markdown);
     crowd::print(&options);
+    log::print(&options);
 }
 
 /// Returns a contender with this many permits, and a function that times its operation.

@@ -50,9 +50,10 @@
 //! # Choices
 //!
 //! - *The algorithm*: [`Gcra`](crate::Algorithm::Gcra) for a bucket that refills evenly, as OpenAI and
-//!   Anthropic describe theirs; [`SlidingLog`](crate::Algorithm::SlidingLog) for a limit in any minute;
-//!   [`FixedWindow`](crate::Algorithm::FixedWindow) for one that restarts each minute. A log takes memory
-//!   and time for each of its tokens: count in tens above 100,000.
+//!   Anthropic describe theirs; [`FixedWindow`](crate::Algorithm::FixedWindow) for one that restarts each
+//!   minute. For a limit in any minute, [`SlidingLog`](crate::Algorithm::SlidingLog) counts requests. Do not
+//!   count tokens with it: it takes memory and time for each of them, and a hold there is a charge that ages
+//!   while its call runs. `Gcra` with a burst of `b` and `N - b` a minute admits at most `N` in any minute.
 //! - *The margin*: the limiters have 2 % less than the provider, and their minute is 100 ms longer, because the
 //!   provider counts with its own clock, and calls do not all take equally long to arrive. A log with exactly the
 //!   provider's quota is refused several times.
@@ -74,7 +75,6 @@
 //! - A pause spends the burst of the requests: after it, they start at the rate.
 //! - The sum of all holds is at most the burst. With a burst below `callers * estimate`, calls wait for
 //!   one another's responses.
-//! - An estimate that is far too high costs tokens in a log, which counts it until the response arrives.
 //! - A [`settle`](crate::RateLimiter::settle) without a hold returns only the part that time has not paid off yet: nothing,
 //!   for calls that take seconds.
 //! - Each process follows on its own. Several processes see each other only through the provider's count.

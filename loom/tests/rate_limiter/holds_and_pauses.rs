@@ -80,17 +80,20 @@ model!(drop_of_a_hold_as_a_waiter_leaves_admits_the_next, || {
 
 // A change of the ledger beside a waiter that leaves and a close: the waiter has left, or has got its charge and gives it
 // back, or was refused; whatever comes first, nobody waits and nobody is admitted afterwards.
-model!(settle_beside_a_leaving_waiter_and_a_close_leaves_nobody, || {
-    let (limiter, _clock) = by(Algorithm::Gcra, Quota::per_hour(3).burst(3));
-    let hold = limiter.hold(limiter.try_acquire_many(3).unwrap());
-    let leaves = dropping(queued(&limiter, 2));
-    let closes = with(&limiter, |limiter| limiter.close());
-    hold.settle(1);
-    join_all([leaves, closes]);
-    assert_eq!(kind(limiter.try_acquire()), Some(ErrorKind::Closed));
-    let snapshot = limiter.snapshot();
-    assert_eq!((snapshot.in_use, snapshot.waiting), (1, 0));
-});
+model!(
+    settle_beside_a_leaving_waiter_and_a_close_leaves_nobody,
+    || {
+        let (limiter, _clock) = by(Algorithm::Gcra, Quota::per_hour(3).burst(3));
+        let hold = limiter.hold(limiter.try_acquire_many(3).unwrap());
+        let leaves = dropping(queued(&limiter, 2));
+        let closes = with(&limiter, |limiter| limiter.close());
+        hold.settle(1);
+        join_all([leaves, closes]);
+        assert_eq!(kind(limiter.try_acquire()), Some(ErrorKind::Closed));
+        let snapshot = limiter.snapshot();
+        assert_eq!((snapshot.in_use, snapshot.waiting), (1, 0));
+    }
+);
 
 // Tests pauses.
 
