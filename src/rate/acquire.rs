@@ -18,7 +18,6 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::charge::Charge;
-use super::locked::Request;
 use super::shared::{Decided, Shared};
 use crate::error::{AcquireError, ErrorKind};
 use crate::time::{Tick, wait_for};
@@ -292,33 +291,27 @@ impl Waiter {
         Some(Poll::Pending)
     }
 
-    /// Returns the time until its turn, for the present queue; `None` if it has been served. The
-    /// turn of a waiter that asks for too much is its refusal, which comes with the waiter before
-    /// it.
+    /// Returns the time until its turn, for the present queue; `None` if it has been served.
     pub(super) fn delay(&self) -> Option<Duration> {
         let locked = self.state.lock_on_time();
         let id = self.id.as_ref()?;
         let own = locked.request(id)?;
-        let waits = |request: &Request| !locked.is_impossible(request.cost);
         let (mut due, mut charged, mut last) = (Tick::default(), 0, 0);
         let mut forecast = locked.ledger().forecast();
         let mut front = locked.before(id);
         for other in front.by_ref().take(FORESEEN) {
             last = other.joined;
-            if waits(&other) {
-                due = forecast.due(0, other.cost).max(due);
-                forecast.grant(due, other.cost);
-                charged += u128::from(other.cost);
-            }
+            due = forecast.due(0, other.cost).max(due);
+            forecast.grant(due, other.cost);
+            charged += u128::from(other.cost);
         }
-        let cost = if waits(&own) { own.cost } else { 0 };
         // For the waiters between the last of these and this one, two upper bounds are known: the
         // sum at which they joined, and the sum of all that still wait.
         let behind = front.next().map_or(0, |_| {
             let joined = own.joined - last - u128::from(own.cost);
-            joined.min(locked.queued - charged - u128::from(cost))
+            joined.min(locked.queued - charged - u128::from(own.cost))
         });
-        let own_due = forecast.due(behind, cost);
+        let own_due = forecast.due(behind, own.cost);
         Some(wait_for(own_due.max(due), locked.now))
     }
 }

@@ -710,10 +710,13 @@ impl RateLimiter {
     ///
     /// Earlier charges still count, and no decision under the old quota is made after this returns.
     /// Earlier charges can no longer be refunded. A quota that means the same as before, such as 60
-    /// a minute for one a second, changes nothing. A waiter that now asks for more than the burst
-    /// fails with [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity) when its turn comes,
-    /// unless [`Oversize::Overdraft`] was chosen. Until then it delays no other call, and it does not fail
-    /// if the burst is raised again before.
+    /// a minute for one a second, changes nothing.
+    ///
+    /// A waiter that now asks for more than the burst fails with
+    /// [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity) in this call, wherever it is in the
+    /// queue, unless [`Oversize::Overdraft`] was chosen; a later raise changes nothing for it. A
+    /// lower burst that refuses waiters takes a walk through the queue under the lock. One that
+    /// refuses nobody takes none.
     ///
     /// # Panics
     ///

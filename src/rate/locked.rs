@@ -23,18 +23,16 @@
 //!    for its tick, so it expires at once, and the timer or the next caller continues. Until then a
 //!    new call is neither admitted nor told to come again now: it is due
 //!    [after](Locked::due_of_next) this tick.
-//! 7. The sum of the queue includes the waiters that can be admitted, and no others. So a waiter
-//!    that can only be refused, because the burst was lowered, delays nobody, neither before nor
-//!    after it is refused at the head of the queue.
-//! 8. The number of steps of an operation does not grow with the queue, except for a logarithm in
-//!    the sums of costs.
+//! 7. No waiter asks for more than the burst: a change that lowers the burst refuses those that do,
+//!    before the next head is timed.
+//! 8. The number of steps of an operation does not grow with the queue, except for such a change
+//!    that [refuses](WaitQueue::refuse_above) somebody.
 
 use std::ops::{Deref, DerefMut};
 use std::task::Waker;
 use std::time::Duration;
 
 use super::charge::Charge;
-use super::costs::CostSums;
 use super::shared::Shared;
 use super::state::StateSnapshot;
 use crate::algorithm::{Ledger, QuotaChange, Receipt};
@@ -44,7 +42,7 @@ use crate::quota::Quota;
 use crate::status::{Decision, Snapshot};
 use crate::sync::{MutexGuard, SERVED_AT_ONCE};
 use crate::time::Tick;
-use crate::wait_queue::{WaitQueue, WaiterId, WakeList};
+use crate::wait_queue::{Units, WaitQueue, WaiterId, WakeList};
 
 /// The maximum time after the due tick of the head at which the timer serves a queue, to serve
 /// other waiters with it.
@@ -86,6 +84,12 @@ impl QueueEntry {
     }
 }
 
+impl Units for QueueEntry {
+    fn units(self) -> u64 {
+        self.request().map_or(0, |request| request.cost)
+    }
+}
+
 /// The state under the lock.
 pub(super) struct QueueState {
     /// What is owed. Only [`Locked::change`], [`Locked::grant_due`] and admissions change it.
@@ -93,12 +97,8 @@ pub(super) struct QueueState {
     /// The number of changes of the quota.
     pub(super) changes: u64,
     pub(super) waiters: WaitQueue<QueueEntry>,
-    /// The total cost of the waiters that can be admitted. It excludes waiters that ask for more
-    /// than the lowered burst.
+    /// The total cost of the waiters.
     pub(super) queued: u128,
-    /// The costs of all waiters, for the computation of `queued` when the burst changes; empty if a
-    /// call may overdraw the burst.
-    costs: CostSums,
     /// The total cost of all waiters that ever joined.
     joined: u128,
     /// Whether the limiter is closed. A waiter without an entry was then released by `close`.
@@ -114,7 +114,6 @@ impl QueueState {
             changes: 0,
             waiters: WaitQueue::new(),
             queued: 0,
-            costs: CostSums::default(),
             joined: 0,
             closed: false,
             timed: Tick::default(),
@@ -274,7 +273,7 @@ impl Locked<'_> {
         if self.closed {
             return Err(AcquireError::new(ErrorKind::Closed));
         }
-        if self.is_impossible(cost) {
+        if cost > self.most() {
             return Err(AcquireError::exceeds_capacity(self.ledger.capacity()));
         }
         Ok(())
@@ -306,16 +305,15 @@ impl Locked<'_> {
         granted.map_or_else(|| Err(self.due_of_next(cost)), |it| Ok(Charge(it)))
     }
 
-    /// Changes the ledger, at this tick. Then grants the waiters that this made due, and has the
-    /// timer armed for the next one.
+    /// Changes the ledger, at this tick. Then refuses the waiters that this made impossible, grants
+    /// those that it made due, and has the timer armed for the next one.
     pub(super) fn change<R>(&mut self, change: impl FnOnce(&mut Ledger, Tick) -> R) -> R {
-        let (now, most) = (self.now, self.most());
+        let now = self.now;
         self.retime(|this| {
             let changed = change(&mut this.ledger, now);
-            let new = this.most();
-            if new != most {
-                this.queued = this.queued + this.costs.above(most) - this.costs.above(new);
-            }
+            let (most, capacity) = (this.most(), this.ledger.capacity());
+            let refused = QueueEntry::Refused { capacity };
+            this.queued -= this.waiters.refuse_above(most, refused);
             changed
         })
     }
@@ -336,7 +334,7 @@ impl Locked<'_> {
     pub(super) fn leave(&mut self, id: &WaiterId, cost: u64) -> Option<Waker> {
         let leave = |this: &mut Self| {
             let waker = this.waiters.withdraw(id);
-            this.forget(cost);
+            this.queued -= u128::from(cost);
             waker
         };
         let head = self.waiters.head();
@@ -367,19 +365,20 @@ impl Locked<'_> {
         self.grant_due();
     }
 
-    /// Serves waiters from the head until one is not due, or one batch of wakers is full. Returns
-    /// whether it served any.
+    /// Serves waiters from the head until one is not due, or one batch of wakers is full; those that
+    /// were refused come first. Returns whether it served any.
     pub(super) fn grant_due(&mut self) -> bool {
-        let mut any = false;
+        let queue = self.queue.as_mut().expect("the guard has not ended");
+        let refused = queue.waiters.take_refused(&mut self.woken);
+        self.left = self.left.saturating_sub(refused);
+        let mut any = refused > 0;
+        self.arms |= any;
         while self.left > 0 && !self.woken.is_full() {
             let Some(head) = self.head() else {
                 break;
             };
             let served = if self.closed {
                 self.waiters.grant_head()
-            } else if self.is_impossible(head.cost) {
-                let capacity = self.ledger.capacity();
-                self.waiters.keep_head(QueueEntry::Refused { capacity })
             } else if let Some(receipt) = self.grant(head.cost, head.at) {
                 self.waiters.keep_head(QueueEntry::Charged(receipt))
             } else if self.shared.config.clock.has_ended() {
@@ -387,7 +386,7 @@ impl Locked<'_> {
             } else {
                 break;
             };
-            self.forget(head.cost);
+            self.queued -= u128::from(head.cost);
             self.woken.push(served);
             self.left -= 1;
             self.arms = true;
@@ -407,10 +406,10 @@ impl Locked<'_> {
         due <= self.now && !due.is_never()
     }
 
-    /// Returns the tick at which the head is served: any time if it can only be refused.
+    /// Returns the tick at which the head is served.
     fn due_of_head(&self) -> Option<Tick> {
         let head = self.head()?;
-        if self.closed || self.is_impossible(head.cost) {
+        if self.closed {
             Some(Tick::default())
         } else {
             Some(self.ledger.due(0, head.cost))
@@ -422,6 +421,9 @@ impl Locked<'_> {
     /// thread, and a user who allows such a burst does not ask for releases one at a time. This
     /// applies only if the limiter makes up for lateness, and time is real.
     fn due_of_timer(&self) -> Option<Tick> {
+        if self.waiters.has_refused() {
+            return Some(self.now);
+        }
         let (due, config) = (self.due_of_head()?, &self.shared.config);
         let cost = u128::from(self.ledger.capacity() / PARTS).min(self.queued) as u64;
         let is_exact = config.clock.counter().is_none() || config.missed_tick.is_some();
@@ -435,11 +437,6 @@ impl Locked<'_> {
         Some(self.ledger.end_of_hold().map_or(due, |end| due.min(end)))
     }
 
-    /// Returns whether a call asks for more than it can ever get.
-    pub(super) fn is_impossible(&self, cost: u64) -> bool {
-        cost > self.most()
-    }
-
     /// Returns the maximum that a call can ever get.
     fn most(&self) -> u64 {
         self.shared.config.most(self.ledger.capacity())
@@ -449,26 +446,12 @@ impl Locked<'_> {
     pub(super) fn push(&mut self, cost: u64, tick: Tick, waker: Waker) -> WaiterId {
         self.queued += u128::from(cost);
         self.joined = self.joined.wrapping_add(u128::from(cost));
-        // A limiter that allows overdrafts has no impossible costs.
-        if self.shared.config.refuses_oversize() {
-            self.costs.add(cost);
-        }
         let request = Request {
             cost,
             at: tick,
             joined: self.joined,
         };
         self.waiters.push(QueueEntry::Waiting(request), waker)
-    }
-
-    /// Removes a waiter that has left the queue from the counts.
-    fn forget(&mut self, cost: u64) {
-        if !self.is_impossible(cost) {
-            self.queued -= u128::from(cost);
-        }
-        if self.shared.config.refuses_oversize() {
-            self.costs.remove(cost);
-        }
     }
 
     /// Returns the tick at which a call that arrives now is due, if it is not refused: never before

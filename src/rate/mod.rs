@@ -6,7 +6,6 @@ pub(crate) mod limiter;
 
 mod acquire;
 mod charge;
-mod costs;
 mod dedicated;
 mod follow;
 mod hold;

@@ -84,8 +84,8 @@ impl Reservation {
     ///
     /// It is exact for at most 1,024 waiters in front. If the queue in front is longer, the waiters
     /// after the first 1,024 count together. With the default algorithm this is exact, except that
-    /// waiters that have left since, or ask for more than a lowered burst, may still count; so the
-    /// delay may be too long until fewer are in front, never too short. With another
+    /// waiters that have left since may still count; so the delay may be too long until fewer are in
+    /// front, never too short. With another
     /// [algorithm](super::RateLimiter::algorithm) it is the earliest time. This takes at most 1,024
     /// steps under the limiter's lock, even for a log of any length.
     pub fn delay(&self) -> Duration {

@@ -72,7 +72,7 @@ pub struct WaitQueue<C> {
     /// No waiter requests more than this.
     largest: u64,
     /// The wakers of [refused](refuse) waiters, which are still to be called.
-    refused: VecDeque<Waker>,
+    refused: Option<Box<VecDeque<Waker>>>,
 }
 
 /// The head of a chunk.
@@ -121,7 +121,7 @@ impl<C: Units> WaitQueue<C> {
             recent: 0,
             joined: 0,
             largest: 0,
-            refused: VecDeque::new(),
+            refused: None,
         }
     }
 

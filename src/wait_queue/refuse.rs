@@ -11,8 +11,6 @@
 //!    Only the wakers of the refused waiters are still to be called. The queue keeps them, in the order of the
 //!    waiters, because a batch of wakers is smaller than a queue: whoever serves the queue next takes them first.
 
-use std::collections::VecDeque;
-
 use super::{NONE, WaitQueue, WakeList};
 
 /// The request of a waiter, or what is kept for it.
@@ -55,7 +53,7 @@ impl<C: Units> WaitQueue<C> {
                 if units > limit {
                     removed += u128::from(units);
                     let waker = self.keep(at, slot, refusal);
-                    self.refused.extend(waker);
+                    self.refused.get_or_insert_default().extend(waker);
                 } else {
                     largest = largest.max(units);
                 }
@@ -68,22 +66,26 @@ impl<C: Units> WaitQueue<C> {
     /// Moves the wakers of refused waiters into the batch until it is full, and returns how many it has moved.
     #[inline]
     pub(crate) fn take_refused(&mut self, batch: &mut WakeList) -> usize {
-        if self.refused.is_empty() {
-            0
-        } else {
-            self.move_refused(batch)
+        match self.refused {
+            None => 0,
+            Some(_) => self.move_refused(batch),
         }
+    }
+
+    /// Returns whether wakers of refused waiters are still to be called.
+    pub(crate) fn has_refused(&self) -> bool {
+        self.refused.is_some()
     }
 
     #[cold]
     fn move_refused(&mut self, batch: &mut WakeList) -> usize {
         let mut moved = 0;
-        while !batch.is_full() && !self.refused.is_empty() {
-            batch.push(self.refused.pop_front());
+        while let Some(refused) = self.refused.as_mut().filter(|_| !batch.is_full()) {
+            batch.push(refused.pop_front());
             moved += 1;
-        }
-        if self.refused.is_empty() {
-            self.refused = VecDeque::new();
+            if refused.is_empty() {
+                self.refused = None;
+            }
         }
         moved
     }

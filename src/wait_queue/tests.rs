@@ -185,7 +185,7 @@ fn refuse_above_anywhere_in_the_queue_keeps_the_refusal_and_the_order() {
     batch.wake_all();
     assert_eq!(line.refuse_above(7, 66), 100 * 8);
     assert_eq!(wake_refused(&mut line), 292);
-    assert_eq!(line.refused.capacity(), 0);
+    assert!(line.refused.is_none());
 
     let (refused, stay): (Vec<_>, Vec<_>) = ids.into_iter().partition(|(name, _)| name % 10 >= 7);
     let names = refused.iter().map(|(name, _)| *name);

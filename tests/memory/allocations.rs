@@ -177,14 +177,9 @@ fn rates() {
         local.try_acquire().unwrap();
     };
     assert_eq!(least(|| allocations(local)), 0);
-    // The sums of costs are in a tree, whose nodes come and go with waiters of many different costs;
-    // an overdrawing limiter needs no nodes.
-    let few = || [1, 2, 5, 10, 50].repeat(100);
-    let many = || (0..500).map(|number| 2 + 1000 * number).collect();
-    assert_eq!(to_queue(Oversize::Refuse, few), 0);
-    let of_tree = to_queue(Oversize::Refuse, many);
-    assert!((1..=250).contains(&of_tree), "{of_tree}");
-    assert_eq!(to_queue(Oversize::Overdraft, many), 0);
+    let costs = || (0..500).map(|number| 2 + 1000 * number).collect();
+    assert_eq!(to_queue(Oversize::Refuse, costs), 0);
+    assert_eq!(to_queue(Oversize::Overdraft, costs), 0);
 }
 
 /// A delay is computed from the log in place, however long it is.

@@ -92,10 +92,10 @@ impl Naive {
     }
 
     /// Returns the tick of a call with this many waiters in front, if nothing else changes: each is
-    /// charged when it is due, unless it will be refused.
+    /// charged when it is due.
     fn foresee(&self, ahead: usize, cost: u64) -> Option<u64> {
         let ahead = self.queue.iter().take(ahead).map(|place| place.cost);
-        let ahead: Vec<u64> = ahead.filter(|cost| !self.is_too_much(*cost)).collect();
+        let ahead: Vec<u64> = ahead.collect();
         self.model.due(self.now, &ahead, cost)
     }
 
@@ -104,15 +104,11 @@ impl Naive {
         self.foresee(self.queue.len(), cost)
     }
 
-    /// Returns the tick at which a waiter will be admitted; or refused, once no waiter in front of it
-    /// will be admitted.
+    /// Returns the tick at which a waiter will be admitted.
     pub(crate) fn due_of(&self, name: usize) -> Option<u64> {
         let place = self.queue.iter().position(|place| place.name == name);
-        let mut until = self.queue.range(..=place.expect("it waits"));
-        let last = until.rposition(|place| !self.is_too_much(place.cost));
-        last.map_or(Some(self.now), |last| {
-            self.foresee(last, self.queue[last].cost)
-        })
+        let place = place.expect("it waits");
+        self.foresee(place, self.queue[place].cost)
     }
 
     /// Returns the tick at which the next waiter is admitted.
@@ -137,8 +133,7 @@ impl Naive {
         }
         let due = self.due_of_next(cost);
         if !self.queue.is_empty() {
-            let queue = self.queue.iter().map(|place| place.cost);
-            let queue: Vec<u64> = queue.filter(|cost| !self.is_too_much(*cost)).collect();
+            let queue: Vec<u64> = self.queue.iter().map(|place| place.cost).collect();
             Answer::Limited(due, self.model.hint(&queue, cost))
         } else if due == Some(self.now) {
             let cost = most.min(self.model.available(self.now)).max(cost);
@@ -201,6 +196,14 @@ impl Naive {
     pub(crate) fn set_quota(&mut self, quota: Quota, carry: QuotaChange) {
         let before = self.model.epoch();
         self.model.set_quota(self.now, quota, carry);
+        let queue = std::mem::take(&mut self.queue).into_iter();
+        for place in queue {
+            if self.is_too_much(place.cost) {
+                self.fates[place.name] = Fate::Refused(self.model.scale().most);
+            } else {
+                self.queue.push_back(place);
+            }
+        }
         if self.model.epoch() != before {
             self.change();
         }
@@ -222,9 +225,7 @@ impl Naive {
     /// Grants every waiter that is due at this tick.
     fn serve(&mut self) {
         while let Some(head) = self.queue.front().copied() {
-            let fate = if self.is_too_much(head.cost) {
-                Fate::Refused(self.model.scale().most)
-            } else if self.due_of_head() == Some(self.now) {
+            let fate = if self.due_of_head() == Some(self.now) {
                 let charge = self.model.admit(self.now, self.changed, head.cost);
                 Fate::Granted {
                     at: self.now,
