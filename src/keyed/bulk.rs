@@ -54,7 +54,7 @@ impl<K: Hash + Eq, T: Kind, S: BuildHasher> Keyed<K, T, S> {
     {
         let map = self.map.get();
         map.into_iter().flat_map(|map| {
-            map.copies(|slot, state, now| map.contents.idle_after(slot, state, now) != Some(0))
+            map.copies(|slot, state, now| !map.contents.is_idle(slot, state, now))
         })
     }
 

@@ -160,7 +160,7 @@ impl<K, C: Contents, S> Map<K, C, S> {
     ) -> Result<Option<Entry<K, C>>, AcquireError> {
         if self.len() < self.max_keys {
             let before = Tick::from_nanos(now.as_nanos().saturating_sub(SPARE_NANOS));
-            if let Some((bucket, 0)) = shard.look(&self.contents, SPARE_LOOK, before) {
+            if let Some(bucket) = shard.find_idle(&self.contents, SPARE_LOOK, before) {
                 return Ok(shard.remove(bucket));
             }
             if self.count_up() {
@@ -199,6 +199,7 @@ impl<K, C: Contents, S: BuildHasher> Map<K, C, S> {
     ///
     /// If there is none, `absent` may decide that none is needed. Otherwise the key is inserted,
     /// and `then` gets the time of the insertion.
+    #[inline(always)]
     pub(super) fn with_entry<Q, R>(
         &self,
         key: &Q,
@@ -223,7 +224,21 @@ impl<K, C: Contents, S: BuildHasher> Map<K, C, S> {
             self.evictable(&mut guard, now)?;
         }
         drop(guard);
+        self.insert(key, hash, then)
+    }
 
+    /// Inserts a key, and calls `then` with its entry.
+    #[inline(never)]
+    fn insert<Q, R>(
+        &self,
+        key: &Q,
+        hash: u32,
+        then: impl FnOnce(Held<'_, C>, Tick) -> R,
+    ) -> Result<R, AcquireError>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
         let owned = key.to_owned();
         let own = self.own(|| &owned);
         // This is declared before the lock, so it is dropped after the release of the lock.
@@ -254,7 +269,7 @@ impl<K, C: Contents, S: BuildHasher> Map<K, C, S> {
         for mut shard in self.each_shard() {
             let Shard { table, state, .. } = &mut *shard;
             let idle = table.extract_if(|entry| {
-                self.contents.idle_after(&mut entry.slot, state, now) == Some(0)
+                self.contents.is_idle(&mut entry.slot, state, now)
             });
             let removed: Vec<_> = idle.collect();
             table.shrink_to_fit(spread_of);

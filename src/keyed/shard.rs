@@ -56,6 +56,12 @@ pub trait Contents: Sized {
     fn idle_after(&self, slot: &mut Self::Slot, state: &Self::ShardState, now: Tick)
     -> Option<u64>;
 
+    /// Returns whether the entry can be dropped now without loss. This is the cheap form of
+    /// [`idle_after`](Self::idle_after).
+    fn is_idle(&self, slot: &mut Self::Slot, state: &Self::ShardState, now: Tick) -> bool {
+        self.idle_after(slot, state, now) == Some(0)
+    }
+
     /// Returns the limiter that an entry shares with waiters and holders, if there is one.
     fn limiter(slot: &Self::Slot) -> Option<&Arc<Self::Limiter>>;
 
@@ -164,6 +170,25 @@ impl<K, C: Contents> Shard<K, C> {
     pub(super) fn remove(&mut self, bucket: usize) -> Option<Entry<K, C>> {
         let occupied = self.table.get_bucket_entry(bucket).ok()?;
         Some(occupied.remove().0)
+    }
+
+    /// Looks at the next `entries` entries, and returns the bucket of one that is idle.
+    pub(super) fn find_idle(&mut self, contents: &C, entries: usize, now: Tick) -> Option<usize> {
+        let mut looked = 0;
+        for _ in 0..BUCKETS_PER_LOOK {
+            let bucket = self.advance_hand();
+            let Some(entry) = self.table.get_bucket_mut(bucket) else {
+                continue;
+            };
+            if contents.is_idle(&mut entry.slot, &self.state, now) {
+                return Some(bucket);
+            }
+            looked += 1;
+            if looked == entries {
+                break;
+            }
+        }
+        None
     }
 
     /// Looks at `entries` entries, and returns the bucket of the one that becomes idle first, and

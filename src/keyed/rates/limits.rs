@@ -98,6 +98,16 @@ impl Rates {
         limiter
     }
 
+    /// Does the same as [`idle_after`](Contents::idle_after) for a key with a limiter.
+    #[inline(never)]
+    fn limiter_idle_after(&self, limiter: &Arc<RateLimiter>, now: Tick) -> Option<u64> {
+        if self.pattern.config.clock.is_of_runtime() {
+            limiter.idle_after(self.now().saturating_since(now))
+        } else {
+            limiter.try_reclaim(now).map(|_| 0)
+        }
+    }
+
     /// Removes the limiter of an entry, if it is no longer needed.
     fn reclaim(
         &self,
@@ -168,16 +178,21 @@ impl Contents for Rates {
         Self::slot_of(own.cloned(), UNUSED, hash)
     }
 
+    #[inline]
+    fn is_idle(&self, slot: &mut RateSlot, state: &ShardState, now: Tick) -> bool {
+        match slot.word(state) {
+            Ok(word) => word.is_idle(now),
+            Err(limiter) => self.limiter_idle_after(limiter, now) == Some(0),
+        }
+    }
+
     fn idle_after(&self, slot: &mut RateSlot, state: &ShardState, now: Tick) -> Option<u64> {
         match slot.word(state) {
-            Err(limiter) if self.pattern.config.clock.is_of_runtime() => {
-                limiter.idle_after(self.now().saturating_since(now))
-            }
-            Err(limiter) => limiter.try_reclaim(now).map(|_| 0),
             Ok(word) => {
                 let at = word.rule().reset();
                 Some(at.as_nanos().saturating_sub(now.as_nanos()))
             }
+            Err(limiter) => self.limiter_idle_after(limiter, now),
         }
     }
 
@@ -190,6 +205,9 @@ impl Contents for Rates {
 
     fn tidy<K>(&self, shard: &mut Shard<K, Self>, now: Tick) -> [Option<Arc<RateLimiter>>; 2] {
         let Shard { table, state, .. } = shard;
+        if state.listed.is_empty() {
+            return [None, None];
+        }
         [(); 2].map(|()| {
             let hash = state.next_listed()?;
             let of_hash = table.iter_hash_mut(spread(hash));
@@ -307,6 +325,7 @@ impl KeyLimit for RateLimiter {
         Some(charge.map_or_else(|| rates.now(), Charge::at))
     }
 
+    #[inline]
     fn decide_absent(
         rates: &Rates,
         state: &ShardState,
@@ -318,13 +337,14 @@ impl KeyLimit for RateLimiter {
             terms: &state.terms,
             generation: state.generation,
         };
-        let refuses = !rates.has_own && rates.pattern.config.refuses_oversize();
-        match word.take(cost, now) {
-            Ok(charge) if cost == 0 => Some(Ok(Decided::Admitted(charge))),
-            // If keys have their own quotas, the quota of this key is not known yet.
-            Err(_) if refuses => Some(Err(word.exceeds_capacity())),
-            _ => None,
+        if cost == 0 {
+            return word.take(0, now).ok().map(|it| Ok(Decided::Admitted(it)));
         }
+        // If keys have their own quotas, the quota of this key is not known yet.
+        let refuses = word.is_above_burst(cost)
+            && !rates.has_own
+            && rates.pattern.config.refuses_oversize();
+        refuses.then(|| Err(word.exceeds_capacity()))
     }
 
     #[inline(always)]

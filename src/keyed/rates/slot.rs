@@ -95,6 +95,19 @@ impl Word<'_> {
         }))
     }
 
+    /// Returns whether a cost exceeds the burst.
+    #[inline]
+    pub(super) fn is_above_burst(&self, cost: u64) -> bool {
+        let params = &self.terms.params;
+        params.units_of(cost) > params.burst_tolerance
+    }
+
+    /// Returns whether the key owes nothing.
+    #[inline]
+    pub(super) fn is_idle(&self, now: Tick) -> bool {
+        self.tat.end() <= self.terms.params.units_at(now)
+    }
+
     /// Returns the error of a call that asks for more than the burst.
     #[cold]
     #[inline(never)]
