@@ -53,14 +53,12 @@ impl<K: Hash + Eq, T: Kind, S: BuildHasher> Keyed<K, T, S> {
         K: Clone,
     {
         let map = self.map.get();
-        map.into_iter().flat_map(|map| {
-            map.copies(|slot, state, now| !map.contents.is_idle(slot, state, now))
-        })
+        map.into_iter()
+            .flat_map(|map| map.copies(|slot, state, now| !map.contents.is_idle(slot, state, now)))
     }
 
     /// Drops the keys for which `keep` returns `false`, with their backlogs. A key that is in use
-    /// stays: one with waiters, with a permit in use, or with a [limiter of its own](Keyed#memory)
-    /// that it still needs. On tokio's time, keys are dropped with their backlogs in all runtimes.
+    /// stays: one with waiters, or with a permit in use. On tokio's time, keys are dropped with their backlogs in all runtimes.
     ///
     /// `keep` runs under no lock, on copies of the keys, and may use the map. It may miss keys that
     /// are inserted in the meantime.

@@ -37,7 +37,8 @@ const DEFAULT_KEYS: usize = 100_000;
 /// at no more than six entries for such a key; a hand that moves through the table chooses them. If
 /// none of them has recovered, rates apply the policy of [`when_full`](Keyed::when_full), and
 /// semaphores reject the new key. While the map has room, a new key replaces one that it looks at
-/// if that has been recovered for a minute (for a semaphore, at once).
+/// if that has been recovered for a minute (for a semaphore, at once). What a key has refunded does
+/// not count.
 ///
 /// Keys are in shards. Each shard has a lock and a hash table ([`hashbrown`]) that begins small and
 /// doubles when it is filled to seven eighths. So while keys are only inserted, the map allocates
@@ -52,7 +53,7 @@ const DEFAULT_KEYS: usize = 100_000;
 /// - for a semaphore, about 250 bytes for each key;
 /// - for a rate, about 2,000 bytes for each key with its own limiter. A key has one if a caller had
 ///   to wait, has [reserved](super::Key::reserve), or has refunded a charge other than the last one. The
-///   limiter is dropped when all charges are paid off: by later calls that wait or insert a key
+///   limiter is dropped when the key owes nothing: by later calls that wait or insert a key
 ///   (each checks two such limiters in turn), or by [`shrink`](Self::shrink);
 /// - for a rate on [tokio's time](crate::Clock#limiters-that-are-used-in-several-runtimes), about
 ///   900 bytes for each key, and 720 for each runtime that uses the key.

@@ -267,7 +267,7 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
         let hash = map.hash(key);
         let mut shard = map.lock(hash);
         let held = Held {
-            slot: &mut contents.unused(&shard.state, own.as_ref(), hash),
+            slot: &mut contents.unused(&mut shard.state, own.as_ref(), hash),
             closed: shard.closed,
             state: &mut shard.state,
         };

@@ -252,7 +252,7 @@ impl<K, C: Contents, S: BuildHasher> Map<K, C, S> {
         }
         _leftover = self.contents.tidy(shard, now);
         _evicted = self.make_room(shard, now)?;
-        let slot = self.contents.slot(&shard.state, own.as_ref(), hash);
+        let slot = self.contents.slot(&mut shard.state, own.as_ref(), hash);
         Ok(then(shard.insert(Entry { key: owned, slot }), now))
     }
 
@@ -268,9 +268,7 @@ impl<K, C: Contents, S: BuildHasher> Map<K, C, S> {
     pub(super) fn shrink(&self, now: Tick) {
         for mut shard in self.each_shard() {
             let Shard { table, state, .. } = &mut *shard;
-            let idle = table.extract_if(|entry| {
-                self.contents.is_idle(&mut entry.slot, state, now)
-            });
+            let idle = table.extract_if(|entry| self.contents.is_idle(&mut entry.slot, state, now));
             let removed: Vec<_> = idle.collect();
             table.shrink_to_fit(spread_of);
             self.len.fetch_sub(removed.len(), Ordering::Relaxed);

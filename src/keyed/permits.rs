@@ -49,7 +49,7 @@ impl Contents for Semaphore {
         permits
     }
 
-    fn slot(&self, (): &(), own: Option<&usize>, hash: u32) -> PermitSlot {
+    fn slot(&self, (): &mut (), own: Option<&usize>, hash: u32) -> PermitSlot {
         let permits = own.copied().unwrap_or_else(|| self.permits());
         let semaphore = Arc::new(self.with_permits(permits));
         PermitSlot { hash, semaphore }

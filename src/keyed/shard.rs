@@ -44,10 +44,15 @@ pub trait Contents: Sized {
     fn own(&self, setting: Self::Setting) -> Self::Own;
 
     /// Returns the slot of a new key.
-    fn slot(&self, state: &Self::ShardState, own: Option<&Self::Own>, hash: u32) -> Self::Slot;
+    fn slot(&self, state: &mut Self::ShardState, own: Option<&Self::Own>, hash: u32) -> Self::Slot;
 
     /// Returns the slot for reading a key without an entry.
-    fn unused(&self, state: &Self::ShardState, own: Option<&Self::Own>, hash: u32) -> Self::Slot {
+    fn unused(
+        &self,
+        state: &mut Self::ShardState,
+        own: Option<&Self::Own>,
+        hash: u32,
+    ) -> Self::Slot {
         self.slot(state, own, hash)
     }
 

@@ -33,7 +33,7 @@ impl Contents for Looked {
 
     fn own(&self, (): ()) {}
 
-    fn slot(&self, (): &(), _: Option<&()>, hash: u32) -> u32 {
+    fn slot(&self, (): &mut (), _: Option<&()>, hash: u32) -> u32 {
         hash
     }
 

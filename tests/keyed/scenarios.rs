@@ -61,6 +61,25 @@ a charge that is paid off is not a later one | 1/s burst 4 | try 1 2, try 1 2, r
     release 0,
     left 1 2
 
+# What a key has refunded does not keep its place, and charges from before it was dropped refund nothing.
+a key that has refunded all it spent makes room at once | 1/s burst 4; keys 1 |
+    1000 x try 1 + try 1 + release 0 + release 0, left 1 4, keys, try 2, len 1
+a key that has refunded a part makes room when the rest is paid off | 1/s burst 4; keys 1 | try 1 2, try 1 2, release 0,
+    crowded 2 2s, advance 2s-1ns, crowded 2 1ns, advance 1ns, try 2, len 1
+a key that has refunded is evicted like others | 1/s burst 4; keys 1; evict | try 1 2, try 1 2, release 0, try 2, left 1 4,
+    len 1
+a late refund to a key that was dropped and came again gives nothing | 1/s burst 4; keys 1 | try 1 2, try 1 2, release 0,
+    advance 2s, shrink, len 0, try 1 2, release 0, left 1 2
+a late refund to a key that was evicted and came again gives nothing | 1/s burst 4; keys 1; evict | try 1 4, try 2,
+    try 1 4, release 0, left 1 0, release 1, left 1 4
+a late refund to a key that was not retained gives nothing | 1/s burst 4; keys 1 | try 1 4, retain 2, len 0, try 1 4,
+    release 0, left 1 0
+a late refund to a key whose limiter was reclaimed gives nothing | 1/s burst 4; keys 60 | try 1 2, try 1 2, release 0,
+    advance 2s, try 2, len 2, try 1 2, release 0, left 1 2
+refunds of other keys are given when keys are dropped and come again | 1/s burst 4; keys 2; evict | try 1 4, try 2 3,
+    try 3 1, try 2 1, release 0, left 1 4, len 2
+retain drops a key that has refunded and owes | 1/s burst 4 | try 1 2, try 1 2, release 0, retain 2, len 0, left 1 4
+
 # Quotas.
 requota asks for the quota of a key again, also for who waits | 1/h; own | try 4 2, factor 2, left 4 2, requota 4,
     left 4 4, try 4 4, wait 4 4, factor 4, requota 4, advance 250ms, granted 0

@@ -16,7 +16,7 @@ use std::time::Duration;
 use super::super::by_key::kind::{Decided, KeyLimit};
 use super::super::key::Key;
 use super::super::shard::{Contents, Held, Shard, spread};
-use super::slot::{KeyState, RateSlot, Reading, ShardState, Terms, WithQuota, Word};
+use super::slot::{EntryNumber, KeyState, RateSlot, Reading, ShardState, Terms, WithQuota, Word};
 use crate::RateLimiter;
 use crate::algorithm::{Rule, Tat, fresh_generation};
 use crate::error::{AcquireError, ErrorKind};
@@ -64,9 +64,9 @@ impl Rates {
     }
 
     /// Returns the slot of a key with this state and, if any, its own terms.
-    fn slot_of(own: Option<Arc<Terms>>, tat: Tat, hash: u32) -> RateSlot {
+    fn slot_of(own: Option<Arc<Terms>>, number: EntryNumber, tat: Tat, hash: u32) -> RateSlot {
         let Some(terms) = own else {
-            return RateSlot::Word { hash, tat };
+            return RateSlot::Word { number, hash, tat };
         };
         let own = WithQuota {
             tat,
@@ -101,18 +101,14 @@ impl Rates {
     /// Does the same as [`idle_after`](Contents::idle_after) for a key with a limiter.
     #[inline(never)]
     fn limiter_idle_after(&self, limiter: &Arc<RateLimiter>, now: Tick) -> Option<u64> {
-        if self.pattern.config.clock.is_of_runtime() {
-            limiter.idle_after(self.now().saturating_since(now))
-        } else {
-            limiter.try_reclaim(now).map(|_| 0)
-        }
+        limiter.idle_after(self.now().saturating_since(now))
     }
 
     /// Removes the limiter of an entry, if it is no longer needed.
     fn reclaim(
         &self,
         slot: &mut RateSlot,
-        state: &ShardState,
+        state: &mut ShardState,
         now: Tick,
     ) -> Option<Arc<RateLimiter>> {
         let RateSlot::Limiter { hash, limiter } = slot else {
@@ -126,7 +122,7 @@ impl Rates {
         }
         let own = self.has_own.then(|| self.own(quota));
         let (unneeded, hash) = (limiter.clone(), *hash);
-        *slot = Self::slot_of(own, tat, hash);
+        *slot = Self::slot_of(own, state.next_number(), tat, hash);
         Some(unneeded)
     }
 }
@@ -164,9 +160,10 @@ impl Contents for Rates {
         }
     }
 
-    fn slot(&self, state: &ShardState, own: Option<&Arc<Terms>>, hash: u32) -> RateSlot {
+    #[inline]
+    fn slot(&self, state: &mut ShardState, own: Option<&Arc<Terms>>, hash: u32) -> RateSlot {
         if !self.pattern.config.clock.is_of_runtime() {
-            return self.unused(state, own, hash);
+            return Self::slot_of(own.cloned(), state.next_number(), UNUSED, hash);
         }
         let quota = own.map_or(state.terms.quota, |own| own.quota);
         let limiter = self.pattern.promote(quota, fresh_generation(), UNUSED);
@@ -174,8 +171,8 @@ impl Contents for Rates {
     }
 
     /// Returns a word on every clock, because nobody has spent anything in any runtime.
-    fn unused(&self, _: &ShardState, own: Option<&Arc<Terms>>, hash: u32) -> RateSlot {
-        Self::slot_of(own.cloned(), UNUSED, hash)
+    fn unused(&self, _: &mut ShardState, own: Option<&Arc<Terms>>, hash: u32) -> RateSlot {
+        Self::slot_of(own.cloned(), EntryNumber::default(), UNUSED, hash)
     }
 
     #[inline]
@@ -341,9 +338,8 @@ impl KeyLimit for RateLimiter {
             return word.take(0, now).ok().map(|it| Ok(Decided::Admitted(it)));
         }
         // If keys have their own quotas, the quota of this key is not known yet.
-        let refuses = word.is_above_burst(cost)
-            && !rates.has_own
-            && rates.pattern.config.refuses_oversize();
+        let refuses =
+            word.is_above_burst(cost) && !rates.has_own && rates.pattern.config.refuses_oversize();
         refuses.then(|| Err(word.exceeds_capacity()))
     }
 

@@ -5,7 +5,11 @@
 //! 2. A key has a limiter while its `Tat` is not enough state: it has waiters, or a charge other
 //!    than the last may be refunded and is not paid off yet. On tokio's time it always has one,
 //!    because its `Tat` differs between runtimes.
-//! 3. On other clocks, the list of a shard contains the hash of each key with such a limiter, and
+//! 3. An entry takes the next [number](EntryNumber) of its shard when it is inserted, and when its
+//!    limiter is reclaimed. The number is part of the generation of its charges. So a charge that
+//!    was made before that, and is perhaps paid off or forgiven, refunds nothing, and other keys
+//!    keep their numbers.
+//! 4. On other clocks, the list of a shard contains the hash of each key with such a limiter, and
 //!    each hash at most once. A hash whose key no longer has a limiter is removed from the list at
 //!    its next check.
 
@@ -23,7 +27,11 @@ use crate::time::Tick;
 /// The entry of a key without the key: 16 bytes.
 pub enum RateSlot {
     /// The state of a key under the quota of all keys.
-    Word { hash: u32, tat: Tat },
+    Word {
+        number: EntryNumber,
+        hash: u32,
+        tat: Tat,
+    },
     /// The state of a key with its own quota.
     WithQuota { hash: u32, own: Box<WithQuota> },
     /// The limiter of a key.
@@ -31,6 +39,39 @@ pub enum RateSlot {
         hash: u32,
         limiter: Arc<RateLimiter>,
     },
+}
+
+// A number larger than this would take more memory for each key.
+const _: () = assert!(size_of::<RateSlot>() == 16);
+
+/// The number of an entry among those of its shard, from 1 to 2^24 - 1.
+///
+/// Then numbers begin again. A late refund of an entry that was dropped is taken for one of the
+/// same key if exactly a multiple of this many entries were inserted into the shard or reclaimed
+/// since.
+#[derive(Clone, Copy, Default)]
+pub struct EntryNumber([u8; 3]);
+
+impl EntryNumber {
+    /// The last number: there is no room for more than 24 bits.
+    const LAST: u32 = (1 << 24) - 1;
+
+    #[inline]
+    fn get(self) -> u32 {
+        let [first, second, third] = self.0;
+        u32::from_le_bytes([first, second, third, 0])
+    }
+
+    /// Returns the number after this one. No entry has the number 0.
+    #[inline]
+    fn next(self) -> Self {
+        let next = match self.get() {
+            Self::LAST => 1,
+            number => number + 1,
+        };
+        let [first, second, third, _] = next.to_le_bytes();
+        Self([first, second, third])
+    }
 }
 
 /// The state of a key with its own quota.
@@ -47,6 +88,8 @@ pub struct ShardState {
     pub(super) terms: Terms,
     /// The generation of current charges.
     pub(super) generation: u64,
+    /// The number of the last entry that was inserted or reclaimed.
+    last_number: EntryNumber,
     /// The hashes of keys with limiters.
     pub(in crate::keyed) listed: BTreeSet<u32>,
     /// The hash that was checked last.
@@ -146,10 +189,9 @@ impl RateSlot {
         state: &'a ShardState,
     ) -> Result<Word<'a>, &'a Arc<RateLimiter>> {
         match self {
-            Self::Word { hash, tat } => Ok(Word {
-                // The hash is mixed in so that another key of the shard refunds none of the charges
-                // of this key.
-                generation: state.generation ^ u64::from(*hash),
+            Self::Word { number, tat, .. } => Ok(Word {
+                // The low half of the generation of the shard is zero.
+                generation: state.generation ^ u64::from(number.get()),
                 tat,
                 terms: &state.terms,
             }),
@@ -168,9 +210,17 @@ impl ShardState {
         Self {
             terms,
             generation: fresh_generation(),
+            last_number: EntryNumber::default(),
             listed: BTreeSet::new(),
             looked_at: 0,
         }
+    }
+
+    /// Returns the number of an entry that is inserted or reclaimed.
+    #[inline]
+    pub(super) fn next_number(&mut self) -> EntryNumber {
+        self.last_number = self.last_number.next();
+        self.last_number
     }
 
     /// Returns the next hash of the list, in round-robin order.
@@ -240,5 +290,22 @@ impl Reading {
     /// Returns the chunk size for adapters, and the maximum cost of one call now.
     pub(super) fn chunk_and_max_units(&self) -> (u64, u64) {
         (self.quota.chunk(self.limit), self.most)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn next_after_the_last_number_is_the_first() {
+        let number = |number: u32| {
+            let [first, second, third, _] = number.to_le_bytes();
+            EntryNumber([first, second, third])
+        };
+        assert_eq!(EntryNumber::default().next().get(), 1);
+        assert_eq!(number(0x00ff_ffff).get(), EntryNumber::LAST);
+        assert_eq!(number(0x0001_ffff).next().get(), 0x0002_0000);
+        assert_eq!(number(EntryNumber::LAST).next().get(), 1);
     }
 }
