@@ -8,6 +8,7 @@ use foldhash::fast::RandomState;
 use self::kind::KeyLimit;
 use super::map::{Map, SettingOf};
 use super::when_full::WhenFull;
+use crate::algorithm::QuotaChange;
 use crate::first_use::FirstUse;
 
 /// The default maximum number of keys of a map.
@@ -144,6 +145,8 @@ pub struct Keyed<K, T: Kind, S = RandomState> {
     pub(super) setting_of: Option<SettingOf<K, T::Setting>>,
     max_keys: usize,
     pub(super) when_full: WhenFull,
+    /// How a key carries over what it has spent; `None` for the default of the algorithm.
+    pub(super) quota_change: Option<QuotaChange>,
     hasher: Option<S>,
     /// Creates the map at the first use. The constructors set it, so only they require `Default`
     /// and `Clone` of the hasher.
@@ -180,6 +183,7 @@ pub(super) mod kind {
 
     use super::super::key::Key;
     use super::super::shard::{Contents, Held};
+    use crate::algorithm::QuotaChange;
     use crate::error::AcquireError;
     use crate::status::LimitStatus;
     use crate::time::Tick;
@@ -234,8 +238,10 @@ pub(super) mod kind {
 
         fn setting(&self) -> Self::Setting;
 
+        /// Changes the setting. A rate carries over what was spent in this way, or in the default
+        /// one of its algorithm.
         #[track_caller]
-        fn set(&self, setting: Self::Setting);
+        fn set(&self, setting: Self::Setting, how: Option<QuotaChange>);
 
         fn close(&self);
 
@@ -347,6 +353,7 @@ impl<K, T: Kind> Keyed<K, T> {
             setting_of: None,
             max_keys: DEFAULT_KEYS,
             when_full: WhenFull::Reject,
+            quota_change: None,
             hasher: None,
             make_map: Self::new_map,
             map: OnceLock::new(),
@@ -404,6 +411,7 @@ impl<K, T: Kind, S> Keyed<K, T, S> {
             setting_of: self.setting_of,
             max_keys: self.max_keys,
             when_full: self.when_full,
+            quota_change: self.quota_change,
             hasher: Some(hasher),
             make_map: Keyed::new_map,
             map: OnceLock::new(),

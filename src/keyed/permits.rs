@@ -12,6 +12,7 @@ use super::Keyed;
 use super::by_key::kind::{Decided, KeyLimit};
 use super::key::Key;
 use super::shard::{Contents, Held};
+use crate::algorithm::QuotaChange;
 use crate::concurrency::{Acquire, OwnedPermit, Semaphore};
 use crate::error::AcquireError;
 use crate::first_use::too_late;
@@ -97,7 +98,7 @@ impl KeyLimit for Semaphore {
     }
 
     #[track_caller]
-    fn set(&self, permits: usize) {
+    fn set(&self, permits: usize, _: Option<QuotaChange>) {
         self.set_permits(permits);
     }
 

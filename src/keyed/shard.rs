@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use hashbrown::HashTable;
 
+use crate::algorithm::QuotaChange;
 use crate::time::Tick;
 
 /// The maximum number of buckets, many of them perhaps empty, that a look passes.
@@ -77,10 +78,10 @@ pub trait Contents: Sized {
     }
 
     /// Applies the current setting of all keys to the state of a shard, except to shared limiters.
-    fn renew<K>(&self, _shard: &mut Shard<K, Self>) {}
+    fn renew<K>(&self, _shard: &mut Shard<K, Self>, _how: Option<QuotaChange>) {}
 
     /// Applies a new setting to the entry of a key that has its own, except to a shared limiter.
-    fn renew_own(&self, _held: Held<'_, Self>, _own: &Self::Own, _now: Tick) {}
+    fn renew_own(&self, _held: Held<'_, Self>, _own: &Self::Own, _how: Option<QuotaChange>) {}
 
     /// Returns the time after which a refused call may try again, with jitter.
     fn jittered(&self, after: Duration) -> Duration {

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use tokio::runtime::Runtime;
 use tollgate::keyed::{Key, Kind, WhenFull};
-use tollgate::rate::Charge;
+use tollgate::rate::{Charge, QuotaChange};
 use tollgate::time::ManualClock;
 use tollgate::wait::Waiting;
 use tollgate::{Clock, ErrorKind, Keyed, Quota, RateLimiter, Semaphore, Snapshot, Throttle};
@@ -83,6 +83,18 @@ retain drops a key that has refunded and owes | 1/s burst 4 | try 1 2, try 1 2, 
 # Quotas.
 requota asks for the quota of a key again, also for who waits | 1/h; own | try 4 2, factor 2, left 4 2, requota 4,
     left 4 4, try 4 4, wait 4 4, factor 4, requota 4, advance 250ms, granted 0
+requota in proportion gives nothing of a larger burst to a key that has spent its own | 1/h; own | try 5 5, factor 10,
+    requota 5, left 5 0
+requota_with keeps the spent number of one key | 1/h; own | try 5 5, try 4 4, factor 10, requota-with 5 keep, left 5 45,
+    requota 4, left 4 0
+requota_with keeps the spent number of a key with a limiter | 1/h; own | reserve 5, try 5 5, factor 10,
+    requota-with 5 keep, left 5 45
+requota_with in proportion overrides the option of the map | 1/h; own; keep | try 5 5, factor 10,
+    requota-with 5 proportional, left 5 0
+requota keeps the spent number by an option | 1/h; own; keep | try 5 5, reserve 4, try 4 4, factor 10, requota-all,
+    left 5 45, left 4 36
+set_quota for all keeps the spent number by an option | 1/s burst 5; keep | try 1 5, reserve 2, try 2 5,
+    set 1/s burst 50, left 1 45, left 2 45, set 1/s burst 5, left 1 0, left 2 0
 set_quota for all keeps what was spent in proportion, and refunds nothing from before | 4/s burst 4 | try 1 2, try 2 4,
     wait 2 4, set 8/s burst 8, left 1 4, left 3 8, release 0, left 1 4, advance 500ms, granted 0
 keys are those with a debt or a waiter | 1/s burst 2 | try 1, try 2 2, wait 2 2, keys 1 2, advance 1s, keys 2,
@@ -170,6 +182,11 @@ trait Each: Kind + Sized + 'static {
         panic!("it has nothing to evict")
     }
 
+    /// Only limiters of keys have spent something.
+    fn keep_spent(_: Keyed<u32, Self>) -> Keyed<u32, Self> {
+        panic!("it keeps nothing spent")
+    }
+
     fn snapshot(key: &Key<'static, Self, u32>) -> Snapshot;
 
     fn give_back(key: &Key<'static, Self, u32>, given: Self::Permit);
@@ -200,6 +217,10 @@ impl Each for RateLimiter {
         map.when_full(WhenFull::Evict)
     }
 
+    fn keep_spent(map: Keyed<u32, Self>) -> Keyed<u32, Self> {
+        map.quota_change(QuotaChange::KeepSpent)
+    }
+
     fn snapshot(key: &Key<'static, Self, u32>) -> Snapshot {
         key.snapshot()
     }
@@ -218,6 +239,15 @@ impl Each for RateLimiter {
                 let quota = words.rest().parse().expect("a quota");
                 told.users.set_quota(quota);
                 assert_eq!(told.users.quota(), quota);
+            }
+            "requota-with" => {
+                let (key, how) = (words.parse(), words.word());
+                let how = match how {
+                    "keep" => QuotaChange::KeepSpent,
+                    "proportional" => QuotaChange::Proportional,
+                    how => panic!("no change: {how:?}"),
+                };
+                told.users.requota_with::<u32>(&key, how);
             }
             "peek" => assert_eq!(told.key(words).peek().retry_after, words.time()),
             // A waiter takes a limiter of its key.
@@ -308,6 +338,7 @@ where
             users = match words.word() {
                 "keys" => users.max_keys(words.parse()),
                 "evict" => T::evict(users),
+                "keep" => T::keep_spent(users),
                 "own" => T::own(users, Arc::clone(&factor)),
                 "tokio" => users,
                 option => panic!("no option: {option:?}"),

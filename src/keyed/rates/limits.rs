@@ -18,7 +18,7 @@ use super::super::key::Key;
 use super::super::shard::{Contents, Held, Shard, spread};
 use super::slot::{EntryNumber, KeyState, RateSlot, Reading, ShardState, Terms, WithQuota, Word};
 use crate::RateLimiter;
-use crate::algorithm::{Rule, Tat, fresh_generation};
+use crate::algorithm::{QuotaChange, Rule, Tat, fresh_generation};
 use crate::error::{AcquireError, ErrorKind};
 use crate::quota::Quota;
 use crate::rate::{Acquire, Charge};
@@ -58,9 +58,9 @@ impl Rates {
     }
 
     /// Converts the state of a key to other terms.
-    fn carry(&self, tat: Tat, old: &Terms, new: &Terms, now: Tick) -> Tat {
-        let how = self.pattern.config.algorithm.on_change();
-        tat.carry(how, &old.params, &new.params, now)
+    fn carry(&self, tat: Tat, how: Option<QuotaChange>, old: &Terms, new: &Terms) -> Tat {
+        let how = how.unwrap_or_else(|| self.pattern.config.algorithm.on_change());
+        tat.carry(how, &old.params, &new.params, self.now())
     }
 
     /// Returns the slot of a key with this state and, if any, its own terms.
@@ -221,28 +221,27 @@ impl Contents for Rates {
         })
     }
 
-    fn renew<K>(&self, shard: &mut Shard<K, Self>) {
+    fn renew<K>(&self, shard: &mut Shard<K, Self>, how: Option<QuotaChange>) {
         // This is read under the lock, so that no shard returns to earlier terms.
         let terms = self.terms(self.pattern.quota());
         let old = std::mem::replace(&mut shard.state.terms, terms);
         if self.has_own || old.params == terms.params {
             return;
         }
-        let now = self.now();
         for entry in &mut shard.table {
             if let RateSlot::Word { tat, .. } = &mut entry.slot {
-                *tat = self.carry(*tat, &old, &terms, now);
+                *tat = self.carry(*tat, how, &old, &terms);
             }
         }
         shard.state.generation = fresh_generation();
     }
 
-    fn renew_own(&self, held: Held<'_, Self>, terms: &Arc<Terms>, now: Tick) {
+    fn renew_own(&self, held: Held<'_, Self>, terms: &Arc<Terms>, how: Option<QuotaChange>) {
         let RateSlot::WithQuota { own, .. } = held.slot else {
             return;
         };
         if own.terms.params != terms.params {
-            own.tat = self.carry(own.tat, &own.terms, terms, now);
+            own.tat = self.carry(own.tat, how, &own.terms, terms);
             own.generation = fresh_generation();
         }
         own.terms = Arc::clone(terms);
@@ -299,8 +298,11 @@ impl KeyLimit for RateLimiter {
     }
 
     #[track_caller]
-    fn set(&self, quota: Quota) {
-        self.set_quota(quota);
+    fn set(&self, quota: Quota, how: Option<QuotaChange>) {
+        match how {
+            Some(how) => self.set_quota_with(quota, how),
+            None => self.set_quota(quota),
+        }
     }
 
     fn close(&self) {
