@@ -154,7 +154,7 @@ impl<K: Hash + Eq, T: Kind, S: BuildHasher> Keyed<K, T, S> {
             return;
         };
         let setting = setting_of(&key.to_owned());
-        let own = map.contents.own(setting);
+        let own = map.contents.convert(setting);
         let hash = map.hash(key);
         let mut shard = map.lock(hash);
         let Some(held) = shard.find(hash, key) else {

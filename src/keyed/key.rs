@@ -159,7 +159,7 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
         match self.enter(hash, n, false)? {
             Decided::Admitted(permit) => Ok(permit),
             Decided::ByLimiter(limiter) => {
-                map.tidy(hash);
+                map.reclaim_limiters(hash);
                 limiter.try_acquire(n)
             }
         }
@@ -263,7 +263,7 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
         if let Some(state) = self.read(|held| T::state(contents, held)) {
             return state;
         }
-        let own = map.own(|| key.to_owned());
+        let own = map.own_setting(|| key.to_owned());
         let hash = map.hash(key);
         let mut shard = map.lock(hash);
         let held = Held {
@@ -320,7 +320,7 @@ impl<T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Future for Acquir
             let hash = map.hash(key.key());
             let decided = key.enter(hash, cost, true);
             if let Ok(Decided::ByLimiter(_)) = decided {
-                map.tidy(hash);
+                map.reclaim_limiters(hash);
             }
             self.0 = State::Over;
             match decided? {

@@ -44,7 +44,7 @@ impl Contents for Semaphore {
 
     fn shard_state(&self) {}
 
-    fn own(&self, permits: usize) -> usize {
+    fn convert(&self, permits: usize) -> usize {
         // It is checked here, because no lock is held.
         Self::assert_permits(permits);
         permits

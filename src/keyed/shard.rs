@@ -15,8 +15,8 @@ use hashbrown::HashTable;
 use crate::algorithm::QuotaChange;
 use crate::time::Tick;
 
-/// The maximum number of buckets, many of them perhaps empty, that a look passes.
-const BUCKETS_PER_LOOK: usize = 64;
+/// The maximum number of buckets, many of them perhaps empty, that a search passes.
+const BUCKETS_PER_SEARCH: usize = 64;
 
 /// The contents of a map.
 pub trait Contents: Sized {
@@ -42,7 +42,7 @@ pub trait Contents: Sized {
     /// # Panics
     ///
     /// Panics if no key can have this setting.
-    fn own(&self, setting: Self::Setting) -> Self::Own;
+    fn convert(&self, setting: Self::Setting) -> Self::Own;
 
     /// Returns the slot of a new key.
     fn slot(&self, state: &mut Self::ShardState, own: Option<&Self::Own>, hash: u32) -> Self::Slot;
@@ -73,7 +73,11 @@ pub trait Contents: Sized {
 
     /// Checks two of the entries with a shared limiter, and returns the limiters that they no
     /// longer need, for the caller to drop under no lock.
-    fn tidy<K>(&self, _shard: &mut Shard<K, Self>, _now: Tick) -> [Option<Arc<Self::Limiter>>; 2] {
+    fn reclaim_limiters<K>(
+        &self,
+        _shard: &mut Shard<K, Self>,
+        _now: Tick,
+    ) -> [Option<Arc<Self::Limiter>>; 2] {
         [None, None]
     }
 
@@ -98,9 +102,9 @@ pub struct Shard<K, C: Contents> {
     pub(super) table: HashTable<Entry<K, C>>,
     pub(super) state: C::ShardState,
     pub(super) closed: bool,
-    /// The hash of the entry at which the next look begins.
+    /// The hash of the entry at which the next search of a full map begins.
     soonest: u32,
-    /// The bucket at which the next look continues.
+    /// The bucket at which the next search continues.
     hand: usize,
 }
 
@@ -181,7 +185,7 @@ impl<K, C: Contents> Shard<K, C> {
     /// Looks at the next `entries` entries, and returns the bucket of one that is idle.
     pub(super) fn find_idle(&mut self, contents: &C, entries: usize, now: Tick) -> Option<usize> {
         let mut looked = 0;
-        for _ in 0..BUCKETS_PER_LOOK {
+        for _ in 0..BUCKETS_PER_SEARCH {
             let bucket = self.advance_hand();
             let Some(entry) = self.table.get_bucket_mut(bucket) else {
                 continue;
@@ -199,12 +203,17 @@ impl<K, C: Contents> Shard<K, C> {
 
     /// Looks at `entries` entries, and returns the bucket of the one that becomes idle first, and
     /// the nanoseconds until then.
-    pub(super) fn look(&mut self, contents: &C, entries: usize, now: Tick) -> Option<(usize, u64)> {
+    pub(super) fn find_soonest_idle(
+        &mut self,
+        contents: &C,
+        entries: usize,
+        now: Tick,
+    ) -> Option<(usize, u64)> {
         let (mut best, mut looked) = (None, 0);
         let soonest = self.soonest;
         let is_soonest = |entry: &Entry<K, C>| C::hash(&entry.slot) == soonest;
         let mut first = (self.table).find_bucket_index(spread(soonest), is_soonest);
-        for _ in 0..BUCKETS_PER_LOOK {
+        for _ in 0..BUCKETS_PER_SEARCH {
             let bucket = first.take().unwrap_or_else(|| self.advance_hand());
             let Some(entry) = self.table.get_bucket_mut(bucket) else {
                 continue;

@@ -142,7 +142,7 @@ impl<Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, RateLimiter, Q, S>
         let hash = map.hash(key);
         let limiter_of = |held: Held<'_, _>, _| map.contents.limiter_of(held);
         let limiter = map.with_entry(key, hash, |_, _| None, limiter_of)?;
-        map.tidy(hash);
+        map.reclaim_limiters(hash);
         Ok(limiter)
     }
 

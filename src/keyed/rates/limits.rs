@@ -16,7 +16,9 @@ use std::time::Duration;
 use super::super::by_key::kind::{Decided, KeyLimit};
 use super::super::key::Key;
 use super::super::shard::{Contents, Held, Shard, spread};
-use super::slot::{EntryNumber, KeyState, RateSlot, Reading, ShardState, Terms, WithQuota, Word};
+use super::slot::{
+    EntryNumber, KeyState, QuotaParams, RateSlot, ShardState, WithQuota, Word, WordSnapshot,
+};
 use crate::RateLimiter;
 use crate::algorithm::{QuotaChange, Rule, Tat, fresh_generation};
 use crate::error::{AcquireError, ErrorKind};
@@ -43,7 +45,7 @@ pub struct Rates {
     /// Whether keys have quotas of their own.
     has_own: bool,
     /// Slots for the shared terms of quotas; a slot keeps the first quota that maps to it.
-    shared: [OnceLock<Arc<Terms>>; SHARED],
+    shared: [OnceLock<Arc<QuotaParams>>; SHARED],
 }
 
 impl Rates {
@@ -52,19 +54,30 @@ impl Rates {
     /// # Panics
     ///
     /// Panics if the quota does not fit the algorithm.
-    fn terms(&self, quota: Quota) -> Terms {
+    fn quota_params(&self, quota: Quota) -> QuotaParams {
         let params = self.pattern.config.algorithm.promise(quota).params();
-        Terms { quota, params }
+        QuotaParams { quota, params }
     }
 
     /// Converts the state of a key to other terms.
-    fn carry(&self, tat: Tat, how: Option<QuotaChange>, old: &Terms, new: &Terms) -> Tat {
+    fn carry(
+        &self,
+        tat: Tat,
+        how: Option<QuotaChange>,
+        old: &QuotaParams,
+        new: &QuotaParams,
+    ) -> Tat {
         let how = how.unwrap_or_else(|| self.pattern.config.algorithm.on_change());
         tat.carry(how, &old.params, &new.params, self.now())
     }
 
     /// Returns the slot of a key with this state and, if any, its own terms.
-    fn slot_of(own: Option<Arc<Terms>>, number: EntryNumber, tat: Tat, hash: u32) -> RateSlot {
+    fn slot_of(
+        own: Option<Arc<QuotaParams>>,
+        number: EntryNumber,
+        tat: Tat,
+        hash: u32,
+    ) -> RateSlot {
         let Some(terms) = own else {
             return RateSlot::Word { number, hash, tat };
         };
@@ -90,7 +103,7 @@ impl Rates {
             // The limiter serves a refund; no caller has joined it.
             limiter.close();
         }
-        held.state.listed.insert(hash);
+        held.state.with_limiters.insert(hash);
         *held.slot = RateSlot::Limiter {
             hash,
             limiter: limiter.clone(),
@@ -120,7 +133,7 @@ impl Rates {
         if !self.has_own && quota != state.terms.quota {
             return None;
         }
-        let own = self.has_own.then(|| self.own(quota));
+        let own = self.has_own.then(|| self.convert(quota));
         let (unneeded, hash) = (limiter.clone(), *hash);
         *slot = Self::slot_of(own, state.next_number(), tat, hash);
         Some(unneeded)
@@ -131,7 +144,7 @@ impl Contents for Rates {
     type Slot = RateSlot;
     type ShardState = ShardState;
     type Setting = Quota;
-    type Own = Arc<Terms>;
+    type Own = Arc<QuotaParams>;
     type Limiter = RateLimiter;
 
     #[inline]
@@ -144,12 +157,12 @@ impl Contents for Rates {
     }
 
     fn shard_state(&self) -> ShardState {
-        ShardState::new(self.terms(self.pattern.quota()))
+        ShardState::new(self.quota_params(self.pattern.quota()))
     }
 
     /// Returns the terms of a quota, which many keys may share.
-    fn own(&self, quota: Quota) -> Arc<Terms> {
-        let new = || Arc::new(self.terms(quota));
+    fn convert(&self, quota: Quota) -> Arc<QuotaParams> {
+        let new = || Arc::new(self.quota_params(quota));
         let mixed = quota.count() ^ quota.period_nanos().rotate_left(21);
         let mixed = (mixed ^ quota.max_burst().rotate_left(42)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let shared = self.shared[(mixed >> 60) as usize % SHARED].get_or_init(new);
@@ -161,7 +174,7 @@ impl Contents for Rates {
     }
 
     #[inline]
-    fn slot(&self, state: &mut ShardState, own: Option<&Arc<Terms>>, hash: u32) -> RateSlot {
+    fn slot(&self, state: &mut ShardState, own: Option<&Arc<QuotaParams>>, hash: u32) -> RateSlot {
         if !self.pattern.config.clock.is_of_runtime() {
             return Self::slot_of(own.cloned(), state.next_number(), UNUSED, hash);
         }
@@ -171,7 +184,7 @@ impl Contents for Rates {
     }
 
     /// Returns a word on every clock, because nobody has spent anything in any runtime.
-    fn unused(&self, _: &mut ShardState, own: Option<&Arc<Terms>>, hash: u32) -> RateSlot {
+    fn unused(&self, _: &mut ShardState, own: Option<&Arc<QuotaParams>>, hash: u32) -> RateSlot {
         Self::slot_of(own.cloned(), EntryNumber::default(), UNUSED, hash)
     }
 
@@ -200,13 +213,17 @@ impl Contents for Rates {
         }
     }
 
-    fn tidy<K>(&self, shard: &mut Shard<K, Self>, now: Tick) -> [Option<Arc<RateLimiter>>; 2] {
+    fn reclaim_limiters<K>(
+        &self,
+        shard: &mut Shard<K, Self>,
+        now: Tick,
+    ) -> [Option<Arc<RateLimiter>>; 2] {
         let Shard { table, state, .. } = shard;
-        if state.listed.is_empty() {
+        if state.with_limiters.is_empty() {
             return [None, None];
         }
         [(); 2].map(|()| {
-            let hash = state.next_listed()?;
+            let hash = state.next_with_limiter()?;
             let of_hash = table.iter_hash_mut(spread(hash));
             let mut with_limiters = of_hash
                 .map(|entry| &mut entry.slot)
@@ -215,7 +232,7 @@ impl Contents for Rates {
             // The hash is kept if the limiter is still needed, or if another key with the same hash
             // has one.
             if !matches!(reclaimed, Some(None)) && with_limiters.next().is_none() {
-                state.listed.remove(&hash);
+                state.with_limiters.remove(&hash);
             }
             reclaimed.flatten()
         })
@@ -223,7 +240,7 @@ impl Contents for Rates {
 
     fn renew<K>(&self, shard: &mut Shard<K, Self>, how: Option<QuotaChange>) {
         // This is read under the lock, so that no shard returns to earlier terms.
-        let terms = self.terms(self.pattern.quota());
+        let terms = self.quota_params(self.pattern.quota());
         let old = std::mem::replace(&mut shard.state.terms, terms);
         if self.has_own || old.params == terms.params {
             return;
@@ -236,7 +253,7 @@ impl Contents for Rates {
         shard.state.generation = fresh_generation();
     }
 
-    fn renew_own(&self, held: Held<'_, Self>, terms: &Arc<Terms>, how: Option<QuotaChange>) {
+    fn renew_own(&self, held: Held<'_, Self>, terms: &Arc<QuotaParams>, how: Option<QuotaChange>) {
         let RateSlot::WithQuota { own, .. } = held.slot else {
             return;
         };
@@ -396,7 +413,7 @@ impl KeyLimit for RateLimiter {
             Err(limiter) => return KeyState::Limiter(limiter.clone()),
         };
         let limit = word.terms.params.burst();
-        KeyState::Word(Reading {
+        KeyState::Word(WordSnapshot {
             rule: word.rule(),
             quota: word.terms.quota,
             generation: word.generation,

@@ -77,7 +77,7 @@ impl EntryNumber {
 /// The state of a key with its own quota.
 pub struct WithQuota {
     pub(super) tat: Tat,
-    pub(super) terms: Arc<Terms>,
+    pub(super) terms: Arc<QuotaParams>,
     /// Distinguishes charges under this quota from earlier ones.
     pub(super) generation: u64,
 }
@@ -85,20 +85,20 @@ pub struct WithQuota {
 /// The state of a shard beside its entries.
 pub struct ShardState {
     /// The terms of all keys without their own quota.
-    pub(super) terms: Terms,
+    pub(super) terms: QuotaParams,
     /// The generation of current charges.
     pub(super) generation: u64,
     /// The number of the last entry that was inserted or reclaimed.
     last_number: EntryNumber,
     /// The hashes of keys with limiters.
-    pub(in crate::keyed) listed: BTreeSet<u32>,
+    pub(in crate::keyed) with_limiters: BTreeSet<u32>,
     /// The hash that was checked last.
-    looked_at: u32,
+    last_checked: u32,
 }
 
 /// A quota, in every form that calls need.
 #[derive(Clone, Copy, Debug)]
-pub struct Terms {
+pub struct QuotaParams {
     pub(super) quota: Quota,
     /// Two quotas with the same rate are equal, even in different terms.
     pub(super) params: Params,
@@ -107,7 +107,7 @@ pub struct Terms {
 /// The state of a key without a limiter, and the terms to read it.
 pub(super) struct Word<'a> {
     pub(super) tat: &'a mut Tat,
-    pub(super) terms: &'a Terms,
+    pub(super) terms: &'a QuotaParams,
     pub(super) generation: u64,
 }
 
@@ -206,13 +206,13 @@ impl RateSlot {
 }
 
 impl ShardState {
-    pub(super) fn new(terms: Terms) -> Self {
+    pub(super) fn new(terms: QuotaParams) -> Self {
         Self {
             terms,
             generation: fresh_generation(),
             last_number: EntryNumber::default(),
-            listed: BTreeSet::new(),
-            looked_at: 0,
+            with_limiters: BTreeSet::new(),
+            last_checked: 0,
         }
     }
 
@@ -224,22 +224,22 @@ impl ShardState {
     }
 
     /// Returns the next hash of the list, in round-robin order.
-    pub(super) fn next_listed(&mut self) -> Option<u32> {
-        let after =
-            (self.looked_at.checked_add(1)).and_then(|from| self.listed.range(from..).next());
-        self.looked_at = *after.or_else(|| self.listed.first())?;
-        Some(self.looked_at)
+    pub(super) fn next_with_limiter(&mut self) -> Option<u32> {
+        let after = (self.last_checked.checked_add(1))
+            .and_then(|from| self.with_limiters.range(from..).next());
+        self.last_checked = *after.or_else(|| self.with_limiters.first())?;
+        Some(self.last_checked)
     }
 }
 
 /// The state of a key.
 pub enum KeyState {
-    Word(Reading),
+    Word(WordSnapshot),
     Limiter(Arc<RateLimiter>),
 }
 
 /// A copy of the state of a key without a limiter.
-pub struct Reading {
+pub struct WordSnapshot {
     pub(super) rule: Gcra,
     pub(super) quota: Quota,
     pub(super) generation: u64,
@@ -251,7 +251,7 @@ pub struct Reading {
     pub(super) most: u64,
 }
 
-impl Reading {
+impl WordSnapshot {
     /// Returns the decision that a call would get.
     pub(super) fn peek(&mut self, cost: u64) -> Decision {
         let (limit, now) = (self.limit, self.now);
