@@ -74,5 +74,7 @@
 //!   [`WhenFull`](crate::keyed::WhenFull). Allow for twice the keys that you expect in the time that a burst takes
 //!   to refill.
 //! - [`requota`](crate::Keyed::requota) is necessary after a change: a key in use keeps its quota.
+//! - Without [`quota_change`](crate::Keyed::quota_change), a tenant that has spent its burst has nothing of a larger
+//!   one either: the default keeps the spent part in proportion.
 //!
 //! [`tollgate-tower`]: https://docs.rs/tollgate-tower/latest/tollgate_tower/

@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, Hash};
 
 use super::shard::{Contents, Shard};
 use super::{Keyed, Kind};
+use crate::algorithm::QuotaChange;
 
 /// Operations on all keys.
 impl<K, T: Kind, S> Keyed<K, T, S> {
@@ -53,14 +54,12 @@ impl<K: Hash + Eq, T: Kind, S: BuildHasher> Keyed<K, T, S> {
         K: Clone,
     {
         let map = self.map.get();
-        map.into_iter().flat_map(|map| {
-            map.copies(|slot, state, now| map.contents.idle_after(slot, state, now) != Some(0))
-        })
+        map.into_iter()
+            .flat_map(|map| map.copies(|slot, state, now| !map.contents.is_idle(slot, state, now)))
     }
 
     /// Drops the keys for which `keep` returns `false`, with their backlogs. A key that is in use
-    /// stays: one with waiters, with a permit in use, or with a [limiter of its own](Keyed#memory)
-    /// that it still needs. On tokio's time, keys are dropped with their backlogs in all runtimes.
+    /// stays: one with waiters, or with a permit in use. On tokio's time, keys are dropped with their backlogs in all runtimes.
     ///
     /// `keep` runs under no lock, on copies of the keys, and may use the map. It may miss keys that
     /// are inserted in the meantime.
@@ -102,10 +101,15 @@ impl<K: Hash + Eq, T: Kind, S: BuildHasher> Keyed<K, T, S> {
     }
 
     /// Calls the function of [`quotas`](Keyed::quotas) or [`permits`](Keyed::permits) for a key
-    /// again, and applies the result at once, also to the waiters of the key. The spent part stays
-    /// spent, like with [`RateLimiter::set_quota`](crate::RateLimiter::set_quota) and
-    /// [`Semaphore::set_permits`](crate::Semaphore::set_permits), and earlier charges cannot be
+    /// again, and applies the result at once, also to the waiters of the key, like
+    /// [`RateLimiter::set_quota`](crate::RateLimiter::set_quota) and
+    /// [`Semaphore::set_permits`](crate::Semaphore::set_permits). Earlier charges cannot be
     /// refunded.
+    ///
+    /// The spent part of a rate carries over as [`quota_change`](Keyed::quota_change) says. By
+    /// default that is in proportion under the default algorithm: a key that has spent all 5 of 5
+    /// has 0 of 50 just after the change. [`requota_with`](Keyed::requota_with) chooses for one
+    /// call.
     ///
     /// Call it when the result of the function for the key has changed; otherwise a key keeps its
     /// quota until it is dropped. Nothing happens if there is no function, or if the map does not
@@ -137,22 +141,30 @@ impl<K: Hash + Eq, T: Kind, S: BuildHasher> Keyed<K, T, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
+        self.change_own(key, self.quota_change);
+    }
+
+    /// Does the same, and carries over the spent part in this way.
+    pub(super) fn change_own<Q>(&self, key: &Q, how: Option<QuotaChange>)
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
         let (Some(map), Some(setting_of)) = (self.map.get(), &self.setting_of) else {
             return;
         };
         let setting = setting_of(&key.to_owned());
-        let own = map.contents.own(setting);
-        let now = map.contents.now();
+        let own = map.contents.convert(setting);
         let hash = map.hash(key);
         let mut shard = map.lock(hash);
         let Some(held) = shard.find(hash, key) else {
             return;
         };
         let limiter = T::Contents::limiter(held.slot).cloned();
-        map.contents.renew_own(held, &own, now);
+        map.contents.renew_own(held, &own, how);
         drop(shard);
         if let Some(limiter) = limiter {
-            limiter.set(setting);
+            limiter.set(setting, how);
         }
     }
 
@@ -188,9 +200,10 @@ impl<K: Hash + Eq, T: Kind, S: BuildHasher> Keyed<K, T, S> {
     pub(super) fn set_all(&self, setting: T::Setting) {
         let map = self.map();
         let pattern = T::pattern(&map.contents);
-        pattern.set(setting);
+        let how = self.quota_change;
+        pattern.set(setting, how);
         let renew = |shard: &mut Shard<_, _>| {
-            map.contents.renew(shard);
+            map.contents.renew(shard, how);
             match self.setting_of {
                 Some(_) => Vec::new(),
                 None => shard.limiters(),
@@ -201,7 +214,7 @@ impl<K: Hash + Eq, T: Kind, S: BuildHasher> Keyed<K, T, S> {
         map.visit_limiters(renew, |limiter| {
             loop {
                 let current = pattern.setting();
-                limiter.set(current);
+                limiter.set(current, how);
                 if pattern.setting() == current {
                     return;
                 }

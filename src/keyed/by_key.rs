@@ -8,6 +8,7 @@ use foldhash::fast::RandomState;
 use self::kind::KeyLimit;
 use super::map::{Map, SettingOf};
 use super::when_full::WhenFull;
+use crate::algorithm::QuotaChange;
 use crate::first_use::FirstUse;
 
 /// The default maximum number of keys of a map.
@@ -37,7 +38,8 @@ const DEFAULT_KEYS: usize = 100_000;
 /// at no more than six entries for such a key; a hand that moves through the table chooses them. If
 /// none of them has recovered, rates apply the policy of [`when_full`](Keyed::when_full), and
 /// semaphores reject the new key. While the map has room, a new key replaces one that it looks at
-/// if that has been recovered for a minute (for a semaphore, at once).
+/// if that has been recovered for a minute (for a semaphore, at once). What a key has refunded does
+/// not count.
 ///
 /// Keys are in shards. Each shard has a lock and a hash table ([`hashbrown`]) that begins small and
 /// doubles when it is filled to seven eighths. So while keys are only inserted, the map allocates
@@ -52,7 +54,7 @@ const DEFAULT_KEYS: usize = 100_000;
 /// - for a semaphore, about 250 bytes for each key;
 /// - for a rate, about 2,000 bytes for each key with its own limiter. A key has one if a caller had
 ///   to wait, has [reserved](super::Key::reserve), or has refunded a charge other than the last one. The
-///   limiter is dropped when all charges are paid off: by later calls that wait or insert a key
+///   limiter is dropped when the key owes nothing: by later calls that wait or insert a key
 ///   (each checks two such limiters in turn), or by [`shrink`](Self::shrink);
 /// - for a rate on [tokio's time](crate::Clock#limiters-that-are-used-in-several-runtimes), about
 ///   900 bytes for each key, and 720 for each runtime that uses the key.
@@ -143,6 +145,8 @@ pub struct Keyed<K, T: Kind, S = RandomState> {
     pub(super) setting_of: Option<SettingOf<K, T::Setting>>,
     max_keys: usize,
     pub(super) when_full: WhenFull,
+    /// How a key carries over what it has spent; `None` for the default of the algorithm.
+    pub(super) quota_change: Option<QuotaChange>,
     hasher: Option<S>,
     /// Creates the map at the first use. The constructors set it, so only they require `Default`
     /// and `Clone` of the hasher.
@@ -179,6 +183,7 @@ pub(super) mod kind {
 
     use super::super::key::Key;
     use super::super::shard::{Contents, Held};
+    use crate::algorithm::QuotaChange;
     use crate::error::AcquireError;
     use crate::status::LimitStatus;
     use crate::time::Tick;
@@ -233,8 +238,10 @@ pub(super) mod kind {
 
         fn setting(&self) -> Self::Setting;
 
+        /// Changes the setting. A rate carries over what was spent in this way, or in the default
+        /// one of its algorithm.
         #[track_caller]
-        fn set(&self, setting: Self::Setting);
+        fn set(&self, setting: Self::Setting, how: Option<QuotaChange>);
 
         fn close(&self);
 
@@ -346,6 +353,7 @@ impl<K, T: Kind> Keyed<K, T> {
             setting_of: None,
             max_keys: DEFAULT_KEYS,
             when_full: WhenFull::Reject,
+            quota_change: None,
             hasher: None,
             make_map: Self::new_map,
             map: OnceLock::new(),
@@ -403,6 +411,7 @@ impl<K, T: Kind, S> Keyed<K, T, S> {
             setting_of: self.setting_of,
             max_keys: self.max_keys,
             when_full: self.when_full,
+            quota_change: self.quota_change,
             hasher: Some(hasher),
             make_map: Keyed::new_map,
             map: OnceLock::new(),

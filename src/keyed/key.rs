@@ -154,24 +154,14 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
     #[doc(alias = "check_key_n")]
     pub fn try_acquire_many(&self, n: T::Cost) -> Result<T::Permit, AcquireError> {
         // Nearly every call needs only this: one hash, one reading of the clock, one lock.
-        let (map, key) = (self.map(), self.key());
-        let hash = map.hash(key);
-        let now = map.contents.now();
-        let mut shard = map.lock(hash);
-        if let Some(held) = shard.find(hash, key).filter(|held| !held.closed) {
-            if let Decided::Admitted(permit) = T::decide(&map.contents, held, n, now, false)? {
-                return Ok(permit);
-            }
-        }
-        drop(shard);
-        self.try_slowly(n)
-    }
-
-    #[inline(never)]
-    fn try_slowly(&self, n: T::Cost) -> Result<T::Permit, AcquireError> {
-        match self.enter(n, false)? {
+        let map = self.map();
+        let hash = map.hash(self.key());
+        match self.enter(hash, n, false)? {
             Decided::Admitted(permit) => Ok(permit),
-            Decided::ByLimiter(limiter) => limiter.try_acquire(n),
+            Decided::ByLimiter(limiter) => {
+                map.reclaim_limiters(hash);
+                limiter.try_acquire(n)
+            }
         }
     }
 
@@ -246,19 +236,16 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
     }
 
     /// Takes a permit now, refuses, or returns the limiter that decides the call.
-    fn enter(&self, cost: T::Cost, waits: bool) -> Result<Decided<T>, AcquireError> {
-        let (map, key) = (self.map(), self.key());
-        let (contents, hash) = (&map.contents, map.hash(key));
-        let decided = map.with_entry(
-            key,
+    #[inline(always)]
+    fn enter(&self, hash: u32, cost: T::Cost, waits: bool) -> Result<Decided<T>, AcquireError> {
+        let map = self.map();
+        let contents = &map.contents;
+        map.with_entry(
+            self.key(),
             hash,
             |state, now| T::decide_absent(contents, state, cost, now),
             |held, now| T::decide(contents, held, cost, now, waits),
-        )??;
-        if let Decided::ByLimiter(_) = decided {
-            map.tidy(hash);
-        }
-        Ok(decided)
+        )?
     }
 
     /// Reads the entry of the key, if it exists, under the lock of its shard.
@@ -276,11 +263,11 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
         if let Some(state) = self.read(|held| T::state(contents, held)) {
             return state;
         }
-        let own = map.own(|| key.to_owned());
+        let own = map.own_setting(|| key.to_owned());
         let hash = map.hash(key);
         let mut shard = map.lock(hash);
         let held = Held {
-            slot: &mut contents.unused(&shard.state, own.as_ref(), hash),
+            slot: &mut contents.unused(&mut shard.state, own.as_ref(), hash),
             closed: shard.closed,
             state: &mut shard.state,
         };
@@ -329,7 +316,12 @@ impl<T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Future for Acquir
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         if let State::New(key, cost) = &self.0 {
-            let (decided, cost) = (key.enter(*cost, true), *cost);
+            let (map, cost) = (key.map(), *cost);
+            let hash = map.hash(key.key());
+            let decided = key.enter(hash, cost, true);
+            if let Ok(Decided::ByLimiter(_)) = decided {
+                map.reclaim_limiters(hash);
+            }
             self.0 = State::Over;
             match decided? {
                 Decided::Admitted(permit) => return Poll::Ready(Ok(permit)),

@@ -11,10 +11,10 @@
 //! 3. All shards together hold at most `max_keys` entries: one counter for the whole map counts a
 //!    new entry before it is inserted, and a removed entry after its removal. An entry that
 //!    replaces another one does not change the count.
-//! 4. A new key looks at a bounded number of entries for one that it can evict: at twice [`LOOK`]
-//!    in a full map, otherwise at [`SPARE_LOOK`]. A hand moves through the table, so that looks
-//!    cover all of it. Each look also begins with the entry that had the least backlog in earlier
-//!    looks, so that this entry stays a candidate.
+//! 4. A new key looks at a bounded number of entries for one that it can evict: at twice
+//!    [`ENTRIES_WHEN_FULL`] in a full map, otherwise at [`ENTRIES_WITH_ROOM`]. A hand moves through
+//!    the table, so that searches cover all of it. In a full map, a search begins with the entry
+//!    that had the least backlog in earlier searches, so that this entry stays a candidate.
 
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
@@ -28,13 +28,13 @@ use crate::sync::{AtomicUsize, KEYS_PER_SHARD, Mutex, MutexGuard, Ordering, lock
 use crate::time::Tick;
 
 /// The number of entries that a new key looks at when the map is full.
-const LOOK: usize = 3;
+const ENTRIES_WHEN_FULL: usize = 3;
 
 /// The number of entries that a new key looks at when the map has room.
-const SPARE_LOOK: usize = 2;
+const ENTRIES_WITH_ROOM: usize = 2;
 
 /// An entry that has been idle for this many nanoseconds is evicted even when the map has room.
-const SPARE_NANOS: u64 = 60_000_000_000;
+const IDLE_NANOS: u64 = 60_000_000_000;
 
 /// The approximate maximum number of keys of a shard. It bounds the wait of one call while a table
 /// grows.
@@ -98,9 +98,9 @@ impl<K, C: Contents, S> Map<K, C, S> {
     }
 
     /// Calls the user's function for a key, if there is one, and converts the result.
-    pub(super) fn own<B: Borrow<K>>(&self, key: impl FnOnce() -> B) -> Option<C::Own> {
+    pub(super) fn own_setting<B: Borrow<K>>(&self, key: impl FnOnce() -> B) -> Option<C::Own> {
         let setting_of = self.setting_of.as_ref()?;
-        Some(self.contents.own(setting_of(key().borrow())))
+        Some(self.contents.convert(setting_of(key().borrow())))
     }
 
     /// Locks the shard of a hash. The highest bits choose the shard, since a table uses the lowest
@@ -159,8 +159,8 @@ impl<K, C: Contents, S> Map<K, C, S> {
         now: Tick,
     ) -> Result<Option<Entry<K, C>>, AcquireError> {
         if self.len() < self.max_keys {
-            let before = Tick::from_nanos(now.as_nanos().saturating_sub(SPARE_NANOS));
-            if let Some((bucket, 0)) = shard.look(&self.contents, SPARE_LOOK, before) {
+            let before = Tick::from_nanos(now.as_nanos().saturating_sub(IDLE_NANOS));
+            if let Some(bucket) = shard.find_idle(&self.contents, ENTRIES_WITH_ROOM, before) {
                 return Ok(shard.remove(bucket));
             }
             if self.count_up() {
@@ -173,7 +173,7 @@ impl<K, C: Contents, S> Map<K, C, S> {
 
     /// Finds an entry that can be evicted.
     fn evictable(&self, shard: &mut Shard<K, C>, now: Tick) -> Result<usize, AcquireError> {
-        match shard.look(&self.contents, LOOK, now) {
+        match shard.find_soonest_idle(&self.contents, ENTRIES_WHEN_FULL, now) {
             Some((bucket, after)) if after == 0 || self.when_full == WhenFull::Evict => Ok(bucket),
             Some((_, after)) => {
                 let after = self.contents.jittered(Duration::from_nanos(after));
@@ -199,6 +199,7 @@ impl<K, C: Contents, S: BuildHasher> Map<K, C, S> {
     ///
     /// If there is none, `absent` may decide that none is needed. Otherwise the key is inserted,
     /// and `then` gets the time of the insertion.
+    #[inline(always)]
     pub(super) fn with_entry<Q, R>(
         &self,
         key: &Q,
@@ -223,9 +224,23 @@ impl<K, C: Contents, S: BuildHasher> Map<K, C, S> {
             self.evictable(&mut guard, now)?;
         }
         drop(guard);
+        self.insert(key, hash, then)
+    }
 
+    /// Inserts a key, and calls `then` with its entry.
+    #[inline(never)]
+    fn insert<Q, R>(
+        &self,
+        key: &Q,
+        hash: u32,
+        then: impl FnOnce(Held<'_, C>, Tick) -> R,
+    ) -> Result<R, AcquireError>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
         let owned = key.to_owned();
-        let own = self.own(|| &owned);
+        let own = self.own_setting(|| &owned);
         // This is declared before the lock, so it is dropped after the release of the lock.
         let (_leftover, _evicted);
         let mut guard = self.lock_open(hash)?;
@@ -235,27 +250,25 @@ impl<K, C: Contents, S: BuildHasher> Map<K, C, S> {
         if let Some(held) = shard.find(hash, key) {
             return Ok(then(held, now));
         }
-        _leftover = self.contents.tidy(shard, now);
+        _leftover = self.contents.reclaim_limiters(shard, now);
         _evicted = self.make_room(shard, now)?;
-        let slot = self.contents.slot(&shard.state, own.as_ref(), hash);
+        let slot = self.contents.slot(&mut shard.state, own.as_ref(), hash);
         Ok(then(shard.insert(Entry { key: owned, slot }), now))
     }
 
     /// Reclaims unneeded limiters in the shard of a hash.
-    pub(super) fn tidy(&self, hash: u32) {
+    pub(super) fn reclaim_limiters(&self, hash: u32) {
         let now = self.contents.now();
         let _leftover;
         let mut shard = self.lock(hash);
-        _leftover = self.contents.tidy(&mut shard, now);
+        _leftover = self.contents.reclaim_limiters(&mut shard, now);
     }
 
     /// Removes all idle entries, and frees the memory of their slots.
     pub(super) fn shrink(&self, now: Tick) {
         for mut shard in self.each_shard() {
             let Shard { table, state, .. } = &mut *shard;
-            let idle = table.extract_if(|entry| {
-                self.contents.idle_after(&mut entry.slot, state, now) == Some(0)
-            });
+            let idle = table.extract_if(|entry| self.contents.is_idle(&mut entry.slot, state, now));
             let removed: Vec<_> = idle.collect();
             table.shrink_to_fit(spread_of);
             self.len.fetch_sub(removed.len(), Ordering::Relaxed);

@@ -12,6 +12,7 @@ use super::Keyed;
 use super::by_key::kind::{Decided, KeyLimit};
 use super::key::Key;
 use super::shard::{Contents, Held};
+use crate::algorithm::QuotaChange;
 use crate::concurrency::{Acquire, OwnedPermit, Semaphore};
 use crate::error::AcquireError;
 use crate::first_use::too_late;
@@ -43,13 +44,13 @@ impl Contents for Semaphore {
 
     fn shard_state(&self) {}
 
-    fn own(&self, permits: usize) -> usize {
+    fn convert(&self, permits: usize) -> usize {
         // It is checked here, because no lock is held.
         Self::assert_permits(permits);
         permits
     }
 
-    fn slot(&self, (): &(), own: Option<&usize>, hash: u32) -> PermitSlot {
+    fn slot(&self, (): &mut (), own: Option<&usize>, hash: u32) -> PermitSlot {
         let permits = own.copied().unwrap_or_else(|| self.permits());
         let semaphore = Arc::new(self.with_permits(permits));
         PermitSlot { hash, semaphore }
@@ -97,7 +98,7 @@ impl KeyLimit for Semaphore {
     }
 
     #[track_caller]
-    fn set(&self, permits: usize) {
+    fn set(&self, permits: usize, _: Option<QuotaChange>) {
         self.set_permits(permits);
     }
 

@@ -12,10 +12,11 @@ use std::time::Duration;
 
 use hashbrown::HashTable;
 
+use crate::algorithm::QuotaChange;
 use crate::time::Tick;
 
-/// The maximum number of buckets, many of them perhaps empty, that a look passes.
-const BUCKETS_PER_LOOK: usize = 64;
+/// The maximum number of buckets, many of them perhaps empty, that a search passes.
+const BUCKETS_PER_SEARCH: usize = 64;
 
 /// The contents of a map.
 pub trait Contents: Sized {
@@ -41,13 +42,18 @@ pub trait Contents: Sized {
     /// # Panics
     ///
     /// Panics if no key can have this setting.
-    fn own(&self, setting: Self::Setting) -> Self::Own;
+    fn convert(&self, setting: Self::Setting) -> Self::Own;
 
     /// Returns the slot of a new key.
-    fn slot(&self, state: &Self::ShardState, own: Option<&Self::Own>, hash: u32) -> Self::Slot;
+    fn slot(&self, state: &mut Self::ShardState, own: Option<&Self::Own>, hash: u32) -> Self::Slot;
 
     /// Returns the slot for reading a key without an entry.
-    fn unused(&self, state: &Self::ShardState, own: Option<&Self::Own>, hash: u32) -> Self::Slot {
+    fn unused(
+        &self,
+        state: &mut Self::ShardState,
+        own: Option<&Self::Own>,
+        hash: u32,
+    ) -> Self::Slot {
         self.slot(state, own, hash)
     }
 
@@ -56,20 +62,30 @@ pub trait Contents: Sized {
     fn idle_after(&self, slot: &mut Self::Slot, state: &Self::ShardState, now: Tick)
     -> Option<u64>;
 
+    /// Returns whether the entry can be dropped now without loss. This is the cheap form of
+    /// [`idle_after`](Self::idle_after).
+    fn is_idle(&self, slot: &mut Self::Slot, state: &Self::ShardState, now: Tick) -> bool {
+        self.idle_after(slot, state, now) == Some(0)
+    }
+
     /// Returns the limiter that an entry shares with waiters and holders, if there is one.
     fn limiter(slot: &Self::Slot) -> Option<&Arc<Self::Limiter>>;
 
     /// Checks two of the entries with a shared limiter, and returns the limiters that they no
     /// longer need, for the caller to drop under no lock.
-    fn tidy<K>(&self, _shard: &mut Shard<K, Self>, _now: Tick) -> [Option<Arc<Self::Limiter>>; 2] {
+    fn reclaim_limiters<K>(
+        &self,
+        _shard: &mut Shard<K, Self>,
+        _now: Tick,
+    ) -> [Option<Arc<Self::Limiter>>; 2] {
         [None, None]
     }
 
     /// Applies the current setting of all keys to the state of a shard, except to shared limiters.
-    fn renew<K>(&self, _shard: &mut Shard<K, Self>) {}
+    fn renew<K>(&self, _shard: &mut Shard<K, Self>, _how: Option<QuotaChange>) {}
 
     /// Applies a new setting to the entry of a key that has its own, except to a shared limiter.
-    fn renew_own(&self, _held: Held<'_, Self>, _own: &Self::Own, _now: Tick) {}
+    fn renew_own(&self, _held: Held<'_, Self>, _own: &Self::Own, _how: Option<QuotaChange>) {}
 
     /// Returns the time after which a refused call may try again, with jitter.
     fn jittered(&self, after: Duration) -> Duration {
@@ -86,9 +102,9 @@ pub struct Shard<K, C: Contents> {
     pub(super) table: HashTable<Entry<K, C>>,
     pub(super) state: C::ShardState,
     pub(super) closed: bool,
-    /// The hash of the entry at which the next look begins.
+    /// The hash of the entry at which the next search of a full map begins.
     soonest: u32,
-    /// The bucket at which the next look continues.
+    /// The bucket at which the next search continues.
     hand: usize,
 }
 
@@ -166,14 +182,38 @@ impl<K, C: Contents> Shard<K, C> {
         Some(occupied.remove().0)
     }
 
+    /// Looks at the next `entries` entries, and returns the bucket of one that is idle.
+    pub(super) fn find_idle(&mut self, contents: &C, entries: usize, now: Tick) -> Option<usize> {
+        let mut looked = 0;
+        for _ in 0..BUCKETS_PER_SEARCH {
+            let bucket = self.advance_hand();
+            let Some(entry) = self.table.get_bucket_mut(bucket) else {
+                continue;
+            };
+            if contents.is_idle(&mut entry.slot, &self.state, now) {
+                return Some(bucket);
+            }
+            looked += 1;
+            if looked == entries {
+                break;
+            }
+        }
+        None
+    }
+
     /// Looks at `entries` entries, and returns the bucket of the one that becomes idle first, and
     /// the nanoseconds until then.
-    pub(super) fn look(&mut self, contents: &C, entries: usize, now: Tick) -> Option<(usize, u64)> {
+    pub(super) fn find_soonest_idle(
+        &mut self,
+        contents: &C,
+        entries: usize,
+        now: Tick,
+    ) -> Option<(usize, u64)> {
         let (mut best, mut looked) = (None, 0);
         let soonest = self.soonest;
         let is_soonest = |entry: &Entry<K, C>| C::hash(&entry.slot) == soonest;
         let mut first = (self.table).find_bucket_index(spread(soonest), is_soonest);
-        for _ in 0..BUCKETS_PER_LOOK {
+        for _ in 0..BUCKETS_PER_SEARCH {
             let bucket = first.take().unwrap_or_else(|| self.advance_hand());
             let Some(entry) = self.table.get_bucket_mut(bucket) else {
                 continue;

@@ -31,9 +31,9 @@ impl Contents for Looked {
 
     fn shard_state(&self) {}
 
-    fn own(&self, (): ()) {}
+    fn convert(&self, (): ()) {}
 
-    fn slot(&self, (): &(), _: Option<&()>, hash: u32) -> u32 {
+    fn slot(&self, (): &mut (), _: Option<&()>, hash: u32) -> u32 {
         hash
     }
 
@@ -144,7 +144,7 @@ fn dedicated(users: &Keyed<u64, RateLimiter>) -> (usize, usize) {
     let mut counts = (0, 0);
     for shard in users.map().each_shard() {
         counts.0 += shard.limiters().len();
-        counts.1 += shard.state.listed.len();
+        counts.1 += shard.state.with_limiters.len();
     }
     counts
 }
@@ -196,7 +196,10 @@ fn evicted_keys_are_taken_off_the_list() {
         users.key(&key).try_acquire().unwrap();
         drop(users.key(&key).reserve().unwrap());
         clock.advance(Duration::from_secs(10));
-        let (dedicated, listed) = dedicated(&users);
-        assert!(dedicated <= 4 && listed <= 8, "{dedicated} and {listed}");
+        let (dedicated, with_limiters) = dedicated(&users);
+        assert!(
+            dedicated <= 4 && with_limiters <= 8,
+            "{dedicated} and {with_limiters}"
+        );
     }
 }

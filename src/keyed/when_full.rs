@@ -13,7 +13,8 @@ pub enum WhenFull {
     /// have recovered.
     ///
     /// [`retry_after`](crate::AcquireError::retry_after) is the time until the first of these keys
-    /// has recovered, if it is not used again. It is `None` if all of them have waiters.
+    /// has recovered, if it is not used again. It is `None` if all of them have waiters, or permits
+    /// in use.
     #[default]
     Reject,
     /// Evicts the one of these keys that recovers first, and forgives its backlog: when the key is

@@ -51,35 +51,31 @@ impl RateLimiter {
 
 /// The limiter of a key.
 impl RateLimiter {
-    /// Returns the end of its backlog and its quota, if forgetting the rest loses nothing: there is
-    /// no other handle and no waiter, it is open, and every charge ever made is paid off. The
-    /// result is valid only if no other thread can get a handle in the meantime.
+    /// Returns the end of its backlog and its quota, if nobody else has a handle and it owes
+    /// nothing. The caller numbers later charges of the key differently: earlier ones, perhaps
+    /// refunded or paid off, are forgotten. The result is valid only if no other thread can get a
+    /// handle in the meantime.
     pub(crate) fn try_reclaim(self: &Arc<Self>, now: Tick) -> Option<(Tat, Quota)> {
         if self.has_handles() {
             return None;
         }
-        let shared = self.shared();
-        let unit = shared.params.load().units_at(now);
-        let tat = shared.state.load().tat();
-        let tickets = tat.end().checked_add(shared.params.first_ticket())?;
-        if tickets > unit {
-            return None;
-        }
-        let queue = shared.queue();
-        let is_idle = queue.waiters.is_empty() && !queue.closed;
-        is_idle.then_some((tat, queue.ledger().quota()))
+        let (queue, tat) = (self.shared().queue(), self.shared().state.load().tat());
+        let owes_nothing = tat.end() <= queue.ledger().params().units_at(now);
+        owes_nothing.then_some((tat, queue.ledger().quota()))
     }
 
-    /// Returns the nanoseconds after which no runtime in use owes anything, as of some time `ago`,
-    /// or `None` if there is another handle. The result is valid under the condition of
+    /// Returns the nanoseconds after which it owes nothing, in any runtime in use, as of some time
+    /// `ago`, or `None` if there is another handle. The result is valid under the condition of
     /// [`try_reclaim`](Self::try_reclaim).
     pub(crate) fn idle_after(self: &Arc<Self>, ago: Duration) -> Option<u64> {
         if self.has_handles() {
             return None;
         }
-        let mut states = self.shared().of_runtimes();
+        let shared = self.shared();
+        let alone = shared.runtimes.is_none().then(|| Arc::clone(shared));
+        let mut states = shared.of_runtimes();
         states.retain(|state| !state.config.clock.has_ended());
-        let after = states.iter().map(|state| {
+        let after = states.into_iter().chain(alone).map(|state| {
             let params = state.queue().ledger().params();
             let paid_off = params.tick_at(state.state.load().tat().end());
             let now = state.config.clock.now().as_nanos();

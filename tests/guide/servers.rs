@@ -179,12 +179,14 @@ mod per_tenant_limits {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn set_plan_of_a_tenant_in_debt_holds_at_once_and_forgives_nothing() {
+    async fn set_plan_of_a_tenant_in_debt_gives_the_difference_at_once_and_forgives_nothing() {
         let tenants = Tenants::new();
         tenants.limits.key("hooli").try_acquire_many(20).unwrap();
         tenants.set_plan("hooli", PAID);
-        tokio::time::advance(Duration::from_millis(100)).await;
-        tenants.limits.key("hooli").try_acquire_many(10).unwrap();
+        tenants.limits.key("hooli").try_acquire_many(180).unwrap();
+        assert!(tenants.limits.key("hooli").try_acquire().is_err());
+        tenants.set_plan("hooli", FREE);
+        assert_eq!(tenants.limits.key("hooli").snapshot().available, 0);
         assert_eq!(tenants.limits.len(), 1);
     }
 }

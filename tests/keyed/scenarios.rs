@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use tokio::runtime::Runtime;
 use tollgate::keyed::{Key, Kind, WhenFull};
-use tollgate::rate::Charge;
+use tollgate::rate::{Charge, QuotaChange};
 use tollgate::time::ManualClock;
 use tollgate::wait::Waiting;
 use tollgate::{Clock, ErrorKind, Keyed, Quota, RateLimiter, Semaphore, Snapshot, Throttle};
@@ -61,9 +61,40 @@ a charge that is paid off is not a later one | 1/s burst 4 | try 1 2, try 1 2, r
     release 0,
     left 1 2
 
+# What a key has refunded does not keep its place, and charges from before it was dropped refund nothing.
+a key that has refunded all it spent makes room at once | 1/s burst 4; keys 1 |
+    1000 x try 1 + try 1 + release 0 + release 0, left 1 4, keys, try 2, len 1
+a key that has refunded a part makes room when the rest is paid off | 1/s burst 4; keys 1 | try 1 2, try 1 2, release 0,
+    crowded 2 2s, advance 2s-1ns, crowded 2 1ns, advance 1ns, try 2, len 1
+a key that has refunded is evicted like others | 1/s burst 4; keys 1; evict | try 1 2, try 1 2, release 0, try 2, left 1 4,
+    len 1
+a late refund to a key that was dropped and came again gives nothing | 1/s burst 4; keys 1 | try 1 2, try 1 2, release 0,
+    advance 2s, shrink, len 0, try 1 2, release 0, left 1 2
+a late refund to a key that was evicted and came again gives nothing | 1/s burst 4; keys 1; evict | try 1 4, try 2,
+    try 1 4, release 0, left 1 0, release 1, left 1 4
+a late refund to a key that was not retained gives nothing | 1/s burst 4; keys 1 | try 1 4, retain 2, len 0, try 1 4,
+    release 0, left 1 0
+a late refund to a key whose limiter was reclaimed gives nothing | 1/s burst 4; keys 60 | try 1 2, try 1 2, release 0,
+    advance 2s, try 2, len 2, try 1 2, release 0, left 1 2
+refunds of other keys are given when keys are dropped and come again | 1/s burst 4; keys 2; evict | try 1 4, try 2 3,
+    try 3 1, try 2 1, release 0, left 1 4, len 2
+retain drops a key that has refunded and owes | 1/s burst 4 | try 1 2, try 1 2, release 0, retain 2, len 0, left 1 4
+
 # Quotas.
 requota asks for the quota of a key again, also for who waits | 1/h; own | try 4 2, factor 2, left 4 2, requota 4,
     left 4 4, try 4 4, wait 4 4, factor 4, requota 4, advance 250ms, granted 0
+requota in proportion gives nothing of a larger burst to a key that has spent its own | 1/h; own | try 5 5, factor 10,
+    requota 5, left 5 0
+requota_with keeps the spent number of one key | 1/h; own | try 5 5, try 4 4, factor 10, requota-with 5 keep, left 5 45,
+    requota 4, left 4 0
+requota_with keeps the spent number of a key with a limiter | 1/h; own | reserve 5, try 5 5, factor 10,
+    requota-with 5 keep, left 5 45
+requota_with in proportion overrides the option of the map | 1/h; own; keep | try 5 5, factor 10,
+    requota-with 5 proportional, left 5 0
+requota keeps the spent number by an option | 1/h; own; keep | try 5 5, reserve 4, try 4 4, factor 10, requota-all,
+    left 5 45, left 4 36
+set_quota for all keeps the spent number by an option | 1/s burst 5; keep | try 1 5, reserve 2, try 2 5,
+    set 1/s burst 50, left 1 45, left 2 45, set 1/s burst 5, left 1 0, left 2 0
 set_quota for all keeps what was spent in proportion, and refunds nothing from before | 4/s burst 4 | try 1 2, try 2 4,
     wait 2 4, set 8/s burst 8, left 1 4, left 3 8, release 0, left 1 4, advance 500ms, granted 0
 keys are those with a debt or a waiter | 1/s burst 2 | try 1, try 2 2, wait 2 2, keys 1 2, advance 1s, keys 2,
@@ -153,6 +184,11 @@ trait Each: Kind + Sized + 'static {
         panic!("it has nothing to evict")
     }
 
+    /// Only limiters of keys have spent something.
+    fn keep_spent(_: Keyed<u32, Self>) -> Keyed<u32, Self> {
+        panic!("it keeps nothing spent")
+    }
+
     fn snapshot(key: &Key<'static, Self, u32>) -> Snapshot;
 
     fn give_back(key: &Key<'static, Self, u32>, given: Self::Permit);
@@ -183,6 +219,10 @@ impl Each for RateLimiter {
         map.when_full(WhenFull::Evict)
     }
 
+    fn keep_spent(map: Keyed<u32, Self>) -> Keyed<u32, Self> {
+        map.quota_change(QuotaChange::KeepSpent)
+    }
+
     fn snapshot(key: &Key<'static, Self, u32>) -> Snapshot {
         key.snapshot()
     }
@@ -201,6 +241,15 @@ impl Each for RateLimiter {
                 let quota = words.rest().parse().expect("a quota");
                 told.users.set_quota(quota);
                 assert_eq!(told.users.quota(), quota);
+            }
+            "requota-with" => {
+                let (key, how) = (words.parse(), words.word());
+                let how = match how {
+                    "keep" => QuotaChange::KeepSpent,
+                    "proportional" => QuotaChange::Proportional,
+                    how => panic!("no change: {how:?}"),
+                };
+                told.users.requota_with::<u32>(&key, how);
             }
             "peek" => assert_eq!(told.key(words).peek().retry_after, words.time()),
             // A waiter takes a limiter of its key.
@@ -291,6 +340,7 @@ where
             users = match words.word() {
                 "keys" => users.max_keys(words.parse()),
                 "evict" => T::evict(users),
+                "keep" => T::keep_spent(users),
                 "own" => T::own(users, Arc::clone(&factor)),
                 "tokio" => users,
                 option => panic!("no option: {option:?}"),

@@ -1,6 +1,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, RwLock};
 
+use tollgate::rate::QuotaChange;
 use tollgate::{AcquireError, Keyed, Quota, RateLimiter};
 
 const FREE: Quota = Quota::per_second(10).burst(20);
@@ -14,7 +15,8 @@ struct Tenants {
 impl Tenants {
     fn new() -> Self {
         let plans = Arc::new(RwLock::new(HashMap::<String, Quota>::new()));
-        let limits = Keyed::rate_limiters(FREE).max_keys(10_000).quotas({
+        let limits = Keyed::rate_limiters(FREE).max_keys(10_000);
+        let limits = limits.quota_change(QuotaChange::KeepSpent).quotas({
             let plans = Arc::clone(&plans);
             move |tenant| plans.read().unwrap().get(tenant).copied().unwrap_or(FREE)
         });
@@ -22,6 +24,7 @@ impl Tenants {
     }
 
     /// Gives a tenant another plan. Its quota applies at once, and tokens already spent stay spent.
+    /// An upgrade from 20 to 200 gives 180 more.
     fn set_plan(&self, tenant: &str, plan: Quota) {
         self.plans.write().unwrap().insert(tenant.to_owned(), plan);
         self.limits.requota(tenant);

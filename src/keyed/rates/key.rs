@@ -48,11 +48,12 @@ impl<Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, RateLimiter, Q, S>
 
     /// Refunds a charge of this key. See [`RateLimiter::refund`].
     ///
-    /// A charge of another key or of another map is not given back, unless the 32-bit hash of its
-    /// key is the same.
-    ///
-    /// After the key was [evicted](crate::keyed::WhenFull) or [dropped](crate::Keyed::retain) with its
-    /// backlog, the charge must not be refunded: that might refund later charges of the key.
+    /// A charge of another key or of another map is not given back, nor is a charge from before the
+    /// map dropped the key: because the key had recovered, or, with its backlog, by
+    /// [eviction](crate::keyed::WhenFull) or [`retain`](crate::Keyed::retain). Keys of a shard are
+    /// told apart by a number of 24 bits, which each takes when it is inserted or its limiter is
+    /// dropped. So a refund that is too late by exactly a multiple of 16,777,215 of these events in
+    /// its shard is not recognized, and may refund later charges of the key at that number.
     ///
     /// # Examples
     ///
@@ -141,7 +142,7 @@ impl<Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, RateLimiter, Q, S>
         let hash = map.hash(key);
         let limiter_of = |held: Held<'_, _>, _| map.contents.limiter_of(held);
         let limiter = map.with_entry(key, hash, |_, _| None, limiter_of)?;
-        map.tidy(hash);
+        map.reclaim_limiters(hash);
         Ok(limiter)
     }
 

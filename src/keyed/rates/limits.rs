@@ -16,9 +16,11 @@ use std::time::Duration;
 use super::super::by_key::kind::{Decided, KeyLimit};
 use super::super::key::Key;
 use super::super::shard::{Contents, Held, Shard, spread};
-use super::slot::{KeyState, RateSlot, Reading, ShardState, Terms, WithQuota, Word};
+use super::slot::{
+    EntryNumber, KeyState, QuotaParams, RateSlot, ShardState, WithQuota, Word, WordSnapshot,
+};
 use crate::RateLimiter;
-use crate::algorithm::{Rule, Tat, fresh_generation};
+use crate::algorithm::{QuotaChange, Rule, Tat, fresh_generation};
 use crate::error::{AcquireError, ErrorKind};
 use crate::quota::Quota;
 use crate::rate::{Acquire, Charge};
@@ -43,7 +45,7 @@ pub struct Rates {
     /// Whether keys have quotas of their own.
     has_own: bool,
     /// Slots for the shared terms of quotas; a slot keeps the first quota that maps to it.
-    shared: [OnceLock<Arc<Terms>>; SHARED],
+    shared: [OnceLock<Arc<QuotaParams>>; SHARED],
 }
 
 impl Rates {
@@ -52,21 +54,32 @@ impl Rates {
     /// # Panics
     ///
     /// Panics if the quota does not fit the algorithm.
-    fn terms(&self, quota: Quota) -> Terms {
+    fn quota_params(&self, quota: Quota) -> QuotaParams {
         let params = self.pattern.config.algorithm.promise(quota).params();
-        Terms { quota, params }
+        QuotaParams { quota, params }
     }
 
     /// Converts the state of a key to other terms.
-    fn carry(&self, tat: Tat, old: &Terms, new: &Terms, now: Tick) -> Tat {
-        let how = self.pattern.config.algorithm.on_change();
-        tat.carry(how, &old.params, &new.params, now)
+    fn carry(
+        &self,
+        tat: Tat,
+        how: Option<QuotaChange>,
+        old: &QuotaParams,
+        new: &QuotaParams,
+    ) -> Tat {
+        let how = how.unwrap_or_else(|| self.pattern.config.algorithm.on_change());
+        tat.carry(how, &old.params, &new.params, self.now())
     }
 
     /// Returns the slot of a key with this state and, if any, its own terms.
-    fn slot_of(own: Option<Arc<Terms>>, tat: Tat, hash: u32) -> RateSlot {
+    fn slot_of(
+        own: Option<Arc<QuotaParams>>,
+        number: EntryNumber,
+        tat: Tat,
+        hash: u32,
+    ) -> RateSlot {
         let Some(terms) = own else {
-            return RateSlot::Word { hash, tat };
+            return RateSlot::Word { number, hash, tat };
         };
         let own = WithQuota {
             tat,
@@ -90,7 +103,7 @@ impl Rates {
             // The limiter serves a refund; no caller has joined it.
             limiter.close();
         }
-        held.state.listed.insert(hash);
+        held.state.with_limiters.insert(hash);
         *held.slot = RateSlot::Limiter {
             hash,
             limiter: limiter.clone(),
@@ -98,11 +111,17 @@ impl Rates {
         limiter
     }
 
+    /// Does the same as [`idle_after`](Contents::idle_after) for a key with a limiter.
+    #[inline(never)]
+    fn limiter_idle_after(&self, limiter: &Arc<RateLimiter>, now: Tick) -> Option<u64> {
+        limiter.idle_after(self.now().saturating_since(now))
+    }
+
     /// Removes the limiter of an entry, if it is no longer needed.
     fn reclaim(
         &self,
         slot: &mut RateSlot,
-        state: &ShardState,
+        state: &mut ShardState,
         now: Tick,
     ) -> Option<Arc<RateLimiter>> {
         let RateSlot::Limiter { hash, limiter } = slot else {
@@ -114,9 +133,9 @@ impl Rates {
         if !self.has_own && quota != state.terms.quota {
             return None;
         }
-        let own = self.has_own.then(|| self.own(quota));
+        let own = self.has_own.then(|| self.convert(quota));
         let (unneeded, hash) = (limiter.clone(), *hash);
-        *slot = Self::slot_of(own, tat, hash);
+        *slot = Self::slot_of(own, state.next_number(), tat, hash);
         Some(unneeded)
     }
 }
@@ -125,7 +144,7 @@ impl Contents for Rates {
     type Slot = RateSlot;
     type ShardState = ShardState;
     type Setting = Quota;
-    type Own = Arc<Terms>;
+    type Own = Arc<QuotaParams>;
     type Limiter = RateLimiter;
 
     #[inline]
@@ -138,12 +157,12 @@ impl Contents for Rates {
     }
 
     fn shard_state(&self) -> ShardState {
-        ShardState::new(self.terms(self.pattern.quota()))
+        ShardState::new(self.quota_params(self.pattern.quota()))
     }
 
     /// Returns the terms of a quota, which many keys may share.
-    fn own(&self, quota: Quota) -> Arc<Terms> {
-        let new = || Arc::new(self.terms(quota));
+    fn convert(&self, quota: Quota) -> Arc<QuotaParams> {
+        let new = || Arc::new(self.quota_params(quota));
         let mixed = quota.count() ^ quota.period_nanos().rotate_left(21);
         let mixed = (mixed ^ quota.max_burst().rotate_left(42)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let shared = self.shared[(mixed >> 60) as usize % SHARED].get_or_init(new);
@@ -154,9 +173,10 @@ impl Contents for Rates {
         }
     }
 
-    fn slot(&self, state: &ShardState, own: Option<&Arc<Terms>>, hash: u32) -> RateSlot {
+    #[inline]
+    fn slot(&self, state: &mut ShardState, own: Option<&Arc<QuotaParams>>, hash: u32) -> RateSlot {
         if !self.pattern.config.clock.is_of_runtime() {
-            return self.unused(state, own, hash);
+            return Self::slot_of(own.cloned(), state.next_number(), UNUSED, hash);
         }
         let quota = own.map_or(state.terms.quota, |own| own.quota);
         let limiter = self.pattern.promote(quota, fresh_generation(), UNUSED);
@@ -164,20 +184,25 @@ impl Contents for Rates {
     }
 
     /// Returns a word on every clock, because nobody has spent anything in any runtime.
-    fn unused(&self, _: &ShardState, own: Option<&Arc<Terms>>, hash: u32) -> RateSlot {
-        Self::slot_of(own.cloned(), UNUSED, hash)
+    fn unused(&self, _: &mut ShardState, own: Option<&Arc<QuotaParams>>, hash: u32) -> RateSlot {
+        Self::slot_of(own.cloned(), EntryNumber::default(), UNUSED, hash)
+    }
+
+    #[inline]
+    fn is_idle(&self, slot: &mut RateSlot, state: &ShardState, now: Tick) -> bool {
+        match slot.word(state) {
+            Ok(word) => word.is_idle(now),
+            Err(limiter) => self.limiter_idle_after(limiter, now) == Some(0),
+        }
     }
 
     fn idle_after(&self, slot: &mut RateSlot, state: &ShardState, now: Tick) -> Option<u64> {
         match slot.word(state) {
-            Err(limiter) if self.pattern.config.clock.is_of_runtime() => {
-                limiter.idle_after(self.now().saturating_since(now))
-            }
-            Err(limiter) => limiter.try_reclaim(now).map(|_| 0),
             Ok(word) => {
                 let at = word.rule().reset();
                 Some(at.as_nanos().saturating_sub(now.as_nanos()))
             }
+            Err(limiter) => self.limiter_idle_after(limiter, now),
         }
     }
 
@@ -188,10 +213,17 @@ impl Contents for Rates {
         }
     }
 
-    fn tidy<K>(&self, shard: &mut Shard<K, Self>, now: Tick) -> [Option<Arc<RateLimiter>>; 2] {
+    fn reclaim_limiters<K>(
+        &self,
+        shard: &mut Shard<K, Self>,
+        now: Tick,
+    ) -> [Option<Arc<RateLimiter>>; 2] {
         let Shard { table, state, .. } = shard;
+        if state.with_limiters.is_empty() {
+            return [None, None];
+        }
         [(); 2].map(|()| {
-            let hash = state.next_listed()?;
+            let hash = state.next_with_limiter()?;
             let of_hash = table.iter_hash_mut(spread(hash));
             let mut with_limiters = of_hash
                 .map(|entry| &mut entry.slot)
@@ -200,34 +232,33 @@ impl Contents for Rates {
             // The hash is kept if the limiter is still needed, or if another key with the same hash
             // has one.
             if !matches!(reclaimed, Some(None)) && with_limiters.next().is_none() {
-                state.listed.remove(&hash);
+                state.with_limiters.remove(&hash);
             }
             reclaimed.flatten()
         })
     }
 
-    fn renew<K>(&self, shard: &mut Shard<K, Self>) {
+    fn renew<K>(&self, shard: &mut Shard<K, Self>, how: Option<QuotaChange>) {
         // This is read under the lock, so that no shard returns to earlier terms.
-        let terms = self.terms(self.pattern.quota());
+        let terms = self.quota_params(self.pattern.quota());
         let old = std::mem::replace(&mut shard.state.terms, terms);
         if self.has_own || old.params == terms.params {
             return;
         }
-        let now = self.now();
         for entry in &mut shard.table {
             if let RateSlot::Word { tat, .. } = &mut entry.slot {
-                *tat = self.carry(*tat, &old, &terms, now);
+                *tat = self.carry(*tat, how, &old, &terms);
             }
         }
         shard.state.generation = fresh_generation();
     }
 
-    fn renew_own(&self, held: Held<'_, Self>, terms: &Arc<Terms>, now: Tick) {
+    fn renew_own(&self, held: Held<'_, Self>, terms: &Arc<QuotaParams>, how: Option<QuotaChange>) {
         let RateSlot::WithQuota { own, .. } = held.slot else {
             return;
         };
         if own.terms.params != terms.params {
-            own.tat = self.carry(own.tat, &own.terms, terms, now);
+            own.tat = self.carry(own.tat, how, &own.terms, terms);
             own.generation = fresh_generation();
         }
         own.terms = Arc::clone(terms);
@@ -284,8 +315,11 @@ impl KeyLimit for RateLimiter {
     }
 
     #[track_caller]
-    fn set(&self, quota: Quota) {
-        self.set_quota(quota);
+    fn set(&self, quota: Quota, how: Option<QuotaChange>) {
+        match how {
+            Some(how) => self.set_quota_with(quota, how),
+            None => self.set_quota(quota),
+        }
     }
 
     fn close(&self) {
@@ -307,6 +341,7 @@ impl KeyLimit for RateLimiter {
         Some(charge.map_or_else(|| rates.now(), Charge::at))
     }
 
+    #[inline]
     fn decide_absent(
         rates: &Rates,
         state: &ShardState,
@@ -318,13 +353,13 @@ impl KeyLimit for RateLimiter {
             terms: &state.terms,
             generation: state.generation,
         };
-        let refuses = !rates.has_own && rates.pattern.config.refuses_oversize();
-        match word.take(cost, now) {
-            Ok(charge) if cost == 0 => Some(Ok(Decided::Admitted(charge))),
-            // If keys have their own quotas, the quota of this key is not known yet.
-            Err(_) if refuses => Some(Err(word.exceeds_capacity())),
-            _ => None,
+        if cost == 0 {
+            return word.take(0, now).ok().map(|it| Ok(Decided::Admitted(it)));
         }
+        // If keys have their own quotas, the quota of this key is not known yet.
+        let refuses =
+            word.is_above_burst(cost) && !rates.has_own && rates.pattern.config.refuses_oversize();
+        refuses.then(|| Err(word.exceeds_capacity()))
     }
 
     #[inline(always)]
@@ -378,7 +413,7 @@ impl KeyLimit for RateLimiter {
             Err(limiter) => return KeyState::Limiter(limiter.clone()),
         };
         let limit = word.terms.params.burst();
-        KeyState::Word(Reading {
+        KeyState::Word(WordSnapshot {
             rule: word.rule(),
             quota: word.terms.quota,
             generation: word.generation,

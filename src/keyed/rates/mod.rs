@@ -6,10 +6,12 @@ mod key;
 mod limits;
 mod slot;
 
+use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
 
 use super::{Keyed, WhenFull};
 use crate::RateLimiter;
+use crate::algorithm::QuotaChange;
 use crate::quota::Quota;
 
 /// Construction of a map of rate limiters.
@@ -77,6 +79,39 @@ impl<K, S> Keyed<K, RateLimiter, S> {
         self
     }
 
+    /// Sets how the spent part of a key carries over when its quota changes: in
+    /// [`set_quota`](Self::set_quota), [`requota`](Self::requota) and
+    /// [`requota_all`](Self::requota_all). By default it carries over like in
+    /// [`RateLimiter::set_quota`].
+    ///
+    /// For plans that customers change, use [`KeepSpent`](QuotaChange::KeepSpent): an upgrade gives
+    /// the difference of the bursts at once.
+    ///
+    /// # Panics
+    ///
+    /// Panics after the first use.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::rate::QuotaChange;
+    /// use tollgate::{Clock, Keyed, Quota, RateLimiter};
+    ///
+    /// let each = RateLimiter::new(Quota::per_second(5).burst(5)).clock(Clock::manual());
+    /// let users = Keyed::<u64, _>::new(each).quota_change(QuotaChange::KeepSpent);
+    /// users.key(&1).try_acquire_many(5)?;
+    /// users.set_quota(Quota::per_second(50).burst(50));
+    /// assert_eq!(users.key(&1).snapshot().available, 45);
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub const fn quota_change(mut self, how: QuotaChange) -> Self {
+        self.first_use = self.first_use.assert_ahead();
+        self.quota_change = Some(how);
+        self
+    }
+
     /// Gives keys their own quotas: the map calls `quota_of` for each key that it inserts. The call
     /// is under no lock, so it may run any code. Call [`requota`](Self::requota) when the quota
     /// that it returns for a key has changed.
@@ -114,8 +149,9 @@ impl<K, S> Keyed<K, RateLimiter, S> {
 }
 
 impl<K: Hash + Eq, S: BuildHasher> Keyed<K, RateLimiter, S> {
-    /// Changes the quota of all keys. The spent part of each key stays spent, and the new quota
-    /// decides when waiters are due; see [`RateLimiter::set_quota`].
+    /// Changes the quota of all keys. The spent part of each key carries over like in
+    /// [`RateLimiter::set_quota`], unless the map has another
+    /// [`quota_change`](Self::quota_change). The new quota decides when waiters are due.
     ///
     /// The windows of keys, including those of the new quota, begin at multiples of their length
     /// since the epoch of the clock. So if the period changes, a
@@ -145,5 +181,41 @@ impl<K: Hash + Eq, S: BuildHasher> Keyed<K, RateLimiter, S> {
     #[track_caller]
     pub fn set_quota(&self, quota: Quota) {
         self.set_all(quota);
+    }
+
+    /// Does the same as [`requota`](Self::requota), and chooses how the spent part carries over.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the quota does not fit the [algorithm](RateLimiter::algorithm).
+    ///
+    /// # Examples
+    ///
+    /// A customer who has spent all 5 upgrades to 50:
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    /// use tollgate::rate::QuotaChange;
+    /// use tollgate::{Clock, Keyed, Quota, RateLimiter};
+    ///
+    /// let plan = Arc::new(AtomicU64::new(5));
+    /// let plan_of = Arc::clone(&plan);
+    /// let each = RateLimiter::new(Quota::per_hour(5)).clock(Clock::manual());
+    /// let users = Keyed::<u64, _>::new(each)
+    ///     .quotas(move |_| Quota::per_hour(5).burst(plan_of.load(Ordering::Relaxed)));
+    /// users.key(&7).try_acquire_many(5)?;
+    ///
+    /// plan.store(50, Ordering::Relaxed);
+    /// users.requota_with(&7, QuotaChange::KeepSpent);
+    /// assert_eq!(users.key(&7).snapshot().available, 45);
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    pub fn requota_with<Q>(&self, key: &Q, how: QuotaChange)
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        self.change_own(key, Some(how));
     }
 }

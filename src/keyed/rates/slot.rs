@@ -5,7 +5,11 @@
 //! 2. A key has a limiter while its `Tat` is not enough state: it has waiters, or a charge other
 //!    than the last may be refunded and is not paid off yet. On tokio's time it always has one,
 //!    because its `Tat` differs between runtimes.
-//! 3. On other clocks, the list of a shard contains the hash of each key with such a limiter, and
+//! 3. An entry takes the next [number](EntryNumber) of its shard when it is inserted, and when its
+//!    limiter is reclaimed. The number is part of the generation of its charges. So a charge that
+//!    was made before that, and is perhaps paid off or forgiven, refunds nothing, and other keys
+//!    keep their numbers.
+//! 4. On other clocks, the list of a shard contains the hash of each key with such a limiter, and
 //!    each hash at most once. A hash whose key no longer has a limiter is removed from the list at
 //!    its next check.
 
@@ -23,7 +27,11 @@ use crate::time::Tick;
 /// The entry of a key without the key: 16 bytes.
 pub enum RateSlot {
     /// The state of a key under the quota of all keys.
-    Word { hash: u32, tat: Tat },
+    Word {
+        number: EntryNumber,
+        hash: u32,
+        tat: Tat,
+    },
     /// The state of a key with its own quota.
     WithQuota { hash: u32, own: Box<WithQuota> },
     /// The limiter of a key.
@@ -33,10 +41,43 @@ pub enum RateSlot {
     },
 }
 
+// A number larger than this would take more memory for each key.
+const _: () = assert!(size_of::<RateSlot>() == 16);
+
+/// The number of an entry among those of its shard, from 1 to 2^24 - 1.
+///
+/// Then numbers begin again. A late refund of an entry that was dropped is taken for one of the
+/// same key if exactly a multiple of this many entries were inserted into the shard or reclaimed
+/// since.
+#[derive(Clone, Copy, Default)]
+pub struct EntryNumber([u8; 3]);
+
+impl EntryNumber {
+    /// The last number: there is no room for more than 24 bits.
+    const LAST: u32 = (1 << 24) - 1;
+
+    #[inline]
+    fn get(self) -> u32 {
+        let [first, second, third] = self.0;
+        u32::from_le_bytes([first, second, third, 0])
+    }
+
+    /// Returns the number after this one. No entry has the number 0.
+    #[inline]
+    fn next(self) -> Self {
+        let next = match self.get() {
+            Self::LAST => 1,
+            number => number + 1,
+        };
+        let [first, second, third, _] = next.to_le_bytes();
+        Self([first, second, third])
+    }
+}
+
 /// The state of a key with its own quota.
 pub struct WithQuota {
     pub(super) tat: Tat,
-    pub(super) terms: Arc<Terms>,
+    pub(super) terms: Arc<QuotaParams>,
     /// Distinguishes charges under this quota from earlier ones.
     pub(super) generation: u64,
 }
@@ -44,18 +85,20 @@ pub struct WithQuota {
 /// The state of a shard beside its entries.
 pub struct ShardState {
     /// The terms of all keys without their own quota.
-    pub(super) terms: Terms,
+    pub(super) terms: QuotaParams,
     /// The generation of current charges.
     pub(super) generation: u64,
+    /// The number of the last entry that was inserted or reclaimed.
+    last_number: EntryNumber,
     /// The hashes of keys with limiters.
-    pub(in crate::keyed) listed: BTreeSet<u32>,
+    pub(in crate::keyed) with_limiters: BTreeSet<u32>,
     /// The hash that was checked last.
-    looked_at: u32,
+    last_checked: u32,
 }
 
 /// A quota, in every form that calls need.
 #[derive(Clone, Copy, Debug)]
-pub struct Terms {
+pub struct QuotaParams {
     pub(super) quota: Quota,
     /// Two quotas with the same rate are equal, even in different terms.
     pub(super) params: Params,
@@ -64,7 +107,7 @@ pub struct Terms {
 /// The state of a key without a limiter, and the terms to read it.
 pub(super) struct Word<'a> {
     pub(super) tat: &'a mut Tat,
-    pub(super) terms: &'a Terms,
+    pub(super) terms: &'a QuotaParams,
     pub(super) generation: u64,
 }
 
@@ -93,6 +136,19 @@ impl Word<'_> {
             at: now,
             owed,
         }))
+    }
+
+    /// Returns whether a cost exceeds the burst.
+    #[inline]
+    pub(super) fn is_above_burst(&self, cost: u64) -> bool {
+        let params = &self.terms.params;
+        params.units_of(cost) > params.burst_tolerance
+    }
+
+    /// Returns whether the key owes nothing.
+    #[inline]
+    pub(super) fn is_idle(&self, now: Tick) -> bool {
+        self.tat.end() <= self.terms.params.units_at(now)
     }
 
     /// Returns the error of a call that asks for more than the burst.
@@ -133,10 +189,9 @@ impl RateSlot {
         state: &'a ShardState,
     ) -> Result<Word<'a>, &'a Arc<RateLimiter>> {
         match self {
-            Self::Word { hash, tat } => Ok(Word {
-                // The hash is mixed in so that another key of the shard refunds none of the charges
-                // of this key.
-                generation: state.generation ^ u64::from(*hash),
+            Self::Word { number, tat, .. } => Ok(Word {
+                // The low half of the generation of the shard is zero.
+                generation: state.generation ^ u64::from(number.get()),
                 tat,
                 terms: &state.terms,
             }),
@@ -151,32 +206,40 @@ impl RateSlot {
 }
 
 impl ShardState {
-    pub(super) fn new(terms: Terms) -> Self {
+    pub(super) fn new(terms: QuotaParams) -> Self {
         Self {
             terms,
             generation: fresh_generation(),
-            listed: BTreeSet::new(),
-            looked_at: 0,
+            last_number: EntryNumber::default(),
+            with_limiters: BTreeSet::new(),
+            last_checked: 0,
         }
     }
 
+    /// Returns the number of an entry that is inserted or reclaimed.
+    #[inline]
+    pub(super) fn next_number(&mut self) -> EntryNumber {
+        self.last_number = self.last_number.next();
+        self.last_number
+    }
+
     /// Returns the next hash of the list, in round-robin order.
-    pub(super) fn next_listed(&mut self) -> Option<u32> {
-        let after =
-            (self.looked_at.checked_add(1)).and_then(|from| self.listed.range(from..).next());
-        self.looked_at = *after.or_else(|| self.listed.first())?;
-        Some(self.looked_at)
+    pub(super) fn next_with_limiter(&mut self) -> Option<u32> {
+        let after = (self.last_checked.checked_add(1))
+            .and_then(|from| self.with_limiters.range(from..).next());
+        self.last_checked = *after.or_else(|| self.with_limiters.first())?;
+        Some(self.last_checked)
     }
 }
 
 /// The state of a key.
 pub enum KeyState {
-    Word(Reading),
+    Word(WordSnapshot),
     Limiter(Arc<RateLimiter>),
 }
 
 /// A copy of the state of a key without a limiter.
-pub struct Reading {
+pub struct WordSnapshot {
     pub(super) rule: Gcra,
     pub(super) quota: Quota,
     pub(super) generation: u64,
@@ -188,7 +251,7 @@ pub struct Reading {
     pub(super) most: u64,
 }
 
-impl Reading {
+impl WordSnapshot {
     /// Returns the decision that a call would get.
     pub(super) fn peek(&mut self, cost: u64) -> Decision {
         let (limit, now) = (self.limit, self.now);
@@ -234,5 +297,22 @@ impl Reading {
     /// Returns the chunk size for adapters, and the maximum cost of one call now.
     pub(super) fn chunk_and_max_units(&self) -> (u64, u64) {
         (self.quota.chunk(self.limit), self.most)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn next_after_the_last_number_is_the_first() {
+        let number = |number: u32| {
+            let [first, second, third, _] = number.to_le_bytes();
+            EntryNumber([first, second, third])
+        };
+        assert_eq!(EntryNumber::default().next().get(), 1);
+        assert_eq!(number(0x00ff_ffff).get(), EntryNumber::LAST);
+        assert_eq!(number(0x0001_ffff).next().get(), 0x0002_0000);
+        assert_eq!(number(EntryNumber::LAST).next().get(), 1);
     }
 }
