@@ -182,19 +182,15 @@ impl Locked<'_> {
         Ok(())
     }
 
-    /// Admits a [checked](Self::check) call now for between `cost` and `most`, if there are no
-    /// waiters and the rule allows it; or returns the tick at which it is due.
-    pub(super) fn admit(&mut self, cost: u64, most: u64) -> Result<Charge, Tick> {
+    /// Admits a [checked](Self::check) call now, if there are no waiters and the rule allows it; or
+    /// returns the tick at which it is due.
+    pub(super) fn admit(&mut self, cost: u64) -> Result<Charge, Tick> {
         let due = self.due_of_next(cost);
-        if !self.has_come(due) {
-            return Err(due);
-        }
-        let cost = if most > cost {
-            most.min(self.available()).max(cost)
+        if self.has_come(due) {
+            Ok(self.charge(cost))
         } else {
-            cost
-        };
-        Ok(self.charge(cost))
+            Err(due)
+        }
     }
 
     /// Admits a [checked](Self::check) call of at least 1 that counts as arrived at `tick`, if
@@ -424,12 +420,6 @@ impl Locked<'_> {
     pub(super) fn next_due(&self) -> Option<Tick> {
         let soon = self.now.saturating_add(Duration::from_nanos(1));
         Some(self.due_of_head()?.max(soon))
-    }
-
-    /// Returns the cost that could be charged at once if there were no waiters and the limiter were
-    /// open.
-    pub(super) fn available(&mut self) -> u64 {
-        self.rule.capacity().saturating_sub(self.in_use())
     }
 
     /// Returns the used part of the capacity: all of it during a pause.
