@@ -94,7 +94,7 @@ impl<S: Deref<Target: Limiter> + Unpin> Future for Acquire<S> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         if let Stage::New = self.call.stage {
             let (cost, shared) = (self.call.cost, self.source.shared());
-            match shared.decide_at_once(cost, cost) {
+            match shared.decide_at_once(cost) {
                 Decided::Charged(charge) => {
                     self.call.stage = Stage::Over;
                     return Poll::Ready(Ok(charge));
@@ -150,7 +150,7 @@ impl Call {
         waker: &Waker,
     ) -> Poll<Result<Charge, AcquireError>> {
         if let Stage::New = self.stage {
-            let decided = shared.here(|state| state.decide(self.cost, self.cost));
+            let decided = shared.here(|state| state.decide(self.cost));
             if let Decided::Charged(charge) = decided {
                 self.stage = Stage::Over;
                 return Poll::Ready(Ok(charge));
@@ -213,7 +213,7 @@ impl Call {
         let admitted = if came < now {
             locked.admit_as_of(cost, came)
         } else {
-            locked.admit(cost, cost)
+            locked.admit(cost)
         };
         let due = match admitted {
             Ok(charge) => return Some(Poll::Ready(Ok(charge))),

@@ -576,7 +576,7 @@ impl RateLimiter {
     #[inline(always)]
     #[doc(alias = "check_n")]
     pub fn try_acquire_many(&self, n: u64) -> Result<Charge, AcquireError> {
-        self.shared().try_charge(n, n)
+        self.shared().try_acquire_many(n)
     }
 
     /// Joins the queue now, so that the caller can wait later, or only learn the delay.

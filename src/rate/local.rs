@@ -5,8 +5,12 @@
 //!    the limiter holds by the ticks of the batches, and calls are admitted later than they are
 //!    charged, never earlier.
 //! 2. All buffered tokens belong to one charge, the last one: another batch is charged only for a
-//!    call that uses up the rest of the buffer. So [settling](RateLimiter::settle) that charge
-//!    gives the buffer back exactly. The buffer is always less than a batch.
+//!    call that uses up the rest of the buffer. So a refund of a part of that charge gives the
+//!    buffer back exactly. The buffer is always less than a batch.
+//! 3. A handle charges a whole batch, or the cost of one call, with the same decision as any other
+//!    call of the limiter. A call is refused only after the limiter has refused its own cost, so
+//!    the handles of a limiter that is short of tokens admit as much as the limiter itself
+//!    (`tests/rate/local.rs`).
 //!
 //! There is no lock: `&mut self` guarantees that no other thread decides.
 
@@ -17,7 +21,7 @@ use std::sync::Arc;
 use super::acquire::{Call, Limiter};
 use super::charge::Charge;
 use super::limiter::RateLimiter;
-use super::shared::{Decided, Shared};
+use super::shared::Shared;
 use crate::error::AcquireError;
 use crate::status::Snapshot;
 use crate::wait::Waiting;
@@ -36,10 +40,13 @@ use crate::wait::Waiting;
 /// may be used at any later time. By the ticks at which the batches are charged, it keeps [the
 /// promise of the limiter](RateLimiter#the-promise).
 ///
-/// - Any burst works, but a handle never buffers more than the burst: with the default burst of 1
-///   it buffers nothing, and asks the limiter each time. If less than a batch is available, the
-///   handle charges the available tokens, and at least the cost of the call; if not even the cost
-///   is available, the call is refused or waits, like with the limiter.
+/// - Any burst works, but a batch is never more than the burst: with the default burst of 1 a
+///   handle buffers nothing, and asks the limiter each time.
+/// - A handle charges a whole batch or none. If less than a batch is available, the call asks for
+///   its own cost, and so do the next 16 calls that the buffer does not cover. If not even the cost
+///   is available, the call is refused or waits, like with the limiter. So handles that ask for
+///   more than the rate admit as much as the limiter itself would, except for the tokens that are
+///   buffered at that moment.
 /// - A call that asks for more than the buffer uses the buffer up, and charges the rest. The
 ///   limiter alone [decides](RateLimiter::oversize) a call that asks for more than the burst; the
 ///   buffer stays untouched. The same holds for a call that asks for 0; it fails only if the
@@ -94,13 +101,17 @@ use crate::wait::Waiting;
 pub struct LocalLimiter {
     buffered: u64,
     batch: u64,
-    /// Whether the buffer is empty and the last call was refused. If so, the next call asks only
-    /// for its own cost, because computing the available part of a batch takes a division.
-    refused: bool,
+    /// The number of next calls that ask only for their own cost, because a batch was refused. A
+    /// limiter that has no batch now hardly has one at the next call, and each question costs a
+    /// decision.
+    alone: u8,
     /// The charge to which the buffer belongs.
     charge: Option<Charge>,
     shared: Arc<Shared>,
 }
+
+/// The number of calls that ask for their own cost after one whose batch was refused.
+const ALONE: u8 = 16;
 
 impl RateLimiter {
     /// Creates a handle for one task or thread. The handle charges `batch` in advance and decides
@@ -131,7 +142,7 @@ impl RateLimiter {
         LocalLimiter {
             buffered: 0,
             batch,
-            refused: false,
+            alone: 0,
             charge: None,
             shared: Arc::clone(self.shared()),
         }
@@ -185,66 +196,52 @@ impl LocalLimiter {
         self.ask(n)
     }
 
-    /// Asks the limiter, for a call that does not fit into the buffer.
+    /// Asks the limiter, for a call that does not fit into the buffer: for a batch, or for the
+    /// missing cost alone.
     #[inline(never)]
     fn ask(&mut self, n: u64) -> Result<(), AcquireError> {
-        match self.refused.then(|| self.shared.decide_at_once(n, n)) {
-            Some(Decided::Limited { due, now }) => Err(AcquireError::limited_until(due, now)),
-            Some(Decided::Charged(_)) => {
-                self.take_ahead(n);
-                Ok(())
-            }
-            _ => self.refill(n),
+        let missing = self.missing(n);
+        if self.alone > 0 {
+            self.alone -= 1;
+        } else if self.refill(missing) {
+            return Ok(());
         }
+        self.shared.try_acquire_many(missing)?;
+        self.buffered -= n - missing;
+        Ok(())
     }
 
     /// Returns the missing part of the cost of a call. That is the whole cost if the call asks for
     /// 0, or for more than the burst: the limiter alone decides such a call.
     fn missing(&self, n: u64) -> u64 {
-        let missing = n - self.buffered.min(n);
-        if self.buffered > 0 && n > self.shared.params.load().burst() {
+        if self.buffered > 0 && n > self.burst() {
             n
         } else {
-            missing
+            n - self.buffered.min(n)
         }
     }
 
-    /// Charges the missing part of a call, and up to a batch with it.
-    #[inline(never)]
-    fn refill(&mut self, n: u64) -> Result<(), AcquireError> {
-        let missing = self.missing(n);
-        // A batch never replaces a buffer that is not empty.
-        let most = if missing == 0 || missing == n && self.buffered > 0 {
-            missing
-        } else {
-            self.batch.max(missing)
+    fn burst(&self) -> u64 {
+        self.shared.params.load().burst()
+    }
+
+    /// Charges a batch for a call that uses up the buffer and lacks `missing`, and buffers the
+    /// rest. Returns whether it did.
+    fn refill(&mut self, missing: u64) -> bool {
+        let batch = self.batch.min(self.burst());
+        // A batch never replaces a buffer that is not used up: a call for 0 or for more than the
+        // burst leaves it as it is.
+        if !(1..batch).contains(&missing) {
+            return false;
+        }
+        let Ok(charge) = self.shared.try_acquire_many(batch) else {
+            self.alone = ALONE;
+            return false;
         };
-        let charged = self.shared.try_charge(missing, most);
-        self.refused = charged.is_err() && self.buffered == 0;
-        charged.map(|charge| {
-            self.buffered -= n - missing;
-            self.keep(charge, missing);
-        })
-    }
-
-    /// Charges the rest of a batch after a call of cost `n` that was charged alone.
-    #[cold]
-    fn take_ahead(&mut self, n: u64) {
-        self.refused = false;
-        if self.batch > n {
-            if let Ok(charge) = self.shared.try_charge(1, self.batch - n) {
-                self.keep(charge, 0);
-            }
-        }
-    }
-
-    /// Buffers the unused part of a charge.
-    fn keep(&mut self, charge: Charge, used: u64) {
-        let more = charge.cost().saturating_sub(used);
-        if more > 0 {
-            self.buffered = more;
-            self.charge = Some(charge);
-        }
+        // Less was charged only at the end of the limiter's time.
+        self.buffered = charge.cost().saturating_sub(missing);
+        self.charge = Some(charge);
+        true
     }
 
     /// Waits until a call of cost 1 is admitted.

@@ -279,19 +279,13 @@ impl Locked<'_> {
         Ok(())
     }
 
-    /// Admits a [checked](Self::check) call now for between `cost` and `most`, if there are no
-    /// waiters and the rule allows it; or returns the tick at which it is due.
-    pub(super) fn admit(&mut self, cost: u64, most: u64) -> Result<Charge, Tick> {
+    /// Admits a [checked](Self::check) call now, if there are no waiters and the rule allows it; or
+    /// returns the tick at which it is due.
+    pub(super) fn admit(&mut self, cost: u64) -> Result<Charge, Tick> {
         let due = self.due_of_next(cost);
         if !self.has_come(due) {
             return Err(due);
         }
-        let cost = if most > cost {
-            let free = self.ledger.capacity().saturating_sub(self.in_use());
-            most.min(free).max(cost)
-        } else {
-            cost
-        };
         let now = self.now;
         Ok(Charge(self.ledger.charge(now, cost)))
     }
@@ -470,11 +464,6 @@ impl Locked<'_> {
         Some(self.due_of_head()?.max(soon))
     }
 
-    fn in_use(&mut self) -> u64 {
-        let now = self.now;
-        self.ledger.in_use(now)
-    }
-
     /// Does the same as [`decision`](Self::decision); the remaining capacity is 0 while there are
     /// waiters.
     pub(super) fn peek(&mut self, cost: u64) -> Decision {
@@ -497,11 +486,11 @@ impl Locked<'_> {
 
     /// Returns the state at this tick.
     pub(super) fn snapshot(&mut self) -> Snapshot {
-        let decision = self.decision(0);
+        let (decision, now) = (self.decision(0), self.now);
         let oldest = self.head();
         Snapshot {
             limit: decision.limit,
-            in_use: self.in_use(),
+            in_use: self.ledger.in_use(now),
             available: decision.remaining,
             waiting: self.waiters.len(),
             oldest_wait: oldest.map(|head| self.now.saturating_since(head.at)),

@@ -91,7 +91,7 @@ mod tests {
                 Call::new(3).join(&state, waker),
                 Some(Poll::Ready(Err(_)))
             ));
-            state.try_charge(1, 1).unwrap();
+            state.try_acquire_many(1).unwrap();
             assert!(matches!(waits.join(&state, waker), Some(Poll::Pending)));
             state
         });
@@ -103,8 +103,8 @@ mod tests {
         };
         assert!(waiter.poll(waker).is_none());
         assert!(is_unused());
-        state.try_charge(1, 1).unwrap();
-        let refused = state.try_charge(1, 1).unwrap_err();
+        state.try_acquire_many(1).unwrap();
+        let refused = state.try_acquire_many(1).unwrap_err();
         assert_eq!(refused.retry_after(), Some(Duration::from_secs(86_400)));
         let mut late = Call::new(1);
         assert!(late.join(&state, waker).is_none());

@@ -119,45 +119,45 @@ impl Shared {
         lock(&self.queue)
     }
 
-    /// Charges between `cost` and `most` now, or nothing. The path of nearly every call is inlined
-    /// into the caller: one reading of the counter, one compare-exchange.
+    /// Charges `cost` now, or fails. The path of nearly every call is inlined into the caller: one
+    /// reading of the counter, one compare-exchange.
     #[inline(always)]
-    pub(super) fn try_charge(&self, cost: u64, most: u64) -> Result<Charge, AcquireError> {
-        match self.decide_at_once(cost, most) {
+    pub(super) fn try_acquire_many(&self, cost: u64) -> Result<Charge, AcquireError> {
+        match self.decide_at_once(cost) {
             Decided::Charged(charge) => Ok(charge),
             Decided::Limited { due, now } => Err(AcquireError::limited_until(due, now)),
-            Decided::Otherwise | Decided::Lost => self.try_again(cost, most),
+            Decided::Otherwise | Decided::Lost => self.try_again(cost),
         }
     }
 
     /// Does the same for the other rules, and then for any clock.
     #[inline(never)]
-    fn try_again(&self, cost: u64, most: u64) -> Result<Charge, AcquireError> {
+    fn try_again(&self, cost: u64) -> Result<Charge, AcquireError> {
         let decided = match self.look(self.other) {
-            Some((_, now)) if self.ring.is_some() => self.decide_by_ring(cost, most, now),
-            Some((seen, now)) => self.decide_by_window(seen, cost, most, now),
+            Some((_, now)) if self.ring.is_some() => self.decide_by_ring(cost, now),
+            Some((seen, now)) => self.decide_by_window(seen, cost, now),
             None => Decided::Otherwise,
         };
         match decided.unless_doubtful() {
             Decided::Charged(charge) => Ok(charge),
             Decided::Limited { due, now } => Err(AcquireError::limited_until(due, now)),
-            Decided::Otherwise | Decided::Lost => self.try_slowly(cost, most),
+            Decided::Otherwise | Decided::Lost => self.try_slowly(cost),
         }
     }
 
     /// Does the same for any clock, and with the lock if necessary.
     #[inline(never)]
-    fn try_slowly(&self, cost: u64, most: u64) -> Result<Charge, AcquireError> {
+    fn try_slowly(&self, cost: u64) -> Result<Charge, AcquireError> {
         if let Some(state) = self.in_runtime() {
-            return state.try_slowly(cost, most);
+            return state.try_slowly(cost);
         }
-        match self.decide(cost, most) {
+        match self.decide(cost) {
             Decided::Charged(charge) => Ok(charge),
             Decided::Limited { due, now } => Err(self.config.limited(due, now)),
             Decided::Otherwise | Decided::Lost => {
                 let mut locked = self.lock_on_time();
                 locked.check(cost)?;
-                let admitted = locked.admit(cost, most);
+                let admitted = locked.admit(cost);
                 admitted.map_err(|due| {
                     let refused = self.config.limited(due, locked.now);
                     if locked.ledger().paused_until().is_some() {
@@ -173,11 +173,11 @@ impl Shared {
     /// Decides if the clock is a counter, a [`Tat`] is the whole state, and the word is not locked.
     /// This function keeps nothing across a call, so the registers of the caller need not be saved.
     #[inline(always)]
-    pub(super) fn decide_at_once(&self, cost: u64, most: u64) -> Decided {
+    pub(super) fn decide_at_once(&self, cost: u64) -> Decided {
         let Some((seen, now)) = self.look(self.plain) else {
             return Decided::Otherwise;
         };
-        self.decide_by_word(seen, cost, most, now).unless_doubtful()
+        self.decide_by_word(seen, cost, now).unless_doubtful()
     }
 
     /// Reads the word, and then a counter, if there is one: an older tick would miss the time of
@@ -195,7 +195,7 @@ impl Shared {
     /// Decides, and repeats while another thread is faster. Checks the first doubtful refusal
     /// again.
     #[inline(always)]
-    pub(super) fn decide(&self, cost: u64, most: u64) -> Decided {
+    pub(super) fn decide(&self, cost: u64) -> Decided {
         let (mut lost, mut looked) = (0, false);
         loop {
             let seen = self.state.load();
@@ -204,9 +204,9 @@ impl Shared {
                 None => self.config.clock.now(),
             };
             let decided = match self.config.algorithm {
-                _ if seen.is_locked() => self.decide_by_ring(cost, most, now),
-                Algorithm::SlidingWindow => self.decide_by_window(seen, cost, most, now),
-                _ => self.decide_by_word(seen, cost, most, now),
+                _ if seen.is_locked() => self.decide_by_ring(cost, now),
+                Algorithm::SlidingWindow => self.decide_by_window(seen, cost, now),
+                _ => self.decide_by_word(seen, cost, now),
             };
             match decided {
                 Decided::Lost => back_off(&mut lost),
@@ -218,7 +218,7 @@ impl Shared {
 
     /// Decides by the unlocked word, at a tick that was read just after it.
     #[inline(always)]
-    fn decide_by_word(&self, seen: StateSnapshot, cost: u64, most: u64, now: Tick) -> Decided {
+    fn decide_by_word(&self, seen: StateSnapshot, cost: u64, now: Tick) -> Decided {
         let params = self.params.load();
         let price = params.units_of(cost);
         // A cost of 1 is never more than the burst.
@@ -227,13 +227,6 @@ impl Shared {
             return Decided::Otherwise;
         }
         let (tat, unit) = (seen.tat(), params.units_unless_dense(now));
-        let (cost, price) = if most > cost {
-            let room = params.burst_tolerance.saturating_sub(tat.backlog_at(unit));
-            let cost = most.min(params.tokens(room)).max(cost);
-            (cost, params.units_of(cost))
-        } else {
-            (cost, price)
-        };
         match tat.take(&params, unit, price) {
             Ok(tat) => {
                 let receipt = Receipt {
@@ -258,10 +251,7 @@ impl Shared {
 
     /// Decides by the sliding window of the unlocked word.
     #[inline(always)]
-    fn decide_by_window(&self, seen: StateSnapshot, cost: u64, most: u64, now: Tick) -> Decided {
-        if most > cost {
-            return Decided::Otherwise;
-        }
+    fn decide_by_window(&self, seen: StateSnapshot, cost: u64, now: Tick) -> Decided {
         match self.params.window(seen.tat()).try_charge(now, cost) {
             Some(decided) => self.confirm(seen, now, decided),
             None => Decided::Otherwise,
@@ -295,8 +285,8 @@ impl Shared {
 
     /// Decides by the log, if there is one.
     #[inline(always)]
-    fn decide_by_ring(&self, cost: u64, most: u64, now: Tick) -> Decided {
-        let Some(ring) = self.ring.as_ref().filter(|_| cost == 1 && most == 1) else {
+    fn decide_by_ring(&self, cost: u64, now: Tick) -> Decided {
+        let Some(ring) = self.ring.as_ref().filter(|_| cost == 1) else {
             return Decided::Otherwise;
         };
         match ring.try_charge(now.as_nanos()) {

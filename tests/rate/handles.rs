@@ -222,30 +222,6 @@ fn buffered_seven() -> (ManualClock, RateLimiter, LocalLimiter) {
     (clock, limiter, local)
 }
 
-/// On the clock under which calls are decided without the lock, a call after a refused one asks for its
-/// own tokens alone, and then for the rest of a batch.
-#[test]
-fn try_acquire_after_a_refusal_takes_what_there_is_of_a_batch() {
-    for (left, buffered) in [(1, 0), (5, 4), (50, 7)] {
-        let limiter = RateLimiter::new(Quota::per_hour(1).burst(50)).clock(Clock::system());
-        let charge = limiter.try_acquire_many(50).unwrap();
-        let mut local = limiter.local(8);
-        for _ in 0..2 {
-            let refused = local.try_acquire().unwrap_err();
-            assert_eq!(refused.kind(), ErrorKind::RateLimited);
-            assert!(refused.retry_after() > Some(Duration::from_secs(3500)));
-        }
-        assert!(local.try_acquire_many(51).is_err());
-        limiter.settle(charge, 50 - left);
-        local.try_acquire().unwrap();
-        assert_eq!(local.buffered(), buffered);
-        let available = limiter.snapshot().available;
-        assert_eq!(available, left - 1 - buffered);
-        local.return_unused();
-        assert_eq!(limiter.snapshot().available, left - 1);
-    }
-}
-
 #[test]
 fn close_ends_a_wait_and_leaves_what_is_buffered() {
     let (_clock, limiter, mut local) = buffered_seven();

@@ -4,6 +4,7 @@ mod adaptive_rate;
 mod algorithms;
 mod corrections;
 mod handles;
+mod local;
 mod quota;
 mod rate_model;
 mod scenarios;

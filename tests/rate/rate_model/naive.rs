@@ -117,11 +117,6 @@ impl Naive {
     }
 
     pub(crate) fn try_acquire(&mut self, cost: u64) -> Answer {
-        self.try_between(cost, cost)
-    }
-
-    /// Takes at least `cost`, and up to `most` of the available tokens.
-    pub(crate) fn try_between(&mut self, cost: u64, most: u64) -> Answer {
         if self.closed {
             return Answer::Closed;
         }
@@ -136,7 +131,6 @@ impl Naive {
             let queue: Vec<u64> = self.queue.iter().map(|place| place.cost).collect();
             Answer::Limited(due, self.model.hint(&queue, cost))
         } else if due == Some(self.now) {
-            let cost = most.min(self.model.available(self.now)).max(cost);
             Answer::Charged(self.model.admit(self.now, self.now, cost))
         } else {
             Answer::Limited(due, Hint::Exact)

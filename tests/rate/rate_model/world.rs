@@ -67,6 +67,8 @@ enum Asker {
 struct Local {
     handle: LocalLimiter,
     batch: u64,
+    /// The number of next calls that ask for their own cost alone.
+    alone: u64,
     booked: Option<Booked>,
     buffered: u64,
 }
@@ -97,6 +99,7 @@ impl World {
         let local = |batch: &u64| Local {
             handle: limiter.local(*batch),
             batch: *batch,
+            alone: 0,
             booked: None,
             buffered: 0,
         };
@@ -188,6 +191,7 @@ impl World {
                 let which = which.index(self.locals.len());
                 let local = &mut self.locals[which];
                 local.handle = self.limiter.local(local.batch);
+                local.alone = 0;
                 self.returned(which);
             }
         }
@@ -264,33 +268,41 @@ impl World {
         }
     }
 
-    /// A call uses the buffered tokens, or else takes the missing ones, and up to a batch with
-    /// them. The limiter judges a call for more than its maximum, or for nothing.
+    /// A call uses the buffered tokens, or else takes a batch, or else the missing ones. After a batch
+    /// was refused, sixteen calls do not ask for one. The limiter judges a call for more than its
+    /// maximum, or for nothing.
     pub(crate) fn try_local(&mut self, which: usize, cost: u64) {
         let most = self.model().scale().most;
-        let Local {
-            handle,
-            batch,
-            booked,
-            buffered,
-        } = &mut self.locals[which];
-        let result = handle.try_acquire_many(cost);
-        if 0 < cost && cost <= *buffered {
+        let local = &mut self.locals[which];
+        let result = local.handle.try_acquire_many(cost);
+        if 0 < cost && cost <= local.buffered {
             result.expect("enough is buffered");
-            *buffered -= cost;
+            local.buffered -= cost;
             self.through.push((self.naive.now, cost));
             return;
         }
-        let spent = if cost > most { 0 } else { cost.min(*buffered) };
+        let spent = if cost > most {
+            0
+        } else {
+            cost.min(local.buffered)
+        };
         let missing = cost - spent;
-        let fills = missing > 0 && (spent > 0 || *buffered == 0);
-        let batch = if fills { *batch } else { 0 };
-        match (self.naive.try_between(missing, batch.max(missing)), result) {
-            (Answer::Charged(charge), Ok(())) => {
-                *buffered -= spent;
-                if charge.cost > missing {
-                    (*buffered, *booked) = (charge.cost - missing, Some(charge));
-                }
+        let batch = local.batch.min(most);
+        if local.alone > 0 {
+            local.alone -= 1;
+        } else if 0 < missing && missing < batch {
+            if let Answer::Charged(charge) = self.naive.try_acquire(batch) {
+                result.expect("a batch is available");
+                local.buffered = charge.cost - missing;
+                local.booked = Some(charge);
+                self.through.push((self.naive.now, cost));
+                return;
+            }
+            local.alone = 16;
+        }
+        match (self.naive.try_acquire(missing), result) {
+            (Answer::Charged(_), Ok(())) => {
+                local.buffered -= spent;
                 self.through.push((self.naive.now, cost));
             }
             (answer, Err(error)) => self.same_answer(answer, Err(error)),
