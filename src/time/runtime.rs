@@ -136,7 +136,7 @@ impl Home {
     }
 
     fn end(&self) {
-        let last = self.within(|runtime| runtime.map(|_| now()));
+        let last = self.within(|runtime| runtime.map(|_| tokio_now()));
         // At the end of a thread there is no clock to read, and no entry is due any more.
         self.ended.get_or_init(|| last.unwrap_or_default());
         // The lock was a temporary, so the handle is dropped after it.
@@ -177,7 +177,7 @@ impl Home {
     pub(super) fn now(&self) -> Tick {
         self.within(|runtime| match (self.ended.get(), runtime) {
             (Some(last), _) => *last,
-            (None, Some(_)) => now(),
+            (None, Some(_)) => tokio_now(),
             (None, None) => tick_at(Instant::now()),
         })
     }
@@ -242,6 +242,15 @@ impl<T> ByRuntime<T> {
 /// Returns the tick of the current runtime.
 #[cold]
 pub(super) fn now() -> Tick {
+    match Handle::try_current() {
+        // In a destructor at the end of a thread there is no runtime, and tokio would panic if any was ever
+        // paused.
+        Err(error) if error.is_thread_local_destroyed() => tick_at(Instant::now()),
+        Ok(_) | Err(_) => tokio_now(),
+    }
+}
+
+fn tokio_now() -> Tick {
     tick_at(tokio::time::Instant::now().into_std())
 }
 

@@ -26,7 +26,25 @@ thread_local! {
     static CLOCK: Cell<Option<Clock>> = const { Cell::new(None) };
 }
 
-/// Replaces the clock that was reported. There is none during the teardown of the thread.
+// A wait may run in the destructor of another thread-local, when these are gone. It then has no hint.
+
+#[inline(always)]
+fn depth() -> u32 {
+    DEPTH.try_with(Cell::get).unwrap_or_default()
+}
+
+#[inline(always)]
+fn set_depth(depth: u32) {
+    let _ = DEPTH.try_with(|cell| cell.set(depth));
+}
+
+/// Replaces the hint.
+fn replace_hint(hint: Option<(Duration, u32)>) -> Option<(Duration, u32)> {
+    let replaced = HINT.try_with(|cell| cell.replace(hint));
+    replaced.ok().flatten()
+}
+
+/// Replaces the clock that was reported.
 fn replace_clock(clock: Option<Clock>) -> Option<Clock> {
     let replaced = CLOCK.try_with(|cell| cell.replace(clock));
     replaced.ok().flatten()
@@ -38,7 +56,7 @@ struct Deeper;
 impl Drop for Deeper {
     #[inline(always)]
     fn drop(&mut self) {
-        DEPTH.with(|depth| depth.set(depth.get().wrapping_sub(1)));
+        set_depth(depth().wrapping_sub(1));
     }
 }
 
@@ -51,7 +69,7 @@ struct Restore {
 
 impl Drop for Restore {
     fn drop(&mut self) {
-        HINT.with(|hint| hint.set(self.hint));
+        replace_hint(self.hint);
         replace_clock(self.clock.take());
     }
 }
@@ -62,7 +80,7 @@ pub(super) fn within<R>(remaining: Duration, poll: impl FnOnce() -> R) -> (R, Op
     let outer = remaining_timeout();
     let remaining = outer.map_or(remaining, |outer| outer.min(remaining));
     let restore = Restore {
-        hint: HINT.with(|hint| hint.replace(Some((remaining, DEPTH.with(Cell::get))))),
+        hint: replace_hint(Some((remaining, depth()))),
         clock: replace_clock(None),
     };
     let polled = poll();
@@ -78,7 +96,7 @@ pub(super) fn within<R>(remaining: Duration, poll: impl FnOnce() -> R) -> (R, Op
 /// Polls without a hint. It counts and keeps nothing, so it takes two instructions.
 #[inline(always)]
 pub(crate) fn without_hint<R>(poll: impl FnOnce() -> R) -> R {
-    DEPTH.with(|depth| depth.set(depth.get().wrapping_add(1)));
+    set_depth(depth().wrapping_add(1));
     let _deeper = Deeper;
     poll()
 }
@@ -124,8 +142,8 @@ impl Waiting<()> {
 
 /// The same as [`Waiting::remaining_timeout`].
 pub(crate) fn remaining_timeout() -> Option<Duration> {
-    let (remaining, depth) = HINT.with(Cell::get)?;
-    (depth == DEPTH.with(Cell::get)).then_some(remaining)
+    let (remaining, read_at) = HINT.try_with(Cell::get).ok().flatten()?;
+    (read_at == depth()).then_some(remaining)
 }
 
 /// Reports the clock of the throttle, if a timeout polls it.

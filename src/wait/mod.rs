@@ -207,7 +207,8 @@ impl<F: Future> Waiting<F> {
     /// Blocks the thread until the future is ready. The thread is parked meanwhile.
     ///
     /// Do not call this in asynchronous code: it would block the executor. A wait on a [manual
-    /// clock](crate::time::ManualClock) waits for another thread to advance the clock.
+    /// clock](crate::time::ManualClock) waits for another thread to advance the clock. It may be called in the
+    /// destructor of a thread-local.
     ///
     /// # Panics
     ///

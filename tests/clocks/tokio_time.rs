@@ -6,7 +6,7 @@ use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, advance, sleep};
 use tollgate::{Clock, Quota, RateLimiter};
 
-use crate::support::Waiter;
+use crate::support::{Waiter, in_destructors};
 use crate::{SECOND, acquire_times, millis};
 
 /// Returns a limiter of one per `interval`, with one owed.
@@ -66,6 +66,23 @@ async fn advance_moves_the_time_of_the_limiter() {
     run_what_is_due().await;
     assert_eq!(waiter.wakes(), 1);
     waiter.granted();
+}
+
+/// At the end of a thread, tokio cannot tell the time once that of any runtime was paused.
+#[tokio::test(start_paused = true)]
+async fn now_in_a_destructor_of_a_thread_is_the_time_of_the_machine() {
+    let ticks = in_destructors(|| Clock::tokio().now()).collect::<Vec<_>>();
+    assert_eq!(ticks.len(), 3);
+    assert!(ticks.is_sorted());
+}
+
+#[tokio::test(start_paused = true)]
+async fn acquire_in_a_destructor_of_a_thread_is_admitted() {
+    let limiter = RateLimiter::new(Quota::new(1, millis(1))).clock(Clock::tokio());
+    let charges = in_destructors(move || limiter.acquire().wait().unwrap().at());
+    let ticks = charges.collect::<Vec<_>>();
+    assert_eq!(ticks.len(), 3);
+    assert!(ticks.is_sorted());
 }
 
 #[tokio::test(start_paused = true)]

@@ -13,9 +13,11 @@ pub(crate) mod random;
 pub(crate) mod scenarios;
 pub(crate) mod scripted;
 
+use std::cell::Cell;
 use std::fmt::Debug;
 use std::future::Future;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -49,6 +51,44 @@ pub(crate) fn ends<R: Send + 'static>(run: impl FnOnce() -> R + Send + 'static) 
             Ok(_) => unreachable!("it ended without saying so"),
         },
     }
+}
+
+thread_local! {
+    static FIRST: RunsAtTheEnd = const { RunsAtTheEnd(Cell::new(None)) };
+    static LAST: RunsAtTheEnd = const { RunsAtTheEnd(Cell::new(None)) };
+}
+
+/// Runs in the destructor of a thread-local.
+struct RunsAtTheEnd(Cell<Option<Box<dyn FnOnce()>>>);
+
+impl Drop for RunsAtTheEnd {
+    fn drop(&mut self) {
+        if let Some(run) = self.0.take() {
+            run();
+        }
+    }
+}
+
+/// Calls `run` on a thread, and again in two destructors when that thread ends; returns the three results. A
+/// panic in a destructor aborts the process.
+///
+/// Destructors run in an order of the platform's choice. The thread-locals that `run` uses are initialized
+/// between the two, so their destructors come before one of the two in either order.
+pub(crate) fn in_destructors<R: Send + 'static>(
+    run: impl Fn() -> R + Send + 'static,
+) -> impl Iterator<Item = R> {
+    let (sender, results) = channel();
+    thread::spawn(move || {
+        let send = Rc::new(move || sender.send(run()).expect("somebody receives it"));
+        let at_the_end = |it: &RunsAtTheEnd| {
+            let send = Rc::clone(&send);
+            it.0.set(Some(Box::new(move || send())));
+        };
+        FIRST.with(at_the_end);
+        send();
+        LAST.with(at_the_end);
+    });
+    results.into_iter()
 }
 
 /// A controller whose limit is constant, in windows of one call.

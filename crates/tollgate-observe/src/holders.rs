@@ -271,7 +271,8 @@ impl Observer for Holders {
             since: self.0.clock.now(),
             task: current_task(),
         };
-        let shard = SHARD.with(|shard| *shard);
+        // There is none during the teardown of the thread.
+        let shard = SHARD.try_with(|shard| *shard).unwrap_or(0);
         let slot = lock(&self.0.shards[shard].0).insert(holder);
         HolderId { shard, slot }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tollgate::{ErrorKind, Throttle};
 
 use super::subject::{Subject, assert_at_rest, fill, parked};
-use crate::support::{Waiter, kind};
+use crate::support::{Waiter, in_destructors, kind};
 
 pub(crate) fn a_wait_of_no_time_takes_what_there_is(subject: &Subject) {
     let throttle = subject.with_limit(1);
@@ -29,6 +29,16 @@ pub(crate) fn a_thread_gives_up_after_its_time(subject: &Subject) {
         kind(throttle.enter().timeout(short).wait()),
         ErrorKind::TimedOut
     );
+    throttle.rollback(permit);
+    assert_at_rest(&throttle, 1);
+}
+
+pub(crate) fn timeout_in_a_destructor_of_a_thread_ends_its_wait(subject: &Subject) {
+    let (throttle, permit) = subject.held();
+    let waits = throttle.clone();
+    let short = Duration::from_millis(1);
+    let refused = in_destructors(move || kind(waits.enter().timeout(short).wait()));
+    assert_eq!(refused.collect::<Vec<_>>(), [ErrorKind::TimedOut; 3]);
     throttle.rollback(permit);
     assert_at_rest(&throttle, 1);
 }

@@ -9,8 +9,8 @@ use tollgate::{ErrorKind, Throttle, TryThrottle};
 use super::subject::{
     AnyPermit, AnyThrottle, Entered, Subject, assert_at_rest, assert_no_room, fill,
 };
-use crate::support::kind;
 use crate::support::random::Random;
+use crate::support::{in_destructors, kind};
 
 pub(crate) fn at_the_limit_nobody_is_let_in(subject: &Subject) {
     for limit in 1..5 {
@@ -34,6 +34,20 @@ pub(crate) fn a_caller_that_need_not_wait_is_let_in_at_once(subject: &Subject) {
     assert_no_room(throttle.try_enter());
     throttle.rollback_all(permits);
     assert_at_rest(&throttle, 2);
+}
+
+pub(crate) fn wait_in_a_destructor_of_a_thread_is_admitted(subject: &Subject) {
+    let (throttle, permit) = subject.held();
+    let waits = throttle.clone();
+    let entered = in_destructors(move || waits.wait());
+    throttle.rollback(permit);
+    let mut count = 0;
+    for permit in entered {
+        throttle.rollback(permit.expect("nobody closes it"));
+        count += 1;
+    }
+    assert_eq!(count, 3);
+    assert_at_rest(&throttle, 1);
 }
 
 pub(crate) fn a_clone_shares_the_limit(subject: &Subject) {

@@ -65,7 +65,8 @@ macro_rules! limit {
                 an_entry_that_is_undone_makes_room
                 at_the_limit_nobody_is_let_in
                 threads_never_exceed_the_limit
-                a_caller_that_need_not_wait_is_let_in_at_once;
+                a_caller_that_need_not_wait_is_let_in_at_once
+                wait_in_a_destructor_of_a_thread_is_admitted;
             limits [held]:
                 a_holder_that_panics_makes_room
                 an_entry_that_is_dropped_makes_room;
@@ -112,7 +113,8 @@ macro_rules! conformance {
             endings []:
                 a_thread_gives_up_after_its_time
                 a_wait_of_no_time_takes_what_there_is
-                blocked_threads_are_let_in_as_others_leave;
+                blocked_threads_are_let_in_as_others_leave
+                timeout_in_a_destructor_of_a_thread_ends_its_wait;
             crowds []:
                 random_entries_and_exits_lose_nothing
                 threads_leave_nobody_asleep_while_there_is_room;
