@@ -17,7 +17,8 @@
 //!    makes nothing available: neither the rest of a token nor the fraction of a unit that has
 //!    passed.
 //! 6. A waiter that is granted at its due tick is charged within the nanosecond that ends there, so
-//!    fractions of a nanosecond do not add up over a queue.
+//!    fractions of a nanosecond do not add up over a queue. The charge begins after the units that
+//!    had passed a nanosecond earlier, so a grant that is late gains no fraction.
 
 use super::params::{MAX_TAT, Params, clamped};
 use super::promise::Promise;
@@ -153,7 +154,7 @@ impl Rule for Gcra {
     fn grant(&mut self, at: Tick, cost: u64) -> Receipt {
         let passed = self.params.units_at(at);
         let before = Tick::from_nanos(at.as_nanos().saturating_sub(1));
-        let within = self.params.units_at(before)..passed;
+        let within = self.params.units_at(before) + 1..passed;
         let start = if !self.params.is_stepped() && within.contains(&self.tat.end()) {
             self.tat.end()
         } else {
@@ -257,3 +258,6 @@ impl Rule for Gcra {
         self.refunds = Refunds::default();
     }
 }
+
+#[cfg(test)]
+mod tests;
