@@ -48,9 +48,9 @@ impl RateLimiter {
     /// A call is admitted only if it fits beside the whole held cost: otherwise it waits for a
     /// settlement, in the queue like any other. So make the burst as large as the holds of all
     /// calls that run at once. Providers of language models, for example, use the tokens of a
-    /// minute. A `retry_after` is the time until a call would be admitted if nothing were settled,
-    /// [`Duration::MAX`] if it would never be; a timeout refuses a wait only if it would be too
-    /// long even if everything were settled now.
+    /// minute. A `retry_after` is the time until a call would be admitted if nothing were settled, and `None`
+    /// if a hold has to be settled first; a timeout refuses a wait only if it would be too long even if
+    /// everything were settled now.
     ///
     /// While there are holds, calls take the lock of the limiter. In a sliding log, beginning and
     /// settling a hold take a time that is linear in its count. If the quota was changed since the
@@ -75,8 +75,6 @@ impl RateLimiter {
     /// assert_eq!(tokens.snapshot().available, 1000);
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
-    ///
-    /// [`Duration::MAX`]: std::time::Duration::MAX
     #[doc(alias = "estimate")]
     pub fn hold(&self, charge: Charge) -> Hold {
         let shared = self.shared().state_of(&charge);

@@ -45,7 +45,7 @@ use crate::panic::contain_panic;
 use crate::quota::Quota;
 use crate::status::{Decision, Snapshot};
 use crate::sync::{MutexGuard, SERVED_AT_ONCE};
-use crate::time::Tick;
+use crate::time::{Tick, wait_for};
 use crate::wait_queue::{WaiterId, WakeList};
 
 /// The maximum of refunded units in one generation.
@@ -451,6 +451,16 @@ impl Locked<'_> {
         decision
     }
 
+    /// Returns the error of a call that is refused until `due`. The time is unknown if a hold has to be settled
+    /// first.
+    pub(super) fn refusal(&self, kind: ErrorKind, due: Tick) -> AcquireError {
+        if self.held > 0 && due.is_never() {
+            return AcquireError::new(kind);
+        }
+        let wait = wait_for(due, self.now);
+        AcquireError::after(kind, self.shared.config.jittered(wait))
+    }
+
     /// Returns the decision that a call of this cost would get, without charging it.
     pub(super) fn decision(&mut self, cost: u64) -> Decision {
         let due = match self.check(cost) {
@@ -489,7 +499,11 @@ impl Locked<'_> {
     pub(super) fn decision_after(&mut self, charge: &Charge) -> Decision {
         let receipt = &charge.0;
         if receipt.generation != self.generation || self.beside() > 0 {
-            return self.decision(0);
+            let retry_after = Some(Duration::ZERO);
+            return Decision {
+                retry_after,
+                ..self.decision(0)
+            };
         }
         self.rule.decision_after(receipt)
     }
