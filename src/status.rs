@@ -85,7 +85,7 @@ impl Snapshot {
 ///
 /// let decision = limiter.decision(&charge);
 /// assert_eq!((decision.limit, decision.remaining), (5, 2));
-/// assert_eq!(decision.retry_after, Duration::ZERO);
+/// assert_eq!(decision.retry_after, Some(Duration::ZERO));
 /// assert_eq!(decision.reset_after, Duration::from_millis(300));
 /// # Ok::<_, tollgate::AcquireError>(())
 /// ```
@@ -98,9 +98,12 @@ pub struct Decision {
     /// for a [peek](crate::RateLimiter::peek) while there are waiters.
     pub remaining: u64,
     /// The time until the call would be admitted if no other call came; zero if it is admitted. It is never
-    /// too early: one nanosecond before, the call would be refused. [`Duration::MAX`] if the call would never
-    /// be admitted.
-    pub retry_after: Duration,
+    /// too early: one nanosecond before, the call would be refused. `None` if waiting does not help, because
+    /// the call would never be admitted, or if the time is unknown, because a
+    /// [hold](crate::RateLimiter::hold) has to be settled first.
+    ///
+    /// The [error](crate::AcquireError::retry_after) of a refused call tells these two apart.
+    pub retry_after: Option<Duration>,
     /// The time until the whole burst would be available again if there were no waiters and no
     /// other calls.
     pub reset_after: Duration,
@@ -111,7 +114,7 @@ pub struct Decision {
 impl Decision {
     /// Creates a decision that was made elsewhere, for example by a limiter on a server. The
     /// arguments are the fields in order: the most that can be charged at once, the amount that could be
-    /// charged now, the times until the call would be admitted and until everything would be available, and
+    /// charged now, the time until the call would be admitted, the time until everything would be available, and
     /// the tick for which this holds.
     ///
     /// # Examples
@@ -122,13 +125,13 @@ impl Decision {
     /// use tollgate::time::Tick;
     ///
     /// let second = Duration::from_secs(1);
-    /// let decision = Decision::from_parts(10, 0, second, 10 * second, Tick::from_nanos(0));
-    /// assert_eq!((decision.limit, decision.retry_after), (10, second));
+    /// let decision = Decision::from_parts(10, 0, Some(second), 10 * second, Tick::from_nanos(0));
+    /// assert_eq!((decision.limit, decision.retry_after), (10, Some(second)));
     /// ```
     pub const fn from_parts(
         limit: u64,
         remaining: u64,
-        retry_after: Duration,
+        retry_after: Option<Duration>,
         reset_after: Duration,
         at: Tick,
     ) -> Self {
@@ -147,7 +150,7 @@ impl Decision {
         Self {
             limit,
             remaining: limit.saturating_sub(in_use),
-            retry_after: wait_for(due, at),
+            retry_after: (!due.is_never()).then(|| due.saturating_since(at)),
             reset_after: wait_for(reset, at),
             at,
         }

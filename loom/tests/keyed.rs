@@ -141,7 +141,7 @@ model!(try_and_a_limiter_that_is_taken_back_lose_nothing, || {
     let other = admitting(&users);
     let mine = admits(&users, 1);
     assert!(mine != other.join().unwrap());
-    assert_eq!(users.key(&1).peek().retry_after, SECOND);
+    assert_eq!(users.key(&1).peek().retry_after, Some(SECOND));
 });
 
 model!(joiner_and_a_try_share_what_there_is, || {
@@ -165,7 +165,7 @@ model!(refund_and_a_joiner_do_not_miss_each_other, || {
     join_all([other]);
     // No time has passed.
     output_of(joined).unwrap();
-    assert_eq!(users.key(&1).peek().retry_after, SECOND);
+    assert_eq!(users.key(&1).peek().retry_after, Some(SECOND));
 });
 
 model!(close_and_a_joiner_do_not_miss_each_other, || {

@@ -76,7 +76,7 @@ fn of_three_tries_and_two_places_two_are_admitted() {
         let (limiter, _clock) = log(2, used);
         assert_eq!(admitted_of_three(&limiter, admits), 2);
         assert_eq!(limiter.snapshot().available, 0);
-        assert_eq!(limiter.peek().retry_after, SECOND);
+        assert_eq!(limiter.peek().retry_after, Some(SECOND));
     });
 }
 
@@ -97,7 +97,7 @@ fn place_that_is_not_written_yet_is_written_by_who_needs_it() {
         let newest = admitted.iter().map(tick).max().unwrap();
         assert_apart(admitted, 1);
         // The next decision knows of all of them.
-        let next = limiter.peek().retry_after;
+        let next = limiter.peek().retry_after.unwrap();
         let expected = Duration::from_nanos(newest) + SECOND;
         let now = Duration::from_nanos(clock.now().as_nanos());
         assert!(now + next >= expected && next <= SECOND);

@@ -332,23 +332,61 @@ impl AcquireError {
         }
     }
 
-    /// Returns how long to wait before a retry, if the throttle knows:
+    /// Returns how long to wait before a retry: `None` if that is unknown, and [`Duration::MAX`] if waiting
+    /// does not help, so that a retry loop can stop. The time is known:
     ///
     /// - for [`RateLimited`](ErrorKind::RateLimited), until the call would be admitted if no other
-    ///   call came;
-    /// - for [`QueueFull`](ErrorKind::QueueFull) of a rate limiter, until its queue has a place;
+    ///   call came, unless a [hold](crate::RateLimiter::hold) has to be settled first;
+    /// - for [`QueueFull`](ErrorKind::QueueFull) of a rate limiter, until its queue has a place, with the same
+    ///   exception;
     /// - for [`TooManyKeys`](ErrorKind::TooManyKeys) of rates, until [there may be
     ///   room](crate::keyed::WhenFull);
     /// - for [`TimedOut`](ErrorKind::TimedOut) of a rate limiter or a gate that refused
     ///   immediately, because the wait would have exceeded the timeout: how long the wait would
-    ///   have been.
+    ///   have been;
+    /// - for [`Closed`](ErrorKind::Closed) and [`ExceedsCapacity`](ErrorKind::ExceedsCapacity): never.
     ///
-    /// [`Duration::MAX`] means never, or more than 584 years. Concurrency throttles of this crate return
-    /// `None`.
+    /// [`Duration::MAX`] means never, or more than 584 years. It is a statement about time alone: a closed
+    /// throttle stays closed, but somebody may raise a limit or open a gate. The other refusals of concurrency
+    /// throttles of this crate return `None`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::thread::sleep;
+    /// use std::time::Duration;
+    /// use tollgate::{AcquireError, Quota, RateLimiter};
+    ///
+    /// /// Tries until the call is admitted, or as long as a later try may be.
+    /// fn retry(limiter: &RateLimiter, cost: u64) -> Result<(), AcquireError> {
+    ///     loop {
+    ///         let Err(error) = limiter.try_acquire_many(cost) else {
+    ///             return Ok(());
+    ///         };
+    ///         match error.retry_after() {
+    ///             Some(Duration::MAX) => return Err(error),
+    ///             Some(after) => sleep(after),
+    ///             None => sleep(Duration::from_secs(1)),
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// let limiter = RateLimiter::new(Quota::per_second(1000).burst(5));
+    /// assert!(retry(&limiter, 5).is_ok());
+    /// assert!(retry(&limiter, 6).is_err());
+    /// ```
     #[doc(alias = "NotUntil")]
     #[doc(alias = "wait_time_from")]
     #[doc(alias = "earliest_possible")]
     pub fn retry_after(&self) -> Option<Duration> {
+        match self.kind() {
+            ErrorKind::Closed | ErrorKind::ExceedsCapacity => Some(Duration::MAX),
+            _ => self.wait(),
+        }
+    }
+
+    /// Returns the time that the error carries.
+    fn wait(&self) -> Option<Duration> {
         match self.number() {
             UNKNOWN => None,
             _ if self.kind() == ErrorKind::ExceedsCapacity => None,
@@ -448,7 +486,7 @@ pub enum ErrorKind {
 
 impl fmt::Display for AcquireError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (after, cause) = (self.retry_after(), self.cause());
+        let (after, cause) = (self.wait(), self.cause());
         f.write_str(match self.kind() {
             ErrorKind::Closed => "the throttle is closed",
             ErrorKind::Cancelled if cause == Cause::BeforeWaiting => "cancelled before waiting",
@@ -494,7 +532,7 @@ impl fmt::Debug for AcquireError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut debug = f.debug_struct("AcquireError");
         debug.field("kind", &self.kind());
-        if let Some(after) = self.retry_after() {
+        if let Some(after) = self.wait() {
             debug.field("retry_after", &after);
         }
         if let Some(capacity) = self.capacity() {

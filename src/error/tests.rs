@@ -151,6 +151,28 @@ fn mark_is_kept_with_the_wait_and_the_part() {
 }
 
 #[test]
+fn retry_after_of_a_kind_that_waiting_does_not_help_is_never() {
+    for kind in [ErrorKind::Closed, ErrorKind::ExceedsCapacity] {
+        assert_eq!(AcquireError::new(kind).retry_after(), Some(Duration::MAX));
+    }
+    let exceeds = AcquireError::exceeds_capacity(8);
+    assert_eq!(exceeds.retry_after(), Some(Duration::MAX));
+    assert_eq!(exceeds.to_string(), "the call exceeds the capacity of 8");
+    let kinds = [
+        ErrorKind::Cancelled,
+        ErrorKind::TimedOut,
+        ErrorKind::QueueFull,
+        ErrorKind::TooManyKeys,
+        ErrorKind::NoPermits,
+        ErrorKind::RateLimited,
+        ErrorKind::Store,
+    ];
+    for kind in kinds {
+        assert_eq!(AcquireError::new(kind).retry_after(), None);
+    }
+}
+
+#[test]
 fn retry_after_of_never_is_the_longest_duration() {
     let (never, now) = (Tick::from_nanos(u64::MAX), Tick::from_nanos(5));
     let after = |error: AcquireError| error.retry_after();

@@ -223,11 +223,8 @@ impl Call {
         if waiting >= config.max_waiters {
             // The time until the head is due; or, if no call may wait, until this call is due.
             let free = locked.next_due().unwrap_or(due);
-            let after = config.jittered(wait_for(free, now));
-            return Some(Poll::Ready(Err(AcquireError::after(
-                ErrorKind::QueueFull,
-                after,
-            ))));
+            let refused = locked.refusal(ErrorKind::QueueFull, free);
+            return Some(Poll::Ready(Err(refused)));
         }
         // A hold may be settled while the call waits.
         let soonest = if locked.ledger().has_holds() {

@@ -637,7 +637,7 @@ impl RateLimiter {
     ///
     /// let limiter = RateLimiter::new(Quota::per_second(10)).clock(Clock::manual());
     /// limiter.charge(50);
-    /// assert_eq!(limiter.peek().retry_after, Duration::from_secs(5));
+    /// assert_eq!(limiter.peek().retry_after, Some(Duration::from_secs(5)));
     /// ```
     #[doc(alias = "initial")]
     pub fn charge(&self, n: u64) -> Charge {
@@ -826,7 +826,7 @@ impl RateLimiter {
     /// limiter.try_acquire_many(3)?;
     /// let decision = limiter.peek();
     /// assert_eq!((decision.limit, decision.remaining), (3, 0));
-    /// assert_eq!(decision.retry_after, Duration::from_millis(100));
+    /// assert_eq!(decision.retry_after, Some(Duration::from_millis(100)));
     /// assert_eq!(decision.reset_after, Duration::from_millis(300));
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
@@ -838,8 +838,9 @@ impl RateLimiter {
     ///
     /// While there are waiters, nothing [remains](Decision::remaining). For a closed limiter,
     /// `remaining` has the same value as for an open one. [`retry_after`](Decision::retry_after) is
-    /// [`Duration::MAX`] if the call would never be admitted, because it asks for more than the
-    /// burst or the limiter is closed. It does not include [jitter](Self::jitter).
+    /// `None` if the call would never be admitted, because it asks for more than the burst, the limiter is
+    /// closed, or a [pause](Self::pause_for) never ends; and if a [hold](Self::hold) has to be settled first.
+    /// It does not include [jitter](Self::jitter).
     pub fn peek_many(&self, n: u64) -> Decision {
         self.shared().locked(|locked| locked.peek(n))
     }

@@ -41,7 +41,7 @@ use crate::panic::contain_panic;
 use crate::quota::Quota;
 use crate::status::{Decision, Snapshot};
 use crate::sync::{MutexGuard, SERVED_AT_ONCE};
-use crate::time::Tick;
+use crate::time::{Tick, wait_for};
 use crate::wait_queue::{Units, WaitQueue, WaiterId, WakeList};
 
 /// The maximum time after the due tick of the head at which the timer serves a queue, to serve
@@ -474,6 +474,16 @@ impl Locked<'_> {
         decision
     }
 
+    /// Returns the error of a call that is refused until `due`. The time is unknown if a hold has to be settled
+    /// first.
+    pub(super) fn refusal(&self, kind: ErrorKind, due: Tick) -> AcquireError {
+        if self.ledger.has_holds() && due.is_never() {
+            return AcquireError::new(kind);
+        }
+        let wait = wait_for(due, self.now);
+        AcquireError::after(kind, self.shared.config.jittered(wait))
+    }
+
     /// Returns the decision that a call of this cost would get, without charging it.
     pub(super) fn decision(&mut self, cost: u64) -> Decision {
         let due = match self.check(cost) {
@@ -500,7 +510,10 @@ impl Locked<'_> {
     /// Returns the state just after a charge, or the current state if the former is not known.
     pub(super) fn decision_after(&mut self, charge: &Charge) -> Decision {
         let known = self.ledger.decision_after(&charge.0);
-        known.unwrap_or_else(|| self.decision(0))
+        known.unwrap_or_else(|| Decision {
+            retry_after: Some(Duration::ZERO),
+            ..self.decision(0)
+        })
     }
 }
 

@@ -21,7 +21,7 @@ use crate::algorithm::sliding_log::{Claim, Ring};
 use crate::algorithm::{
     Algorithm, LAST_TICK, Ledger, Receipt, Tat, fresh_generation, tick_or_never,
 };
-use crate::error::{AcquireError, Cause};
+use crate::error::{AcquireError, Cause, ErrorKind};
 use crate::quota::Quota;
 use crate::sync::{Mutex, MutexGuard, back_off, lock};
 use crate::time::{ByRuntime, Counter, Deadline, Tick};
@@ -159,7 +159,7 @@ impl Shared {
                 locked.check(cost)?;
                 let admitted = locked.admit(cost);
                 admitted.map_err(|due| {
-                    let refused = self.config.limited(due, locked.now);
+                    let refused = locked.refusal(ErrorKind::RateLimited, due);
                     if locked.ledger().paused_until().is_some() {
                         refused.because(Cause::Paused)
                     } else {

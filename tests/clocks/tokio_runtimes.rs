@@ -152,7 +152,7 @@ fn each_verb_that_comes_first_in_a_runtime_starts_fresh() {
     type Verb = fn(&RateLimiter) -> bool;
     let verbs: [Verb; 5] = [
         |limiter| limiter.snapshot().available == 2,
-        |limiter| limiter.peek().retry_after.is_zero(),
+        |limiter| limiter.peek().retry_after == Some(Duration::ZERO),
         |limiter| limiter.reserve().unwrap().delay().is_zero(),
         |limiter| Waiter::new(limiter.acquire()).poll().is_ready(),
         |limiter| {

@@ -352,7 +352,7 @@ where
     let mut waiter = Waiter::new(wait(Arc::clone(&limiter)));
     assert_eq!(waiter.refused(), ErrorKind::TimedOut);
     assert_eq!((limiter.snapshot().waiting, waiter.wakes()), (0, 0));
-    assert_eq!(limiter.peek().retry_after, SECOND);
+    assert_eq!(limiter.peek().retry_after, Some(SECOND));
     clock.advance(SECOND);
     limiter.try_acquire().unwrap();
 }

@@ -21,7 +21,7 @@ use tollgate::time::ManualClock;
 use tollgate::wait::Waiting;
 use tollgate::{Clock, ErrorKind, Keyed, Quota, RateLimiter, Semaphore, Snapshot, Throttle};
 
-use crate::support::scenarios::{Row, Time, Words, check};
+use crate::support::scenarios::{RetryAfter, Row, Time, Words, check};
 use crate::support::{Waiter, kind, paused_runtime};
 
 const RATES: &str = "
@@ -251,7 +251,10 @@ impl Each for RateLimiter {
                 };
                 told.users.requota_with::<u32>(&key, how);
             }
-            "peek" => assert_eq!(told.key(words).peek().retry_after, words.time()),
+            "peek" => assert_eq!(
+                told.key(words).peek().retry_after,
+                words.parse::<RetryAfter>().of_decision()
+            ),
             // A waiter takes a limiter of its key.
             "reserve" => drop(told.key(words).reserve()),
             // A charge of another key is given to this one.

@@ -99,13 +99,13 @@ fn jittery(algorithm: Algorithm, jitter: Duration) -> (ManualClock, RateLimiter)
 fn jitter_is_added_to_refusals_and_to_nothing_else() {
     for algorithm in RULES {
         let (clock, limiter) = jittery(algorithm, ms(50));
-        let exact = limiter.peek().retry_after;
+        let exact = limiter.peek().retry_after.unwrap();
         let mut local = limiter.local(4);
         let mut delays: Vec<_> = (0..200)
             .map(|_| limiter.try_acquire().unwrap_err())
             .chain((0..200).map(|_| local.try_acquire().unwrap_err()))
             .collect();
-        assert_eq!(limiter.peek().retry_after, exact);
+        assert_eq!(limiter.peek().retry_after, Some(exact));
         let mut waiter = Waiter::parked(limiter.acquire());
         delays.extend((0..200).map(|_| {
             let full = Waiter::new(limiter.acquire()).output().unwrap_err();
@@ -135,7 +135,7 @@ fn jitter_is_added_to_refusals_and_to_nothing_else() {
 fn jitter_without_end_does_not_overflow() {
     for algorithm in RULES {
         let (_clock, limiter) = jittery(algorithm, Duration::MAX);
-        let exact = limiter.peek().retry_after;
+        let exact = limiter.peek().retry_after.unwrap();
         for _ in 0..100 {
             let error = limiter.try_acquire().unwrap_err();
             assert!(error.retry_after().unwrap() >= exact);

@@ -247,6 +247,27 @@ impl FromStr for Time {
     }
 }
 
+/// The retry time of an error: a [`Time`], or `unknown`.
+pub(crate) struct RetryAfter(pub(crate) Option<Duration>);
+
+impl FromStr for RetryAfter {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        if text == "unknown" {
+            return Ok(Self(None));
+        }
+        text.parse().map(|Time(after)| Self(Some(after)))
+    }
+}
+
+impl RetryAfter {
+    /// Returns the retry time of a decision, which does not tell `never` from `unknown`.
+    pub(crate) fn of_decision(&self) -> Option<Duration> {
+        self.0.filter(|after| *after < Duration::MAX)
+    }
+}
+
 /// Sums numbers with their units, in nanoseconds.
 fn sum(text: &str) -> Option<u64> {
     let (mut text, mut sum) = (text, 0);

@@ -277,9 +277,11 @@ impl Detector {
         let mut over = 0;
         self.change_blocked(|blocked| {
             for ((caller, _), decision) in recorded.iter().zip(outcome.decisions()) {
-                if !decision.retry_after.is_zero() {
+                if decision.retry_after != Some(Duration::ZERO) {
                     over += 1;
-                    let time = self.penalty.max(decision.retry_after);
+                    let time = self
+                        .penalty
+                        .max(decision.retry_after.unwrap_or(Duration::MAX));
                     let until = now.checked_add(time).unwrap_or(latest);
                     let before = blocked.entry(caller.clone()).or_insert(until);
                     *before = until.max(*before);

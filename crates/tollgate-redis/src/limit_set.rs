@@ -174,7 +174,7 @@ impl LimitSet {
     }
 
     /// Charges `n` units of each limit if every limit has that many now. If `n` is more than the
-    /// burst of one of them, nothing is charged, and `retry_after` is [`Duration::MAX`].
+    /// burst of one of them, nothing is charged, and `retry_after` is `None`.
     ///
     /// # Cancel safety
     ///
@@ -196,8 +196,7 @@ impl LimitSet {
     }
 
     /// Returns the decisions that a call of cost `n` would get, in the order of the limits, without
-    /// charging it. If `n` is more than the burst of a limit, its `retry_after` is
-    /// [`Duration::MAX`].
+    /// charging it. If `n` is more than the burst of a limit, its `retry_after` is `None`.
     ///
     /// # Cancel safety
     ///
@@ -278,7 +277,7 @@ impl LimitSet {
         let mut timeout = Waiting::remaining_timeout();
         loop {
             let outcome = self.taken(n).await?;
-            let wait = outcome.retry_after();
+            let wait = outcome.retry_after().unwrap_or(Duration::MAX);
             if let Some(charges) = outcome.charges {
                 return Ok(charges);
             }
@@ -386,7 +385,7 @@ impl LimitSet {
         let decisions = decisions.map(|(Part { rule, .. }, reply)| {
             let mut decision = reply.decision(rule.burst);
             if n > rule.burst {
-                decision.retry_after = Duration::MAX;
+                decision.retry_after = None;
             }
             decision
         });
@@ -458,7 +457,7 @@ impl Outcome {
     pub fn violated(&self) -> impl Iterator<Item = usize> {
         let decisions = self.decisions.iter().enumerate();
         decisions
-            .filter(|(_, decision)| !decision.retry_after.is_zero())
+            .filter(|(_, decision)| decision.retry_after != Some(Duration::ZERO))
             .map(|(index, _)| index)
     }
 
@@ -471,12 +470,11 @@ impl Outcome {
     /// Returns the time after which the limit that lacks most may have enough. Before that, the call is
     /// denied again; after it, it may be denied if other calls were faster.
     ///
-    /// It is zero if all limits were charged, and [`Duration::MAX`] if a limit can never admit the
-    /// cost. It is exact to the microsecond of the server's clock, without the
+    /// It is zero if all limits were charged, and `None` if a limit can never admit the cost. It is exact to the microsecond of the server's clock, without the
     /// [jitter](LimitSet::jitter).
-    pub fn retry_after(&self) -> Duration {
-        let waits = self.decisions.iter().map(|decision| decision.retry_after);
-        waits.max().unwrap_or_default()
+    pub fn retry_after(&self) -> Option<Duration> {
+        let mut waits = self.decisions.iter().map(|decision| decision.retry_after);
+        waits.try_fold(Duration::ZERO, |longest, wait| Some(longest.max(wait?)))
     }
 
     /// Returns the charges, if all limits were charged.

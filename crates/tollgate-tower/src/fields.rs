@@ -64,14 +64,14 @@ impl Item {
                 let window = whole_seconds(quota.period());
                 let until = match decision.remaining {
                     0 => decision.retry_after,
-                    _ => decision.reset_after,
+                    _ => Some(decision.reset_after),
                 };
                 Some(Self {
                     quota: quota_of(quota, window),
                     window: Some(window),
                     most: decision.limit,
                     remaining: decision.remaining,
-                    reset: (until < Duration::MAX).then_some(until),
+                    reset: until.filter(|until| *until < Duration::MAX),
                 })
             }
             LimitStatus::Concurrency { limit, available } => Some(Self {
@@ -281,7 +281,7 @@ impl FieldValue {
 pub(crate) fn exhausted_for(status: &LimitStatus) -> Option<Duration> {
     match status {
         LimitStatus::Rate { decision, .. } if decision.remaining == 0 => {
-            Some(decision.retry_after).filter(|after| *after < Duration::MAX)
+            decision.retry_after.filter(|after| *after < Duration::MAX)
         }
         _ => None,
     }
@@ -290,7 +290,7 @@ pub(crate) fn exhausted_for(status: &LimitStatus) -> Option<Duration> {
 /// Returns whether a call of cost 1 would not be admitted now.
 pub(crate) fn is_exhausted(status: &LimitStatus) -> bool {
     match status {
-        LimitStatus::Rate { decision, .. } => !decision.retry_after.is_zero(),
+        LimitStatus::Rate { decision, .. } => decision.retry_after != Some(Duration::ZERO),
         LimitStatus::Concurrency { available, .. } => *available == 0,
         _ => false,
     }

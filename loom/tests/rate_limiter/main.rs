@@ -126,7 +126,7 @@ model!(of_two_tries_and_one_slot_one_is_admitted, || {
     let other = with(&limiter, admits);
     let mine = limiter.try_acquire().is_ok();
     assert!(mine != other.join().unwrap());
-    assert_eq!(limiter.peek().retry_after, SECOND);
+    assert_eq!(limiter.peek().retry_after, Some(SECOND));
 });
 
 model!(try_and_a_joiner_share_what_there_is, || {
@@ -158,7 +158,7 @@ model!(deadline_and_the_first_joiner_do_not_miss_each_other, || {
     let joined = joiner.join().unwrap();
     // If it joined after the time had passed, it was admitted at once.
     served(&limiter, joined);
-    assert_eq!(limiter.peek().retry_after, SECOND);
+    assert_eq!(limiter.peek().retry_after, Some(SECOND));
 });
 
 model!(refund_and_a_joiner_do_not_miss_each_other, || {
@@ -167,7 +167,7 @@ model!(refund_and_a_joiner_do_not_miss_each_other, || {
     limiter.refund(charge);
     // No time has passed.
     charge_of(joiner.join().unwrap());
-    assert_eq!(limiter.peek().retry_after, HOUR);
+    assert_eq!(limiter.peek().retry_after, Some(HOUR));
 });
 
 model!(refund_and_a_try_lose_nothing, || {
@@ -223,7 +223,7 @@ model!(granted_waiter_that_leaves_gives_back_its_grant, || {
     let leaves = dropping(waiter);
     clock.advance(SECOND);
     join_all([leaves]);
-    assert_eq!(limiter.peek().retry_after, Duration::ZERO);
+    assert_eq!(limiter.peek().retry_after, Some(Duration::ZERO));
     assert_eq!(limiter.snapshot().waiting, 0);
 });
 

@@ -15,6 +15,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::RateLimiter;
 use crate::algorithm::{Gcra, Params, Receipt, Rule, Tat, fresh_generation};
@@ -270,7 +271,11 @@ impl WordSnapshot {
     pub(super) fn decision_after(&mut self, charge: &Charge) -> Decision {
         let made = &charge.0;
         if made.generation != self.generation {
-            return self.peek(0);
+            let retry_after = Some(Duration::ZERO);
+            return Decision {
+                retry_after,
+                ..self.peek(0)
+            };
         }
         let (backlog, reset) = self.rule.after(made);
         Decision::at(

@@ -254,7 +254,8 @@ fn said<T: Inspect>(throttle: &T, permit: Option<&T::Permit>) -> Vec<Said> {
         all.push(match status {
             LimitStatus::Rate { quota, decision } => {
                 assert_eq!((quota, decision.limit), (SIX_A_MINUTE, 3));
-                Rate(3, decision.remaining, decision.retry_after.as_secs())
+                let after = decision.retry_after.expect("known");
+                Rate(3, decision.remaining, after.as_secs())
             }
             LimitStatus::Concurrency { limit, available } => Permits(limit, available),
             LimitStatus::Unknown => Nothing,

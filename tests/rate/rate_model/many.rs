@@ -41,7 +41,7 @@ impl Ledger {
     /// Returns how long it takes until the whole burst fits.
     fn owed(&self) -> u64 {
         let after = self.limiter.peek_many(BURST).retry_after;
-        u64::try_from(after.as_nanos()).expect("some nanoseconds")
+        u64::try_from(after.expect("it is paid off").as_nanos()).expect("some nanoseconds")
     }
 
     fn charged(&mut self, charge: Charge, forced: bool) {

@@ -29,7 +29,7 @@ use crate::rate_model::steps::{Cost, Pause, Step, Which, run};
 use crate::rate_model::world::{Setup, World};
 use crate::setup::TICK;
 use crate::support::foreign::calls_when_woken;
-use crate::support::scenarios::{Row, Time, Words, rows};
+use crate::support::scenarios::{RetryAfter, Row, Time, Words, rows};
 use crate::support::{Waiter, kind, poll_once};
 
 /// Runs each row of a table, and names the failed rows at the end. The model must know all calls of
@@ -230,11 +230,11 @@ impl Told {
     }
 
     #[track_caller]
-    fn assert_limited<T: Debug>(&self, result: Result<T, AcquireError>, after: Option<Time>) {
+    fn assert_limited<T: Debug>(&self, result: Result<T, AcquireError>, after: Option<RetryAfter>) {
         let error = result.expect_err("it was let in");
         assert_eq!(error.kind(), ErrorKind::RateLimited);
-        if let Some(Time(after)) = after {
-            assert_eq!(error.retry_after(), Some(after));
+        if let Some(RetryAfter(after)) = after {
+            assert_eq!(error.retry_after(), after);
         }
     }
 
@@ -244,8 +244,9 @@ impl Told {
         let snapshot = limiter.snapshot();
         assert_eq!(snapshot.available, left);
         if snapshot.waiting == 0 && !limiter.is_closed() {
-            assert!(limiter.peek_many(left).retry_after.is_zero());
-            assert!(left == u64::MAX || !limiter.peek_many(left + 1).retry_after.is_zero());
+            let is_admitted = |n| limiter.peek_many(n).retry_after == Some(Duration::ZERO);
+            assert!(is_admitted(left));
+            assert!(left == u64::MAX || !is_admitted(left + 1));
         }
     }
 
@@ -294,19 +295,21 @@ impl Told {
                 self.granted(charge, Some(self.now()));
             }
             "no" => {
-                let (cost, after) = (cost(words), words.maybe());
-                if let Some(Time(after)) = &after {
-                    assert_eq!(limiter.peek_many(cost).retry_after, *after);
+                let (cost, after) = (cost(words), words.maybe::<RetryAfter>());
+                if let Some(after) = &after {
+                    assert_eq!(limiter.peek_many(cost).retry_after, after.of_decision());
                 }
                 self.assert_limited(limiter.try_acquire_many(cost), after);
             }
             // No call of this cost is admitted.
             "refuse" => {
                 let (cost, why) = (cost(words), words.refusal());
-                assert_eq!(kind(limiter.try_acquire_many(cost)), why);
+                let refused = limiter.try_acquire_many(cost).expect_err("it was let in");
+                let never = Some(Duration::MAX);
+                assert_eq!((refused.kind(), refused.retry_after()), (why, never));
                 assert_eq!(kind(limiter.reserve_many(cost)), why);
                 assert_eq!(Waiter::new(limiter.acquire_many(cost)).refused(), why);
-                assert_eq!(limiter.peek_many(cost).retry_after, Duration::MAX);
+                assert_eq!(limiter.peek_many(cost).retry_after, None);
             }
             // A call that may wait: it is admitted at once, joins the queue, or finds no slot
             // there.
@@ -337,7 +340,7 @@ impl Told {
                 let refused = Waiter::new(limiter.acquire_many(cost(words))).output();
                 let error = refused.expect_err("it was let in");
                 assert_eq!(error.kind(), ErrorKind::QueueFull);
-                assert_eq!(error.retry_after(), Some(words.time()));
+                assert_eq!(error.retry_after(), words.parse::<RetryAfter>().0);
             }
             "reserve" => {
                 let mut reservation = limiter.reserve_many(cost(words)).expect("not too much");
@@ -381,6 +384,7 @@ impl Told {
             "settle" => limiter.settle(self.charges.remove(words.parse()), cost(words)),
             "decision" => {
                 let decision = limiter.decision(&self.charges[words.parse::<usize>()]);
+                assert_eq!(decision.retry_after, Some(Duration::ZERO));
                 let seen = (decision.remaining, decision.reset_after);
                 assert_eq!(seen, (words.parse(), words.time()));
             }
@@ -420,8 +424,14 @@ impl Told {
             "in-use" => assert_eq!(limiter.snapshot().in_use, cost(words)),
             "waiting" => assert_eq!(limiter.snapshot().waiting, words.parse::<usize>()),
             "oldest" => assert_eq!(limiter.snapshot().oldest_wait, Some(words.time())),
-            "peek" => assert_eq!(limiter.peek_many(cost(words)).retry_after, words.time()),
-            "later" => assert!(limiter.peek().retry_after > words.time()),
+            "peek" => {
+                let after = limiter.peek_many(cost(words)).retry_after;
+                assert_eq!(after, words.parse::<RetryAfter>().of_decision());
+            }
+            "later" => {
+                let time = words.time();
+                assert!(limiter.peek().retry_after.is_none_or(|after| after > time));
+            }
             "reset" => assert_eq!(limiter.peek().reset_after, words.time()),
             "paused" => {
                 let left = limiter.paused_until();

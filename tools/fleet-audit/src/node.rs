@@ -352,7 +352,10 @@ async fn ask_several(all: LimitSet, two: LimitSet, options: Options, cheats: Che
                     println!("{report}");
                 }
             }
-            Ok(outcome) => tokio::time::sleep(outcome.retry_after().min(left)).await,
+            Ok(outcome) => {
+                let wait = outcome.retry_after().map_or(left, |wait| wait.min(left));
+                tokio::time::sleep(wait).await;
+            }
             Err(error) => {
                 if !failed(error, &options).await {
                     return;

@@ -89,9 +89,9 @@ impl Queue {
         self.limiter.paused_until().is_some()
     }
 
-    /// Returns how long a new caller would wait.
+    /// Returns how long a new caller would wait; zero if that is unknown.
     pub(crate) fn wait_of_a_newcomer(&self) -> Duration {
-        self.limiter.peek().retry_after
+        self.limiter.peek().retry_after.unwrap_or_default()
     }
 
     /// Returns the numbers of the waiters, in their order.

@@ -88,7 +88,7 @@ async fn bytes_sent_with_a_quota_that_shrinks_wait_for_the_smaller_burst() {
         (bytes.snapshot().waiting, bytes.snapshot().available),
         (0, 0)
     );
-    let next = bytes.peek().retry_after;
+    let next = bytes.peek().retry_after.unwrap();
     assert_eq!(next, SECOND * 8 / 10);
 }
 
@@ -111,7 +111,7 @@ async fn bytes_sent_with_a_quota_lowered_and_raised_again_are_sent() {
         (0, 0)
     );
     // All 10 bytes are charged, however many of them the body waited for.
-    let next = bytes.peek().retry_after;
+    let next = bytes.peek().retry_after.unwrap();
     assert_eq!(
         (elapsed, elapsed + next),
         (SECOND * 3 / 10, SECOND * 11 / 10)

@@ -362,7 +362,7 @@ async fn get_ranges_whose_bytes_exceed_max_wait_fails_and_returns_the_permit() {
     assert_eq!(start.elapsed(), Duration::ZERO);
     assert_eq!((cap.available_permits(), bytes.snapshot().waiting), (1, 0));
     // The bytes have moved, so they are charged: four in addition to the two that were missing.
-    assert_eq!(bytes.peek().retry_after, 6 * second);
+    assert_eq!(bytes.peek().retry_after, Some(6 * second));
 }
 
 #[tokio::test(start_paused = true)]
@@ -382,7 +382,7 @@ async fn get_ranges_dropped_in_its_wait_for_bytes_is_charged_them() {
     }
     // All of them have moved: 400 bytes must be paid off before the next one.
     let next = Duration::from_millis(40_100);
-    assert_eq!(bytes.peek().retry_after, next);
+    assert_eq!(bytes.peek().retry_after, Some(next));
     // Bytes that were granted, but whose wait was not polled again, are charged once.
     let mut ranges = Box::pin(store.get_ranges(&a, &[0..2, 2..4]));
     assert!(poll!(&mut ranges).is_pending());
@@ -394,7 +394,7 @@ async fn get_ranges_dropped_in_its_wait_for_bytes_is_charged_them() {
         (0, 0)
     );
     drop(ranges);
-    assert_eq!(bytes.peek().retry_after, Duration::from_millis(100));
+    assert_eq!(bytes.peek().retry_after, Some(Duration::from_millis(100)));
 }
 
 #[tokio::test(start_paused = true)]

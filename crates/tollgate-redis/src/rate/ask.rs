@@ -142,8 +142,9 @@ impl Shared {
             (Fallback::Local { .. }, Some(fallback)) if applies(error) => {
                 let cost = fallback.snapshot().available.min(n).max(least);
                 let local = fallback.try_acquire_many(cost).map_err(|refused| {
-                    let wait = refused.retry_after().unwrap_or(AFTER_FALLBACK);
-                    Source::Fallback.limited(wait)
+                    // The server may be back, and admit a call that the local share never would.
+                    let wait = refused.retry_after().filter(|wait| *wait < Duration::MAX);
+                    Source::Fallback.limited(wait.unwrap_or(AFTER_FALLBACK))
                 })?;
                 Ok(Charge {
                     ticket: Ticket::Local(local),
@@ -239,7 +240,7 @@ impl Reply {
     }
 
     pub(crate) fn decision(&self, limit: u64) -> Decision {
-        Decision::from_parts(limit, self.free, self.wait, self.reset, self.at())
+        Decision::from_parts(limit, self.free, Some(self.wait), self.reset, self.at())
     }
 }
 

@@ -173,7 +173,7 @@ impl Charge {
     ) -> Self {
         let mut decision = reply.decision(rule.burst);
         decision.remaining = decision.remaining.saturating_add(after);
-        decision.retry_after = Duration::ZERO;
+        decision.retry_after = Some(Duration::ZERO);
         Self {
             cost,
             source,
@@ -190,7 +190,7 @@ impl Charge {
             cost,
             source,
             ticket: Ticket::Open,
-            decision: Decision::from_parts(0, 0, Duration::ZERO, Duration::ZERO, at),
+            decision: Decision::from_parts(0, 0, Some(Duration::ZERO), Duration::ZERO, at),
         }
     }
 

@@ -100,7 +100,7 @@ impl Prefetch {
             cost,
             source: Source::TokenCache,
             ticket: Ticket::Cached(taken.end),
-            decision: Decision::from_parts(limit, taken.left, zero, zero, at),
+            decision: Decision::from_parts(limit, taken.left, Some(zero), zero, at),
         }
     }
 }

@@ -304,7 +304,7 @@ impl RateLimiter {
 
     /// Returns the decision that a call of cost `n` would get, without charging it.
     ///
-    /// For a call that is never admitted, `retry_after` is [`Duration::MAX`]. The
+    /// For a call that is never admitted, `retry_after` is `None`. The
     /// [fallback](Self::fallback) is not used.
     ///
     /// # Cancel safety
@@ -330,7 +330,7 @@ impl RateLimiter {
         let reply = shared.ask(&rule, "peek", &[n.min(MOST)]).await?;
         let mut decision = reply.decision(rule.burst);
         if n > rule.burst && shared.limit.options.oversize != Oversize::Overdraft {
-            decision.retry_after = Duration::MAX;
+            decision.retry_after = None;
         }
         Ok(decision)
     }
@@ -417,7 +417,7 @@ impl Inspect for RateLimiter {
         let status = match known {
             Some(mut decision) => {
                 if decision.remaining == 0 {
-                    decision.retry_after = decision.reset_after;
+                    decision.retry_after = Some(decision.reset_after);
                 }
                 LimitStatus::Rate {
                     quota: self.quota(),

@@ -180,6 +180,7 @@ impl Panel {
     pub(crate) fn snapshot(&self) -> Snapshot {
         let waiters = self.waiters();
         let states: String = waiters.iter().map(|it| char::from(it.state())).collect();
+        let wait = self.limiter.peek().retry_after;
         let count = |state: u8| states.matches(char::from(state)).count();
         Snapshot {
             waiting: count(WAITING),
@@ -187,7 +188,7 @@ impl Panel {
             cancelled: count(CANCELLED),
             per_second: self.admitted.per_second(),
             quota: self.limiter.quota().count(),
-            last_waits_s: self.limiter.peek().retry_after.as_secs_f64(),
+            last_waits_s: wait.unwrap_or_default().as_secs_f64(),
             waiters: states,
         }
     }

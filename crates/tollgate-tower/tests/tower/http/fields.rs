@@ -252,6 +252,25 @@ fn draft11_of_a_closed_limiter_have_no_time() {
 }
 
 #[test]
+fn draft11_behind_a_hold_or_in_a_pause_without_end_have_no_time() {
+    let clock = Clock::manual();
+    let held = Arc::new(RateLimiter::new(Quota::per_second(1)).clock(&clock));
+    let hold = held.hold(held.try_acquire().unwrap());
+    let paused = Arc::new(RateLimiter::new(Quota::per_second(1)).clock(&clock));
+    paused.pause_for(Duration::MAX);
+    for limiter in [&held, &paused] {
+        let refused = ask(&draft(Arc::clone(limiter)), "/");
+        assert_eq!(refused.status(), 429);
+        assert_eq!(field(&refused, "ratelimit"), r#""default";r=0"#);
+        assert!(refused.headers().get("retry-after").is_none());
+    }
+    drop(hold);
+    let refused = ask(&draft(held), "/");
+    assert_eq!(field(&refused, "ratelimit"), r#""default";r=0;t=1"#);
+    assert_eq!(field(&refused, "retry-after"), "1");
+}
+
+#[test]
 fn draft11_every_algorithm_counts_down() {
     for algorithm in [
         Algorithm::Gcra,
