@@ -6,6 +6,7 @@ mod corrections;
 mod handles;
 mod quota;
 mod rate_model;
+mod reference;
 mod scenarios;
 mod setup;
 #[path = "../support/mod.rs"]
