@@ -181,7 +181,8 @@ impl Reference {
         let (owner, mut owed) = (self.owners, self.owed());
         let (charged, charged_at) = owed.charge(owner, at, on_time, cost.into());
         self.owners += 1;
-        self.events.push((owner, at, What::Charge(cost.into(), on_time)));
+        self.events
+            .push((owner, at, What::Charge(cost.into(), on_time)));
         Charged {
             owner,
             generation: self.generation,
