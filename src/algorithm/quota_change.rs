@@ -1,5 +1,7 @@
 //! [`QuotaChange`]: the way in which the spent part carries over when a quota changes.
 
+use super::params::Params;
+
 /// The way in which the spent part carries over when [the quota
 /// changes](crate::RateLimiter::set_quota_with).
 ///
@@ -59,6 +61,20 @@ impl QuotaChange {
     /// Returns how many of `calls` are kept when the capacity changes.
     pub(crate) fn kept(self, calls: u64, old: u64, new: u64) -> u64 {
         self.scaled(calls, [old, new], [1, 1])
+    }
+
+    /// Returns the units of the new quota for units of the old one; none if either has no limit.
+    pub(super) fn carried(self, units: u64, old: &Params, new: &Params) -> u64 {
+        if old.is_unlimited() || new.is_unlimited() {
+            return 0;
+        }
+        let tolerance = match self {
+            Self::Proportional => [old.burst_tolerance, new.burst_tolerance],
+            // They are beyond the burst.
+            Self::KeepSpent => [0, 0],
+        };
+        let interval = [old.emission_interval, new.emission_interval];
+        self.scaled(units, tolerance, interval)
     }
 
     /// Scales a backlog. `owed` and the first value of each pair are in old units, the second in

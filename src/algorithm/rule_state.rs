@@ -116,6 +116,15 @@ impl RuleState {
         }
     }
 
+    /// Charges units during a pause, for which the burst is spent.
+    pub(crate) fn owe(&mut self, now: Tick, units: u64) {
+        match self {
+            Self::Gcra(_) => self.delay(units),
+            _ if units == 0 => {}
+            Self::SlidingWindow(_) | Self::SlidingLog(_) => _ = self.charge(now, units),
+        }
+    }
+
     /// Begins to foresee charges, while decisions without the lock are stopped.
     pub(crate) fn forecast(&self) -> Forecast<'_> {
         match self {

@@ -194,7 +194,8 @@ impl SlidingLog {
         let ahead = std::mem::take(&mut self.ahead) - from_ahead;
         // The refunded tickets are not used again.
         self.lay(self.head.len, &ticks, total.wrapping_sub(ahead));
-        self.book(now, ahead);
+        // In a pause, the newest is the end of the pause.
+        self.book(now.max(self.newest()), ahead);
         given
     }
 
@@ -214,7 +215,8 @@ impl SlidingLog {
         let last = saved.ticks.last().map_or(0, |tick| *tick);
         self.floor = last.max(now);
         self.restart(self.head.len, saved.ticks.clone());
-        self.book(now, saved.ahead);
+        self.ahead = saved.ahead;
+        self.settle(now);
     }
 
     /// Spends all slots that are free at a tick except one, as if a charge had been made in each part

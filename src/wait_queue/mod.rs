@@ -35,13 +35,13 @@
 //!    bounded number of chunks at once. [Refusing](refuse) those above a limit walks through the
 //!    queue.
 
-use std::collections::VecDeque;
 use std::num::NonZeroU64;
 use std::task::Waker;
 
 mod refuse;
 mod wake;
 
+use self::refuse::Refused;
 pub(crate) use self::refuse::Units;
 pub(crate) use self::wake::{WakeList, lock_if_served, serve_and_wake};
 
@@ -72,7 +72,7 @@ pub struct WaitQueue<C> {
     /// No waiter requests more than this.
     largest: u64,
     /// The wakers of [refused](refuse) waiters, which are still to be called.
-    refused: Option<Box<VecDeque<Waker>>>,
+    refused: Option<Box<Refused>>,
 }
 
 /// The head of a chunk.

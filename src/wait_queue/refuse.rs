@@ -11,7 +11,14 @@
 //!    Only the wakers of the refused waiters are still to be called. The queue keeps them, in the order of the
 //!    waiters, because a batch of wakers is smaller than a queue: whoever serves the queue next takes them first.
 
+use std::collections::VecDeque;
+use std::task::Waker;
+
 use super::{NONE, WaitQueue, WakeList};
+
+/// The wakers of refused waiters.
+#[derive(Default)]
+pub(super) struct Refused(VecDeque<Waker>);
 
 /// The request of a waiter, or what is kept for it.
 pub trait Units: Copy + Default {
@@ -53,7 +60,7 @@ impl<C: Units> WaitQueue<C> {
                 if units > limit {
                     removed += u128::from(units);
                     let waker = self.keep(at, slot, refusal);
-                    self.refused.get_or_insert_default().extend(waker);
+                    self.refused.get_or_insert_default().0.extend(waker);
                 } else {
                     largest = largest.max(units);
                 }
@@ -81,9 +88,9 @@ impl<C: Units> WaitQueue<C> {
     fn move_refused(&mut self, batch: &mut WakeList) -> usize {
         let mut moved = 0;
         while let Some(refused) = self.refused.as_mut().filter(|_| !batch.is_full()) {
-            batch.push(refused.pop_front());
+            batch.push(refused.0.pop_front());
             moved += 1;
-            if refused.is_empty() {
+            if refused.0.is_empty() {
                 self.refused = None;
             }
         }

@@ -81,7 +81,10 @@ impl World {
             // A call is never refused while the limiter itself has what it needs.
             let missing = cost - buffered;
             let after = self.shared.peek_many(missing).retry_after;
-            assert!(after > Some(Duration::ZERO), "{missing} of {cost} are available");
+            assert!(
+                after > Some(Duration::ZERO),
+                "{missing} of {cost} are available"
+            );
             assert_eq!(refused.retry_after(), after);
             assert_eq!(self.handles[handle].buffered(), buffered);
         }

@@ -7,6 +7,7 @@ mod handles;
 mod local;
 mod quota;
 mod rate_model;
+mod reference;
 mod scenarios;
 mod setup;
 #[path = "../support/mod.rs"]

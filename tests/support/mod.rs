@@ -10,6 +10,7 @@
 pub(crate) mod audit;
 pub(crate) mod foreign;
 pub(crate) mod random;
+pub(crate) mod reference;
 pub(crate) mod scenarios;
 pub(crate) mod scripted;
 

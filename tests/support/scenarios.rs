@@ -20,12 +20,17 @@ pub(crate) struct Row {
     calls: String,
 }
 
-/// Returns the rows of a table, in order.
+/// Returns the words of the variable `ROW`: only rows whose names contain them are run.
+pub(crate) fn chosen() -> Option<String> {
+    std::env::var("ROW").ok()
+}
+
+/// Returns the [chosen] rows of a table, in order.
 pub(crate) fn rows(table: &str) -> Vec<Row> {
     let lines = table.lines().filter(|line| !line.starts_with('#'));
     let joined = lines.collect::<Vec<_>>().join("\n").replace("\n    ", " ");
     let rows = joined.lines().filter(|row| !row.trim().is_empty());
-    let rows: Vec<_> = rows
+    let mut rows: Vec<_> = rows
         .map(|row| {
             let parts: Vec<_> = row.split('|').map(|part| part.trim().to_owned()).collect();
             let Ok([name, setup, calls]) = <[String; 3]>::try_from(parts) else {
@@ -35,6 +40,8 @@ pub(crate) fn rows(table: &str) -> Vec<Row> {
         })
         .collect();
     assert!(!rows.is_empty(), "a table without rows");
+    let chosen = chosen().unwrap_or_default();
+    rows.retain(|row| row.name.contains(&chosen));
     rows
 }
 

@@ -163,7 +163,7 @@ impl Ledger {
         held.close(number);
         match &mut self.pause {
             Some(pause) if pause.first_hold <= number => {
-                pause.forced = pause.forced.saturating_add(used);
+                pause.forced = pause.forced.saturating_add(delay);
                 self.rule.delay(delay);
             }
             _ => self.before_pause(now, |rule| rule.delay(delay)),

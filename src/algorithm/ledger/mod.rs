@@ -217,12 +217,15 @@ impl Ledger {
     fn charge_rule(&mut self, charge: impl FnOnce(&mut RuleState) -> Receipt) -> Receipt {
         let end = self.rule.tat().end();
         let receipt = charge(&mut self.rule);
+        if self.held.is_none() && self.pause.is_none() {
+            return self.record(receipt);
+        }
+        let charged = self.rule.params().units_of(receipt.cost);
         if let Some(held) = self.held.as_mut().filter(|held| !held.is_empty()) {
-            let charged = self.rule.params().units_of(receipt.cost);
             held.add_idle(u64::MAX, self.rule.tat().end() - end - charged);
         }
         if let Some(pause) = &mut self.pause {
-            pause.forced = pause.forced.saturating_add(receipt.cost);
+            pause.forced = pause.forced.saturating_add(charged);
         }
         self.record(receipt)
     }
@@ -246,7 +249,6 @@ impl Ledger {
             return;
         }
         if let Some(pause) = &mut self.pause {
-            let given = self.rule.params().tokens(given);
             pause.forced = pause.forced.saturating_sub(given);
         }
         if self.rule.first_ticket() > MOST_REFUNDED {
@@ -265,10 +267,7 @@ impl Ledger {
             return;
         }
         if let Some(pause) = &mut self.pause {
-            let [old, new] = [old, new].map(|promise| promise.params().burst());
-            let kept = |spent| how.kept(spent, old, new);
-            // They are beyond the burst.
-            pause.forced = kept(old.saturating_add(pause.forced)) - kept(old);
+            pause.forced = how.carried(pause.forced, &old.params(), &new.params());
         }
         self.before_pause(now, |rule| rule.change(&new, how, now));
         if let Some(held) = &mut self.held {

@@ -4,7 +4,7 @@
 //!    earlier charges can no longer be refunded. The longest pause wins.
 //! 2. The ledger keeps the state of the rule without the pause, and the charges that were forced
 //!    since it began. So whatever changes before the end is computed from there: the usage of an
-//!    earlier hold, another quota, another end. Then the burst is spent again, and the forced
+//!    earlier hold, another quota, another end, so that a longer pause and the first are one. Then the burst is spent again, and the forced
 //!    charges come on top. The part that a pause has spent is no backlog, so it is not scaled.
 //! 3. When a pause is over, what it has spent counts as idle time before it for the
 //!    [holds](super::held) that are still open: they find the state that they would have found if
@@ -21,7 +21,7 @@ use crate::time::Tick;
 pub(super) struct Pause {
     /// The state without the pause.
     before: Saved,
-    /// The tokens that were charged since it began.
+    /// The units that were charged since it began.
     pub(super) forced: u64,
     /// The number of the first hold that did not begin before it.
     pub(super) first_hold: u64,
@@ -79,9 +79,7 @@ impl Ledger {
         let changed = change(&mut self.rule);
         pause.before = self.rule.save();
         self.rule.spend_burst(self.paused_until);
-        if pause.forced > 0 {
-            self.rule.charge(self.paused_until, pause.forced);
-        }
+        self.rule.owe(now, pause.forced);
         changed
     }
 
@@ -91,8 +89,7 @@ impl Ledger {
             return;
         };
         if let (Some(held), Saved::Word(before)) = (&mut self.held, pause.before) {
-            let forced = self.rule.params().units_of(pause.forced);
-            let spent = self.rule.tat().end().saturating_sub(forced);
+            let spent = self.rule.tat().end().saturating_sub(pause.forced);
             held.add_idle(pause.first_hold, spent.saturating_sub(before.end()));
         }
     }

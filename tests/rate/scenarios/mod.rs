@@ -29,7 +29,7 @@ use crate::rate_model::steps::{Cost, Pause, Step, Which, run};
 use crate::rate_model::world::{Setup, World};
 use crate::setup::TICK;
 use crate::support::foreign::calls_when_woken;
-use crate::support::scenarios::{RetryAfter, Row, Time, Words, rows};
+use crate::support::scenarios::{RetryAfter, Row, Time, Words, chosen, rows};
 use crate::support::{Waiter, kind, poll_once};
 
 /// Runs each row of a table, and names the failed rows at the end. The model must know all calls of
@@ -58,7 +58,9 @@ pub(crate) fn check(table: &str, known: usize) {
         }
     }
     assert!(failed.is_empty(), "rows failed: {failed:#?}");
-    assert_eq!(by_model, known, "rows whose calls the model knows");
+    if chosen().is_none() {
+        assert_eq!(by_model, known, "rows whose calls the model knows");
+    }
 }
 
 fn run_row(row: &Row, setup: &Setup) {

@@ -358,7 +358,7 @@ a pause holds an overdraft | 10/s burst 2; overdraft | pause 1s, no 5 1s100ms
 
 # Another quota during a pause keeps its end. What is forced is scaled in proportion to the bursts, and rounded up.
 in proportion: from nine to one | 10/s burst 5 | pause 1s, wait, quota 100/s burst 9, peek 1 1s10ms, advance 1s,
-    granted 0 1s, pause 1s, charge 3, quota 10/s, peek 1 1s100ms
+    granted 0 1s, pause 1s, charge 3, quota 10/s, peek 1 1s33333334ns
 in proportion: from one to one | 10/s burst 5 | pause 1s, wait, quota 1/s, peek 1 2s, advance 1s, granted 0 1s,
     pause 1s, charge 3, quota 10/s, peek 1 1s300ms
 keep: from nine to one | 10/s burst 5 | pause 1s, wait, keep 100/s burst 9, peek 1 1s10ms, advance 1s, granted 0 1s,

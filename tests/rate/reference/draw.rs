@@ -1,0 +1,244 @@
+//! Random calls: their kinds, their frequencies, and their costs and times in relation to the
+//! quota.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tollgate::rate::MissedTickBehavior;
+use tollgate::{Algorithm, Quota};
+
+use super::world::World;
+use crate::support::reference::{LAST_TICK, Setup};
+
+/// Kinds of calls that can be left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Holds in a sliding log or a sliding window.
+    HoldsByTicks,
+    /// Several holds at a time.
+    ManyHolds,
+    /// Holds of charges of 0.
+    EmptyHolds,
+    /// Holds that are open while the quota changes.
+    HoldsOverChanges,
+    /// Holds that are open while a pause begins or ends.
+    HoldsOverPauses,
+    /// Refunds of charges that were made before a hold was settled.
+    RefundsBesideHolds,
+    /// Refunds in a sliding log during a pause.
+    RefundsInPauses,
+    /// Changes of the quota during a pause.
+    ChangesInPauses,
+    /// Changes that keep a spent number above the new burst.
+    KeptAboveBurst,
+    /// Changes that make a waiter impossible.
+    ImpossibleWaiters,
+    /// Grants by a correction or a late timer that begin exactly in the nanosecond before.
+    StrictGrants,
+}
+
+/// The kinds that are not drawn.
+pub(super) const OFF: &[Kind] = &[Kind::KeptAboveBurst, Kind::RefundsBesideHolds];
+
+/// The calls and their frequencies. Waiters, charges and holds are named by positions. `slow` waits
+/// with a waker that lets time jump; `used` settles a hold; `keep` and `scale` change the quota.
+const CALLS: &str =
+    "24 advance, 10 try, 14 wait, 4 reserve, 2 slow, 10 poll, 8 leave, 1 leak, 4 charge, 7 refund,
+    4 settle, 8 hold, 7 used, 1 drop-hold, 3 pause, 2 keep, 2 scale";
+
+/// A call, and the numbers from which its words come.
+#[derive(Clone, Debug)]
+pub(super) struct Draw {
+    call: &'static str,
+    numbers: [u64; 3],
+    quota: Quota,
+}
+
+pub(super) fn draws() -> impl Strategy<Value = Vec<Draw>> {
+    let weighted = CALLS
+        .split(',')
+        .map(|part| part.trim().split_once(' ').expect("a frequency"));
+    let calls = weighted.flat_map(|(times, call)| vec![call; times.parse().expect("a number")]);
+    let calls = prop::sample::select(calls.collect::<Vec<_>>());
+    let draw = (calls, prop::array::uniform3(0..1_u64 << 32), quota());
+    let draw = draw.prop_map(|(call, numbers, quota)| Draw {
+        call,
+        numbers,
+        quota,
+    });
+    prop::collection::vec(draw, 1..80)
+}
+
+/// Draws quotas whose tokens take a whole number of nanoseconds, or not.
+fn quota() -> impl Strategy<Value = Quota> {
+    let fixed = |count, period| (Just(count), Just(period));
+    let rate = prop_oneof![
+        6 => (1..=20_u64, 1..=20_u64).prop_map(|(a, b)| (a.min(b), a.max(b))),
+        3 => (1..=10_u64, 1..=20_u64).prop_map(|(count, each)| (count, count * each)),
+        1 => fixed(3, 10),
+        1 => fixed(3, 1_000_000_000),
+        1 => fixed(1, 3_600_000_000_000),
+        1 => fixed(100, 1_000_000_000),
+        1 => fixed(1, 1),
+        1 => (1..=20_u64, 0..20_u64).prop_map(|(period, more)| (period + more % period, period)),
+        1 => (2..16_u64, 1..=20_u64, 0..20_u64)
+            .prop_map(|(whole, period, more)| (whole * period + more % period, period)),
+    ];
+    let burst = prop_oneof![3 => 1..=5_u64, 1 => 1..=40_u64];
+    (rate, burst).prop_map(|((count, period), burst)| {
+        Quota::try_new(count, Duration::from_nanos(period), burst).expect("within the limits")
+    })
+}
+
+/// Returns a quota that fits an algorithm.
+fn fitting(algorithm: Algorithm, quota: Quota) -> Option<Quota> {
+    let whole = Quota::new(quota.count(), quota.period());
+    let mut fits = [quota, whole]
+        .into_iter()
+        .filter(|quota| algorithm.check(*quota).is_ok());
+    fits.next()
+}
+
+pub(super) fn setups(algorithm: Algorithm) -> impl Strategy<Value = Setup> {
+    let missed = prop_oneof![
+        4 => Just(None),
+        1 => Just(Some(MissedTickBehavior::Delay)),
+        2 => (0..20_u64).prop_map(|max| Some(MissedTickBehavior::Burst { max })),
+        1 => Just(Some(MissedTickBehavior::Burst { max: u64::MAX })),
+    ];
+    let start = prop_oneof![4 => Just(0), 2 => 0..1000_u64, 1 => 0..=LAST_TICK as u64];
+    let max_waiters = prop_oneof![4 => Just(usize::MAX), 1 => 0..4_usize];
+    (
+        quota(),
+        prop::bool::weighted(0.25),
+        max_waiters,
+        missed,
+        start,
+    )
+        .prop_filter_map(
+            "the quota does not fit",
+            move |(quota, overdraft, max_waiters, missed, start)| {
+                let quota = fitting(algorithm, quota)?;
+                let lenient = OFF.contains(&Kind::StrictGrants);
+                Some(Setup {
+                    algorithm,
+                    quota,
+                    overdraft,
+                    max_waiters,
+                    missed,
+                    start,
+                    lenient,
+                })
+            },
+        )
+}
+
+impl Draw {
+    /// Returns the call as text: `None` if it has no item, or is of a kind that is left out.
+    pub(super) fn say(&self, world: &World, off: &[Kind]) -> Option<String> {
+        let (reference, [a, b, c]) = (&world.reference, self.numbers);
+        let [waiters, charges, holds] = world.items().map(|count| count as u64);
+        let is_off = |kind| off.contains(&kind);
+        let is_by_word = world.setup().algorithm.keeps_a_word();
+        let is_log = world.setup().algorithm == Algorithm::SlidingLog;
+        let any = |of: u64| a.checked_rem(of);
+        let call = self.call;
+        let skips = match call {
+            "hold" => {
+                is_off(Kind::HoldsByTicks) && !is_by_word
+                    || is_off(Kind::HoldsOverPauses) && reference.paused_until().is_some()
+                    || is_off(Kind::ManyHolds) && holds > 0
+            }
+            "used" | "drop-hold" => {
+                holds > 0 && is_off(Kind::HoldsOverPauses) && reference.paused_until().is_some()
+            }
+            "pause" => is_off(Kind::HoldsOverPauses) && holds > 0,
+            "refund" | "settle" | "leave" => {
+                let charge = match call {
+                    "leave" => world.grant_of(any(waiters)? as usize),
+                    _ => Some(world.charge(any(charges)? as usize)),
+                };
+                is_off(Kind::RefundsBesideHolds)
+                    && charge.is_some_and(|it| world.is_beside_hold(it))
+                    || is_off(Kind::RefundsInPauses) && is_log && reference.paused_until().is_some()
+            }
+            "keep" | "scale" => {
+                let quota = fitting(world.setup().algorithm, self.quota)?;
+                let limit = world.setup().algorithm.batch(quota).max_burst();
+                is_off(Kind::HoldsOverChanges) && holds > 0
+                    || is_off(Kind::ChangesInPauses) && reference.paused_until().is_some()
+                    || is_off(Kind::KeptAboveBurst) && call == "keep" && reference.in_use() > limit
+                    || is_off(Kind::ImpossibleWaiters) && reference.largest() > limit
+            }
+            _ => false,
+        };
+        if skips {
+            return None;
+        }
+        Some(match call {
+            "advance" | "pause" => format!("{call} {}ns", self.time(world, [a, b])),
+            "try" | "wait" | "reserve" | "charge" => format!("{call} {}", cost(world, [a, b])),
+            "slow" => format!(
+                "{call} {} {}ns",
+                cost(world, [a, b]),
+                self.time(world, [b, c])
+            ),
+            "poll" | "leave" | "leak" => format!("{call} {}", any(waiters)?),
+            "refund" => format!("{call} {}", any(charges)?),
+            // A hold of the newest charge is the usual case.
+            "hold" => {
+                let which = if b % 2 == 0 {
+                    charges.checked_sub(1)?
+                } else {
+                    any(charges)?
+                };
+                let charge = world.charge(which as usize);
+                let is_beside = is_off(Kind::RefundsBesideHolds) && world.is_beside_hold(charge);
+                if is_beside || charge.cost == 0 && is_off(Kind::EmptyHolds) {
+                    return None;
+                }
+                format!("{call} {which}")
+            }
+            "settle" => format!("{call} {} {}", any(charges)?, cost(world, [b, c])),
+            "used" | "drop-hold" => {
+                let which = any(holds)?;
+                match call {
+                    "used" => format!("{call} {which} {}", cost(world, [b, c])),
+                    _ => format!("{call} {which}"),
+                }
+            }
+            "keep" | "scale" => format!("{call} {}", fitting(world.setup().algorithm, self.quota)?),
+            _ => panic!("no call: {call:?}"),
+        })
+    }
+
+    /// Returns a time, mostly a short one.
+    fn time(&self, world: &World, [kind, number]: [u64; 2]) -> u64 {
+        let quota = world.reference.quota;
+        let (period, limit) = (
+            quota.period().as_nanos() as u64,
+            world.reference.limit().min(100),
+        );
+        let of = |tokens: u64| period.saturating_mul(tokens) / quota.count();
+        match kind % 16 {
+            0..4 => number % 3,
+            4..9 => (of(1) * (number % 32) / 16).saturating_add(number / 32 % 2),
+            9..14 => (of(limit) * (number % 32) / 16).saturating_add(number / 32 % 2),
+            14 => of(limit) * (number % 30),
+            _ => period.saturating_mul(number % 40) / 16,
+        }
+    }
+}
+
+/// Returns a cost, often 1, sometimes above the burst.
+fn cost(world: &World, [kind, number]: [u64; 2]) -> u64 {
+    let limit = world.reference.limit().min(1000);
+    match kind % 16 {
+        0..4 => 1,
+        4..9 => number % 4,
+        9..13 => limit * (number % 65) / 64,
+        13 => limit.saturating_sub(number % 3),
+        14 => limit + 1 + number % 3,
+        _ => limit * (1 + number % 3) + 1,
+    }
+}
