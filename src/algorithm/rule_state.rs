@@ -162,6 +162,7 @@ impl Forecast<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::quota_change::QuotaChange;
     use super::*;
 
     /// No limiter on a manual clock shows this: only the system clock can be set back.
@@ -179,6 +180,27 @@ mod tests {
             // Nothing more is admitted there, and less in doubt.
             assert!(rule.backlog(before) >= capacity, "{algorithm}");
             assert!(rule.due(0, 1) > now, "{algorithm}");
+        }
+    }
+
+    /// A backlog that no call asked for does not mean that the clock was set back.
+    #[test]
+    fn is_ahead_of_with_a_backlog_beyond_the_burst_is_false() {
+        let now = Tick::from_nanos(100_000_000_000);
+        let keep = Some(QuotaChange::KeepSpent);
+        for &algorithm in Algorithm::all() {
+            let quota = |count| Quota::per_second(count).burst(count);
+            let mut rule = RuleState::new(algorithm, quota(50), false);
+            rule.lock(rule.tat());
+            let capacity = rule.capacity();
+            rule.charge(now, capacity);
+            assert!(rule.change(&algorithm.promise(quota(5)), keep, now));
+            assert!(
+                rule.due(0, 1) > now && !rule.is_ahead_of(now),
+                "{algorithm}"
+            );
+            rule.charge(now, 3 * capacity);
+            assert!(!rule.is_ahead_of(now), "{algorithm}");
         }
     }
 }

@@ -73,6 +73,8 @@
 //! - A map that is full of tenants in debt rejects new ones, or forgives the debt of one:
 //!   [`WhenFull`](crate::keyed::WhenFull). Allow for twice the keys that you expect in the time that a burst takes
 //!   to refill.
-//! - [`requota`](crate::Keyed::requota) is necessary after a change: a key in use keeps its quota.
+//! - [`requota`](crate::Keyed::requota) is necessary after a change: a key in use keeps its quota. Under the default
+//!   algorithm the spent share stays spent, so a tenant that goes back and forth between two plans gets more than
+//!   either allows: see [which of the two](crate::rate::QuotaChange#which-of-the-two).
 //!
 //! [`tollgate-tower`]: https://docs.rs/tollgate-tower/latest/tollgate_tower/

@@ -186,7 +186,7 @@ mod tests {
         queue.paused_until = end;
         assert!(!queue.is_ahead_of(now));
         // The clock was set back from a time later than the end.
-        queue.rule.charge(end, 1000);
+        queue.rule.charge(Tick::from_nanos(90_000_000_000), 5);
         assert!(queue.is_ahead_of(end));
     }
 }
